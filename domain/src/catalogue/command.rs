@@ -1,0 +1,94 @@
+//! What can be asked of a logical file.
+
+use thiserror::Error;
+
+use crate::catalogue::state::MAX_REPLICAS;
+use crate::ids::{Digest, KeyName, SiteName};
+use crate::job::spec::Content;
+use crate::transfer::place::FilePlace;
+
+/// A command to one logical file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FileCommand {
+    /// Let the name stand for this content. If it does already, the replicas are added.
+    Register {
+        /// Its content.
+        content: Content,
+        /// It is a directory.
+        directory: bool,
+        /// Where it is; at least one.
+        replicas: Vec<(SiteName, FilePlace)>,
+        /// The key that asks.
+        by: KeyName,
+        /// The name may stand for something else now, which is then forgotten.
+        replace: bool,
+        /// How firmly it is asked, should `replace` take something from unfinished jobs.
+        grip: Grip,
+    },
+    /// The same content is in one place more.
+    AddReplica {
+        /// At which site.
+        site: SiteName,
+        /// Where there.
+        place: FilePlace,
+        /// What was found there.
+        digest: Digest,
+        /// The key that asks.
+        by: KeyName,
+    },
+    /// It is not in this place any more.
+    RemoveReplica {
+        /// At which site.
+        site: SiteName,
+        /// Where there.
+        place: FilePlace,
+        /// The key that asks.
+        by: KeyName,
+        /// How firmly it is asked, should this be the last replica.
+        grip: Grip,
+    },
+    /// Let the name stand for nothing.
+    Unregister {
+        /// The key that asks.
+        by: KeyName,
+        /// How firmly it is asked.
+        grip: Grip,
+    },
+}
+
+/// Whether something may be taken from those who need it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Grip {
+    /// Unfinished jobs that need the content.
+    pub needed_by: u32,
+    /// Take it nevertheless.
+    pub force: bool,
+}
+
+/// Why a command changes nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[allow(missing_docs, reason = "each variant is its message")]
+pub enum Rejection {
+    #[error("no file is registered under this name")]
+    NotRegistered,
+    #[error(
+        "the name stands for other content ({known}); ask for replacement if it is to stand for {given}"
+    )]
+    OtherContent { known: Digest, given: Digest },
+    #[error("the name stands for a {}; ask for replacement if it is to be a {}", kind(*.known_directory), kind(!*.known_directory))]
+    OtherKind { known_directory: bool },
+    #[error("the file there has digest {found}, but the name stands for {known}")]
+    DigestDiffers { known: Digest, found: Digest },
+    #[error("a file needs at least one replica")]
+    NoReplica,
+    #[error("a file has at most {} replicas; remove one first", MAX_REPLICAS)]
+    TooManyReplicas,
+    #[error("the file has no such replica")]
+    NoSuchReplica,
+    #[error("{jobs} unfinished jobs need it; wait for them, cancel them, or force it")]
+    NeededByJobs { jobs: u32 },
+}
+
+fn kind(directory: bool) -> &'static str {
+    if directory { "directory" } else { "file" }
+}

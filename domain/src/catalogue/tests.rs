@@ -1,0 +1,267 @@
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::catalogue::command::{FileCommand, Grip, Rejection};
+use crate::catalogue::event::FileEvent;
+use crate::catalogue::state::{FileRecord, MAX_REPLICAS};
+use crate::ids::{Digest, KeyName, LogicalName, RelPath, SiteName};
+use crate::job::spec::Content;
+use crate::transfer::place::FilePlace;
+use crate::units::Bytes;
+
+type Replica = (SiteName, FilePlace);
+
+struct Bench {
+    record: FileRecord,
+    journal: Vec<FileEvent>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let name = LogicalName::new("climate/2024.nc").unwrap();
+        Self { record: FileRecord::new(name), journal: Vec::new() }
+    }
+
+    fn registered() -> Self {
+        let mut bench = Self::new();
+        bench.tell(register(1, &[0], false, Grip::default())).unwrap();
+        bench
+    }
+
+    fn tell(&mut self, command: FileCommand) -> Result<Vec<&'static str>, Rejection> {
+        let now = Timestamp(1_000 + self.journal.len() as u64);
+        let events = FileMachine::decide(&self.record, &(), command, now)?;
+        events.iter().for_each(|event| FileMachine::evolve(&mut self.record, event));
+        self.journal.extend(events.iter().cloned());
+        Ok(events.iter().map(|event| event.what.name()).collect())
+    }
+
+    fn replicas(&self) -> Vec<Replica> {
+        self.record.entry.as_ref().map(|entry| entry.replicas.clone()).unwrap_or_default()
+    }
+}
+
+fn key() -> KeyName {
+    KeyName::new("anna").unwrap()
+}
+
+fn digest(id: u8) -> Digest {
+    Digest([id; 32])
+}
+
+fn replica(i: usize) -> Replica {
+    let path = RelPath::new(&format!("data/{i}")).unwrap();
+    (SiteName::new(["delft", "leiden"][i % 2]).unwrap(), FilePlace::User(path))
+}
+
+fn register(id: u8, replicas: &[usize], replace: bool, grip: Grip) -> FileCommand {
+    FileCommand::Register {
+        content: Content { digest: digest(id), size: Bytes(u64::from(id)) },
+        directory: false,
+        replicas: replicas.iter().map(|i| replica(*i)).collect(),
+        by: key(),
+        replace,
+        grip,
+    }
+}
+
+fn add(i: usize, id: u8) -> FileCommand {
+    let (site, place) = replica(i);
+    FileCommand::AddReplica { site, place, digest: digest(id), by: key() }
+}
+
+fn remove(i: usize, grip: Grip) -> FileCommand {
+    let (site, place) = replica(i);
+    FileCommand::RemoveReplica { site, place, by: key(), grip }
+}
+
+fn needed(jobs: u32) -> Grip {
+    Grip { needed_by: jobs, force: false }
+}
+
+const FORCED: Grip = Grip { needed_by: 3, force: true };
+
+#[test]
+fn a_registered_name_says_what_it_stands_for_and_who_said_so() {
+    let bench = Bench::registered();
+    let entry = bench.record.entry.as_ref().unwrap();
+    assert_eq!(entry.content, Content { digest: digest(1), size: Bytes(1) });
+    assert_eq!(entry.replicas, [replica(0)]);
+    assert_eq!((entry.registered_at, &entry.registered_by), (Timestamp(1_000), &key()));
+}
+
+#[test]
+fn registering_the_same_again_adds_only_what_is_new() {
+    let mut bench = Bench::registered();
+    assert_eq!(bench.tell(register(1, &[0], false, Grip::default())), Ok(vec![]));
+    let again = register(1, &[0, 1, 2, 1], false, Grip::default());
+    assert_eq!(bench.tell(again), Ok(vec!["ReplicaAdded", "ReplicaAdded"]));
+    assert_eq!(bench.replicas(), [replica(0), replica(2), replica(1)]);
+}
+
+#[test]
+fn a_name_gets_other_content_only_by_explicit_replacement() {
+    let mut bench = Bench::registered();
+    let refused = Rejection::OtherContent { known: digest(1), given: digest(2) };
+    assert_eq!(bench.tell(register(2, &[1], false, Grip::default())), Err(refused));
+    assert_eq!(bench.tell(register(2, &[1], true, Grip::default())), Ok(vec!["FileRegistered"]));
+    assert_eq!(bench.replicas(), [replica(1)], "replicas of the old content are forgotten");
+}
+
+#[test]
+fn a_file_does_not_become_a_directory_by_accident() {
+    let mut bench = Bench::registered();
+    let FileCommand::Register { content, replicas, by, grip, .. } =
+        register(1, &[0], false, Grip::default())
+    else {
+        unreachable!()
+    };
+    let other =
+        FileCommand::Register { content, directory: true, replicas, by, replace: false, grip };
+    let refused = bench.tell(other).unwrap_err();
+    assert_eq!(refused, Rejection::OtherKind { known_directory: false });
+    assert_eq!(
+        refused.to_string(),
+        "the name stands for a file; ask for replacement if it is to be a directory"
+    );
+}
+
+#[test]
+fn a_replica_with_another_digest_is_refused() {
+    let mut bench = Bench::registered();
+    let refused = Rejection::DigestDiffers { known: digest(1), found: digest(2) };
+    assert_eq!(bench.tell(add(1, 2)), Err(refused));
+    assert_eq!(bench.tell(add(1, 1)), Ok(vec!["ReplicaAdded"]));
+    assert_eq!(bench.tell(add(1, 1)), Ok(vec![]));
+}
+
+#[test]
+fn nothing_is_taken_from_unfinished_jobs_unless_forced() {
+    let unregister = |grip| FileCommand::Unregister { by: key(), grip };
+    for take in [unregister, |grip| remove(0, grip), |grip| register(2, &[1], true, grip)] {
+        let mut bench = Bench::registered();
+        let refused = bench.tell(take(needed(3))).unwrap_err();
+        assert_eq!(refused, Rejection::NeededByJobs { jobs: 3 });
+        assert!(refused.to_string().starts_with("3 unfinished jobs need it"));
+        assert_eq!(bench.tell(take(FORCED)).unwrap().len(), 1);
+    }
+}
+
+#[test]
+fn a_replica_that_is_not_the_last_goes_although_jobs_need_the_file() {
+    let mut bench = Bench::registered();
+    bench.tell(add(1, 1)).unwrap();
+    assert_eq!(bench.tell(remove(0, needed(3))), Ok(vec!["ReplicaRemoved"]));
+    assert_eq!(bench.tell(remove(0, needed(3))), Err(Rejection::NoSuchReplica));
+}
+
+#[test]
+fn a_name_outlives_its_last_replica_but_not_its_end() {
+    let mut bench = Bench::registered();
+    bench.tell(remove(0, Grip::default())).unwrap();
+    assert!(!bench.record.is_gone());
+    bench.tell(FileCommand::Unregister { by: key(), grip: Grip::default() }).unwrap();
+    assert!(bench.record.is_gone());
+    for command in
+        [add(0, 1), remove(0, FORCED), FileCommand::Unregister { by: key(), grip: FORCED }]
+    {
+        assert_eq!(bench.tell(command), Err(Rejection::NotRegistered));
+    }
+}
+
+#[test]
+fn replicas_are_at_least_one_and_at_most_so_many() {
+    let mut bench = Bench::new();
+    let all: Vec<_> = (0..MAX_REPLICAS).collect();
+    assert_eq!(bench.tell(register(1, &[], false, Grip::default())), Err(Rejection::NoReplica));
+    bench.tell(register(1, &all, false, Grip::default())).unwrap();
+    assert_eq!(bench.tell(add(MAX_REPLICAS, 1)), Err(Rejection::TooManyReplicas));
+    let more = register(1, &[MAX_REPLICAS], false, Grip::default());
+    assert_eq!(bench.tell(more), Err(Rejection::TooManyReplicas));
+    let all: Vec<_> = (0..=MAX_REPLICAS).collect();
+    let more = register(1, &all, true, Grip::default());
+    assert_eq!(bench.tell(more), Err(Rejection::TooManyReplicas));
+}
+
+fn commands() -> impl Strategy<Value = FileCommand> {
+    let grips = (0_u32..2, any::<bool>()).prop_map(|(needed_by, force)| Grip { needed_by, force });
+    let replicas = prop::collection::vec(0_usize..40, 0..5);
+    prop_oneof![
+        2 => (1_u8..3, replicas, any::<bool>(), grips.clone())
+            .prop_map(|(id, replicas, replace, grip)| register(id, &replicas, replace, grip)),
+        6 => (0_usize..40, 1_u8..3).prop_map(|(i, id)| add(i, id)),
+        3 => (0_usize..40, grips.clone()).prop_map(|(i, grip)| remove(i, grip)),
+        1 => grips.prop_map(|grip| FileCommand::Unregister { by: key(), grip }),
+    ]
+}
+
+/// What a name stands for and where, as a user would keep it in mind.
+type Model = Option<(u8, BTreeSet<Replica>)>;
+
+fn follow(model: &mut Model, command: &FileCommand) {
+    match command {
+        FileCommand::Register { content, replicas, .. } => match model {
+            Some((id, known)) if digest(*id) == content.digest => known.extend(replicas.clone()),
+            _ => *model = Some((content.digest.0[0], replicas.iter().cloned().collect())),
+        },
+        FileCommand::AddReplica { site, place, .. } => {
+            model.iter_mut().for_each(|(_, known)| _ = known.insert((site.clone(), place.clone())));
+        }
+        FileCommand::RemoveReplica { site, place, .. } => {
+            model
+                .iter_mut()
+                .for_each(|(_, known)| _ = known.remove(&(site.clone(), place.clone())));
+        }
+        FileCommand::Unregister { .. } => *model = None,
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_catalogue_keeps_what_was_accepted_and_nothing_else(
+        commands in prop::collection::vec(commands(), 0..80),
+    ) {
+        let mut bench = Bench::new();
+        let mut model: Model = None;
+        for command in commands {
+            let before = bench.record.clone();
+            match bench.tell(command.clone()) {
+                Ok(_) => follow(&mut model, &command),
+                Err(_) => prop_assert_eq!(&before, &bench.record),
+            }
+            let kept = bench.record.entry.as_ref()
+                .map(|e| (e.content.digest.0[0], e.replicas.iter().cloned().collect()));
+            prop_assert_eq!(&kept, &model);
+            let replicas = bench.replicas();
+            prop_assert!(replicas.len() <= MAX_REPLICAS);
+            prop_assert!(replicas.is_sorted() && replicas.windows(2).all(|pair| pair[0] != pair[1]));
+        }
+        let mut replayed = Bench::new().record;
+        bench.journal.iter().for_each(|event| FileMachine::evolve(&mut replayed, event));
+        prop_assert_eq!(replayed, bench.record);
+    }
+
+    #[test]
+    fn without_force_the_file_of_an_unfinished_job_keeps_content_and_a_replica(
+        commands in prop::collection::vec(commands(), 0..80),
+    ) {
+        let mut bench = Bench::registered();
+        for command in commands {
+            let gentle = match command {
+                FileCommand::Register { content, directory, replicas, by, replace, .. } =>
+                    FileCommand::Register { content, directory, replicas, by, replace, grip: needed(1) },
+                FileCommand::RemoveReplica { site, place, by, .. } =>
+                    FileCommand::RemoveReplica { site, place, by, grip: needed(1) },
+                FileCommand::Unregister { by, .. } =>
+                    FileCommand::Unregister { by, grip: needed(1) },
+                add @ FileCommand::AddReplica { .. } => add,
+            };
+            let _ = bench.tell(gentle);
+            let entry = bench.record.entry.as_ref().unwrap();
+            prop_assert_eq!(entry.content.digest, digest(1));
+            prop_assert!(!entry.replicas.is_empty());
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! Claiming: when processors are asked for, and which components can have them
+//! (KOALA, section 4.5: the Incremental Claiming Policy, ICP).
+//!
+//! With `threshold` T = 1 a try is all or nothing: a component that cannot start
+//! makes F < T, so re-placing single components and preemption never happen.
+//! The same holds for jobs of one component. Claiming is needed only where a
+//! site cannot reserve. Absent here: calls to sites, and timers.
+
+pub mod parameters;
+pub mod queue;
+pub mod schedule;
+pub mod startable;
+
+pub use parameters::{ClaimParameters, MinClaimStep};
+pub use queue::ClaimingQueue;
+pub use schedule::ClaimSchedule;
+pub use startable::{Startable, Wanted, startable};

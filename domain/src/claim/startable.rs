@@ -1,0 +1,120 @@
+//! Which components of a job could start now: the first half of one claiming try.
+
+use crate::ids::{ComponentIndex, SiteName};
+use crate::resources::Resources;
+use crate::units::PerMillion;
+
+/// A component that holds no processors yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// Which.
+    pub component: ComponentIndex,
+    /// Where it is placed.
+    pub site: SiteName,
+    /// What it needs there.
+    pub resources: Resources,
+}
+
+/// What one try found. `started` of the job's components hold their processors
+/// already; together with these two sets they are the whole job.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Startable {
+    /// Those that can start, in decreasing size.
+    pub now: Vec<ComponentIndex>,
+    /// Those that cannot, in decreasing size.
+    pub not: Vec<ComponentIndex>,
+}
+
+/// Splits components into those that their sites could start now and those that
+/// they could not: in decreasing size, each that can lowering the count for the
+/// next (KOALA, section 4.5). `idle_at` gives what a site's resource manager says is
+/// idle; a site that does not say has nothing.
+pub fn startable(
+    mut wanted: Vec<Wanted>,
+    mut idle_at: impl FnMut(&SiteName) -> Option<Resources>,
+) -> Startable {
+    wanted.sort_by_key(|w| (std::cmp::Reverse(w.resources.processors), w.component));
+    let mut left = std::collections::BTreeMap::new();
+    let mut found = Startable::default();
+    for Wanted { component, site, resources } in wanted {
+        let idle: &mut Resources =
+            left.entry(site).or_insert_with_key(|site| idle_at(site).unwrap_or_default());
+        if idle.covers(&resources) {
+            idle.subtract(&resources);
+            found.now.push(component);
+        } else {
+            found.not.push(component);
+        }
+    }
+    found
+}
+
+impl Startable {
+    /// Whether the try goes on: F = (|prev| + |now|) / |J| is at least T, where
+    /// `started` is |prev|.
+    pub fn reaches(&self, threshold: PerMillion, started: usize) -> bool {
+        let have = (started + self.now.len()) as u128;
+        let all = have + self.not.len() as u128;
+        have * 1_000_000 >= all * u128::from(threshold.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn setting(b_idle: u32) -> Startable {
+        let wanted = |component, site: &str, processors| Wanted {
+            component: ComponentIndex(component),
+            site: SiteName::new(site).unwrap(),
+            resources: Resources::processors(processors),
+        };
+        let all = vec![wanted(2, "B", 8), wanted(1, "B", 8), wanted(0, "A", 16)];
+        startable(all, |site| match site.as_str() {
+            "A" => Some(Resources::processors(20)),
+            "B" => Some(Resources::processors(b_idle)),
+            _ => None,
+        })
+    }
+
+    /// The common setting of section 7, I-1, I-2 and I-3.
+    #[test]
+    fn a_try_goes_on_if_enough_components_are_startable() {
+        let found = setting(12);
+        assert_eq!(found.now, [ComponentIndex(0), ComponentIndex(1)]);
+        assert_eq!(found.not, [ComponentIndex(2)]);
+        for (threshold, reached) in [(1_000_000, false), (700_000, false), (500_000, true)] {
+            assert_eq!(found.reaches(PerMillion(threshold), 0), reached, "T {threshold}");
+        }
+    }
+
+    /// Vector I-13.
+    #[test]
+    fn a_job_whose_components_all_fit_is_claimed_whole() {
+        let found = setting(16);
+        assert!(found.not.is_empty() && found.reaches(PerMillion::ONE, 0));
+    }
+
+    /// Vector I-5: c3 = 12 comes before c2 = 8 and does not fit 11, so c2 does.
+    #[test]
+    fn larger_components_come_first() {
+        let wanted = |component, processors| Wanted {
+            component: ComponentIndex(component),
+            site: SiteName::new("B").unwrap(),
+            resources: Resources::processors(processors),
+        };
+        let idle = |_: &SiteName| Some(Resources::processors(11));
+        let found = startable(vec![wanted(1, 8), wanted(2, 12)], idle);
+        assert_eq!((found.now, found.not), (vec![ComponentIndex(1)], vec![ComponentIndex(2)]));
+    }
+
+    #[test]
+    fn a_site_that_says_nothing_has_nothing_idle() {
+        let wanted = Wanted {
+            component: ComponentIndex(0),
+            site: SiteName::new("C").unwrap(),
+            resources: Resources::processors(1),
+        };
+        assert_eq!(startable(vec![wanted], |_| None).now, []);
+    }
+}

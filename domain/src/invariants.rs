@@ -1,0 +1,64 @@
+//! What holds of every record at every moment, numbered. Tests check them after
+//! each step, and so may anybody who holds a record.
+
+use std::fmt;
+
+use crate::job::state::{Job, Phase, PhaseKind, Run};
+
+/// A rule that a record breaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Broken {
+    /// J1: a job that waits in its queue, or has ended, has nothing alive at any site.
+    AliveAtRest,
+    /// J2: a job past its queue has a place for each component.
+    NoPlace,
+    /// J3: no payload has begun, and no gate is open, before the start was decided.
+    BegunBeforeGo,
+    /// J4: the start is decided only once all input is there.
+    GoWithoutInput,
+    /// J5: an attempt that may live has a number.
+    NoAttempt,
+    /// J6: a job that runs, or collects, has begun with every component.
+    NotAllBegun,
+    /// J7: an error is charged to the site where the component was placed.
+    StrangeCharge,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let number = *self as u8 + 1;
+        write!(f, "J{number} {self:?}")
+    }
+}
+
+/// All rules that a job's record breaks; none, if all is well.
+pub fn broken(job: &Job) -> Vec<Broken> {
+    let kind = job.phase.kind();
+    let rests = kind == PhaseKind::Queued || kind.is_final();
+    let placed = !rests;
+    let decided = job.start_at.is_some();
+    let open = |run: &Run| matches!(run, Run::Opened { .. } | Run::Running { .. });
+    let components = || job.components.iter();
+    let all_begun = components().all(|component| component.run.has_begun());
+    let checks = [
+        (rests && job.may_live_anywhere(), Broken::AliveAtRest),
+        (placed && components().any(|c| c.placement.is_none()), Broken::NoPlace),
+        (!decided && components().any(|c| open(&c.run)), Broken::BegunBeforeGo),
+        (placed && decided && !job.inputs_here, Broken::GoWithoutInput),
+        (components().any(|c| c.run.may_live() && c.attempt.0 == 0), Broken::NoAttempt),
+        (begun_by_now(&job.phase) && !all_begun, Broken::NotAllBegun),
+        (
+            components().any(|c| match (&c.charge, &c.placement) {
+                (Some(charge), Some(placement)) => charge.site != placement.site,
+                (Some(_), None) => true,
+                (None, _) => false,
+            }),
+            Broken::StrangeCharge,
+        ),
+    ];
+    checks.into_iter().filter(|(is_broken, _)| *is_broken).map(|(_, rule)| rule).collect()
+}
+
+fn begun_by_now(phase: &Phase) -> bool {
+    matches!(phase, Phase::Running { .. } | Phase::Collecting { .. })
+}

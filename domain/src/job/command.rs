@@ -1,0 +1,184 @@
+//! What can be asked of a job, and what the shell tells it.
+
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use crate::ids::{Attempt, ComponentIndex, KeyName, LrmId, SiteName};
+use crate::job::spec::{Content, Priority};
+use crate::job::state::Placement;
+use crate::units::{DurationMs, Timestamp};
+
+/// A command to one job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum JobCommand {
+    /// The job's actor was rebuilt: what was under way may or may not have happened.
+    Recover {
+        /// By component: how long a submission may still take effect at its site.
+        settle: Vec<DurationMs>,
+    },
+    /// The co-allocator found a site for every component.
+    Place {
+        /// By component.
+        placements: Vec<Placement>,
+    },
+    /// Look at the clock, and at what others know.
+    Look(Sight),
+    /// A submission was answered.
+    SubmitAnswered {
+        /// Of which component.
+        component: ComponentIndex,
+        /// Of which attempt.
+        attempt: Attempt,
+        /// The answer.
+        answer: SubmitAnswer,
+    },
+    /// A look-up by tag was answered.
+    LookUpAnswered {
+        /// Of which component.
+        component: ComponentIndex,
+        /// Of which attempt.
+        attempt: Attempt,
+        /// When it was asked.
+        asked_at: Timestamp,
+        /// The number under which it was found.
+        found: Option<LrmId>,
+    },
+    /// The site's status speaks of an attempt.
+    Sighted {
+        /// Of which component.
+        component: ComponentIndex,
+        /// Of which attempt.
+        attempt: Attempt,
+        /// When the site was asked.
+        asked_at: Timestamp,
+        /// What it is doing.
+        sighting: Sighting,
+    },
+    /// A gate was decided.
+    GateAnswered {
+        /// Of which component.
+        component: ComponentIndex,
+        /// Of which attempt.
+        attempt: Attempt,
+        /// It is open; else it had been closed for ever.
+        open: bool,
+    },
+    /// The site's record has the charge.
+    ChargeRecorded {
+        /// Of which component.
+        component: ComponentIndex,
+        /// Of which attempt.
+        attempt: Attempt,
+    },
+    /// An output was read.
+    OutputRead {
+        /// Of which component.
+        component: ComponentIndex,
+        /// Position among its outputs.
+        output: u32,
+        /// Its content; `None` if the site says that it is not there.
+        content: Option<Content>,
+    },
+    /// An output is at its site, and the catalogue knows it.
+    OutputRegistered {
+        /// Of which component.
+        component: ComponentIndex,
+        /// Position among its outputs.
+        output: u32,
+    },
+    /// Enough placement tries failed: one class up.
+    Promote,
+    /// Too many placement tries failed.
+    GiveUpPlacement {
+        /// How many tries it had.
+        tries: u32,
+    },
+    /// An operator empties this site: leave it, if no payload has begun.
+    LeaveSite(SiteName),
+    /// A user changes its class.
+    SetPriority(Priority, KeyName),
+    /// A user does not want it placed.
+    Freeze(KeyName),
+    /// A user wants it placed again.
+    Thaw(KeyName),
+    /// A user does not want it any more.
+    Cancel(KeyName),
+    /// It made an actor panic again and again.
+    Hold(Arc<str>),
+    /// An operator lets it go on.
+    Release(KeyName),
+}
+
+/// What others know that a job depends on.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Sight {
+    /// How its input is doing.
+    pub inputs: Inputs,
+    /// Components whose site does not answer, and since when.
+    pub unreachable: Vec<(ComponentIndex, Timestamp)>,
+}
+
+/// How the input of a round is doing.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Inputs {
+    /// Nothing is known yet.
+    #[default]
+    Unknown,
+    /// All there.
+    Here,
+    /// On the way.
+    Expected(Timestamp),
+    /// It cannot be brought: every replica failed, or the destination does.
+    Lost(Arc<str>),
+}
+
+/// How a site answered a submission.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SubmitAnswer {
+    /// Acknowledged.
+    Accepted(LrmId),
+    /// The site said no, without blaming the job.
+    Refused(Arc<str>),
+    /// A limit of the site is reached.
+    Full(Arc<str>),
+    /// It never left.
+    NotSent(Arc<str>),
+    /// Perhaps it arrived; it cannot take effect after this long.
+    Unknown(DurationMs),
+}
+
+/// What a site's status says of an attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sighting {
+    /// The site answered and knows nothing of it.
+    Absent,
+    /// Waits in the resource manager's queue, or is being started.
+    Pending,
+    /// Waits at its gate.
+    Ready(Arc<str>),
+    /// Its payload runs.
+    Begun(Arc<str>),
+    /// Its payload exited with success.
+    Succeeded,
+    /// Its payload ended in another way.
+    Failed(Arc<str>),
+    /// Its gate is closed for ever; it never ran.
+    Void,
+    /// Lost without a word.
+    Vanished(Arc<str>),
+}
+
+/// Why a command changes nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Rejection {
+    /// It speaks of an attempt or a phase that is over.
+    #[error("out of date")]
+    Stale,
+    /// The job has ended.
+    #[error("the job has ended")]
+    Ended,
+    /// It is so already.
+    #[error("it is so already")]
+    AlreadySo,
+}

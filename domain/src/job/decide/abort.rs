@@ -1,0 +1,118 @@
+//! Giving up a round: why, and what comes after.
+
+use std::sync::Arc;
+
+use crate::ids::{ComponentIndex, KeyName, SiteName};
+use crate::job::command::Rejection;
+use crate::job::decide::draft::Draft;
+use crate::job::event::Happened;
+use crate::job::state::{AbortCause, AfterAbort, Charge, Phase};
+
+/// Charges the site of a component with an error, until its record has it.
+pub(super) fn charge(draft: &mut Draft<'_>, index: ComponentIndex, detail: Arc<str>) {
+    let component = &draft.job.components[index.0 as usize];
+    if let Some(placement) = &component.placement {
+        let charge = Charge { site: placement.site.clone(), attempt: component.attempt, detail };
+        draft.emit(Happened::SiteCharged { component: index, charge });
+    }
+}
+
+/// Gives up the round and decides what comes after.
+pub(super) fn abort(draft: &mut Draft<'_>, why: AbortCause) {
+    let then = after(draft, &why);
+    draft.emit(Happened::RoundAborted { why, then });
+}
+
+fn after(draft: &Draft<'_>, why: &AbortCause) -> AfterAbort {
+    let (job, parameters) = (&draft.job, draft.parameters);
+    let seed = job.id.0.wrapping_add(u64::from(job.round.0) << 32);
+    let requeue = |first, count| AfterAbort::Requeue {
+        not_before: draft.now + parameters.backoff(first, count, seed),
+    };
+    let fail = |reason: String| AfterAbort::Fail { reason: reason.into() };
+    let setbacks = &job.setbacks;
+    match why {
+        AbortCause::ClaimLost { detail, .. } => match job.spec.max_claim_tries {
+            Some(max) if setbacks.claims >= max => {
+                fail(format!("no processors after {} claims: {detail}", setbacks.claims + 1))
+            }
+            _ => requeue(parameters.claim_backoff, setbacks.claims + 1),
+        },
+        AbortCause::InputLost { detail } if setbacks.inputs >= parameters.max_input_losses => {
+            fail(format!("input could not be brought to its site: {detail}"))
+        }
+        AbortCause::InputLost { .. } => requeue(parameters.site_backoff, setbacks.inputs + 1),
+        AbortCause::Application { component, detail } => {
+            if setbacks.own_errors >= job.spec.max_retries || !job.spec.rerunnable {
+                let name = job.spec.components.get(component.0 as usize).map(|c| c.name.as_str());
+                fail(format!("component {}: {detail}", name.unwrap_or("?")))
+            } else {
+                requeue(parameters.site_backoff, setbacks.own_errors + 1)
+            }
+        }
+        AbortCause::SiteError { .. }
+        | AbortCause::StartMissed { .. }
+        | AbortCause::Unreachable { .. } => {
+            // Once the start is decided a payload may have begun, seen or not.
+            if job.start_at.is_some() && !job.spec.rerunnable {
+                fail(
+                    "a site failed after the payload had begun, and the job must not run twice"
+                        .into(),
+                )
+            } else {
+                requeue(parameters.site_backoff, setbacks.site_errors.max(1))
+            }
+        }
+        AbortCause::Drained { .. } => AfterAbort::Requeue { not_before: draft.now },
+        AbortCause::Cancelled => fail("cancelled".into()),
+    }
+}
+
+pub(super) fn cancel(draft: &mut Draft<'_>, by: KeyName) -> Result<(), Rejection> {
+    if draft.job.held.is_some() {
+        draft.emit(Happened::JobReleased { by: by.clone() });
+    }
+    match &draft.job.phase {
+        Phase::Cancelled { .. } => return Err(Rejection::AlreadySo),
+        Phase::Finished { .. } | Phase::Failed { .. } => return Err(Rejection::Ended),
+        Phase::Queued { .. } | Phase::Placed { .. } => draft.emit(Happened::JobCancelled { by }),
+        Phase::Aborting { then: AfterAbort::Cancel { .. }, .. } => {
+            return Err(Rejection::AlreadySo);
+        }
+        Phase::Aborting { .. } => {
+            draft.emit(Happened::AbortRedirected { then: AfterAbort::Cancel { by } });
+        }
+        Phase::Claiming { .. }
+        | Phase::Starting { .. }
+        | Phase::Running { .. }
+        | Phase::Collecting { .. } => {
+            let then = AfterAbort::Cancel { by };
+            draft.emit(Happened::RoundAborted { why: AbortCause::Cancelled, then });
+        }
+    }
+    Ok(())
+}
+
+/// Leaves a site that is being emptied, as long as no payload may have begun.
+pub(super) fn leave_site(draft: &mut Draft<'_>, site: &SiteName) -> Result<(), Rejection> {
+    let there = |component: &crate::job::state::Component| {
+        component.placement.as_ref().is_some_and(|placement| placement.site == *site)
+    };
+    if !draft.job.components.iter().any(there) {
+        return Err(Rejection::Stale);
+    }
+    match draft.job.phase {
+        Phase::Placed { .. } | Phase::Claiming { .. } => {
+            abort(draft, AbortCause::Drained { site: site.clone() });
+            Ok(())
+        }
+        Phase::Queued { .. }
+        | Phase::Starting { .. }
+        | Phase::Running { .. }
+        | Phase::Collecting { .. }
+        | Phase::Aborting { .. }
+        | Phase::Finished { .. }
+        | Phase::Failed { .. }
+        | Phase::Cancelled { .. } => Err(Rejection::Stale),
+    }
+}

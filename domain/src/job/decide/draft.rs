@@ -1,0 +1,56 @@
+//! Events being decided, and the state as it will be after them.
+
+use crate::ids::{Attempt, ComponentIndex};
+use crate::job::command::Rejection;
+use crate::job::event::{Happened, JobEvent};
+use crate::job::evolve::evolve;
+use crate::job::parameters::JobParameters;
+use crate::job::state::{Component, Job};
+use crate::units::Timestamp;
+
+/// Events decided so far. Each is applied at once, so that what follows is
+/// decided on the state that it leaves.
+pub(super) struct Draft<'a> {
+    pub(super) job: Job,
+    pub(super) parameters: &'a JobParameters,
+    pub(super) now: Timestamp,
+    events: Vec<JobEvent>,
+}
+
+impl<'a> Draft<'a> {
+    pub(super) fn new(job: &Job, parameters: &'a JobParameters, now: Timestamp) -> Self {
+        Self { job: job.clone(), parameters, now, events: Vec::new() }
+    }
+
+    pub(super) fn emit(&mut self, what: Happened) {
+        let event = JobEvent { at: self.now, what };
+        evolve(&mut self.job, &event);
+        self.events.push(event);
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.events.len()
+    }
+
+    pub(super) fn into_events(self) -> Vec<JobEvent> {
+        self.events
+    }
+
+    /// The component, if this is still its latest attempt and something of it may live.
+    pub(super) fn current(
+        &self,
+        index: ComponentIndex,
+        attempt: Attempt,
+    ) -> Result<&Component, Rejection> {
+        self.job
+            .components
+            .get(index.0 as usize)
+            .filter(|component| component.attempt == attempt && component.run.may_live())
+            .ok_or(Rejection::Stale)
+    }
+
+    /// Indexes of all components, free of any borrow.
+    pub(super) fn indexes(&self) -> impl Iterator<Item = ComponentIndex> + use<> {
+        (0..self.job.components.len() as u32).map(ComponentIndex)
+    }
+}

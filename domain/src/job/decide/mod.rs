@@ -1,0 +1,83 @@
+//! What follows from a command.
+
+mod abort;
+mod draft;
+mod orders;
+mod progress;
+mod sightings;
+mod submission;
+
+use crate::job::command::{JobCommand, Rejection};
+use crate::job::event::JobEvent;
+use crate::job::parameters::JobParameters;
+use crate::job::state::Job;
+use crate::units::Timestamp;
+use draft::Draft;
+
+/// What follows from a command.
+///
+/// # Errors
+/// The command does not fit the state; nothing happened.
+pub fn decide(
+    job: &Job,
+    parameters: &JobParameters,
+    command: JobCommand,
+    now: Timestamp,
+) -> Result<Vec<JobEvent>, Rejection> {
+    let mut draft = Draft::new(job, parameters, now);
+    if job.held.is_some() && !works_on_held(&command) {
+        return Err(Rejection::Stale);
+    }
+    route(&mut draft, command)?;
+    progress::advance(&mut draft);
+    Ok(draft.into_events())
+}
+
+/// A held job panicked its actor again and again: only people touch it.
+fn works_on_held(command: &JobCommand) -> bool {
+    matches!(
+        command,
+        JobCommand::Release(_)
+            | JobCommand::Cancel(_)
+            | JobCommand::Freeze(_)
+            | JobCommand::Thaw(_)
+    )
+}
+
+fn route(draft: &mut Draft<'_>, command: JobCommand) -> Result<(), Rejection> {
+    match command {
+        JobCommand::Recover { settle } => submission::recover(draft, &settle),
+        JobCommand::Place { placements } => orders::place(draft, placements),
+        JobCommand::Look(sight) => progress::look(draft, &sight),
+        JobCommand::SubmitAnswered { component, attempt, answer } => {
+            submission::answered(draft, component, attempt, answer)
+        }
+        JobCommand::LookUpAnswered { component, attempt, asked_at, found } => {
+            submission::looked_up(draft, component, attempt, asked_at, found)
+        }
+        JobCommand::Sighted { component, attempt, asked_at, sighting } => {
+            sightings::sighted(draft, component, attempt, asked_at, sighting)
+        }
+        JobCommand::GateAnswered { component, attempt, open } => {
+            sightings::gate_answered(draft, component, attempt, open)
+        }
+        JobCommand::ChargeRecorded { component, attempt } => {
+            orders::charge_recorded(draft, component, attempt)
+        }
+        JobCommand::OutputRead { component, output, content } => {
+            orders::output_read(draft, component, output, content)
+        }
+        JobCommand::OutputRegistered { component, output } => {
+            orders::output_registered(draft, component, output)
+        }
+        JobCommand::Promote => orders::promote(draft),
+        JobCommand::GiveUpPlacement { tries } => orders::give_up_placement(draft, tries),
+        JobCommand::LeaveSite(site) => abort::leave_site(draft, &site),
+        JobCommand::SetPriority(priority, by) => orders::set_priority(draft, priority, by),
+        JobCommand::Freeze(by) => orders::freeze(draft, by),
+        JobCommand::Thaw(by) => orders::thaw(draft, by),
+        JobCommand::Cancel(by) => abort::cancel(draft, by),
+        JobCommand::Hold(reason) => orders::hold(draft, reason),
+        JobCommand::Release(by) => orders::release(draft, by),
+    }
+}

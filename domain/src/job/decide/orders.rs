@@ -1,0 +1,168 @@
+//! Commands of the co-allocator, of the data side, and of people.
+
+use std::sync::Arc;
+
+use crate::ids::{Attempt, ComponentIndex, KeyName, Round};
+use crate::job::command::Rejection;
+use crate::job::decide::abort;
+use crate::job::decide::draft::Draft;
+use crate::job::event::Happened;
+use crate::job::spec::{Collect, Content, Priority};
+use crate::job::state::{AbortCause, Collected, Phase, Placement};
+use crate::units::DurationMs;
+
+pub(super) fn place(draft: &mut Draft<'_>, placements: Vec<Placement>) -> Result<(), Rejection> {
+    let waits = matches!(draft.job.phase, Phase::Queued { .. }) && draft.job.frozen_by.is_none();
+    if !waits || placements.len() != draft.job.spec.components.len() {
+        return Err(Rejection::Stale);
+    }
+    let times = placements.iter().map(|placement| placement.transfer_time);
+    let start_estimate = draft.now + times.max().unwrap_or(DurationMs::ZERO);
+    let round = Round(draft.job.round.0 + 1);
+    draft.emit(Happened::JobPlaced { round, placements, start_estimate });
+    Ok(())
+}
+
+pub(super) fn charge_recorded(
+    draft: &mut Draft<'_>,
+    index: ComponentIndex,
+    attempt: Attempt,
+) -> Result<(), Rejection> {
+    let component = draft.job.components.get(index.0 as usize).ok_or(Rejection::Stale)?;
+    match &component.charge {
+        Some(charge) if charge.attempt == attempt => {
+            draft.emit(Happened::ChargeRecorded { component: index });
+            Ok(())
+        }
+        Some(_) | None => Err(Rejection::Stale),
+    }
+}
+
+fn collected<'a>(
+    draft: &'a Draft<'_>,
+    index: ComponentIndex,
+    output: u32,
+) -> Result<&'a Collected, Rejection> {
+    let here = matches!(draft.job.phase, Phase::Collecting { .. });
+    let component = draft.job.components.get(index.0 as usize).filter(|_| here);
+    component.and_then(|c| c.collected.get(output as usize)).ok_or(Rejection::Stale)
+}
+
+pub(super) fn output_read(
+    draft: &mut Draft<'_>,
+    index: ComponentIndex,
+    output: u32,
+    content: Option<Content>,
+) -> Result<(), Rejection> {
+    if collected(draft, index, output)?.content.is_some() {
+        return Err(Rejection::Stale);
+    }
+    match content {
+        Some(content) => {
+            draft.emit(Happened::OutputFound { component: index, output, content });
+        }
+        None => {
+            let path =
+                draft.job.spec.components[index.0 as usize].outputs[output as usize].path.clone();
+            let detail: Arc<str> = format!("it succeeded, but left no output {path}").into();
+            abort::abort(draft, AbortCause::Application { component: index, detail });
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn output_registered(
+    draft: &mut Draft<'_>,
+    index: ComponentIndex,
+    output: u32,
+) -> Result<(), Rejection> {
+    let state = collected(draft, index, output)?;
+    if state.done || state.content.is_none() {
+        return Err(Rejection::Stale);
+    }
+    draft.emit(Happened::OutputCollected { component: index, output });
+    Ok(())
+}
+
+/// Whether every output that goes to a site is there.
+pub(super) fn all_collected(draft: &Draft<'_>) -> bool {
+    draft.job.components.iter().zip(&draft.job.spec.components).all(|(component, spec)| {
+        component
+            .collected
+            .iter()
+            .zip(&spec.outputs)
+            .all(|(state, output)| state.done || matches!(output.collect, Collect::Fetch))
+    })
+}
+
+pub(super) fn promote(draft: &mut Draft<'_>) -> Result<(), Rejection> {
+    let to = match draft.job.priority {
+        Priority::Low => Priority::High,
+        Priority::High => Priority::SuperHigh,
+        Priority::SuperHigh | Priority::SuperLow => return Err(Rejection::AlreadySo),
+    };
+    if !matches!(draft.job.phase, Phase::Queued { .. }) {
+        return Err(Rejection::Stale);
+    }
+    draft.emit(Happened::PriorityChanged { to, by: None });
+    Ok(())
+}
+
+pub(super) fn give_up_placement(draft: &mut Draft<'_>, tries: u32) -> Result<(), Rejection> {
+    if !matches!(draft.job.phase, Phase::Queued { .. }) {
+        return Err(Rejection::Stale);
+    }
+    let reason = format!("not placed after {tries} tries (max_placement_tries)").into();
+    draft.emit(Happened::JobFailed { reason });
+    Ok(())
+}
+
+fn unless_final(draft: &Draft<'_>) -> Result<(), Rejection> {
+    if draft.job.is_final() { Err(Rejection::Ended) } else { Ok(()) }
+}
+
+pub(super) fn set_priority(
+    draft: &mut Draft<'_>,
+    to: Priority,
+    by: KeyName,
+) -> Result<(), Rejection> {
+    unless_final(draft)?;
+    if draft.job.priority == to {
+        return Err(Rejection::AlreadySo);
+    }
+    draft.emit(Happened::PriorityChanged { to, by: Some(by) });
+    Ok(())
+}
+
+pub(super) fn freeze(draft: &mut Draft<'_>, by: KeyName) -> Result<(), Rejection> {
+    unless_final(draft)?;
+    if draft.job.frozen_by.is_some() {
+        return Err(Rejection::AlreadySo);
+    }
+    draft.emit(Happened::JobFrozen { by });
+    Ok(())
+}
+
+pub(super) fn thaw(draft: &mut Draft<'_>, by: KeyName) -> Result<(), Rejection> {
+    unless_final(draft)?;
+    if draft.job.frozen_by.is_none() {
+        return Err(Rejection::AlreadySo);
+    }
+    draft.emit(Happened::JobThawed { by });
+    Ok(())
+}
+
+pub(super) fn hold(draft: &mut Draft<'_>, reason: Arc<str>) -> Result<(), Rejection> {
+    unless_final(draft)?;
+    draft.emit(Happened::JobHeld { reason });
+    Ok(())
+}
+
+pub(super) fn release(draft: &mut Draft<'_>, by: KeyName) -> Result<(), Rejection> {
+    unless_final(draft)?;
+    if draft.job.held.is_none() {
+        return Err(Rejection::AlreadySo);
+    }
+    draft.emit(Happened::JobReleased { by });
+    Ok(())
+}

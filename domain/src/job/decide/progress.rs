@@ -1,0 +1,195 @@
+//! What follows from the state and the clock alone.
+
+use crate::ids::ComponentIndex;
+use crate::job::command::{Inputs, Rejection, Sight};
+use crate::job::decide::draft::Draft;
+use crate::job::decide::{abort, orders};
+use crate::job::event::Happened;
+use crate::job::spec::OnUnreachable;
+use crate::job::state::{AbortCause, AfterAbort, Ending, Phase, Run};
+use crate::units::{DurationMs, Timestamp};
+
+/// Takes in what others know.
+pub(super) fn look(draft: &mut Draft<'_>, sight: &Sight) -> Result<(), Rejection> {
+    if draft.job.is_final() {
+        return Err(Rejection::Ended);
+    }
+    look_at_inputs(draft, &sight.inputs);
+    for &(index, since) in &sight.unreachable {
+        look_at_unreachable(draft, index, since);
+    }
+    Ok(())
+}
+
+fn look_at_inputs(draft: &mut Draft<'_>, inputs: &Inputs) {
+    let waits = matches!(draft.job.phase, Phase::Placed { .. } | Phase::Claiming { .. });
+    if !waits || draft.job.inputs_here {
+        return;
+    }
+    match inputs {
+        Inputs::Unknown => {}
+        Inputs::Here => draft.emit(Happened::InputsArrived),
+        Inputs::Lost(detail) => {
+            abort::abort(draft, AbortCause::InputLost { detail: detail.clone() });
+        }
+        Inputs::Expected(arrival) => {
+            let late = *arrival > draft.now + draft.parameters.hold_slack;
+            if let Phase::Placed { start_estimate, .. } = draft.job.phase
+                && draft.now >= start_estimate
+                && late
+            {
+                draft.emit(Happened::StartPostponed { start_estimate: *arrival });
+            }
+        }
+    }
+}
+
+/// How long a job waits for a silent site, once its payload may have begun there.
+fn patience(draft: &Draft<'_>) -> Option<DurationMs> {
+    if draft.job.start_at.is_none() {
+        return Some(DurationMs::ZERO);
+    }
+    match draft.job.spec.on_unreachable {
+        OnUnreachable::RerunAfter(time) if draft.job.spec.rerunnable => Some(time),
+        OnUnreachable::RerunAfter(_) | OnUnreachable::Wait => None,
+    }
+}
+
+fn look_at_unreachable(draft: &mut Draft<'_>, index: ComponentIndex, since: Timestamp) {
+    let Some(component) = draft.job.components.get(index.0 as usize) else { return };
+    let (lives, attempt) = (component.run.may_live(), component.attempt);
+    let uncollected = component.collected.iter().any(|output| !output.done);
+    let Some(patience) = patience(draft) else { return };
+    if draft.now < since + patience {
+        return;
+    }
+    let gives_up = match draft.job.phase {
+        Phase::Starting { .. } | Phase::Running { .. } => lives,
+        Phase::Collecting { .. } => uncollected,
+        Phase::Queued { .. }
+        | Phase::Placed { .. }
+        | Phase::Claiming { .. }
+        | Phase::Aborting { .. }
+        | Phase::Finished { .. }
+        | Phase::Failed { .. }
+        | Phase::Cancelled { .. } => false,
+    };
+    if gives_up {
+        let waited = draft.now.since(since);
+        abort::charge(draft, index, format!("no answer for {waited}").into());
+        abort::abort(draft, AbortCause::Unreachable { component: index });
+    }
+    if lives && matches!(draft.job.phase, Phase::Aborting { .. }) {
+        let how = Ending::Abandoned;
+        draft.emit(Happened::AttemptEnded { component: index, attempt, how });
+    }
+}
+
+/// Goes on as far as state and clock allow.
+pub(super) fn advance(draft: &mut Draft<'_>) {
+    loop {
+        let before = draft.count();
+        if draft.job.held.is_none() {
+            step(draft);
+        }
+        if draft.count() == before {
+            return;
+        }
+    }
+}
+
+fn step(draft: &mut Draft<'_>) {
+    match draft.job.phase.clone() {
+        Phase::Placed { start_estimate, .. } => {
+            if draft.job.inputs_here || draft.now >= start_estimate {
+                draft.emit(Happened::ClaimBegun);
+            }
+        }
+        Phase::Claiming { since } => step_claiming(draft, since),
+        Phase::Starting { since } => step_starting(draft, since),
+        Phase::Running { since } => step_running(draft, since),
+        Phase::Collecting { .. } => {
+            if orders::all_collected(draft) {
+                draft.emit(Happened::JobFinished);
+            }
+        }
+        Phase::Aborting { then, .. } => step_aborting(draft, then),
+        Phase::Queued { .. }
+        | Phase::Finished { .. }
+        | Phase::Failed { .. }
+        | Phase::Cancelled { .. } => {}
+    }
+}
+
+fn step_claiming(draft: &mut Draft<'_>, since: Timestamp) {
+    let at_gate = |run: &Run| matches!(run, Run::AtGate { .. });
+    let absent = draft.job.indexed().find(|(_, c)| !at_gate(&c.run)).map(|(index, _)| index);
+    match absent {
+        None if draft.job.inputs_here => {
+            let start_at = draft.now + draft.parameters.go_lead;
+            draft.emit(Happened::GoDecided { start_at });
+        }
+        None => step_holding(draft),
+        Some(component) if draft.now >= since + draft.parameters.claim_timeout => {
+            let detail = format!("not running within {}", draft.parameters.claim_timeout).into();
+            abort::abort(draft, AbortCause::ClaimLost { component, detail });
+        }
+        Some(_) => {}
+    }
+}
+
+/// All hold their processors, and input is still missing.
+fn step_holding(draft: &mut Draft<'_>) {
+    let hold_max = draft.parameters.hold_max;
+    let over = draft
+        .job
+        .indexed()
+        .find(|(_, c)| matches!(c.run, Run::AtGate { since, .. } if draft.now >= since + hold_max));
+    if let Some((component, _)) = over {
+        let detail = format!("input did not arrive within {hold_max} of waiting").into();
+        abort::abort(draft, AbortCause::ClaimLost { component, detail });
+    }
+}
+
+fn step_starting(draft: &mut Draft<'_>, since: Timestamp) {
+    let missing = draft.job.indexed().find(|(_, c)| !c.run.has_begun()).map(|(index, _)| index);
+    match missing {
+        None => draft.emit(Happened::JobStarted),
+        Some(_) if draft.now < since + draft.parameters.go_grace => {}
+        Some(component) => {
+            for index in draft.indexes() {
+                if !draft.job.components[index.0 as usize].run.has_begun() {
+                    abort::charge(draft, index, "did not begin after its gate was to open".into());
+                }
+            }
+            abort::abort(draft, AbortCause::StartMissed { component });
+        }
+    }
+}
+
+fn step_running(draft: &mut Draft<'_>, since: Timestamp) {
+    let succeeded = |run: &Run| matches!(run, Run::Ended { how: Ending::Succeeded, .. });
+    if draft.job.components.iter().all(|c| succeeded(&c.run)) {
+        draft.emit(Happened::PayloadsSucceeded);
+        return;
+    }
+    if draft.now >= since + draft.job.spec.wall_time + draft.parameters.wall_margin {
+        let late = draft.job.indexed().find(|(_, c)| c.run.may_live()).map(|(index, _)| index);
+        if let Some(component) = late {
+            let detail = "still there long after its wall time".into();
+            abort::abort(draft, AbortCause::Application { component, detail });
+        }
+    }
+}
+
+fn step_aborting(draft: &mut Draft<'_>, then: AfterAbort) {
+    let owed = draft.job.components.iter().any(|component| component.charge.is_some());
+    if draft.job.may_live_anywhere() || owed {
+        return;
+    }
+    match then {
+        AfterAbort::Requeue { not_before } => draft.emit(Happened::JobRequeued { not_before }),
+        AfterAbort::Fail { reason } => draft.emit(Happened::JobFailed { reason }),
+        AfterAbort::Cancel { by } => draft.emit(Happened::JobCancelled { by }),
+    }
+}

@@ -1,0 +1,130 @@
+//! What a site's status says of attempts.
+
+use std::sync::Arc;
+
+use crate::ids::{Attempt, ComponentIndex};
+use crate::job::command::{Rejection, Sighting};
+use crate::job::decide::draft::Draft;
+use crate::job::decide::{abort, submission};
+use crate::job::event::Happened;
+use crate::job::state::{AbortCause, Ending, Phase, Run};
+use crate::units::Timestamp;
+
+pub(super) fn sighted(
+    draft: &mut Draft<'_>,
+    index: ComponentIndex,
+    attempt: Attempt,
+    asked_at: Timestamp,
+    sighting: Sighting,
+) -> Result<(), Rejection> {
+    draft.current(index, attempt)?;
+    match sighting {
+        Sighting::Absent => submission::absent(draft, index, attempt, asked_at)?,
+        Sighting::Pending => seen(draft, index),
+        Sighting::Ready(host) => ready(draft, index, host),
+        Sighting::Begun(host) => begun(draft, index, &host),
+        Sighting::Succeeded => {
+            began_unseen(draft, index);
+            draft.emit(ended(index, attempt, Ending::Succeeded));
+        }
+        Sighting::Failed(detail) => failed(draft, index, attempt, detail),
+        Sighting::Void => void(draft, index, attempt),
+        Sighting::Vanished(detail) => lost(draft, index, attempt, detail),
+    }
+    Ok(())
+}
+
+fn ended(component: ComponentIndex, attempt: Attempt, how: Ending) -> Happened {
+    Happened::AttemptEnded { component, attempt, how }
+}
+
+fn aborting(draft: &Draft<'_>) -> bool {
+    matches!(draft.job.phase, Phase::Aborting { .. })
+}
+
+fn seen(draft: &mut Draft<'_>, index: ComponentIndex) {
+    let run = &draft.job.components[index.0 as usize].run;
+    if matches!(run, Run::Submitted { absences: 1.., .. }) {
+        draft.emit(Happened::AttemptSeen { component: index });
+    }
+}
+
+fn ready(draft: &mut Draft<'_>, index: ComponentIndex, host: Arc<str>) {
+    let run = &draft.job.components[index.0 as usize].run;
+    if matches!(run, Run::Submitted { .. }) && !aborting(draft) {
+        draft.emit(Happened::ComponentReady { component: index, host });
+    }
+}
+
+fn begun(draft: &mut Draft<'_>, index: ComponentIndex, host: &Arc<str>) {
+    let run = &draft.job.components[index.0 as usize].run;
+    if matches!(draft.job.phase, Phase::Starting { .. }) && !run.has_begun() {
+        if matches!(run, Run::Submitted { .. }) {
+            draft.emit(Happened::ComponentReady { component: index, host: host.clone() });
+        }
+        began_unseen(draft, index);
+    }
+}
+
+/// A payload that runs or is over has begun, whether we saw it begin or not.
+fn began_unseen(draft: &mut Draft<'_>, index: ComponentIndex) {
+    let run = &draft.job.components[index.0 as usize].run;
+    if matches!(run, Run::AtGate { .. }) {
+        draft.emit(Happened::GateOpened { component: index });
+    }
+    if matches!(draft.job.components[index.0 as usize].run, Run::Opened { .. }) {
+        draft.emit(Happened::ComponentBegan { component: index });
+    }
+}
+
+fn failed(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt, detail: Arc<str>) {
+    if aborting(draft) {
+        draft.emit(ended(index, attempt, Ending::Killed));
+        return;
+    }
+    began_unseen(draft, index);
+    draft.emit(ended(index, attempt, Ending::Failed(detail.clone())));
+    abort::abort(draft, AbortCause::Application { component: index, detail });
+}
+
+fn void(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt) {
+    let detail: Arc<str> = "its gate was closed before the start".into();
+    draft.emit(ended(index, attempt, Ending::NeverRan(detail.clone())));
+    if !aborting(draft) {
+        abort::abort(draft, AbortCause::ClaimLost { component: index, detail });
+    }
+}
+
+/// The site lost an attempt.
+pub(super) fn lost(
+    draft: &mut Draft<'_>,
+    index: ComponentIndex,
+    attempt: Attempt,
+    detail: Arc<str>,
+) {
+    let was_aborting = aborting(draft);
+    let how = if was_aborting { Ending::Killed } else { Ending::Lost(detail.clone()) };
+    draft.emit(ended(index, attempt, how));
+    if !was_aborting {
+        abort::charge(draft, index, detail.clone());
+        abort::abort(draft, AbortCause::SiteError { component: index, detail });
+    }
+}
+
+pub(super) fn gate_answered(
+    draft: &mut Draft<'_>,
+    index: ComponentIndex,
+    attempt: Attempt,
+    open: bool,
+) -> Result<(), Rejection> {
+    let component = draft.current(index, attempt)?;
+    if !matches!(component.run, Run::AtGate { .. }) {
+        return Err(Rejection::Stale);
+    }
+    match (&draft.job.phase, open) {
+        (Phase::Starting { .. }, true) => draft.emit(Happened::GateOpened { component: index }),
+        (Phase::Starting { .. }, false) => void(draft, index, attempt),
+        _ => return Err(Rejection::Stale),
+    }
+    Ok(())
+}

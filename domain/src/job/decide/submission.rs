@@ -1,0 +1,132 @@
+//! Answers to submissions, and look-ups where there was none.
+
+use std::sync::Arc;
+
+use crate::ids::{Attempt, ComponentIndex, LrmId};
+use crate::job::command::{Rejection, SubmitAnswer};
+use crate::job::decide::abort;
+use crate::job::decide::draft::Draft;
+use crate::job::event::Happened;
+use crate::job::state::{AbortCause, Ending, Phase, Run};
+use crate::units::{DurationMs, Timestamp};
+
+/// Absences that make a submission certainly not there.
+const ABSENCES: u8 = 2;
+
+/// After a rebuild nobody knows whether an intended submission left.
+pub(super) fn recover(draft: &mut Draft<'_>, settle: &[DurationMs]) -> Result<(), Rejection> {
+    for index in draft.indexes() {
+        let component = &draft.job.components[index.0 as usize];
+        if matches!(component.run, Run::Intended { .. }) {
+            let settle = settle.get(index.0 as usize).copied();
+            let settled_at = draft.now + settle.unwrap_or(draft.parameters.settle);
+            draft.emit(Happened::SubmissionUncertain { component: index, settled_at });
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn answered(
+    draft: &mut Draft<'_>,
+    index: ComponentIndex,
+    attempt: Attempt,
+    answer: SubmitAnswer,
+) -> Result<(), Rejection> {
+    let run = &draft.current(index, attempt)?.run;
+    if !matches!(run, Run::Intended { .. } | Run::Uncertain { .. }) {
+        return Err(Rejection::Stale);
+    }
+    match answer {
+        SubmitAnswer::Accepted(lrm_id) => {
+            draft.emit(Happened::AttemptSubmitted { component: index, lrm_id });
+        }
+        SubmitAnswer::Unknown(settle) => {
+            let settled_at = draft.now + settle;
+            draft.emit(Happened::SubmissionUncertain { component: index, settled_at });
+        }
+        SubmitAnswer::Full(detail) => never_ran(draft, index, attempt, detail, false),
+        SubmitAnswer::Refused(detail) | SubmitAnswer::NotSent(detail) => {
+            never_ran(draft, index, attempt, detail, true);
+        }
+    }
+    Ok(())
+}
+
+/// The submission certainly did nothing.
+fn never_ran(
+    draft: &mut Draft<'_>,
+    index: ComponentIndex,
+    attempt: Attempt,
+    detail: Arc<str>,
+    sites_fault: bool,
+) {
+    let aborting = matches!(draft.job.phase, Phase::Aborting { .. });
+    let how = Ending::NeverRan(detail.clone());
+    draft.emit(Happened::AttemptEnded { component: index, attempt, how });
+    if aborting {
+        return;
+    }
+    if sites_fault {
+        abort::charge(draft, index, detail.clone());
+        abort::abort(draft, AbortCause::SiteError { component: index, detail });
+    } else {
+        abort::abort(draft, AbortCause::ClaimLost { component: index, detail });
+    }
+}
+
+pub(super) fn looked_up(
+    draft: &mut Draft<'_>,
+    index: ComponentIndex,
+    attempt: Attempt,
+    asked_at: Timestamp,
+    found: Option<LrmId>,
+) -> Result<(), Rejection> {
+    let Run::Uncertain { settled_at, absences, .. } = draft.current(index, attempt)?.run else {
+        return Err(Rejection::Stale);
+    };
+    if let Some(lrm_id) = found {
+        draft.emit(Happened::AttemptSubmitted { component: index, lrm_id });
+        return Ok(());
+    }
+    let counts = asked_at >= settled_at;
+    if !(counts && absences + 1 >= ABSENCES) {
+        let soon = draft.now + draft.parameters.look_up_interval;
+        let look_at = if counts { soon } else { soon.min(settled_at.max(draft.now)) };
+        draft.emit(Happened::AttemptAbsent { component: index, counts, look_at });
+    } else if matches!(draft.job.phase, Phase::Aborting { .. }) {
+        let how = Ending::NeverRan("never arrived at the site".into());
+        draft.emit(Happened::AttemptEnded { component: index, attempt, how });
+    } else {
+        draft.emit(Happened::AttemptRenewed { component: index });
+    }
+    Ok(())
+}
+
+/// The site answered that it does not know an attempt that it had acknowledged.
+pub(super) fn absent(
+    draft: &mut Draft<'_>,
+    index: ComponentIndex,
+    attempt: Attempt,
+    asked_at: Timestamp,
+) -> Result<(), Rejection> {
+    let settle = draft.parameters.settle;
+    let (since, absences) = match &draft.current(index, attempt)?.run {
+        Run::Submitted { at, absences, .. } => (*at, *absences),
+        Run::AtGate { since, .. } | Run::Running { since, .. } => (*since, ABSENCES),
+        Run::Opened { at, .. } => (*at, ABSENCES),
+        Run::Idle | Run::Intended { .. } | Run::Uncertain { .. } | Run::Ended { .. } => {
+            return Err(Rejection::Stale);
+        }
+    };
+    if asked_at < since + settle {
+        return Ok(());
+    }
+    if absences + 1 < ABSENCES {
+        let look_at = draft.now;
+        draft.emit(Happened::AttemptAbsent { component: index, counts: true, look_at });
+    } else {
+        let detail: Arc<str> = "the site no longer knows it".into();
+        super::sightings::lost(draft, index, attempt, detail);
+    }
+    Ok(())
+}

@@ -1,0 +1,94 @@
+//! What a job's record asks of sites: processors, and content that must stay there.
+//!
+//! Both are derived from the record, never counted, so that a crash cannot leave
+//! a processor or a file behind that nobody accounts for.
+
+use std::collections::BTreeSet;
+
+use crate::ids::{ComponentIndex, Digest, SiteName};
+use crate::job::spec::Collect;
+use crate::job::state::{Component, Job, Phase, Run};
+use crate::resources::Resources;
+use crate::units::Timestamp;
+
+/// Processors and more of one component at its site.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holding {
+    /// Which component.
+    pub component: ComponentIndex,
+    /// Where.
+    pub site: SiteName,
+    /// How much.
+    pub resources: Resources,
+    /// The site's own count includes it if asked at this time or later; `None`
+    /// while it is only planned.
+    pub visible_from: Option<Timestamp>,
+    /// An attempt of it may live there: its status is to be asked for.
+    pub live: bool,
+}
+
+/// What a job holds, or will claim, at sites.
+pub fn holdings(job: &Job) -> Vec<Holding> {
+    let planned = matches!(job.phase, Phase::Placed { .. });
+    let lives = |component: &Component| component.run.may_live();
+    job.indexed()
+        .filter(|(_, component)| planned || lives(component))
+        .filter_map(|(index, component)| {
+            let placement = component.placement.as_ref()?;
+            let spec = job.spec.components.get(index.0 as usize)?;
+            Some(Holding {
+                component: index,
+                site: placement.site.clone(),
+                resources: spec.resources.clone(),
+                visible_from: visible_from(&component.run),
+                live: !planned,
+            })
+        })
+        .collect()
+}
+
+fn visible_from(run: &Run) -> Option<Timestamp> {
+    match run {
+        Run::Submitted { at, .. } => Some(*at),
+        // Past its submission: whatever the site says of now includes it.
+        Run::AtGate { .. } | Run::Opened { .. } | Run::Running { .. } => Some(Timestamp(0)),
+        Run::Idle | Run::Intended { .. } | Run::Uncertain { .. } | Run::Ended { .. } => None,
+    }
+}
+
+/// Content that must be, or be brought, to a site for this job.
+pub fn needs(job: &Job) -> BTreeSet<(Digest, SiteName)> {
+    match job.phase {
+        Phase::Placed { .. }
+        | Phase::Claiming { .. }
+        | Phase::Starting { .. }
+        | Phase::Running { .. } => job.components.iter().flat_map(inputs).collect(),
+        Phase::Aborting { .. } => {
+            job.components.iter().filter(|c| c.run.may_live()).flat_map(inputs).collect()
+        }
+        Phase::Collecting { .. } => outputs(job).collect(),
+        Phase::Queued { .. }
+        | Phase::Finished { .. }
+        | Phase::Failed { .. }
+        | Phase::Cancelled { .. } => BTreeSet::new(),
+    }
+}
+
+fn inputs(component: &Component) -> impl Iterator<Item = (Digest, SiteName)> {
+    component.placement.iter().flat_map(|placement| {
+        placement.sources.iter().map(|source| (source.content.digest, placement.site.clone()))
+    })
+}
+
+fn outputs(job: &Job) -> impl Iterator<Item = (Digest, SiteName)> {
+    job.components.iter().zip(&job.spec.components).flat_map(|(component, spec)| {
+        component.collected.iter().zip(&spec.outputs).filter_map(|(state, output)| {
+            match (&output.collect, state) {
+                (Collect::ToSite { site, .. }, state) if !state.done => {
+                    Some((state.content?.digest, site.clone()))
+                }
+                (Collect::ToSite { .. } | Collect::Fetch, _) => None,
+            }
+        })
+    })
+}

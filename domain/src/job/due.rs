@@ -1,0 +1,185 @@
+//! What is to be done for a job, derived from its state alone.
+
+use crate::ids::{Attempt, ComponentIndex};
+use crate::job::parameters::JobParameters;
+use crate::job::spec::Collect;
+use crate::job::state::{Charge, Component, Job, Phase, Run};
+use crate::units::Timestamp;
+
+/// One thing to be done. It stays due until an event records its outcome.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct JobEffect {
+    /// For which component.
+    pub component: ComponentIndex,
+    /// For which of its attempts.
+    pub attempt: Attempt,
+    /// What.
+    pub kind: EffectKind,
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EffectKind {
+    /// Submit the attempt.
+    Submit,
+    /// It was not submitted and shall not be.
+    Withdraw,
+    /// Look the attempt up by its tag.
+    LookUp,
+    /// Open its gate.
+    OpenGate,
+    /// Close its gate, and end whatever lives of it.
+    End,
+    /// Have an error recorded by its site.
+    RecordCharge,
+    /// Find out the content of this output.
+    ReadOutput(u32),
+    /// Once this output is at its site, enter it in the catalogue.
+    RegisterOutput(u32),
+}
+
+impl EffectKind {
+    /// Names of all kinds; crash points are generated from them.
+    pub const NAMES: [&'static str; 8] = [
+        "Submit",
+        "Withdraw",
+        "LookUp",
+        "OpenGate",
+        "End",
+        "RecordCharge",
+        "ReadOutput",
+        "RegisterOutput",
+    ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            EffectKind::Submit => Self::NAMES[0],
+            EffectKind::Withdraw => Self::NAMES[1],
+            EffectKind::LookUp => Self::NAMES[2],
+            EffectKind::OpenGate => Self::NAMES[3],
+            EffectKind::End => Self::NAMES[4],
+            EffectKind::RecordCharge => Self::NAMES[5],
+            EffectKind::ReadOutput(_) => Self::NAMES[6],
+            EffectKind::RegisterOutput(_) => Self::NAMES[7],
+        }
+    }
+}
+
+/// Everything that is due.
+pub fn due(job: &Job, now: Timestamp) -> Vec<JobEffect> {
+    let mut effects = Vec::new();
+    if job.held.is_some() {
+        return effects;
+    }
+    for (index, component) in job.indexed() {
+        let mut push = |kind| {
+            effects.push(JobEffect { component: index, attempt: component.attempt, kind });
+        };
+        if component.charge.is_some() {
+            push(EffectKind::RecordCharge);
+        }
+        match job.phase {
+            Phase::Claiming { .. } => claiming(component, now, &mut push),
+            Phase::Starting { .. } => {
+                if matches!(component.run, Run::AtGate { .. }) {
+                    push(EffectKind::OpenGate);
+                }
+            }
+            Phase::Aborting { .. } => aborting(component, now, &mut push),
+            Phase::Collecting { .. } => collecting(job, index, component, &mut push),
+            Phase::Queued { .. }
+            | Phase::Placed { .. }
+            | Phase::Running { .. }
+            | Phase::Finished { .. }
+            | Phase::Failed { .. }
+            | Phase::Cancelled { .. } => {}
+        }
+    }
+    effects
+}
+
+fn claiming(component: &Component, now: Timestamp, push: &mut impl FnMut(EffectKind)) {
+    match component.run {
+        Run::Intended { .. } => push(EffectKind::Submit),
+        Run::Uncertain { look_at, .. } if look_at <= now => push(EffectKind::LookUp),
+        _ => {}
+    }
+}
+
+fn aborting(component: &Component, now: Timestamp, push: &mut impl FnMut(EffectKind)) {
+    match component.run {
+        Run::Intended { .. } => push(EffectKind::Withdraw),
+        Run::Uncertain { look_at, .. } => {
+            push(EffectKind::End);
+            if look_at <= now {
+                push(EffectKind::LookUp);
+            }
+        }
+        Run::Submitted { .. } | Run::AtGate { .. } | Run::Opened { .. } | Run::Running { .. } => {
+            push(EffectKind::End);
+        }
+        Run::Idle | Run::Ended { .. } => {}
+    }
+}
+
+fn collecting(
+    job: &Job,
+    index: ComponentIndex,
+    component: &Component,
+    push: &mut impl FnMut(EffectKind),
+) {
+    let Some(spec) = job.spec.components.get(index.0 as usize) else { return };
+    for (at, (state, output)) in component.collected.iter().zip(&spec.outputs).enumerate() {
+        if state.done || matches!(output.collect, Collect::Fetch) {
+            continue;
+        }
+        let kind = match state.content {
+            None => EffectKind::ReadOutput(at as u32),
+            Some(_) => EffectKind::RegisterOutput(at as u32),
+        };
+        push(kind);
+    }
+}
+
+/// The charge that an effect speaks of.
+pub fn charge_of(job: &Job, index: ComponentIndex) -> Option<&Charge> {
+    job.components.get(index.0 as usize)?.charge.as_ref()
+}
+
+/// When to look again if nothing happens before.
+pub fn next_wake(job: &Job, parameters: &JobParameters) -> Option<Timestamp> {
+    if job.held.is_some() {
+        return None;
+    }
+    let look_ups = job.components.iter().filter_map(|component| match component.run {
+        Run::Uncertain { look_at, .. } => Some(look_at),
+        _ => None,
+    });
+    let phase = match job.phase {
+        Phase::Placed { start_estimate, .. } => Some(start_estimate),
+        Phase::Claiming { since } => claiming_ends(job, parameters, since),
+        Phase::Starting { since } => Some(since + parameters.go_grace),
+        Phase::Running { since } => Some(since + job.spec.wall_time + parameters.wall_margin),
+        Phase::Aborting { .. }
+        | Phase::Queued { .. }
+        | Phase::Collecting { .. }
+        | Phase::Finished { .. }
+        | Phase::Failed { .. }
+        | Phase::Cancelled { .. } => None,
+    };
+    look_ups.chain(phase).min()
+}
+
+/// The claim's time-out, or, once all wait at their gates, the end of the longest hold.
+fn claiming_ends(job: &Job, parameters: &JobParameters, since: Timestamp) -> Option<Timestamp> {
+    let holds = job.components.iter().map(|component| match component.run {
+        Run::AtGate { since, .. } => Some(since + parameters.hold_max),
+        _ => None,
+    });
+    let all: Option<Vec<Timestamp>> = holds.collect();
+    match all {
+        Some(ends) => ends.into_iter().min(),
+        None => Some(since + parameters.claim_timeout),
+    }
+}

@@ -1,0 +1,231 @@
+//! What happened to a job; journalled, and kept as its history.
+
+use std::sync::Arc;
+
+use crate::ids::{Attempt, ComponentIndex, KeyName, LrmId, Round};
+use crate::job::spec::{Content, Priority};
+use crate::job::state::{AbortCause, AfterAbort, Charge, Ending, Placement};
+use crate::units::Timestamp;
+
+/// One event with its time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobEvent {
+    /// When it was decided.
+    pub at: Timestamp,
+    /// What happened.
+    pub what: Happened,
+}
+
+/// What happened. The submission itself is the record's beginning, not an event of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Happened {
+    /// Every component has a site; the round begins.
+    JobPlaced {
+        /// The round.
+        round: Round,
+        /// By component.
+        placements: Vec<Placement>,
+        /// Estimated start (JST).
+        start_estimate: Timestamp,
+    },
+    /// Input is late: the claim moves with it.
+    StartPostponed {
+        /// New estimate.
+        start_estimate: Timestamp,
+    },
+    /// All input of the round is at its sites, whole and checked.
+    InputsArrived,
+    /// Processors are being claimed: an attempt of each component is to be submitted.
+    ClaimBegun,
+    /// A new attempt replaces one that certainly never arrived.
+    AttemptRenewed {
+        /// Of which component.
+        component: ComponentIndex,
+    },
+    /// The site acknowledged a submission, or it was found there by its tag.
+    AttemptSubmitted {
+        /// Of which component.
+        component: ComponentIndex,
+        /// The number it has there.
+        lrm_id: LrmId,
+    },
+    /// Nobody knows whether the submission arrived.
+    SubmissionUncertain {
+        /// Of which component.
+        component: ComponentIndex,
+        /// It cannot take effect after this time.
+        settled_at: Timestamp,
+    },
+    /// The site answered that it knows nothing of the attempt.
+    AttemptAbsent {
+        /// Of which component.
+        component: ComponentIndex,
+        /// Whether the answer counts: asked after the submission had settled.
+        counts: bool,
+        /// Not asked again before.
+        look_at: Timestamp,
+    },
+    /// An attempt thought absent is there after all.
+    AttemptSeen {
+        /// Of which component.
+        component: ComponentIndex,
+    },
+    /// A wrapper waits at its gate.
+    ComponentReady {
+        /// Which component.
+        component: ComponentIndex,
+        /// On which host.
+        host: Arc<str>,
+    },
+    /// All are ready and all input is there: the start is decided.
+    GoDecided {
+        /// The common start time.
+        start_at: Timestamp,
+    },
+    /// A gate is open.
+    GateOpened {
+        /// Of which component.
+        component: ComponentIndex,
+    },
+    /// A payload began.
+    ComponentBegan {
+        /// Which component.
+        component: ComponentIndex,
+    },
+    /// All payloads have begun.
+    JobStarted,
+    /// An attempt is over.
+    AttemptEnded {
+        /// Of which component.
+        component: ComponentIndex,
+        /// Which attempt.
+        attempt: Attempt,
+        /// How.
+        how: Ending,
+    },
+    /// A site is charged with an error.
+    SiteCharged {
+        /// Of which component.
+        component: ComponentIndex,
+        /// What is charged.
+        charge: Charge,
+    },
+    /// The site's record has the charge.
+    ChargeRecorded {
+        /// Of which component.
+        component: ComponentIndex,
+    },
+    /// All payloads succeeded.
+    PayloadsSucceeded,
+    /// An output was read and has this content.
+    OutputFound {
+        /// Of which component.
+        component: ComponentIndex,
+        /// Position among its outputs.
+        output: u32,
+        /// Its content.
+        content: Content,
+    },
+    /// An output is where it belongs.
+    OutputCollected {
+        /// Of which component.
+        component: ComponentIndex,
+        /// Position among its outputs.
+        output: u32,
+    },
+    /// The round is given up; all that may live of it is to be ended.
+    RoundAborted {
+        /// Why.
+        why: AbortCause,
+        /// What comes after.
+        then: AfterAbort,
+    },
+    /// What comes after the abort changed: a cancellation came in between.
+    AbortRedirected {
+        /// What comes now.
+        then: AfterAbort,
+    },
+    /// Nothing of the round lives any more; the job waits for placement again.
+    JobRequeued {
+        /// Not tried before.
+        not_before: Timestamp,
+    },
+    /// Its priority was raised after failed tries, or changed by a user.
+    PriorityChanged {
+        /// The new class.
+        to: Priority,
+        /// By whom; `None` for promotion.
+        by: Option<KeyName>,
+    },
+    /// It is not to be placed until thawed.
+    JobFrozen {
+        /// By which key.
+        by: KeyName,
+    },
+    /// It may be placed again.
+    JobThawed {
+        /// By which key.
+        by: KeyName,
+    },
+    /// Nothing is done for it until released.
+    JobHeld {
+        /// Why.
+        reason: Arc<str>,
+    },
+    /// Work on it goes on.
+    JobReleased {
+        /// By which key.
+        by: KeyName,
+    },
+    /// Done, with success.
+    JobFinished,
+    /// Given up.
+    JobFailed {
+        /// Why.
+        reason: Arc<str>,
+    },
+    /// Cancelled; nothing of it lives.
+    JobCancelled {
+        /// By which key.
+        by: KeyName,
+    },
+}
+
+impl Happened {
+    /// Its name in the journal, in histories and in the event stream.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Happened::JobPlaced { .. } => "JobPlaced",
+            Happened::StartPostponed { .. } => "StartPostponed",
+            Happened::InputsArrived => "InputsArrived",
+            Happened::ClaimBegun => "ClaimBegun",
+            Happened::AttemptRenewed { .. } => "AttemptRenewed",
+            Happened::AttemptSubmitted { .. } => "AttemptSubmitted",
+            Happened::SubmissionUncertain { .. } => "SubmissionUncertain",
+            Happened::AttemptAbsent { .. } => "AttemptAbsent",
+            Happened::AttemptSeen { .. } => "AttemptSeen",
+            Happened::ComponentReady { .. } => "ComponentReady",
+            Happened::GoDecided { .. } => "GoDecided",
+            Happened::GateOpened { .. } => "GateOpened",
+            Happened::ComponentBegan { .. } => "ComponentBegan",
+            Happened::JobStarted => "JobStarted",
+            Happened::AttemptEnded { .. } => "AttemptEnded",
+            Happened::SiteCharged { .. } => "SiteCharged",
+            Happened::ChargeRecorded { .. } => "ChargeRecorded",
+            Happened::PayloadsSucceeded => "PayloadsSucceeded",
+            Happened::OutputFound { .. } => "OutputFound",
+            Happened::OutputCollected { .. } => "OutputCollected",
+            Happened::RoundAborted { .. } => "RoundAborted",
+            Happened::AbortRedirected { .. } => "AbortRedirected",
+            Happened::JobRequeued { .. } => "JobRequeued",
+            Happened::PriorityChanged { .. } => "PriorityChanged",
+            Happened::JobFrozen { .. } => "JobFrozen",
+            Happened::JobThawed { .. } => "JobThawed",
+            Happened::JobHeld { .. } => "JobHeld",
+            Happened::JobReleased { .. } => "JobReleased",
+            Happened::JobFinished => "JobFinished",
+            Happened::JobFailed { .. } => "JobFailed",
+            Happened::JobCancelled { .. } => "JobCancelled",
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! The state after an event.
+
+use crate::ids::{Attempt, ComponentIndex, Round};
+use crate::job::event::{Happened, JobEvent};
+use crate::job::state::{Collected, Component, Job, Phase, Placement, Run};
+use crate::units::{Bytes, Timestamp};
+
+/// Applies an event. Total: what was journalled is never refused.
+pub fn evolve(job: &mut Job, event: &JobEvent) {
+    let at = event.at;
+    match &event.what {
+        Happened::JobPlaced { round, placements, start_estimate } => {
+            place(job, *round, placements, *start_estimate, at);
+        }
+        Happened::StartPostponed { start_estimate } => postpone(job, *start_estimate),
+        Happened::InputsArrived => job.inputs_here = true,
+        Happened::ClaimBegun => begin_claim(job, at),
+        Happened::AttemptRenewed { component } => {
+            with(job, *component, |c| renew(c, at));
+        }
+        Happened::AttemptSubmitted { component, lrm_id } => with(job, *component, |c| {
+            c.run = Run::Submitted { lrm_id: lrm_id.clone(), at, absences: 0 };
+        }),
+        Happened::SubmissionUncertain { component, settled_at } => with(job, *component, |c| {
+            c.run = Run::Uncertain { settled_at: *settled_at, absences: 0, look_at: at };
+        }),
+        Happened::AttemptAbsent { component, counts, look_at: next } => {
+            with(job, *component, |c| absent(&mut c.run, *counts, *next));
+        }
+        Happened::AttemptSeen { component } => with(job, *component, |c| {
+            if let Run::Submitted { absences, .. } = &mut c.run {
+                *absences = 0;
+            }
+        }),
+        Happened::ComponentReady { component, host } => with(job, *component, |c| {
+            if let Some(lrm_id) = c.run.lrm_id().cloned() {
+                c.run = Run::AtGate { lrm_id, host: host.clone(), since: at };
+            }
+        }),
+        Happened::GoDecided { start_at } => decide_go(job, *start_at, at),
+        Happened::GateOpened { component } => with(job, *component, |c| open(c, at)),
+        Happened::ComponentBegan { component } => with(job, *component, |c| begin(c, at)),
+        Happened::JobStarted => {
+            job.phase = Phase::Running { since: at };
+            job.instants.started = Some(at);
+        }
+        Happened::AttemptEnded { component, attempt, how } => {
+            end_attempt(job, *component, *attempt, how, at);
+        }
+        Happened::SiteCharged { component, charge } => {
+            job.setbacks.site_errors += 1;
+            with(job, *component, |c| {
+                c.avoid.insert(charge.site.clone());
+                c.charge = Some(charge.clone());
+            });
+        }
+        Happened::ChargeRecorded { component } => with(job, *component, |c| c.charge = None),
+        Happened::PayloadsSucceeded => job.phase = Phase::Collecting { since: at },
+        Happened::OutputFound { component, output, content } => {
+            with_output(job, *component, *output, |o| o.content = Some(*content));
+        }
+        Happened::OutputCollected { component, output } => {
+            with_output(job, *component, *output, |o| o.done = true);
+        }
+        Happened::RoundAborted { why, then } => {
+            count_setback(job, why);
+            job.phase = Phase::Aborting { since: at, why: why.clone(), then: then.clone() };
+        }
+        Happened::AbortRedirected { then: next } => {
+            if let Phase::Aborting { then, .. } = &mut job.phase {
+                *then = next.clone();
+            }
+        }
+        Happened::JobRequeued { not_before } => {
+            job.phase = Phase::Queued { since: at, not_before: *not_before };
+        }
+        Happened::PriorityChanged { to, .. } => job.priority = *to,
+        Happened::JobFrozen { by } => job.frozen_by = Some(by.clone()),
+        Happened::JobThawed { .. } => job.frozen_by = None,
+        Happened::JobHeld { reason } => job.held = Some(reason.clone()),
+        Happened::JobReleased { .. } => job.held = None,
+        Happened::JobFinished => job.phase = Phase::Finished { at },
+        Happened::JobFailed { reason } => {
+            job.phase = Phase::Failed { at, reason: reason.clone() };
+        }
+        Happened::JobCancelled { by } => job.phase = Phase::Cancelled { at, by: by.clone() },
+    }
+}
+
+fn with(job: &mut Job, index: ComponentIndex, change: impl FnOnce(&mut Component)) {
+    if let Some(component) = job.components.get_mut(index.0 as usize) {
+        change(component);
+    }
+}
+
+fn with_output(
+    job: &mut Job,
+    index: ComponentIndex,
+    output: u32,
+    change: impl FnOnce(&mut Collected),
+) {
+    with(job, index, |component| {
+        if let Some(collected) = component.collected.get_mut(output as usize) {
+            change(collected);
+        }
+    });
+}
+
+fn place(job: &mut Job, round: Round, placements: &[Placement], start: Timestamp, at: Timestamp) {
+    if let Phase::Queued { since, .. } = job.phase {
+        job.instants.total_placement_time = job.instants.total_placement_time + at.since(since);
+    }
+    job.components.resize_with(placements.len(), Component::default);
+    for ((component, spec), placement) in
+        job.components.iter_mut().zip(&job.spec.components).zip(placements)
+    {
+        component.placement = Some(placement.clone());
+        component.run = Run::Idle;
+        component.collected = vec![Collected::default(); spec.outputs.len()];
+    }
+    job.phase = Phase::Placed { at, start_estimate: start };
+    job.round = round;
+    job.inputs_here = placements.iter().all(|placement| placement.sources.is_empty());
+    job.start_at = None;
+    let instants = &mut job.instants;
+    instants.first_placed.get_or_insert(at);
+    instants.placed = Some(at);
+    instants.first_start_estimate.get_or_insert(start);
+    instants.transfer_volume = instants.transfer_volume + moved(placements);
+}
+
+fn moved(placements: &[Placement]) -> Bytes {
+    placements
+        .iter()
+        .flat_map(|placement| placement.sources.iter().map(move |source| (placement, source)))
+        .filter(|(placement, source)| source.from != placement.site)
+        .fold(Bytes(0), |sum, (_, source)| sum + source.content.size)
+}
+
+fn postpone(job: &mut Job, estimate: Timestamp) {
+    if let Phase::Placed { start_estimate, .. } = &mut job.phase {
+        *start_estimate = estimate;
+    }
+}
+
+fn begin_claim(job: &mut Job, at: Timestamp) {
+    job.phase = Phase::Claiming { since: at };
+    job.components.iter_mut().for_each(|component| renew(component, at));
+}
+
+fn renew(component: &mut Component, at: Timestamp) {
+    component.attempt = Attempt(component.attempt.0 + 1);
+    component.run = Run::Intended { at };
+}
+
+fn absent(run: &mut Run, counts: bool, next: Timestamp) {
+    match run {
+        Run::Uncertain { absences, look_at, .. } => {
+            *absences += u8::from(counts);
+            *look_at = next;
+        }
+        Run::Submitted { absences, .. } => *absences += u8::from(counts),
+        Run::Idle
+        | Run::Intended { .. }
+        | Run::AtGate { .. }
+        | Run::Opened { .. }
+        | Run::Running { .. }
+        | Run::Ended { .. } => {}
+    }
+}
+
+fn decide_go(job: &mut Job, start_at: Timestamp, at: Timestamp) {
+    job.phase = Phase::Starting { since: at };
+    job.start_at = Some(start_at);
+    job.instants.claimed = Some(at);
+    count_waste(job, at);
+}
+
+fn open(component: &mut Component, at: Timestamp) {
+    if let Run::AtGate { lrm_id, host, .. } = &component.run {
+        component.run = Run::Opened { lrm_id: lrm_id.clone(), host: host.clone(), at };
+    }
+}
+
+fn begin(component: &mut Component, at: Timestamp) {
+    if let Run::AtGate { lrm_id, host, .. } | Run::Opened { lrm_id, host, .. } = &component.run {
+        component.run = Run::Running { lrm_id: lrm_id.clone(), host: host.clone(), since: at };
+    }
+}
+
+fn end_attempt(
+    job: &mut Job,
+    index: ComponentIndex,
+    attempt: Attempt,
+    how: &crate::job::state::Ending,
+    at: Timestamp,
+) {
+    let held = job.start_at.is_none();
+    if held
+        && let (Some(spec), Some(component)) =
+            (job.spec.components.get(index.0 as usize), job.components.get(index.0 as usize))
+        && let Run::AtGate { since, .. } = component.run
+    {
+        let wasted = u64::from(spec.resources.processors).saturating_mul(at.since(since).0);
+        let sum = &mut job.instants.wasted_processor_ms;
+        *sum = sum.saturating_add(wasted);
+    }
+    with(job, index, |component| {
+        if component.attempt == attempt {
+            component.run = Run::Ended { how: how.clone(), at };
+        }
+    });
+}
+
+/// PWT: processors x time held before the start (KOALA, section 3).
+fn count_waste(job: &mut Job, at: Timestamp) {
+    let wasted = job
+        .components
+        .iter()
+        .zip(&job.spec.components)
+        .map(|(component, spec)| match component.run {
+            Run::AtGate { since, .. } => {
+                u64::from(spec.resources.processors).saturating_mul(at.since(since).0)
+            }
+            _ => 0,
+        })
+        .fold(0, u64::saturating_add);
+    let sum = &mut job.instants.wasted_processor_ms;
+    *sum = sum.saturating_add(wasted);
+}
+
+fn count_setback(job: &mut Job, why: &crate::job::state::AbortCause) {
+    use crate::job::state::AbortCause;
+    if job.components.iter().any(|component| component.run != Run::Idle) {
+        job.setbacks.rounds += 1;
+    }
+    match why {
+        AbortCause::ClaimLost { .. } => job.setbacks.claims += 1,
+        AbortCause::InputLost { .. } => job.setbacks.inputs += 1,
+        AbortCause::Application { .. } => job.setbacks.own_errors += 1,
+        AbortCause::SiteError { .. }
+        | AbortCause::StartMissed { .. }
+        | AbortCause::Unreachable { .. }
+        | AbortCause::Cancelled
+        | AbortCause::Drained { .. } => {}
+    }
+}

@@ -1,0 +1,58 @@
+//! Jobs: what was asked for, where they stand, and what may happen next.
+//!
+//! [`decide`] turns a command into events, [`evolve`] turns an event into the
+//! next state, [`due`] derives from the state what is to be done.
+
+pub mod command;
+pub mod decide;
+pub mod demands;
+pub mod due;
+pub mod event;
+pub mod evolve;
+pub mod parameters;
+pub mod spec;
+pub mod state;
+pub mod table;
+#[cfg(test)]
+mod tests;
+
+use crate::machine::Machine;
+use crate::units::Timestamp;
+
+/// The job as a [`Machine`].
+#[derive(Debug, Clone, Copy)]
+pub struct JobMachine;
+
+impl Machine for JobMachine {
+    type State = state::Job;
+    type Command = command::JobCommand;
+    type Event = event::JobEvent;
+    type Rejection = command::Rejection;
+    type Effect = due::JobEffect;
+    type Parameters = parameters::JobParameters;
+
+    fn decide(
+        job: &state::Job,
+        parameters: &parameters::JobParameters,
+        command: command::JobCommand,
+        now: Timestamp,
+    ) -> Result<Vec<event::JobEvent>, command::Rejection> {
+        decide::decide(job, parameters, command, now)
+    }
+
+    fn evolve(job: &mut state::Job, event: &event::JobEvent) {
+        evolve::evolve(job, event);
+    }
+
+    fn due(job: &state::Job, _: &parameters::JobParameters, now: Timestamp) -> Vec<due::JobEffect> {
+        due::due(job, now)
+    }
+
+    fn next_wake(
+        job: &state::Job,
+        parameters: &parameters::JobParameters,
+        _: Timestamp,
+    ) -> Option<Timestamp> {
+        due::next_wake(job, parameters)
+    }
+}

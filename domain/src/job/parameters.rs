@@ -1,0 +1,63 @@
+//! Settings of a job's life at its sites.
+
+use crate::units::DurationMs;
+
+/// Times and limits between placement and end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobParameters {
+    /// A claimed component that is not at its gate after this time was lost to others.
+    pub claim_timeout: DurationMs,
+    /// How far ahead of its input a claim may be.
+    pub hold_slack: DurationMs,
+    /// Longest time at a gate; the wrapper gives up by itself after it.
+    pub hold_max: DurationMs,
+    /// From the decision until every component must have begun.
+    pub go_grace: DurationMs,
+    /// From the decision to the common start time.
+    pub go_lead: DurationMs,
+    /// What a site acknowledged counts as lost when it is absent this long after.
+    pub settle: DurationMs,
+    /// Between two look-ups of an uncertain submission.
+    pub look_up_interval: DurationMs,
+    /// First wait after a lost claim; doubles with each.
+    pub claim_backoff: DurationMs,
+    /// First wait after an error of a site; doubles with each.
+    pub site_backoff: DurationMs,
+    /// Longest wait before a job is tried again.
+    pub backoff_max: DurationMs,
+    /// Fails after its input was lost this often.
+    pub max_input_losses: u32,
+    /// Past wall time and this margin, a payload that is not over is ended from here.
+    pub wall_margin: DurationMs,
+}
+
+impl Default for JobParameters {
+    fn default() -> Self {
+        Self {
+            claim_timeout: DurationMs::from_secs(120),
+            hold_slack: DurationMs::from_secs(60),
+            hold_max: DurationMs::from_secs(600),
+            go_grace: DurationMs::from_secs(30),
+            go_lead: DurationMs::ZERO,
+            settle: DurationMs::from_secs(30),
+            look_up_interval: DurationMs::from_secs(10),
+            claim_backoff: DurationMs::from_secs(5),
+            site_backoff: DurationMs::from_secs(1),
+            backoff_max: DurationMs::from_secs(600),
+            max_input_losses: 5,
+            wall_margin: DurationMs::from_secs(60),
+        }
+    }
+}
+
+impl JobParameters {
+    /// Wait after the `count`th setback (from 1): doubling from `first`, bounded,
+    /// and spread by up to a quarter so that jobs do not come back in step.
+    /// `seed` is any number of the job's own; chance is not needed for this.
+    pub fn backoff(&self, first: DurationMs, count: u32, seed: u64) -> DurationMs {
+        let doubled = first.0.saturating_mul(1 << count.saturating_sub(1).min(20));
+        let wait = doubled.min(self.backoff_max.0);
+        let spread = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(u64::from(count) << 56);
+        DurationMs(wait + (wait / 4).saturating_mul(spread >> 32) / u64::from(u32::MAX))
+    }
+}

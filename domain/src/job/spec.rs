@@ -1,0 +1,474 @@
+//! What a user asks for: a job of components, as submitted and never changed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use crate::ids::{ComponentName, Digest, KeyName, LogicalName, PolicyName, RelPath, SiteName};
+use crate::labels::Constraint;
+use crate::resources::Resources;
+use crate::units::{Bytes, DurationMs};
+
+/// A job as submitted. Input files are bound to their digests; see [`bind_inputs`].
+///
+/// [`bind_inputs`]: JobSpec::bind_inputs
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobSpec {
+    /// A name for people; not unique.
+    pub name: Option<Arc<str>>,
+    /// How components may be put on sites.
+    pub request: Request,
+    /// The components, in the order in which the user gave them.
+    pub components: Vec<ComponentSpec>,
+    /// Policy that places it; `None` for the server's default.
+    pub policy: Option<PolicyName>,
+    /// Class of its placement queue at submission.
+    pub priority: Priority,
+    /// Longest time the payload may run, from the opening of the gate.
+    pub wall_time: DurationMs,
+    /// Whether a component may run a second time after it began once.
+    pub rerunnable: bool,
+    /// What to do with a round that has begun when a site stops answering.
+    pub on_unreachable: OnUnreachable,
+    /// Fails after this many counted placement tries; `None` never.
+    pub max_placement_tries: Option<u32>,
+    /// Fails after this many refused claims; `None` never.
+    pub max_claim_tries: Option<u32>,
+    /// Fails after this many restarts for errors of its own; 0 none.
+    pub max_retries: u32,
+}
+
+/// How the components of a job may be put on sites (KOALA, section 3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Request {
+    /// Each component names its site and never runs elsewhere.
+    Fixed,
+    /// The policy chooses a site for each component.
+    NonFixed,
+}
+
+/// Classes of placement queues, most urgent last so that order follows urgency.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Priority {
+    /// Never preempts and is never promoted.
+    SuperLow,
+    /// Promoted to high after enough failed tries.
+    #[default]
+    Low,
+    /// Promoted to super-high after enough failed tries.
+    High,
+    /// Scanned first.
+    SuperHigh,
+}
+
+impl Priority {
+    /// All classes, most urgent first.
+    pub const ALL: [Priority; 4] =
+        [Priority::SuperHigh, Priority::High, Priority::Low, Priority::SuperLow];
+
+    /// Its name in job files, metrics and tables.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Priority::SuperHigh => "super-high",
+            Priority::High => "high",
+            Priority::Low => "low",
+            Priority::SuperLow => "super-low",
+        }
+    }
+}
+
+/// What to do when a site with a running component stops answering.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum OnUnreachable {
+    /// Wait until it answers, however long.
+    Wait,
+    /// Place the job again after this time, although the lost component may still run.
+    RerunAfter(DurationMs),
+}
+
+/// One component: processes that run at one site.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ComponentSpec {
+    /// Its name, unique in the job.
+    pub name: ComponentName,
+    /// The site, for a fixed request.
+    pub site: Option<SiteName>,
+    /// What it needs.
+    pub resources: Resources,
+    /// What its site must be like.
+    pub constraints: Vec<Constraint>,
+    /// What to run.
+    pub program: Program,
+    /// Files it reads.
+    pub inputs: Vec<Input>,
+    /// Files it leaves.
+    pub outputs: Vec<Output>,
+    /// What differs at certain sites: applied in order, later ones win.
+    pub at: BTreeMap<Where, Override>,
+}
+
+/// What a component runs. None of it is interpreted by a shell but `setup`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program {
+    /// The executable.
+    pub executable: Executable,
+    /// Its arguments, handed over byte for byte.
+    pub arguments: Vec<Arc<str>>,
+    /// Variables added to its environment.
+    pub environment: BTreeMap<Arc<str>, Arc<str>>,
+    /// Directory it starts in, below its work directory; `None` for the work directory itself.
+    pub directory: Option<RelPath>,
+    /// Shell lines run before it, in the same shell environment (`module load gcc`).
+    pub setup: Vec<Arc<str>>,
+}
+
+/// Where an executable comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Executable {
+    /// Found at the site: an absolute path, or a name looked up in `PATH`.
+    AtSite(Arc<str>),
+    /// Brought there like an input file.
+    Staged(FileRef),
+}
+
+/// A logical file and, once bound, the content it stood for at submission.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileRef {
+    /// Its logical name.
+    pub name: LogicalName,
+    /// The content that the name pointed to when the job was submitted.
+    pub bound: Option<Content>,
+}
+
+/// Content of a file or directory: what is copied, compared and kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Content {
+    /// Digest of the file, or of the directory's manifest.
+    pub digest: Digest,
+    /// Bytes to move.
+    pub size: Bytes,
+}
+
+/// A file that a component reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Input {
+    /// Which file.
+    pub file: FileRef,
+    /// Where it appears below the work directory.
+    pub path: RelPath,
+}
+
+/// A file that a component leaves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Output {
+    /// Where it is below the work directory.
+    pub path: RelPath,
+    /// What becomes of it.
+    pub collect: Collect,
+}
+
+/// What becomes of an output file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Collect {
+    /// It stays with the attempt until the user fetches it.
+    Fetch,
+    /// It is copied to a site and becomes a logical file there.
+    ToSite {
+        /// The site that keeps it.
+        site: SiteName,
+        /// Its logical name from then on.
+        register: LogicalName,
+    },
+}
+
+/// For which sites an override holds.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Where {
+    /// Sites with this label (applied before those for a site by name).
+    Label(Arc<str>, Arc<str>),
+    /// This site.
+    Site(SiteName),
+}
+
+impl fmt::Display for Where {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Where::Site(site) => site.fmt(f),
+            Where::Label(key, value) => write!(f, "{key}={value}"),
+        }
+    }
+}
+
+/// What differs at certain sites; what is `None` or empty stays as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Override {
+    /// Another executable.
+    pub executable: Option<Executable>,
+    /// Other arguments.
+    pub arguments: Option<Vec<Arc<str>>>,
+    /// Variables added or replaced.
+    pub environment: BTreeMap<Arc<str>, Arc<str>>,
+    /// Setup lines added at the end.
+    pub setup: Vec<Arc<str>>,
+    /// Another directory to start in.
+    pub directory: Option<RelPath>,
+    /// Options handed to the site's resource manager as they are.
+    pub lrm_options: Vec<Arc<str>>,
+}
+
+/// Bounds that a submission must keep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SpecLimits {
+    /// Most components of a job.
+    pub max_components: u32,
+    /// Longest wall time.
+    pub max_wall_time: DurationMs,
+}
+
+impl Default for SpecLimits {
+    fn default() -> Self {
+        Self { max_components: 1_000, max_wall_time: DurationMs::from_secs(366 * 86_400) }
+    }
+}
+
+/// What is wrong with a job, whatever the sites are like.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[allow(missing_docs, reason = "each variant is its message")]
+pub enum SpecError {
+    #[error("the job has no components; give it at least one [[component]]")]
+    NoComponents,
+    #[error("the job has {count} components; at most {max} are allowed (max_components)")]
+    TooManyComponents { count: usize, max: u32 },
+    #[error("two components are called {0:?}; give each its own name")]
+    DuplicateComponent(ComponentName),
+    #[error("component {0:?} asks for no processors; ask for at least 1")]
+    NoProcessors(ComponentName),
+    #[error("component {0:?} names no site, but the request is fixed; add `site = ...`")]
+    FixedWithoutSite(ComponentName),
+    #[error(
+        "component {0:?} names site {1}, but the request is not fixed; set `request = \"fixed\"` or drop `site`"
+    )]
+    SiteWithoutFixed(ComponentName, SiteName),
+    #[error("the wall time is {given}; it must be above 0 and at most {max}")]
+    WallTime { given: DurationMs, max: DurationMs },
+    #[error("component {0:?} has {1} twice among its inputs; each needs its own path")]
+    DuplicateInput(ComponentName, RelPath),
+    #[error("component {0:?} has {1} twice among its outputs")]
+    DuplicateOutput(ComponentName, RelPath),
+    #[error("component {0:?} has a NUL character in {1}; programs cannot receive one")]
+    Nul(ComponentName, &'static str),
+    #[error("component {0:?} sets the variable {1:?}, which is not a valid name")]
+    VariableName(ComponentName, Arc<str>),
+    #[error("component {0:?} has an empty executable")]
+    NoExecutable(ComponentName),
+}
+
+impl JobSpec {
+    /// Checks what can be checked without knowing any site.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with what to do about it.
+    pub fn validate(&self, limits: &SpecLimits) -> Result<(), SpecError> {
+        if self.components.is_empty() {
+            return Err(SpecError::NoComponents);
+        }
+        if self.components.len() > limits.max_components as usize {
+            return Err(SpecError::TooManyComponents {
+                count: self.components.len(),
+                max: limits.max_components,
+            });
+        }
+        if self.wall_time == DurationMs::ZERO || self.wall_time > limits.max_wall_time {
+            return Err(SpecError::WallTime { given: self.wall_time, max: limits.max_wall_time });
+        }
+        let mut names = BTreeSet::new();
+        for component in &self.components {
+            if !names.insert(&component.name) {
+                return Err(SpecError::DuplicateComponent(component.name.clone()));
+            }
+            component.validate(self.request)?;
+        }
+        Ok(())
+    }
+
+    /// Names in it that must be resolved to content, each once.
+    pub fn unbound_names(&self) -> BTreeSet<LogicalName> {
+        self.components
+            .iter()
+            .flat_map(ComponentSpec::file_refs)
+            .filter(|file| file.bound.is_none())
+            .map(|file| file.name.clone())
+            .collect()
+    }
+
+    /// Binds every logical name to its content, so that the job keeps reading
+    /// what the name meant at submission.
+    ///
+    /// # Errors
+    /// The first name that `content_of` does not know.
+    pub fn bind_inputs(
+        &mut self,
+        mut content_of: impl FnMut(&LogicalName) -> Option<Content>,
+    ) -> Result<(), LogicalName> {
+        for file in self.components.iter_mut().flat_map(ComponentSpec::file_refs_mut) {
+            if file.bound.is_none() {
+                file.bound = Some(content_of(&file.name).ok_or_else(|| file.name.clone())?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Resources of all components together.
+    pub fn total_resources(&self) -> Resources {
+        let mut total = Resources::default();
+        self.components.iter().for_each(|component| total.add(&component.resources));
+        total
+    }
+}
+
+impl ComponentSpec {
+    fn validate(&self, request: Request) -> Result<(), SpecError> {
+        let name = || self.name.clone();
+        if self.resources.processors == 0 {
+            return Err(SpecError::NoProcessors(name()));
+        }
+        match (request, &self.site) {
+            (Request::Fixed, None) => return Err(SpecError::FixedWithoutSite(name())),
+            (Request::NonFixed, Some(site)) => {
+                return Err(SpecError::SiteWithoutFixed(name(), site.clone()));
+            }
+            (Request::Fixed, Some(_)) | (Request::NonFixed, None) => {}
+        }
+        let mut paths = BTreeSet::new();
+        if let Some(twice) = self.inputs.iter().find(|input| !paths.insert(&input.path)) {
+            return Err(SpecError::DuplicateInput(name(), twice.path.clone()));
+        }
+        let mut paths = BTreeSet::new();
+        if let Some(twice) = self.outputs.iter().find(|output| !paths.insert(&output.path)) {
+            return Err(SpecError::DuplicateOutput(name(), twice.path.clone()));
+        }
+        self.validate_program()
+    }
+
+    fn validate_program(&self) -> Result<(), SpecError> {
+        let name = || self.name.clone();
+        let overrides = self.at.values();
+        let executables = overrides.clone().filter_map(|o| o.executable.as_ref());
+        for executable in std::iter::once(&self.program.executable).chain(executables) {
+            match executable {
+                Executable::AtSite(path) if path.is_empty() => {
+                    return Err(SpecError::NoExecutable(name()));
+                }
+                Executable::AtSite(path) if path.contains('\0') => {
+                    return Err(SpecError::Nul(name(), "the executable"));
+                }
+                Executable::AtSite(_) | Executable::Staged(_) => {}
+            }
+        }
+        let arguments = overrides.clone().filter_map(|o| o.arguments.as_ref());
+        if std::iter::once(&self.program.arguments)
+            .chain(arguments)
+            .flatten()
+            .any(|a| a.contains('\0'))
+        {
+            return Err(SpecError::Nul(name(), "an argument"));
+        }
+        let environments = overrides.map(|o| &o.environment);
+        for (key, value) in std::iter::once(&self.program.environment).chain(environments).flatten()
+        {
+            if !is_variable_name(key) {
+                return Err(SpecError::VariableName(name(), key.clone()));
+            }
+            if value.contains('\0') {
+                return Err(SpecError::Nul(name(), "a variable"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Every file that must be at the site before it can start: inputs, and
+    /// executables that are staged (also those of overrides).
+    pub fn file_refs(&self) -> impl Iterator<Item = &FileRef> {
+        let staged = std::iter::once(&self.program.executable)
+            .chain(self.at.values().filter_map(|o| o.executable.as_ref()))
+            .filter_map(|executable| match executable {
+                Executable::Staged(file) => Some(file),
+                Executable::AtSite(_) => None,
+            });
+        self.inputs.iter().map(|input| &input.file).chain(staged)
+    }
+
+    fn file_refs_mut(&mut self) -> impl Iterator<Item = &mut FileRef> {
+        let staged = std::iter::once(&mut self.program.executable)
+            .chain(self.at.values_mut().filter_map(|o| o.executable.as_mut()))
+            .filter_map(|executable| match executable {
+                Executable::Staged(file) => Some(file),
+                Executable::AtSite(_) => None,
+            });
+        self.inputs.iter_mut().map(|input| &mut input.file).chain(staged)
+    }
+
+    /// The program as it runs at a site: overrides by label first, then by name.
+    pub fn program_at(&self, site: &SiteName, labels: &crate::labels::Labels) -> ProgramAtSite {
+        let mut result = ProgramAtSite { program: self.program.clone(), lrm_options: Vec::new() };
+        let applies = |place: &Where| match place {
+            Where::Site(name) => name == site,
+            Where::Label(key, value) => labels.get(key).is_some_and(|v| v.contains(value)),
+        };
+        for (_, change) in self.at.iter().filter(|(place, _)| applies(place)) {
+            result.apply(change);
+        }
+        result
+    }
+
+    /// Contents that must be at `site` before the component can start there, each once.
+    pub fn contents_at(
+        &self,
+        site: &SiteName,
+        labels: &crate::labels::Labels,
+    ) -> BTreeSet<Content> {
+        let staged = match self.program_at(site, labels).program.executable {
+            Executable::Staged(file) => file.bound,
+            Executable::AtSite(_) => None,
+        };
+        self.inputs.iter().filter_map(|input| input.file.bound).chain(staged).collect()
+    }
+}
+
+/// A program with the overrides of one site applied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProgramAtSite {
+    /// What runs.
+    pub program: Program,
+    /// Options for the site's resource manager.
+    pub lrm_options: Vec<Arc<str>>,
+}
+
+impl ProgramAtSite {
+    fn apply(&mut self, change: &Override) {
+        let program = &mut self.program;
+        if let Some(executable) = &change.executable {
+            program.executable = executable.clone();
+        }
+        if let Some(arguments) = &change.arguments {
+            program.arguments = arguments.clone();
+        }
+        if let Some(directory) = &change.directory {
+            program.directory = Some(directory.clone());
+        }
+        program.environment.extend(change.environment.iter().map(|(k, v)| (k.clone(), v.clone())));
+        program.setup.extend(change.setup.iter().cloned());
+        self.lrm_options.extend(change.lrm_options.iter().cloned());
+    }
+}
+
+/// Who did something to a job: the name of the key that asked for it.
+pub type Actor = KeyName;
+
+fn is_variable_name(name: &str) -> bool {
+    let mut bytes = name.bytes();
+    bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
+        && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}

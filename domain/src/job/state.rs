@@ -1,0 +1,514 @@
+//! The durable state of one job.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::ids::{
+    Attempt, ComponentIndex, Digest, IdempotencyKey, JobId, KeyName, LrmId, Round, SiteName,
+};
+use crate::job::spec::{Content, JobSpec, Priority};
+use crate::units::{Bytes, DurationMs, Timestamp};
+
+/// One job as it stands in the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Job {
+    /// Its number.
+    pub id: JobId,
+    /// What was asked for; never changes.
+    pub spec: Arc<JobSpec>,
+    /// The key that submitted it.
+    pub owner: KeyName,
+    /// The client's name for the submission.
+    pub idempotency: Option<Idempotency>,
+    /// When it was accepted.
+    pub submitted_at: Timestamp,
+    /// Class of its placement queue now; promotion raises it.
+    pub priority: Priority,
+    /// Not placed while set, by this key.
+    pub frozen_by: Option<KeyName>,
+    /// Nothing is done for it while set: why, and until an operator releases it.
+    pub held: Option<Arc<str>>,
+    /// Where it stands.
+    pub phase: Phase,
+    /// Number of its latest co-allocation.
+    pub round: Round,
+    /// All input of this round is at its sites, whole and checked.
+    pub inputs_here: bool,
+    /// The common start of this round, once it is decided: no payload begins before.
+    pub start_at: Option<Timestamp>,
+    /// Attempts, placements and exits, one entry a component; empty before the first placement.
+    pub components: Vec<Component>,
+    /// How often it came back to its queue, by cause.
+    pub setbacks: Setbacks,
+    /// The instants of KOALA's accounting.
+    pub instants: Instants,
+    /// How many units were journalled for it; the version of its head.
+    pub revision: u64,
+}
+
+/// The client's name for a submission, and what it asked then.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Idempotency {
+    /// The name.
+    pub key: IdempotencyKey,
+    /// Digest of the request's body.
+    pub body: Digest,
+}
+
+/// Where a job stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Phase {
+    /// Waits in its placement queue.
+    Queued {
+        /// When it entered the queue; its place there.
+        since: Timestamp,
+        /// Not tried before.
+        not_before: Timestamp,
+    },
+    /// Placed; its input is on the way; waits in the claiming queue.
+    Placed {
+        /// Job placement time (JPT).
+        at: Timestamp,
+        /// Estimated job start time (JST), when processors are claimed at the latest.
+        start_estimate: Timestamp,
+    },
+    /// Attempts are submitted; waits until all are at their gates and all input is there.
+    Claiming {
+        /// When the claim began.
+        since: Timestamp,
+    },
+    /// The start is decided; gates are being opened. Never void from here, but by abort.
+    Starting {
+        /// When it was decided.
+        since: Timestamp,
+    },
+    /// All payloads have begun.
+    Running {
+        /// When the last one was seen to have begun.
+        since: Timestamp,
+    },
+    /// All payloads succeeded; outputs are brought where they belong.
+    Collecting {
+        /// Since when.
+        since: Timestamp,
+    },
+    /// Everything that may live of this round is being ended.
+    Aborting {
+        /// Since when.
+        since: Timestamp,
+        /// Why.
+        why: AbortCause,
+        /// What comes after.
+        then: AfterAbort,
+    },
+    /// Done, with success. Final.
+    Finished {
+        /// When.
+        at: Timestamp,
+    },
+    /// Given up. Final.
+    Failed {
+        /// When.
+        at: Timestamp,
+        /// Why, for people.
+        reason: Arc<str>,
+    },
+    /// Cancelled. Final.
+    Cancelled {
+        /// When.
+        at: Timestamp,
+        /// The key that asked for it.
+        by: KeyName,
+    },
+}
+
+/// The phases without their data, for tables, filters and metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs, reason = "documented at Phase")]
+pub enum PhaseKind {
+    Queued,
+    Placed,
+    Claiming,
+    Starting,
+    Running,
+    Collecting,
+    Aborting,
+    Finished,
+    Failed,
+    Cancelled,
+}
+
+impl PhaseKind {
+    /// All of them, in the order of a job's life.
+    pub const ALL: [PhaseKind; 10] = [
+        PhaseKind::Queued,
+        PhaseKind::Placed,
+        PhaseKind::Claiming,
+        PhaseKind::Starting,
+        PhaseKind::Running,
+        PhaseKind::Collecting,
+        PhaseKind::Aborting,
+        PhaseKind::Finished,
+        PhaseKind::Failed,
+        PhaseKind::Cancelled,
+    ];
+
+    /// Its name in answers, filters and metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            PhaseKind::Queued => "queued",
+            PhaseKind::Placed => "placed",
+            PhaseKind::Claiming => "claiming",
+            PhaseKind::Starting => "starting",
+            PhaseKind::Running => "running",
+            PhaseKind::Collecting => "collecting",
+            PhaseKind::Aborting => "aborting",
+            PhaseKind::Finished => "finished",
+            PhaseKind::Failed => "failed",
+            PhaseKind::Cancelled => "cancelled",
+        }
+    }
+
+    /// Whether nothing can happen any more.
+    pub fn is_final(self) -> bool {
+        matches!(self, PhaseKind::Finished | PhaseKind::Failed | PhaseKind::Cancelled)
+    }
+}
+
+impl Phase {
+    /// The phase without its data.
+    pub fn kind(&self) -> PhaseKind {
+        match self {
+            Phase::Queued { .. } => PhaseKind::Queued,
+            Phase::Placed { .. } => PhaseKind::Placed,
+            Phase::Claiming { .. } => PhaseKind::Claiming,
+            Phase::Starting { .. } => PhaseKind::Starting,
+            Phase::Running { .. } => PhaseKind::Running,
+            Phase::Collecting { .. } => PhaseKind::Collecting,
+            Phase::Aborting { .. } => PhaseKind::Aborting,
+            Phase::Finished { .. } => PhaseKind::Finished,
+            Phase::Failed { .. } => PhaseKind::Failed,
+            Phase::Cancelled { .. } => PhaseKind::Cancelled,
+        }
+    }
+}
+
+/// Why a round is aborted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AbortCause {
+    /// A component could not be had at its site in time.
+    ClaimLost {
+        /// Which.
+        component: ComponentIndex,
+        /// What the site said.
+        detail: Arc<str>,
+    },
+    /// Input did not arrive.
+    InputLost {
+        /// What happened to the copy.
+        detail: Arc<str>,
+    },
+    /// Its site failed a component.
+    SiteError {
+        /// Which.
+        component: ComponentIndex,
+        /// What happened.
+        detail: Arc<str>,
+    },
+    /// A component had not begun within the grace after the start was decided.
+    StartMissed {
+        /// The first such component.
+        component: ComponentIndex,
+    },
+    /// The site of a component stopped answering for too long.
+    Unreachable {
+        /// Which.
+        component: ComponentIndex,
+    },
+    /// A component failed by its own doing.
+    Application {
+        /// Which.
+        component: ComponentIndex,
+        /// How it ended.
+        detail: Arc<str>,
+    },
+    /// A user asked for it.
+    Cancelled,
+    /// An operator empties a site.
+    Drained {
+        /// The site.
+        site: SiteName,
+    },
+}
+
+/// What becomes of a job after its round was aborted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AfterAbort {
+    /// Back to its queue, not tried before this time.
+    Requeue {
+        /// That time.
+        not_before: Timestamp,
+    },
+    /// It has failed.
+    Fail {
+        /// Why.
+        reason: Arc<str>,
+    },
+    /// It is cancelled.
+    Cancel {
+        /// By which key.
+        by: KeyName,
+    },
+}
+
+/// One component of a placed job.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Component {
+    /// Where it goes in this round.
+    pub placement: Option<Placement>,
+    /// Number of its latest attempt; never used twice.
+    pub attempt: Attempt,
+    /// What its latest attempt is doing.
+    pub run: Run,
+    /// Its latest attempt is owed to its site's record: an error to charge.
+    pub charge: Option<Charge>,
+    /// Sites where it failed through the site; avoided while others can hold it.
+    pub avoid: BTreeSet<SiteName>,
+    /// Its outputs that are brought to sites, by position in the specification.
+    pub collected: Vec<Collected>,
+}
+
+/// Where a component goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placement {
+    /// The execution site.
+    pub site: SiteName,
+    /// Each content it needs there, and the site it comes from.
+    pub sources: Vec<Source>,
+    /// Estimated time until all of it is there.
+    pub transfer_time: DurationMs,
+}
+
+/// Content that a placed component needs at its site.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    /// What.
+    pub content: Content,
+    /// The file site.
+    pub from: SiteName,
+}
+
+/// What an attempt is doing, as far as we know it for certain.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Run {
+    /// There is no attempt in this round.
+    #[default]
+    Idle,
+    /// To be submitted.
+    Intended {
+        /// Since when.
+        at: Timestamp,
+    },
+    /// Perhaps submitted: to be looked up by its tag.
+    Uncertain {
+        /// The submission cannot take effect after this time.
+        settled_at: Timestamp,
+        /// Times it was asked for after that and was not there.
+        absences: u8,
+        /// Not asked again before.
+        look_at: Timestamp,
+    },
+    /// Acknowledged by the resource manager.
+    Submitted {
+        /// Its number there.
+        lrm_id: LrmId,
+        /// When it was acknowledged.
+        at: Timestamp,
+        /// Times it was asked for and was not there.
+        absences: u8,
+    },
+    /// Its wrapper waits at the gate.
+    AtGate {
+        /// Its number there.
+        lrm_id: LrmId,
+        /// Its host.
+        host: Arc<str>,
+        /// Since when, by our clock.
+        since: Timestamp,
+    },
+    /// Its gate is open; it is not yet seen to have begun.
+    Opened {
+        /// Its number there.
+        lrm_id: LrmId,
+        /// Its host.
+        host: Arc<str>,
+        /// Since when.
+        at: Timestamp,
+    },
+    /// Its payload runs.
+    Running {
+        /// Its number there.
+        lrm_id: LrmId,
+        /// Its host.
+        host: Arc<str>,
+        /// Since when, by our clock.
+        since: Timestamp,
+    },
+    /// It is over, and nothing of it lives.
+    Ended {
+        /// How.
+        how: Ending,
+        /// When we knew.
+        at: Timestamp,
+    },
+}
+
+/// How an attempt ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ending {
+    /// With success.
+    Succeeded,
+    /// With this exit code or signal, or another way of its own.
+    Failed(Arc<str>),
+    /// It never ran: refused, void, or never arrived.
+    NeverRan(Arc<str>),
+    /// The site lost it.
+    Lost(Arc<str>),
+    /// We ended it.
+    Killed,
+    /// Its site did not answer, and the job said not to wait. It may still run;
+    /// the site's reconciliation ends it on sight.
+    Abandoned,
+}
+
+impl Run {
+    /// The resource manager's number, where known.
+    pub fn lrm_id(&self) -> Option<&LrmId> {
+        match self {
+            Run::Submitted { lrm_id, .. }
+            | Run::AtGate { lrm_id, .. }
+            | Run::Opened { lrm_id, .. }
+            | Run::Running { lrm_id, .. } => Some(lrm_id),
+            Run::Idle | Run::Intended { .. } | Run::Uncertain { .. } | Run::Ended { .. } => None,
+        }
+    }
+
+    /// Whether something of it may exist at the site.
+    pub fn may_live(&self) -> bool {
+        !matches!(self, Run::Idle | Run::Ended { .. })
+    }
+
+    /// Whether its payload is known to have begun.
+    pub fn has_begun(&self) -> bool {
+        match self {
+            Run::Running { .. } => true,
+            Run::Ended { how, .. } => matches!(how, Ending::Succeeded | Ending::Failed(_)),
+            Run::Idle
+            | Run::Intended { .. }
+            | Run::Uncertain { .. }
+            | Run::Submitted { .. }
+            | Run::AtGate { .. }
+            | Run::Opened { .. } => false,
+        }
+    }
+
+    /// Its name in answers and tables.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Run::Idle => "idle",
+            Run::Intended { .. } => "intended",
+            Run::Uncertain { .. } => "uncertain",
+            Run::Submitted { .. } => "submitted",
+            Run::AtGate { .. } => "at-gate",
+            Run::Opened { .. } => "opened",
+            Run::Running { .. } => "running",
+            Run::Ended { how, .. } => match how {
+                Ending::Succeeded => "succeeded",
+                Ending::Failed(_) => "failed",
+                Ending::NeverRan(_) => "never-ran",
+                Ending::Lost(_) => "lost",
+                Ending::Killed => "killed",
+                Ending::Abandoned => "abandoned",
+            },
+        }
+    }
+}
+
+/// An error to be charged to a site, until the site's record has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Charge {
+    /// The site.
+    pub site: SiteName,
+    /// The attempt that failed.
+    pub attempt: Attempt,
+    /// What happened.
+    pub detail: Arc<str>,
+}
+
+/// An output on its way to the site that keeps it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Collected {
+    /// Its content, once it was read.
+    pub content: Option<Content>,
+    /// The target has it, whole, and the catalogue knows it.
+    pub done: bool,
+}
+
+/// How often a job came back to its queue, by cause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Setbacks {
+    /// Claims that were lost.
+    pub claims: u32,
+    /// Rounds that were aborted after at least one attempt was submitted.
+    pub rounds: u32,
+    /// Errors of sites.
+    pub site_errors: u32,
+    /// Errors of its own.
+    pub own_errors: u32,
+    /// Input that did not arrive.
+    pub inputs: u32,
+}
+
+/// The instants and sums of KOALA's accounting (section 3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Instants {
+    /// First successful placement.
+    pub first_placed: Option<Timestamp>,
+    /// Latest successful placement.
+    pub placed: Option<Timestamp>,
+    /// Job start time as estimated at the first placement.
+    pub first_start_estimate: Option<Timestamp>,
+    /// Latest claim that succeeded: all components at their gates.
+    pub claimed: Option<Timestamp>,
+    /// When all payloads had begun.
+    pub started: Option<Timestamp>,
+    /// Sum of the times spent in the placement queue.
+    pub total_placement_time: DurationMs,
+    /// Processor-milliseconds held at gates without running.
+    pub wasted_processor_ms: u64,
+    /// Bytes that were to be moved for it, as placed.
+    pub transfer_volume: Bytes,
+}
+
+impl Job {
+    /// The tag of a component's latest attempt, given the instance.
+    pub fn tag(&self, instance: crate::ids::InstanceId, index: ComponentIndex) -> crate::ids::Tag {
+        let attempt = self.components.get(index.0 as usize).map_or(Attempt(0), |c| c.attempt);
+        crate::ids::Tag { instance, job: self.id, component: index, attempt }
+    }
+
+    /// Components with their indexes.
+    pub fn indexed(&self) -> impl Iterator<Item = (ComponentIndex, &Component)> {
+        self.components.iter().enumerate().map(|(i, c)| (ComponentIndex(i as u32), c))
+    }
+
+    /// Whether something of it may live at a site.
+    pub fn may_live_anywhere(&self) -> bool {
+        self.components.iter().any(|component| component.run.may_live())
+    }
+
+    /// Whether nothing can happen to it any more.
+    pub fn is_final(&self) -> bool {
+        self.phase.kind().is_final()
+    }
+}

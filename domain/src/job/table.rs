@@ -1,0 +1,70 @@
+//! The state machine of a job as a table, for the book and for the oracle.
+
+use std::fmt::Write;
+
+use crate::job::state::PhaseKind;
+
+/// One listed transition: in this phase, this event leads to that phase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Transition {
+    /// From.
+    pub from: PhaseKind,
+    /// By the event of this name.
+    pub event: &'static str,
+    /// To.
+    pub to: PhaseKind,
+    /// When, for people.
+    pub when: &'static str,
+}
+
+macro_rules! table {
+    ($($from:ident $event:ident $to:ident : $when:literal;)*) => {
+        &[$(Transition {
+            from: PhaseKind::$from,
+            event: stringify!($event),
+            to: PhaseKind::$to,
+            when: $when,
+        }),*]
+    };
+}
+
+/// Every transition that changes the phase. What is not listed never happens.
+pub const TRANSITIONS: &[Transition] = table! {
+    Queued JobPlaced Placed: "every component has a site";
+    Queued JobFailed Failed: "more tries than max_placement_tries";
+    Queued JobCancelled Cancelled: "a user cancels";
+    Placed ClaimBegun Claiming: "all input is there, or the estimated start has come";
+    Placed RoundAborted Aborting: "input is lost, or the site is being drained";
+    Placed JobCancelled Cancelled: "a user cancels";
+    Claiming GoDecided Starting: "all wait at their gates and all input is there";
+    Claiming RoundAborted Aborting: "processors are not had in time, a site fails, a payload cannot start, input is lost, drain, cancel";
+    Starting JobStarted Running: "all payloads have begun";
+    Starting RoundAborted Aborting: "one has not begun within go_grace, fails, or its site is silent; cancel";
+    Running PayloadsSucceeded Collecting: "all payloads succeeded";
+    Running RoundAborted Aborting: "a payload or a site fails, a site is silent, the wall time is long over; cancel";
+    Collecting JobFinished Finished: "all outputs are where they belong";
+    Collecting RoundAborted Aborting: "an output is missing, or its site is silent; cancel";
+    Aborting JobRequeued Queued: "nothing of the round lives, and the job may be tried again";
+    Aborting JobFailed Failed: "nothing of the round lives, and the job is given up";
+    Aborting JobCancelled Cancelled: "nothing of the round lives, and a user cancelled";
+};
+
+/// Whether an event may lead from one phase to another. Events that keep the
+/// phase are always allowed, except in a final one.
+pub fn allowed(from: PhaseKind, event: &str, to: PhaseKind) -> bool {
+    if from == to {
+        return !from.is_final();
+    }
+    TRANSITIONS.iter().any(|t| t.from == from && t.event == event && t.to == to)
+}
+
+/// The table as Markdown.
+pub fn to_markdown() -> String {
+    let mut text = String::from("| from | event | to | when |\n|---|---|---|---|\n");
+    for t in TRANSITIONS {
+        let (from, to) = (t.from.as_str(), t.to.as_str());
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "| {from} | `{}` | {to} | {} |", t.event, t.when);
+    }
+    text
+}

@@ -1,0 +1,244 @@
+//! Random lives: whatever comes in whatever order, the rules hold, and once the
+//! world behaves, every job comes to its end.
+
+use proptest::prelude::*;
+
+use super::world::{World, key, site, spec};
+use crate::ids::{Attempt, ComponentIndex, LrmId};
+use crate::job::command::{Inputs, JobCommand, Sight, Sighting, SubmitAnswer};
+use crate::job::due::{EffectKind, due};
+use crate::job::evolve::evolve;
+use crate::job::state::Phase;
+use crate::units::DurationMs;
+
+#[derive(Debug, Clone)]
+enum Blow {
+    Place(bool),
+    Submit(usize, u8),
+    LookUp(usize, bool),
+    See(usize, u8),
+    SeeStale(usize, u8),
+    Gate(usize, bool),
+    Inputs(u8),
+    Silent(usize, u64),
+    Charges,
+    Order(u8),
+    Recover,
+    Pass(u64),
+}
+
+fn blow() -> impl Strategy<Value = Blow> {
+    let index = 0..3usize;
+    prop_oneof![
+        2 => any::<bool>().prop_map(Blow::Place),
+        4 => (index.clone(), 0..5u8).prop_map(|(i, a)| Blow::Submit(i, a)),
+        2 => (index.clone(), any::<bool>()).prop_map(|(i, f)| Blow::LookUp(i, f)),
+        8 => (index.clone(), 0..8u8).prop_map(|(i, s)| Blow::See(i, s)),
+        1 => (index.clone(), 0..8u8).prop_map(|(i, s)| Blow::SeeStale(i, s)),
+        2 => (index.clone(), any::<bool>()).prop_map(|(i, o)| Blow::Gate(i, o)),
+        2 => (0..4u8).prop_map(Blow::Inputs),
+        1 => (index, 0..4_000u64).prop_map(|(i, s)| Blow::Silent(i, s)),
+        2 => Just(Blow::Charges),
+        1 => (0..6u8).prop_map(Blow::Order),
+        1 => Just(Blow::Recover),
+        2 => (0..200u64).prop_map(Blow::Pass),
+    ]
+}
+
+fn sighting(kind: u8) -> Sighting {
+    match kind {
+        0 => Sighting::Absent,
+        1 => Sighting::Pending,
+        2 => Sighting::Ready("n".into()),
+        3 => Sighting::Begun("n".into()),
+        4 => Sighting::Succeeded,
+        5 => Sighting::Failed("exit code 1".into()),
+        6 => Sighting::Void,
+        _ => Sighting::Vanished("gone".into()),
+    }
+}
+
+fn answer(kind: u8) -> SubmitAnswer {
+    match kind {
+        0 => SubmitAnswer::Refused("no".into()),
+        1 => SubmitAnswer::Full("full".into()),
+        2 => SubmitAnswer::NotSent("off".into()),
+        3 => SubmitAnswer::Unknown(DurationMs::from_secs(30)),
+        _ => SubmitAnswer::Accepted(LrmId::new("5").unwrap()),
+    }
+}
+
+fn strike(world: &mut World, blow: &Blow) {
+    let attempt = |world: &World, index: usize| world.attempt(index);
+    let at = |index: usize| ComponentIndex(index as u32);
+    let command = match *blow {
+        Blow::Place(input) => {
+            JobCommand::Place { placements: world.placements(if input { 9_000 } else { 0 }) }
+        }
+        Blow::Submit(index, kind) => JobCommand::SubmitAnswered {
+            component: at(index),
+            attempt: attempt(world, index),
+            answer: answer(kind),
+        },
+        Blow::LookUp(index, found) => JobCommand::LookUpAnswered {
+            component: at(index),
+            attempt: attempt(world, index),
+            asked_at: world.now,
+            found: found.then(|| LrmId::new("6").unwrap()),
+        },
+        Blow::See(index, kind) => JobCommand::Sighted {
+            component: at(index),
+            attempt: attempt(world, index),
+            asked_at: world.now,
+            sighting: sighting(kind),
+        },
+        Blow::SeeStale(index, kind) => JobCommand::Sighted {
+            component: at(index),
+            attempt: Attempt(attempt(world, index).0.saturating_sub(1)),
+            asked_at: world.now,
+            sighting: sighting(kind),
+        },
+        Blow::Gate(index, open) => {
+            JobCommand::GateAnswered { component: at(index), attempt: attempt(world, index), open }
+        }
+        Blow::Inputs(kind) => {
+            let inputs = match kind {
+                0 => Inputs::Unknown,
+                1 => Inputs::Here,
+                2 => Inputs::Expected(world.now + DurationMs::from_secs(500)),
+                _ => Inputs::Lost("no replica".into()),
+            };
+            JobCommand::Look(Sight { inputs, unreachable: Vec::new() })
+        }
+        Blow::Silent(index, secs) => JobCommand::Look(Sight {
+            inputs: Inputs::Unknown,
+            unreachable: vec![(at(index), world.now - DurationMs::from_secs(secs))],
+        }),
+        Blow::Charges => return world.record_charges(),
+        Blow::Order(kind) => match kind {
+            0 => JobCommand::Cancel(key()),
+            1 => JobCommand::Freeze(key()),
+            2 => JobCommand::Thaw(key()),
+            3 => JobCommand::Promote,
+            4 => JobCommand::LeaveSite(site(1)),
+            _ => JobCommand::Release(key()),
+        },
+        Blow::Recover => JobCommand::Recover { settle: Vec::new() },
+        Blow::Pass(secs) => return world.pass(secs),
+    };
+    // A command that does not fit is rejected; that nothing happened then is the rule.
+    let _ = world.tell(command);
+}
+
+/// Everything goes well from here on: does what is due, sees what is to be seen.
+fn behave(world: &mut World) {
+    let _ = world.tell(JobCommand::Thaw(key()));
+    let _ = world.tell(JobCommand::Release(key()));
+    for _ in 0..400 {
+        if world.job.is_final() {
+            return;
+        }
+        world.pass(20);
+        if matches!(world.job.phase, Phase::Queued { .. }) {
+            world.place();
+        }
+        for effect in due(&world.job, world.now) {
+            let (component, attempt) = (effect.component, effect.attempt);
+            let _ = match effect.kind {
+                EffectKind::Submit => {
+                    world.tell(JobCommand::SubmitAnswered { component, attempt, answer: answer(4) })
+                }
+                EffectKind::Withdraw => {
+                    world.tell(JobCommand::SubmitAnswered { component, attempt, answer: answer(2) })
+                }
+                EffectKind::LookUp => world.tell(JobCommand::LookUpAnswered {
+                    component,
+                    attempt,
+                    asked_at: world.now,
+                    found: None,
+                }),
+                EffectKind::OpenGate => {
+                    world.tell(JobCommand::GateAnswered { component, attempt, open: true })
+                }
+                EffectKind::End => world.tell(JobCommand::Sighted {
+                    component,
+                    attempt,
+                    asked_at: world.now,
+                    sighting: Sighting::Void,
+                }),
+                EffectKind::RecordCharge => {
+                    world.tell(JobCommand::ChargeRecorded { component, attempt })
+                }
+                EffectKind::ReadOutput(_) | EffectKind::RegisterOutput(_) => Ok(Vec::new()),
+            };
+        }
+        for index in 0..world.job.components.len() {
+            let sighting = match world.job.components[index].run.as_str() {
+                "submitted" => Sighting::Ready("n".into()),
+                "at-gate" if world.job.start_at.is_some() => Sighting::Begun("n".into()),
+                "opened" => Sighting::Begun("n".into()),
+                "running" => Sighting::Succeeded,
+                _ => continue,
+            };
+            world.see(index, sighting);
+        }
+        let here = JobCommand::Look(Sight { inputs: Inputs::Here, unreachable: Vec::new() });
+        let _ = world.tell(here);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    /// The table, the rule of the common start and the numbering of attempts are
+    /// checked at each step by the world itself.
+    #[test]
+    fn any_life_keeps_the_rules_and_ends_once_the_world_behaves(
+        components in 1..4usize,
+        rerunnable in any::<bool>(),
+        blows in proptest::collection::vec(blow(), 0..120),
+    ) {
+        let mut spec = spec(components);
+        spec.rerunnable = rerunnable;
+        let mut world = World::new(spec);
+        let mut attempts = vec![Attempt(0); components];
+        for blow in &blows {
+            let before = world.job.clone();
+            strike(&mut world, blow);
+            if before.is_final() {
+                prop_assert_eq!(&before, &world.job, "an end is an end");
+            }
+            for (index, last) in attempts.iter_mut().enumerate() {
+                prop_assert!(world.attempt(index) >= *last, "attempt numbers never fall");
+                *last = world.attempt(index);
+            }
+        }
+        behave(&mut world);
+        prop_assert!(world.job.is_final(), "stuck: {:?}", world.job);
+        prop_assert!(!world.job.may_live_anywhere(), "an end with something alive");
+    }
+
+    #[test]
+    fn folding_the_events_gives_the_record(
+        blows in proptest::collection::vec(blow(), 0..120),
+    ) {
+        let mut world = World::new(spec(3));
+        let mut fold = world.job.clone();
+        blows.iter().for_each(|blow| strike(&mut world, blow));
+        world.events.iter().for_each(|event| evolve(&mut fold, event));
+        prop_assert_eq!(fold, world.job);
+    }
+
+    /// A site is charged once an attempt, however often its failure is seen.
+    #[test]
+    fn no_attempt_is_charged_twice(blows in proptest::collection::vec(blow(), 0..150)) {
+        let mut world = World::new(spec(3));
+        blows.iter().for_each(|blow| strike(&mut world, blow));
+        let mut charged = std::collections::BTreeSet::new();
+        for event in &world.events {
+            if let crate::job::event::Happened::SiteCharged { component, charge } = &event.what {
+                prop_assert!(charged.insert((*component, charge.attempt)), "{:?}", event);
+            }
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! The life of a job: stories, and random lives that must keep the rules.
+
+mod lives;
+mod stories;
+mod world;

@@ -1,0 +1,350 @@
+//! What happens in which case, one story each.
+
+use super::world::{World, key, site, spec};
+use crate::ids::{ComponentIndex, LrmId, RelPath};
+use crate::job::command::{Inputs, JobCommand, Rejection, Sight, Sighting, SubmitAnswer};
+use crate::job::due::EffectKind;
+use crate::job::spec::{Collect, Content, OnUnreachable, Output};
+use crate::job::state::{Phase, PhaseKind};
+use crate::units::{Bytes, DurationMs};
+
+fn look_unreachable(world: &mut World, index: u32, secs_ago: u64) -> Vec<&'static str> {
+    let since = world.now - DurationMs::from_secs(secs_ago);
+    let unreachable = vec![(ComponentIndex(index), since)];
+    world.tell(JobCommand::Look(Sight { inputs: Inputs::Unknown, unreachable })).unwrap()
+}
+
+#[test]
+fn three_components_wait_for_each_other_start_together_and_finish() {
+    let mut world = World::new(spec(3));
+    world.place();
+    assert_eq!(world.due(), [EffectKind::Submit; 3]);
+    world.accept_all();
+    world.see(0, Sighting::Ready("a".into()));
+    world.see(1, Sighting::Ready("b".into()));
+    assert_eq!(world.phase(), PhaseKind::Claiming, "the third is not ready");
+    world.see(2, Sighting::Ready("c".into()));
+    assert_eq!(world.due(), [EffectKind::OpenGate; 3]);
+    world.see_all(Sighting::Begun("a".into()));
+    world.see_all(Sighting::Succeeded);
+    assert_eq!(world.phase(), PhaseKind::Finished);
+    assert_eq!(world.due(), []);
+}
+
+#[test]
+fn gates_stay_shut_until_all_input_has_arrived() {
+    let mut world = World::new(spec(1));
+    let placements = world.placements(500_000);
+    world.tell(JobCommand::Place { placements }).unwrap();
+    assert_eq!(world.phase(), PhaseKind::Placed);
+    world.pass(500);
+    world.look(Inputs::Expected(world.now + DurationMs::from_secs(10)));
+    assert_eq!(world.phase(), PhaseKind::Claiming, "the estimated start has come");
+    world.accept_all();
+    world.see(0, Sighting::Ready("a".into()));
+    assert_eq!(world.phase(), PhaseKind::Claiming);
+    world.look(Inputs::Here);
+    assert_eq!(world.phase(), PhaseKind::Starting);
+}
+
+#[test]
+fn a_claim_waits_with_its_input_when_that_is_late() {
+    let mut world = World::new(spec(1));
+    let placements = world.placements(500_000);
+    world.tell(JobCommand::Place { placements }).unwrap();
+    world.pass(501);
+    let late = world.now + DurationMs::from_secs(7_200);
+    assert_eq!(world.look(Inputs::Expected(late)), ["StartPostponed"]);
+    assert_eq!(world.phase(), PhaseKind::Placed);
+}
+
+#[test]
+fn input_that_arrives_early_lets_the_job_claim_before_its_estimated_start() {
+    let mut world = World::new(spec(1));
+    let placements = world.placements(500_000);
+    world.tell(JobCommand::Place { placements }).unwrap();
+    assert_eq!(world.look(Inputs::Here), ["InputsArrived", "ClaimBegun"]);
+}
+
+#[test]
+fn a_refused_submission_charges_the_site_and_places_the_job_again() {
+    let mut world = World::new(spec(2));
+    world.place();
+    world.submit(0, SubmitAnswer::Accepted(LrmId::new("1").unwrap()));
+    world.submit(1, SubmitAnswer::Refused("no such queue".into()));
+    assert_eq!(world.phase(), PhaseKind::Aborting);
+    assert!(world.due().contains(&EffectKind::End), "what was had is given back");
+    world.see(0, Sighting::Void);
+    assert_eq!(world.phase(), PhaseKind::Aborting, "the charge is not recorded yet");
+    world.record_charges();
+    assert_eq!(world.phase(), PhaseKind::Queued);
+    assert!(world.job.components[1].avoid.contains(&site(1)));
+    assert!(world.job.components[0].avoid.is_empty());
+}
+
+#[test]
+fn a_full_site_is_nobodys_error() {
+    let mut world = World::new(spec(1));
+    world.place();
+    world.submit(0, SubmitAnswer::Full("no processors".into()));
+    assert_eq!(world.phase(), PhaseKind::Queued);
+    assert_eq!((world.job.setbacks.claims, world.job.setbacks.site_errors), (1, 0));
+}
+
+#[test]
+fn a_lost_reply_is_looked_up_and_adopted_never_sent_again_blindly() {
+    let mut world = World::new(spec(1));
+    world.place();
+    world.submit(0, SubmitAnswer::Unknown(DurationMs::from_secs(30)));
+    assert_eq!(world.due(), [EffectKind::LookUp]);
+    let (component, attempt, asked_at) = (ComponentIndex(0), world.attempt(0), world.now);
+    let found = Some(LrmId::new("77").unwrap());
+    world.tell(JobCommand::LookUpAnswered { component, attempt, asked_at, found }).unwrap();
+    assert_eq!(world.job.components[0].run.as_str(), "submitted");
+    assert_eq!(world.attempt(0).0, 1);
+}
+
+#[test]
+fn an_absence_counts_only_after_the_submission_has_settled_and_only_twice() {
+    let mut world = World::new(spec(1));
+    world.place();
+    world.submit(0, SubmitAnswer::Unknown(DurationMs::from_secs(30)));
+    let absent = |world: &mut World| {
+        let (component, attempt, asked_at) = (ComponentIndex(0), world.attempt(0), world.now);
+        let found = None;
+        world.tell(JobCommand::LookUpAnswered { component, attempt, asked_at, found }).unwrap()
+    };
+    for _ in 0..3 {
+        assert_eq!(absent(&mut world), ["AttemptAbsent"], "too early to count");
+        world.pass(9);
+    }
+    world.pass(10);
+    assert_eq!(absent(&mut world), ["AttemptAbsent"]);
+    world.pass(10);
+    assert_eq!(absent(&mut world), ["AttemptRenewed"]);
+    assert_eq!(world.attempt(0).0, 2, "a new attempt has a new tag");
+    assert_eq!(world.due(), [EffectKind::Submit]);
+}
+
+#[test]
+fn after_a_rebuild_an_intended_submission_is_looked_up_first() {
+    let mut world = World::new(spec(1));
+    world.place();
+    let settle = vec![DurationMs::from_secs(5)];
+    assert_eq!(world.tell(JobCommand::Recover { settle }).unwrap(), ["SubmissionUncertain"]);
+    assert_eq!(world.due(), [EffectKind::LookUp]);
+}
+
+#[test]
+fn a_component_that_does_not_begin_in_time_aborts_the_round_and_is_charged() {
+    let mut world = World::new(spec(2));
+    world.place();
+    world.accept_all();
+    world.see_all(Sighting::Ready("n".into()));
+    world.see(0, Sighting::Begun("n".into()));
+    world.pass(31);
+    world.look(Inputs::Unknown);
+    assert_eq!(world.phase(), PhaseKind::Aborting);
+    assert!(world.job.components[0].charge.is_none());
+    assert!(world.job.components[1].charge.is_some());
+    assert_eq!(world.due().iter().filter(|kind| **kind == EffectKind::End).count(), 2);
+}
+
+#[test]
+fn nothing_of_an_aborted_round_is_ever_reported_finished() {
+    let mut world = World::new(spec(2));
+    world.run();
+    world.see(0, Sighting::Vanished("node failed".into()));
+    world.see(1, Sighting::Succeeded);
+    world.record_charges();
+    assert_eq!(world.phase(), PhaseKind::Queued);
+}
+
+#[test]
+fn an_error_of_its_own_fails_the_job_unless_it_may_retry() {
+    let mut world = World::new(spec(1));
+    world.run();
+    world.see(0, Sighting::Failed("exit code 3".into()));
+    let Phase::Failed { reason, .. } = &world.job.phase else { panic!("{:?}", world.job.phase) };
+    assert!(reason.contains("c0") && reason.contains("exit code 3"), "{reason}");
+    assert!(world.job.components[0].charge.is_none(), "not the site's error");
+
+    let mut spec = spec(1);
+    spec.max_retries = 1;
+    let mut world = World::new(spec);
+    world.run();
+    world.see(0, Sighting::Failed("exit code 3".into()));
+    assert_eq!(world.phase(), PhaseKind::Queued);
+    world.run();
+    world.see(0, Sighting::Failed("exit code 3".into()));
+    assert_eq!(world.phase(), PhaseKind::Failed);
+}
+
+#[test]
+fn a_job_that_must_not_run_twice_fails_when_its_site_loses_it() {
+    let mut spec = spec(1);
+    spec.rerunnable = false;
+    let mut world = World::new(spec);
+    world.run();
+    world.see(0, Sighting::Vanished("gone".into()));
+    world.record_charges();
+    assert_eq!(world.phase(), PhaseKind::Failed);
+}
+
+#[test]
+fn a_silent_site_is_waited_for_as_long_as_the_job_says() {
+    let mut world = World::new(spec(2));
+    world.run();
+    assert_eq!(look_unreachable(&mut world, 1, 1_799), Vec::<&str>::new());
+    look_unreachable(&mut world, 1, 1_800);
+    assert_eq!(world.phase(), PhaseKind::Aborting);
+    assert_eq!(world.job.components[1].run.as_str(), "abandoned");
+    assert_eq!(world.job.components[0].run.as_str(), "running", "it is to be ended first");
+    world.see(0, Sighting::Vanished("killed".into()));
+    world.record_charges();
+    assert_eq!(world.phase(), PhaseKind::Queued);
+}
+
+#[test]
+fn a_job_that_says_wait_is_never_moved_from_a_silent_site() {
+    let mut spec = spec(1);
+    spec.on_unreachable = OnUnreachable::Wait;
+    let mut world = World::new(spec);
+    world.run();
+    assert_eq!(look_unreachable(&mut world, 0, 10_000_000), Vec::<&str>::new());
+}
+
+#[test]
+fn an_attempt_whose_gate_never_opened_is_left_behind_at_a_silent_site() {
+    let mut world = World::new(spec(1));
+    world.place();
+    world.accept_all();
+    world.tell(JobCommand::Cancel(key())).unwrap();
+    look_unreachable(&mut world, 0, 1);
+    assert_eq!(world.phase(), PhaseKind::Cancelled);
+}
+
+#[test]
+fn cancelling_ends_what_lives_before_it_says_cancelled() {
+    let mut world = World::new(spec(2));
+    world.run();
+    world.tell(JobCommand::Cancel(key())).unwrap();
+    assert_eq!(world.phase(), PhaseKind::Aborting);
+    assert_eq!(world.tell(JobCommand::Cancel(key())), Err(Rejection::AlreadySo));
+    world.see(0, Sighting::Vanished("killed".into()));
+    assert_eq!(world.phase(), PhaseKind::Aborting);
+    world.see(1, Sighting::Failed("ended by signal 15".into()));
+    assert_eq!(world.phase(), PhaseKind::Cancelled);
+}
+
+#[test]
+fn a_cancelled_claim_that_was_never_sent_is_withdrawn() {
+    let mut world = World::new(spec(1));
+    world.place();
+    world.tell(JobCommand::Cancel(key())).unwrap();
+    assert_eq!(world.due(), [EffectKind::Withdraw]);
+    world.submit(0, SubmitAnswer::NotSent("withdrawn".into()));
+    assert_eq!(world.phase(), PhaseKind::Cancelled);
+    assert!(world.job.components[0].charge.is_none(), "the site did nothing wrong");
+}
+
+#[test]
+fn processors_that_are_not_had_in_time_are_a_lost_claim_not_an_error() {
+    let mut world = World::new(spec(2));
+    world.place();
+    world.accept_all();
+    world.see(0, Sighting::Ready("n".into()));
+    world.pass(121);
+    world.look(Inputs::Unknown);
+    assert_eq!(world.phase(), PhaseKind::Aborting);
+    assert_eq!(world.job.setbacks.claims, 1);
+    assert!(world.job.components.iter().all(|component| component.charge.is_none()));
+}
+
+#[test]
+fn an_acknowledged_submission_that_disappears_is_the_sites_error() {
+    let mut world = World::new(spec(1));
+    world.place();
+    world.accept_all();
+    world.pass(10);
+    assert_eq!(world.see(0, Sighting::Absent), Vec::<&str>::new(), "too early");
+    world.pass(30);
+    assert_eq!(world.see(0, Sighting::Absent), ["AttemptAbsent"]);
+    world.pass(1);
+    world.see(0, Sighting::Absent);
+    assert_eq!(world.phase(), PhaseKind::Aborting);
+    assert!(world.job.components[0].charge.is_some());
+}
+
+#[test]
+fn a_missing_output_is_the_jobs_own_error() {
+    let mut spec = spec(1);
+    spec.components[0].outputs = vec![Output {
+        path: RelPath::new("out").unwrap(),
+        collect: Collect::ToSite { site: site(2), register: "result".parse().unwrap() },
+    }];
+    let mut world = World::new(spec);
+    world.run();
+    world.see(0, Sighting::Succeeded);
+    assert_eq!(world.due(), [EffectKind::ReadOutput(0)]);
+    let (component, output) = (ComponentIndex(0), 0);
+    world.tell(JobCommand::OutputRead { component, output, content: None }).unwrap();
+    assert_eq!(world.phase(), PhaseKind::Failed);
+}
+
+#[test]
+fn outputs_are_collected_before_the_job_is_finished() {
+    let mut spec = spec(1);
+    spec.components[0].outputs = vec![Output {
+        path: RelPath::new("out").unwrap(),
+        collect: Collect::ToSite { site: site(2), register: "result".parse().unwrap() },
+    }];
+    let mut world = World::new(spec);
+    world.run();
+    world.see(0, Sighting::Succeeded);
+    let (component, output) = (ComponentIndex(0), 0);
+    let content = Some(Content { digest: crate::ids::Digest([9; 32]), size: Bytes(5) });
+    world.tell(JobCommand::OutputRead { component, output, content }).unwrap();
+    assert_eq!(world.due(), [EffectKind::RegisterOutput(0)]);
+    assert_eq!(world.phase(), PhaseKind::Collecting);
+    world.tell(JobCommand::OutputRegistered { component, output }).unwrap();
+    assert_eq!(world.phase(), PhaseKind::Finished);
+}
+
+#[test]
+fn a_held_job_does_nothing_until_it_is_released() {
+    let mut world = World::new(spec(1));
+    world.run();
+    world.tell(JobCommand::Hold("it panics".into())).unwrap();
+    assert_eq!(world.due(), []);
+    let sighted = JobCommand::Sighted {
+        component: ComponentIndex(0),
+        attempt: world.attempt(0),
+        asked_at: world.now,
+        sighting: Sighting::Succeeded,
+    };
+    assert_eq!(world.tell(sighted), Err(Rejection::Stale));
+    world.tell(JobCommand::Release(key())).unwrap();
+    world.see(0, Sighting::Succeeded);
+    assert_eq!(world.phase(), PhaseKind::Finished);
+}
+
+#[test]
+fn a_drained_site_is_left_by_jobs_whose_payload_has_not_begun() {
+    let mut world = World::new(spec(1));
+    let placements = world.placements(1_000);
+    world.tell(JobCommand::Place { placements }).unwrap();
+    world.tell(JobCommand::LeaveSite(site(0))).unwrap();
+    assert_eq!(world.phase(), PhaseKind::Queued);
+    world.run();
+    assert_eq!(world.tell(JobCommand::LeaveSite(site(0))), Err(Rejection::Stale));
+}
+
+#[test]
+fn a_payload_that_outlives_its_wall_time_by_far_is_ended_from_here() {
+    let mut world = World::new(spec(1));
+    world.run();
+    world.pass(3_600 + 61);
+    world.look(Inputs::Unknown);
+    assert_eq!(world.phase(), PhaseKind::Aborting);
+}

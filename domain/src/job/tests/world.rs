@@ -1,0 +1,201 @@
+//! A job under test, and short ways to say what happens to it.
+
+use std::sync::Arc;
+
+use crate::ids::{Attempt, ComponentIndex, ComponentName, JobId, KeyName, LrmId, Round, SiteName};
+use crate::job::command::{Inputs, JobCommand, Rejection, Sight, Sighting, SubmitAnswer};
+use crate::job::due::{EffectKind, due};
+use crate::job::event::{Happened, JobEvent};
+use crate::job::parameters::JobParameters;
+use crate::job::spec::{
+    ComponentSpec, Content, Executable, JobSpec, OnUnreachable, Priority, Program, Request,
+};
+use crate::job::state::{Instants, Job, Phase, PhaseKind, Placement, Setbacks, Source};
+use crate::job::table;
+use crate::job::{decide::decide, evolve::evolve};
+use crate::resources::Resources;
+use crate::units::{Bytes, DurationMs, Timestamp};
+
+pub(super) struct World {
+    pub(super) job: Job,
+    pub(super) now: Timestamp,
+    pub(super) parameters: JobParameters,
+    pub(super) events: Vec<JobEvent>,
+}
+
+pub(super) fn key() -> KeyName {
+    KeyName::new("alice").unwrap()
+}
+
+pub(super) fn site(index: usize) -> SiteName {
+    SiteName::new(["delft", "leiden", "utrecht", "twente"][index % 4]).unwrap()
+}
+
+fn component(index: usize) -> ComponentSpec {
+    ComponentSpec {
+        name: ComponentName::new(&format!("c{index}")).unwrap(),
+        site: None,
+        resources: Resources::processors(2),
+        constraints: Vec::new(),
+        program: Program {
+            executable: Executable::AtSite("/bin/true".into()),
+            arguments: Vec::new(),
+            environment: Default::default(),
+            directory: None,
+            setup: Vec::new(),
+        },
+        inputs: Vec::new(),
+        outputs: Vec::new(),
+        at: Default::default(),
+    }
+}
+
+pub(super) fn spec(components: usize) -> JobSpec {
+    JobSpec {
+        name: None,
+        request: Request::NonFixed,
+        components: (0..components).map(component).collect(),
+        policy: None,
+        priority: Priority::Low,
+        wall_time: DurationMs::from_secs(3_600),
+        rerunnable: true,
+        on_unreachable: OnUnreachable::RerunAfter(DurationMs::from_secs(1_800)),
+        max_placement_tries: None,
+        max_claim_tries: None,
+        max_retries: 0,
+    }
+}
+
+impl World {
+    pub(super) fn new(spec: JobSpec) -> Self {
+        let now = Timestamp(1_000_000_000_000);
+        let job = Job {
+            id: JobId(7),
+            spec: Arc::new(spec),
+            owner: key(),
+            idempotency: None,
+            submitted_at: now,
+            priority: Priority::Low,
+            frozen_by: None,
+            held: None,
+            phase: Phase::Queued { since: now, not_before: Timestamp(0) },
+            round: Round(0),
+            inputs_here: false,
+            start_at: None,
+            components: Vec::new(),
+            setbacks: Setbacks::default(),
+            instants: Instants::default(),
+            revision: 1,
+        };
+        Self { job, now, parameters: JobParameters::default(), events: Vec::new() }
+    }
+
+    /// Decides, applies, and checks every step against the table.
+    pub(super) fn tell(&mut self, command: JobCommand) -> Result<Vec<&'static str>, Rejection> {
+        let events = decide(&self.job, &self.parameters, command, self.now)?;
+        let mut names = Vec::new();
+        for event in events {
+            let before = self.job.phase.kind();
+            if matches!(event.what, Happened::GoDecided { .. }) {
+                self.check_go();
+            }
+            evolve(&mut self.job, &event);
+            let (name, after) = (event.what.name(), self.job.phase.kind());
+            assert!(table::allowed(before, name, after), "{before:?} {name} {after:?}");
+            names.push(name);
+            self.events.push(event);
+        }
+        assert_eq!(crate::invariants::broken(&self.job), [], "{:?}", self.job);
+        Ok(names)
+    }
+
+    /// (b): no start is decided unless every component waits at its gate.
+    fn check_go(&self) {
+        assert!(self.job.inputs_here, "the start was decided before all input was there");
+        for component in &self.job.components {
+            assert_eq!(component.run.as_str(), "at-gate");
+        }
+    }
+
+    pub(super) fn pass(&mut self, secs: u64) {
+        self.now = self.now + DurationMs::from_secs(secs);
+    }
+
+    pub(super) fn phase(&self) -> PhaseKind {
+        self.job.phase.kind()
+    }
+
+    pub(super) fn attempt(&self, index: usize) -> Attempt {
+        self.job.components.get(index).map_or(Attempt(0), |component| component.attempt)
+    }
+
+    pub(super) fn placements(&self, bytes: u64) -> Vec<Placement> {
+        let content = Content { digest: crate::ids::Digest([1; 32]), size: Bytes(bytes) };
+        let sources = move |at: usize| match bytes {
+            0 => Vec::new(),
+            _ => vec![Source { content, from: site(at + 1) }],
+        };
+        (0..self.job.spec.components.len())
+            .map(|at| Placement {
+                site: site(at),
+                sources: sources(at),
+                transfer_time: DurationMs(bytes),
+            })
+            .collect()
+    }
+
+    pub(super) fn place(&mut self) {
+        let placements = self.placements(0);
+        self.tell(JobCommand::Place { placements }).unwrap();
+    }
+
+    pub(super) fn submit(&mut self, index: usize, answer: SubmitAnswer) -> Vec<&'static str> {
+        let (component, attempt) = (ComponentIndex(index as u32), self.attempt(index));
+        self.tell(JobCommand::SubmitAnswered { component, attempt, answer }).unwrap()
+    }
+
+    pub(super) fn accept_all(&mut self) {
+        for index in 0..self.job.components.len() {
+            self.submit(index, SubmitAnswer::Accepted(LrmId::new("1").unwrap()));
+        }
+    }
+
+    pub(super) fn see(&mut self, index: usize, sighting: Sighting) -> Vec<&'static str> {
+        let (component, attempt, asked_at) =
+            (ComponentIndex(index as u32), self.attempt(index), self.now);
+        self.tell(JobCommand::Sighted { component, attempt, asked_at, sighting }).unwrap()
+    }
+
+    pub(super) fn see_all(&mut self, sighting: Sighting) {
+        for index in 0..self.job.components.len() {
+            self.see(index, sighting.clone());
+        }
+    }
+
+    pub(super) fn look(&mut self, inputs: Inputs) -> Vec<&'static str> {
+        self.tell(JobCommand::Look(Sight { inputs, unreachable: Vec::new() })).unwrap()
+    }
+
+    /// From the queue to running payloads.
+    pub(super) fn run(&mut self) {
+        self.place();
+        self.accept_all();
+        self.see_all(Sighting::Ready("node1".into()));
+        assert_eq!(self.phase(), PhaseKind::Starting);
+        self.see_all(Sighting::Begun("node1".into()));
+        assert_eq!(self.phase(), PhaseKind::Running);
+    }
+
+    pub(super) fn due(&self) -> Vec<EffectKind> {
+        due(&self.job, self.now).into_iter().map(|effect| effect.kind).collect()
+    }
+
+    pub(super) fn record_charges(&mut self) {
+        for index in 0..self.job.components.len() {
+            if let Some(charge) = self.job.components[index].charge.clone() {
+                let (component, attempt) = (ComponentIndex(index as u32), charge.attempt);
+                self.tell(JobCommand::ChargeRecorded { component, attempt }).unwrap();
+            }
+        }
+    }
+}

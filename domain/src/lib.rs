@@ -1,0 +1,21 @@
+//! The pure core of Cospan: it decides, and does nothing else.
+//!
+//! Everything here is a function of its arguments. There is no clock (`now` is
+//! handed in), no randomness, no input or output, and nothing asynchronous; a
+//! lint enforces it. The types are neither the store's nor the API's format:
+//! both have their own, so a rename here is never a migration.
+
+pub mod catalogue;
+pub mod claim;
+pub mod ids;
+pub mod invariants;
+pub mod job;
+pub mod labels;
+pub mod machine;
+pub mod placement;
+pub mod queue;
+pub mod resources;
+pub mod site;
+pub mod text;
+pub mod transfer;
+pub mod units;

@@ -1,0 +1,219 @@
+//! The grid as a policy sees it: immutable, and the same for every job of a scan.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use super::network::Network;
+use super::quota::Quota;
+use crate::ids::{Digest, Seq, SiteName};
+use crate::labels::Labels;
+use crate::resources::Resources;
+use crate::units::{BitsPerSecond, DurationMs, Timestamp};
+
+/// What is known of all sites, their files and the links between them.
+#[derive(Debug, Clone)]
+pub struct GridSnapshot {
+    seq: Seq,
+    sites: Vec<GridSite>,
+    usable: Vec<Resources>,
+    network: Arc<Network>,
+    positions: Vec<Option<usize>>,
+    replicas: Arc<dyn Replicas>,
+}
+
+/// What is known of one site.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GridSite {
+    /// Its name.
+    pub name: SiteName,
+    /// What it is; `None` until it has been heard from.
+    pub shape: Option<Arc<SiteShape>>,
+    /// Whether it takes placements.
+    pub acceptance: Acceptance,
+    /// What it said is idle; `None` if that is not known, and then nothing is placed.
+    pub idle: Option<Belief>,
+    /// What we placed there and its resource manager does not show yet.
+    pub pending: Resources,
+    /// What our running components hold there.
+    pub ours: Resources,
+    /// How much of it we may fill.
+    pub quota: Quota,
+    /// How many more components it takes; `None` for no such limit.
+    pub room: Option<u32>,
+    /// Whether its files can be read now.
+    pub serves_files: bool,
+}
+
+/// What a site is, apart from its load.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SiteShape {
+    /// All that it has, in use or not.
+    pub total: Resources,
+    /// The most that one component can get.
+    pub largest_component: Resources,
+    /// Its labels.
+    pub labels: Labels,
+}
+
+/// What a site said of its load, and when.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Belief {
+    /// What was free for one more submission.
+    pub idle: Resources,
+    /// Our clock when the site was asked.
+    pub asked_at: Timestamp,
+}
+
+/// Whether a site takes placements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Acceptance {
+    /// Any job's.
+    Open,
+    /// Only of jobs that may run a second time: it is being tried out after errors.
+    ProbesOnly,
+    /// None, for this reason.
+    Closed(Hindrance),
+}
+
+/// Why a site takes no placements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Hindrance {
+    /// It has not answered since our start, or never said what is idle.
+    Unknown,
+    /// It does not answer.
+    Unreachable,
+    /// So many sites do not answer that the fault is taken to be ours.
+    Isolated,
+    /// Too many errors in a row.
+    Unusable,
+    /// It is being tried out after errors.
+    Probing,
+    /// An operator is emptying it.
+    Draining,
+    /// An operator has emptied it.
+    Drained,
+    /// A maintenance window.
+    Maintenance,
+    /// Our credentials for it have expired.
+    CredentialsExpired,
+    /// An operator froze it.
+    Frozen,
+}
+
+/// Where the replicas of a content are. Implemented by the catalogue.
+pub trait Replicas: fmt::Debug + Send + Sync {
+    /// Calls `visit` once for every site that has this content, whole.
+    fn visit_sites(&self, digest: &Digest, visit: &mut dyn FnMut(&SiteName));
+}
+
+impl Replicas for BTreeMap<Digest, BTreeSet<SiteName>> {
+    fn visit_sites(&self, digest: &Digest, visit: &mut dyn FnMut(&SiteName)) {
+        self.get(digest).into_iter().flatten().for_each(visit);
+    }
+}
+
+impl Acceptance {
+    /// What keeps a job from being placed here, if anything.
+    pub fn hindrance(self, restartable: bool) -> Option<Hindrance> {
+        match self {
+            Acceptance::Open => None,
+            Acceptance::ProbesOnly if restartable => None,
+            Acceptance::ProbesOnly => Some(Hindrance::Probing),
+            Acceptance::Closed(hindrance) => Some(hindrance),
+        }
+    }
+}
+
+impl GridSite {
+    /// A site that has not been heard from.
+    pub fn unheard(name: SiteName) -> Self {
+        Self {
+            name,
+            shape: None,
+            acceptance: Acceptance::Closed(Hindrance::Unknown),
+            idle: None,
+            pending: Resources::default(),
+            ours: Resources::default(),
+            quota: Quota::NONE,
+            room: None,
+            serves_files: false,
+        }
+    }
+
+    /// What we may take of it: idle within the quota, less what is pending
+    /// (KOALA, section 4: between placement and claim a processor is not there
+    /// for our own next job).
+    pub fn usable(&self) -> Resources {
+        match (&self.shape, &self.idle) {
+            (Some(shape), Some(belief)) => {
+                let mut usable =
+                    self.quota.usable_resources(&shape.total, &belief.idle, &self.ours);
+                usable.subtract(&self.pending);
+                usable
+            }
+            _ => Resources::default(),
+        }
+    }
+
+    /// How old the belief about its load is.
+    pub fn age(&self, now: Timestamp) -> Option<DurationMs> {
+        self.idle.as_ref().map(|belief| now.since(belief.asked_at))
+    }
+}
+
+impl GridSnapshot {
+    /// Puts what is known together. Order of `sites` does not matter; of two
+    /// with one name the later counts.
+    pub fn new(
+        seq: Seq,
+        sites: impl IntoIterator<Item = GridSite>,
+        network: Arc<Network>,
+        replicas: Arc<dyn Replicas>,
+    ) -> Self {
+        let sites: BTreeMap<SiteName, GridSite> =
+            sites.into_iter().map(|site| (site.name.clone(), site)).collect();
+        let sites: Vec<GridSite> = sites.into_values().collect();
+        let positions = sites.iter().map(|site| network.position(&site.name)).collect();
+        let usable = sites.iter().map(GridSite::usable).collect();
+        Self { seq, sites, usable, network, positions, replicas }
+    }
+
+    /// The committed sequence that it reflects.
+    pub fn seq(&self) -> Seq {
+        self.seq
+    }
+
+    /// All sites, in order of name; positions in it are site indexes.
+    pub fn sites(&self) -> &[GridSite] {
+        &self.sites
+    }
+
+    /// What we may take of each site before anything is placed, by site index.
+    pub fn usable(&self) -> &[Resources] {
+        &self.usable
+    }
+
+    /// Index of a site.
+    pub fn index_of(&self, name: &SiteName) -> Option<usize> {
+        self.sites.binary_search_by(|site| site.name.cmp(name)).ok()
+    }
+
+    /// A site by name.
+    pub fn site(&self, name: &SiteName) -> Option<&GridSite> {
+        self.index_of(name).map(|index| &self.sites[index])
+    }
+
+    /// Bandwidth between sites, by index; 0 if it is not known.
+    pub fn bandwidth(&self, from: usize, to: usize) -> BitsPerSecond {
+        match (self.positions[from], self.positions[to]) {
+            (Some(from), Some(to)) => self.network.between(from, to),
+            _ => BitsPerSecond(0),
+        }
+    }
+
+    /// Where replicas are.
+    pub fn replicas(&self) -> &dyn Replicas {
+        &*self.replicas
+    }
+}

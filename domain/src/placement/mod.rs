@@ -1,0 +1,37 @@
+//! Placement: which component goes to which site, and where its files come from.
+//!
+//! A policy reads an immutable [`GridSnapshot`] and a [`PlacementRequest`], takes
+//! what it uses from a working copy ([`Remaining`]), and answers with a whole
+//! [`Plan`] or a [`Refusal`] that changed nothing. The same code explains itself
+//! to an [`Observer`]. Absent on purpose: anything that claims processors
+//! (see [`crate::claim`]) and any order between jobs (see [`crate::queue`]).
+//!
+//! To add a policy, add its file and one line in [`policy::POLICIES`].
+
+pub mod grid;
+pub mod network;
+mod obstacles;
+pub mod plan;
+pub mod policy;
+pub mod quota;
+pub mod reason;
+pub mod remaining;
+pub mod request;
+pub mod search;
+pub mod submission;
+pub mod worst_fit;
+
+pub use grid::{Acceptance, Belief, GridSite, GridSnapshot, Hindrance, Replicas, SiteShape};
+pub use network::Network;
+pub use plan::Plan;
+pub use policy::{Board, Policy, UnknownPolicy, find_policy, place, policy_for};
+pub use quota::{Quota, QuotaBasis};
+pub use reason::{Observer, Outcome, Reason, ReasonCode, Recorder, Refusal, Silent, SiteVerdict};
+pub use remaining::Remaining;
+pub use request::{ComponentRequest, PlacementRequest};
+pub use submission::{Unplaceable, can_ever_be_placed};
+
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,205 @@
+//! Everything that can keep a component from a site, in one place.
+
+use std::ops::ControlFlow::{self, Continue};
+use std::sync::Arc;
+
+use super::grid::{GridSite, Hindrance, SiteShape};
+use super::quota::QuotaBasis;
+use super::reason::{Reason, ReasonCode};
+use super::remaining::Remaining;
+use super::request::ComponentRequest;
+use super::search::Search;
+use crate::resources::Resources;
+
+/// What is done with an obstacle: its code, how much is missing (0 where that
+/// is no number), and how to say it. `Break` ends the search for more. Reasons
+/// are put together only when asked for, so that choosing allocates nothing.
+pub(super) type Report<'r> =
+    dyn FnMut(ReasonCode, u64, &dyn Fn() -> Reason) -> ControlFlow<()> + 'r;
+
+/// An obstacle that is remembered.
+pub(super) type Obstacle = (ReasonCode, u64, Reason);
+
+/// Of all that `look` reports, the worst; of equally bad ones the first.
+pub(super) fn worst_of(look: impl FnOnce(&mut Report<'_>) -> ControlFlow<()>) -> Option<Obstacle> {
+    let mut worst: Option<Obstacle> = None;
+    let _ = look(&mut |code, gap, reason| {
+        if worst.as_ref().is_none_or(|(known, ..)| code > *known) {
+            worst = Some((code, gap, reason()));
+        }
+        Continue(())
+    });
+    worst
+}
+
+impl Search<'_> {
+    /// Reports everything that keeps the component from the site, the worst kinds first.
+    pub(super) fn obstacles(
+        &self,
+        component: usize,
+        index: usize,
+        remaining: &Remaining,
+        report: &mut Report<'_>,
+    ) -> ControlFlow<()> {
+        let (request, site) = (self.component(component), &self.grid.sites()[index]);
+        if let Some(named) = request.site.as_ref().filter(|named| **named != site.name) {
+            report(ReasonCode::NotTheNamedSite, 0, &|| Reason::NotTheNamedSite(named.clone()))?;
+        }
+        never_fits(request, site, report)?;
+        if let Some(hindrance) = closed(site, self.request.is_restartable()) {
+            report(hindrance.into(), 0, &|| Reason::Closed(hindrance))?;
+        }
+        if let Some(shape) = &site.shape {
+            for content in self.contents_at(component, index, shape) {
+                if let Err(reason) = self.nearest_replica(content, index) {
+                    report(reason.code(), 0, &|| reason.clone())?;
+                }
+            }
+        }
+        if self.avoids.get(component) == Some(&true) && request.avoid.contains(&site.name) {
+            report(ReasonCode::Avoided, 0, &|| Reason::Avoided)?;
+        }
+        if remaining.room(index) == 0 {
+            report(ReasonCode::SiteFull, 0, &|| Reason::SiteFull)?;
+        }
+        if site.shape.is_some() && site.idle.is_some() {
+            self.shortages(&request.resources, index, remaining, report)?;
+        }
+        Continue(())
+    }
+
+    fn shortages(
+        &self,
+        need: &Resources,
+        site: usize,
+        remaining: &Remaining,
+        report: &mut Report<'_>,
+    ) -> ControlFlow<()> {
+        if remaining.processors()[site] < need.processors {
+            let left = remaining.processors()[site].into();
+            self.shortage(Kind::Processors, need.processors.into(), left, site, report)?;
+        }
+        for (name, &needed) in &need.others {
+            let left = remaining.other(site, name);
+            if left < needed {
+                self.shortage(Kind::Other(name), needed, left, site, report)?;
+            }
+        }
+        Continue(())
+    }
+
+    /// One resource is short: is it the site's load, our quota, or both?
+    fn shortage(
+        &self,
+        kind: Kind<'_>,
+        needed: u64,
+        left: u64,
+        index: usize,
+        report: &mut Report<'_>,
+    ) -> ControlFlow<()> {
+        let site = &self.grid.sites()[index];
+        let count = |resources: &Resources| kind.count(resources);
+        let idle = site.idle.as_ref().map_or(0, |belief| count(&belief.idle));
+        let total = site.shape.as_ref().map_or(0, |shape| count(&shape.total));
+        // What jobs of this scan took, beside what was pending before it.
+        let taken = count(&self.grid.usable()[index]).saturating_sub(left);
+        let promised = count(&site.pending).saturating_add(taken);
+        let by_quota = match site.quota.basis {
+            QuotaBasis::Level => left,
+            QuotaBasis::Share => {
+                site.quota.usable(total, u64::MAX, count(&site.ours)).saturating_sub(promised)
+            }
+        };
+        // A quota that is too small for good was reported as such already.
+        if site.quota.binds() && by_quota < needed && needed <= site.quota.of(total) {
+            let reason =
+                || Reason::QuotaReached { resource: kind.name(), needed, usable: by_quota };
+            report(ReasonCode::QuotaReached, needed - by_quota, &reason)?;
+        }
+        let by_load = idle.saturating_sub(promised);
+        if by_load < needed {
+            let missing = promised.saturating_add(needed).saturating_sub(idle);
+            let reason = || Reason::NotEnoughIdle {
+                resource: kind.name(),
+                needed,
+                idle,
+                pending: promised,
+                missing,
+            };
+            report(ReasonCode::NotEnoughIdle, missing, &reason)?;
+        }
+        Continue(())
+    }
+}
+
+/// Reports why the site could not hold the component even if it were empty and
+/// open. A site that has not been heard from is not said to be too small.
+pub(super) fn never_fits(
+    component: &ComponentRequest,
+    site: &GridSite,
+    report: &mut Report<'_>,
+) -> ControlFlow<()> {
+    let Some(shape) = &site.shape else { return Continue(()) };
+    for constraint in component.constraints.iter().filter(|c| !c.holds(&shape.labels)) {
+        let reason = || Reason::LabelMismatch(constraint.clone());
+        report(ReasonCode::LabelMismatch, 0, &reason)?;
+    }
+    let need = &component.resources;
+    too_small(Kind::Processors, need.processors.into(), site, shape, report)?;
+    for (name, &needed) in &need.others {
+        too_small(Kind::Other(name), needed, site, shape, report)?;
+    }
+    Continue(())
+}
+
+fn too_small(
+    kind: Kind<'_>,
+    needed: u64,
+    site: &GridSite,
+    shape: &SiteShape,
+    report: &mut Report<'_>,
+) -> ControlFlow<()> {
+    let largest = kind.count(&shape.largest_component);
+    if needed > largest {
+        let reason = || Reason::TooSmall { resource: kind.name(), needed, largest };
+        report(ReasonCode::TooSmall, needed - largest, &reason)?;
+    }
+    if !site.quota.binds() {
+        return Continue(());
+    }
+    let quota = site.quota.of(kind.count(&shape.total));
+    if needed > quota {
+        let reason = || Reason::QuotaTooSmall { resource: kind.name(), needed, quota };
+        report(ReasonCode::QuotaTooSmall, needed - quota, &reason)?;
+    }
+    Continue(())
+}
+
+/// What closes the site to the job; one whose shape or load is not known is closed.
+fn closed(site: &GridSite, restartable: bool) -> Option<Hindrance> {
+    let unknown = || (site.shape.is_none() || site.idle.is_none()).then_some(Hindrance::Unknown);
+    site.acceptance.hindrance(restartable).or_else(unknown)
+}
+
+/// One resource of the vector, told apart without comparing names where possible.
+#[derive(Clone, Copy)]
+enum Kind<'a> {
+    Processors,
+    Other(&'a str),
+}
+
+impl Kind<'_> {
+    fn count(self, resources: &Resources) -> u64 {
+        match self {
+            Kind::Processors => resources.processors.into(),
+            Kind::Other(name) => resources.others.get(name).copied().unwrap_or(0),
+        }
+    }
+
+    fn name(self) -> Arc<str> {
+        match self {
+            Kind::Processors => "processors".into(),
+            Kind::Other(name) => name.into(),
+        }
+    }
+}

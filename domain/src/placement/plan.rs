@@ -1,0 +1,33 @@
+//! What a policy answers: a place for every component, and where files come from.
+
+use std::collections::BTreeSet;
+
+use crate::ids::{PolicyName, Seq};
+use crate::job::state::Placement;
+use crate::units::{DurationMs, Timestamp};
+
+/// A place for every component of a job. There is no partial plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// The snapshot that it was made from.
+    pub seq: Seq,
+    /// The policy that made it.
+    pub policy: PolicyName,
+    /// One place per component, by component index. A source that is the
+    /// execution site itself means that the content is there already.
+    pub placements: Vec<Placement>,
+    /// FTT, the job's file transfer time: the longest of its components (KOALA, section 4).
+    pub transfer_time: DurationMs,
+}
+
+impl Plan {
+    /// JST, the job's start time as estimated when it was placed at `placed_at` (JPT).
+    pub fn start_time(&self, placed_at: Timestamp) -> Timestamp {
+        placed_at + self.transfer_time
+    }
+
+    /// How many different sites it combines.
+    pub fn sites_combined(&self) -> usize {
+        self.placements.iter().map(|placement| &placement.site).collect::<BTreeSet<_>>().len()
+    }
+}

@@ -1,0 +1,331 @@
+//! Why a component is not at a site: stable codes, and the numbers behind them.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::grid::Hindrance;
+use crate::ids::{ComponentIndex, Digest, PolicyName, SiteName};
+use crate::labels::Constraint;
+use crate::units::DurationMs;
+
+/// Codes of reasons, nearest to a placement first: what may pass by itself
+/// comes before what needs an operator, and that before what never changes.
+/// The order ranks reasons; the names are part of the API and of metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs, reason = "each is explained at the variant of `Reason` with its name")]
+pub enum ReasonCode {
+    NotEnoughIdle,
+    QuotaReached,
+    SiteFull,
+    Avoided,
+    NoBandwidth,
+    ReplicaUnreachable,
+    NoReplica,
+    Probing,
+    Isolated,
+    SiteUnreachable,
+    SiteUnknown,
+    Maintenance,
+    Frozen,
+    Draining,
+    Drained,
+    CredentialsExpired,
+    SiteUnusable,
+    QuotaTooSmall,
+    TooSmall,
+    LabelMismatch,
+    NoSuchSite,
+    NotTheNamedSite,
+    NoSites,
+    PolicyUnknown,
+}
+
+/// One reason why a component cannot go to a site.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reason {
+    /// Too little is free there.
+    NotEnoughIdle {
+        /// Of which resource.
+        resource: Arc<str>,
+        /// How much the component needs.
+        needed: u64,
+        /// How much the site said is idle.
+        idle: u64,
+        /// How much of that is promised to our own jobs.
+        pending: u64,
+        /// How much more would be enough.
+        missing: u64,
+    },
+    /// Enough is idle, but we would fill more of the site than we may.
+    QuotaReached {
+        /// Of which resource.
+        resource: Arc<str>,
+        /// How much the component needs.
+        needed: u64,
+        /// How much we may still take.
+        usable: u64,
+    },
+    /// The site takes no further submission of ours.
+    SiteFull,
+    /// The component failed there by a fault of the site.
+    Avoided,
+    /// No replica can be brought there: the bandwidth is 0 or unknown.
+    NoBandwidth {
+        /// The replica that is first by name.
+        from: SiteName,
+        /// The site.
+        to: SiteName,
+    },
+    /// Every replica is at a site whose files cannot be read now.
+    ReplicaUnreachable {
+        /// Which content.
+        digest: Digest,
+        /// The first such site by name.
+        at: SiteName,
+    },
+    /// There is no replica of a content.
+    NoReplica {
+        /// Which content.
+        digest: Digest,
+    },
+    /// The site takes no placements.
+    Closed(Hindrance),
+    /// Our quota at the site is smaller than the component.
+    QuotaTooSmall {
+        /// Of which resource.
+        resource: Arc<str>,
+        /// How much the component needs.
+        needed: u64,
+        /// The most that we may ever hold.
+        quota: u64,
+    },
+    /// The site can never hold the component.
+    TooSmall {
+        /// Of which resource.
+        resource: Arc<str>,
+        /// How much the component needs.
+        needed: u64,
+        /// The most that one component can get there.
+        largest: u64,
+    },
+    /// The site's labels are not what the component demands.
+    LabelMismatch(Constraint),
+    /// The request names a site that is not configured.
+    NoSuchSite(SiteName),
+    /// The request names another site.
+    NotTheNamedSite(SiteName),
+    /// No site is configured.
+    NoSites,
+    /// No policy has this name.
+    PolicyUnknown(PolicyName),
+}
+
+impl From<Hindrance> for ReasonCode {
+    fn from(hindrance: Hindrance) -> Self {
+        match hindrance {
+            Hindrance::Unknown => ReasonCode::SiteUnknown,
+            Hindrance::Unreachable => ReasonCode::SiteUnreachable,
+            Hindrance::Isolated => ReasonCode::Isolated,
+            Hindrance::Unusable => ReasonCode::SiteUnusable,
+            Hindrance::Probing => ReasonCode::Probing,
+            Hindrance::Draining => ReasonCode::Draining,
+            Hindrance::Drained => ReasonCode::Drained,
+            Hindrance::Maintenance => ReasonCode::Maintenance,
+            Hindrance::CredentialsExpired => ReasonCode::CredentialsExpired,
+            Hindrance::Frozen => ReasonCode::Frozen,
+        }
+    }
+}
+
+impl ReasonCode {
+    /// Its stable name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ReasonCode::NotEnoughIdle => "not-enough-idle",
+            ReasonCode::QuotaReached => "quota-reached",
+            ReasonCode::SiteFull => "site-full",
+            ReasonCode::Avoided => "avoided-after-error",
+            ReasonCode::NoBandwidth => "no-bandwidth",
+            ReasonCode::ReplicaUnreachable => "replica-unreachable",
+            ReasonCode::NoReplica => "no-replica",
+            ReasonCode::Probing => "probing",
+            ReasonCode::Isolated => "isolated",
+            ReasonCode::SiteUnreachable => "site-unreachable",
+            ReasonCode::SiteUnknown => "site-unknown",
+            ReasonCode::Maintenance => "maintenance",
+            ReasonCode::Frozen => "frozen",
+            ReasonCode::Draining => "draining",
+            ReasonCode::Drained => "drained",
+            ReasonCode::CredentialsExpired => "credentials-expired",
+            ReasonCode::SiteUnusable => "site-unusable",
+            ReasonCode::QuotaTooSmall => "quota-too-small",
+            ReasonCode::TooSmall => "too-small",
+            ReasonCode::LabelMismatch => "label-mismatch",
+            ReasonCode::NoSuchSite => "no-such-site",
+            ReasonCode::NotTheNamedSite => "not-the-named-site",
+            ReasonCode::NoSites => "no-sites",
+            ReasonCode::PolicyUnknown => "policy-unknown",
+        }
+    }
+}
+
+impl Reason {
+    /// Its stable code.
+    pub fn code(&self) -> ReasonCode {
+        match self {
+            Reason::NotEnoughIdle { .. } => ReasonCode::NotEnoughIdle,
+            Reason::QuotaReached { .. } => ReasonCode::QuotaReached,
+            Reason::SiteFull => ReasonCode::SiteFull,
+            Reason::Avoided => ReasonCode::Avoided,
+            Reason::NoBandwidth { .. } => ReasonCode::NoBandwidth,
+            Reason::ReplicaUnreachable { .. } => ReasonCode::ReplicaUnreachable,
+            Reason::NoReplica { .. } => ReasonCode::NoReplica,
+            Reason::Closed(hindrance) => (*hindrance).into(),
+            Reason::QuotaTooSmall { .. } => ReasonCode::QuotaTooSmall,
+            Reason::TooSmall { .. } => ReasonCode::TooSmall,
+            Reason::LabelMismatch(_) => ReasonCode::LabelMismatch,
+            Reason::NoSuchSite(_) => ReasonCode::NoSuchSite,
+            Reason::NotTheNamedSite(_) => ReasonCode::NotTheNamedSite,
+            Reason::NoSites => ReasonCode::NoSites,
+            Reason::PolicyUnknown(_) => ReasonCode::PolicyUnknown,
+        }
+    }
+}
+
+impl fmt::Display for Hindrance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Hindrance::Unknown => "the site has not said yet what it has and what is idle",
+            Hindrance::Unreachable => "the site does not answer",
+            Hindrance::Isolated => "too many sites do not answer at once; waiting for one",
+            Hindrance::Unusable => "the site is out of use after errors in a row",
+            Hindrance::Probing => "the site is being tried out after errors",
+            Hindrance::Draining => "the site is being drained",
+            Hindrance::Drained => "the site is drained",
+            Hindrance::Maintenance => "the site is in a maintenance window",
+            Hindrance::CredentialsExpired => "the credentials for the site have expired",
+            Hindrance::Frozen => "the site is frozen",
+        })
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::NotEnoughIdle { resource, needed, idle, pending, missing } => write!(
+                f,
+                "needs {needed} {resource}, {idle} idle of which {pending} are promised: \
+                 {missing} more would do"
+            ),
+            Reason::QuotaReached { resource, needed, usable } => {
+                write!(f, "needs {needed} {resource}, the quota leaves {usable}")
+            }
+            Reason::SiteFull => f.write_str("the site takes no more submissions of ours now"),
+            Reason::Avoided => f.write_str("the component failed there by a fault of the site"),
+            Reason::NoBandwidth { from, to } => {
+                write!(f, "no known bandwidth from {from} to {to}")
+            }
+            Reason::ReplicaUnreachable { digest, at } => {
+                write!(f, "the files at {at}, which has {digest}, cannot be read now")
+            }
+            Reason::NoReplica { digest } => write!(f, "no site has {digest}"),
+            Reason::Closed(hindrance) => hindrance.fmt(f),
+            Reason::QuotaTooSmall { resource, needed, quota } => {
+                write!(f, "needs {needed} {resource}, the quota allows {quota} at most")
+            }
+            Reason::TooSmall { resource, needed, largest } => {
+                write!(f, "needs {needed} {resource}, one component gets {largest} at most")
+            }
+            Reason::LabelMismatch(constraint) => write!(f, "the site lacks: {constraint}"),
+            Reason::NoSuchSite(site) => write!(f, "the request names {site}, which is not known"),
+            Reason::NotTheNamedSite(site) => write!(f, "the request names {site}"),
+            Reason::NoSites => f.write_str("no site is configured"),
+            Reason::PolicyUnknown(policy) => write!(f, "no policy is called {policy}"),
+        }
+    }
+}
+
+/// Why a job was not placed: the reason nearest to a placement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The component that found no site, in order of size.
+    pub component: ComponentIndex,
+    /// The site that came nearest; `None` if the reason is not about a site.
+    pub site: Option<SiteName>,
+    /// What kept it from there.
+    pub reason: Reason,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "component {}", self.component)?;
+        if let Some(site) = &self.site {
+            write!(f, " at {site}")?;
+        }
+        write!(f, ": {}", self.reason)
+    }
+}
+
+/// What a policy thought of one site for one component.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SiteVerdict {
+    /// The component.
+    pub component: ComponentIndex,
+    /// The site.
+    pub site: SiteName,
+    /// Processors that were left there when the component had its turn.
+    pub remaining_processors: u32,
+    /// What it would take to bring its files there; `None` if they cannot be brought.
+    pub transfer_time: Option<DurationMs>,
+    /// The verdict.
+    pub outcome: Outcome,
+}
+
+/// A verdict.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// The component goes there.
+    Chosen,
+    /// It could, but the policy prefers another site.
+    NotPreferred,
+    /// It cannot, for each of these reasons; all of them must be lifted. Worst first.
+    Refused(Vec<Reason>),
+}
+
+/// Told what a policy thinks of each site for each component.
+pub trait Observer {
+    /// Whether it wants to know; asked before anything is computed for it.
+    fn is_listening(&self) -> bool;
+
+    /// One verdict; components in order of size, sites in order of name.
+    fn verdict(&mut self, verdict: SiteVerdict);
+}
+
+/// Wants to know nothing, and costs nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Silent;
+
+impl Observer for Silent {
+    fn is_listening(&self) -> bool {
+        false
+    }
+
+    fn verdict(&mut self, _: SiteVerdict) {}
+}
+
+/// Keeps every verdict.
+#[derive(Debug, Clone, Default)]
+pub struct Recorder {
+    /// In the order in which they were reached.
+    pub verdicts: Vec<SiteVerdict>,
+}
+
+impl Observer for Recorder {
+    fn is_listening(&self) -> bool {
+        true
+    }
+
+    fn verdict(&mut self, verdict: SiteVerdict) {
+        self.verdicts.push(verdict);
+    }
+}

@@ -1,0 +1,73 @@
+//! What is left of the grid while jobs are placed one after the other.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::grid::GridSnapshot;
+use crate::resources::Resources;
+
+/// A working copy of what we may take of each site, by site index. Policies take
+/// from it and give back; the snapshot itself never changes, and no job copies it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remaining {
+    /// Dense, because every policy runs over all sites by processors.
+    processors: Vec<u32>,
+    others: Vec<BTreeMap<Arc<str>, u64>>,
+    room: Vec<u32>,
+}
+
+impl Remaining {
+    /// Everything that the snapshot offers.
+    pub fn of(grid: &GridSnapshot) -> Self {
+        Self {
+            processors: grid.usable().iter().map(|usable| usable.processors).collect(),
+            others: grid.usable().iter().map(|usable| usable.others.clone()).collect(),
+            room: grid.sites().iter().map(|site| site.room.unwrap_or(u32::MAX)).collect(),
+        }
+    }
+
+    /// Processors left, by site index.
+    pub fn processors(&self) -> &[u32] {
+        &self.processors
+    }
+
+    /// How many more components the site takes.
+    pub fn room(&self, site: usize) -> u32 {
+        self.room[site]
+    }
+
+    /// What is left at a site of a resource other than processors.
+    pub fn other(&self, site: usize, resource: &str) -> u64 {
+        self.others[site].get(resource).copied().unwrap_or(0)
+    }
+
+    /// Whether the site still has all of `need`, and room for one component.
+    pub fn covers(&self, site: usize, need: &Resources) -> bool {
+        self.processors[site] >= need.processors
+            && self.room[site] > 0
+            && need.others.iter().all(|(name, count)| self.other(site, name) >= *count)
+    }
+
+    /// Takes one component's resources, which the caller found to be there.
+    pub fn take(&mut self, site: usize, used: &Resources) {
+        debug_assert!(self.covers(site, used), "taken from a site that does not have it");
+        self.processors[site] = self.processors[site].saturating_sub(used.processors);
+        self.room[site] = self.room[site].saturating_sub(1);
+        for (name, count) in &used.others {
+            if let Some(left) = self.others[site].get_mut(name) {
+                *left = left.saturating_sub(*count);
+            }
+        }
+    }
+
+    /// Gives back what [`Remaining::take`] took.
+    pub fn give_back(&mut self, site: usize, used: &Resources) {
+        self.processors[site] = self.processors[site].saturating_add(used.processors);
+        self.room[site] = self.room[site].saturating_add(1);
+        for (name, count) in &used.others {
+            if let Some(left) = self.others[site].get_mut(name) {
+                *left = left.saturating_add(*count);
+            }
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Which sites a component can go to, why not to the others, and which replica
+//! serves it: what every policy shares.
+//!
+//! One function (`obstacles`) knows all reasons. Choosing stops at the first, refusing
+//! keeps the nearest, explaining collects them all, so the three cannot disagree.
+
+use std::ops::ControlFlow::{Break, Continue};
+
+use super::grid::{GridSnapshot, SiteShape};
+use super::obstacles::{Obstacle, never_fits, worst_of};
+use super::plan::Plan;
+use super::reason::{Observer, Outcome, Reason, ReasonCode, Refusal, SiteVerdict};
+use super::remaining::Remaining;
+use super::request::{ComponentRequest, PlacementRequest};
+use crate::ids::{ComponentIndex, SiteName};
+use crate::job::spec::Content;
+use crate::job::state::{Placement, Source};
+use crate::units::DurationMs;
+
+/// One job against one snapshot.
+pub struct Search<'a> {
+    pub(super) request: &'a PlacementRequest,
+    pub(super) grid: &'a GridSnapshot,
+    /// Sites with each content of the request, by index, in order of name.
+    replicas: Vec<Vec<usize>>,
+    /// Components whose avoided sites are passed over.
+    pub(super) avoids: Vec<bool>,
+}
+
+impl<'a> Search<'a> {
+    /// Looks up what the request's components share.
+    pub fn new(request: &'a PlacementRequest, grid: &'a GridSnapshot) -> Self {
+        let replicas = request.contents().iter().map(|content| sites_with(grid, content)).collect();
+        let mut search = Self { request, grid, replicas, avoids: Vec::new() };
+        if request.components().iter().any(|component| !component.avoid.is_empty()) {
+            search.avoids =
+                request.components().iter().map(|c| search.has_another_site(c)).collect();
+        }
+        search
+    }
+
+    /// A component of the request.
+    pub fn component(&self, component: usize) -> &'a ComponentRequest {
+        &self.request.components()[component]
+    }
+
+    /// The site that a fixed request names: `None` if it names none,
+    /// `Some(None)` if it names one that does not exist.
+    pub fn named_site(&self, component: usize) -> Option<Option<usize>> {
+        self.component(component).site.as_ref().map(|name| self.grid.index_of(name))
+    }
+
+    /// Whether the component can go to the site now.
+    pub fn fits(&self, component: usize, site: usize, remaining: &Remaining) -> bool {
+        self.obstacles(component, site, remaining, &mut |_, _, _| Break(())).is_continue()
+    }
+
+    /// When all files of the component would be at the site; `None` if they cannot be brought.
+    pub fn transfer_time(&self, component: usize, site: usize) -> Option<DurationMs> {
+        let shape = self.grid.sites()[site].shape.as_ref()?;
+        let mut total = DurationMs::ZERO;
+        for content in self.contents_at(component, site, shape) {
+            total = total + self.nearest_replica(content, site).ok()?.1;
+        }
+        Some(total)
+    }
+
+    /// The plan that puts each component on the site chosen for it, by component index.
+    pub(super) fn plan(&self, chosen: &[usize]) -> Plan {
+        let placements: Vec<Placement> = chosen
+            .iter()
+            .enumerate()
+            .map(|(component, &site)| self.placement(component, site))
+            .collect();
+        let transfer_time = placements.iter().map(|placement| placement.transfer_time).max();
+        Plan {
+            seq: self.grid.seq(),
+            policy: self.request.policy().clone(),
+            placements,
+            transfer_time: transfer_time.unwrap_or(DurationMs::ZERO),
+        }
+    }
+
+    fn placement(&self, component: usize, site: usize) -> Placement {
+        let place = &self.grid.sites()[site];
+        let mut placement = Placement {
+            site: place.name.clone(),
+            sources: Vec::new(),
+            transfer_time: DurationMs::ZERO,
+        };
+        let Some(shape) = &place.shape else { return placement };
+        for content in self.contents_at(component, site, shape) {
+            if let Ok((from, time)) = self.nearest_replica(content, site) {
+                let from = self.grid.sites()[from].name.clone();
+                placement.sources.push(Source { content, from });
+                placement.transfer_time = placement.transfer_time + time;
+            }
+        }
+        placement
+    }
+
+    pub(super) fn contents_at(
+        &self,
+        component: usize,
+        site: usize,
+        shape: &SiteShape,
+    ) -> impl Iterator<Item = Content> + use<'a> {
+        self.component(component).contents_at(&self.grid.sites()[site].name, &shape.labels)
+    }
+
+    /// The replica that arrives first, equal ones by name (vectors WF-4 and WF-5).
+    pub(super) fn nearest_replica(
+        &self,
+        content: Content,
+        to: usize,
+    ) -> Result<(usize, DurationMs), Reason> {
+        let sites = match self.request.contents().binary_search(&content) {
+            Ok(index) => self.replicas[index].as_slice(),
+            Err(_) => &[],
+        };
+        if sites.contains(&to) {
+            return Ok((to, DurationMs::ZERO));
+        }
+        let arrival = |&from: &usize| {
+            let readable = self.grid.sites()[from].serves_files;
+            let time = content.size.transfer_time(self.grid.bandwidth(from, to));
+            time.filter(|_| readable).map(|time| (from, time))
+        };
+        let nearest = sites.iter().filter_map(arrival).min_by_key(|&(from, time)| (time, from));
+        nearest.ok_or_else(|| self.no_replica(content, sites, to))
+    }
+
+    fn no_replica(&self, content: Content, sites: &[usize], to: usize) -> Reason {
+        let site = |index: usize| &self.grid.sites()[index];
+        match (sites.iter().find(|&&from| site(from).serves_files), sites.first()) {
+            (Some(&from), _) => {
+                Reason::NoBandwidth { from: site(from).name.clone(), to: site(to).name.clone() }
+            }
+            (None, Some(&at)) => {
+                Reason::ReplicaUnreachable { digest: content.digest, at: site(at).name.clone() }
+            }
+            (None, None) => Reason::NoReplica { digest: content.digest },
+        }
+    }
+
+    /// Whether a site where the component has not failed takes the job's placements
+    /// and could hold it when empty. If not, its avoided sites are not avoided
+    /// (vector FT-5): a site that takes nothing must not keep a job waiting.
+    fn has_another_site(&self, component: &ComponentRequest) -> bool {
+        component.site.is_none()
+            && self.grid.sites().iter().any(|site| {
+                !component.avoid.contains(&site.name)
+                    && site.acceptance.hindrance(self.request.is_restartable()).is_none()
+                    && never_fits(component, site, &mut |_, _, _| Break(())).is_continue()
+            })
+    }
+
+    /// Why the component has no site: of the worst reason of each site the nearest.
+    pub(super) fn refusal(&self, component: usize, remaining: &Remaining) -> Refusal {
+        let mut nearest: Option<(Obstacle, usize)> = None;
+        let need = self.component(component).resources.processors;
+        for (site, &left) in remaining.processors().iter().enumerate() {
+            // A site that lacks as many processors as the nearest so far is not looked
+            // at: whatever else it lacks, it is no nearer.
+            let short = u64::from(need.saturating_sub(left));
+            let is_beaten = |nearest: &(Obstacle, usize)| {
+                nearest.0.0 == ReasonCode::NotEnoughIdle && short >= nearest.0.1
+            };
+            if nearest.as_ref().is_some_and(is_beaten) {
+                continue;
+            }
+            let worst = worst_of(|report| self.obstacles(component, site, remaining, report));
+            let Some(worst) = worst else { continue };
+            if nearest.as_ref().is_none_or(|(known, _)| (worst.0, worst.1) < (known.0, known.1)) {
+                nearest = Some((worst, site));
+            }
+        }
+        let named = self.component(component).site.as_ref();
+        let (site, reason) = match (named, nearest) {
+            (Some(named), _) if self.grid.index_of(named).is_none() => {
+                (None, Reason::NoSuchSite(named.clone()))
+            }
+            (_, Some(((.., reason), site))) => (Some(self.grid.sites()[site].name.clone()), reason),
+            (_, None) => (None, Reason::NoSites),
+        };
+        Refusal { component: ComponentIndex(component as u32), site, reason }
+    }
+
+    /// Tells the observer about every site, after the choice was made.
+    pub(super) fn explain(
+        &self,
+        component: usize,
+        chosen: Option<usize>,
+        remaining: &Remaining,
+        observer: &mut dyn Observer,
+    ) {
+        for (index, site) in self.grid.sites().iter().enumerate() {
+            let mut reasons = Vec::new();
+            let _ = self.obstacles(component, index, remaining, &mut |_, _, reason| {
+                reasons.push(reason());
+                Continue(())
+            });
+            reasons.sort_by_key(|reason| std::cmp::Reverse(reason.code()));
+            let outcome = match (chosen == Some(index), reasons.is_empty()) {
+                (true, _) => Outcome::Chosen,
+                (false, true) => Outcome::NotPreferred,
+                (false, false) => Outcome::Refused(reasons),
+            };
+            observer.verdict(SiteVerdict {
+                component: ComponentIndex(component as u32),
+                site: site.name.clone(),
+                remaining_processors: remaining.processors()[index],
+                transfer_time: self.transfer_time(component, index),
+                outcome,
+            });
+        }
+    }
+}
+
+fn sites_with(grid: &GridSnapshot, content: &Content) -> Vec<usize> {
+    let mut sites = Vec::new();
+    grid.replicas().visit_sites(&content.digest, &mut |name: &SiteName| {
+        sites.extend(grid.index_of(name));
+    });
+    sites.sort_unstable();
+    sites.dedup();
+    sites
+}

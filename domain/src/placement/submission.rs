@@ -1,0 +1,120 @@
+//! What is refused at submission: a job that no site could ever take.
+
+use thiserror::Error;
+
+use super::grid::{GridSite, GridSnapshot};
+use super::obstacles::{Obstacle, never_fits, worst_of};
+use super::reason::Reason;
+use super::request::{ComponentRequest, PlacementRequest};
+use crate::ids::{ComponentIndex, SiteName};
+use crate::resources::{Resources, Shortage};
+
+/// Why a job can never be placed on the sites that are configured now.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Unplaceable {
+    /// There are no sites.
+    #[error("no site is configured")]
+    NoSites,
+    /// A fixed request names a site that is not configured.
+    #[error("component {component} names site {site}, which is not configured; there are: {known}")]
+    NoSuchSite {
+        /// The component.
+        component: ComponentIndex,
+        /// The site it names.
+        site: SiteName,
+        /// All sites.
+        known: String,
+    },
+    /// Every site it may go to is known, and none could hold this component.
+    #[error("component {component} fits no site, even an empty one; nearest is {site}: {reason}")]
+    ComponentTooLarge {
+        /// The component.
+        component: ComponentIndex,
+        /// The site that comes nearest.
+        site: SiteName,
+        /// Why not even that one.
+        reason: Reason,
+    },
+    /// Each component fits somewhere, but the sites it may use are too small for all at once.
+    #[error("all components together need more than the sites have: {0}")]
+    TogetherTooLarge(Shortage),
+}
+
+/// Whether a job could be placed if every site were empty and open. Sites that
+/// have not been heard from count as unknown, not as small. Passing is no
+/// promise: for several components only necessary conditions are checked,
+/// since the sufficient one is a packing problem.
+///
+/// # Errors
+/// It never could, with the reason that comes nearest.
+pub fn can_ever_be_placed(
+    request: &PlacementRequest,
+    grid: &GridSnapshot,
+) -> Result<(), Unplaceable> {
+    if grid.sites().is_empty() {
+        return Err(Unplaceable::NoSites);
+    }
+    for (index, component) in request.components().iter().enumerate() {
+        component_fits(ComponentIndex(index as u32), component, grid)?;
+    }
+    let all: Vec<&ComponentRequest> = request.components().iter().collect();
+    together_fit(&all, grid.sites().iter())?;
+    for site in grid.sites() {
+        let fixed: Vec<&ComponentRequest> =
+            all.iter().copied().filter(|c| c.site.as_ref() == Some(&site.name)).collect();
+        together_fit(&fixed, std::iter::once(site))?;
+    }
+    Ok(())
+}
+
+fn component_fits(
+    index: ComponentIndex,
+    component: &ComponentRequest,
+    grid: &GridSnapshot,
+) -> Result<(), Unplaceable> {
+    let candidates: Vec<&GridSite> = match &component.site {
+        None => grid.sites().iter().collect(),
+        Some(name) => vec![grid.site(name).ok_or_else(|| Unplaceable::NoSuchSite {
+            component: index,
+            site: name.clone(),
+            known: site_names(grid),
+        })?],
+    };
+    let mut nearest: Option<(Obstacle, &SiteName)> = None;
+    for site in candidates {
+        let Some(worst) = worst_of(|report| never_fits(component, site, report)) else {
+            return Ok(());
+        };
+        if nearest.as_ref().is_none_or(|(known, _)| (worst.0, worst.1) < (known.0, known.1)) {
+            nearest = Some((worst, &site.name));
+        }
+    }
+    match nearest {
+        None => Ok(()),
+        Some(((.., reason), site)) => {
+            Err(Unplaceable::ComponentTooLarge { component: index, site: site.clone(), reason })
+        }
+    }
+}
+
+fn together_fit<'a>(
+    components: &[&ComponentRequest],
+    sites: impl Iterator<Item = &'a GridSite>,
+) -> Result<(), Unplaceable> {
+    let mut needed = Resources::default();
+    components.iter().for_each(|component| needed.add(&component.resources));
+    let mut available = Resources::default();
+    for site in sites {
+        let Some(shape) = &site.shape else { return Ok(()) };
+        available.add(&site.quota.most(&shape.total));
+    }
+    match available.first_shortage(&needed) {
+        None => Ok(()),
+        Some(shortage) => Err(Unplaceable::TogetherTooLarge(shortage)),
+    }
+}
+
+fn site_names(grid: &GridSnapshot) -> String {
+    let names: Vec<&str> = grid.sites().iter().map(|site| site.name.as_str()).collect();
+    names.join(", ")
+}

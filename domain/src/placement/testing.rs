@@ -1,0 +1,115 @@
+//! Small grids and requests for tests.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::{
+    Acceptance, Belief, Board, ComponentRequest, GridSite, GridSnapshot, Network, PlacementRequest,
+    Plan, Quota, Recorder, Refusal, Remaining, SiteShape, place,
+};
+use crate::ids::{Digest, PolicyName, Seq, SiteName};
+use crate::job::spec::{Content, Request};
+use crate::resources::Resources;
+use crate::units::{BitsPerSecond, Bytes, Timestamp};
+
+pub(crate) const GB: u64 = 1_000_000_000;
+pub(crate) const MBIT: u64 = 1_000_000;
+
+pub(crate) fn site_name(text: &str) -> SiteName {
+    SiteName::new(text).unwrap()
+}
+
+pub(crate) fn worst_fit() -> PolicyName {
+    PolicyName::new("worst-fit").unwrap()
+}
+
+/// An open site with `total` processors of which `idle` are idle.
+pub(crate) fn site_of(name: &str, total: Resources, idle: Resources) -> GridSite {
+    GridSite {
+        shape: Some(Arc::new(SiteShape {
+            largest_component: total.clone(),
+            total,
+            labels: BTreeMap::new(),
+        })),
+        acceptance: Acceptance::Open,
+        idle: Some(Belief { idle, asked_at: Timestamp(0) }),
+        quota: Quota::NONE,
+        serves_files: true,
+        ..GridSite::unheard(site_name(name))
+    }
+}
+
+/// An open site of 1,000 processors of which `idle` are idle.
+pub(crate) fn site(name: &str, idle: u32) -> GridSite {
+    site_of(name, Resources::processors(1_000), Resources::processors(idle))
+}
+
+/// Puts a label on a site.
+pub(crate) fn labelled(mut site: GridSite, key: &str, value: &str) -> GridSite {
+    let mut shape = (**site.shape.as_ref().unwrap()).clone();
+    shape.labels.entry(key.into()).or_default().insert(value.into());
+    site.shape = Some(Arc::new(shape));
+    site
+}
+
+/// A file of so many gigabytes, told apart by a number.
+pub(crate) fn file(number: u8, gigabytes: u64) -> Content {
+    Content { digest: Digest([number; 32]), size: Bytes(gigabytes * GB) }
+}
+
+/// A grid without files and links.
+pub(crate) fn grid(sites: impl IntoIterator<Item = GridSite>) -> GridSnapshot {
+    grid_with(sites, &[], &[])
+}
+
+/// A grid with replicas (content, site) and links (from, to, Mbit/s).
+pub(crate) fn grid_with(
+    sites: impl IntoIterator<Item = GridSite>,
+    replicas: &[(Content, &str)],
+    links: &[(&str, &str, u64)],
+) -> GridSnapshot {
+    let mut catalogue: BTreeMap<Digest, BTreeSet<SiteName>> = BTreeMap::new();
+    for (content, at) in replicas {
+        catalogue.entry(content.digest).or_default().insert(site_name(at));
+    }
+    let links = links
+        .iter()
+        .map(|(from, to, rate)| (site_name(from), site_name(to), BitsPerSecond(rate * MBIT)));
+    GridSnapshot::new(Seq(1), sites, Arc::new(Network::from_links(links)), Arc::new(catalogue))
+}
+
+pub(crate) fn component(processors: u32) -> ComponentRequest {
+    ComponentRequest::of_resources(Resources::processors(processors))
+}
+
+/// A restartable, non-fixed request under Worst-Fit.
+pub(crate) fn request(components: Vec<ComponentRequest>) -> PlacementRequest {
+    PlacementRequest::new(worst_fit(), Request::NonFixed, true, components)
+}
+
+/// A request for components of these sizes.
+pub(crate) fn sizes(sizes: &[u32]) -> PlacementRequest {
+    request(sizes.iter().map(|&size| component(size)).collect())
+}
+
+/// Places one request on the whole grid, recording why.
+pub(crate) fn explained(
+    request: &PlacementRequest,
+    grid: &GridSnapshot,
+) -> (Result<Plan, Refusal>, Recorder) {
+    let mut recorder = Recorder::default();
+    let mut remaining = Remaining::of(grid);
+    let mut board = Board { grid, remaining: &mut remaining, observer: &mut recorder };
+    let outcome = place(request, &mut board);
+    (outcome, recorder)
+}
+
+/// Places one request on the whole grid.
+pub(crate) fn placed(request: &PlacementRequest, grid: &GridSnapshot) -> Result<Plan, Refusal> {
+    explained(request, grid).0
+}
+
+/// Sites of a plan by component.
+pub(crate) fn sites_of(plan: &Plan) -> Vec<&str> {
+    plan.placements.iter().map(|placement| placement.site.as_str()).collect()
+}

@@ -1,0 +1,184 @@
+//! Grids and requests drawn at random, and how to change exactly what is complained of.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use crate::labels::{Constraint, Rule};
+use crate::placement::testing::*;
+use crate::placement::*;
+use crate::resources::Resources;
+use crate::units::PerMillion;
+
+pub(super) const NAMES: [&str; 5] = ["A", "B", "C", "D", "E"];
+
+fn vector(processors: u32, gpus: u64) -> Resources {
+    let others = if gpus > 0 { [("gpus".into(), gpus)].into() } else { Default::default() };
+    Resources { processors, others }
+}
+
+prop_compose! {
+    fn drawn_site(name: &'static str)(
+        total in (1..30u32, 0..6u64),
+        idle_share in (0..=100u32, 0..=100u64),
+        pending in 0..4u32,
+        ours in 0..4u32,
+        quota in prop_oneof![3 => Just(1_000_000u32), 1 => 100_000..1_000_000u32],
+        share in any::<bool>(),
+        state in 0..8u32,
+        (room, arm, serves_files) in (prop_oneof![Just(None), (0..3u32).prop_map(Some)], any::<bool>(), 0..4u32),
+    ) -> GridSite {
+        let idle = vector(total.0 * idle_share.0 / 100, total.1 * idle_share.1 / 100);
+        let basis = if share { QuotaBasis::Share } else { QuotaBasis::Level };
+        let plain = site_of(name, vector(total.0, total.1), idle);
+        let plain = if arm { labelled(plain, "arch", "arm64") } else { plain };
+        GridSite {
+            pending: vector(pending, 0),
+            ours: vector(ours, 0),
+            quota: Quota { share: PerMillion(quota), basis },
+            acceptance: match state {
+                0 => Acceptance::Closed(Hindrance::Drained),
+                1 => Acceptance::ProbesOnly,
+                _ => Acceptance::Open,
+            },
+            room,
+            serves_files: serves_files > 0,
+            ..plain
+        }
+    }
+}
+
+prop_compose! {
+    fn drawn_component()(
+        processors in 1..12u32,
+        gpus in prop_oneof![3 => Just(0u64), 1 => 1..3u64],
+        rule in 0..4u32,
+        avoid in prop::collection::btree_set(0..5usize, 0..2),
+        inputs in prop::collection::btree_set(1..4u8, 0..2),
+    ) -> ComponentRequest {
+        let arm = || "arm64".into();
+        let constraint = |rule| Constraint { key: "arch".into(), rule };
+        ComponentRequest {
+            constraints: match rule {
+                0 => vec![constraint(Rule::Is(arm()))],
+                1 => vec![constraint(Rule::IsNot(arm()))],
+                _ => vec![],
+            },
+            avoid: avoid.into_iter().map(|i| site_name(NAMES[i])).collect(),
+            inputs: inputs.into_iter().map(|number| file(number, 1)).collect(),
+            ..ComponentRequest::of_resources(vector(processors, gpus))
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Drawn {
+    pub(super) sites: Vec<GridSite>,
+    pub(super) replicas: BTreeSet<(u8, usize)>,
+    pub(super) links: BTreeSet<(usize, usize)>,
+    pub(super) request: PlacementRequest,
+}
+
+impl Drawn {
+    pub(super) fn grid_of(&self, sites: impl IntoIterator<Item = GridSite>) -> GridSnapshot {
+        let replicas: Vec<_> =
+            self.replicas.iter().map(|&(number, at)| (file(number, 1), NAMES[at])).collect();
+        let links: Vec<_> = self
+            .links
+            .iter()
+            .map(|&(from, to)| (NAMES[from], NAMES[to], 100 + 7 * from as u64))
+            .collect();
+        grid_with(sites, &replicas, &links)
+    }
+
+    pub(super) fn grid(&self) -> GridSnapshot {
+        self.grid_of(self.sites.clone())
+    }
+}
+
+pub(super) fn drawn(components: std::ops::Range<usize>) -> impl Strategy<Value = Drawn> {
+    let sites = NAMES.map(drawn_site);
+    let replicas = prop::collection::btree_set((1..4u8, 0..5usize), 0..9);
+    let links = prop::collection::btree_set((0..5usize, 0..5usize), 5..25);
+    let components = prop::collection::vec(drawn_component(), components);
+    (sites, 0..=5usize, replicas, links, components, any::<bool>()).prop_map(
+        |(sites, count, replicas, links, components, restartable)| Drawn {
+            sites: sites.into_iter().take(count).collect(),
+            replicas,
+            links,
+            request: PlacementRequest::new(
+                worst_fit(),
+                crate::job::spec::Request::NonFixed,
+                restartable,
+                components,
+            ),
+        },
+    )
+}
+
+/// What is turned to lift a reason: a quota is one setting for all resources.
+pub(super) fn knob(reason: &Reason) -> ReasonCode {
+    match reason.code() {
+        ReasonCode::QuotaTooSmall => ReasonCode::QuotaReached,
+        code => code,
+    }
+}
+
+/// Takes away every reason of this kind, exactly as the reasons say.
+pub(super) fn lift(drawn: &mut Drawn, index: usize, code: ReasonCode, reasons: &[Reason]) {
+    let mut parts = drawn.request.components().to_vec();
+    for reason in reasons.iter().filter(|reason| knob(reason) == code) {
+        let site = &mut drawn.sites[index];
+        let number = |digest: crate::ids::Digest| digest.0[0];
+        let position =
+            |name: &crate::ids::SiteName| NAMES.iter().position(|n| *n == name.as_str()).unwrap();
+        match reason {
+            Reason::NotEnoughIdle { resource, missing, .. } => {
+                let idle = &mut site.idle.as_mut().unwrap().idle;
+                match &**resource {
+                    "processors" => idle.processors += *missing as u32,
+                    other => *idle.others.entry(other.into()).or_default() += missing,
+                }
+            }
+            Reason::QuotaReached { .. } | Reason::QuotaTooSmall { .. } => site.quota = Quota::NONE,
+            Reason::SiteFull => site.room = None,
+            Reason::Avoided => parts[0].avoid.clear(),
+            Reason::NoBandwidth { from, to } => {
+                drawn.links.insert((position(from), position(to)));
+            }
+            Reason::ReplicaUnreachable { at, .. } => {
+                let at = position(at);
+                drawn.sites[at].serves_files = true;
+                drawn.links.insert((at, index));
+            }
+            Reason::NoReplica { digest } => {
+                drawn.replicas.insert((number(*digest), index));
+            }
+            Reason::Closed(_) => site.acceptance = Acceptance::Open,
+            Reason::TooSmall { resource, needed, .. } => {
+                let mut shape = (**site.shape.as_ref().unwrap()).clone();
+                match &**resource {
+                    "processors" => shape.largest_component.processors = *needed as u32,
+                    other => {
+                        shape.largest_component.others.insert(other.into(), *needed);
+                    }
+                }
+                site.shape = Some(Arc::new(shape));
+            }
+            Reason::LabelMismatch(constraint) => {
+                let mut shape = (**site.shape.as_ref().unwrap()).clone();
+                let values = shape.labels.entry(constraint.key.clone()).or_default();
+                match &constraint.rule {
+                    Rule::Is(value) => drop(values.insert(value.clone())),
+                    Rule::IsNot(value) => drop(values.remove(value)),
+                    Rule::OneOf(_) => panic!("not drawn here"),
+                }
+                site.shape = Some(Arc::new(shape));
+            }
+            other => panic!("not drawn here: {other}"),
+        }
+    }
+    let (policy, restartable) = (drawn.request.policy().clone(), drawn.request.is_restartable());
+    drawn.request = PlacementRequest::new(policy, drawn.request.request(), restartable, parts);
+}

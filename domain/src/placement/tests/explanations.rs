@@ -1,0 +1,78 @@
+//! What an explanation says on small grids; `properties.rs` holds it to account.
+
+use crate::ids::ComponentIndex;
+use crate::placement::testing::*;
+use crate::placement::*;
+use crate::resources::Resources;
+use crate::units::PerMillion;
+
+fn outcomes(recorder: &Recorder, component: u32) -> Vec<(String, String)> {
+    let of_component =
+        recorder.verdicts.iter().filter(|v| v.component == ComponentIndex(component));
+    let text = |outcome: &Outcome| match outcome {
+        Outcome::Chosen => "chosen".to_owned(),
+        Outcome::NotPreferred => "not preferred".to_owned(),
+        Outcome::Refused(reasons) => {
+            let codes: Vec<&str> = reasons.iter().map(|reason| reason.code().as_str()).collect();
+            codes.join(", ")
+        }
+    };
+    of_component.map(|v| (v.site.to_string(), text(&v.outcome))).collect()
+}
+
+fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
+    expected.iter().map(|(site, text)| (site.to_string(), text.to_string())).collect()
+}
+
+#[test]
+fn every_site_has_a_verdict_for_every_component_that_had_a_turn() {
+    let grid = grid([
+        site("A", 18),
+        site("B", 9),
+        GridSite { acceptance: Acceptance::Closed(Hindrance::Maintenance), ..site("C", 50) },
+        GridSite::unheard(site_name("D")),
+    ]);
+    let (outcome, recorder) = explained(&sizes(&[4, 10]), &grid);
+    assert_eq!(sites_of(&outcome.unwrap()), ["B", "A"]);
+    let closed = [("C", "maintenance"), ("D", "site-unknown")];
+    let second = [&[("A", "chosen"), ("B", "not-enough-idle")], closed.as_slice()].concat();
+    assert_eq!(outcomes(&recorder, 1), pairs(&second));
+    let first = [&[("A", "not preferred"), ("B", "chosen")], closed.as_slice()].concat();
+    assert_eq!(outcomes(&recorder, 0), pairs(&first));
+    assert_eq!(recorder.verdicts[0].remaining_processors, 18);
+    assert_eq!(recorder.verdicts[4].remaining_processors, 8, "after the larger one took ten");
+}
+
+#[test]
+fn a_site_with_several_obstacles_names_them_all() {
+    let small = site_of("A", Resources::processors(40), Resources::processors(6));
+    let quota = Quota { share: PerMillion(500_000), basis: QuotaBasis::Share };
+    let bad = GridSite {
+        acceptance: Acceptance::Closed(Hindrance::Unusable),
+        ours: Resources::processors(18),
+        quota,
+        room: Some(0),
+        ..small
+    };
+    let mut one = component(8);
+    one.inputs.insert(file(1, 1));
+    let (outcome, recorder) = explained(&request(vec![one]), &grid([bad]));
+    let all = "site-unusable, no-replica, site-full, quota-reached, not-enough-idle";
+    assert_eq!(outcomes(&recorder, 0), pairs(&[("A", all)]));
+    assert_eq!(outcome.unwrap_err().reason.code(), ReasonCode::SiteUnusable);
+    assert_eq!(recorder.verdicts[0].transfer_time, None);
+}
+
+#[test]
+fn a_refusal_names_the_site_that_comes_nearest() {
+    let draining = |name, idle| GridSite {
+        acceptance: Acceptance::Closed(Hindrance::Draining),
+        ..site(name, idle)
+    };
+    let grid = grid([draining("A", 50), site("B", 2), site("C", 6), site("D", 6)]);
+    let refusal = placed(&sizes(&[8]), &grid).unwrap_err();
+    assert_eq!(
+        refusal.to_string(),
+        "component 0 at C: needs 8 processors, 6 idle of which 0 are promised: 2 more would do"
+    );
+}

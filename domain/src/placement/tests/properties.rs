@@ -1,0 +1,174 @@
+//! Properties of placement on drawn grids, against an independent judge.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::drawn::{Drawn, NAMES, drawn, knob, lift};
+use super::judge::Judge;
+use crate::ids::ComponentIndex;
+use crate::placement::testing::*;
+use crate::placement::*;
+use crate::resources::Resources;
+
+fn admitted(drawn: &Drawn, index: usize) -> bool {
+    let (_, recorder) = explained(&drawn.request, &drawn.grid());
+    let verdict = recorder.verdicts.iter().find(|v| v.site.as_str() == NAMES[index]);
+    !matches!(verdict.unwrap().outcome, Outcome::Refused(_))
+}
+
+/// The refusal that follows from the verdicts: of the worst reason of each site the nearest.
+fn nearest(recorder: &Recorder, component: ComponentIndex) -> Refusal {
+    let gap = |reason: &Reason| match reason {
+        Reason::NotEnoughIdle { missing, .. } => *missing,
+        Reason::QuotaReached { needed, usable, .. } => needed - usable,
+        Reason::TooSmall { needed, largest, .. } => needed - largest,
+        Reason::QuotaTooSmall { needed, quota, .. } => needed - quota,
+        _ => 0,
+    };
+    let worst = recorder.verdicts.iter().filter_map(|verdict| match &verdict.outcome {
+        Outcome::Refused(all) if verdict.component == component => Some((&all[0], &verdict.site)),
+        _ => None,
+    });
+    let nearest = worst.min_by_key(|(reason, site)| (reason.code(), gap(reason), *site));
+    Refusal {
+        component,
+        site: nearest.map(|(_, site)| site.clone()),
+        reason: nearest.map_or(Reason::NoSites, |(reason, _)| reason.clone()),
+    }
+}
+
+/// A quota may be too small for one resource and reached for another, but not both for one.
+fn reasons_name_two_resources(reasons: &[Reason]) -> bool {
+    let of = |code: ReasonCode| -> BTreeSet<&str> {
+        let named = reasons.iter().filter(|reason| reason.code() == code);
+        named
+            .filter_map(|reason| match reason {
+                Reason::QuotaReached { resource, .. } | Reason::QuotaTooSmall { resource, .. } => {
+                    Some(&**resource)
+                }
+                _ => None,
+            })
+            .collect()
+    };
+    of(ReasonCode::QuotaReached).is_disjoint(&of(ReasonCode::QuotaTooSmall))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+    #[test]
+    fn worst_fit_places_as_its_description_says(drawn in drawn(1..5)) {
+        let grid = drawn.grid();
+        let index = |plan: Plan| -> Vec<usize> {
+            plan.placements.iter().map(|p| grid.index_of(&p.site).unwrap()).collect()
+        };
+        prop_assert_eq!(placed(&drawn.request, &grid).ok().map(index), Judge::place(&drawn));
+    }
+
+    #[test]
+    fn no_site_is_filled_beyond_capacity_or_quota_and_a_refusal_takes_nothing(
+        drawn in drawn(1..5), repeats in 1..6,
+    ) {
+        let grid = drawn.grid();
+        let mut remaining = Remaining::of(&grid);
+        let mut used = vec![Resources::default(); drawn.sites.len()];
+        for _ in 0..repeats {
+            let before = remaining.clone();
+            let mut board = Board { grid: &grid, remaining: &mut remaining, observer: &mut Silent };
+            let Ok(plan) = place(&drawn.request, &mut board) else {
+                prop_assert_eq!(before, remaining);
+                break;
+            };
+            prop_assert_eq!(plan.placements.len(), drawn.request.components().len());
+            for (placement, part) in plan.placements.iter().zip(drawn.request.components()) {
+                used[grid.index_of(&placement.site).unwrap()].add(&part.resources);
+            }
+        }
+        for (index, site) in drawn.sites.iter().enumerate() {
+            prop_assert!(site.usable().covers(&used[index]), "{}: {:?}", site.name, used[index]);
+        }
+    }
+
+    #[test]
+    fn the_order_in_which_sites_are_given_does_not_matter(drawn in drawn(1..5)) {
+        let reversed = drawn.grid_of(drawn.sites.iter().rev().cloned());
+        prop_assert_eq!(placed(&drawn.request, &drawn.grid()), placed(&drawn.request, &reversed));
+    }
+
+    #[test]
+    fn the_order_of_components_decides_only_between_equal_sizes(drawn in drawn(1..5)) {
+        let mut sizes = BTreeSet::new();
+        let mut parts = drawn.request.components().to_vec();
+        parts.retain(|part| sizes.insert(part.resources.processors));
+        let of = |parts| {
+            let (kind, restartable) = (drawn.request.request(), drawn.request.is_restartable());
+            PlacementRequest::new(worst_fit(), kind, restartable, parts)
+        };
+        let given = of(parts.clone());
+        let reversed = of(parts.into_iter().rev().collect());
+        let grid = drawn.grid();
+        let forwards = placed(&given, &grid).ok().map(|plan| plan.placements);
+        let backwards = placed(&reversed, &grid).ok().map(|plan| {
+            plan.placements.into_iter().rev().collect::<Vec<_>>()
+        });
+        prop_assert_eq!(forwards, backwards);
+    }
+
+    #[test]
+    fn an_explanation_agrees_with_the_placement(drawn in drawn(1..5)) {
+        let grid = drawn.grid();
+        let mut remaining = Remaining::of(&grid);
+        let mut board = Board { grid: &grid, remaining: &mut remaining, observer: &mut Silent };
+        let silent = place(&drawn.request, &mut board);
+        let (outcome, recorder) = explained(&drawn.request, &grid);
+        prop_assert_eq!(&silent, &outcome);
+        for verdict in &recorder.verdicts {
+            let component = verdict.component.0 as usize;
+            match (&verdict.outcome, &outcome) {
+                (Outcome::Chosen, Ok(plan)) => {
+                    prop_assert_eq!(&plan.placements[component].site, &verdict.site);
+                    let time = plan.placements[component].transfer_time;
+                    prop_assert_eq!(verdict.transfer_time, Some(time));
+                }
+                (Outcome::Refused(reasons), _) => {
+                    prop_assert!(!reasons.is_empty());
+                    let has = |code| reasons.iter().any(|reason| reason.code() == code);
+                    let both = has(ReasonCode::QuotaReached) && has(ReasonCode::QuotaTooSmall);
+                    prop_assert!(!both || reasons_name_two_resources(reasons), "{reasons:?}");
+                    prop_assert!(reasons.is_sorted_by(|a, b| a.code() >= b.code()), "{reasons:?}");
+                }
+                (Outcome::NotPreferred, Err(refusal)) => {
+                    prop_assert_ne!(refusal.component, verdict.component);
+                }
+                (Outcome::Chosen, Err(_)) | (Outcome::NotPreferred, Ok(_)) => {}
+            }
+        }
+        if let Err(refusal) = &outcome {
+            prop_assert_eq!(refusal, &nearest(&recorder, refusal.component));
+        }
+        let chosen = recorder.verdicts.iter().filter(|v| v.outcome == Outcome::Chosen).count();
+        prop_assert!(outcome.is_err() || chosen == drawn.request.components().len());
+    }
+
+    /// What keeps a component from a site is all that does, and each part of it is needed.
+    #[test]
+    fn lifting_all_obstacles_of_a_site_opens_it_and_all_but_one_does_not(drawn in drawn(1..2)) {
+        let (_, recorder) = explained(&drawn.request, &drawn.grid());
+        for (index, verdict) in recorder.verdicts.iter().enumerate() {
+            let Outcome::Refused(reasons) = &verdict.outcome else { continue };
+            let codes: BTreeSet<ReasonCode> = reasons.iter().map(knob).collect();
+            let without = |kept: Option<ReasonCode>| {
+                let mut changed = drawn.clone();
+                for &code in codes.iter().filter(|&&code| Some(code) != kept) {
+                    lift(&mut changed, index, code, reasons);
+                }
+                admitted(&changed, index)
+            };
+            prop_assert!(without(None), "{}: {reasons:?}", verdict.site);
+            for &code in &codes {
+                prop_assert!(!without(Some(code)), "{}: {code:?} of {reasons:?}", verdict.site);
+            }
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! What is refused at submission.
+
+use crate::ids::ComponentIndex;
+use crate::job::spec::Request;
+use crate::labels::{Constraint, Rule};
+use crate::placement::testing::*;
+use crate::placement::*;
+use crate::resources::Resources;
+use crate::units::PerMillion;
+
+fn small(name: &str, processors: u32) -> GridSite {
+    site_of(name, Resources::processors(processors), Resources::processors(0))
+}
+
+#[test]
+fn a_component_larger_than_every_site_is_refused_with_the_nearest_site() {
+    let grid = grid([small("A", 16), small("B", 32)]);
+    assert_eq!(can_ever_be_placed(&sizes(&[32]), &grid), Ok(()), "idle or not does not matter");
+    let error = can_ever_be_placed(&sizes(&[8, 33]), &grid).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "component 1 fits no site, even an empty one; nearest is B: \
+         needs 33 processors, one component gets 32 at most"
+    );
+}
+
+#[test]
+fn a_site_that_has_not_been_heard_from_is_unknown_and_not_small() {
+    let grid = grid([small("A", 16), GridSite::unheard(site_name("B"))]);
+    assert_eq!(can_ever_be_placed(&sizes(&[1_000, 1_000]), &grid), Ok(()));
+}
+
+#[test]
+fn the_bounds_on_one_component_and_the_quota_count_too() {
+    let mut narrow = small("A", 100);
+    narrow.shape = narrow.shape.map(|shape| {
+        let largest_component = Resources::processors(10);
+        std::sync::Arc::new(SiteShape { largest_component, ..(*shape).clone() })
+    });
+    assert!(can_ever_be_placed(&sizes(&[11]), &grid([narrow.clone()])).is_err());
+    assert_eq!(can_ever_be_placed(&sizes(&[10, 10]), &grid([narrow])), Ok(()));
+    let quota = Quota { share: PerMillion(500_000), basis: QuotaBasis::Level };
+    let bounded = GridSite { quota, ..small("A", 100) };
+    let error = can_ever_be_placed(&sizes(&[51]), &grid([bounded])).unwrap_err();
+    assert!(error.to_string().contains("the quota allows 50 at most"), "{error}");
+}
+
+#[test]
+fn components_that_fit_only_one_at_a_time_are_refused() {
+    let two = grid([small("A", 16), small("B", 16)]);
+    assert_eq!(can_ever_be_placed(&sizes(&[16, 16]), &two), Ok(()));
+    let error = can_ever_be_placed(&sizes(&[16, 16, 1]), &two).unwrap_err();
+    assert!(matches!(error, Unplaceable::TogetherTooLarge(_)), "{error}");
+    let at_a = || ComponentRequest { site: Some(site_name("A")), ..component(9) };
+    let fixed = PlacementRequest::new(worst_fit(), Request::Fixed, true, vec![at_a(), at_a()]);
+    let error = can_ever_be_placed(&fixed, &two).unwrap_err();
+    assert!(error.to_string().contains("needs 18 processors, has 16"), "{error}");
+}
+
+#[test]
+fn an_unknown_site_in_a_fixed_request_is_refused_with_those_there_are() {
+    let one = ComponentRequest { site: Some(site_name("Z")), ..component(1) };
+    let fixed = PlacementRequest::new(worst_fit(), Request::Fixed, true, vec![one]);
+    let error = can_ever_be_placed(&fixed, &grid([small("A", 4), small("B", 4)])).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "component 0 names site Z, which is not configured; there are: A, B"
+    );
+    assert_eq!(can_ever_be_placed(&sizes(&[1]), &grid([])), Err(Unplaceable::NoSites));
+}
+
+#[test]
+fn a_label_that_no_site_has_is_refused_although_another_resource_would_do() {
+    let mut one = component(4);
+    one.constraints.push(Constraint { key: "arch".into(), rule: Rule::Is("arm64".into()) });
+    let error = can_ever_be_placed(&request(vec![one]), &grid([small("A", 4)])).unwrap_err();
+    let Unplaceable::ComponentTooLarge { component, reason, .. } = error else { panic!() };
+    assert_eq!((component, reason.code()), (ComponentIndex(0), ReasonCode::LabelMismatch));
+}
+
+#[test]
+fn a_closed_site_still_counts_since_it_may_open() {
+    let drained = GridSite { acceptance: Acceptance::Closed(Hindrance::Drained), ..small("A", 16) };
+    assert_eq!(can_ever_be_placed(&sizes(&[16]), &grid([drained])), Ok(()));
+}

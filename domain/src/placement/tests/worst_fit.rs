@@ -1,0 +1,265 @@
+//! The Worst-Fit vectors, and what every policy must respect.
+
+use crate::ids::{ComponentIndex, Digest, PolicyName};
+use crate::job::spec::{Request, Where};
+use crate::labels::{Constraint, Rule};
+use crate::placement::testing::*;
+use crate::placement::*;
+use crate::resources::Resources;
+use crate::units::{DurationMs, PerMillion};
+
+fn three_sites() -> GridSnapshot {
+    grid([site("C1", 18), site("C2", 15), site("C3", 12)])
+}
+
+fn seconds(secs: u64) -> DurationMs {
+    DurationMs::from_secs(secs)
+}
+
+/// WF-1.
+#[test]
+fn each_component_goes_to_the_site_with_the_most_left() {
+    let plan = placed(&sizes(&[8, 8, 8]), &three_sites()).unwrap();
+    assert_eq!(sites_of(&plan), ["C1", "C2", "C3"]);
+    assert_eq!(plan.sites_combined(), 3);
+}
+
+/// WF-2.
+#[test]
+fn the_largest_component_goes_first_and_equal_sites_go_by_name() {
+    let grid = grid([site("C", 9), site("B", 17), site("A", 18)]);
+    let plan = placed(&sizes(&[4, 16, 8]), &grid).unwrap();
+    assert_eq!(sites_of(&plan), ["B", "A", "B"]);
+    assert_eq!(plan.sites_combined(), 2);
+}
+
+/// WF-3.
+#[test]
+fn a_job_that_does_not_fit_as_a_whole_changes_nothing() {
+    let grid = grid([site("A", 10), site("B", 9)]);
+    let mut remaining = Remaining::of(&grid);
+    let before = remaining.clone();
+    let mut board = Board { grid: &grid, remaining: &mut remaining, observer: &mut Silent };
+    let refusal = place(&sizes(&[8, 8, 3]), &mut board).unwrap_err();
+    assert_eq!(remaining, before);
+    assert_eq!(refusal.component, ComponentIndex(2));
+    assert_eq!(refusal.site, Some(site_name("A")));
+    let Reason::NotEnoughIdle { needed: 3, idle: 10, pending: 8, missing: 1, .. } = refusal.reason
+    else {
+        panic!("{refusal}")
+    };
+}
+
+/// WF-4 and WF-5.
+#[test]
+fn the_replica_that_arrives_first_is_taken_and_a_dead_link_is_no_candidate() {
+    let input = file(1, 4);
+    let outcome = |from_y: u64, from_x: u64| {
+        let grid = grid_with(
+            [site("C", 20), site("X", 0), site("Y", 0)],
+            &[(input, "X"), (input, "Y")],
+            &[("X", "C", from_x), ("Y", "C", from_y)],
+        );
+        let mut one = component(8);
+        one.inputs.insert(input);
+        placed(&request(vec![one]), &grid)
+    };
+    for (from_y, source, time) in [(200, "Y", 160), (0, "X", 320)] {
+        let plan = outcome(from_y, 100).unwrap();
+        assert_eq!(plan.placements[0].sources[0].from, site_name(source));
+        assert_eq!(plan.placements[0].transfer_time, seconds(time));
+        assert_eq!(plan.transfer_time, seconds(time));
+    }
+    let refusal = outcome(0, 0).unwrap_err();
+    assert_eq!(
+        (refusal.reason.code(), refusal.site),
+        (ReasonCode::NotEnoughIdle, Some(site_name("X"))),
+        "X and Y have the file, and only lack processors"
+    );
+}
+
+/// WF-6.
+#[test]
+fn a_component_is_never_split() {
+    let refusal = placed(&sizes(&[24]), &three_sites()).unwrap_err();
+    let Reason::NotEnoughIdle { missing: 6, .. } = refusal.reason else { panic!("{refusal}") };
+    assert_eq!(refusal.site, Some(site_name("C1")));
+}
+
+/// Q-8 under Worst-Fit: sites are ordered by what is usable, not by what is idle.
+#[test]
+fn a_quota_lowers_what_a_site_offers() {
+    let small = |name, idle| site_of(name, Resources::processors(40), Resources::processors(idle));
+    let level = Quota { share: PerMillion(300_000), basis: QuotaBasis::Level };
+    let a = GridSite { quota: level, ..small("A", 30) };
+    let grid = grid([a, small("B", 26)]);
+    assert_eq!(grid.usable(), [Resources::processors(2), Resources::processors(26)]);
+    assert_eq!(sites_of(&placed(&sizes(&[1]), &grid).unwrap()), ["B"]);
+}
+
+#[test]
+fn what_is_promised_already_is_not_there() {
+    let grid = grid([GridSite { pending: Resources::processors(10), ..site("A", 18) }]);
+    assert!(placed(&sizes(&[8]), &grid).is_ok());
+    assert!(placed(&sizes(&[9]), &grid).is_err());
+}
+
+#[test]
+fn every_resource_of_the_vector_must_be_there() {
+    let vector =
+        |processors, gpus| Resources { processors, others: [("gpus".into(), gpus)].into() };
+    let grid = grid([
+        site_of("A", vector(100, 0), vector(90, 0)),
+        site_of("B", vector(100, 4), vector(50, 3)),
+    ]);
+    let need = |gpus| ComponentRequest::of_resources(vector(8, gpus));
+    let plan = placed(&request(vec![need(2), need(1)]), &grid).unwrap();
+    assert_eq!(sites_of(&plan), ["B", "B"]);
+    let refusal = placed(&request(vec![need(2), need(2)]), &grid).unwrap_err();
+    let Reason::NotEnoughIdle { resource, missing: 1, .. } = refusal.reason else { panic!() };
+    assert_eq!(&*resource, "gpus");
+}
+
+#[test]
+fn a_fixed_component_goes_to_its_site_or_nowhere() {
+    let grid = grid([site("A", 5), site("B", 50)]);
+    let fixed = |name: &str, processors| {
+        let one = ComponentRequest { site: Some(site_name(name)), ..component(processors) };
+        PlacementRequest::new(worst_fit(), Request::Fixed, true, vec![one])
+    };
+    assert_eq!(sites_of(&placed(&fixed("A", 5), &grid).unwrap()), ["A"]);
+    let refusal = placed(&fixed("A", 6), &grid).unwrap_err();
+    assert_eq!(refusal.reason.code(), ReasonCode::NotEnoughIdle);
+    assert_eq!(refusal.site, Some(site_name("A")));
+    let refusal = placed(&fixed("Z", 1), &grid).unwrap_err();
+    assert_eq!(refusal.reason, Reason::NoSuchSite(site_name("Z")));
+}
+
+#[test]
+fn constraints_on_labels_narrow_the_choice() {
+    let grid = grid([site("A", 50), labelled(site("B", 10), "arch", "arm64")]);
+    let mut one = component(8);
+    one.constraints.push(Constraint { key: "arch".into(), rule: Rule::Is("arm64".into()) });
+    assert_eq!(sites_of(&placed(&request(vec![one]), &grid).unwrap()), ["B"]);
+}
+
+#[test]
+fn only_an_open_site_takes_a_job_and_a_probed_one_only_what_may_run_twice() {
+    let outcome = |acceptance, restartable| {
+        let grid = grid([GridSite { acceptance, room: Some(1), ..site("A", 50) }]);
+        let parts = vec![component(8)];
+        let request = PlacementRequest::new(worst_fit(), Request::NonFixed, restartable, parts);
+        placed(&request, &grid).map_err(|refusal| refusal.reason.code())
+    };
+    assert!(outcome(Acceptance::Open, false).is_ok());
+    assert!(outcome(Acceptance::ProbesOnly, true).is_ok());
+    assert_eq!(outcome(Acceptance::ProbesOnly, false).unwrap_err(), ReasonCode::Probing);
+    let drained = Acceptance::Closed(Hindrance::Drained);
+    assert_eq!(outcome(drained, true).unwrap_err(), ReasonCode::Drained);
+}
+
+#[test]
+fn a_site_that_takes_one_more_component_gets_one() {
+    let grid = grid([GridSite { room: Some(1), ..site("A", 50) }, site("B", 10)]);
+    assert_eq!(sites_of(&placed(&sizes(&[4, 4]), &grid).unwrap()), ["A", "B"]);
+}
+
+#[test]
+fn without_a_word_from_a_site_nothing_is_placed_there() {
+    let silent = GridSite { idle: None, ..site("A", 50) };
+    let refusal = placed(&sizes(&[1]), &grid([silent])).unwrap_err();
+    assert_eq!(refusal.reason.code(), ReasonCode::SiteUnknown);
+    let refusal = placed(&sizes(&[1]), &grid([])).unwrap_err();
+    assert_eq!(refusal.reason, Reason::NoSites);
+}
+
+/// FT-5: the exclusion holds while another site could take the component, even
+/// if it is busy now, and is dropped if there is none.
+#[test]
+fn a_failed_component_avoids_its_site_unless_no_other_can_hold_it() {
+    let mut failed = component(8);
+    failed.avoid.insert(site_name("A"));
+    let outcome = |b: GridSite| placed(&request(vec![failed.clone()]), &grid([site("A", 50), b]));
+    assert_eq!(sites_of(&outcome(site("B", 8)).unwrap()), ["B"]);
+    assert_eq!(outcome(site("B", 7)).unwrap_err().reason.code(), ReasonCode::NotEnoughIdle);
+    let tiny = site_of("B", Resources::processors(7), Resources::processors(7));
+    assert_eq!(sites_of(&outcome(tiny).unwrap()), ["A"]);
+    let drained = GridSite { acceptance: Acceptance::Closed(Hindrance::Drained), ..site("B", 8) };
+    assert_eq!(sites_of(&outcome(drained).unwrap()), ["A"]);
+    let siblings = request(vec![failed.clone(), component(8)]);
+    let plan = placed(&siblings, &grid([site("A", 50), site("B", 8)])).unwrap();
+    assert_eq!(sites_of(&plan), ["B", "A"], "only the failed component avoids the site");
+}
+
+#[test]
+fn times_of_several_files_add_up_and_files_there_already_cost_nothing() {
+    let (big, small, here) = (file(1, 2), file(2, 1), file(3, 9));
+    let grid = grid_with(
+        [site("C", 20), site("X", 0)],
+        &[(big, "X"), (small, "X"), (here, "C"), (here, "X")],
+        &[("X", "C", 100)],
+    );
+    let mut one = component(8);
+    one.inputs.extend([big, small, here]);
+    let plan = placed(&request(vec![one, component(1)]), &grid).unwrap();
+    assert_eq!(plan.placements[0].transfer_time, seconds(160 + 80));
+    let from: Vec<&str> = plan.placements[0].sources.iter().map(|s| s.from.as_str()).collect();
+    assert_eq!(from, ["X", "X", "C"]);
+    assert_eq!(plan.transfer_time, seconds(240));
+    assert!(plan.placements[1].sources.is_empty());
+}
+
+#[test]
+fn a_replica_that_cannot_be_read_serves_nobody() {
+    let input = file(1, 4);
+    let dead = GridSite { serves_files: false, ..site("X", 0) };
+    let mut one = component(8);
+    one.inputs.insert(input);
+    let request = request(vec![one]);
+    let links = [("X", "C", 100), ("Y", "C", 10)];
+    let both = grid_with(
+        [site("C", 20), dead.clone(), site("Y", 0)],
+        &[(input, "X"), (input, "Y")],
+        &links,
+    );
+    assert_eq!(placed(&request, &both).unwrap().placements[0].sources[0].from, site_name("Y"));
+    let (_, recorder) =
+        explained(&request, &grid_with([site("C", 20), dead], &[(input, "X")], &links));
+    let Outcome::Refused(reasons) = &recorder.verdicts[0].outcome else { panic!() };
+    assert_eq!(
+        reasons,
+        &[Reason::ReplicaUnreachable { digest: Digest([1; 32]), at: site_name("X") }]
+    );
+}
+
+#[test]
+fn a_staged_executable_is_brought_only_where_it_is_used() {
+    let (generic, special) = (file(1, 1), file(2, 1));
+    let mut one = component(8);
+    one.executable = Some(generic);
+    one.executable_at = vec![
+        (Where::Label("arch".into(), "arm64".into()), Some(special)),
+        (Where::Site(site_name("C")), None),
+    ];
+    let sources = |name: &str, label: bool| {
+        let place = if label { labelled(site(name, 20), "arch", "arm64") } else { site(name, 20) };
+        let replicas = [(generic, name), (special, name)];
+        let plan =
+            placed(&request(vec![one.clone()]), &grid_with([place], &replicas, &[])).unwrap();
+        plan.placements[0].sources.iter().map(|source| source.content).collect::<Vec<_>>()
+    };
+    assert_eq!(sources("A", false), [generic]);
+    assert_eq!(sources("A", true), [special]);
+    assert_eq!(sources("C", true), []);
+}
+
+#[test]
+fn a_policy_that_does_not_exist_is_named_with_those_that_do() {
+    let name = PolicyName::new("best-fit").unwrap();
+    let error = find_policy(&name).err().unwrap();
+    assert_eq!(error.to_string(), "no policy is called \"best-fit\"; there are: worst-fit");
+    assert!(policy_for(&worst_fit(), Request::Fixed).is_ok());
+    let request = PlacementRequest::new(name, Request::NonFixed, true, vec![component(1)]);
+    let refusal = placed(&request, &three_sites()).unwrap_err();
+    assert_eq!(refusal.reason.code(), ReasonCode::PolicyUnknown);
+}

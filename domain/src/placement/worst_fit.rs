@@ -1,0 +1,55 @@
+//! Worst-Fit: spread the load (KOALA, section 4.3).
+
+use super::plan::Plan;
+use super::policy::{Board, Policy};
+use super::reason::Refusal;
+use super::remaining::Remaining;
+use super::request::PlacementRequest;
+use super::search::Search;
+use crate::job::spec::Request;
+
+/// Each component, the largest first, to the site with the most processors left;
+/// equal ones by name. Files come from where they arrive first.
+#[derive(Debug, Clone, Copy)]
+pub struct WorstFit;
+
+impl WorstFit {
+    /// Its name.
+    pub const NAME: &'static str = "worst-fit";
+}
+
+impl Policy for WorstFit {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn serves(&self, request: Request) -> bool {
+        matches!(request, Request::Fixed | Request::NonFixed)
+    }
+
+    fn place(&self, request: &PlacementRequest, board: &mut Board<'_>) -> Result<Plan, Refusal> {
+        board.place_each(request, most_remaining)
+    }
+}
+
+/// Mostly the site with the most left is open to the component, and the decision
+/// costs one comparison for each of the others. Else every site that beats the
+/// best so far is looked at.
+fn most_remaining(search: &Search<'_>, component: usize, remaining: &Remaining) -> Option<usize> {
+    let left = remaining.processors();
+    let most = left.iter().copied().max()?;
+    let first = left.iter().position(|&count| count == most)?;
+    if search.fits(component, first, remaining) {
+        return Some(first);
+    }
+    let mut at_least = search.component(component).resources.processors;
+    let mut best = None;
+    for (site, &left) in left.iter().enumerate() {
+        if left >= at_least && search.fits(component, site, remaining) {
+            best = Some(site);
+            let Some(more) = left.checked_add(1) else { break };
+            at_least = more;
+        }
+    }
+    best
+}

@@ -1,0 +1,26 @@
+//! The four placement queues: who is tried next (KOALA, section 4.4).
+//!
+//! [`PlacementQueues`] is a fold of the journal: jobs enter, change and leave as
+//! their events are committed. A [`Scan`] walks it in slices against one
+//! snapshot of the grid and offers plans one by one. Jobs of one shape fare
+//! alike, so a shape that does not fit is tried once per snapshot. Try counts,
+//! the cycle's pointer and offers under way are volatile; what follows from
+//! them (a promotion, giving up) is returned and made durable elsewhere.
+
+pub mod parameters;
+pub mod queues;
+pub mod scan;
+pub mod shapes;
+pub mod tries;
+pub mod turns;
+pub mod waiting;
+
+pub use parameters::{ParameterError, ParameterWarning, QueueParameters};
+pub use queues::PlacementQueues;
+pub use scan::{Offer, Scan, ScanReport, ScanStep, SliceBudget, Trigger};
+pub use tries::QueueDecision;
+pub use turns::Turns;
+pub use waiting::{Condition, Standing, Waiting};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,296 @@
+//! The waiting jobs and their indexes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound::{Excluded, Unbounded};
+
+use super::parameters::QueueParameters;
+use super::shapes::{ShapeId, Shapes};
+use super::tries::{QueueDecision, Tries};
+use super::turns::Turns;
+use super::waiting::{Condition, Standing, Waiting};
+use crate::ids::JobId;
+use crate::job::spec::Priority;
+use crate::units::Timestamp;
+
+/// The four placement queues. Entering, changing and leaving cost O(log n).
+#[derive(Debug, Clone)]
+pub struct PlacementQueues {
+    pub(super) parameters: QueueParameters,
+    pub(super) turns: Turns,
+    pub(super) shapes: Shapes,
+    entries: BTreeMap<JobId, Entry>,
+    /// Everyone, head to tail within a class.
+    order: BTreeSet<(Priority, Timestamp, JobId)>,
+    /// Those that are tried, by shape.
+    ready: BTreeSet<(Priority, ShapeId, Timestamp, JobId)>,
+    /// Those that back off, by when that ends.
+    backed_off: BTreeSet<(Timestamp, JobId)>,
+    tries: BTreeMap<JobId, Tries>,
+    lengths: [usize; 4],
+    arrivals: u64,
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    priority: Priority,
+    entered: Timestamp,
+    max_tries: Option<u32>,
+    shape: ShapeId,
+    condition: Condition,
+    /// Rises each time that a job becomes ready: a scan tries only those that
+    /// were ready when it began (vector QS-7).
+    arrival: u64,
+}
+
+/// A waiting job's place among those of its shape.
+pub(super) type Place = (Timestamp, JobId, ShapeId);
+
+impl PlacementQueues {
+    /// Four empty queues.
+    pub fn new(parameters: QueueParameters) -> Self {
+        Self {
+            turns: Turns::new(&parameters),
+            parameters,
+            shapes: Shapes::default(),
+            entries: BTreeMap::new(),
+            order: BTreeSet::new(),
+            ready: BTreeSet::new(),
+            backed_off: BTreeSet::new(),
+            tries: BTreeMap::new(),
+            lengths: [0; 4],
+            arrivals: 0,
+        }
+    }
+
+    /// A job waits, or waits otherwise than before: after its event was committed.
+    /// An offer that is under way stays so until it is decided.
+    pub fn insert(&mut self, waiting: Waiting) {
+        let offered =
+            self.entries.get(&waiting.job).map(|entry| entry.condition) == Some(Condition::Offered);
+        let shape = self.shapes.acquire(waiting.request);
+        let condition = match (waiting.frozen, offered) {
+            (true, _) => Condition::Frozen,
+            (false, true) => Condition::Offered,
+            // It becomes ready at the next look at the clock, if that time is past.
+            (false, false) if waiting.not_before > Timestamp(0) => {
+                Condition::BackedOff(waiting.not_before)
+            }
+            (false, false) => Condition::Ready,
+        };
+        let Waiting { job, priority, entered, max_tries, .. } = waiting;
+        let same = |old: &Entry| {
+            (old.priority, old.entered, old.shape, old.condition)
+                == (priority, entered, shape, condition)
+        };
+        if let Some(old) = self.entries.get_mut(&job).filter(|old| same(old)) {
+            old.max_tries = max_tries;
+            self.shapes.release(shape);
+            return;
+        }
+        self.remove(job);
+        if let Some(tries) = self.tries.get_mut(&job) {
+            tries.enter(priority);
+        }
+        self.order.insert((priority, entered, job));
+        self.lengths[priority as usize] += 1;
+        let entry = Entry { priority, entered, max_tries, shape, condition, arrival: 0 };
+        self.entries.insert(job, entry);
+        self.index(job);
+    }
+
+    /// A job waits no more. Its try count is kept, since it may come back;
+    /// see [`PlacementQueues::forget`].
+    pub fn remove(&mut self, job: JobId) {
+        self.unindex(job);
+        if let Some(entry) = self.entries.remove(&job) {
+            self.order.remove(&(entry.priority, entry.entered, job));
+            self.lengths[entry.priority as usize] -= 1;
+            self.shapes.release(entry.shape);
+        }
+    }
+
+    /// A job has ended: nothing is remembered of it.
+    pub fn forget(&mut self, job: JobId) {
+        self.remove(job);
+        self.tries.remove(&job);
+    }
+
+    /// The plan offered for a job came to nothing: it is tried again by the next scan.
+    pub fn withdraw_offer(&mut self, job: JobId) {
+        self.set_condition(job, Condition::Offered, Condition::Ready);
+    }
+
+    /// Makes those ready whose back-off is over.
+    pub fn wake(&mut self, now: Timestamp) {
+        while let Some(&(until, job)) = self.backed_off.first() {
+            if until > now {
+                break;
+            }
+            self.set_condition(job, Condition::BackedOff(until), Condition::Ready);
+        }
+    }
+
+    /// When the first back-off ends, if anyone backs off.
+    pub fn next_wake(&self) -> Option<Timestamp> {
+        self.backed_off.first().map(|&(until, _)| until)
+    }
+
+    /// How many jobs wait.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether nobody waits.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// How many different requests the waiting jobs have.
+    pub fn shape_count(&self) -> usize {
+        self.shapes.len()
+    }
+
+    /// Jobs of a class, head to tail.
+    pub fn jobs(&self, class: Priority) -> impl Iterator<Item = JobId> + '_ {
+        self.class(class).map(|&(_, _, job)| job)
+    }
+
+    /// How many jobs of a class wait.
+    pub fn len_of(&self, class: Priority) -> usize {
+        self.lengths[class as usize]
+    }
+
+    /// Where a job stands; `None` if it does not wait.
+    pub fn standing(&self, job: JobId) -> Option<Standing> {
+        let entry = self.entries.get(&job)?;
+        let ahead = self.class(entry.priority).take_while(|&&(_, _, other)| other != job).count();
+        Some(Standing {
+            priority: entry.priority,
+            ahead,
+            condition: entry.condition,
+            tries: self.tries.get(&job).map_or(0, |tries| tries.total),
+            refusal: self.shapes.refusal(entry.shape).cloned(),
+        })
+    }
+
+    /// The settings.
+    pub fn parameters(&self) -> &QueueParameters {
+        &self.parameters
+    }
+
+    fn class(&self, class: Priority) -> impl Iterator<Item = &(Priority, Timestamp, JobId)> {
+        let from = (class, Timestamp(0), JobId(0));
+        self.order.range(from..=(class, Timestamp(u64::MAX), JobId(u64::MAX)))
+    }
+
+    fn index(&mut self, job: JobId) {
+        let Some(entry) = self.entries.get_mut(&job) else { return };
+        match entry.condition {
+            Condition::Ready => {
+                self.arrivals += 1;
+                entry.arrival = self.arrivals;
+                self.ready.insert((entry.priority, entry.shape, entry.entered, job));
+            }
+            Condition::BackedOff(until) => {
+                self.backed_off.insert((until, job));
+            }
+            Condition::Frozen | Condition::Offered => {}
+        }
+    }
+
+    fn unindex(&mut self, job: JobId) {
+        let Some(entry) = self.entries.get(&job) else { return };
+        match entry.condition {
+            Condition::Ready => {
+                self.ready.remove(&(entry.priority, entry.shape, entry.entered, job));
+            }
+            Condition::BackedOff(until) => {
+                self.backed_off.remove(&(until, job));
+            }
+            Condition::Frozen | Condition::Offered => {}
+        }
+    }
+
+    fn set_condition(&mut self, job: JobId, from: Condition, to: Condition) {
+        if self.entries.get(&job).is_none_or(|entry| entry.condition != from) {
+            return;
+        }
+        self.unindex(job);
+        if let Some(entry) = self.entries.get_mut(&job) {
+            entry.condition = to;
+        }
+        self.index(job);
+    }
+
+    // What a scan needs.
+
+    pub(super) fn arrivals(&self) -> u64 {
+        self.arrivals
+    }
+
+    pub(super) fn offer(&mut self, job: JobId) {
+        self.set_condition(job, Condition::Ready, Condition::Offered);
+    }
+
+    pub(super) fn has_ready(&self, class: Priority) -> bool {
+        self.first_of_shape_after(class, None).is_some()
+    }
+
+    /// First ready job of the first shape after `after`.
+    pub(super) fn first_of_shape_after(
+        &self,
+        class: Priority,
+        after: Option<ShapeId>,
+    ) -> Option<Place> {
+        let from = (class, ShapeId(after.map_or(0, |id| id.0 + 1)), Timestamp(0), JobId(0));
+        let &(found, shape, entered, job) = self.ready.range(from..).next()?;
+        (found == class).then_some((entered, job, shape))
+    }
+
+    /// The next ready job of the same shape.
+    pub(super) fn next_of_shape(&self, class: Priority, place: Place) -> Option<Place> {
+        let (entered, job, shape) = place;
+        let after = (Excluded((class, shape, entered, job)), Unbounded);
+        let &(found, next_shape, entered, job) = self.ready.range(after).next()?;
+        ((found, next_shape) == (class, shape)).then_some((entered, job, shape))
+    }
+
+    /// Whether a job is still ready at this place, and has been since `arrivals`.
+    pub(super) fn was_ready(&self, class: Priority, place: Place, arrivals: u64) -> bool {
+        let (entered, job, shape) = place;
+        self.entries.get(&job).is_some_and(|entry| {
+            entry.condition == Condition::Ready
+                && entry.arrival <= arrivals
+                && (entry.priority, entry.shape, entry.entered) == (class, shape, entered)
+        })
+    }
+
+    /// The job behind `after` in a class.
+    pub(super) fn next_in_class(
+        &self,
+        class: Priority,
+        after: Option<(Timestamp, JobId)>,
+    ) -> Option<(Timestamp, JobId)> {
+        let start = match after {
+            Some((entered, job)) => Excluded((class, entered, job)),
+            None => std::ops::Bound::Included((class, Timestamp(0), JobId(0))),
+        };
+        let &(found, entered, job) = self.order.range((start, Unbounded)).next()?;
+        (found == class).then_some((entered, job))
+    }
+
+    /// Counts a failed try of a job that has been ready since `arrivals`.
+    pub(super) fn count_try(
+        &mut self,
+        job: JobId,
+        arrivals: u64,
+        now: Timestamp,
+    ) -> Option<Option<QueueDecision>> {
+        let entry = self.entries.get(&job)?;
+        if entry.condition != Condition::Ready || entry.arrival > arrivals {
+            return None;
+        }
+        let tries = self.tries.entry(job).or_insert_with(|| Tries::new(entry.priority));
+        tries.count(job, entry.max_tries, &self.parameters, now)
+    }
+}

@@ -1,0 +1,323 @@
+//! One scan of the queues against one snapshot, in slices.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
+use std::sync::Arc;
+
+use super::queues::{Place, PlacementQueues};
+use super::shapes::ShapeId;
+use super::tries::QueueDecision;
+use crate::ids::JobId;
+use crate::job::spec::Priority;
+use crate::placement::{self, Board, GridSnapshot, Plan, Remaining, Silent};
+use crate::units::Timestamp;
+
+/// Why a scan is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trigger {
+    /// The scan interval is over: one turn of the cycle, whose tries count; and
+    /// then, if events are on, as for an event.
+    Interval,
+    /// A job arrived, or a site has more to give: everyone is offered it, in order
+    /// of weight. These tries are not counted. Does nothing if events are off.
+    Event,
+}
+
+/// How much a slice may do before it yields. One unit is a step in an index;
+/// a decision costs [`SliceBudget::DECISION`] units for each of its components.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SliceBudget(pub u32);
+
+/// A plan for a job. Its processors are taken from the scan's working copy; the
+/// job is not tried again until it leaves the queue or the offer is withdrawn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Offer {
+    /// The job.
+    pub job: JobId,
+    /// Where it can go.
+    pub plan: Plan,
+    /// Processors of all its components.
+    pub processors: u64,
+}
+
+/// What a slice came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ScanStep {
+    /// A plan; go on with the same budget.
+    Placed(Offer),
+    /// The budget is used up; go on later.
+    Yield,
+    /// Everyone was tried.
+    Done(ScanReport),
+}
+
+/// What a whole scan came to.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ScanReport {
+    /// Plans offered.
+    pub placed: u32,
+    /// Shapes that did not fit.
+    pub shapes_refused: u32,
+    /// Counted tries that failed.
+    pub tries_counted: u32,
+    /// What follows from them.
+    pub decisions: Vec<QueueDecision>,
+}
+
+/// A scan under way. Jobs that become ready after it began are not tried.
+#[derive(Debug, Clone)]
+pub struct Scan {
+    grid: Arc<GridSnapshot>,
+    remaining: Remaining,
+    now: Timestamp,
+    arrivals: u64,
+    stage: Stage,
+    then_offer: bool,
+    lanes: [Lane; 4],
+    refused: BTreeSet<ShapeId>,
+    trying: Option<JobId>,
+    report: ScanReport,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// One queue as a whole.
+    Turn(Priority),
+    /// Counting the tries of that queue, past this job.
+    Count(Priority, Option<(Timestamp, JobId)>),
+    /// All queues by weight.
+    Offer,
+    Done,
+}
+
+/// The heads of one queue's shapes, in order of the queue.
+#[derive(Debug, Clone, Default)]
+struct Lane {
+    heads: BinaryHeap<Reverse<Place>>,
+    filled_to: Option<ShapeId>,
+    filled: bool,
+}
+
+/// What trying one queue came to.
+enum Tried {
+    Placed(Offer),
+    Exhausted,
+    OutOfBudget,
+}
+
+impl SliceBudget {
+    /// Units that a decision costs for each component.
+    pub const DECISION: u32 = 10;
+
+    /// About a millisecond of work.
+    pub fn about_one_ms() -> Self {
+        Self(2_000)
+    }
+
+    /// Spends units; false when there is nothing left to spend.
+    fn spend(&mut self, units: u32) -> bool {
+        let left = self.0 > 0;
+        self.0 = self.0.saturating_sub(units);
+        left
+    }
+}
+
+impl Scan {
+    /// The job whose plan is being made: whom to blame if a policy panics.
+    pub fn trying(&self) -> Option<JobId> {
+        self.trying
+    }
+
+    /// What is left of the grid after the plans so far.
+    pub fn remaining(&self) -> &Remaining {
+        &self.remaining
+    }
+
+    /// The grid as it was when the scan began.
+    pub fn grid(&self) -> &GridSnapshot {
+        &self.grid
+    }
+}
+
+impl PlacementQueues {
+    /// Begins a scan: who is ready now is tried against this snapshot.
+    pub fn begin_scan(
+        &mut self,
+        trigger: Trigger,
+        grid: Arc<GridSnapshot>,
+        now: Timestamp,
+    ) -> Scan {
+        self.wake(now);
+        let turn = match trigger {
+            Trigger::Interval => self.take_turn(),
+            Trigger::Event => None,
+        };
+        let then_offer = self.parameters.events;
+        let stage = match turn {
+            Some(class) => Stage::Turn(class),
+            None if then_offer => Stage::Offer,
+            None => Stage::Done,
+        };
+        Scan {
+            remaining: Remaining::of(&grid),
+            grid,
+            now,
+            arrivals: self.arrivals(),
+            stage,
+            then_offer,
+            lanes: Default::default(),
+            refused: BTreeSet::new(),
+            trying: None,
+            report: ScanReport::default(),
+        }
+    }
+
+    fn take_turn(&mut self) -> Option<Priority> {
+        let mut turns = self.turns.clone();
+        let class = turns.take(&self.parameters, |class| self.has_ready(class));
+        self.turns = turns;
+        class
+    }
+
+    /// Goes on with a scan until it has a plan, is done, or has used the budget.
+    pub fn step(&mut self, scan: &mut Scan, budget: &mut SliceBudget) -> ScanStep {
+        loop {
+            match scan.stage {
+                Stage::Turn(class) => match self.try_class(scan, class, budget) {
+                    Tried::Placed(offer) => return ScanStep::Placed(offer),
+                    Tried::OutOfBudget => return ScanStep::Yield,
+                    Tried::Exhausted => scan.stage = Stage::Count(class, None),
+                },
+                Stage::Count(class, after) => match self.next_in_class(class, after) {
+                    _ if !budget.spend(1) => return ScanStep::Yield,
+                    Some(next) => {
+                        self.count(scan, next.1);
+                        scan.stage = Stage::Count(class, Some(next));
+                    }
+                    None if scan.then_offer => scan.stage = Stage::Offer,
+                    None => scan.stage = Stage::Done,
+                },
+                Stage::Offer => match self.offer_by_weight(scan, budget) {
+                    Tried::Placed(offer) => return ScanStep::Placed(offer),
+                    Tried::OutOfBudget => return ScanStep::Yield,
+                    Tried::Exhausted => scan.stage = Stage::Done,
+                },
+                Stage::Done => return ScanStep::Done(std::mem::take(&mut scan.report)),
+            }
+        }
+    }
+
+    fn count(&mut self, scan: &mut Scan, job: JobId) {
+        if let Some(decision) = self.count_try(job, scan.arrivals, scan.now) {
+            scan.report.tries_counted += 1;
+            scan.report.decisions.extend(decision);
+        }
+    }
+
+    /// First those who have something to spend; capacity that none of them can
+    /// use goes to the others.
+    fn offer_by_weight(&mut self, scan: &mut Scan, budget: &mut SliceBudget) -> Tried {
+        let order = self.turns.order(&self.parameters);
+        for with_credit in [true, false] {
+            for class in order {
+                if self.turns.has_credit(&self.parameters, class) != with_credit {
+                    continue;
+                }
+                match self.try_class(scan, class, budget) {
+                    Tried::Exhausted => {}
+                    Tried::OutOfBudget => return Tried::OutOfBudget,
+                    Tried::Placed(offer) => {
+                        self.turns.placed(&self.parameters, class, offer.processors);
+                        return Tried::Placed(offer);
+                    }
+                }
+            }
+        }
+        Tried::Exhausted
+    }
+
+    /// Tries a queue, in its order, until a plan is found.
+    fn try_class(&mut self, scan: &mut Scan, class: Priority, budget: &mut SliceBudget) -> Tried {
+        if !self.fill_lane(scan, class, budget) {
+            return Tried::OutOfBudget;
+        }
+        while let Some(&Reverse(place)) = scan.lanes[class as usize].heads.peek() {
+            if !budget.spend(1) {
+                return Tried::OutOfBudget;
+            }
+            let (_, job, shape) = place;
+            let offer = match scan.refused.contains(&shape) {
+                true => None,
+                false if !self.was_ready(class, place, scan.arrivals) => {
+                    self.advance_lane(scan, class, place);
+                    continue;
+                }
+                false => self.try_job(scan, job, shape, budget),
+            };
+            match offer {
+                Some(offer) => {
+                    // The next of its shape is looked up while this one is still indexed.
+                    self.advance_lane(scan, class, place);
+                    self.offer(job);
+                    scan.report.placed += 1;
+                    return Tried::Placed(offer);
+                }
+                None => drop(scan.lanes[class as usize].heads.pop()),
+            }
+        }
+        Tried::Exhausted
+    }
+
+    fn try_job(
+        &mut self,
+        scan: &mut Scan,
+        job: JobId,
+        shape: ShapeId,
+        budget: &mut SliceBudget,
+    ) -> Option<Offer> {
+        let request = Arc::clone(self.shapes.request(shape)?);
+        budget.spend(SliceBudget::DECISION * request.components().len() as u32);
+        scan.trying = Some(job);
+        let mut board =
+            Board { grid: &scan.grid, remaining: &mut scan.remaining, observer: &mut Silent };
+        let outcome = placement::place(&request, &mut board);
+        scan.trying = None;
+        match outcome {
+            Ok(plan) => {
+                self.shapes.set_refusal(shape, None);
+                Some(Offer { job, plan, processors: request.processors() })
+            }
+            Err(refusal) => {
+                scan.refused.insert(shape);
+                scan.report.shapes_refused += 1;
+                self.shapes.set_refusal(shape, Some(refusal));
+                None
+            }
+        }
+    }
+
+    /// Puts the head of each shape into the lane; false if the budget ends before.
+    fn fill_lane(&self, scan: &mut Scan, class: Priority, budget: &mut SliceBudget) -> bool {
+        let lane = &mut scan.lanes[class as usize];
+        while !lane.filled {
+            if !budget.spend(1) {
+                return false;
+            }
+            match self.first_of_shape_after(class, lane.filled_to) {
+                Some(place) => {
+                    lane.filled_to = Some(place.2);
+                    lane.heads.push(Reverse(place));
+                }
+                None => lane.filled = true,
+            }
+        }
+        true
+    }
+
+    /// Replaces the head of the lane by the next job of its shape.
+    fn advance_lane(&self, scan: &mut Scan, class: Priority, place: Place) {
+        let lane = &mut scan.lanes[class as usize];
+        lane.heads.pop();
+        lane.heads.extend(self.next_of_shape(class, place).map(Reverse));
+    }
+}

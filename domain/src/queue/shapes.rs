@@ -1,0 +1,70 @@
+//! Jobs with equal requirements share one request: their shape.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::placement::{PlacementRequest, Refusal};
+
+/// Number of a shape; never used twice, so that a scan can remember it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ShapeId(pub(super) u64);
+
+/// All shapes that any waiting job has.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Shapes {
+    by_request: BTreeMap<Arc<PlacementRequest>, ShapeId>,
+    shapes: BTreeMap<ShapeId, Shape>,
+    last: u64,
+}
+
+#[derive(Debug, Clone)]
+struct Shape {
+    request: Arc<PlacementRequest>,
+    jobs: usize,
+    refusal: Option<Refusal>,
+}
+
+impl Shapes {
+    /// One more job has this request.
+    pub(super) fn acquire(&mut self, request: Arc<PlacementRequest>) -> ShapeId {
+        if let Some(&id) = self.by_request.get(&request) {
+            if let Some(shape) = self.shapes.get_mut(&id) {
+                shape.jobs += 1;
+            }
+            return id;
+        }
+        self.last += 1;
+        let id = ShapeId(self.last);
+        self.by_request.insert(Arc::clone(&request), id);
+        self.shapes.insert(id, Shape { request, jobs: 1, refusal: None });
+        id
+    }
+
+    /// One job less has this shape.
+    pub(super) fn release(&mut self, id: ShapeId) {
+        let Some(shape) = self.shapes.get_mut(&id) else { return };
+        shape.jobs -= 1;
+        if shape.jobs == 0 {
+            self.by_request.remove(&shape.request);
+            self.shapes.remove(&id);
+        }
+    }
+
+    pub(super) fn request(&self, id: ShapeId) -> Option<&Arc<PlacementRequest>> {
+        self.shapes.get(&id).map(|shape| &shape.request)
+    }
+
+    pub(super) fn refusal(&self, id: ShapeId) -> Option<&Refusal> {
+        self.shapes.get(&id).and_then(|shape| shape.refusal.as_ref())
+    }
+
+    pub(super) fn set_refusal(&mut self, id: ShapeId, refusal: Option<Refusal>) {
+        if let Some(shape) = self.shapes.get_mut(&id) {
+            shape.refusal = refusal;
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.shapes.len()
+    }
+}

@@ -1,0 +1,93 @@
+//! Jobs that change while they wait: frozen, backing off, offered.
+
+use super::*;
+use Priority::{High, Low};
+
+fn condition(queues: &PlacementQueues, job: u64) -> Condition {
+    queues.standing(JobId(job)).unwrap().condition
+}
+
+fn event(queues: &mut PlacementQueues, now: u64) -> Vec<u64> {
+    scan(queues, Trigger::Event, &idle(100), seconds(now)).0
+}
+
+#[test]
+fn a_frozen_job_is_skipped_until_it_is_thawed() {
+    let frozen = Waiting { frozen: true, ..waiting(1, High, 1) };
+    let mut queues = queues_of(QueueParameters::default(), [frozen, waiting(2, High, 1)]);
+    assert_eq!(event(&mut queues, 10), [2]);
+    assert_eq!(condition(&queues, 1), Condition::Frozen);
+    queues.insert(waiting(1, High, 1));
+    assert_eq!(event(&mut queues, 11), [1]);
+}
+
+#[test]
+fn a_job_that_backs_off_is_tried_when_that_time_has_come() {
+    let later = Waiting { not_before: seconds(50), ..waiting(1, High, 1) };
+    let mut queues = queues_of(QueueParameters::default(), [later]);
+    assert_eq!(queues.next_wake(), Some(seconds(50)));
+    assert_eq!(event(&mut queues, 49), []);
+    assert_eq!(condition(&queues, 1), Condition::BackedOff(seconds(50)));
+    assert_eq!(event(&mut queues, 50), [1]);
+    assert_eq!(queues.next_wake(), None);
+}
+
+#[test]
+fn a_job_that_backs_off_keeps_its_place() {
+    let later = Waiting { not_before: seconds(50), ..waiting(1, High, 60) };
+    let mut queues = queues_of(QueueParameters::default(), [later, waiting(2, High, 60)]);
+    assert_eq!(event(&mut queues, 60), [1]);
+}
+
+#[test]
+fn a_job_is_offered_one_plan_at_a_time() {
+    let mut queues = queues_of(QueueParameters::default(), [waiting(1, High, 1)]);
+    let mut first = queues.begin_scan(Trigger::Event, idle(100), seconds(10));
+    let budget = &mut SliceBudget(u32::MAX);
+    assert!(matches!(queues.step(&mut first, budget), ScanStep::Placed(_)));
+    assert_eq!(condition(&queues, 1), Condition::Offered);
+    queues.insert(Waiting { max_tries: Some(3), ..waiting(1, High, 1) });
+    assert_eq!(event(&mut queues, 11), [], "an event of the job does not decide the offer");
+    queues.withdraw_offer(JobId(1));
+    assert!(matches!(queues.step(&mut first, budget), ScanStep::Done(_)), "not in the same scan");
+    assert_eq!(event(&mut queues, 12), [1]);
+    assert!(queues.is_empty());
+}
+
+#[test]
+fn withdrawing_what_was_not_offered_changes_nothing() {
+    let frozen = Waiting { frozen: true, ..waiting(1, High, 1) };
+    let mut queues = queues_of(QueueParameters::default(), [frozen]);
+    queues.withdraw_offer(JobId(1));
+    queues.withdraw_offer(JobId(7));
+    assert_eq!(condition(&queues, 1), Condition::Frozen);
+}
+
+#[test]
+fn a_job_whose_class_changes_moves_to_the_other_queue() {
+    let mut queues = queues_of(QueueParameters::default(), [waiting(1, Low, 1)]);
+    queues.insert(waiting(1, High, 1));
+    assert_eq!((queues.len_of(Low), queues.len_of(High), queues.len()), (0, 1, 1));
+    assert_eq!(jobs(&queues, High), [1]);
+}
+
+#[test]
+fn a_shape_that_nobody_has_any_more_is_forgotten() {
+    let mut queues = queues_of(QueueParameters::default(), [waiting(1, Low, 1)]);
+    queues.insert(waiting(1, Low, 2));
+    assert_eq!(queues.shape_count(), 1);
+    queues.remove(JobId(1));
+    assert_eq!((queues.shape_count(), queues.len()), (0, 0));
+}
+
+#[test]
+fn an_event_that_changes_nothing_about_the_wait_keeps_the_job_in_the_running_scan() {
+    let all = [waiting(1, High, 1), waiting(2, High, 1)];
+    let mut queues = queues_of(QueueParameters::default(), all);
+    let mut scan = queues.begin_scan(Trigger::Event, idle(100), seconds(10));
+    let budget = &mut SliceBudget(u32::MAX);
+    assert!(matches!(queues.step(&mut scan, budget), ScanStep::Placed(_)));
+    queues.insert(waiting(2, High, 1));
+    let ScanStep::Placed(offer) = queues.step(&mut scan, budget) else { panic!() };
+    assert_eq!(offer.job, JobId(2));
+}

@@ -1,0 +1,88 @@
+mod changes;
+mod cycle;
+mod properties;
+mod scans;
+mod tries;
+
+use std::sync::Arc;
+
+use super::*;
+use crate::ids::JobId;
+use crate::job::spec::Priority;
+use crate::placement::testing::{grid, site, sizes};
+use crate::placement::{GridSnapshot, PlacementRequest};
+use crate::units::{DurationMs, Timestamp};
+
+/// A job that has waited since the second that is its number.
+fn waiting(job: u64, priority: Priority, processors: u32) -> Waiting {
+    waiting_for(job, priority, sizes(&[processors]))
+}
+
+fn waiting_for(job: u64, priority: Priority, request: PlacementRequest) -> Waiting {
+    Waiting {
+        job: JobId(job),
+        priority,
+        entered: Timestamp(job * 1000),
+        not_before: Timestamp(0),
+        frozen: false,
+        max_tries: None,
+        request: Arc::new(request),
+    }
+}
+
+fn queues_of(
+    parameters: QueueParameters,
+    jobs: impl IntoIterator<Item = Waiting>,
+) -> PlacementQueues {
+    parameters.validate().unwrap();
+    let mut queues = PlacementQueues::new(parameters);
+    jobs.into_iter().for_each(|job| queues.insert(job));
+    queues
+}
+
+fn seconds(secs: u64) -> Timestamp {
+    Timestamp(secs * 1000)
+}
+
+/// One site with so many idle processors.
+fn idle(processors: u32) -> Arc<GridSnapshot> {
+    Arc::new(grid([site("A", processors)]))
+}
+
+/// The settings of the papers' experiments: no events.
+fn by_the_clock() -> QueueParameters {
+    QueueParameters { events: false, ..QueueParameters::default() }
+}
+
+/// Runs a whole scan; jobs placed leave the queue, as if their events were committed.
+fn scan(
+    queues: &mut PlacementQueues,
+    trigger: Trigger,
+    grid: &Arc<GridSnapshot>,
+    now: Timestamp,
+) -> (Vec<u64>, ScanReport) {
+    let mut scan = queues.begin_scan(trigger, Arc::clone(grid), now);
+    let mut placed = Vec::new();
+    loop {
+        match queues.step(&mut scan, &mut SliceBudget(u32::MAX)) {
+            ScanStep::Placed(offer) => placed.push(offer.job),
+            ScanStep::Yield => panic!("the budget is endless"),
+            ScanStep::Done(report) => {
+                placed.iter().for_each(|&job| queues.remove(job));
+                return (placed.iter().map(|job| job.0).collect(), report);
+            }
+        }
+    }
+}
+
+fn jobs(queues: &PlacementQueues, class: Priority) -> Vec<u64> {
+    queues.jobs(class).map(|job| job.0).collect()
+}
+
+fn tries(queues: &PlacementQueues, job: u64) -> u32 {
+    queues.standing(JobId(job)).unwrap().tries
+}
+
+fn interval(secs: u64) -> QueueParameters {
+    QueueParameters { scan_interval: DurationMs::from_secs(secs), ..by_the_clock() }
+}

@@ -1,0 +1,136 @@
+//! The shape index against trying every job, and the indexes against each other.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::placement::{Board, Remaining, Silent, place};
+
+const CLASSES: [Priority; 4] = Priority::ALL;
+
+fn drawn_jobs() -> impl Strategy<Value = Vec<(usize, Vec<u32>, u64)>> {
+    let sizes = prop_oneof![
+        4 => (1..9u32).prop_map(|size| vec![size]),
+        1 => prop::collection::vec(1..6u32, 2..4),
+    ];
+    prop::collection::vec((0..4usize, sizes, 0..20u64), 0..40)
+}
+
+fn build(drawn: &[(usize, Vec<u32>, u64)]) -> Vec<Waiting> {
+    drawn
+        .iter()
+        .enumerate()
+        .map(|(index, (class, parts, entered))| Waiting {
+            entered: seconds(*entered),
+            ..waiting_for(index as u64, CLASSES[*class], sizes(parts))
+        })
+        .collect()
+}
+
+/// Tries one queue job by job, as the paper has it.
+fn naive(jobs: &[Waiting], class: Priority, grid: &GridSnapshot) -> Vec<u64> {
+    let mut queue: Vec<&Waiting> = jobs.iter().filter(|job| job.priority == class).collect();
+    queue.sort_by_key(|job| (job.entered, job.job));
+    let mut remaining = Remaining::of(grid);
+    let mut fits = |job: &&Waiting| {
+        let mut board = Board { grid, remaining: &mut remaining, observer: &mut Silent };
+        place(&job.request, &mut board).is_ok()
+    };
+    queue.into_iter().filter(|job| fits(job)).map(|job| job.job.0).collect()
+}
+
+proptest! {
+    /// Holds for requests without constraints, files or other resources; with them
+    /// a shape refused once may fit after another job took a site's first place,
+    /// and is then found by the next scan.
+    #[test]
+    fn trying_shapes_gives_what_trying_each_job_gives(
+        drawn in drawn_jobs(), idle in prop::collection::vec(0..25u32, 1..5),
+    ) {
+        let jobs = build(&drawn);
+        let sites = ["A", "B", "C", "D"].iter().zip(&idle).map(|(name, &idle)| site(name, idle));
+        let grid = Arc::new(grid(sites));
+        let mut queues = queues_of(by_the_clock(), jobs.clone());
+        let occupied: Vec<Priority> =
+            CLASSES.into_iter().filter(|&class| queues.len_of(class) > 0).collect();
+        // Turn by turn, each against the whole grid: every queue is scanned once.
+        for class in occupied {
+            let expected = naive(&jobs, class, &grid);
+            let mut scan = queues.begin_scan(Trigger::Interval, Arc::clone(&grid), seconds(100));
+            let mut placed = Vec::new();
+            while let ScanStep::Placed(offer) = queues.step(&mut scan, &mut SliceBudget(u32::MAX)) {
+                placed.push(offer.job.0);
+            }
+            prop_assert_eq!(placed, expected);
+        }
+    }
+
+    #[test]
+    fn an_event_leaves_nobody_who_still_fits(
+        drawn in drawn_jobs(), idle in prop::collection::vec(0..25u32, 1..5),
+        turn_processors in 1..40u32,
+    ) {
+        let jobs = build(&drawn);
+        let sites = ["A", "B", "C", "D"].iter().zip(&idle).map(|(name, &idle)| site(name, idle));
+        let grid = Arc::new(grid(sites));
+        let parameters = QueueParameters { turn_processors, ..QueueParameters::default() };
+        let mut queues = queues_of(parameters, jobs.clone());
+        let mut scan = queues.begin_scan(Trigger::Event, Arc::clone(&grid), seconds(100));
+        let mut placed = Vec::new();
+        while let ScanStep::Placed(offer) = queues.step(&mut scan, &mut SliceBudget(u32::MAX)) {
+            placed.push(offer.job.0);
+        }
+        let mut remaining = scan.remaining().clone();
+        for job in jobs.iter().filter(|job| !placed.contains(&job.job.0)) {
+            let mut board =
+                Board { grid: &grid, remaining: &mut remaining, observer: &mut Silent };
+            prop_assert!(place(&job.request, &mut board).is_err(), "{:?}", job.job);
+        }
+        for class in CLASSES {
+            // Within a queue and a shape, the head goes first.
+            let mut heads: BTreeMap<&PlacementRequest, Vec<(Timestamp, JobId)>> = BTreeMap::new();
+            for &job in &placed {
+                let job = &jobs[job as usize];
+                if job.priority == class {
+                    heads.entry(&job.request).or_default().push((job.entered, job.job));
+                }
+            }
+            prop_assert!(heads.values().all(|order| order.is_sorted()));
+        }
+    }
+
+    /// After any changes the queues are what they would be if built from what is left.
+    #[test]
+    fn changes_leave_what_building_anew_gives(
+        changes in prop::collection::vec((0..12u64, 0..6u32, 0..4usize, 1..4u32, 0..3u64), 0..60),
+    ) {
+        let mut queues = queues_of(QueueParameters::default(), []);
+        let mut model: BTreeMap<u64, Waiting> = BTreeMap::new();
+        for (job, kind, class, size, wait) in changes {
+            match kind {
+                0 | 1 => {
+                    queues.remove(JobId(job));
+                    model.remove(&job);
+                }
+                _ => {
+                    let not_before = seconds(wait * 100);
+                    let frozen = kind == 2;
+                    let changed =
+                        Waiting { not_before, frozen, ..waiting(job, CLASSES[class], size) };
+                    queues.insert(changed.clone());
+                    model.insert(job, changed);
+                }
+            }
+        }
+        let mut fresh = queues_of(QueueParameters::default(), model.into_values());
+        prop_assert_eq!(queues.next_wake(), fresh.next_wake());
+        prop_assert_eq!(queues.shape_count(), fresh.shape_count());
+        for class in CLASSES {
+            prop_assert_eq!(jobs(&queues, class), jobs(&fresh, class));
+            prop_assert_eq!(queues.len_of(class), fresh.len_of(class));
+        }
+        let all = scan(&mut queues, Trigger::Event, &idle(30), seconds(150));
+        prop_assert_eq!(all, scan(&mut fresh, Trigger::Event, &idle(30), seconds(150)));
+    }
+}

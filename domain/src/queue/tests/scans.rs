@@ -1,0 +1,130 @@
+//! Scans: who is tried, in which order, and in slices.
+
+use super::*;
+use Priority::{High, Low};
+
+/// QS-6.
+#[test]
+fn a_scan_tries_everyone() {
+    let all = [(1, 20), (2, 5), (3, 20), (4, 5)].map(|(job, size)| waiting(job, High, size));
+    let mut queues = queues_of(by_the_clock(), all);
+    let (placed, report) = scan(&mut queues, Trigger::Interval, &idle(10), seconds(100));
+    assert_eq!(placed, [2, 4]);
+    assert_eq!(jobs(&queues, High), [1, 3]);
+    assert_eq!((tries(&queues, 1), tries(&queues, 3)), (1, 1));
+    assert_eq!((report.placed, report.shapes_refused, report.tries_counted), (2, 1, 2));
+}
+
+/// QS-7.
+#[test]
+fn a_scan_does_not_try_who_arrived_after_it_began() {
+    let all = [(1, 20), (2, 5), (3, 20), (4, 5)].map(|(job, size)| waiting(job, High, size));
+    let mut queues = queues_of(by_the_clock(), all);
+    let mut scan = queues.begin_scan(Trigger::Interval, idle(40), seconds(100));
+    let mut placed = Vec::new();
+    loop {
+        match queues.step(&mut scan, &mut SliceBudget(u32::MAX)) {
+            ScanStep::Placed(offer) => {
+                placed.push(offer.job.0);
+                queues.insert(waiting(5, High, 5));
+            }
+            ScanStep::Yield => panic!("the budget is endless"),
+            ScanStep::Done(_) => break,
+        }
+    }
+    assert_eq!(placed, [1, 2, 4]);
+    placed.into_iter().for_each(|job| queues.remove(JobId(job)));
+    assert_eq!(jobs(&queues, High), [3, 5]);
+    assert_eq!((tries(&queues, 3), tries(&queues, 5)), (1, 0));
+}
+
+#[test]
+fn a_shape_that_does_not_fit_is_tried_once_for_all_its_jobs() {
+    let all = (0..1_000).map(|job| waiting(job, High, 11 + (job % 3) as u32));
+    let mut queues = queues_of(by_the_clock(), all);
+    assert_eq!(queues.shape_count(), 3);
+    let (placed, report) = scan(&mut queues, Trigger::Interval, &idle(10), seconds(5_000));
+    assert_eq!(placed, []);
+    assert_eq!((report.shapes_refused, report.tries_counted), (3, 1_000));
+    let standing = queues.standing(JobId(999)).unwrap();
+    assert_eq!((standing.ahead, standing.tries), (999, 1));
+    assert!(standing.refusal.unwrap().to_string().contains("1 more would do"));
+}
+
+#[test]
+fn a_shape_refused_in_one_queue_is_not_tried_in_another() {
+    let all = Priority::ALL.into_iter().zip(1..).map(|(class, job)| waiting(job, class, 50));
+    let mut queues = queues_of(QueueParameters::default(), all);
+    let (_, report) = scan(&mut queues, Trigger::Event, &idle(10), seconds(10));
+    assert_eq!(report.shapes_refused, 1);
+}
+
+#[test]
+fn a_slice_stops_at_its_budget_and_slices_add_up_to_the_whole() {
+    let all = || (0..500).map(|job| waiting(job, High, 1 + (job % 7) as u32));
+    let whole = {
+        let mut queues = queues_of(by_the_clock(), all());
+        scan(&mut queues, Trigger::Interval, &idle(300), seconds(1_000))
+    };
+    for budget in [1, 7, 100] {
+        let mut queues = queues_of(by_the_clock(), all());
+        let mut scan = queues.begin_scan(Trigger::Interval, idle(300), seconds(1_000));
+        let (mut placed, mut slices, mut left) = (Vec::new(), 0, SliceBudget(budget));
+        let report = loop {
+            match queues.step(&mut scan, &mut left) {
+                ScanStep::Placed(offer) => placed.push(offer.job.0),
+                ScanStep::Yield => (slices, left) = (slices + 1, SliceBudget(budget)),
+                ScanStep::Done(report) => break report,
+            }
+        };
+        assert_eq!((placed, report), whole, "budget {budget}");
+        assert!(slices >= 500 / budget, "{slices} slices of {budget}");
+    }
+}
+
+#[test]
+fn an_event_places_from_every_queue_and_counts_no_try() {
+    let parameters = QueueParameters::default();
+    let all = [waiting(1, Low, 5), waiting(2, High, 50), waiting(3, High, 5)];
+    let mut queues = queues_of(parameters, all);
+    let (placed, report) = scan(&mut queues, Trigger::Event, &idle(10), seconds(10));
+    assert_eq!(placed, [3, 1]);
+    assert_eq!((tries(&queues, 2), report.tries_counted), (0, 0));
+}
+
+#[test]
+fn with_events_a_scan_by_the_clock_goes_on_to_everyone_else() {
+    let all = [waiting(1, Low, 5), waiting(2, High, 50), waiting(3, High, 5)];
+    let mut queues = queues_of(QueueParameters::default(), all);
+    let (placed, report) = scan(&mut queues, Trigger::Interval, &idle(10), seconds(10));
+    assert_eq!((placed, report.tries_counted), (vec![3, 1], 1));
+}
+
+#[test]
+fn with_events_off_an_event_does_nothing() {
+    let mut queues = queues_of(by_the_clock(), [waiting(1, Low, 5)]);
+    assert_eq!(scan(&mut queues, Trigger::Event, &idle(10), seconds(10)).0, []);
+}
+
+#[test]
+fn jobs_are_tried_from_head_to_tail_and_by_number_when_they_entered_together() {
+    let together = |job| Waiting { entered: seconds(7), ..waiting(job, High, 1) };
+    let all = [together(9), together(8), waiting(3, High, 1), waiting(10, High, 2)];
+    let mut queues = queues_of(by_the_clock(), all);
+    let (placed, _) = scan(&mut queues, Trigger::Interval, &idle(100), seconds(100));
+    assert_eq!(placed, [3, 8, 9, 10]);
+}
+
+#[test]
+fn an_offer_takes_its_processors_from_the_rest_of_the_scan() {
+    let all = (0..5).map(|job| waiting(job, High, 4));
+    let mut queues = queues_of(QueueParameters::default(), all);
+    let mut scan = queues.begin_scan(Trigger::Event, idle(10), seconds(10));
+    let budget = &mut SliceBudget(u32::MAX);
+    assert!(matches!(queues.step(&mut scan, budget), ScanStep::Placed(_)));
+    assert_eq!(scan.remaining().processors(), [6]);
+    assert_eq!(scan.trying(), None);
+    assert!(matches!(queues.step(&mut scan, budget), ScanStep::Placed(_)));
+    assert!(matches!(queues.step(&mut scan, budget), ScanStep::Done(_)));
+    assert_eq!(scan.grid().usable()[0].processors, 10, "the snapshot is as it was");
+}

@@ -1,0 +1,120 @@
+//! Try counts, limits and promotion.
+
+use super::*;
+use Priority::{High, Low, SuperHigh, SuperLow};
+
+/// Scans by the clock until the job had so many tries, and does as it is told.
+/// Gives the class after each try, or `None` once the job has failed.
+fn classes(parameters: QueueParameters, job: Waiting, count: usize) -> Vec<Option<Priority>> {
+    let id = job.job;
+    let original = job.clone();
+    let mut queues = queues_of(parameters, [job]);
+    let mut after = Vec::new();
+    for turn in 0..count as u64 {
+        let now = seconds(100_000 + 60 * turn);
+        let (_, report) = scan(&mut queues, Trigger::Interval, &idle(1), now);
+        for decision in report.decisions {
+            match decision {
+                QueueDecision::Promote { to, .. } => {
+                    queues.insert(Waiting { priority: to, entered: now, ..original.clone() });
+                }
+                QueueDecision::GiveUp { .. } => queues.forget(id),
+            }
+        }
+        after.push(queues.standing(id).map(|standing| standing.priority));
+    }
+    after
+}
+
+fn promoting(after: Option<u32>) -> QueueParameters {
+    QueueParameters { promote_after: after, ..by_the_clock() }
+}
+
+/// QS-8.
+#[test]
+fn a_job_fails_when_its_tries_exceed_their_limit() {
+    let limited = |max| Waiting { max_tries: Some(max), ..waiting(1, High, 9) };
+    let after = classes(promoting(None), limited(3), 5);
+    assert_eq!(after, [Some(High), Some(High), Some(High), None, None]);
+    assert_eq!(classes(promoting(None), limited(0), 1), [None]);
+}
+
+/// QS-9.
+#[test]
+fn at_most_one_try_is_counted_in_an_interval() {
+    let mut queues = queues_of(interval(60), [waiting(0, High, 9)]);
+    let mut counted_at = Vec::new();
+    for second in 0..600 {
+        let (_, report) = scan(&mut queues, Trigger::Interval, &idle(1), seconds(second));
+        if report.tries_counted > 0 {
+            counted_at.push(second);
+        }
+    }
+    assert_eq!(counted_at, [0, 60, 120, 180, 240, 300, 360, 420, 480, 540]);
+    assert_eq!(tries(&queues, 0), 10);
+}
+
+/// PR-1.
+#[test]
+fn a_job_rises_one_class_after_every_so_many_failed_tries() {
+    let after = classes(promoting(Some(3)), waiting(1, Low, 9), 9);
+    let expected = [Low, Low, High, High, High, SuperHigh, SuperHigh, SuperHigh, SuperHigh];
+    assert_eq!(after, expected.map(Some));
+}
+
+/// PR-2 and PR-3.
+#[test]
+fn super_low_never_rises_and_without_a_number_nobody_does() {
+    let last = |parameters, class| classes(parameters, waiting(1, class, 9), 30)[29];
+    assert_eq!(last(promoting(Some(3)), SuperLow), Some(SuperLow));
+    assert_eq!(last(promoting(None), Low), Some(Low));
+}
+
+/// PR-4.
+#[test]
+fn a_limit_that_is_passed_wins_over_a_promotion() {
+    let job = Waiting { max_tries: Some(5), ..waiting(1, Low, 9) };
+    let after = classes(promoting(Some(3)), job, 6);
+    assert_eq!(after, [Some(Low), Some(Low), Some(High), Some(High), Some(High), None]);
+}
+
+/// PR-5.
+#[test]
+fn a_promoted_job_goes_to_the_tail() {
+    let mut queues = queues_of(promoting(Some(1)), [waiting(1, Low, 9), waiting(2, High, 9)]);
+    let mut decisions = Vec::new();
+    for turn in 0..2 {
+        let now = seconds(1_000 + 60 * turn);
+        decisions.extend(scan(&mut queues, Trigger::Interval, &idle(1), now).1.decisions);
+    }
+    let up = |job, to| QueueDecision::Promote { job: JobId(job), to };
+    assert_eq!(decisions, [up(2, SuperHigh), up(1, High)]);
+    queues.insert(waiting(3, High, 9));
+    queues.insert(Waiting { entered: seconds(1_060), ..waiting(1, High, 9) });
+    assert_eq!(jobs(&queues, High), [2, 3, 1]);
+}
+
+#[test]
+fn a_promotion_that_got_lost_is_asked_for_again() {
+    let mut queues = queues_of(promoting(Some(2)), [waiting(1, Low, 9)]);
+    let mut asked = Vec::new();
+    for turn in 0..4 {
+        let now = seconds(1_000 + 60 * turn);
+        asked.push(scan(&mut queues, Trigger::Interval, &idle(1), now).1.decisions.len());
+    }
+    assert_eq!(asked, [0, 1, 1, 1]);
+}
+
+#[test]
+fn tries_are_kept_while_a_job_is_placed_and_forgotten_when_it_ends() {
+    let mut queues = queues_of(by_the_clock(), [waiting(1, High, 9)]);
+    scan(&mut queues, Trigger::Interval, &idle(1), seconds(100));
+    assert_eq!(tries(&queues, 1), 1);
+    queues.remove(JobId(1));
+    assert_eq!(queues.standing(JobId(1)), None);
+    queues.insert(waiting(1, High, 9));
+    assert_eq!(tries(&queues, 1), 1);
+    queues.forget(JobId(1));
+    queues.insert(waiting(1, High, 9));
+    assert_eq!(tries(&queues, 1), 0);
+}

@@ -1,0 +1,105 @@
+//! What a component needs and what a site has: counts by name.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// A vector of counted resources: processors, and any other count by name
+/// (`memory_mb`, `disk_mb`, `gpus`, ...). A name that is missing counts as zero.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Resources {
+    /// Processors; what policies order sites and components by.
+    pub processors: u32,
+    /// The other counts, without zeros.
+    pub others: BTreeMap<Arc<str>, u64>,
+}
+
+impl Resources {
+    /// Processors and nothing else.
+    pub fn processors(processors: u32) -> Self {
+        Self { processors, others: BTreeMap::new() }
+    }
+
+    /// The first resource of which `need` wants more than there is here.
+    pub fn first_shortage(&self, need: &Resources) -> Option<Shortage> {
+        let shortage = |name: &str, needed: u64, available: u64| {
+            (needed > available).then(|| Shortage { resource: name.into(), needed, available })
+        };
+        shortage("processors", need.processors.into(), self.processors.into()).or_else(|| {
+            need.others.iter().find_map(|(name, &needed)| {
+                shortage(name, needed, self.others.get(name).copied().unwrap_or(0))
+            })
+        })
+    }
+
+    /// Whether all of `need` is here.
+    pub fn covers(&self, need: &Resources) -> bool {
+        self.first_shortage(need).is_none()
+    }
+
+    /// Takes `used` away; never below zero.
+    pub fn subtract(&mut self, used: &Resources) {
+        self.processors = self.processors.saturating_sub(used.processors);
+        for (name, count) in &used.others {
+            if let Some(mine) = self.others.get_mut(name) {
+                *mine = mine.saturating_sub(*count);
+            }
+        }
+    }
+
+    /// Adds `more`.
+    pub fn add(&mut self, more: &Resources) {
+        self.processors = self.processors.saturating_add(more.processors);
+        for (name, count) in &more.others {
+            let mine = self.others.entry(name.clone()).or_default();
+            *mine = mine.saturating_add(*count);
+        }
+    }
+}
+
+/// Something of which there is not enough.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shortage {
+    /// Which resource.
+    pub resource: Arc<str>,
+    /// How much is needed.
+    pub needed: u64,
+    /// How much there is.
+    pub available: u64,
+}
+
+impl fmt::Display for Shortage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "needs {} {}, has {}", self.needed, self.resource, self.available)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn vector(processors: u32, gpus: u64) -> Resources {
+        Resources { processors, others: [("gpus".into(), gpus)].into() }
+    }
+
+    #[test]
+    fn a_shortage_names_the_resource_and_both_numbers() {
+        let shortage = vector(8, 1).first_shortage(&vector(4, 2)).unwrap();
+        assert_eq!(shortage.to_string(), "needs 2 gpus, has 1");
+    }
+
+    #[test]
+    fn a_site_that_never_mentions_a_resource_has_none_of_it() {
+        assert!(!Resources::processors(8).covers(&vector(1, 1)));
+        assert!(Resources::processors(8).covers(&vector(8, 0)));
+    }
+
+    #[test]
+    fn what_is_taken_and_given_back_leaves_the_site_as_it_was() {
+        let mut site = vector(8, 4);
+        site.subtract(&vector(3, 2));
+        assert_eq!(site, vector(5, 2));
+        site.add(&vector(3, 2));
+        assert_eq!(site, vector(8, 4));
+    }
+}

@@ -1,0 +1,273 @@
+//! Whether a site takes work, as a function of its record, our contact and the clock.
+
+use std::fmt;
+
+use crate::ids::KeyName;
+use crate::placement::grid::{Acceptance, Hindrance};
+use crate::site::contact::Contact;
+use crate::site::state::{Breaker, SiteRecord};
+use crate::units::Timestamp;
+
+/// What a site is to placement and to people: the first thing that keeps work away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SiteState {
+    /// It has not answered since our start: nothing is placed, nothing timed out.
+    Unknown,
+    /// It takes any job's components.
+    Usable,
+    /// Its breaker is open, or an operator said so.
+    Unusable,
+    /// It is tried out with components that may run a second time.
+    Probing {
+        /// How many more it takes now.
+        free: u32,
+    },
+    /// It is being emptied.
+    Draining,
+    /// It has been emptied.
+    Drained,
+    /// It is in a maintenance window.
+    Maintenance,
+    /// It refuses our credentials.
+    CredentialsExpired,
+    /// It does not answer.
+    Unreachable,
+    /// An operator does not want anything new there.
+    Frozen,
+}
+
+/// One thing that keeps a component from being placed at a site.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Obstacle {
+    /// An operator empties it.
+    Draining {
+        /// By which key.
+        by: KeyName,
+        /// Nothing of ours is left there.
+        empty: bool,
+    },
+    /// It is in a maintenance window.
+    Maintenance {
+        /// When that ends.
+        until: Timestamp,
+    },
+    /// It refuses our credentials.
+    CredentialsExpired {
+        /// Since when.
+        since: Timestamp,
+    },
+    /// It does not answer.
+    Unreachable {
+        /// Since when.
+        since: Timestamp,
+    },
+    /// It has not answered since our start.
+    NeverAnswered,
+    /// An operator said that it is unusable.
+    ForcedUnusable {
+        /// By which key.
+        by: KeyName,
+        /// When that ends.
+        until: Timestamp,
+    },
+    /// Its errors piled up.
+    BreakerOpen {
+        /// Errors in a row.
+        errors: u32,
+        /// When the first probe is allowed.
+        probe_at: Timestamp,
+    },
+    /// As many probes as are allowed are under way.
+    ProbesTaken {
+        /// How many are allowed.
+        allowed: u32,
+    },
+    /// It is tried out with jobs only that may run a second time.
+    OnlyRerunnable,
+    /// An operator does not want anything new there.
+    Frozen {
+        /// By which key.
+        by: KeyName,
+    },
+}
+
+/// What a site is. `held` is the number of our attempts that may live there.
+pub fn state(record: &SiteRecord, contact: Contact, held: u32, now: Timestamp) -> SiteState {
+    match obstacles(record, contact, held, true, now).first() {
+        None => match free_probes(record, now) {
+            None => SiteState::Usable,
+            Some(free) => SiteState::Probing { free },
+        },
+        Some(Obstacle::Draining { empty: true, .. }) => SiteState::Drained,
+        Some(Obstacle::Draining { empty: false, .. }) => SiteState::Draining,
+        Some(Obstacle::Maintenance { .. }) => SiteState::Maintenance,
+        Some(Obstacle::CredentialsExpired { .. }) => SiteState::CredentialsExpired,
+        Some(Obstacle::Unreachable { .. }) => SiteState::Unreachable,
+        Some(Obstacle::NeverAnswered) => SiteState::Unknown,
+        Some(Obstacle::ForcedUnusable { .. } | Obstacle::BreakerOpen { .. }) => SiteState::Unusable,
+        Some(Obstacle::ProbesTaken { .. } | Obstacle::OnlyRerunnable) => {
+            SiteState::Probing { free: 0 }
+        }
+        Some(Obstacle::Frozen { .. }) => SiteState::Frozen,
+    }
+}
+
+/// Everything that keeps a component away, most lasting first; none: it can be
+/// placed there. All of it must go before it can. `rerunnable` tells whether the
+/// component's job may run it a second time.
+pub fn obstacles(
+    record: &SiteRecord,
+    contact: Contact,
+    held: u32,
+    rerunnable: bool,
+    now: Timestamp,
+) -> Vec<Obstacle> {
+    let operator = &record.operator;
+    let draining = operator
+        .draining
+        .as_ref()
+        .map(|order| Obstacle::Draining { by: order.by.clone(), empty: held == 0 });
+    let window = record.window_at(now).map(|w| Obstacle::Maintenance { until: w.until });
+    let frozen = operator.frozen.as_ref().map(|order| Obstacle::Frozen { by: order.by.clone() });
+    draining
+        .into_iter()
+        .chain(window)
+        .chain(no_contact(contact))
+        .chain(distrust(record, rerunnable, now))
+        .chain(frozen)
+        .collect()
+}
+
+/// Whether the site's files can be read: it answers, and nobody works on it.
+pub fn serves_files(record: &SiteRecord, contact: Contact, now: Timestamp) -> bool {
+    contact.is_answering() && record.window_at(now).is_none()
+}
+
+fn no_contact(contact: Contact) -> Option<Obstacle> {
+    match contact {
+        Contact::Answering { .. } => None,
+        Contact::NeverAnswered => Some(Obstacle::NeverAnswered),
+        Contact::Unreachable { since, .. } => Some(Obstacle::Unreachable { since }),
+        Contact::CredentialsExpired { since } => Some(Obstacle::CredentialsExpired { since }),
+    }
+}
+
+fn distrust(record: &SiteRecord, rerunnable: bool, now: Timestamp) -> Option<Obstacle> {
+    if let Some(forced) = record.forced_at(now) {
+        return (!forced.usable)
+            .then(|| Obstacle::ForcedUnusable { by: forced.by.clone(), until: forced.until });
+    }
+    match &record.breaker {
+        Breaker::Closed => None,
+        Breaker::Open { probe_at, .. } if now < *probe_at => {
+            Some(Obstacle::BreakerOpen { errors: record.consecutive_errors, probe_at: *probe_at })
+        }
+        Breaker::Open { .. } => (!rerunnable).then_some(Obstacle::OnlyRerunnable),
+        Breaker::HalfOpen { .. } if !rerunnable => Some(Obstacle::OnlyRerunnable),
+        Breaker::HalfOpen { allowed, running, .. } => (running.len() >= *allowed as usize)
+            .then_some(Obstacle::ProbesTaken { allowed: *allowed }),
+    }
+}
+
+/// How many more probes the site takes; `None` if it takes any component.
+fn free_probes(record: &SiteRecord, now: Timestamp) -> Option<u32> {
+    match &record.breaker {
+        _ if record.forced_at(now).is_some() => None,
+        Breaker::Closed => None,
+        Breaker::Open { .. } => Some(1),
+        Breaker::HalfOpen { allowed, running, .. } => {
+            Some(allowed.saturating_sub(u32::try_from(running.len()).unwrap_or(u32::MAX)))
+        }
+    }
+}
+
+impl SiteState {
+    /// Whether a component can be placed there.
+    pub fn accepts_placement(self, rerunnable: bool) -> bool {
+        self.acceptance().hindrance(rerunnable).is_none()
+    }
+
+    /// The same, as placement sees it.
+    pub fn acceptance(self) -> Acceptance {
+        match self {
+            SiteState::Usable => Acceptance::Open,
+            SiteState::Probing { free: 1.. } => Acceptance::ProbesOnly,
+            SiteState::Probing { free: 0 } => Acceptance::Closed(Hindrance::Probing),
+            SiteState::Unknown => Acceptance::Closed(Hindrance::Unknown),
+            SiteState::Unusable => Acceptance::Closed(Hindrance::Unusable),
+            SiteState::Draining => Acceptance::Closed(Hindrance::Draining),
+            SiteState::Drained => Acceptance::Closed(Hindrance::Drained),
+            SiteState::Maintenance => Acceptance::Closed(Hindrance::Maintenance),
+            SiteState::CredentialsExpired => Acceptance::Closed(Hindrance::CredentialsExpired),
+            SiteState::Unreachable => Acceptance::Closed(Hindrance::Unreachable),
+            SiteState::Frozen => Acceptance::Closed(Hindrance::Frozen),
+        }
+    }
+
+    /// How many more components it takes because it is being tried out; `None` for no limit.
+    pub fn probe_room(self) -> Option<u32> {
+        match self {
+            SiteState::Probing { free } => Some(free),
+            _ => None,
+        }
+    }
+
+    /// Its name in answers, tables and metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            SiteState::Unknown => "unknown",
+            SiteState::Usable => "usable",
+            SiteState::Unusable => "unusable",
+            SiteState::Probing { .. } => "probing",
+            SiteState::Draining => "draining",
+            SiteState::Drained => "drained",
+            SiteState::Maintenance => "maintenance",
+            SiteState::CredentialsExpired => "credentials-expired",
+            SiteState::Unreachable => "unreachable",
+            SiteState::Frozen => "frozen",
+        }
+    }
+}
+
+impl Obstacle {
+    /// Its stable name.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Obstacle::Draining { empty: false, .. } => "draining",
+            Obstacle::Draining { empty: true, .. } => "drained",
+            Obstacle::Maintenance { .. } => "maintenance",
+            Obstacle::CredentialsExpired { .. } => "credentials-expired",
+            Obstacle::Unreachable { .. } => "unreachable",
+            Obstacle::NeverAnswered => "never-answered",
+            Obstacle::ForcedUnusable { .. } => "forced-unusable",
+            Obstacle::BreakerOpen { .. } => "breaker-open",
+            Obstacle::ProbesTaken { .. } => "probes-taken",
+            Obstacle::OnlyRerunnable => "only-rerunnable",
+            Obstacle::Frozen { .. } => "frozen",
+        }
+    }
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Obstacle::Draining { by, empty: false } => write!(f, "{by} is emptying the site"),
+            Obstacle::Draining { by, empty: true } => write!(f, "{by} has emptied the site"),
+            Obstacle::Maintenance { .. } => f.write_str("the site is in a maintenance window"),
+            Obstacle::CredentialsExpired { .. } => f.write_str("the site refuses our credentials"),
+            Obstacle::Unreachable { .. } => f.write_str("the site does not answer"),
+            Obstacle::NeverAnswered => f.write_str("the site has not answered since our start"),
+            Obstacle::ForcedUnusable { by, .. } => write!(f, "{by} said that it is unusable"),
+            Obstacle::BreakerOpen { errors, .. } => {
+                write!(f, "the site is unusable after {errors} errors in a row")
+            }
+            Obstacle::ProbesTaken { allowed } => {
+                write!(f, "the site is tried out with {allowed} at a time, and they are under way")
+            }
+            Obstacle::OnlyRerunnable => {
+                f.write_str("the site is tried out with jobs that may run a second time only")
+            }
+            Obstacle::Frozen { by } => write!(f, "{by} does not want anything new there"),
+        }
+    }
+}

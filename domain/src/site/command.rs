@@ -1,0 +1,151 @@
+//! What can be asked of a site's record, and what the shell tells it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use crate::ids::KeyName;
+use crate::site::failure::FailureClass;
+use crate::site::state::{AttemptId, MAX_WINDOWS, NotificationId, NotificationKind};
+use crate::units::{PerMillion, Timestamp};
+
+/// A command to one site's record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SiteCommand {
+    /// A component ended badly. Told until the record has it; counted once.
+    RecordError {
+        /// Its attempt.
+        attempt: AttemptId,
+        /// Whose fault it is.
+        class: FailureClass,
+        /// What happened, for people.
+        detail: Arc<str>,
+        /// We are cut off from many sites at once: the fault is ours.
+        isolated: bool,
+        /// Drawn, from 0 to one: where in the spread the next probe falls.
+        jitter: PerMillion,
+    },
+    /// A component ended well.
+    RecordSuccess {
+        /// Its attempt.
+        attempt: AttemptId,
+    },
+    /// A component is about to be submitted while the breaker is not closed.
+    /// Refused: it must not be submitted.
+    StartProbe {
+        /// Its attempt.
+        probe: AttemptId,
+        /// Its job may run a component a second time.
+        rerunnable: bool,
+    },
+    /// A probe is over. Says nothing that [`SiteCommand::RecordError`] or
+    /// [`SiteCommand::RecordSuccess`] of the same attempt would not say too.
+    EndProbe {
+        /// Its attempt.
+        probe: AttemptId,
+        /// How it ended.
+        outcome: ProbeOutcome,
+        /// Drawn, from 0 to one: where in the spread the next probe falls.
+        jitter: PerMillion,
+    },
+    /// What job records know to be alive at the site: probes not among them are over.
+    ReconcileProbes {
+        /// Attempts that are not over.
+        live: BTreeSet<AttemptId>,
+    },
+    /// An operator orders something.
+    Operate {
+        /// The key that asks.
+        by: KeyName,
+        /// What.
+        what: Operation,
+    },
+    /// Owe the site's administrator a message about something that is not recorded here.
+    Notify {
+        /// What it is about.
+        kind: NotificationKind,
+        /// One line for people.
+        text: Arc<str>,
+        /// What led to it.
+        details: Vec<Arc<str>>,
+    },
+    /// A message was sent.
+    NotificationSent {
+        /// Which.
+        id: NotificationId,
+    },
+}
+
+/// What an operator can order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Operation {
+    /// Empty the site.
+    Drain,
+    /// Fill it again.
+    Undrain,
+    /// Place nothing new there.
+    Freeze,
+    /// Place there again.
+    Thaw,
+    /// Set a maintenance window, or change the one with the same start.
+    SetWindow {
+        /// Its start.
+        from: Timestamp,
+        /// Its end, not in it.
+        until: Timestamp,
+        /// Why.
+        reason: Arc<str>,
+    },
+    /// Take back the maintenance window with this start.
+    RemoveWindow {
+        /// Its start.
+        from: Timestamp,
+    },
+    /// Let this verdict hold instead of the breaker's for a while.
+    Force {
+        /// Usable; else unusable.
+        usable: bool,
+        /// It holds before this time.
+        until: Timestamp,
+    },
+    /// Let the breaker's verdict hold again.
+    Unforce,
+    /// Set count and breaker back, whatever they are.
+    ResetErrors,
+}
+
+/// How a probe ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ProbeOutcome {
+    /// Without an error of the site.
+    Succeeded,
+    /// With an error of the site.
+    Failed,
+    /// Without telling anything: cancelled, preempted, never submitted.
+    Inconclusive,
+}
+
+/// Why a command changes nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[allow(missing_docs, reason = "each variant is its message")]
+pub enum Rejection {
+    #[error("it is so already")]
+    AlreadySo,
+    #[error("the site is unusable after {errors} errors in a row; probed again later")]
+    NotYetProbed { errors: u32, probe_at: Timestamp },
+    #[error("the site is being probed with {allowed} at a time, and they are under way")]
+    ProbesTaken { allowed: u32 },
+    #[error("the site is being probed, with jobs that may run twice only")]
+    OnlyRerunnable,
+    #[error("an operator said that the site is unusable")]
+    ForcedUnusable { until: Timestamp },
+    #[error("the window ends before it begins, or is over already")]
+    EmptyWindow,
+    #[error("a site has at most {} maintenance windows; remove one first", MAX_WINDOWS)]
+    TooManyWindows,
+    #[error("the site has no maintenance window that starts then")]
+    NoSuchWindow,
+    #[error("the time until which it should hold is over already")]
+    Past,
+}

@@ -1,0 +1,160 @@
+//! Whether a site answers. Volatile: each start begins without knowledge.
+
+use crate::units::{DurationMs, Timestamp};
+
+/// What we know of the way to a site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Contact {
+    /// It has not answered since our start, and not failed for long enough either.
+    NeverAnswered,
+    /// It answers; single failures since are no information.
+    Answering {
+        /// Its latest answer.
+        last_at: Timestamp,
+    },
+    /// It does not answer.
+    Unreachable {
+        /// The first failure in a row.
+        since: Timestamp,
+        /// Its latest answer since our start.
+        last_answer: Option<Timestamp>,
+    },
+    /// It is there, and refuses our credentials.
+    CredentialsExpired {
+        /// Since when.
+        since: Timestamp,
+    },
+}
+
+/// How a query ended, as far as contact is concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum QueryResult {
+    /// The site answered.
+    Answered,
+    /// No answer, or none that could be read: no information.
+    Failed,
+    /// The site refused our credentials.
+    CredentialsExpired,
+}
+
+/// When a site that does not answer counts as unreachable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContactParameters {
+    /// After this many failed queries in a row ...
+    pub unreachable_failures: u32,
+    /// ... and this long after the first of them.
+    pub unreachable_after: DurationMs,
+}
+
+impl Default for ContactParameters {
+    fn default() -> Self {
+        Self { unreachable_failures: 3, unreachable_after: DurationMs::from_secs(30) }
+    }
+}
+
+/// Contact with one site, as queries tell it. Queries are to be told in the order
+/// in which they were asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContactLog {
+    contact: Contact,
+    failures: u32,
+    first_failure: Option<Timestamp>,
+    last_answer: Option<Timestamp>,
+}
+
+impl Default for ContactLog {
+    fn default() -> Self {
+        Self {
+            contact: Contact::NeverAnswered,
+            failures: 0,
+            first_failure: None,
+            last_answer: None,
+        }
+    }
+}
+
+impl ContactLog {
+    /// What we know.
+    pub fn contact(&self) -> Contact {
+        self.contact
+    }
+
+    /// Failed queries since the latest answer.
+    pub fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    /// Takes the result of a query. Gives what we know now, if that is of another
+    /// kind than before.
+    pub fn observe(
+        &mut self,
+        result: QueryResult,
+        parameters: &ContactParameters,
+        now: Timestamp,
+    ) -> Option<Contact> {
+        let before = std::mem::discriminant(&self.contact);
+        match result {
+            QueryResult::Answered => {
+                self.forget_failures();
+                self.last_answer = Some(now);
+                self.contact = Contact::Answering { last_at: now };
+            }
+            QueryResult::CredentialsExpired => {
+                self.forget_failures();
+                if !matches!(self.contact, Contact::CredentialsExpired { .. }) {
+                    self.contact = Contact::CredentialsExpired { since: now };
+                }
+            }
+            QueryResult::Failed => self.fail(parameters, now),
+        }
+        (std::mem::discriminant(&self.contact) != before).then_some(self.contact)
+    }
+
+    fn forget_failures(&mut self) {
+        self.failures = 0;
+        self.first_failure = None;
+    }
+
+    fn fail(&mut self, parameters: &ContactParameters, now: Timestamp) {
+        self.failures = self.failures.saturating_add(1);
+        // A clock that was set back must not put off the verdict by that much.
+        let first = self.first_failure.map_or(now, |first| first.min(now));
+        self.first_failure = Some(first);
+        let long_enough = now.since(first) >= parameters.unreachable_after;
+        let waiting = matches!(self.contact, Contact::NeverAnswered | Contact::Answering { .. });
+        if waiting && long_enough && self.failures >= parameters.unreachable_failures {
+            self.contact = Contact::Unreachable { since: first, last_answer: self.last_answer };
+        }
+    }
+}
+
+impl Contact {
+    /// Whether the site answers us.
+    pub fn is_answering(self) -> bool {
+        matches!(self, Contact::Answering { .. })
+    }
+
+    /// Since when the site is unreachable, if it is.
+    pub fn unreachable_since(self) -> Option<Timestamp> {
+        match self {
+            Contact::Unreachable { since, .. } => Some(since),
+            Contact::NeverAnswered
+            | Contact::Answering { .. }
+            | Contact::CredentialsExpired { .. } => None,
+        }
+    }
+
+    /// Its name in answers and metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Contact::NeverAnswered => "never-answered",
+            Contact::Answering { .. } => "answering",
+            Contact::Unreachable { .. } => "unreachable",
+            Contact::CredentialsExpired { .. } => "credentials-expired",
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "contact_tests.rs"]
+mod tests;

@@ -1,0 +1,270 @@
+//! What follows from a command to a site's record.
+
+use std::sync::Arc;
+
+use crate::ids::KeyName;
+use crate::site::command::{Operation, ProbeOutcome, Rejection, SiteCommand};
+use crate::site::event::{Happened, SiteEvent};
+use crate::site::failure::{FailureClass, Verdict};
+use crate::site::parameters::SiteParameters;
+use crate::site::state::{
+    AttemptId, Breaker, MAX_WINDOWS, Notification, NotificationId, NotificationKind, RECENT_ERRORS,
+    SiteRecord,
+};
+use crate::text;
+use crate::units::{PerMillion, Timestamp};
+
+type Decided = Result<Vec<Happened>, Rejection>;
+
+/// Decides a command.
+///
+/// # Errors
+/// The command does not fit the record, or a component must not be submitted;
+/// nothing happened.
+pub fn decide(
+    record: &SiteRecord,
+    parameters: &SiteParameters,
+    command: SiteCommand,
+    now: Timestamp,
+) -> Result<Vec<SiteEvent>, Rejection> {
+    let desk = Desk { record, parameters, now };
+    let happened = match command {
+        SiteCommand::RecordError { attempt, class, detail, isolated, jitter } => {
+            Ok(desk.record_error(attempt, class, &detail, isolated, jitter))
+        }
+        SiteCommand::RecordSuccess { attempt } => Ok(desk.record_success(attempt)),
+        SiteCommand::StartProbe { probe, rerunnable } => desk.start_probe(probe, rerunnable),
+        SiteCommand::EndProbe { probe, outcome, jitter } => {
+            Ok(desk.end_probe(probe, outcome, jitter))
+        }
+        SiteCommand::ReconcileProbes { live } => Ok(desk
+            .running_probes()
+            .filter(|probe| !live.contains(probe))
+            .flat_map(|probe| desk.probe_over(probe))
+            .collect()),
+        SiteCommand::Notify { kind, text, details } => Ok(vec![desk.owe(kind, &text, &details)]),
+        SiteCommand::NotificationSent { id } => {
+            let owed = record.owed.iter().any(|notification| notification.id == id);
+            Ok(owed.then_some(Happened::NotificationSent { id }).into_iter().collect())
+        }
+        SiteCommand::Operate { by, what } => desk.operate(what, by).map(|event| vec![event]),
+    }?;
+    Ok(happened.into_iter().map(|what| SiteEvent { at: now, what }).collect())
+}
+
+struct Desk<'a> {
+    record: &'a SiteRecord,
+    parameters: &'a SiteParameters,
+    now: Timestamp,
+}
+
+impl Desk<'_> {
+    /// KOALA, fault tolerance: consecutive errors + 1; at `site_error_threshold` the
+    /// site is unusable and its administrator is notified with the details. Ours:
+    /// counted once however often told, and not at all if the fault is ours.
+    fn record_error(
+        &self,
+        attempt: AttemptId,
+        class: FailureClass,
+        detail: &Arc<str>,
+        isolated: bool,
+        jitter: PerMillion,
+    ) -> Vec<Happened> {
+        if self.record.has_counted(attempt) {
+            return self.probe_over(attempt);
+        }
+        match class.verdict() {
+            Verdict::Neither => return self.probe_over(attempt),
+            Verdict::Clears => return self.record_success(attempt),
+            Verdict::Charges if isolated => {
+                let mut events = vec![Happened::ErrorExcused { attempt }];
+                events.extend(self.probe_over(attempt));
+                return events;
+            }
+            Verdict::Charges => {}
+        }
+        let detail = text::kept(detail);
+        let mut events = vec![Happened::ErrorCharged { attempt, class, detail: detail.clone() }];
+        let errors = self.record.consecutive_errors.saturating_add(1);
+        if self.is_probing(attempt) {
+            events.extend(self.open(NotificationKind::ProbeFailed, errors, Some(&detail), jitter));
+        } else if self.record.breaker == Breaker::Closed
+            && errors >= self.parameters.site_error_threshold.max(1)
+        {
+            events.extend(self.open(NotificationKind::Unusable, errors, Some(&detail), jitter));
+        }
+        events
+    }
+
+    /// A component that ends without an error of the site sets the count to zero. An
+    /// attempt whose outcome is known already, or that changes nothing, is not written.
+    fn record_success(&self, attempt: AttemptId) -> Vec<Happened> {
+        if self.record.has_counted(attempt) {
+            return self.probe_over(attempt);
+        }
+        let probing = self.is_probing(attempt);
+        let mut events = Vec::new();
+        if probing || self.record.consecutive_errors > 0 {
+            events.push(Happened::SuccessCounted { attempt });
+        }
+        if probing {
+            events.extend(self.probe_succeeded(attempt));
+        }
+        events
+    }
+
+    fn start_probe(&self, probe: AttemptId, rerunnable: bool) -> Decided {
+        if let Some(forced) = self.record.forced_at(self.now) {
+            return if forced.usable {
+                Ok(Vec::new())
+            } else {
+                Err(Rejection::ForcedUnusable { until: forced.until })
+            };
+        }
+        match &self.record.breaker {
+            Breaker::Closed => Ok(Vec::new()),
+            Breaker::HalfOpen { running, .. } if running.contains(&probe) => Ok(Vec::new()),
+            Breaker::Open { probe_at, .. } if self.now < *probe_at => {
+                let errors = self.record.consecutive_errors;
+                Err(Rejection::NotYetProbed { errors, probe_at: *probe_at })
+            }
+            Breaker::Open { .. } | Breaker::HalfOpen { .. } if !rerunnable => {
+                Err(Rejection::OnlyRerunnable)
+            }
+            Breaker::HalfOpen { allowed, running, .. } if running.len() >= *allowed as usize => {
+                Err(Rejection::ProbesTaken { allowed: *allowed })
+            }
+            Breaker::Open { .. } | Breaker::HalfOpen { .. } => {
+                Ok(vec![Happened::ProbeStarted { probe }])
+            }
+        }
+    }
+
+    fn end_probe(
+        &self,
+        probe: AttemptId,
+        outcome: ProbeOutcome,
+        jitter: PerMillion,
+    ) -> Vec<Happened> {
+        if !self.is_probing(probe) {
+            return Vec::new();
+        }
+        let errors = self.record.consecutive_errors;
+        match outcome {
+            ProbeOutcome::Succeeded => self.record_success(probe),
+            ProbeOutcome::Failed => self.open(NotificationKind::ProbeFailed, errors, None, jitter),
+            ProbeOutcome::Inconclusive => self.probe_over(probe),
+        }
+    }
+
+    fn running_probes(&self) -> impl Iterator<Item = AttemptId> {
+        match &self.record.breaker {
+            Breaker::HalfOpen { running, .. } => Some(running.iter().copied()),
+            Breaker::Closed | Breaker::Open { .. } => None,
+        }
+        .into_iter()
+        .flatten()
+    }
+
+    fn is_probing(&self, attempt: AttemptId) -> bool {
+        matches!(&self.record.breaker, Breaker::HalfOpen { running, .. } if running.contains(&attempt))
+    }
+
+    /// A probe that told nothing makes room for another.
+    fn probe_over(&self, probe: AttemptId) -> Vec<Happened> {
+        match &self.record.breaker {
+            Breaker::HalfOpen { allowed, running, .. } if running.contains(&probe) => {
+                vec![Happened::ProbeEnded { probe, succeeded: false, allowed: *allowed }]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// One probe, then 2, 4, ...: each success doubles, the one at the limit closes.
+    fn probe_succeeded(&self, probe: AttemptId) -> Vec<Happened> {
+        let Breaker::HalfOpen { allowed, .. } = &self.record.breaker else { return Vec::new() };
+        let limit = self.parameters.probe_limit.max(1);
+        if *allowed < limit {
+            let allowed = allowed.saturating_mul(2).min(limit);
+            return vec![Happened::ProbeEnded { probe, succeeded: true, allowed }];
+        }
+        let text = format!("site {} is usable again: its probes succeeded", self.record.site);
+        vec![Happened::BreakerClosed, self.owe(NotificationKind::Usable, &text.into(), &[])]
+    }
+
+    fn open(
+        &self,
+        kind: NotificationKind,
+        errors: u32,
+        latest: Option<&Arc<str>>,
+        jitter: PerMillion,
+    ) -> Vec<Happened> {
+        let trips = self.record.breaker.trips().saturating_add(1);
+        let interval = self.parameters.interval(trips, jitter);
+        let site = &self.record.site;
+        let text = match kind {
+            NotificationKind::ProbeFailed => {
+                format!("site {site} stays unusable: a probe failed; the next one in {interval}")
+            }
+            _ => format!(
+                "site {site} is unusable after {errors} errors in a row; it is probed in {interval}"
+            ),
+        };
+        let earlier = self.record.recent_errors.iter().map(|error| error.detail.clone());
+        let mut details: Vec<_> = earlier.chain(latest.cloned()).collect();
+        details.drain(..details.len().saturating_sub(RECENT_ERRORS));
+        vec![
+            Happened::BreakerOpened { probe_at: self.now + interval, trips },
+            self.owe(kind, &text.into(), &details),
+        ]
+    }
+
+    fn owe(&self, kind: NotificationKind, text: &Arc<str>, details: &[Arc<str>]) -> Happened {
+        Happened::NotificationOwed(Notification {
+            id: NotificationId(self.record.last_notification.0 + 1),
+            kind,
+            at: self.now,
+            text: text::kept(text),
+            details: details.iter().take(RECENT_ERRORS).map(text::kept).collect(),
+        })
+    }
+
+    fn operate(&self, what: Operation, by: KeyName) -> Result<Happened, Rejection> {
+        let operator = &self.record.operator;
+        let unless = |already: bool, event: Happened| {
+            if already { Err(Rejection::AlreadySo) } else { Ok(event) }
+        };
+        match what {
+            Operation::Drain => unless(operator.draining.is_some(), Happened::DrainOrdered { by }),
+            Operation::Undrain => unless(operator.draining.is_none(), Happened::DrainLifted { by }),
+            Operation::Freeze => unless(operator.frozen.is_some(), Happened::FreezeOrdered { by }),
+            Operation::Thaw => unless(operator.frozen.is_none(), Happened::FreezeLifted { by }),
+            Operation::SetWindow { from, until, reason } => {
+                self.check_window(from, until)?;
+                Ok(Happened::WindowSet { from, until, reason: text::kept(&reason), by })
+            }
+            Operation::RemoveWindow { from } => {
+                let known = operator.windows.iter().any(|window| window.from == from);
+                known.then_some(Happened::WindowRemoved { from, by }).ok_or(Rejection::NoSuchWindow)
+            }
+            Operation::Force { usable, until } => (self.now < until)
+                .then_some(Happened::VerdictForced { usable, until, by })
+                .ok_or(Rejection::Past),
+            Operation::Unforce => {
+                unless(operator.forced.is_none(), Happened::VerdictReleased { by })
+            }
+            Operation::ResetErrors => Ok(Happened::ErrorsReset { by }),
+        }
+    }
+
+    fn check_window(&self, from: Timestamp, until: Timestamp) -> Result<(), Rejection> {
+        if until <= from || until <= self.now {
+            return Err(Rejection::EmptyWindow);
+        }
+        let others = self.record.operator.windows.iter();
+        if others.filter(|w| w.from != from && self.now < w.until).count() >= MAX_WINDOWS {
+            return Err(Rejection::TooManyWindows);
+        }
+        Ok(())
+    }
+}

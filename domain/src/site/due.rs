@@ -1,0 +1,29 @@
+//! What a site's record asks the shell to do, and when to look again.
+
+use crate::site::state::{Breaker, Notification, SiteRecord};
+use crate::units::Timestamp;
+
+/// What the shell is to do for a site's record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SiteEffect {
+    /// Send this to the site's administrator, and tell
+    /// [`NotificationSent`](crate::site::command::SiteCommand::NotificationSent) once it is out.
+    SendNotification(Notification),
+}
+
+/// Effects that are due: messages that are not known to have been sent.
+pub fn due(record: &SiteRecord) -> Vec<SiteEffect> {
+    record.owed.iter().cloned().map(SiteEffect::SendNotification).collect()
+}
+
+/// When the site's availability next changes by the clock alone: a probe is allowed,
+/// a window opens or closes, an operator's verdict expires.
+pub fn next_wake(record: &SiteRecord, now: Timestamp) -> Option<Timestamp> {
+    let probe = match &record.breaker {
+        Breaker::Open { probe_at, .. } => Some(*probe_at),
+        Breaker::Closed | Breaker::HalfOpen { .. } => None,
+    };
+    let forced = record.operator.forced.as_ref().map(|forced| forced.until);
+    let windows = record.operator.windows.iter().flat_map(|window| [window.from, window.until]);
+    probe.into_iter().chain(forced).chain(windows).filter(|wake| now < *wake).min()
+}

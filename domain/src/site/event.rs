@@ -1,0 +1,154 @@
+//! What happened to a site; journalled.
+
+use std::sync::Arc;
+
+use crate::ids::KeyName;
+use crate::site::failure::FailureClass;
+use crate::site::state::{AttemptId, Notification, NotificationId};
+use crate::units::Timestamp;
+
+/// One event with its time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SiteEvent {
+    /// When it was decided.
+    pub at: Timestamp,
+    /// What happened.
+    pub what: Happened,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Happened {
+    /// An error was charged to the site.
+    ErrorCharged {
+        /// The attempt that failed.
+        attempt: AttemptId,
+        /// Of which class.
+        class: FailureClass,
+        /// What happened.
+        detail: Arc<str>,
+    },
+    /// An error was not charged, because the fault was ours.
+    ErrorExcused {
+        /// The attempt that failed.
+        attempt: AttemptId,
+    },
+    /// A component ended without an error of the site: the count is zero again.
+    SuccessCounted {
+        /// Its attempt.
+        attempt: AttemptId,
+    },
+    /// The breaker opened: no new work but probes, and those not before a time.
+    BreakerOpened {
+        /// The first probe may be placed from then on.
+        probe_at: Timestamp,
+        /// Openings since it was last closed, this one too.
+        trips: u32,
+    },
+    /// A probe is let in.
+    ProbeStarted {
+        /// Its attempt.
+        probe: AttemptId,
+    },
+    /// A probe is over without breaking anything; room for another.
+    ProbeEnded {
+        /// Its attempt.
+        probe: AttemptId,
+        /// It succeeded; else it ended without telling anything.
+        succeeded: bool,
+        /// How many there may be from now on.
+        allowed: u32,
+    },
+    /// Enough probes succeeded.
+    BreakerClosed,
+    /// An operator empties the site.
+    DrainOrdered {
+        /// By which key.
+        by: KeyName,
+    },
+    /// It may be filled again.
+    DrainLifted {
+        /// By which key.
+        by: KeyName,
+    },
+    /// Nothing new is placed there.
+    FreezeOrdered {
+        /// By which key.
+        by: KeyName,
+    },
+    /// It may be placed on again.
+    FreezeLifted {
+        /// By which key.
+        by: KeyName,
+    },
+    /// A maintenance window was set; one with the same start is replaced.
+    WindowSet {
+        /// Its start.
+        from: Timestamp,
+        /// Its end.
+        until: Timestamp,
+        /// Why.
+        reason: Arc<str>,
+        /// By which key.
+        by: KeyName,
+    },
+    /// The window with this start was taken back.
+    WindowRemoved {
+        /// Its start.
+        from: Timestamp,
+        /// By which key.
+        by: KeyName,
+    },
+    /// An operator's verdict holds instead of the breaker's.
+    VerdictForced {
+        /// Usable; else unusable.
+        usable: bool,
+        /// It holds before this time.
+        until: Timestamp,
+        /// By which key.
+        by: KeyName,
+    },
+    /// The breaker's own verdict holds again.
+    VerdictReleased {
+        /// By which key.
+        by: KeyName,
+    },
+    /// An operator set count and breaker back.
+    ErrorsReset {
+        /// By which key.
+        by: KeyName,
+    },
+    /// A message is owed to the site's administrator.
+    NotificationOwed(Notification),
+    /// A message was sent.
+    NotificationSent {
+        /// Which.
+        id: NotificationId,
+    },
+}
+
+impl Happened {
+    /// Its name in the journal and in the event stream.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Happened::ErrorCharged { .. } => "ErrorCharged",
+            Happened::ErrorExcused { .. } => "ErrorExcused",
+            Happened::SuccessCounted { .. } => "SuccessCounted",
+            Happened::BreakerOpened { .. } => "BreakerOpened",
+            Happened::ProbeStarted { .. } => "ProbeStarted",
+            Happened::ProbeEnded { .. } => "ProbeEnded",
+            Happened::BreakerClosed => "BreakerClosed",
+            Happened::DrainOrdered { .. } => "DrainOrdered",
+            Happened::DrainLifted { .. } => "DrainLifted",
+            Happened::FreezeOrdered { .. } => "FreezeOrdered",
+            Happened::FreezeLifted { .. } => "FreezeLifted",
+            Happened::WindowSet { .. } => "WindowSet",
+            Happened::WindowRemoved { .. } => "WindowRemoved",
+            Happened::VerdictForced { .. } => "VerdictForced",
+            Happened::VerdictReleased { .. } => "VerdictReleased",
+            Happened::ErrorsReset { .. } => "ErrorsReset",
+            Happened::NotificationOwed(_) => "NotificationOwed",
+            Happened::NotificationSent { .. } => "NotificationSent",
+        }
+    }
+}

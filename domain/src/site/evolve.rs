@@ -1,0 +1,112 @@
+//! The site's record after an event.
+
+use std::collections::VecDeque;
+
+use crate::ids::KeyName;
+use crate::site::event::{Happened, SiteEvent};
+use crate::site::state::{
+    AttemptId, Breaker, ErrorDetail, Forced, MAX_OWED, Notification, Order, RECENT_ERRORS,
+    REMEMBERED, SiteRecord, Window,
+};
+use crate::units::Timestamp;
+
+/// Applies an event. Total: what was journalled is never refused.
+pub fn evolve(record: &mut SiteRecord, event: &SiteEvent) {
+    let at = event.at;
+    match &event.what {
+        Happened::ErrorCharged { attempt, class, detail } => {
+            record.consecutive_errors = record.consecutive_errors.saturating_add(1);
+            remember(record, *attempt);
+            let error =
+                ErrorDetail { attempt: *attempt, class: *class, at, detail: detail.clone() };
+            push_bounded(&mut record.recent_errors, error, RECENT_ERRORS);
+        }
+        Happened::ErrorExcused { attempt } => remember(record, *attempt),
+        Happened::SuccessCounted { attempt } => {
+            record.consecutive_errors = 0;
+            remember(record, *attempt);
+        }
+        Happened::BreakerOpened { probe_at, trips } => {
+            record.breaker = Breaker::Open { since: at, probe_at: *probe_at, trips: *trips };
+        }
+        Happened::ProbeStarted { probe } => start_probe(&mut record.breaker, *probe, at),
+        Happened::ProbeEnded { probe, allowed: next, .. } => {
+            if let Breaker::HalfOpen { allowed, running, .. } = &mut record.breaker {
+                running.remove(probe);
+                *allowed = *next;
+            }
+        }
+        Happened::BreakerClosed => {
+            record.breaker = Breaker::Closed;
+            record.consecutive_errors = 0;
+        }
+        Happened::ErrorsReset { by } => {
+            record.breaker = Breaker::Closed;
+            record.consecutive_errors = 0;
+            record.operator.reset = Some(order(by, at));
+        }
+        Happened::NotificationOwed(notification) => owe(record, notification),
+        Happened::NotificationSent { id } => record.owed.retain(|owed| owed.id != *id),
+        Happened::DrainOrdered { by } => record.operator.draining = Some(order(by, at)),
+        Happened::DrainLifted { .. } => record.operator.draining = None,
+        Happened::FreezeOrdered { by } => record.operator.frozen = Some(order(by, at)),
+        Happened::FreezeLifted { .. } => record.operator.frozen = None,
+        Happened::WindowSet { from, until, reason, by } => {
+            let (by, reason) = (by.clone(), reason.clone());
+            let window = Window { from: *from, until: *until, by, reason };
+            set_window(&mut record.operator.windows, window, at);
+        }
+        Happened::WindowRemoved { from, .. } => {
+            record.operator.windows.retain(|window| window.from != *from);
+        }
+        Happened::VerdictForced { usable, until, by } => {
+            let forced = Forced { usable: *usable, until: *until, by: by.clone() };
+            record.operator.forced = Some(forced);
+        }
+        Happened::VerdictReleased { .. } => record.operator.forced = None,
+    }
+}
+
+fn order(by: &KeyName, at: Timestamp) -> Order {
+    Order { by: by.clone(), at }
+}
+
+/// Windows that are over make room.
+fn set_window(windows: &mut Vec<Window>, window: Window, at: Timestamp) {
+    windows.retain(|other| at < other.until && other.from != window.from);
+    windows.push(window);
+    windows.sort_by_key(|window| window.from);
+}
+
+fn start_probe(breaker: &mut Breaker, probe: AttemptId, at: Timestamp) {
+    match breaker {
+        Breaker::Closed => {}
+        Breaker::HalfOpen { running, .. } => {
+            running.insert(probe);
+        }
+        Breaker::Open { trips, .. } => {
+            *breaker =
+                Breaker::HalfOpen { since: at, allowed: 1, running: [probe].into(), trips: *trips };
+        }
+    }
+}
+
+fn remember(record: &mut SiteRecord, attempt: AttemptId) {
+    if !record.has_counted(attempt) {
+        push_bounded(&mut record.counted, attempt, REMEMBERED);
+    }
+}
+
+/// Newest wins: what was not sent in time is pushed out, and counted.
+fn owe(record: &mut SiteRecord, notification: &Notification) {
+    record.last_notification = record.last_notification.max(notification.id);
+    let dropped = push_bounded(&mut record.owed, notification.clone(), MAX_OWED);
+    record.notifications_dropped = record.notifications_dropped.saturating_add(dropped);
+}
+
+fn push_bounded<T>(queue: &mut VecDeque<T>, item: T, max: usize) -> u64 {
+    queue.push_back(item);
+    let surplus = queue.len().saturating_sub(max);
+    queue.drain(..surplus);
+    surplus as u64
+}

@@ -1,0 +1,81 @@
+//! Whether it is we who are cut off, rather than the sites that fail.
+
+use std::collections::BTreeMap;
+
+use crate::ids::SiteName;
+use crate::units::{DurationMs, Timestamp};
+
+/// Losses of contact with all sites, side by side.
+///
+/// If within one window half of the sites, at least two, become unreachable, the
+/// fault is taken to be ours until any site answers: meanwhile nothing is charged,
+/// opened or moved. Sites lost before the window do not count as sites, else a few
+/// that have long been down would hide the loss of all others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Isolation {
+    window: DurationMs,
+    /// When each watched site became unreachable; `None` while it is not.
+    lost_at: BTreeMap<SiteName, Option<Timestamp>>,
+    since: Option<Timestamp>,
+}
+
+impl Isolation {
+    /// Watches no site yet.
+    pub fn new(window: DurationMs) -> Self {
+        Self { window, lost_at: BTreeMap::new(), since: None }
+    }
+
+    /// Watches a site from now on.
+    pub fn watch(&mut self, site: SiteName) {
+        self.lost_at.entry(site).or_default();
+    }
+
+    /// Does not watch a site any more.
+    pub fn forget(&mut self, site: &SiteName) {
+        self.lost_at.remove(site);
+    }
+
+    /// A site became unreachable. Told again, it changes nothing.
+    /// Gives whether this is what cuts us off.
+    pub fn lost(&mut self, site: &SiteName, now: Timestamp) -> bool {
+        let Some(lost_at) = self.lost_at.get_mut(site) else { return false };
+        if lost_at.is_some() {
+            return false;
+        }
+        *lost_at = Some(now);
+        if self.since.is_some() || !self.is_too_many(now) {
+            return false;
+        }
+        self.since = Some(now);
+        true
+    }
+
+    /// A site answered, whether it had been lost or not: to be told of every answer.
+    /// Gives whether this is what ends our isolation.
+    pub fn answered(&mut self, site: &SiteName) -> bool {
+        let Some(lost_at) = self.lost_at.get_mut(site) else { return false };
+        *lost_at = None;
+        self.since.take().is_some()
+    }
+
+    /// Since when we are cut off, if we are.
+    pub fn since(&self) -> Option<Timestamp> {
+        self.since
+    }
+
+    /// Whether we are cut off.
+    pub fn is_isolated(&self) -> bool {
+        self.since.is_some()
+    }
+
+    fn is_too_many(&self, now: Timestamp) -> bool {
+        let recent = |at: &Timestamp| now.since(*at) <= self.window;
+        let losses = self.lost_at.values().flatten().filter(|at| recent(at)).count();
+        let there = self.lost_at.values().filter(|at| at.as_ref().is_none_or(recent)).count();
+        losses >= 2 && 2 * losses >= there
+    }
+}
+
+#[cfg(test)]
+#[path = "isolation_tests.rs"]
+mod tests;

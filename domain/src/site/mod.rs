@@ -1,0 +1,64 @@
+//! Sites: their errors, their breaker, what operators said, and whether they take work.
+//!
+//! [`state::SiteRecord`] is durable and belongs to the site's Cluster actor;
+//! [`contact::ContactLog`] is what we saw since our start and is forgotten with us;
+//! [`availability`] puts both together; [`isolation`] tells their faults from ours.
+
+pub mod availability;
+pub mod command;
+pub mod contact;
+pub mod decide;
+pub mod due;
+pub mod event;
+pub mod evolve;
+pub mod failure;
+pub mod isolation;
+pub mod parameters;
+pub mod state;
+#[cfg(test)]
+mod tests;
+
+use crate::machine::Machine;
+use crate::units::Timestamp;
+
+/// The site's record as a [`Machine`].
+#[derive(Debug, Clone, Copy)]
+pub struct SiteMachine;
+
+impl Machine for SiteMachine {
+    type State = state::SiteRecord;
+    type Command = command::SiteCommand;
+    type Event = event::SiteEvent;
+    type Rejection = command::Rejection;
+    type Effect = due::SiteEffect;
+    type Parameters = parameters::SiteParameters;
+
+    fn decide(
+        record: &state::SiteRecord,
+        parameters: &parameters::SiteParameters,
+        command: command::SiteCommand,
+        now: Timestamp,
+    ) -> Result<Vec<event::SiteEvent>, command::Rejection> {
+        decide::decide(record, parameters, command, now)
+    }
+
+    fn evolve(record: &mut state::SiteRecord, event: &event::SiteEvent) {
+        evolve::evolve(record, event);
+    }
+
+    fn due(
+        record: &state::SiteRecord,
+        _: &parameters::SiteParameters,
+        _: Timestamp,
+    ) -> Vec<due::SiteEffect> {
+        due::due(record)
+    }
+
+    fn next_wake(
+        record: &state::SiteRecord,
+        _: &parameters::SiteParameters,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
+        due::next_wake(record, now)
+    }
+}

@@ -1,0 +1,105 @@
+//! Tests of the site's machine as a whole.
+
+mod availability;
+mod breaker;
+mod operators;
+mod properties;
+
+use std::sync::Arc;
+
+use crate::ids::{Attempt, ComponentIndex, JobId, KeyName, SiteName};
+use crate::machine::Machine;
+use crate::site::SiteMachine;
+use crate::site::command::{Operation, Rejection, SiteCommand};
+use crate::site::event::SiteEvent;
+use crate::site::failure::FailureClass;
+use crate::site::parameters::SiteParameters;
+use crate::site::state::{AttemptId, NotificationKind, SiteRecord};
+use crate::units::{PerMillion, Timestamp};
+
+/// A record with its clock, driven by commands.
+#[derive(Debug, Clone)]
+struct Bench {
+    record: SiteRecord,
+    parameters: SiteParameters,
+    now: Timestamp,
+    journal: Vec<SiteEvent>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self {
+            record: SiteRecord::new(SiteName::new("delft").unwrap()),
+            parameters: SiteParameters::default(),
+            now: Timestamp(1_000_000),
+            journal: Vec::new(),
+        }
+    }
+
+    /// A site whose breaker opened after three errors, at the time of its first probe.
+    fn due_for_a_probe() -> Self {
+        let mut bench = Self::new();
+        (1..=3).for_each(|job| drop(bench.error(job)));
+        bench.wait_secs(60);
+        bench
+    }
+
+    fn tell(&mut self, command: SiteCommand) -> Result<Vec<SiteEvent>, Rejection> {
+        let events = SiteMachine::decide(&self.record, &self.parameters, command, self.now)?;
+        for event in &events {
+            SiteMachine::evolve(&mut self.record, event);
+        }
+        self.journal.extend(events.iter().cloned());
+        Ok(events)
+    }
+
+    fn names(&mut self, command: SiteCommand) -> Vec<&'static str> {
+        self.tell(command).unwrap().iter().map(|event| event.what.name()).collect()
+    }
+
+    fn error(&mut self, job: u64) -> Vec<&'static str> {
+        self.names(error(job, FailureClass::Site))
+    }
+
+    fn success(&mut self, job: u64) -> Vec<&'static str> {
+        self.names(SiteCommand::RecordSuccess { attempt: attempt(job) })
+    }
+
+    fn start_probe(&mut self, job: u64) -> Result<Vec<SiteEvent>, Rejection> {
+        self.tell(SiteCommand::StartProbe { probe: attempt(job), rerunnable: true })
+    }
+
+    fn operate(&mut self, what: Operation) -> Result<Vec<SiteEvent>, Rejection> {
+        self.tell(SiteCommand::Operate { by: key(), what })
+    }
+
+    fn owed(&self) -> Vec<NotificationKind> {
+        self.record.owed.iter().map(|notification| notification.kind).collect()
+    }
+
+    fn wait_secs(&mut self, secs: u64) {
+        self.now.0 += secs * 1000;
+    }
+}
+
+fn attempt(job: u64) -> AttemptId {
+    AttemptId { job: JobId(job), component: ComponentIndex(0), attempt: Attempt(1) }
+}
+
+fn key() -> KeyName {
+    KeyName::new("ops").unwrap()
+}
+
+fn error(job: u64, class: FailureClass) -> SiteCommand {
+    SiteCommand::RecordError {
+        attempt: attempt(job),
+        class,
+        detail: text(&format!("job {job} was lost")),
+        isolated: false,
+        jitter: PerMillion(0),
+    }
+}
+
+fn text(text: &str) -> Arc<str> {
+    text.into()
+}

@@ -1,0 +1,307 @@
+//! What holds after any commands in any order.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::site::availability::{obstacles, state};
+use crate::site::command::ProbeOutcome;
+use crate::site::contact::Contact;
+use crate::site::due::{SiteEffect, next_wake};
+use crate::site::event::Happened;
+use crate::site::failure::Verdict;
+use crate::site::state::{
+    Breaker, MAX_OWED, MAX_WINDOWS, NotificationId, RECENT_ERRORS, REMEMBERED,
+};
+use crate::units::DurationMs;
+
+/// Time moves on, or the clock is set back by up to an hour.
+#[derive(Debug, Clone)]
+enum Step {
+    Forward(u64),
+    Back(u64),
+    Tell(SiteCommand),
+}
+
+fn attempts() -> impl Strategy<Value = AttemptId> {
+    (0_u64..12).prop_map(attempt)
+}
+
+fn jitters() -> impl Strategy<Value = PerMillion> {
+    (0_u32..=1_000_000).prop_map(PerMillion)
+}
+
+fn times() -> impl Strategy<Value = Timestamp> {
+    (3_000_000_u64..12_000_000).prop_map(Timestamp)
+}
+
+fn operations() -> impl Strategy<Value = Operation> {
+    prop_oneof![
+        Just(Operation::Drain),
+        Just(Operation::Undrain),
+        Just(Operation::Freeze),
+        Just(Operation::Thaw),
+        Just(Operation::Unforce),
+        Just(Operation::ResetErrors),
+        (times(), times()).prop_map(|(from, until)| Operation::SetWindow {
+            from,
+            until,
+            reason: text("maintenance")
+        }),
+        times().prop_map(|from| Operation::RemoveWindow { from }),
+        (any::<bool>(), times()).prop_map(|(usable, until)| Operation::Force { usable, until }),
+    ]
+}
+
+fn commands() -> impl Strategy<Value = SiteCommand> {
+    let outcomes = prop_oneof![
+        Just(ProbeOutcome::Succeeded),
+        Just(ProbeOutcome::Failed),
+        Just(ProbeOutcome::Inconclusive)
+    ];
+    let classes = prop_oneof![
+        3 => Just(FailureClass::Site),
+        1 => prop::sample::select(&FailureClass::ALL[..]),
+    ];
+    prop_oneof![
+        6 => (attempts(), classes, prop::bool::weighted(0.1), jitters()).prop_map(
+            |(attempt, class, isolated, jitter)| SiteCommand::RecordError {
+                attempt, class, detail: text("lost"), isolated, jitter
+            }
+        ),
+        2 => attempts().prop_map(|attempt| SiteCommand::RecordSuccess { attempt }),
+        4 => (attempts(), prop::bool::weighted(0.9))
+            .prop_map(|(probe, rerunnable)| SiteCommand::StartProbe { probe, rerunnable }),
+        2 => (attempts(), outcomes, jitters())
+            .prop_map(|(probe, outcome, jitter)| SiteCommand::EndProbe { probe, outcome, jitter }),
+        1 => prop::collection::btree_set(attempts(), 0..6)
+            .prop_map(|live| SiteCommand::ReconcileProbes { live }),
+        2 => operations().prop_map(|what| SiteCommand::Operate { by: key(), what }),
+        1 => Just(SiteCommand::Notify {
+            kind: NotificationKind::Unreachable, text: text("no answer"), details: Vec::new()
+        }),
+        2 => (0_u64..20).prop_map(|id| SiteCommand::NotificationSent { id: NotificationId(id) }),
+    ]
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        8 => commands().prop_map(Step::Tell),
+        3 => (0_u64..200_000).prop_map(Step::Forward),
+        1 => (0_u64..3_600_000).prop_map(Step::Back),
+    ];
+    prop::collection::vec(step, 0..120)
+}
+
+fn start() -> Bench {
+    Bench { now: Timestamp(4_000_000), ..Bench::new() }
+}
+
+impl Bench {
+    fn step(&mut self, step: &Step) {
+        match step {
+            Step::Forward(ms) => self.now.0 += ms,
+            Step::Back(ms) => self.now = self.now - DurationMs(*ms),
+            Step::Tell(command) => drop(self.tell(command.clone())),
+        }
+    }
+}
+
+fn check_bounds(record: &SiteRecord, parameters: &SiteParameters) {
+    assert!(record.counted.len() <= REMEMBERED);
+    assert_eq!(record.counted.len(), record.counted.iter().collect::<BTreeSet<_>>().len());
+    assert!(record.recent_errors.len() <= RECENT_ERRORS);
+    assert!(record.owed.len() <= MAX_OWED);
+    assert!(record.operator.windows.len() <= MAX_WINDOWS);
+    match &record.breaker {
+        Breaker::Closed => {
+            assert!(record.consecutive_errors < parameters.site_error_threshold);
+        }
+        Breaker::Open { since, probe_at, trips } => {
+            assert!(since < probe_at && *trips >= 1);
+            let most = parameters.probe_interval_max.0 + parameters.probe_interval_max.0 / 4;
+            assert!(probe_at.since(*since).0 <= most);
+        }
+        Breaker::HalfOpen { allowed, running, trips, .. } => {
+            assert!((1..=parameters.probe_limit).contains(allowed) && *trips >= 1);
+            assert!(running.len() <= *allowed as usize);
+        }
+    }
+}
+
+/// Commands that the shell tells until it knows that they arrived.
+fn is_told_at_least_once(command: &SiteCommand) -> bool {
+    !matches!(command, SiteCommand::Operate { .. } | SiteCommand::Notify { .. })
+}
+
+/// The count as the paper states it, over outcomes as first told.
+#[derive(Default)]
+struct Count {
+    known: BTreeSet<AttemptId>,
+    errors: u32,
+}
+
+impl Count {
+    fn follow(&mut self, bench: &Bench, command: &SiteCommand) {
+        let (attempt, verdict) = match command {
+            SiteCommand::RecordError { attempt, class, isolated, .. } => match class.verdict() {
+                Verdict::Charges if *isolated => {
+                    self.known.insert(*attempt);
+                    return;
+                }
+                verdict => (*attempt, verdict),
+            },
+            SiteCommand::RecordSuccess { attempt } => (*attempt, Verdict::Clears),
+            SiteCommand::EndProbe { probe, outcome: ProbeOutcome::Succeeded, .. }
+                if matches!(
+                    &bench.record.breaker, Breaker::HalfOpen { running, .. } if running.contains(probe)
+                ) =>
+            {
+                (*probe, Verdict::Clears)
+            }
+            SiteCommand::Operate { what: Operation::ResetErrors, .. } => {
+                self.errors = 0;
+                return;
+            }
+            _ => return,
+        };
+        match verdict {
+            Verdict::Charges if self.known.insert(attempt) => self.errors += 1,
+            Verdict::Clears if !self.known.contains(&attempt) => {
+                let probing = matches!(&bench.record.breaker,
+                    Breaker::HalfOpen { running, .. } if running.contains(&attempt));
+                if self.errors > 0 || probing {
+                    self.known.insert(attempt);
+                }
+                self.errors = 0;
+            }
+            _ => {}
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_record_stays_within_its_bounds_and_equals_its_journal(steps in steps()) {
+        let mut bench = start();
+        for step in &steps {
+            bench.step(step);
+            check_bounds(&bench.record, &bench.parameters);
+        }
+        let mut replayed = start().record;
+        bench.journal.iter().for_each(|event| SiteMachine::evolve(&mut replayed, event));
+        prop_assert_eq!(replayed, bench.record);
+    }
+
+    #[test]
+    fn errors_in_a_row_are_counted_as_the_paper_says_and_each_once(steps in steps()) {
+        let mut bench = start();
+        let mut count = Count::default();
+        for step in &steps {
+            if let Step::Tell(command) = step {
+                count.follow(&bench, command);
+            }
+            bench.step(step);
+            if matches!(bench.journal.last().map(|e| &e.what), Some(Happened::NotificationOwed(n))
+                if n.kind == NotificationKind::Usable)
+            {
+                count.errors = 0;
+            }
+            prop_assert_eq!(bench.record.consecutive_errors, count.errors);
+        }
+        let mut charges: BTreeMap<AttemptId, u32> = BTreeMap::new();
+        for event in &bench.journal {
+            if let Happened::ErrorCharged { attempt, .. } = event.what {
+                *charges.entry(attempt).or_default() += 1;
+            }
+        }
+        prop_assert!(charges.values().all(|times| *times == 1));
+    }
+
+    #[test]
+    fn what_is_told_twice_happens_once(steps in steps(), again in commands()) {
+        let mut bench = start();
+        steps.iter().for_each(|step| bench.step(step));
+        if is_told_at_least_once(&again) && bench.tell(again.clone()).is_ok() {
+            prop_assert_eq!(bench.tell(again), Ok(Vec::new()));
+        }
+    }
+
+    #[test]
+    fn a_message_stays_due_until_sent_or_pushed_out_by_newer_ones(steps in steps()) {
+        let mut bench = start();
+        let due = |bench: &Bench| -> BTreeSet<u64> {
+            SiteMachine::due(&bench.record, &bench.parameters, bench.now)
+                .into_iter()
+                .map(|SiteEffect::SendNotification(message)| message.id.0)
+                .collect()
+        };
+        for step in &steps {
+            let (before, seen) = (due(&bench), bench.journal.len());
+            bench.step(step);
+            let after = due(&bench);
+            for id in before.difference(&after) {
+                let sent = bench.journal[seen..].iter().any(|event| {
+                    event.what == Happened::NotificationSent { id: NotificationId(*id) }
+                });
+                let newer = after.len() == MAX_OWED && after.iter().all(|other| other > id);
+                prop_assert!(sent || newer);
+            }
+        }
+    }
+
+    #[test]
+    fn no_more_probes_run_than_the_breaker_allows(steps in steps(), tried in attempts()) {
+        let mut bench = start();
+        steps.iter().for_each(|step| bench.step(step));
+        let state = state(&bench.record, Contact::Answering { last_at: bench.now }, 0, bench.now);
+        let let_in = bench.start_probe(tried.job.0);
+        if bench.record.operator == crate::site::state::Operator::default() {
+            let running = matches!(&bench.record.breaker,
+                Breaker::HalfOpen { running, .. } if running.contains(&tried));
+            prop_assert_eq!(let_in.is_ok(), running || state.accepts_placement(true));
+        }
+    }
+
+    #[test]
+    fn a_site_takes_a_component_exactly_if_nothing_is_in_its_way(
+        steps in steps(), held in 0_u32..2, rerunnable: bool, contact in 0_usize..4,
+    ) {
+        let mut bench = start();
+        steps.iter().for_each(|step| bench.step(step));
+        let since = bench.now;
+        let contact = [
+            Contact::Answering { last_at: since },
+            Contact::NeverAnswered,
+            Contact::Unreachable { since, last_answer: None },
+            Contact::CredentialsExpired { since },
+        ][contact];
+        let state = state(&bench.record, contact, held, bench.now);
+        let told = obstacles(&bench.record, contact, held, rerunnable, bench.now);
+        prop_assert_eq!(state.accepts_placement(rerunnable), told.is_empty(), "{:?} {:?}", state, told);
+    }
+
+    #[test]
+    fn nothing_changes_by_the_clock_before_the_next_wake(
+        steps in steps(), ahead in 0_u64..10_000_000,
+    ) {
+        let mut bench = start();
+        steps.iter().for_each(|step| bench.step(step));
+        let contact = Contact::Answering { last_at: bench.now };
+        let at = |now| state(&bench.record, contact, 0, now);
+        let last = next_wake(&bench.record, bench.now).map_or(u64::MAX, |wake| wake.0 - 1);
+        prop_assert!(last >= bench.now.0);
+        let later = Timestamp(last.min(bench.now.0 + ahead));
+        prop_assert_eq!(at(bench.now), at(later));
+    }
+
+    #[test]
+    fn a_reset_closes_the_breaker_from_every_state(steps in steps()) {
+        let mut bench = start();
+        steps.iter().for_each(|step| bench.step(step));
+        bench.operate(Operation::ResetErrors).unwrap();
+        prop_assert_eq!(&bench.record.breaker, &Breaker::Closed);
+        prop_assert_eq!(bench.record.consecutive_errors, 0);
+    }
+}

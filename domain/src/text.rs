@@ -1,0 +1,52 @@
+//! Text that came from outside, made fit to keep in a record.
+
+use std::sync::Arc;
+
+/// Bytes that are kept of a text from outside; the rest is cut off.
+pub const MAX_BYTES: usize = 512;
+
+/// The text with control characters as spaces, without spaces around it, and cut
+/// at [`MAX_BYTES`]. So a record stays small and on one line, whatever a site says.
+pub fn kept(text: &Arc<str>) -> Arc<str> {
+    if text.len() <= MAX_BYTES && !text.contains(char::is_control) && text.trim() == &**text {
+        return text.clone();
+    }
+    let spaced: String =
+        text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if spaced.len() <= MAX_BYTES {
+        return spaced.trim().into();
+    }
+    let mark = "...";
+    let end = (0..=MAX_BYTES - mark.len()).rev().find(|&end| spaced.is_char_boundary(end));
+    format!("{}{mark}", &spaced[..end.unwrap_or(0)]).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_a_site_said_becomes_one_line() {
+        assert_eq!(
+            &*kept(&"sbatch: error\nno such\tpartition\n".into()),
+            "sbatch: error no such partition"
+        );
+    }
+
+    #[test]
+    fn a_text_that_is_fit_is_shared_not_copied() {
+        let text: Arc<str> = "disk full".into();
+        assert!(Arc::ptr_eq(&text, &kept(&text)));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_becomes_short_and_plain(text in any::<String>(), times in 1_usize..40) {
+            let kept_once = kept(&text.repeat(times).into());
+            prop_assert!(kept_once.len() <= MAX_BYTES);
+            prop_assert!(!kept_once.contains(char::is_control));
+        }
+    }
+}

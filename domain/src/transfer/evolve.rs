@@ -1,0 +1,151 @@
+//! The copy's record after an event.
+
+use std::sync::Arc;
+
+use crate::transfer::event::{Blame, CopyEvent, Happened};
+use crate::transfer::state::{CopyPhase, CopyRecord, Trouble, Try, Usage};
+use crate::units::Timestamp;
+
+/// Applies an event. Total: what was journalled is never refused.
+pub fn evolve(record: &mut CopyRecord, event: &CopyEvent) {
+    let at = event.at;
+    match &event.what {
+        Happened::CopyNeeded => {
+            record.usage = Usage::Needed;
+            if record.phase == CopyPhase::Absent {
+                want_anew(record, at);
+            }
+        }
+        Happened::CopyReleased => record.usage = Usage::Unneeded { since: at },
+        Happened::CopyOrdered(order) => begin(record, order, at),
+        Happened::SourceMissing { hopeless, detail, retry_at } => {
+            record.trouble.tries = record.trouble.tries.saturating_add(1);
+            record.trouble.last_error = Some(detail.clone());
+            let resume = record.current_try().cloned();
+            wait(record, resume, at, *retry_at, *hopeless);
+        }
+        Happened::CopyStarted => {
+            if let CopyPhase::Copying { started, .. } = &mut record.phase {
+                *started = true;
+            }
+        }
+        Happened::TryFailed { blame, detail, retry_at, give_up } => {
+            fail(record, *blame, detail);
+            let resume = record.current_try().filter(|_| *blame == Blame::Process).cloned();
+            wait(record, resume, at, *retry_at, *give_up);
+        }
+        Happened::CopyStalled { detail } => {
+            note(&mut record.trouble, detail);
+            stop(record, at);
+        }
+        Happened::StopDecided => stop(record, at),
+        Happened::CopyStopped { retry_at } => {
+            let resume = record.current_try().cloned();
+            wait(record, resume, at, *retry_at, false);
+        }
+        Happened::CopyAbandoned => {
+            leave_partial(record);
+            record.phase = match &record.latest {
+                None => CopyPhase::Absent,
+                Some(latest) => CopyPhase::Deleting { since: at, nonce: latest.nonce },
+            };
+        }
+        Happened::PartialDiscarded { nonce } => {
+            record.leftovers.remove(nonce);
+        }
+        Happened::CopyCompleted => {
+            if let Some(nonce) = record.current_try().map(|order| order.nonce) {
+                record.phase = CopyPhase::Ready { at, nonce };
+                record.trouble = Trouble::default();
+            }
+        }
+        Happened::CopyLost { .. } => {
+            leave_latest(record);
+            want_anew(record, at);
+        }
+        Happened::CopyDeleted => {
+            record.latest = None;
+            record.phase = CopyPhase::Absent;
+            record.trouble = Trouble::default();
+            if record.is_needed() {
+                want_anew(record, at);
+            }
+        }
+        Happened::DeletionDecided => {
+            if let CopyPhase::Ready { nonce, .. } = record.phase {
+                leave_latest(record);
+                record.phase = CopyPhase::Deleting { since: at, nonce };
+            }
+        }
+    }
+}
+
+fn want_anew(record: &mut CopyRecord, at: Timestamp) {
+    record.trouble = Trouble::default();
+    record.phase = CopyPhase::Waiting { since: at, not_before: at, resume: None, given_up: false };
+}
+
+/// A try with another nonce takes the place of one that could have been resumed.
+fn begin(record: &mut CopyRecord, order: &Try, at: Timestamp) {
+    if record.current_try() != Some(order) {
+        leave_partial(record);
+    }
+    record.latest = Some(order.clone());
+    record.phase = CopyPhase::Copying { since: at, order: order.clone(), started: false };
+}
+
+fn note(trouble: &mut Trouble, detail: &Arc<str>) {
+    trouble.tries = trouble.tries.saturating_add(1);
+    trouble.last_error = Some(detail.clone());
+}
+
+fn fail(record: &mut CopyRecord, blame: Blame, detail: &Arc<str>) {
+    note(&mut record.trouble, detail);
+    match blame {
+        Blame::Process => {}
+        Blame::Source => {
+            let site = record.current_try().map(|order| order.source.site.clone());
+            record.trouble.excluded.extend(site);
+            leave_partial(record);
+        }
+        Blame::Destination => {
+            record.trouble.destination = record.trouble.destination.saturating_add(1);
+            leave_partial(record);
+        }
+    }
+}
+
+/// What cannot be resumed is to be discarded.
+fn leave_partial(record: &mut CopyRecord) {
+    if let Some(order) = record.current_try().cloned() {
+        record.leftovers.insert(order.nonce, order.source);
+    }
+}
+
+/// Content that came from an earlier try was seen: data of the latest one may be left.
+fn leave_latest(record: &mut CopyRecord) {
+    if let Some(latest) = record.latest.clone() {
+        record.leftovers.insert(latest.nonce, latest.source);
+    }
+}
+
+fn stop(record: &mut CopyRecord, at: Timestamp) {
+    if let CopyPhase::Copying { order, .. } = &record.phase {
+        record.phase = CopyPhase::Stopping { since: at, order: order.clone() };
+    }
+}
+
+/// Waits for the next try. What is given up is forgiven: it begins afresh then.
+fn wait(
+    record: &mut CopyRecord,
+    resume: Option<Try>,
+    at: Timestamp,
+    not_before: Timestamp,
+    given_up: bool,
+) {
+    if given_up {
+        record.trouble.destination = 0;
+        record.trouble.excluded.clear();
+    }
+    record.phase = CopyPhase::Waiting { since: at, not_before, resume, given_up };
+}

@@ -1,0 +1,71 @@
+//! Whether a copy still moves. Volatile: after a restart it is watched anew.
+
+use crate::units::{Bytes, DurationMs, Timestamp};
+
+/// What was seen of one try so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes that had arrived.
+    pub done: Bytes,
+    /// When that number last changed, as far as we saw.
+    pub moved_at: Timestamp,
+}
+
+impl Progress {
+    /// A try of which nothing has been seen yet.
+    pub fn new(now: Timestamp) -> Self {
+        Self { done: Bytes(0), moved_at: now }
+    }
+
+    /// Takes an observation, and says for how long nothing has moved. A number that
+    /// went down counts as movement: the try began anew.
+    pub fn observe(&mut self, done: Bytes, now: Timestamp) -> DurationMs {
+        if done != self.done {
+            *self = Self { done, moved_at: now };
+        }
+        now.since(self.moved_at)
+    }
+
+    /// When all will be there if the rest comes at this pace; `None` if nothing did yet.
+    pub fn expected_at(&self, size: Bytes, began: Timestamp, now: Timestamp) -> Option<Timestamp> {
+        let spent = u128::from(now.since(began).0);
+        let rest = u128::from(size.0.saturating_sub(self.done.0));
+        let wait = (rest * spent).checked_div(u128::from(self.done.0))?;
+        Some(now + DurationMs(u64::try_from(wait).unwrap_or(u64::MAX)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_that_receives_nothing_is_unchanged_for_longer_and_longer() {
+        let mut progress = Progress::new(Timestamp(0));
+        assert_eq!(progress.observe(Bytes(10), Timestamp(1_000)), DurationMs::ZERO);
+        assert_eq!(progress.observe(Bytes(10), Timestamp(5_000)), DurationMs(4_000));
+        assert_eq!(progress.observe(Bytes(11), Timestamp(6_000)), DurationMs::ZERO);
+    }
+
+    #[test]
+    fn a_copy_that_begins_anew_counts_as_moving() {
+        let mut progress = Progress::new(Timestamp(0));
+        progress.observe(Bytes(10), Timestamp(1_000));
+        assert_eq!(progress.observe(Bytes(0), Timestamp(9_000)), DurationMs::ZERO);
+    }
+
+    #[test]
+    fn a_clock_set_back_does_not_make_a_copy_stall() {
+        let mut progress = Progress::new(Timestamp(3_600_000));
+        assert_eq!(progress.observe(Bytes(0), Timestamp(0)), DurationMs::ZERO);
+    }
+
+    #[test]
+    fn the_rest_is_expected_at_the_pace_so_far() {
+        let mut progress = Progress::new(Timestamp(0));
+        assert_eq!(progress.expected_at(Bytes(100), Timestamp(0), Timestamp(500)), None);
+        progress.observe(Bytes(25), Timestamp(1_000));
+        let expected = progress.expected_at(Bytes(100), Timestamp(0), Timestamp(1_000));
+        assert_eq!(expected, Some(Timestamp(4_000)));
+    }
+}

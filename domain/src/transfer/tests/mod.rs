@@ -1,0 +1,110 @@
+//! Tests of the copy's machine as a whole.
+
+mod life;
+mod trouble;
+mod world;
+
+use crate::ids::{Digest, RelPath, SiteName};
+use crate::job::spec::Content;
+use crate::machine::Machine;
+use crate::transfer::CopyMachine;
+use crate::transfer::command::{CopyCommand, Rejection, Seen, StartAnswer};
+use crate::transfer::due::CopyEffect;
+use crate::transfer::event::{Blame, CopyEvent};
+use crate::transfer::parameters::CopyParameters;
+use crate::transfer::place::FilePlace;
+use crate::transfer::state::{CopyPhase, CopyRecord, Nonce, Source, Try};
+use crate::units::{Bytes, DurationMs, Timestamp};
+
+/// A record with its clock, driven by commands.
+#[derive(Debug, Clone)]
+struct Bench {
+    record: CopyRecord,
+    parameters: CopyParameters,
+    now: Timestamp,
+    journal: Vec<CopyEvent>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let content = Content { digest: Digest([7; 32]), size: Bytes(1_000_000) };
+        Self {
+            record: CopyRecord::new(content, SiteName::new("delft").unwrap()),
+            parameters: CopyParameters::default(),
+            now: Timestamp(1_000_000),
+            journal: Vec::new(),
+        }
+    }
+
+    /// Needed, ordered from a site under this nonce, and taken.
+    fn copying(from: &str, nonce: u64) -> Self {
+        let mut bench = Self::new();
+        bench.names(CopyCommand::Need);
+        bench.begin(from, nonce).unwrap();
+        bench.answer_start(nonce, StartAnswer::Taken);
+        bench
+    }
+
+    fn ready(nonce: u64) -> Self {
+        let mut bench = Self::copying("leiden", nonce);
+        assert_eq!(bench.see(nonce, Seen::Complete), ["CopyCompleted"]);
+        bench
+    }
+
+    fn tell(&mut self, command: CopyCommand) -> Result<Vec<CopyEvent>, Rejection> {
+        let events = CopyMachine::decide(&self.record, &self.parameters, command, self.now)?;
+        for event in &events {
+            CopyMachine::evolve(&mut self.record, event);
+        }
+        self.journal.extend(events.iter().cloned());
+        Ok(events)
+    }
+
+    fn names(&mut self, command: CopyCommand) -> Vec<&'static str> {
+        self.tell(command).unwrap().iter().map(|event| event.what.name()).collect()
+    }
+
+    fn begin(&mut self, from: &str, nonce: u64) -> Result<Vec<CopyEvent>, Rejection> {
+        self.tell(CopyCommand::Begin { source: source(from), nonce: Nonce(nonce) })
+    }
+
+    fn answer_start(&mut self, nonce: u64, answer: StartAnswer) -> Vec<&'static str> {
+        self.names(CopyCommand::StartAnswered { nonce: Nonce(nonce), answer })
+    }
+
+    fn see(&mut self, nonce: u64, seen: Seen) -> Vec<&'static str> {
+        self.names(CopyCommand::Observed { nonce: Nonce(nonce), seen })
+    }
+
+    fn fail(&mut self, nonce: u64, blame: Blame) -> Vec<&'static str> {
+        self.see(nonce, Seen::Failed { blame, detail: "it broke".into() })
+    }
+
+    fn due(&self) -> Vec<CopyEffect> {
+        CopyMachine::due(&self.record, &self.parameters, self.now)
+    }
+
+    fn next_wake(&self) -> Option<Timestamp> {
+        CopyMachine::next_wake(&self.record, &self.parameters, self.now)
+    }
+
+    fn wait_secs(&mut self, secs: u64) {
+        self.now.0 += secs * 1000;
+    }
+
+    /// Waits until the clock alone makes something due.
+    fn wait_for_wake(&mut self) {
+        self.now = self.next_wake().expect("something to wait for");
+    }
+}
+
+fn source(site: &str) -> Source {
+    Source {
+        site: SiteName::new(site).unwrap(),
+        place: FilePlace::User(RelPath::new("data/in").unwrap()),
+    }
+}
+
+fn order(site: &str, nonce: u64) -> Try {
+    Try { source: source(site), nonce: Nonce(nonce) }
+}

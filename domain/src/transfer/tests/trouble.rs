@@ -1,0 +1,196 @@
+//! Tries that fail.
+
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::transfer::state::MAX_LEFTOVERS;
+
+fn excluded(bench: &Bench) -> Vec<String> {
+    bench.record.trouble.excluded.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_bad_source_is_left_at_once_for_another_replica() {
+    let mut bench = Bench::copying("leiden", 1);
+    assert_eq!(bench.fail(1, Blame::Source), ["TryFailed"]);
+    let without: BTreeSet<_> = [source("leiden").site].into();
+    let choose = CopyEffect::ChooseSource { excluded: without, resume: None };
+    assert_eq!(bench.due(), [choose, CopyEffect::DiscardPartial(order("leiden", 1))]);
+    assert_eq!(bench.begin("leiden", 2), Err(Rejection::ExcludedSource));
+    bench.begin("utrecht", 2).unwrap();
+    assert_eq!(bench.record.trouble.last_error.as_deref(), Some("it broke"));
+}
+
+#[test]
+fn a_killed_process_is_tried_again_after_a_while_and_goes_on_where_it_was() {
+    let mut bench = Bench::copying("leiden", 1);
+    bench.fail(1, Blame::Process);
+    assert!(bench.due().is_empty());
+    assert_eq!(bench.begin("leiden", 2), Err(Rejection::TooEarly));
+    bench.wait_for_wake();
+    let resume = Some(order("leiden", 1));
+    assert_eq!(bench.due(), [CopyEffect::ChooseSource { excluded: BTreeSet::new(), resume }]);
+    bench.begin("leiden", 2).unwrap();
+    assert_eq!(bench.due(), [CopyEffect::StartCopy(order("leiden", 1))]);
+}
+
+#[test]
+fn data_of_a_try_that_is_not_resumed_is_discarded() {
+    let mut bench = Bench::copying("leiden", 1);
+    bench.fail(1, Blame::Process);
+    bench.wait_for_wake();
+    assert_eq!(bench.begin("utrecht", 1), Err(Rejection::NonceInUse));
+    bench.begin("utrecht", 2).unwrap();
+    let start = CopyEffect::StartCopy(order("utrecht", 2));
+    assert_eq!(bench.due(), [start, CopyEffect::DiscardPartial(order("leiden", 1))]);
+    let discarded = CopyCommand::DiscardConfirmed { nonce: Nonce(1) };
+    assert_eq!(bench.names(discarded.clone()), ["PartialDiscarded"]);
+    assert!(bench.names(discarded).is_empty(), "told again");
+}
+
+#[test]
+fn failures_that_nobody_can_explain_are_laid_on_the_source_in_the_end() {
+    let mut bench = Bench::copying("leiden", 1);
+    for _ in 0..2 {
+        bench.fail(1, Blame::Process);
+        assert!(excluded(&bench).is_empty());
+        bench.wait_for_wake();
+        bench.begin("leiden", 9).unwrap();
+        bench.answer_start(1, StartAnswer::Taken);
+    }
+    bench.fail(1, Blame::Process);
+    assert_eq!(excluded(&bench), ["leiden"]);
+}
+
+#[test]
+fn a_full_destination_is_tried_a_few_times_and_then_the_jobs_are_told() {
+    let mut bench = Bench::new();
+    bench.names(CopyCommand::Need);
+    for nonce in 1..=3 {
+        assert_eq!(bench.record.lost(), None);
+        bench.begin("leiden", nonce).unwrap();
+        bench.answer_start(nonce, StartAnswer::Taken);
+        bench.fail(nonce, Blame::Destination);
+        bench.names(CopyCommand::DiscardConfirmed { nonce: Nonce(nonce) });
+        if nonce < 3 {
+            bench.wait_for_wake();
+        }
+    }
+    assert_eq!(bench.record.lost().as_deref(), Some("it broke"));
+    assert_eq!(bench.record.phase.as_str(), "failed");
+    bench.wait_for_wake();
+    bench.begin("leiden", 4).unwrap();
+    assert_eq!(bench.record.lost(), None, "tried again for those who still need it");
+    bench.answer_start(4, StartAnswer::Taken);
+    bench.fail(4, Blame::Destination);
+    assert_eq!(bench.record.lost(), None, "and given as many tries as before");
+}
+
+#[test]
+fn when_all_sources_have_failed_the_jobs_are_told_and_all_are_tried_again_later() {
+    let mut bench = Bench::copying("leiden", 1);
+    bench.fail(1, Blame::Source);
+    let none = CopyCommand::NoSource { hopeless: true, detail: "leiden: it broke".into() };
+    assert_eq!(bench.names(none), ["SourceMissing"]);
+    assert_eq!(bench.record.lost().as_deref(), Some("leiden: it broke"));
+    assert!(excluded(&bench).is_empty());
+    bench.wait_for_wake();
+    bench.begin("leiden", 2).unwrap();
+}
+
+#[test]
+fn sources_that_do_not_answer_now_are_waited_for_without_alarm() {
+    let mut bench = Bench::new();
+    bench.names(CopyCommand::Need);
+    let none = CopyCommand::NoSource { hopeless: false, detail: "leiden is away".into() };
+    assert_eq!(bench.names(none.clone()), ["SourceMissing"]);
+    assert_eq!(bench.record.lost(), None);
+    assert_eq!(bench.tell(none), Err(Rejection::TooEarly));
+    bench.wait_for_wake();
+    assert!(matches!(&bench.due()[..], [CopyEffect::ChooseSource { .. }]));
+}
+
+#[test]
+fn a_copy_that_stands_still_is_stopped_and_goes_on_after_a_while() {
+    let mut bench = Bench::copying("leiden", 1);
+    let unchanged_for = bench.parameters.stall_timeout;
+    let almost = Seen::Running { unchanged_for: DurationMs(unchanged_for.0 - 1) };
+    assert!(bench.see(1, almost).is_empty());
+    assert_eq!(bench.see(1, Seen::Running { unchanged_for }), ["CopyStalled"]);
+    assert_eq!(bench.due(), [CopyEffect::StopCopy(order("leiden", 1))]);
+    bench.names(CopyCommand::StopConfirmed { nonce: Nonce(1) });
+    bench.wait_for_wake();
+    bench.begin("leiden", 2).unwrap();
+    assert_eq!(bench.record.current_try(), Some(&order("leiden", 1)));
+    assert_eq!(bench.record.trouble.last_error.as_deref(), Some("nothing arrived for 2m00s"));
+}
+
+#[test]
+fn a_copy_that_stands_still_again_and_again_is_taken_from_elsewhere() {
+    let mut bench = Bench::copying("leiden", 1);
+    let unchanged_for = bench.parameters.stall_timeout;
+    for _ in 0..2 {
+        bench.see(1, Seen::Running { unchanged_for });
+        bench.names(CopyCommand::StopConfirmed { nonce: Nonce(1) });
+        bench.wait_for_wake();
+        bench.begin("leiden", 2).unwrap();
+        bench.answer_start(1, StartAnswer::Taken);
+    }
+    assert_eq!(bench.see(1, Seen::Running { unchanged_for }), ["TryFailed"]);
+    assert_eq!(excluded(&bench), ["leiden"]);
+    bench.begin("utrecht", 3).unwrap();
+}
+
+#[test]
+fn an_order_whose_answer_is_lost_is_watched_and_found_out() {
+    let mut bench = Bench::new();
+    bench.names(CopyCommand::Need);
+    bench.begin("leiden", 1).unwrap();
+    assert!(bench.see(1, Seen::Absent).is_empty(), "may have been asked before the order");
+    assert_eq!(bench.answer_start(1, StartAnswer::Unknown), ["CopyStarted"]);
+    assert_eq!(bench.see(1, Seen::Absent), ["TryFailed"]);
+}
+
+#[test]
+fn an_order_that_was_not_taken_is_given_again_after_a_while() {
+    let mut bench = Bench::new();
+    bench.names(CopyCommand::Need);
+    bench.begin("leiden", 1).unwrap();
+    let answer = StartAnswer::NotTaken("too many copies".into());
+    assert_eq!(bench.answer_start(1, answer), ["TryFailed"]);
+    bench.wait_for_wake();
+    assert!(matches!(&bench.due()[..], [CopyEffect::ChooseSource { .. }]));
+}
+
+#[test]
+fn what_is_said_of_an_earlier_try_does_not_touch_the_present_one() {
+    let mut bench = Bench::copying("leiden", 1);
+    bench.fail(1, Blame::Source);
+    bench.begin("utrecht", 2).unwrap();
+    let before = bench.record.clone();
+    for seen in [Seen::Absent, Seen::Complete] {
+        let late = CopyCommand::Observed { nonce: Nonce(1), seen };
+        assert_eq!(bench.tell(late), Err(Rejection::Stale));
+    }
+    let late = CopyCommand::StartAnswered { nonce: Nonce(1), answer: StartAnswer::Taken };
+    assert_eq!(bench.tell(late), Err(Rejection::Stale));
+    assert_eq!(bench.record, before);
+}
+
+#[test]
+fn a_site_that_cannot_be_tidied_gets_no_more_tries_for_now() {
+    let mut bench = Bench::new();
+    bench.parameters.max_destination_tries = u32::MAX;
+    bench.names(CopyCommand::Need);
+    let most = MAX_LEFTOVERS as u64;
+    for nonce in 0..most {
+        bench.begin("leiden", nonce).unwrap();
+        bench.answer_start(nonce, StartAnswer::Taken);
+        bench.fail(nonce, Blame::Destination);
+        bench.wait_for_wake();
+    }
+    assert_eq!(bench.begin("leiden", most), Err(Rejection::TooManyLeftovers));
+    assert!(bench.due().iter().all(|e| matches!(e, CopyEffect::DiscardPartial(_))));
+    bench.names(CopyCommand::DiscardConfirmed { nonce: Nonce(0) });
+    bench.begin("leiden", most).unwrap();
+}
