@@ -1,0 +1,177 @@
+//! How long it takes to build the state of many jobs from their values: of the
+//! decoding alone, and of opening a store of each engine, with its check.
+//!
+//! `cargo run --release -p cospan-storage --example decode_rate [jobs] [directory]`
+
+#![allow(clippy::print_stdout, reason = "it prints its figures")]
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use cospan_domain::ids::{ComponentName, Digest, JobId, KeyName, LogicalName, RelPath, Round};
+use cospan_domain::job::spec::{
+    ComponentSpec, Content, Executable, FileRef, Input, JobSpec, OnUnreachable, Priority, Program,
+    Request,
+};
+use cospan_domain::job::state::{Component, Instants, Job, Phase, Placement, Setbacks, Source};
+use cospan_domain::resources::Resources;
+use cospan_domain::units::{Bytes, DurationMs, Timestamp};
+use cospan_storage::port::{Change, Key, Stored, Token, Unit, Version};
+use cospan_storage::record::Loader;
+use cospan_storage::record::job::{submission, update};
+use cospan_storage::{EngineKind, Options, open, open_and_load};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let count: u64 = std::env::args().nth(1).map_or(Ok(100_000), |n| n.parse())?;
+    let mut values = BTreeMap::new();
+    // Four in five wait; the others are placed.
+    for id in 0..count {
+        let job = job(id)?;
+        let mut changes = submission(&job)?;
+        if id % 5 == 0 {
+            changes.extend(update(&job, &placed(&job)?, &[])?);
+        }
+        for change in changes {
+            if let Some(value) = change.value {
+                let version = Version(1);
+                values.insert(change.key.clone(), Stored { key: change.key, version, value });
+            }
+        }
+    }
+    let bytes: usize = values.values().map(|stored| stored.value.len()).sum();
+    println!("{count} jobs, {} values, {} bytes a job", values.len(), bytes as u64 / count);
+    for _ in 0..3 {
+        let stored: Vec<Stored> = values.values().cloned().collect();
+        let (begun, cpu) = (Instant::now(), cpu_seconds());
+        let mut loader = Loader::default();
+        for stored in stored {
+            loader.take(stored)?;
+        }
+        let loaded = loader.finish()?;
+        let (took, cpu) = (begun.elapsed().as_secs_f64(), cpu_seconds() - cpu);
+        println!("{} jobs decoded in {took:.3} s, {cpu:.3} s of processor", loaded.jobs.len());
+    }
+    let base = std::env::args().nth(2).unwrap_or_else(|| ".".into());
+    let base = tempfile::Builder::new().prefix("decode-rate").tempdir_in(base)?;
+    for engine in EngineKind::ALL {
+        opening(*engine, &base.path().join(engine.as_str()), &values)?;
+    }
+    Ok(())
+}
+
+/// Fills a store, and opens it again.
+fn opening(
+    engine: EngineKind,
+    path: &Path,
+    values: &BTreeMap<Key, Stored>,
+) -> Result<(), Box<dyn Error>> {
+    let options = Options::new(engine);
+    let opened = open(path, &options, Arc::new(|_| {}))?;
+    for stored in values.values().cloned() {
+        let change = Change { key: stored.key, expected: None, value: Some(stored.value) };
+        opened.journal.append(opened.epoch, Token(0), Unit { changes: vec![change] });
+    }
+    opened.journal.close();
+    drop(opened);
+    for _ in 0..2 {
+        let (begun, cpu) = (Instant::now(), cpu_seconds());
+        let mut loader = Loader::with_threads(1);
+        let mut problem = Ok(());
+        let mut load = |stored| {
+            if problem.is_ok() {
+                problem = loader.take(stored);
+            }
+        };
+        let opened = open_and_load(path, &options, Arc::new(|_| {}), &mut load)?;
+        problem?;
+        let jobs = loader.finish()?.jobs.len();
+        let (took, cpu) = (begun.elapsed().as_secs_f64(), cpu_seconds() - cpu);
+        let name = engine.as_str();
+        println!("{name}: opened and {jobs} jobs loaded in {took:.3} s, {cpu:.3} s of processor");
+        opened.journal.close();
+    }
+    Ok(())
+}
+
+/// Processor time of this thread; other work on the machine does not count.
+fn cpu_seconds() -> f64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    text.split(' ').next().and_then(|ns| ns.parse::<f64>().ok()).unwrap_or(f64::NAN) / 1e9
+}
+
+fn job(id: u64) -> Result<Job, Box<dyn Error>> {
+    let components = (0..3).map(component).collect::<Result<_, _>>()?;
+    let spec = JobSpec {
+        name: Some("simulation".into()),
+        request: Request::NonFixed,
+        components,
+        policy: None,
+        priority: Priority::Low,
+        wall_time: DurationMs::from_secs(3_600),
+        rerunnable: true,
+        on_unreachable: OnUnreachable::RerunAfter(DurationMs::from_secs(1_800)),
+        max_placement_tries: None,
+        max_claim_tries: None,
+        max_retries: 3,
+    };
+    Ok(Job {
+        id: JobId(id),
+        spec: Arc::new(spec),
+        owner: KeyName::new("alice")?,
+        idempotency: None,
+        submitted_at: Timestamp(1_700_000_000_000),
+        priority: Priority::Low,
+        frozen_by: None,
+        held: None,
+        phase: Phase::Queued { since: Timestamp(1_700_000_000_000), not_before: Timestamp(0) },
+        round: Round(0),
+        inputs_here: false,
+        start_at: None,
+        components: Vec::new(),
+        setbacks: Setbacks::default(),
+        instants: Instants::default(),
+        revision: 1,
+    })
+}
+
+fn component(index: u8) -> Result<ComponentSpec, Box<dyn Error>> {
+    let content = Content { digest: Digest([index; 32]), size: Bytes(1 << 20) };
+    let file = FileRef { name: LogicalName::new("data/input")?, bound: Some(content) };
+    Ok(ComponentSpec {
+        name: ComponentName::new(&format!("part{index}"))?,
+        site: None,
+        resources: Resources::processors(4),
+        constraints: Vec::new(),
+        program: Program {
+            executable: Executable::AtSite("/usr/bin/solver".into()),
+            arguments: vec!["--steps".into(), "1000".into()],
+            environment: [("OMP_NUM_THREADS".into(), "4".into())].into(),
+            directory: None,
+            setup: Vec::new(),
+        },
+        inputs: vec![Input { file, path: RelPath::new("input.dat")? }],
+        outputs: Vec::new(),
+        at: BTreeMap::new(),
+    })
+}
+
+fn placed(job: &Job) -> Result<Job, Box<dyn Error>> {
+    let at = Timestamp(1_700_000_060_000);
+    let component = |index: u8| -> Result<Component, Box<dyn Error>> {
+        let content = Content { digest: Digest([index; 32]), size: Bytes(1 << 20) };
+        let sources = vec![Source { content, from: "leiden".parse()? }];
+        let transfer_time = DurationMs(1_000);
+        let placement = Placement { site: "delft".parse()?, sources, transfer_time };
+        Ok(Component { placement: Some(placement), ..Component::default() })
+    };
+    Ok(Job {
+        revision: 2,
+        round: Round(1),
+        phase: Phase::Placed { at, start_estimate: at },
+        components: (0..3).map(component).collect::<Result<_, _>>()?,
+        ..job.clone()
+    })
+}

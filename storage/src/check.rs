@@ -1,0 +1,121 @@
+//! Walks over a whole store, damaged or not, and says what is wrong with it.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
+use cospan_domain::ids::{Epoch, InstanceId};
+
+use crate::engine::Reader;
+use crate::found;
+use crate::meta::{self, EPOCH_KEY, INSTANCE_KEY};
+use crate::open::{Directory, EngineKind, Marker, Options, guarded};
+use crate::port::{StoreError, Stored};
+use crate::reading;
+use crate::record::Loader;
+
+/// What a check found.
+#[derive(Debug, Default)]
+pub struct CheckReport {
+    /// Values that are whole.
+    pub records: u64,
+    /// What is wrong, each with the place and the remedy; empty if nothing is.
+    pub damage: Vec<StoreError>,
+}
+
+/// Checks a store that nobody uses: every value, every record, and whether all
+/// of them are there. Work on a copy: opening an engine may change its files.
+///
+/// # Errors
+/// It cannot be opened at all: in use, newer, or nothing is there.
+pub fn check(path: &Path) -> Result<CheckReport, StoreError> {
+    let mut report = CheckReport::default();
+    let wreck = match Wreck::open(path) {
+        Ok(wreck) => wreck,
+        Err(error @ StoreError::Damaged { .. }) => {
+            report.damage.push(error);
+            return Ok(report);
+        }
+        Err(error) => return Err(error),
+    };
+    if let Err(error) = &wreck.marker {
+        report
+            .damage
+            .push(StoreError::Damaged { place: wreck.place.clone(), problem: error.clone() });
+    }
+    let mut loader = Loader::default();
+    let walked = wreck.examine(&mut |found| {
+        match found.and_then(|stored| loader.take(stored)) {
+            Ok(()) => report.records += 1,
+            Err(error) => report.damage.push(error),
+        }
+        ControlFlow::Continue(())
+    });
+    let whole = walked.and_then(|()| loader.finish().map(drop));
+    report.damage.extend(whole.err());
+    report
+        .damage
+        .extend(guarded(&wreck.place, || found::verify(&*wreck.reader, &mut |_| {})).err());
+    Ok(report)
+}
+
+/// A store of which it is not known whether it is whole.
+pub(crate) struct Wreck {
+    reader: Arc<dyn Reader>,
+    place: String,
+    /// What the marker says, or what is wrong with it.
+    marker: Result<Marker, String>,
+    _directory: Directory,
+}
+
+impl Wreck {
+    /// Opens the engine of a store, and asks nothing more.
+    pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
+        if !path.is_dir() {
+            let problem = "there is no store; name the data directory".into();
+            return Err(StoreError::NotADirectory { path: path.display().to_string(), problem });
+        }
+        let lock_wait = Options::new(EngineKind::ALL[0]).lock_wait;
+        let directory = Directory::prepare(path, lock_wait)?;
+        let marker = match Marker::read(&directory) {
+            Ok(Some(marker)) => Ok(marker),
+            Ok(None) => {
+                let problem = "there is no store in it; name the data directory".into();
+                return Err(StoreError::NotADirectory { path: directory.place(), problem });
+            }
+            Err(error @ StoreError::Damaged { .. }) => Err(error.to_string()),
+            Err(error) => return Err(error),
+        };
+        let named = marker.as_ref().ok().and_then(Marker::engine);
+        let found = || EngineKind::ALL.iter().copied().find(|kind| path.join(kind.file()).exists());
+        let engine = named.or_else(found).ok_or_else(|| StoreError::Damaged {
+            place: directory.place(),
+            problem: "no engine of this program has a file there".into(),
+        })?;
+        let place = directory.place();
+        let options = Options::new(engine);
+        let reader = guarded(&place, || Ok(options.open_engine(&directory)?.reader()))?;
+        Ok(Self { reader, place, marker, _directory: directory })
+    }
+
+    /// Whose it is, as far as that can be read.
+    pub(crate) fn identity(&self) -> (InstanceId, Epoch) {
+        let own = |key| guarded(&self.place, || reading::read_own(&*self.reader, key)).ok();
+        let marker = self.marker.as_ref().ok();
+        let instance = own(INSTANCE_KEY)
+            .and_then(|value| meta::parse_text(INSTANCE_KEY, &value).ok())
+            .or(marker.map(|marker| marker.instance));
+        let epoch = own(EPOCH_KEY)
+            .and_then(|value| meta::parse_text(EPOCH_KEY, &value).ok())
+            .max(marker.map(|marker| marker.epoch));
+        (instance.unwrap_or(InstanceId::from_random(0)), epoch.unwrap_or_default())
+    }
+
+    /// Every value that can be read, and what is wrong with the others.
+    pub(crate) fn examine(
+        &self,
+        visit: &mut dyn FnMut(Result<Stored, StoreError>) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        guarded(&self.place, || reading::examine(&*self.reader, b"", visit))
+    }
+}

@@ -1,0 +1,171 @@
+//! Appends and waits for outcomes, as an actor would.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use cospan_domain::ids::{Epoch, InstanceId, Seq};
+
+use super::Subject;
+use crate::port::{Change, Journal, Key, Outcome, Report, Sink, Stored, Token, Unit, Version};
+
+/// Longest time that anything may take before the case fails.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// An opened store and what it reported.
+pub struct Client {
+    pub journal: Arc<dyn Journal>,
+    pub epoch: Epoch,
+    pub instance: InstanceId,
+    /// What was shown while opening.
+    pub loaded: Vec<Stored>,
+    reports: Receiver<Report>,
+    decided: BTreeMap<Token, Outcome>,
+    /// Tokens in the order of their outcomes.
+    pub order: Vec<Token>,
+    next: u64,
+}
+
+/// A sink that puts reports into a channel.
+pub fn channel_sink() -> (Sink, Receiver<Report>) {
+    let (sender, reports) = channel();
+    let sender: Mutex<Sender<Report>> = Mutex::new(sender);
+    // A client that is gone wants no reports.
+    (Arc::new(move |report| drop(sender.lock().unwrap().send(report))), reports)
+}
+
+impl Client {
+    pub fn open(subject: &dyn Subject) -> Self {
+        let (sink, reports) = channel_sink();
+        let mut loaded = Vec::new();
+        let opened = subject.open(sink, &mut |stored| loaded.push(stored)).unwrap();
+        Self {
+            journal: opened.journal,
+            epoch: opened.epoch,
+            instance: opened.instance,
+            loaded,
+            reports,
+            decided: BTreeMap::new(),
+            order: Vec::new(),
+            next: 0,
+        }
+    }
+
+    /// Closes, and opens the same store again.
+    pub fn reopen(self, subject: &dyn Subject) -> Self {
+        self.journal.close();
+        drop(self);
+        Self::open(subject)
+    }
+
+    /// Appends without waiting.
+    pub fn append(&mut self, changes: Vec<Change>) -> Token {
+        let epoch = self.epoch;
+        self.append_as(epoch, changes)
+    }
+
+    pub fn append_as(&mut self, epoch: Epoch, changes: Vec<Change>) -> Token {
+        self.next += 1;
+        let token = Token(self.next);
+        self.journal.append(epoch, token, Unit { changes });
+        token
+    }
+
+    /// Waits for the outcome of a unit.
+    pub fn outcome(&mut self, token: Token) -> Outcome {
+        while !self.decided.contains_key(&token) {
+            let report = self.reports.recv_timeout(DEADLINE).expect("no outcome in time");
+            self.take(report);
+        }
+        self.decided[&token].clone()
+    }
+
+    /// Takes every report that is there already.
+    pub fn take_all(&mut self) {
+        while let Ok(report) = self.reports.try_recv() {
+            self.take(report);
+        }
+    }
+
+    /// Waits until the store fails, and says why.
+    pub fn fatal(&mut self) -> String {
+        loop {
+            match self.reports.recv_timeout(DEADLINE).expect("no failure in time") {
+                Report::Fatal(reason) => return reason,
+                report => self.take(report),
+            }
+        }
+    }
+
+    fn take(&mut self, report: Report) {
+        match report {
+            Report::Group(group) => {
+                for (token, outcome) in group.outcomes {
+                    self.order.push(token);
+                    let twice = self.decided.insert(token, outcome);
+                    assert_eq!(twice, None, "{token:?} was decided twice");
+                }
+            }
+            Report::Fatal(reason) => panic!("the store failed: {reason}"),
+        }
+    }
+
+    /// What is decided so far.
+    pub fn decided(&self, token: Token) -> Option<&Outcome> {
+        self.decided.get(&token)
+    }
+
+    /// Appends and waits.
+    pub fn run(&mut self, changes: Vec<Change>) -> Outcome {
+        let token = self.append(changes);
+        self.outcome(token)
+    }
+
+    /// Appends, waits, and expects it to be committed.
+    pub fn commit(&mut self, changes: Vec<Change>) -> Seq {
+        match self.run(changes) {
+            Outcome::Committed(seq) => seq,
+            outcome => panic!("not committed but {outcome:?}"),
+        }
+    }
+
+    /// Everything below a prefix.
+    pub fn scan(&self, prefix: &str) -> Vec<Stored> {
+        let mut found = Vec::new();
+        let visit = &mut |stored| {
+            found.push(stored);
+            ControlFlow::Continue(())
+        };
+        self.journal.scan(prefix.as_bytes(), visit).unwrap();
+        found
+    }
+
+    /// Everything below a prefix, as text.
+    pub fn texts(&self, prefix: &str) -> Vec<(String, u64, String)> {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let show = |stored: Stored| (text(&stored.key.0), stored.version.0, text(&stored.value));
+        self.scan(prefix).into_iter().map(show).collect()
+    }
+}
+
+/// Puts a value, whatever the version is.
+pub fn put(key: &str, value: &str) -> Change {
+    Change { key: Key::from(key), expected: None, value: Some(value.as_bytes().into()) }
+}
+
+/// Puts a value if the key has this version.
+pub fn put_if(key: &str, version: u64, value: &str) -> Change {
+    Change { expected: Some(Version(version)), ..put(key, value) }
+}
+
+/// Deletes a key if it has this version.
+pub fn delete_if(key: &str, version: u64) -> Change {
+    Change { value: None, ..put_if(key, version, "") }
+}
+
+/// How a scan shows a key.
+pub fn shown(key: &str, version: u64, value: &str) -> (String, u64, String) {
+    (key.into(), version, value.into())
+}

@@ -1,0 +1,88 @@
+//! Any history against a model: a map of versions and values.
+
+use std::collections::BTreeMap;
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use super::Subject;
+use super::client::Client;
+use crate::port::{Change, Key, Outcome, Version};
+
+type Model = BTreeMap<Key, (u64, Box<[u8]>)>;
+
+const SEED: u64 = 20_081;
+
+pub fn any_history_leaves_what_the_model_says(subject: &dyn Subject) {
+    let mut random = StdRng::seed_from_u64(SEED);
+    let mut client = Client::open(subject);
+    let mut model = Model::new();
+    for _ in 0..8 {
+        let mut expected = Vec::new();
+        for _ in 0..random.random_range(1..300) {
+            let unit = draw_unit(&mut random, &model);
+            let conflict = apply(&mut model, &unit);
+            expected.push((client.append(unit), conflict));
+        }
+        for (token, conflict) in expected {
+            match (client.outcome(token), conflict) {
+                (Outcome::Committed(_), None) => {}
+                (Outcome::Conflict(key), Some(expected)) => assert_eq!(key, expected),
+                other => panic!("{other:?}"),
+            }
+        }
+        compare(&client, &model);
+        if random.random_bool(0.5) {
+            client = client.reopen(subject);
+            compare(&client, &model);
+        }
+    }
+}
+
+fn draw_unit(random: &mut StdRng, model: &Model) -> Vec<Change> {
+    let mut unit = BTreeMap::new();
+    for _ in 0..random.random_range(0..6) {
+        let key = Key::from(format!("j/{}", random.random_range(0..40)).as_str());
+        let now = model.get(&key).map_or(0, |(version, _)| *version);
+        let expected = match random.random_range(0..20) {
+            0 => Some(Version(now + 1)),
+            1..10 => Some(Version(now)),
+            _ => None,
+        };
+        let value = random.random_bool(0.8).then(|| {
+            let length = random.random_range(0..900);
+            (0..length).map(|_| random.random()).collect()
+        });
+        unit.insert(key.clone(), Change { key, expected, value });
+    }
+    unit.into_values().collect()
+}
+
+/// The key in conflict, else the unit is applied.
+fn apply(model: &mut Model, unit: &[Change]) -> Option<Key> {
+    let version = |model: &Model, key: &Key| Version(model.get(key).map_or(0, |(v, _)| *v));
+    let wrong = unit.iter().find(|change| {
+        change.expected.is_some_and(|expected| expected != version(model, &change.key))
+    });
+    if let Some(change) = wrong {
+        return Some(change.key.clone());
+    }
+    for change in unit {
+        let next = version(model, &change.key).0 + 1;
+        match &change.value {
+            Some(value) => model.insert(change.key.clone(), (next, value.clone())),
+            None => model.remove(&change.key),
+        };
+    }
+    None
+}
+
+fn compare(client: &Client, model: &Model) {
+    let found: Model = client
+        .scan("")
+        .into_iter()
+        .map(|stored| (stored.key, (stored.version.0, stored.value)))
+        .collect();
+    assert!(found == *model, "the store and the model differ");
+    assert_eq!(client.journal.size().keys, model.len() as u64);
+}

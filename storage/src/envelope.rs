@@ -1,0 +1,115 @@
+//! What surrounds every stored value: its version, and a checksum of ours.
+//!
+//! The engines have checksums of their own, but not over everything and not
+//! always; this one is over key, version and value, so that a value that
+//! surfaces under another key or in another version is noticed as well.
+
+use crate::port::{Key, StoreError, Version};
+
+/// First byte of every stored value: the shape of the envelope.
+const SHAPE: u8 = 1;
+/// Bytes before the value: shape, version, checksum.
+const HEADER_BYTES: usize = 1 + 8 + 4;
+
+/// What is known of a stored value without looking into it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Head {
+    /// How often its key was written.
+    pub(crate) version: Version,
+    /// Its checksum.
+    crc: u32,
+}
+
+impl Head {
+    /// The head of `value`, if it were stored under `key` in this version.
+    pub(crate) fn of(key: &[u8], version: Version, value: &[u8]) -> Self {
+        let mut hasher = crc32fast::Hasher::new();
+        hasher.update(&(key.len() as u32).to_le_bytes());
+        hasher.update(key);
+        hasher.update(&version.0.to_le_bytes());
+        hasher.update(value);
+        Self { version, crc: hasher.finalize() }
+    }
+
+    /// A number that stands for (key, version, value) in the sum over the whole store.
+    pub(crate) fn fingerprint(self, key: &[u8]) -> u128 {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&self.version.0.to_le_bytes());
+        hasher.update(&self.crc.to_le_bytes());
+        hasher.update(key);
+        let mut half = [0; 16];
+        hasher.finalize_xof().fill(&mut half);
+        u128::from_le_bytes(half)
+    }
+}
+
+/// The bytes to store for a value, and its head.
+pub(crate) fn seal(key: &[u8], version: Version, value: &[u8]) -> (Head, Vec<u8>) {
+    let head = Head::of(key, version, value);
+    let mut bytes = Vec::with_capacity(HEADER_BYTES + value.len());
+    bytes.push(SHAPE);
+    bytes.extend_from_slice(&version.0.to_le_bytes());
+    bytes.extend_from_slice(&head.crc.to_le_bytes());
+    bytes.extend_from_slice(value);
+    (head, bytes)
+}
+
+/// The head and the value in stored bytes.
+///
+/// # Errors
+/// [`StoreError::Damaged`], naming the key.
+pub(crate) fn open<'a>(key: &[u8], stored: &'a [u8]) -> Result<(Head, &'a [u8]), StoreError> {
+    let damaged = |problem: &str| {
+        Err(StoreError::Damaged {
+            place: format!("{:?}", Key(key.into())),
+            problem: problem.into(),
+        })
+    };
+    let Some((header, value)) = stored.split_at_checked(HEADER_BYTES) else {
+        return damaged("the value is cut short");
+    };
+    let (shape, rest) = header.split_at(1);
+    let (version, crc) = rest.split_at(8);
+    if shape != [SHAPE] {
+        return damaged("the value is of a shape that nobody wrote");
+    }
+    let (Ok(version), Ok(crc)) = (version.try_into(), crc.try_into()) else {
+        return damaged("the value is cut short");
+    };
+    let head = Head::of(key, Version(u64::from_le_bytes(version)), value);
+    if head.crc != u32::from_le_bytes(crc) {
+        return damaged("its checksum does not fit its content");
+    }
+    Ok((head, value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_sealed_is_opened_as_it_was() {
+        let (head, bytes) = seal(b"j/1/h", Version(7), b"value");
+        assert_eq!(open(b"j/1/h", &bytes).unwrap(), (head, &b"value"[..]));
+    }
+
+    #[test]
+    fn any_flipped_bit_and_any_cut_is_noticed_and_named() {
+        let (_, bytes) = seal(b"j/1/h", Version(7), b"value");
+        for bit in 0..bytes.len() * 8 {
+            let mut flipped = bytes.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            let error = open(b"j/1/h", &flipped).unwrap_err().to_string();
+            assert!(error.contains("j/1/h") && error.contains("check"), "{error}");
+        }
+        for length in 0..bytes.len() {
+            assert!(open(b"j/1/h", &bytes[..length]).is_err());
+        }
+    }
+
+    #[test]
+    fn a_value_under_another_key_is_noticed() {
+        let (_, bytes) = seal(b"j/1/h", Version(7), b"value");
+        assert!(open(b"j/2/h", &bytes).is_err());
+    }
+}

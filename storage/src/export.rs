@@ -1,0 +1,142 @@
+//! A store as a stream of lines: a header, a line for every value, and a last
+//! line with the number of values and a checksum of everything before it.
+//!
+//! The export of a store in use shows one moment and does not stop its writer.
+
+mod line;
+
+use std::io::Write;
+use std::ops::ControlFlow;
+
+use cospan_domain::ids::{Epoch, InstanceId};
+use thiserror::Error;
+
+pub(crate) use line::{End, Header, Line, STREAM};
+
+use crate::port::{Journal, Opened, StoreError, Stored};
+
+/// What was exported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Exported {
+    /// Values written.
+    pub records: u64,
+    /// Values left out because they are damaged.
+    pub damaged: u64,
+}
+
+/// Why an export broke off.
+#[derive(Debug, Error)]
+#[allow(missing_docs, reason = "each variant is its message")]
+pub enum ExportError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("the export cannot be written: {0}; what there is of it is of no use")]
+    Write(#[from] std::io::Error),
+}
+
+/// Exports an open store.
+///
+/// # Errors
+/// The store cannot be read, a value is damaged, or `out` cannot be written.
+pub fn export(opened: &Opened, out: &mut dyn Write) -> Result<Exported, ExportError> {
+    export_journal(&*opened.journal, opened.instance, opened.epoch, out)
+}
+
+/// Exports what a journal holds, as the store of this control plane.
+///
+/// # Errors
+/// As for [`export`].
+pub fn export_journal(
+    journal: &dyn Journal,
+    instance: InstanceId,
+    epoch: Epoch,
+    out: &mut dyn Write,
+) -> Result<Exported, ExportError> {
+    let mut writer = Writer::begin(out, instance, epoch)?;
+    let mut failed = None;
+    journal.scan(b"", &mut |stored| match writer.record(&stored) {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(error) => {
+            failed = Some(error);
+            ControlFlow::Break(())
+        }
+    })?;
+    failed.map_or(Ok(()), Err)?;
+    Ok(writer.end()?)
+}
+
+/// Exports what can be read of a store that does not open, leaving out what is
+/// damaged. Work on a copy: opening an engine may change its files.
+///
+/// # Errors
+/// Nothing can be read, or `out` cannot be written.
+#[cfg(any(feature = "sled", feature = "redb"))]
+pub fn export_damaged(
+    path: &std::path::Path,
+    out: &mut dyn Write,
+) -> Result<Exported, ExportError> {
+    let wreck = crate::check::Wreck::open(path)?;
+    let (instance, epoch) = wreck.identity();
+    let mut writer = Writer::begin(out, instance, epoch)?;
+    let mut failed = None;
+    let walked = wreck.examine(&mut |found| {
+        let written = match found {
+            Ok(stored) => writer.record(&stored),
+            Err(_) => {
+                writer.exported.damaged += 1;
+                Ok(())
+            }
+        };
+        match written {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                failed = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    });
+    failed.map_or(Ok(()), Err)?;
+    // The engine lost its way: what came before is worth keeping all the same.
+    writer.exported.damaged += u64::from(walked.is_err());
+    Ok(writer.end()?)
+}
+
+/// Writes lines and adds them up.
+struct Writer<'a> {
+    out: &'a mut dyn Write,
+    hasher: blake3::Hasher,
+    exported: Exported,
+}
+
+impl<'a> Writer<'a> {
+    fn begin(out: &'a mut dyn Write, instance: InstanceId, epoch: Epoch) -> std::io::Result<Self> {
+        let mut writer = Self { out, hasher: blake3::Hasher::new(), exported: Exported::default() };
+        writer.line(&Header {
+            cospan_export: STREAM,
+            format: crate::meta::FORMAT,
+            instance: instance.to_string(),
+            epoch: epoch.0,
+        })?;
+        Ok(writer)
+    }
+
+    fn record(&mut self, stored: &Stored) -> std::io::Result<()> {
+        self.exported.records += 1;
+        self.line(&Line::of(stored))
+    }
+
+    fn line(&mut self, line: &impl serde::Serialize) -> std::io::Result<()> {
+        let mut bytes = serde_json::to_vec(line)?;
+        bytes.push(b'\n');
+        self.hasher.update(&bytes);
+        self.out.write_all(&bytes)
+    }
+
+    fn end(mut self) -> std::io::Result<Exported> {
+        let blake3 = self.hasher.finalize().to_hex().to_string();
+        let exported = self.exported;
+        self.line(&End { end: exported.records, damaged: exported.damaged, blake3 })?;
+        self.out.flush()?;
+        Ok(exported)
+    }
+}

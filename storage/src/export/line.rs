@@ -1,0 +1,80 @@
+//! The lines of an export.
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use serde::{Deserialize, Serialize};
+
+use crate::port::{Key, Stored, Version};
+
+/// The shape of the stream.
+pub(crate) const STREAM: u32 = 1;
+
+/// The first line.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Header {
+    pub(crate) cospan_export: u32,
+    pub(crate) format: u32,
+    pub(crate) instance: String,
+    pub(crate) epoch: u64,
+}
+
+/// The last line.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct End {
+    /// Number of values.
+    pub(crate) end: u64,
+    #[serde(default)]
+    pub(crate) damaged: u64,
+    /// Of all bytes before this line.
+    pub(crate) blake3: String,
+}
+
+/// Bytes as they are read best.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Bytes {
+    Text(String),
+    Base64(String),
+}
+
+impl Bytes {
+    fn of(bytes: &[u8]) -> Self {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Bytes::Text(text.into()),
+            Err(_) => Bytes::Base64(BASE64_STANDARD.encode(bytes)),
+        }
+    }
+
+    fn decode(self) -> Result<Vec<u8>, String> {
+        match self {
+            Bytes::Text(text) => Ok(text.into_bytes()),
+            Bytes::Base64(text) => BASE64_STANDARD.decode(text).map_err(|error| error.to_string()),
+        }
+    }
+}
+
+/// One value.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Line {
+    key: Bytes,
+    version: u64,
+    value: Bytes,
+}
+
+impl Line {
+    pub(crate) fn of(stored: &Stored) -> Self {
+        Self {
+            key: Bytes::of(&stored.key.0),
+            version: stored.version.0,
+            value: Bytes::of(&stored.value),
+        }
+    }
+
+    pub(crate) fn decode(self) -> Result<Stored, String> {
+        Ok(Stored {
+            key: Key(self.key.decode()?.into()),
+            version: Version(self.version),
+            value: self.value.decode()?.into(),
+        })
+    }
+}

@@ -1,0 +1,55 @@
+//! A store on a disk that fails as it is told to: for tests, and for chaos runs.
+//!
+//! The disk is a log in memory with a part that is durable and a part that is
+//! only written. It outlives the journals on it, as a disk outlives processes.
+
+mod disk;
+mod engine;
+
+use std::sync::Arc;
+
+use cospan_domain::ids::InstanceId;
+
+pub use disk::{Fault, FaultDisk};
+use engine::FaultEngine;
+
+use crate::found::{self, Floor};
+use crate::grouped::{GroupLimits, Grouped};
+use crate::inline::Inline;
+use crate::port::{Opened, Sink, StoreError, Stored};
+
+/// Opens the store on a disk, decided in-line and without waiting: a slow disk
+/// only says how long it would have taken.
+///
+/// # Errors
+/// What is left on the disk is damaged, or a fault strikes.
+pub fn open(
+    disk: &FaultDisk,
+    instance: InstanceId,
+    sink: Sink,
+    load: &mut dyn FnMut(Stored),
+) -> Result<Opened, StoreError> {
+    let mut engine = FaultEngine::open(disk, false)?;
+    let begun = found::begin(&mut engine, engine::PLACE, Floor::default(), instance, load)?;
+    let limits = GroupLimits::default();
+    let journal = Inline::new(engine, engine::PLACE, limits.units_max, sink);
+    Ok(Opened::new(Arc::new(journal), begun))
+}
+
+/// Opens the store on a disk with a thread of its own, as sled and redb are:
+/// a slow disk takes its time.
+///
+/// # Errors
+/// As for [`open`].
+pub fn open_threaded(
+    disk: &FaultDisk,
+    instance: InstanceId,
+    sink: Sink,
+    load: &mut dyn FnMut(Stored),
+) -> Result<Opened, StoreError> {
+    let mut engine = FaultEngine::open(disk, true)?;
+    let begun = found::begin(&mut engine, engine::PLACE, Floor::default(), instance, load)?;
+    let limits = GroupLimits::default();
+    let journal = Grouped::start(engine, engine::PLACE, limits, sink, Box::new(|_| {}))?;
+    Ok(Opened::new(Arc::new(journal), begun))
+}

@@ -1,0 +1,320 @@
+//! The beginning of a reign: checks that a store is whole, and takes it.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use cospan_domain::ids::{Epoch, InstanceId, Seq};
+
+use crate::engine::{Engine, Reader, Txn, Writes};
+use crate::envelope::{self, Head};
+use crate::judge::{self, ledger_write};
+use crate::meta::{
+    self, EPOCH_KEY, FORMAT, FORMAT_KEY, INSTANCE_KEY, LEDGER_KEY, Ledger, RESERVED_PREFIX, Reign,
+};
+use crate::port::{Journal, Key, Opened, StoreError, Stored, Version};
+
+/// What a store must have reached at least, as known from elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Floor {
+    /// The highest epoch that is known to be durable; 0 for a store not yet begun.
+    pub(crate) epoch: Epoch,
+    /// The last unit that is known to be durable.
+    pub(crate) seq: Seq,
+}
+
+/// A reign that has begun.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Begun {
+    pub(crate) reign: Reign,
+    pub(crate) seq: Seq,
+}
+
+impl Opened {
+    pub(crate) fn new(journal: Arc<dyn Journal>, begun: Begun) -> Self {
+        Self { journal, epoch: begun.reign.epoch, instance: begun.reign.instance }
+    }
+}
+
+/// Checks the whole store against its ledger, shows every value to `load`, and
+/// makes the next epoch durable. An empty store is founded first.
+///
+/// # Errors
+/// The store is damaged, newer than this program, behind its floor, or fails.
+pub(crate) fn begin<E: Engine>(
+    engine: &mut E,
+    place: &str,
+    floor: Floor,
+    instance: InstanceId,
+    load: &mut dyn FnMut(Stored),
+) -> Result<Begun, StoreError> {
+    let reader = engine.reader();
+    match read_format(&*reader, place)? {
+        Some(()) => {}
+        None if floor.epoch == Epoch(0) => found(engine, instance)?,
+        None => {
+            return Err(StoreError::Damaged {
+                place: place.into(),
+                problem: format!("it is empty, but it was in use (epoch {})", floor.epoch),
+            });
+        }
+    }
+    let ledger = verify(&*reader, load)?;
+    drop(reader);
+    if ledger.seq < floor.seq {
+        return Err(StoreError::Damaged {
+            place: place.into(),
+            problem: format!(
+                "it ends with unit {}, but units up to {} were durable",
+                ledger.seq, floor.seq
+            ),
+        });
+    }
+    take(engine, floor)
+}
+
+/// Whether the store has a format that this program knows; `None` if it is empty.
+fn read_format(reader: &dyn Reader, place: &str) -> Result<Option<()>, StoreError> {
+    let mut format = None;
+    reader.walk(FORMAT_KEY, &mut |key, stored| {
+        format = Some(meta::parse_text::<u32>(key, stored));
+        ControlFlow::Break(())
+    })?;
+    let Some(format) = format else {
+        return if is_empty(reader)? {
+            Ok(None)
+        } else {
+            Err(meta::damaged(FORMAT_KEY, "it is missing"))
+        };
+    };
+    match format? {
+        0 => Err(meta::damaged(FORMAT_KEY, "there is no format 0")),
+        found if found > FORMAT => {
+            Err(StoreError::Newer { path: place.into(), found, known: FORMAT })
+        }
+        _ => Ok(Some(())),
+    }
+}
+
+fn is_empty(reader: &dyn Reader) -> Result<bool, StoreError> {
+    let mut empty = true;
+    reader.walk(b"", &mut |_, _| {
+        empty = false;
+        ControlFlow::Break(())
+    })?;
+    Ok(empty)
+}
+
+/// Writes what every store has. The format has no envelope, so that any later
+/// program can read it.
+fn found<E: Engine>(engine: &mut E, instance: InstanceId) -> Result<(), StoreError> {
+    write_reign(engine, Reign { instance, epoch: Epoch(0) }, Ledger::default(), Writes::new())
+}
+
+/// Writes a whole store of its own into an empty engine.
+pub(crate) fn write_reign<E: Engine>(
+    engine: &mut E,
+    reign: Reign,
+    mut ledger: Ledger,
+    mut writes: Writes,
+) -> Result<(), StoreError> {
+    let own = [(INSTANCE_KEY, reign.instance.to_string()), (EPOCH_KEY, reign.epoch.to_string())];
+    for (key, value) in own {
+        let (head, bytes) = envelope::seal(key, Version(1), value.as_bytes());
+        ledger.add(key, head);
+        writes.push((Key(key.into()), Some(bytes)));
+    }
+    writes.push((Key(FORMAT_KEY.into()), Some(FORMAT.to_string().into_bytes())));
+    writes.push(ledger_write(&ledger));
+    commit(engine, writes)
+}
+
+/// Makes writes durable that nobody decides about.
+pub(crate) fn commit<E: Engine>(engine: &mut E, writes: Writes) -> Result<(), StoreError> {
+    let mut writes = Some(writes);
+    engine.exclusively(&mut |txn| txn.commit(writes.take().unwrap_or_default()).map(drop))
+}
+
+/// Walks over everything and compares it with the ledger.
+pub(crate) fn verify(
+    reader: &dyn Reader,
+    load: &mut dyn FnMut(Stored),
+) -> Result<Ledger, StoreError> {
+    let mut kept = None;
+    let mut counted = Ledger::default();
+    let mut problem = None;
+    reader.walk(b"", &mut |key, stored| {
+        if key == FORMAT_KEY {
+            return ControlFlow::Continue(());
+        }
+        let step = envelope::open(key, stored).and_then(|(head, value)| {
+            if key == LEDGER_KEY {
+                kept = Some(Ledger::decode(value)?);
+            } else {
+                counted.add(key, head);
+                show(key, head, value, load);
+            }
+            Ok(())
+        });
+        match step {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                problem = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    })?;
+    if let Some(error) = problem {
+        return Err(error);
+    }
+    let kept = kept.ok_or_else(|| meta::damaged(LEDGER_KEY, "it is missing"))?;
+    compare(kept, counted)?;
+    Ok(kept)
+}
+
+fn show(key: &[u8], head: Head, value: &[u8], load: &mut dyn FnMut(Stored)) {
+    if !key.starts_with(RESERVED_PREFIX) {
+        load(Stored { key: Key(key.into()), version: head.version, value: value.into() });
+    }
+}
+
+/// Whether what is there is what the last group left.
+pub(crate) fn compare(kept: Ledger, counted: Ledger) -> Result<(), StoreError> {
+    let problem = if kept.keys != counted.keys {
+        format!("{} keys are there, but there should be {}", counted.keys, kept.keys)
+    } else if kept.sum != counted.sum {
+        "some values are not the ones that were written last".into()
+    } else {
+        return Ok(());
+    };
+    Err(meta::damaged(LEDGER_KEY, &problem))
+}
+
+/// Makes the next epoch durable.
+fn take<E: Engine>(engine: &mut E, floor: Floor) -> Result<Begun, StoreError> {
+    let mut begun = Err(meta::damaged(INSTANCE_KEY, "it is missing"));
+    engine.exclusively(&mut |txn| {
+        let mut instance = Err(meta::damaged(INSTANCE_KEY, "it is missing"));
+        txn.get(INSTANCE_KEY, &mut |stored| {
+            let value = envelope::open(INSTANCE_KEY, stored)?.1;
+            instance = meta::parse_text::<InstanceId>(INSTANCE_KEY, value);
+            Ok(())
+        })?;
+        begun = raise_epoch(txn, floor).and_then(|(epoch, seq)| {
+            Ok(Begun { reign: Reign { instance: instance?, epoch }, seq })
+        });
+        Ok(())
+    })?;
+    begun
+}
+
+fn raise_epoch(txn: &mut dyn Txn, floor: Floor) -> Result<(Epoch, Seq), StoreError> {
+    let epoch = Epoch(judge::read_epoch(txn)?.max(floor.epoch).0.saturating_add(1));
+    let mut ledger = judge::read_ledger(txn)?;
+    let mut before = None;
+    txn.get(EPOCH_KEY, &mut |stored| {
+        before = Some(envelope::open(EPOCH_KEY, stored)?.0);
+        Ok(())
+    })?;
+    let next = Version(before.map_or(0, |head| head.version.0).saturating_add(1));
+    let (head, bytes) = envelope::seal(EPOCH_KEY, next, epoch.to_string().as_bytes());
+    judge::enter(&mut ledger, EPOCH_KEY, before, Some(head));
+    txn.commit(vec![(Key(EPOCH_KEY.into()), Some(bytes)), ledger_write(&ledger)])?;
+    Ok((epoch, ledger.seq))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::{MemoryDisk, MemoryEngine};
+
+    fn begin_on(disk: &MemoryDisk, floor: Floor) -> Result<Begun, StoreError> {
+        let mut engine = MemoryEngine::new(disk.clone());
+        begin(&mut engine, "memory", floor, InstanceId::from_random(1), &mut |_| {})
+    }
+
+    /// A store with three keys, and what the engine has for one of them, now and before.
+    fn store() -> (MemoryDisk, Vec<u8>) {
+        let disk = MemoryDisk::default();
+        begin_on(&disk, Floor::default()).unwrap();
+        let sink: crate::port::Sink = Arc::new(|_| {});
+        let opened = crate::memory::open(&disk, InstanceId::from_random(1), sink).unwrap();
+        let put = |key: &str, value: &str| crate::port::Change {
+            key: Key::from(key),
+            expected: None,
+            value: Some(value.as_bytes().into()),
+        };
+        let append = |changes| {
+            let unit = crate::port::Unit { changes };
+            opened.journal.append(opened.epoch, crate::port::Token(0), unit);
+        };
+        append(vec![put("a", "1"), put("b", "1"), put("c", "1")]);
+        let before = stored(&disk, "b");
+        append(vec![put("b", "2")]);
+        (disk, before)
+    }
+
+    fn stored(disk: &MemoryDisk, key: &str) -> Vec<u8> {
+        let mut found = Vec::new();
+        let visit = &mut |_: &[u8], stored: &[u8]| {
+            found = stored.to_vec();
+            ControlFlow::Break(())
+        };
+        disk.walk(key.as_bytes(), visit).unwrap();
+        found
+    }
+
+    fn behind_its_back(disk: &MemoryDisk, key: &str, bytes: Option<Vec<u8>>) -> String {
+        let mut engine = MemoryEngine::new(disk.clone());
+        commit(&mut engine, vec![(Key::from(key), bytes)]).unwrap();
+        begin_on(disk, Floor::default()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_value_that_vanished_is_noticed() {
+        let (disk, _) = store();
+        let error = behind_its_back(&disk, "b", None);
+        assert!(error.contains("4 keys are there, but there should be 5"), "{error}");
+    }
+
+    #[test]
+    fn an_older_value_that_came_back_is_noticed() {
+        let (disk, before) = store();
+        let error = behind_its_back(&disk, "b", Some(before));
+        assert!(error.contains("not the ones that were written last"), "{error}");
+    }
+
+    #[test]
+    fn a_value_that_nobody_wrote_is_noticed() {
+        let (disk, before) = store();
+        assert!(behind_its_back(&disk, "d", Some(before.clone())).contains("checksum"));
+        let (disk, _) = store();
+        let (_, sealed) = envelope::seal(b"d", Version(1), b"1");
+        assert!(behind_its_back(&disk, "d", Some(sealed)).contains("6 keys are there"));
+    }
+
+    #[test]
+    fn a_store_behind_its_floor_is_noticed() {
+        let (disk, _) = store();
+        let error = begin_on(&disk, Floor { epoch: Epoch(2), seq: Seq(3) }).unwrap_err();
+        assert!(error.to_string().contains("ends with unit 2"), "{error}");
+        let begun = begin_on(&disk, Floor { epoch: Epoch(9), seq: Seq(2) }).unwrap();
+        assert_eq!(begun.reign.epoch, Epoch(10), "an epoch is never taken twice");
+    }
+
+    #[test]
+    fn a_newer_format_is_refused_with_the_remedy() {
+        let (disk, _) = store();
+        let error = behind_its_back(&disk, "m/store/format", Some(b"2".to_vec()));
+        assert!(error.contains("format 2") && error.contains("start that version"), "{error}");
+        assert!(behind_its_back(&disk, "m/store/format", Some(b"x".to_vec())).contains("damaged"));
+        assert!(behind_its_back(&disk, "m/store/format", None).contains("it is missing"));
+    }
+
+    #[test]
+    fn each_of_the_stores_own_keys_is_missed() {
+        for key in ["m/store/ledger", "m/store/epoch", "m/store/instance"] {
+            let (disk, _) = store();
+            assert!(behind_its_back(&disk, key, None).contains("damaged"), "{key}");
+        }
+    }
+}

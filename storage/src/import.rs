@@ -1,0 +1,200 @@
+//! Makes a store from an export, as another control plane's.
+//!
+//! It draws a new instance, so that tags of the exporting one are foreign from
+//! now on, and an epoch above the exported one. The marker is written last: an
+//! import that broke off is not a store.
+
+use std::io::BufRead;
+use std::path::Path;
+
+use cospan_domain::ids::{Epoch, InstanceId, Seq};
+use thiserror::Error;
+
+use crate::engine::{Engine, Writes};
+use crate::envelope;
+use crate::export::{End, Header, Line, STREAM};
+use crate::found;
+use crate::meta::{FORMAT, Ledger, RESERVED_PREFIX, Reign};
+use crate::open::{Directory, Marker, Options, draw_instance};
+use crate::port::{Change, Key, StoreError, Stored, Unit};
+
+/// Bytes that are written together.
+const BATCH_BYTES: usize = 4 << 20;
+
+/// What was imported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Imported {
+    /// The control plane that the new store belongs to.
+    pub instance: InstanceId,
+    /// The one that the export came from.
+    pub exported_from: InstanceId,
+    /// Its epoch; opening the store takes a higher one.
+    pub epoch: Epoch,
+    /// Number of values.
+    pub records: u64,
+    /// Values that the export had to leave out, because they were damaged.
+    pub damaged: u64,
+}
+
+/// Why nothing was imported.
+#[derive(Debug, Error)]
+#[allow(missing_docs, reason = "each variant is its message")]
+pub enum ImportError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("{path} is not empty (there is {found}); import into a new directory")]
+    NotEmpty { path: String, found: String },
+    #[error("line {line} of the export {problem}; export again")]
+    Line { line: u64, problem: String },
+    #[error(
+        "the export was written by a newer version (stream {stream}, format {format}); import it with that version"
+    )]
+    Newer { stream: u32, format: u32 },
+    #[error("the export cannot be read: {0}")]
+    Read(#[from] std::io::Error),
+}
+
+/// Imports into `path`, which must be empty or not there.
+///
+/// # Errors
+/// The directory is not empty or cannot be used; the export is cut short,
+/// changed, or newer. The directory is empty again then.
+pub fn import(
+    path: &Path,
+    options: &Options,
+    input: &mut dyn BufRead,
+) -> Result<Imported, ImportError> {
+    let directory = Directory::prepare(path, options.lock_wait)?;
+    if let Some(found) = directory.first_entry()? {
+        return Err(ImportError::NotEmpty { path: directory.place(), found });
+    }
+    let imported = fill(&directory, options, input);
+    if imported.is_err() {
+        directory.clear();
+    }
+    imported
+}
+
+fn fill(
+    directory: &Directory,
+    options: &Options,
+    input: &mut dyn BufRead,
+) -> Result<Imported, ImportError> {
+    let instance = draw_instance()?;
+    let mut lines = Lines { input, hasher: blake3::Hasher::new(), number: 0 };
+    let header = lines.header()?;
+    let exported_from = header.instance.parse().map_err(|error| lines.wrong(error))?;
+    let mut engine = options.open_engine(directory)?;
+    let mut batch = Batch::default();
+    let end = loop {
+        match lines.next()? {
+            Content::Record(stored) => batch.add(stored, &mut engine)?,
+            Content::End(end) => break end,
+        }
+    };
+    batch.flush(&mut engine)?;
+    let epoch = Epoch(header.epoch.saturating_add(1));
+    let (records, ledger) = (batch.records, batch.ledger);
+    found::write_reign(&mut engine, Reign { instance, epoch }, ledger, Writes::new())?;
+    drop(engine);
+    Marker::new(options.engine, instance, epoch, ledger.seq).write(directory)?;
+    Ok(Imported { instance, exported_from, epoch, records, damaged: end.damaged })
+}
+
+/// Values that are about to be written.
+#[derive(Default)]
+struct Batch {
+    writes: Writes,
+    bytes: usize,
+    ledger: Ledger,
+    records: u64,
+}
+
+impl Batch {
+    fn add(&mut self, stored: Stored, engine: &mut Box<dyn Engine>) -> Result<(), StoreError> {
+        let (head, bytes) = envelope::seal(&stored.key.0, stored.version, &stored.value);
+        self.ledger.add(&stored.key.0, head);
+        self.records += 1;
+        self.ledger.seq = Seq(self.records);
+        self.bytes += bytes.len();
+        self.writes.push((stored.key, Some(bytes)));
+        if self.bytes >= BATCH_BYTES { self.flush(engine) } else { Ok(()) }
+    }
+
+    fn flush(&mut self, engine: &mut Box<dyn Engine>) -> Result<(), StoreError> {
+        self.bytes = 0;
+        found::commit(engine, std::mem::take(&mut self.writes))
+    }
+}
+
+/// A line after the header.
+enum Content {
+    Record(Stored),
+    End(End),
+}
+
+struct Lines<'a> {
+    input: &'a mut dyn BufRead,
+    hasher: blake3::Hasher,
+    number: u64,
+}
+
+impl Lines<'_> {
+    fn wrong(&self, problem: impl std::fmt::Display) -> ImportError {
+        ImportError::Line { line: self.number, problem: format!("is wrong: {problem}") }
+    }
+
+    fn read(&mut self) -> Result<Vec<u8>, ImportError> {
+        let mut line = Vec::new();
+        self.number += 1;
+        self.input.read_until(b'\n', &mut line)?;
+        match line.last() {
+            Some(b'\n') => Ok(line),
+            _ => Err(ImportError::Line { line: self.number, problem: "is cut short".into() }),
+        }
+    }
+
+    fn header(&mut self) -> Result<Header, ImportError> {
+        let line = self.read()?;
+        let header: Header = serde_json::from_slice(&line)
+            .map_err(|_| self.wrong("this is not an export of a store"))?;
+        if header.cospan_export > STREAM || header.format > FORMAT {
+            let (stream, format) = (header.cospan_export, header.format);
+            return Err(ImportError::Newer { stream, format });
+        }
+        self.hasher.update(&line);
+        Ok(header)
+    }
+
+    fn next(&mut self) -> Result<Content, ImportError> {
+        let line = self.read()?;
+        if line.starts_with(b"{\"end\"") {
+            return self.end(&line).map(Content::End);
+        }
+        self.hasher.update(&line);
+        let parsed: Line = serde_json::from_slice(&line).map_err(|error| self.wrong(error))?;
+        let stored = parsed.decode().map_err(|problem| self.wrong(problem))?;
+        self.check(&stored)?;
+        Ok(Content::Record(stored))
+    }
+
+    /// What no unit could have written is not taken from an export either.
+    fn check(&self, stored: &Stored) -> Result<(), ImportError> {
+        let key: &Key = &stored.key;
+        if stored.version.0 == 0 || key.0.starts_with(RESERVED_PREFIX) {
+            return Err(self.wrong("no store has such a value"));
+        }
+        let value = Some(stored.value.clone());
+        let change = Change { key: key.clone(), expected: None, value };
+        Unit { changes: vec![change] }.check().map_err(|error| self.wrong(error))
+    }
+
+    fn end(&self, line: &[u8]) -> Result<End, ImportError> {
+        let end: End = serde_json::from_slice(line).map_err(|error| self.wrong(error))?;
+        // The header and this line are no values.
+        if end.end != self.number - 2 || end.blake3 != self.hasher.finalize().to_hex().as_str() {
+            return Err(self.wrong("its checksum does not fit what came before"));
+        }
+        Ok(end)
+    }
+}

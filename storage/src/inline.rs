@@ -1,0 +1,111 @@
+//! A journal without a thread: whoever appends decides, and calls the sink.
+//!
+//! Deterministic, for the simulator and for tests. A unit appended from within
+//! the sink waits until the sink has returned.
+
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use cospan_domain::ids::Epoch;
+
+use crate::engine::Engine;
+use crate::judge::{self, Pending};
+use crate::port::{Journal, Report, Sink, StoreError, StoreSize, Stored, Token, Unit};
+use crate::reading::Reading;
+
+/// A journal over an engine, decided in-line.
+pub(crate) struct Inline<E> {
+    engine: Mutex<Option<E>>,
+    queue: Mutex<Queue>,
+    reading: Reading,
+    sink: Sink,
+    max_units: usize,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<Pending>,
+    /// Somebody is deciding, and will take whatever comes.
+    busy: bool,
+    closed: bool,
+}
+
+impl<E: Engine> Inline<E> {
+    pub(crate) fn new(engine: E, place: &str, max_units: usize, sink: Sink) -> Self {
+        let reading = Reading::new(place, engine.reader());
+        Self { engine: Mutex::new(Some(engine)), queue: Mutex::default(), reading, sink, max_units }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the next group, or stops being the one who decides.
+    fn next_group(&self) -> Option<Vec<Pending>> {
+        let mut queue = self.queue();
+        let count = queue.waiting.len().min(self.max_units);
+        queue.busy = count > 0;
+        (count > 0).then(|| queue.waiting.drain(..count).collect())
+    }
+
+    fn drain(&self) {
+        let _idle = IdleAfterPanic(&self.queue);
+        while let Some(group) = self.next_group() {
+            let mut engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
+            let report = match engine.as_mut().map(|engine| judge::decide(engine, group)) {
+                Some(Ok(group)) => Report::Group(group),
+                Some(Err(error)) => {
+                    *engine = None;
+                    Report::Fatal(error.to_string())
+                }
+                None => continue,
+            };
+            drop(engine);
+            (self.sink)(report);
+        }
+    }
+}
+
+/// Lets others decide again when the sink panics. Otherwise whoever finds the
+/// queue empty has said so already, and another may have begun since.
+struct IdleAfterPanic<'a>(&'a Mutex<Queue>);
+
+impl Drop for IdleAfterPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).busy = false;
+        }
+    }
+}
+
+impl<E: Engine> Journal for Inline<E> {
+    fn append(&self, epoch: Epoch, token: Token, unit: Unit) {
+        let mut queue = self.queue();
+        if queue.closed {
+            return;
+        }
+        queue.waiting.push_back(Pending::new(epoch, token, unit));
+        if !std::mem::replace(&mut queue.busy, true) {
+            drop(queue);
+            self.drain();
+        }
+    }
+
+    fn scan(
+        &self,
+        prefix: &[u8],
+        visit: &mut dyn FnMut(Stored) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        self.reading.scan(prefix, visit)
+    }
+
+    fn size(&self) -> StoreSize {
+        self.reading.size()
+    }
+
+    fn close(&self) {
+        self.queue().closed = true;
+        self.reading.close();
+    }
+}

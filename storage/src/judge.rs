@@ -1,0 +1,188 @@
+//! Decides a group of units: which are committed, in which order, as what bytes.
+//!
+//! Every key that the group touches is read once. Units are then decided one
+//! after the other against what was read and what their predecessors wrote;
+//! what is left at the end goes to the engine as one batch, with the ledger.
+
+use std::collections::BTreeMap;
+
+use cospan_domain::ids::{Epoch, Seq};
+
+use crate::engine::{Engine, Txn, Writes};
+use crate::envelope::{self, Head};
+use crate::meta::{self, EPOCH_KEY, LEDGER_KEY, Ledger};
+use crate::port::{Change, Group, Key, Outcome, StoreError, Token, Unit, UnitError, Version};
+
+/// A unit that waits for its decision.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    epoch: Epoch,
+    token: Token,
+    unit: Result<Unit, UnitError>,
+    /// Bytes that it may add to its group.
+    pub(crate) bytes: usize,
+}
+
+impl Pending {
+    pub(crate) fn new(epoch: Epoch, token: Token, unit: Unit) -> Self {
+        let size = |change: &Change| {
+            change.key.0.len() + change.value.as_ref().map_or(0, |value| value.len())
+        };
+        let bytes = unit.changes.iter().map(size).sum();
+        let unit = unit.check().map(|()| unit);
+        Self { epoch, token, unit, bytes }
+    }
+}
+
+/// One key that the group touches.
+#[derive(Debug, Default)]
+struct Slot {
+    stored: Option<Head>,
+    now: Option<Head>,
+    /// What is to be stored, if anything changed.
+    bytes: Option<Option<Vec<u8>>>,
+}
+
+/// Decides a group and makes it durable.
+///
+/// # Errors
+/// The engine failed, or what it holds is damaged. Whether anything of the
+/// group is durable is unknown then.
+pub(crate) fn decide<E: Engine>(engine: &mut E, group: Vec<Pending>) -> Result<Group, StoreError> {
+    let mut group = Some(group);
+    let mut decided = Group::default();
+    engine.exclusively(&mut |txn| {
+        let mut sitting = Sitting::open(txn)?;
+        for pending in group.take().unwrap_or_default() {
+            let outcome = match pending.unit {
+                Ok(unit) => sitting.decide(pending.epoch, unit)?,
+                Err(error) => Outcome::Refused(error),
+            };
+            decided.outcomes.push((pending.token, outcome));
+        }
+        decided.flush_us = sitting.close()?;
+        Ok(())
+    })?;
+    Ok(decided)
+}
+
+/// A group under way.
+struct Sitting<'a> {
+    txn: &'a mut dyn Txn,
+    epoch: Epoch,
+    before: Ledger,
+    ledger: Ledger,
+    slots: BTreeMap<Key, Slot>,
+}
+
+impl<'a> Sitting<'a> {
+    fn open(txn: &'a mut dyn Txn) -> Result<Self, StoreError> {
+        let epoch = read_epoch(txn)?;
+        let ledger = read_ledger(txn)?;
+        Ok(Self { txn, epoch, before: ledger, ledger, slots: BTreeMap::new() })
+    }
+
+    fn decide(&mut self, epoch: Epoch, unit: Unit) -> Result<Outcome, StoreError> {
+        if epoch != self.epoch {
+            return Ok(Outcome::Fenced);
+        }
+        for change in &unit.changes {
+            let version = self.version(&change.key)?;
+            if change.expected.is_some_and(|expected| expected != version) {
+                return Ok(Outcome::Conflict(change.key.clone()));
+            }
+        }
+        if !unit.changes.is_empty() {
+            self.ledger.seq = Seq(self.ledger.seq.0.saturating_add(1));
+        }
+        unit.changes.into_iter().for_each(|change| self.apply(change));
+        Ok(Outcome::Committed(self.ledger.seq))
+    }
+
+    fn version(&mut self, key: &Key) -> Result<Version, StoreError> {
+        let head = match self.slots.get(key) {
+            Some(slot) => slot.now,
+            None => {
+                let stored = read_head(self.txn, &key.0)?;
+                self.slots.insert(key.clone(), Slot { stored, now: stored, bytes: None });
+                stored
+            }
+        };
+        Ok(head.map_or(Version(0), |head| head.version))
+    }
+
+    fn apply(&mut self, change: Change) {
+        let slot = self.slots.entry(change.key.clone()).or_default();
+        let next = Version(slot.now.map_or(0, |head| head.version.0).saturating_add(1));
+        let (now, bytes) = match change.value {
+            Some(value) => {
+                let (head, bytes) = envelope::seal(&change.key.0, next, &value);
+                (Some(head), Some(bytes))
+            }
+            None => (None, None),
+        };
+        slot.now = now;
+        slot.bytes = Some(bytes);
+    }
+
+    fn close(mut self) -> Result<u64, StoreError> {
+        if self.ledger.seq == self.before.seq {
+            return Ok(0);
+        }
+        let mut writes = Writes::with_capacity(self.slots.len() + 1);
+        for (key, slot) in std::mem::take(&mut self.slots) {
+            let Some(bytes) = slot.bytes else { continue };
+            enter(&mut self.ledger, &key.0, slot.stored, slot.now);
+            if bytes.is_some() || slot.stored.is_some() {
+                writes.push((key, bytes));
+            }
+        }
+        writes.push(ledger_write(&self.ledger));
+        self.txn.commit(writes)
+    }
+}
+
+/// Enters into the ledger that a key's value is another one now.
+pub(crate) fn enter(ledger: &mut Ledger, key: &[u8], before: Option<Head>, now: Option<Head>) {
+    if let Some(head) = before {
+        ledger.remove(key, head);
+    }
+    if let Some(head) = now {
+        ledger.add(key, head);
+    }
+}
+
+/// The write that keeps the ledger.
+pub(crate) fn ledger_write(ledger: &Ledger) -> (Key, Option<Vec<u8>>) {
+    let (_, bytes) = envelope::seal(LEDGER_KEY, Version(ledger.seq.0), &ledger.encode());
+    (Key(LEDGER_KEY.into()), Some(bytes))
+}
+
+fn read_head(txn: &mut dyn Txn, key: &[u8]) -> Result<Option<Head>, StoreError> {
+    let mut head = None;
+    txn.get(key, &mut |stored| {
+        head = Some(envelope::open(key, stored)?.0);
+        Ok(())
+    })?;
+    Ok(head)
+}
+
+/// The ledger as stored.
+pub(crate) fn read_ledger(txn: &mut dyn Txn) -> Result<Ledger, StoreError> {
+    let mut ledger = Err(meta::damaged(LEDGER_KEY, "it is missing"));
+    txn.get(LEDGER_KEY, &mut |stored| {
+        ledger = Ledger::decode(envelope::open(LEDGER_KEY, stored)?.1);
+        Ok(())
+    })?;
+    ledger
+}
+
+/// The epoch as stored.
+pub(crate) fn read_epoch(txn: &mut dyn Txn) -> Result<Epoch, StoreError> {
+    let mut epoch = Err(meta::damaged(EPOCH_KEY, "it is missing"));
+    txn.get(EPOCH_KEY, &mut |stored| {
+        epoch = meta::parse_text(EPOCH_KEY, envelope::open(EPOCH_KEY, stored)?.1);
+        Ok(())
+    })?;
+    epoch
+}

@@ -1,0 +1,42 @@
+//! The journal: what is durable, in which order, and under which version.
+//!
+//! Deliberately not stored: anything that can be derived from what is
+//! (queues, indexes, capacity in use), try counts, observations of sites, and
+//! what is in flight. After a crash these are found out again.
+
+#![cfg_attr(
+    not(any(feature = "sled", feature = "redb")),
+    allow(dead_code, reason = "what only a store on disk needs")
+)]
+
+#[cfg(any(feature = "sled", feature = "redb"))]
+pub mod check;
+#[cfg(feature = "contract")]
+pub mod contract;
+mod engine;
+mod envelope;
+pub mod export;
+pub mod fault;
+mod found;
+mod grouped;
+#[cfg(any(feature = "sled", feature = "redb"))]
+pub mod import;
+mod inline;
+mod judge;
+pub mod memory;
+mod meta;
+#[cfg(any(feature = "sled", feature = "redb"))]
+mod open;
+pub mod port;
+mod reading;
+pub mod record;
+#[cfg(feature = "redb")]
+mod redb;
+#[cfg(feature = "sled")]
+mod sled;
+
+pub use grouped::GroupLimits;
+pub use meta::{FORMAT, RESERVED_PREFIX};
+#[cfg(any(feature = "sled", feature = "redb"))]
+pub use open::{EngineKind, Options, open, open_and_load};
+pub use port::Opened;

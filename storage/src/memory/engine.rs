@@ -1,0 +1,104 @@
+//! Bytes by key in an ordered map.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::engine::{Engine, Reader, See, Txn, Visit, Writes};
+use crate::port::{Key, StoreError, StoreSize};
+
+pub(crate) type Values = BTreeMap<Key, Arc<[u8]>>;
+
+/// What outlives a journal in memory.
+#[derive(Debug, Clone, Default)]
+pub struct MemoryDisk(Arc<Mutex<Values>>);
+
+impl MemoryDisk {
+    /// A disk of its own with what this one has now.
+    pub fn copy(&self) -> Self {
+        Self(Arc::new(Mutex::new(self.values().clone())))
+    }
+
+    fn values(&self) -> MutexGuard<'_, Values> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One user of a [`MemoryDisk`].
+#[derive(Debug)]
+pub(crate) struct MemoryEngine(MemoryDisk);
+
+impl MemoryEngine {
+    pub(crate) fn new(disk: MemoryDisk) -> Self {
+        Self(disk)
+    }
+}
+
+impl Engine for MemoryEngine {
+    fn exclusively(
+        &mut self,
+        work: &mut dyn FnMut(&mut dyn Txn) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        work(&mut MemoryTxn(&mut self.0.values()))
+    }
+
+    fn reader(&self) -> Arc<dyn Reader> {
+        Arc::new(self.0.clone())
+    }
+}
+
+struct MemoryTxn<'a>(&'a mut Values);
+
+impl Txn for MemoryTxn<'_> {
+    fn get(&mut self, key: &[u8], see: See<'_>) -> Result<(), StoreError> {
+        self.0.get(key).map_or(Ok(()), |stored| see(stored))
+    }
+
+    fn commit(&mut self, writes: Writes) -> Result<u64, StoreError> {
+        apply(self.0, writes);
+        Ok(0)
+    }
+}
+
+/// Applies writes to values in memory.
+pub(crate) fn apply(values: &mut Values, writes: Writes) {
+    for (key, bytes) in writes {
+        match bytes {
+            Some(bytes) => {
+                values.insert(key, bytes.into());
+            }
+            None => {
+                values.remove(&key);
+            }
+        }
+    }
+}
+
+/// What begins with `prefix`, in order.
+pub(crate) fn below(values: &Values, prefix: &[u8]) -> Vec<(Key, Arc<[u8]>)> {
+    values
+        .range(Key(prefix.into())..)
+        .take_while(|(key, _)| key.0.starts_with(prefix))
+        .map(|(key, stored)| (key.clone(), stored.clone()))
+        .collect()
+}
+
+/// Shows values to a visitor until it has seen enough.
+pub(crate) fn show(found: Vec<(Key, Arc<[u8]>)>, visit: Visit<'_>) {
+    for (key, stored) in found {
+        if visit(&key.0, &stored).is_break() {
+            return;
+        }
+    }
+}
+
+impl Reader for MemoryDisk {
+    fn walk(&self, prefix: &[u8], visit: Visit<'_>) -> Result<(), StoreError> {
+        let found = below(&self.values(), prefix);
+        show(found, visit);
+        Ok(())
+    }
+
+    fn size(&self) -> StoreSize {
+        StoreSize::default()
+    }
+}

@@ -1,0 +1,45 @@
+//! A store in memory, for the simulator and for tests: no thread, no disk, no
+//! clock, and the same outcomes for the same appends.
+
+mod engine;
+
+use std::sync::Arc;
+
+use cospan_domain::ids::InstanceId;
+
+pub use engine::MemoryDisk;
+pub(crate) use engine::MemoryEngine;
+pub(crate) use engine::{Values, apply, below, show};
+
+use crate::found::{self, Floor};
+use crate::inline::Inline;
+use crate::port::{Opened, Sink, StoreError, Stored};
+
+/// Most units that are decided together.
+const MAX_UNITS: usize = 512;
+
+/// Opens a store in memory. What was committed stays with `disk`: opening it
+/// again finds it, with the next epoch, and fences off whoever had it before.
+/// `instance` is used if the store is new.
+///
+/// # Errors
+/// None but those of a damaged store, which memory never is.
+pub fn open(disk: &MemoryDisk, instance: InstanceId, sink: Sink) -> Result<Opened, StoreError> {
+    open_and_load(disk, instance, sink, &mut |_| {})
+}
+
+/// Like [`open`], and shows every value that the store holds.
+///
+/// # Errors
+/// As for [`open`].
+pub fn open_and_load(
+    disk: &MemoryDisk,
+    instance: InstanceId,
+    sink: Sink,
+    load: &mut dyn FnMut(Stored),
+) -> Result<Opened, StoreError> {
+    let mut engine = MemoryEngine::new(disk.clone());
+    let begun = found::begin(&mut engine, "memory", Floor::default(), instance, load)?;
+    let journal = Arc::new(Inline::new(engine, "memory", MAX_UNITS, sink));
+    Ok(Opened::new(journal, begun))
+}

@@ -1,0 +1,89 @@
+//! What a store keeps about itself, under keys that no unit may touch.
+
+use std::str::FromStr;
+
+use cospan_domain::ids::{Epoch, InstanceId, Seq};
+
+use crate::envelope;
+use crate::port::StoreError;
+
+/// The newest format that this program reads and writes.
+pub const FORMAT: u32 = 1;
+
+/// Keys that begin with this are the store's own.
+pub const RESERVED_PREFIX: &[u8] = b"m/store/";
+
+pub(crate) const FORMAT_KEY: &[u8] = b"m/store/format";
+pub(crate) const INSTANCE_KEY: &[u8] = b"m/store/instance";
+pub(crate) const EPOCH_KEY: &[u8] = b"m/store/epoch";
+pub(crate) const LEDGER_KEY: &[u8] = b"m/store/ledger";
+
+/// What the whole store adds up to after a group.
+///
+/// It is written with every group. If an engine brings back another set of
+/// values than the one that some group left behind, the sum does not come out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Ledger {
+    /// The last committed unit.
+    pub(crate) seq: Seq,
+    /// Number of keys, but for format and ledger.
+    pub(crate) keys: u64,
+    /// Sum of their fingerprints, modulo 2^128.
+    pub(crate) sum: u128,
+}
+
+impl Ledger {
+    /// Adds a value that is there from now on.
+    pub(crate) fn add(&mut self, key: &[u8], head: envelope::Head) {
+        self.keys = self.keys.wrapping_add(1);
+        self.sum = self.sum.wrapping_add(head.fingerprint(key));
+    }
+
+    /// Takes away a value that is there no longer.
+    pub(crate) fn remove(&mut self, key: &[u8], head: envelope::Head) {
+        self.keys = self.keys.wrapping_sub(1);
+        self.sum = self.sum.wrapping_sub(head.fingerprint(key));
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(32);
+        bytes.extend_from_slice(&self.seq.0.to_le_bytes());
+        bytes.extend_from_slice(&self.keys.to_le_bytes());
+        bytes.extend_from_slice(&self.sum.to_le_bytes());
+        bytes
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
+        let field = |from: usize, to: usize| bytes.get(from..to);
+        let read = || {
+            Some(Self {
+                seq: Seq(u64::from_le_bytes(field(0, 8)?.try_into().ok()?)),
+                keys: u64::from_le_bytes(field(8, 16)?.try_into().ok()?),
+                sum: u128::from_le_bytes(field(16, 32)?.try_into().ok()?),
+            })
+        };
+        read().ok_or_else(|| damaged(LEDGER_KEY, "it is cut short"))
+    }
+}
+
+/// A number or name that is kept as text.
+pub(crate) fn parse_text<T: FromStr>(key: &[u8], value: &[u8]) -> Result<T, StoreError> {
+    std::str::from_utf8(value)
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .ok_or_else(|| damaged(key, "its content is not what it should be"))
+}
+
+/// The error for one of the store's own keys.
+pub(crate) fn damaged(key: &[u8], problem: &str) -> StoreError {
+    StoreError::Damaged { place: key.escape_ascii().to_string(), problem: problem.into() }
+}
+
+/// Who owns a store, as drawn at its creation, and its reign.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Reign {
+    /// The control plane.
+    pub(crate) instance: InstanceId,
+    /// The epoch.
+    pub(crate) epoch: Epoch,
+}

@@ -1,0 +1,127 @@
+//! The directory of a store: private, and of one process at a time.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::patiently;
+use crate::port::StoreError;
+
+const LOCK_FILE: &str = "lock";
+
+/// A directory that no other process has; the lock goes when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl Directory {
+    /// Makes the directory if it is missing, keeps others out, and locks it.
+    pub(crate) fn prepare(path: &Path, lock_wait: Duration) -> Result<Self, StoreError> {
+        create(path)?;
+        let lock_path = path.join(LOCK_FILE);
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .mode(0o600)
+            .open(&lock_path)
+            .map_err(|source| io_error(path, "locked", source))?;
+        patiently(lock_wait, || match lock.try_lock() {
+            Ok(()) => Ok(()),
+            Err(TryLockError::WouldBlock) => Err(StoreError::InUse { path: text(path) }),
+            Err(TryLockError::Error(source)) => Err(io_error(path, "locked", source)),
+        })?;
+        Ok(Self { path: path.into(), _lock: lock })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The path for messages.
+    pub(crate) fn place(&self) -> String {
+        text(&self.path)
+    }
+
+    /// The name of something in it besides the lock.
+    pub(crate) fn first_entry(&self) -> Result<Option<String>, StoreError> {
+        let entries =
+            fs::read_dir(&self.path).map_err(|source| io_error(&self.path, "read", source))?;
+        let mut names = entries
+            .filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned()));
+        Ok(names.find(|name| name != LOCK_FILE))
+    }
+
+    /// Removes everything but the lock, as far as possible.
+    pub(crate) fn clear(&self) {
+        for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
+            let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            // What stays is named by the next import into this directory.
+            let _ = match is_directory {
+                true => fs::remove_dir_all(entry.path()),
+                false if entry.file_name() == LOCK_FILE => Ok(()),
+                false => fs::remove_file(entry.path()),
+            };
+        }
+    }
+
+    /// Makes the names in it durable, and its own name in its parent.
+    pub(crate) fn sync(&self) -> Result<(), StoreError> {
+        sync_directory(&self.path)?;
+        match self.path.canonicalize().ok().as_deref().and_then(Path::parent) {
+            Some(parent) => sync_directory(parent),
+            None => Ok(()),
+        }
+    }
+}
+
+fn create(path: &Path) -> Result<(), StoreError> {
+    let unusable = |problem: &str| StoreError::NotADirectory {
+        path: text(path),
+        problem: format!("{problem}; name a directory, or one that can be made"),
+    };
+    match fs::metadata(path) {
+        Ok(found) if !found.is_dir() => Err(unusable("it is not a directory")),
+        Ok(found) => {
+            let mut permissions = found.permissions();
+            if permissions.mode() & 0o077 == 0 {
+                return Ok(());
+            }
+            permissions.set_mode(0o700);
+            fs::set_permissions(path, permissions)
+                .map_err(|source| io_error(path, "made private", source))
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(
+                |source| match source.kind() {
+                    ErrorKind::StorageFull => io_error(path, "made", source),
+                    _ => unusable(&source.to_string()),
+                },
+            )
+        }
+        Err(error) => Err(unusable(&error.to_string())),
+    }
+}
+
+/// Makes the names in a directory durable.
+pub(crate) fn sync_directory(path: &Path) -> Result<(), StoreError> {
+    File::open(path)
+        .and_then(|directory| directory.sync_all())
+        .map_err(|source| io_error(path, "made durable", source))
+}
+
+/// The error for something that failed at `path`; a full disk has its own.
+pub(crate) fn io_error(path: &Path, action: &'static str, source: io::Error) -> StoreError {
+    match source.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => StoreError::Full { path: text(path) },
+        _ => StoreError::Io { path: text(path), action, source },
+    }
+}
+
+fn text(path: &Path) -> String {
+    path.display().to_string()
+}

@@ -1,0 +1,169 @@
+//! A small file beside the engine's: what this directory is, and what its store
+//! has reached at least.
+//!
+//! An engine whose files were cut to nothing opens as a new, empty one. With
+//! the marker that is noticed, and so is the loss of anything that was durable
+//! at the last opening or at the last close in good order.
+
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
+
+use cospan_domain::ids::{Epoch, InstanceId, Seq};
+use serde::{Deserialize, Serialize};
+
+use super::{Directory, EngineKind, io_error};
+use crate::meta::FORMAT;
+use crate::port::StoreError;
+
+const FILE: &str = "cospan-store.json";
+const NEW_FILE: &str = "cospan-store.json.new";
+
+/// What the file says.
+#[derive(Debug, Clone)]
+pub(crate) struct Marker {
+    engine: String,
+    pub(crate) instance: InstanceId,
+    pub(crate) epoch: Epoch,
+    pub(crate) seq: Seq,
+}
+
+#[derive(Serialize, Deserialize)]
+struct File {
+    cospan_store: u32,
+    engine: String,
+    instance: String,
+    epoch: u64,
+    seq: u64,
+    #[serde(default)]
+    checksum: u32,
+}
+
+impl File {
+    /// Over everything but itself.
+    fn checksum(&self) -> u32 {
+        let text = format!(
+            "{} {} {} {} {}",
+            self.cospan_store, self.engine, self.instance, self.epoch, self.seq
+        );
+        crc32fast::hash(text.as_bytes())
+    }
+}
+
+impl Marker {
+    /// Reads it; `None` if the directory has no store yet.
+    pub(crate) fn read(directory: &Directory) -> Result<Option<Self>, StoreError> {
+        let path = directory.path().join(FILE);
+        let damaged =
+            |problem: String| StoreError::Damaged { place: path.display().to_string(), problem };
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return match leftovers(directory)? {
+                    None => Ok(None),
+                    Some(name) => Err(damaged(format!("it is missing, but there is {name}"))),
+                };
+            }
+            Err(source) => return Err(io_error(&path, "read", source)),
+        };
+        let file: File =
+            serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
+        if file.cospan_store > FORMAT {
+            let (found, known) = (file.cospan_store, FORMAT);
+            return Err(StoreError::Newer { path: directory.place(), found, known });
+        }
+        if file.checksum() != file.checksum {
+            return Err(damaged("its checksum does not fit its content".into()));
+        }
+        let instance = file.instance.parse().map_err(|error| damaged(format!("{error}")))?;
+        let (epoch, seq) = (Epoch(file.epoch), Seq(file.seq));
+        Ok(Some(Self { engine: file.engine, instance, epoch, seq }))
+    }
+
+    /// One for a store that is already whole.
+    pub(crate) fn new(engine: EngineKind, instance: InstanceId, epoch: Epoch, seq: Seq) -> Self {
+        Self { engine: engine.as_str().into(), instance, epoch, seq }
+    }
+
+    /// The engine that it names, if this program has it.
+    pub(crate) fn engine(&self) -> Option<EngineKind> {
+        EngineKind::from_name(&self.engine)
+    }
+
+    /// Writes the first one, before the engine has anything.
+    pub(crate) fn create(
+        directory: &Directory,
+        engine: EngineKind,
+        instance: InstanceId,
+    ) -> Result<Self, StoreError> {
+        let marker = Self::new(engine, instance, Epoch(0), Seq(0));
+        marker.write(directory)?;
+        directory.sync()?;
+        Ok(marker)
+    }
+
+    /// Replaces the file, durably.
+    pub(crate) fn write(&self, directory: &Directory) -> Result<(), StoreError> {
+        let mut file = File {
+            cospan_store: FORMAT,
+            engine: self.engine.clone(),
+            instance: self.instance.to_string(),
+            epoch: self.epoch.0,
+            seq: self.seq.0,
+            checksum: 0,
+        };
+        file.checksum = file.checksum();
+        let path = directory.path().join(FILE);
+        let written = || {
+            let new = directory.path().join(NEW_FILE);
+            let mut out = OpenOptions::new()
+                .create(true)
+                .truncate(true)
+                .write(true)
+                .mode(0o600)
+                .open(&new)?;
+            out.write_all(&serde_json::to_vec(&file)?)?;
+            out.sync_all()?;
+            fs::rename(&new, &path)
+        };
+        written().map_err(|source| io_error(directory.path(), "marked as a store", source))?;
+        super::sync_directory(directory.path())
+    }
+
+    /// Whether the store is of this engine.
+    pub(crate) fn expect_engine(
+        &self,
+        directory: &Directory,
+        engine: EngineKind,
+    ) -> Result<(), StoreError> {
+        if self.engine == engine.as_str() {
+            return Ok(());
+        }
+        Err(StoreError::OtherEngine {
+            path: directory.place(),
+            found: self.engine.clone(),
+            wanted: engine.as_str(),
+        })
+    }
+
+    /// Whether marker and engine speak of the same store.
+    pub(crate) fn check_instance(
+        &self,
+        directory: &Directory,
+        found: InstanceId,
+    ) -> Result<(), StoreError> {
+        if self.instance == found {
+            return Ok(());
+        }
+        Err(StoreError::Damaged {
+            place: directory.place(),
+            problem: format!("its marker is of store {}, its values are of {found}", self.instance),
+        })
+    }
+}
+
+/// A file of an engine in a directory without a marker.
+fn leftovers(directory: &Directory) -> Result<Option<String>, StoreError> {
+    let mut names = ["db", "conf", "redb"].iter();
+    Ok(names.find(|name| directory.path().join(name).exists()).map(|name| (*name).to_string()))
+}

@@ -1,0 +1,111 @@
+//! Scans over what a reader shows, the same for every backend.
+
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::engine::Reader;
+use crate::envelope;
+use crate::meta::{self, FORMAT_KEY, LEDGER_KEY, Ledger, RESERVED_PREFIX};
+use crate::port::{Key, StoreError, StoreSize, Stored};
+
+/// The reader of a journal, until it is closed.
+pub(crate) struct Reading {
+    place: String,
+    reader: Mutex<Option<Arc<dyn Reader>>>,
+}
+
+impl Reading {
+    pub(crate) fn new(place: &str, reader: Arc<dyn Reader>) -> Self {
+        Self { place: place.into(), reader: Mutex::new(Some(reader)) }
+    }
+
+    /// Lets go of the store.
+    pub(crate) fn close(&self) {
+        self.reader.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    fn reader(&self) -> Option<Arc<dyn Reader>> {
+        self.reader.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn scan(
+        &self,
+        prefix: &[u8],
+        visit: &mut dyn FnMut(Stored) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        let reader = self.reader().ok_or_else(|| StoreError::Io {
+            path: self.place.clone(),
+            action: "read",
+            source: std::io::Error::other("it was closed"),
+        })?;
+        scan(&*reader, prefix, visit)
+    }
+
+    pub(crate) fn size(&self) -> StoreSize {
+        self.reader().map_or_else(StoreSize::default, |reader| StoreSize {
+            keys: count_keys(&*reader),
+            ..reader.size()
+        })
+    }
+}
+
+/// Every value below a prefix but the store's own, opened and checked.
+pub(crate) fn scan(
+    reader: &dyn Reader,
+    prefix: &[u8],
+    visit: &mut dyn FnMut(Stored) -> ControlFlow<()>,
+) -> Result<(), StoreError> {
+    let mut problem = None;
+    examine(reader, prefix, &mut |found| match found {
+        Ok(stored) => visit(stored),
+        Err(error) => {
+            problem = Some(error);
+            ControlFlow::Break(())
+        }
+    })?;
+    problem.map_or(Ok(()), Err)
+}
+
+/// The same, but goes on after a damaged value.
+pub(crate) fn examine(
+    reader: &dyn Reader,
+    prefix: &[u8],
+    visit: &mut dyn FnMut(Result<Stored, StoreError>) -> ControlFlow<()>,
+) -> Result<(), StoreError> {
+    reader.walk(prefix, &mut |key, stored| {
+        if key.starts_with(RESERVED_PREFIX) {
+            return ControlFlow::Continue(());
+        }
+        visit(envelope::open(key, stored).map(|(head, value)| Stored {
+            key: Key(key.into()),
+            version: head.version,
+            value: value.into(),
+        }))
+    })
+}
+
+/// Number of keys that units wrote, from the ledger.
+fn count_keys(reader: &dyn Reader) -> u64 {
+    let own = [meta::INSTANCE_KEY, meta::EPOCH_KEY].len() as u64;
+    read_ledger(reader).map_or(0, |ledger| ledger.keys.saturating_sub(own))
+}
+
+/// The ledger as a reader sees it.
+pub(crate) fn read_ledger(reader: &dyn Reader) -> Result<Ledger, StoreError> {
+    let value = read_own(reader, LEDGER_KEY)?;
+    Ledger::decode(&value)
+}
+
+/// The value of one of the store's own keys.
+pub(crate) fn read_own(reader: &dyn Reader, wanted: &[u8]) -> Result<Vec<u8>, StoreError> {
+    let mut value = Err(meta::damaged(wanted, "it is missing"));
+    reader.walk(wanted, &mut |key, stored| {
+        value = if key == FORMAT_KEY {
+            Ok(stored.to_vec())
+        } else {
+            envelope::open(key, stored).map(|(_, value)| value.to_vec())
+        };
+        ControlFlow::Break(())
+    })?;
+    value
+}

@@ -1,0 +1,67 @@
+//! Requests of many jobs, which are accepted as a whole although they take
+//! several units: the first unit opens the batch, the last one closes it. A
+//! batch found open was never acknowledged, and none of its jobs counts.
+
+use cospan_domain::ids::JobId;
+use cospan_domain::job::state::Job;
+use serde::{Deserialize, Serialize};
+
+use super::RecordError;
+use super::frame::{self, Parts, damaged_record};
+use super::job::submission;
+use super::keys;
+use crate::port::{MAX_CHANGES, StoreError, Stored, Unit};
+
+#[derive(Serialize, Deserialize)]
+struct Open {
+    jobs: u64,
+}
+
+/// Jobs with ids in a row whose batch was never closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenBatch {
+    /// The first of them.
+    pub first: JobId,
+    /// How many there were to be.
+    pub jobs: u64,
+}
+
+impl OpenBatch {
+    /// Whether a job is one of them.
+    pub fn contains(&self, job: JobId) -> bool {
+        job.0 >= self.first.0 && job.0 - self.first.0 < self.jobs
+    }
+}
+
+/// The units that keep jobs that were just accepted together. Their ids must be in a row.
+///
+/// # Errors
+/// One of them is too large.
+pub fn submissions<'a>(jobs: impl Iterator<Item = &'a Job>) -> Result<Vec<Unit>, RecordError> {
+    let (mut changes, mut first, mut count) = (Vec::new(), None, 0);
+    for job in jobs {
+        first.get_or_insert(job.id);
+        count += 1;
+        changes.extend(submission(job)?);
+    }
+    let Some(first) = first.filter(|_| changes.len() > MAX_CHANGES) else {
+        return Ok(vec![Unit { changes }]);
+    };
+    let marker = keys::batch(first);
+    let mut all = frame::write(&marker, &Open { jobs: count }, 0, None)?;
+    all.extend(changes);
+    all.extend(frame::remove(&marker, 1, None));
+    // Opened and closed in different units: there are more changes than fit into one.
+    Ok(all.chunks(MAX_CHANGES).map(|part| Unit { changes: part.to_vec() }).collect())
+}
+
+/// Reads the marker of an open batch.
+pub(super) fn read(stored: &Stored) -> Result<OpenBatch, StoreError> {
+    let what = format!("{:?}", stored.key);
+    let first = keys::split(&stored.key).and_then(|(base, _)| keys::batch_first(base));
+    let first = first.ok_or_else(|| damaged_record(&what, "it names no job".into()))?;
+    let mut parts = Parts::default();
+    parts.take(&stored.key, 0, &stored.value)?;
+    let open: Open = parts.read(&what)?;
+    Ok(OpenBatch { first, jobs: open.jobs })
+}

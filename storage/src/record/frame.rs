@@ -1,0 +1,117 @@
+//! How a record becomes values: `<version> <number of values> <JSON>`, cut to size.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::{RecordError, keys};
+use crate::port::{Change, Key, StoreError, Version};
+
+/// The version that is written.
+const SCHEMA: u32 = 1;
+/// Largest part of a record in one value.
+const CHUNK_BYTES: usize = 60 * 1024;
+/// Most values that a record is cut into.
+pub(super) const MAX_CHUNKS: usize = 255;
+
+/// The values of a record.
+pub(super) fn values(base: &str, record: &impl Serialize) -> Result<Vec<Box<[u8]>>, RecordError> {
+    let unwritable = |problem: String| RecordError::Unwritable { what: base.to_string(), problem };
+    let json = serde_json::to_vec(record).map_err(|error| unwritable(error.to_string()))?;
+    let count = json.len().div_ceil(CHUNK_BYTES);
+    if count > MAX_CHUNKS {
+        let what = base.to_string();
+        return Err(RecordError::TooLarge { what, changes: count, max: MAX_CHUNKS });
+    }
+    let value = |chunk: &[u8]| {
+        let mut value = format!("{SCHEMA} {count} ").into_bytes();
+        value.extend_from_slice(chunk);
+        value.into()
+    };
+    Ok(json.chunks(CHUNK_BYTES).map(value).collect())
+}
+
+/// Writes a record in place of one that had `before` values; the first is
+/// written if it has the version `expected`.
+pub(super) fn write(
+    base: &str,
+    record: &impl Serialize,
+    before: usize,
+    expected: Option<Version>,
+) -> Result<Vec<Change>, RecordError> {
+    let values = values(base, record)?;
+    let stale = values.len()..before.max(values.len());
+    let put = values.into_iter().enumerate().map(|(i, value)| Change {
+        key: keys::chunk(base, i),
+        expected: expected.filter(|_| i == 0),
+        value: Some(value),
+    });
+    Ok(put.chain(stale.map(|i| delete(keys::chunk(base, i), None))).collect())
+}
+
+/// Removes a record of `count` values.
+pub(super) fn remove(base: &str, count: usize, expected: Option<Version>) -> Vec<Change> {
+    (0..count).map(|i| delete(keys::chunk(base, i), expected.filter(|_| i == 0))).collect()
+}
+
+fn delete(key: Key, expected: Option<Version>) -> Change {
+    Change { key, expected, value: None }
+}
+
+/// The values of a record that is being read, in their order.
+#[derive(Debug, Default)]
+pub(super) struct Parts {
+    json: Vec<u8>,
+    /// Values still to come.
+    missing: usize,
+}
+
+impl Parts {
+    /// Takes the next value. `chunk` is its number.
+    pub(super) fn take(&mut self, key: &Key, chunk: usize, value: &[u8]) -> Result<(), StoreError> {
+        let (schema, count, json) =
+            header(value).ok_or_else(|| damaged(key, "it does not say in which version it is"))?;
+        if schema == 0 || schema > SCHEMA {
+            let (found, known) = (schema, SCHEMA);
+            return Err(StoreError::Newer { path: format!("{key:?}"), found, known });
+        }
+        if chunk == 0 {
+            self.json.clear();
+        } else if self.missing == 0 {
+            // Left by a longer record that was here before.
+            return Ok(());
+        } else if count != self.missing + chunk {
+            return Err(damaged(key, "it is not the value that should be here"));
+        }
+        self.json.extend_from_slice(json);
+        self.missing = count - chunk - 1;
+        Ok(())
+    }
+
+    /// Reads the record.
+    pub(super) fn read<T: DeserializeOwned>(&self, what: &str) -> Result<T, StoreError> {
+        if self.missing > 0 {
+            return Err(damaged_record(
+                what,
+                format!("{} of its values are missing", self.missing),
+            ));
+        }
+        serde_json::from_slice(&self.json).map_err(|error| damaged_record(what, error.to_string()))
+    }
+}
+
+/// Version, number of values, and the rest.
+fn header(value: &[u8]) -> Option<(u32, usize, &[u8])> {
+    let mut fields = value.splitn(3, |byte| *byte == b' ');
+    let schema = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
+    let count = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
+    (1..=MAX_CHUNKS).contains(&count).then_some((schema, count, fields.next()?))
+}
+
+fn damaged(key: &Key, problem: &str) -> StoreError {
+    damaged_record(&format!("{key:?}"), problem.into())
+}
+
+/// The error for a record that cannot be what was written.
+pub(super) fn damaged_record(what: &str, problem: String) -> StoreError {
+    StoreError::Damaged { place: what.into(), problem }
+}

@@ -1,0 +1,344 @@
+//! Jobs as records.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use cospan_domain::ids::JobId;
+use cospan_domain::job::event::JobEvent;
+use cospan_domain::job::spec::JobSpec;
+use cospan_domain::job::state::{Component, Job};
+use serde::{Deserialize, Serialize};
+
+use super::frame::{self, Parts, damaged_record};
+use super::keys::{self, BLOCK, HISTORY, JobPart};
+use super::v1::head::Head;
+use super::v1::{self, Convert, Problem};
+use super::{Loader, RecordError};
+use crate::port::{Change, Journal, MAX_CHANGES, StoreError, Stored, Version};
+
+/// Largest specification that is taken, in bytes as written: what a job needs
+/// when it is placed, and the event of that, must fit into one unit.
+pub const MAX_SPEC_BYTES: usize = 2 << 20;
+
+/// Most values that the events of one unit take.
+const MAX_EVENT_VALUES: usize = 4;
+
+/// A job at its submission.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Birth {
+    pub(super) spec: v1::spec::JobSpec,
+    pub(super) head: Head,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Block {
+    components: Vec<v1::run::Component>,
+}
+
+/// What happened in one unit.
+#[derive(Serialize, Deserialize)]
+struct Events {
+    revision: u64,
+    events: Vec<v1::event::JobEvent>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Archived {
+    #[serde(flatten)]
+    birth: Birth,
+    components: Vec<v1::run::Component>,
+    events: Vec<v1::event::JobEvent>,
+}
+
+/// A job that left the live state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArchivedJob {
+    /// The job as it ended.
+    pub job: Job,
+    /// Its last events.
+    pub events: Vec<JobEvent>,
+}
+
+/// The changes that keep a job that was just accepted. Its revision must be 1.
+///
+/// # Errors
+/// It is larger than [`MAX_SPEC_BYTES`].
+pub fn submission(job: &Job) -> Result<Vec<Change>, RecordError> {
+    let birth = Birth { spec: (*job.spec).to_wire(), head: Head::of(job) };
+    let changes = frame::write(&keys::spec(job.id), &birth, 0, Some(Version(0)))?;
+    let values = changes.iter().filter_map(|change| change.value.as_ref());
+    let bytes: usize = values.map(|value| value.len()).sum();
+    if bytes > MAX_SPEC_BYTES {
+        let problem = format!(
+            "it takes {bytes} bytes as written, at most {MAX_SPEC_BYTES} are kept; cut the job up, or put long lists into a file"
+        );
+        return Err(RecordError::Unwritable { what: format!("job {}", job.id), problem });
+    }
+    Ok(changes)
+}
+
+/// The changes from one revision of a job to the next: its head, the blocks of
+/// components that differ, and the events between. Guarded by the head's
+/// version, which is the number of units since the submission.
+///
+/// # Errors
+/// More than fits into one unit.
+pub fn update(old: &Job, new: &Job, events: &[JobEvent]) -> Result<Vec<Change>, RecordError> {
+    let expected = Some(head_version(old));
+    let mut changes = frame::write(&keys::head(new.id), &Head::of(new), 1, expected)?;
+    let blocks = old.components.len().max(new.components.len()).div_ceil(BLOCK);
+    for index in 0..blocks {
+        let (before, after) = (block(&old.components, index), block(&new.components, index));
+        if before != after {
+            changes.extend(write_block(&keys::block(new.id, index), before, after)?);
+        }
+    }
+    if !events.is_empty() {
+        changes.extend(write_events(new, events)?);
+    }
+    within_unit(&format!("a change of job {}", new.id), changes)
+}
+
+/// The version of the head of a job in this revision; 0 while it is as submitted.
+pub fn head_version(job: &Job) -> Version {
+    Version(job.revision.saturating_sub(1))
+}
+
+fn block(components: &[Component], index: usize) -> &[Component] {
+    let from = (index * BLOCK).min(components.len());
+    let to = (from + BLOCK).min(components.len());
+    &components[from..to]
+}
+
+fn is_untouched(block: &[Component]) -> bool {
+    block.iter().all(|component| *component == Component::default())
+}
+
+fn write_block(
+    base: &str,
+    before: &[Component],
+    after: &[Component],
+) -> Result<Vec<Change>, RecordError> {
+    let record = |components: &[Component]| Block { components: to_wire(components) };
+    let count = match is_untouched(before) {
+        true => 0,
+        false => frame::values(base, &record(before))?.len(),
+    };
+    match is_untouched(after) {
+        true => Ok(frame::remove(base, count, None)),
+        false => frame::write(base, &record(after), count, None),
+    }
+}
+
+/// The events of one unit. What stood in their slot before may have had more
+/// values: those stay, and are passed over.
+fn write_events(new: &Job, events: &[JobEvent]) -> Result<Vec<Change>, RecordError> {
+    let base = keys::events(new.id, new.revision);
+    let mut record = Events { revision: new.revision, events: to_wire(events) };
+    let mut changes = frame::write(&base, &record, 0, None)?;
+    if changes.len() > MAX_EVENT_VALUES {
+        record.events.iter_mut().for_each(v1::event::JobEvent::shorten);
+        changes = frame::write(&base, &record, 0, None)?;
+    }
+    Ok(changes)
+}
+
+fn to_wire<T: Convert<W>, W>(values: &[T]) -> Vec<W> {
+    values.iter().map(T::to_wire).collect()
+}
+
+fn from_wire<T: Convert<W>, W>(values: Vec<W>) -> Result<Vec<T>, Problem> {
+    values.into_iter().map(T::from_wire).collect()
+}
+
+fn within_unit(what: &str, changes: Vec<Change>) -> Result<Vec<Change>, RecordError> {
+    if changes.len() > MAX_CHANGES {
+        let (what, changes) = (what.to_string(), changes.len());
+        return Err(RecordError::TooLarge { what, changes, max: MAX_CHANGES });
+    }
+    Ok(changes)
+}
+
+/// The units that take a job out of the live state and keep it in the archive.
+/// The first is guarded and does what counts. The others remove what nobody
+/// reads any more; if they are lost, loading finds those remains again.
+///
+/// # Errors
+/// More than fits into one unit.
+pub fn archive(job: &Job, events: &[JobEvent]) -> Result<Vec<Vec<Change>>, RecordError> {
+    let birth = Birth { spec: (*job.spec).to_wire(), head: Head::of(job) };
+    let mut components: Vec<v1::run::Component> = to_wire(&job.components);
+    components.iter_mut().for_each(v1::run::Component::shorten);
+    let born = frame::values(&keys::spec(job.id), &birth)?.len();
+    let archived = Archived { birth, components, events: to_wire(events) };
+    let mut first = frame::write(&keys::archived(job.id), &archived, 0, None)?;
+    let version = head_version(job);
+    first.push(Change {
+        key: keys::chunk(&keys::head(job.id), 0),
+        expected: Some(version),
+        value: None,
+    });
+    // The head at the submission may have been shorter or longer by a value.
+    let spec = Some(Version(1));
+    first.extend(frame::remove(&keys::spec(job.id), born + 1, spec));
+    let mut units = vec![within_unit(&format!("the archive of job {}", job.id), first)?];
+    units.extend(rest(job).chunks(MAX_CHANGES).map(<[Change]>::to_vec));
+    Ok(units)
+}
+
+/// Deletes blocks and events, whether they are there or not.
+fn rest(job: &Job) -> Vec<Change> {
+    let blocks = (0..job.components.len().div_ceil(BLOCK)).flat_map(|index| {
+        let touched = Block { components: to_wire(block(&job.components, index)) };
+        let base = keys::block(job.id, index);
+        let count = frame::values(&base, &touched).map_or(1, |values| values.len());
+        frame::remove(&base, count, None)
+    });
+    let values = if job.components.len() > BLOCK { MAX_EVENT_VALUES } else { 1 };
+    let slots = HISTORY.min(job.revision);
+    let events = (0..slots)
+        .flat_map(|back| frame::remove(&keys::events(job.id, job.revision - back), values, None));
+    blocks.chain(events).collect()
+}
+
+/// A job's last events, oldest first, with the revision that they led to.
+///
+/// # Errors
+/// The store cannot be read, or what it has is not an event.
+pub fn history(journal: &dyn Journal, id: JobId) -> Result<Vec<(u64, Vec<JobEvent>)>, StoreError> {
+    let mut records: BTreeMap<String, Parts> = BTreeMap::new();
+    each(journal, &keys::history(id), &mut |stored, base, chunk| {
+        records.entry(base.into()).or_default().take(&stored.key, chunk, &stored.value)
+    })?;
+    let mut history = Vec::with_capacity(records.len());
+    for (base, parts) in records {
+        let record: Events = parts.read(&base)?;
+        let events = from_wire(record.events).map_err(|problem| damaged_record(&base, problem))?;
+        history.push((record.revision, events));
+    }
+    history.sort_by_key(|(revision, _)| *revision);
+    Ok(history)
+}
+
+/// One live job as the store has it; `None` if it is not there.
+///
+/// # Errors
+/// The store cannot be read, or what it has is not a job.
+pub fn read(journal: &dyn Journal, id: JobId) -> Result<Option<Job>, StoreError> {
+    let mut loader = Loader::default();
+    let mut problem = None;
+    journal.scan(keys::job(id).as_bytes(), &mut |stored| {
+        problem = loader.take(stored).err();
+        if problem.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    problem.map_or(Ok(()), Err)?;
+    Ok(loader.finish()?.jobs.into_iter().find(|job| job.id == id))
+}
+
+/// One job from the archive; `None` if it is not there.
+///
+/// # Errors
+/// The store cannot be read, or what it has is not a job.
+pub fn read_archived(journal: &dyn Journal, id: JobId) -> Result<Option<ArchivedJob>, StoreError> {
+    let (what, mut parts, mut found) = (keys::archived(id), Parts::default(), false);
+    each(journal, &what, &mut |stored, _, chunk| {
+        found = true;
+        parts.take(&stored.key, chunk, &stored.value)
+    })?;
+    if !found {
+        return Ok(None);
+    }
+    let record: Archived = parts.read(&what)?;
+    let job = || {
+        let components = from_wire(record.components)?;
+        let spec = Arc::new(JobSpec::from_wire(record.birth.spec)?);
+        let job = record.birth.head.with(id, spec, components)?;
+        Ok(ArchivedJob { job, events: from_wire(record.events)? })
+    };
+    job().map(Some).map_err(|problem| damaged_record(&what, problem))
+}
+
+fn each(
+    journal: &dyn Journal,
+    prefix: &str,
+    take: &mut dyn FnMut(&Stored, &str, usize) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let mut result = Ok(());
+    journal.scan(prefix.as_bytes(), &mut |stored| {
+        result = match keys::split(&stored.key) {
+            Some((base, chunk)) => take(&stored, base, chunk),
+            None => Err(damaged_record(&format!("{:?}", stored.key), "it is no key".into())),
+        };
+        if result.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    result
+}
+
+/// The parts of one job that is being loaded.
+#[derive(Default)]
+pub(super) struct Assembly {
+    spec: Option<Parts>,
+    head: Option<(Parts, Version)>,
+    blocks: BTreeMap<usize, Parts>,
+}
+
+impl Assembly {
+    /// Takes one of its values.
+    pub(super) fn take(
+        &mut self,
+        part: JobPart,
+        chunk: usize,
+        stored: &Stored,
+    ) -> Result<(), StoreError> {
+        let parts = match part {
+            JobPart::Spec => self.spec.get_or_insert_default(),
+            JobPart::Head => &mut self.head.get_or_insert((Parts::default(), stored.version)).0,
+            JobPart::Block(index) => self.blocks.entry(index).or_default(),
+            JobPart::Events => return Ok(()),
+        };
+        parts.take(&stored.key, chunk, &stored.value)
+    }
+
+    /// The job; `None` if these are the remains of one in the archive.
+    pub(super) fn finish(self, id: JobId) -> Result<Option<Job>, StoreError> {
+        let Some(spec) = self.spec else { return Ok(None) };
+        let birth: Birth = spec.read(&keys::spec(id))?;
+        let (head, version) = match self.head {
+            Some((parts, version)) => (parts.read(&keys::head(id))?, version),
+            None => (birth.head, Version(0)),
+        };
+        let mut components = vec![Component::default(); head.components as usize];
+        for (index, parts) in self.blocks {
+            fill(&mut components, index, &parts, id)?;
+        }
+        let job = JobSpec::from_wire(birth.spec)
+            .and_then(|spec| head.with(id, Arc::new(spec), components))
+            .map_err(|problem| damaged_record(&keys::job(id), problem))?;
+        if head_version(&job) != version {
+            let problem = format!("revision {} has version {}", job.revision, version.0);
+            return Err(damaged_record(&keys::head(id), problem));
+        }
+        Ok(Some(job))
+    }
+}
+
+fn fill(
+    components: &mut [Component],
+    index: usize,
+    parts: &Parts,
+    id: JobId,
+) -> Result<(), StoreError> {
+    let what = keys::block(id, index);
+    let record: Block = parts.read(&what)?;
+    let from = (index * BLOCK).min(components.len());
+    let to = (from + BLOCK).min(components.len());
+    if record.components.len() != to - from {
+        return Err(damaged_record(&what, "it has another number of components".into()));
+    }
+    for (place, component) in components[from..to].iter_mut().zip(record.components) {
+        *place =
+            Component::from_wire(component).map_err(|problem| damaged_record(&what, problem))?;
+    }
+    Ok(())
+}

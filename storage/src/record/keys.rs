@@ -1,0 +1,191 @@
+//! The one place that knows which keys there are.
+//!
+//! | key | value |
+//! |---|---|
+//! | `j/<job>/s` | what the job asks for, and its head at submission; never changes |
+//! | `j/<job>/h` | its head, from its second unit on; guards the other keys of the job |
+//! | `j/<job>/b<block>` | 64 components; absent while none of them was touched |
+//! | `j/<job>/e<slot>` | the events of one unit, in a ring of 64 |
+//! | `a/<job>` | a job that left the live state, with its last events |
+//! | `c/<digest>/<site>` | a copy |
+//! | `s/<site>` | a site |
+//! | `f/<logical name>` | a logical file |
+//! | `m/next-job` | the first job id that was never given out |
+//! | `m/batch/<first job>` | a request of many jobs that is being written |
+//! | `m/store/...` | the store's own |
+//!
+//! A record of several values has `+01`, `+02`, ... after the key of its first.
+
+use cospan_domain::ids::{Digest, JobId, LogicalName, SiteName};
+
+use crate::port::Key;
+
+/// All live jobs.
+pub const JOBS: &[u8] = b"j/";
+/// All archived jobs.
+pub const ARCHIVE: &[u8] = b"a/";
+/// All copies.
+pub const COPIES: &[u8] = b"c/";
+/// All sites.
+pub const SITES: &[u8] = b"s/";
+/// All logical files.
+pub const FILES: &[u8] = b"f/";
+/// The first job id that was never given out.
+pub const NEXT_JOB: &str = "m/next-job";
+
+/// Requests of many jobs that are being written.
+pub const BATCHES: &[u8] = b"m/batch/";
+
+/// Components in a block.
+pub const BLOCK: usize = 64;
+/// Units whose events are kept.
+pub const HISTORY: u64 = 64;
+
+/// Everything of one job, as a prefix.
+pub fn job(id: JobId) -> String {
+    format!("j/{:016x}/", id.0)
+}
+
+/// What a job asks for.
+pub fn spec(id: JobId) -> String {
+    format!("j/{:016x}/s", id.0)
+}
+
+/// A job's head.
+pub fn head(id: JobId) -> String {
+    format!("j/{:016x}/h", id.0)
+}
+
+/// A block of components.
+pub fn block(id: JobId, block: usize) -> String {
+    format!("j/{:016x}/b{block:04x}", id.0)
+}
+
+/// The events of the unit with this revision.
+pub fn events(id: JobId, revision: u64) -> String {
+    format!("j/{:016x}/e{:02x}", id.0, revision % HISTORY)
+}
+
+/// All events of a job, as a prefix.
+pub fn history(id: JobId) -> String {
+    format!("j/{:016x}/e", id.0)
+}
+
+/// An archived job.
+pub fn archived(id: JobId) -> String {
+    format!("a/{:016x}", id.0)
+}
+
+/// A copy.
+pub fn copy(digest: &Digest, site: &SiteName) -> String {
+    format!("c/{digest}/{site}")
+}
+
+/// A site.
+pub fn site(site: &SiteName) -> String {
+    format!("s/{site}")
+}
+
+/// A logical file.
+pub fn file(name: &LogicalName) -> String {
+    format!("f/{name}")
+}
+
+/// The marker of a request of many jobs.
+pub fn batch(first: JobId) -> String {
+    format!("m/batch/{:016x}", first.0)
+}
+
+/// The first job of a request, from its marker's key.
+pub(crate) fn batch_first(base: &str) -> Option<JobId> {
+    u64::from_str_radix(base.strip_prefix("m/batch/")?, 16).ok().map(JobId)
+}
+
+/// The key of a record's value number `chunk`.
+pub(crate) fn chunk(base: &str, chunk: usize) -> Key {
+    match chunk {
+        0 => Key::from(base),
+        _ => Key::from(format!("{base}+{chunk:02x}").as_str()),
+    }
+}
+
+/// A key as its record's key and the number of the value within it.
+pub(crate) fn split(key: &Key) -> Option<(&str, usize)> {
+    let text = std::str::from_utf8(&key.0).ok()?;
+    // Names of files and sites may hold a `+`; only records of jobs are cut.
+    if !key.0.starts_with(JOBS) && !key.0.starts_with(ARCHIVE) {
+        return Some((text, 0));
+    }
+    match text.split_once('+') {
+        None => Some((text, 0)),
+        Some((base, chunk)) => Some((base, usize::from_str_radix(chunk, 16).ok()?)),
+    }
+}
+
+/// The part of a job that a key is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum JobPart {
+    Spec,
+    Head,
+    Block(usize),
+    Events,
+}
+
+/// Which job's, and which part of it, a record's key is.
+pub(crate) fn job_part(base: &str) -> Option<(JobId, JobPart)> {
+    let (id, part) = base.strip_prefix("j/")?.split_once('/')?;
+    let id = JobId(u64::from_str_radix(id, 16).ok()?);
+    let (kind, number) = part.split_at_checked(1)?;
+    let part = match (kind, number) {
+        ("s", "") => JobPart::Spec,
+        ("h", "") => JobPart::Head,
+        ("b", number) => JobPart::Block(usize::from_str_radix(number, 16).ok()?),
+        ("e", _) => JobPart::Events,
+        _ => return None,
+    };
+    Some((id, part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_jobs_are_in_the_order_of_their_ids() {
+        let ids = [0, 1, 9, 10, 255, 256, u64::MAX];
+        let keys: Vec<String> = ids.into_iter().map(|id| job(JobId(id))).collect();
+        assert!(keys.is_sorted());
+    }
+
+    #[test]
+    fn a_key_tells_whose_and_what_it_is() {
+        let id = JobId(77);
+        for (base, part) in [
+            (spec(id), JobPart::Spec),
+            (head(id), JobPart::Head),
+            (block(id, 15), JobPart::Block(15)),
+            (events(id, 130), JobPart::Events),
+        ] {
+            for number in [0, 1, 30] {
+                let key = chunk(&base, number);
+                assert_eq!(split(&key), Some((base.as_str(), number)));
+                assert_eq!(job_part(&base), Some((id, part)));
+            }
+        }
+    }
+
+    #[test]
+    fn a_plus_in_a_files_name_is_part_of_it() {
+        let key = Key::from(file(&"a+01".parse().unwrap()).as_str());
+        assert_eq!(split(&key), Some(("f/a+01", 0)));
+    }
+
+    #[test]
+    fn the_longest_names_make_keys_that_fit() {
+        let site = SiteName::new(&"s".repeat(63)).unwrap();
+        let name = LogicalName::new(&"n".repeat(255)).unwrap();
+        for key in [copy(&Digest([0; 32]), &site), file(&name), super::site(&site)] {
+            assert!(key.len() <= crate::port::MAX_KEY_BYTES);
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! From what a store shows at its opening to the control plane's state.
+
+mod workers;
+
+use cospan_domain::catalogue::state::FileRecord;
+use cospan_domain::ids::JobId;
+use cospan_domain::job::state::Job;
+use cospan_domain::site::state::SiteRecord;
+use cospan_domain::transfer::state::CopyRecord;
+
+use super::batch::{self, OpenBatch};
+use super::frame::damaged_record;
+use super::job::{Assembly, submission};
+use super::{keys, object, v1};
+use crate::port::{Key, StoreError, Stored};
+use workers::{Decoded, Part, Workers};
+
+/// Everything that is live in a store.
+#[derive(Debug, Default)]
+pub struct Loaded {
+    /// Jobs, by id.
+    pub jobs: Vec<Job>,
+    /// Copies, by digest and site.
+    pub copies: Vec<CopyRecord>,
+    /// Sites, by name.
+    pub sites: Vec<SiteRecord>,
+    /// Logical files, by name.
+    pub files: Vec<FileRecord>,
+    /// The first job id that was never given out, if any was.
+    pub next_job: Option<JobId>,
+    /// Values of archived jobs; they are read one at a time.
+    pub archived_values: u64,
+    /// Keys of jobs that are in the archive, or were never accepted; to be deleted.
+    pub remains: Vec<Key>,
+    /// Requests that were never written to their end.
+    pub batches: Vec<OpenBatch>,
+}
+
+/// Builds the state from values, shown in the order of their keys.
+#[derive(Default)]
+pub struct Loader {
+    loaded: Loaded,
+    current: Option<Part>,
+    decoded: Decoded,
+    workers: Option<Workers>,
+}
+
+impl Loader {
+    /// One that decodes jobs on so many threads besides the one that reads: what
+    /// is wrong with a job is then told at the end.
+    pub fn with_threads(count: usize) -> Self {
+        Self { workers: Some(Workers::start(count)), ..Self::default() }
+    }
+
+    /// Takes the next value.
+    ///
+    /// # Errors
+    /// It is damaged, of a newer version, or not one of ours.
+    pub fn take(&mut self, stored: Stored) -> Result<(), StoreError> {
+        let key = &*stored.key.0;
+        if key.starts_with(keys::JOBS) {
+            return self.take_job(stored);
+        }
+        let loaded = &mut self.loaded;
+        if key.starts_with(keys::ARCHIVE) {
+            loaded.archived_values += 1;
+        } else if key.starts_with(keys::COPIES) {
+            loaded.copies.push(object::read::<_, v1::copy::CopyRecord>(&stored)?);
+        } else if key.starts_with(keys::SITES) {
+            loaded.sites.push(object::read::<_, v1::site::SiteRecord>(&stored)?);
+        } else if key.starts_with(keys::FILES) {
+            loaded.files.push(object::read::<_, v1::catalogue::FileRecord>(&stored)?);
+        } else if key.starts_with(keys::BATCHES) {
+            loaded.batches.push(batch::read(&stored)?);
+            loaded.remains.push(stored.key);
+        } else if key == keys::NEXT_JOB.as_bytes() {
+            loaded.next_job = Some(object::read_next_job(&stored)?);
+        } else {
+            return Err(unknown(&stored.key));
+        }
+        Ok(())
+    }
+
+    fn take_job(&mut self, stored: Stored) -> Result<(), StoreError> {
+        let parsed =
+            keys::split(&stored.key).and_then(|(base, chunk)| Some((keys::job_part(base)?, chunk)));
+        let Some(((id, part), chunk)) = parsed else { return Err(unknown(&stored.key)) };
+        if self.current.as_ref().is_none_or(|current| current.id != id) {
+            self.finish_job()?;
+        }
+        let current = self.current.get_or_insert_with(|| Part {
+            id,
+            assembly: Assembly::default(),
+            keys: Vec::new(),
+        });
+        current.assembly.take(part, chunk, &stored)?;
+        current.keys.push(stored.key);
+        Ok(())
+    }
+
+    fn finish_job(&mut self) -> Result<(), StoreError> {
+        let Some(part) = self.current.take() else { return Ok(()) };
+        match &mut self.workers {
+            Some(workers) => workers.take(part),
+            None => self.decoded.take(part)?,
+        }
+        Ok(())
+    }
+
+    /// The state, once all values were shown.
+    ///
+    /// # Errors
+    /// A job is damaged.
+    pub fn finish(mut self) -> Result<Loaded, StoreError> {
+        self.finish_job()?;
+        let decoded = match self.workers {
+            Some(workers) => workers.finish()?,
+            None => self.decoded,
+        };
+        self.loaded.jobs = decoded.jobs;
+        self.loaded.remains.extend(decoded.remains);
+        let Loaded { jobs, remains, batches, .. } = &mut self.loaded;
+        let open = |id| batches.iter().any(|batch| batch.contains(id));
+        // Never acknowledged and never placed: they have no other keys of their own.
+        for job in jobs.iter().filter(|job| open(job.id)) {
+            remains.extend(submission(job).into_iter().flatten().map(|change| change.key));
+        }
+        jobs.retain(|job| !open(job.id));
+        Ok(self.loaded)
+    }
+}
+
+fn unknown(key: &Key) -> StoreError {
+    damaged_record(&format!("{key:?}"), "no program of this version writes such a key".into())
+}

@@ -1,0 +1,109 @@
+//! Threads that decode jobs while the store is still being read.
+
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+use cospan_domain::ids::JobId;
+use cospan_domain::job::state::Job;
+
+use super::super::frame::damaged_record;
+use super::super::job::Assembly;
+use crate::port::{Key, StoreError};
+
+/// Jobs that are handed over together.
+const BATCH: usize = 256;
+/// Batches that may wait for a thread; the reader waits beyond that.
+const WAITING: usize = 8;
+
+/// The values of one job, and their keys.
+pub(super) struct Part {
+    pub(super) id: JobId,
+    pub(super) assembly: Assembly,
+    pub(super) keys: Vec<Key>,
+}
+
+/// What came of them: a job, or the remains of one.
+#[derive(Default)]
+pub(super) struct Decoded {
+    pub(super) jobs: Vec<Job>,
+    pub(super) remains: Vec<Key>,
+}
+
+impl Decoded {
+    pub(super) fn take(&mut self, part: Part) -> Result<(), StoreError> {
+        match part.assembly.finish(part.id)? {
+            Some(job) => self.jobs.push(job),
+            None => self.remains.extend(part.keys),
+        }
+        Ok(())
+    }
+}
+
+type Outcome = Result<Vec<Decoded>, StoreError>;
+
+struct Lane {
+    batches: SyncSender<Vec<Part>>,
+    thread: JoinHandle<Outcome>,
+}
+
+/// Threads that take batches in turn.
+pub(super) struct Workers {
+    lanes: Vec<Lane>,
+    batch: Vec<Part>,
+    sent: usize,
+}
+
+impl Workers {
+    /// Starts them.
+    pub(super) fn start(count: usize) -> Self {
+        let lane = |_| {
+            let (batches, received) = sync_channel(WAITING);
+            Lane { batches, thread: std::thread::spawn(move || serve(&received)) }
+        };
+        Self { lanes: (0..count.max(1)).map(lane).collect(), batch: Vec::new(), sent: 0 }
+    }
+
+    pub(super) fn take(&mut self, part: Part) {
+        self.batch.push(part);
+        if self.batch.len() == BATCH {
+            self.send();
+        }
+    }
+
+    fn send(&mut self) {
+        let batch = std::mem::take(&mut self.batch);
+        let lane = &self.lanes[self.sent % self.lanes.len()];
+        self.sent += 1;
+        // A thread that is gone says why when it is joined.
+        let _ = lane.batches.send(batch);
+    }
+
+    /// Everything decoded, in the order in which it was taken.
+    pub(super) fn finish(mut self) -> Result<Decoded, StoreError> {
+        self.send();
+        let mut lanes = Vec::with_capacity(self.lanes.len());
+        for Lane { batches, thread } in self.lanes {
+            drop(batches);
+            let panicked = |_| Err(damaged_record("a job", "its decoding panicked".into()));
+            lanes.push(thread.join().unwrap_or_else(panicked)?.into_iter());
+        }
+        let mut all = Decoded::default();
+        let count = lanes.len();
+        for turn in 0..self.sent {
+            let decoded = lanes[turn % count].next().unwrap_or_default();
+            all.jobs.extend(decoded.jobs);
+            all.remains.extend(decoded.remains);
+        }
+        Ok(all)
+    }
+}
+
+fn serve(batches: &Receiver<Vec<Part>>) -> Outcome {
+    let mut all = Vec::new();
+    for batch in batches {
+        let mut decoded = Decoded::default();
+        batch.into_iter().try_for_each(|part| decoded.take(part))?;
+        all.push(decoded);
+    }
+    Ok(all)
+}

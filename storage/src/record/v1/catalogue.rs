@@ -1,0 +1,18 @@
+//! Logical files.
+
+use cospan_domain::catalogue::state;
+use cospan_domain::ids::{KeyName, LogicalName, SiteName};
+
+use super::convert::{Text, wire_struct};
+use super::copy::FilePlace;
+use super::spec::Content;
+
+wire_struct!(FileRecord = state::FileRecord { name: Text<LogicalName>; entry: Option<Entry> });
+
+wire_struct!(Entry = state::Entry {
+    content: Content,
+    directory: bool,
+    registered_at: u64,
+    registered_by: Text<KeyName>;
+    replicas: Vec<(Text<SiteName>, FilePlace)>,
+});

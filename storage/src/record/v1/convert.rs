@@ -1,0 +1,242 @@
+//! Conversions between the domain's types and those in the store.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt::{self, Display};
+use std::marker::PhantomData;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use cospan_domain::ids::{Attempt, ComponentIndex, JobId, Round};
+use cospan_domain::site::state::NotificationId;
+use cospan_domain::transfer::state::Nonce;
+use cospan_domain::units::{Bytes, DurationMs, Timestamp};
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Why a stored record is not what it should be.
+pub(crate) type Problem = String;
+
+/// Has a form in the store.
+pub(crate) trait Convert<W>: Sized {
+    /// That form.
+    fn to_wire(&self) -> W;
+
+    /// Back from it.
+    fn from_wire(wire: W) -> Result<Self, Problem>;
+}
+
+macro_rules! as_itself {
+    ($($type:ty),*) => {$(
+        impl Convert<$type> for $type {
+            fn to_wire(&self) -> $type {
+                self.clone()
+            }
+
+            fn from_wire(wire: $type) -> Result<Self, Problem> {
+                Ok(wire)
+            }
+        }
+    )*};
+}
+as_itself!(u8, u32, u64, bool, Arc<str>);
+
+macro_rules! as_number {
+    ($($type:ident($number:ty)),*) => {$(
+        impl Convert<$number> for $type {
+            fn to_wire(&self) -> $number {
+                self.0
+            }
+
+            fn from_wire(wire: $number) -> Result<Self, Problem> {
+                Ok($type(wire))
+            }
+        }
+    )*};
+}
+as_number!(
+    JobId(u64),
+    ComponentIndex(u32),
+    Round(u32),
+    Attempt(u32),
+    Timestamp(u64),
+    DurationMs(u64),
+    Bytes(u64),
+    Nonce(u64),
+    NotificationId(u64)
+);
+
+/// A name, written as text and read without a detour.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Text<T>(pub(crate) T);
+
+impl<T: Clone> Convert<Text<T>> for T {
+    fn to_wire(&self) -> Text<T> {
+        Text(self.clone())
+    }
+
+    fn from_wire(wire: Text<T>) -> Result<Self, Problem> {
+        Ok(wire.0)
+    }
+}
+
+impl<T: Display> Serialize for Text<T> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(&self.0)
+    }
+}
+
+impl<'de, T: FromStr<Err: Display>> Deserialize<'de> for Text<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Read<T>(PhantomData<T>);
+
+        impl<T: FromStr<Err: Display>> Visitor<'_> for Read<T> {
+            type Value = Text<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a name")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Text<T>, E> {
+                text.parse().map(Text).map_err(E::custom)
+            }
+        }
+
+        from.deserialize_str(Read(PhantomData))
+    }
+}
+
+impl<T: Convert<W>, W> Convert<Option<W>> for Option<T> {
+    fn to_wire(&self) -> Option<W> {
+        self.as_ref().map(T::to_wire)
+    }
+
+    fn from_wire(wire: Option<W>) -> Result<Self, Problem> {
+        wire.map(T::from_wire).transpose()
+    }
+}
+
+macro_rules! as_list {
+    ($($list:ident[$($item:ident)?]);*) => {$(
+        impl<T: Convert<W> $(+ $item)?, W> Convert<Vec<W>> for $list<T> {
+            fn to_wire(&self) -> Vec<W> {
+                self.iter().map(T::to_wire).collect()
+            }
+
+            fn from_wire(wire: Vec<W>) -> Result<Self, Problem> {
+                wire.into_iter().map(T::from_wire).collect()
+            }
+        }
+    )*};
+}
+as_list!(Vec[]; VecDeque[]; BTreeSet[Ord]);
+
+impl<K: Convert<A> + Ord, V: Convert<B>, A, B> Convert<Vec<(A, B)>> for BTreeMap<K, V> {
+    fn to_wire(&self) -> Vec<(A, B)> {
+        self.iter().map(|(key, value)| (key.to_wire(), value.to_wire())).collect()
+    }
+
+    fn from_wire(wire: Vec<(A, B)>) -> Result<Self, Problem> {
+        wire.into_iter()
+            .map(|(key, value)| Ok((K::from_wire(key)?, V::from_wire(value)?)))
+            .collect()
+    }
+}
+
+impl<T: Convert<A>, U: Convert<B>, A, B> Convert<(A, B)> for (T, U) {
+    fn to_wire(&self) -> (A, B) {
+        (self.0.to_wire(), self.1.to_wire())
+    }
+
+    fn from_wire(wire: (A, B)) -> Result<Self, Problem> {
+        Ok((T::from_wire(wire.0)?, U::from_wire(wire.1)?))
+    }
+}
+
+/// Whether a field need not be written.
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// A struct of the store and its domain type. Fields after `;` are left out
+/// while they have their default.
+macro_rules! wire_struct {
+    ($name:ident = $domain:ty {
+        $($field:ident: $type:ty),* $(,)? $(; $($extra:ident: $extra_type:ty),* $(,)?)?
+    }) => {
+        #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+        pub(crate) struct $name {
+            $(pub(crate) $field: $type,)*
+            $($(
+                #[serde(default, skip_serializing_if = "crate::record::v1::convert::is_default")]
+                pub(crate) $extra: $extra_type,
+            )*)?
+        }
+
+        impl crate::record::v1::Convert<$name> for $domain {
+            fn to_wire(&self) -> $name {
+                $name {
+                    $($field: crate::record::v1::Convert::to_wire(&self.$field),)*
+                    $($($extra: crate::record::v1::Convert::to_wire(&self.$extra),)*)?
+                }
+            }
+
+            fn from_wire(wire: $name) -> Result<Self, crate::record::v1::Problem> {
+                Ok(Self {
+                    $($field: crate::record::v1::Convert::from_wire(wire.$field)?,)*
+                    $($($extra: crate::record::v1::Convert::from_wire(wire.$extra)?,)*)?
+                })
+            }
+        }
+    };
+}
+
+/// An enum of the store and its domain type: variants with fields, with one
+/// value, or with nothing.
+macro_rules! wire_enum {
+    ($name:ident = $domain:ident {
+        $($variant:ident
+            $({ $($field:ident: $type:ty),* $(,)? })?
+            $(($inner:ty))?
+        ),* $(,)?
+    }) => {
+        #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+        pub(crate) enum $name {
+            $($variant $({ $($field: $type),* })? $(($inner))?),*
+        }
+
+        impl crate::record::v1::Convert<$name> for $domain {
+            fn to_wire(&self) -> $name {
+                match self {
+                    $($domain::$variant
+                        $({ $($field),* })?
+                        $((wire_inner!($inner => inner)))?
+                    => $name::$variant
+                        $({ $($field: crate::record::v1::Convert::to_wire($field)),* })?
+                        $((<_ as crate::record::v1::Convert<$inner>>::to_wire(inner)))?
+                    ),*
+                }
+            }
+
+            fn from_wire(wire: $name) -> Result<Self, crate::record::v1::Problem> {
+                Ok(match wire {
+                    $($name::$variant
+                        $({ $($field),* })?
+                        $((wire_inner!($inner => inner)))?
+                    => $domain::$variant
+                        $({ $($field: crate::record::v1::Convert::from_wire($field)?),* })?
+                        $((<_ as crate::record::v1::Convert<$inner>>::from_wire(inner)?))?
+                    ),*
+                })
+            }
+        }
+    };
+}
+
+/// The name that stands for a variant's only value.
+macro_rules! wire_inner {
+    ($type:ty => $name:ident) => {
+        $name
+    };
+}
+
+pub(crate) use {wire_enum, wire_inner, wire_struct};

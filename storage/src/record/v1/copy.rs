@@ -1,0 +1,77 @@
+//! Copies of contents at sites.
+
+use std::sync::Arc;
+
+use cospan_domain::ids::{Digest, RelPath, SiteName, Tag};
+use cospan_domain::transfer::place::FilePlace as DomainPlace;
+use cospan_domain::transfer::state::{self, CopyPhase as DomainPhase, Usage as DomainUsage};
+
+use super::convert::{Text, wire_enum, wire_struct};
+use super::spec::Content;
+
+wire_struct!(CopyRecord = state::CopyRecord {
+    content: Content,
+    site: Text<SiteName>,
+    usage: Usage,
+    phase: CopyPhase;
+    trouble: Trouble,
+    latest: Option<Try>,
+    leftovers: Vec<(u64, Source)>,
+});
+
+wire_enum!(Usage = DomainUsage { Needed, Unneeded { since: u64 } });
+
+wire_enum!(CopyPhase = DomainPhase {
+    Absent,
+    Waiting { since: u64, not_before: u64, resume: Option<Try>, given_up: bool },
+    Copying { since: u64, order: Try, started: bool },
+    Stopping { since: u64, order: Try },
+    Ready { at: u64, nonce: u64 },
+    Deleting { since: u64, nonce: u64 },
+});
+
+wire_struct!(Try = state::Try { source: Source, nonce: u64 });
+wire_struct!(Source = state::Source { site: Text<SiteName>, place: FilePlace });
+
+wire_struct!(Trouble = state::Trouble {
+    ;
+    tries: u32,
+    destination: u32,
+    excluded: Vec<Text<SiteName>>,
+    last_error: Option<Arc<str>>,
+});
+
+impl Default for Trouble {
+    fn default() -> Self {
+        super::Convert::to_wire(&state::Trouble::default())
+    }
+}
+
+/// A place of a file at a site; an output by its attempt's tag and path.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(crate) enum FilePlace {
+    Store(Text<Digest>),
+    User(Text<RelPath>),
+    Output(Text<Tag>, Text<RelPath>),
+}
+
+impl super::Convert<FilePlace> for DomainPlace {
+    fn to_wire(&self) -> FilePlace {
+        match self {
+            DomainPlace::Store(digest) => FilePlace::Store(digest.to_wire()),
+            DomainPlace::User(path) => FilePlace::User(path.to_wire()),
+            DomainPlace::Output(tag, path) => FilePlace::Output(tag.to_wire(), path.to_wire()),
+        }
+    }
+
+    fn from_wire(wire: FilePlace) -> Result<Self, super::Problem> {
+        use super::Convert;
+        Ok(match wire {
+            FilePlace::Store(digest) => DomainPlace::Store(Convert::from_wire(digest)?),
+            FilePlace::User(path) => DomainPlace::User(Convert::from_wire(path)?),
+            FilePlace::Output(tag, path) => {
+                DomainPlace::Output(Convert::from_wire(tag)?, Convert::from_wire(path)?)
+            }
+        })
+    }
+}

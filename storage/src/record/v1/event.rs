@@ -1,0 +1,56 @@
+//! What happened to a job.
+
+use std::sync::Arc;
+
+use cospan_domain::ids::{KeyName, LrmId};
+use cospan_domain::job::event::{self, Happened as DomainHappened};
+
+use super::convert::{Text, wire_enum, wire_struct};
+use super::head::{AbortCause, AfterAbort};
+use super::run::{Charge, Ending, Placement};
+use super::spec::{Content, Priority};
+
+wire_struct!(JobEvent = event::JobEvent { at: u64, what: Happened });
+
+wire_enum!(Happened = DomainHappened {
+    JobPlaced { round: u32, placements: Vec<Placement>, start_estimate: u64 },
+    StartPostponed { start_estimate: u64 },
+    InputsArrived,
+    ClaimBegun,
+    AttemptRenewed { component: u32 },
+    AttemptSubmitted { component: u32, lrm_id: Text<LrmId> },
+    SubmissionUncertain { component: u32, settled_at: u64 },
+    AttemptAbsent { component: u32, counts: bool, look_at: u64 },
+    AttemptSeen { component: u32 },
+    ComponentReady { component: u32, host: Arc<str> },
+    GoDecided { start_at: u64 },
+    GateOpened { component: u32 },
+    ComponentBegan { component: u32 },
+    JobStarted,
+    AttemptEnded { component: u32, attempt: u32, how: Ending },
+    SiteCharged { component: u32, charge: Charge },
+    ChargeRecorded { component: u32 },
+    PayloadsSucceeded,
+    OutputFound { component: u32, output: u32, content: Content },
+    OutputCollected { component: u32, output: u32 },
+    RoundAborted { why: AbortCause, then: AfterAbort },
+    AbortRedirected { then: AfterAbort },
+    JobRequeued { not_before: u64 },
+    PriorityChanged { to: Priority, by: Option<Text<KeyName>> },
+    JobFrozen { by: Text<KeyName> },
+    JobThawed { by: Text<KeyName> },
+    JobHeld { reason: Arc<str> },
+    JobReleased { by: Text<KeyName> },
+    JobFinished,
+    JobFailed { reason: Arc<str> },
+    JobCancelled { by: Text<KeyName> },
+});
+
+impl JobEvent {
+    /// Leaves out where the input of a placed job came from.
+    pub(crate) fn shorten(&mut self) {
+        if let Happened::JobPlaced { placements, .. } = &mut self.what {
+            placements.iter_mut().for_each(|placement| placement.sources.clear());
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! The head of a job: all of its state but specification and components.
+
+use std::sync::Arc;
+
+use cospan_domain::ids::Round;
+use cospan_domain::ids::{Digest, IdempotencyKey, KeyName, SiteName};
+use cospan_domain::job::state::{
+    self, AbortCause as DomainAbortCause, AfterAbort as DomainAfterAbort, Component, Job,
+    Phase as DomainPhase,
+};
+use cospan_domain::{ids::JobId, job::spec::JobSpec};
+
+use super::convert::{Convert, Problem, Text, is_default, wire_enum, wire_struct};
+use super::spec::Priority;
+
+/// The head. `components` is their number; they are in blocks of their own.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Head {
+    owner: Text<KeyName>,
+    submitted_at: u64,
+    priority: Priority,
+    phase: Phase,
+    pub(crate) revision: u64,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) components: u32,
+    #[serde(default, skip_serializing_if = "is_default")]
+    round: u32,
+    #[serde(default, skip_serializing_if = "is_default")]
+    inputs_here: bool,
+    #[serde(default, skip_serializing_if = "is_default")]
+    start_at: Option<u64>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    idempotency: Option<Idempotency>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    frozen_by: Option<Text<KeyName>>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    held: Option<Arc<str>>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    setbacks: Setbacks,
+    #[serde(default, skip_serializing_if = "is_default")]
+    instants: Instants,
+}
+
+impl Head {
+    /// The head of a job.
+    pub(crate) fn of(job: &Job) -> Self {
+        Self {
+            owner: job.owner.to_wire(),
+            submitted_at: job.submitted_at.to_wire(),
+            priority: job.priority.to_wire(),
+            phase: job.phase.to_wire(),
+            revision: job.revision,
+            components: job.components.len() as u32,
+            round: job.round.to_wire(),
+            inputs_here: job.inputs_here,
+            start_at: job.start_at.to_wire(),
+            idempotency: job.idempotency.to_wire(),
+            frozen_by: job.frozen_by.to_wire(),
+            held: job.held.to_wire(),
+            setbacks: job.setbacks.to_wire(),
+            instants: job.instants.to_wire(),
+        }
+    }
+
+    /// The job, with its other parts.
+    pub(crate) fn with(
+        self,
+        id: JobId,
+        spec: Arc<JobSpec>,
+        components: Vec<Component>,
+    ) -> Result<Job, Problem> {
+        Ok(Job {
+            id,
+            spec,
+            components,
+            owner: Convert::from_wire(self.owner)?,
+            idempotency: Convert::from_wire(self.idempotency)?,
+            submitted_at: Convert::from_wire(self.submitted_at)?,
+            priority: Convert::from_wire(self.priority)?,
+            frozen_by: Convert::from_wire(self.frozen_by)?,
+            held: self.held,
+            phase: Convert::from_wire(self.phase)?,
+            round: Round(self.round),
+            inputs_here: self.inputs_here,
+            start_at: Convert::from_wire(self.start_at)?,
+            setbacks: Convert::from_wire(self.setbacks)?,
+            instants: Convert::from_wire(self.instants)?,
+            revision: self.revision,
+        })
+    }
+}
+
+wire_struct!(Idempotency = state::Idempotency { key: Text<IdempotencyKey>, body: Text<Digest> });
+
+wire_enum!(Phase = DomainPhase {
+    Queued { since: u64, not_before: u64 },
+    Placed { at: u64, start_estimate: u64 },
+    Claiming { since: u64 },
+    Starting { since: u64 },
+    Running { since: u64 },
+    Collecting { since: u64 },
+    Aborting { since: u64, why: AbortCause, then: AfterAbort },
+    Finished { at: u64 },
+    Failed { at: u64, reason: Arc<str> },
+    Cancelled { at: u64, by: Text<KeyName> },
+});
+
+wire_enum!(AbortCause = DomainAbortCause {
+    ClaimLost { component: u32, detail: Arc<str> },
+    InputLost { detail: Arc<str> },
+    SiteError { component: u32, detail: Arc<str> },
+    StartMissed { component: u32 },
+    Unreachable { component: u32 },
+    Application { component: u32, detail: Arc<str> },
+    Cancelled,
+    Drained { site: Text<SiteName> },
+});
+
+wire_enum!(AfterAbort = DomainAfterAbort {
+    Requeue { not_before: u64 },
+    Fail { reason: Arc<str> },
+    Cancel { by: Text<KeyName> },
+});
+
+#[rustfmt::skip]
+wire_struct!(Setbacks = state::Setbacks {
+    ; claims: u32, rounds: u32, site_errors: u32, own_errors: u32, inputs: u32,
+});
+
+wire_struct!(Instants = state::Instants {
+    ;
+    first_placed: Option<u64>,
+    placed: Option<u64>,
+    first_start_estimate: Option<u64>,
+    claimed: Option<u64>,
+    started: Option<u64>,
+    total_placement_time: u64,
+    wasted_processor_ms: u64,
+    transfer_volume: u64,
+});
+
+impl Default for Setbacks {
+    fn default() -> Self {
+        state::Setbacks::default().to_wire()
+    }
+}
+
+impl Default for Instants {
+    fn default() -> Self {
+        state::Instants::default().to_wire()
+    }
+}

@@ -1,0 +1,16 @@
+//! Version 1 of what is in the store: its own types, apart from the domain's,
+//! so that a rename there is never a migration here.
+//!
+//! Within a version fields may be added if they have a default; fields that are
+//! not known are passed over. Anything else is a new version, beside this one.
+
+pub(crate) mod catalogue;
+mod convert;
+pub(crate) mod copy;
+pub(crate) mod event;
+pub(crate) mod head;
+pub(crate) mod run;
+pub(crate) mod site;
+pub(crate) mod spec;
+
+pub(crate) use convert::{Convert, Problem};

@@ -1,0 +1,81 @@
+//! Sites: their errors, and what operators said.
+
+use std::sync::Arc;
+
+use cospan_domain::ids::{KeyName, SiteName};
+use cospan_domain::site::failure::FailureClass as DomainClass;
+use cospan_domain::site::state::{self, Breaker as DomainBreaker, NotificationKind as DomainKind};
+
+use super::convert::{Text, wire_enum, wire_struct};
+
+wire_struct!(SiteRecord = state::SiteRecord {
+    site: Text<SiteName>,
+    consecutive_errors: u32,
+    breaker: Breaker;
+    operator: Operator,
+    counted: Vec<AttemptId>,
+    recent_errors: Vec<ErrorDetail>,
+    owed: Vec<Notification>,
+    last_notification: u64,
+    notifications_dropped: u64,
+});
+
+wire_struct!(AttemptId = state::AttemptId { job: u64, component: u32, attempt: u32 });
+
+wire_enum!(Breaker = DomainBreaker {
+    Closed,
+    Open { since: u64, probe_at: u64, trips: u32 },
+    HalfOpen { since: u64, allowed: u32, running: Vec<AttemptId>, trips: u32 },
+});
+
+wire_struct!(Operator = state::Operator {
+    ;
+    draining: Option<Order>,
+    frozen: Option<Order>,
+    windows: Vec<Window>,
+    forced: Option<Forced>,
+    reset: Option<Order>,
+});
+
+impl Default for Operator {
+    fn default() -> Self {
+        super::Convert::to_wire(&state::Operator::default())
+    }
+}
+
+wire_struct!(Order = state::Order { by: Text<KeyName>, at: u64 });
+wire_struct!(Window = state::Window { from: u64, until: u64, by: Text<KeyName>, reason: Arc<str> });
+wire_struct!(Forced = state::Forced { usable: bool, until: u64, by: Text<KeyName> });
+
+wire_struct!(ErrorDetail = state::ErrorDetail {
+    attempt: AttemptId,
+    class: FailureClass,
+    at: u64,
+    detail: Arc<str>,
+});
+
+wire_enum!(
+    FailureClass = DomainClass {
+        Application,
+        Site,
+        SiteFull,
+        ClaimLost,
+        Preempted,
+        WallTime,
+        Cancelled,
+        Unknown,
+    }
+);
+
+wire_struct!(Notification = state::Notification {
+    id: u64,
+    kind: NotificationKind,
+    at: u64,
+    text: Arc<str>;
+    details: Vec<Arc<str>>,
+});
+
+wire_enum!(
+    NotificationKind =
+        DomainKind { Unusable, ProbeFailed, Usable, Unreachable, CredentialsExpired, Answering }
+);

@@ -1,0 +1,101 @@
+//! What a job asks for.
+
+use std::sync::Arc;
+
+use cospan_domain::ids::{ComponentName, Digest, LogicalName, PolicyName, RelPath, SiteName};
+use cospan_domain::job::spec::{self, Collect as DomainCollect, Executable as DomainExecutable};
+use cospan_domain::job::spec::{OnUnreachable as DomainOnUnreachable, Priority as DomainPriority};
+use cospan_domain::job::spec::{Request as DomainRequest, Where as DomainWhere};
+use cospan_domain::labels::{self, Rule as DomainRule};
+use cospan_domain::resources;
+
+use super::convert::{Text, wire_enum, wire_inner, wire_struct};
+
+type Pairs = Vec<(Arc<str>, Arc<str>)>;
+type Texts = Vec<Arc<str>>;
+
+wire_struct!(JobSpec = spec::JobSpec {
+    request: Request,
+    components: Vec<ComponentSpec>,
+    priority: Priority,
+    wall_time: u64,
+    rerunnable: bool,
+    on_unreachable: OnUnreachable,
+    max_retries: u32;
+    name: Option<Arc<str>>,
+    policy: Option<Text<PolicyName>>,
+    max_placement_tries: Option<u32>,
+    max_claim_tries: Option<u32>,
+});
+
+wire_enum!(Request = DomainRequest { Fixed, NonFixed });
+wire_enum!(Priority = DomainPriority { SuperLow, Low, High, SuperHigh });
+wire_enum!(OnUnreachable = DomainOnUnreachable { Wait, RerunAfter(u64) });
+
+wire_struct!(ComponentSpec = spec::ComponentSpec {
+    name: Text<ComponentName>,
+    resources: Resources,
+    program: Program;
+    site: Option<Text<SiteName>>,
+    constraints: Vec<Constraint>,
+    inputs: Vec<Input>,
+    outputs: Vec<Output>,
+    at: Vec<(Where, Override)>,
+});
+
+wire_struct!(Resources = resources::Resources {
+    processors: u32;
+    others: Vec<(Arc<str>, u64)>,
+});
+
+wire_struct!(Constraint = labels::Constraint { key: Arc<str>, rule: Rule });
+wire_enum!(Rule = DomainRule { Is(Arc<str>), OneOf(Texts), IsNot(Arc<str>) });
+
+wire_struct!(Program = spec::Program {
+    executable: Executable;
+    arguments: Texts,
+    environment: Pairs,
+    directory: Option<Text<RelPath>>,
+    setup: Texts,
+});
+
+wire_enum!(Executable = DomainExecutable { AtSite(Arc<str>), Staged(FileRef) });
+wire_struct!(FileRef = spec::FileRef { name: Text<LogicalName>; bound: Option<Content> });
+wire_struct!(Content = spec::Content { digest: Text<Digest>, size: u64 });
+wire_struct!(Input = spec::Input { file: FileRef, path: Text<RelPath> });
+wire_struct!(Output = spec::Output { path: Text<RelPath>, collect: Collect });
+wire_enum!(Collect = DomainCollect { Fetch, ToSite { site: Text<SiteName>, register: Text<LogicalName> } });
+
+/// For which sites an override holds; a label's key and value as a pair.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(crate) enum Where {
+    Label(Arc<str>, Arc<str>),
+    Site(Text<SiteName>),
+}
+
+impl super::Convert<Where> for DomainWhere {
+    fn to_wire(&self) -> Where {
+        match self {
+            DomainWhere::Label(key, value) => Where::Label(key.clone(), value.clone()),
+            DomainWhere::Site(site) => Where::Site(site.to_wire()),
+        }
+    }
+
+    fn from_wire(wire: Where) -> Result<Self, super::Problem> {
+        Ok(match wire {
+            Where::Label(key, value) => DomainWhere::Label(key, value),
+            Where::Site(site) => DomainWhere::Site(super::Convert::from_wire(site)?),
+        })
+    }
+}
+
+// What differs at certain sites. No arguments and an empty list of them differ.
+wire_struct!(Override = spec::Override {
+    ;
+    executable: Option<Executable>,
+    arguments: Option<Texts>,
+    environment: Pairs,
+    setup: Texts,
+    directory: Option<Text<RelPath>>,
+    lrm_options: Texts,
+});

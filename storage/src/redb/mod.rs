@@ -1,0 +1,137 @@
+//! The store on redb 4: one table, one transaction a group.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use redb::{Database, ReadOnlyTable, ReadableDatabase, TableDefinition};
+
+use crate::engine::{Engine, Reader, See, Txn, Visit, Writes};
+use crate::open::io_error;
+use crate::port::{StoreError, StoreSize};
+
+const FILE: &str = "redb";
+const TABLE: TableDefinition<&[u8], &[u8]> = TableDefinition::new("values");
+
+/// An open redb database.
+pub(crate) struct RedbEngine(Arc<Shared>);
+
+struct Shared {
+    db: Database,
+    path: PathBuf,
+}
+
+impl RedbEngine {
+    /// Opens or makes the database in a directory, and checks all of its pages:
+    /// a damaged branch could hide what a walk over the leaves still shows.
+    pub(crate) fn open(path: &Path, cache_bytes: u64) -> Result<Self, StoreError> {
+        let path = path.join(FILE);
+        let opened = || -> Result<Database, redb::Error> {
+            let mut db = Database::builder()
+                .set_cache_size(usize::try_from(cache_bytes).unwrap_or(usize::MAX))
+                .create(&path)?;
+            db.check_integrity()?;
+            let txn = db.begin_write()?;
+            txn.open_table(TABLE)?;
+            txn.commit()?;
+            Ok(db)
+        };
+        let db = opened().map_err(|error| store_error(&path, "opened", error))?;
+        Ok(Self(Arc::new(Shared { db, path })))
+    }
+}
+
+impl Engine for RedbEngine {
+    fn exclusively(
+        &mut self,
+        work: &mut dyn FnMut(&mut dyn Txn) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let table = self.0.table()?;
+        work(&mut RedbTxn { shared: &self.0, table })
+    }
+
+    fn reader(&self) -> Arc<dyn Reader> {
+        Arc::clone(&self.0) as Arc<dyn Reader>
+    }
+}
+
+type Table = ReadOnlyTable<&'static [u8], &'static [u8]>;
+
+struct RedbTxn<'a> {
+    shared: &'a Shared,
+    table: Table,
+}
+
+impl Txn for RedbTxn<'_> {
+    fn get(&mut self, key: &[u8], see: See<'_>) -> Result<(), StoreError> {
+        let stored = self.table.get(key).map_err(|error| self.shared.error("read", error))?;
+        stored.map_or(Ok(()), |stored| see(stored.value()))
+    }
+
+    fn commit(&mut self, writes: Writes) -> Result<u64, StoreError> {
+        let begun = Instant::now();
+        let written = || -> Result<(), redb::Error> {
+            let txn = self.shared.db.begin_write()?;
+            {
+                let mut table = txn.open_table(TABLE)?;
+                for (key, bytes) in &writes {
+                    match bytes {
+                        Some(bytes) => drop(table.insert(&*key.0, bytes.as_slice())?),
+                        None => drop(table.remove(&*key.0)?),
+                    }
+                }
+            }
+            txn.commit()?;
+            Ok(())
+        };
+        written().map_err(|error| self.shared.error("written", error))?;
+        Ok(u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX))
+    }
+}
+
+impl Shared {
+    fn table(&self) -> Result<Table, StoreError> {
+        let open =
+            || -> Result<Table, redb::Error> { Ok(self.db.begin_read()?.open_table(TABLE)?) };
+        open().map_err(|error| self.error("read", error))
+    }
+
+    fn error(&self, action: &'static str, error: impl Into<redb::Error>) -> StoreError {
+        store_error(&self.path, action, error.into())
+    }
+}
+
+impl Reader for Shared {
+    fn walk(&self, prefix: &[u8], visit: Visit<'_>) -> Result<(), StoreError> {
+        let table = self.table()?;
+        let entries = table.range(prefix..).map_err(|error| self.error("read", error))?;
+        for entry in entries {
+            let (key, stored) = entry.map_err(|error| self.error("read", error))?;
+            if !key.value().starts_with(prefix) || visit(key.value(), stored.value()).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn size(&self) -> StoreSize {
+        let disk_bytes = std::fs::metadata(&self.path).map_or(0, |found| found.len());
+        StoreSize { disk_bytes, keys: 0 }
+    }
+}
+
+/// What an error of redb means for its user.
+fn store_error(path: &Path, action: &'static str, error: redb::Error) -> StoreError {
+    match error {
+        redb::Error::DatabaseAlreadyOpen => StoreError::InUse { path: path.display().to_string() },
+        redb::Error::Io(source) if source.kind() == std::io::ErrorKind::InvalidData => {
+            damaged(path, source.to_string())
+        }
+        redb::Error::Io(source) => io_error(path, action, source),
+        other => damaged(path, other.to_string()),
+    }
+}
+
+fn damaged(path: &Path, problem: String) -> StoreError {
+    StoreError::Damaged { place: path.display().to_string(), problem }
+}

@@ -1,0 +1,398 @@
+//! Draws any job, copy, site and file, from a seed.
+
+mod objects;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cospan_domain::ids::{Attempt, ComponentIndex, Digest, JobId, LogicalName, RelPath, Round};
+use cospan_domain::job::event::{Happened, JobEvent};
+use cospan_domain::job::spec::{
+    Collect, ComponentSpec, Content, Executable, FileRef, Input, JobSpec, OnUnreachable, Output,
+    Override, Priority, Program, Request, Where,
+};
+use cospan_domain::job::state::{
+    AbortCause, AfterAbort, Charge, Collected, Component, Ending, Idempotency, Instants, Job,
+    Phase, Placement, Run, Setbacks, Source,
+};
+use cospan_domain::labels::{Constraint, Rule};
+use cospan_domain::resources::Resources;
+use cospan_domain::units::{Bytes, DurationMs, Timestamp};
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+
+/// A source of anything.
+pub(crate) struct Draw(StdRng);
+
+type Text = Arc<str>;
+
+impl Draw {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(StdRng::seed_from_u64(seed))
+    }
+
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        self.0.random_range(0..bound)
+    }
+
+    fn coin(&mut self) -> bool {
+        self.0.random()
+    }
+
+    fn one<T: Clone>(&mut self, of: &[T]) -> T {
+        of.choose(&mut self.0).unwrap().clone()
+    }
+
+    fn maybe<T>(&mut self, draw: impl FnOnce(&mut Self) -> T) -> Option<T> {
+        self.coin().then(|| draw(self))
+    }
+
+    fn some<C: FromIterator<T>, T>(&mut self, draw: impl Fn(&mut Self) -> T) -> C {
+        (0..self.below(4)).map(|_| draw(self)).collect()
+    }
+
+    fn n32(&mut self) -> u32 {
+        self.0.random()
+    }
+
+    fn n64(&mut self) -> u64 {
+        self.0.random()
+    }
+
+    fn at(&mut self) -> Timestamp {
+        Timestamp(self.n64())
+    }
+
+    fn text(&mut self) -> Text {
+        let letters: Vec<char> = "az09 _-\"\\\n\t\u{0}{}[],:é漢🦀".chars().collect();
+        (0..self.below(12)).map(|_| self.one(&letters)).collect::<String>().into()
+    }
+
+    fn name<T: std::str::FromStr<Err: std::fmt::Debug>>(&mut self) -> T {
+        let letters: Vec<char> = "abcxyz".chars().collect();
+        let name: String = (0..=self.below(12)).map(|_| self.one(&letters)).collect();
+        name.parse().unwrap()
+    }
+
+    fn logical(&mut self) -> LogicalName {
+        self.one(&["data/in put", "é漢🦀", "a+01", "b\"q", "x"]).parse().unwrap()
+    }
+
+    fn path(&mut self) -> RelPath {
+        self.one(&["a", "a/b c", "out/é.txt", "x\\y", "\"q\""]).parse().unwrap()
+    }
+
+    fn digest(&mut self) -> Digest {
+        Digest(self.0.random())
+    }
+
+    fn index(&mut self) -> ComponentIndex {
+        ComponentIndex(self.n32())
+    }
+
+    fn content(&mut self) -> Content {
+        Content { digest: self.digest(), size: Bytes(self.n64()) }
+    }
+
+    pub(crate) fn spec(&mut self, components: usize) -> JobSpec {
+        JobSpec {
+            name: self.maybe(Self::text),
+            request: self.one(&[Request::Fixed, Request::NonFixed]),
+            components: (0..components).map(|_| self.component_spec()).collect(),
+            policy: self.maybe(Self::name),
+            priority: self.one(&Priority::ALL),
+            wall_time: DurationMs(self.n64()),
+            rerunnable: self.coin(),
+            on_unreachable: match self.coin() {
+                true => OnUnreachable::Wait,
+                false => OnUnreachable::RerunAfter(DurationMs(self.n64())),
+            },
+            max_placement_tries: self.maybe(Self::n32),
+            max_claim_tries: self.maybe(Self::n32),
+            max_retries: self.n32(),
+        }
+    }
+
+    fn component_spec(&mut self) -> ComponentSpec {
+        ComponentSpec {
+            name: self.name(),
+            site: self.maybe(Self::name),
+            resources: Resources {
+                processors: self.n32(),
+                others: self.some(|draw| (draw.text(), draw.n64())),
+            },
+            constraints: self.some(Self::constraint),
+            program: Program {
+                executable: self.executable(),
+                arguments: self.some(Self::text),
+                environment: self.pairs(),
+                directory: self.maybe(Self::path),
+                setup: self.some(Self::text),
+            },
+            inputs: self.some(|draw| Input { file: draw.file_ref(), path: draw.path() }),
+            outputs: self.some(|draw| Output { path: draw.path(), collect: draw.collect() }),
+            at: self.some(|draw| (draw.place(), draw.change())),
+        }
+    }
+
+    fn pairs(&mut self) -> BTreeMap<Text, Text> {
+        self.some(|draw| (draw.text(), draw.text()))
+    }
+
+    fn constraint(&mut self) -> Constraint {
+        let rule = match self.below(3) {
+            0 => Rule::Is(self.text()),
+            1 => Rule::IsNot(self.text()),
+            _ => Rule::OneOf(self.some(Self::text)),
+        };
+        Constraint { key: self.text(), rule }
+    }
+
+    fn executable(&mut self) -> Executable {
+        match self.coin() {
+            true => Executable::AtSite(self.text()),
+            false => Executable::Staged(self.file_ref()),
+        }
+    }
+
+    fn file_ref(&mut self) -> FileRef {
+        FileRef { name: self.logical(), bound: self.maybe(Self::content) }
+    }
+
+    fn collect(&mut self) -> Collect {
+        match self.coin() {
+            true => Collect::Fetch,
+            false => Collect::ToSite { site: self.name(), register: self.logical() },
+        }
+    }
+
+    fn place(&mut self) -> Where {
+        match self.coin() {
+            true => Where::Label(self.text(), self.text()),
+            false => Where::Site(self.name()),
+        }
+    }
+
+    fn change(&mut self) -> Override {
+        Override {
+            executable: self.maybe(Self::executable),
+            arguments: self.maybe(|draw| draw.some(Self::text)),
+            environment: self.pairs(),
+            setup: self.some(Self::text),
+            directory: self.maybe(Self::path),
+            lrm_options: self.some(Self::text),
+        }
+    }
+
+    /// A job as it is accepted.
+    pub(crate) fn submitted(&mut self, id: JobId, components: usize) -> Job {
+        Job {
+            id,
+            spec: Arc::new(self.spec(components)),
+            owner: self.name(),
+            idempotency: self.maybe(|draw| Idempotency { key: draw.name(), body: draw.digest() }),
+            submitted_at: self.at(),
+            priority: self.one(&Priority::ALL),
+            frozen_by: None,
+            held: None,
+            phase: Phase::Queued { since: self.at(), not_before: self.at() },
+            round: Round(0),
+            inputs_here: false,
+            start_at: None,
+            components: Vec::new(),
+            setbacks: Setbacks::default(),
+            instants: Instants::default(),
+            revision: 1,
+        }
+    }
+
+    /// Any next revision of a job: its head, and some of its components, differ.
+    pub(crate) fn next(&mut self, job: &Job) -> Job {
+        let mut next = job.clone();
+        next.revision += 1;
+        next.priority = self.one(&Priority::ALL);
+        next.frozen_by = self.maybe(Self::name);
+        next.held = self.maybe(Self::text);
+        next.phase = self.phase();
+        next.round = Round(self.n32());
+        next.inputs_here = self.coin();
+        next.start_at = self.maybe(Self::at);
+        next.setbacks = self.setbacks();
+        next.instants = self.instants();
+        let count = job.spec.components.len();
+        match self.below(8) {
+            0 => next.components.clear(),
+            1 => next.components = vec![Component::default(); count],
+            2 => next.components = (0..count).map(|_| self.component()).collect(),
+            _ => {
+                for _ in 0..next.components.len().min(3) {
+                    let index = self.below(next.components.len());
+                    next.components[index] = self.component();
+                }
+            }
+        }
+        next
+    }
+
+    fn setbacks(&mut self) -> Setbacks {
+        Setbacks {
+            claims: self.n32(),
+            rounds: self.n32(),
+            site_errors: self.n32(),
+            own_errors: self.n32(),
+            inputs: self.n32(),
+        }
+    }
+
+    fn instants(&mut self) -> Instants {
+        Instants {
+            first_placed: self.maybe(Self::at),
+            placed: self.maybe(Self::at),
+            first_start_estimate: self.maybe(Self::at),
+            claimed: self.maybe(Self::at),
+            started: self.maybe(Self::at),
+            total_placement_time: DurationMs(self.n64()),
+            wasted_processor_ms: self.n64(),
+            transfer_volume: Bytes(self.n64()),
+        }
+    }
+
+    fn phase(&mut self) -> Phase {
+        let (at, since) = (self.at(), self.at());
+        match self.below(10) {
+            0 => Phase::Queued { since, not_before: at },
+            1 => Phase::Placed { at, start_estimate: since },
+            2 => Phase::Claiming { since },
+            3 => Phase::Starting { since },
+            4 => Phase::Running { since },
+            5 => Phase::Collecting { since },
+            6 => Phase::Aborting { since, why: self.cause(), then: self.after() },
+            7 => Phase::Finished { at },
+            8 => Phase::Failed { at, reason: self.text() },
+            _ => Phase::Cancelled { at, by: self.name() },
+        }
+    }
+
+    fn cause(&mut self) -> AbortCause {
+        let (component, detail) = (self.index(), self.text());
+        match self.below(8) {
+            0 => AbortCause::ClaimLost { component, detail },
+            1 => AbortCause::InputLost { detail },
+            2 => AbortCause::SiteError { component, detail },
+            3 => AbortCause::StartMissed { component },
+            4 => AbortCause::Unreachable { component },
+            5 => AbortCause::Application { component, detail },
+            6 => AbortCause::Cancelled,
+            _ => AbortCause::Drained { site: self.name() },
+        }
+    }
+
+    fn after(&mut self) -> AfterAbort {
+        match self.below(3) {
+            0 => AfterAbort::Requeue { not_before: self.at() },
+            1 => AfterAbort::Fail { reason: self.text() },
+            _ => AfterAbort::Cancel { by: self.name() },
+        }
+    }
+
+    pub(crate) fn component(&mut self) -> Component {
+        Component {
+            placement: self.maybe(Self::placement),
+            attempt: Attempt(self.n32()),
+            run: self.run(),
+            charge: self.maybe(Self::charge),
+            avoid: self.some(Self::name),
+            collected: self
+                .some(|draw| Collected { content: draw.maybe(Self::content), done: draw.coin() }),
+        }
+    }
+
+    fn charge(&mut self) -> Charge {
+        Charge { site: self.name(), attempt: Attempt(self.n32()), detail: self.text() }
+    }
+
+    pub(crate) fn placement(&mut self) -> Placement {
+        Placement {
+            site: self.name(),
+            sources: self.some(|draw| Source { content: draw.content(), from: draw.name() }),
+            transfer_time: DurationMs(self.n64()),
+        }
+    }
+
+    fn run(&mut self) -> Run {
+        let (at, host, absences) = (self.at(), self.text(), self.below(256) as u8);
+        match self.below(8) {
+            0 => Run::Idle,
+            1 => Run::Intended { at },
+            2 => Run::Uncertain { settled_at: at, absences, look_at: self.at() },
+            3 => Run::Submitted { lrm_id: self.name(), at, absences },
+            4 => Run::AtGate { lrm_id: self.name(), host, since: at },
+            5 => Run::Opened { lrm_id: self.name(), host, at },
+            6 => Run::Running { lrm_id: self.name(), host, since: at },
+            _ => Run::Ended { how: self.ending(), at },
+        }
+    }
+
+    fn ending(&mut self) -> Ending {
+        match self.below(6) {
+            0 => Ending::Succeeded,
+            1 => Ending::Failed(self.text()),
+            2 => Ending::NeverRan(self.text()),
+            3 => Ending::Lost(self.text()),
+            4 => Ending::Killed,
+            _ => Ending::Abandoned,
+        }
+    }
+
+    pub(crate) fn events(&mut self) -> Vec<JobEvent> {
+        self.some(|draw| JobEvent { at: draw.at(), what: draw.happened() })
+    }
+
+    fn happened(&mut self) -> Happened {
+        let (component, at) = (self.index(), self.at());
+        match self.below(31) {
+            0 => Happened::JobPlaced {
+                round: Round(self.n32()),
+                placements: self.some(Self::placement),
+                start_estimate: at,
+            },
+            1 => Happened::StartPostponed { start_estimate: at },
+            2 => Happened::InputsArrived,
+            3 => Happened::ClaimBegun,
+            4 => Happened::AttemptRenewed { component },
+            5 => Happened::AttemptSubmitted { component, lrm_id: self.name() },
+            6 => Happened::SubmissionUncertain { component, settled_at: at },
+            7 => Happened::AttemptAbsent { component, counts: self.coin(), look_at: at },
+            8 => Happened::AttemptSeen { component },
+            9 => Happened::ComponentReady { component, host: self.text() },
+            10 => Happened::GoDecided { start_at: at },
+            11 => Happened::GateOpened { component },
+            12 => Happened::ComponentBegan { component },
+            13 => Happened::JobStarted,
+            14 => {
+                let attempt = Attempt(self.n32());
+                Happened::AttemptEnded { component, attempt, how: self.ending() }
+            }
+            15 => Happened::SiteCharged { component, charge: self.charge() },
+            16 => Happened::ChargeRecorded { component },
+            17 => Happened::PayloadsSucceeded,
+            18 => Happened::OutputFound { component, output: self.n32(), content: self.content() },
+            19 => Happened::OutputCollected { component, output: self.n32() },
+            20 => Happened::RoundAborted { why: self.cause(), then: self.after() },
+            21 => Happened::AbortRedirected { then: self.after() },
+            22 => Happened::JobRequeued { not_before: at },
+            23 => {
+                let to = self.one(&Priority::ALL);
+                Happened::PriorityChanged { to, by: self.maybe(Self::name) }
+            }
+            24 => Happened::JobFrozen { by: self.name() },
+            25 => Happened::JobThawed { by: self.name() },
+            26 => Happened::JobHeld { reason: self.text() },
+            27 => Happened::JobReleased { by: self.name() },
+            28 => Happened::JobFinished,
+            29 => Happened::JobFailed { reason: self.text() },
+            _ => Happened::JobCancelled { by: self.name() },
+        }
+    }
+}

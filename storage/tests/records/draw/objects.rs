@@ -1,0 +1,151 @@
+//! Draws any copy, site and file.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use cospan_domain::catalogue::state::{Entry, FileRecord};
+use cospan_domain::ids::{Attempt, InstanceId, JobId, SiteName, Tag};
+use cospan_domain::site::failure::FailureClass;
+use cospan_domain::site::state::{
+    AttemptId, Breaker, ErrorDetail, Forced, Notification, NotificationId, NotificationKind,
+    Operator, Order, SiteRecord, Window,
+};
+use cospan_domain::transfer::place::FilePlace;
+use cospan_domain::transfer::state::{
+    CopyPhase, CopyRecord, Nonce, Source as CopySource, Trouble, Try, Usage,
+};
+
+use super::Draw;
+
+impl Draw {
+    fn file_place(&mut self) -> FilePlace {
+        match self.below(3) {
+            0 => FilePlace::Store(self.digest()),
+            1 => FilePlace::User(self.path()),
+            _ => {
+                let tag = Tag {
+                    instance: InstanceId::from_random(self.n64()),
+                    job: JobId(self.n64()),
+                    component: self.index(),
+                    attempt: Attempt(self.n32()),
+                };
+                FilePlace::Output(tag, self.path())
+            }
+        }
+    }
+
+    fn copy_source(&mut self) -> CopySource {
+        CopySource { site: self.name(), place: self.file_place() }
+    }
+
+    fn order(&mut self) -> Try {
+        Try { source: self.copy_source(), nonce: Nonce(self.n64()) }
+    }
+
+    pub(crate) fn copy(&mut self) -> CopyRecord {
+        let (since, at, nonce) = (self.at(), self.at(), Nonce(self.n64()));
+        CopyRecord {
+            content: self.content(),
+            site: self.name(),
+            usage: self.maybe(Self::at).map_or(Usage::Needed, |since| Usage::Unneeded { since }),
+            phase: match self.below(6) {
+                0 => CopyPhase::Absent,
+                1 => CopyPhase::Waiting {
+                    since,
+                    not_before: at,
+                    resume: self.maybe(Self::order),
+                    given_up: self.coin(),
+                },
+                2 => CopyPhase::Copying { since, order: self.order(), started: self.coin() },
+                3 => CopyPhase::Stopping { since, order: self.order() },
+                4 => CopyPhase::Ready { at, nonce },
+                _ => CopyPhase::Deleting { since, nonce },
+            },
+            trouble: Trouble {
+                tries: self.n32(),
+                destination: self.n32(),
+                excluded: self.some(Self::name::<SiteName>),
+                last_error: self.maybe(Self::text),
+            },
+            latest: self.maybe(Self::order),
+            leftovers: self.some(|draw| (Nonce(draw.n64()), draw.copy_source())),
+        }
+    }
+
+    fn attempt(&mut self) -> AttemptId {
+        let (job, attempt) = (JobId(self.n64()), Attempt(self.n32()));
+        AttemptId { job, component: self.index(), attempt }
+    }
+
+    fn order_of(&mut self) -> Order {
+        Order { by: self.name(), at: self.at() }
+    }
+
+    pub(crate) fn site(&mut self) -> SiteRecord {
+        let (since, at, trips) = (self.at(), self.at(), self.n32());
+        SiteRecord {
+            site: self.name(),
+            consecutive_errors: self.n32(),
+            breaker: match self.below(3) {
+                0 => Breaker::Closed,
+                1 => Breaker::Open { since, probe_at: at, trips },
+                _ => {
+                    let running: BTreeSet<_> = self.some(Self::attempt);
+                    Breaker::HalfOpen { since, allowed: self.n32(), running, trips }
+                }
+            },
+            operator: Operator {
+                draining: self.maybe(Self::order_of),
+                frozen: self.maybe(Self::order_of),
+                windows: self.some(|draw| Window {
+                    from: draw.at(),
+                    until: draw.at(),
+                    by: draw.name(),
+                    reason: draw.text(),
+                }),
+                forced: self.maybe(|draw| Forced {
+                    usable: draw.coin(),
+                    until: draw.at(),
+                    by: draw.name(),
+                }),
+                reset: self.maybe(Self::order_of),
+            },
+            counted: self.some(Self::attempt),
+            recent_errors: self.some::<VecDeque<_>, _>(|draw| ErrorDetail {
+                attempt: draw.attempt(),
+                class: draw.one(&FailureClass::ALL),
+                at: draw.at(),
+                detail: draw.text(),
+            }),
+            owed: self.some(Self::notification),
+            last_notification: NotificationId(self.n64()),
+            notifications_dropped: self.n64(),
+        }
+    }
+
+    fn notification(&mut self) -> Notification {
+        use NotificationKind::{
+            Answering, CredentialsExpired, ProbeFailed, Unreachable, Unusable, Usable,
+        };
+        let kinds = [Unusable, ProbeFailed, Usable, Unreachable, CredentialsExpired, Answering];
+        Notification {
+            id: NotificationId(self.n64()),
+            kind: self.one(&kinds),
+            at: self.at(),
+            text: self.text(),
+            details: self.some(Self::text),
+        }
+    }
+
+    pub(crate) fn file(&mut self) -> FileRecord {
+        FileRecord {
+            name: self.logical(),
+            entry: self.maybe(|draw| Entry {
+                content: draw.content(),
+                directory: draw.coin(),
+                replicas: draw.some(|draw| (draw.name(), draw.file_place())),
+                registered_at: draw.at(),
+                registered_by: draw.name(),
+            }),
+        }
+    }
+}

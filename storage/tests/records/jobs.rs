@@ -1,0 +1,231 @@
+//! Jobs.
+
+use std::sync::Arc;
+
+use cospan_domain::ids::{Digest, JobId, Round};
+use cospan_domain::job::event::{Happened, JobEvent};
+use cospan_domain::job::spec::Content;
+use cospan_domain::job::state::{Component, Job, Source};
+use cospan_domain::units::{Bytes, Timestamp};
+use cospan_storage::port::{Key, Outcome};
+use cospan_storage::record::job::{
+    archive, head_version, history, read, read_archived, submission, update,
+};
+use cospan_storage::record::{Loader, keys};
+use proptest::prelude::*;
+
+use crate::draw::Draw;
+use crate::place::Place;
+
+#[test]
+fn threads_load_what_one_loads() {
+    let place = Place::new();
+    let mut draw = Draw::new(6);
+    for id in 0..1_000 {
+        place.commit(submission(&draw.submitted(JobId(id), 1)).unwrap());
+    }
+    let jobs = place.load().jobs;
+    assert_eq!(jobs.len(), 1_000);
+    for threads in 1..4 {
+        assert!(place.load_by(Loader::with_threads(threads)).jobs == jobs);
+    }
+    let value = Some(b"1 1 {".as_slice().into());
+    let key = Key::from(keys::head(JobId(500)).as_str());
+    place.commit(vec![cospan_storage::port::Change { key, expected: None, value }]);
+    let mut loader = Loader::with_threads(2);
+    let visit = &mut |stored| {
+        loader.take(stored).unwrap();
+        std::ops::ControlFlow::Continue(())
+    };
+    place.opened.journal.scan(b"", visit).unwrap();
+    let error = loader.finish().unwrap_err().to_string();
+    assert!(error.contains("j/00000000000001f4/h"), "{error}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..Default::default() })]
+
+    /// Any life of any job: what was written last is what is loaded.
+    #[test]
+    fn a_job_is_loaded_as_it_was_written_last(seed: u64, revisions in 0_usize..12) {
+        let mut draw = Draw::new(seed);
+        let count = [1, 3, 64, 65, 200][draw.below(5)];
+        let place = Place::new();
+        let mut job = draw.submitted(JobId(seed), count);
+        place.commit(submission(&job).unwrap());
+        let mut expected = Vec::new();
+        for _ in 0..revisions {
+            let next = draw.next(&job);
+            let events = draw.events();
+            place.commit(update(&job, &next, &events).unwrap());
+            if !events.is_empty() {
+                expected.push((next.revision, events));
+            }
+            job = next;
+        }
+        prop_assert_eq!(&place.load().jobs, std::slice::from_ref(&job));
+        prop_assert_eq!(read(&*place.opened.journal, job.id).unwrap(), Some(job.clone()));
+        prop_assert_eq!(history(&*place.opened.journal, job.id).unwrap(), expected);
+    }
+
+    /// Jobs beside one another do not mix, whatever their ids.
+    #[test]
+    fn many_jobs_are_loaded_in_the_order_of_their_ids(seed: u64) {
+        let mut draw = Draw::new(seed);
+        let place = Place::new();
+        let mut expected = Vec::new();
+        for id in [3, 0, u64::MAX, 16, 255, 1 << 40] {
+            let job = draw.submitted(JobId(id), 2);
+            let next = draw.next(&job);
+            place.commit(submission(&job).unwrap());
+            place.commit(update(&job, &next, &[]).unwrap());
+            expected.push(next);
+        }
+        expected.sort_by_key(|job| job.id);
+        prop_assert_eq!(place.load().jobs, expected);
+    }
+
+    #[test]
+    fn an_archived_job_leaves_nothing_but_its_archive(seed: u64, revisions in 1_usize..6) {
+        let mut draw = Draw::new(seed);
+        let place = Place::new();
+        let count = [2, 130][draw.below(2)];
+        let mut job = draw.submitted(JobId(7), count);
+        place.commit(submission(&job).unwrap());
+        for _ in 0..revisions {
+            let next = draw.next(&job);
+            place.commit(update(&job, &next, &draw.events()).unwrap());
+            job = next;
+        }
+        let events: Vec<JobEvent> =
+            history(&*place.opened.journal, job.id).unwrap().into_iter().flat_map(|e| e.1).collect();
+        let mut units = archive(&job, &events).unwrap().into_iter();
+        place.commit(units.next().unwrap());
+        // After a crash here loading says what is left to be deleted.
+        let loaded = place.load();
+        prop_assert_eq!(&loaded.jobs, &[]);
+        let left: Vec<String> = loaded.remains.iter().map(|key| format!("{key:?}")).collect();
+        prop_assert_eq!(left, place.keys("j/"));
+        units.for_each(|unit| place.commit(unit));
+        prop_assert_eq!(place.keys("j/"), Vec::<String>::new());
+        let found = read_archived(&*place.opened.journal, job.id).unwrap().unwrap();
+        prop_assert_eq!(found.events, events);
+        for component in &mut job.components {
+            component.placement.iter_mut().for_each(|placement| placement.sources.clear());
+        }
+        prop_assert_eq!(found.job, job);
+        prop_assert_eq!(read_archived(&*place.opened.journal, JobId(8)).unwrap(), None);
+    }
+}
+
+fn written(changes: &[cospan_storage::port::Change]) -> Vec<String> {
+    changes.iter().map(|change| format!("{:?}", change.key)).collect()
+}
+
+#[test]
+fn a_submission_is_one_value() {
+    let job = Draw::new(1).submitted(JobId(10), 3);
+    assert_eq!(written(&submission(&job).unwrap()), ["j/000000000000000a/s"]);
+}
+
+#[test]
+fn only_blocks_that_changed_are_written() {
+    let mut draw = Draw::new(2);
+    let job = draw.submitted(JobId(10), 200);
+    let mut placed = Job { revision: 2, ..job.clone() };
+    placed.components = vec![Component::default(); 200];
+    let changes = update(&job, &placed, &[]).unwrap();
+    assert_eq!(written(&changes), ["j/000000000000000a/h"], "untouched blocks are absent");
+    let mut next = Job { revision: 3, ..placed.clone() };
+    next.components[64].placement = Some(draw.placement());
+    next.components[199].placement = Some(draw.placement());
+    let changes = update(&placed, &next, &[]).unwrap();
+    let expected = ["j/000000000000000a/h", "j/000000000000000a/b0001", "j/000000000000000a/b0003"];
+    assert_eq!(written(&changes), expected);
+    let back = Job { revision: 4, components: placed.components.clone(), ..next.clone() };
+    let changes = update(&next, &back, &[]).unwrap();
+    assert_eq!(written(&changes), expected);
+    assert!(changes[1..].iter().all(|change| change.value.is_none()));
+}
+
+#[test]
+fn a_stale_revision_is_a_conflict() {
+    let mut draw = Draw::new(3);
+    let place = Place::new();
+    let job = draw.submitted(JobId(10), 2);
+    place.commit(submission(&job).unwrap());
+    let again = place.run(submission(&job).unwrap());
+    assert_eq!(again, Outcome::Conflict(Key::from(keys::spec(job.id).as_str())));
+    let (one, other) = (draw.next(&job), draw.next(&job));
+    place.commit(update(&job, &one, &[]).unwrap());
+    let outcome = place.run(update(&job, &other, &[]).unwrap());
+    assert_eq!(outcome, Outcome::Conflict(Key::from(keys::head(job.id).as_str())));
+    assert_eq!(head_version(&one).0, 1);
+    assert_eq!(place.load().jobs, [one]);
+}
+
+#[test]
+fn the_history_keeps_the_latest_units() {
+    let mut draw = Draw::new(4);
+    let place = Place::new();
+    let mut job = draw.submitted(JobId(10), 1);
+    place.commit(submission(&job).unwrap());
+    for _ in 0..200 {
+        let next = draw.next(&job);
+        let events = [JobEvent { at: Timestamp(next.revision), what: Happened::ClaimBegun }];
+        place.commit(update(&job, &next, &events).unwrap());
+        job = next;
+    }
+    let found = history(&*place.opened.journal, job.id).unwrap();
+    let revisions: Vec<u64> = found.iter().map(|(revision, _)| *revision).collect();
+    assert_eq!(revisions, (202 - keys::HISTORY..=201).collect::<Vec<_>>());
+}
+
+/// As large as a specification may be, with everything that then follows from it.
+#[test]
+fn the_largest_job_goes_through_its_life_and_a_larger_one_is_refused() {
+    let mut draw = Draw::new(5);
+    let place = Place::new();
+    let mut job = draw.submitted(JobId(10), 1_000);
+    let mut spec = (*job.spec).clone();
+    let content = |i: usize| Content { digest: Digest([i as u8; 32]), size: Bytes(u64::MAX) };
+    for component in &mut spec.components {
+        component.at.clear();
+        component.inputs.clear();
+        component.program.environment =
+            [("LONG".into(), "x".repeat(1_400).into())].into_iter().collect();
+    }
+    job.spec = Arc::new(spec.clone());
+    place.commit(submission(&job).unwrap());
+    let mut placed = Job { revision: 2, round: Round(1), ..job.clone() };
+    placed.components = (0..1_000)
+        .map(|i| {
+            let mut component = draw.component();
+            let mut placement = draw.placement();
+            let from = placement.site.clone();
+            placement.sources =
+                (0..10).map(|j| Source { content: content(i + j), from: from.clone() }).collect();
+            component.placement = Some(placement);
+            component
+        })
+        .collect();
+    let placements: Vec<_> =
+        placed.components.iter().filter_map(|component| component.placement.clone()).collect();
+    let start_estimate = Timestamp(1);
+    let what = Happened::JobPlaced { round: Round(1), placements, start_estimate };
+    let events = [JobEvent { at: Timestamp(1), what }];
+    place.commit(update(&job, &placed, &events).unwrap());
+    assert!(place.load().jobs == [placed.clone()]);
+    assert_eq!(history(&*place.opened.journal, job.id).unwrap().len(), 1);
+    for unit in archive(&placed, &[]).unwrap() {
+        place.commit(unit);
+    }
+    assert_eq!(place.keys("j/"), Vec::<String>::new());
+
+    for component in &mut spec.components {
+        component.program.arguments = vec!["y".repeat(2_000).into()];
+    }
+    job.spec = Arc::new(spec);
+    let error = submission(&job).unwrap_err().to_string();
+    assert!(error.contains("job 10") && error.contains("at most 2097152"), "{error}");
+}

@@ -1,0 +1,69 @@
+//! A store in memory that answers at once.
+
+use std::sync::{Arc, Mutex};
+
+use cospan_domain::ids::InstanceId;
+use cospan_storage::Opened;
+use cospan_storage::memory::{self, MemoryDisk};
+use cospan_storage::port::{Change, Outcome, Report, Stored, Token, Unit};
+use cospan_storage::record::{Loaded, Loader};
+
+pub(crate) struct Place {
+    pub(crate) disk: MemoryDisk,
+    pub(crate) opened: Opened,
+    outcomes: Arc<Mutex<Vec<Outcome>>>,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        let disk = MemoryDisk::default();
+        let outcomes = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&outcomes);
+        let sink = Arc::new(move |report| {
+            let Report::Group(group) = report else { panic!("{report:?}") };
+            seen.lock().unwrap().extend(group.outcomes.into_iter().map(|(_, outcome)| outcome));
+        });
+        let opened = memory::open(&disk, InstanceId::from_random(1), sink).unwrap();
+        Self { disk, opened, outcomes }
+    }
+
+    pub(crate) fn run(&self, changes: Vec<Change>) -> Outcome {
+        self.opened.journal.append(self.opened.epoch, Token(0), Unit { changes });
+        self.outcomes.lock().unwrap().pop().unwrap()
+    }
+
+    pub(crate) fn commit(&self, changes: Vec<Change>) {
+        let outcome = self.run(changes);
+        assert!(matches!(outcome, Outcome::Committed(_)), "{outcome:?}");
+    }
+
+    /// What an opening would load.
+    pub(crate) fn load(&self) -> Loaded {
+        self.load_by(Loader::default())
+    }
+
+    pub(crate) fn load_by(&self, mut loader: Loader) -> Loaded {
+        let mut load = |stored: Stored| loader.take(stored).unwrap();
+        memory::open_and_load(
+            &self.disk.copy(),
+            InstanceId::from_random(1),
+            Arc::new(|_| {}),
+            &mut load,
+        )
+        .unwrap();
+        loader.finish().unwrap()
+    }
+
+    /// The keys below a prefix, as text.
+    pub(crate) fn keys(&self, prefix: &str) -> Vec<String> {
+        let mut keys = Vec::new();
+        self.opened
+            .journal
+            .scan(prefix.as_bytes(), &mut |stored| {
+                keys.push(String::from_utf8(stored.key.0.into()).unwrap());
+                std::ops::ControlFlow::Continue(())
+            })
+            .unwrap();
+        keys
+    }
+}
