@@ -1,0 +1,177 @@
+//! What a local site costs its control plane: polling live attempts, and running
+//! attempts from submission to exit through the whole adapter.
+//!
+//! `cargo run --release -p cospan-sites --example local_site_cost [seconds per figure]`
+
+#![allow(clippy::print_stdout, reason = "its output is its purpose")]
+
+use std::error::Error;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use cospan_domain::ids::{Attempt, ComponentIndex, Epoch, InstanceId, JobId, Round, SiteName, Tag};
+use cospan_domain::job::spec::{Executable, Program};
+use cospan_domain::resources::Resources;
+use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_sites::local::{LocalConfig, LocalSite};
+use cospan_sites::port::{AttemptOrder, ExitCause, GateDecision, Go, Observation, Site};
+use rustix::time::{ClockId, clock_gettime};
+use serde_json::json;
+
+type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+
+/// Attempts that are alive while polls are measured.
+const LIVE: u64 = 64;
+/// Between two polls.
+const POLL_EVERY: Duration = Duration::from_millis(50);
+
+fn tag(job: u64) -> Tag {
+    let (component, attempt) = (ComponentIndex(0), Attempt(1));
+    Tag { instance: InstanceId::from_random(2), job: JobId(job), component, attempt }
+}
+
+fn order(tag: Tag, executable: &str, argument: Option<&str>) -> AttemptOrder {
+    AttemptOrder {
+        tag,
+        round: Round(1),
+        epoch: Epoch(1),
+        resources: Resources::processors(1),
+        program: Program {
+            executable: Executable::AtSite(executable.into()),
+            arguments: argument.into_iter().map(Into::into).collect(),
+            environment: std::collections::BTreeMap::new(),
+            directory: None,
+            setup: Vec::new(),
+        },
+        staged_executable: None,
+        inputs: Vec::new(),
+        lrm_options: Vec::new(),
+        hold_max: DurationMs::from_secs(600),
+        wall_time: DurationMs::from_secs(600),
+    }
+}
+
+fn go() -> GateDecision {
+    GateDecision::Go(Go {
+        round: Round(1),
+        epoch: Epoch(1),
+        start_at: Timestamp(0),
+        rank: ComponentIndex(0),
+        peers: Vec::new(),
+    })
+}
+
+/// Asks, woken by hints, until the attempt is as awaited.
+async fn await_seen(
+    site: &LocalSite,
+    tag: Tag,
+    awaited: impl Fn(&Observation) -> bool,
+) -> Result<Observation> {
+    let mut changes = site.changes().ok_or("no hints")?;
+    loop {
+        let status = site.status(&[tag]).await?;
+        let seen = status.attempts.get(&tag).ok_or("no answer")?;
+        if awaited(seen) {
+            return Ok(seen.clone());
+        }
+        let _ = tokio::time::timeout(POLL_EVERY, changes.changed()).await;
+    }
+}
+
+async fn start(site: &LocalSite, order: &AttemptOrder) -> Result<()> {
+    site.submit(order).await?;
+    await_seen(site, order.tag, |seen| matches!(seen, Observation::Ready(_))).await?;
+    site.decide_gate(order.tag, &go()).await?;
+    Ok(())
+}
+
+async fn run(site: &LocalSite, tag: Tag) -> Result<()> {
+    start(site, &order(tag, "/bin/true", None)).await?;
+    match await_seen(site, tag, |seen| matches!(seen, Observation::Exited(_))).await? {
+        Observation::Exited(exit) if exit.cause == ExitCause::Code(0) => Ok(()),
+        other => Err(format!("{tag} ended as {other:?}").into()),
+    }
+}
+
+/// Attempts per second, so many at once.
+async fn rate(
+    site: &Arc<LocalSite>,
+    jobs: &Arc<AtomicU64>,
+    at_once: usize,
+    length: Duration,
+) -> Result<f64> {
+    let started = Instant::now();
+    let runners: Vec<_> = (0..at_once)
+        .map(|_| {
+            let (site, jobs) = (site.clone(), jobs.clone());
+            tokio::spawn(async move {
+                let mut done = 0_u32;
+                while started.elapsed() < length {
+                    run(&site, tag(jobs.fetch_add(1, Ordering::Relaxed))).await?;
+                    done += 1;
+                }
+                Ok::<_, Box<dyn Error + Send + Sync>>(done)
+            })
+        })
+        .collect();
+    let mut done = 0;
+    for runner in runners {
+        done += runner.await??;
+    }
+    Ok(f64::from(done) / started.elapsed().as_secs_f64())
+}
+
+/// Share of one core that this process uses while `LIVE` attempts are polled.
+async fn polling_percent(site: &LocalSite, length: Duration) -> Result<f64> {
+    let tags: Vec<Tag> = (1_000_000..1_000_000 + LIVE).map(tag).collect();
+    for tag in &tags {
+        start(site, &order(*tag, "/bin/sleep", Some("600"))).await?;
+    }
+    for tag in &tags {
+        await_seen(site, *tag, |seen| matches!(seen, Observation::Begun(_))).await?;
+    }
+    let (started, before) = (Instant::now(), cpu());
+    while started.elapsed() < length {
+        site.status(&tags).await?;
+        tokio::time::sleep(POLL_EVERY).await;
+    }
+    let used = cpu().saturating_sub(before).as_secs_f64() / started.elapsed().as_secs_f64();
+    for tag in &tags {
+        site.cancel(*tag, None).await?;
+    }
+    for tag in &tags {
+        await_seen(site, *tag, |seen| matches!(seen, Observation::Exited(_))).await?;
+    }
+    Ok(used * 100.0)
+}
+
+fn cpu() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<()> {
+    let seconds = std::env::args().nth(1).map_or(Ok(3.0), |text| text.parse())?;
+    let length = Duration::from_secs_f64(seconds);
+    let place = tempfile::tempdir_in(".")?;
+    let root = place.path().canonicalize()?;
+    let name = SiteName::new("bench")?;
+    let config =
+        LocalConfig::new(name, root, Resources::processors(128), vec!["/bin/false".into()]);
+    let site = Arc::new(LocalSite::new(config)?);
+    site.initialise()?;
+    let jobs = Arc::new(AtomicU64::new(1));
+    let percent = polling_percent(&site, length).await?;
+    let mut figures = vec![
+        json!({"name": "poll_64_live_percent", "value": percent, "unit": "%", "target": "< 2"}),
+    ];
+    for at_once in [1, 2, 4, 8] {
+        let value = rate(&site, &jobs, at_once, length).await?;
+        let name = format!("attempts_at_once_{at_once}_per_s");
+        figures.push(json!({"name": name, "value": value, "unit": "1/s", "target": "-"}));
+    }
+    println!("{:#}", json!({"bench": "local_site_cost", "figures": figures, "floors": []}));
+    Ok(())
+}

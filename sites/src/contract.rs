@@ -1,0 +1,241 @@
+//! What every site adapter must do, as tests over a [`Ground`]. An adapter calls
+//! [`site_contract!`](crate::site_contract) in its tests.
+//!
+//! Nothing here waits for a fixed time to be right: conditions are awaited with
+//! a generous deadline, so that slow sites pass too.
+
+#![allow(clippy::unwrap_used, clippy::wildcard_imports, reason = "these are tests")]
+
+mod ending;
+mod gate;
+mod knowing;
+mod running;
+
+pub use ending::*;
+pub use gate::*;
+pub use knowing::*;
+pub use running::*;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use cospan_domain::ids::{
+    Attempt, ComponentIndex, Digest, Epoch, InstanceId, JobId, RelPath, Round, SiteName, Tag,
+};
+use cospan_domain::job::spec::{Content, Executable, Program};
+use cospan_domain::resources::Resources;
+use cospan_domain::units::{Bytes, DurationMs, Timestamp};
+
+use crate::port::{
+    AttemptOrder, ExitCause, GateDecision, GateState, Go, Observation, Peer, Readable, Site,
+    SiteError, Stream,
+};
+
+/// A site made for one test, with nothing on it.
+pub trait Ground: Send + Sync {
+    /// The site, through one adapter.
+    fn site(&self) -> Arc<dyn Site>;
+
+    /// The same site through another adapter, as after a restart of the control plane.
+    fn reopened(&self) -> Arc<dyn Site>;
+
+    /// Makes the site unreachable.
+    fn take_away(&self);
+
+    /// Makes it reachable again, as it was.
+    fn bring_back(&self);
+
+    /// Puts a user's file at the site.
+    fn put_user_file(&self, path: &RelPath, bytes: &[u8]);
+}
+
+/// How long a condition may take to come true.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The tag of the attempt that a test works with.
+pub fn tag(job: u64) -> Tag {
+    Tag {
+        instance: InstanceId::from_random(0x5eed),
+        job: JobId(job),
+        component: ComponentIndex(0),
+        attempt: Attempt(1),
+    }
+}
+
+/// A program found at the site.
+pub fn program(executable: &str, arguments: &[&str]) -> Program {
+    Program {
+        executable: Executable::AtSite(executable.into()),
+        arguments: arguments.iter().map(|a| (*a).into()).collect(),
+        environment: std::collections::BTreeMap::new(),
+        directory: None,
+        setup: Vec::new(),
+    }
+}
+
+/// A shell script as a program.
+pub fn script(text: &str) -> Program {
+    program("/bin/sh", &["-c", text])
+}
+
+/// An order of one processor with ordinary limits.
+pub fn order(tag: Tag, program: Program) -> AttemptOrder {
+    AttemptOrder {
+        tag,
+        round: Round(1),
+        epoch: Epoch(1),
+        resources: Resources::processors(1),
+        program,
+        staged_executable: None,
+        inputs: Vec::new(),
+        lrm_options: Vec::new(),
+        hold_max: DurationMs::from_secs(600),
+        wall_time: DurationMs::from_secs(600),
+    }
+}
+
+/// The decision to open.
+pub fn go() -> GateDecision {
+    let peer = |attempt, host: &str| Peer {
+        attempt: Attempt(attempt),
+        site: SiteName::new("elsewhere").unwrap(),
+        host: host.to_owned(),
+        processors: 2,
+    };
+    GateDecision::Go(Go {
+        round: Round(7),
+        epoch: Epoch(3),
+        start_at: Timestamp(0),
+        rank: ComponentIndex(1),
+        peers: vec![peer(4, "node-a"), peer(5, "node-b")],
+    })
+}
+
+/// Asks until the observation is what is awaited.
+pub async fn await_seen(
+    site: &dyn Site,
+    tag: Tag,
+    awaited: impl Fn(&Observation) -> bool,
+) -> Observation {
+    let started = Instant::now();
+    loop {
+        let status = site.status(&[tag]).await.unwrap();
+        let seen = &status.attempts[&tag];
+        if awaited(seen) {
+            return seen.clone();
+        }
+        assert!(started.elapsed() < PATIENCE, "{tag} is {seen:?} for too long");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Submits and waits until it waits at the gate.
+pub async fn bring_to_gate(site: &dyn Site, order: &AttemptOrder) {
+    site.submit(order).await.unwrap();
+    await_seen(site, order.tag, |seen| matches!(seen, Observation::Ready(_))).await;
+}
+
+/// Submits and opens the gate.
+pub async fn start(site: &dyn Site, order: &AttemptOrder) {
+    bring_to_gate(site, order).await;
+    assert_eq!(site.decide_gate(order.tag, &go()).await, Ok(GateState::Opened));
+}
+
+/// Waits for the end.
+pub async fn await_exit(site: &dyn Site, tag: Tag) -> ExitCause {
+    match await_seen(site, tag, |seen| matches!(seen, Observation::Exited(_))).await {
+        Observation::Exited(exit) => exit.cause,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Runs a program from submission to its end.
+pub async fn run(site: &dyn Site, order: &AttemptOrder) -> ExitCause {
+    start(site, order).await;
+    await_exit(site, order.tag).await
+}
+
+/// What a payload printed; nothing if it has not come so far.
+pub async fn printed(site: &dyn Site, tag: Tag) -> String {
+    match site.read(&Readable::Log(tag, Stream::Stdout), Bytes(0), 60_000).await {
+        Ok(piece) => String::from_utf8(piece.bytes).unwrap(),
+        Err(SiteError::Refused(_)) => String::new(),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Waits until a payload printed something with this in it.
+pub async fn await_printed(site: &dyn Site, tag: Tag, awaited: &str) {
+    let started = Instant::now();
+    while !printed(site, tag).await.contains(awaited) {
+        assert!(started.elapsed() < PATIENCE, "{awaited:?} is not printed");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Waits until so many processors are idle.
+pub async fn await_idle(site: &dyn Site, processors: u32) {
+    let started = Instant::now();
+    loop {
+        let idle = site.status(&[]).await.unwrap().idle.processors;
+        if idle == processors {
+            return;
+        }
+        assert!(started.elapsed() < PATIENCE, "{idle} processors are idle, not {processors}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+fn content_of(bytes: &[u8]) -> Content {
+    Content { digest: Digest(*blake3::hash(bytes).as_bytes()), size: Bytes(bytes.len() as u64) }
+}
+
+/// One test per promise, each on a new ground: `site_contract!(|| MyGround::new())`.
+#[macro_export]
+macro_rules! site_contract {
+    ($ground:expr) => {
+        $crate::site_contract! { $ground;
+            an_unknown_tag_is_absent
+            a_payload_runs_through_the_gate_and_its_exit_is_seen
+            an_exit_code_is_seen_as_it_was
+            a_payload_killed_from_outside_is_seen_with_its_signal
+            a_program_that_is_not_there_is_the_jobs_own_error
+            a_program_that_is_not_executable_is_the_jobs_own_error
+            arguments_and_variables_arrive_byte_for_byte
+            setup_lines_share_the_environment_of_the_program
+            a_payload_starts_in_its_directory
+            a_payload_is_told_about_its_round
+            inputs_and_staged_executables_are_in_place
+            go_without_a_directory_is_refused
+            nothing_runs_before_the_gate_opens
+            void_without_a_directory_keeps_a_late_wrapper_out
+            the_first_decision_stands
+            a_wrapper_that_is_held_too_long_closes_the_gate_itself
+            a_repeated_submission_starts_no_second_payload
+            a_repeated_submission_of_an_ended_attempt_starts_nothing
+            a_full_site_says_so_and_has_room_again_afterwards
+            what_exceeds_the_whole_site_is_refused
+            the_wall_time_ends_a_payload
+            cancelling_at_the_gate_voids_the_attempt
+            cancelling_a_payload_ends_it_and_may_be_repeated
+            a_payload_that_ignores_term_is_killed
+            cancelling_an_unknown_attempt_keeps_it_from_ever_running
+            only_ended_attempts_are_removed
+            what_left_something_is_listed
+            a_submission_is_found_by_its_tag
+            another_adapter_takes_up_what_waits_at_the_gate
+            another_adapter_takes_up_what_runs
+            another_adapter_ends_what_runs
+            an_unreachable_site_is_no_information
+        }
+    };
+    ($ground:expr; $($name:ident)+) => {
+        $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                let ground = ($ground)();
+                $crate::contract::$name(&ground).await;
+            }
+        )+
+    };
+}

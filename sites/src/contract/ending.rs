@@ -1,0 +1,87 @@
+//! Ends, of all kinds, and what is left after them.
+
+use super::*;
+
+/// The wrapper enforces it.
+pub async fn the_wall_time_ends_a_payload(ground: &impl Ground) {
+    let site = ground.site();
+    let mut order = order(tag(1), script("sleep 600"));
+    order.wall_time = DurationMs::from_secs(1);
+    assert_eq!(run(&*site, &order).await, ExitCause::WallTime);
+    await_ended(&*site, tag(1)).await;
+}
+
+/// What waits is let go of.
+pub async fn cancelling_at_the_gate_voids_the_attempt(ground: &impl Ground) {
+    let site = ground.site();
+    bring_to_gate(&*site, &order(tag(1), script("echo ran"))).await;
+    site.cancel(tag(1), None).await.unwrap();
+    await_seen(&*site, tag(1), |seen| *seen == Observation::Void).await;
+    await_ended(&*site, tag(1)).await;
+}
+
+/// The order was taken; it is over when status says so.
+pub async fn cancelling_a_payload_ends_it_and_may_be_repeated(ground: &impl Ground) {
+    let site = ground.site();
+    start(&*site, &order(tag(1), script("echo begun; sleep 600"))).await;
+    await_printed(&*site, tag(1), "begun").await;
+    site.cancel(tag(1), None).await.unwrap();
+    site.cancel(tag(1), None).await.unwrap();
+    assert_eq!(await_exit(&*site, tag(1)).await, ExitCause::Terminated);
+    site.cancel(tag(1), None).await.unwrap();
+    await_ended(&*site, tag(1)).await;
+}
+
+/// After the grace.
+pub async fn a_payload_that_ignores_term_is_killed(ground: &impl Ground) {
+    let site = ground.site();
+    let stubborn = script("trap '' TERM; echo begun; while :; do sleep 600; done");
+    start(&*site, &order(tag(1), stubborn)).await;
+    await_printed(&*site, tag(1), "begun").await;
+    site.cancel(tag(1), None).await.unwrap();
+    assert_eq!(await_exit(&*site, tag(1)).await, ExitCause::Terminated);
+    await_ended(&*site, tag(1)).await;
+}
+
+/// A submission of it may be on its way.
+pub async fn cancelling_an_unknown_attempt_keeps_it_from_ever_running(ground: &impl Ground) {
+    let site = ground.site();
+    site.cancel(tag(1), None).await.unwrap();
+    let _ = site.submit(&order(tag(1), script("echo ran"))).await;
+    await_seen(&*site, tag(1), |seen| *seen == Observation::Void).await;
+    await_ended(&*site, tag(1)).await;
+}
+
+/// Removing what runs would leave a process nobody knows of.
+pub async fn only_ended_attempts_are_removed(ground: &impl Ground) {
+    let site = ground.site();
+    bring_to_gate(&*site, &order(tag(1), script("exit 0"))).await;
+    let answer = site.remove_attempt(tag(1)).await;
+    assert!(matches!(answer, Err(SiteError::Refused(_))), "{answer:?}");
+    site.decide_gate(tag(1), &go()).await.unwrap();
+    await_exit(&*site, tag(1)).await;
+    await_removed(&*site, tag(1)).await;
+    assert_eq!(await_seen(&*site, tag(1), |_| true).await, Observation::Absent);
+    assert_eq!(site.list_attempts().await, Ok(vec![]));
+    assert_eq!(site.remove_attempt(tag(1)).await, Ok(()), "nothing left is nothing to do");
+}
+
+/// Also what ended, until it is removed.
+pub async fn what_left_something_is_listed(ground: &impl Ground) {
+    let site = ground.site();
+    assert_eq!(site.list_attempts().await, Ok(vec![]));
+    run(&*site, &order(tag(1), script("exit 0"))).await;
+    bring_to_gate(&*site, &order(tag(2), script("exit 0"))).await;
+    assert_eq!(site.list_attempts().await, Ok(vec![tag(1), tag(2)]));
+    site.cancel(tag(2), None).await.unwrap();
+    await_ended(&*site, tag(2)).await;
+}
+
+async fn await_removed(site: &dyn Site, tag: Tag) {
+    let started = Instant::now();
+    // Its last word may be there a moment before its wrapper is gone.
+    while let Err(error) = site.remove_attempt(tag).await {
+        assert!(started.elapsed() < PATIENCE, "{error}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}

@@ -1,0 +1,113 @@
+//! Load, look-ups, and what survives the control plane or the site's absence.
+
+use super::*;
+
+/// Full is nobody's error, and passes.
+pub async fn a_full_site_says_so_and_has_room_again_afterwards(ground: &impl Ground) {
+    let site = ground.site();
+    let total = site.describe().await.unwrap().total;
+    let mut all = order(tag(1), script("exit 0"));
+    all.resources = total.clone();
+    assert_eq!(site.status(&[]).await.unwrap().idle, total);
+    bring_to_gate(&*site, &all).await;
+    assert_eq!(site.status(&[]).await.unwrap().idle.processors, 0);
+    let answer = site.submit(&order(tag(2), script("exit 0"))).await;
+    assert!(matches!(answer, Err(SiteError::SiteFull(_))), "{answer:?}");
+    assert_eq!(await_seen(&*site, tag(2), |_| true).await, Observation::Absent);
+    site.decide_gate(tag(1), &go()).await.unwrap();
+    await_exit(&*site, tag(1)).await;
+    await_idle(&*site, total.processors).await;
+    assert_eq!(run(&*site, &order(tag(3), script("exit 0"))).await, ExitCause::Code(0));
+}
+
+/// It would wait for ever.
+pub async fn what_exceeds_the_whole_site_is_refused(ground: &impl Ground) {
+    let site = ground.site();
+    let mut order = order(tag(1), script("exit 0"));
+    order.resources = Resources::processors(1_000_000);
+    let answer = site.submit(&order).await;
+    assert!(matches!(answer, Err(SiteError::Refused(_))), "{answer:?}");
+}
+
+/// A lost reply is looked up.
+pub async fn a_submission_is_found_by_its_tag(ground: &impl Ground) {
+    let site = ground.site();
+    assert_eq!(site.find_by_tag(tag(1)).await.unwrap().found, vec![]);
+    let submitted = site.submit(&order(tag(1), script("exit 0"))).await.unwrap();
+    for site in [ground.site(), ground.reopened()] {
+        let found = site.find_by_tag(tag(1)).await.unwrap().found;
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].lrm_id, submitted.lrm_id);
+    }
+    site.cancel(tag(1), None).await.unwrap();
+    await_ended(&*site, tag(1)).await;
+}
+
+/// The gate outlives the control plane.
+pub async fn another_adapter_takes_up_what_waits_at_the_gate(ground: &impl Ground) {
+    let site = ground.site();
+    bring_to_gate(&*site, &order(tag(1), script("echo ran"))).await;
+    let total = site.describe().await.unwrap().total.processors;
+    drop(site);
+    let second = ground.reopened();
+    await_seen(&*second, tag(1), |seen| matches!(seen, Observation::Ready(_))).await;
+    assert_eq!(second.status(&[]).await.unwrap().idle.processors, total - 1);
+    assert_eq!(second.decide_gate(tag(1), &go()).await, Ok(GateState::Opened));
+    assert_eq!(await_exit(&*second, tag(1)).await, ExitCause::Code(0));
+    assert_eq!(printed(&*second, tag(1)).await, "ran\n");
+    await_idle(&*second, total).await;
+}
+
+/// The payload as well.
+pub async fn another_adapter_takes_up_what_runs(ground: &impl Ground) {
+    let site = ground.site();
+    let waits = script("echo begun; while ! [ -e stop ]; do sleep 0.05; done; exit 5");
+    start(&*site, &order(tag(1), waits)).await;
+    await_printed(&*site, tag(1), "begun").await;
+    drop(site);
+    let second = ground.reopened();
+    let seen = await_seen(&*second, tag(1), |_| true).await;
+    assert!(matches!(seen, Observation::Begun(_)), "{seen:?}");
+    let total = second.describe().await.unwrap().total.processors;
+    assert_eq!(second.status(&[]).await.unwrap().idle.processors, total - 1);
+    second.cancel(tag(1), None).await.unwrap();
+    assert_eq!(await_exit(&*second, tag(1)).await, ExitCause::Terminated);
+    await_idle(&*second, total).await;
+    let third = ground.reopened();
+    assert_eq!(await_exit(&*third, tag(1)).await, ExitCause::Terminated, "an end is read back");
+}
+
+/// An order to end may come from the next incarnation, at any stage.
+pub async fn another_adapter_ends_what_runs(ground: &impl Ground) {
+    let site = ground.site();
+    site.submit(&order(tag(1), script("echo ran"))).await.unwrap();
+    drop(site);
+    let second = ground.reopened();
+    second.cancel(tag(1), None).await.unwrap();
+    await_seen(&*second, tag(1), |seen| *seen == Observation::Void).await;
+    await_ended(&*second, tag(1)).await;
+}
+
+/// Never `Absent`, never idle, never gone.
+pub async fn an_unreachable_site_is_no_information(ground: &impl Ground) {
+    let site = ground.site();
+    let waits = script("echo begun; while ! [ -e stop ]; do sleep 0.05; done");
+    start(&*site, &order(tag(1), waits)).await;
+    await_printed(&*site, tag(1), "begun").await;
+    ground.take_away();
+    let reopened = ground.reopened();
+    for site in [&site, &reopened] {
+        let status = site.status(&[tag(1), tag(2)]).await;
+        let untold = matches!(status, Err(SiteError::NotSent(_) | SiteError::OutcomeUnknown(_)));
+        assert!(untold, "{status:?}");
+        assert!(site.submit(&order(tag(3), script("exit 0"))).await.is_err());
+        assert!(site.find_by_tag(tag(1)).await.is_err());
+        assert!(site.list_attempts().await.is_err());
+        assert!(site.decide_gate(tag(1), &GateDecision::Void).await.is_err());
+    }
+    ground.bring_back();
+    let seen = await_seen(&*site, tag(1), |_| true).await;
+    assert!(matches!(seen, Observation::Begun(_)), "{seen:?}");
+    site.cancel(tag(1), None).await.unwrap();
+    assert_eq!(await_exit(&*site, tag(1)).await, ExitCause::Terminated);
+}

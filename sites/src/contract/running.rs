@@ -1,0 +1,173 @@
+//! A payload's life, seen from both sides.
+
+use super::*;
+
+/// `Absent` is an answer, and the answer for what was never there.
+pub async fn an_unknown_tag_is_absent(ground: &impl Ground) {
+    let status = ground.site().status(&[tag(1), tag(2)]).await.unwrap();
+    assert_eq!(status.attempts.len(), 2);
+    assert!(status.attempts.values().all(|seen| *seen == Observation::Absent), "{status:?}");
+}
+
+/// The ordinary case.
+pub async fn a_payload_runs_through_the_gate_and_its_exit_is_seen(ground: &impl Ground) {
+    let site = ground.site();
+    let order = order(tag(1), script("echo begun; read nothing; exit 0"));
+    assert_eq!(run(&*site, &order).await, ExitCause::Code(0));
+    assert_eq!(printed(&*site, tag(1)).await, "begun\n");
+    let seen = await_seen(&*site, tag(1), |_| true).await;
+    let Observation::Exited(exit) = seen else { panic!("{seen:?}") };
+    assert!(exit.began_at <= exit.ended_at, "{exit:?}");
+}
+
+/// A code is a code, not a success.
+pub async fn an_exit_code_is_seen_as_it_was(ground: &impl Ground) {
+    let site = ground.site();
+    for (job, code) in [(1, 1), (2, 75), (3, 127), (4, 255)] {
+        let order = order(tag(job), script(&format!("exit {code}")));
+        assert_eq!(run(&*site, &order).await, ExitCause::Code(code));
+    }
+}
+
+/// A signal is a signal.
+pub async fn a_payload_killed_from_outside_is_seen_with_its_signal(ground: &impl Ground) {
+    let site = ground.site();
+    assert_eq!(run(&*site, &order(tag(1), script("kill -9 $$"))).await, ExitCause::Signal(9));
+    assert_eq!(run(&*site, &order(tag(2), script("kill -15 $$"))).await, ExitCause::Signal(15));
+}
+
+/// Not the site's fault.
+pub async fn a_program_that_is_not_there_is_the_jobs_own_error(ground: &impl Ground) {
+    let site = ground.site();
+    for (job, name) in [(1, "/no/such/program"), (2, "no-such-program-at-all")] {
+        let cause = run(&*site, &order(tag(job), program(name, &[]))).await;
+        assert!(matches!(cause, ExitCause::CouldNotStart(_)), "{name}: {cause:?}");
+    }
+    let mut with_setup = program("no-such-program-at-all", &[]);
+    with_setup.setup = vec!["true".into()];
+    let cause = run(&*site, &order(tag(3), with_setup)).await;
+    assert!(matches!(cause, ExitCause::CouldNotStart(_)), "{cause:?}");
+}
+
+/// Not the site's fault either.
+pub async fn a_program_that_is_not_executable_is_the_jobs_own_error(ground: &impl Ground) {
+    let site = ground.site();
+    for (job, name) in [(1, "/etc/passwd"), (2, "/usr")] {
+        let cause = run(&*site, &order(tag(job), program(name, &[]))).await;
+        assert!(matches!(cause, ExitCause::CouldNotStart(_)), "{name}: {cause:?}");
+    }
+}
+
+/// Nothing on the way interprets what a user wrote.
+pub async fn arguments_and_variables_arrive_byte_for_byte(ground: &impl Ground) {
+    let site = ground.site();
+    let odd = [
+        "",
+        " ",
+        "a b",
+        "'",
+        "\"",
+        "$HOME",
+        "`id`",
+        "\\",
+        "\n",
+        "a\nb\n",
+        "*",
+        "-n",
+        "ä\u{81}\u{88}",
+        "end x",
+        "\t\r",
+    ];
+    let mut printer = program("/usr/bin/printf", &["<%s>"]);
+    printer.arguments.extend(odd.iter().map(|a| (*a).into()));
+    let mut reader = program("/usr/bin/printenv", &["ODD"]);
+    for (name, value) in [("ODD", &odd.concat()[..]), ("IFS", "x"), ("OPTIND", "no number")] {
+        printer.environment.insert(name.into(), value.into());
+        reader.environment.insert(name.into(), value.into());
+    }
+    assert_eq!(run(&*site, &order(tag(1), printer)).await, ExitCause::Code(0));
+    let expected: String = odd.iter().map(|a| format!("<{a}>")).collect();
+    assert_eq!(printed(&*site, tag(1)).await, expected);
+    assert_eq!(run(&*site, &order(tag(2), reader)).await, ExitCause::Code(0));
+    assert_eq!(printed(&*site, tag(2)).await, odd.concat() + "\n");
+}
+
+/// `module load` and the like.
+pub async fn setup_lines_share_the_environment_of_the_program(ground: &impl Ground) {
+    let site = ground.site();
+    let mut with_setup = program("greet", &["you"]);
+    with_setup.setup = vec![
+        "printf '#!/bin/sh\\necho \"$GREETING $1\"\\n' > greet; chmod +x greet".into(),
+        "PATH=$PWD:$PATH; GREETING='hello to'".into(),
+        "export PATH GREETING; set -- nobody".into(),
+    ];
+    assert_eq!(run(&*site, &order(tag(1), with_setup)).await, ExitCause::Code(0));
+    assert_eq!(printed(&*site, tag(1)).await, "hello to you\n");
+}
+
+/// Below its work directory, made if need be.
+pub async fn a_payload_starts_in_its_directory(ground: &impl Ground) {
+    let site = ground.site();
+    let mut elsewhere = script("pwd");
+    elsewhere.directory = Some(RelPath::new("some where/deep").unwrap());
+    assert_eq!(run(&*site, &order(tag(1), elsewhere)).await, ExitCause::Code(0));
+    assert!(printed(&*site, tag(1)).await.ends_with("/work/some where/deep\n"));
+}
+
+/// Rank, siblings, round.
+pub async fn a_payload_is_told_about_its_round(ground: &impl Ground) {
+    let site = ground.site();
+    let text = "echo $COSPAN_JOB $COSPAN_COMPONENT $COSPAN_ATTEMPT $COSPAN_TAG $COSPAN_ROUND \
+                $COSPAN_RANK $COSPAN_EPOCH $COSPAN_HOSTS $COSPAN_SITES $COSPAN_PROCESSORS; \
+                grep -c ^peer \"$COSPAN_ROUND_FILE\"";
+    assert_eq!(run(&*site, &order(tag(42), script(text))).await, ExitCause::Code(0));
+    let expected = format!("42 0 1 {} 7 1 3 node-a,node-b elsewhere,elsewhere 2,2\n2\n", tag(42));
+    assert_eq!(printed(&*site, tag(42)).await, expected);
+}
+
+/// Content comes from the store, under the names that the job gave it.
+pub async fn inputs_and_staged_executables_are_in_place(ground: &impl Ground) {
+    let site = ground.site();
+    let text = b"#!/bin/sh\nexec cat 'in/the input'\n";
+    let (tool, input) = (content_of(text), content_of(b"what is read"));
+    bring_content(ground, &*site, "tool", text).await;
+    bring_content(ground, &*site, "data", b"what is read").await;
+    let file = cospan_domain::job::spec::FileRef {
+        name: cospan_domain::ids::LogicalName::new("tools/read it").unwrap(),
+        bound: Some(tool),
+    };
+    let mut staged = program("", &[]);
+    staged.executable = Executable::Staged(file);
+    let mut order = order(tag(1), staged);
+    order.staged_executable = Some(tool.digest);
+    order.inputs = vec![(input, RelPath::new("in/the input").unwrap())];
+    assert_eq!(run(&*site, &order).await, ExitCause::Code(0));
+    assert_eq!(printed(&*site, tag(1)).await, "what is read");
+}
+
+async fn bring_content(ground: &impl Ground, site: &dyn Site, name: &str, bytes: &[u8]) {
+    use crate::port::{CopyOrder, CopySource, CopyStatus, FilePlace};
+    let path = RelPath::new(name).unwrap();
+    ground.put_user_file(&path, bytes);
+    let place = FilePlace::User(path);
+    let inspected = site.inspect(&place).await.unwrap();
+    assert_eq!(inspected.content, content_of(bytes));
+    let copy = CopyOrder {
+        content: inspected.content,
+        source: CopySource { site: site.name().clone(), place },
+        nonce: "contract-1".to_owned(),
+        limit: None,
+    };
+    site.start_copy(&copy).await.unwrap();
+    let started = Instant::now();
+    loop {
+        match site.copy_status(&copy).await.unwrap() {
+            CopyStatus::Complete => break,
+            CopyStatus::Running { .. } => {}
+            other => panic!("{other:?}"),
+        }
+        assert!(started.elapsed() < PATIENCE, "the copy takes too long");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(site.has_content(inspected.content.digest).await, Ok(true));
+}

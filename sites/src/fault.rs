@@ -1,0 +1,193 @@
+//! A site that goes wrong on order: wraps any `Site` and does what its
+//! [`Faults`] say, per kind of call, switched at run time by a handle or, for a
+//! server in another process, by a control file.
+//!
+//! A fault strikes the answer, the effect, or both; how often it did is counted,
+//! because a fault that changed nothing has shown nothing.
+
+mod control;
+mod site;
+
+pub use control::ControlError;
+pub use site::FaultySite;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+/// Kinds of calls, as faults are aimed at them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "each is a call of the port")]
+pub enum Call {
+    Describe,
+    Status,
+    Submit,
+    FindByTag,
+    DecideGate,
+    Cancel,
+    RemoveAttempt,
+    ListAttempts,
+    Inspect,
+    StartCopy,
+    CopyStatus,
+    StopCopy,
+    HasContent,
+    DeleteContent,
+    Read,
+}
+
+impl Call {
+    /// All kinds.
+    pub const ALL: [Call; 15] = [
+        Call::Describe,
+        Call::Status,
+        Call::Submit,
+        Call::FindByTag,
+        Call::DecideGate,
+        Call::Cancel,
+        Call::RemoveAttempt,
+        Call::ListAttempts,
+        Call::Inspect,
+        Call::StartCopy,
+        Call::CopyStatus,
+        Call::StopCopy,
+        Call::HasContent,
+        Call::DeleteContent,
+        Call::Read,
+    ];
+}
+
+/// What goes wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// `NotSent`, without effect.
+    NotSent,
+    /// `Refused`, without effect.
+    Refused,
+    /// `SiteFull`, without effect.
+    SiteFull,
+    /// `OutcomeUnknown`, without effect.
+    LostBefore,
+    /// The effect happens, and its answer is lost: `OutcomeUnknown`.
+    LostAfter,
+    /// The call takes this much longer.
+    Delay(Duration),
+    /// The call waits until the fault is lifted, and then happens.
+    Freeze,
+    /// A status tells `Unknown` of every attempt, and nothing idle. Other calls: as `LostAfter`.
+    Unknown,
+    /// A status lies that every attempt is absent, and nothing idle. Other calls: as `LostAfter`.
+    Absent,
+}
+
+/// A fault that is switched on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Armed {
+    fault: Fault,
+    /// Calls that it still strikes; `None` for all until it is lifted.
+    left: Option<u64>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    armed: BTreeMap<Call, Armed>,
+    struck: BTreeMap<Call, u64>,
+}
+
+/// The handle by which faults are switched; clones switch the same.
+#[derive(Debug, Clone)]
+pub struct Faults {
+    state: Arc<Mutex<State>>,
+    /// Wakes what is frozen.
+    changed: Arc<watch::Sender<u64>>,
+}
+
+impl Default for Faults {
+    fn default() -> Self {
+        Self { state: Arc::default(), changed: Arc::new(watch::Sender::new(0)) }
+    }
+}
+
+impl Faults {
+    /// None yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Strikes every call of a kind until it is lifted.
+    pub fn arm(&self, call: Call, fault: Fault) {
+        self.change(|state| state.armed.extend([(call, Armed { fault, left: None })]));
+    }
+
+    /// Strikes the next `count` calls of a kind.
+    pub fn arm_next(&self, call: Call, fault: Fault, count: u64) {
+        let armed = Armed { fault, left: Some(count) };
+        self.change(|state| state.armed.extend([(call, armed)]));
+    }
+
+    /// Strikes calls of every kind.
+    pub fn arm_all(&self, fault: Fault) {
+        Call::ALL.into_iter().for_each(|call| self.arm(call, fault));
+    }
+
+    /// Calls of a kind go well again; frozen ones go on.
+    pub fn lift(&self, call: Call) {
+        self.change(|state| state.armed.retain(|armed, _| *armed != call));
+    }
+
+    /// All calls go well again.
+    pub fn lift_all(&self) {
+        self.change(|state| state.armed.clear());
+    }
+
+    /// How many calls of a kind were struck.
+    pub fn struck(&self, call: Call) -> u64 {
+        self.state().struck.get(&call).copied().unwrap_or(0)
+    }
+
+    /// Replaces everything that is armed, unless it is the same already.
+    fn set(&self, armed: BTreeMap<Call, Armed>) {
+        self.change(|state| state.armed = armed);
+    }
+
+    /// The fault that strikes a call now, if any; it is counted.
+    fn strike(&self, call: Call) -> Option<Fault> {
+        let mut state = self.state();
+        let armed = state.armed.get_mut(&call)?;
+        let fault = armed.fault;
+        match &mut armed.left {
+            Some(0) => return None,
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        *state.struck.entry(call).or_default() += 1;
+        Some(fault)
+    }
+
+    fn is_frozen(&self, call: Call) -> bool {
+        self.state().armed.get(&call).is_some_and(|armed| armed.fault == Fault::Freeze)
+    }
+
+    /// Waits while a kind of call is frozen.
+    async fn thawed(&self, call: Call) {
+        let mut changed = self.changed.subscribe();
+        while self.is_frozen(call) {
+            // The sender lives as long as this handle, so this cannot fail while we wait.
+            if changed.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state());
+        self.changed.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Every change is one assignment, so a panic elsewhere left nothing half done.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

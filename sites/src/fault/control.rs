@@ -1,0 +1,144 @@
+//! The control file: one line per kind of call, read when it changed.
+//!
+//! ```text
+//! # call fault [next N]
+//! submit lost-after next 1
+//! status freeze
+//! all delay-250ms
+//! ```
+//! What the file does not name goes well. A missing file arms nothing. Replace
+//! it as a whole (write aside, rename): a line that cannot be read fails the call.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use thiserror::Error;
+
+use super::{Armed, Call, Fault, Faults};
+
+/// A line of the control file that says nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("line {line} of the fault control file, {text:?}, is not `call fault [next N]`")]
+pub struct ControlError {
+    line: usize,
+    text: String,
+}
+
+/// A control file and the state in which it was seen last.
+#[derive(Debug)]
+pub(super) struct ControlFile {
+    path: PathBuf,
+    seen: Option<(SystemTime, u64)>,
+}
+
+impl ControlFile {
+    pub(super) fn new(path: PathBuf) -> Self {
+        Self { path, seen: None }
+    }
+
+    /// Switches what the file says, if it says something new.
+    pub(super) fn apply(&mut self, faults: &Faults) -> Result<(), ControlError> {
+        let state = std::fs::metadata(&self.path)
+            .and_then(|metadata| {
+                Ok((metadata.modified()?, std::os::unix::fs::MetadataExt::ino(&metadata)))
+            })
+            .ok();
+        if state == self.seen {
+            return Ok(());
+        }
+        let text = std::fs::read_to_string(&self.path).unwrap_or_default();
+        faults.set(parse(&text)?);
+        self.seen = state;
+        Ok(())
+    }
+}
+
+fn parse(text: &str) -> Result<BTreeMap<Call, Armed>, ControlError> {
+    let mut all = BTreeMap::new();
+    for (index, line) in text.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        if line.is_empty() {
+            continue;
+        }
+        let (calls, armed) = parse_line(line)
+            .ok_or_else(|| ControlError { line: index + 1, text: line.to_owned() })?;
+        all.extend(calls.into_iter().map(|call| (call, armed)));
+    }
+    Ok(all)
+}
+
+fn parse_line(line: &str) -> Option<(Vec<Call>, Armed)> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let (call, fault, left) = match words[..] {
+        [call, fault] => (call, fault, None),
+        [call, fault, "next", count] => (call, fault, Some(count.parse().ok()?)),
+        _ => return None,
+    };
+    let calls = match call {
+        "all" => Call::ALL.to_vec(),
+        name => vec![Call::ALL.into_iter().find(|call| call_name(*call) == name)?],
+    };
+    Some((calls, Armed { fault: parse_fault(fault)?, left }))
+}
+
+fn parse_fault(text: &str) -> Option<Fault> {
+    Some(match text {
+        "not-sent" => Fault::NotSent,
+        "refused" => Fault::Refused,
+        "site-full" => Fault::SiteFull,
+        "lost-before" => Fault::LostBefore,
+        "lost-after" => Fault::LostAfter,
+        "freeze" => Fault::Freeze,
+        "unknown" => Fault::Unknown,
+        "absent" => Fault::Absent,
+        _ => {
+            let ms = text.strip_prefix("delay-")?.strip_suffix("ms")?;
+            Fault::Delay(Duration::from_millis(ms.parse().ok()?))
+        }
+    })
+}
+
+/// Name of a call in control files and error messages.
+pub(super) fn call_name(call: Call) -> &'static str {
+    match call {
+        Call::Describe => "describe",
+        Call::Status => "status",
+        Call::Submit => "submit",
+        Call::FindByTag => "find-by-tag",
+        Call::DecideGate => "decide-gate",
+        Call::Cancel => "cancel",
+        Call::RemoveAttempt => "remove-attempt",
+        Call::ListAttempts => "list-attempts",
+        Call::Inspect => "inspect",
+        Call::StartCopy => "start-copy",
+        Call::CopyStatus => "copy-status",
+        Call::StopCopy => "stop-copy",
+        Call::HasContent => "has-content",
+        Call::DeleteContent => "delete-content",
+        Call::Read => "read",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_control_file_says_what_strikes_whom() {
+        let armed = parse("# comment\nall delay-250ms\nsubmit lost-after next 1 # once\n").unwrap();
+        assert_eq!(armed.len(), Call::ALL.len());
+        assert_eq!(armed[&Call::Submit], Armed { fault: Fault::LostAfter, left: Some(1) });
+        let delay = Fault::Delay(Duration::from_millis(250));
+        assert_eq!(armed[&Call::Status], Armed { fault: delay, left: None });
+        assert_eq!(parse(""), Ok(BTreeMap::new()));
+    }
+
+    #[test]
+    fn a_line_that_says_nothing_is_named() {
+        for text in ["submit", "submit crash", "sumbit freeze", "submit freeze next x", "a b c"] {
+            let error = parse(&format!("status freeze\n{text}\n")).unwrap_err();
+            assert!(error.to_string().starts_with("line 2"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The wrapping site.
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use cospan_domain::ids::{Digest, LrmId, SiteName, Tag};
+use cospan_domain::resources::Resources;
+use cospan_domain::units::Bytes;
+use tokio::sync::watch;
+
+use super::control::{ControlFile, call_name};
+use super::{Call, Fault, Faults};
+use crate::port::{
+    AttemptOrder, CopyOrder, CopyStatus, FilePlace, GateDecision, GateState, Inspected,
+    Observation, Piece, Readable, Site, SiteDescription, SiteError, SiteStatus, Submitted,
+    TagLookup,
+};
+
+/// A site whose calls go wrong as its [`Faults`] say.
+pub struct FaultySite {
+    inner: Arc<dyn Site>,
+    faults: Faults,
+    control: Option<Mutex<ControlFile>>,
+}
+
+impl FaultySite {
+    /// Wraps a site; nothing goes wrong until a fault is armed.
+    pub fn new(inner: Arc<dyn Site>, faults: Faults) -> Self {
+        Self { inner, faults, control: None }
+    }
+
+    /// Wraps a site whose faults are switched by a file, looked at before each call.
+    pub fn with_control_file(inner: Arc<dyn Site>, path: PathBuf) -> Self {
+        let control = Some(Mutex::new(ControlFile::new(path)));
+        Self { inner, faults: Faults::new(), control }
+    }
+
+    /// The handle to its faults.
+    pub fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    fn read_control(&self) -> Result<(), SiteError> {
+        let Some(control) = &self.control else { return Ok(()) };
+        let mut control = control.lock().unwrap_or_else(PoisonError::into_inner);
+        control.apply(&self.faults).map_err(|error| SiteError::NotSent(error.to_string()))
+    }
+
+    /// Does a call, or what a fault makes of it. `falsify` turns a true answer of this kind
+    /// into a false one.
+    async fn strike<T>(
+        &self,
+        call: Call,
+        real: impl Future<Output = Result<T, SiteError>> + Send,
+        falsify: impl FnOnce(Fault, T) -> Option<T>,
+    ) -> Result<T, SiteError> {
+        self.read_control()?;
+        let Some(fault) = self.faults.strike(call) else { return real.await };
+        let why = format!("injected fault at {}", call_name(call));
+        match fault {
+            Fault::NotSent => Err(SiteError::NotSent(why)),
+            Fault::Refused => Err(SiteError::Refused(why)),
+            Fault::SiteFull => Err(SiteError::SiteFull(why)),
+            Fault::LostBefore => Err(SiteError::OutcomeUnknown(why)),
+            Fault::LostAfter => {
+                // Whatever it answers is lost, an error as well.
+                drop(real.await);
+                Err(SiteError::OutcomeUnknown(why))
+            }
+            Fault::Delay(length) => {
+                tokio::time::sleep(length).await;
+                real.await
+            }
+            Fault::Freeze => {
+                self.thaw(call).await;
+                real.await
+            }
+            Fault::Unknown | Fault::Absent => {
+                falsify(fault, real.await?).ok_or(SiteError::OutcomeUnknown(why))
+            }
+        }
+    }
+
+    /// Waits until a kind of call is no longer frozen. A control file is looked at meanwhile.
+    async fn thaw(&self, call: Call) {
+        if self.control.is_none() {
+            return self.faults.thawed(call).await;
+        }
+        while self.read_control().is_err() || self.faults.is_frozen(call) {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    }
+
+    async fn plain<T>(
+        &self,
+        call: Call,
+        real: impl Future<Output = Result<T, SiteError>> + Send,
+    ) -> Result<T, SiteError> {
+        self.strike(call, real, |_, _| None).await
+    }
+}
+
+fn false_status(fault: Fault, mut status: SiteStatus) -> SiteStatus {
+    let claim = match fault {
+        Fault::Absent => Observation::Absent,
+        _ => Observation::Unknown("injected fault at status".to_owned()),
+    };
+    status.idle = Resources::default();
+    status.attempts.values_mut().for_each(|seen| *seen = claim.clone());
+    status
+}
+
+#[async_trait]
+impl Site for FaultySite {
+    fn name(&self) -> &SiteName {
+        self.inner.name()
+    }
+
+    fn changes(&self) -> Option<watch::Receiver<u64>> {
+        self.inner.changes()
+    }
+
+    async fn describe(&self) -> Result<SiteDescription, SiteError> {
+        self.plain(Call::Describe, self.inner.describe()).await
+    }
+
+    async fn status(&self, tags: &[Tag]) -> Result<SiteStatus, SiteError> {
+        let falsify = |fault, status| Some(false_status(fault, status));
+        self.strike(Call::Status, self.inner.status(tags), falsify).await
+    }
+
+    async fn submit(&self, order: &AttemptOrder) -> Result<Submitted, SiteError> {
+        self.plain(Call::Submit, self.inner.submit(order)).await
+    }
+
+    async fn find_by_tag(&self, tag: Tag) -> Result<TagLookup, SiteError> {
+        self.plain(Call::FindByTag, self.inner.find_by_tag(tag)).await
+    }
+
+    async fn decide_gate(&self, tag: Tag, decision: &GateDecision) -> Result<GateState, SiteError> {
+        self.plain(Call::DecideGate, self.inner.decide_gate(tag, decision)).await
+    }
+
+    async fn cancel(&self, tag: Tag, lrm_id: Option<&LrmId>) -> Result<(), SiteError> {
+        self.plain(Call::Cancel, self.inner.cancel(tag, lrm_id)).await
+    }
+
+    async fn remove_attempt(&self, tag: Tag) -> Result<(), SiteError> {
+        self.plain(Call::RemoveAttempt, self.inner.remove_attempt(tag)).await
+    }
+
+    async fn list_attempts(&self) -> Result<Vec<Tag>, SiteError> {
+        self.plain(Call::ListAttempts, self.inner.list_attempts()).await
+    }
+
+    async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
+        self.plain(Call::Inspect, self.inner.inspect(place)).await
+    }
+
+    async fn start_copy(&self, order: &CopyOrder) -> Result<(), SiteError> {
+        self.plain(Call::StartCopy, self.inner.start_copy(order)).await
+    }
+
+    async fn copy_status(&self, order: &CopyOrder) -> Result<CopyStatus, SiteError> {
+        self.plain(Call::CopyStatus, self.inner.copy_status(order)).await
+    }
+
+    async fn stop_copy(&self, order: &CopyOrder, discard: bool) -> Result<(), SiteError> {
+        self.plain(Call::StopCopy, self.inner.stop_copy(order, discard)).await
+    }
+
+    async fn has_content(&self, digest: Digest) -> Result<bool, SiteError> {
+        self.plain(Call::HasContent, self.inner.has_content(digest)).await
+    }
+
+    async fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
+        self.plain(Call::DeleteContent, self.inner.delete_content(digest)).await
+    }
+
+    async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Piece, SiteError> {
+        self.plain(Call::Read, self.inner.read(what, offset, limit)).await
+    }
+}

@@ -1,0 +1,178 @@
+//! One copy, from the order to the store.
+//!
+//! Everything arrives under the task's own directory. It gets its name in the
+//! store by one rename, after its digest was found right and it was flushed to
+//! the disk: there is no moment at which something in the store is not whole.
+
+use std::fs::File;
+use std::sync::Arc;
+
+use cospan_domain::job::spec::Content;
+use cospan_domain::units::BitsPerSecond;
+use rustix::fs::FileType;
+
+use super::Source;
+use super::mover::{Moved, Mover, open_copy};
+use super::tree::{SEALED_EXECUTABLE, tree};
+use super::trouble::{At, Trouble};
+use super::watch::{Phase, Watch};
+use crate::files::beneath::{Dir, kind};
+use crate::files::rate::Limiter;
+use crate::files::root::{INCOMING, LINKS, Root, STORE};
+use crate::files::task::{DATA, Task};
+use crate::files::wire::Order;
+
+/// A copy at work.
+pub(super) struct Copy<'a> {
+    pub(super) root: &'a Root,
+    pub(super) task: &'a Task,
+    /// Name of the task.
+    pub(super) name: &'a str,
+    pub(super) order: &'a Order,
+    pub(super) wanted: Content,
+    pub(super) watch: Arc<Watch>,
+}
+
+impl Copy<'_> {
+    /// Brings the content beside the store, whole, checked and flushed. Builds
+    /// upon what is there; if that turns out wrong, what was there may be to
+    /// blame, so once more from nothing.
+    pub(super) fn bring(&self) -> Result<(), Trouble> {
+        if self.root.has(self.wanted.digest).at_destination("looking into the store")? {
+            return Ok(());
+        }
+        let source = &Source::open(self.order)?;
+        self.check_size(source)?;
+        self.check_space()?;
+        let mut mover = self.mover()?;
+        let mut moved = self.once(source, &mut mover)?;
+        if !self.is_wanted(moved) && mover.resumed {
+            self.task.dir.remove(DATA).at_destination("dropping what is wrong")?;
+            self.watch.restart();
+            mover = self.mover()?;
+            moved = self.once(source, &mut mover)?;
+        }
+        if self.is_wanted(moved) {
+            return Ok(());
+        }
+        // What is wrong is of no use to the next try.
+        self.task.dir.remove(DATA).at_destination("dropping what is wrong")?;
+        Err(Trouble::source(format_args!(
+            "it is not what was ordered: {} bytes with digest {} instead of {} with {}",
+            moved.size, moved.digest, self.wanted.size.0, self.wanted.digest
+        )))
+    }
+
+    fn is_wanted(&self, moved: Moved) -> bool {
+        moved == Moved { digest: self.wanted.digest, size: self.wanted.size.0 }
+    }
+
+    fn mover(&self) -> Result<Mover, Trouble> {
+        let limiter = self.order.limit.as_ref().map(|limit| {
+            let budget = self.root.sub(LINKS)?.write(&limit.link[..])?;
+            Limiter::new(budget, BitsPerSecond(limit.bits_per_second))
+        });
+        let limiter = limiter.transpose().at_destination("finding the link's budget")?;
+        Ok(Mover::new(self.watch.clone(), limiter, self.wanted.size.0))
+    }
+
+    fn once(&self, source: &Source, mover: &mut Mover) -> Result<Moved, Trouble> {
+        match source {
+            Source::File(from) => self.once_file(from, mover),
+            Source::Directory(from) => self.once_directory(from, mover),
+        }
+    }
+
+    fn once_file(&self, from: &File, mover: &mut Mover) -> Result<Moved, Trouble> {
+        self.drop_unless(FileType::RegularFile)?;
+        let length = i64::try_from(self.wanted.size.0).unwrap_or(i64::MAX);
+        let data = open_copy(&self.task.dir, DATA, length).at_destination("opening the copy")?;
+        let moved = mover.file(from, Some(&data), "the file")?;
+        self.watch.enter(Phase::Free);
+        rustix::fs::fchmod(&data, SEALED_EXECUTABLE)
+            .map_err(Into::into)
+            .at_destination("sealing")?;
+        data.sync_all().at_destination("flushing the copy")?;
+        let length = data.metadata().at_destination("measuring the copy")?.len();
+        if length != moved.size {
+            return Err(Trouble::destination("somebody else wrote to the copy"));
+        }
+        Ok(moved)
+    }
+
+    fn once_directory(&self, from: &Dir, mover: &mut Mover) -> Result<Moved, Trouble> {
+        self.drop_unless(FileType::Directory)?;
+        let data = self.task.dir.ensure_dir(DATA).at_destination("opening the copy")?;
+        let moved = tree(mover, from, Some(&data))?;
+        self.watch.enter(Phase::Free);
+        // One flush of the file system costs less than one per file.
+        data.sync_all_below().at_destination("flushing the copy")?;
+        Ok(moved)
+    }
+
+    /// Drops what an earlier try left if it is of another kind.
+    fn drop_unless(&self, wanted: FileType) -> Result<(), Trouble> {
+        let dir = &self.task.dir;
+        match dir.find(DATA).at_destination("looking for an earlier try")? {
+            Some(stat) if kind(&stat) != wanted => dir.remove(DATA).at_destination("dropping"),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// A file of another length needs no reading.
+    fn check_size(&self, source: &Source) -> Result<(), Trouble> {
+        let Source::File(file) = source else { return Ok(()) };
+        let length = file.metadata().at_source("measuring the file")?.len();
+        if length == self.wanted.size.0 {
+            return Ok(());
+        }
+        Err(Trouble::source(format_args!(
+            "it has {length} bytes instead of {}",
+            self.wanted.size.0
+        )))
+    }
+
+    /// Refuses what cannot fit before it fills the disk for everybody.
+    fn check_space(&self) -> Result<(), Trouble> {
+        let free = self.task.dir.free_bytes().at_destination("asking for free space")?;
+        let present = match self.task.dir.find(DATA).at_destination("looking for an earlier try")? {
+            Some(stat) if kind(&stat) == FileType::RegularFile => stat.st_size.unsigned_abs(),
+            // What an earlier try left of a tree is not worth counting.
+            Some(_) => self.wanted.size.0,
+            None => 0,
+        };
+        let needed = self.wanted.size.0.saturating_sub(present);
+        if needed <= free {
+            return Ok(());
+        }
+        Err(Trouble::destination(format_args!(
+            "No space left on device: {needed} bytes are needed, {free} are free"
+        )))
+    }
+
+    /// Gives the content its name in the store, and takes the task away.
+    /// Nothing may write to the task's directory any more.
+    pub(super) fn commit(&self) -> Result<(), Trouble> {
+        let gate = self.root.gate().at_destination("waiting for the turn to finish")?;
+        let store = self.root.sub(STORE).at_destination("opening the store")?;
+        let name = self.wanted.digest.to_string();
+        if !self.root.has(self.wanted.digest).at_destination("looking into the store")? {
+            self.task.dir.rename(DATA, &store, &name[..]).at_destination("renaming")?;
+            seal(&store, &name).at_destination("sealing")?;
+            store.sync().at_destination("flushing the store")?;
+        }
+        self.root.discard(INCOMING, self.name).at_destination("taking the task away")?;
+        drop(gate);
+        // The content is there; what cannot be removed now is left to a sweep.
+        let _ = self.root.empty_trash(INCOMING, self.name);
+        Ok(())
+    }
+}
+
+/// Takes away the right to write to a directory; one could not be moved without it.
+fn seal(store: &Dir, name: &str) -> std::io::Result<()> {
+    if kind(&store.stat(name)?) == FileType::Directory {
+        store.dir(name)?.set_mode(SEALED_EXECUTABLE)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,177 @@
+//! The process that copies or reads one thing, and outlives who started it.
+//!
+//! It takes its order from its task's directory and leaves its outcome there;
+//! it needs neither parent, terminal nor network. It may be killed at any
+//! moment: a copy that is not whole and checked is never under a name at which
+//! anybody would look for it.
+
+mod copy;
+mod mover;
+mod tree;
+mod trouble;
+mod watch;
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use cospan_domain::job::spec::Content;
+use cospan_domain::transfer::place::FilePlace;
+use cospan_domain::units::Bytes;
+use signal_hook::consts::{SIGTERM, SIGXFSZ};
+
+use self::copy::Copy;
+use self::mover::Mover;
+use self::trouble::{At, Trouble};
+use self::watch::{Looker, Watch};
+use super::beneath::Dir;
+use super::process::ProcessId;
+use super::root::{INCOMING, INSPECT, Root};
+use super::task::Task;
+use super::wire::{Order, Outcome, Progress};
+use crate::port::Inspected;
+
+const EXIT_FAILED: u8 = 1;
+const EXIT_USAGE: u8 = 64;
+const EXIT_IO: u8 = 74;
+const EXIT_NOT_OURS: u8 = 75;
+
+/// Runs an agent: `copy <root> <task>` or `inspect <root> <task>`, with the
+/// task's locked file as standard input. Not for people: sites start it.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let parsed = match &arguments[..] {
+        [verb, root, task] => verb.to_str().zip(task.to_str()).map(|(v, t)| (v, root, t)),
+        _ => None,
+    };
+    let (family, root, name) = match parsed {
+        Some(("copy", root, task)) => (INCOMING, root, task),
+        Some(("inspect", root, task)) => (INSPECT, root, task),
+        _ => return complain(EXIT_USAGE, "usage: copy|inspect ROOT TASK"),
+    };
+    match Agent::take(Path::new(root), family, name) {
+        Ok(Some(agent)) => agent.run(),
+        Ok(None) => complain(EXIT_NOT_OURS, "standard input is not the lock of such a task"),
+        Err(error) => complain(EXIT_IO, error),
+    }
+}
+
+fn complain(code: u8, why: impl std::fmt::Display) -> ExitCode {
+    // Nothing is left to be done if even that cannot be written.
+    let _ = writeln!(io::stderr(), "{why}");
+    ExitCode::from(code)
+}
+
+/// An agent that has its task's lock.
+struct Agent {
+    root: Root,
+    task: Arc<Task>,
+    name: String,
+    order: Order,
+    stop: Arc<AtomicBool>,
+}
+
+impl Agent {
+    fn take(root: &Path, family: &str, name: &str) -> io::Result<Option<Self>> {
+        let stop = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(SIGTERM, stop.clone())?;
+        // A limit on the size of files is to be an error of writing, not a death.
+        signal_hook::flag::register(SIGXFSZ, Arc::default())?;
+        let root = Root::open(root)?;
+        let Some(task) = Task::open(&root, family, name)? else { return Ok(None) };
+        if !task.holds_lock(io::stdin())? {
+            return Ok(None);
+        }
+        let Some(order) = task.order()? else { return Ok(None) };
+        task.announce(&ProcessId::own()?)?;
+        Ok(Some(Self { root, task: Arc::new(task), name: name.to_owned(), order, stop }))
+    }
+
+    fn run(self) -> ExitCode {
+        let result = self.work();
+        let outcome = match &result {
+            Ok(None) => return ExitCode::SUCCESS,
+            Ok(Some(found)) => Outcome::inspected(found),
+            Err(trouble) => trouble.outcome(),
+        };
+        match self.task.set_outcome(&outcome) {
+            Err(error) => complain(EXIT_IO, format_args!("{outcome:?}, but: {error}")),
+            Ok(()) if result.is_ok() => ExitCode::SUCCESS,
+            Ok(()) => ExitCode::from(EXIT_FAILED),
+        }
+    }
+
+    /// What was found out, or nothing if a copy is complete: the store says so itself.
+    fn work(&self) -> Result<Option<Inspected>, Trouble> {
+        let watch = Arc::new(Watch::new(self.stop.clone()));
+        let looker = self.look_after(&watch);
+        let Some(expected) = &self.order.expected else {
+            return inspect(&self.order, watch).map(Some);
+        };
+        let Self { root, task, name, order, .. } = self;
+        let wanted = expected.content().map_err(Trouble::process)?;
+        let copy = Copy { root, task, name, order, wanted, watch };
+        copy.bring()?;
+        // From here on nobody writes to the task's directory.
+        drop(looker);
+        copy.commit().map(|()| None)
+    }
+
+    fn look_after(&self, watch: &Arc<Watch>) -> Looker {
+        let (progress, stalled) = (self.task.clone(), self.task.clone());
+        Looker::start(
+            watch.clone(),
+            Duration::from_millis(self.order.stall_ms),
+            // Progress that cannot be written is missed by nobody but the viewer.
+            move |done_bytes| drop(progress.set_progress(Progress { done_bytes })),
+            move |trouble| {
+                // The other thread hangs in its file system: leave it there.
+                let code = match stalled.set_outcome(&trouble.outcome()) {
+                    Ok(()) => EXIT_FAILED,
+                    Err(_) => EXIT_IO,
+                };
+                std::process::exit(code.into());
+            },
+        )
+    }
+}
+
+/// What an order is about, open for reading.
+enum Source {
+    File(File),
+    Directory(Dir),
+}
+
+impl Source {
+    fn open(order: &Order) -> Result<Self, Trouble> {
+        let place = FilePlace::try_from(&order.place).map_err(Trouble::source)?;
+        let root = Root::open(&order.source_root)
+            .at_source(format_args!("the site's root {}", order.source_root.display()))?;
+        let file = root.resolve(&order.source_attempts, &place).at_source("opening it")?;
+        let kind = file.metadata().at_source("looking at it")?.file_type();
+        if kind.is_file() {
+            Ok(Self::File(file))
+        } else if kind.is_dir() {
+            Ok(Self::Directory(Dir::from_file(file)))
+        } else {
+            Err(Trouble::source("it is neither a file nor a directory"))
+        }
+    }
+}
+
+/// Finds out what something is.
+fn inspect(order: &Order, watch: Arc<Watch>) -> Result<Inspected, Trouble> {
+    let source = Source::open(order)?;
+    let mut mover = Mover::new(watch, None, u64::MAX);
+    let (moved, directory) = match &source {
+        Source::File(file) => (mover.file(file, None, "the file")?, false),
+        Source::Directory(dir) => (tree::tree(&mut mover, dir, None)?, true),
+    };
+    let content = Content { digest: moved.digest, size: Bytes(moved.size) };
+    Ok(Inspected { content, directory })
+}

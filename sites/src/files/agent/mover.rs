@@ -1,0 +1,233 @@
+//! Moves the bytes of one file, and takes their digest on the way.
+
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use cospan_domain::ids::Digest;
+use rustix::path::Arg;
+
+use super::trouble::{At, Trouble};
+use super::watch::{Phase, Watch};
+use crate::files::beneath::Dir;
+use crate::files::rate::Limiter;
+
+/// Most bytes read at a time.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// Moves files, one after the other, within one budget of bytes.
+#[derive(Debug)]
+pub(super) struct Mover {
+    watch: Arc<Watch>,
+    limiter: Option<Limiter>,
+    buffer: Vec<u8>,
+    /// Bytes of the source read at a time.
+    quantum: usize,
+    /// Bytes that may still come; a source that grows without end must not fill the disk.
+    budget: u64,
+    /// Something that was there before was built upon.
+    pub(super) resumed: bool,
+}
+
+/// A file that was moved, or only read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Moved {
+    pub(super) digest: Digest,
+    pub(super) size: u64,
+}
+
+impl Mover {
+    pub(super) fn new(watch: Arc<Watch>, limiter: Option<Limiter>, budget: u64) -> Self {
+        let quantum = limiter.as_ref().map_or(CHUNK_BYTES, |l| l.quantum_bytes(CHUNK_BYTES));
+        Self { watch, limiter, buffer: vec![0; CHUNK_BYTES], quantum, budget, resumed: false }
+    }
+
+    pub(super) fn watch(&self) -> &Watch {
+        &self.watch
+    }
+
+    /// Reads a file to its end and, with a destination, brings that to the same
+    /// content, building upon what is there. The digest is that of the bytes
+    /// in the destination: those found there are read back, the others are
+    /// hashed as they are written.
+    pub(super) fn file(
+        &mut self,
+        from: &File,
+        to: Option<&File>,
+        name: &str,
+    ) -> Result<Moved, Trouble> {
+        let before = stamp(from).at_source(name)?;
+        let mut hasher = blake3::Hasher::new();
+        let mut size = match to {
+            Some(to) => self.found(to, before.size, &mut hasher, name)?,
+            None => 0,
+        };
+        loop {
+            let length = self.read(from, size, name)?;
+            let Some(bytes) = self.buffer.get(..length).filter(|bytes| !bytes.is_empty()) else {
+                break;
+            };
+            hasher.update(bytes);
+            if let Some(to) = to {
+                self.watch.enter(Phase::Writing);
+                to.write_all_at(bytes, size).at_destination(format_args!("writing {name}"))?;
+            }
+            size += length as u64;
+            self.watch.count(length);
+        }
+        self.watch.enter(Phase::Free);
+        if stamp(from).at_source(name)? != before {
+            return Err(Trouble::source(format_args!("{name} changed while it was read")));
+        }
+        Ok(Moved { digest: Digest(*hasher.finalize().as_bytes()), size })
+    }
+
+    /// Reads back what an earlier try left, and drops what cannot be of use.
+    fn found(
+        &mut self,
+        to: &File,
+        wanted: u64,
+        hasher: &mut blake3::Hasher,
+        name: &str,
+    ) -> Result<u64, Trouble> {
+        let doing = format_args!("reading back {name}").to_string();
+        let length = to.metadata().at_destination(&doing)?.len();
+        if length > wanted {
+            to.set_len(0).at_destination(&doing)?;
+            return Ok(0);
+        }
+        let mut offset = 0;
+        while offset < length {
+            self.watch.check_stop()?;
+            self.watch.enter(Phase::Writing);
+            let read = read_at(to, &mut self.buffer, offset).at_destination(&doing)?;
+            let Some(bytes) = self.buffer.get(..read).filter(|bytes| !bytes.is_empty()) else {
+                break;
+            };
+            hasher.update(bytes);
+            offset += read as u64;
+            self.watch.count(read);
+            self.resumed = true;
+        }
+        self.spend(offset, name)?;
+        Ok(offset)
+    }
+
+    /// Reads a chunk of the source when the link has room for it.
+    fn read(&mut self, from: &File, offset: u64, name: &str) -> Result<usize, Trouble> {
+        self.watch.check_stop()?;
+        self.watch.enter(Phase::Reading);
+        let space = self.buffer.get_mut(..self.quantum).unwrap_or_default();
+        let length = read_at(from, space, offset).at_source(format_args!("reading {name}"))?;
+        self.spend(length as u64, name)?;
+        if let Some(limiter) = self.limiter.as_ref().filter(|_| length > 0) {
+            self.watch.enter(Phase::Free);
+            let wait = limiter.take(length).at_destination("sharing the link's bandwidth")?;
+            self.watch.wait(wait)?;
+        }
+        Ok(length)
+    }
+
+    fn spend(&mut self, bytes: u64, name: &str) -> Result<(), Trouble> {
+        self.budget = self.budget.checked_sub(bytes).ok_or_else(|| {
+            Trouble::source(format_args!("there is more than was announced, at {name}"))
+        })?;
+        Ok(())
+    }
+}
+
+/// Opens what is to become the copy of a file of this length, with what an
+/// earlier try left of it. One that it finished and sealed can only be read, so
+/// it is dropped if its length is another.
+pub(super) fn open_copy(to: &Dir, name: impl Arg + Copy, length: i64) -> io::Result<File> {
+    match to.find(name)? {
+        Some(stat) if stat.st_mode & 0o200 == 0 && stat.st_size == length => to.read(name),
+        Some(stat) if stat.st_mode & 0o200 == 0 => {
+            to.remove(name)?;
+            to.write(name)
+        }
+        Some(_) | None => to.write(name),
+    }
+}
+
+/// What changes when somebody writes to a file. Not the time of the last change
+/// of its inode: others may link to it or change its mode.
+#[derive(Debug, PartialEq, Eq)]
+struct Stamp {
+    size: u64,
+    modified: SystemTime,
+}
+
+fn stamp(file: &File) -> io::Result<Stamp> {
+    let meta = file.metadata()?;
+    Ok(Stamp { size: meta.len(), modified: meta.modified()? })
+}
+
+fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    loop {
+        match file.read_at(buffer, offset) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+    use crate::files::wire::Blame;
+
+    fn mover(budget: u64) -> Mover {
+        Mover::new(Arc::new(Watch::default()), None, budget)
+    }
+
+    fn file_with(bytes: &[u8]) -> File {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(bytes).unwrap();
+        file
+    }
+
+    #[test]
+    fn a_full_disk_is_the_destinations_fault_and_is_called_by_its_name() {
+        let full = File::options().read(true).write(true).open("/dev/full").unwrap();
+        let trouble = mover(100).file(&file_with(b"some bytes"), Some(&full), "x").unwrap_err();
+        assert_eq!(trouble.blame, Blame::Destination);
+        assert!(trouble.detail.contains("No space left on device"), "{}", trouble.detail);
+    }
+
+    #[test]
+    fn a_source_that_cannot_be_read_is_the_sources_fault() {
+        let directory = File::open("/").unwrap();
+        let trouble = mover(100).file(&directory, Some(&file_with(b"")), "x").unwrap_err();
+        assert_eq!(trouble.blame, Blame::Source);
+    }
+
+    #[test]
+    fn a_source_with_more_than_announced_does_not_get_to_fill_the_disk() {
+        let to = file_with(b"");
+        let trouble = mover(5).file(&file_with(b"123456"), Some(&to), "x").unwrap_err();
+        assert_eq!(trouble.blame, Blame::Source);
+        assert_eq!(to.metadata().unwrap().len(), 0);
+    }
+
+    #[test]
+    fn what_is_there_counts_with_the_bytes_it_has_not_those_it_should_have() {
+        let (from, to) = (file_with(b"abcdef"), file_with(b"abX"));
+        let mut mover = mover(6);
+        let moved = mover.file(&from, Some(&to), "x").unwrap();
+        assert_eq!(moved.digest, Digest(*blake3::hash(b"abXdef").as_bytes()));
+        assert!(mover.resumed);
+    }
+
+    #[test]
+    fn more_than_the_source_has_is_no_beginning_of_it() {
+        let (from, to) = (file_with(b"abc"), file_with(b"abcdef"));
+        let moved = mover(3).file(&from, Some(&to), "x").unwrap();
+        assert_eq!(moved, Moved { digest: Digest(*blake3::hash(b"abc").as_bytes()), size: 3 });
+        assert_eq!(to.metadata().unwrap().len(), 3);
+    }
+}

@@ -1,0 +1,273 @@
+//! Directories held open, and what is opened below them.
+//!
+//! A name given to a [`Dir`] is one name, never a path, and is never followed
+//! if it is a symbolic link: whoever swaps a directory for a link gets an
+//! error, not a way out. Paths that users give go through [`Dir::beneath`],
+//! where the kernel itself refuses to leave.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::io::Errno;
+use rustix::path::Arg;
+
+/// Mode of directories that are written to.
+const PRIVATE_DIR: Mode = Mode::RWXU;
+/// Mode of files that are written to.
+const PRIVATE_FILE: Mode = Mode::RUSR.union(Mode::WUSR);
+
+/// A directory held open.
+#[derive(Debug)]
+pub(super) struct Dir(OwnedFd);
+
+impl Dir {
+    /// Opens a directory that the configuration names; links in its path are the operator's.
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self(rustix::fs::openat(CWD, path, dir_flags(), Mode::empty())?))
+    }
+
+    /// Wraps what turned out to be a directory.
+    pub(super) fn from_file(file: File) -> Self {
+        Self(file.into())
+    }
+
+    /// A directory in this one.
+    pub(super) fn dir(&self, name: impl Arg) -> io::Result<Self> {
+        let flags = dir_flags() | OFlags::NOFOLLOW;
+        Ok(Self(rustix::fs::openat(&self.0, name, flags, Mode::empty())?))
+    }
+
+    /// A directory in this one, made if it is missing, and writable to us.
+    pub(super) fn ensure_dir(&self, name: impl Arg + Copy) -> io::Result<Self> {
+        match rustix::fs::mkdirat(&self.0, name, PRIVATE_DIR) {
+            Ok(()) => self.dir(name),
+            Err(Errno::EXIST) => {
+                let dir = self.dir(name)?;
+                dir.set_mode(PRIVATE_DIR)?;
+                Ok(dir)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// A file in this one, for reading. Never waits for the writer of a pipe.
+    pub(super) fn read(&self, name: impl Arg) -> io::Result<File> {
+        self.file(name, OFlags::RDONLY | OFlags::NONBLOCK)
+    }
+
+    /// A file in this one, for reading and writing; made if it is missing.
+    pub(super) fn write(&self, name: impl Arg) -> io::Result<File> {
+        self.file(name, OFlags::RDWR | OFlags::CREATE | OFlags::NONBLOCK)
+    }
+
+    fn file(&self, name: impl Arg, flags: OFlags) -> io::Result<File> {
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(rustix::fs::openat(&self.0, name, flags, PRIVATE_FILE)?.into())
+    }
+
+    /// Opens a path given by a user, for reading. Links are followed as long as
+    /// they stay beneath this directory; the kernel refuses the rest. Where it
+    /// is too old to know how, no link is followed at all.
+    pub(super) fn beneath(&self, path: &str) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        match rustix::fs::openat2(&self.0, path, flags, Mode::empty(), resolve) {
+            Ok(fd) => Ok(fd.into()),
+            // Old kernels do not know the call; sandboxes answer with EPERM.
+            Err(Errno::NOSYS | Errno::PERM) => self.beneath_without_links(path),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Opens a path for reading name by name, refusing every link.
+    pub(super) fn beneath_without_links(&self, path: &str) -> io::Result<File> {
+        match path.rsplit_once('/') {
+            None => self.read(path),
+            Some((parents, name)) => {
+                let mut parents = parents.split('/');
+                let first = self.dir(parents.next().unwrap_or_default())?;
+                parents.try_fold(first, |dir, name| dir.dir(name))?.read(name)
+            }
+        }
+    }
+
+    /// What a name stands for, without following it.
+    pub(super) fn stat(&self, name: impl Arg) -> io::Result<Stat> {
+        Ok(rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+
+    /// The same, and `None` if there is nothing.
+    pub(super) fn find(&self, name: impl Arg) -> io::Result<Option<Stat>> {
+        absent(self.stat(name))
+    }
+
+    /// Names in it, sorted, without `.` and `..`.
+    pub(super) fn names(&self) -> io::Result<Vec<OsString>> {
+        let mut names = Vec::new();
+        for entry in rustix::fs::Dir::read_from(&self.0)? {
+            let name = entry?.file_name().to_bytes().to_vec();
+            if name != b"." && name != b".." {
+                names.push(OsString::from_vec(name));
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Target of a link in it.
+    pub(super) fn read_link(&self, name: impl Arg) -> io::Result<OsString> {
+        let target = rustix::fs::readlinkat(&self.0, name, Vec::new())?;
+        Ok(OsString::from_vec(target.into_bytes()))
+    }
+
+    /// Makes a link in it.
+    pub(super) fn link_to(&self, target: impl Arg, name: impl Arg) -> io::Result<()> {
+        Ok(rustix::fs::symlinkat(target, &self.0, name)?)
+    }
+
+    /// Changes the mode of this directory.
+    pub(super) fn set_mode(&self, mode: Mode) -> io::Result<()> {
+        Ok(rustix::fs::fchmod(&self.0, mode)?)
+    }
+
+    /// Renames within the file system.
+    pub(super) fn rename(&self, name: impl Arg, to: &Dir, new: impl Arg) -> io::Result<()> {
+        Ok(rustix::fs::renameat(&self.0, name, &to.0, new)?)
+    }
+
+    /// Makes its names durable.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        Ok(rustix::fs::fsync(&self.0)?)
+    }
+
+    /// Makes everything in its file system durable.
+    pub(super) fn sync_all_below(&self) -> io::Result<()> {
+        Ok(rustix::fs::syncfs(&self.0)?)
+    }
+
+    /// Bytes that its file system can still take from us.
+    pub(super) fn free_bytes(&self) -> io::Result<u64> {
+        let space = rustix::fs::fstatvfs(&self.0)?;
+        Ok(space.f_bavail.saturating_mul(space.f_frsize))
+    }
+
+    /// Replaces a file as a whole: a reader sees the old or the new content.
+    pub(super) fn replace(&self, name: &str, content: &[u8]) -> io::Result<()> {
+        let temporary = format!("{name}.new");
+        let mut file = self.write(&temporary)?;
+        file.set_len(0)?;
+        file.write_all(content)?;
+        self.rename(&temporary, self, name)
+    }
+
+    /// Removes a name and everything below it; fine if it is gone already.
+    pub(super) fn remove(&self, name: impl Arg + Copy) -> io::Result<()> {
+        let is_dir = match self.find(name)? {
+            None => return Ok(()),
+            Some(stat) => kind(&stat) == FileType::Directory,
+        };
+        if !is_dir {
+            return absent(unlink(&self.0, name, AtFlags::empty())).map(drop);
+        }
+        let Some(dir) = absent(self.dir(name))? else { return Ok(()) };
+        dir.set_mode(PRIVATE_DIR)?;
+        dir.names()?.iter().try_for_each(|name| dir.remove(name))?;
+        absent(unlink(&self.0, name, AtFlags::REMOVEDIR)).map(drop)
+    }
+}
+
+impl AsFd for Dir {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Kind of a file.
+pub(super) fn kind(stat: &Stat) -> FileType {
+    FileType::from_raw_mode(stat.st_mode)
+}
+
+/// `None` instead of the error that there is nothing.
+pub(super) fn absent<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn unlink(dir: &OwnedFd, name: impl Arg, flags: AtFlags) -> io::Result<()> {
+    Ok(rustix::fs::unlinkat(dir, name, flags)?)
+}
+
+fn dir_flags() -> OFlags {
+    OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn tree() -> (tempfile::TempDir, Dir) {
+        let place = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(place.path().join("root/a/b")).unwrap();
+        std::fs::write(place.path().join("root/a/b/inside"), "inside").unwrap();
+        std::fs::write(place.path().join("outside"), "outside").unwrap();
+        symlink("a/b", place.path().join("root/short")).unwrap();
+        symlink("..", place.path().join("root/up")).unwrap();
+        symlink(place.path(), place.path().join("root/absolute")).unwrap();
+        let root = Dir::open(&place.path().join("root")).unwrap();
+        (place, root)
+    }
+
+    #[test]
+    fn a_link_that_stays_inside_is_followed_and_one_that_leaves_is_not() {
+        let (_place, root) = tree();
+        assert!(root.beneath("a/b/inside").is_ok());
+        assert!(root.beneath("short/inside").is_ok());
+        for path in ["up/outside", "absolute/outside", "../outside", "a/../../outside"] {
+            assert!(root.beneath(path).is_err(), "{path}");
+        }
+    }
+
+    #[test]
+    fn without_help_from_the_kernel_no_link_is_followed() {
+        let (_place, root) = tree();
+        assert!(root.beneath_without_links("a/b/inside").is_ok());
+        for path in ["short/inside", "up/outside", "absolute/outside"] {
+            assert!(root.beneath_without_links(path).is_err(), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_pipe_that_nobody_writes_to_is_opened_without_waiting() {
+        let (_place, root) = tree();
+        rustix::fs::mkfifoat(&root, "pipe", Mode::RWXU).unwrap();
+        let (opened, result) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            for open in [Dir::beneath, Dir::beneath_without_links] {
+                opened.send(open(&root, "pipe").is_ok()).unwrap();
+            }
+        });
+        for _ in 0..2 {
+            assert_eq!(result.recv_timeout(std::time::Duration::from_secs(60)), Ok(true));
+        }
+    }
+
+    #[test]
+    fn removing_a_tree_leaves_what_its_links_point_to() {
+        let (place, root) = tree();
+        root.remove("a").unwrap();
+        root.remove("absolute").unwrap();
+        root.remove("never there").unwrap();
+        assert!(root.find("a").unwrap().is_none());
+        assert!(place.path().join("outside").exists());
+    }
+}

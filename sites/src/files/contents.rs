@@ -1,0 +1,173 @@
+//! The content store, what lies about beside it, and reading pieces of files.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use cospan_domain::ids::{Digest, RelPath};
+use cospan_domain::transfer::place::FilePlace;
+use cospan_domain::units::Bytes;
+
+use super::area::FileArea;
+use super::root::{INCOMING, INSPECT, Root, STORE, TRASH};
+use super::task::Task;
+use crate::port::{Piece, SiteError};
+
+/// Most bytes of one piece.
+pub const PIECE_MAX_BYTES: u32 = 4 << 20;
+
+impl FileArea {
+    /// Whether the store has a content. What is there is whole: it was checked
+    /// before it got its name, and loses its name before it is taken apart.
+    ///
+    /// # Errors
+    /// `NotSent` if that cannot be found out.
+    pub fn has_content(&self, digest: Digest) -> Result<bool, SiteError> {
+        let root = self.root()?;
+        // A content just renamed into place counts once the agent has made that durable.
+        let _gate = self.gate(&root)?;
+        root.has(digest).map_err(|error| self.failed("look into the store", &error))
+    }
+
+    /// Deletes a content; fine if it is not there. Takes as long as removing
+    /// takes; from the first moment on the content is gone as a whole.
+    ///
+    /// # Errors
+    /// `NotSent`: it is still there. `OutcomeUnknown`: repeat it.
+    pub fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
+        let root = self.root()?;
+        let name = digest.to_string();
+        let gate = self.gate(&root)?;
+        root.discard(STORE, &name).map_err(|error| self.failed("delete a content", &error))?;
+        drop(gate);
+        root.empty_trash(STORE, &name).map_err(|error| {
+            SiteError::OutcomeUnknown(format!("{name} is deleted, its space is not free: {error}"))
+        })
+    }
+
+    /// All contents in the store.
+    ///
+    /// # Errors
+    /// `NotSent` if it cannot be read.
+    pub fn contents(&self) -> Result<BTreeSet<Digest>, SiteError> {
+        let names = self.root()?.sub(STORE).and_then(|store| store.names());
+        let names = names.map_err(|error| self.failed("list the store", &error))?;
+        Ok(names.iter().filter_map(|name| name.to_str()?.parse().ok()).collect())
+    }
+
+    /// All copies that left something that is not in the store, by digest and nonce.
+    ///
+    /// # Errors
+    /// `NotSent` if they cannot be listed.
+    pub fn copies(&self) -> Result<Vec<(Digest, String)>, SiteError> {
+        self.unfinished(&self.root()?)
+    }
+
+    fn unfinished(&self, root: &Root) -> Result<Vec<(Digest, String)>, SiteError> {
+        let names = root.sub(INCOMING).and_then(|incoming| incoming.names());
+        let names = names.map_err(|error| self.failed("list copies", &error))?;
+        let parse = |name: &str| {
+            let (digest, nonce) = name.split_once('.')?;
+            Some((digest.parse().ok()?, nonce.to_owned()))
+        };
+        Ok(names.iter().filter_map(|name| parse(name.to_str()?)).collect())
+    }
+
+    /// Stops and removes every copy whose nonce starts with `ours` and is not
+    /// among the live ones, every finished inspection, and what an earlier
+    /// deletion did not get to. Copies of other control planes stay. Says how
+    /// many copies it removed.
+    ///
+    /// # Errors
+    /// The first one; the rest is done all the same.
+    pub fn sweep(&self, ours: &str, live: &BTreeSet<String>) -> Result<usize, SiteError> {
+        let root = self.root()?;
+        let mut results = vec![self.sweep_trash(&root), self.sweep_inspections(&root)];
+        let mut removed = 0;
+        for (digest, nonce) in self.unfinished(&root)? {
+            if nonce.starts_with(ours) && !live.contains(&nonce) {
+                results.push(self.stop_task(&root, INCOMING, &format!("{digest}.{nonce}"), true));
+                removed += 1;
+            }
+        }
+        results.into_iter().collect::<Result<(), _>>().map(|()| removed)
+    }
+
+    fn sweep_trash(&self, root: &Root) -> Result<(), SiteError> {
+        let swept = root
+            .sub(TRASH)
+            .and_then(|trash| trash.names()?.iter().try_for_each(|name| trash.remove(&name[..])));
+        swept.map_err(|error| self.failed("empty the trash", &error))
+    }
+
+    fn sweep_inspections(&self, root: &Root) -> Result<(), SiteError> {
+        let _gate = self.gate(root)?;
+        let finished = |name: &str| -> io::Result<bool> {
+            Ok(match Task::open(root, INSPECT, name)? {
+                Some(task) => task.try_lock()?.is_some(),
+                None => false,
+            })
+        };
+        let sweep = || -> io::Result<()> {
+            for name in root.sub(INSPECT)?.names()? {
+                let name = name.to_string_lossy();
+                if finished(&name)? {
+                    root.discard(INSPECT, &name)?;
+                    root.empty_trash(INSPECT, &name)?;
+                }
+            }
+            Ok(())
+        };
+        sweep().map_err(|error| self.failed("sweep inspections", &error))
+    }
+
+    /// Reads a piece of a file: at most `limit` bytes and [`PIECE_MAX_BYTES`].
+    ///
+    /// # Errors
+    /// `Refused` if there is no such file, it is no file, or its path leads out.
+    pub fn read(&self, place: &FilePlace, offset: Bytes, limit: u32) -> Result<Piece, SiteError> {
+        let root = self.root()?;
+        let file = root.resolve(&self.config.attempts, place);
+        self.piece(file, &format!("{place:?}"), offset, limit)
+    }
+
+    /// Reads a piece of a file of ours, by its path below the root; no link is followed.
+    ///
+    /// # Errors
+    /// As [`FileArea::read`].
+    pub fn read_own(&self, path: &RelPath, offset: Bytes, limit: u32) -> Result<Piece, SiteError> {
+        let file = self.root()?.own_file(path);
+        self.piece(file, path.as_str(), offset, limit)
+    }
+
+    fn piece(
+        &self,
+        file: io::Result<File>,
+        what: &str,
+        offset: Bytes,
+        limit: u32,
+    ) -> Result<Piece, SiteError> {
+        let refused = |why: String| SiteError::Refused(format!("cannot read {what}: {why}"));
+        let file = file.map_err(|error| refused(error.to_string()))?;
+        let meta = file.metadata().map_err(|error| refused(error.to_string()))?;
+        if !meta.is_file() {
+            return Err(refused("it is not a file".to_owned()));
+        }
+        let mut bytes = vec![0; limit.min(PIECE_MAX_BYTES) as usize];
+        let mut length = 0;
+        if offset.0 >= meta.len() {
+            bytes.clear();
+        }
+        while let Some(space) = bytes.get_mut(length..).filter(|space| !space.is_empty()) {
+            match file.read_at(space, offset.0.saturating_add(length as u64)) {
+                Ok(0) => break,
+                Ok(read) => length += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(SiteError::NotSent(format!("reading {what}: {error}"))),
+            }
+        }
+        bytes.truncate(length);
+        Ok(Piece { bytes, size: Bytes(meta.len()) })
+    }
+}

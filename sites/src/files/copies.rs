@@ -1,0 +1,187 @@
+//! Copies as the control plane sees them: start or join, ask, stop.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use cospan_domain::units::{BitsPerSecond, Bytes};
+use rustix::process::Signal;
+
+use super::area::{FileArea, SourceArea};
+use super::root::{INCOMING, Root};
+use super::task::Task;
+use super::wire::{Blame, LinkLimit, Order, Outcome};
+use crate::port::{CopyBlame, CopyOrder, CopyStatus, SiteError};
+
+/// Longest nonce.
+const NONCE_MAX: usize = 64;
+/// How long an agent has to end by itself.
+const TERM_GRACE: Duration = Duration::from_secs(2);
+/// How long it has to be gone after it was killed.
+const KILL_GRACE: Duration = Duration::from_secs(8);
+
+impl FileArea {
+    /// Starts a copy, or joins the one that runs under the same nonce (also if
+    /// that one reads from another source). What arrived before is checked and kept.
+    ///
+    /// # Errors
+    /// `Refused`: the order makes no sense or the disk is full. `NotSent`: the
+    /// root is not there, or no process could be started.
+    pub fn start_copy(&self, order: &CopyOrder, source: &SourceArea) -> Result<(), SiteError> {
+        let name = task_name(order)?;
+        if order.limit == Some(BitsPerSecond(0)) {
+            return Err(SiteError::Refused(format!(
+                "the link from {} carries nothing (bandwidth 0)",
+                order.source.site
+            )));
+        }
+        let root = self.root()?;
+        let _gate = self.gate(&root)?;
+        if root.has(order.content.digest).map_err(|e| self.failed("look into the store", &e))? {
+            return Ok(());
+        }
+        let written = Order {
+            source_root: source.root.clone(),
+            source_attempts: source.attempts.clone(),
+            place: (&order.source.place).into(),
+            stall_ms: u64::try_from(self.config.stall.as_millis()).unwrap_or(u64::MAX),
+            expected: Some(order.content.into()),
+            limit: order.limit.map(|limit| LinkLimit {
+                link: order.source.site.to_string(),
+                bits_per_second: limit.0,
+            }),
+        };
+        self.start_agent(&root, ("copy", INCOMING, &name), &written)
+    }
+
+    /// How a copy is doing. `Complete` says that the content is in the store
+    /// now, whichever copy brought it.
+    ///
+    /// # Errors
+    /// `NotSent` if it cannot be found out, which says nothing about the copy.
+    pub fn copy_status(&self, order: &CopyOrder) -> Result<CopyStatus, SiteError> {
+        let name = task_name(order)?;
+        let root = self.root()?;
+        let _gate = self.gate(&root)?;
+        let look = || {
+            if !root.has(order.content.digest)? {
+                return task_status(&root, &name);
+            }
+            tidy_up(&root, &name)?;
+            Ok(CopyStatus::Complete)
+        };
+        look().map_err(|error| self.failed("read the state of the copy", &error))
+    }
+
+    /// Stops a copy; what arrived stays for a later start, unless `discard`.
+    /// May take seconds.
+    ///
+    /// # Errors
+    /// `OutcomeUnknown` if its process does not go away; `NotSent` as elsewhere.
+    pub fn stop_copy(&self, order: &CopyOrder, discard: bool) -> Result<(), SiteError> {
+        let name = task_name(order)?;
+        let root = self.root()?;
+        self.stop_task(&root, INCOMING, &name, discard)
+    }
+
+    /// Ends a task's agent, and keeps or removes what it left.
+    pub(super) fn stop_task(
+        &self,
+        root: &Root,
+        family: &str,
+        name: &str,
+        discard: bool,
+    ) -> Result<(), SiteError> {
+        let started = Instant::now();
+        loop {
+            let gate = self.gate(root)?;
+            let over = self.end_if_unlocked(root, family, name, discard, started.elapsed());
+            drop(gate);
+            match over {
+                Ok(true) => break,
+                Ok(false) if started.elapsed() > KILL_GRACE => {
+                    return Err(SiteError::OutcomeUnknown(format!(
+                        "the process of {family}/{name} does not end; it may hang in its file system"
+                    )));
+                }
+                Ok(false) => std::thread::sleep(Duration::from_millis(5)),
+                Err(error) => return Err(self.failed("stop the copy", &error)),
+            }
+        }
+        let removed = if discard { root.empty_trash(family, name) } else { Ok(()) };
+        removed.map_err(|error| SiteError::OutcomeUnknown(format!("removing {name}: {error}")))
+    }
+
+    /// One look at a task that is to end; `true` when nothing of it runs any more.
+    fn end_if_unlocked(
+        &self,
+        root: &Root,
+        family: &str,
+        name: &str,
+        discard: bool,
+        waited: Duration,
+    ) -> io::Result<bool> {
+        let Some(task) = Task::open(root, family, name)? else { return Ok(true) };
+        if let Some(_lock) = task.try_lock()? {
+            if discard {
+                root.discard(family, name)?;
+            } else if task.outcome()?.is_none() {
+                task.set_outcome(&Outcome::failed(Blame::Process, "the copy was stopped"))?;
+            }
+            return Ok(true);
+        }
+        // An agent that has not said who it is yet will soon.
+        if let Some(agent) = task.agent()? {
+            agent.signal(if waited > TERM_GRACE { Signal::KILL } else { Signal::TERM })?;
+        }
+        Ok(false)
+    }
+}
+
+/// State of a copy whose content is not in the store. For holders of the gate.
+fn task_status(root: &Root, name: &str) -> io::Result<CopyStatus> {
+    let Some(task) = Task::open(root, INCOMING, name)? else { return Ok(CopyStatus::Absent) };
+    let Some(_lock) = task.try_lock()? else {
+        return Ok(CopyStatus::Running { done: Bytes(task.progress()?.done_bytes) });
+    };
+    Ok(match task.outcome()? {
+        Some(Outcome::Failed { blame, detail }) => {
+            CopyStatus::Failed { blame: blame.into(), detail }
+        }
+        // Ended without a word, or with one that belongs to another kind of task.
+        Some(Outcome::Inspected { .. }) | None => {
+            CopyStatus::Failed { blame: CopyBlame::Process, detail: epitaph(&task) }
+        }
+    })
+}
+
+/// Removes what an agent left that was killed between its last two steps. For
+/// holders of the gate.
+fn tidy_up(root: &Root, name: &str) -> io::Result<()> {
+    let Some(task) = Task::open(root, INCOMING, name)? else { return Ok(()) };
+    if let Some(_lock) = task.try_lock()? {
+        root.discard(INCOMING, name)?;
+        root.empty_trash(INCOMING, name)?;
+    }
+    Ok(())
+}
+
+/// What can be said of an agent that left no outcome.
+pub(super) fn epitaph(task: &Task) -> String {
+    let words = task.last_words();
+    if words.is_empty() {
+        "its process ended without a word; it was killed, or the machine went down".to_owned()
+    } else {
+        format!("its process ended without an outcome, saying: {words}")
+    }
+}
+
+fn task_name(order: &CopyOrder) -> Result<String, SiteError> {
+    let nonce = &order.nonce;
+    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if nonce.is_empty() || nonce.len() > NONCE_MAX || !nonce.chars().all(allowed) {
+        return Err(SiteError::Refused(format!(
+            "{nonce:?} is no nonce; it must be 1 to {NONCE_MAX} letters, digits, - and _"
+        )));
+    }
+    Ok(format!("{}.{nonce}", order.content.digest))
+}

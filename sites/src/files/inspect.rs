@@ -1,0 +1,112 @@
+//! Finding out what a file is: its digest takes reading all of it, so an agent does.
+
+use cospan_domain::job::spec::Content;
+use cospan_domain::transfer::place::FilePlace;
+use cospan_domain::units::Bytes;
+
+use super::area::FileArea;
+use super::copies::epitaph;
+use super::root::INSPECT;
+use super::task::Task;
+use super::wire::{Blame, Order, Outcome, Place};
+use crate::port::{Inspected, SiteError};
+
+/// How an inspection is doing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum InspectStatus {
+    /// None was started, or its result was forgotten.
+    Absent,
+    /// A process is reading.
+    Running {
+        /// Bytes read.
+        done: Bytes,
+    },
+    /// What the file is. It did not change while it was read.
+    Done(Inspected),
+    /// `Refused` if the file is missing, changed, or of a kind that cannot be
+    /// content; `NotSent` if the process died: start again.
+    Failed(SiteError),
+}
+
+impl FileArea {
+    /// Starts reading a file, or joins who reads it; a result that is there is
+    /// forgotten and found out anew.
+    ///
+    /// # Errors
+    /// As [`FileArea::start_copy`].
+    pub fn start_inspect(&self, place: &FilePlace) -> Result<(), SiteError> {
+        let root = self.root()?;
+        let _gate = self.gate(&root)?;
+        let order = Order {
+            source_root: self.config.root.clone(),
+            source_attempts: self.config.attempts.clone(),
+            place: place.into(),
+            stall_ms: u64::try_from(self.config.stall.as_millis()).unwrap_or(u64::MAX),
+            expected: None,
+            limit: None,
+        };
+        self.start_agent(&root, ("inspect", INSPECT, &task_name(place)), &order)
+    }
+
+    /// How the inspection of a file is doing.
+    ///
+    /// # Errors
+    /// `NotSent` if it cannot be found out.
+    pub fn inspect_status(&self, place: &FilePlace) -> Result<InspectStatus, SiteError> {
+        let root = self.root()?;
+        let _gate = self.gate(&root)?;
+        let look = || {
+            let Some(task) = Task::open(&root, INSPECT, &task_name(place))? else {
+                return Ok(InspectStatus::Absent);
+            };
+            if task.try_lock()?.is_none() {
+                return Ok(InspectStatus::Running { done: Bytes(task.progress()?.done_bytes) });
+            }
+            Ok(task.outcome()?.map_or_else(
+                || InspectStatus::Failed(SiteError::NotSent(epitaph(&task))),
+                read_outcome,
+            ))
+        };
+        look().map_err(|error| self.failed("read the state of an inspection", &error))
+    }
+
+    /// Ends an inspection and forgets its result; fine if there is none.
+    ///
+    /// # Errors
+    /// As [`FileArea::stop_copy`].
+    pub fn forget_inspect(&self, place: &FilePlace) -> Result<(), SiteError> {
+        let root = self.root()?;
+        self.stop_task(&root, INSPECT, &task_name(place), true)
+    }
+}
+
+fn read_outcome(outcome: Outcome) -> InspectStatus {
+    match outcome {
+        Outcome::Inspected { digest, size_bytes, directory } => match digest.parse() {
+            Ok(digest) => InspectStatus::Done(Inspected {
+                content: Content { digest, size: Bytes(size_bytes) },
+                directory,
+            }),
+            Err(error) => InspectStatus::Failed(SiteError::NotSent(error.to_string())),
+        },
+        Outcome::Failed { blame: Blame::Source, detail } => {
+            InspectStatus::Failed(SiteError::Refused(detail))
+        }
+        Outcome::Failed { blame: Blame::Destination | Blame::Process, detail } => {
+            InspectStatus::Failed(SiteError::NotSent(detail))
+        }
+    }
+}
+
+/// One name per place, whatever characters its path has.
+fn task_name(place: &FilePlace) -> String {
+    let mut hasher = blake3::Hasher::new();
+    match Place::from(place) {
+        Place::Store { digest } => hasher.update(b"store\0").update(digest.as_bytes()),
+        Place::User { path } => hasher.update(b"user\0").update(path.as_bytes()),
+        Place::Output { tag, path } => {
+            hasher.update(b"output\0").update(tag.as_bytes()).update(b"\0").update(path.as_bytes())
+        }
+    };
+    hasher.finalize().to_string()
+}

@@ -1,0 +1,296 @@
+//! What a directory's digest is taken of.
+//!
+//! A manifest lists everything below a directory, each entry on a line of its
+//! own, sorted by the bytes of its path:
+//!
+//! ```text
+//! cospan manifest 1
+//! d 3:bin
+//! f 0555 1234 <64 hexadecimal digits of BLAKE3> 8:bin/tool
+//! l 4:tool 7:bin/run
+//! ```
+//!
+//! `d` is a directory, `f` a file with mode, size and digest, `l` a symbolic
+//! link with its target. Texts carry their length in bytes in front, so that
+//! no name can pass for something else. Modes are 0555 for a file that its
+//! owner, group or anybody may execute, and 0444 otherwise: what is in the
+//! store is for reading, so write permission and the special bits do not
+//! belong to content. Times and owners do not either.
+//!
+//! The digest is BLAKE3 in its mode for deriving keys, with [`CONTEXT`]: the
+//! digest of a directory is never that of a file, whatever the file contains.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use cospan_domain::ids::Digest;
+use thiserror::Error;
+
+/// Sets digests of directories apart from digests of files.
+pub const CONTEXT: &str = "cospan 2026 directory manifest 1";
+
+/// Links that the kernel follows on one path.
+const MAX_LINKS: usize = 40;
+
+/// One thing below a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its path below the directory, without a slash in front.
+    pub path: Vec<u8>,
+    /// What it is.
+    pub kind: EntryKind,
+}
+
+/// What an entry is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EntryKind {
+    /// A directory; what is in it has entries of its own.
+    Directory,
+    /// A file.
+    File {
+        /// Somebody may execute it.
+        executable: bool,
+        /// Bytes in it.
+        size: u64,
+        /// BLAKE3 of its bytes.
+        digest: Digest,
+    },
+    /// A symbolic link.
+    Link {
+        /// What it points to, as it is written in the link.
+        target: Vec<u8>,
+    },
+}
+
+/// A link that would lead out of its directory.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error(
+    "the link {link:?} points outside the directory (to {target:?}); \
+     make it relative and keep it inside, or put the file there instead"
+)]
+pub struct EscapingLink {
+    /// Path of the link.
+    pub link: String,
+    /// Its target.
+    pub target: String,
+}
+
+/// Digest of a directory with these entries, in any order.
+pub fn digest(mut entries: Vec<Entry>) -> Digest {
+    entries.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+    let mut hasher = blake3::Hasher::new_derive_key(CONTEXT);
+    hasher.update(b"cospan manifest 1\n");
+    let mut line = Vec::new();
+    for entry in &entries {
+        line.clear();
+        write_line(&mut line, entry);
+        hasher.update(&line);
+    }
+    Digest(*hasher.finalize().as_bytes())
+}
+
+fn write_line(line: &mut Vec<u8>, entry: &Entry) {
+    match &entry.kind {
+        EntryKind::Directory => line.extend(b"d "),
+        EntryKind::File { executable, size, digest } => {
+            let mode = if *executable { "0555" } else { "0444" };
+            line.extend(format!("f {mode} {size} {digest} ").into_bytes());
+        }
+        EntryKind::Link { target } => {
+            line.extend(b"l ");
+            write_text(line, target);
+            line.push(b' ');
+        }
+    }
+    write_text(line, &entry.path);
+    line.push(b'\n');
+}
+
+fn write_text(line: &mut Vec<u8>, text: &[u8]) {
+    line.extend(format!("{}:", text.len()).into_bytes());
+    line.extend(text);
+}
+
+/// Checks that no link among the entries leads out of their directory, also by
+/// way of other links.
+///
+/// # Errors
+/// The first link that does.
+pub fn check_links(entries: &[Entry]) -> Result<(), EscapingLink> {
+    let links: BTreeMap<&[u8], &[u8]> = entries
+        .iter()
+        .filter_map(|entry| match &entry.kind {
+            EntryKind::Link { target } => Some((&entry.path[..], &target[..])),
+            EntryKind::Directory | EntryKind::File { .. } => None,
+        })
+        .collect();
+    match links.iter().find(|(path, _)| !stays_inside(path, &links)) {
+        None => Ok(()),
+        Some((path, target)) => Err(EscapingLink {
+            link: String::from_utf8_lossy(path).into_owned(),
+            target: String::from_utf8_lossy(target).into_owned(),
+        }),
+    }
+}
+
+/// Walks a path as the kernel would. What does not exist may come to exist, so
+/// it counts as a directory.
+fn stays_inside(path: &[u8], links: &BTreeMap<&[u8], &[u8]>) -> bool {
+    let mut ahead: VecDeque<&[u8]> = path.split(|byte| *byte == b'/').collect();
+    let mut here: Vec<&[u8]> = Vec::new();
+    let mut followed = 0;
+    while let Some(name) = ahead.pop_front() {
+        match name {
+            b"" | b"." => {}
+            b".." => {
+                if here.pop().is_none() {
+                    return false;
+                }
+            }
+            _ => {
+                here.push(name);
+                if let Some(target) = links.get(&here.join(&b'/')[..]) {
+                    followed += 1;
+                    if followed > MAX_LINKS {
+                        // Nobody who follows it gets anywhere.
+                        return true;
+                    }
+                    if target.first() == Some(&b'/') {
+                        return false;
+                    }
+                    here.pop();
+                    target.rsplit(|byte| *byte == b'/').for_each(|name| ahead.push_front(name));
+                }
+            }
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn link(path: &str, target: &str) -> Entry {
+        Entry { path: path.into(), kind: EntryKind::Link { target: target.into() } }
+    }
+
+    fn file(path: &str, executable: bool, size: u64) -> Entry {
+        let kind = EntryKind::File { executable, size, digest: Digest([7; 32]) };
+        Entry { path: path.into(), kind }
+    }
+
+    #[test]
+    fn links_that_stay_inside_are_fine_also_when_they_lead_nowhere() {
+        for (path, target) in [
+            ("a", "b"),
+            ("d/a", "../b"),
+            ("d/e/a", "../../d/./e"),
+            ("a", "not/yet/there"),
+            ("d/a", ".."),
+            ("a", "."),
+            ("a", "a"),
+        ] {
+            assert_eq!(check_links(&[link(path, target)]), Ok(()), "{path} -> {target}");
+        }
+    }
+
+    #[test]
+    fn links_that_lead_outside_are_refused_also_by_way_of_other_links() {
+        for links in [
+            vec![link("a", "..")],
+            vec![link("a", "/etc/passwd")],
+            vec![link("d/a", "../../x")],
+            vec![link("a", "b/../..")],
+            // By its names alone `d/e/up/../..` would end in `d`.
+            vec![link("d/e/up", ".."), link("x", "d/e/up/../..")],
+        ] {
+            assert!(check_links(&links).is_err(), "{links:?}");
+        }
+    }
+
+    #[test]
+    fn everything_that_belongs_to_content_changes_the_digest_and_order_does_not() {
+        let all = [
+            vec![],
+            vec![file("a", false, 1)],
+            vec![file("a", true, 1)],
+            vec![file("a", false, 2)],
+            vec![file("b", false, 1)],
+            vec![link("a", "b")],
+            vec![link("a", "c")],
+            vec![Entry { path: b"a".to_vec(), kind: EntryKind::Directory }],
+            vec![file("a", false, 1), file("b", false, 1)],
+        ];
+        let digests: std::collections::BTreeSet<_> =
+            all.iter().map(|entries| digest(entries.clone())).collect();
+        assert_eq!(digests.len(), all.len());
+        assert_eq!(
+            digest(vec![file("b", false, 1), file("a", false, 1)]),
+            digest(vec![file("a", false, 1), file("b", false, 1)])
+        );
+    }
+
+    /// Digests are in stores and catalogues: a change here orphans all of them.
+    #[test]
+    fn the_format_is_what_it_always_was() {
+        let entries = vec![
+            link("run", "bin/tool"),
+            file("bin/tool", true, 1234),
+            Entry { path: b"bin".to_vec(), kind: EntryKind::Directory },
+            file("odd\n\u{ff}", false, 0),
+        ];
+        let seven = Digest([7; 32]);
+        let text = format!(
+            "cospan manifest 1\nd 3:bin\nf 0555 1234 {seven} 8:bin/tool\n\
+             f 0444 0 {seven} 6:odd\n\u{ff}\nl 8:bin/tool 3:run\n"
+        );
+        assert_eq!(digest(entries), Digest(blake3::derive_key(CONTEXT, text.as_bytes())));
+    }
+
+    #[test]
+    fn an_empty_directory_is_not_an_empty_file() {
+        assert_ne!(digest(vec![]), Digest(*blake3::hash(b"").as_bytes()));
+        assert_ne!(digest(vec![]), Digest(*blake3::hash(b"cospan manifest 1\n").as_bytes()));
+    }
+
+    proptest! {
+        /// The kernel is the judge: what passes the check never leaves.
+        #[test]
+        fn the_kernel_never_leaves_by_links_that_passed(
+            links in proptest::collection::btree_map(
+                "[abc](/[abc]){0,2}",
+                proptest::collection::vec("[abc]|\\.\\.", 1..5).prop_map(|names| names.join("/")),
+                1..6,
+            )
+        ) {
+            let place = tempfile::tempdir().unwrap();
+            let root = place.path().join("1/2/3/root");
+            std::fs::create_dir_all(&root).unwrap();
+            let mut made = Vec::new();
+            for (path, target) in &links {
+                let full = root.join(path);
+                let real_parents = path.match_indices('/').all(|(end, _)| {
+                    !made.iter().any(|entry: &Entry| entry.path == path.as_bytes()[..end])
+                });
+                if !real_parents || std::fs::create_dir_all(full.parent().unwrap()).is_err() {
+                    continue;
+                }
+                if std::os::unix::fs::symlink(target, &full).is_ok() {
+                    made.push(link(path, target));
+                }
+            }
+            if check_links(&made).is_ok() {
+                let dir = crate::files::beneath::Dir::open(&root).unwrap();
+                for entry in &made {
+                    let path = std::str::from_utf8(&entry.path).unwrap();
+                    if let Err(error) = dir.beneath(path) {
+                        let out = rustix::io::Errno::XDEV.raw_os_error();
+                        prop_assert_ne!(error.raw_os_error(), Some(out), "{} in {:?}", path, made);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Files below a site's root: a store of contents by their digest, copies from
+//! other sites, and pieces of whatever lies there.
+//!
+//! ```text
+//! <root>/store/<digest>              whole, checked, read-only contents
+//! <root>/incoming/<digest>.<nonce>/  a copy under way, or what is left of one
+//! <root>/inspect/<place>/            a file whose digest is being found out
+//! <root>/trash/                      what is being removed
+//! <root>/links/<site>                bandwidth given away on the link from a site
+//! <root>/files/                      users' files
+//! <root>/<attempts>/<tag>/work/      what attempts leave
+//! ```
+//!
+//! The digest of a file is the BLAKE3 of its bytes; that of a directory is the
+//! digest of its [`manifest`]. A file in the store has mode 0555 whatever its
+//! mode was elsewhere, so that one content is one file, executable or not;
+//! files within directories are told apart by the manifest.
+//!
+//! Copying and digesting is done by [`agent`] processes. The control plane can
+//! die and come back: what it needs to know is in the task's directory, and
+//! whether an agent lives is told by a lock that the kernel keeps for it. The
+//! file system must support `flock`, and the same machine must run control
+//! plane (or its deputy at the site) and agents.
+
+pub mod agent;
+pub mod manifest;
+
+mod area;
+mod beneath;
+mod contents;
+mod copies;
+mod inspect;
+mod process;
+mod rate;
+mod root;
+mod task;
+mod wire;
+
+pub use area::{AreaConfig, FileArea, SourceArea};
+pub use contents::PIECE_MAX_BYTES;
+pub use inspect::InspectStatus;
+pub use root::WORK;

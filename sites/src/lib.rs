@@ -1,0 +1,13 @@
+//! Sites as the control plane sees them: one port, and an adapter per kind of
+//! batch system. Every adapter passes the same contract suite.
+//!
+//! The adapters translate and never decide. What they cannot tell for certain
+//! they say so: unknown is not failed.
+
+#[cfg(feature = "contract")]
+pub mod contract;
+pub mod fault;
+pub mod files;
+pub mod local;
+pub mod port;
+pub mod wrapper;

@@ -1,0 +1,297 @@
+//! A site on this machine: a directory tree, a number of processors, real processes.
+//!
+//! Every attempt runs through the wrapper, in its own process group, with its
+//! output in files and no pipe to us: it survives the control plane, and a new
+//! [`LocalSite`] on the same root takes it up from what it left. Identity of a
+//! process is number, start time and boot; nothing else is ever signalled.
+//!
+//! Below the root: `site-id` (without it the directory is not the site),
+//! `spool/<tag>/` (what the wrapper reads), `attempts/<tag>/` (made by the
+//! wrapper), `live/<tag>` (what holds resources), `gone/` (being removed).
+
+mod calls;
+mod ending;
+mod entry;
+mod evidence;
+mod files;
+mod ledger;
+mod process;
+mod root;
+mod settle;
+mod spawn;
+mod watch;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use async_trait::async_trait;
+use cospan_domain::ids::{Digest, LrmId, SiteName, Tag};
+use cospan_domain::labels::Labels;
+use cospan_domain::resources::Resources;
+use cospan_domain::units::{Bytes, DurationMs, Timestamp};
+use tokio::sync::Semaphore;
+
+use self::ledger::Ledger;
+use self::root::Root;
+use self::watch::Waker;
+use crate::files::{AreaConfig, FileArea};
+use crate::port::{
+    AttemptOrder, CopyOrder, CopyStatus, FilePlace, GateDecision, GateState, Inspected, Piece,
+    Readable, Site, SiteDescription, SiteError, SiteStatus, Submitted, TagLookup,
+};
+
+/// Calls that may be inside the site's file system at the same time. When it
+/// hangs, this many threads hang with it and no more.
+const CALLS_MAX: usize = 8;
+
+/// What a local site is.
+#[derive(Debug, Clone)]
+pub struct LocalConfig {
+    /// Its name.
+    pub name: SiteName,
+    /// Its directory tree; an absolute path.
+    pub root: PathBuf,
+    /// All that it has.
+    pub total: Resources,
+    /// Its labels.
+    pub labels: Labels,
+    /// Environment of the payloads; nothing else of ours reaches them.
+    pub environment: BTreeMap<String, String>,
+    /// The shell that runs the wrapper.
+    pub shell: PathBuf,
+    /// From TERM to KILL when an attempt is ended.
+    pub grace: DurationMs,
+    /// How often a wrapper looks at its gate without a hint.
+    pub poll: DurationMs,
+    /// Longest that a call takes.
+    pub deadline: DurationMs,
+    /// A file with the number of processors that others use, read at each status.
+    pub foreign_load: Option<PathBuf>,
+    /// Command line of the agent that copies and digests files; see [`AreaConfig::agent`].
+    pub agent: Vec<OsString>,
+    /// A copy for which no byte moves so long has failed.
+    pub stall: DurationMs,
+    /// Roots of the sites on this machine that copies may come from.
+    pub neighbours: BTreeMap<SiteName, PathBuf>,
+}
+
+impl LocalConfig {
+    /// A site with ordinary settings, an ordinary `PATH` as its environment, and no neighbours.
+    pub fn new(name: SiteName, root: PathBuf, total: Resources, agent: Vec<OsString>) -> Self {
+        let path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+        Self {
+            name,
+            root,
+            total,
+            labels: Labels::new(),
+            environment: [("PATH".to_owned(), path.to_owned())].into(),
+            shell: "/bin/sh".into(),
+            grace: DurationMs::from_secs(5),
+            poll: DurationMs::from_secs(5),
+            deadline: DurationMs::from_secs(10),
+            foreign_load: None,
+            agent,
+            stall: DurationMs::from_secs(60),
+            neighbours: BTreeMap::new(),
+        }
+    }
+}
+
+/// A site on this machine.
+#[derive(Debug)]
+pub struct LocalSite {
+    shared: Arc<Shared>,
+    calls: Arc<Semaphore>,
+}
+
+/// What calls, endings and the watcher share.
+#[derive(Debug)]
+struct Shared {
+    config: LocalConfig,
+    area: FileArea,
+    ledger: Mutex<Ledger>,
+    /// Attempts whose ending somebody drives.
+    ending: Mutex<BTreeSet<Tag>>,
+    changes: tokio::sync::watch::Sender<u64>,
+    waker: Waker,
+}
+
+impl LocalSite {
+    /// The site of this configuration. Touches nothing: a site that is not
+    /// there now may come back, and says so in each call.
+    ///
+    /// # Errors
+    /// `Refused` if the root or the agent is not an absolute path.
+    pub fn new(config: LocalConfig) -> Result<Self, SiteError> {
+        let area = FileArea::new(AreaConfig {
+            root: config.root.clone(),
+            attempts: root::ATTEMPTS.to_owned(),
+            agent: config.agent.clone(),
+            stall: Duration::from_millis(config.stall.0),
+        })?;
+        let shared = Shared {
+            config,
+            area,
+            ledger: Mutex::default(),
+            ending: Mutex::default(),
+            changes: tokio::sync::watch::Sender::new(0),
+            waker: Waker::new(),
+        };
+        Ok(Self { shared: Arc::new(shared), calls: Arc::new(Semaphore::new(CALLS_MAX)) })
+    }
+
+    /// Its configuration.
+    pub fn config(&self) -> &LocalConfig {
+        &self.shared.config
+    }
+
+    /// Makes a directory the root of a new site, or finds that it is already.
+    ///
+    /// # Errors
+    /// The directory cannot be made, or belongs to another site.
+    pub fn initialise(&self) -> Result<(), SiteError> {
+        let config = &self.shared.config;
+        Root::initialise(&config.root, &config.name).map_err(|error| {
+            let place = config.root.display();
+            SiteError::Refused(format!("cannot initialise the site in {place}: {error}"))
+        })?;
+        self.shared.area.prepare()
+    }
+
+    /// Runs file-system work off the control thread, within the deadline. What
+    /// was begun is carried through even if nobody waits for it any more.
+    async fn call<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Arc<Shared>) -> Result<T, SiteError> + Send + 'static,
+    ) -> Result<T, SiteError> {
+        let deadline = Duration::from_millis(self.shared.config.deadline.0);
+        let turn = tokio::time::timeout(deadline, self.calls.clone().acquire_owned()).await;
+        let Ok(Ok(turn)) = turn else {
+            return Err(SiteError::NotSent("earlier calls hang in its file system".to_owned()));
+        };
+        let shared = self.shared.clone();
+        let task = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            work(&shared)
+        });
+        match tokio::time::timeout(deadline, task).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(error)) => {
+                Err(SiteError::OutcomeUnknown(format!("the call broke off: {error}")))
+            }
+            Err(_) => Err(SiteError::OutcomeUnknown(format!(
+                "no answer from its file system within {}",
+                self.shared.config.deadline
+            ))),
+        }
+    }
+}
+
+impl Shared {
+    fn root(&self) -> Result<Root, SiteError> {
+        Root::open(&self.config.root, &self.config.name)
+            .map_err(|error| SiteError::NotSent(format!("{}: {error}", self.config.root.display())))
+    }
+
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        // A panic while it was held left whole entries; their truth is on disk.
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Our clock.
+fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// An error before anything was done.
+fn not_done(error: &std::io::Error) -> SiteError {
+    SiteError::NotSent(error.to_string())
+}
+
+/// An error after which nobody knows.
+fn unknown(error: &std::io::Error) -> SiteError {
+    SiteError::OutcomeUnknown(error.to_string())
+}
+
+#[async_trait]
+impl Site for LocalSite {
+    fn name(&self) -> &SiteName {
+        &self.shared.config.name
+    }
+
+    fn changes(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
+        Some(self.shared.changes.subscribe())
+    }
+
+    async fn describe(&self) -> Result<SiteDescription, SiteError> {
+        self.call(|shared| shared.describe()).await
+    }
+
+    async fn status(&self, tags: &[Tag]) -> Result<SiteStatus, SiteError> {
+        let tags = tags.to_vec();
+        self.call(move |shared| shared.status(&tags)).await
+    }
+
+    async fn submit(&self, order: &AttemptOrder) -> Result<Submitted, SiteError> {
+        let order = order.clone();
+        self.call(move |shared| shared.submit(&order)).await
+    }
+
+    async fn find_by_tag(&self, tag: Tag) -> Result<TagLookup, SiteError> {
+        self.call(move |shared| shared.find_by_tag(tag)).await
+    }
+
+    async fn decide_gate(&self, tag: Tag, decision: &GateDecision) -> Result<GateState, SiteError> {
+        let decision = decision.clone();
+        self.call(move |shared| shared.decide_gate(tag, &decision)).await
+    }
+
+    async fn cancel(&self, tag: Tag, _lrm_id: Option<&LrmId>) -> Result<(), SiteError> {
+        self.call(move |shared| shared.cancel(tag)).await
+    }
+
+    async fn remove_attempt(&self, tag: Tag) -> Result<(), SiteError> {
+        self.call(move |shared| shared.remove_attempt(tag)).await
+    }
+
+    async fn list_attempts(&self) -> Result<Vec<Tag>, SiteError> {
+        self.call(|shared| shared.list_attempts()).await
+    }
+
+    async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
+        self.inspect_file(place).await
+    }
+
+    async fn start_copy(&self, order: &CopyOrder) -> Result<(), SiteError> {
+        let order = order.clone();
+        self.call(move |shared| shared.start_copy(&order)).await
+    }
+
+    async fn copy_status(&self, order: &CopyOrder) -> Result<CopyStatus, SiteError> {
+        let order = order.clone();
+        self.call(move |shared| shared.area()?.copy_status(&order)).await
+    }
+
+    async fn stop_copy(&self, order: &CopyOrder, discard: bool) -> Result<(), SiteError> {
+        let order = order.clone();
+        self.call(move |shared| shared.area()?.stop_copy(&order, discard)).await
+    }
+
+    async fn has_content(&self, digest: Digest) -> Result<bool, SiteError> {
+        self.call(move |shared| shared.area()?.has_content(digest)).await
+    }
+
+    async fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
+        self.call(move |shared| shared.area()?.delete_content(digest)).await
+    }
+
+    async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Piece, SiteError> {
+        let what = what.clone();
+        self.call(move |shared| shared.read(&what, offset, limit)).await
+    }
+}

@@ -1,0 +1,214 @@
+//! Questions and the gate.
+
+use cospan_domain::ids::Tag;
+use cospan_domain::resources::Resources;
+use rustix::process::Signal;
+
+use super::evidence::{self, Evidence};
+use super::ledger::Ledger;
+use super::root::{ATTEMPTS, GONE, LIVE, Root, SPOOL, nonce};
+use super::settle::{carrying, settle};
+use super::spawn::lrm_id;
+use super::{Shared, not_done, now, unknown};
+use crate::port::{
+    Capabilities, Found, GateDecision, GateState, Observation, SiteDescription, SiteError,
+    SiteStatus, TagLookup,
+};
+use crate::wrapper::parameters::{encode_go, encode_void};
+use crate::wrapper::state;
+
+impl Shared {
+    pub(super) fn describe(&self) -> Result<SiteDescription, SiteError> {
+        self.root()?;
+        Ok(SiteDescription {
+            total: self.config.total.clone(),
+            largest_component: self.config.total.clone(),
+            labels: self.config.labels.clone(),
+            capabilities: Capabilities { reservations: false, find_by_tag: true, arrays: false },
+            manager: format!("processes on this machine, through {}", self.config.shell.display()),
+        })
+    }
+
+    pub(super) fn status(
+        self: &std::sync::Arc<Self>,
+        tags: &[Tag],
+    ) -> Result<SiteStatus, SiteError> {
+        let asked_at = now();
+        let root = self.root()?;
+        let mut ledger = self.ledger();
+        ledger.sweep(&root).map_err(|e| unknown(&e))?;
+        let refreshed = ledger.refresh(&root, asked_at, true).map_err(|e| unknown(&e))?;
+        self.watch(&mut ledger);
+        let observe = |tag: &Tag| {
+            let live = ledger.entries.get(tag).map(|entry| entry.seen.clone());
+            let seen = live.or_else(|| refreshed.ended.get(tag).cloned());
+            let seen = seen.unwrap_or_else(|| examine(&root, *tag));
+            (*tag, seen)
+        };
+        let attempts = tags.iter().map(observe).collect();
+        let idle = self.idle(&ledger)?;
+        Ok(SiteStatus { asked_at, site_clock: Some(now()), idle, attempts })
+    }
+
+    /// What is free for one more attempt.
+    pub(super) fn idle(&self, ledger: &Ledger) -> Result<Resources, SiteError> {
+        let mut idle = self.config.total.clone();
+        idle.subtract(&ledger.held());
+        if let Some(path) = &self.config.foreign_load {
+            let used = match std::fs::read_to_string(path) {
+                Ok(text) => text.trim().parse().map_err(|_| {
+                    let place = path.display();
+                    SiteError::OutcomeUnknown(format!("{place} is not a number of processors"))
+                })?,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => 0,
+                Err(error) => return Err(unknown(&error)),
+            };
+            idle.subtract(&Resources::processors(used));
+        }
+        Ok(idle)
+    }
+
+    pub(super) fn find_by_tag(&self, tag: Tag) -> Result<TagLookup, SiteError> {
+        let asked_at = now();
+        let root = self.root()?;
+        let directory = root.modified(&format!("{ATTEMPTS}/{tag}")).map_err(|e| unknown(&e))?;
+        let spooled = root.modified(&format!("{SPOOL}/{tag}")).map_err(|e| unknown(&e))?;
+        let ours = self.ledger().entries.contains_key(&tag);
+        let known = directory.is_some() && spooled.is_some()
+            || ours
+            || !carrying(&root, tag).map_err(|e| unknown(&e))?.is_empty();
+        let found = if known {
+            let submitted_at = spooled.or(directory).unwrap_or(asked_at);
+            vec![Found { lrm_id: lrm_id(tag)?, submitted_at }]
+        } else {
+            Vec::new()
+        };
+        Ok(TagLookup { asked_at, found })
+    }
+
+    pub(super) fn decide_gate(
+        &self,
+        tag: Tag,
+        decision: &GateDecision,
+    ) -> Result<GateState, SiteError> {
+        let root = self.root()?;
+        if let Some(decided) = decided(&root, tag)? {
+            return Ok(decided);
+        }
+        let directory = format!("{ATTEMPTS}/{tag}");
+        match decision {
+            GateDecision::Go(_) => {
+                if !root.exists(&directory).map_err(|e| not_done(&e))? {
+                    let why = "the attempt has no directory yet".to_owned();
+                    return Err(SiteError::Refused(why));
+                }
+                root.make_dir(&evidence::path(tag, "work")).map_err(|e| not_done(&e))?;
+            }
+            GateDecision::Void => {
+                root.make_dir(&directory).map_err(|e| not_done(&e))?;
+            }
+        }
+        link_decision(&root, tag, decision)?;
+        let state = decided(&root, tag)?.ok_or_else(|| {
+            SiteError::OutcomeUnknown(format!("the decision of {tag} cannot be read"))
+        })?;
+        self.hint(&root, tag, state);
+        Ok(state)
+    }
+
+    /// Wakes a wrapper that waits at its gate. Without it, it wakes a little later.
+    fn hint(&self, root: &Root, tag: Tag, state: GateState) {
+        // Before `ready` is written the signal would find no trap and end it.
+        let Ok(Some(evidence)) = Evidence::collect(root, tag) else { return };
+        if evidence.ready.is_none() {
+            return;
+        }
+        let mut ledger = self.ledger();
+        if let Some(entry) = ledger.entries.get_mut(&tag) {
+            entry.opened |= state == GateState::Opened;
+            if let Some(wrapper) = entry.wrapper() {
+                wrapper.signal(Signal::USR2);
+            }
+            self.waker.wake();
+        }
+    }
+
+    pub(super) fn remove_attempt(&self, tag: Tag) -> Result<(), SiteError> {
+        let root = self.root()?;
+        let mut ledger = self.ledger();
+        ledger.refresh(&root, now(), true).map_err(|e| not_done(&e))?;
+        if ledger.entries.contains_key(&tag) {
+            return Err(SiteError::Refused(format!("{tag} has not ended; cancel it first")));
+        }
+        drop(ledger);
+        // A wrapper that comes late finds no parameters and ends.
+        let paths =
+            [format!("{LIVE}/{tag}"), format!("{SPOOL}/{tag}"), format!("{ATTEMPTS}/{tag}")];
+        for path in paths {
+            let aside = format!("{GONE}/{tag}.{}", nonce());
+            if root.rename(&path, &aside).map_err(|e| unknown(&e))? {
+                let aside = self.config.root.join(aside);
+                let result = match std::fs::remove_dir_all(&aside) {
+                    Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
+                        std::fs::remove_file(&aside)
+                    }
+                    result => result,
+                };
+                result.map_err(|e| unknown(&e))?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn list_attempts(&self) -> Result<Vec<Tag>, SiteError> {
+        let root = self.root()?;
+        let mut tags = Vec::new();
+        for directory in [ATTEMPTS, SPOOL, LIVE] {
+            tags.extend(root.tags(directory).map_err(|e| unknown(&e))?);
+        }
+        tags.sort_unstable();
+        tags.dedup();
+        Ok(tags)
+    }
+}
+
+/// An attempt that holds nothing here: over, or never heard of.
+fn examine(root: &Root, tag: Tag) -> Observation {
+    let observed = Evidence::collect(root, tag).and_then(|evidence| match evidence {
+        None => Ok(Observation::Absent),
+        Some(evidence) => match evidence.last_word() {
+            Some(last) => Ok(last),
+            None => settle(root, tag),
+        },
+    });
+    observed.unwrap_or_else(|error| Observation::Unknown(error.to_string()))
+}
+
+fn decided(root: &Root, tag: Tag) -> Result<Option<GateState>, SiteError> {
+    let file = root.read(&evidence::path(tag, "decision")).map_err(|e| unknown(&e))?;
+    match file {
+        None => Ok(None),
+        Some(file) => state::decision(&file.bytes, tag).map(Some).ok_or_else(|| {
+            SiteError::OutcomeUnknown(format!("the decision of {tag} is not complete"))
+        }),
+    }
+}
+
+/// Writes the decision under a name of its own and links it: exactly one link wins.
+fn link_decision(root: &Root, tag: Tag, decision: &GateDecision) -> Result<(), SiteError> {
+    let bytes = match decision {
+        GateDecision::Go(go) => encode_go(tag, go, now()),
+        GateDecision::Void => encode_void(tag),
+    };
+    let aside = evidence::path(tag, &format!("decision.{}.tmp", nonce()));
+    let written = root.write(&aside, &bytes);
+    let linked = match written {
+        Ok(()) => {
+            root.link(&aside, &evidence::path(tag, "decision")).map(drop).map_err(|e| unknown(&e))
+        }
+        Err(error) => Err(not_done(&error)),
+    };
+    // A name that is left is removed with the attempt.
+    let _ = root.remove(&aside);
+    linked
+}

@@ -1,0 +1,71 @@
+//! Ending an attempt, wherever it stands: ask, wait the grace, kill.
+
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use cospan_domain::ids::Tag;
+use rustix::process::Signal;
+
+use super::settle::kill_all;
+use super::{Shared, now, unknown};
+use crate::port::{GateDecision, GateState, SiteError};
+
+/// What the wrapper gets beyond the grace to write its last word.
+const MARGIN: Duration = Duration::from_secs(2);
+/// How long killing is tried at a site that does not answer; the order is repeated then.
+const GIVEN_UP: Duration = Duration::from_secs(60);
+/// Between two looks at what is being ended.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+impl Shared {
+    /// Gives the order and sees it through in the background. If this control
+    /// plane dies meanwhile, the next one gives the order again.
+    pub(super) fn cancel(self: &Arc<Self>, tag: Tag) -> Result<(), SiteError> {
+        // Whatever is not past the gate never will be.
+        let state = self.decide_gate(tag, &GateDecision::Void)?;
+        let root = self.root()?;
+        let mut ledger = self.ledger();
+        ledger.refresh(&root, now(), true).map_err(|e| unknown(&e))?;
+        let Some(entry) = ledger.entries.get(&tag) else { return Ok(()) };
+        if let Some(wrapper) = entry.wrapper() {
+            if state == GateState::Opened {
+                wrapper.signal(Signal::TERM);
+            }
+            // One that was stopped cannot act on it.
+            wrapper.signal(Signal::CONT);
+        }
+        drop(ledger);
+        let mut ending = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
+        if ending.insert(tag) {
+            let shared = self.clone();
+            let thread = std::thread::Builder::new().name("cospan-local-end".to_owned());
+            if let Err(error) = thread.spawn(move || shared.see_through(tag)) {
+                ending.remove(&tag);
+                return Err(unknown(&error));
+            }
+        }
+        Ok(())
+    }
+
+    fn see_through(&self, tag: Tag) {
+        let grace = Duration::from_millis(self.config.grace.0) + MARGIN;
+        let asked = Instant::now();
+        while asked.elapsed() < grace && !self.has_ended(tag) {
+            std::thread::sleep(LOOK_EVERY);
+        }
+        // What ignored the order, and what went to groups of its own.
+        while asked.elapsed() < grace + GIVEN_UP
+            && !self.root().is_ok_and(|root| kill_all(&root, tag).is_ok_and(|left| left == 0))
+        {
+            std::thread::sleep(LOOK_EVERY);
+        }
+        self.ending.lock().unwrap_or_else(PoisonError::into_inner).remove(&tag);
+    }
+
+    /// Whether an attempt holds nothing any more.
+    fn has_ended(&self, tag: Tag) -> bool {
+        let Ok(root) = self.root() else { return false };
+        let mut ledger = self.ledger();
+        ledger.refresh(&root, now(), false).is_ok() && !ledger.entries.contains_key(&tag)
+    }
+}

@@ -1,0 +1,220 @@
+//! One attempt that holds resources, as it was seen last.
+
+use std::io;
+use std::process::Child;
+use std::sync::Arc;
+
+use cospan_domain::ids::Tag;
+use cospan_domain::resources::Resources;
+use cospan_domain::units::{DurationMs, Timestamp};
+
+use super::evidence::{self, Evidence};
+use super::process::Process;
+use super::root::{ATTEMPTS, LIVE, Root};
+use super::settle::{kill_all, settle};
+use crate::port::{GateState, Observation};
+use crate::wrapper::parameters::{end, line};
+use crate::wrapper::state::complete_lines;
+
+/// How long an entry without any process is kept: its wrapper may be about to
+/// be started by a control plane that died meanwhile.
+const UNSTARTED_KEPT: DurationMs = DurationMs(10_000);
+/// How long the wrapper may be late in ending its payload.
+const OVERRUN: DurationMs = DurationMs(30_000);
+
+/// One attempt that holds resources.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) resources: Resources,
+    /// Longest from the opening of the gate to its end, grace included.
+    longest: DurationMs,
+    /// Being submitted by a call that still runs.
+    pub(super) in_flight: bool,
+    pub(super) child: Option<Child>,
+    pub(super) wrapper: Wrapper,
+    /// What was seen last.
+    pub(super) seen: Observation,
+    /// The gate was opened.
+    pub(super) opened: bool,
+}
+
+/// What is known of an attempt's wrapper.
+#[derive(Debug)]
+pub(super) enum Wrapper {
+    /// Not found yet: another incarnation started it.
+    Unknown,
+    /// This process, ended or not.
+    Known(Arc<Process>),
+    /// Certainly ended.
+    Gone,
+}
+
+/// What a look at one attempt brought.
+pub(super) enum Look {
+    Same,
+    Changed,
+    Ended(Observation),
+}
+
+impl Entry {
+    /// An attempt that is about to be started.
+    pub(super) fn new(resources: Resources, longest: DurationMs) -> Self {
+        Self {
+            resources,
+            longest,
+            in_flight: true,
+            child: None,
+            wrapper: Wrapper::Unknown,
+            seen: Observation::Starting,
+            opened: false,
+        }
+    }
+
+    /// Its wrapper was started.
+    pub(super) fn started(&mut self, child: Child) {
+        if let Ok(Some(process)) = Process::child(child.id()) {
+            self.wrapper = Wrapper::Known(Arc::new(process));
+        }
+        self.child = Some(child);
+        self.in_flight = false;
+    }
+
+    /// Waiting for a file to appear soon.
+    pub(super) fn is_restless(&self) -> bool {
+        match self.seen {
+            Observation::Starting => true,
+            Observation::Ready(_) => self.opened,
+            _ => false,
+        }
+    }
+
+    pub(super) fn encode(&self, tag: Tag) -> Vec<u8> {
+        let mut out = Vec::new();
+        line(&mut out, "processors", &self.resources.processors.to_string());
+        line(&mut out, "longest_ms", &self.longest.0.to_string());
+        for (name, count) in &self.resources.others {
+            line(&mut out, "other", &format!("{count} {name}"));
+        }
+        end(&mut out, tag);
+        out
+    }
+
+    /// An entry that somebody else made. They are put in place whole; of one that
+    /// is damaged all the same, only that the attempt is there is known.
+    pub(super) fn read(bytes: &[u8], tag: Tag) -> Self {
+        let (resources, longest) =
+            decode(bytes, tag).unwrap_or_else(|| (Resources::default(), DurationMs(u64::MAX)));
+        Self { in_flight: false, ..Self::new(resources, longest) }
+    }
+
+    /// The wrapper, if it is known and may live.
+    pub(super) fn wrapper(&self) -> Option<&Arc<Process>> {
+        match &self.wrapper {
+            Wrapper::Known(process) => Some(process),
+            Wrapper::Unknown | Wrapper::Gone => None,
+        }
+    }
+
+    /// Whether its wrapper has certainly ended. `ended` is what is known of a known one.
+    fn wrapper_ended(&mut self, ended: bool) -> io::Result<bool> {
+        match (&self.wrapper, &mut self.child) {
+            (Wrapper::Known(_), _) if !ended => Ok(false),
+            (_, Some(child)) => Ok(child.try_wait()?.is_some()),
+            (Wrapper::Known(_) | Wrapper::Gone, None) => Ok(true),
+            (Wrapper::Unknown, None) => Ok(false),
+        }
+    }
+
+    /// Looks at an attempt whose wrapper is known or cannot be found now. Not `thorough`:
+    /// only at what costs next to nothing.
+    pub(super) fn look(
+        &mut self,
+        root: &Root,
+        tag: Tag,
+        now: Timestamp,
+        wrapper_ended: bool,
+        thorough: bool,
+    ) -> io::Result<Look> {
+        if self.wrapper_ended(wrapper_ended)? {
+            return settle(root, tag).map(|last| self.ended_as(last));
+        }
+        if !self.has_news(root, tag, thorough)? {
+            return self.end_overrun(root, tag, now);
+        }
+        let Some(evidence) = Evidence::collect(root, tag)? else { return Ok(Look::Same) };
+        self.opened = matches!(evidence.decision, Some((GateState::Opened, _)));
+        let before = std::mem::replace(&mut self.seen, evidence.standing());
+        Ok(if before == self.seen { Look::Same } else { Look::Changed })
+    }
+
+    fn ended_as(&mut self, last: Observation) -> Look {
+        match last {
+            Observation::Unknown(_) => {
+                self.seen = last;
+                Look::Same
+            }
+            _ => Look::Ended(last),
+        }
+    }
+
+    /// A wrapper that does not end its payload in time (stopped, for instance) is ended itself.
+    fn end_overrun(&self, root: &Root, tag: Tag, now: Timestamp) -> io::Result<Look> {
+        if let Observation::Begun(begun) = &self.seen
+            && now > begun.at + self.longest + OVERRUN
+        {
+            kill_all(root, tag)?;
+        }
+        Ok(Look::Same)
+    }
+
+    /// Whether a file that is awaited has appeared.
+    fn has_news(&self, root: &Root, tag: Tag, thorough: bool) -> io::Result<bool> {
+        let awaited = match &self.seen {
+            Observation::Starting => "ready",
+            Observation::Ready(_) if self.opened => "begun",
+            Observation::Ready(_) => "decision",
+            // The wrapper ends right after writing its last file, and that is seen without it.
+            Observation::Begun(_) if !thorough => return Ok(false),
+            Observation::Begun(_) => "exit",
+            _ => return Ok(true),
+        };
+        root.exists(&evidence::path(tag, awaited))
+    }
+}
+
+impl Entry {
+    /// There is no `ready` and no process: the wrapper ended early, or was never started.
+    pub(super) fn found_without_process(&mut self, root: &Root, tag: Tag, now: Timestamp) {
+        let made = root.modified(&format!("{LIVE}/{tag}"));
+        let directory = root.exists(&format!("{ATTEMPTS}/{tag}"));
+        match (directory, made) {
+            (Ok(true), _) => self.wrapper = Wrapper::Gone,
+            (Ok(false), Ok(made)) => {
+                self.seen = Observation::Absent;
+                if made.is_none_or(|made| now.since(made) > UNSTARTED_KEPT) {
+                    self.wrapper = Wrapper::Gone;
+                }
+            }
+            (Err(error), _) | (_, Err(error)) => {
+                self.seen = Observation::Unknown(error.to_string());
+            }
+        }
+    }
+}
+
+fn decode(bytes: &[u8], tag: Tag) -> Option<(Resources, DurationMs)> {
+    let mut resources = Resources::default();
+    let mut longest = DurationMs(u64::MAX);
+    for line in complete_lines(bytes, tag)? {
+        match line.split_once(' ')? {
+            ("processors", count) => resources.processors = count.parse().ok()?,
+            ("longest_ms", length) => longest = DurationMs(length.parse().ok()?),
+            ("other", rest) => {
+                let (count, name) = rest.split_once(' ')?;
+                resources.others.insert(name.into(), count.parse().ok()?);
+            }
+            _ => return None,
+        }
+    }
+    Some((resources, longest))
+}

@@ -1,0 +1,176 @@
+//! Attempts that hold resources: truth on disk (`live/`), handles in memory.
+//!
+//! An entry is made before its wrapper is started and removed when its
+//! processes are known to be gone; after a restart entries are found again by
+//! their files, and processes by what the wrappers left.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::time::{Duration, Instant};
+
+use cospan_domain::ids::Tag;
+use cospan_domain::resources::Resources;
+use cospan_domain::units::{DurationMs, Timestamp};
+use rustix::process::Signal;
+
+use super::entry::{Entry, Look};
+use super::evidence::Evidence;
+use super::process::{self, Process};
+use super::root::{LIVE, Root};
+use super::settle::find_wrapper;
+use crate::port::Observation;
+
+/// How often processes without a known wrapper are looked for.
+const SEARCH_EVERY: Duration = Duration::from_millis(500);
+/// How often what ended attempts left running is looked for.
+const SWEEP_EVERY: Duration = Duration::from_secs(10);
+/// A directory's time tells of every change that is older than this.
+const TIME_SETTLED: DurationMs = DurationMs(1_000);
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    pub(super) entries: BTreeMap<Tag, Entry>,
+    /// Somebody watches the entries.
+    pub(super) watched: bool,
+    searched: Option<Instant>,
+    swept: Option<Instant>,
+    /// State of the directory of entries when all in it were known.
+    loaded: Option<Timestamp>,
+}
+
+impl Ledger {
+    /// What all entries hold.
+    pub(super) fn held(&self) -> Resources {
+        let mut held = Resources::default();
+        // A wrapper that has written its last word is about to end and uses nothing.
+        let over =
+            |entry: &&Entry| matches!(entry.seen, Observation::Exited(_) | Observation::Void);
+        let holding = self.entries.values().filter(|entry| !over(entry));
+        holding.for_each(|entry| held.add(&entry.resources));
+        held
+    }
+
+    /// Looks at every entry; gives back what ended. Not `thorough`: only at what costs next to nothing.
+    ///
+    /// # Errors
+    /// The list of entries cannot be read.
+    pub(super) fn refresh(
+        &mut self,
+        root: &Root,
+        now: Timestamp,
+        thorough: bool,
+    ) -> io::Result<Refreshed> {
+        if thorough {
+            self.load(root)?;
+        }
+        self.attach(root, now);
+        let ended = self.ended_wrappers();
+        let mut result = Refreshed::default();
+        for (&tag, entry) in self.entries.iter_mut().filter(|(_, entry)| !entry.in_flight) {
+            let wrapper_ended = ended.contains(&tag);
+            match entry.look(root, tag, now, wrapper_ended, thorough) {
+                Ok(Look::Same) => {}
+                Ok(Look::Changed) => result.changed = true,
+                Ok(Look::Ended(last)) => {
+                    result.ended.insert(tag, last);
+                }
+                Err(error) => entry.seen = Observation::Unknown(error.to_string()),
+            }
+        }
+        for tag in result.ended.keys() {
+            self.entries.remove(tag);
+            root.remove(&format!("{LIVE}/{tag}"))?;
+        }
+        result.changed |= !result.ended.is_empty();
+        Ok(result)
+    }
+
+    /// Attempts whose known wrappers have ended, asked for all at once.
+    fn ended_wrappers(&self) -> BTreeSet<Tag> {
+        let known = self.entries.iter().filter_map(|(tag, entry)| Some((*tag, entry.wrapper()?)));
+        let (tags, wrappers): (Vec<Tag>, Vec<&Process>) =
+            known.map(|(tag, wrapper)| (tag, &**wrapper)).unzip();
+        let ended = process::ended(&wrappers, Duration::ZERO, None);
+        tags.into_iter().zip(ended).filter(|(_, ended)| *ended).map(|(tag, _)| tag).collect()
+    }
+
+    /// Kills what attempts left running that are over: it uses processors that
+    /// nobody accounts for. Looks now and then only.
+    ///
+    /// # Errors
+    /// The processes or entries cannot be listed.
+    pub(super) fn sweep(&mut self, root: &Root) -> io::Result<()> {
+        if self.swept.is_some_and(|at| at.elapsed() < SWEEP_EVERY) {
+            return Ok(());
+        }
+        self.swept = Some(Instant::now());
+        let running = process::carrying(&root.attempts(), |_| true)?;
+        // An attempt has its entry before it has a process, so one found before the
+        // entries are read is among them, or over.
+        self.load(root)?;
+        for (tag, processes) in running {
+            let over = !self.entries.contains_key(&tag)
+                && Evidence::collect(root, tag)?.is_none_or(|e| e.last_word().is_some());
+            if over {
+                processes.iter().for_each(|process| process.signal(Signal::KILL));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes up entries that somebody else made.
+    fn load(&mut self, root: &Root) -> io::Result<()> {
+        let changed = root.modified(LIVE)?;
+        if changed.is_some() && changed == self.loaded {
+            return Ok(());
+        }
+        // Noted only if a change that follows must show.
+        self.loaded = changed.filter(|changed| super::now().since(*changed) > TIME_SETTLED);
+        for tag in root.tags(LIVE)? {
+            if !self.entries.contains_key(&tag)
+                && let Some(file) = root.read(&format!("{LIVE}/{tag}"))?
+            {
+                self.entries.insert(tag, Entry::read(&file.bytes, tag));
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds the wrappers of entries that another incarnation started.
+    fn attach(&mut self, root: &Root, now: Timestamp) {
+        let mut without = BTreeSet::new();
+        for (&tag, entry) in &mut self.entries {
+            if entry.in_flight || entry.child.is_some() || entry.wrapper().is_some() {
+                continue;
+            }
+            match find_wrapper(root, tag) {
+                Ok(Some(wrapper)) => entry.wrapper = wrapper,
+                Ok(None) => {
+                    without.insert(tag);
+                }
+                Err(error) => entry.seen = Observation::Unknown(error.to_string()),
+            }
+        }
+        if without.is_empty() || self.searched.is_some_and(|at| at.elapsed() < SEARCH_EVERY) {
+            return;
+        }
+        self.searched = Some(Instant::now());
+        let carrying = process::carrying(&root.attempts(), |tag| without.contains(tag));
+        for tag in without {
+            let Some(entry) = self.entries.get_mut(&tag) else { continue };
+            match &carrying {
+                Ok(carrying) if carrying.contains_key(&tag) => entry.seen = Observation::Starting,
+                Ok(_) => entry.found_without_process(root, tag, now),
+                Err(error) => entry.seen = Observation::Unknown(error.to_string()),
+            }
+        }
+    }
+}
+
+/// What a look at all entries brought.
+#[derive(Debug, Default)]
+pub(super) struct Refreshed {
+    pub(super) changed: bool,
+    pub(super) ended: BTreeMap<Tag, Observation>,
+}

@@ -1,0 +1,172 @@
+//! Processes of attempts: which they are, whether they live, how they are signalled.
+//!
+//! A process is signalled through a descriptor that was checked against its
+//! start time: its number may long be somebody else's.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use cospan_domain::ids::Tag;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
+
+use crate::wrapper::state::ProcessName;
+
+/// The variable by which a process tells whose it is: the directory of its attempt,
+/// so that equal tags at two sites of this machine are told apart.
+pub(super) const OWNER_VARIABLE: &str = "COSPAN_ATTEMPT_DIR";
+
+/// A process that was there when it was looked up, and can be mistaken for no other.
+#[derive(Debug)]
+pub(super) struct Process {
+    pid: Pid,
+    handle: OwnedFd,
+}
+
+impl Process {
+    /// The process of this name, if it still is that process and lives.
+    ///
+    /// # Errors
+    /// It could not be found out, which is not the same as gone.
+    pub(super) fn named(name: &ProcessName) -> io::Result<Option<Self>> {
+        let Some(process) = Self::of_pid(name.pid)? else { return Ok(None) };
+        Ok((stat(name.pid)? == Some((true, name.start))).then_some(process))
+    }
+
+    /// A child that was not waited for, so that its number is its own.
+    pub(super) fn child(pid: u32) -> io::Result<Option<Self>> {
+        Self::of_pid(pid)
+    }
+
+    fn of_pid(pid: u32) -> io::Result<Option<Self>> {
+        let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(None) };
+        match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(handle) => Ok(Some(Self { pid, handle })),
+            // INVAL: the number of a thread, so not of the process that was meant.
+            Err(Errno::SRCH | Errno::INVAL) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether it has ended (perhaps nobody waited for it yet).
+    pub(super) fn ended(&self) -> bool {
+        ended(&[self], Duration::ZERO, None) == [true]
+    }
+
+    /// Sends it a signal; fine if it is gone.
+    pub(super) fn signal(&self, signal: Signal) {
+        // The only other failure is a process of another user, which is none of ours.
+        let _ = pidfd_send_signal(&self.handle, signal);
+    }
+
+    /// Sends a signal to the group that it leads, if it lives: then the group's number is its own.
+    pub(super) fn signal_group(&self, signal: Signal) {
+        if !self.ended() {
+            let _ = kill_process_group(self.pid, signal);
+        }
+    }
+}
+
+/// Which of these processes have ended, after waiting for one to end, for `wake`
+/// to become readable, or for `pause` to pass, whichever comes first.
+pub(super) fn ended(processes: &[&Process], pause: Duration, wake: Option<&OwnedFd>) -> Vec<bool> {
+    let handles = processes.iter().map(|process| &process.handle).chain(wake);
+    let mut watched: Vec<_> = handles.map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
+    let pause = Timespec {
+        tv_sec: i64::try_from(pause.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(pause.subsec_nanos()),
+    };
+    // An error (a signal came) leaves nothing marked: nobody is known to have ended.
+    if poll(&mut watched, Some(&pause)).is_err() {
+        return vec![false; processes.len()];
+    }
+    watched.iter().take(processes.len()).map(|fd| !fd.revents().is_empty()).collect()
+}
+
+/// Whether a process lives, and when it started; `None` if there is none.
+fn stat(pid: u32) -> io::Result<Option<(bool, u64)>> {
+    let Some(text) = proc_file(&format!("/proc/{pid}/stat"))? else { return Ok(None) };
+    let text = String::from_utf8_lossy(&text);
+    // The name of the program, in parentheses, may contain anything.
+    let parsed = text.rsplit_once(") ").and_then(|(_, rest)| {
+        let mut fields = rest.split(' ');
+        let state = fields.next()?;
+        Some((!matches!(state, "Z" | "X" | "x"), fields.nth(18)?.parse().ok()?))
+    });
+    parsed.map(Some).ok_or_else(|| {
+        io::Error::new(io::ErrorKind::InvalidData, format!("/proc/{pid}/stat has no start time"))
+    })
+}
+
+/// A file of a process; `None` if the process is gone.
+fn proc_file(path: &str) -> io::Result<Option<Vec<u8>>> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error)
+            if error.kind() == io::ErrorKind::NotFound
+                || Errno::from_io_error(&error) == Some(Errno::SRCH) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Identity of this run of the machine.
+pub(super) fn boot_id() -> &'static str {
+    static BOOT: OnceLock<String> = OnceLock::new();
+    BOOT.get_or_init(|| {
+        fs::read_to_string("/proc/sys/kernel/random/boot_id")
+            .map_or_else(|_| "-".to_owned(), |id| id.trim().to_owned())
+    })
+}
+
+/// Living processes that carry a wanted attempt (a tag below `attempts`) in their
+/// environment, whatever group they went to.
+///
+/// # Errors
+/// The processes of this machine cannot be listed or looked at.
+pub(super) fn carrying(
+    attempts: &Path,
+    wanted: impl Fn(&Tag) -> bool,
+) -> io::Result<BTreeMap<Tag, Vec<Process>>> {
+    let mut found: BTreeMap<Tag, Vec<Process>> = BTreeMap::new();
+    for entry in fs::read_dir("/proc")? {
+        let name = entry?.file_name();
+        let Some(pid) = name.to_str().and_then(|n| n.parse::<u32>().ok()).filter(|p| *p > 1) else {
+            continue;
+        };
+        let Some(tag) = tag_of(attempts, pid)?.filter(&wanted) else { continue };
+        // Read again behind the handle: what it says then is said by this process.
+        if let Some(process) = Process::of_pid(pid)?
+            && tag_of(attempts, pid)? == Some(tag)
+            && !process.ended()
+        {
+            found.entry(tag).or_default().push(process);
+        }
+    }
+    Ok(found)
+}
+
+fn tag_of(attempts: &Path, pid: u32) -> io::Result<Option<Tag>> {
+    let environment = match proc_file(&format!("/proc/{pid}/environ")) {
+        Ok(Some(environment)) => environment,
+        Ok(None) => return Ok(None),
+        // Another user's process, so none of an attempt.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    Ok(environment.split(|b| *b == 0).find_map(|variable| {
+        let path = variable.strip_prefix(OWNER_VARIABLE.as_bytes())?.strip_prefix(b"=")?;
+        let tag = Path::new(OsStr::from_bytes(path)).strip_prefix(attempts).ok()?;
+        tag.to_str()?.parse().ok()
+    }))
+}

@@ -1,0 +1,208 @@
+//! The tree below a site's root, held open for one call: what is found absent
+//! through it is absent at the site, also if the root is renamed meanwhile.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use cospan_domain::ids::{SiteName, Tag};
+use cospan_domain::units::Timestamp;
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+/// Directories made by the wrapper, one per attempt.
+pub(super) const ATTEMPTS: &str = "attempts";
+/// What the adapter prepares for a wrapper, one directory per attempt.
+pub(super) const SPOOL: &str = "spool";
+/// One file per attempt that holds resources.
+pub(super) const LIVE: &str = "live";
+/// What is being removed or is not in its place yet; nobody misses it.
+pub(super) const GONE: &str = "gone";
+
+const OURS: [&str; 4] = [ATTEMPTS, SPOOL, LIVE, GONE];
+/// Tells a site from a directory that happens to be in its place.
+const MARKER: &str = "site-id";
+/// State files are small but for `decision`, which names every component of a round.
+const STATE_FILE_MAX: u64 = 4 << 20;
+
+/// A site's root, known to be that site's.
+#[derive(Debug)]
+pub(super) struct Root {
+    directory: OwnedFd,
+    path: PathBuf,
+}
+
+/// A file's content and when it was written.
+#[derive(Debug)]
+pub(super) struct Dated {
+    pub(super) bytes: Vec<u8>,
+    pub(super) modified: Timestamp,
+}
+
+impl Root {
+    /// Opens the root of a site. An error says that the site was not reached.
+    pub(super) fn open(path: &Path, site: &SiteName) -> io::Result<Self> {
+        let directory = rustix::fs::openat(CWD, path, dir_flags(), Mode::empty())?;
+        let root = Self { directory, path: path.to_path_buf() };
+        let marker = root.read(MARKER)?.ok_or_else(|| {
+            let why = format!("it has no {MARKER}; a new site's directory must be initialised");
+            io::Error::new(io::ErrorKind::NotFound, why)
+        })?;
+        if marker.bytes != marker_of(site) {
+            let why = format!("its {MARKER} names another site");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+        }
+        // Without this directory every attempt would look absent.
+        if !root.exists(ATTEMPTS)? {
+            let why = format!("it has no directory {ATTEMPTS}");
+            return Err(io::Error::new(io::ErrorKind::NotFound, why));
+        }
+        Ok(root)
+    }
+
+    /// Makes a directory a site's root; the marker comes last.
+    pub(super) fn initialise(path: &Path, site: &SiteName) -> io::Result<()> {
+        std::fs::create_dir_all(path)?;
+        let directory = rustix::fs::openat(CWD, path, dir_flags(), Mode::empty())?;
+        let root = Self { directory, path: path.to_path_buf() };
+        rustix::fs::fchmod(&root.directory, Mode::RWXU)?;
+        OURS.iter().try_for_each(|name| root.make_dir(name).map(drop))?;
+        match root.read(MARKER)? {
+            Some(marker) if marker.bytes == marker_of(site) => Ok(()),
+            Some(_) => Err(io::Error::new(
+                io::ErrorKind::AlreadyExists,
+                format!("its {MARKER} names another site; give each site its own directory"),
+            )),
+            None => root.replace(MARKER, &marker_of(site)),
+        }
+    }
+
+    /// Where the attempts are, as their processes name it.
+    pub(super) fn attempts(&self) -> PathBuf {
+        self.path.join(ATTEMPTS)
+    }
+
+    /// Whether there is something at a path.
+    pub(super) fn exists(&self, path: &str) -> io::Result<bool> {
+        Ok(self.modified(path)?.is_some())
+    }
+
+    /// When what is at a path was changed, if there is something.
+    pub(super) fn modified(&self, path: &str) -> io::Result<Option<Timestamp>> {
+        match rustix::fs::statat(&self.directory, path, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some(timestamp(&stat))),
+            Err(Errno::NOENT) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Reads a state file, if it is there.
+    pub(super) fn read(&self, path: &str) -> io::Result<Option<Dated>> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file: File = match rustix::fs::openat(&self.directory, path, flags, Mode::empty()) {
+            Ok(fd) => fd.into(),
+            Err(Errno::NOENT) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let modified = timestamp(&rustix::fs::fstat(&file)?);
+        let mut bytes = Vec::new();
+        file.take(STATE_FILE_MAX).read_to_end(&mut bytes)?;
+        Ok(Some(Dated { bytes, modified }))
+    }
+
+    /// Opens a file for appending, made if it is missing.
+    pub(super) fn append(&self, path: &str) -> io::Result<File> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::CLOEXEC;
+        Ok(rustix::fs::openat(&self.directory, path, flags, private())?.into())
+    }
+
+    /// Writes a file whole.
+    pub(super) fn write(&self, path: &str, bytes: &[u8]) -> io::Result<()> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
+        let mut file: File = rustix::fs::openat(&self.directory, path, flags, private())?.into();
+        file.write_all(bytes)
+    }
+
+    /// Replaces a file as a whole: readers see the old or the new one.
+    pub(super) fn replace(&self, path: &str, bytes: &[u8]) -> io::Result<()> {
+        let aside = format!("{GONE}/{}.tmp", nonce());
+        self.write(&aside, bytes)?;
+        Ok(rustix::fs::renameat(&self.directory, &aside[..], &self.directory, path)?)
+    }
+
+    /// Gives a file a second name; `false` if the name is taken.
+    pub(super) fn link(&self, from: &str, to: &str) -> io::Result<bool> {
+        match rustix::fs::linkat(&self.directory, from, &self.directory, to, AtFlags::empty()) {
+            Ok(()) => Ok(true),
+            Err(Errno::EXIST) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Makes a private directory; `false` if the name is taken.
+    pub(super) fn make_dir(&self, path: &str) -> io::Result<bool> {
+        match rustix::fs::mkdirat(&self.directory, path, Mode::RWXU) {
+            Ok(()) => Ok(true),
+            Err(Errno::EXIST) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Removes a file; fine if it is not there.
+    pub(super) fn remove(&self, path: &str) -> io::Result<()> {
+        match rustix::fs::unlinkat(&self.directory, path, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Moves what is at a path away; `false` if there is nothing.
+    pub(super) fn rename(&self, from: &str, to: &str) -> io::Result<bool> {
+        match rustix::fs::renameat(&self.directory, from, &self.directory, to) {
+            Ok(()) => Ok(true),
+            Err(Errno::NOENT) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Tags among the names of a directory.
+    pub(super) fn tags(&self, directory: &str) -> io::Result<Vec<Tag>> {
+        let open = rustix::fs::openat(&self.directory, directory, dir_flags(), Mode::empty())?;
+        let mut tags = Vec::new();
+        for entry in Dir::new(open)? {
+            let entry = entry?;
+            if entry.file_type() != FileType::Symlink
+                && let Some(tag) = entry.file_name().to_str().ok().and_then(|n| n.parse().ok())
+            {
+                tags.push(tag);
+            }
+        }
+        Ok(tags)
+    }
+}
+
+/// A word that no other call of this or another control plane uses.
+pub(super) fn nonce() -> String {
+    static CALLS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+    let call = CALLS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    format!("{}-{call}", std::process::id())
+}
+
+fn marker_of(site: &SiteName) -> Vec<u8> {
+    format!("cospan site {site}\n").into_bytes()
+}
+
+fn timestamp(stat: &rustix::fs::Stat) -> Timestamp {
+    let (seconds, nanoseconds) = (stat.st_mtime, stat.st_mtime_nsec);
+    let seconds = u64::try_from(seconds).unwrap_or(0);
+    Timestamp(seconds.saturating_mul(1000).saturating_add(nanoseconds / 1_000_000))
+}
+
+fn private() -> Mode {
+    Mode::RUSR | Mode::WUSR
+}
+
+fn dir_flags() -> OFlags {
+    OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC
+}

@@ -1,0 +1,160 @@
+//! Starting a wrapper.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use cospan_domain::ids::Tag;
+use cospan_domain::units::DurationMs;
+
+use super::process::OWNER_VARIABLE;
+use super::root::{ATTEMPTS, Root, SPOOL};
+use super::{LocalConfig, Shared, not_done};
+use crate::port::{AttemptOrder, SiteError, Submitted};
+use crate::wrapper::SCRIPT;
+use crate::wrapper::parameters::{self, Pace, PlacedAs, PlacedInput};
+
+/// Where [`crate::files`] keeps whole contents, by digest.
+const STORE: &str = "store";
+
+impl Shared {
+    /// Reserves, prepares, starts. A tag that is known is not started again; if
+    /// two incarnations started it, the second wrapper finds its directory taken.
+    pub(super) fn submit(
+        self: &std::sync::Arc<Self>,
+        order: &AttemptOrder,
+    ) -> Result<Submitted, SiteError> {
+        let root = self.root()?;
+        let tag = order.tag;
+        let known = self.ledger().entries.contains_key(&tag);
+        if known || root.exists(&format!("{ATTEMPTS}/{tag}")).map_err(|e| not_done(&e))? {
+            return submitted(tag);
+        }
+        self.reserve(&root, order)?;
+        let started =
+            prepare(&root, &self.config, order).and_then(|()| start(&root, &self.config, tag));
+        let mut ledger = self.ledger();
+        match started {
+            Ok(child) => {
+                if let Some(entry) = ledger.entries.get_mut(&tag) {
+                    entry.started(child);
+                }
+                self.watch(&mut ledger);
+                self.waker.wake();
+                submitted(tag)
+            }
+            Err(error) => {
+                ledger.entries.remove(&tag);
+                // Left behind it would hold nothing for longer than a moment.
+                let _ = root.remove(&format!("{}/{tag}", super::root::LIVE));
+                Err(not_done(&error))
+            }
+        }
+    }
+
+    fn reserve(&self, root: &Root, order: &AttemptOrder) -> Result<(), SiteError> {
+        if let Some(shortage) = self.config.total.first_shortage(&order.resources) {
+            return Err(SiteError::Refused(format!("the attempt {shortage} at most")));
+        }
+        let longest = DurationMs(order.wall_time.0.saturating_add(self.config.grace.0));
+        let entry = super::entry::Entry::new(order.resources.clone(), longest);
+        let mut ledger = self.ledger();
+        if ledger.entries.contains_key(&order.tag) {
+            return Err(SiteError::NotSent("the same tag is being submitted".to_owned()));
+        }
+        if let Some(shortage) = self.idle(&ledger)?.first_shortage(&order.resources) {
+            // What ended a moment ago may not have been seen yet.
+            ledger.refresh(root, super::now(), true).map_err(|e| not_done(&e))?;
+            if !self.idle(&ledger)?.covers(&order.resources) {
+                return Err(SiteError::SiteFull(format!("the attempt {shortage} idle")));
+            }
+        }
+        let path = format!("{}/{}", super::root::LIVE, order.tag);
+        root.replace(&path, &entry.encode(order.tag)).map_err(|e| not_done(&e))?;
+        ledger.entries.insert(order.tag, entry);
+        Ok(())
+    }
+}
+
+fn submitted(tag: Tag) -> Result<Submitted, SiteError> {
+    Ok(Submitted { lrm_id: lrm_id(tag)? })
+}
+
+/// Processes have no number that is theirs for ever; the tag is.
+pub(super) fn lrm_id(tag: Tag) -> Result<cospan_domain::ids::LrmId, SiteError> {
+    let text = tag.to_string();
+    cospan_domain::ids::LrmId::new(&text).map_err(|e| SiteError::Refused(e.to_string()))
+}
+
+/// Writes what the wrapper reads.
+fn prepare(root: &Root, config: &LocalConfig, order: &AttemptOrder) -> io::Result<()> {
+    let (tag, spool) = (order.tag, format!("{SPOOL}/{}", order.tag));
+    root.make_dir(&spool)?;
+    let pace = Pace {
+        hold_max: order.hold_max,
+        wall_time: order.wall_time,
+        grace: config.grace,
+        poll: config.poll,
+    };
+    let base = &config.root;
+    let program = parameters::staged_program(order);
+    let staged = program.as_ref().map(|p| base.join(ATTEMPTS).join(tag.to_string()).join(p));
+    let staged = staged.as_ref().map(|p| p.as_os_str().as_bytes());
+    let command = parameters::Command::of(&order.program, staged);
+    let inputs = inputs(base, order, program);
+    if !inputs.is_empty() {
+        root.write(&format!("{spool}/inputs"), &parameters::encode_inputs(tag, &inputs))?;
+    }
+    root.write(&format!("{spool}/params"), &command.encode(tag, &pace))
+}
+
+fn inputs(base: &Path, order: &AttemptOrder, program: Option<String>) -> Vec<PlacedInput> {
+    let store = base.join(STORE);
+    let source = |digest: cospan_domain::ids::Digest| {
+        store.join(digest.to_string()).into_os_string().into_encoded_bytes()
+    };
+    let read = order.inputs.iter().map(|(content, path)| PlacedInput {
+        kind: PlacedAs::Input,
+        source: source(content.digest),
+        target: format!("work/{path}"),
+    });
+    let run = order.staged_executable.zip(program).map(|(digest, target)| PlacedInput {
+        kind: PlacedAs::Program,
+        source: source(digest),
+        target,
+    });
+    read.chain(run).collect()
+}
+
+/// Starts the wrapper in its own process group, with its output in a file.
+fn start(root: &Root, config: &LocalConfig, tag: Tag) -> io::Result<Child> {
+    let script = install_script(root)?;
+    let log: File = root.append(&format!("{SPOOL}/{tag}/log"))?;
+    let environment: &BTreeMap<String, String> = &config.environment;
+    Command::new(&config.shell)
+        .arg(config.root.join(script))
+        .arg(&config.root)
+        .arg(tag.to_string())
+        .env_clear()
+        .envs(environment)
+        .env(OWNER_VARIABLE, root.attempts().join(tag.to_string()))
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log)
+        .process_group(0)
+        .spawn()
+}
+
+/// A shell reads its script while it runs it: each version has its own name and is never changed.
+fn install_script(root: &Root) -> io::Result<String> {
+    let digest = blake3::hash(SCRIPT.as_bytes()).to_hex();
+    let name = format!("wrapper-{}.sh", &digest[..16]);
+    if !root.exists(&name)? {
+        root.replace(&name, SCRIPT.as_bytes())?;
+    }
+    Ok(name)
+}

@@ -1,0 +1,86 @@
+//! Notices between two polls that an attempt is ready, has begun or has ended.
+//!
+//! Only hints: nothing depends on them. The thread lives while attempts do.
+
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use rustix::event::{EventfdFlags, eventfd};
+
+use super::entry::Entry;
+use super::ledger::Ledger;
+use super::process::{self, Process};
+use super::{Shared, now};
+
+/// Between two looks while a file is awaited that appears soon.
+const SOON: Duration = Duration::from_millis(5);
+/// Between two looks otherwise; the end of a process is noticed at once.
+const LATER: Duration = Duration::from_millis(500);
+
+/// Wakes the watcher when there is something new to watch.
+#[derive(Debug)]
+pub(super) struct Waker(Option<OwnedFd>);
+
+impl Waker {
+    /// Where it cannot be had, the watcher wakes a little later by itself.
+    pub(super) fn new() -> Self {
+        Self(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok())
+    }
+
+    pub(super) fn wake(&self) {
+        if let Some(fd) = &self.0 {
+            // Full means that it is about to wake.
+            let _ = rustix::io::write(fd, &1_u64.to_ne_bytes());
+        }
+    }
+
+    fn clear(&self) {
+        if let Some(fd) = &self.0 {
+            // Empty means that nobody woke it.
+            let _ = rustix::io::read(fd, &mut [0_u8; 8]);
+        }
+    }
+}
+
+impl Shared {
+    /// Sees to it that somebody watches what there is to watch, from now on.
+    pub(super) fn watch(self: &Arc<Self>, ledger: &mut Ledger) {
+        if ledger.watched || ledger.entries.is_empty() {
+            return;
+        }
+        let shared = Arc::downgrade(self);
+        let thread = std::thread::Builder::new().name("cospan-local-site".to_owned());
+        // Without a thread there are no hints, and the polls do.
+        ledger.watched = thread.spawn(move || keep_watch(&shared)).is_ok();
+    }
+
+    /// Looks once; the processes to wait for and for how long, or `None` if there is nothing left.
+    fn look_once(&self) -> Option<(Vec<Arc<Process>>, Duration)> {
+        let mut ledger = self.ledger();
+        if ledger.entries.is_empty() {
+            ledger.watched = false;
+            return None;
+        }
+        let refreshed = self.root().ok().and_then(|root| ledger.refresh(&root, now(), false).ok());
+        if refreshed.is_some_and(|refreshed| refreshed.changed) {
+            self.changes.send_modify(|count| *count = count.wrapping_add(1));
+        }
+        let restless = ledger.entries.values().any(Entry::is_restless);
+        let wrappers = ledger.entries.values().filter_map(|e| e.wrapper().cloned()).collect();
+        Some((wrappers, if restless { SOON } else { LATER }))
+    }
+}
+
+fn keep_watch(shared: &Weak<Shared>) {
+    while let Some(shared) = shared.upgrade() {
+        let Some((wrappers, pause)) = shared.look_once() else { return };
+        let wrappers: Vec<&Process> = wrappers.iter().map(|wrapper| &**wrapper).collect();
+        let ended = process::ended(&wrappers, pause, shared.waker.0.as_ref());
+        shared.waker.clear();
+        if ended.contains(&true) {
+            // An ended process stays readable until it is settled: never spin on it.
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}

@@ -1,0 +1,397 @@
+//! The port between the control plane and one site.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use cospan_domain::ids::{
+    Attempt, ComponentIndex, Digest, Epoch, LrmId, RelPath, Round, SiteName, Tag,
+};
+use cospan_domain::job::spec::{Content, Program};
+use cospan_domain::labels::Labels;
+use cospan_domain::resources::Resources;
+pub use cospan_domain::transfer::place::FilePlace;
+use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Timestamp};
+use thiserror::Error;
+
+/// What is known after a call to a site went wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum SiteError {
+    /// The site answered no: certainly not done.
+    #[error("refused by the site: {0}")]
+    Refused(String),
+    /// The site was not reached: certainly not done.
+    #[error("not sent to the site: {0}")]
+    NotSent(String),
+    /// Perhaps done, perhaps not.
+    #[error("outcome unknown: {0}")]
+    OutcomeUnknown(String),
+    /// A limit of the site or account is reached: certainly not done, nobody's error.
+    #[error("the site is full: {0}")]
+    SiteFull(String),
+}
+
+/// What a site can do, as data.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Capabilities {
+    /// Its resource manager takes reservations.
+    pub reservations: bool,
+    /// A submission's tag can be looked up.
+    pub find_by_tag: bool,
+    /// Its resource manager can be asked to start many attempts with one submission.
+    pub arrays: bool,
+}
+
+/// What a site is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SiteDescription {
+    /// All that it has, in use or not.
+    pub total: Resources,
+    /// The most that one component can get; `total` where the site does not say.
+    pub largest_component: Resources,
+    /// Its labels.
+    pub labels: Labels,
+    /// What it can do.
+    pub capabilities: Capabilities,
+    /// Name and version of its resource manager, for people.
+    pub manager: String,
+}
+
+/// One answer about load and attempts. Everything in it was asked for at `asked_at`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SiteStatus {
+    /// Our clock when the question left.
+    pub asked_at: Timestamp,
+    /// The site's clock in its answer, where it gives one.
+    pub site_clock: Option<Timestamp>,
+    /// What is free now for one more submission.
+    pub idle: Resources,
+    /// What each attempt asked about is doing; one entry for every tag asked.
+    pub attempts: BTreeMap<Tag, Observation>,
+}
+
+/// What the site knows of one attempt. Evidence of the wrapper's files wins
+/// over the resource manager's opinion.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Observation {
+    /// The site answered, and knows nothing under this tag: no job, no directory.
+    Absent,
+    /// Known to the resource manager, not running yet.
+    Queued,
+    /// Running, but the wrapper has not written `ready` yet.
+    Starting,
+    /// Waiting at the gate with its processors held.
+    Ready(AtGate),
+    /// The gate was opened and the payload runs.
+    Begun(Begun),
+    /// The wrapper wrote a complete `exit`.
+    Exited(Exit),
+    /// The gate was decided `void` (by us, or by the wrapper past the longest hold):
+    /// the payload never ran and never will.
+    Void,
+    /// The resource manager says it is over, or the processes are gone, and there
+    /// is no complete `exit`: lost without a word. `began` tells whether the payload had started.
+    Vanished {
+        /// The payload had started.
+        began: bool,
+        /// What the site said.
+        detail: String,
+    },
+    /// The site's answer about this one could not be had or read.
+    Unknown(String),
+}
+
+/// A wrapper waiting at the gate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AtGate {
+    /// The host it waits on.
+    pub host: String,
+    /// When it got there, by the site's clock.
+    pub since: Timestamp,
+}
+
+/// A payload that runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Begun {
+    /// The host it runs on.
+    pub host: String,
+    /// When it began, by the site's clock.
+    pub at: Timestamp,
+}
+
+/// How a payload ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exit {
+    /// Code or signal.
+    pub cause: ExitCause,
+    /// When it began, by the site's clock.
+    pub began_at: Timestamp,
+    /// When it ended, by the site's clock.
+    pub ended_at: Timestamp,
+}
+
+/// Code or signal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ExitCause {
+    /// It exited; 0 is success.
+    Code(i32),
+    /// A signal ended it.
+    Signal(i32),
+    /// The wrapper ended it at the job's wall time.
+    WallTime,
+    /// The wrapper ended it because it was told to.
+    Terminated,
+    /// It could not be started (executable missing or not executable): the job's own error.
+    CouldNotStart(String),
+}
+
+/// Everything that an adapter needs to submit one attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AttemptOrder {
+    /// Its identity at the site; travels in the job's name and comment.
+    pub tag: Tag,
+    /// The round it belongs to.
+    pub round: Round,
+    /// The control plane's reign.
+    pub epoch: Epoch,
+    /// Processors and the rest.
+    pub resources: Resources,
+    /// What to run, with the site's overrides applied.
+    pub program: Program,
+    /// Digest of the executable if it is staged.
+    pub staged_executable: Option<Digest>,
+    /// Inputs: content in the site's store, and where it appears below the work directory.
+    pub inputs: Vec<(Content, RelPath)>,
+    /// Options for the resource manager as they are.
+    pub lrm_options: Vec<Arc<str>>,
+    /// Longest time at the gate.
+    pub hold_max: DurationMs,
+    /// Longest run from the opening of the gate.
+    pub wall_time: DurationMs,
+}
+
+/// A submission that the site acknowledged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Submitted {
+    /// The number the resource manager gave.
+    pub lrm_id: LrmId,
+}
+
+/// A submission found under a tag.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// The number the resource manager gave.
+    pub lrm_id: LrmId,
+    /// When it was submitted, by the site's clock.
+    pub submitted_at: Timestamp,
+}
+
+/// Answer to a look-up by tag.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TagLookup {
+    /// Our clock when the question left.
+    pub asked_at: Timestamp,
+    /// What was found; absence counts only under the rules of the protocol.
+    pub found: Vec<Found>,
+}
+
+/// What the gate of an attempt is to become.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GateDecision {
+    /// Open.
+    Go(Go),
+    /// Closed for ever.
+    Void,
+}
+
+/// What the payloads of a round are told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Go {
+    /// The round.
+    pub round: Round,
+    /// The control plane's reign.
+    pub epoch: Epoch,
+    /// When to start, by our clock; a wrapper does not wait for more than a few seconds.
+    pub start_at: Timestamp,
+    /// This component's rank: its index in the job.
+    pub rank: ComponentIndex,
+    /// Attempt and host of each component of the round, by index.
+    pub peers: Vec<Peer>,
+}
+
+/// One component of a round as its siblings see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Peer {
+    /// The attempt.
+    pub attempt: Attempt,
+    /// Its site.
+    pub site: SiteName,
+    /// The host its wrapper waits on.
+    pub host: String,
+    /// Its processors.
+    pub processors: u32,
+}
+
+/// What a gate turned out to be: exactly one decision wins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GateState {
+    /// `go` won.
+    Opened,
+    /// `void` won.
+    Voided,
+}
+
+/// A copy to be made at this site.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CopyOrder {
+    /// What to copy.
+    pub content: Content,
+    /// Where from.
+    pub source: CopySource,
+    /// Tells the partial data of one try from another's: instance and a drawn number.
+    pub nonce: String,
+    /// Bandwidth to keep to.
+    pub limit: Option<BitsPerSecond>,
+}
+
+/// Where a copy comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CopySource {
+    /// The site that has it.
+    pub site: SiteName,
+    /// Where it is there.
+    pub place: FilePlace,
+}
+
+/// How a copy is doing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CopyStatus {
+    /// No process and no data under this nonce.
+    Absent,
+    /// A process is copying.
+    Running {
+        /// Bytes that arrived.
+        done: Bytes,
+    },
+    /// Whole, checked and in the content store.
+    Complete,
+    /// The process ended without completing; partial data may remain.
+    Failed {
+        /// Whose fault, as far as it is known.
+        blame: CopyBlame,
+        /// What happened.
+        detail: String,
+    },
+}
+
+/// Whose fault a failed copy is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CopyBlame {
+    /// The source could not be read, is short or has another digest: try another replica.
+    Source,
+    /// The destination could not be written (full disk, directory gone).
+    Destination,
+    /// The copying process was killed or is gone.
+    Process,
+}
+
+/// What a file at a site was found to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inspected {
+    /// Its content.
+    pub content: Content,
+    /// It is a directory.
+    pub directory: bool,
+}
+
+/// A piece of a file, for logs and outputs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    /// The bytes, at most what was asked for.
+    pub bytes: Vec<u8>,
+    /// Size of the whole file now.
+    pub size: Bytes,
+}
+
+/// Which stream of a payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// A file to read piece by piece.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Readable {
+    /// What a payload printed.
+    Log(Tag, Stream),
+    /// A file at the site.
+    File(FilePlace),
+}
+
+/// One site. Calls may run at the same time; each ends within its own deadline
+/// and says what is known. Dropping a call's future must not leave the site in
+/// a state that a later call cannot find out.
+#[async_trait]
+pub trait Site: Send + Sync {
+    /// Its name.
+    fn name(&self) -> &SiteName;
+
+    /// Hints that something may have changed since the last status: the number
+    /// grows. Nothing may depend on them; most sites have none.
+    fn changes(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
+        None
+    }
+
+    /// What it is: asked at connect and now and then.
+    async fn describe(&self) -> Result<SiteDescription, SiteError>;
+
+    /// Load, and what the attempts asked about are doing, in one query.
+    /// A failure is no information about anything.
+    async fn status(&self, tags: &[Tag]) -> Result<SiteStatus, SiteError>;
+
+    /// Submits one attempt. Repeating it with a tag that the site knows must not
+    /// start a second payload.
+    async fn submit(&self, order: &AttemptOrder) -> Result<Submitted, SiteError>;
+
+    /// Looks for submissions under a tag.
+    async fn find_by_tag(&self, tag: Tag) -> Result<TagLookup, SiteError>;
+
+    /// Decides the gate of an attempt, or finds it decided. `Refused` if the
+    /// attempt has no directory yet and the decision is `Go`; `Void` of an attempt
+    /// without directory takes the directory's name, so that a late wrapper finds it taken.
+    async fn decide_gate(&self, tag: Tag, decision: &GateDecision) -> Result<GateState, SiteError>;
+
+    /// Ends an attempt, wherever it stands: resource manager's job and processes.
+    /// `Ok` says that the order was taken, not that it is over: see [`Site::status`].
+    async fn cancel(&self, tag: Tag, lrm_id: Option<&LrmId>) -> Result<(), SiteError>;
+
+    /// Removes everything that an ended attempt left.
+    async fn remove_attempt(&self, tag: Tag) -> Result<(), SiteError>;
+
+    /// All attempts of any instance that left something at the site.
+    async fn list_attempts(&self) -> Result<Vec<Tag>, SiteError>;
+
+    /// Digest, size and kind of a file (read as a whole by a process of its own).
+    async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError>;
+
+    /// Starts a copy to this site, or joins the one that runs under the same nonce.
+    async fn start_copy(&self, order: &CopyOrder) -> Result<(), SiteError>;
+
+    /// How the copy under this nonce is doing.
+    async fn copy_status(&self, order: &CopyOrder) -> Result<CopyStatus, SiteError>;
+
+    /// Stops a copy; its partial data stays unless `discard`.
+    async fn stop_copy(&self, order: &CopyOrder, discard: bool) -> Result<(), SiteError>;
+
+    /// Whether the content store has this content, whole.
+    async fn has_content(&self, digest: Digest) -> Result<bool, SiteError>;
+
+    /// Deletes from the content store; `Ok` also if it was not there.
+    async fn delete_content(&self, digest: Digest) -> Result<(), SiteError>;
+
+    /// Reads a piece of a file; `Refused` if it does not exist.
+    async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Piece, SiteError>;
+}

@@ -1,0 +1,187 @@
+//! What an adapter writes for the wrapper: parameters, inputs, decisions.
+//!
+//! Values are preceded by their number of lines, so that any byte but NUL
+//! arrives as it is and no shell ever interprets one.
+
+use std::io::Write as _;
+
+use cospan_domain::ids::{RelPath, Tag};
+use cospan_domain::job::spec::{Executable, Program};
+use cospan_domain::units::{DurationMs, Timestamp};
+
+use crate::port::{AttemptOrder, Go};
+
+/// How long the wrapper waits for things.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    /// Longest time at the gate, from the wrapper's own start.
+    pub hold_max: DurationMs,
+    /// Longest run from the opening of the gate.
+    pub wall_time: DurationMs,
+    /// From TERM to KILL.
+    pub grace: DurationMs,
+    /// Between two looks at the gate without a hint.
+    pub poll: DurationMs,
+}
+
+/// What the wrapper runs, as bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Command {
+    /// Path or name of the executable.
+    pub executable: Vec<u8>,
+    /// Its arguments.
+    pub arguments: Vec<Vec<u8>>,
+    /// Variables; the names are valid variable names.
+    pub environment: Vec<(String, Vec<u8>)>,
+    /// Directory below the work directory.
+    pub directory: Option<RelPath>,
+    /// Shell lines run before it.
+    pub setup: Vec<u8>,
+}
+
+impl Command {
+    /// The command of a program whose executable, if staged, appears at `staged`.
+    pub fn of(program: &Program, staged: Option<&[u8]>) -> Self {
+        let executable = match (&program.executable, staged) {
+            (Executable::AtSite(path), None) => path.as_bytes().to_vec(),
+            (_, Some(path)) => path.to_vec(),
+            (Executable::Staged(file), None) => file.name.as_str().as_bytes().to_vec(),
+        };
+        Self {
+            executable,
+            arguments: program.arguments.iter().map(|a| a.as_bytes().to_vec()).collect(),
+            environment: program
+                .environment
+                .iter()
+                .map(|(name, value)| (name.to_string(), value.as_bytes().to_vec()))
+                .collect(),
+            directory: program.directory.clone(),
+            setup: program.setup.join("\n").into_bytes(),
+        }
+    }
+
+    /// The parameter file of an attempt.
+    pub fn encode(&self, tag: Tag, pace: &Pace) -> Vec<u8> {
+        let mut out = Vec::with_capacity(256);
+        for (key, length) in [
+            ("hold_s", pace.hold_max),
+            ("wall_s", pace.wall_time),
+            ("grace_s", pace.grace),
+            ("poll_s", pace.poll),
+        ] {
+            line(&mut out, key, &length.as_secs_ceil().max(1).to_string());
+        }
+        if let Some(directory) = &self.directory {
+            value(&mut out, "dir", directory.as_str().as_bytes());
+        }
+        if !self.setup.is_empty() {
+            value(&mut out, "setup", &self.setup);
+        }
+        // The order matters: the wrapper builds the command line as it reads.
+        for (name, content) in &self.environment {
+            value(&mut out, &format!("env {name}"), content);
+        }
+        value(&mut out, "exe", &self.executable);
+        self.arguments.iter().for_each(|argument| value(&mut out, "arg", argument));
+        end(&mut out, tag);
+        out
+    }
+}
+
+/// How an input comes to its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlacedAs {
+    /// To be read.
+    Input,
+    /// To be run: gets its executable bit.
+    Program,
+}
+
+/// One input to be put in place after the gate opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlacedInput {
+    /// How.
+    pub kind: PlacedAs,
+    /// Absolute path in the site's content store.
+    pub source: Vec<u8>,
+    /// Path below the attempt's directory.
+    pub target: String,
+}
+
+/// Name of the staged executable below the attempt's directory: the program
+/// sees a name like the one its user gave it.
+pub fn staged_program(order: &AttemptOrder) -> Option<String> {
+    order.staged_executable?;
+    let name = match &order.program.executable {
+        Executable::Staged(file) => file.name.as_str().rsplit('/').next().unwrap_or_default(),
+        Executable::AtSite(_) => "",
+    };
+    let name = if matches!(name, "" | "." | "..") { "program" } else { name };
+    Some(format!("program/{name}"))
+}
+
+/// The file that lists the inputs.
+pub fn encode_inputs(tag: Tag, inputs: &[PlacedInput]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for input in inputs {
+        let kind = match input.kind {
+            PlacedAs::Input => "input",
+            PlacedAs::Program => "program",
+        };
+        let target = input.target.as_bytes();
+        let (a, b) = (lines_of(&input.source), lines_of(target));
+        line(&mut out, "input", &format!("{kind} {a} {b}"));
+        for bytes in [&input.source, target] {
+            out.extend_from_slice(bytes);
+            out.push(b'\n');
+        }
+    }
+    end(&mut out, tag);
+    out
+}
+
+/// The decision `go`; `now` is the clock that `start_at` was read from.
+pub fn encode_go(tag: Tag, go: &Go, now: Timestamp) -> Vec<u8> {
+    let mut out = b"go\n".to_vec();
+    line(&mut out, "round", &go.round.to_string());
+    line(&mut out, "epoch", &go.epoch.to_string());
+    line(&mut out, "start_at", &go.start_at.0.to_string());
+    line(&mut out, "wait_ms", &go.start_at.since(now).0.to_string());
+    line(&mut out, "rank", &go.rank.to_string());
+    for (index, peer) in go.peers.iter().enumerate() {
+        // A host name comes from the other site: nothing in it may end the line.
+        let host: String =
+            peer.host.chars().filter(|c| !c.is_control() && !c.is_whitespace()).collect();
+        let rest = format!("{index} {} {} {} {host}", peer.attempt, peer.site, peer.processors);
+        line(&mut out, "peer", &rest);
+    }
+    end(&mut out, tag);
+    out
+}
+
+/// The decision `void`.
+pub fn encode_void(tag: Tag) -> Vec<u8> {
+    let mut out = b"void\nby adapter\n".to_vec();
+    end(&mut out, tag);
+    out
+}
+
+/// Ends a state file, so that it counts.
+pub(crate) fn end(out: &mut Vec<u8>, tag: Tag) {
+    line(out, "end", &tag.to_string());
+}
+
+pub(crate) fn line(out: &mut Vec<u8>, key: &str, rest: &str) {
+    // Writing to a vector cannot fail.
+    let _ = writeln!(out, "{key} {rest}");
+}
+
+fn value(out: &mut Vec<u8>, key: &str, bytes: &[u8]) {
+    line(out, key, &lines_of(bytes).to_string());
+    out.extend_from_slice(bytes);
+    out.push(b'\n');
+}
+
+fn lines_of(bytes: &[u8]) -> usize {
+    1 + bytes.iter().filter(|b| **b == b'\n').count()
+}

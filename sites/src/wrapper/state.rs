@@ -1,0 +1,147 @@
+//! What the wrapper leaves, read back with suspicion.
+
+use cospan_domain::ids::Tag;
+
+use crate::port::{ExitCause, GateState};
+
+/// A process that cannot be confused with a later one of the same number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessName {
+    /// Process id.
+    pub pid: u32,
+    /// Start time in clock ticks since the machine started.
+    pub start: u64,
+}
+
+/// A complete `ready`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ready {
+    /// Host on which the wrapper waits.
+    pub host: String,
+    /// The wrapper.
+    pub wrapper: ProcessName,
+    /// Boot id of the host.
+    pub boot: String,
+}
+
+/// The lines of a state file, or `None` unless it is complete and this attempt's.
+pub fn complete_lines(bytes: &[u8], tag: Tag) -> Option<Vec<&str>> {
+    let text = std::str::from_utf8(bytes).ok()?.strip_suffix('\n')?;
+    let (body, last) = text.rsplit_once('\n').unwrap_or(("", text));
+    (last.strip_prefix("end ")? == tag.to_string()).then(|| body.lines().collect())
+}
+
+fn field<'a>(lines: &[&'a str], key: &str) -> Option<&'a str> {
+    lines.iter().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '))
+}
+
+fn process(lines: &[&str]) -> Option<ProcessName> {
+    let pid = field(lines, "pid")?.parse().ok().filter(|pid| *pid > 1)?;
+    Some(ProcessName { pid, start: field(lines, "start")?.parse().ok()? })
+}
+
+/// Reads `ready`.
+pub fn ready(bytes: &[u8], tag: Tag) -> Option<Ready> {
+    let lines = complete_lines(bytes, tag)?;
+    Some(Ready {
+        host: field(&lines, "host")?.to_owned(),
+        wrapper: process(&lines)?,
+        boot: field(&lines, "boot")?.to_owned(),
+    })
+}
+
+/// Reads `decision`.
+pub fn decision(bytes: &[u8], tag: Tag) -> Option<GateState> {
+    match *complete_lines(bytes, tag)?.first()? {
+        "go" => Some(GateState::Opened),
+        "void" => Some(GateState::Voided),
+        _ => None,
+    }
+}
+
+/// Reads `begun`: the payload, which leads its own process group.
+pub fn begun(bytes: &[u8], tag: Tag) -> Option<ProcessName> {
+    process(&complete_lines(bytes, tag)?)
+}
+
+/// Reads `exit`.
+pub fn exit(bytes: &[u8], tag: Tag) -> Option<ExitCause> {
+    let lines = complete_lines(bytes, tag)?;
+    let mut words = field(&lines, "cause")?.split(' ');
+    let number = |word: Option<&str>| word.and_then(|w| w.parse::<i32>().ok());
+    match words.next()? {
+        "code" => number(words.next()).map(ExitCause::Code),
+        "signal" => number(words.next()).map(ExitCause::Signal),
+        "walltime" => Some(ExitCause::WallTime),
+        "terminated" => Some(ExitCause::Terminated),
+        "unstarted" => Some(ExitCause::CouldNotStart(
+            match words.next()? {
+                "missing" => "the executable is not there; check its name and the PATH at the site",
+                "not-executable" => "the executable is not an executable file; check its mode",
+                "directory" => "the directory to start in cannot be made; check the job's inputs",
+                _ => return None,
+            }
+            .to_owned(),
+        )),
+        _ => None,
+    }
+}
+
+/// Reads `trouble`: why the site could not run it.
+pub fn trouble(bytes: &[u8], tag: Tag) -> Option<String> {
+    field(&complete_lines(bytes, tag)?, "why").map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wrapper::parameters::encode_void;
+
+    const READY: &str = "host n1\npid 12\nstart 34\nboot b\nend cabcdefgh-1-0-1\n";
+
+    fn tag() -> Tag {
+        "cabcdefgh-1-0-1".parse().unwrap()
+    }
+
+    #[test]
+    fn a_state_file_cut_anywhere_never_counts() {
+        assert!(ready(READY.as_bytes(), tag()).is_some());
+        for length in 0..READY.len() {
+            assert_eq!(ready(&READY.as_bytes()[..length], tag()), None, "{length}");
+        }
+        let void = encode_void(tag());
+        assert_eq!(decision(&void, tag()), Some(GateState::Voided));
+        for length in 0..void.len() {
+            assert_eq!(decision(&void[..length], tag()), None, "{length}");
+        }
+    }
+
+    #[test]
+    fn a_state_file_of_another_attempt_never_counts() {
+        let other = "cabcdefgh-1-0-12".parse().unwrap();
+        assert_eq!(ready(READY.as_bytes(), other), None);
+        let longer = READY.replace("-0-1\n", "-0-12\n");
+        assert_eq!(ready(longer.as_bytes(), tag()), None);
+    }
+
+    #[test]
+    fn a_process_that_would_be_everybody_is_no_process() {
+        for pid in ["0", "1", "-1", "x"] {
+            assert_eq!(ready(READY.replace("12", pid).as_bytes(), tag()), None, "{pid}");
+        }
+    }
+
+    #[test]
+    fn each_way_to_end_is_read_as_what_it_is() {
+        let read = |cause: &str| {
+            exit(format!("cause {cause}\nran 1\nend cabcdefgh-1-0-1\n").as_bytes(), tag())
+        };
+        assert_eq!(read("code 3"), Some(ExitCause::Code(3)));
+        assert_eq!(read("signal 9"), Some(ExitCause::Signal(9)));
+        assert_eq!(read("walltime signal 15"), Some(ExitCause::WallTime));
+        assert_eq!(read("terminated code 0"), Some(ExitCause::Terminated));
+        assert!(matches!(read("unstarted missing"), Some(ExitCause::CouldNotStart(_))));
+        assert_eq!(read("code"), None);
+        assert_eq!(read("fine"), None);
+    }
+}

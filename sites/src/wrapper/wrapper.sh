@@ -1,0 +1,423 @@
+# Runs one attempt at a site: takes its directory, waits at the gate, runs the
+# payload, leaves evidence. POSIX shell; needs mkdir, sleep, ln, rm, setsid (and
+# env, cp, chmod where a job asks for them), /proc, and the site's file system.
+#
+# usage: sh wrapper.sh ROOT TAG      reads ROOT/spool/TAG/params (and inputs)
+#
+# Below ROOT/attempts/TAG it leaves state files; one counts only if its last
+# line is `end TAG`:
+#   ready     host, pid, start time, boot id: it waits at the gate
+#   decision  `go` or `void`; made by ln, so exactly one wins
+#   begun     pid and start time of the payload, which leads its own session
+#   exit      how the payload ended
+#   trouble   why the site could not run it (then there is no `exit`)
+# Their modification times are the times of the events, by the site's clock.
+#
+# Exit codes: 0 over, 75 the directory is taken (nothing was touched), 74 the site failed.
+# Signals: TERM and INT end the payload (TERM, grace, KILL), USR1 and XCPU are
+# passed on, USR2 means: look again. What a signal asks for is done inside its
+# trap, because a flag set just before `wait` blocks would be seen too late. A
+# forked shell loses signals that come before it has dropped our traps, all but KILL.
+#
+# Speed: the way of a payload that is let in at once runs mkdir and setsid and
+# nothing else; clocks and identities come from /proc by `read`.
+
+nl='
+'
+
+# Hundredths of a second since the machine started, in $now.
+clock() {
+    if read -r now rest < /proc/uptime; then now=${now%.*}${now#*.}; else now=$(date +%s)00; fi
+}
+
+# Process id and start time of the shell that calls it (also a subshell), in $pid and $start.
+identity() {
+    read -r stat < /proc/self/stat || stat="$$ () -"
+    pid=${stat%% *}
+    set -- ${stat##*) }
+    start=${20:-0}
+}
+
+# The site failed: says why, and leaves no `exit`.
+trouble() {
+    printf 'why %s\nend %s\n' "$1" "$tag" > trouble
+    printf 'cospan wrapper %s: %s\n' "$tag" "$1" >&2
+    call_off
+    exit 74
+}
+
+# Reads a value of $1 lines from descriptor 3 into $value, byte for byte: in another
+# locale some shells take half a character and the end of its line for one.
+value() {
+    LC_ALL=C IFS= read -r value <&3 || trouble "parameters are cut short"
+    lines=$1
+    while [ "$lines" -gt 1 ]; do
+        LC_ALL=C IFS= read -r line <&3 || trouble "parameters are cut short"
+        value=$value$nl$line
+        lines=$((lines - 1))
+    done
+}
+
+# Sends signal $1 to the payload: to its group, or to itself before it has one.
+signal() {
+    kill -s "$1" -- "-$payload" 2> /dev/null || kill -s "$1" "$payload" 2> /dev/null
+}
+
+# Sleeps $1 seconds, less if a signal arrives.
+pause() {
+    sleep "$1" &
+    sleeper=$!
+    [ -n "$tick" ] || wait "$sleeper"
+    [ -z "$tick" ] || kill -s KILL "$sleeper" 2> /dev/null
+    sleeper=
+}
+
+# In $1 seconds sends USR2 to the wrapper, if it is still the same process. Sleeps a
+# little at a time: if it is not called off, because the wrapper was killed, it ends soon.
+alarm() {
+    before=$! left=$1
+    trap '[ "$!" = "$before" ] || kill -s KILL "$!" 2> /dev/null; exit' TERM
+    trap - INT USR1 USR2 XCPU
+    # Called off before it could hear it? Only the end of the wrapper makes `exit` go away.
+    [ ! -e exit ] || exit
+    while wrapper_lives && [ "$left" -gt 0 ]; do
+        slice=20
+        [ "$left" -ge "$slice" ] || slice=$left
+        left=$((left - slice))
+        sleep "$slice" &
+        wait "$!"
+    done
+    ! wrapper_lives || kill -s USR2 "$$"
+}
+
+# In a subshell: whether the shell that it came from is still there.
+wrapper_lives() {
+    { read -r stat < "/proc/$$/stat"; } 2> /dev/null || return 1
+    set -- ${stat##*) }
+    [ "${20:-0}" = "$start" ]
+}
+
+# A trap must not come between an alarm and the note of its number.
+set_alarm() {
+    noting=1
+    alarm "$1" &
+    timers="$timers $!"
+    noting=
+    [ -z "$late" ] || terminate "$late"
+}
+
+# Ends alarms that have not rung. One that has is forgotten, for its number may be another's.
+call_off() {
+    [ -z "$timers" ] || kill $timers 2> /dev/null
+}
+
+# Ends the payload, for reason $1.
+terminate() {
+    [ -z "$ending" ] || return 0
+    if [ -n "$noting" ]; then
+        late=$1
+        return 0
+    fi
+    ending=$1
+    signal TERM
+    signal CONT
+    clock
+    kill_at=$((now + grace * 100))
+    call_off
+    timers=
+    set_alarm "$grace"
+}
+
+# What a signal asks for.
+on_end() {
+    told=1 tick=1
+    if [ -n "$payload" ]; then terminate terminated; fi
+    [ -z "$sleeper" ] || kill -s KILL "$sleeper" 2> /dev/null
+}
+
+on_pass() {
+    tick=1
+    if [ -n "$payload" ]; then signal "$1"; else missed=$1; fi
+}
+
+on_look() {
+    tick=1
+    [ -z "$sleeper" ] || kill -s KILL "$sleeper" 2> /dev/null
+    [ -n "$payload" ] || return 0
+    clock
+    if [ -n "$ending" ]; then
+        [ "$now" -lt "$kill_at" ] || { timers= && signal KILL; }
+    elif [ "$now" -ge "$end_at" ]; then
+        [ -n "$noting" ] || timers=
+        terminate walltime
+    fi
+}
+
+# Takes the attempt's directory and says so.
+take() {
+    umask 077
+    mkdir "$attempt" 2> /dev/null || {
+        [ ! -e "$attempt" ] || exit 75
+        printf 'cospan wrapper %s: cannot make %s\n' "$tag" "$attempt" >&2
+        exit 74
+    }
+    cd "$attempt" || exit 74
+    for dir in /usr/bin /bin /usr/sbin /sbin /usr/local/bin; do
+        [ ! -x "$dir/setsid" ] || { setsid=$dir/setsid; break; }
+    done
+    [ -n "$setsid" ] || trouble "the program setsid is missing here"
+    identity
+    read -r host < /proc/sys/kernel/hostname || host=$(hostname)
+    read -r boot < /proc/sys/kernel/random/boot_id || boot=-
+    printf 'host %s\npid %s\nstart %s\nboot %s\nend %s\n' \
+        "$host" "$pid" "$start" "$boot" "$tag" > ready || trouble "cannot write ready"
+}
+
+# Reads `decision`; true if it is a complete `go`. Ends the wrapper if it is `void`.
+decided() {
+    [ -e decision ] || return 1
+    verdict= complete= hosts= sites= counts= wait_ms=0
+    while read -r key a b c d e; do
+        complete=
+        case $key in
+        go | void) verdict=$key ;;
+        round) round=$a ;;
+        epoch) epoch=$a ;;
+        start_at) start_at=$a ;;
+        wait_ms) wait_ms=$a ;;
+        rank) rank=$a ;;
+        peer) hosts=$hosts${hosts:+,}$e sites=$sites${sites:+,}$c counts=$counts${counts:+,}$d ;;
+        end) [ "$a" != "$tag" ] || complete=1 ;;
+        esac
+    done < decision
+    [ -n "$complete" ] || return 1
+    [ "$verdict" = go ] || exit 0
+}
+
+# Waits until the gate is decided; decides it itself past the longest hold, or when told to end.
+at_gate() {
+    clock
+    close_at=$((now + hold * 100))
+    while :; do
+        tick=
+        ! decided || return 0
+        clock
+        if [ -n "$told" ] || [ "$now" -ge "$close_at" ]; then
+            printf 'void\nby wrapper\nend %s\n' "$tag" > void.tmp && ln void.tmp decision 2> /dev/null
+            ! decided || return 0
+            trouble "the gate cannot be read"
+        fi
+        rest=$(((close_at - now + 99) / 100))
+        [ "$rest" -lt "$poll" ] || rest=$poll
+        pause "$rest"
+        # Makes an NFS client forget that `decision` was not there. A hint came from this machine.
+        [ -n "$tick" ] || { : > probe && rm -f probe; }
+    done
+}
+
+# Puts the inputs in place: `input KIND LINES LINES`, then source and target (below the attempt).
+place_inputs() {
+    [ -d work ] || mkdir work || trouble "cannot make the work directory"
+    [ -e "$spool/inputs" ] || return 0
+    complete=
+    exec 3< "$spool/inputs" || trouble "cannot read the inputs"
+    while read -r key kind a b <&3; do
+        complete=
+        case $key in
+        input)
+            value "$a"
+            source=$value
+            value "$b"
+            place "$kind" "$source" "./$value"
+            ;;
+        end) [ "$kind" != "$tag" ] || complete=1 ;;
+        esac
+    done
+    exec 3<&-
+    [ -n "$complete" ] || trouble "the list of inputs is cut short"
+}
+
+# A file appears as a hard link if it can, so that it stays if the store lets it go.
+place() {
+    [ -e "$2" ] || trouble "an input is not in the content store"
+    [ -d "${3%/*}" ] || mkdir -p "${3%/*}" || trouble "cannot make the directory of an input"
+    if [ "$1" = program ]; then
+        ln "$2" "$3" 2> /dev/null || cp "$2" "$3" || trouble "cannot place the executable"
+        chmod u+rx "$3" || trouble "cannot make the executable executable"
+    else
+        { [ ! -d "$2" ] && ln "$2" "$3" 2> /dev/null; } || ln -s "$2" "$3" \
+            || trouble "cannot place an input"
+    fi
+}
+
+# Ends with the job's own error if its program is certainly not there.
+check_program() {
+    case $exe in
+    /*) found=$exe ;;
+    */*) found=work/$directory/$exe ;;
+    *)
+        found=
+        rest=$path:
+        while [ -n "$rest" ] && [ -z "$found" ]; do
+            dir=${rest%%:*}
+            rest=${rest#*:}
+            case $dir in /*) ;; *) dir=work/$directory/$dir ;; esac
+            if [ -f "$dir/$exe" ] && [ -x "$dir/$exe" ]; then found=$dir/$exe; fi
+        done
+        ;;
+    esac
+    if [ -z "$found" ] || [ ! -e "$found" ]; then finish "unstarted missing"; fi
+    if [ -d "$found" ] || [ ! -x "$found" ]; then finish "unstarted not-executable"; fi
+}
+
+# Writes how it ended, and ends. A full disk may be full for a moment only.
+finish() {
+    trap '' TERM INT USR1 USR2 XCPU HUP
+    call_off
+    clock
+    tries=60
+    until printf 'cause %s\nran %s\nend %s\n' "$1" "$((now - opened))" "$tag" > exit; do
+        tries=$((tries - 1))
+        [ "$tries" -gt 0 ] || exit 74
+        sleep 1
+    done
+    call_off
+    exit 0
+}
+
+# Waits for the payload, however often signals interrupt.
+attend() {
+    while :; do
+        tick=
+        wait "$payload"
+        status=$?
+        [ -n "$tick" ] || break
+        # A signal came. If the payload is gone too, its status was this one, or is still kept.
+        if ! kill -0 "$payload" 2> /dev/null; then
+            before=$status
+            wait "$payload" 2> /dev/null
+            status=$?
+            [ "$status" -ne 127 ] || status=$before
+            break
+        fi
+    done
+    # Nothing of its session's group outlives it.
+    kill -s KILL -- "-$payload" 2> /dev/null
+    if [ -e unstarted ]; then finish "unstarted missing"; fi
+    [ -e begun ] || trouble "the payload could not be started here"
+    cause="code $status"
+    if [ "$status" -gt 128 ] && [ "$status" -le 192 ]; then cause="signal $((status - 128))"; fi
+    finish "${ending:+$ending }$cause"
+}
+
+# Tells the payload about its round.
+describe_round() {
+    rest=${tag#*-}
+    export COSPAN_JOB="${rest%%-*}"
+    rest=${rest#*-}
+    export COSPAN_COMPONENT="${rest%%-*}" COSPAN_ATTEMPT="${rest#*-}" COSPAN_TAG="$tag"
+    export COSPAN_RANK="$rank" COSPAN_ROUND="$round" COSPAN_EPOCH="$epoch"
+    export COSPAN_START_AT="$start_at" COSPAN_ROUND_FILE="$attempt/decision"
+    export COSPAN_ATTEMPT_DIR="$attempt"
+    # A very wide job finds the others in the file: a variable holds 128 KiB at most.
+    if [ "${#hosts}" -lt 60000 ] && [ "${#sites}" -lt 60000 ]; then
+        export COSPAN_HOSTS="$hosts" COSPAN_SITES="$sites" COSPAN_PROCESSORS="$counts"
+    fi
+}
+
+# The payload's side of the fork. `begun` comes before the program, never after it.
+begin() {
+    identity
+    printf 'pid %s\nstart %s\nend %s\n' "$pid" "$start" "$tag" > begun || exit 74
+    cd "work/$directory" || exit 74
+}
+
+# Runs after the gate opened; arguments are the command line.
+launch() {
+    place_inputs
+    if [ -n "$directory" ] && [ ! -d "work/$directory" ]; then
+        mkdir -p "work/$directory" || finish "unstarted directory"
+    fi
+    [ -n "$setup" ] || check_program
+    describe_round
+    if [ "$wait_ms" -gt 0 ] && [ -z "$told" ]; then
+        [ "$wait_ms" -le 5000 ] || wait_ms=5000
+        ms=$((1000 + wait_ms % 1000))
+        tick=
+        pause "$((wait_ms / 1000)).${ms#1}"
+    fi
+    [ -z "$told" ] || finish "terminated code 0"
+    missed=
+    { begin && exec "$@"; } < /dev/null >> stdout 2>> stderr &
+    payload=$!
+    [ -z "$told" ] || terminate terminated
+    [ -z "$missed" ] || signal "$missed"
+    [ -n "$ending" ] || set_alarm "$wall"
+    attend
+}
+
+# Setup lines share the shell that becomes the program; its arguments stay out of their reach.
+setup_runner='
+cospan_setup() { eval "$cospan_lines"; }
+cospan_lines=$1 cospan_mark=$2
+shift 2
+cospan_setup
+command -v "$1" > /dev/null 2>&1 || { : > "$cospan_mark"; exit 127; }
+exec "$@"'
+
+# Reads the parameters into the command line, waits at the gate, launches.
+run() {
+    set --
+    exec 3< "$spool/params" || trouble "cannot read the parameters"
+    complete=
+    while read -r key a b <&3; do
+        complete=
+        case $key in
+        hold_s) hold=$a ;;
+        wall_s) wall=$a ;;
+        grace_s) grace=$a ;;
+        poll_s) poll=$a ;;
+        dir) value "$a" && directory=$value ;;
+        setup) value "$a" && setup=$value ;;
+        env)
+            value "$b"
+            [ "$#" -gt 0 ] || set -- env
+            set -- "$@" "$a=$value"
+            [ "$a" != PATH ] || path=$value
+            ;;
+        exe)
+            value "$a"
+            exe=$value
+            [ "$#" -eq 0 ] || set -- "$@" "COSPAN_TAG=$tag" "COSPAN_ATTEMPT_DIR=$attempt"
+            set -- "$@" "$setsid" --
+            [ -z "$setup" ] || set -- "$@" sh -c "$setup_runner" sh "$setup" "$attempt/unstarted"
+            set -- "$@" "$exe"
+            ;;
+        arg) value "$a" && set -- "$@" "$value" ;;
+        end) [ "$a" != "$tag" ] || complete=1 ;;
+        esac
+    done
+    exec 3<&-
+    [ -n "$complete" ] || trouble "parameters are cut short"
+    at_gate
+    clock
+    opened=$now
+    end_at=$((now + wall * 100))
+    launch "$@"
+}
+
+main() {
+    set -f
+    attempt=$1/attempts/$2 spool=$1/spool/$2 tag=$2
+    payload= sleeper= timers= told= tick= missed= ending= noting= late= setsid= exe= directory= setup= path=$PATH
+    round= epoch= start_at= rank= hold=3600 wall=3600 grace=5 poll=1
+    trap on_end TERM INT
+    trap 'on_pass USR1' USR1
+    trap 'on_pass XCPU' XCPU
+    trap on_look USR2
+    trap : HUP
+    take
+    run
+}
+
+main "$@"

@@ -1,0 +1,140 @@
+//! A faulty site does what it is told to do wrong, and nothing else.
+
+#![allow(clippy::unwrap_used, reason = "a test program")]
+
+mod support;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cospan_domain::ids::RelPath;
+use cospan_sites::contract::{Ground, await_seen, bring_to_gate, go, order, run, script, tag};
+use cospan_sites::fault::{Call, Fault, Faults, FaultySite};
+use cospan_sites::port::{ExitCause, GateDecision, GateState, Observation, Site, SiteError};
+use support::LocalGround;
+
+/// A ground whose adapters are wrapped, with nothing armed.
+struct Wrapped(LocalGround);
+
+impl Ground for Wrapped {
+    fn site(&self) -> Arc<dyn Site> {
+        Arc::new(FaultySite::new(self.0.site(), Faults::new()))
+    }
+
+    fn reopened(&self) -> Arc<dyn Site> {
+        Arc::new(FaultySite::new(self.0.reopened(), Faults::new()))
+    }
+
+    fn take_away(&self) {
+        self.0.take_away();
+    }
+
+    fn bring_back(&self) {
+        self.0.bring_back();
+    }
+
+    fn put_user_file(&self, path: &RelPath, bytes: &[u8]) {
+        self.0.put_user_file(path, bytes);
+    }
+}
+
+mod unarmed {
+    use super::*;
+
+    cospan_sites::site_contract!(|| Wrapped(LocalGround::new()));
+}
+
+fn faulty(ground: &LocalGround) -> FaultySite {
+    FaultySite::new(ground.site(), Faults::new())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_reply_hides_an_effect_and_a_lost_request_has_none() {
+    let ground = LocalGround::new();
+    let site = faulty(&ground);
+    for (job, fault, effect) in [(1, Fault::LostAfter, true), (2, Fault::LostBefore, false)] {
+        site.faults().arm_next(Call::Submit, fault, 1);
+        let answer = site.submit(&order(tag(job), script("exit 0"))).await;
+        assert!(matches!(answer, Err(SiteError::OutcomeUnknown(_))), "{answer:?}");
+        let found = site.find_by_tag(tag(job)).await.unwrap().found;
+        assert_eq!(!found.is_empty(), effect, "{fault:?}");
+    }
+    assert_eq!(site.faults().struck(Call::Submit), 2);
+    await_seen(&site, tag(1), |seen| matches!(seen, Observation::Ready(_))).await;
+    site.decide_gate(tag(1), &GateDecision::Void).await.unwrap();
+    assert_eq!(run(&site, &order(tag(3), script("exit 0"))).await, ExitCause::Code(0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn errors_without_effect_have_none() {
+    let ground = LocalGround::new();
+    let site = faulty(&ground);
+    for fault in [Fault::NotSent, Fault::Refused, Fault::SiteFull] {
+        site.faults().arm_next(Call::Submit, fault, 1);
+        assert!(site.submit(&order(tag(1), script("exit 0"))).await.is_err());
+        assert_eq!(await_seen(&site, tag(1), |_| true).await, Observation::Absent);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_false_status_lies_about_every_attempt_until_it_is_lifted() {
+    let ground = LocalGround::new();
+    let site = faulty(&ground);
+    bring_to_gate(&site, &order(tag(1), script("exit 0"))).await;
+    site.faults().arm(Call::Status, Fault::Absent);
+    assert_eq!(await_seen(&site, tag(1), |_| true).await, Observation::Absent);
+    site.faults().arm(Call::Status, Fault::Unknown);
+    let status = site.status(&[tag(1)]).await.unwrap();
+    assert!(matches!(status.attempts[&tag(1)], Observation::Unknown(_)), "{status:?}");
+    assert_eq!(status.idle.processors, 0);
+    site.faults().lift(Call::Status);
+    let seen = await_seen(&site, tag(1), |_| true).await;
+    assert!(matches!(seen, Observation::Ready(_)), "{seen:?}");
+    site.cancel(tag(1), None).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_frozen_call_waits_and_then_happens() {
+    let ground = LocalGround::new();
+    let site = Arc::new(faulty(&ground));
+    bring_to_gate(&*site, &order(tag(1), script("exit 0"))).await;
+    site.faults().arm(Call::DecideGate, Fault::Freeze);
+    let deciding = tokio::spawn({
+        let site = site.clone();
+        async move { site.decide_gate(tag(1), &go()).await }
+    });
+    while site.faults().struck(Call::DecideGate) == 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let seen = await_seen(&*site, tag(1), |_| true).await;
+    assert!(matches!(seen, Observation::Ready(_)), "{seen:?}");
+    assert!(!deciding.is_finished());
+    site.faults().lift_all();
+    assert_eq!(deciding.await.unwrap(), Ok(GateState::Opened));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_control_file_switches_faults_of_a_running_server() {
+    let ground = LocalGround::new();
+    let path = ground.root().join("faults");
+    let site = FaultySite::with_control_file(ground.site(), path.clone());
+    assert!(site.status(&[]).await.is_ok(), "no file, no faults");
+    replace(&path, "all not-sent\nstatus lost-before next 1\n");
+    assert!(matches!(site.status(&[]).await, Err(SiteError::OutcomeUnknown(_))));
+    assert!(site.status(&[]).await.is_ok(), "the one is spent");
+    assert!(matches!(site.describe().await, Err(SiteError::NotSent(_))));
+    replace(&path, "nonsense\n");
+    let answer = site.describe().await;
+    assert!(
+        matches!(&answer, Err(SiteError::NotSent(why)) if why.contains("line 1")),
+        "{answer:?}"
+    );
+    replace(&path, "");
+    assert!(site.describe().await.is_ok());
+}
+
+fn replace(path: &Path, text: &str) {
+    std::fs::write(path.with_extension("new"), text).unwrap();
+    std::fs::rename(path.with_extension("new"), path).unwrap();
+}

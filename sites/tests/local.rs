@@ -1,0 +1,12 @@
+//! What only a local site can be asked: processes killed, stopped, forged;
+//! roots renamed and replaced; load that changes under our feet.
+
+#![allow(clippy::unwrap_used, unreachable_pub, reason = "a test program")]
+
+mod support;
+
+mod local {
+    mod deaths;
+    mod places;
+    mod reuse;
+}

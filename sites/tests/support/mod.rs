@@ -1,0 +1,121 @@
+//! A local site in a directory of its own.
+
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "parts for test programs")]
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use cospan_domain::ids::{RelPath, SiteName};
+use cospan_domain::resources::Resources;
+use cospan_domain::units::DurationMs;
+use cospan_sites::contract::Ground;
+use cospan_sites::local::{LocalConfig, LocalSite};
+use cospan_sites::port::Site;
+
+/// A local site made for one test; nothing of it is left when it is dropped.
+pub struct LocalGround {
+    place: tempfile::TempDir,
+    pub site: Arc<LocalSite>,
+}
+
+impl LocalGround {
+    pub fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    /// With a configuration that differs from the ordinary one.
+    pub fn with(change: impl FnOnce(&mut LocalConfig)) -> Self {
+        let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let mut config = config(&place.path().join("root"));
+        change(&mut config);
+        let site = LocalSite::new(config).unwrap();
+        site.initialise().unwrap();
+        Self { place, site: Arc::new(site) }
+    }
+
+    pub fn root(&self) -> PathBuf {
+        self.place.path().join("root")
+    }
+
+    pub fn config(&self) -> LocalConfig {
+        self.site.config().clone()
+    }
+}
+
+fn config(root: &Path) -> LocalConfig {
+    let agent = vec![env!("CARGO_BIN_EXE_site-agent").into()];
+    let mut config = LocalConfig::new(
+        SiteName::new("here").unwrap(),
+        root.to_path_buf(),
+        Resources { processors: 8, others: [("gpus".into(), 2)].into() },
+        agent,
+    );
+    config.grace = DurationMs::from_secs(1);
+    config
+}
+
+impl Ground for LocalGround {
+    fn site(&self) -> Arc<dyn Site> {
+        self.site.clone()
+    }
+
+    fn reopened(&self) -> Arc<dyn Site> {
+        Arc::new(LocalSite::new(self.config()).unwrap())
+    }
+
+    fn take_away(&self) {
+        std::fs::rename(self.root(), self.place.path().join("away")).unwrap();
+    }
+
+    fn bring_back(&self) {
+        std::fs::rename(self.place.path().join("away"), self.root()).unwrap();
+    }
+
+    fn put_user_file(&self, path: &RelPath, bytes: &[u8]) {
+        std::fs::write(self.root().join("files").join(path.as_str()), bytes).unwrap();
+    }
+}
+
+impl Drop for LocalGround {
+    /// A test that failed half-way leaves processes behind; they name its root.
+    fn drop(&mut self) {
+        loop {
+            let left = processes_naming(&self.root());
+            if left.is_empty() {
+                return;
+            }
+            left.into_iter().for_each(kill);
+        }
+    }
+}
+
+/// Processes with a path in their command line or environment.
+pub fn processes_naming(path: &Path) -> Vec<u32> {
+    let name = path.as_os_str().as_bytes();
+    let names_it = |pid: &u32| {
+        ["cmdline", "environ"].iter().any(|file| {
+            let text = std::fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+            text.windows(name.len()).any(|window| window == name)
+        })
+    };
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| *pid != std::process::id()).filter(names_it).collect()
+}
+
+pub fn kill(pid: u32) {
+    signal(pid, rustix::process::Signal::KILL);
+}
+
+pub fn signal(pid: u32, signal: rustix::process::Signal) {
+    let pid = rustix::process::Pid::from_raw(pid.try_into().unwrap()).unwrap();
+    let _ = rustix::process::kill_process(pid, signal);
+}
+
+/// The process that a state file of an attempt names.
+pub fn pid_in(ground: &LocalGround, tag: cospan_domain::ids::Tag, file: &str) -> u32 {
+    let path = ground.root().join(format!("attempts/{tag}/{file}"));
+    let text = std::fs::read_to_string(path).unwrap();
+    text.lines().find_map(|line| line.strip_prefix("pid ")).unwrap().parse().unwrap()
+}

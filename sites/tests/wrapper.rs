@@ -1,0 +1,10 @@
+//! The wrapper by itself, under every POSIX shell that this machine has.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, unreachable_pub, reason = "a test program")]
+
+mod wrapper {
+    pub mod bench;
+    mod gate;
+    mod payload;
+    mod words;
+}

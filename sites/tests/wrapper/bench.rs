@@ -1,0 +1,203 @@
+//! A root without any adapter, and wrappers started in it by hand.
+
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use cospan_domain::ids::{ComponentIndex, Epoch, Round, Tag};
+use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_sites::contract::{PATIENCE, tag};
+use cospan_sites::port::{ExitCause, GateState, Go};
+use cospan_sites::wrapper::SCRIPT;
+use cospan_sites::wrapper::parameters::{self, Pace, encode_go, encode_void};
+use cospan_sites::wrapper::state;
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Shells that can run the wrapper, as found here; there is always `sh`.
+pub fn shells() -> Vec<Vec<String>> {
+    let candidates: [&[&str]; 4] = [&["sh"], &["dash"], &["busybox", "sh"], &["bash", "--posix"]];
+    let works = |command: &&[&str]| {
+        let tried = Command::new(command[0]).args(&command[1..]).args(["-c", "exit 7"]).output();
+        tried.is_ok_and(|output| output.status.code() == Some(7))
+    };
+    let found = candidates.into_iter().filter(works);
+    found.map(|command| command.iter().map(|word| (*word).to_owned()).collect()).collect()
+}
+
+/// Runs a test once for each shell.
+pub fn with_each_shell(test: impl Fn(&Bench)) {
+    for shell in shells() {
+        println!("with {shell:?}");
+        test(&Bench::new(shell));
+    }
+}
+
+pub struct Bench {
+    place: tempfile::TempDir,
+    shell: Vec<String>,
+    pub pace: Pace,
+}
+
+impl Bench {
+    pub fn new(shell: Vec<String>) -> Self {
+        let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        fs::write(place.path().join("wrapper.sh"), SCRIPT).unwrap();
+        fs::create_dir(place.path().join("attempts")).unwrap();
+        fs::create_dir(place.path().join("spool")).unwrap();
+        let pace = Pace {
+            hold_max: DurationMs::from_secs(300),
+            wall_time: DurationMs::from_secs(300),
+            grace: DurationMs::from_secs(1),
+            poll: DurationMs::from_secs(1),
+        };
+        Self { place, shell, pace }
+    }
+
+    pub fn path(&self, file: &str) -> PathBuf {
+        self.place.path().join("attempts").join(tag(1).to_string()).join(file)
+    }
+
+    pub fn spool(&self) -> PathBuf {
+        self.place.path().join("spool").join(tag(1).to_string())
+    }
+
+    pub fn prepare(&self, command: &parameters::Command) {
+        fs::create_dir_all(self.spool()).unwrap();
+        fs::write(self.spool().join("params"), command.encode(tag(1), &self.pace)).unwrap();
+    }
+
+    /// Starts a wrapper; its own messages go nowhere.
+    pub fn spawn(&self) -> Wrapper {
+        let child = Command::new(&self.shell[0])
+            .args(&self.shell[1..])
+            .arg(self.place.path().join("wrapper.sh"))
+            .arg(self.place.path())
+            .arg(tag(1).to_string())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        Wrapper { child }
+    }
+
+    /// Starts a wrapper with this command and waits until it is at the gate.
+    pub fn at_gate(&self, command: &parameters::Command) -> Wrapper {
+        self.prepare(command);
+        let wrapper = self.spawn();
+        self.await_file("ready", |bytes| state::ready(bytes, tag(1)).is_some());
+        wrapper
+    }
+
+    /// Links a decision unless there is one; what it is then.
+    pub fn decide(&self, decision: GateState) -> GateState {
+        let bytes = match decision {
+            GateState::Opened => encode_go(tag(1), &go(), Timestamp(0)),
+            GateState::Voided => encode_void(tag(1)),
+        };
+        fs::write(self.path("adapter.tmp"), bytes).unwrap();
+        let _ = fs::hard_link(self.path("adapter.tmp"), self.path("decision"));
+        state::decision(&fs::read(self.path("decision")).unwrap(), tag(1)).unwrap()
+    }
+
+    /// Lets it in at once.
+    pub fn running(&self, command: &parameters::Command) -> Wrapper {
+        let wrapper = self.at_gate(command);
+        assert_eq!(self.decide(GateState::Opened), GateState::Opened);
+        wrapper.signal(Signal::USR2);
+        wrapper
+    }
+
+    /// Waits until a file is as awaited.
+    pub fn await_file(&self, file: &str, awaited: impl Fn(&[u8]) -> bool) {
+        let started = Instant::now();
+        while !fs::read(self.path(file)).is_ok_and(|bytes| awaited(&bytes)) {
+            assert!(started.elapsed() < PATIENCE, "{file} is not as awaited");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    pub fn await_printed(&self, text: &str) {
+        let text = text.as_bytes();
+        self.await_file("stdout", |bytes| bytes.windows(text.len()).any(|part| part == text));
+    }
+
+    pub fn exit(&self) -> Option<ExitCause> {
+        state::exit(&fs::read(self.path("exit")).ok()?, tag(1))
+    }
+
+    pub fn printed(&self) -> Vec<u8> {
+        fs::read(self.path("stdout")).unwrap_or_default()
+    }
+
+    /// Forgets the attempt, for the next round of a test.
+    pub fn clear(&self) {
+        fs::remove_dir_all(self.path("")).unwrap();
+        fs::remove_dir_all(self.spool()).unwrap();
+    }
+}
+
+/// A wrapper under test; killed with what it started if the test fails.
+pub struct Wrapper {
+    child: Child,
+}
+
+impl Wrapper {
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    pub fn wait(mut self) -> ExitStatus {
+        self.child.wait().unwrap()
+    }
+}
+
+impl Drop for Wrapper {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+            let _ = self.child.wait();
+        }
+    }
+}
+
+pub fn command(executable: &str, arguments: &[&[u8]]) -> parameters::Command {
+    parameters::Command {
+        executable: executable.into(),
+        arguments: arguments.iter().map(|a| a.to_vec()).collect(),
+        environment: Vec::new(),
+        directory: None,
+        setup: Vec::new(),
+    }
+}
+
+pub fn script(text: &str) -> parameters::Command {
+    command("/bin/sh", &[b"-c", text.as_bytes()])
+}
+
+pub fn go() -> Go {
+    Go {
+        round: Round(1),
+        epoch: Epoch(1),
+        start_at: Timestamp(0),
+        rank: ComponentIndex(0),
+        peers: Vec::new(),
+    }
+}
+
+/// Names below a directory, for seeing that nothing was touched.
+pub fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// The tag that all wrappers here work under.
+pub fn our_tag() -> Tag {
+    tag(1)
+}

@@ -1,0 +1,121 @@
+//! One decision, one payload, one wrapper.
+
+use std::fs;
+use std::time::Duration;
+
+use cospan_domain::units::DurationMs;
+use cospan_sites::port::{ExitCause, GateState};
+use cospan_sites::wrapper::EXIT_TAKEN;
+use cospan_sites::wrapper::state;
+use rustix::process::Signal;
+
+use super::bench::{Bench, names, our_tag, script, shells, with_each_shell};
+
+#[test]
+fn a_second_wrapper_of_the_same_attempt_ends_and_touches_nothing() {
+    with_each_shell(|bench| {
+        let first = bench.at_gate(&script("echo ran"));
+        let before = (names(&bench.path("")), fs::read(bench.path("ready")).unwrap());
+        assert_eq!(bench.spawn().wait().code(), Some(EXIT_TAKEN));
+        assert_eq!((names(&bench.path("")), fs::read(bench.path("ready")).unwrap()), before);
+        bench.decide(GateState::Opened);
+        first.wait();
+        assert_eq!(bench.printed(), b"ran\n");
+    });
+}
+
+#[test]
+fn an_opened_gate_is_noticed_without_any_hint() {
+    with_each_shell(|bench| {
+        let wrapper = bench.at_gate(&script("exit 4"));
+        bench.decide(GateState::Opened);
+        assert!(wrapper.wait().success());
+        assert_eq!(bench.exit(), Some(ExitCause::Code(4)));
+    });
+}
+
+#[test]
+fn a_hint_is_never_lost() {
+    for shell in shells() {
+        let mut bench = Bench::new(shell);
+        // Without the hint each round would take this long.
+        bench.pace.poll = DurationMs::from_secs(200);
+        for round in 0..40_u64 {
+            let wrapper = bench.at_gate(&script("exit 0"));
+            // Hints meet the wrapper at another place each time.
+            std::thread::sleep(Duration::from_micros(150 * round));
+            bench.decide(GateState::Opened);
+            wrapper.signal(Signal::USR2);
+            assert!(wrapper.wait().success());
+            assert_eq!(bench.exit(), Some(ExitCause::Code(0)));
+            bench.clear();
+        }
+    }
+}
+
+#[test]
+fn a_wrapper_and_an_adapter_that_decide_together_agree() {
+    for shell in shells() {
+        let races: Vec<_> = (0..24_u64).map(|number| (number, shell.clone())).collect();
+        std::thread::scope(|scope| {
+            for (number, shell) in races {
+                scope.spawn(move || race(shell, Duration::from_millis(900 + number * 10)));
+            }
+        });
+    }
+}
+
+/// The wrapper closes after one second; we open at about the same time.
+fn race(shell: Vec<String>, delay: Duration) {
+    let mut bench = Bench::new(shell);
+    bench.pace.hold_max = DurationMs::from_secs(1);
+    let wrapper = bench.at_gate(&script("echo ran"));
+    std::thread::sleep(delay);
+    let decided = bench.decide(GateState::Opened);
+    wrapper.wait();
+    let expected: &[u8] = if decided == GateState::Opened { b"ran\n" } else { b"" };
+    assert_eq!(bench.printed(), expected);
+    assert_eq!(bench.exit().is_some(), decided == GateState::Opened);
+}
+
+#[test]
+fn a_decision_that_is_cut_short_lets_nobody_in() {
+    for shell in shells() {
+        let mut bench = Bench::new(shell);
+        bench.pace.hold_max = DurationMs::from_secs(1);
+        let wrapper = bench.at_gate(&script("echo ran"));
+        let whole = "go\nround 1\nepoch 1\nstart_at 0\nwait_ms 0\nrank 0\nend ";
+        fs::write(bench.path("decision"), whole).unwrap();
+        wrapper.signal(Signal::USR2);
+        assert_eq!(wrapper.wait().code(), Some(74));
+        assert_eq!(bench.printed(), b"");
+        assert!(state::trouble(&fs::read(bench.path("trouble")).unwrap(), our_tag()).is_some());
+    }
+}
+
+#[test]
+fn parameters_that_are_cut_short_start_nothing() {
+    with_each_shell(|bench| {
+        let command = script("echo ran");
+        let whole = command.encode(our_tag(), &bench.pace);
+        for length in [0, 20, whole.len() / 2, whole.len() - 10] {
+            bench.prepare(&command);
+            fs::write(bench.spool().join("params"), &whole[..length]).unwrap();
+            let wrapper = bench.spawn();
+            assert_eq!(wrapper.wait().code(), Some(74), "{length}");
+            assert_eq!((bench.printed(), bench.exit()), (vec![], None), "{length}");
+            bench.clear();
+        }
+    });
+}
+
+#[test]
+fn a_wrapper_told_to_end_at_the_gate_closes_it() {
+    with_each_shell(|bench| {
+        let wrapper = bench.at_gate(&script("echo ran"));
+        wrapper.signal(Signal::TERM);
+        assert!(wrapper.wait().success());
+        let decision = state::decision(&fs::read(bench.path("decision")).unwrap(), our_tag());
+        assert_eq!((decision, bench.exit()), (Some(GateState::Voided), None));
+    });
+}

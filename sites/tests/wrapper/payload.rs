@@ -1,0 +1,144 @@
+//! Payload and wrapper: signals, ends, evidence.
+
+use std::fs;
+
+use cospan_domain::units::DurationMs;
+use cospan_sites::port::ExitCause;
+use rustix::process::{Pid, Signal};
+
+use super::bench::{Bench, script, shells, with_each_shell};
+
+#[test]
+fn usr1_reaches_the_payload_and_ends_nothing() {
+    with_each_shell(|bench| {
+        let text = "trap 'echo told' USR1; echo begun; n=0; \
+                    while [ $n -lt 1200 ] && ! [ -e stop ]; do sleep 0.05; n=$((n+1)); done; exit 6";
+        let wrapper = bench.running(&script(text));
+        bench.await_printed("begun");
+        for times in 1..=3 {
+            wrapper.signal(Signal::USR1);
+            bench.await_printed(&"told\n".repeat(times));
+        }
+        fs::write(bench.path("work/stop"), "").unwrap();
+        assert!(wrapper.wait().success());
+        assert_eq!(bench.exit(), Some(ExitCause::Code(6)));
+    });
+}
+
+#[test]
+fn term_ends_wrapper_and_payload_and_leaves_an_exit() {
+    with_each_shell(|bench| {
+        let wrapper = bench.running(&script("echo begun; sleep 300 & echo $!; wait"));
+        bench.await_file("stdout", |bytes| {
+            bytes.ends_with(b"\n") && bytes.split(|b| *b == b'\n').count() > 2
+        });
+        wrapper.signal(Signal::TERM);
+        assert!(wrapper.wait().success());
+        assert_eq!(bench.exit(), Some(ExitCause::Terminated));
+        let printed = String::from_utf8(bench.printed()).unwrap();
+        let grandchild: u32 = printed.lines().nth(1).unwrap().parse().unwrap();
+        await_gone(grandchild);
+    });
+}
+
+#[test]
+fn int_ends_a_payload_too() {
+    with_each_shell(|bench| {
+        let wrapper = bench.running(&script("echo begun; sleep 300"));
+        bench.await_printed("begun");
+        wrapper.signal(Signal::INT);
+        assert!(wrapper.wait().success());
+        assert_eq!(bench.exit(), Some(ExitCause::Terminated));
+    });
+}
+
+#[test]
+fn what_ignores_term_is_killed_after_the_grace_also_when_stopped() {
+    with_each_shell(|bench| {
+        let wrapper = bench.running(&script("trap '' TERM; echo begun; kill -STOP $$; sleep 300"));
+        bench.await_printed("begun");
+        wrapper.signal(Signal::TERM);
+        assert!(wrapper.wait().success());
+        assert_eq!(bench.exit(), Some(ExitCause::Terminated));
+    });
+}
+
+#[test]
+fn the_wall_time_counts_from_the_opening_of_the_gate() {
+    for shell in shells() {
+        let mut bench = Bench::new(shell);
+        bench.pace.wall_time = DurationMs::from_secs(1);
+        let wrapper =
+            bench.running(&script("trap 'echo asked; exit 0' TERM; while :; do sleep 0.05; done"));
+        assert!(wrapper.wait().success());
+        assert_eq!(bench.exit(), Some(ExitCause::WallTime));
+        assert_eq!(bench.printed(), b"asked\n");
+    }
+}
+
+#[test]
+fn a_full_disk_under_the_output_leaves_the_exit_alone() {
+    with_each_shell(|bench| {
+        let wrapper = bench.at_gate(&script("echo lost; echo lost >&2; exit 9"));
+        std::os::unix::fs::symlink("/dev/full", bench.path("stdout")).unwrap();
+        std::os::unix::fs::symlink("/dev/full", bench.path("stderr")).unwrap();
+        bench.decide(cospan_sites::port::GateState::Opened);
+        wrapper.signal(Signal::USR2);
+        assert!(wrapper.wait().success());
+        assert_eq!(bench.exit(), Some(ExitCause::Code(9)));
+    });
+}
+
+#[test]
+fn an_exit_that_cannot_be_written_is_tried_again() {
+    with_each_shell(|bench| {
+        let wrapper =
+            bench.running(&script("echo begun; while ! [ -e stop ]; do sleep 0.05; done"));
+        bench.await_printed("begun");
+        fs::create_dir(bench.path("exit")).unwrap();
+        fs::write(bench.path("work/stop"), "").unwrap();
+        let payload = fs::read_to_string(bench.path("begun")).unwrap();
+        let payload = payload.lines().next().unwrap().strip_prefix("pid ").unwrap();
+        await_gone(payload.parse().unwrap());
+        fs::remove_dir(bench.path("exit")).unwrap();
+        assert!(wrapper.wait().success());
+        assert_eq!(bench.exit(), Some(ExitCause::Code(0)));
+    });
+}
+
+#[test]
+fn no_alarm_outlives_its_wrapper() {
+    with_each_shell(|bench| {
+        for _ in 0..20 {
+            bench.running(&script("exit 0")).wait();
+            bench.clear();
+        }
+        let ours = bench.path("");
+        let started = std::time::Instant::now();
+        // Alarms carry the attempt's directory in their environment.
+        while processes_naming(&ours) > 0 {
+            assert!(started.elapsed() < cospan_sites::contract::PATIENCE, "a process is left");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+    });
+}
+
+fn processes_naming(path: &std::path::Path) -> usize {
+    let name = path.as_os_str().as_encoded_bytes();
+    let name = name.strip_suffix(b"/").unwrap_or(name);
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let names_it = |entry: &fs::DirEntry| {
+        let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
+        environment.windows(name.len()).any(|window| window == name)
+    };
+    entries.filter(names_it).count()
+}
+
+fn await_gone(pid: u32) {
+    let pid = Pid::from_raw(pid.try_into().unwrap()).unwrap();
+    let started = std::time::Instant::now();
+    while rustix::process::test_kill_process(pid).is_ok() {
+        assert!(started.elapsed() < cospan_sites::contract::PATIENCE, "{pid:?} is left");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
