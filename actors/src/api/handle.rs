@@ -1,0 +1,278 @@
+//! The control plane as its edge holds it: any thread may use it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cospan_domain::ids::{Digest, Epoch, InstanceId, JobId, KeyName, SiteName, Tag};
+use cospan_domain::job::state::Job;
+use cospan_domain::placement::{GridSnapshot, PlacementRequest, can_ever_be_placed};
+use cospan_domain::queue::Standing;
+use cospan_domain::site::availability::{SiteState, state};
+use cospan_domain::site::state::SiteRecord;
+use cospan_domain::units::{Bytes, Timestamp};
+use cospan_sites::port::{Piece, Readable, SiteError};
+use cospan_storage::port::{StoreError, StoreSize, Stored};
+use tokio::sync::{broadcast, oneshot};
+
+use super::command::{ApiAnswer, ApiCommand, ApiRefusal, Ask, Submission};
+use super::view::View;
+use crate::board::{Progress, SiteReport};
+use crate::cluster::{Call, CallKind};
+use crate::coallocator::{AskStanding, Explanation, GridMaker, Offers, explain, preview};
+use crate::intake::Command;
+use crate::shared::{Committed, Shared};
+use crate::sharing::Recent;
+
+/// The control plane, for its edge.
+#[derive(Clone)]
+pub struct ControlPlane {
+    shared: Arc<Shared>,
+    shapes: Arc<Mutex<Shapes>>,
+    recent: Arc<Recent>,
+}
+
+/// What sites are like when empty, for refusing what can never be placed.
+struct Shapes {
+    made_at: Timestamp,
+    maker: GridMaker,
+    grid: Option<Arc<GridSnapshot>>,
+}
+
+/// One site as operators see it.
+#[derive(Debug, Clone)]
+pub struct SiteStanding {
+    /// Its name.
+    pub name: SiteName,
+    /// Its state now.
+    pub state: SiteState,
+    /// Its durable record.
+    pub record: Arc<SiteRecord>,
+    /// What it said last.
+    pub report: Arc<SiteReport>,
+    /// Components placed there, running or about to.
+    pub held: u32,
+}
+
+impl ControlPlane {
+    /// The shapes of sites change seldom; a refusal may be this old.
+    const SHAPES_EXPIRY_MS: u64 = 1_000;
+
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        let maker = GridMaker::new(&shared);
+        let shapes = Shapes { made_at: Timestamp(0), maker, grid: None };
+        let shapes = Arc::new(Mutex::new(shapes));
+        Self { shared, shapes, recent: Arc::default() }
+    }
+
+    /// The committed state.
+    pub fn view(&self) -> Arc<View> {
+        self.shared.view.load_full()
+    }
+
+    /// The time by the control plane's clock.
+    pub fn now(&self) -> Timestamp {
+        self.shared.clock.now()
+    }
+
+    /// This control plane among others at the same sites.
+    pub fn instance(&self) -> InstanceId {
+        self.shared.instance
+    }
+
+    /// This reign over the store.
+    pub fn epoch(&self) -> Epoch {
+        self.shared.epoch
+    }
+
+    /// What every actor can reach; for tests and the simulator.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Carries out a command. Answered once what follows from it is durable.
+    ///
+    /// # Errors
+    /// Nothing was done, and why.
+    pub async fn command(&self, mut command: ApiCommand) -> Result<ApiAnswer, ApiRefusal> {
+        if let Ask::Submit(submissions) = &mut command.what {
+            for (index, submission) in submissions.iter_mut().enumerate() {
+                self.prepare(index, submission)?;
+            }
+        }
+        let busy = ApiRefusal::Busy { retry_after_s: 1 };
+        let intake = self.shared.switchboard.intake.addr(&()).ok_or_else(|| busy.clone())?;
+        let (answer, answered) = oneshot::channel();
+        intake.try_send(Command { command, answer }).map_err(|_| busy.clone())?;
+        answered.await.unwrap_or(Err(busy))
+    }
+
+    /// Checks a submission on the caller's thread, so that the intake need not.
+    fn prepare(&self, index: usize, submission: &mut Submission) -> Result<(), ApiRefusal> {
+        let invalid = |problem: String| ApiRefusal::Invalid { index, problem };
+        submission
+            .spec
+            .validate(&self.shared.settings.limits)
+            .map_err(|error| invalid(error.to_string()))?;
+        self.bind(submission).map_err(|name| {
+            let remedy = format!("register it with `cospan file add {name} SITE:PATH`");
+            invalid(format!("no file is registered as {name}; {remedy}"))
+        })?;
+        submission.spec = self.recent.share(submission.spec.clone());
+        let request = PlacementRequest::of_spec(
+            &submission.spec,
+            &self.shared.settings.default_policy,
+            |_| None,
+        );
+        cospan_domain::placement::policy_for(request.policy(), request.request())
+            .map_err(|error| invalid(error.to_string()))?;
+        if !submission.allow_unplaceable {
+            can_ever_be_placed(&request, &self.shapes())
+                .map_err(|error| ApiRefusal::Unplaceable { index, problem: error.to_string() })?;
+        }
+        Ok(())
+    }
+
+    fn bind(&self, submission: &mut Submission) -> Result<(), cospan_domain::ids::LogicalName> {
+        if submission.spec.unbound_names().is_empty() {
+            return Ok(());
+        }
+        let view = self.shared.view.load();
+        let content = |name: &cospan_domain::ids::LogicalName| {
+            view.files.get(name)?.entry.as_ref().map(|entry| entry.content)
+        };
+        Arc::make_mut(&mut submission.spec).bind_inputs(content)
+    }
+
+    fn shapes(&self) -> Arc<GridSnapshot> {
+        let now = self.now();
+        let mut shapes = self.shapes.lock().unwrap_or_else(PoisonError::into_inner);
+        match &shapes.grid {
+            Some(grid) if now.since(shapes.made_at).0 < Self::SHAPES_EXPIRY_MS => grid.clone(),
+            _ => {
+                let grid = shapes.maker.snapshot(&self.shared, &Offers::default());
+                shapes.made_at = now;
+                shapes.grid = Some(grid.clone());
+                grid
+            }
+        }
+    }
+
+    /// All sites.
+    pub fn sites(&self) -> Vec<SiteStanding> {
+        self.shared.sites.keys().filter_map(|name| self.site(name)).collect()
+    }
+
+    /// One site; `None` if there is none of this name.
+    pub fn site(&self, name: &SiteName) -> Option<SiteStanding> {
+        self.shared.sites.get(name)?;
+        let view = self.shared.view.load();
+        let record = view.sites.get(name).cloned();
+        let record = record.unwrap_or_else(|| Arc::new(SiteRecord::new(name.clone())));
+        let report = self.shared.board.site(name).unwrap_or_default();
+        let held = view.holdings.get(name).map_or(0, |held| held.len() as u32);
+        let state = state(&record, report.contact, held, self.now());
+        Some(SiteStanding { name: name.clone(), state, record, report, held })
+    }
+
+    /// Whether so many sites are silent that the fault seems to be ours.
+    pub fn isolated(&self) -> bool {
+        self.shared.board.isolated()
+    }
+
+    /// Why a job is where it is.
+    pub fn explain(&self, job: &Job) -> Explanation {
+        explain(&self.shared, job)
+    }
+
+    /// How far a copy has come, while it is being made.
+    pub fn progress(&self, digest: Digest, site: &SiteName) -> Option<Progress> {
+        self.shared.board.progress(digest, site)
+    }
+
+    /// What would become of a job if it were submitted now.
+    ///
+    /// # Errors
+    /// It would be refused.
+    pub fn preview(&self, mut submission: Submission) -> Result<Explanation, ApiRefusal> {
+        self.prepare(0, &mut submission)?;
+        Ok(preview(&self.shared, &submission.spec))
+    }
+
+    /// Where a job stands in its placement queue; `None` if it is in none.
+    pub async fn standing(&self, job: JobId) -> Option<Standing> {
+        let co_allocator = self.shared.switchboard.co_allocator.addr(&())?;
+        co_allocator.send(AskStanding(job)).await.ok()?
+    }
+
+    /// Follows committed changes from now on.
+    pub fn subscribe(&self) -> broadcast::Receiver<Committed> {
+        self.shared.subscribe()
+    }
+
+    /// Reads a piece of a file or log at a site.
+    ///
+    /// # Errors
+    /// The site has no such file, or does not answer.
+    pub async fn read(
+        &self,
+        site: &SiteName,
+        what: Readable,
+        offset: Bytes,
+        limit: u32,
+    ) -> Result<Piece, SiteError> {
+        let cluster = self.shared.switchboard.clusters.addr(site);
+        let cluster = cluster.ok_or_else(|| SiteError::NotSent(format!("{site} is not served")))?;
+        let call = Call::new(CallKind::Read, move |site| {
+            Box::pin(async move { site.read(&what, offset, limit).await })
+        });
+        let unknown = |error: actix::MailboxError| SiteError::OutcomeUnknown(error.to_string());
+        cluster.send(call).await.map_err(unknown)?
+    }
+
+    /// The tag of a component's attempt.
+    pub fn tag(
+        &self,
+        job: JobId,
+        component: cospan_domain::ids::ComponentIndex,
+        attempt: cospan_domain::ids::Attempt,
+    ) -> Tag {
+        Tag { instance: self.shared.instance, job, component, attempt }
+    }
+
+    /// Keys and values of the store that begin with `prefix`.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn scan(&self, prefix: &[u8]) -> Result<Vec<Stored>, StoreError> {
+        let mut found = Vec::new();
+        self.shared.store.scan(prefix, &mut |stored| {
+            found.push(stored);
+            std::ops::ControlFlow::Continue(())
+        })?;
+        Ok(found)
+    }
+
+    /// The store itself, for export.
+    pub fn store(&self) -> &Arc<dyn cospan_storage::port::Journal> {
+        &self.shared.store
+    }
+
+    /// How large the store is.
+    pub fn store_size(&self) -> StoreSize {
+        self.shared.store.size()
+    }
+
+    /// Takes no new work from now on; what is durable goes on after the next start.
+    pub fn stop(&self) {
+        self.shared.stop();
+    }
+
+    /// Whether the control plane takes work.
+    pub fn is_ready(&self) -> bool {
+        !self.shared.is_stopping() && self.shared.switchboard.intake.addr(&()).is_some()
+    }
+
+    /// The owner of a job; `None` if there is no such job.
+    pub fn owner(&self, job: JobId) -> Option<KeyName> {
+        self.shared.view.load().jobs.get(&job).map(|job| job.owner.clone())
+    }
+}

@@ -1,0 +1,9 @@
+//! What the edge (HTTP, CLI, simulator, tests) may ask, and what it may see.
+
+pub mod command;
+pub mod handle;
+pub mod view;
+
+pub use command::{ApiAnswer, ApiCommand, ApiRefusal, SiteOrder, Submission, SubmittedJob};
+pub use handle::{ControlPlane, SiteStanding};
+pub use view::View;

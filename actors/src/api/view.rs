@@ -1,0 +1,153 @@
+//! The committed state, as everybody may read it.
+
+use std::sync::Arc;
+
+use cospan_domain::catalogue::state::FileRecord;
+use cospan_domain::ids::{ComponentIndex, Digest, JobId, LogicalName, Seq, SiteName};
+use cospan_domain::job::demands::{Holding, holdings, needs};
+use cospan_domain::job::state::Job;
+use cospan_domain::site::state::SiteRecord;
+use cospan_domain::transfer::state::CopyRecord;
+use imbl::{OrdMap, OrdSet};
+
+use crate::journal::Change;
+
+/// The committed state at one position of the journal: immutable, and cheap to
+/// hold on to. What was accepted is here before its client has the answer.
+#[derive(Debug, Clone, Default)]
+pub struct View {
+    /// Everything up to here is in it, and nothing after.
+    pub seq: Seq,
+    /// The first job id that was never reserved.
+    pub next_id: JobId,
+    /// Jobs that are not archived.
+    pub jobs: OrdMap<JobId, Arc<Job>>,
+    /// Records of sites: operator's orders, breaker, notifications owed.
+    pub sites: OrdMap<SiteName, Arc<SiteRecord>>,
+    /// Copies of content at sites.
+    pub copies: OrdMap<(Digest, SiteName), Arc<CopyRecord>>,
+    /// The catalogue of logical files.
+    pub files: OrdMap<LogicalName, Arc<FileRecord>>,
+    /// What jobs hold or will claim at each site; derived from `jobs`.
+    pub holdings: OrdMap<SiteName, OrdMap<(JobId, ComponentIndex), Arc<Holding>>>,
+    /// Jobs that need content at a site; derived from `jobs`.
+    pub needs: OrdMap<(Digest, SiteName), OrdSet<JobId>>,
+    /// Names that stand for content; derived from `files`.
+    pub names: OrdMap<Digest, OrdSet<LogicalName>>,
+}
+
+impl View {
+    /// Takes in one committed change.
+    pub fn apply(&mut self, change: &Change) {
+        match change {
+            Change::NewJobs(jobs) => jobs.iter().for_each(|job| {
+                self.jobs.insert(job.id, job.clone());
+                self.follow(None, Some(job));
+            }),
+            Change::Job { old, new, .. } => {
+                self.jobs.insert(new.id, new.clone());
+                self.follow(Some(old), Some(new));
+            }
+            Change::JobArchived { job, .. } => {
+                self.jobs.remove(&job.id);
+                self.follow(Some(job), None);
+            }
+            Change::Site { new, .. } => {
+                self.sites.insert(new.site.clone(), new.clone());
+            }
+            Change::Copy { key, new, .. } => match new {
+                Some(copy) => drop(self.copies.insert(key.clone(), copy.clone())),
+                None => drop(self.copies.remove(key)),
+            },
+            Change::File { name, new, .. } => {
+                let old = match new {
+                    Some(file) => self.files.insert(name.clone(), file.clone()),
+                    None => self.files.remove(name),
+                };
+                self.follow_names(old.as_deref(), new.as_deref());
+            }
+            Change::IdsReserved { next } => self.next_id = *next,
+            Change::Swept(_) | Change::Barrier => {}
+        }
+    }
+
+    /// The same state with everything derived made anew.
+    pub fn refolded(&self) -> View {
+        let mut fresh = View {
+            holdings: OrdMap::new(),
+            needs: OrdMap::new(),
+            names: OrdMap::new(),
+            ..self.clone()
+        };
+        self.jobs.values().for_each(|job| fresh.follow(None, Some(job)));
+        self.files.values().for_each(|file| fresh.follow_names(None, Some(file)));
+        fresh
+    }
+
+    /// Whether everything derived is what a fresh fold gives.
+    pub fn folds_agree(&self) -> bool {
+        let fresh = self.refolded();
+        fresh.holdings == self.holdings && fresh.needs == self.needs && fresh.names == self.names
+    }
+
+    fn follow(&mut self, old: Option<&Arc<Job>>, new: Option<&Arc<Job>>) {
+        let demands =
+            |job: Option<&Arc<Job>>| job.filter(|job| !job.components.is_empty()).cloned();
+        let (old, new) = (demands(old), demands(new));
+        if old.is_none() && new.is_none() {
+            return;
+        }
+        self.follow_holdings(old.as_deref(), new.as_deref());
+        self.follow_needs(old.as_deref(), new.as_deref());
+    }
+
+    fn follow_holdings(&mut self, old: Option<&Job>, new: Option<&Job>) {
+        let before = old.map(holdings).unwrap_or_default();
+        let after = new.map(holdings).unwrap_or_default();
+        let Some(id) = old.or(new).map(|job| job.id) else { return };
+        for gone in before.iter().filter(|holding| !after.contains(holding)) {
+            if let Some(site) = self.holdings.get_mut(&gone.site) {
+                site.remove(&(id, gone.component));
+                if site.is_empty() {
+                    self.holdings.remove(&gone.site);
+                }
+            }
+        }
+        for come in after.into_iter().filter(|holding| !before.contains(holding)) {
+            let site = self.holdings.entry(come.site.clone()).or_default();
+            site.insert((id, come.component), Arc::new(come));
+        }
+    }
+
+    fn follow_needs(&mut self, old: Option<&Job>, new: Option<&Job>) {
+        let before = old.map(needs).unwrap_or_default();
+        let after = new.map(needs).unwrap_or_default();
+        let Some(id) = old.or(new).map(|job| job.id) else { return };
+        for gone in before.difference(&after) {
+            if let Some(users) = self.needs.get_mut(gone) {
+                users.remove(&id);
+                if users.is_empty() {
+                    self.needs.remove(gone);
+                }
+            }
+        }
+        for come in after.difference(&before) {
+            self.needs.entry(come.clone()).or_default().insert(id);
+        }
+    }
+
+    fn follow_names(&mut self, old: Option<&FileRecord>, new: Option<&FileRecord>) {
+        let named = |file: &FileRecord| file.entry.as_ref().map(|entry| entry.content.digest);
+        if let Some((file, digest)) = old.and_then(|file| Some((file, named(file)?)))
+            && let Some(names) = self.names.get_mut(&digest)
+        {
+            names.remove(&file.name);
+            if names.is_empty() {
+                self.names.remove(&digest);
+            }
+        }
+        if let Some((file, digest)) = new.and_then(|file| Some((file, named(file)?))) {
+            self.names.entry(digest).or_default().insert(file.name.clone());
+        }
+    }
+}

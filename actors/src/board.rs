@@ -1,0 +1,130 @@
+//! What sites said last, with its age. Volatile: after a restart it is asked anew.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use cospan_domain::ids::{Digest, SiteName, Tag};
+use cospan_domain::resources::Resources;
+use cospan_domain::site::contact::Contact;
+use cospan_domain::site::isolation::Isolation;
+use cospan_domain::units::{Bytes, DurationMs, Timestamp};
+use cospan_sites::port::{Observation, SiteDescription};
+
+/// The last that is known of one site.
+#[derive(Debug, Clone)]
+pub struct SiteReport {
+    /// Whether it answers.
+    pub contact: Contact,
+    /// What it is; `None` until it answered for the first time since our start.
+    pub description: Option<Arc<SiteDescription>>,
+    /// What was free, and when it was asked for.
+    pub idle: Option<(Timestamp, Resources)>,
+    /// What our attempts there were doing, and when that was asked for.
+    pub observations: BTreeMap<Tag, (Timestamp, Observation)>,
+}
+
+impl Default for SiteReport {
+    fn default() -> Self {
+        Self {
+            contact: Contact::NeverAnswered,
+            description: None,
+            idle: None,
+            observations: BTreeMap::new(),
+        }
+    }
+}
+
+/// How far a copy has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes that arrived.
+    pub done: Bytes,
+    /// When that was.
+    pub at: Timestamp,
+    /// Expected end.
+    pub expected: Timestamp,
+}
+
+/// Reports of all sites, and progress of all copies.
+#[derive(Debug)]
+pub struct Board {
+    sites: Mutex<BTreeMap<SiteName, Arc<SiteReport>>>,
+    progress: Mutex<BTreeMap<(Digest, SiteName), Progress>>,
+    isolation: Mutex<Isolation>,
+    /// Somebody waits for placement, so that fresh reports are worth asking for.
+    wanted: AtomicBool,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Board {
+    /// An empty board for these sites. `window`: within which so many sites fall
+    /// silent that it must be our fault.
+    pub fn new<'a>(sites: impl Iterator<Item = &'a SiteName>, window: DurationMs) -> Self {
+        let mut isolation = Isolation::new(window);
+        sites.for_each(|site| isolation.watch(site.clone()));
+        Self {
+            sites: Mutex::default(),
+            progress: Mutex::default(),
+            isolation: Mutex::new(isolation),
+            wanted: AtomicBool::new(false),
+        }
+    }
+
+    /// The last report of a site.
+    pub fn site(&self, site: &SiteName) -> Option<Arc<SiteReport>> {
+        lock(&self.sites).get(site).cloned()
+    }
+
+    /// All reports, by site.
+    pub fn sites(&self) -> Vec<(SiteName, Arc<SiteReport>)> {
+        lock(&self.sites).iter().map(|(name, report)| (name.clone(), report.clone())).collect()
+    }
+
+    /// Puts up a new report.
+    pub fn publish(&self, site: SiteName, report: Arc<SiteReport>) {
+        lock(&self.sites).insert(site, report);
+    }
+
+    /// How far a copy has come, while it is being made.
+    pub fn progress(&self, digest: Digest, site: &SiteName) -> Option<Progress> {
+        lock(&self.progress).get(&(digest, site.clone())).copied()
+    }
+
+    /// Notes how far a copy has come; `None` when it is over.
+    pub fn note_progress(&self, digest: Digest, site: &SiteName, progress: Option<Progress>) {
+        let key = (digest, site.clone());
+        match progress {
+            Some(progress) => drop(lock(&self.progress).insert(key, progress)),
+            None => drop(lock(&self.progress).remove(&key)),
+        }
+    }
+
+    /// So many sites fell silent at once that the fault is ours.
+    pub fn isolated(&self) -> bool {
+        lock(&self.isolation).is_isolated()
+    }
+
+    /// A site fell silent; tells whether that isolates us.
+    pub fn lost(&self, site: &SiteName, now: Timestamp) -> bool {
+        lock(&self.isolation).lost(site, now)
+    }
+
+    /// A site answered; tells whether that ends our isolation.
+    pub fn answered(&self, site: &SiteName) -> bool {
+        lock(&self.isolation).answered(site)
+    }
+
+    /// Whether anybody waits for placement.
+    pub fn wanted(&self) -> bool {
+        self.wanted.load(Ordering::Acquire)
+    }
+
+    /// Notes whether anybody waits for placement; tells whether that is new.
+    pub fn set_wanted(&self, wanted: bool) -> bool {
+        self.wanted.swap(wanted, Ordering::AcqRel) != wanted
+    }
+}

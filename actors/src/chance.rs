@@ -1,0 +1,46 @@
+//! Seeded chance, one child stream per purpose, so that a new draw in one
+//! place does not disturb the rest.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use cospan_domain::units::DurationMs;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+/// What chance is used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Purpose {
+    /// Spreading of restarts and retries.
+    Jitter,
+    /// Names of partial data.
+    Nonce,
+}
+
+/// The source of all chance in one control plane.
+#[derive(Debug)]
+pub struct Chance {
+    streams: Mutex<BTreeMap<Purpose, StdRng>>,
+}
+
+impl Chance {
+    /// Everything drawn follows from `seed`.
+    pub fn from_seed(seed: u64) -> Self {
+        let stream = |purpose: Purpose| {
+            (purpose, StdRng::seed_from_u64(seed ^ ((purpose as u64 + 1) << 56)))
+        };
+        Self { streams: Mutex::new([Purpose::Jitter, Purpose::Nonce].map(stream).into()) }
+    }
+
+    /// 64 random bits.
+    pub fn draw(&self, purpose: Purpose) -> u64 {
+        let mut streams = self.streams.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        streams.get_mut(&purpose).map_or(0, |stream| stream.random())
+    }
+
+    /// `length` plus up to a quarter of it.
+    pub fn spread(&self, length: DurationMs) -> DurationMs {
+        let most = (length.0 / 4).max(1);
+        DurationMs(length.0.saturating_add(self.draw(Purpose::Jitter) % most))
+    }
+}

@@ -1,0 +1,96 @@
+//! Crash points and planted panics, named after the steps of the protocol.
+//!
+//! Compiled to nothing unless the build sets `--cfg cospan_chaos`; see the
+//! chapter on chaos in the book.
+
+/// A step at which a chaos build may crash or panic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Point {
+    /// A handler was entered.
+    HandlerEntry,
+    /// An actor starts.
+    Started,
+    /// An actor is being built.
+    Factory,
+    /// Events were decided, and are not yet durable.
+    Decided,
+    /// Effects of this kind will be due once the journal has the events.
+    BeforeJournal,
+    /// The events that make effects of this kind due are durable.
+    AfterJournal,
+    /// An effect of this kind is about to be performed.
+    BeforeEffect,
+    /// It was performed; its outcome is not recorded.
+    AfterEffect,
+    /// A client is about to be answered.
+    BeforeAnswer,
+    /// A future that an actor spawned runs.
+    SpawnedFuture,
+}
+
+impl Point {
+    /// All points.
+    pub const ALL: [Point; 10] = [
+        Point::HandlerEntry,
+        Point::Started,
+        Point::Factory,
+        Point::Decided,
+        Point::BeforeJournal,
+        Point::AfterJournal,
+        Point::BeforeEffect,
+        Point::AfterEffect,
+        Point::BeforeAnswer,
+        Point::SpawnedFuture,
+    ];
+
+    /// Its name in chaos plans.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Point::HandlerEntry => "handler-entry",
+            Point::Started => "started",
+            Point::Factory => "factory",
+            Point::Decided => "decided",
+            Point::BeforeJournal => "before-journal",
+            Point::AfterJournal => "after-journal",
+            Point::BeforeEffect => "before-effect",
+            Point::AfterEffect => "after-effect",
+            Point::BeforeAnswer => "before-answer",
+            Point::SpawnedFuture => "spawned-future",
+        }
+    }
+}
+
+#[cfg(not(cospan_chaos))]
+mod quiet {
+    use cospan_domain::job::state::Job;
+    use cospan_domain::units::Timestamp;
+
+    use super::Point;
+
+    /// Passes a point.
+    #[inline(always)]
+    pub fn reach(_: Point) {}
+
+    /// Passes a point for an effect of this name.
+    #[inline(always)]
+    pub fn reach_for(_: &str, _: Point) {}
+
+    /// Passes a point for each of these effects.
+    #[inline(always)]
+    pub fn reach_each(_: &[&'static str], _: Point) {}
+
+    /// Effects that a record makes due.
+    #[inline(always)]
+    pub fn effects_of(_: &Job, _: Timestamp) -> Vec<&'static str> {
+        Vec::new()
+    }
+}
+
+#[cfg(not(cospan_chaos))]
+pub use quiet::{effects_of, reach, reach_each, reach_for};
+
+#[cfg(cospan_chaos)]
+mod loud;
+
+#[cfg(cospan_chaos)]
+pub use loud::{effects_of, plan, reach, reach_each, reach_for};

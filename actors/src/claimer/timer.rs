@@ -1,0 +1,62 @@
+//! A claim timer: says when it is time to claim for one job. A hint only; the
+//! time itself is in the job's record.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{Actor, ActorContext, AsyncContext, Context, Message};
+use cospan_domain::ids::JobId;
+
+use super::actor::claim_time;
+use crate::chaos::{self, Point};
+use crate::shared::Shared;
+use crate::supervision::LifeGuard;
+
+/// A claim timer has run out.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub(super) struct Expired;
+
+/// When to claim for one job.
+pub struct ClaimTimer {
+    shared: Arc<Shared>,
+    job: JobId,
+    guard: LifeGuard,
+}
+
+impl ClaimTimer {
+    /// A timer for this job, as long as it waits in the claiming queue.
+    pub fn new(shared: Arc<Shared>, job: JobId, guard: LifeGuard) -> Self {
+        Self { shared, job, guard }
+    }
+
+    fn arm(&mut self, ctx: &mut Context<Self>) {
+        let view = self.shared.view.load();
+        let Some(time) = view.jobs.get(&self.job).and_then(|job| claim_time(job)) else {
+            self.guard.disarm();
+            ctx.stop();
+            return;
+        };
+        let now = self.shared.clock.now();
+        if time <= now {
+            if let Some(claimer) = self.shared.switchboard.claimer.addr(&()) {
+                // A full mailbox of the claimer holds its looks, which do the same.
+                let _ = claimer.try_send(Expired);
+            }
+            self.guard.disarm();
+            ctx.stop();
+            return;
+        }
+        let pause = Duration::from_millis(time.since(now).0.max(5));
+        ctx.run_later(pause, |this, ctx| this.arm(ctx));
+    }
+}
+
+impl Actor for ClaimTimer {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        chaos::reach(Point::Started);
+        self.arm(ctx);
+    }
+}

@@ -1,0 +1,45 @@
+//! The one source of time: UTC milliseconds, read once per message.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use cospan_domain::units::{DurationMs, Timestamp};
+use tokio::time::Instant;
+
+/// Tells the time. Deadlines are stored as UTC; timers are hints to look again.
+pub trait Clock: Send + Sync {
+    /// Now.
+    fn now(&self) -> Timestamp;
+}
+
+/// The machine's clock.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    }
+}
+
+/// A clock that follows the runtime's timers, which tests and simulations pause
+/// and advance.
+#[derive(Debug, Clone, Copy)]
+pub struct RuntimeClock {
+    origin: Instant,
+    begins_at: Timestamp,
+}
+
+impl RuntimeClock {
+    /// A clock that shows `begins_at` now.
+    pub fn starting_at(begins_at: Timestamp) -> Self {
+        Self { origin: Instant::now(), begins_at }
+    }
+}
+
+impl Clock for RuntimeClock {
+    fn now(&self) -> Timestamp {
+        let ms = u64::try_from(self.origin.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.begins_at + DurationMs(ms)
+    }
+}

@@ -1,0 +1,165 @@
+//! The cluster actor: what it owns, and when it looks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{Actor, AsyncContext, Context, Handler, SpawnHandle, StreamHandler};
+use cospan_domain::ids::SiteName;
+use cospan_domain::machine::Machine;
+use cospan_domain::site::SiteMachine;
+use cospan_domain::site::contact::ContactLog;
+use cospan_domain::site::state::SiteRecord;
+use cospan_domain::units::Timestamp;
+use cospan_sites::port::Site;
+use tokio::sync::Semaphore;
+
+use crate::board::SiteReport;
+use crate::chaos::{self, Point};
+use crate::shared::Shared;
+use crate::steps::Steps;
+use crate::supervision::LifeGuard;
+use crate::switchboard::{Dirty, Look};
+
+/// One site: the only way to it, the one loop that polls it, and its record.
+pub struct Cluster {
+    pub(super) shared: Arc<Shared>,
+    pub(super) name: SiteName,
+    pub(super) site: Arc<dyn Site>,
+    pub(super) record: Steps<SiteMachine>,
+    pub(super) contact: ContactLog,
+    pub(super) report: SiteReport,
+    pub(super) calls: Arc<Semaphore>,
+    pub(super) long_calls: Arc<Semaphore>,
+    pub(super) polling: bool,
+    /// Something changed while a poll was under way: poll again after it.
+    pub(super) poll_again: bool,
+    pub(super) polled_at: Option<Timestamp>,
+    pub(super) described_at: Option<Timestamp>,
+    pub(super) reconciled_at: Option<Timestamp>,
+    pub(super) reconciling: bool,
+    wake: Option<(Timestamp, SpawnHandle)>,
+    dirty: Dirty,
+    _guard: LifeGuard,
+}
+
+/// The site hints that something may have changed.
+pub(super) struct Hint;
+
+impl Cluster {
+    /// Calls that read or hash whole files, at once.
+    const LONG_CALLS: usize = 4;
+
+    /// A new life.
+    pub fn new(
+        shared: Arc<Shared>,
+        site: Arc<dyn Site>,
+        record: Arc<SiteRecord>,
+        dirty: Dirty,
+        guard: LifeGuard,
+    ) -> Self {
+        let name = site.name().clone();
+        let calls = Arc::new(Semaphore::new(shared.settings.calls_per_site));
+        Self {
+            name,
+            site,
+            record: Steps::new(record),
+            contact: ContactLog::default(),
+            report: SiteReport::default(),
+            calls,
+            long_calls: Arc::new(Semaphore::new(Self::LONG_CALLS)),
+            polling: false,
+            poll_again: false,
+            polled_at: None,
+            described_at: None,
+            reconciled_at: None,
+            reconciling: false,
+            wake: None,
+            dirty,
+            _guard: guard,
+            shared,
+        }
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.shared.clock.now()
+    }
+
+    /// Takes stock: polls if it is time, and sets the next time.
+    pub(super) fn look(&mut self, ctx: &mut Context<Self>) {
+        self.dirty.take();
+        let now = self.now();
+        if self.poll_due(now) {
+            self.poll(ctx);
+        }
+        if self.reconcile_due(now) {
+            self.reconcile(ctx);
+        }
+        self.turn(ctx);
+        self.set_wake(ctx, now);
+    }
+
+    pub(super) fn set_wake(&mut self, ctx: &mut Context<Self>, now: Timestamp) {
+        let parameters = &self.shared.settings.site;
+        let record = SiteMachine::next_wake(self.record.state(), parameters, now);
+        let next =
+            [self.next_poll(now), self.next_reconcile(now), record].into_iter().flatten().min();
+        if self.wake.as_ref().map(|(time, _)| *time) == next {
+            return;
+        }
+        if let Some((_, handle)) = self.wake.take() {
+            ctx.cancel_future(handle);
+        }
+        if let Some(time) = next {
+            let pause = Duration::from_millis(time.since(now).0.max(5));
+            let handle = ctx.run_later(pause, |this, ctx| {
+                this.wake = None;
+                // A breaker, a window or an override may be over.
+                this.shared.switchboard.co_allocator.look(&());
+                this.look(ctx);
+            });
+            self.wake = Some((time, handle));
+        }
+    }
+}
+
+impl Actor for Cluster {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        chaos::reach(Point::Started);
+        ctx.set_mailbox_capacity(4_096);
+        if let Some(mut changes) = self.site.changes() {
+            ctx.add_stream(async_hints(&mut changes));
+        }
+        self.shared.board.publish(self.name.clone(), Arc::new(self.report.clone()));
+        self.look(ctx);
+    }
+}
+
+fn async_hints(
+    changes: &mut tokio::sync::watch::Receiver<u64>,
+) -> impl futures_util::Stream<Item = Hint> + use<> {
+    futures_util::stream::unfold(changes.clone(), |mut changes| async move {
+        changes.changed().await.ok()?;
+        Some((Hint, changes))
+    })
+}
+
+impl StreamHandler<Hint> for Cluster {
+    fn handle(&mut self, _: Hint, ctx: &mut Context<Self>) {
+        self.poll(ctx);
+    }
+
+    fn finished(&mut self, _: &mut Context<Self>) {
+        // The site hints no more; the polls go on.
+    }
+}
+
+impl Handler<Look> for Cluster {
+    type Result = ();
+
+    fn handle(&mut self, _: Look, ctx: &mut Context<Self>) {
+        chaos::reach(Point::HandlerEntry);
+        self.look(ctx);
+    }
+}

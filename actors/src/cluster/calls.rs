@@ -1,0 +1,108 @@
+//! The one way to a site: bounded, counted, one kind of message for every call.
+
+use std::sync::Arc;
+
+use actix::{Handler, Message};
+use cospan_sites::port::{Site, SiteError};
+use futures_util::future::BoxFuture;
+
+use super::Cluster;
+
+/// Kinds of calls, for metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "named after the calls of the site port")]
+pub enum CallKind {
+    Describe,
+    Status,
+    Submit,
+    FindByTag,
+    DecideGate,
+    Cancel,
+    RemoveAttempt,
+    ListAttempts,
+    Inspect,
+    StartCopy,
+    CopyStatus,
+    StopCopy,
+    HasContent,
+    DeleteContent,
+    Read,
+}
+
+impl CallKind {
+    /// Its label.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            CallKind::Describe => "describe",
+            CallKind::Status => "status",
+            CallKind::Submit => "submit",
+            CallKind::FindByTag => "find-by-tag",
+            CallKind::DecideGate => "decide-gate",
+            CallKind::Cancel => "cancel",
+            CallKind::RemoveAttempt => "remove-attempt",
+            CallKind::ListAttempts => "list-attempts",
+            CallKind::Inspect => "inspect",
+            CallKind::StartCopy => "start-copy",
+            CallKind::CopyStatus => "copy-status",
+            CallKind::StopCopy => "stop-copy",
+            CallKind::HasContent => "has-content",
+            CallKind::DeleteContent => "delete-content",
+            CallKind::Read => "read",
+        }
+    }
+
+    /// Reading and hashing whole files takes long, and must not hold up the rest.
+    fn is_long(self) -> bool {
+        matches!(self, CallKind::Inspect | CallKind::Read)
+    }
+}
+
+type Run<T> = Box<dyn FnOnce(Arc<dyn Site>) -> BoxFuture<'static, Result<T, SiteError>> + Send>;
+
+/// A call to the site of a cluster actor.
+#[derive(Message)]
+#[rtype(result = "Result<T, SiteError>")]
+pub struct Call<T: Send + 'static> {
+    kind: CallKind,
+    run: Run<T>,
+}
+
+impl<T: Send + 'static> Call<T> {
+    /// A call that runs `run` on the site.
+    pub fn new(
+        kind: CallKind,
+        run: impl FnOnce(Arc<dyn Site>) -> BoxFuture<'static, Result<T, SiteError>> + Send + 'static,
+    ) -> Self {
+        Self { kind, run: Box::new(run) }
+    }
+}
+
+/// Outcome of a call as a label.
+pub(super) fn outcome_label<T>(result: &Result<T, SiteError>) -> &'static str {
+    match result {
+        Ok(_) => "ok",
+        Err(SiteError::Refused(_)) => "refused",
+        Err(SiteError::NotSent(_)) => "not-sent",
+        Err(SiteError::OutcomeUnknown(_)) => "unknown",
+        Err(SiteError::SiteFull(_)) => "full",
+    }
+}
+
+impl<T: Send + 'static> Handler<Call<T>> for Cluster {
+    type Result = actix::ResponseFuture<Result<T, SiteError>>;
+
+    fn handle(&mut self, call: Call<T>, _: &mut actix::Context<Self>) -> Self::Result {
+        let permits = if call.kind.is_long() { &self.long_calls } else { &self.calls };
+        let (permits, site) = (permits.clone(), self.site.clone());
+        let metrics = self.shared.metrics.clone();
+        Box::pin(async move {
+            let Ok(_permit) = permits.acquire_owned().await else {
+                return Err(SiteError::NotSent("the site's calls are closed".into()));
+            };
+            let result = (call.run)(site).await;
+            let labels = [call.kind.as_str(), outcome_label(&result)];
+            metrics.site_calls.with_label_values(&labels).inc();
+            result
+        })
+    }
+}

@@ -1,0 +1,62 @@
+//! A site falls silent, or answers again: whose fault it is, and who is told.
+
+use cospan_domain::site::availability::{self, SiteState};
+use cospan_domain::site::command::SiteCommand;
+use cospan_domain::site::contact::Contact;
+use cospan_domain::site::state::NotificationKind;
+use cospan_domain::units::Timestamp;
+use tracing::{error, warn};
+
+use super::Cluster;
+
+impl Cluster {
+    /// The site's state as operators see it.
+    pub(super) fn state(&self, now: Timestamp) -> SiteState {
+        let held = self.jobs_here().len() as u32;
+        availability::state(self.record.state(), self.current_contact(), held, now)
+    }
+
+    pub(super) fn contact_turned(&mut self, contact: Contact, now: Timestamp) {
+        match contact {
+            Contact::Answering { .. } => self.answers_again(),
+            Contact::Unreachable { .. } => self.fell_silent(now),
+            Contact::CredentialsExpired { .. } => self.notify(
+                NotificationKind::CredentialsExpired,
+                format!("site {} refuses our credentials; renew them", self.name),
+            ),
+            Contact::NeverAnswered => {}
+        }
+    }
+
+    fn answers_again(&mut self) {
+        if self.shared.board.answered(&self.name) {
+            warn!("a site answers again; no longer isolated");
+            self.isolation_changed(false);
+        }
+    }
+
+    fn fell_silent(&mut self, now: Timestamp) {
+        let newly_isolated = self.shared.board.lost(&self.name, now);
+        if newly_isolated {
+            error!(
+                "so many sites are silent at once that the fault is ours; nothing is charged or moved"
+            );
+            self.isolation_changed(true);
+        }
+        if !self.shared.board.isolated() {
+            let text = format!("site {} does not answer", self.name);
+            self.notify(NotificationKind::Unreachable, text);
+        }
+    }
+
+    fn isolation_changed(&self, isolated: bool) {
+        self.shared.metrics.isolated.set(i64::from(isolated));
+        self.shared.switchboard.jobs.look_all();
+        self.shared.switchboard.co_allocator.look(&());
+    }
+
+    fn notify(&mut self, kind: NotificationKind, text: String) {
+        let command = SiteCommand::Notify { kind, text: text.into(), details: Vec::new() };
+        self.record.push(command, None);
+    }
+}

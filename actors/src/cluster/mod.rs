@@ -1,0 +1,12 @@
+//! One actor per site: all calls to it, the one loop that polls it, its record.
+
+mod actor;
+mod calls;
+mod contact;
+mod poll;
+mod reconcile;
+mod record;
+
+pub use actor::Cluster;
+pub use calls::{Call, CallKind};
+pub use record::{AskAdmission, Charge, NotificationSent, SiteOrderMessage, Succeeded};

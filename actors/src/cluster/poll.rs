@@ -1,0 +1,222 @@
+//! The one loop that asks the site: for its load, and for our attempts, in one query.
+
+use std::sync::Arc;
+
+use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+use cospan_domain::ids::{JobId, Tag};
+use cospan_domain::site::contact::{Contact, QueryResult};
+use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_sites::port::{Observation, SiteDescription, SiteError, SiteStatus};
+use tracing::{debug, info};
+
+use super::Cluster;
+use super::calls::{CallKind, outcome_label};
+
+/// Between two tries to reach a silent site, at first and at most.
+const RETRY: DurationMs = DurationMs(1_000);
+const RETRY_MAX: DurationMs = DurationMs(15_000);
+/// A description older than this is asked for again along with a poll.
+const DESCRIPTION_EXPIRY: DurationMs = DurationMs(300_000);
+
+struct Polled {
+    status: Result<SiteStatus, SiteError>,
+    description: Option<SiteDescription>,
+}
+
+impl Cluster {
+    /// Our attempts that may live here.
+    fn live_tags(&self) -> Vec<Tag> {
+        let view = self.shared.view.load();
+        let Some(holdings) = view.holdings.get(&self.name) else { return Vec::new() };
+        let live = holdings.iter().filter(|(_, holding)| holding.live);
+        live.filter_map(|((job, component), _)| {
+            let job = view.jobs.get(job)?;
+            Some(job.tag(self.shared.instance, *component))
+        })
+        .collect()
+    }
+
+    fn has_live(&self) -> bool {
+        let view = self.shared.view.load();
+        view.holdings.get(&self.name).is_some_and(|site| site.values().any(|h| h.live))
+    }
+
+    /// When the site is to be asked again; `None` while nobody needs to know.
+    pub(super) fn next_poll(&self, now: Timestamp) -> Option<Timestamp> {
+        if self.polling {
+            return None;
+        }
+        let Some(polled_at) = self.polled_at else { return Some(now) };
+        if !self.contact.contact().is_answering() {
+            return Some(polled_at + self.retry_pause());
+        }
+        let settings = &self.shared.settings;
+        let live = self.has_live().then(|| polled_at + settings.poll_interval);
+        // While somebody waits, what was freed since the last answer is worth knowing soon.
+        let pause = settings.poll_interval.min(settings.information_expiry);
+        let wanted = self.shared.board.wanted().then(|| polled_at + pause);
+        live.into_iter().chain(wanted).min()
+    }
+
+    fn retry_pause(&self) -> DurationMs {
+        let doublings = self.contact.failures().min(10);
+        RETRY_MAX.min(DurationMs(RETRY.0 << doublings.saturating_sub(1)))
+    }
+
+    pub(super) fn poll_due(&self, now: Timestamp) -> bool {
+        self.next_poll(now).is_some_and(|time| time <= now)
+    }
+
+    /// Asks the site, unless it is being asked: then once more after that.
+    pub(super) fn poll(&mut self, ctx: &mut Context<Self>) {
+        if self.polling {
+            self.poll_again = true;
+            return;
+        }
+        self.polling = true;
+        let (site, tags, now) = (self.site.clone(), self.live_tags(), self.now());
+        let stale = |at: Timestamp| now.since(at) > DESCRIPTION_EXPIRY;
+        let describe =
+            self.described_at.is_none_or(stale) || !self.contact.contact().is_answering();
+        let metrics = self.shared.metrics.clone();
+        let asked = async move {
+            let description = match describe {
+                true => site.describe().await.map(Some),
+                false => Ok(None),
+            };
+            let count = |kind: CallKind, outcome| {
+                metrics.site_calls.with_label_values(&[kind.as_str(), outcome]).inc();
+            };
+            if describe {
+                count(CallKind::Describe, outcome_label(&description));
+            }
+            match description {
+                Err(error) => Polled { status: Err(error), description: None },
+                Ok(description) => {
+                    let status = site.status(&tags).await;
+                    count(CallKind::Status, outcome_label(&status));
+                    Polled { status, description }
+                }
+            }
+        };
+        ctx.spawn(asked.into_actor(self).map(|polled, this, ctx| this.polled(polled, ctx)));
+    }
+
+    fn polled(&mut self, polled: Polled, ctx: &mut Context<Self>) {
+        self.polling = false;
+        let now = self.now();
+        self.polled_at = Some(now);
+        if let Some(description) = polled.description {
+            self.described_at = Some(now);
+            self.report.description = Some(Arc::new(description));
+        }
+        let concerned = match polled.status {
+            Ok(status) => self.answered(status, now),
+            Err(error) => self.failed(&error, now),
+        };
+        self.shared.board.publish(self.name.clone(), Arc::new(self.report.clone()));
+        self.show_metrics();
+        concerned.iter().for_each(|job| self.shared.switchboard.jobs.look(job));
+        if std::mem::take(&mut self.poll_again) {
+            self.poll(ctx);
+        }
+        self.look(ctx);
+    }
+
+    /// Returns the jobs that have something new to look at.
+    fn answered(&mut self, status: SiteStatus, now: Timestamp) -> Vec<JobId> {
+        let mut concerned = self.contact_changed(QueryResult::Answered, now);
+        let asked_at = status.asked_at;
+        let idle = Some((asked_at, status.idle));
+        if self.report.idle.as_ref().map(|(_, idle)| idle) != idle.as_ref().map(|(_, idle)| idle) {
+            self.shared.switchboard.co_allocator.look(&());
+        }
+        self.report.idle = idle;
+        for (tag, observation) in &status.attempts {
+            let before = self.report.observations.get(tag).map(|(_, observation)| observation);
+            // An absence counts by being seen again.
+            if before != Some(observation) || *observation == Observation::Absent {
+                debug!(site = %self.name, %tag, ?observation, "observed");
+                concerned.push(tag.job);
+            }
+        }
+        self.report.observations =
+            status.attempts.into_iter().map(|(tag, seen)| (tag, (asked_at, seen))).collect();
+        concerned
+    }
+
+    /// A failed query is no information: what was known stays, and grows older.
+    fn failed(&mut self, error: &SiteError, now: Timestamp) -> Vec<JobId> {
+        debug!(site = %self.name, %error, "status query failed");
+        self.contact_changed(QueryResult::Failed, now)
+    }
+
+    fn contact_changed(&mut self, result: QueryResult, now: Timestamp) -> Vec<JobId> {
+        let changed = self.contact.observe(result, &self.shared.settings.contact, now);
+        self.report.contact = self.contact.contact();
+        let Some(contact) = changed else { return Vec::new() };
+        info!(site = %self.name, contact = contact.as_str(), "contact changed");
+        self.shared.board.publish(self.name.clone(), Arc::new(self.report.clone()));
+        self.contact_turned(contact, now);
+        self.shared.switchboard.co_allocator.look(&());
+        self.shared.switchboard.data_manager.look(&());
+        if contact.is_answering() {
+            self.reconciled_at = None;
+        }
+        self.jobs_here()
+    }
+
+    pub(super) fn jobs_here(&self) -> Vec<JobId> {
+        let view = self.shared.view.load();
+        let mut jobs: Vec<JobId> = view
+            .holdings
+            .get(&self.name)
+            .map(|site| site.keys().map(|(job, _)| *job).collect())
+            .unwrap_or_default();
+        jobs.dedup();
+        jobs
+    }
+
+    fn show_metrics(&self) {
+        let set = |usage: &str, value: u32| {
+            let gauge = &self.shared.metrics.site_processors;
+            gauge.with_label_values(&[self.name.as_str(), usage]).set(i64::from(value));
+        };
+        if let Some(description) = &self.report.description {
+            set("total", description.total.processors);
+        }
+        if let Some((_, idle)) = &self.report.idle {
+            set("idle", idle.processors);
+        }
+        let view = self.shared.view.load();
+        let held = view.holdings.get(&self.name).map_or(0, |site| {
+            site.values().map(|holding| holding.resources.processors).fold(0, u32::saturating_add)
+        });
+        set("held", held);
+        let state = self.state(self.now());
+        for name in SITE_STATES {
+            let gauge = &self.shared.metrics.site_state;
+            let is = i64::from(*name == state.as_str());
+            gauge.with_label_values(&[self.name.as_str(), name]).set(is);
+        }
+    }
+
+    /// The contact that a report shows to others.
+    pub(super) fn current_contact(&self) -> Contact {
+        self.contact.contact()
+    }
+}
+
+/// Labels of `cospan_site_state`.
+const SITE_STATES: &[&str] = &[
+    "unknown",
+    "usable",
+    "unusable",
+    "probing",
+    "draining",
+    "drained",
+    "maintenance",
+    "credentials-expired",
+    "unreachable",
+    "frozen",
+];

@@ -1,0 +1,163 @@
+//! Convergence with the site: what lives there under our instance's tags, and
+//! is nobody's current attempt, is ended on sight; what ended long ago is removed.
+
+use std::collections::BTreeSet;
+
+use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+use cospan_domain::ids::{InstanceId, JobId, Tag};
+use cospan_domain::job::state::{Job, Phase};
+use cospan_domain::site::command::SiteCommand;
+use cospan_domain::site::state::AttemptId;
+use cospan_domain::units::Timestamp;
+use cospan_sites::port::{GateDecision, Observation, SiteError};
+use tracing::{info, warn};
+
+use super::Cluster;
+use crate::api::View;
+
+/// What is to become of an attempt found at a site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// Its job's current attempt, or another's: not touched.
+    Leave,
+    /// Nobody's: ended if it lives; its files stay for a while.
+    End,
+    /// Nobody's, and its files have been kept long enough.
+    Remove,
+}
+
+/// What is to become of what was found under a tag.
+pub(super) fn fate(
+    tag: &Tag,
+    instance: InstanceId,
+    view: &View,
+    now: Timestamp,
+    keep: cospan_domain::units::DurationMs,
+) -> Fate {
+    if tag.instance != instance {
+        return Fate::Leave;
+    }
+    let Some(job) = view.jobs.get(&tag.job) else { return Fate::Remove };
+    let component = job.components.get(tag.component.0 as usize);
+    if component.is_some_and(|c| c.attempt == tag.attempt && c.run.may_live()) {
+        return Fate::Leave;
+    }
+    match ended_at(job) {
+        Some(at) if now >= at + keep => Fate::Remove,
+        Some(_) | None => Fate::End,
+    }
+}
+
+fn ended_at(job: &Job) -> Option<Timestamp> {
+    match job.phase {
+        Phase::Finished { at } | Phase::Failed { at, .. } | Phase::Cancelled { at, .. } => Some(at),
+        _ => None,
+    }
+}
+
+impl Cluster {
+    pub(super) fn next_reconcile(&self, now: Timestamp) -> Option<Timestamp> {
+        if self.reconciling || !self.contact.contact().is_answering() {
+            return None;
+        }
+        match self.reconciled_at {
+            None => Some(now),
+            Some(at) => {
+                let wanted = self.has_anything();
+                wanted.then(|| at + self.shared.settings.reconcile_interval)
+            }
+        }
+    }
+
+    /// Whether anything of ours may be there: without, no timer runs.
+    fn has_anything(&self) -> bool {
+        let view = self.shared.view.load();
+        view.jobs.values().next_back().is_some() || view.holdings.contains_key(&self.name)
+    }
+
+    pub(super) fn reconcile_due(&self, now: Timestamp) -> bool {
+        self.next_reconcile(now).is_some_and(|time| time <= now)
+    }
+
+    pub(super) fn reconcile(&mut self, ctx: &mut Context<Self>) {
+        self.reconciling = true;
+        let site = self.site.clone();
+        let (shared, name) = (self.shared.clone(), self.name.clone());
+        let sweep = async move {
+            let found = site.list_attempts().await?;
+            let keep = shared.settings.keep_attempts;
+            let mut strays = Vec::new();
+            for tag in found {
+                // Decided on the view of this moment: a job may have begun a new attempt.
+                match fate(&tag, shared.instance, &shared.view.load(), shared.clock.now(), keep) {
+                    Fate::Leave => {}
+                    Fate::End => strays.push(tag),
+                    Fate::Remove => {
+                        site.decide_gate(tag, &GateDecision::Void).await?;
+                        site.cancel(tag, None).await?;
+                        site.remove_attempt(tag).await?;
+                    }
+                }
+            }
+            if strays.is_empty() {
+                return Ok::<usize, SiteError>(0);
+            }
+            let status = site.status(&strays).await?;
+            let mut ended = 0;
+            for (tag, seen) in status.attempts.iter().filter(|(_, seen)| lives(seen)) {
+                warn!(site = %name, %tag, ?seen, "nobody's attempt lives; ended");
+                site.decide_gate(*tag, &GateDecision::Void).await?;
+                site.cancel(*tag, None).await?;
+                ended += 1;
+            }
+            Ok(ended)
+        };
+        ctx.spawn(sweep.into_actor(self).map(|swept, this, ctx| {
+            this.reconciling = false;
+            let now = this.now();
+            this.reconciled_at = Some(now);
+            match swept {
+                Ok(0) => {}
+                Ok(ended) => info!(site = %this.name, ended, "reconciled"),
+                Err(error) => info!(site = %this.name, %error, "could not reconcile; again later"),
+            }
+            this.reconcile_probes(ctx);
+            this.set_wake(ctx, now);
+        }));
+    }
+
+    /// Probes whose attempts are over without a word count as neither.
+    fn reconcile_probes(&mut self, ctx: &mut Context<Self>) {
+        let view = self.shared.view.load();
+        let live: BTreeSet<AttemptId> = view
+            .holdings
+            .get(&self.name)
+            .into_iter()
+            .flat_map(|site| site.keys())
+            .filter_map(|(job, component)| attempt_of(&view, *job, component.0))
+            .collect();
+        drop(view);
+        self.record.push(SiteCommand::ReconcileProbes { live }, None);
+        self.turn(ctx);
+    }
+}
+
+fn attempt_of(view: &View, job: JobId, component: u32) -> Option<AttemptId> {
+    let attempt = view.jobs.get(&job)?.components.get(component as usize)?.attempt;
+    let component = cospan_domain::ids::ComponentIndex(component);
+    Some(AttemptId { job, component, attempt })
+}
+
+fn lives(seen: &Observation) -> bool {
+    match seen {
+        Observation::Queued
+        | Observation::Starting
+        | Observation::Ready(_)
+        | Observation::Begun(_) => true,
+        Observation::Absent
+        | Observation::Exited(_)
+        | Observation::Void
+        | Observation::Vanished { .. }
+        | Observation::Unknown(_) => false,
+    }
+}

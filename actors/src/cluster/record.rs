@@ -1,0 +1,159 @@
+//! The site's record: errors charged to it, operator's orders, notifications owed.
+
+use std::sync::Arc;
+
+use actix::{ActorFutureExt, AsyncContext, Context, Handler, Message, WrapFuture};
+use cospan_domain::ids::KeyName;
+use cospan_domain::site::command::{Operation, Rejection, SiteCommand};
+use cospan_domain::site::failure::FailureClass;
+use cospan_domain::site::state::{AttemptId, NotificationId};
+use cospan_domain::units::PerMillion;
+use tokio::sync::oneshot;
+
+use super::Cluster;
+use crate::chance::Purpose;
+use crate::chaos::{self, Point};
+use crate::journal::{Append, AppendError, Change};
+
+/// A job charges this site with an error. Told at least once, counted once.
+#[derive(Debug, Message)]
+#[rtype(result = "Result<(), Rejection>")]
+pub struct Charge {
+    /// The attempt that failed.
+    pub attempt: AttemptId,
+    /// What kind of failure.
+    pub class: FailureClass,
+    /// What happened.
+    pub detail: Arc<str>,
+}
+
+/// An attempt ended without an error of the site. Only a hint: lost, it costs
+/// the site one success.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Succeeded(pub AttemptId);
+
+/// An operator's order.
+#[derive(Debug, Message)]
+#[rtype(result = "Result<(), Rejection>")]
+pub struct SiteOrderMessage {
+    /// Who gave it.
+    pub by: KeyName,
+    /// What.
+    pub what: Operation,
+}
+
+/// A component is about to be submitted: while the site is probed, only so many are let through.
+#[derive(Debug, Message)]
+#[rtype(result = "Result<(), Rejection>")]
+pub struct AskAdmission {
+    /// The attempt.
+    pub attempt: AttemptId,
+    /// It may run a second time.
+    pub rerunnable: bool,
+}
+
+/// A notification was sent.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct NotificationSent(pub NotificationId);
+
+type Answer = actix::ResponseFuture<Result<(), Rejection>>;
+
+impl Cluster {
+    fn order(&mut self, command: SiteCommand, ctx: &mut Context<Self>) -> Answer {
+        let (reply, answer) = oneshot::channel();
+        self.record.push(command, Some(reply));
+        self.turn(ctx);
+        Box::pin(async move { answer.await.unwrap_or(Err(Rejection::Past)) })
+    }
+
+    fn jitter(&self) -> PerMillion {
+        PerMillion((self.shared.chance.draw(Purpose::Jitter) % 1_000_000) as u32)
+    }
+
+    /// The durable step of the site's record.
+    pub(super) fn turn(&mut self, ctx: &mut Context<Self>) {
+        let now = self.now();
+        let Some(step) = self.record.decide(&self.shared.settings.site, now) else { return };
+        chaos::reach(Point::Decided);
+        let (next, events, accepted) = step.into_parts();
+        for event in &events {
+            tracing::info!(site = %self.name, event = ?event.what, "site");
+        }
+        let next = Arc::new(next);
+        let change = Change::Site { old: Some(self.record.state().clone()), new: next.clone() };
+        chaos::reach_for("Site", Point::BeforeJournal);
+        let append = self.shared.journal().send(Append(change));
+        ctx.spawn(append.into_actor(self).map(move |result, this, ctx| match result {
+            Ok(Ok(_)) => {
+                chaos::reach_for("Site", Point::AfterJournal);
+                this.record.committed(next, accepted);
+                let now = this.now();
+                this.set_wake(ctx, now);
+                this.turn(ctx);
+            }
+            Ok(Err(AppendError::Conflict)) => {
+                let stored = this.shared.view.load().sites.get(&this.name).cloned();
+                let stored = stored.unwrap_or_else(|| this.record.state().clone());
+                this.record.reloaded(stored);
+            }
+            // The process is ending; nothing more may be decided.
+            Ok(Err(AppendError::Stopped)) | Err(_) => {}
+        }));
+    }
+}
+
+impl Handler<Charge> for Cluster {
+    type Result = Answer;
+
+    fn handle(&mut self, charge: Charge, ctx: &mut Context<Self>) -> Answer {
+        let isolated = self.shared.board.isolated();
+        if !isolated && charge.class.charges_site() {
+            self.shared.metrics.site_errors.with_label_values(&[self.name.as_str()]).inc();
+        }
+        let command = SiteCommand::RecordError {
+            attempt: charge.attempt,
+            class: charge.class,
+            detail: charge.detail,
+            isolated,
+            jitter: self.jitter(),
+        };
+        self.order(command, ctx)
+    }
+}
+
+impl Handler<Succeeded> for Cluster {
+    type Result = ();
+
+    fn handle(&mut self, message: Succeeded, ctx: &mut Context<Self>) {
+        self.record.push(SiteCommand::RecordSuccess { attempt: message.0 }, None);
+        self.turn(ctx);
+    }
+}
+
+impl Handler<SiteOrderMessage> for Cluster {
+    type Result = Answer;
+
+    fn handle(&mut self, message: SiteOrderMessage, ctx: &mut Context<Self>) -> Answer {
+        self.order(SiteCommand::Operate { by: message.by, what: message.what }, ctx)
+    }
+}
+
+impl Handler<AskAdmission> for Cluster {
+    type Result = Answer;
+
+    fn handle(&mut self, message: AskAdmission, ctx: &mut Context<Self>) -> Answer {
+        let (probe, rerunnable) = (message.attempt, message.rerunnable);
+        self.order(SiteCommand::StartProbe { probe, rerunnable }, ctx)
+    }
+}
+
+impl Handler<NotificationSent> for Cluster {
+    type Result = ();
+
+    fn handle(&mut self, message: NotificationSent, ctx: &mut Context<Self>) {
+        self.record.push(SiteCommand::NotificationSent { id: message.0 }, None);
+        self.turn(ctx);
+    }
+}

@@ -1,0 +1,287 @@
+//! The co-allocator actor: queues, scans in slices, offers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, SpawnHandle, WrapFuture};
+use cospan_domain::ids::JobId;
+use cospan_domain::job::command::JobCommand;
+use cospan_domain::queue::{
+    Offer, PlacementQueues, QueueDecision, Scan, ScanReport, ScanStep, SliceBudget, Standing,
+    Trigger, Waiting,
+};
+use cospan_domain::units::Timestamp;
+use tracing::{debug, error};
+
+use super::grid::{GridMaker, Offers};
+use crate::chaos::{self, Point};
+use crate::job::Order;
+use crate::shared::Shared;
+use crate::supervision::LifeGuard;
+use crate::switchboard::{Dirty, Look};
+
+/// Before a job is tried again that did not take its offer.
+const REFUSED_PAUSE: Duration = Duration::from_millis(20);
+
+/// Takes jobs from the placement queues and finds sites for them.
+pub struct CoAllocator {
+    shared: Arc<Shared>,
+    queues: PlacementQueues,
+    grid: GridMaker,
+    offers: Offers,
+    scan: Option<Scan>,
+    /// Something changed during a scan: another follows.
+    again: bool,
+    interval_due: bool,
+    interval: Option<SpawnHandle>,
+    wake: Option<(Timestamp, SpawnHandle)>,
+    dirty: Dirty,
+    _guard: LifeGuard,
+}
+
+/// Where a job stands in its placement queue.
+#[derive(Debug, actix::Message)]
+#[rtype(result = "Option<Standing>")]
+pub struct AskStanding(pub JobId);
+
+impl CoAllocator {
+    /// A job during whose turn the co-allocator died this often is held.
+    const SUSPECT_DEATHS: u32 = 2;
+
+    /// A new life: the queues are made anew from the view.
+    pub fn new(shared: Arc<Shared>, dirty: Dirty, guard: LifeGuard) -> Self {
+        let queues = PlacementQueues::new(shared.settings.queue.clone());
+        Self {
+            queues,
+            grid: GridMaker::new(&shared),
+            offers: Offers::default(),
+            scan: None,
+            again: false,
+            interval_due: false,
+            interval: None,
+            wake: None,
+            dirty,
+            _guard: guard,
+            shared,
+        }
+    }
+
+    fn fold_all(&mut self) {
+        self.shared.dirty.take_jobs();
+        let view = self.shared.view.load_full();
+        let policy = self.shared.settings.default_policy.clone();
+        for waiting in view.jobs.values().filter_map(|job| Waiting::of_job(job, &policy)) {
+            self.queues.insert(waiting);
+        }
+    }
+
+    fn fold_dirty(&mut self) {
+        let dirty = self.shared.dirty.take_jobs();
+        if dirty.is_empty() {
+            return;
+        }
+        let view = self.shared.view.load();
+        for id in dirty {
+            let job = view.jobs.get(&id);
+            let waiting =
+                job.and_then(|job| Waiting::of_job(job, &self.shared.settings.default_policy));
+            match waiting {
+                Some(waiting) => self.queues.insert(waiting),
+                None if job.is_none_or(|job| job.is_final()) => self.queues.forget(id),
+                None => self.queues.remove(id),
+            }
+            self.offers.remove(id);
+        }
+    }
+
+    fn look(&mut self, ctx: &mut Context<Self>) {
+        self.dirty.take();
+        self.fold_dirty();
+        let now = self.shared.clock.now();
+        for job in self.offers.expire(now) {
+            self.queues.withdraw_offer(job);
+        }
+        self.want_information();
+        if self.scan.is_some() {
+            self.again = true;
+        } else if !self.queues.is_empty() {
+            self.begin(ctx);
+        }
+        self.set_timers(ctx, now);
+        self.show_metrics();
+    }
+
+    /// Sites are asked again while somebody waits for what they have.
+    fn want_information(&self) {
+        if self.shared.board.set_wanted(!self.queues.is_empty()) {
+            self.shared.switchboard.clusters.look_all();
+        }
+    }
+
+    fn begin(&mut self, ctx: &mut Context<Self>) {
+        let now = self.shared.clock.now();
+        let grid = self.grid.snapshot(&self.shared, &self.offers);
+        let trigger = match std::mem::take(&mut self.interval_due) {
+            true => Trigger::Interval,
+            false => Trigger::Event,
+        };
+        self.again = false;
+        self.scan = Some(self.queues.begin_scan(trigger, grid, now));
+        self.slice(ctx);
+    }
+
+    /// One slice of a scan: about a millisecond, then everybody else has a turn.
+    fn slice(&mut self, ctx: &mut Context<Self>) {
+        let mut budget = SliceBudget::about_one_ms();
+        while let Some(scan) = &mut self.scan {
+            match self.queues.step(scan, &mut budget) {
+                ScanStep::Placed(offer) => self.offer(offer, ctx),
+                ScanStep::Yield => {
+                    let turn = tokio::task::yield_now().into_actor(self);
+                    ctx.spawn(turn.map(|(), this, ctx| this.slice(ctx)));
+                    return;
+                }
+                ScanStep::Done(report) => {
+                    self.scan = None;
+                    self.finish(report);
+                }
+            }
+        }
+        if self.again || self.interval_due {
+            self.look(ctx);
+        }
+    }
+
+    fn offer(&mut self, offer: Offer, ctx: &mut Context<Self>) {
+        chaos::reach_for("PlaceJob", Point::BeforeEffect);
+        let (job, now) = (offer.job, self.shared.clock.now());
+        let view = self.shared.view.load();
+        let Some(record) = view.jobs.get(&job) else { return };
+        let uses = offer.plan.placements.iter().zip(&record.spec.components);
+        let uses = uses.map(|(place, spec)| (place.site.clone(), spec.resources.clone()));
+        self.offers.add(job, now, uses.collect());
+        let addr = self.shared.switchboard.jobs.addr(&job);
+        let placements = offer.plan.placements;
+        debug!(%job, ?placements, "offered");
+        let taken = async move {
+            let answer = match addr {
+                Some(addr) => addr.send(Order(JobCommand::Place { placements })).await.ok(),
+                None => None,
+            };
+            let taken = matches!(answer, Some(Ok(())));
+            if !taken {
+                // Its actor is about to start, or about to publish why not. Without a
+                // pause the same offer would be made again before anybody had a turn.
+                tokio::time::sleep(REFUSED_PAUSE).await;
+            }
+            taken
+        };
+        ctx.spawn(taken.into_actor(self).map(move |taken, this, ctx| {
+            chaos::reach_for("PlaceJob", Point::AfterEffect);
+            if !taken {
+                this.offers.remove(job);
+                this.queues.withdraw_offer(job);
+                this.look(ctx);
+            }
+        }));
+    }
+
+    fn finish(&mut self, report: ScanReport) {
+        for decision in report.decisions {
+            let (job, command) = match decision {
+                QueueDecision::Promote { job, .. } => (job, JobCommand::Promote),
+                QueueDecision::GiveUp { job, tries } => {
+                    (job, JobCommand::GiveUpPlacement { tries })
+                }
+            };
+            if let Some(addr) = self.shared.switchboard.jobs.addr(&job) {
+                // Decided anew by the next scan if the mailbox is full.
+                let _ = addr.try_send(Order(command));
+            }
+        }
+    }
+
+    fn set_timers(&mut self, ctx: &mut Context<Self>, now: Timestamp) {
+        if self.interval.is_none() && !self.queues.is_empty() {
+            let pause = Duration::from_millis(self.shared.settings.queue.scan_interval.0.max(1));
+            self.interval = Some(ctx.run_later(pause, |this, ctx| {
+                this.interval = None;
+                this.interval_due = true;
+                this.look(ctx);
+            }));
+        }
+        let next = self.queues.next_wake();
+        if self.wake.as_ref().map(|(time, _)| *time) == next {
+            return;
+        }
+        if let Some((_, handle)) = self.wake.take() {
+            ctx.cancel_future(handle);
+        }
+        self.wake = next.map(|time| {
+            let pause = Duration::from_millis(time.since(now).0.max(5));
+            let handle = ctx.run_later(pause, |this, ctx| {
+                this.wake = None;
+                this.look(ctx);
+            });
+            (time, handle)
+        });
+    }
+
+    fn show_metrics(&self) {
+        for class in cospan_domain::job::spec::Priority::ALL {
+            let gauge = self.shared.metrics.queue_length.with_label_values(&[class.as_str()]);
+            gauge.set(self.queues.len_of(class) as i64);
+        }
+    }
+
+    /// Jobs in whose turn the last lives ended are held, not the co-allocator.
+    fn hold_suspects(&self, ctx: &mut Context<Self>) {
+        let suspects: BTreeMap<JobId, u32> = self.shared.suspects();
+        for (job, _) in suspects.into_iter().filter(|(_, deaths)| *deaths >= Self::SUSPECT_DEATHS) {
+            error!(%job, "placing this job ends the co-allocator again and again; held");
+            let shared = self.shared.clone();
+            let hold = async move { crate::wiring::hold_job(&shared, job).await };
+            ctx.spawn(hold.into_actor(self).map(|(), this: &mut Self, ctx| this.look(ctx)));
+        }
+    }
+}
+
+impl Drop for CoAllocator {
+    fn drop(&mut self) {
+        if std::thread::panicking()
+            && let Some(job) = self.scan.as_ref().and_then(Scan::trying)
+        {
+            self.shared.suspect(job);
+        }
+    }
+}
+
+impl Actor for CoAllocator {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        chaos::reach(Point::Started);
+        ctx.set_mailbox_capacity(1_024);
+        self.fold_all();
+        self.hold_suspects(ctx);
+        self.look(ctx);
+    }
+}
+
+impl Handler<Look> for CoAllocator {
+    type Result = ();
+
+    fn handle(&mut self, _: Look, ctx: &mut Context<Self>) {
+        chaos::reach(Point::HandlerEntry);
+        self.look(ctx);
+    }
+}
+
+impl Handler<AskStanding> for CoAllocator {
+    type Result = actix::MessageResult<AskStanding>;
+
+    fn handle(&mut self, message: AskStanding, _: &mut Context<Self>) -> Self::Result {
+        actix::MessageResult(self.queues.standing(message.0))
+    }
+}

@@ -1,0 +1,93 @@
+//! Why a job is where it is: the same policy, with a recording observer.
+
+use cospan_domain::ids::{ComponentName, PolicyName, SiteName};
+use cospan_domain::job::spec::JobSpec;
+use cospan_domain::job::state::Job;
+use cospan_domain::placement::{
+    self, Board, PlacementRequest, Plan, Recorder, Refusal, Remaining, SiteVerdict,
+};
+use cospan_domain::site::availability::{Obstacle, obstacles};
+use cospan_domain::site::state::SiteRecord;
+
+use super::grid::{GridMaker, Offers};
+use crate::shared::Shared;
+
+/// Why a job is where it is, or what would become of it now.
+#[derive(Debug, Clone)]
+pub struct Explanation {
+    /// Names of the job's components.
+    pub components: Vec<ComponentName>,
+    /// The policy asked.
+    pub policy: PolicyName,
+    /// What it would do now: a plan, or what keeps it from one.
+    pub decision: Result<Plan, Refusal>,
+    /// Its verdict on each site for each component that it came to.
+    pub verdicts: Vec<SiteVerdict>,
+    /// What keeps each site from taking anything, with numbers.
+    pub obstacles: Vec<(SiteName, Vec<Obstacle>)>,
+    /// What the job itself waits for.
+    pub wait: Wait,
+}
+
+/// What a job waits for, whatever the sites are like.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wait {
+    /// For a place: the verdicts say why it has none.
+    Placement,
+    /// A user does not want it placed.
+    Frozen,
+    /// It is held after an internal error, for this reason.
+    Held(String),
+    /// For what its phase is about.
+    Phase,
+    /// For nothing: it has ended.
+    Ended,
+    /// It is not submitted.
+    NotSubmitted,
+}
+
+/// Explains a job.
+pub fn explain(shared: &Shared, job: &Job) -> Explanation {
+    let request = PlacementRequest::of_job(job, &shared.settings.default_policy);
+    let wait = match (&job.held, &job.frozen_by) {
+        _ if job.is_final() => Wait::Ended,
+        (Some(reason), _) => Wait::Held(reason.to_string()),
+        (None, Some(_)) => Wait::Frozen,
+        (None, None) => match job.phase {
+            cospan_domain::job::state::Phase::Queued { .. } => Wait::Placement,
+            _ => Wait::Phase,
+        },
+    };
+    ask(shared, &job.spec, &request, wait)
+}
+
+/// What would become of a job if it were submitted now.
+pub fn preview(shared: &Shared, spec: &JobSpec) -> Explanation {
+    let request = PlacementRequest::of_spec(spec, &shared.settings.default_policy, |_| None);
+    ask(shared, spec, &request, Wait::NotSubmitted)
+}
+
+fn ask(shared: &Shared, spec: &JobSpec, request: &PlacementRequest, wait: Wait) -> Explanation {
+    let grid = GridMaker::new(shared).snapshot(shared, &Offers::default());
+    let mut remaining = Remaining::of(&grid);
+    let mut observer = Recorder::default();
+    let mut board = Board { grid: &grid, remaining: &mut remaining, observer: &mut observer };
+    let decision = placement::place(request, &mut board);
+    let now = shared.clock.now();
+    let view = shared.view.load();
+    let obstacles = shared.sites.keys().map(|name| {
+        let fresh = SiteRecord::new(name.clone());
+        let record = view.sites.get(name).map_or(&fresh, |record| record.as_ref());
+        let contact = shared.board.site(name).unwrap_or_default().contact;
+        let held = view.holdings.get(name).map_or(0, |held| held.len() as u32);
+        (name.clone(), obstacles(record, contact, held, request.is_restartable(), now))
+    });
+    Explanation {
+        components: spec.components.iter().map(|component| component.name.clone()).collect(),
+        policy: request.policy().clone(),
+        decision,
+        verdicts: observer.verdicts,
+        obstacles: obstacles.collect(),
+        wait,
+    }
+}

@@ -1,0 +1,154 @@
+//! The snapshot that policies work on, made from the view and the board.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use cospan_domain::catalogue::state::FileRecord;
+use cospan_domain::ids::{Digest, JobId, LogicalName, SiteName};
+use cospan_domain::placement::{
+    Acceptance, Belief, GridSite, GridSnapshot, Hindrance, Network, Quota, SiteShape,
+};
+use cospan_domain::resources::Resources;
+use cospan_domain::site::availability::{serves_files, state};
+use cospan_domain::site::state::SiteRecord;
+use cospan_domain::units::Timestamp;
+use imbl::OrdMap;
+
+use crate::api::View;
+use crate::board::SiteReport;
+use crate::shared::Shared;
+
+/// Plans that were offered to jobs and are neither committed nor refused yet:
+/// deducted until then, or for five seconds.
+#[derive(Debug, Default)]
+pub struct Offers(BTreeMap<JobId, (Timestamp, Vec<(SiteName, Resources)>)>);
+
+impl Offers {
+    const VALID_MS: u64 = 5_000;
+
+    /// A plan was offered.
+    pub fn add(&mut self, job: JobId, at: Timestamp, uses: Vec<(SiteName, Resources)>) {
+        self.0.insert(job, (at, uses));
+    }
+
+    /// It was decided.
+    pub fn remove(&mut self, job: JobId) {
+        self.0.remove(&job);
+    }
+
+    /// Jobs whose offer has waited too long.
+    pub fn expire(&mut self, now: Timestamp) -> Vec<JobId> {
+        let old = |at: &Timestamp| now.since(*at).0 > Self::VALID_MS;
+        let expired: Vec<JobId> =
+            self.0.iter().filter(|(_, (at, _))| old(at)).map(|(job, _)| *job).collect();
+        expired.iter().for_each(|job| drop(self.0.remove(job)));
+        expired
+    }
+
+    fn at(&self, site: &SiteName) -> Resources {
+        let mut sum = Resources::default();
+        let uses = self.0.values().flat_map(|(_, uses)| uses);
+        uses.filter(|(name, _)| name == site).for_each(|(_, used)| sum.add(used));
+        sum
+    }
+}
+
+type ReplicaIndex = BTreeMap<Digest, BTreeSet<SiteName>>;
+
+/// Makes snapshots, and keeps what seldom changes.
+#[derive(Debug)]
+pub struct GridMaker {
+    network: Arc<Network>,
+    files: OrdMap<LogicalName, Arc<FileRecord>>,
+    catalogue: Arc<ReplicaIndex>,
+}
+
+impl GridMaker {
+    /// For the links of the settings.
+    pub fn new(shared: &Shared) -> Self {
+        let links = shared.settings.links.iter();
+        let links = links.map(|((from, to), rate)| (from.clone(), to.clone(), *rate));
+        Self {
+            network: Arc::new(Network::from_links(links)),
+            files: OrdMap::new(),
+            catalogue: Arc::default(),
+        }
+    }
+
+    /// What is known now.
+    pub fn snapshot(&mut self, shared: &Shared, offers: &Offers) -> Arc<GridSnapshot> {
+        let view = shared.view.load_full();
+        self.index(&view);
+        let now = shared.clock.now();
+        let isolated = shared.board.isolated();
+        let sites = shared.sites.keys().map(|name| {
+            let report = shared.board.site(name).unwrap_or_default();
+            let mut site = site(shared, &view, name, &report, now);
+            site.pending.add(&offers.at(name));
+            if isolated {
+                site.acceptance = Acceptance::Closed(Hindrance::Isolated);
+            }
+            site
+        });
+        Arc::new(GridSnapshot::new(view.seq, sites, self.network.clone(), self.catalogue.clone()))
+    }
+
+    fn index(&mut self, view: &View) {
+        if self.files.ptr_eq(&view.files) {
+            return;
+        }
+        let mut index = ReplicaIndex::new();
+        for entry in view.files.values().filter_map(|file| file.entry.as_ref()) {
+            let sites = index.entry(entry.content.digest).or_default();
+            sites.extend(entry.replicas.iter().map(|(site, _)| site.clone()));
+        }
+        self.files = view.files.clone();
+        self.catalogue = Arc::new(index);
+    }
+}
+
+fn site(
+    shared: &Shared,
+    view: &View,
+    name: &SiteName,
+    report: &SiteReport,
+    now: Timestamp,
+) -> GridSite {
+    let fresh = SiteRecord::new(name.clone());
+    let record = view.sites.get(name).map_or(&fresh, |record| record.as_ref());
+    let asked_at = report.idle.as_ref().map(|(asked_at, _)| *asked_at);
+    let (mut pending, mut ours, mut held) = (Resources::default(), Resources::default(), 0);
+    for holding in view.holdings.get(name).into_iter().flat_map(|holdings| holdings.values()) {
+        ours.add(&holding.resources);
+        held += 1;
+        // The site's own count includes what was submitted before it was asked.
+        if holding.visible_from.is_none_or(|from| asked_at.is_none_or(|asked| from > asked)) {
+            pending.add(&holding.resources);
+        }
+    }
+    let state = state(record, report.contact, held, now);
+    GridSite {
+        name: name.clone(),
+        shape: report.description.as_ref().map(|description| {
+            Arc::new(SiteShape {
+                total: description.total.clone(),
+                largest_component: description.largest_component.clone(),
+                labels: description.labels.clone(),
+            })
+        }),
+        acceptance: state.acceptance(),
+        idle: belief(shared, report, now),
+        pending,
+        ours,
+        quota: Quota::NONE,
+        room: state.probe_room(),
+        serves_files: serves_files(record, report.contact, now),
+    }
+}
+
+/// A report twice as old as its expiry is no information any more.
+fn belief(shared: &Shared, report: &SiteReport, now: Timestamp) -> Option<Belief> {
+    let (asked_at, idle) = report.idle.clone()?;
+    let expiry = shared.settings.information_expiry;
+    (now.since(asked_at) <= expiry + expiry).then_some(Belief { idle, asked_at })
+}

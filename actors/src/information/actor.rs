@@ -1,0 +1,161 @@
+//! The actor: the durable step of each logical file.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use actix::{
+    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, ResponseFuture,
+    WrapFuture,
+};
+use cospan_domain::catalogue::FileMachine;
+use cospan_domain::catalogue::command::FileCommand;
+use cospan_domain::catalogue::state::FileRecord;
+use cospan_domain::ids::LogicalName;
+use tokio::sync::oneshot;
+use tracing::info;
+
+use super::refusal;
+use crate::api::ApiRefusal;
+use crate::chaos::{self, Point};
+use crate::journal::{Append, AppendError, Change};
+use crate::shared::Shared;
+use crate::steps::{Step, Steps};
+use crate::supervision::LifeGuard;
+use crate::switchboard::{Dirty, Look};
+
+/// Names that may be written at the same time; more are told to come back.
+const NAMES_BOUND: usize = 4_096;
+
+/// The only writer of the catalogue.
+pub struct Information {
+    pub(super) shared: Arc<Shared>,
+    dirty: Dirty,
+    /// Names with a write under way.
+    desks: BTreeMap<LogicalName, Desk>,
+    _guard: LifeGuard,
+}
+
+struct Desk {
+    steps: Steps<FileMachine>,
+    /// What the journal has of it.
+    stored: Option<Arc<FileRecord>>,
+}
+
+/// A command to one logical file. Answered once what follows is durable.
+#[derive(Debug, Message)]
+#[rtype(result = "Result<(), ApiRefusal>")]
+pub(super) struct Order {
+    pub(super) name: LogicalName,
+    pub(super) command: FileCommand,
+}
+
+impl Information {
+    /// A new life.
+    pub fn new(shared: Arc<Shared>, dirty: Dirty, guard: LifeGuard) -> Self {
+        Self { shared, dirty, desks: BTreeMap::new(), _guard: guard }
+    }
+
+    fn desk(&mut self, name: &LogicalName) -> Option<&mut Desk> {
+        if !self.desks.contains_key(name) {
+            if self.desks.len() >= NAMES_BOUND {
+                return None;
+            }
+            let stored = self.shared.view.load().files.get(name).cloned();
+            let blank = || Arc::new(FileRecord::new(name.clone()));
+            let steps = Steps::new(stored.clone().unwrap_or_else(blank));
+            self.desks.insert(name.clone(), Desk { steps, stored });
+        }
+        self.desks.get_mut(name)
+    }
+
+    /// The durable step of one name; its desk goes when nothing is left to do.
+    fn turn(&mut self, name: &LogicalName, ctx: &mut Context<Self>) {
+        let now = self.shared.clock.now();
+        let Some(desk) = self.desks.get_mut(name) else { return };
+        match desk.steps.decide(&(), now) {
+            Some(step) => self.write(name.clone(), step, ctx),
+            None if desk.steps.is_writing() => {}
+            None => drop(self.desks.remove(name)),
+        }
+    }
+
+    fn write(&mut self, name: LogicalName, step: Step<FileMachine>, ctx: &mut Context<Self>) {
+        chaos::reach(Point::Decided);
+        let (next, events, accepted) = step.into_parts();
+        for event in &events {
+            info!(file = %name, event = event.what.name(), "catalogue");
+        }
+        let next = Arc::new(next);
+        let new = (!next.is_gone()).then(|| next.clone());
+        let old = self.desks.get(&name).and_then(|desk| desk.stored.clone());
+        let change = Change::File { name: name.clone(), old, new: new.clone() };
+        chaos::reach_for("File", Point::BeforeJournal);
+        let append = self.shared.journal().send(Append(change));
+        ctx.spawn(append.into_actor(self).map(move |result, this, ctx| {
+            let Some(desk) = this.desks.get_mut(&name) else { return };
+            match result {
+                Ok(Ok(_)) => {
+                    chaos::reach_for("File", Point::AfterJournal);
+                    desk.stored = new;
+                    chaos::reach_for("File", Point::BeforeAnswer);
+                    desk.steps.committed(next, accepted);
+                }
+                // Never overwrite: who asked is told to ask again.
+                Ok(Err(AppendError::Conflict)) => {
+                    desk.stored = this.shared.view.load().files.get(&name).cloned();
+                    let blank = || Arc::new(FileRecord::new(name.clone()));
+                    desk.steps.reloaded(desk.stored.clone().unwrap_or_else(blank));
+                }
+                // The process is ending.
+                Ok(Err(AppendError::Stopped)) | Err(_) => return,
+            }
+            this.turn(&name, ctx);
+        }));
+    }
+}
+
+/// Sends a command to the catalogue's writer, from a future of one of its handlers.
+pub(super) async fn order(
+    information: Addr<Information>,
+    name: LogicalName,
+    command: FileCommand,
+) -> Result<(), ApiRefusal> {
+    let answer = information.send(Order { name, command }).await;
+    answer.unwrap_or(Err(ApiRefusal::Busy { retry_after_s: 1 }))
+}
+
+impl Actor for Information {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        chaos::reach(Point::Started);
+        ctx.set_mailbox_capacity(4_096);
+    }
+}
+
+impl Handler<Order> for Information {
+    type Result = ResponseFuture<Result<(), ApiRefusal>>;
+
+    fn handle(&mut self, Order { name, command }: Order, ctx: &mut Context<Self>) -> Self::Result {
+        chaos::reach(Point::HandlerEntry);
+        let (reply, answer) = oneshot::channel();
+        if let Some(desk) = self.desk(&name) {
+            desk.steps.push(command, Some(reply));
+            self.turn(&name, ctx);
+        }
+        Box::pin(async move {
+            let busy = ApiRefusal::Busy { retry_after_s: 1 };
+            let decided = answer.await.map_err(|_| busy)?;
+            decided.map_err(|rejection| refusal::of(&name, &rejection))
+        })
+    }
+}
+
+impl Handler<Look> for Information {
+    type Result = ();
+
+    /// It follows nobody: the catalogue changes by its own writes alone.
+    fn handle(&mut self, _: Look, _: &mut Context<Self>) {
+        self.dirty.take();
+    }
+}

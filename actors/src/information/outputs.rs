@@ -1,0 +1,83 @@
+//! Outputs of jobs become logical files.
+
+use std::sync::Arc;
+
+use actix::{Addr, AsyncContext, Context, Handler, Message, ResponseFuture};
+use cospan_domain::catalogue::command::{FileCommand, Grip};
+use cospan_domain::ids::{KeyName, LogicalName, SiteName};
+use cospan_domain::job::spec::Content;
+use cospan_domain::transfer::place::FilePlace;
+use tracing::error;
+
+use super::actor::{Information, order};
+use super::refusal;
+use super::requests::inspect;
+use crate::api::ApiRefusal;
+use crate::chaos::{self, Point};
+use crate::shared::Shared;
+
+/// An output of a job is whole in a site's store and is to be a logical file.
+/// May be repeated. Answered once the catalogue has it, which from then on keeps
+/// the copy where it is.
+///
+/// The output takes the name, whatever it stood for: a job that runs again is
+/// meant to leave its newest result there, and one that could not register its
+/// output could never finish. Jobs that read the earlier content keep its digest,
+/// and go on if it is anywhere else. Of two jobs that leave the same name at the
+/// same time, either may be the last.
+#[derive(Debug, Clone, Message)]
+#[rtype(result = "Result<(), ApiRefusal>")]
+pub struct RegisterOutput {
+    /// Its logical name.
+    pub name: LogicalName,
+    /// What it is.
+    pub content: Content,
+    /// The site whose store has it.
+    pub site: SiteName,
+    /// The owner of the job.
+    pub by: KeyName,
+}
+
+impl Handler<RegisterOutput> for Information {
+    type Result = ResponseFuture<Result<(), ApiRefusal>>;
+
+    fn handle(&mut self, output: RegisterOutput, ctx: &mut Context<Self>) -> Self::Result {
+        chaos::reach(Point::HandlerEntry);
+        Box::pin(register(self.shared.clone(), ctx.address(), output))
+    }
+}
+
+async fn register(
+    shared: Arc<Shared>,
+    information: Addr<Information>,
+    output: RegisterOutput,
+) -> Result<(), ApiRefusal> {
+    chaos::reach(Point::SpawnedFuture);
+    let RegisterOutput { name, content, site, by } = output;
+    let place = FilePlace::Store(content.digest);
+    let replica = (site.clone(), place.clone());
+    let has_it = |view: &crate::api::View| {
+        let entry = view.files.get(&name).and_then(|file| file.entry.as_ref());
+        entry.is_some_and(|e| e.content == content && e.replicas.contains(&replica))
+    };
+    if has_it(&shared.view.load()) {
+        return Ok(());
+    }
+    // Tells files from directories, and what came here whole from what rotted since.
+    let found = inspect(&shared, &site, place.clone()).await;
+    let found = found.map_err(|error| refusal::not_read(&site, "an output", &error))?;
+    if found.content != content {
+        error!(%site, digest = %content.digest, found = %found.content.digest, "content rotted");
+        let text = format!("content {} at {site} is damaged", content.digest);
+        return Err(ApiRefusal::Site(text));
+    }
+    let command = FileCommand::Register {
+        content,
+        directory: found.directory,
+        replicas: vec![replica],
+        by,
+        replace: true,
+        grip: Grip { needed_by: 0, force: true },
+    };
+    order(information, name, command).await
+}

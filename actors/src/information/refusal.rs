@@ -1,0 +1,41 @@
+//! What to tell whoever asked for what cannot be done.
+
+use cospan_domain::catalogue::command::Rejection;
+use cospan_domain::ids::{LogicalName, SiteName};
+use cospan_sites::port::SiteError;
+
+use crate::api::ApiRefusal;
+
+/// A rejected command, with the name that it was about.
+pub(super) fn of(name: &LogicalName, rejection: &Rejection) -> ApiRefusal {
+    let text = format!("file {:?}: {rejection}", name.as_str());
+    match rejection {
+        Rejection::NotRegistered | Rejection::NoSuchReplica => ApiRefusal::NotFound(text),
+        Rejection::OtherContent { .. }
+        | Rejection::OtherKind { .. }
+        | Rejection::DigestDiffers { .. }
+        | Rejection::NoReplica
+        | Rejection::TooManyReplicas
+        | Rejection::NeededByJobs { .. } => ApiRefusal::Conflict(text),
+    }
+}
+
+/// A site that is not configured.
+pub(super) fn no_such_site<'a>(
+    name: &SiteName,
+    known: impl Iterator<Item = &'a SiteName>,
+) -> ApiRefusal {
+    let known: Vec<&str> = known.map(SiteName::as_str).collect();
+    ApiRefusal::NotFound(format!("no site is called {name}; the sites are {}", known.join(", ")))
+}
+
+/// A site that did not tell what a file is.
+pub(super) fn not_read(site: &SiteName, what: &str, error: &SiteError) -> ApiRefusal {
+    let remedy = match error {
+        SiteError::Refused(_) => "check the path, which is taken below the site's file root",
+        SiteError::NotSent(_) | SiteError::OutcomeUnknown(_) | SiteError::SiteFull(_) => {
+            "try again once the site answers"
+        }
+    };
+    ApiRefusal::Site(format!("reading {what} at {site}: {error}; {remedy}"))
+}

@@ -1,0 +1,183 @@
+//! What users ask of the catalogue.
+
+use std::sync::Arc;
+
+use actix::{Addr, AsyncContext, Context, Handler, Message, ResponseFuture};
+use cospan_domain::catalogue::command::{FileCommand, Grip};
+use cospan_domain::catalogue::state::Entry;
+use cospan_domain::ids::{Digest, JobId, KeyName, LogicalName, RelPath, SiteName};
+use cospan_domain::job::state::Job;
+use cospan_domain::transfer::place::FilePlace;
+use cospan_sites::port::{Inspected, SiteError};
+use futures_util::FutureExt;
+
+use super::actor::{Information, order};
+use super::refusal;
+use crate::api::ApiRefusal;
+use crate::chaos::{self, Point};
+use crate::cluster::{Call, CallKind};
+use crate::shared::Shared;
+
+/// Jobs looked at in one go while their number is taken.
+const SLICE: usize = 512;
+
+/// Register a file that is at a site. Answered once its content was read there
+/// and the catalogue has it. Under a name that stands for the same content the
+/// place becomes one more replica.
+#[derive(Debug, Clone, Message)]
+#[rtype(result = "Result<(), ApiRefusal>")]
+pub struct AddFile {
+    /// Its logical name.
+    pub name: LogicalName,
+    /// Where it is.
+    pub site: SiteName,
+    /// Below that site's file root.
+    pub path: RelPath,
+    /// The name may stand for other content until now; refused nevertheless
+    /// while unfinished jobs read that.
+    pub replace: bool,
+    /// Who asks.
+    pub by: KeyName,
+}
+
+/// Forget a file, or its replicas at one site. A user's file stays where it is;
+/// an output that was collected goes once nobody reads it any more.
+#[derive(Debug, Clone, Message)]
+#[rtype(result = "Result<(), ApiRefusal>")]
+pub struct RemoveFile {
+    /// Its logical name.
+    pub name: LogicalName,
+    /// Only what is there.
+    pub site: Option<SiteName>,
+    /// Even if unfinished jobs read it.
+    pub force: bool,
+    /// Who asks.
+    pub by: KeyName,
+}
+
+impl Handler<AddFile> for Information {
+    type Result = ResponseFuture<Result<(), ApiRefusal>>;
+
+    fn handle(&mut self, asked: AddFile, ctx: &mut Context<Self>) -> Self::Result {
+        chaos::reach(Point::HandlerEntry);
+        Box::pin(add_file(self.shared.clone(), ctx.address(), asked))
+    }
+}
+
+impl Handler<RemoveFile> for Information {
+    type Result = ResponseFuture<Result<(), ApiRefusal>>;
+
+    fn handle(&mut self, asked: RemoveFile, ctx: &mut Context<Self>) -> Self::Result {
+        chaos::reach(Point::HandlerEntry);
+        Box::pin(remove_file(self.shared.clone(), ctx.address(), asked))
+    }
+}
+
+async fn add_file(
+    shared: Arc<Shared>,
+    information: Addr<Information>,
+    asked: AddFile,
+) -> Result<(), ApiRefusal> {
+    chaos::reach(Point::SpawnedFuture);
+    let AddFile { name, site, path, replace, by } = asked;
+    if !shared.sites.contains_key(&site) {
+        return Err(refusal::no_such_site(&site, shared.sites.keys()));
+    }
+    let place = FilePlace::User(path.clone());
+    let found = inspect(&shared, &site, place.clone()).await;
+    let Inspected { content, directory } =
+        found.map_err(|error| refusal::not_read(&site, &format!("{:?}", path.as_str()), &error))?;
+    let known = entry(&shared, &name);
+    let replaced = known.filter(|entry| replace && entry.content.digest != content.digest);
+    let needed_by = match &replaced {
+        Some(entry) => readers(&shared, &name, entry.content.digest).await,
+        None => 0,
+    };
+    let grip = Grip { needed_by, force: false };
+    let replicas = vec![(site, place)];
+    let command = FileCommand::Register { content, directory, replicas, by, replace, grip };
+    order(information, name, command).await
+}
+
+async fn remove_file(
+    shared: Arc<Shared>,
+    information: Addr<Information>,
+    asked: RemoveFile,
+) -> Result<(), ApiRefusal> {
+    chaos::reach(Point::SpawnedFuture);
+    let RemoveFile { name, site, force, by } = asked;
+    let entry = entry(&shared, &name);
+    let replicas = entry.as_ref().map(|entry| entry.replicas.clone()).unwrap_or_default();
+    let needed_by = match &entry {
+        Some(entry) if !force => readers(&shared, &name, entry.content.digest).await,
+        _ => 0,
+    };
+    let grip = Grip { needed_by, force };
+    let Some(site) = site else {
+        return order(information, name, FileCommand::Unregister { by, grip }).await;
+    };
+    if entry.is_none() {
+        return Err(refusal::of(
+            &name,
+            &cospan_domain::catalogue::command::Rejection::NotRegistered,
+        ));
+    }
+    let (there, elsewhere): (Vec<_>, Vec<_>) = replicas.into_iter().partition(|r| r.0 == site);
+    if there.is_empty() {
+        let text = format!("file {:?} has no replica at {site}", name.as_str());
+        return Err(ApiRefusal::NotFound(text));
+    }
+    // All or none: the last ones go only if the very last may.
+    if elsewhere.is_empty() && needed_by > 0 {
+        let rejection =
+            cospan_domain::catalogue::command::Rejection::NeededByJobs { jobs: needed_by };
+        return Err(refusal::of(&name, &rejection));
+    }
+    for (site, place) in there {
+        let by = by.clone();
+        let command = FileCommand::RemoveReplica { site, place, by, grip };
+        order(information.clone(), name.clone(), command).await?;
+    }
+    Ok(())
+}
+
+fn entry(shared: &Shared, name: &LogicalName) -> Option<Entry> {
+    shared.view.load().files.get(name).and_then(|file| file.entry.clone())
+}
+
+/// Finds out what a file is, through the site's cluster actor.
+pub(super) async fn inspect(
+    shared: &Shared,
+    site: &SiteName,
+    place: FilePlace,
+) -> Result<Inspected, SiteError> {
+    let unserved = || SiteError::NotSent("the site is not served at the moment".into());
+    let cluster = shared.switchboard.clusters.addr(site).ok_or_else(unserved)?;
+    let call =
+        Call::new(CallKind::Inspect, move |site| async move { site.inspect(&place).await }.boxed());
+    let died = |error| SiteError::OutcomeUnknown(format!("its actor died: {error}"));
+    cluster.send(call).await.map_err(died)?
+}
+
+/// Unfinished jobs that read what the name stands for, counted in slices, so
+/// that a long list of jobs holds up nobody.
+async fn readers(shared: &Shared, name: &LogicalName, digest: Digest) -> u32 {
+    let jobs = shared.view.load().jobs.clone();
+    let (mut count, mut next) = (0_u32, Some(JobId(0)));
+    while let Some(from) = next {
+        let mut slice = jobs.range(from..);
+        let reading = slice.by_ref().take(SLICE).filter(|(_, job)| reads(job, name, digest));
+        count = count.saturating_add(reading.count() as u32);
+        next = slice.next().map(|(id, _)| *id);
+        tokio::task::yield_now().await;
+    }
+    count
+}
+
+/// A job keeps reading what the name meant at its submission, and nothing else.
+fn reads(job: &Job, name: &LogicalName, digest: Digest) -> bool {
+    let is_it = |file: &cospan_domain::job::spec::FileRef| {
+        file.name == *name && file.bound.is_none_or(|content| content.digest == digest)
+    };
+    !job.is_final() && job.spec.components.iter().any(|c| c.file_refs().any(is_it))
+}

@@ -1,0 +1,113 @@
+//! The intake actor.
+
+use std::sync::Arc;
+
+use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, Message, WrapFuture};
+use tokio::sync::oneshot;
+
+use super::ids::Ids;
+use super::orders;
+use super::submit::Known;
+use crate::api::command::{ApiAnswer, ApiCommand, ApiRefusal, Ask};
+use crate::chaos::{self, Point};
+use crate::shared::Shared;
+use crate::supervision::LifeGuard;
+use crate::switchboard::{Dirty, Look};
+
+pub(super) type Answer = oneshot::Sender<Result<ApiAnswer, ApiRefusal>>;
+
+/// A command with the place where its client waits.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Command {
+    /// What is asked.
+    pub command: ApiCommand,
+    /// Where to answer.
+    pub answer: Answer,
+}
+
+/// The way in for every command.
+pub struct Intake {
+    pub(super) shared: Arc<Shared>,
+    pub(super) ids: Ids,
+    pub(super) known: Known,
+    /// Commands taken and not answered yet.
+    pub(super) under_way: usize,
+    depth: prometheus::IntGauge,
+    dirty: Dirty,
+    _guard: LifeGuard,
+}
+
+impl Intake {
+    /// A new life: what it knows is made anew from the view.
+    pub fn new(shared: Arc<Shared>, dirty: Dirty, guard: LifeGuard) -> Self {
+        let view = shared.view.load_full();
+        let ids = Ids::new(view.next_id);
+        let known = Known::of(&view);
+        let depth = shared.metrics.mailbox_depth.with_label_values(&["intake"]);
+        depth.set(0);
+        Self { shared, ids, known, under_way: 0, depth, dirty, _guard: guard }
+    }
+
+    fn take(&mut self, message: Command, ctx: &mut Context<Self>) {
+        let Command { command, answer } = message;
+        if self.shared.is_stopping() {
+            return reply(answer, Err(ApiRefusal::Stopping));
+        }
+        if self.under_way >= self.shared.settings.intake_bound {
+            return reply(answer, Err(ApiRefusal::Busy { retry_after_s: 1 }));
+        }
+        self.under_way += 1;
+        self.depth.set(self.under_way as i64);
+        match command.what {
+            Ask::Submit(submissions) => self.submit(submissions, command.by, answer, ctx),
+            ask => {
+                let work = orders::carry_out(self.shared.clone(), command.by, ask);
+                ctx.spawn(work.into_actor(self).map(move |result, this, _| {
+                    this.answer(answer, result);
+                }));
+            }
+        }
+    }
+
+    pub(super) fn answer(&mut self, answer: Answer, result: Result<ApiAnswer, ApiRefusal>) {
+        self.under_way = self.under_way.saturating_sub(1);
+        self.depth.set(self.under_way as i64);
+        chaos::reach(Point::BeforeAnswer);
+        reply(answer, result);
+    }
+}
+
+fn reply(answer: Answer, result: Result<ApiAnswer, ApiRefusal>) {
+    // A client that went away hears nothing; what was decided holds.
+    let _ = answer.send(result);
+}
+
+impl Actor for Intake {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        chaos::reach(Point::Started);
+        ctx.set_mailbox_capacity(self.shared.settings.intake_bound);
+        self.reserve_ids(ctx);
+        self.schedule_archiving(ctx);
+    }
+}
+
+impl Handler<Command> for Intake {
+    type Result = ();
+
+    fn handle(&mut self, message: Command, ctx: &mut Context<Self>) {
+        chaos::reach(Point::HandlerEntry);
+        self.take(message, ctx);
+    }
+}
+
+impl Handler<Look> for Intake {
+    type Result = ();
+
+    fn handle(&mut self, _: Look, ctx: &mut Context<Self>) {
+        self.dirty.take();
+        self.archive_some(ctx);
+    }
+}

@@ -1,0 +1,9 @@
+//! The intake: gives out job ids, knows every idempotency key, and passes
+//! commands on to the jobs and sites that they are for.
+
+mod actor;
+mod ids;
+mod orders;
+mod submit;
+
+pub use actor::{Command, Intake};

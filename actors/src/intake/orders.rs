@@ -1,0 +1,152 @@
+//! Commands passed on to the jobs and sites that they are for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cospan_domain::ids::{JobId, KeyName, SiteName};
+use cospan_domain::job::command::{JobCommand, Rejection};
+
+use crate::api::command::{ApiAnswer, ApiRefusal, Ask, JobOutcome, SiteOrder};
+use crate::cluster::SiteOrderMessage;
+use crate::information::{AddFile, RemoveFile};
+use crate::job::Order;
+use crate::shared::Shared;
+use crate::supervision::ActorId;
+
+/// A command waits this long for an actor that is being rebuilt.
+const REBUILD_WAIT: Duration = Duration::from_secs(10);
+const REBUILD_LOOK: Duration = Duration::from_millis(20);
+
+/// Carries out anything but a submission.
+pub(super) async fn carry_out(
+    shared: Arc<Shared>,
+    by: KeyName,
+    ask: Ask,
+) -> Result<ApiAnswer, ApiRefusal> {
+    match ask {
+        Ask::Cancel(jobs) => on_jobs(&shared, jobs, || JobCommand::Cancel(by.clone())).await,
+        Ask::Freeze(jobs) => on_jobs(&shared, jobs, || JobCommand::Freeze(by.clone())).await,
+        Ask::Thaw(jobs) => on_jobs(&shared, jobs, || JobCommand::Thaw(by.clone())).await,
+        Ask::Release(jobs) => on_jobs(&shared, jobs, || JobCommand::Release(by.clone())).await,
+        Ask::SetPriority(jobs, to) => {
+            on_jobs(&shared, jobs, || JobCommand::SetPriority(to, by.clone())).await
+        }
+        Ask::Site(site, order) => on_site(&shared, site, by, order).await,
+        Ask::AddFile { name, site, path, replace } => {
+            ask_information(&shared, AddFile { name, site, path, replace, by }).await
+        }
+        Ask::RemoveFile { name, site, force } => {
+            ask_information(&shared, RemoveFile { name, site, force, by }).await
+        }
+        Ask::Submit(_) => Err(ApiRefusal::Conflict("a submission is not an order".into())),
+    }
+}
+
+async fn ask_information<M>(shared: &Shared, message: M) -> Result<ApiAnswer, ApiRefusal>
+where
+    M: actix::Message<Result = Result<(), ApiRefusal>> + Send + 'static,
+    crate::information::Information: actix::Handler<M>,
+{
+    let busy = ApiRefusal::Busy { retry_after_s: 1 };
+    let information = shared.switchboard.information.addr(&()).ok_or_else(|| busy.clone())?;
+    information.send(message).await.map_err(|_| busy)??;
+    Ok(ApiAnswer::Done)
+}
+
+async fn on_jobs(
+    shared: &Arc<Shared>,
+    jobs: Vec<JobId>,
+    command: impl Fn() -> JobCommand,
+) -> Result<ApiAnswer, ApiRefusal> {
+    let outcomes = jobs.into_iter().map(|id| {
+        let order = order_job(shared, id, command());
+        async move { (id, order.await) }
+    });
+    // Side by side, so that all of them share the journal's flushes.
+    Ok(ApiAnswer::Jobs(futures_util::future::join_all(outcomes).await))
+}
+
+async fn order_job(shared: &Arc<Shared>, id: JobId, command: JobCommand) -> JobOutcome {
+    let deadline = tokio::time::Instant::now() + REBUILD_WAIT;
+    let mut woken = false;
+    loop {
+        let view = shared.view.load_full();
+        match view.jobs.get(&id) {
+            None => return JobOutcome::NotFound,
+            Some(job) if job.is_final() => {
+                return JobOutcome::Unchanged(format!("it is {}", job.phase.kind().as_str()));
+            }
+            // A held job has no actor until somebody wants something of it.
+            Some(job) if job.held.is_some() && !woken => {
+                woken = true;
+                if shared.switchboard.jobs.addr(&id).is_none() {
+                    shared.start(ActorId::Job(id));
+                }
+            }
+            Some(_) => {}
+        }
+        if let Some(addr) = shared.switchboard.jobs.addr(&id)
+            && let Ok(answer) = addr.send(Order(command.clone())).await
+        {
+            return outcome(answer);
+        }
+        if tokio::time::Instant::now() >= deadline {
+            return JobOutcome::Refused("its actor is being rebuilt; try again".into());
+        }
+        tokio::time::sleep(REBUILD_LOOK).await;
+    }
+}
+
+fn outcome(answer: Result<(), Rejection>) -> JobOutcome {
+    match answer {
+        Ok(()) => JobOutcome::Done,
+        Err(Rejection::AlreadySo) => JobOutcome::Unchanged("it is so already".into()),
+        Err(Rejection::Ended) => JobOutcome::Unchanged("it has ended".into()),
+        Err(Rejection::Stale) => {
+            JobOutcome::Refused("not possible as it stands; see `cospan show`".into())
+        }
+    }
+}
+
+async fn on_site(
+    shared: &Arc<Shared>,
+    site: SiteName,
+    by: KeyName,
+    what: SiteOrder,
+) -> Result<ApiAnswer, ApiRefusal> {
+    if !shared.sites.contains_key(&site) {
+        let known: Vec<&str> = shared.sites.keys().map(SiteName::as_str).collect();
+        let known = known.join(", ");
+        return Err(ApiRefusal::NotFound(format!("no site is called {site}; there are: {known}")));
+    }
+    let busy = ApiRefusal::Busy { retry_after_s: 1 };
+    let cluster = shared.switchboard.clusters.addr(&site).ok_or_else(|| busy.clone())?;
+    let leaves = what == SiteOrder::Drain;
+    let answer = cluster.send(SiteOrderMessage { by, what }).await.map_err(|_| busy)?;
+    match answer {
+        Ok(()) if leaves => {
+            leave_site(shared, &site).await;
+            Ok(ApiAnswer::Done)
+        }
+        Ok(()) => Ok(ApiAnswer::Done),
+        Err(rejection) => Err(ApiRefusal::Conflict(format!("site {site}: {rejection}"))),
+    }
+}
+
+/// A drained site's jobs that have not begun move; those that have go on.
+async fn leave_site(shared: &Arc<Shared>, site: &SiteName) {
+    let view = shared.view.load_full();
+    let mut jobs: Vec<JobId> = view
+        .holdings
+        .get(site)
+        .into_iter()
+        .flat_map(|held| held.keys().map(|(job, _)| *job))
+        .collect();
+    jobs.dedup();
+    for job in jobs {
+        if let Some(addr) = shared.switchboard.jobs.addr(&job) {
+            // One that cannot leave any more says so, and stays.
+            let _ = addr.send(Order(JobCommand::LeaveSite(site.clone()))).await;
+        }
+    }
+}

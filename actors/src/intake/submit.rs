@@ -1,0 +1,197 @@
+//! Submission: all jobs of a request are accepted, or none.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+use cospan_domain::ids::{Digest, IdempotencyKey, JobId, KeyName, Round};
+use cospan_domain::job::state::{Instants, Job, Phase, Setbacks};
+use cospan_domain::units::Timestamp;
+
+use tracing::warn;
+
+use super::Intake;
+use super::actor::Answer;
+use crate::api::View;
+use crate::api::command::{ApiAnswer, ApiRefusal, Submission, SubmittedJob};
+use crate::journal::{Append, Change};
+
+/// Requests that wait for job ids to be reserved; more are told to come back.
+const WAITING_BOUND: usize = 1_024;
+
+/// A submission that was accepted under an idempotency key.
+#[derive(Debug, Clone, Copy)]
+struct Accepted {
+    body: Digest,
+    job: JobId,
+}
+
+/// Idempotency keys of jobs that are not archived, by owner.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    keys: BTreeMap<(KeyName, IdempotencyKey), Accepted>,
+    waiting: Vec<(Vec<Submission>, KeyName, Answer)>,
+}
+
+impl Known {
+    pub(super) fn of(view: &View) -> Self {
+        let mut known = Known::default();
+        view.jobs.values().for_each(|job| known.learn(job));
+        known
+    }
+
+    fn learn(&mut self, job: &Job) {
+        if let Some(name) = &job.idempotency {
+            let accepted = Accepted { body: name.body, job: job.id };
+            self.keys.insert((job.owner.clone(), name.key.clone()), accepted);
+        }
+    }
+
+    fn forget(&mut self, job: &Job) {
+        if let Some(name) = &job.idempotency {
+            self.keys.remove(&(job.owner.clone(), name.key.clone()));
+        }
+    }
+
+    /// The job accepted under this name before, if any.
+    fn earlier(&self, by: &KeyName, submission: &Submission) -> Result<Option<JobId>, ApiRefusal> {
+        let Some(name) = &submission.idempotency else { return Ok(None) };
+        match self.keys.get(&(by.clone(), name.key.clone())) {
+            None => Ok(None),
+            Some(accepted) if accepted.body == name.body => Ok(Some(accepted.job)),
+            Some(accepted) => Err(ApiRefusal::IdempotencyMismatch { job: accepted.job }),
+        }
+    }
+}
+
+impl Intake {
+    pub(super) fn submit(
+        &mut self,
+        submissions: Vec<Submission>,
+        by: KeyName,
+        answer: Answer,
+        ctx: &mut Context<Self>,
+    ) {
+        let earlier: Result<Vec<Option<JobId>>, ApiRefusal> =
+            submissions.iter().map(|submission| self.known.earlier(&by, submission)).collect();
+        let earlier = match earlier {
+            Ok(earlier) => earlier,
+            Err(refusal) => return self.answer(answer, Err(refusal)),
+        };
+        let fresh = earlier.iter().filter(|known| known.is_none()).count();
+        let Some(first) = self.ids.take(fresh) else {
+            return self.wait_for_ids(submissions, by, answer, ctx);
+        };
+        self.reserve_ids(ctx);
+        let now = self.shared.clock.now();
+        let (mut jobs, mut submitted) = (Vec::with_capacity(fresh), Vec::new());
+        for (submission, known) in submissions.into_iter().zip(earlier) {
+            let id = known.unwrap_or(JobId(first + jobs.len() as u64));
+            submitted.push(SubmittedJob { id, repeated: known.is_some() });
+            if known.is_none() {
+                let job = Arc::new(new_job(id, submission, by.clone(), now));
+                self.known.learn(&job);
+                jobs.push(job);
+            }
+        }
+        self.accept(jobs, submitted, answer, ctx);
+    }
+
+    fn accept(
+        &mut self,
+        jobs: Vec<Arc<Job>>,
+        submitted: Vec<SubmittedJob>,
+        answer: Answer,
+        ctx: &mut Context<Self>,
+    ) {
+        // A repeated job may still be on its way to the disk: wait behind it.
+        let change = if jobs.is_empty() { Change::Barrier } else { Change::NewJobs(jobs.clone()) };
+        let append = self.shared.journal().send(Append(change));
+        ctx.spawn(append.into_actor(self).map(move |result, this, _| match result {
+            Ok(Ok(_)) => this.answer(answer, Ok(ApiAnswer::Submitted(submitted))),
+            _ => {
+                jobs.iter().for_each(|job| this.known.forget(job));
+                this.answer(answer, Err(ApiRefusal::Stopping));
+            }
+        }));
+    }
+
+    fn wait_for_ids(
+        &mut self,
+        submissions: Vec<Submission>,
+        by: KeyName,
+        answer: Answer,
+        ctx: &mut Context<Self>,
+    ) {
+        if self.known.waiting.len() >= WAITING_BOUND {
+            return self.answer(answer, Err(ApiRefusal::Busy { retry_after_s: 1 }));
+        }
+        self.known.waiting.push((submissions, by, answer));
+        self.reserve_ids(ctx);
+    }
+
+    pub(super) fn retry_waiting(&mut self, ctx: &mut Context<Self>) {
+        for (submissions, by, answer) in std::mem::take(&mut self.known.waiting) {
+            self.submit(submissions, by, answer, ctx);
+        }
+    }
+
+    /// Ended jobs leave the live state after their time.
+    pub(super) fn schedule_archiving(&mut self, ctx: &mut Context<Self>) {
+        const ARCHIVE_EVERY: Duration = Duration::from_secs(60);
+        self.archive_some(ctx);
+        ctx.run_later(ARCHIVE_EVERY, Self::schedule_archiving);
+    }
+
+    pub(super) fn archive_some(&mut self, ctx: &mut Context<Self>) {
+        const AT_ONCE: usize = 256;
+        let now = self.shared.clock.now();
+        let keep = self.shared.settings.keep_jobs;
+        let view = self.shared.view.load_full();
+        let over = |job: &Job| ended_at(job).is_some_and(|at| now >= at + keep);
+        let old: Vec<Arc<Job>> =
+            view.jobs.values().filter(|job| over(job)).take(AT_ONCE).cloned().collect();
+        for job in old {
+            let history = cospan_storage::record::job::history(&*self.shared.store, job.id);
+            let events = match history {
+                Ok(history) => history.into_iter().flat_map(|(_, events)| events).collect(),
+                Err(problem) => {
+                    warn!(job = %job.id, %problem, "archived without its history");
+                    Vec::new()
+                }
+            };
+            self.known.forget(&job);
+            let append = self.shared.journal().send(Append(Change::JobArchived { job, events }));
+            ctx.spawn(append.into_actor(self).map(|_, _, _| ()));
+        }
+    }
+}
+
+fn ended_at(job: &Job) -> Option<Timestamp> {
+    match job.phase {
+        Phase::Finished { at } | Phase::Failed { at, .. } | Phase::Cancelled { at, .. } => Some(at),
+        _ => None,
+    }
+}
+
+fn new_job(id: JobId, submission: Submission, owner: KeyName, now: Timestamp) -> Job {
+    Job {
+        id,
+        owner,
+        idempotency: submission.idempotency,
+        submitted_at: now,
+        priority: submission.spec.priority,
+        spec: submission.spec,
+        frozen_by: None,
+        held: None,
+        phase: Phase::Queued { since: now, not_before: Timestamp(0) },
+        round: Round(0),
+        inputs_here: false,
+        start_at: None,
+        components: Vec::new(),
+        setbacks: Setbacks::default(),
+        instants: Instants::default(),
+        revision: 1,
+    }
+}

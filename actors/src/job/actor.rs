@@ -1,0 +1,263 @@
+//! The job actor: the durable step, its inbox, and its timer.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{
+    Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, Message, SpawnHandle,
+    WrapFuture,
+};
+use cospan_domain::ids::SiteName;
+use cospan_domain::job::JobMachine;
+use cospan_domain::job::command::{JobCommand, Rejection};
+use cospan_domain::job::due::{self, JobEffect};
+use cospan_domain::job::state::{Job, Phase};
+use cospan_domain::units::{DurationMs, Timestamp};
+use tokio::sync::oneshot;
+use tracing::debug;
+
+use super::{effects, sight};
+use crate::chaos::{self, Point};
+use crate::journal::{Append, AppendError, Change};
+use crate::shared::Shared;
+use crate::steps::{Step, Steps};
+use crate::supervision::LifeGuard;
+use crate::switchboard::{Dirty, Look};
+
+/// A command for a job, answered once what follows from it is durable.
+#[derive(Debug, Message)]
+#[rtype(result = "Result<(), Rejection>")]
+pub struct Order(pub JobCommand);
+
+/// One unfinished job.
+pub struct JobActor {
+    pub(super) shared: Arc<Shared>,
+    steps: Steps<JobMachine>,
+    rebuilt: bool,
+    dirty: Dirty,
+    /// What is under way; at most one thing a component, so that an answer never
+    /// overtakes a later order.
+    under_way: BTreeSet<JobEffect>,
+    /// Effects that failed or must be repeated: not again before.
+    not_before: BTreeMap<JobEffect, Timestamp>,
+    wake: Option<(Timestamp, SpawnHandle)>,
+    guard: LifeGuard,
+}
+
+impl JobActor {
+    /// A new life. `rebuilt` if there may have been one before, in this process
+    /// or another: what was under way then may or may not have happened.
+    pub fn new(
+        shared: Arc<Shared>,
+        job: Arc<Job>,
+        rebuilt: bool,
+        dirty: Dirty,
+        guard: LifeGuard,
+    ) -> Self {
+        Self {
+            shared,
+            steps: Steps::new(job),
+            rebuilt,
+            dirty,
+            under_way: BTreeSet::new(),
+            not_before: BTreeMap::new(),
+            wake: None,
+            guard,
+        }
+    }
+
+    pub(super) fn job(&self) -> &Arc<Job> {
+        self.steps.state()
+    }
+
+    fn turn(&mut self, ctx: &mut Context<Self>) {
+        if self.steps.is_writing() {
+            return;
+        }
+        let now = self.shared.clock.now();
+        let step = self.steps.decide(&self.shared.settings.job, now);
+        chaos::reach(Point::Decided);
+        match step {
+            Some(step) => self.write(step, ctx),
+            None => self.perform_due(ctx),
+        }
+    }
+
+    fn write(&mut self, step: Step<JobMachine>, ctx: &mut Context<Self>) {
+        let (mut next, events, accepted) = step.into_parts();
+        next.revision += 1;
+        let next = Arc::new(next);
+        for event in &events {
+            debug!(job = %next.id, event = event.what.name(), "decided");
+        }
+        let kinds = chaos::effects_of(&next, self.shared.clock.now());
+        chaos::reach_each(&kinds, Point::BeforeJournal);
+        let change = Change::Job { old: self.job().clone(), new: next.clone(), events };
+        let append = self.shared.journal().send(Append(change));
+        let done = append.into_actor(self).map(move |result, this, ctx| match result {
+            Ok(Ok(_)) => {
+                chaos::reach_each(&kinds, Point::AfterJournal);
+                chaos::reach(Point::BeforeAnswer);
+                this.steps.committed(next, accepted);
+                this.perform_due(ctx);
+                this.catch_up(ctx);
+            }
+            Ok(Err(AppendError::Conflict)) => this.reload(ctx),
+            // The process is ending; nothing more may be decided.
+            Ok(Err(AppendError::Stopped)) | Err(_) => {}
+        });
+        ctx.spawn(done);
+    }
+
+    /// The record moved on without us: never overwrite, take what is there.
+    fn reload(&mut self, ctx: &mut Context<Self>) {
+        let job = self.shared.view.load().jobs.get(&self.job().id).cloned();
+        let job = job.unwrap_or_else(|| self.job().clone());
+        self.steps.reloaded(job);
+        self.perform_due(ctx);
+        self.catch_up(ctx);
+    }
+
+    /// Takes up what came in while a write was under way.
+    fn catch_up(&mut self, ctx: &mut Context<Self>) {
+        if self.dirty.owed() {
+            self.look(ctx);
+        } else if self.steps.is_owed() {
+            self.turn(ctx);
+        }
+    }
+
+    /// Start, restart, hint and timer all run this line.
+    pub(super) fn perform_due(&mut self, ctx: &mut Context<Self>) {
+        if self.job().is_final() {
+            self.retire(ctx);
+            return;
+        }
+        let now = self.shared.clock.now();
+        let due = due::due(self.job(), now);
+        self.not_before.retain(|effect, _| due.contains(effect));
+        for effect in due {
+            let waits = self.not_before.get(&effect).is_some_and(|&time| time > now);
+            let busy = self.under_way.iter().any(|other| other.component == effect.component);
+            if !waits && !busy && effects::perform(self, &effect, ctx) {
+                self.under_way.insert(effect);
+            }
+        }
+        self.set_wake(ctx);
+    }
+
+    /// An effect came back; `command` records its outcome, if it has one yet.
+    pub(super) fn effect_done(
+        &mut self,
+        effect: &JobEffect,
+        command: Option<JobCommand>,
+        again_after: DurationMs,
+        ctx: &mut Context<Self>,
+    ) {
+        self.under_way.remove(effect);
+        let again = self.shared.clock.now() + again_after;
+        self.not_before.insert(effect.clone(), again);
+        match command {
+            Some(command) => {
+                self.steps.push(command, None);
+                self.turn(ctx);
+            }
+            None if self.steps.is_writing() => {}
+            None => self.perform_due(ctx),
+        }
+    }
+
+    fn retire(&mut self, ctx: &mut Context<Self>) {
+        self.guard.disarm();
+        let id = self.job().id;
+        self.shared.switchboard.jobs.leave(&id);
+        ctx.stop();
+    }
+
+    fn set_wake(&mut self, ctx: &mut Context<Self>) {
+        let now = self.shared.clock.now();
+        let state = due::next_wake(self.job(), &self.shared.settings.job);
+        let silent = sight::next_wake(&self.shared, self.job());
+        let again = self.not_before.values().copied().filter(|&time| time > now).min();
+        // While a claim is awaited, the claim timer wakes us; see the claimer.
+        let state = state.filter(|_| !matches!(self.job().phase, Phase::Placed { .. }));
+        let next = [state, silent, again].into_iter().flatten().min();
+        if self.wake.as_ref().map(|(time, _)| *time) == next {
+            return;
+        }
+        if let Some((_, handle)) = self.wake.take() {
+            ctx.cancel_future(handle);
+        }
+        if let Some(time) = next {
+            // Never a busy loop, even when a deadline has passed.
+            let pause = Duration::from_millis(time.since(now).0.max(5));
+            let handle = ctx.run_later(pause, |this, ctx| {
+                this.wake = None;
+                this.look(ctx);
+            });
+            self.wake = Some((time, handle));
+        }
+    }
+
+    /// Looks at the clock, at sites' reports and at copies.
+    fn look(&mut self, ctx: &mut Context<Self>) {
+        chaos::reach(Point::HandlerEntry);
+        self.dirty.take();
+        if self.steps.is_writing() {
+            // What is looked at now would be decided on the old state; look again after.
+            self.dirty.owe();
+            return;
+        }
+        for command in sight::commands(&self.shared, self.job()) {
+            self.steps.push(command, None);
+        }
+        self.turn(ctx);
+    }
+
+    pub(super) fn site_of(&self, effect: &JobEffect) -> Option<SiteName> {
+        let component = self.job().components.get(effect.component.0 as usize)?;
+        component.placement.as_ref().map(|placement| placement.site.clone())
+    }
+}
+
+impl Actor for JobActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        chaos::reach(Point::Started);
+        if self.rebuilt {
+            let settle = effects::settle_times(self);
+            self.steps.push(JobCommand::Recover { settle }, None);
+            for command in sight::commands(&self.shared, self.job()) {
+                self.steps.push(command, None);
+            }
+            self.turn(ctx);
+        } else {
+            self.perform_due(ctx);
+        }
+    }
+}
+
+impl Handler<Look> for JobActor {
+    type Result = ();
+
+    fn handle(&mut self, _: Look, ctx: &mut Context<Self>) {
+        self.look(ctx);
+    }
+}
+
+impl Handler<Order> for JobActor {
+    type Result = actix::ResponseFuture<Result<(), Rejection>>;
+
+    fn handle(&mut self, message: Order, ctx: &mut Context<Self>) -> Self::Result {
+        chaos::reach(Point::HandlerEntry);
+        let (reply, answer) = oneshot::channel();
+        self.steps.push(message.0, Some(reply));
+        self.turn(ctx);
+        if !self.steps.is_writing() && self.dirty.owed() {
+            self.look(ctx);
+        }
+        Box::pin(async move { answer.await.unwrap_or(Err(Rejection::Stale)) })
+    }
+}

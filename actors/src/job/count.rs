@@ -1,0 +1,47 @@
+//! What a change of phase means for the histograms.
+
+use cospan_domain::job::state::{AbortCause, Job, Phase};
+
+use crate::metrics::Metrics;
+
+/// Counts a change of phase.
+pub(crate) fn count(metrics: &Metrics, old: &Job, new: &Job) {
+    match (&old.phase, &new.phase) {
+        (Phase::Queued { since, .. }, Phase::Placed { at, .. }) => {
+            metrics.placement_seconds.observe(at.since(*since).as_secs_f64());
+        }
+        (_, Phase::Starting { since }) => {
+            if let Some(placed) = new.instants.placed {
+                metrics.claim_seconds.observe(since.since(placed).as_secs_f64());
+            }
+        }
+        (Phase::Starting { since: decided }, Phase::Running { since }) => {
+            metrics.start_seconds.observe(since.since(*decided).as_secs_f64());
+        }
+        (_, Phase::Aborting { why, .. }) => {
+            metrics.rounds_aborted.with_label_values(&[cause(why)]).inc();
+        }
+        (_, Phase::Finished { at }) => {
+            if let Some(started) = new.instants.started {
+                metrics.run_seconds.observe(at.since(started).as_secs_f64());
+            }
+            metrics.jobs_ended.with_label_values(&["finished"]).inc();
+        }
+        (_, Phase::Failed { .. }) => metrics.jobs_ended.with_label_values(&["failed"]).inc(),
+        (_, Phase::Cancelled { .. }) => metrics.jobs_ended.with_label_values(&["cancelled"]).inc(),
+        _ => {}
+    }
+}
+
+fn cause(why: &AbortCause) -> &'static str {
+    match why {
+        AbortCause::ClaimLost { .. } => "claim-lost",
+        AbortCause::InputLost { .. } => "input-lost",
+        AbortCause::SiteError { .. } => "site-error",
+        AbortCause::StartMissed { .. } => "start-missed",
+        AbortCause::Unreachable { .. } => "unreachable",
+        AbortCause::Application { .. } => "application",
+        AbortCause::Cancelled => "cancelled",
+        AbortCause::Drained { .. } => "drained",
+    }
+}

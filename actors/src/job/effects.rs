@@ -1,0 +1,361 @@
+//! Has sites do what is due for a job.
+
+use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+use cospan_domain::ids::{SiteName, Tag};
+use cospan_domain::job::command::{JobCommand, SubmitAnswer};
+use cospan_domain::job::due::{EffectKind, JobEffect, charge_of};
+use cospan_domain::job::spec::{Collect, Executable, ProgramAtSite};
+use cospan_domain::job::state::Run;
+use cospan_domain::site::failure::FailureClass;
+use cospan_domain::site::state::{AttemptId, Breaker};
+use cospan_domain::transfer::place::FilePlace;
+use cospan_domain::units::DurationMs;
+use cospan_sites::port::{
+    AttemptOrder, GateDecision, GateState, Go, Peer, SiteError, Submitted, TagLookup,
+};
+
+use super::actor::JobActor;
+use crate::chaos::{self, Point};
+use crate::cluster::{AskAdmission, Call, CallKind, Charge};
+use crate::information::RegisterOutput;
+
+/// Before an effect that failed is tried again.
+const RETRY: DurationMs = DurationMs(1_000);
+/// Before an order to end is given again to an attempt that is still there.
+const END_AGAIN: DurationMs = DurationMs(5_000);
+
+type Outcome = (Option<JobCommand>, DurationMs);
+type Pending = futures_util::future::BoxFuture<'static, Outcome>;
+
+/// Starts an effect. `false` if it must wait for something that will make the
+/// job look again.
+pub(super) fn perform(
+    actor: &mut JobActor,
+    effect: &JobEffect,
+    ctx: &mut Context<JobActor>,
+) -> bool {
+    let Some(pending) = pending(actor, effect) else { return false };
+    chaos::reach_for(effect.kind.name(), Point::BeforeEffect);
+    let effect = effect.clone();
+    let done = pending.into_actor(actor).map(move |(command, again), actor, ctx| {
+        chaos::reach_for(effect.kind.name(), Point::AfterEffect);
+        actor.effect_done(&effect, command, again, ctx);
+    });
+    ctx.spawn(done);
+    true
+}
+
+fn pending(actor: &JobActor, effect: &JobEffect) -> Option<Pending> {
+    match effect.kind {
+        EffectKind::Submit => Some(submit(actor, effect)),
+        EffectKind::Withdraw => Some(withdraw(effect)),
+        EffectKind::LookUp => Some(look_up(actor, effect)),
+        EffectKind::OpenGate => Some(open_gate(actor, effect)),
+        EffectKind::End => Some(end(actor, effect)),
+        EffectKind::RecordCharge => Some(record_charge(actor, effect)),
+        EffectKind::ReadOutput(output) => Some(read_output(actor, effect, output)),
+        EffectKind::RegisterOutput(output) => register_output(actor, effect, output),
+    }
+}
+
+fn tag(actor: &JobActor, effect: &JobEffect) -> Tag {
+    Tag {
+        instance: actor.shared.instance,
+        job: actor.job().id,
+        component: effect.component,
+        attempt: effect.attempt,
+    }
+}
+
+/// One call to the site of the effect's component, through its cluster actor.
+fn call<T: Send + 'static>(
+    actor: &JobActor,
+    effect: &JobEffect,
+    call: Call<T>,
+) -> futures_util::future::BoxFuture<'static, Result<T, SiteError>> {
+    let cluster = actor.site_of(effect).and_then(|s| actor.shared.switchboard.clusters.addr(&s));
+    Box::pin(async move {
+        chaos::reach(Point::SpawnedFuture);
+        match cluster {
+            None => Err(SiteError::NotSent("the site is not served at the moment".into())),
+            Some(cluster) => match cluster.send(call).await {
+                Ok(result) => result,
+                Err(error) => Err(SiteError::OutcomeUnknown(format!("its actor died: {error}"))),
+            },
+        }
+    })
+}
+
+/// How long a submission to each component's site may still take effect.
+pub(super) fn settle_times(actor: &JobActor) -> Vec<DurationMs> {
+    let settle = |site: &SiteName| actor.shared.settle(site);
+    let site =
+        |c: &cospan_domain::job::state::Component| c.placement.as_ref().map(|p| settle(&p.site));
+    actor.job().components.iter().map(|c| site(c).unwrap_or_default()).collect()
+}
+
+fn submit(actor: &JobActor, effect: &JobEffect) -> Pending {
+    let (component, attempt) = (effect.component, effect.attempt);
+    let settle = actor.site_of(effect).map(|site| actor.shared.settle(&site)).unwrap_or_default();
+    let order = order(actor, effect);
+    let admission = admission(actor, effect);
+    let answer = call(
+        actor,
+        effect,
+        Call::new(CallKind::Submit, move |site| Box::pin(async move { site.submit(&order).await })),
+    );
+    Box::pin(async move {
+        if let Err(detail) = admission.await {
+            let answer = SubmitAnswer::Full(detail.into());
+            let command = JobCommand::SubmitAnswered { component, attempt, answer };
+            return (Some(command), DurationMs::ZERO);
+        }
+        let answer = match answer.await {
+            Ok(Submitted { lrm_id }) => SubmitAnswer::Accepted(lrm_id),
+            Err(SiteError::Refused(detail)) => SubmitAnswer::Refused(detail.into()),
+            Err(SiteError::NotSent(detail)) => SubmitAnswer::NotSent(detail.into()),
+            Err(SiteError::SiteFull(detail)) => SubmitAnswer::Full(detail.into()),
+            Err(SiteError::OutcomeUnknown(_)) => SubmitAnswer::Unknown(settle),
+        };
+        (Some(JobCommand::SubmitAnswered { component, attempt, answer }), DurationMs::ZERO)
+    })
+}
+
+/// While a site is being probed, only so many are let through.
+fn admission(
+    actor: &JobActor,
+    effect: &JobEffect,
+) -> futures_util::future::BoxFuture<'static, Result<(), String>> {
+    let (shared, site) = (actor.shared.clone(), actor.site_of(effect));
+    let attempt =
+        AttemptId { job: actor.job().id, component: effect.component, attempt: effect.attempt };
+    let rerunnable = actor.job().spec.rerunnable;
+    Box::pin(async move {
+        let Some(site) = site else { return Ok(()) };
+        let record = shared.view.load().sites.get(&site).cloned();
+        if record.is_none_or(|record| record.breaker == Breaker::Closed) {
+            return Ok(());
+        }
+        let cluster = shared.switchboard.clusters.addr(&site);
+        let cluster = cluster.ok_or("the site is not served at the moment")?;
+        let admitted = cluster.send(AskAdmission { attempt, rerunnable }).await;
+        admitted.map_err(|error| error.to_string())?.map_err(|rejection| rejection.to_string())
+    })
+}
+
+/// It is due only while nothing of the component is under way, and a rebuild
+/// has made every earlier submission uncertain: so it never left.
+fn withdraw(effect: &JobEffect) -> Pending {
+    let (component, attempt) = (effect.component, effect.attempt);
+    let answer = SubmitAnswer::NotSent("withdrawn before it was submitted".into());
+    let command = JobCommand::SubmitAnswered { component, attempt, answer };
+    Box::pin(async move { (Some(command), DurationMs::ZERO) })
+}
+
+fn order(actor: &JobActor, effect: &JobEffect) -> AttemptOrder {
+    let (job, index) = (actor.job(), effect.component.0 as usize);
+    let spec = &job.spec.components[index];
+    let site = actor.site_of(effect);
+    let labels = site.as_ref().map(|site| actor.shared.labels(site)).unwrap_or_default();
+    // Placed before it is submitted, so that it has a site; see `place` in domain.
+    let at_site = match &site {
+        Some(site) => spec.program_at(site, &labels),
+        None => ProgramAtSite { program: spec.program.clone(), lrm_options: Vec::new() },
+    };
+    let staged_executable = match &at_site.program.executable {
+        Executable::Staged(file) => file.bound.map(|content| content.digest),
+        Executable::AtSite(_) => None,
+    };
+    let inputs = spec.inputs.iter();
+    AttemptOrder {
+        tag: tag(actor, effect),
+        round: job.round,
+        epoch: actor.shared.epoch,
+        resources: spec.resources.clone(),
+        program: at_site.program,
+        staged_executable,
+        inputs: inputs.filter_map(|i| Some((i.file.bound?, i.path.clone()))).collect(),
+        lrm_options: at_site.lrm_options,
+        hold_max: actor.shared.settings.job.hold_max,
+        wall_time: job.spec.wall_time,
+    }
+}
+
+fn look_up(actor: &JobActor, effect: &JobEffect) -> Pending {
+    let (component, attempt, tag) = (effect.component, effect.attempt, tag(actor, effect));
+    let interval = actor.shared.settings.job.look_up_interval;
+    let found = call(
+        actor,
+        effect,
+        Call::new(CallKind::FindByTag, move |site| {
+            Box::pin(async move {
+                let lookup = site.find_by_tag(tag).await?;
+                // Keep one, cancel the rest.
+                for extra in lookup.found.iter().skip(1) {
+                    site.cancel(tag, Some(&extra.lrm_id)).await?;
+                }
+                Ok(lookup)
+            })
+        }),
+    );
+    Box::pin(async move {
+        match found.await {
+            Ok(TagLookup { asked_at, found }) => {
+                let found = found.into_iter().next().map(|found| found.lrm_id);
+                let command = JobCommand::LookUpAnswered { component, attempt, asked_at, found };
+                (Some(command), DurationMs::ZERO)
+            }
+            Err(_) => (None, interval),
+        }
+    })
+}
+
+fn open_gate(actor: &JobActor, effect: &JobEffect) -> Pending {
+    let (component, attempt, tag) = (effect.component, effect.attempt, tag(actor, effect));
+    let decision = GateDecision::Go(go(actor, effect));
+    let decided = call(
+        actor,
+        effect,
+        Call::new(CallKind::DecideGate, move |site| {
+            Box::pin(async move { site.decide_gate(tag, &decision).await })
+        }),
+    );
+    Box::pin(async move {
+        match decided.await {
+            Ok(state) => {
+                let open = state == GateState::Opened;
+                (Some(JobCommand::GateAnswered { component, attempt, open }), RETRY)
+            }
+            Err(_) => (None, RETRY),
+        }
+    })
+}
+
+fn go(actor: &JobActor, effect: &JobEffect) -> Go {
+    let job = actor.job();
+    let host = |run: &Run| match run {
+        Run::AtGate { host, .. } | Run::Opened { host, .. } | Run::Running { host, .. } => {
+            host.to_string()
+        }
+        _ => String::new(),
+    };
+    let peers = job.components.iter().zip(&job.spec.components).filter_map(|(c, spec)| {
+        Some(Peer {
+            attempt: c.attempt,
+            site: c.placement.as_ref()?.site.clone(),
+            host: host(&c.run),
+            processors: spec.resources.processors,
+        })
+    });
+    Go {
+        round: job.round,
+        epoch: actor.shared.epoch,
+        start_at: job.start_at.unwrap_or_default(),
+        rank: effect.component,
+        peers: peers.collect(),
+    }
+}
+
+fn end(actor: &JobActor, effect: &JobEffect) -> Pending {
+    let tag = tag(actor, effect);
+    let component = actor.job().components.get(effect.component.0 as usize);
+    let lrm_id = component.and_then(|c| c.run.lrm_id().cloned());
+    let ended = call(
+        actor,
+        effect,
+        Call::new(CallKind::Cancel, move |site| {
+            Box::pin(async move {
+                // Void first: whatever is late finds its gate shut.
+                site.decide_gate(tag, &GateDecision::Void).await?;
+                site.cancel(tag, lrm_id.as_ref()).await
+            })
+        }),
+    );
+    let (shared, site) = (actor.shared.clone(), actor.site_of(effect));
+    Box::pin(async move {
+        let again = match ended.await {
+            Ok(()) => END_AGAIN,
+            Err(_) => RETRY,
+        };
+        if let Some(site) = site {
+            shared.switchboard.clusters.look(&site);
+        }
+        (None, again)
+    })
+}
+
+fn record_charge(actor: &JobActor, effect: &JobEffect) -> Pending {
+    let component = effect.component;
+    let charge = charge_of(actor.job(), component).cloned();
+    let job = actor.job().id;
+    let address = |site: &SiteName| actor.shared.switchboard.clusters.addr(site);
+    let cluster = charge.as_ref().and_then(|charge| address(&charge.site));
+    let served = charge.as_ref().is_some_and(|c| actor.shared.sites.contains_key(&c.site));
+    Box::pin(async move {
+        let Some(charge) = charge else { return (None, RETRY) };
+        let attempt = charge.attempt;
+        let recorded = JobCommand::ChargeRecorded { component, attempt };
+        let attempt = AttemptId { job, component, attempt };
+        let message = Charge { attempt, class: FailureClass::Site, detail: charge.detail };
+        match cluster {
+            // A site that left the configuration has no record to charge.
+            None if !served => (Some(recorded), RETRY),
+            None => (None, RETRY),
+            Some(cluster) => match cluster.send(message).await {
+                Ok(Ok(())) => (Some(recorded), RETRY),
+                Ok(Err(_)) | Err(_) => (None, RETRY),
+            },
+        }
+    })
+}
+
+fn read_output(actor: &JobActor, effect: &JobEffect, output: u32) -> Pending {
+    let component = effect.component;
+    let spec = actor.job().spec.components.get(component.0 as usize);
+    let path = spec.and_then(|spec| spec.outputs.get(output as usize)).map(|o| o.path.clone());
+    let tag = tag(actor, effect);
+    let inspected = call(
+        actor,
+        effect,
+        Call::new(CallKind::Inspect, move |site| {
+            Box::pin(async move {
+                let path = path.ok_or_else(|| SiteError::Refused("no such output".into()))?;
+                site.inspect(&FilePlace::Output(tag, path)).await
+            })
+        }),
+    );
+    Box::pin(async move {
+        let content = match inspected.await {
+            Ok(inspected) => Some(inspected.content),
+            Err(SiteError::Refused(_)) => None,
+            Err(_) => return (None, END_AGAIN),
+        };
+        (Some(JobCommand::OutputRead { component, output, content }), RETRY)
+    })
+}
+
+fn register_output(actor: &JobActor, effect: &JobEffect, output: u32) -> Option<Pending> {
+    let component = effect.component;
+    let spec = actor.job().spec.components.get(component.0 as usize)?;
+    let Collect::ToSite { site, register } = &spec.outputs.get(output as usize)?.collect else {
+        return None;
+    };
+    let state = actor.job().components.get(component.0 as usize)?;
+    let content = state.collected.get(output as usize)?.content?;
+    if !actor.shared.copy_is_ready(content.digest, site) {
+        return None;
+    }
+    let information = actor.shared.switchboard.information.addr(&())?;
+    let message = RegisterOutput {
+        name: register.clone(),
+        content,
+        site: site.clone(),
+        by: actor.job().owner.clone(),
+    };
+    Some(Box::pin(async move {
+        match information.send(message).await {
+            Ok(Ok(())) => (Some(JobCommand::OutputRegistered { component, output }), RETRY),
+            Ok(Err(_)) | Err(_) => (None, END_AGAIN),
+        }
+    }))
+}

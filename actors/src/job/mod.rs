@@ -1,0 +1,10 @@
+//! One actor per unfinished job: it decides what follows for its job, makes it
+//! durable, and has sites do what is due.
+
+mod actor;
+mod count;
+mod effects;
+mod sight;
+
+pub use actor::{JobActor, Order};
+pub(crate) use count::count;

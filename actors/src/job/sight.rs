@@ -1,0 +1,134 @@
+//! What others know that a job depends on, as commands to it.
+
+use std::sync::Arc;
+
+use cospan_domain::ids::{ComponentIndex, Tag};
+use cospan_domain::job::command::{Inputs, JobCommand, Sight, Sighting};
+use cospan_domain::job::spec::OnUnreachable;
+use cospan_domain::job::state::{Component, Job, Phase};
+use cospan_domain::units::Timestamp;
+use cospan_sites::port::{Exit, ExitCause, Observation};
+
+use crate::shared::Shared;
+
+/// Everything to be told to a job now.
+pub(super) fn commands(shared: &Shared, job: &Job) -> Vec<JobCommand> {
+    if matches!(job.phase, Phase::Queued { .. }) || job.is_final() {
+        return Vec::new();
+    }
+    let mut commands: Vec<JobCommand> = job
+        .indexed()
+        .filter_map(|(index, component)| sighted(shared, job, index, component))
+        .collect();
+    let sight = Sight { inputs: inputs(shared, job), unreachable: unreachable(shared, job) };
+    commands.push(JobCommand::Look(sight));
+    commands
+}
+
+fn sighted(
+    shared: &Shared,
+    job: &Job,
+    index: ComponentIndex,
+    component: &Component,
+) -> Option<JobCommand> {
+    if !component.run.may_live() {
+        return None;
+    }
+    let report = shared.board.site(&component.placement.as_ref()?.site)?;
+    let tag = Tag {
+        instance: shared.instance,
+        job: job.id,
+        component: index,
+        attempt: component.attempt,
+    };
+    let (asked_at, observation) = report.observations.get(&tag)?;
+    Some(JobCommand::Sighted {
+        component: index,
+        attempt: component.attempt,
+        asked_at: *asked_at,
+        sighting: sighting(observation)?,
+    })
+}
+
+/// What an observation means to a job; `None` if it means nothing.
+fn sighting(observation: &Observation) -> Option<Sighting> {
+    Some(match observation {
+        Observation::Unknown(_) => return None,
+        Observation::Absent => Sighting::Absent,
+        Observation::Queued | Observation::Starting => Sighting::Pending,
+        Observation::Ready(at_gate) => Sighting::Ready(at_gate.host.as_str().into()),
+        Observation::Begun(begun) => Sighting::Begun(begun.host.as_str().into()),
+        Observation::Exited(exit) => exited(exit),
+        Observation::Void => Sighting::Void,
+        Observation::Vanished { detail, .. } => Sighting::Vanished(detail.as_str().into()),
+    })
+}
+
+fn exited(exit: &Exit) -> Sighting {
+    let how: Arc<str> = match &exit.cause {
+        ExitCause::Code(0) => return Sighting::Succeeded,
+        ExitCause::Code(code) => format!("exit code {code}").into(),
+        ExitCause::Signal(signal) => format!("ended by signal {signal}").into(),
+        ExitCause::WallTime => "ran longer than its wall time".into(),
+        ExitCause::Terminated => "was told to end at its site".into(),
+        ExitCause::CouldNotStart(problem) => format!("could not start: {problem}").into(),
+    };
+    Sighting::Failed(how)
+}
+
+fn inputs(shared: &Shared, job: &Job) -> Inputs {
+    if job.inputs_here || !matches!(job.phase, Phase::Placed { .. } | Phase::Claiming { .. }) {
+        return Inputs::Unknown;
+    }
+    let view = shared.view.load();
+    let mut expected = Timestamp(0);
+    let mut missing = false;
+    for (digest, site) in cospan_domain::job::demands::needs(job) {
+        let copy = view.copies.get(&(digest, site.clone()));
+        if let Some(lost) = copy.and_then(|copy| copy.lost()) {
+            return Inputs::Lost(lost);
+        }
+        if !copy.is_some_and(|copy| copy.is_ready()) {
+            missing = true;
+            let progress = shared.board.progress(digest, &site);
+            expected = expected.max(progress.map_or(Timestamp(0), |progress| progress.expected));
+        }
+    }
+    match missing {
+        false => Inputs::Here,
+        true if expected == Timestamp(0) => Inputs::Unknown,
+        true => Inputs::Expected(expected),
+    }
+}
+
+/// Components whose site is silent. None while the fault seems to be ours.
+fn unreachable(shared: &Shared, job: &Job) -> Vec<(ComponentIndex, Timestamp)> {
+    if shared.board.isolated() {
+        return Vec::new();
+    }
+    let since = |component: &Component| {
+        let site = &component.placement.as_ref()?.site;
+        if !shared.sites.contains_key(site) {
+            return Some(Timestamp(0));
+        }
+        shared.board.site(site)?.contact.unreachable_since()
+    };
+    job.indexed().filter_map(|(index, component)| Some((index, since(component)?))).collect()
+}
+
+/// When a job is to look again because of silent sites.
+pub(super) fn next_wake(shared: &Shared, job: &Job) -> Option<Timestamp> {
+    if !matches!(
+        job.phase,
+        Phase::Starting { .. }
+            | Phase::Running { .. }
+            | Phase::Collecting { .. }
+            | Phase::Aborting { .. }
+    ) {
+        return None;
+    }
+    let OnUnreachable::RerunAfter(patience) = job.spec.on_unreachable else { return None };
+    let now = shared.clock.now();
+    let ends = unreachable(shared, job).into_iter().map(|(_, since)| since + patience);
+    ends.filter(|&end| end > now).min()
+}

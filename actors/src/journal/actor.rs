@@ -1,0 +1,263 @@
+//! The journal actor.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use actix::{Actor, AsyncContext, Context, Handler, Message, StreamHandler};
+use cospan_domain::ids::Seq;
+use cospan_storage::port::{Group, Outcome, Report, Token};
+use thiserror::Error;
+use tokio::sync::{mpsc, oneshot};
+use tracing::error;
+
+use super::{Change, encode};
+use crate::shared::Shared;
+use crate::supervision::{ActorId, LifeGuard, Verdict};
+
+/// Make this change durable. Answered once it is, and once it is in the view.
+#[derive(Debug, Message)]
+#[rtype(result = "Result<Seq, AppendError>")]
+pub struct Append(pub Change);
+
+/// Why a change is not in the journal.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum AppendError {
+    /// The record has moved on since it was read: reload it.
+    #[error("the record has changed since it was read")]
+    Conflict,
+    /// The store has failed or another control plane has taken it; the process is ending.
+    #[error("the store takes no more changes")]
+    Stopped,
+}
+
+/// What the store reports, handed over from its own thread.
+#[derive(Debug)]
+pub struct JournalReport(pub Report);
+
+struct Pending {
+    change: Change,
+    first: Token,
+    units: u64,
+    failed: Option<AppendError>,
+    reply: oneshot::Sender<Result<Seq, AppendError>>,
+}
+
+/// The only writer to the store.
+pub struct Journal {
+    shared: Arc<Shared>,
+    port: Arc<dyn cospan_storage::port::Journal>,
+    reports: Option<mpsc::UnboundedReceiver<JournalReport>>,
+    pending: VecDeque<Pending>,
+    depth: prometheus::IntGauge,
+    next_token: u64,
+    stopped: bool,
+    _guard: LifeGuard,
+}
+
+impl Journal {
+    /// A journal over an open store. `reports` is what the store's sink feeds;
+    /// it holds no more than what was appended and not yet reported.
+    pub fn new(
+        shared: Arc<Shared>,
+        port: Arc<dyn cospan_storage::port::Journal>,
+        reports: mpsc::UnboundedReceiver<JournalReport>,
+        guard: LifeGuard,
+    ) -> Self {
+        let (pending, next_token) = (VecDeque::new(), 0);
+        let reports = Some(reports);
+        let depth = shared.metrics.mailbox_depth.with_label_values(&["journal"]);
+        Self { shared, port, reports, pending, depth, next_token, stopped: false, _guard: guard }
+    }
+
+    fn append(&mut self, change: Change) -> oneshot::Receiver<Result<Seq, AppendError>> {
+        let (reply, answer) = oneshot::channel();
+        match encode::units(&change) {
+            _ if self.stopped => drop(reply.send(Err(AppendError::Stopped))),
+            _ if !self.follows(&change) => {
+                self.shared.metrics.journal_conflicts.inc();
+                drop(reply.send(Err(AppendError::Conflict)));
+            }
+            Err(problem) => {
+                error!(%problem, "a change does not fit the store");
+                let _ = reply.send(Err(AppendError::Conflict));
+            }
+            Ok(units) => {
+                let (first, count) = (Token(self.next_token), units.len() as u64);
+                self.next_token += count;
+                self.pending.push_back(Pending {
+                    change,
+                    first,
+                    units: count,
+                    failed: None,
+                    reply,
+                });
+                self.depth.set(self.pending.len() as i64);
+                // The pending entry is there before a store without a thread reports.
+                for (unit, token) in units.into_iter().zip(first.0..) {
+                    self.port.append(self.shared.epoch, Token(token), unit);
+                }
+            }
+        }
+        answer
+    }
+
+    /// Whether a change of an object with one writer was decided on its latest
+    /// state. Jobs are guarded by their version in the store itself.
+    fn follows(&self, change: &Change) -> bool {
+        let view = self.shared.view.load();
+        let pending = || self.pending.iter().rev().map(|pending| &pending.change);
+        match change {
+            Change::Site { old, new } => {
+                let latest = pending().find_map(|change| match change {
+                    Change::Site { new: other, .. } if other.site == new.site => Some(Some(other)),
+                    _ => None,
+                });
+                is_same(old.as_ref(), latest.unwrap_or_else(|| view.sites.get(&new.site)))
+            }
+            Change::Copy { key, old, .. } => {
+                let latest = pending().find_map(|change| match change {
+                    Change::Copy { key: other, new, .. } if other == key => Some(new.as_ref()),
+                    _ => None,
+                });
+                is_same(old.as_ref(), latest.unwrap_or_else(|| view.copies.get(key)))
+            }
+            Change::File { name, old, .. } => {
+                let latest = pending().find_map(|change| match change {
+                    Change::File { name: other, new, .. } if other == name => Some(new.as_ref()),
+                    _ => None,
+                });
+                is_same(old.as_ref(), latest.unwrap_or_else(|| view.files.get(name)))
+            }
+            Change::NewJobs(_)
+            | Change::Job { .. }
+            | Change::JobArchived { .. }
+            | Change::IdsReserved { .. }
+            | Change::Swept(_)
+            | Change::Barrier => true,
+        }
+    }
+
+    fn group(&mut self, group: Group) {
+        let metrics = &self.shared.metrics;
+        metrics.flush_units.observe(group.outcomes.len() as f64);
+        metrics.flush_seconds.observe(group.flush_us as f64 / 1e6);
+        let mut view = self.shared.view.load().as_ref().clone();
+        let mut done = Vec::new();
+        for (token, outcome) in group.outcomes {
+            self.outcome(token, outcome, &mut view, &mut done);
+        }
+        self.shared.view.store(Arc::new(view));
+        self.depth.set(self.pending.len() as i64);
+        self.publish(done);
+    }
+
+    fn outcome(
+        &mut self,
+        token: Token,
+        outcome: Outcome,
+        view: &mut crate::api::View,
+        done: &mut Vec<(Pending, Result<Seq, AppendError>)>,
+    ) {
+        let Some(front) = self.pending.front_mut() else { return };
+        let last = front.first.0 + front.units - 1 == token.0;
+        let seq = match outcome {
+            Outcome::Committed(seq) => seq,
+            Outcome::Conflict(key) => {
+                self.shared.metrics.journal_conflicts.inc();
+                tracing::warn!(?key, "a record had another version");
+                front.failed = Some(AppendError::Conflict);
+                view.seq
+            }
+            Outcome::Refused(problem) => {
+                error!(%problem, "the store would never take this change");
+                front.failed = Some(AppendError::Conflict);
+                view.seq
+            }
+            Outcome::Fenced => {
+                front.failed = Some(AppendError::Stopped);
+                view.seq
+            }
+        };
+        view.seq = view.seq.max(seq);
+        if !last {
+            return;
+        }
+        let Some(finished) = self.pending.pop_front() else { return };
+        let result = match finished.failed.clone() {
+            Some(problem) => Err(problem),
+            None => {
+                view.apply(&finished.change);
+                Ok(seq)
+            }
+        };
+        done.push((finished, result));
+    }
+
+    /// Tells those who follow, then answers those who asked.
+    fn publish(&mut self, done: Vec<(Pending, Result<Seq, AppendError>)>) {
+        let mut fenced = false;
+        for (finished, result) in done {
+            if let Ok(seq) = result {
+                self.shared.committed(seq, finished.change);
+            }
+            fenced |= result == Err(AppendError::Stopped);
+            let _ = finished.reply.send(result);
+        }
+        if fenced {
+            self.stop("another control plane has taken the store");
+        }
+    }
+
+    fn stop(&mut self, problem: &str) {
+        if !self.stopped {
+            self.stopped = true;
+            error!(problem, "the store takes no more changes; the process ends");
+            self.pending.clear();
+            self.shared.fatal(&ActorId::Journal, Verdict::Exit, problem);
+        }
+    }
+}
+
+/// Whether two states of an object are one; a fresh object is like none.
+fn is_same<T: PartialEq>(old: Option<&Arc<T>>, latest: Option<&Arc<T>>) -> bool {
+    match (old, latest) {
+        (Some(old), Some(latest)) => Arc::ptr_eq(old, latest) || old == latest,
+        (_, None) => true,
+        (None, Some(_)) => false,
+    }
+}
+
+impl Actor for Journal {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        ctx.set_mailbox_capacity(4_096);
+        if let Some(mut reports) = self.reports.take() {
+            ctx.add_stream(futures_util::stream::poll_fn(move |cx| reports.poll_recv(cx)));
+        }
+    }
+}
+
+impl Handler<Append> for Journal {
+    type Result = actix::ResponseFuture<Result<Seq, AppendError>>;
+
+    fn handle(&mut self, message: Append, _: &mut Context<Self>) -> Self::Result {
+        let answer = self.append(message.0);
+        Box::pin(async move { answer.await.unwrap_or(Err(AppendError::Stopped)) })
+    }
+}
+
+impl StreamHandler<JournalReport> for Journal {
+    fn handle(&mut self, report: JournalReport, _: &mut Context<Self>) {
+        match report.0 {
+            Report::Group(group) => self.group(group),
+            Report::Fatal(problem) => self.stop(&problem),
+        }
+    }
+
+    fn finished(&mut self, _: &mut Context<Self>) {
+        if !self.shared.is_stopping() {
+            self.stop("the store has ended by itself");
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Changes as units of the store.
+
+use cospan_storage::port::{Change as Stored, Key, MAX_CHANGES, Unit};
+use cospan_storage::record::{RecordError, batch, job, object};
+
+use super::Change;
+
+/// The units of a change, in order; what it stands for counts from the last on.
+pub(super) fn units(change: &Change) -> Result<Vec<Unit>, RecordError> {
+    match change {
+        Change::NewJobs(jobs) => batch::submissions(jobs.iter().map(AsRef::as_ref)),
+        Change::Job { old, new, events } => Ok(one(job::update(old, new, events)?)),
+        Change::JobArchived { job, events } => {
+            let units = job::archive(job, events)?;
+            Ok(units.into_iter().map(|changes| Unit { changes }).collect())
+        }
+        Change::Site { new, .. } => Ok(one(vec![object::put_site(new, None)?])),
+        Change::Copy { key, new, .. } => {
+            let (digest, site) = key;
+            Ok(one(vec![match new {
+                Some(copy) => object::put_copy(copy, None)?,
+                None => object::remove_copy(digest, site, None),
+            }]))
+        }
+        Change::File { name, new, .. } => Ok(one(vec![match new {
+            Some(file) => object::put_file(file, None)?,
+            None => object::remove_file(name, None),
+        }])),
+        Change::IdsReserved { next } => Ok(one(vec![object::put_next_job(*next)?])),
+        Change::Swept(keys) => Ok(keys.chunks(MAX_CHANGES).map(delete).collect()),
+        Change::Barrier => Ok(vec![Unit::default()]),
+    }
+}
+
+fn one(changes: Vec<Stored>) -> Vec<Unit> {
+    vec![Unit { changes }]
+}
+
+fn delete(keys: &[Key]) -> Unit {
+    let delete = |key: &Key| Stored { key: key.clone(), expected: None, value: None };
+    Unit { changes: keys.iter().map(delete).collect() }
+}

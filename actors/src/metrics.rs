@@ -1,0 +1,214 @@
+//! Everything that is counted, on a registry handed in. Labels have few values.
+
+use prometheus::{
+    Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+};
+
+/// Buckets for lengths of time between 10 ms and a day, in seconds.
+const LONG: [f64; 14] = [
+    0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3_600.0, 14_400.0, 43_200.0, 86_400.0,
+];
+/// Buckets for flushes and decisions, in seconds.
+const SHORT: [f64; 12] =
+    [0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.5];
+/// Buckets for numbers of things.
+const COUNT: [f64; 11] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1_024.0];
+
+/// The control plane's metrics.
+#[derive(Debug, Clone)]
+pub struct Metrics {
+    /// Jobs by phase.
+    pub jobs: IntGaugeVec,
+    /// Jobs waiting for placement, by priority.
+    pub queue_length: IntGaugeVec,
+    /// Jobs accepted.
+    pub jobs_submitted: IntCounter,
+    /// Jobs ended, by how.
+    pub jobs_ended: IntCounterVec,
+    /// From entering the placement queue to being placed.
+    pub placement_seconds: Histogram,
+    /// From placement to the decision to start.
+    pub claim_seconds: Histogram,
+    /// From the decision to start until all had begun.
+    pub start_seconds: Histogram,
+    /// From start to end of payloads.
+    pub run_seconds: Histogram,
+    /// From the first byte of a copy to its check.
+    pub transfer_seconds: Histogram,
+    /// Bytes copied and checked.
+    pub transferred_bytes: IntCounter,
+    /// Copies that failed, by whose fault.
+    pub transfer_failures: IntCounterVec,
+    /// Rounds that were aborted, by cause.
+    pub rounds_aborted: IntCounterVec,
+    /// 1 for the state that a site is in.
+    pub site_state: IntGaugeVec,
+    /// Errors charged to a site.
+    pub site_errors: IntCounterVec,
+    /// Processors of a site, by use (total, idle, held).
+    pub site_processors: IntGaugeVec,
+    /// Calls to sites, by call and outcome.
+    pub site_calls: IntCounterVec,
+    /// 1 while the fault seems to be on our side.
+    pub isolated: IntGauge,
+    /// Units made durable by one flush.
+    pub flush_units: Histogram,
+    /// How long a flush took.
+    pub flush_seconds: Histogram,
+    /// Units that were refused because of another version.
+    pub journal_conflicts: IntCounter,
+    /// Bytes of the store on disk.
+    pub store_bytes: IntGauge,
+    /// Work taken in and not finished: commands at the intake, changes at the journal.
+    pub mailbox_depth: IntGaugeVec,
+    /// Deaths of actors, by kind.
+    pub actor_restarts: IntCounterVec,
+    /// Jobs and sites held after repeated deaths.
+    pub held: IntGauge,
+    /// Notifications sent, by outcome.
+    pub notifications: IntCounterVec,
+}
+
+struct Maker<'a>(&'a Registry);
+
+impl Maker<'_> {
+    fn add<C: prometheus::core::Collector + Clone + 'static>(
+        &self,
+        collector: prometheus::Result<C>,
+    ) -> prometheus::Result<C> {
+        let collector = collector?;
+        self.0.register(Box::new(collector.clone()))?;
+        Ok(collector)
+    }
+
+    fn counter(&self, name: &str, help: &str) -> prometheus::Result<IntCounter> {
+        self.add(IntCounter::new(name, help))
+    }
+
+    fn counters(&self, name: &str, help: &str, label: &str) -> prometheus::Result<IntCounterVec> {
+        self.add(IntCounterVec::new(Opts::new(name, help), &[label]))
+    }
+
+    fn gauge(&self, name: &str, help: &str) -> prometheus::Result<IntGauge> {
+        self.add(IntGauge::new(name, help))
+    }
+
+    fn gauges(&self, name: &str, help: &str, labels: &[&str]) -> prometheus::Result<IntGaugeVec> {
+        self.add(IntGaugeVec::new(Opts::new(name, help), labels))
+    }
+
+    fn histogram(&self, name: &str, help: &str, buckets: &[f64]) -> prometheus::Result<Histogram> {
+        self.add(Histogram::with_opts(HistogramOpts::new(name, help).buckets(buckets.to_vec())))
+    }
+}
+
+impl Metrics {
+    /// Makes and registers all of them.
+    ///
+    /// # Errors
+    /// One of the names is taken in this registry.
+    pub fn new(registry: &Registry) -> prometheus::Result<Self> {
+        let make = Maker(registry);
+        Ok(Self {
+            jobs: make.gauges("cospan_jobs", "Jobs by phase.", &["phase"])?,
+            queue_length: make.gauges(
+                "cospan_queue_length_jobs",
+                "Jobs waiting for placement, by priority.",
+                &["priority"],
+            )?,
+            jobs_submitted: make.counter("cospan_jobs_submitted_total", "Jobs accepted.")?,
+            jobs_ended: make.counters("cospan_jobs_ended_total", "Jobs ended.", "how")?,
+            placement_seconds: make.histogram(
+                "cospan_placement_seconds",
+                "From entering the placement queue to being placed.",
+                &LONG,
+            )?,
+            claim_seconds: make.histogram(
+                "cospan_claim_seconds",
+                "From placement to the decision to start.",
+                &LONG,
+            )?,
+            start_seconds: make.histogram(
+                "cospan_start_seconds",
+                "From the decision to start until all components had begun.",
+                &LONG,
+            )?,
+            run_seconds: make.histogram(
+                "cospan_run_seconds",
+                "From the start to the end of the payloads.",
+                &LONG,
+            )?,
+            transfer_seconds: make.histogram(
+                "cospan_transfer_seconds",
+                "From the first byte of a copy to its check.",
+                &LONG,
+            )?,
+            transferred_bytes: make
+                .counter("cospan_transferred_bytes_total", "Bytes copied and checked.")?,
+            transfer_failures: make.counters(
+                "cospan_transfer_failures_total",
+                "Copies that failed, by whose fault.",
+                "blame",
+            )?,
+            rounds_aborted: make.counters(
+                "cospan_rounds_aborted_total",
+                "Rounds that were aborted, by cause.",
+                "cause",
+            )?,
+            site_state: make.gauges(
+                "cospan_site_state",
+                "1 for the state that a site is in, 0 for the others.",
+                &["site", "state"],
+            )?,
+            site_errors: make.counters(
+                "cospan_site_errors_total",
+                "Errors charged to a site.",
+                "site",
+            )?,
+            site_processors: make.gauges(
+                "cospan_site_processors",
+                "Processors of a site: total, idle, held by us.",
+                &["site", "use"],
+            )?,
+            site_calls: make.add(IntCounterVec::new(
+                Opts::new("cospan_site_calls_total", "Calls to sites, by call and outcome."),
+                &["call", "outcome"],
+            ))?,
+            isolated: make.gauge(
+                "cospan_isolated",
+                "1 while so many sites are silent that it is our fault.",
+            )?,
+            flush_units: make.histogram(
+                "cospan_journal_flush_units",
+                "Units made durable by one flush.",
+                &COUNT,
+            )?,
+            flush_seconds: make.histogram(
+                "cospan_journal_flush_seconds",
+                "How long a flush took.",
+                &SHORT,
+            )?,
+            journal_conflicts: make.counter(
+                "cospan_journal_conflicts_total",
+                "Units refused because a key had another version.",
+            )?,
+            store_bytes: make.gauge("cospan_store_bytes", "Bytes of the store on disk.")?,
+            mailbox_depth: make.gauges(
+                "cospan_mailbox_depth_messages",
+                "Messages taken in and not finished, by actor.",
+                &["actor"],
+            )?,
+            actor_restarts: make.counters(
+                "cospan_actor_restarts_total",
+                "Deaths of actors, by kind.",
+                "actor",
+            )?,
+            held: make.gauge("cospan_held_jobs", "Jobs held after an internal error.")?,
+            notifications: make.counters(
+                "cospan_notifications_total",
+                "Notifications, by outcome.",
+                "outcome",
+            )?,
+        })
+    }
+}

@@ -1,0 +1,139 @@
+//! The notifier: messages to site administrators. What is owed is in the sites'
+//! records, so nothing is lost by a crash, and at most told twice.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, WrapFuture};
+use cospan_domain::ids::SiteName;
+use cospan_domain::site::state::{Notification, NotificationId};
+use futures_util::future::BoxFuture;
+use tracing::{info, warn};
+
+use crate::chaos::{self, Point};
+use crate::cluster::NotificationSent;
+use crate::shared::Shared;
+use crate::supervision::LifeGuard;
+use crate::switchboard::{Dirty, Look};
+
+/// A message to somebody.
+#[derive(Debug, Clone)]
+pub struct Notice {
+    /// About which site.
+    pub site: SiteName,
+    /// What happened.
+    pub notification: Notification,
+}
+
+/// Carries messages out of the house.
+pub trait Messenger: Send + Sync {
+    /// Sends a message to an address. `Err` says why it did not arrive.
+    fn send(&self, address: &str, notice: Notice) -> BoxFuture<'static, Result<(), String>>;
+}
+
+/// Sends what sites owe.
+pub struct Notifier {
+    shared: Arc<Shared>,
+    under_way: BTreeSet<(SiteName, NotificationId)>,
+    failures: u32,
+    dirty: Dirty,
+    _guard: LifeGuard,
+}
+
+impl Notifier {
+    /// Messages under way at once.
+    const AT_ONCE: usize = 8;
+    const RETRY_MAX_S: u64 = 300;
+
+    /// A new life.
+    pub fn new(shared: Arc<Shared>, dirty: Dirty, guard: LifeGuard) -> Self {
+        Self { shared, under_way: BTreeSet::new(), failures: 0, dirty, _guard: guard }
+    }
+
+    fn look(&mut self, ctx: &mut Context<Self>) {
+        self.dirty.take();
+        let view = self.shared.view.load_full();
+        for (site, record) in &view.sites {
+            for notification in &record.owed {
+                if self.under_way.len() >= Self::AT_ONCE {
+                    return;
+                }
+                self.send(site, notification, ctx);
+            }
+        }
+    }
+
+    fn send(&mut self, site: &SiteName, notification: &Notification, ctx: &mut Context<Self>) {
+        let key = (site.clone(), notification.id);
+        if !self.under_way.insert(key.clone()) {
+            return;
+        }
+        let hooks = &self.shared.settings.webhooks;
+        let addresses: Vec<Arc<str>> = [Some(site.clone()), None]
+            .iter()
+            .filter_map(|of| hooks.get(of))
+            .flatten()
+            .cloned()
+            .collect();
+        let notice = Notice { site: site.clone(), notification: notification.clone() };
+        let messenger = self.shared.messenger.clone();
+        let sent = async move {
+            if addresses.is_empty() {
+                let text = &notice.notification.text;
+                info!(site = %notice.site, %text, "nobody is configured to be told");
+            }
+            // One that fails has all of them told again: at least once, not exactly once.
+            let sends = addresses.iter().map(|address| messenger.send(address, notice.clone()));
+            futures_util::future::join_all(sends).await.into_iter().collect()
+        };
+        ctx.spawn(sent.into_actor(self).map(move |sent, this, ctx| this.sent(key, sent, ctx)));
+    }
+
+    fn sent(
+        &mut self,
+        key: (SiteName, NotificationId),
+        sent: Result<(), String>,
+        ctx: &mut Context<Self>,
+    ) {
+        let outcome = if sent.is_ok() { "sent" } else { "failed" };
+        self.shared.metrics.notifications.with_label_values(&[outcome]).inc();
+        match sent {
+            Ok(()) => {
+                self.failures = 0;
+                if let Some(cluster) = self.shared.switchboard.clusters.addr(&key.0) {
+                    // Lost, it is told once more.
+                    let _ = cluster.try_send(NotificationSent(key.1));
+                }
+                self.under_way.remove(&key);
+            }
+            Err(problem) => {
+                self.failures = self.failures.saturating_add(1);
+                warn!(site = %key.0, problem, "a notification was not delivered; tried again");
+                let pause = (1u64 << self.failures.min(9)).min(Self::RETRY_MAX_S);
+                ctx.run_later(Duration::from_secs(pause), move |this, ctx| {
+                    this.under_way.remove(&key);
+                    this.look(ctx);
+                });
+            }
+        }
+    }
+}
+
+impl Actor for Notifier {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        chaos::reach(Point::Started);
+        self.look(ctx);
+    }
+}
+
+impl Handler<Look> for Notifier {
+    type Result = ();
+
+    fn handle(&mut self, _: Look, ctx: &mut Context<Self>) {
+        chaos::reach(Point::HandlerEntry);
+        self.look(ctx);
+    }
+}

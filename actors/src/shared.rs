@@ -1,0 +1,347 @@
+//! What every actor can reach: clock, settings, view, board, addresses. No
+//! actor holds another, or any state that another writes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use actix::Addr;
+use arc_swap::ArcSwap;
+use cospan_domain::catalogue::state::FileRecord;
+use cospan_domain::ids::{Digest, Epoch, InstanceId, JobId, Seq, SiteName};
+use cospan_domain::job::state::{Ending, Job, Phase, Run};
+use cospan_domain::labels::Labels;
+use cospan_domain::site::state::{AttemptId, Breaker};
+use cospan_domain::transfer::state::CopyRecord;
+use cospan_domain::units::DurationMs;
+use cospan_sites::port::Site;
+use tokio::sync::broadcast;
+
+use crate::api::View;
+use crate::board::Board;
+use crate::chance::Chance;
+use crate::clock::Clock;
+use crate::cluster::Succeeded;
+use crate::journal::{Change, Journal};
+use crate::metrics::Metrics;
+use crate::notifier::Messenger;
+use crate::settings::Settings;
+use crate::supervision::{ActorId, Supervisor, Verdict};
+use crate::switchboard::Switchboard;
+use crate::transfer;
+
+/// One committed change with its position, as followers receive it.
+#[derive(Debug, Clone)]
+pub struct Committed {
+    /// Its position in the journal.
+    pub seq: Seq,
+    /// What changed.
+    pub change: Arc<Change>,
+}
+
+/// Called when the process must end; says why.
+pub type OnFatal = Box<dyn Fn(&str) + Send + Sync>;
+
+/// Sets of things to look at again, coalesced.
+#[derive(Debug, Default)]
+pub struct DirtySets {
+    jobs: Mutex<BTreeSet<JobId>>,
+    copies: Mutex<BTreeSet<(Digest, SiteName)>>,
+    claims: Mutex<BTreeSet<JobId>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl DirtySets {
+    /// Takes the jobs whose place in the placement queues may have changed.
+    pub fn take_jobs(&self) -> BTreeSet<JobId> {
+        std::mem::take(&mut lock(&self.jobs))
+    }
+
+    /// Takes the copies whose need may have changed.
+    pub fn take_copies(&self) -> BTreeSet<(Digest, SiteName)> {
+        std::mem::take(&mut lock(&self.copies))
+    }
+
+    /// Takes the jobs whose place in the claiming queue may have changed.
+    pub fn take_claims(&self) -> BTreeSet<JobId> {
+        std::mem::take(&mut lock(&self.claims))
+    }
+}
+
+/// What every actor can reach.
+pub struct Shared {
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Chance.
+    pub chance: Arc<Chance>,
+    /// Settings, frozen.
+    pub settings: Arc<Settings>,
+    /// This control plane among others at the same sites.
+    pub instance: InstanceId,
+    /// This reign over the store.
+    pub epoch: Epoch,
+    /// The committed state.
+    pub view: ArcSwap<View>,
+    /// What sites said last.
+    pub board: Board,
+    /// Where everybody is.
+    pub switchboard: Switchboard,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// The sites, by name.
+    pub sites: BTreeMap<SiteName, Arc<dyn Site>>,
+    /// Things to look at again.
+    pub dirty: DirtySets,
+    pub(crate) supervisor: OnceLock<Addr<Supervisor>>,
+    pub(crate) journal: OnceLock<Addr<Journal>>,
+    pub(crate) store: Arc<dyn cospan_storage::port::Journal>,
+    pub(crate) messenger: Arc<dyn Messenger>,
+    /// Times that the co-allocator died in a job's turn.
+    suspects: Mutex<BTreeMap<JobId, u32>>,
+    stream: broadcast::Sender<Committed>,
+    on_fatal: OnFatal,
+    stopping: AtomicBool,
+}
+
+/// What [`Shared::new`] is made from.
+pub struct Parts {
+    /// See the field of the same name in [`Shared`].
+    pub clock: Arc<dyn Clock>,
+    /// Seed of all chance.
+    pub seed: u64,
+    /// See [`Shared`].
+    pub settings: Settings,
+    /// See [`Shared`].
+    pub instance: InstanceId,
+    /// See [`Shared`].
+    pub epoch: Epoch,
+    /// State as loaded from the store.
+    pub view: View,
+    /// Metrics, registered.
+    pub metrics: Arc<Metrics>,
+    /// The sites.
+    pub sites: Vec<Arc<dyn Site>>,
+    /// The open store.
+    pub store: Arc<dyn cospan_storage::port::Journal>,
+    /// Carries notifications.
+    pub messenger: Arc<dyn Messenger>,
+    /// Ends the process.
+    pub on_fatal: OnFatal,
+}
+
+impl Shared {
+    /// Committed changes kept for a slow follower of the event stream.
+    const STREAM_BOUND: usize = 16_384;
+
+    /// Everything before any actor lives.
+    pub fn new(parts: Parts) -> Self {
+        let (stream, _) = broadcast::channel(Self::STREAM_BOUND);
+        let names = parts.sites.iter().map(|site| site.name());
+        let board = Board::new(names, parts.settings.isolation_window);
+        Self {
+            clock: parts.clock,
+            chance: Arc::new(Chance::from_seed(parts.seed)),
+            settings: Arc::new(parts.settings),
+            instance: parts.instance,
+            epoch: parts.epoch,
+            view: ArcSwap::from_pointee(parts.view),
+            board,
+            switchboard: Switchboard::default(),
+            metrics: parts.metrics,
+            sites: parts.sites.into_iter().map(|site| (site.name().clone(), site)).collect(),
+            dirty: DirtySets::default(),
+            supervisor: OnceLock::new(),
+            journal: OnceLock::new(),
+            store: parts.store,
+            messenger: parts.messenger,
+            suspects: Mutex::default(),
+            stream,
+            on_fatal: parts.on_fatal,
+            stopping: AtomicBool::new(false),
+        }
+    }
+
+    /// The journal. It lives as long as the process.
+    pub(crate) fn journal(&self) -> Addr<Journal> {
+        // Set before any other actor is started; see `wiring`.
+        #[allow(clippy::expect_used, reason = "an order of start that cannot be otherwise")]
+        self.journal.get().expect("the journal is started first").clone()
+    }
+
+    /// Starts an actor under supervision.
+    pub(crate) fn start(&self, id: ActorId) {
+        if let Some(supervisor) = self.supervisor.get() {
+            // Bounded by what is durable: one per job, copy and site.
+            supervisor.do_send(crate::supervision::StartActor(id));
+        }
+    }
+
+    /// Follows committed changes from now on.
+    pub fn subscribe(&self) -> broadcast::Receiver<Committed> {
+        self.stream.subscribe()
+    }
+
+    /// The co-allocator died in this job's turn.
+    pub(crate) fn suspect(&self, job: JobId) {
+        *lock(&self.suspects).entry(job).or_default() += 1;
+    }
+
+    /// Jobs in whose turn the co-allocator died, and how often.
+    pub(crate) fn suspects(&self) -> BTreeMap<JobId, u32> {
+        lock(&self.suspects).clone()
+    }
+
+    /// No more new work.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+    }
+
+    /// Whether we are stopping.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// The process must end.
+    pub(crate) fn fatal(&self, actor: &ActorId, _: Verdict, problem: &str) {
+        (self.on_fatal)(&format!("{actor}: {problem}"));
+    }
+
+    /// How long a submission to a site may still take effect after its reply was lost.
+    pub(crate) fn settle(&self, site: &SiteName) -> DurationMs {
+        self.settings.submit_settle.get(site).copied().unwrap_or(self.settings.job.settle)
+    }
+
+    /// The labels of a site; none until it answered.
+    pub(crate) fn labels(&self, site: &SiteName) -> Labels {
+        let report = self.board.site(site);
+        let description = report.and_then(|report| report.description.clone());
+        description.map(|description| description.labels.clone()).unwrap_or_default()
+    }
+
+    /// Whether content is at a site, whole and checked.
+    pub(crate) fn copy_is_ready(&self, digest: Digest, site: &SiteName) -> bool {
+        let key = (digest, site.clone());
+        self.view.load().copies.get(&key).is_some_and(|copy| copy.is_ready())
+    }
+
+    /// Follows one committed change: counts it, and asks those concerned to look.
+    pub(crate) fn committed(&self, seq: Seq, change: Change) {
+        match &change {
+            Change::NewJobs(jobs) => {
+                self.metrics.jobs_submitted.inc_by(jobs.len() as u64);
+                jobs.iter().for_each(|job| self.start(ActorId::Job(job.id)));
+                lock(&self.dirty.jobs).extend(jobs.iter().map(|job| job.id));
+                self.count_phases(None, jobs.iter());
+                self.switchboard.co_allocator.look(&());
+            }
+            Change::Job { old, new, .. } => self.job_changed(old, new),
+            Change::JobArchived { job, .. } => {
+                self.metrics.jobs.with_label_values(&[job.phase.kind().as_str()]).dec();
+            }
+            Change::Site { new, .. } => {
+                self.switchboard.clusters.look(&new.site);
+                self.switchboard.co_allocator.look(&());
+                if !new.owed.is_empty() {
+                    self.switchboard.notifier.look(&());
+                }
+            }
+            Change::Copy { key, old, new } => {
+                self.copy_changed(key, old.as_deref(), new.as_deref());
+            }
+            Change::File { old, new, .. } => self.file_changed(old.as_deref(), new.as_deref()),
+            Change::IdsReserved { .. } | Change::Swept(_) | Change::Barrier => {}
+        }
+        if self.stream.receiver_count() > 0 {
+            let _ = self.stream.send(Committed { seq, change: Arc::new(change) });
+        }
+    }
+
+    fn count_phases<'a>(&self, old: Option<&Job>, new: impl Iterator<Item = &'a Arc<Job>>) {
+        let gauge = |job: &Job| self.metrics.jobs.with_label_values(&[job.phase.kind().as_str()]);
+        if let Some(old) = old {
+            gauge(old).dec();
+        }
+        new.for_each(|job| gauge(job).inc());
+    }
+
+    fn job_changed(&self, old: &Arc<Job>, new: &Arc<Job>) {
+        let queued = |job: &Job| matches!(job.phase, Phase::Queued { .. });
+        let placed = |job: &Job| matches!(job.phase, Phase::Placed { .. });
+        if queued(old) || queued(new) {
+            lock(&self.dirty.jobs).insert(new.id);
+        }
+        if placed(old) || placed(new) {
+            lock(&self.dirty.claims).insert(new.id);
+            self.switchboard.claimer.look(&());
+        }
+        let held = |job: &Job| i64::from(job.held.is_some());
+        self.metrics.held.add(held(new) - held(old));
+        if old.phase.kind() != new.phase.kind() {
+            self.count_phases(Some(old), std::iter::once(new));
+            crate::job::count(&self.metrics, old, new);
+        }
+        let before = cospan_domain::job::demands::needs(old);
+        let after = cospan_domain::job::demands::needs(new);
+        if before != after {
+            lock(&self.dirty.copies).extend(before.symmetric_difference(&after).cloned());
+            self.switchboard.data_manager.look(&());
+        }
+        self.tell_sites(old, new);
+        self.switchboard.co_allocator.look(&());
+    }
+
+    /// Sites look for attempts to poll, and hear of successes while that matters.
+    fn tell_sites(&self, old: &Job, new: &Job) {
+        let view = self.view.load();
+        for (index, component) in new.indexed() {
+            let Some(placement) = &component.placement else { continue };
+            let before = old.components.get(index.0 as usize).map(|component| &component.run);
+            if before == Some(&component.run) {
+                continue;
+            }
+            self.switchboard.clusters.look(&placement.site);
+            let doubted = view.sites.get(&placement.site).is_some_and(|record| {
+                record.consecutive_errors > 0 || record.breaker != Breaker::Closed
+            });
+            if doubted && matches!(component.run, Run::Ended { how: Ending::Succeeded, .. }) {
+                let attempt = component.attempt;
+                let attempt = AttemptId { job: new.id, component: index, attempt };
+                if let Some(cluster) = self.switchboard.clusters.addr(&placement.site) {
+                    // Only a hint; a full mailbox costs the site one success.
+                    let _ = cluster.try_send(Succeeded(attempt));
+                }
+            }
+        }
+    }
+
+    fn copy_changed(
+        &self,
+        key: &(Digest, SiteName),
+        old: Option<&CopyRecord>,
+        new: Option<&CopyRecord>,
+    ) {
+        // Its own actor knows; the copies that it read from, or reads from, do not.
+        let source = |copy: Option<&CopyRecord>| copy.and_then(transfer::source_key);
+        let gone = new.is_none().then(|| key.clone());
+        self.copies_concerned([source(old), source(new), gone].into_iter().flatten());
+        let view = self.view.load();
+        view.needs.get(key).into_iter().flatten().for_each(|job| self.switchboard.jobs.look(job));
+    }
+
+    fn file_changed(&self, old: Option<&FileRecord>, new: Option<&FileRecord>) {
+        self.copies_concerned(old.into_iter().chain(new).flat_map(transfer::pins));
+        // Jobs may have waited for a replica.
+        self.switchboard.co_allocator.look(&());
+    }
+
+    fn copies_concerned(&self, keys: impl Iterator<Item = (Digest, SiteName)>) {
+        let keys: Vec<_> = keys.collect();
+        if !keys.is_empty() {
+            lock(&self.dirty.copies).extend(keys);
+            self.switchboard.data_manager.look(&());
+        }
+    }
+}

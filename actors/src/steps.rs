@@ -1,0 +1,106 @@
+//! The durable step, shared by every actor that owns a record: commands wait
+//! while a write is under way, then all of them are decided in one go and made
+//! durable by one append.
+
+use std::sync::Arc;
+
+use cospan_domain::machine::Machine;
+use cospan_domain::units::Timestamp;
+use tokio::sync::oneshot;
+
+/// Where an asker waits for what became of its command.
+pub(crate) type Reply<M> = Option<oneshot::Sender<Result<(), <M as Machine>::Rejection>>>;
+type Accepted<M> = Vec<oneshot::Sender<Result<(), <M as Machine>::Rejection>>>;
+
+/// A record, and the commands that wait for it.
+pub(crate) struct Steps<M: Machine> {
+    state: Arc<M::State>,
+    inbox: Vec<(M::Command, Reply<M>)>,
+    writing: bool,
+}
+
+/// What was decided and must become durable before anything follows from it.
+pub(crate) struct Step<M: Machine> {
+    pub(crate) next: M::State,
+    pub(crate) events: Vec<M::Event>,
+    accepted: Accepted<M>,
+}
+
+impl<M: Machine> Steps<M> {
+    /// Commands that wait; more of those that somebody waits for are refused.
+    const INBOX_BOUND: usize = 4_096;
+
+    pub(crate) fn new(state: Arc<M::State>) -> Self {
+        Self { state, inbox: Vec::new(), writing: false }
+    }
+
+    pub(crate) fn state(&self) -> &Arc<M::State> {
+        &self.state
+    }
+
+    pub(crate) fn is_writing(&self) -> bool {
+        self.writing
+    }
+
+    pub(crate) fn is_owed(&self) -> bool {
+        !self.writing && !self.inbox.is_empty()
+    }
+
+    /// Takes a command in. One that does not fit is dropped with its reply,
+    /// which tells the asker that nothing was decided.
+    pub(crate) fn push(&mut self, command: M::Command, reply: Reply<M>) {
+        if reply.is_none() || self.inbox.len() < Self::INBOX_BOUND {
+            self.inbox.push((command, reply));
+        }
+    }
+
+    /// Decides the whole inbox. `None` if nothing is to be written: because a
+    /// write is under way, or because nothing follows.
+    pub(crate) fn decide(&mut self, parameters: &M::Parameters, now: Timestamp) -> Option<Step<M>> {
+        if self.writing || self.inbox.is_empty() {
+            return None;
+        }
+        let mut next = M::State::clone(&self.state);
+        let (mut events, mut accepted) = (Vec::new(), Vec::new());
+        for (command, reply) in std::mem::take(&mut self.inbox) {
+            match M::decide(&next, parameters, command, now) {
+                Ok(decided) => {
+                    decided.iter().for_each(|event| M::evolve(&mut next, event));
+                    events.extend(decided);
+                    accepted.extend(reply);
+                }
+                Err(rejection) => drop(reply.map(|reply| reply.send(Err(rejection)))),
+            }
+        }
+        if events.is_empty() {
+            answer::<M>(accepted);
+            return None;
+        }
+        self.writing = true;
+        Some(Step { next, events, accepted })
+    }
+
+    /// The write is durable.
+    pub(crate) fn committed(&mut self, next: Arc<M::State>, accepted: Accepted<M>) {
+        self.state = next;
+        self.writing = false;
+        answer::<M>(accepted);
+    }
+
+    /// The record had moved on: what was decided is void.
+    pub(crate) fn reloaded(&mut self, state: Arc<M::State>) {
+        self.state = state;
+        self.writing = false;
+    }
+}
+
+impl<M: Machine> Step<M> {
+    /// The next state, the events, and those to answer.
+    pub(crate) fn into_parts(self) -> (M::State, Vec<M::Event>, Accepted<M>) {
+        (self.next, self.events, self.accepted)
+    }
+}
+
+fn answer<M: Machine>(accepted: Accepted<M>) {
+    accepted.into_iter().for_each(|reply| drop(reply.send(Ok(()))));
+}

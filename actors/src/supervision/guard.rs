@@ -1,0 +1,34 @@
+//! The guard that tells the supervisor of a death.
+
+use actix::Addr;
+
+use super::{ActorId, Died, Supervisor};
+
+/// Carried by every supervised actor. Dropped without having been disarmed, it
+/// reports the death: a panic drops the actor while unwinding.
+#[derive(Debug)]
+pub struct LifeGuard {
+    id: Option<Box<ActorId>>,
+    supervisor: Addr<Supervisor>,
+}
+
+impl LifeGuard {
+    /// A guard for one life of an actor.
+    pub fn new(id: ActorId, supervisor: Addr<Supervisor>) -> Self {
+        Self { id: Some(Box::new(id)), supervisor }
+    }
+
+    /// The actor ends because its work is done.
+    pub fn disarm(&mut self) {
+        self.id = None;
+    }
+}
+
+impl Drop for LifeGuard {
+    fn drop(&mut self) {
+        if let Some(id) = self.id.take() {
+            // Bounded by the number of actors: each dies once.
+            self.supervisor.do_send(Died { id: *id });
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! How often an actor may die before more than a restart is due (as in OTP).
+
+use std::collections::VecDeque;
+
+use cospan_domain::units::{DurationMs, Timestamp};
+
+use super::ActorKind;
+
+/// What follows from a death.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Rebuild it after this pause (to be spread by the caller).
+    Restart(DurationMs),
+    /// Rebuild it no more; what it stood for is held, with a command to retry.
+    Hold,
+    /// The process must end: a supervisor above starts it anew.
+    Exit,
+}
+
+/// How often is too often, and what then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limit {
+    /// This many deaths ...
+    pub deaths: usize,
+    /// ... within this time.
+    pub within: DurationMs,
+    /// What follows.
+    pub then: Step,
+}
+
+/// The limit for a kind of actor.
+pub fn limit(kind: ActorKind) -> Limit {
+    let minute = DurationMs::from_secs(60);
+    match kind {
+        ActorKind::Journal => Limit { deaths: 1, within: minute, then: Step::Exit },
+        ActorKind::Intake
+        | ActorKind::Information
+        | ActorKind::DataManager
+        | ActorKind::CoAllocator
+        | ActorKind::Claimer
+        | ActorKind::Notifier => Limit { deaths: 5, within: minute, then: Step::Exit },
+        ActorKind::Cluster | ActorKind::Job | ActorKind::Transfer | ActorKind::ClaimTimer => {
+            Limit { deaths: 3, within: minute, then: Step::Hold }
+        }
+    }
+}
+
+/// Recent deaths of one actor.
+#[derive(Debug, Clone, Default)]
+pub struct Deaths(VecDeque<Timestamp>);
+
+impl Deaths {
+    /// Longest pause before a restart.
+    pub const PAUSE_MAX: DurationMs = DurationMs(5_000);
+
+    /// Takes in a death.
+    pub fn record(&mut self, limit: Limit, now: Timestamp) -> Step {
+        self.0.push_back(now);
+        while self.0.front().is_some_and(|&first| now.since(first) > limit.within) {
+            self.0.pop_front();
+        }
+        if self.0.len() >= limit.deaths {
+            self.0.clear();
+            return limit.then;
+        }
+        let pause = 10u64 << (2 * self.0.len()).min(20);
+        Step::Restart(DurationMs(pause).min(Self::PAUSE_MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_that_dies_three_times_in_a_minute_is_held() {
+        let mut deaths = Deaths::default();
+        let job = limit(ActorKind::Job);
+        assert!(matches!(deaths.record(job, Timestamp(0)), Step::Restart(_)));
+        assert!(matches!(deaths.record(job, Timestamp(1_000)), Step::Restart(_)));
+        assert_eq!(deaths.record(job, Timestamp(2_000)), Step::Hold);
+    }
+
+    #[test]
+    fn deaths_long_ago_do_not_count() {
+        let mut deaths = Deaths::default();
+        let job = limit(ActorKind::Job);
+        for day in 0..10 {
+            let step = deaths.record(job, Timestamp(day * 86_400_000));
+            assert!(matches!(step, Step::Restart(_)), "day {day}");
+        }
+    }
+
+    #[test]
+    fn pauses_grow_with_each_death() {
+        let mut deaths = Deaths::default();
+        let kind = limit(ActorKind::CoAllocator);
+        let pause = |step| match step {
+            Step::Restart(pause) => pause,
+            other => panic!("{other:?}"),
+        };
+        let first = pause(deaths.record(kind, Timestamp(0)));
+        let second = pause(deaths.record(kind, Timestamp(1)));
+        assert!(first < second);
+    }
+
+    #[test]
+    fn the_journal_has_no_second_life() {
+        assert_eq!(Deaths::default().record(limit(ActorKind::Journal), Timestamp(0)), Step::Exit);
+    }
+}

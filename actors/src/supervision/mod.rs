@@ -1,0 +1,125 @@
+//! Supervision: who lives, who died, and what follows.
+//!
+//! actix's own supervisor restarts only what stopped politely, with its old
+//! state. Ours learns of a death from a guard that every actor carries, and
+//! rebuilds the actor from durable state, after a pause, within limits.
+
+mod guard;
+pub mod intensity;
+mod supervisor;
+
+use std::fmt;
+
+use cospan_domain::ids::{Digest, JobId, SiteName};
+
+pub use guard::LifeGuard;
+pub use supervisor::{Builder, Died, StartActor, Supervisor, Verdict};
+
+/// Which actor.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ActorId {
+    /// The only writer to the store.
+    Journal,
+    /// Gives out job ids, and knows where each job's actor is.
+    Intake,
+    /// Sites' reports, bandwidths, catalogue.
+    Information,
+    /// Decides which copies are needed.
+    DataManager,
+    /// Places jobs.
+    CoAllocator,
+    /// Decides when to claim.
+    Claimer,
+    /// Tells administrators and users.
+    Notifier,
+    /// One site.
+    Cluster(SiteName),
+    /// One unfinished job.
+    Job(JobId),
+    /// One content at one site.
+    Transfer(Digest, SiteName),
+    /// When to claim for one job.
+    ClaimTimer(JobId),
+}
+
+/// Kinds of actors, for limits and metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs, reason = "documented at ActorId")]
+pub enum ActorKind {
+    Journal,
+    Intake,
+    Information,
+    DataManager,
+    CoAllocator,
+    Claimer,
+    Notifier,
+    Cluster,
+    Job,
+    Transfer,
+    ClaimTimer,
+}
+
+impl ActorKind {
+    /// All kinds.
+    pub const ALL: [ActorKind; 11] = [
+        ActorKind::Journal,
+        ActorKind::Intake,
+        ActorKind::Information,
+        ActorKind::DataManager,
+        ActorKind::CoAllocator,
+        ActorKind::Claimer,
+        ActorKind::Notifier,
+        ActorKind::Cluster,
+        ActorKind::Job,
+        ActorKind::Transfer,
+        ActorKind::ClaimTimer,
+    ];
+
+    /// Its label in metrics and logs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ActorKind::Journal => "journal",
+            ActorKind::Intake => "intake",
+            ActorKind::Information => "information",
+            ActorKind::DataManager => "data-manager",
+            ActorKind::CoAllocator => "co-allocator",
+            ActorKind::Claimer => "claimer",
+            ActorKind::Notifier => "notifier",
+            ActorKind::Cluster => "cluster",
+            ActorKind::Job => "job",
+            ActorKind::Transfer => "transfer",
+            ActorKind::ClaimTimer => "claim-timer",
+        }
+    }
+}
+
+impl ActorId {
+    /// Its kind.
+    pub fn kind(&self) -> ActorKind {
+        match self {
+            ActorId::Journal => ActorKind::Journal,
+            ActorId::Intake => ActorKind::Intake,
+            ActorId::Information => ActorKind::Information,
+            ActorId::DataManager => ActorKind::DataManager,
+            ActorId::CoAllocator => ActorKind::CoAllocator,
+            ActorId::Claimer => ActorKind::Claimer,
+            ActorId::Notifier => ActorKind::Notifier,
+            ActorId::Cluster(_) => ActorKind::Cluster,
+            ActorId::Job(_) => ActorKind::Job,
+            ActorId::Transfer(..) => ActorKind::Transfer,
+            ActorId::ClaimTimer(_) => ActorKind::ClaimTimer,
+        }
+    }
+}
+
+impl fmt::Display for ActorId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ActorId::Cluster(site) => write!(f, "cluster {site}"),
+            ActorId::Job(id) => write!(f, "job {id}"),
+            ActorId::Transfer(digest, site) => write!(f, "transfer {digest} to {site}"),
+            ActorId::ClaimTimer(id) => write!(f, "claim timer of job {id}"),
+            other => f.write_str(other.kind().as_str()),
+        }
+    }
+}

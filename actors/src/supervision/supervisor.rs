@@ -1,0 +1,178 @@
+//! The supervisor itself: the only actor without a guard, and without state
+//! worth keeping. It must not panic, so it does nothing but count and call.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use actix::{Actor, AsyncContext, Context, Handler, Message};
+use cospan_domain::units::Timestamp;
+use tracing::{error, warn};
+
+use super::intensity::{Deaths, Step, limit};
+use super::{ActorId, LifeGuard};
+use crate::chance::Chance;
+use crate::clock::Clock;
+use crate::metrics::Metrics;
+
+/// What the supervisor hands over when more than a restart is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// What the actor stood for is to be held.
+    Hold,
+    /// The process must end.
+    Exit,
+}
+
+/// Builds actors, and carries out verdicts.
+pub trait Builder: Send {
+    /// Starts a new life of an actor, from durable state. `restarted` tells a
+    /// life after a death from the first.
+    fn build(&self, id: &ActorId, guard: LifeGuard, restarted: bool);
+
+    /// Carries out a verdict.
+    fn judge(&self, id: &ActorId, verdict: Verdict);
+}
+
+/// Restarts actors that died.
+pub struct Supervisor {
+    builder: Box<dyn Builder>,
+    clock: Arc<dyn Clock>,
+    chance: Arc<Chance>,
+    metrics: Arc<Metrics>,
+    deaths: BTreeMap<ActorId, Deaths>,
+    swept_at: Timestamp,
+}
+
+/// Start this actor for the first time.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct StartActor(pub ActorId);
+
+/// This actor died.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Died {
+    /// Which.
+    pub id: ActorId,
+}
+
+impl Supervisor {
+    /// A supervisor that builds with `builder`.
+    pub fn new(
+        builder: Box<dyn Builder>,
+        clock: Arc<dyn Clock>,
+        chance: Arc<Chance>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        Self { builder, clock, chance, metrics, deaths: BTreeMap::new(), swept_at: Timestamp(0) }
+    }
+
+    /// A panic while an actor is built is that actor's death, told by its guard;
+    /// the supervisor must outlive it, for nobody would start anything any more.
+    fn build(&self, id: &ActorId, guard: LifeGuard, rebuilt: bool) {
+        let builder = &self.builder;
+        let built = catch_unwind(AssertUnwindSafe(|| builder.build(id, guard, rebuilt)));
+        if built.is_err() {
+            error!(actor = %id, "could not be built");
+        }
+    }
+
+    /// Deaths are remembered for as long as they count.
+    fn forget_old(&mut self, now: Timestamp) {
+        const SWEEP_MS: u64 = 120_000;
+        if now.since(self.swept_at).0 > SWEEP_MS && self.deaths.len() > 1_000 {
+            self.deaths.clear();
+            self.swept_at = now;
+        }
+    }
+}
+
+impl Actor for Supervisor {
+    type Context = Context<Self>;
+}
+
+impl Handler<StartActor> for Supervisor {
+    type Result = ();
+
+    fn handle(&mut self, message: StartActor, ctx: &mut Context<Self>) {
+        let guard = LifeGuard::new(message.0.clone(), ctx.address());
+        self.build(&message.0, guard, false);
+    }
+}
+
+impl Handler<Died> for Supervisor {
+    type Result = ();
+
+    fn handle(&mut self, message: Died, ctx: &mut Context<Self>) {
+        let id = message.id;
+        let now = self.clock.now();
+        self.metrics.actor_restarts.with_label_values(&[id.kind().as_str()]).inc();
+        self.forget_old(now);
+        let step = self.deaths.entry(id.clone()).or_default().record(limit(id.kind()), now);
+        match step {
+            Step::Restart(pause) => {
+                let pause = self.chance.spread(pause);
+                warn!(actor = %id, pause_ms = pause.0, "actor died; rebuilding it from the store");
+                ctx.run_later(std::time::Duration::from_millis(pause.0), move |this, ctx| {
+                    let guard = LifeGuard::new(id.clone(), ctx.address());
+                    this.build(&id, guard, true);
+                });
+            }
+            Step::Hold => {
+                error!(actor = %id, "actor died again and again; held");
+                self.builder.judge(&id, Verdict::Hold);
+            }
+            Step::Exit => {
+                error!(actor = %id, "actor died too often; the process ends");
+                self.builder.judge(&id, Verdict::Exit);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::mpsc;
+
+    use cospan_domain::ids::JobId;
+
+    use super::*;
+    use crate::clock::SystemClock;
+
+    /// Panics at the first job, and tells each attempt to build.
+    struct Clumsy(mpsc::Sender<bool>, AtomicBool);
+
+    impl Builder for Clumsy {
+        fn build(&self, _: &ActorId, mut guard: LifeGuard, rebuilt: bool) {
+            let _ = self.0.send(rebuilt);
+            if !self.1.swap(true, Ordering::Relaxed) {
+                panic!("clumsy");
+            }
+            guard.disarm();
+        }
+
+        fn judge(&self, _: &ActorId, _: Verdict) {}
+    }
+
+    #[test]
+    fn a_panic_in_the_factory_is_the_death_of_what_was_built_alone() {
+        let (sender, built) = mpsc::channel();
+        let registry = prometheus::Registry::new();
+        let metrics = Arc::new(Metrics::new(&registry).unwrap());
+        let (clock, chance) = (Arc::new(SystemClock), Arc::new(Chance::from_seed(1)));
+        actix_rt::System::new().block_on(async {
+            let builder = Box::new(Clumsy(sender, AtomicBool::new(false)));
+            let supervisor = Supervisor::new(builder, clock, chance, metrics).start();
+            supervisor.send(StartActor(ActorId::Job(JobId(1)))).await.unwrap();
+            let mut seen = Vec::new();
+            while seen.len() < 2 {
+                seen.extend(built.try_iter());
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+            assert_eq!(seen, [false, true], "built anew from the store");
+            supervisor.send(StartActor(ActorId::Job(JobId(2)))).await.unwrap();
+        });
+    }
+}

@@ -1,0 +1,170 @@
+//! Where each actor is. Addresses change with every rebuild, so nobody keeps one.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use actix::prelude::SendError;
+use actix::{Actor, Addr, Handler, Message};
+use cospan_domain::ids::{Digest, JobId, SiteName};
+
+/// "Look at your world again": carries no state, so one waiting is enough.
+#[derive(Debug, Clone, Copy, Message)]
+#[rtype(result = "()")]
+pub struct Look;
+
+/// A bit per actor that says that a look is owed. Whoever sets it first sends
+/// the message; a full mailbox loses nothing, because the bit stays.
+#[derive(Debug, Clone, Default)]
+pub struct Dirty(Arc<AtomicBool>);
+
+impl Dirty {
+    /// Takes the bit.
+    pub fn take(&self) -> bool {
+        self.0.swap(false, Ordering::AcqRel)
+    }
+
+    fn set(&self) -> bool {
+        !self.0.swap(true, Ordering::AcqRel)
+    }
+
+    /// Sets it without a message: whoever does looks again by itself.
+    pub fn owe(&self) {
+        self.set();
+    }
+
+    /// Whether a look is owed.
+    pub fn owed(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// One actor's place: its address and its dirty bit.
+pub struct Post<A: Actor> {
+    addr: Addr<A>,
+    dirty: Dirty,
+}
+
+impl<A: Actor> Clone for Post<A> {
+    fn clone(&self) -> Self {
+        Self { addr: self.addr.clone(), dirty: self.dirty.clone() }
+    }
+}
+
+impl<A> Post<A>
+where
+    A: Actor<Context = actix::Context<A>> + Handler<Look>,
+{
+    /// A place for a new life.
+    pub fn new(addr: Addr<A>, dirty: Dirty) -> Self {
+        Self { addr, dirty }
+    }
+
+    /// Its address in this life.
+    pub fn addr(&self) -> &Addr<A> {
+        &self.addr
+    }
+
+    /// Asks it to look, unless it is to look already. Must be called on the
+    /// control arbiter.
+    pub fn look(&self) {
+        if !self.dirty.set() {
+            return;
+        }
+        if let Err(SendError::Full(look)) = self.addr.try_send(Look) {
+            // Whoever looks later finds the bit set and sends nothing: so this one
+            // waits for room. The bit allows one such wait an actor.
+            let send = self.addr.send(look);
+            actix_rt::spawn(async move {
+                // An actor that died in between looks at everything when it is rebuilt.
+                let _ = send.await;
+            });
+        }
+    }
+}
+
+/// Places of one kind of actor by key.
+pub struct Directory<K, A: Actor>(Mutex<BTreeMap<K, Post<A>>>);
+
+impl<K, A: Actor> Default for Directory<K, A> {
+    fn default() -> Self {
+        Self(Mutex::new(BTreeMap::new()))
+    }
+}
+
+impl<K, A> Directory<K, A>
+where
+    K: Ord + Clone,
+    A: Actor<Context = actix::Context<A>> + Handler<Look>,
+{
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<K, Post<A>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Enters a new life.
+    pub fn enter(&self, key: K, post: Post<A>) {
+        self.lock().insert(key, post);
+    }
+
+    /// Its work is done.
+    pub fn leave(&self, key: &K) {
+        self.lock().remove(key);
+    }
+
+    /// Its address, if it lives.
+    pub fn addr(&self, key: &K) -> Option<Addr<A>> {
+        self.lock().get(key).map(|post| post.addr.clone()).filter(Addr::connected)
+    }
+
+    /// Whether there is one, in this life or the last.
+    pub fn contains(&self, key: &K) -> bool {
+        self.lock().contains_key(key)
+    }
+
+    /// Asks one to look.
+    pub fn look(&self, key: &K) {
+        let post = self.lock().get(key).cloned();
+        if let Some(post) = post {
+            post.look();
+        }
+    }
+
+    /// Asks all to look.
+    pub fn look_all(&self) {
+        let posts: Vec<Post<A>> = self.lock().values().cloned().collect();
+        posts.iter().for_each(Post::look);
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Where everybody is.
+#[derive(Default)]
+pub struct Switchboard {
+    /// Job actors.
+    pub jobs: Directory<JobId, crate::job::JobActor>,
+    /// Cluster actors.
+    pub clusters: Directory<SiteName, crate::cluster::Cluster>,
+    /// Transfer actors.
+    pub transfers: Directory<(Digest, SiteName), crate::transfer::Transfer>,
+    /// The intake.
+    pub intake: Directory<(), crate::intake::Intake>,
+    /// The information service.
+    pub information: Directory<(), crate::information::Information>,
+    /// The data manager.
+    pub data_manager: Directory<(), crate::transfer::DataManager>,
+    /// The co-allocator.
+    pub co_allocator: Directory<(), crate::coallocator::CoAllocator>,
+    /// The claimer.
+    pub claimer: Directory<(), crate::claimer::Claimer>,
+    /// The notifier.
+    pub notifier: Directory<(), crate::notifier::Notifier>,
+}

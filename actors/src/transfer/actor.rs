@@ -1,0 +1,338 @@
+//! The transfer actor: the durable step of one copy, its calls, and its timer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{
+    Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, SpawnHandle, WrapFuture,
+};
+use cospan_domain::ids::JobId;
+use cospan_domain::job::spec::Content;
+use cospan_domain::machine::Machine;
+use cospan_domain::transfer::CopyMachine;
+use cospan_domain::transfer::command::CopyCommand;
+use cospan_domain::transfer::due::CopyEffect;
+use cospan_domain::transfer::state::{CopyPhase, CopyRecord};
+use cospan_domain::units::{DurationMs, Timestamp};
+use imbl::OrdSet;
+use tracing::debug;
+
+use super::effects::{self, Outcome};
+use super::watch::Watch;
+use super::{CopyKey, account, is_needed};
+use crate::chaos::{self, Point};
+use crate::journal::{Append, AppendError, Change};
+use crate::shared::Shared;
+use crate::steps::{Step, Steps};
+use crate::supervision::LifeGuard;
+use crate::switchboard::{Dirty, Look};
+
+/// Before a call that failed is made again: at first, doubling, and at most.
+const RETRY: DurationMs = DurationMs(1_000);
+const RETRY_MAX: DurationMs = DurationMs(15_000);
+/// Before a source is looked for again where a site is yet to answer at all.
+const SOURCE_SOON: DurationMs = DurationMs(500);
+
+/// One copy of one content at one site, for all who need it there.
+pub struct Transfer {
+    pub(super) shared: Arc<Shared>,
+    pub(super) key: CopyKey,
+    steps: Steps<CopyMachine>,
+    /// What the journal has of it.
+    stored: Option<Arc<CopyRecord>>,
+    dirty: Dirty,
+    /// A call to the site is under way: one at a time, so that no answer
+    /// overtakes a later order.
+    calling: bool,
+    /// Effects that failed or are to be repeated: not again before.
+    not_before: Vec<(CopyEffect, Timestamp)>,
+    /// Calls that failed in a row.
+    failures: u32,
+    pub(super) watch: Option<Watch>,
+    /// When all is expected to be there, as the link promised at the start.
+    pub(super) promised: Option<Timestamp>,
+    /// Jobs for which the store was asked whether it still has the content.
+    verified: OrdSet<JobId>,
+    wake: Option<(Timestamp, SpawnHandle)>,
+    guard: LifeGuard,
+}
+
+impl Transfer {
+    /// A new life. `record` is what the journal has of the copy. Nothing else is
+    /// handed over from an earlier life: an order that may have been given is
+    /// given again under the same nonce, and joins what runs.
+    pub fn new(
+        shared: Arc<Shared>,
+        key: CopyKey,
+        record: Option<Arc<CopyRecord>>,
+        content: Content,
+        dirty: Dirty,
+        guard: LifeGuard,
+    ) -> Self {
+        let blank = || Arc::new(CopyRecord::new(content, key.1.clone()));
+        Self {
+            steps: Steps::new(record.clone().unwrap_or_else(blank)),
+            stored: record,
+            shared,
+            key,
+            dirty,
+            calling: false,
+            not_before: Vec::new(),
+            failures: 0,
+            watch: None,
+            promised: None,
+            verified: OrdSet::new(),
+            wake: None,
+            guard,
+        }
+    }
+
+    pub(super) fn record(&self) -> &Arc<CopyRecord> {
+        self.steps.state()
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.shared.clock.now()
+    }
+
+    /// Looks at the clock, and at who needs the copy.
+    fn look(&mut self, ctx: &mut Context<Self>) {
+        self.dirty.take();
+        if self.steps.is_writing() {
+            // What is looked at now would be decided on the old state; look again after.
+            self.dirty.owe();
+            return;
+        }
+        let needed = is_needed(&self.shared.view.load(), &self.key);
+        let usage = if needed { CopyCommand::Need } else { CopyCommand::NoLongerNeeded };
+        self.tell(usage, ctx);
+    }
+
+    fn tell(&mut self, command: CopyCommand, ctx: &mut Context<Self>) {
+        self.steps.push(command, None);
+        self.turn(ctx);
+    }
+
+    /// The durable step.
+    fn turn(&mut self, ctx: &mut Context<Self>) {
+        if self.steps.is_writing() {
+            return;
+        }
+        let now = self.now();
+        match self.steps.decide(&self.shared.settings.transfer, now) {
+            Some(step) => self.write(step, ctx),
+            None => self.perform_due(ctx),
+        }
+    }
+
+    fn write(&mut self, step: Step<CopyMachine>, ctx: &mut Context<Self>) {
+        chaos::reach(Point::Decided);
+        let (next, events, accepted) = step.into_parts();
+        let next = Arc::new(next);
+        let new = (!next.is_gone()).then(|| next.clone());
+        let names = self.due_names(&next);
+        chaos::reach_each(&names, Point::BeforeJournal);
+        let change =
+            Change::Copy { key: self.key.clone(), old: self.stored.clone(), new: new.clone() };
+        let append = self.shared.journal().send(Append(change));
+        let done = append.into_actor(self).map(move |result, this, ctx| match result {
+            Ok(Ok(_)) => {
+                chaos::reach_each(&names, Point::AfterJournal);
+                let before = this.record().clone();
+                this.stored = new;
+                this.steps.committed(next, accepted);
+                let count = |event| account::count(&this.shared.metrics, &this.key, &before, event);
+                events.iter().for_each(count);
+                this.go_on(ctx);
+            }
+            Ok(Err(AppendError::Conflict)) => this.reload(ctx),
+            // The process is ending.
+            Ok(Err(AppendError::Stopped)) | Err(_) => {}
+        });
+        ctx.spawn(done);
+    }
+
+    fn due_names(&self, record: &CopyRecord) -> Vec<&'static str> {
+        let due = CopyMachine::due(record, &self.shared.settings.transfer, self.now());
+        due.iter().map(CopyEffect::name).collect()
+    }
+
+    /// The record moved on without us: never overwrite, take what is there.
+    fn reload(&mut self, ctx: &mut Context<Self>) {
+        self.stored = self.shared.view.load().copies.get(&self.key).cloned();
+        let blank = || CopyRecord::new(self.record().content, self.key.1.clone());
+        let record = self.stored.clone().unwrap_or_else(|| Arc::new(blank()));
+        self.steps.reloaded(record);
+        self.go_on(ctx);
+    }
+
+    /// Takes up what came in while a write was under way, and what is due.
+    fn go_on(&mut self, ctx: &mut Context<Self>) {
+        if self.dirty.owed() {
+            self.look(ctx);
+        } else {
+            self.turn(ctx);
+        }
+    }
+
+    /// Start, restart, hint and timer all run this line.
+    fn perform_due(&mut self, ctx: &mut Context<Self>) {
+        if self.record().is_gone() && self.stored.is_none() {
+            self.retire_or_begin_anew(ctx);
+            return;
+        }
+        self.show_progress();
+        let now = self.now();
+        let due = CopyMachine::due(self.record(), &self.shared.settings.transfer, now);
+        self.not_before.retain(|(effect, _)| due.contains(effect));
+        for effect in due {
+            if self.not_before.iter().any(|(other, time)| *other == effect && *time > now) {
+                continue;
+            }
+            match &effect {
+                CopyEffect::Look => return self.tell(CopyCommand::Look, ctx),
+                CopyEffect::ChooseSource { .. } => {
+                    // Whatever comes of it, not again at once.
+                    self.put_off(&effect, SOURCE_SOON);
+                    if let Some(command) = self.choose_source() {
+                        return self.tell(command, ctx);
+                    }
+                }
+                CopyEffect::WatchCopy(order) => self.begin_watch(order, now),
+                _ => {}
+            }
+            self.call(effect, ctx);
+        }
+        self.verify(ctx);
+        self.set_wake(ctx);
+    }
+
+    fn put_off(&mut self, effect: &CopyEffect, pause: DurationMs) {
+        let until = self.now() + pause;
+        self.not_before.retain(|(other, _)| other != effect);
+        self.not_before.push((effect.clone(), until));
+    }
+
+    /// Makes the call that an effect needs, unless one is under way.
+    fn call(&mut self, effect: CopyEffect, ctx: &mut Context<Self>) {
+        if self.calling {
+            return;
+        }
+        let content = self.record().content;
+        let Some(pending) = effects::call_for(&self.shared, &self.key, content, &effect) else {
+            return;
+        };
+        chaos::reach_for(effect.name(), Point::BeforeEffect);
+        self.calling = true;
+        ctx.spawn(pending.into_actor(self).map(move |outcome, this, ctx| {
+            chaos::reach_for(effect.name(), Point::AfterEffect);
+            this.called(&effect, outcome, ctx);
+        }));
+    }
+
+    fn called(&mut self, effect: &CopyEffect, outcome: Outcome, ctx: &mut Context<Self>) {
+        self.calling = false;
+        match outcome {
+            Outcome::Tell(command) => {
+                self.failures = 0;
+                // Rejected, it would be due again at once.
+                self.put_off(effect, RETRY);
+                self.tell(command, ctx);
+            }
+            Outcome::Status(nonce, status) => {
+                self.failures = 0;
+                let (command, pause) = self.observed(nonce, status);
+                self.put_off(effect, pause);
+                self.tell(command, ctx);
+            }
+            Outcome::Has(..) => {}
+            Outcome::Again(error) => {
+                let (digest, site) = &self.key;
+                debug!(%digest, %site, effect = effect.name(), %error, "again later");
+                if let (CopyEffect::WatchCopy(_), Some(watch)) = (effect, &mut self.watch) {
+                    watch.saw_nothing();
+                }
+                let pause = DurationMs(RETRY.0 << self.failures.min(10)).min(RETRY_MAX);
+                self.failures = self.failures.saturating_add(1);
+                self.put_off(effect, self.shared.chance.spread(pause));
+                self.turn(ctx);
+            }
+        }
+    }
+
+    /// Once for each job that comes to need a whole copy: is it still there?
+    /// A store may have been emptied behind our back. A site that does not
+    /// answer says nothing; the next job asks again.
+    fn verify(&mut self, ctx: &mut Context<Self>) {
+        let CopyPhase::Ready { nonce, .. } = self.record().phase else { return };
+        let users = self.shared.view.load().needs.get(&self.key).cloned().unwrap_or_default();
+        if self.calling || users.is_subset(&self.verified) {
+            self.verified = users.intersection(self.verified.clone());
+            return;
+        }
+        self.calling = true;
+        let pending = effects::verify(&self.shared, &self.key, nonce);
+        ctx.spawn(pending.into_actor(self).map(move |outcome, this, ctx| {
+            this.calling = false;
+            this.verified = users;
+            match outcome {
+                Outcome::Has(nonce, false) => this.tell(CopyCommand::FoundMissing { nonce }, ctx),
+                _ => this.turn(ctx),
+            }
+        }));
+    }
+
+    fn set_wake(&mut self, ctx: &mut Context<Self>) {
+        let now = self.now();
+        let state = CopyMachine::next_wake(self.record(), &self.shared.settings.transfer, now);
+        // What a call under way comes to will wake us anyway.
+        let again = self.not_before.iter().map(|(_, time)| *time).filter(|&time| time > now).min();
+        let next = [state, again].into_iter().flatten().min();
+        if self.wake.as_ref().map(|(time, _)| *time) == next {
+            return;
+        }
+        if let Some((_, handle)) = self.wake.take() {
+            ctx.cancel_future(handle);
+        }
+        if let Some(time) = next {
+            // Never a busy loop, even when a deadline has passed.
+            let pause = Duration::from_millis(time.since(now).0.max(5));
+            let handle = ctx.run_later(pause, |this, ctx| {
+                this.wake = None;
+                this.look(ctx);
+            });
+            self.wake = Some((time, handle));
+        }
+    }
+
+    /// Nothing is left of it, and nothing is known of it in the journal.
+    fn retire_or_begin_anew(&mut self, ctx: &mut Context<Self>) {
+        if !self.record().is_needed() && is_needed(&self.shared.view.load(), &self.key) {
+            self.look(ctx);
+            return;
+        }
+        let (digest, site) = &self.key;
+        self.shared.board.note_progress(*digest, site, None);
+        self.guard.disarm();
+        self.shared.switchboard.transfers.leave(&self.key);
+        ctx.stop();
+    }
+}
+
+impl Actor for Transfer {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        chaos::reach(Point::Started);
+        self.look(ctx);
+    }
+}
+
+impl Handler<Look> for Transfer {
+    type Result = ();
+
+    fn handle(&mut self, _: Look, ctx: &mut Context<Self>) {
+        chaos::reach(Point::HandlerEntry);
+        self.look(ctx);
+    }
+}

@@ -1,0 +1,185 @@
+//! Has the site do what is due for a copy. Every order may be given again: the
+//! site joins what runs under the same nonce, and deletes what is not there.
+
+use cospan_domain::job::spec::Content;
+use cospan_domain::transfer::command::{CopyCommand, Seen, StartAnswer};
+use cospan_domain::transfer::due::CopyEffect;
+use cospan_domain::transfer::event::Blame;
+use cospan_domain::transfer::state::{Nonce, Try};
+use cospan_domain::units::Bytes;
+use cospan_sites::port::{CopyBlame, CopyOrder, CopySource, CopyStatus, Site, SiteError};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+use super::CopyKey;
+use crate::chaos::{self, Point};
+use crate::cluster::{Call, CallKind};
+use crate::shared::Shared;
+
+/// What came of a call.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// To be told to the copy.
+    Tell(CopyCommand),
+    /// How the copy under this nonce is doing.
+    Status(Nonce, CopyStatus),
+    /// Whether the store has the content of a copy that is taken to be whole.
+    Has(Nonce, bool),
+    /// Not done, or not known to be: again, after a while.
+    Again(SiteError),
+}
+
+type Pending = BoxFuture<'static, Outcome>;
+
+/// Starts a call for an effect; `None` for what needs no site.
+pub(super) fn call_for(
+    shared: &Shared,
+    key: &CopyKey,
+    content: Content,
+    effect: &CopyEffect,
+) -> Option<Pending> {
+    Some(match effect {
+        CopyEffect::Look | CopyEffect::ChooseSource { .. } => return None,
+        CopyEffect::StartCopy(order) => start(shared, key, content, order),
+        CopyEffect::WatchCopy(order) => watch(shared, key, content, order),
+        CopyEffect::StopCopy(order) => stop(shared, key, content, order),
+        CopyEffect::DiscardPartial(order) => discard(shared, key, content, order),
+        CopyEffect::DeleteContent { nonce, .. } => delete(shared, key, *nonce),
+    })
+}
+
+/// Asks whether the store still has what it had.
+pub(super) fn verify(shared: &Shared, key: &CopyKey, nonce: Nonce) -> Pending {
+    let digest = key.0;
+    let has = call(shared, key, CallKind::HasContent, move |site| {
+        async move { site.has_content(digest).await }.boxed()
+    });
+    answer(has, move |has| Outcome::Has(nonce, has))
+}
+
+type BoxedSite = std::sync::Arc<dyn Site>;
+
+/// One call to the destination, through its cluster actor.
+fn call<T: Send + 'static>(
+    shared: &Shared,
+    (_, site): &CopyKey,
+    kind: CallKind,
+    run: impl FnOnce(BoxedSite) -> BoxFuture<'static, Result<T, SiteError>> + Send + 'static,
+) -> BoxFuture<'static, Result<T, SiteError>> {
+    let cluster = shared.switchboard.clusters.addr(site);
+    let call = Call::new(kind, run);
+    async move {
+        chaos::reach(Point::SpawnedFuture);
+        match cluster {
+            None => Err(SiteError::NotSent("the site is not served at the moment".into())),
+            Some(cluster) => cluster.send(call).await.unwrap_or_else(|error| {
+                Err(SiteError::OutcomeUnknown(format!("its actor died: {error}")))
+            }),
+        }
+    }
+    .boxed()
+}
+
+fn answer<T: Send + 'static>(
+    called: BoxFuture<'static, Result<T, SiteError>>,
+    done: impl FnOnce(T) -> Outcome + Send + 'static,
+) -> Pending {
+    called.map(|result| result.map_or_else(Outcome::Again, done)).boxed()
+}
+
+fn order(shared: &Shared, (_, to): &CopyKey, content: Content, order: &Try) -> CopyOrder {
+    let link = (order.source.site.clone(), to.clone());
+    CopyOrder {
+        content,
+        source: CopySource { site: order.source.site.clone(), place: order.source.place.clone() },
+        nonce: format!("{}-{}", shared.instance, order.nonce),
+        // The whole link's: the copies at a site share it out among themselves.
+        limit: (link.0 != link.1).then(|| shared.settings.links.get(&link).copied()).flatten(),
+    }
+}
+
+fn start(shared: &Shared, key: &CopyKey, content: Content, attempt: &Try) -> Pending {
+    let (nonce, order) = (attempt.nonce, order(shared, key, content, attempt));
+    let started = call(shared, key, CallKind::StartCopy, move |site| {
+        async move { site.start_copy(&order).await }.boxed()
+    });
+    let answered = move |answer| Outcome::Tell(CopyCommand::StartAnswered { nonce, answer });
+    started
+        .map(move |started| match started {
+            Ok(()) => answered(StartAnswer::Taken),
+            Err(SiteError::OutcomeUnknown(_)) => answered(StartAnswer::Unknown),
+            // The destination's own answer, such as a full disk: counts against it.
+            Err(SiteError::Refused(detail)) => {
+                let seen = Seen::Failed { blame: Blame::Destination, detail: detail.into() };
+                Outcome::Tell(CopyCommand::Observed { nonce, seen })
+            }
+            // Nobody's error, and nothing happened.
+            Err(error @ (SiteError::NotSent(_) | SiteError::SiteFull(_))) => Outcome::Again(error),
+        })
+        .boxed()
+}
+
+fn watch(shared: &Shared, key: &CopyKey, content: Content, attempt: &Try) -> Pending {
+    let (nonce, order) = (attempt.nonce, order(shared, key, content, attempt));
+    let status = call(shared, key, CallKind::CopyStatus, move |site| {
+        async move { site.copy_status(&order).await }.boxed()
+    });
+    answer(status, move |status| Outcome::Status(nonce, status))
+}
+
+/// Whole is whole, also when the order to stop came late.
+fn stop(shared: &Shared, key: &CopyKey, content: Content, attempt: &Try) -> Pending {
+    let (nonce, order) = (attempt.nonce, order(shared, key, content, attempt));
+    let stopped = call(shared, key, CallKind::StopCopy, move |site| {
+        async move {
+            site.stop_copy(&order, false).await?;
+            site.copy_status(&order).await
+        }
+        .boxed()
+    });
+    answer(stopped, move |status| match status {
+        CopyStatus::Complete => {
+            Outcome::Tell(CopyCommand::Observed { nonce, seen: Seen::Complete })
+        }
+        CopyStatus::Absent | CopyStatus::Failed { .. } => {
+            Outcome::Tell(CopyCommand::StopConfirmed { nonce })
+        }
+        CopyStatus::Running { done } => {
+            let problem = format!("it still runs after it was stopped, with {done} copied");
+            Outcome::Again(SiteError::OutcomeUnknown(problem))
+        }
+    })
+}
+
+fn discard(shared: &Shared, key: &CopyKey, content: Content, attempt: &Try) -> Pending {
+    let (nonce, order) = (attempt.nonce, order(shared, key, content, attempt));
+    let discarded = call(shared, key, CallKind::StopCopy, move |site| {
+        async move { site.stop_copy(&order, true).await }.boxed()
+    });
+    answer(discarded, move |()| Outcome::Tell(CopyCommand::DiscardConfirmed { nonce }))
+}
+
+fn delete(shared: &Shared, key: &CopyKey, nonce: Nonce) -> Pending {
+    let digest = key.0;
+    let deleted = call(shared, key, CallKind::DeleteContent, move |site| {
+        async move { site.delete_content(digest).await }.boxed()
+    });
+    answer(deleted, move |()| Outcome::Tell(CopyCommand::DeleteConfirmed { nonce }))
+}
+
+/// What a status means to the copy; `None` for one that runs, which is watched.
+pub(super) fn seen(status: CopyStatus) -> Result<Seen, Bytes> {
+    Ok(match status {
+        CopyStatus::Running { done } => return Err(done),
+        CopyStatus::Absent => Seen::Absent,
+        CopyStatus::Complete => Seen::Complete,
+        CopyStatus::Failed { blame, detail } => {
+            let blame = match blame {
+                CopyBlame::Source => Blame::Source,
+                CopyBlame::Destination => Blame::Destination,
+                CopyBlame::Process => Blame::Process,
+            };
+            Seen::Failed { blame, detail: detail.into() }
+        }
+    })
+}

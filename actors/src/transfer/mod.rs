@@ -1,0 +1,31 @@
+//! Copies of content at sites: one actor per (content, site), and the manager
+//! that sees to it that each copy that is needed, or is still there, has one.
+//!
+//! Who needs a copy is read from the records of jobs, the catalogue and other
+//! copies, never counted, so that a crash cannot leave a file behind that nobody
+//! accounts for. What is absent on purpose: a budget for staged bytes per site.
+//! Its place is the choice of a source, which a copy beyond the budget would
+//! put off, and `grid` of the co-allocator, which would show it as disk in use.
+
+mod account;
+mod actor;
+mod effects;
+mod manager;
+mod need;
+mod sight;
+mod source;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
+mod watch;
+
+use cospan_domain::ids::{Digest, SiteName};
+
+pub use actor::Transfer;
+pub use manager::DataManager;
+pub use need::{content_of, is_needed};
+pub(crate) use need::{pins, source_key};
+
+/// Which copy: the content, and the site that is to have it.
+pub type CopyKey = (Digest, SiteName);

@@ -1,0 +1,78 @@
+//! Who needs a copy, and what it is a copy of: read from the view.
+
+use cospan_domain::catalogue::state::FileRecord;
+use cospan_domain::ids::Digest;
+use cospan_domain::job::spec::Content;
+use cospan_domain::job::state::{Collected, Job};
+use cospan_domain::transfer::place::FilePlace;
+use cospan_domain::transfer::state::CopyRecord;
+
+use super::CopyKey;
+use crate::api::View;
+
+/// Whether a job, the catalogue or another copy needs this one.
+pub fn is_needed(view: &View, key: &CopyKey) -> bool {
+    view.needs.contains_key(key) || is_pinned(view, key) || is_read(view, key)
+}
+
+/// What is to be copied; `None` if nothing tells.
+pub fn content_of(view: &View, key: &CopyKey) -> Option<Content> {
+    let recorded = view.copies.get(key).map(|copy| copy.content);
+    let jobs = || {
+        let jobs = view.needs.get(key).into_iter().flatten().filter_map(|id| view.jobs.get(id));
+        jobs.flat_map(|job| contents(job)).find(|content| content.digest == key.0)
+    };
+    let named = || files_with(view, key.0).find_map(|file| Some(file.entry.as_ref()?.content));
+    recorded.or_else(jobs).or_else(named)
+}
+
+/// Files of the catalogue that stand for some content.
+pub(super) fn files_with(view: &View, digest: Digest) -> impl Iterator<Item = &FileRecord> {
+    let names = view.names.get(&digest).into_iter().flatten();
+    names.filter_map(|name| view.files.get(name)).map(AsRef::as_ref)
+}
+
+/// Copies of some content at any site.
+pub(super) fn copies_of(view: &View, digest: Digest) -> impl Iterator<Item = &CopyRecord> {
+    // No name of a site comes before this one.
+    let first = cospan_domain::ids::SiteName::new("A").ok();
+    first
+        .into_iter()
+        .flat_map(move |first| view.copies.range((digest, first)..))
+        .take_while(move |((other, _), _)| *other == digest)
+        .map(|(_, copy)| copy.as_ref())
+}
+
+/// Copies that a file of the catalogue keeps where they are.
+pub(crate) fn pins(file: &FileRecord) -> impl Iterator<Item = CopyKey> {
+    let replicas = file.entry.iter().flat_map(|entry| &entry.replicas);
+    replicas.filter_map(|(site, place)| match place {
+        FilePlace::Store(digest) => Some((*digest, site.clone())),
+        FilePlace::User(_) | FilePlace::Output(..) => None,
+    })
+}
+
+/// The other copy that this one reads from, or may yet resume from.
+pub(crate) fn source_key(copy: &CopyRecord) -> Option<CopyKey> {
+    let source = &copy.current_try()?.source;
+    match source.place {
+        FilePlace::Store(digest) => Some((digest, source.site.clone())),
+        FilePlace::User(_) | FilePlace::Output(..) => None,
+    }
+}
+
+fn is_pinned(view: &View, key: &CopyKey) -> bool {
+    files_with(view, key.0).flat_map(pins).any(|pin| pin == *key)
+}
+
+fn is_read(view: &View, key: &CopyKey) -> bool {
+    copies_of(view, key.0).any(|copy| copy.is_needed() && source_key(copy).as_ref() == Some(key))
+}
+
+fn contents(job: &Job) -> impl Iterator<Item = Content> {
+    job.components.iter().flat_map(|component| {
+        let placed = component.placement.iter().flat_map(|placement| &placement.sources);
+        let collected = component.collected.iter().filter_map(|Collected { content, .. }| *content);
+        placed.map(|source| source.content).chain(collected)
+    })
+}

@@ -1,0 +1,120 @@
+//! What a transfer can see: how its copy is doing, and where it could come from.
+
+use cospan_domain::ids::SiteName;
+use cospan_domain::site::availability::serves_files;
+use cospan_domain::site::contact::Contact;
+use cospan_domain::site::state::SiteRecord;
+use cospan_domain::transfer::command::{CopyCommand, Seen};
+use cospan_domain::transfer::links::Links;
+use cospan_domain::transfer::state::{CopyPhase, Nonce, Try};
+use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_sites::port::CopyStatus;
+
+use super::Transfer;
+use super::effects;
+use super::source::{self, Choice, Serving};
+use super::watch::Watch;
+use crate::board::Progress;
+use crate::chance::Purpose;
+
+impl Transfer {
+    /// Begins to watch a try, unless it is watched.
+    pub(super) fn begin_watch(&mut self, order: &Try, now: Timestamp) {
+        if !self.watch.is_some_and(|watch| watch.is_of(order.nonce)) {
+            self.watch = Some(Watch::new(order.nonce, now));
+        }
+        if self.promised.is_none() {
+            let link = (order.source.site.clone(), self.key.1.clone());
+            let bandwidth = self.shared.settings.links.get(&link).copied();
+            let time = bandwidth.and_then(|b| self.record().content.size.transfer_time(b));
+            self.promised = Some(now + time.unwrap_or_default());
+        }
+    }
+
+    /// What the site told of the copy, as a command, and when to ask again.
+    pub(super) fn observed(
+        &mut self,
+        nonce: Nonce,
+        status: CopyStatus,
+    ) -> (CopyCommand, DurationMs) {
+        let now = self.now();
+        let seen = match (effects::seen(status), &mut self.watch) {
+            (Ok(seen), _) => seen,
+            (Err(done), Some(watch)) => Seen::Running { unchanged_for: watch.saw(done, now) },
+            (Err(_), None) => Seen::Running { unchanged_for: DurationMs::ZERO },
+        };
+        let expected = self.expected(now);
+        let pause = self.watch.map_or(Watch::POLL_MIN, |watch| watch.next_look(expected, now));
+        (CopyCommand::Observed { nonce, seen }, pause)
+    }
+
+    /// When all is expected to be there: by the pace seen, else as the link promises.
+    fn expected(&self, now: Timestamp) -> Option<Timestamp> {
+        let size = self.record().content.size;
+        self.watch.and_then(|watch| watch.expected(size, now)).or(self.promised)
+    }
+
+    /// Puts up how far the copy is while it is being made.
+    pub(super) fn show_progress(&mut self) {
+        let (digest, site) = &self.key;
+        let now = self.shared.clock.now();
+        let progress = match &self.record().phase {
+            CopyPhase::Copying { .. } => self.expected(now).map(|expected| Progress {
+                done: self.watch.map(|watch| watch.done()).unwrap_or_default(),
+                at: now,
+                expected: expected.max(now),
+            }),
+            _ => None,
+        };
+        self.shared.board.note_progress(*digest, site, progress);
+        if !matches!(self.record().phase, CopyPhase::Copying { .. }) {
+            self.watch = None;
+            self.promised = None;
+        }
+    }
+
+    /// Chooses where to copy from; `None` while a site that has it is yet to answer.
+    pub(super) fn choose_source(&mut self) -> Option<CopyCommand> {
+        let record = self.record().clone();
+        let (_, to) = &self.key;
+        let view = self.shared.view.load();
+        let replicas = source::replicas(&view, &self.key, self.shared.instance);
+        let link = |(from, _): &source::Replica| {
+            let bandwidth = self.shared.settings.links.get(&(from.clone(), to.clone()))?;
+            Some((from.clone(), to.clone(), *bandwidth))
+        };
+        let links: Links = replicas.iter().filter_map(link).collect();
+        let now = self.now();
+        let serving = |site: &SiteName| self.serving(site, now);
+        let excluded = &record.trouble.excluded;
+        match source::choose(&replicas, to, record.content, &links, excluded, serving) {
+            Choice::NotYet => None,
+            Choice::Nothing { hopeless, detail } => {
+                Some(CopyCommand::NoSource { hopeless, detail: detail.into() })
+            }
+            Choice::Source(chosen) => {
+                self.promised = Some(now + chosen.time);
+                let nonce = Nonce(self.shared.chance.draw(Purpose::Nonce));
+                Some(CopyCommand::Begin { source: chosen.source, nonce })
+            }
+        }
+    }
+
+    fn serving(&self, site: &SiteName, now: Timestamp) -> Serving {
+        if !self.shared.sites.contains_key(site) {
+            return Serving::No;
+        }
+        let contact = self.shared.board.site(site).map(|report| report.contact);
+        let contact = contact.unwrap_or(Contact::NeverAnswered);
+        let view = self.shared.view.load();
+        let fresh = SiteRecord::new(site.clone());
+        let record = view.sites.get(site).map_or(&fresh, |record| record.as_ref());
+        match contact {
+            _ if serves_files(record, contact, now) => Serving::Yes,
+            Contact::NeverAnswered => Serving::Unknown,
+            // So many are silent that the fault is ours: it passes.
+            _ if self.shared.board.isolated() => Serving::Unknown,
+            _ => Serving::No,
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Where content can be copied from now.
+
+use std::collections::BTreeSet;
+
+use cospan_domain::ids::{InstanceId, SiteName, Tag};
+use cospan_domain::job::spec::{Collect, Content};
+use cospan_domain::job::state::Job;
+use cospan_domain::transfer::links::{Chosen, Links, choose_source};
+use cospan_domain::transfer::place::FilePlace;
+
+use super::CopyKey;
+use super::need::{copies_of, files_with};
+use crate::api::View;
+
+/// A file at a site.
+pub(super) type Replica = (SiteName, FilePlace);
+
+/// How a site stands as a source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Serving {
+    /// Its files can be read.
+    Yes,
+    /// Not now: it does not answer, or is in maintenance.
+    No,
+    /// We have not heard of it since our start.
+    Unknown,
+}
+
+/// What came of looking for a source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Choice {
+    /// This one.
+    Source(Chosen),
+    /// Soon known: a site that has it is yet to answer for the first time.
+    NotYet,
+    /// None.
+    Nothing {
+        /// Waiting does not help.
+        hopeless: bool,
+        /// Why, for people.
+        detail: String,
+    },
+}
+
+/// Everything that is known to hold the content: files of the catalogue, whole
+/// copies at other sites, and outputs of jobs that are to be collected there.
+pub(super) fn replicas(view: &View, key: &CopyKey, instance: InstanceId) -> BTreeSet<Replica> {
+    let (digest, site) = key;
+    let named = files_with(view, *digest)
+        .flat_map(|file| file.entry.iter().flat_map(|entry| entry.replicas.clone()))
+        // What the catalogue has in a store is a copy, and counts while it is whole.
+        .filter(|(_, place)| !matches!(place, FilePlace::Store(_)));
+    let copies = copies_of(view, *digest)
+        .filter(|copy| copy.is_ready() && copy.site != *site)
+        .map(|copy| (copy.site.clone(), FilePlace::Store(*digest)));
+    let jobs = view.needs.get(key).into_iter().flatten().filter_map(|id| view.jobs.get(id));
+    let outputs = jobs.flat_map(|job| outputs(job, key, instance));
+    named.chain(copies).chain(outputs).collect()
+}
+
+/// Outputs of a job that are to be brought to this site and have this content.
+fn outputs(job: &Job, (digest, to): &CopyKey, instance: InstanceId) -> Vec<Replica> {
+    let components = job.indexed().zip(&job.spec.components);
+    let found = components.flat_map(|((index, component), spec)| {
+        let tag = Tag { instance, job: job.id, component: index, attempt: component.attempt };
+        let from = component.placement.as_ref().map(|placement| placement.site.clone());
+        component.collected.iter().zip(&spec.outputs).filter_map(move |(state, output)| {
+            let Collect::ToSite { site, .. } = &output.collect else { return None };
+            let wanted = site == to && state.content.is_some_and(|c| c.digest == *digest);
+            wanted.then(|| Some((from.clone()?, FilePlace::Output(tag, output.path.clone()))))?
+        })
+    });
+    found.collect()
+}
+
+/// Chooses among `replicas` for a copy to `to`.
+pub(super) fn choose(
+    replicas: &BTreeSet<Replica>,
+    to: &SiteName,
+    content: Content,
+    links: &Links,
+    excluded: &BTreeSet<SiteName>,
+    serving: impl Fn(&SiteName) -> Serving,
+) -> Choice {
+    let is = |wanted: Serving| {
+        let serving = &serving;
+        move |replica: &&Replica| serving(&replica.0) == wanted
+    };
+    let pairs = |(site, place): &'_ Replica| (site.clone(), place.clone());
+    let able: Vec<Replica> = replicas.iter().filter(is(Serving::Yes)).map(pairs).collect();
+    let able = able.iter().map(|(site, place)| (site, place));
+    if let Some(chosen) = choose_source(able, to, content.size, links, excluded) {
+        return Choice::Source(chosen);
+    }
+    let linked = |replica: &&Replica| links.transfer_time(&replica.0, to, content.size).is_some();
+    let left = |replica: &&Replica| !excluded.contains(&replica.0) && linked(replica);
+    if replicas.iter().filter(left).any(|replica| serving(&replica.0) == Serving::Unknown) {
+        return Choice::NotYet;
+    }
+    let silent = replicas.iter().filter(left).any(|replica| serving(&replica.0) == Serving::No);
+    Choice::Nothing { hopeless: !silent, detail: why_none(replicas, to, excluded, silent) }
+}
+
+fn why_none(
+    replicas: &BTreeSet<Replica>,
+    to: &SiteName,
+    excluded: &BTreeSet<SiteName>,
+    silent: bool,
+) -> String {
+    let names = |wanted: &dyn Fn(&SiteName) -> bool| {
+        let sites: BTreeSet<&str> =
+            replicas.iter().filter(|r| wanted(&r.0)).map(|(site, _)| site.as_str()).collect();
+        sites.into_iter().collect::<Vec<_>>().join(", ")
+    };
+    let (failed, others) = (names(&|s| excluded.contains(s)), names(&|s| !excluded.contains(s)));
+    match (failed.is_empty(), others.is_empty()) {
+        (true, true) => "no site is known to have it; register a replica of it".into(),
+        (false, true) => format!("every site that has it failed as a source: {failed}"),
+        (_, false) if silent => format!("the sites that have it do not answer now: {others}"),
+        (_, false) => format!(
+            "no link with bandwidth to {to} from the sites that have it: {others}; configure one"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cospan_domain::ids::{Digest, RelPath};
+    use cospan_domain::units::{BitsPerSecond, Bytes};
+
+    use super::*;
+
+    fn site(name: &str) -> SiteName {
+        SiteName::new(name).expect("a name")
+    }
+
+    fn replica(at: &str) -> Replica {
+        (site(at), FilePlace::User(RelPath::new("data").expect("a path")))
+    }
+
+    /// Chooses for a copy to C, of replicas at A and B, where the link from B is faster.
+    fn choice(excluded: &[&str], serving: impl Fn(&str) -> Serving) -> Choice {
+        let content = Content { digest: Digest([1; 32]), size: Bytes(1_000) };
+        let link = |from: &str, rate| (site(from), site("C"), BitsPerSecond(rate));
+        let links = [link("A", 8_000), link("B", 16_000)].into_iter().collect();
+        let excluded = excluded.iter().map(|name| site(name)).collect();
+        let replicas = [replica("A"), replica("B"), replica("Unlinked")].into();
+        choose(&replicas, &site("C"), content, &links, &excluded, |at| serving(at.as_str()))
+    }
+
+    fn source(choice: Choice) -> String {
+        match choice {
+            Choice::Source(chosen) => chosen.source.site.to_string(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_fastest_site_that_serves_files_is_chosen() {
+        assert_eq!(source(choice(&[], |_| Serving::Yes)), "B");
+        let without_b = |at: &str| if at == "B" { Serving::No } else { Serving::Yes };
+        assert_eq!(source(choice(&[], without_b)), "A");
+        assert_eq!(source(choice(&["B"], |_| Serving::Yes)), "A");
+    }
+
+    #[test]
+    fn a_silent_site_leaves_hope_and_a_failed_one_does_not() {
+        let hopeless = |choice| match choice {
+            Choice::Nothing { hopeless, .. } => hopeless,
+            other => panic!("{other:?}"),
+        };
+        assert!(!hopeless(choice(&["B"], |_| Serving::No)));
+        assert!(hopeless(choice(&["A", "B"], |_| Serving::Yes)));
+        // One that has no link to here is no hope, whether it answers or not.
+        assert!(hopeless(choice(&["A", "B"], |_| Serving::No)));
+    }
+
+    #[test]
+    fn nothing_is_said_while_a_site_is_yet_to_answer_for_the_first_time() {
+        assert_eq!(choice(&["B"], |_| Serving::Unknown), Choice::NotYet);
+    }
+
+    #[test]
+    fn what_is_missing_is_told_in_words() {
+        let told = |choice| match choice {
+            Choice::Nothing { detail, .. } => detail,
+            other => panic!("{other:?}"),
+        };
+        let text = told(choice(&["A", "B"], |_| Serving::Yes));
+        assert!(text.contains("no link") && text.contains("Unlinked"), "{text}");
+        let text = told(choice(&["B"], |_| Serving::No));
+        assert!(text.contains("do not answer now: A"), "{text}");
+    }
+}

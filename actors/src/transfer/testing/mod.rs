@@ -1,0 +1,383 @@
+//! A world of sites in memory, the actors that move files, and a paused clock.
+
+mod site;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{Actor, System};
+use cospan_domain::catalogue::state::{Entry, FileRecord};
+use cospan_domain::ids::{
+    Attempt, ComponentName, Digest, InstanceId, JobId, KeyName, LogicalName, PolicyName, RelPath,
+    Round, SiteName,
+};
+use cospan_domain::job::spec::{
+    Collect, ComponentSpec, Content, Executable, FileRef, Input, JobSpec, OnUnreachable, Output,
+    Priority, Program, Request,
+};
+use cospan_domain::job::state::{
+    Collected, Component, Instants, Job, Phase, Placement, Run, Setbacks, Source,
+};
+use cospan_domain::resources::Resources;
+use cospan_domain::site::state::SiteRecord;
+use cospan_domain::transfer::place::FilePlace;
+use cospan_domain::transfer::state::{CopyPhase, CopyRecord};
+use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Timestamp};
+use cospan_sites::port::{Inspected, Site};
+use cospan_storage::memory::{self, MemoryDisk};
+use cospan_storage::record::Loader;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use prometheus::Registry;
+
+use super::{CopyKey, DataManager, Transfer, content_of};
+use crate::clock::RuntimeClock;
+use crate::cluster::Cluster;
+use crate::information::Information;
+use crate::journal::{Append, Change, Journal, view_of};
+use crate::metrics::Metrics;
+use crate::notifier::{Messenger, Notice};
+use crate::settings::Settings;
+use crate::shared::{Parts, Shared};
+use crate::supervision::{ActorId, Builder, LifeGuard, Supervisor, Verdict};
+use crate::switchboard::{Directory, Dirty, Look, Post};
+use crate::wiring::report_channel;
+pub(crate) use site::FakeSite;
+
+/// Runs a test in its own system, under a clock that jumps from timer to timer.
+pub(crate) fn paused<F: Future<Output = ()> + 'static>(test: impl FnOnce() -> F) {
+    let runtime = || {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_all().start_paused(true).build().expect("a runtime")
+    };
+    let system = System::with_tokio_rt(runtime);
+    // As a task among the actors', so that a test that yields lets one of theirs run.
+    let ended = system.block_on(async { actix_rt::spawn(test()).await });
+    if let Err(problem) = ended {
+        std::panic::resume_unwind(problem.into_panic());
+    }
+}
+
+pub(crate) fn site(name: &str) -> SiteName {
+    SiteName::new(name).expect("a site's name")
+}
+
+pub(crate) fn name(text: &str) -> LogicalName {
+    LogicalName::new(text).expect("a file's name")
+}
+
+pub(crate) fn path(text: &str) -> RelPath {
+    RelPath::new(text).expect("a path")
+}
+
+pub(crate) fn key() -> KeyName {
+    KeyName::new("alice").expect("a key's name")
+}
+
+/// Content that takes ten seconds over the links of [`World`].
+pub(crate) fn content(seed: u8) -> Content {
+    Content { digest: Digest([seed; 32]), size: Bytes(1_250_000) }
+}
+
+struct Silent;
+
+impl Messenger for Silent {
+    fn send(&self, _: &str, _: Notice) -> BoxFuture<'static, Result<(), String>> {
+        async { Ok(()) }.boxed()
+    }
+}
+
+/// Builds the actors that move files; the others have no part in this world.
+struct Workshop(Arc<Shared>);
+
+fn enter<K, A>(directory: &Directory<K, A>, key: K, make: impl FnOnce(Dirty) -> A)
+where
+    K: Ord + Clone,
+    A: Actor<Context = actix::Context<A>> + actix::Handler<Look>,
+{
+    let dirty = Dirty::default();
+    directory.enter(key, Post::new(make(dirty.clone()).start(), dirty));
+}
+
+impl Builder for Workshop {
+    fn build(&self, id: &ActorId, mut guard: LifeGuard, _: bool) {
+        let (shared, board) = (self.0.clone(), &self.0.switchboard);
+        match id {
+            ActorId::Information => {
+                enter(&board.information, (), |dirty| Information::new(shared, dirty, guard));
+            }
+            ActorId::DataManager => {
+                enter(&board.data_manager, (), |dirty| DataManager::new(shared, dirty, guard));
+            }
+            ActorId::Cluster(name) => {
+                let site = shared.sites[name].clone();
+                let record = Arc::new(SiteRecord::new(name.clone()));
+                enter(&board.clusters, name.clone(), |dirty| {
+                    Cluster::new(shared, site, record, dirty, guard)
+                });
+            }
+            ActorId::Transfer(digest, at) => {
+                let key = (*digest, at.clone());
+                let view = shared.view.load_full();
+                let content = content_of(&view, &key).expect("known content");
+                let record = view.copies.get(&key).cloned();
+                enter(&board.transfers, key.clone(), |dirty| {
+                    Transfer::new(shared, key, record, content, dirty, guard)
+                });
+            }
+            _ => guard.disarm(),
+        }
+    }
+
+    fn judge(&self, id: &ActorId, _: Verdict) {
+        panic!("{id} died too often");
+    }
+}
+
+/// Everything.
+pub(crate) struct World {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) sites: BTreeMap<SiteName, Arc<FakeSite>>,
+    disk: MemoryDisk,
+}
+
+impl World {
+    /// A world with these sites, each with a link of 1 Mbit/s to each other one.
+    pub(crate) fn new(names: &[&str]) -> Self {
+        let sites = names.iter().map(|text| (site(text), Arc::new(FakeSite::new(&site(text)))));
+        Self::with(sites.collect(), MemoryDisk::default(), Timestamp(1_000_000))
+    }
+
+    fn with(sites: BTreeMap<SiteName, Arc<FakeSite>>, disk: MemoryDisk, now: Timestamp) -> Self {
+        let (sink, reports) = report_channel();
+        let mut loader = Loader::default();
+        let mut load = |stored| loader.take(stored).expect("a record");
+        let instance = InstanceId::from_random(7);
+        let opened = memory::open_and_load(&disk, instance, sink, &mut load);
+        let opened = opened.expect("a store in memory");
+        let view = view_of(loader.finish().expect("records"));
+        let parts = Parts {
+            clock: Arc::new(RuntimeClock::starting_at(now)),
+            seed: opened.epoch.0,
+            settings: settings(sites.keys()),
+            instance: opened.instance,
+            epoch: opened.epoch,
+            view,
+            metrics: Arc::new(Metrics::new(&Registry::new()).expect("metrics")),
+            sites: sites.values().map(|site| site.clone() as Arc<dyn Site>).collect(),
+            store: opened.journal,
+            messenger: Arc::new(Silent),
+            // An earlier one is told that it lost the store.
+            on_fatal: Box::new(|_| {}),
+        };
+        let shared = Arc::new(Shared::new(parts));
+        let workshop = Box::new(Workshop(shared.clone()));
+        let (clock, chance) = (shared.clock.clone(), shared.chance.clone());
+        let supervisor = Supervisor::new(workshop, clock, chance, shared.metrics.clone()).start();
+        let _ = shared.supervisor.set(supervisor.clone());
+        let guard = LifeGuard::new(ActorId::Journal, supervisor.clone());
+        let journal = Journal::new(shared.clone(), shared.store.clone(), reports, guard).start();
+        let _ = shared.journal.set(journal);
+        sites.keys().for_each(|site| shared.start(ActorId::Cluster(site.clone())));
+        shared.start(ActorId::Information);
+        shared.start(ActorId::DataManager);
+        Self { shared, sites, disk }
+    }
+
+    /// The same sites and what was durable, under a control plane that knows
+    /// nothing else. The earlier one reaches neither sites nor store any more.
+    pub(crate) async fn restarted(self) -> Self {
+        // Its actors keep their timers, but no call of theirs reaches a site.
+        for site in self.sites.keys() {
+            self.shared.switchboard.clusters.leave(site);
+        }
+        self.settle().await;
+        let now = self.shared.clock.now();
+        Self::with(self.sites, self.disk, now)
+    }
+
+    /// Lets everything that can happen at this instant happen.
+    pub(crate) async fn settle(&self) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+
+    /// Waits for a condition: up to a day of the world's time.
+    pub(crate) async fn until(&self, what: &str, condition: impl Fn(&Self) -> bool) {
+        for _ in 0..864_000 {
+            if condition(self) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        panic!("never: {what}; copies are {:#?}", self.shared.view.load().copies);
+    }
+
+    pub(crate) fn at(&self, name: &str) -> &FakeSite {
+        &self.sites[&site(name)]
+    }
+
+    pub(crate) fn copy(&self, key: &CopyKey) -> Option<Arc<CopyRecord>> {
+        self.shared.view.load().copies.get(key).cloned()
+    }
+
+    pub(crate) fn is_ready(&self, key: &CopyKey) -> bool {
+        self.copy(key).is_some_and(|copy| copy.is_ready())
+    }
+
+    pub(crate) fn is_copying(&self, key: &CopyKey) -> bool {
+        self.copy(key).is_some_and(|copy| matches!(copy.phase, CopyPhase::Copying { .. }))
+    }
+
+    pub(crate) async fn append(&self, change: Change) {
+        self.shared.journal().send(Append(change)).await.expect("a journal").expect("durable");
+    }
+
+    /// Puts a file at a site and in the catalogue.
+    pub(crate) async fn add_file(&self, text: &str, content: Content, at: &[&str]) {
+        let place = FilePlace::User(path(text));
+        let replicas = at.iter().map(|at| (site(at), place.clone())).collect();
+        for at in at {
+            let found = Inspected { content, directory: false };
+            self.at(at).inside().files.insert(place.clone(), found);
+        }
+        let entry = Entry {
+            content,
+            directory: false,
+            replicas,
+            registered_at: self.shared.clock.now(),
+            registered_by: key(),
+        };
+        let file = Arc::new(FileRecord { name: name(text), entry: Some(entry) });
+        self.append(Change::File { name: name(text), old: None, new: Some(file) }).await;
+    }
+
+    /// A job, placed, that needs content at a site.
+    pub(crate) async fn place_job(&self, id: u64, content: Content, at: &str) {
+        let queued = Arc::new(queued(id, content));
+        self.append(Change::NewJobs(vec![queued.clone()])).await;
+        let mut job = Job::clone(&queued);
+        let now = self.shared.clock.now();
+        job.phase = Phase::Placed { at: now, start_estimate: now };
+        let placement = Placement {
+            site: site(at),
+            sources: vec![Source { content, from: site(at) }],
+            transfer_time: DurationMs::ZERO,
+        };
+        job.components = vec![Component { placement: Some(placement), ..Component::default() }];
+        self.change_job(id, job).await;
+    }
+
+    /// A job that ran at one site and has left content that belongs at another.
+    pub(crate) async fn collect(&self, id: u64, content: Content, from: &str, to: &str) {
+        let mut job = queued(id, content);
+        let mut spec = JobSpec::clone(&job.spec);
+        let collect = Collect::ToSite { site: site(to), register: name("result") };
+        spec.components[0].outputs = vec![Output { path: path("out"), collect }];
+        job.spec = Arc::new(spec);
+        self.append(Change::NewJobs(vec![Arc::new(job.clone())])).await;
+        job.phase = Phase::Collecting { since: self.shared.clock.now() };
+        let (site, sources) = (site(from), Vec::new());
+        let placement = Placement { site, sources, transfer_time: DurationMs::ZERO };
+        job.components = vec![Component {
+            placement: Some(placement),
+            attempt: Attempt(3),
+            run: Run::Idle,
+            collected: vec![Collected { content: Some(content), done: false }],
+            ..Component::default()
+        }];
+        self.change_job(id, job).await;
+    }
+
+    pub(crate) async fn finish_job(&self, id: u64) {
+        let mut job = Job::clone(&self.shared.view.load().jobs[&JobId(id)]);
+        job.phase = Phase::Finished { at: self.shared.clock.now() };
+        self.change_job(id, job).await;
+    }
+
+    async fn change_job(&self, id: u64, mut new: Job) {
+        new.revision += 1;
+        let old = self.shared.view.load().jobs[&JobId(id)].clone();
+        self.append(Change::Job { old, new: Arc::new(new), events: Vec::new() }).await;
+    }
+}
+
+/// A job in its queue that reads content under the name `input`.
+pub(crate) fn queued(id: u64, content: Content) -> Job {
+    let program = Program {
+        executable: Executable::AtSite("true".into()),
+        arguments: Vec::new(),
+        environment: BTreeMap::new(),
+        directory: None,
+        setup: Vec::new(),
+    };
+    let file = FileRef { name: name("input"), bound: Some(content) };
+    let component = ComponentSpec {
+        name: ComponentName::new("only").expect("a name"),
+        site: None,
+        resources: Resources::default(),
+        constraints: Vec::new(),
+        program,
+        inputs: vec![Input { file, path: path("input") }],
+        outputs: Vec::new(),
+        at: BTreeMap::new(),
+    };
+    let spec = JobSpec {
+        name: None,
+        request: Request::NonFixed,
+        components: vec![component],
+        policy: None,
+        priority: Priority::Low,
+        wall_time: DurationMs::from_secs(60),
+        rerunnable: true,
+        on_unreachable: OnUnreachable::Wait,
+        max_placement_tries: None,
+        max_claim_tries: None,
+        max_retries: 0,
+    };
+    Job {
+        id: JobId(id),
+        spec: Arc::new(spec),
+        owner: key(),
+        idempotency: None,
+        submitted_at: Timestamp(0),
+        priority: Priority::Low,
+        frozen_by: None,
+        held: None,
+        phase: Phase::Queued { since: Timestamp(0), not_before: Timestamp(0) },
+        round: Round(0),
+        inputs_here: false,
+        start_at: None,
+        components: Vec::new(),
+        setbacks: Setbacks::default(),
+        instants: Instants::default(),
+        revision: 1,
+    }
+}
+
+fn settings<'a>(sites: impl Iterator<Item = &'a SiteName> + Clone) -> Settings {
+    let pairs = sites.clone().flat_map(|from| sites.clone().map(move |to| (from, to)));
+    let link =
+        |(from, to): (&SiteName, &SiteName)| ((from.clone(), to.clone()), BitsPerSecond(1_000_000));
+    Settings {
+        job: Default::default(),
+        limits: Default::default(),
+        default_policy: PolicyName::new("worst-fit").expect("a policy's name"),
+        queue: Default::default(),
+        information_expiry: DurationMs::from_secs(15),
+        site: Default::default(),
+        contact: Default::default(),
+        isolation_window: DurationMs::from_secs(60),
+        poll_interval: DurationMs::from_secs(5),
+        reconcile_interval: DurationMs::from_secs(300),
+        submit_settle: BTreeMap::new(),
+        transfer: Default::default(),
+        links: pairs.filter(|(from, to)| from != to).map(link).collect(),
+        calls_per_site: 8,
+        keep_attempts: DurationMs::from_secs(3_600),
+        keep_jobs: DurationMs::from_secs(3_600),
+        intake_bound: 64,
+        webhooks: BTreeMap::new(),
+        fallback_tick: None,
+    }
+}

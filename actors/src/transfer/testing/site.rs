@@ -1,0 +1,236 @@
+//! A site that lives in memory and follows the runtime's clock.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use cospan_domain::ids::{Digest, LrmId, SiteName, Tag};
+use cospan_domain::labels::Labels;
+use cospan_domain::resources::Resources;
+use cospan_domain::transfer::place::FilePlace;
+use cospan_domain::units::{Bytes, Timestamp};
+use cospan_sites::port::{
+    AttemptOrder, Capabilities, CopyBlame, CopyOrder, CopyStatus, GateDecision, GateState,
+    Inspected, Piece, Readable, Site, SiteDescription, SiteError, SiteStatus, Submitted, TagLookup,
+};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// What a test may read and set.
+pub(crate) struct Inside {
+    /// It answers.
+    pub(crate) up: bool,
+    /// Files that can be inspected here.
+    pub(crate) files: BTreeMap<FilePlace, Inspected>,
+    /// Contents of its store.
+    pub(crate) store: BTreeSet<Digest>,
+    /// How long a copy to here takes.
+    pub(crate) copy_time: Duration,
+    /// How long a deletion takes.
+    pub(crate) delete_time: Duration,
+    /// Copies from there fail, and so.
+    pub(crate) failing: BTreeMap<SiteName, CopyBlame>,
+    /// Copies receive nothing any more.
+    pub(crate) stalled: bool,
+    /// Orders that began a copy, in order.
+    pub(crate) begun: Vec<CopyOrder>,
+    /// All orders to copy, also those that joined one.
+    pub(crate) start_calls: usize,
+    /// Deletions that were carried out.
+    pub(crate) deletions: usize,
+    /// Partial data that was discarded, by nonce.
+    pub(crate) discarded: BTreeSet<String>,
+    copies: BTreeMap<String, FakeCopy>,
+}
+
+#[derive(Debug, Clone)]
+struct FakeCopy {
+    order: CopyOrder,
+    began: Instant,
+    stopped: bool,
+}
+
+/// The site.
+pub(crate) struct FakeSite {
+    name: SiteName,
+    /// Told whenever the site is about to answer that a copy is whole.
+    pub(crate) whole: Notify,
+    inside: Mutex<Inside>,
+}
+
+impl FakeSite {
+    pub(crate) fn new(name: &SiteName) -> Self {
+        let inside = Inside {
+            up: true,
+            files: BTreeMap::new(),
+            store: BTreeSet::new(),
+            copy_time: Duration::from_secs(10),
+            delete_time: Duration::ZERO,
+            failing: BTreeMap::new(),
+            stalled: false,
+            begun: Vec::new(),
+            start_calls: 0,
+            deletions: 0,
+            discarded: BTreeSet::new(),
+            copies: BTreeMap::new(),
+        };
+        Self { name: name.clone(), whole: Notify::new(), inside: Mutex::new(inside) }
+    }
+
+    pub(crate) fn inside(&self) -> MutexGuard<'_, Inside> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a call sees, if the site answers.
+    fn answering(&self) -> Result<MutexGuard<'_, Inside>, SiteError> {
+        let mut inside = self.inside();
+        if !inside.up {
+            return Err(SiteError::NotSent("it is down".into()));
+        }
+        inside.go_on();
+        Ok(inside)
+    }
+}
+
+impl Inside {
+    /// Copies whose time has come are whole now.
+    fn go_on(&mut self) {
+        for copy in self.copies.values() {
+            let over = copy.began.elapsed() >= self.copy_time && !self.stalled && !copy.stopped;
+            if over && !self.failing.contains_key(&copy.order.source.site) {
+                self.store.insert(copy.order.content.digest);
+            }
+        }
+        let store = &self.store;
+        self.copies.retain(|_, copy| !store.contains(&copy.order.content.digest));
+    }
+
+    fn status(&self, order: &CopyOrder) -> CopyStatus {
+        if self.store.contains(&order.content.digest) {
+            return CopyStatus::Complete;
+        }
+        let Some(copy) = self.copies.get(&order.nonce) else { return CopyStatus::Absent };
+        let failed =
+            |blame| CopyStatus::Failed { blame, detail: "it was not what it should be".into() };
+        match self.failing.get(&copy.order.source.site) {
+            Some(blame) => failed(*blame),
+            None if copy.stopped => failed(CopyBlame::Process),
+            None if self.stalled => CopyStatus::Running { done: Bytes(1) },
+            None => {
+                let share = copy.began.elapsed().as_secs_f64() / self.copy_time.as_secs_f64();
+                let done = order.content.size.0 as f64 * share;
+                CopyStatus::Running { done: Bytes(done as u64) }
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Site for FakeSite {
+    fn name(&self) -> &SiteName {
+        &self.name
+    }
+
+    async fn describe(&self) -> Result<SiteDescription, SiteError> {
+        drop(self.answering()?);
+        Ok(SiteDescription {
+            total: Resources::default(),
+            largest_component: Resources::default(),
+            labels: Labels::default(),
+            capabilities: Capabilities::default(),
+            manager: "none".into(),
+        })
+    }
+
+    async fn status(&self, _: &[Tag]) -> Result<SiteStatus, SiteError> {
+        drop(self.answering()?);
+        Ok(SiteStatus {
+            asked_at: Timestamp(0),
+            site_clock: None,
+            idle: Resources::default(),
+            attempts: BTreeMap::new(),
+        })
+    }
+
+    async fn submit(&self, _: &AttemptOrder) -> Result<Submitted, SiteError> {
+        Err(SiteError::Refused("it keeps files only".into()))
+    }
+
+    async fn find_by_tag(&self, _: Tag) -> Result<TagLookup, SiteError> {
+        Err(SiteError::Refused("it keeps files only".into()))
+    }
+
+    async fn decide_gate(&self, _: Tag, _: &GateDecision) -> Result<GateState, SiteError> {
+        Err(SiteError::Refused("it keeps files only".into()))
+    }
+
+    async fn cancel(&self, _: Tag, _: Option<&LrmId>) -> Result<(), SiteError> {
+        Ok(())
+    }
+
+    async fn remove_attempt(&self, _: Tag) -> Result<(), SiteError> {
+        Ok(())
+    }
+
+    async fn list_attempts(&self) -> Result<Vec<Tag>, SiteError> {
+        Ok(Vec::new())
+    }
+
+    async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
+        let found = self.answering()?.files.get(place).cloned();
+        found.ok_or_else(|| SiteError::Refused("there is no such file".into()))
+    }
+
+    async fn start_copy(&self, order: &CopyOrder) -> Result<(), SiteError> {
+        let mut inside = self.answering()?;
+        inside.start_calls += 1;
+        if inside.store.contains(&order.content.digest) {
+            return Ok(());
+        }
+        let runs = |copy: &FakeCopy| !copy.stopped;
+        if !inside.copies.get(&order.nonce).is_some_and(runs) {
+            let copy = FakeCopy { order: order.clone(), began: Instant::now(), stopped: false };
+            inside.copies.insert(order.nonce.clone(), copy);
+            inside.begun.push(order.clone());
+        }
+        Ok(())
+    }
+
+    async fn copy_status(&self, order: &CopyOrder) -> Result<CopyStatus, SiteError> {
+        let status = self.answering()?.status(order);
+        if status == CopyStatus::Complete {
+            self.whole.notify_one();
+        }
+        Ok(status)
+    }
+
+    async fn stop_copy(&self, order: &CopyOrder, discard: bool) -> Result<(), SiteError> {
+        let mut inside = self.answering()?;
+        if let Some(copy) = inside.copies.get_mut(&order.nonce) {
+            copy.stopped = true;
+        }
+        if discard {
+            inside.copies.remove(&order.nonce);
+            inside.discarded.insert(order.nonce.clone());
+        }
+        Ok(())
+    }
+
+    async fn has_content(&self, digest: Digest) -> Result<bool, SiteError> {
+        Ok(self.answering()?.store.contains(&digest))
+    }
+
+    async fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
+        let time = self.answering()?.delete_time;
+        tokio::time::sleep(time).await;
+        let mut inside = self.answering()?;
+        inside.deletions += 1;
+        inside.store.remove(&digest);
+        Ok(())
+    }
+
+    async fn read(&self, _: &Readable, _: Bytes, _: u32) -> Result<Piece, SiteError> {
+        Err(SiteError::Refused("it is not read here".into()))
+    }
+}

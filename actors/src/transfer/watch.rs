@@ -1,0 +1,102 @@
+//! A copy under way as it looks from here: volatile, watched anew after a restart.
+
+use cospan_domain::transfer::progress::Progress;
+use cospan_domain::transfer::state::Nonce;
+use cospan_domain::units::{Bytes, DurationMs, Timestamp};
+
+/// What was seen of the try under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Watch {
+    nonce: Nonce,
+    progress: Progress,
+    began: Timestamp,
+    /// The first observation: what was there before says nothing about the pace.
+    base: Option<(Bytes, Timestamp)>,
+    /// The site did not tell last time: that nothing was seen to arrive says nothing.
+    blind: bool,
+}
+
+impl Watch {
+    /// Between two looks at a copy, at least and at most.
+    pub(super) const POLL_MIN: DurationMs = DurationMs(100);
+    const POLL_MAX: DurationMs = DurationMs(5_000);
+
+    /// Begins to watch a try.
+    pub(super) fn new(nonce: Nonce, now: Timestamp) -> Self {
+        Self { nonce, progress: Progress::new(now), began: now, base: None, blind: false }
+    }
+
+    /// Whether this is the try that is watched.
+    pub(super) fn is_of(&self, nonce: Nonce) -> bool {
+        self.nonce == nonce
+    }
+
+    /// The site did not tell.
+    pub(super) fn saw_nothing(&mut self) {
+        self.blind = true;
+    }
+
+    /// Takes an observation; for how long nothing has arrived.
+    pub(super) fn saw(&mut self, done: Bytes, now: Timestamp) -> DurationMs {
+        if std::mem::take(&mut self.blind) {
+            self.progress.moved_at = now;
+        }
+        if self.base.is_none_or(|(base, _)| done < base) {
+            self.base = Some((done, now));
+        }
+        self.progress.observe(done, now)
+    }
+
+    /// When all is expected to be there, by the pace that was seen.
+    pub(super) fn expected(&self, size: Bytes, now: Timestamp) -> Option<Timestamp> {
+        let (base, since) = self.base?;
+        let rest = |bytes: Bytes| Bytes(bytes.0.saturating_sub(base.0));
+        let since_base = Progress { done: rest(self.progress.done), ..self.progress };
+        since_base.expected_at(rest(size), since, now)
+    }
+
+    /// Bytes seen so far.
+    pub(super) fn done(&self) -> Bytes {
+        self.progress.done
+    }
+
+    /// When to look again: short copies often, so that they do not keep a job
+    /// waiting, long ones seldom, and at the end that is expected.
+    pub(super) fn next_look(&self, expected: Option<Timestamp>, now: Timestamp) -> DurationMs {
+        let quarter = DurationMs(now.since(self.began).0 / 4);
+        let left = expected.map_or(Self::POLL_MAX, |end| end.since(now));
+        quarter.min(left).clamp(Self::POLL_MIN, Self::POLL_MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_site_that_told_nothing_for_long_does_not_make_a_copy_look_stalled() {
+        let mut watch = Watch::new(Nonce(1), Timestamp(0));
+        assert_eq!(watch.saw(Bytes(10), Timestamp(1_000)), DurationMs::ZERO);
+        watch.saw_nothing();
+        assert_eq!(watch.saw(Bytes(10), Timestamp(600_000)), DurationMs::ZERO);
+        assert_eq!(watch.saw(Bytes(10), Timestamp(605_000)), DurationMs(5_000));
+    }
+
+    #[test]
+    fn a_copy_that_is_watched_from_its_middle_is_not_expected_too_early() {
+        let mut watch = Watch::new(Nonce(1), Timestamp(0));
+        watch.saw(Bytes(500), Timestamp(10));
+        assert_eq!(watch.expected(Bytes(1_000), Timestamp(10)), None);
+        watch.saw(Bytes(600), Timestamp(1_010));
+        assert_eq!(watch.expected(Bytes(1_000), Timestamp(1_010)), Some(Timestamp(5_010)));
+    }
+
+    #[test]
+    fn looks_become_rarer_as_a_copy_takes_longer_but_not_past_its_end() {
+        let watch = Watch::new(Nonce(1), Timestamp(0));
+        assert_eq!(watch.next_look(None, Timestamp(0)), Watch::POLL_MIN);
+        assert_eq!(watch.next_look(None, Timestamp(4_000)), DurationMs(1_000));
+        assert_eq!(watch.next_look(None, Timestamp(3_600_000)), Watch::POLL_MAX);
+        assert_eq!(watch.next_look(Some(Timestamp(4_300)), Timestamp(4_000)), DurationMs(300));
+    }
+}

@@ -1,0 +1,260 @@
+//! Puts the actors together: the order of start, and how each is built anew.
+
+use std::sync::Arc;
+
+use actix::{Actor, Addr};
+use cospan_domain::ids::{Digest, JobId, SiteName};
+use cospan_domain::job::command::JobCommand;
+use cospan_domain::job::decide::decide;
+use cospan_domain::job::evolve::evolve;
+use cospan_domain::job::state::{Job, Phase};
+use cospan_domain::site::state::SiteRecord;
+use cospan_storage::port::{Key, Report};
+use tokio::sync::mpsc;
+use tracing::{error, info};
+
+use crate::api::ControlPlane;
+use crate::chaos::{self, Point};
+use crate::claimer::{ClaimTimer, Claimer};
+use crate::cluster::Cluster;
+use crate::coallocator::CoAllocator;
+use crate::information::Information;
+use crate::intake::Intake;
+use crate::job::JobActor;
+use crate::journal::{Append, Change, Journal, JournalReport};
+use crate::notifier::Notifier;
+use crate::shared::{Parts, Shared};
+use crate::supervision::{ActorId, Builder, LifeGuard, Supervisor, Verdict};
+use crate::switchboard::{Directory, Dirty, Look, Post};
+use crate::transfer::{DataManager, Transfer, content_of};
+
+/// Builds actors for the supervisor.
+struct Workshop(Arc<Shared>);
+
+/// Starts the control plane on the current arbiter. `reports` is what the
+/// store's sink feeds; make it with [`report_channel`] before opening the store.
+/// `remains`: keys that the store should not have any more.
+pub fn start(
+    parts: Parts,
+    remains: Vec<Key>,
+    reports: mpsc::UnboundedReceiver<JournalReport>,
+) -> ControlPlane {
+    let shared = Arc::new(Shared::new(parts));
+    let (clock, chance) = (shared.clock.clone(), shared.chance.clone());
+    let workshop = Box::new(Workshop(shared.clone()));
+    let supervisor = Supervisor::new(workshop, clock, chance, shared.metrics.clone()).start();
+    let _ = shared.supervisor.set(supervisor.clone());
+    let guard = LifeGuard::new(ActorId::Journal, supervisor);
+    let journal = Journal::new(shared.clone(), shared.store.clone(), reports, guard).start();
+    let _ = shared.journal.set(journal);
+    if !remains.is_empty() {
+        // Deleted some time; until then they are found and passed over again.
+        shared.journal().do_send(Append(Change::Swept(remains)));
+    }
+    count_phases(&shared);
+    start_all(&shared);
+    if let Some(every) = shared.settings.fallback_tick {
+        actix_rt::spawn(tick(shared.clone(), every));
+    }
+    ControlPlane::new(shared)
+}
+
+/// The channel between a store's thread and the journal actor: the sink to open
+/// the store with, and the end to [`start`] with.
+pub fn report_channel() -> (cospan_storage::port::Sink, mpsc::UnboundedReceiver<JournalReport>) {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    let sink = Arc::new(move |report: Report| {
+        // No receiver: the control plane is gone, and nobody waits for outcomes.
+        let _ = sender.send(JournalReport(report));
+    });
+    (sink, receiver)
+}
+
+fn count_phases(shared: &Shared) {
+    for job in shared.view.load().jobs.values() {
+        shared.metrics.jobs.with_label_values(&[job.phase.kind().as_str()]).inc();
+        shared.metrics.held.add(i64::from(job.held.is_some()));
+    }
+}
+
+/// Sites first, so that attempts are seen before anything is decided about them.
+fn start_all(shared: &Arc<Shared>) {
+    for site in shared.sites.keys() {
+        shared.start(ActorId::Cluster(site.clone()));
+    }
+    for id in [ActorId::Information, ActorId::Notifier, ActorId::Claimer, ActorId::DataManager] {
+        shared.start(id);
+    }
+    let view = shared.view.load_full();
+    let mut count = 0;
+    for job in view.jobs.values().filter(|job| !job.is_final() && job.held.is_none()) {
+        shared.start(ActorId::Job(job.id));
+        count += 1;
+    }
+    shared.start(ActorId::CoAllocator);
+    shared.start(ActorId::Intake);
+    info!(jobs = count, seq = view.seq.0, "control plane started");
+}
+
+/// Marks everything dirty now and then. Safety and progress never depend on it.
+async fn tick(shared: Arc<Shared>, every: cospan_domain::units::DurationMs) {
+    loop {
+        tokio::time::sleep(std::time::Duration::from_millis(every.0)).await;
+        shared.metrics.store_bytes.set(shared.store.size().disk_bytes as i64);
+        let board = &shared.switchboard;
+        board.clusters.look_all();
+        board.transfers.look_all();
+        board.claimer.look(&());
+        board.data_manager.look(&());
+        board.co_allocator.look(&());
+        board.notifier.look(&());
+        let view = shared.view.load_full();
+        let idle = |job: &Job| matches!(job.phase, Phase::Queued { .. }) || job.is_final();
+        let active = view.jobs.values().filter(|job| !idle(job));
+        active.for_each(|job| board.jobs.look(&job.id));
+    }
+}
+
+/// Starts an actor and enters it in its directory.
+fn enter<K, A>(directory: &Directory<K, A>, key: K, make: impl FnOnce(Dirty) -> A) -> Addr<A>
+where
+    K: Ord + Clone,
+    A: Actor<Context = actix::Context<A>> + actix::Handler<Look>,
+{
+    let dirty = Dirty::default();
+    let addr = make(dirty.clone()).start();
+    directory.enter(key, Post::new(addr.clone(), dirty));
+    addr
+}
+
+impl Builder for Workshop {
+    fn build(&self, id: &ActorId, guard: LifeGuard, restarted: bool) {
+        let shared = self.0.clone();
+        if !restarted {
+            return build(&shared, id, guard);
+        }
+        // Behind every append that the last life had accepted. The guard moves
+        // in, so that a panic here is a death like any other.
+        let id = id.clone();
+        actix_rt::spawn(async move {
+            let _ = shared.journal().send(Append(Change::Barrier)).await;
+            build(&shared, &id, guard);
+        });
+    }
+
+    fn judge(&self, id: &ActorId, verdict: Verdict) {
+        match (verdict, id) {
+            (Verdict::Exit, _) => self.0.fatal(id, verdict, "died too often"),
+            (Verdict::Hold, ActorId::Job(job)) => {
+                let (shared, job) = (self.0.clone(), *job);
+                actix_rt::spawn(async move { hold_job(&shared, job).await });
+            }
+            (Verdict::Hold, ActorId::Cluster(site)) => {
+                let (shared, site) = (self.0.clone(), site.clone());
+                actix_rt::spawn(async move { hold_site(&shared, site).await });
+            }
+            (Verdict::Hold, _) => restart_later(self.0.clone(), id.clone()),
+        }
+    }
+}
+
+/// What nothing durable stands for is tried again after a long pause.
+fn restart_later(shared: Arc<Shared>, id: ActorId) {
+    const PAUSE: std::time::Duration = std::time::Duration::from_secs(60);
+    actix_rt::spawn(async move {
+        tokio::time::sleep(PAUSE).await;
+        shared.start(id);
+    });
+}
+
+fn build(shared: &Arc<Shared>, id: &ActorId, guard: LifeGuard) {
+    chaos::reach(Point::Factory);
+    let (shared, board) = (shared.clone(), &shared.switchboard);
+    match id {
+        ActorId::Journal => error!("the journal has no second life"),
+        ActorId::Intake => {
+            drop(enter(&board.intake, (), |d| Intake::new(shared.clone(), d, guard)))
+        }
+        ActorId::Information => {
+            drop(enter(&board.information, (), |d| Information::new(shared.clone(), d, guard)));
+        }
+        ActorId::DataManager => {
+            drop(enter(&board.data_manager, (), |d| DataManager::new(shared.clone(), d, guard)));
+        }
+        ActorId::CoAllocator => {
+            drop(enter(&board.co_allocator, (), |d| CoAllocator::new(shared.clone(), d, guard)));
+        }
+        ActorId::Claimer => {
+            drop(enter(&board.claimer, (), |d| Claimer::new(shared.clone(), d, guard)));
+        }
+        ActorId::Notifier => {
+            drop(enter(&board.notifier, (), |d| Notifier::new(shared.clone(), d, guard)));
+        }
+        ActorId::ClaimTimer(job) => drop(ClaimTimer::new(shared.clone(), *job, guard).start()),
+        ActorId::Cluster(site) => build_cluster(&shared, site, guard),
+        ActorId::Job(job) => build_job(&shared, *job, guard),
+        ActorId::Transfer(digest, site) => build_transfer(&shared, (*digest, site.clone()), guard),
+    }
+}
+
+fn build_transfer(shared: &Arc<Shared>, key: (Digest, SiteName), mut guard: LifeGuard) {
+    let view = shared.view.load_full();
+    let Some(content) = content_of(&view, &key) else { return guard.disarm() };
+    if shared.switchboard.transfers.addr(&key).is_some() {
+        return guard.disarm();
+    }
+    let record = view.copies.get(&key).cloned();
+    enter(&shared.switchboard.transfers, key.clone(), |dirty| {
+        Transfer::new(shared.clone(), key, record, content, dirty, guard)
+    });
+}
+
+fn build_cluster(shared: &Arc<Shared>, name: &SiteName, mut guard: LifeGuard) {
+    let Some(site) = shared.sites.get(name).cloned() else { return guard.disarm() };
+    let record = shared.view.load().sites.get(name).cloned();
+    let record = record.unwrap_or_else(|| Arc::new(SiteRecord::new(name.clone())));
+    enter(&shared.switchboard.clusters, name.clone(), |dirty| {
+        Cluster::new(shared.clone(), site, record, dirty, guard)
+    });
+}
+
+fn build_job(shared: &Arc<Shared>, id: JobId, mut guard: LifeGuard) {
+    let job = shared.view.load().jobs.get(&id).cloned();
+    let Some(job) = job.filter(|job| !job.is_final()) else { return guard.disarm() };
+    if shared.switchboard.jobs.addr(&id).is_some() {
+        return guard.disarm();
+    }
+    // One that was never placed has nothing that could be under way.
+    let rebuilt = !job.components.is_empty();
+    enter(&shared.switchboard.jobs, id, |dirty| {
+        JobActor::new(shared.clone(), job, rebuilt, dirty, guard)
+    });
+}
+
+/// Holds a job whose turn ends actors again and again. Its own actor is gone or
+/// takes no part; the version of the record decides between us and a late one.
+pub(crate) async fn hold_job(shared: &Arc<Shared>, id: JobId) {
+    const REASON: &str = "it ended the actor that worked on it again and again; \
+                          see the log, then `cospan release` or `cospan cancel`";
+    let _ = shared.journal().send(Append(Change::Barrier)).await;
+    let Some(old) = shared.view.load().jobs.get(&id).cloned() else { return };
+    let now = shared.clock.now();
+    let hold = JobCommand::Hold(REASON.into());
+    let Ok(events) = decide(&old, &shared.settings.job, hold, now) else { return };
+    let mut next = Job::clone(&old);
+    events.iter().for_each(|event| evolve(&mut next, event));
+    next.revision += 1;
+    let change = Change::Job { old, new: Arc::new(next), events };
+    if let Err(problem) = shared.journal().send(Append(change)).await {
+        error!(job = %id, %problem, "could not be held");
+    }
+}
+
+/// A site whose actor ends again and again is unusable, and tried again later.
+async fn hold_site(shared: &Arc<Shared>, site: SiteName) {
+    error!(%site, "its actor ends again and again; unusable until it is rebuilt");
+    let report = crate::board::SiteReport::default();
+    shared.board.publish(site.clone(), Arc::new(report));
+    shared.switchboard.co_allocator.look(&());
+    restart_later(shared.clone(), ActorId::Cluster(site));
+}
