@@ -1,0 +1,370 @@
+//! A job as its user writes it: the same shape in job files (TOML, JSON, YAML)
+//! and in the body of a submission.
+//!
+//! Unknown keys are refused. Names are checked while they are read, so that an
+//! error knows its place; what concerns several fields is checked in [`spec`].
+//!
+//! [`spec`]: super::spec
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use cospan_domain::ids::{ComponentName, Digest, LogicalName, PolicyName, RelPath, SiteName};
+use cospan_domain::job::spec::{OnUnreachable, Priority, Request};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::label::{Demand, Place};
+use super::quantity::{Length, Size};
+use super::{number, text};
+
+/// A job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JobDocument {
+    /// A name for people; need not be unique.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "wave")]
+    pub name: Option<Arc<str>>,
+    /// `fixed`: every component names its site; `non-fixed`: the policy chooses.
+    /// Left out: fixed if every component names a site.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<RequestName>,
+    /// Placement policy; the server's default if left out.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, example = "worst-fit")]
+    pub policy: Option<PolicyName>,
+    /// Class of its placement queue.
+    #[serde(default)]
+    pub priority: PriorityName,
+    /// Longest time the payload may run, from the common start.
+    pub wall_time: Length,
+    /// Whether a component may run a second time after it began once.
+    #[serde(default = "yes")]
+    pub rerunnable: bool,
+    /// What to do when the site of a running component stops answering. Left out:
+    /// `{ rerun_after = "30m" }` for a rerunnable job, else `wait`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_unreachable: Option<Unreachable>,
+    /// Fail after this many placement tries; never if left out.
+    #[serde(
+        default,
+        deserialize_with = "number::positive_option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub max_placement_tries: Option<u32>,
+    /// Fail after this many refused claims; never if left out.
+    #[serde(
+        default,
+        deserialize_with = "number::positive_option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub max_claim_tries: Option<u32>,
+    /// Restarts after errors of its own.
+    #[serde(default, deserialize_with = "number::any")]
+    pub max_retries: u32,
+    /// The components: processes that start together, each at one site.
+    #[serde(default)]
+    pub component: Vec<ComponentDocument>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// How components may be put on sites.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RequestName {
+    /// Every component names its site.
+    Fixed,
+    /// The policy chooses.
+    NonFixed,
+}
+
+impl From<RequestName> for Request {
+    fn from(name: RequestName) -> Request {
+        match name {
+            RequestName::Fixed => Request::Fixed,
+            RequestName::NonFixed => Request::NonFixed,
+        }
+    }
+}
+
+impl From<Request> for RequestName {
+    fn from(request: Request) -> RequestName {
+        match request {
+            Request::Fixed => RequestName::Fixed,
+            Request::NonFixed => RequestName::NonFixed,
+        }
+    }
+}
+
+/// Class of a placement queue.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, ToSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum PriorityName {
+    /// Never preempts and is never promoted.
+    SuperLow,
+    /// Promoted after enough failed tries.
+    #[default]
+    Low,
+    /// Promoted after enough failed tries.
+    High,
+    /// Scanned first.
+    SuperHigh,
+}
+
+impl From<PriorityName> for Priority {
+    fn from(name: PriorityName) -> Priority {
+        match name {
+            PriorityName::SuperLow => Priority::SuperLow,
+            PriorityName::Low => Priority::Low,
+            PriorityName::High => Priority::High,
+            PriorityName::SuperHigh => Priority::SuperHigh,
+        }
+    }
+}
+
+impl From<Priority> for PriorityName {
+    fn from(priority: Priority) -> PriorityName {
+        match priority {
+            Priority::SuperLow => PriorityName::SuperLow,
+            Priority::Low => PriorityName::Low,
+            Priority::High => PriorityName::High,
+            Priority::SuperHigh => PriorityName::SuperHigh,
+        }
+    }
+}
+
+impl fmt::Display for PriorityName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(Priority::from(*self).as_str())
+    }
+}
+
+/// What to do when a site stops answering: `wait`, or `{ rerun_after = "30m" }`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Unreachable {
+    /// Wait until it answers, however long.
+    Wait,
+    /// Place the job again after this time, although the lost component may still run.
+    RerunAfter(Length),
+}
+
+impl From<OnUnreachable> for Unreachable {
+    fn from(rule: OnUnreachable) -> Unreachable {
+        match rule {
+            OnUnreachable::Wait => Unreachable::Wait,
+            OnUnreachable::RerunAfter(length) => Unreachable::RerunAfter(Length(length)),
+        }
+    }
+}
+
+impl From<Unreachable> for OnUnreachable {
+    fn from(rule: Unreachable) -> OnUnreachable {
+        match rule {
+            Unreachable::Wait => OnUnreachable::Wait,
+            Unreachable::RerunAfter(Length(length)) => OnUnreachable::RerunAfter(length),
+        }
+    }
+}
+
+/// One component: processes that run at one site.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ComponentDocument {
+    /// Its name, unique in the job.
+    #[serde(with = "text")]
+    #[schema(value_type = String, example = "solver")]
+    pub name: ComponentName,
+    /// The site, for a fixed request.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, example = "delft")]
+    pub site: Option<SiteName>,
+    /// Processors that it needs.
+    #[serde(deserialize_with = "number::positive")]
+    #[schema(minimum = 1)]
+    pub processors: u32,
+    /// Memory that it needs; counted in MB, rounded up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Size>,
+    /// Disk space that it needs; counted in MB, rounded up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<Size>,
+    /// GPUs that it needs.
+    #[serde(
+        default,
+        deserialize_with = "number::positive_option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub gpus: Option<u64>,
+    /// Any other counts that it needs, by name.
+    #[serde(
+        default,
+        deserialize_with = "number::positive_map",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
+    #[schema(value_type = BTreeMap<String, u64>)]
+    pub resources: BTreeMap<Arc<str>, u64>,
+    /// What its site must be like: `arch=x86_64`, `os!=windows`, `mpi=openmpi|mpich`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub constraints: Vec<Demand>,
+    /// What to run.
+    pub executable: ExecutableDocument,
+    /// Its arguments, handed over byte for byte.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arguments: Vec<Arc<str>>,
+    /// Variables added to its environment.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(value_type = BTreeMap<String, String>)]
+    pub environment: BTreeMap<Arc<str>, Arc<str>>,
+    /// Directory it starts in, below its work directory.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub directory: Option<RelPath>,
+    /// Shell lines run before it (`module load gcc`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub setup: Vec<Arc<str>>,
+    /// Files that it reads.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub input: Vec<InputDocument>,
+    /// Files that it leaves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub output: Vec<OutputDocument>,
+    /// What differs at a site, or at sites with a label (`arch=arm64`).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(value_type = BTreeMap<String, OverrideDocument>)]
+    pub at: BTreeMap<Place, OverrideDocument>,
+}
+
+/// What to run: a path or name at the site, or `{ file = "..." }` for a file that is brought there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum ExecutableDocument {
+    /// An absolute path at the site, or a name looked up in `PATH` there.
+    AtSite(Arc<str>),
+    /// A logical file that is brought there like an input.
+    Staged(FileDocument),
+}
+
+/// A logical file, and the content it is bound to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FileDocument {
+    /// Its logical name.
+    #[serde(with = "text")]
+    #[schema(value_type = String, example = "mesh.dat")]
+    pub file: LogicalName,
+    /// BLAKE3 digest of its content; what the name means now if left out.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub digest: Option<Digest>,
+    /// Its size in bytes; given with the digest.
+    #[serde(
+        default,
+        deserialize_with = "number::any_option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub size_bytes: Option<u64>,
+}
+
+impl<'de> Deserialize<'de> for ExecutableDocument {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct ExecutableVisitor;
+
+        impl<'de> Visitor<'de> for ExecutableVisitor {
+            type Value = ExecutableDocument;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a path in quotes, or { file = \"logical name\" }")
+            }
+
+            fn visit_str<E: Error>(self, path: &str) -> Result<ExecutableDocument, E> {
+                Ok(ExecutableDocument::AtSite(path.into()))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ExecutableDocument, A::Error> {
+                FileDocument::deserialize(MapAccessDeserializer::new(map))
+                    .map(ExecutableDocument::Staged)
+            }
+        }
+
+        from.deserialize_any(ExecutableVisitor)
+    }
+}
+
+/// A file that a component reads.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct InputDocument {
+    /// Its logical name.
+    #[serde(with = "text")]
+    #[schema(value_type = String, example = "mesh.dat")]
+    pub file: LogicalName,
+    /// Where it appears below the work directory; the last part of its name if left out.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub path: Option<RelPath>,
+    /// BLAKE3 digest of its content; what the name means now if left out.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub digest: Option<Digest>,
+    /// Its size in bytes; given with the digest.
+    #[serde(
+        default,
+        deserialize_with = "number::any_option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub size_bytes: Option<u64>,
+}
+
+/// A file that a component leaves. Without `site` it stays where it is until it is fetched.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OutputDocument {
+    /// Where it is below the work directory.
+    #[serde(with = "text")]
+    #[schema(value_type = String, example = "result.dat")]
+    pub path: RelPath,
+    /// Site that it is copied to.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub site: Option<SiteName>,
+    /// Its logical name from then on; given with the site.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub register: Option<LogicalName>,
+}
+
+/// What differs at certain sites; what is left out stays as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OverrideDocument {
+    /// Another executable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub executable: Option<ExecutableDocument>,
+    /// Other arguments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<Vec<Arc<str>>>,
+    /// Variables added or replaced.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(value_type = BTreeMap<String, String>)]
+    pub environment: BTreeMap<Arc<str>, Arc<str>>,
+    /// Setup lines added at the end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub setup: Vec<Arc<str>>,
+    /// Another directory to start in.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub directory: Option<RelPath>,
+    /// Options handed to the site's resource manager as they are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lrm_options: Vec<Arc<str>>,
+}

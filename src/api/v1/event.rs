@@ -1,0 +1,127 @@
+//! What happened to a job: its history, and the stream of committed changes.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::document::PriorityName;
+use super::quantity::Instant;
+
+/// One thing that happened. Only fields that the event has are present.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+pub struct EventReport {
+    /// When it was decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Instant>,
+    /// What happened: `JobPlaced`, `ComponentBegan`, ...
+    #[schema(example = "JobPlaced")]
+    pub event: String,
+    /// The key that asked for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// Position of the component, from 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub component: Option<u32>,
+    /// The attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
+    /// The round.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round: Option<u32>,
+    /// The site; by component where several are placed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sites: Vec<String>,
+    /// How or why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+    /// The state that follows an abort, or how an attempt ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    /// The host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// The number that the resource manager gave.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lrm_id: Option<String>,
+    /// The instant that it is about: estimated start, common start, not before, ...
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Instant>,
+    /// The new class.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<PriorityName>,
+    /// Position of the output, from 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<u32>,
+    /// Digest of the content.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// Size of the content.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<u64>,
+}
+
+impl fmt::Display for EventReport {
+    /// One line for people, without the time.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.event)?;
+        let number = |f: &mut fmt::Formatter<'_>, name: &str, value: Option<u32>| match value {
+            Some(value) => write!(f, " {name} {value}"),
+            None => Ok(()),
+        };
+        number(f, "component", self.component)?;
+        number(f, "attempt", self.attempt)?;
+        number(f, "round", self.round)?;
+        number(f, "output", self.output)?;
+        if !self.sites.is_empty() {
+            write!(f, " at {}", self.sites.join(", "))?;
+        }
+        let texts = [
+            (" on ", self.host.as_ref()),
+            (" as ", self.lrm_id.as_ref()),
+            (" -> ", self.state.as_ref()),
+            (": ", self.detail.as_ref()),
+            (", by ", self.by.as_ref()),
+        ];
+        for (before, text) in texts {
+            if let Some(text) = text {
+                write!(f, "{before}{text}")?;
+            }
+        }
+        if let Some(priority) = self.priority {
+            write!(f, " -> {priority}")?;
+        }
+        if let Some(until) = self.until {
+            write!(f, " ({until})")?;
+        }
+        Ok(())
+    }
+}
+
+/// The history of a job, oldest first.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+pub struct HistoryReport {
+    /// What happened.
+    pub events: Vec<EventReport>,
+    /// Older events were dropped, because a history is bounded.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shortened: bool,
+}
+
+/// One committed change, as sent in the event stream with the name `job`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ChangeReport {
+    /// Position in the journal; also the id of the event in the stream.
+    pub seq: u64,
+    /// The job.
+    pub job: u64,
+    /// What happened to it; empty if it was only written.
+    pub events: Vec<EventReport>,
+}
+
+/// Sent with the name `resync` when changes were missed: read everything anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ResyncReport {
+    /// The stream goes on after this position.
+    pub seq: u64,
+}

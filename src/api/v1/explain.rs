@@ -1,0 +1,78 @@
+//! Why a job waits or was placed where it is, as data.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::quantity::Instant;
+
+/// Why a job is where it is.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+pub struct ExplainReport {
+    /// The job; 0 if it was only tried.
+    pub job: u64,
+    /// In one sentence.
+    pub summary: String,
+    /// The policy that was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<String>,
+    /// Its place in its queue, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub position: Option<u64>,
+    /// When it may start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub estimate: Option<EstimateReport>,
+    /// What was found for each component at each site, in the order of preference.
+    pub verdicts: Vec<VerdictReport>,
+    /// How far its input has come, while it waits for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub transfers: Vec<TransferReport>,
+}
+
+/// How far one file has come on its way to one site.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TransferReport {
+    /// The component that reads it.
+    pub component: String,
+    /// Where it goes.
+    pub site: String,
+    /// Where it was to come from when the job was placed.
+    pub from: String,
+    /// BLAKE3 digest of the content.
+    pub digest: String,
+    /// Bytes that are there, as last seen.
+    pub done_bytes: u64,
+    /// Its size.
+    pub size_bytes: u64,
+    /// When it is expected to be whole; missing while it is not being copied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_at: Option<Instant>,
+    /// It is there, whole and checked.
+    pub here: bool,
+}
+
+/// When a waiting job may start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct EstimateReport {
+    /// At the earliest.
+    pub from: Instant,
+    /// In all likelihood before this.
+    pub until: Instant,
+}
+
+/// What was found for one component at one site.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+pub struct VerdictReport {
+    /// The component; missing if it concerns the whole job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub component: Option<String>,
+    /// The site; missing if it concerns none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub site: Option<String>,
+    /// Stable code of the reason.
+    #[schema(example = "too-few-processors")]
+    pub code: String,
+    /// The component goes there.
+    pub chosen: bool,
+    /// In words.
+    pub detail: String,
+}

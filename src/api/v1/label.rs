@@ -1,0 +1,157 @@
+//! Demands on site labels as people write them: `arch=x86_64`, `os!=windows`,
+//! `mpi=openmpi|mpich`.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use cospan_domain::ids::SiteName;
+use cospan_domain::job::spec::Where;
+use cospan_domain::labels::{Constraint, Rule};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use thiserror::Error;
+use utoipa::ToSchema;
+
+use super::text;
+
+/// Why a text is no demand on a label.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error(
+    "{0:?} is not a demand on a label; write it like \"arch=x86_64\", \"os!=windows\" or \
+     \"mpi=openmpi|mpich\", with letters, digits and . _ - + / : in keys and values"
+)]
+pub struct InvalidDemand(String);
+
+/// One demand on the labels of a site.
+#[derive(Debug, Clone, PartialEq, Eq, ToSchema)]
+#[schema(value_type = String, example = "arch=x86_64")]
+pub struct Demand(pub Constraint);
+
+fn word(text: &str) -> Option<Arc<str>> {
+    let valid = !text.is_empty()
+        && text.len() <= 255
+        && text.chars().all(|c| c.is_alphanumeric() || "._-+/:".contains(c));
+    valid.then(|| text.into())
+}
+
+fn parse_demand(text: &str) -> Option<Constraint> {
+    if let Some((key, value)) = text.split_once("!=") {
+        return Some(Constraint { key: word(key.trim())?, rule: Rule::IsNot(word(value.trim())?) });
+    }
+    let (key, values) = text.split_once('=')?;
+    let key = word(key.trim())?;
+    let rule = if values.contains('|') {
+        Rule::OneOf(values.split('|').map(|value| word(value.trim())).collect::<Option<_>>()?)
+    } else {
+        Rule::Is(word(values.trim())?)
+    };
+    Some(Constraint { key, rule })
+}
+
+impl FromStr for Demand {
+    type Err = InvalidDemand;
+
+    fn from_str(text: &str) -> Result<Self, InvalidDemand> {
+        parse_demand(text).map(Demand).ok_or_else(|| InvalidDemand(text.chars().take(80).collect()))
+    }
+}
+
+impl fmt::Display for Demand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = &self.0.key;
+        match &self.0.rule {
+            Rule::Is(value) => write!(f, "{key}={value}"),
+            Rule::IsNot(value) => write!(f, "{key}!={value}"),
+            Rule::OneOf(values) => {
+                let values: Vec<&str> = values.iter().map(AsRef::as_ref).collect();
+                // A single alternative keeps its bar, so that it is read back as it was.
+                let bar = if values.len() == 1 { "|" } else { "" };
+                write!(
+                    f,
+                    "{key}={}{bar}{}",
+                    values.join("|"),
+                    if bar.is_empty() { "" } else { values[0] }
+                )
+            }
+        }
+    }
+}
+
+impl Serialize for Demand {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        text::serialize(self, to)
+    }
+}
+
+impl<'de> Deserialize<'de> for Demand {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        text::deserialize(from)
+    }
+}
+
+/// Sites for which an override holds: a site's name, or `label=value`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place(pub Where);
+
+impl FromStr for Place {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some((key, value)) = text.split_once('=') {
+            let label = word(key.trim()).zip(word(value.trim()));
+            return label.map(|(key, value)| Place(Where::Label(key, value))).ok_or_else(|| {
+                format!("{text:?} is neither a site's name nor a label like \"arch=x86_64\"")
+            });
+        }
+        SiteName::new(text).map(|site| Place(Where::Site(site))).map_err(|error| error.to_string())
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Serialize for Place {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        text::serialize(self, to)
+    }
+}
+
+impl<'de> Deserialize<'de> for Place {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        text::deserialize(from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_demand_is_read_back_as_it_was_written() {
+        for text in ["arch=x86_64", "os!=windows", "mpi=mpich|openmpi"] {
+            let demand: Demand = text.parse().unwrap();
+            assert_eq!(demand.to_string(), text);
+        }
+        let one = Demand(Constraint { key: "a".into(), rule: Rule::OneOf(["b".into()].into()) });
+        assert_eq!(one.to_string().parse(), Ok(one));
+    }
+
+    #[test]
+    fn a_text_without_a_label_is_refused_with_examples() {
+        for text in ["", "gcc", "=gcc", "arch=", "a b=c", "a=b|"] {
+            let error = text.parse::<Demand>().unwrap_err().to_string();
+            assert!(error.contains("arch=x86_64"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_place_is_a_site_or_a_label() {
+        assert_eq!("delft".parse(), Ok(Place(Where::Site(SiteName::new("delft").unwrap()))));
+        assert_eq!("arch=arm64".parse(), Ok(Place(Where::Label("arch".into(), "arm64".into()))));
+        assert!("not a site".parse::<Place>().is_err());
+        assert!("=x".parse::<Place>().is_err());
+    }
+}

@@ -1,0 +1,25 @@
+//! Version 1: job documents, what jobs, sites and files look like, and problems.
+
+pub mod control;
+pub mod document;
+pub mod event;
+pub mod explain;
+pub mod file;
+pub mod from_domain;
+pub mod job;
+pub mod label;
+pub mod number;
+pub mod parse;
+pub mod problem;
+pub mod quantity;
+pub mod site;
+pub mod spec;
+pub mod store;
+#[cfg(test)]
+mod tests;
+pub mod text;
+
+pub use document::JobDocument;
+pub use parse::{Format, ParseError};
+pub use problem::Problem;
+pub use quantity::{Instant, Length, Size};

@@ -1,0 +1,245 @@
+//! Reading job documents from text, with errors that name the line, the key and
+//! the key that was probably meant.
+
+use std::fmt;
+
+use serde::de::{DeserializeOwned, Deserializer};
+use thiserror::Error;
+
+use super::document::JobDocument;
+
+/// In which notation a job file is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// TOML.
+    Toml,
+    /// JSON.
+    Json,
+    /// YAML.
+    Yaml,
+}
+
+impl Format {
+    /// What a file's name says: `.toml`, `.json`, `.yaml` or `.yml`.
+    pub fn of_file_name(name: &str) -> Option<Format> {
+        let (_, extension) = name.rsplit_once('.')?;
+        match extension.to_ascii_lowercase().as_str() {
+            "toml" => Some(Format::Toml),
+            "json" => Some(Format::Json),
+            "yaml" | "yml" => Some(Format::Yaml),
+            _ => None,
+        }
+    }
+
+    /// What a text without a name looks like.
+    pub fn guess(text: &str) -> Format {
+        let mut lines =
+            text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#'));
+        match lines.next() {
+            Some(line) if line.starts_with('{') => Format::Json,
+            // A list in JSON, unless it is a table's header of TOML.
+            Some(line) if line.starts_with('[') => match line.ends_with(']') && line.len() > 2 {
+                true if !line.contains('{') => Format::Toml,
+                _ => Format::Json,
+            },
+            Some(line) if line.starts_with("- ") || line == "-" || line == "---" => Format::Yaml,
+            Some(line) => match (line.find('='), line.find(':')) {
+                (Some(equals), Some(colon)) if colon < equals => Format::Yaml,
+                (None, Some(_)) => Format::Yaml,
+                _ => Format::Toml,
+            },
+            None => Format::Toml,
+        }
+    }
+}
+
+/// Why a text is no job document.
+#[derive(Debug, Clone, PartialEq, Eq, Error, Default)]
+pub struct ParseError {
+    /// Line in the text, from 1, where it is known.
+    pub line: Option<u64>,
+    /// Column in that line, from 1.
+    pub column: Option<u64>,
+    /// Path of the field, as `component[0].processors`; empty for the whole.
+    pub key: String,
+    /// The known key that is nearest to an unknown one.
+    pub nearest: Option<String>,
+    /// What is wrong.
+    pub problem: String,
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(line) = self.line {
+            write!(f, "line {line}: ")?;
+        }
+        if !self.key.is_empty() {
+            write!(f, "{}: ", self.key)?;
+        }
+        f.write_str(&self.problem)?;
+        match &self.nearest {
+            Some(nearest) => write!(f, "; did you mean `{nearest}`?"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Reads one job.
+///
+/// # Errors
+/// Anything that is not exactly a job document.
+pub fn parse(text: &str, format: Format) -> Result<JobDocument, ParseError> {
+    read(text, format)
+}
+
+/// Reads one job, or a list of jobs: an array in JSON and YAML, `[[job]]` in TOML.
+///
+/// # Errors
+/// Anything else; the key of the error names the index.
+pub fn parse_all(text: &str, format: Format) -> Result<Vec<JobDocument>, ParseError> {
+    #[derive(serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Jobs {
+        job: Vec<JobDocument>,
+    }
+
+    let mut lines = text.lines().map(str::trim);
+    let first = lines.clone().find(|l| !l.is_empty() && !l.starts_with('#') && *l != "---");
+    match format {
+        Format::Toml if lines.any(|l| l.starts_with("[[job]]")) => {
+            read::<Jobs>(text, format).map(|jobs| jobs.job)
+        }
+        Format::Json if first.is_some_and(|l| l.starts_with('[')) => read(text, format),
+        Format::Yaml if first.is_some_and(|l| l.starts_with('[') || l.starts_with('-')) => {
+            read(text, format)
+        }
+        Format::Toml | Format::Json | Format::Yaml => read(text, format).map(|job| vec![job]),
+    }
+}
+
+/// Reads a value of any type of this interface.
+///
+/// # Errors
+/// Anything that is not exactly such a value.
+pub fn read<T: DeserializeOwned>(text: &str, format: Format) -> Result<T, ParseError> {
+    match format {
+        Format::Json => read_json(text.as_bytes()),
+        Format::Toml => read_toml(text),
+        Format::Yaml => read_yaml(text),
+    }
+}
+
+/// Reads JSON. Meant to be called again for the error's place, after a plain
+/// reading failed: keeping track of the path costs time.
+///
+/// # Errors
+/// Anything that is not exactly such a value.
+pub fn read_json<T: DeserializeOwned>(text: &[u8]) -> Result<T, ParseError> {
+    let mut from = serde_json::Deserializer::from_slice(text);
+    let value = with_path(&mut from, |error| {
+        let full = error.to_string();
+        // Its place is told by the line; it would only be said twice.
+        let problem = full.rsplit_once(" at line ").map_or(full.as_str(), |(before, _)| before);
+        place(error.line() as u64, error.column() as u64, problem)
+    })?;
+    from.end().map_err(|error| {
+        place(error.line() as u64, error.column() as u64, "more text after the end of the document")
+    })?;
+    Ok(value)
+}
+
+fn read_toml<T: DeserializeOwned>(text: &str) -> Result<T, ParseError> {
+    let located = |error: &toml::de::Error| match error.span() {
+        Some(span) => {
+            let before = text.get(..span.start).unwrap_or(text);
+            let line = before.matches('\n').count() as u64 + 1;
+            let column = before.chars().rev().take_while(|c| *c != '\n').count() as u64 + 1;
+            place(line, column, error.message())
+        }
+        None => ParseError { problem: error.message().into(), ..ParseError::default() },
+    };
+    let from = toml::Deserializer::parse(text).map_err(|error| located(&error))?;
+    with_path(from, located)
+}
+
+fn read_yaml<T: DeserializeOwned>(text: &str) -> Result<T, ParseError> {
+    let mut found = None;
+    let options = serde_saphyr::options! { with_snippet: false };
+    let result = serde_saphyr::with_deserializer_from_str_with_options(text, options, |from| {
+        serde_path_to_error::deserialize(from).map_err(|error| {
+            found = Some(path_of(error.path()));
+            error.into_inner()
+        })
+    });
+    result.map_err(|error: serde_saphyr::Error| {
+        let (line, column) = error.location().map_or((0, 0), |at| (at.line(), at.column()));
+        let full = error.to_string();
+        let problem = full.rsplit_once(" at line ").map_or(full.as_str(), |(before, _)| before);
+        finish(place(line, column, problem), found.unwrap_or_default())
+    })
+}
+
+fn place(line: u64, column: u64, problem: &str) -> ParseError {
+    let known = |number| (number > 0).then_some(number);
+    ParseError {
+        line: known(line),
+        column: known(column),
+        problem: problem.into(),
+        ..ParseError::default()
+    }
+}
+
+fn with_path<'de, D, T>(from: D, located: impl Fn(&D::Error) -> ParseError) -> Result<T, ParseError>
+where
+    D: Deserializer<'de>,
+    T: DeserializeOwned,
+{
+    serde_path_to_error::deserialize(from).map_err(|error| {
+        let path = path_of(error.path());
+        finish(located(error.inner()), path)
+    })
+}
+
+fn path_of(path: &serde_path_to_error::Path) -> String {
+    let text = path.to_string();
+    if text == "." { String::new() } else { text }
+}
+
+/// Turns serde's words for an unknown key into ours, with the nearest known key.
+fn finish(mut error: ParseError, path: String) -> ParseError {
+    error.key = path;
+    let Some((kind, unknown, known)) = unknown_key(&error.problem) else { return error };
+    error.nearest = nearest(&unknown, &known);
+    error.problem = match &error.nearest {
+        Some(_) => format!("unknown {kind} `{unknown}`"),
+        None => format!("unknown {kind} `{unknown}`; known are {}", known.join(", ")),
+    };
+    error
+}
+
+/// Splits "unknown field `x`, expected one of `a`, `b`".
+fn unknown_key(message: &str) -> Option<(&'static str, String, Vec<String>)> {
+    let (kind, rest) = match message.strip_prefix("unknown field `") {
+        Some(rest) => ("key", rest),
+        None => ("value", message.strip_prefix("unknown variant `")?),
+    };
+    let (unknown, rest) = rest.split_once("`, ")?;
+    // Some readers put the known ones into backticks, some do not.
+    let list = rest.trim_start_matches("expected ").trim_start_matches("one of ");
+    let words = list.split([',', ' ', '`']).filter(|word| !word.is_empty() && *word != "or");
+    let known = words.map(str::to_owned).collect();
+    Some((kind, unknown.chars().take(80).collect(), known))
+}
+
+/// The known word that a wrong one was probably meant to be.
+pub fn nearest(wrong: &str, known: &[String]) -> Option<String> {
+    let wrong = wrong.to_lowercase().replace('-', "_");
+    known
+        .iter()
+        .map(|word| (strsim::damerau_levenshtein(&wrong, &word.replace('-', "_")), word))
+        .filter(|(distance, word)| {
+            *distance <= 1 + word.len() / 4 || (wrong.len() > 3 && wrong.starts_with(word.as_str()))
+        })
+        .min()
+        .map(|(_, word)| word.clone())
+}

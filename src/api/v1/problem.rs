@@ -1,0 +1,206 @@
+//! What went wrong, as an RFC 9457 problem document with a stable code.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Media type of a problem document.
+pub const MEDIA_TYPE: &str = "application/problem+json";
+
+/// Why a request was not done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Problem {
+    /// Identifies the kind: `urn:cospan:problem:` and the code.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The kind in words.
+    pub title: String,
+    /// HTTP status.
+    pub status: u16,
+    /// Stable code of the kind: `C` and four digits.
+    #[schema(example = "C1001")]
+    pub code: String,
+    /// What is wrong here.
+    pub detail: String,
+    /// Position in the request's array, from 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index: Option<u64>,
+    /// Path of the field that is wrong: `component[0].processors`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// The known key that is nearest to an unknown one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nearest: Option<String>,
+    /// What to do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
+    /// When to try again, in seconds; also in the header `Retry-After`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_s: Option<u64>,
+}
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $name:ident = $code:literal, $status:literal, $title:literal;)*) => {
+        /// The kinds of problems. A code is never given another meaning.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Code {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Code {
+            /// All of them.
+            pub const ALL: &[Code] = &[$(Code::$name),*];
+
+            /// `C` and four digits.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Code::$name => $code,)* }
+            }
+
+            /// HTTP status.
+            pub fn status(self) -> u16 {
+                match self { $(Code::$name => $status,)* }
+            }
+
+            /// The kind in words.
+            pub fn title(self) -> &'static str {
+                match self { $(Code::$name => $title,)* }
+            }
+        }
+    };
+}
+
+codes! {
+    /// The body is not the JSON that was expected.
+    BadBody = "C1001", 400, "the body cannot be read";
+    /// A parameter of the URL is wrong.
+    BadParameter = "C1002", 400, "a parameter is not valid";
+    /// A header is wrong.
+    BadHeader = "C1003", 400, "a header is not valid";
+    /// The request is not valid HTTP, or was not sent in time.
+    BadRequest = "C1004", 400, "the request cannot be read";
+    /// The job can be read but makes no sense.
+    InvalidJob = "C1101", 422, "the job is not valid";
+    /// More components than allowed.
+    TooManyComponents = "C1102", 422, "the job has too many components";
+    /// No known site can ever hold it.
+    Unplaceable = "C1103", 422, "no known site can ever hold the job";
+    /// An input names a file that is not registered.
+    UnknownFile = "C1104", 422, "an input is not a registered file";
+    /// More jobs in one request than allowed.
+    TooManyJobs = "C1105", 422, "there are too many jobs in the request";
+    /// The array is empty.
+    NoJobs = "C1106", 422, "there is no job in the request";
+    /// The selection of jobs is empty or ambiguous.
+    BadSelection = "C1107", 422, "the selection of jobs is not valid";
+    /// No key, or an unknown one.
+    NoKey = "C2001", 401, "a valid key is needed";
+    /// The key may not do this.
+    Forbidden = "C2002", 403, "the key may not do this";
+    /// Too many attempts without a valid key.
+    TooManyFailures = "C2003", 429, "too many requests without a valid key";
+    /// There is no such thing.
+    NotFound = "C3001", 404, "there is no such thing";
+    /// There is no such address.
+    NoRoute = "C3002", 404, "there is no such address";
+    /// The address exists, but not for this method.
+    NoMethod = "C3003", 405, "the address does not take this method";
+    /// The idempotency key was used for another request.
+    IdempotencyMismatch = "C4001", 409, "the idempotency key was used for another request";
+    /// It does not fit the present state.
+    Conflict = "C4002", 409, "it does not fit the present state";
+    /// The body is longer than allowed.
+    BodyTooLarge = "C5001", 413, "the body is too large";
+    /// Too much to do.
+    Busy = "C5002", 429, "the server has as much to do as it can take";
+    /// More requests with one key than allowed.
+    TooManyRequests = "C5003", 429, "too many requests with this key";
+    /// Too many streams are open.
+    TooManyStreams = "C5004", 429, "too many streams are open";
+    /// The server stops.
+    Stopping = "C6001", 503, "the server is stopping";
+    /// The server has not finished starting.
+    NotReady = "C6002", 503, "the server is not ready";
+    /// The site did not do it.
+    Site = "C7001", 502, "the site did not do it";
+    /// A fault of the server.
+    Internal = "C9001", 500, "the server made an error";
+}
+
+impl Problem {
+    /// A problem of this kind.
+    pub fn new(code: Code, detail: impl Into<String>) -> Self {
+        Self {
+            kind: format!("urn:cospan:problem:{}", code.as_str()),
+            title: code.title().into(),
+            status: code.status(),
+            code: code.as_str().into(),
+            detail: detail.into(),
+            index: None,
+            key: None,
+            nearest: None,
+            remedy: None,
+            retry_after_s: None,
+        }
+    }
+
+    /// With what to do about it.
+    #[must_use]
+    pub fn remedy(mut self, remedy: impl Into<String>) -> Self {
+        self.remedy = Some(remedy.into());
+        self
+    }
+
+    /// With the position in the request's array.
+    #[must_use]
+    pub fn index(mut self, index: usize) -> Self {
+        self.index = Some(index as u64);
+        self
+    }
+
+    /// With the path of the field.
+    #[must_use]
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into()).filter(|key| !key.is_empty());
+        self
+    }
+
+    /// With the time after which to try again.
+    #[must_use]
+    pub fn retry_after(mut self, seconds: u64) -> Self {
+        self.retry_after_s = Some(seconds);
+        self
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(index) = self.index {
+            write!(f, "job {index}: ")?;
+        }
+        if let Some(key) = &self.key {
+            write!(f, "{key}: ")?;
+        }
+        f.write_str(&self.detail)?;
+        if let Some(remedy) = &self.remedy {
+            write!(f, "; {remedy}")?;
+        }
+        write!(f, " [{}]", self.code)
+    }
+}
+
+impl std::error::Error for Problem {}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn no_two_kinds_share_a_code() {
+        let codes: BTreeSet<&str> = Code::ALL.iter().map(|code| code.as_str()).collect();
+        assert_eq!(codes.len(), Code::ALL.len());
+        assert!(codes.iter().all(|code| code.len() == 5 && code.starts_with('C')));
+    }
+}

@@ -1,0 +1,113 @@
+//! What a site looks like from outside.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::quantity::Instant;
+
+/// Counts by name: `processors`, `memory_mb`, `gpus`, ...
+pub type Counts = BTreeMap<String, u64>;
+
+/// One site.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+pub struct SiteReport {
+    /// Its name.
+    pub name: String,
+    /// `unknown`, `usable`, `unusable`, `probing`, `draining`, `drained`, `maintenance`,
+    /// `frozen`, `unreachable` or `credentials-expired`.
+    #[schema(example = "usable")]
+    pub state: String,
+    /// Why it is not usable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// All that it has.
+    pub total: Counts,
+    /// What is free for one more submission, as last heard.
+    pub idle: Counts,
+    /// What we hold there.
+    pub held: Counts,
+    /// Its labels.
+    pub labels: BTreeMap<String, Vec<String>>,
+    /// Name and version of its resource manager.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub manager: Option<String>,
+    /// How old the last answer is, in milliseconds; missing if it never answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age_ms: Option<u64>,
+    /// Errors in a row.
+    pub consecutive_errors: u32,
+    /// The last error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+    /// When an unusable site is tried next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_probe_at: Option<Instant>,
+    /// Windows in which nothing may run there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub maintenance: Vec<WindowReport>,
+    /// Orders that hold: `drain`, `freeze`, `force-usable`, `force-unusable`; with the key that
+    /// gave each.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub orders: BTreeMap<String, String>,
+    /// Components of ours that may be alive there.
+    pub components: u32,
+}
+
+/// A window of maintenance: its begin is in it, its end is not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WindowReport {
+    /// Its begin.
+    pub from: Instant,
+    /// Its end.
+    pub until: Instant,
+    /// Why.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// The key that set it; told, never asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}
+
+/// Which window of maintenance to take back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WindowEnd {
+    /// Its begin.
+    pub from: Instant,
+}
+
+/// A verdict on a site that holds instead of its errors for a while.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ForceOrder {
+    /// Take it as usable; else as unusable.
+    pub usable: bool,
+    /// It holds before this.
+    pub until: Instant,
+}
+
+/// What goes with an order about a site.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum SiteOrderBody {
+    /// For `maintenance`.
+    Maintenance(WindowReport),
+    /// For `end-maintenance`.
+    EndMaintenance(WindowEnd),
+    /// For `force`.
+    Force(ForceOrder),
+}
+
+/// All sites.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+pub struct SiteList {
+    /// By name.
+    pub sites: Vec<SiteReport>,
+    /// So many sites stopped answering at once that the fault is taken to be ours:
+    /// nothing is charged or moved until one answers.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub isolated: bool,
+}

@@ -1,0 +1,298 @@
+//! From a job document to the domain's specification, and back.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cospan_domain::ids::{Digest, LogicalName, RelPath};
+use cospan_domain::job::spec::{
+    Collect, ComponentSpec, Content, Executable, FileRef, Input, JobSpec, OnUnreachable, Output,
+    Override, Program, Request,
+};
+use cospan_domain::resources::Resources;
+use cospan_domain::units::{Bytes, DurationMs};
+use thiserror::Error;
+
+use super::document::{
+    ComponentDocument, ExecutableDocument, FileDocument, InputDocument, JobDocument,
+    OutputDocument, OverrideDocument,
+};
+use super::label::{Demand, Place};
+use super::quantity::{Length, Size};
+
+const MB: u64 = 1_000_000;
+const MEMORY: &str = "memory_mb";
+const DISK: &str = "disk_mb";
+const GPUS: &str = "gpus";
+
+/// After how long an unreachable component of a rerunnable job is run again by default.
+const RERUN_AFTER: DurationMs = DurationMs::from_secs(30 * 60);
+
+/// What is wrong with a document whose fields are valid each by itself.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{key}: {problem}")]
+pub struct SpecProblem {
+    /// Path of the field.
+    pub key: String,
+    /// What is wrong, and what to do.
+    pub problem: String,
+}
+
+fn wrong<T>(key: impl Into<String>, problem: impl Into<String>) -> Result<T, SpecProblem> {
+    Err(SpecProblem { key: key.into(), problem: problem.into() })
+}
+
+impl JobDocument {
+    /// The specification that it stands for. Bounds and names across components
+    /// are left to [`JobSpec::validate`].
+    ///
+    /// # Errors
+    /// Fields that contradict each other.
+    pub fn into_spec(self) -> Result<JobSpec, SpecProblem> {
+        let fixed = !self.component.is_empty() && self.component.iter().all(|c| c.site.is_some());
+        let request = match self.request {
+            Some(request) => request.into(),
+            None if fixed => Request::Fixed,
+            None => Request::NonFixed,
+        };
+        let on_unreachable = match (self.on_unreachable.map(OnUnreachable::from), self.rerunnable) {
+            (Some(OnUnreachable::RerunAfter(_)), false) => {
+                return wrong(
+                    "on_unreachable",
+                    "rerun_after contradicts rerunnable = false; use \"wait\"",
+                );
+            }
+            (Some(OnUnreachable::RerunAfter(DurationMs::ZERO)), true) => {
+                return wrong("on_unreachable.rerun_after", "must be above 0");
+            }
+            (Some(rule), _) => rule,
+            (None, true) => OnUnreachable::RerunAfter(RERUN_AFTER),
+            (None, false) => OnUnreachable::Wait,
+        };
+        let components = self.component.into_iter().enumerate();
+        Ok(JobSpec {
+            name: self.name,
+            request,
+            components: components.map(|(i, c)| component(i, c)).collect::<Result<_, _>>()?,
+            policy: self.policy,
+            priority: self.priority.into(),
+            wall_time: self.wall_time.0,
+            rerunnable: self.rerunnable,
+            on_unreachable,
+            max_placement_tries: self.max_placement_tries,
+            max_claim_tries: self.max_claim_tries,
+            max_retries: self.max_retries,
+        })
+    }
+}
+
+fn component(index: usize, document: ComponentDocument) -> Result<ComponentSpec, SpecProblem> {
+    let key = format!("component[{index}]");
+    let resources = resources(&key, &document)?;
+    let at = document.at.into_iter().map(|(place, change)| {
+        let key = format!("{key}.at.{place}");
+        Ok((place.0, override_of(&key, change)?))
+    });
+    let inputs = document.input.into_iter().enumerate();
+    let outputs = document.output.into_iter().enumerate();
+    Ok(ComponentSpec {
+        name: document.name,
+        site: document.site,
+        resources,
+        constraints: document.constraints.into_iter().map(|demand| demand.0).collect(),
+        program: Program {
+            executable: executable(&key, document.executable)?,
+            arguments: document.arguments,
+            environment: document.environment,
+            directory: document.directory,
+            setup: document.setup,
+        },
+        inputs: inputs
+            .map(|(i, file)| input(&format!("{key}.input[{i}]"), file))
+            .collect::<Result<_, _>>()?,
+        outputs: outputs
+            .map(|(i, file)| output(&format!("{key}.output[{i}]"), file))
+            .collect::<Result<_, _>>()?,
+        at: at.collect::<Result<_, SpecProblem>>()?,
+    })
+}
+
+fn resources(key: &str, document: &ComponentDocument) -> Result<Resources, SpecProblem> {
+    let mut others = document.resources.clone();
+    let in_mb = |size: &Option<Size>| size.map(|size| size.0.0.div_ceil(MB));
+    let named = [
+        ("memory", MEMORY, in_mb(&document.memory)),
+        ("disk", DISK, in_mb(&document.disk)),
+        ("gpus", GPUS, document.gpus),
+    ];
+    for (field, name, count) in named {
+        let Some(count) = count else { continue };
+        if count == 0 {
+            return wrong(format!("{key}.{field}"), "must be above 0; leave it out for none");
+        }
+        if others.insert(name.into(), count).is_some() {
+            return wrong(format!("{key}.{field}"), format!("is also given as resources.{name}"));
+        }
+    }
+    Ok(Resources { processors: document.processors, others })
+}
+
+fn bound(
+    key: &str,
+    digest: Option<Digest>,
+    size_bytes: Option<u64>,
+) -> Result<Option<Content>, SpecProblem> {
+    match (digest, size_bytes) {
+        (Some(digest), Some(size)) => Ok(Some(Content { digest, size: Bytes(size) })),
+        (None, None) => Ok(None),
+        _ => wrong(key, "digest and size_bytes go together; give both or neither"),
+    }
+}
+
+fn executable(key: &str, document: ExecutableDocument) -> Result<Executable, SpecProblem> {
+    Ok(match document {
+        ExecutableDocument::AtSite(path) => Executable::AtSite(path),
+        ExecutableDocument::Staged(file) => {
+            let bound = bound(&format!("{key}.executable"), file.digest, file.size_bytes)?;
+            Executable::Staged(FileRef { name: file.file, bound })
+        }
+    })
+}
+
+fn input(key: &str, document: InputDocument) -> Result<Input, SpecProblem> {
+    let bound = bound(key, document.digest, document.size_bytes)?;
+    let path = match document.path {
+        Some(path) => path,
+        None => match last_part(&document.file) {
+            Some(path) => path,
+            None => return wrong(key, "its name ends in no file name; say where: path = \"...\""),
+        },
+    };
+    Ok(Input { file: FileRef { name: document.file, bound }, path })
+}
+
+fn last_part(name: &LogicalName) -> Option<RelPath> {
+    name.as_str().rsplit('/').next().and_then(|part| RelPath::new(part).ok())
+}
+
+fn output(key: &str, document: OutputDocument) -> Result<Output, SpecProblem> {
+    let collect = match (document.site, document.register) {
+        (Some(site), Some(register)) => Collect::ToSite { site, register },
+        (None, None) => Collect::Fetch,
+        (Some(_), None) => {
+            return wrong(key, "names a site but no logical name; add register = \"...\"");
+        }
+        (None, Some(_)) => {
+            return wrong(key, "has a logical name but no site to keep it; add site = \"...\"");
+        }
+    };
+    Ok(Output { path: document.path, collect })
+}
+
+fn override_of(key: &str, document: OverrideDocument) -> Result<Override, SpecProblem> {
+    Ok(Override {
+        executable: document.executable.map(|e| executable(key, e)).transpose()?,
+        arguments: document.arguments,
+        environment: document.environment,
+        setup: document.setup,
+        directory: document.directory,
+        lrm_options: document.lrm_options,
+    })
+}
+
+impl From<&JobSpec> for JobDocument {
+    fn from(spec: &JobSpec) -> Self {
+        Self {
+            name: spec.name.clone(),
+            request: Some(spec.request.into()),
+            policy: spec.policy.clone(),
+            priority: spec.priority.into(),
+            wall_time: Length(spec.wall_time),
+            rerunnable: spec.rerunnable,
+            on_unreachable: Some(spec.on_unreachable.into()),
+            max_placement_tries: spec.max_placement_tries,
+            max_claim_tries: spec.max_claim_tries,
+            max_retries: spec.max_retries,
+            component: spec.components.iter().map(ComponentDocument::from).collect(),
+        }
+    }
+}
+
+impl From<&ComponentSpec> for ComponentDocument {
+    fn from(spec: &ComponentSpec) -> Self {
+        let mut others: BTreeMap<Arc<str>, u64> = spec.resources.others.clone();
+        // A count beyond what bytes can express stays under its own name.
+        let mut in_bytes = |name: &str| {
+            let bytes = others.get(name)?.checked_mul(MB)?;
+            others.remove(name);
+            Some(Size(Bytes(bytes)))
+        };
+        let (memory, disk) = (in_bytes(MEMORY), in_bytes(DISK));
+        let gpus = others.remove(GPUS);
+        let at = spec.at.iter();
+        Self {
+            name: spec.name.clone(),
+            site: spec.site.clone(),
+            processors: spec.resources.processors,
+            memory,
+            disk,
+            gpus,
+            resources: others,
+            constraints: spec.constraints.iter().cloned().map(Demand).collect(),
+            executable: (&spec.program.executable).into(),
+            arguments: spec.program.arguments.clone(),
+            environment: spec.program.environment.clone(),
+            directory: spec.program.directory.clone(),
+            setup: spec.program.setup.clone(),
+            input: spec.inputs.iter().map(InputDocument::from).collect(),
+            output: spec.outputs.iter().map(OutputDocument::from).collect(),
+            at: at.map(|(place, change)| (Place(place.clone()), change.into())).collect(),
+        }
+    }
+}
+
+impl From<&Executable> for ExecutableDocument {
+    fn from(executable: &Executable) -> Self {
+        match executable {
+            Executable::AtSite(path) => ExecutableDocument::AtSite(path.clone()),
+            Executable::Staged(file) => ExecutableDocument::Staged(FileDocument {
+                file: file.name.clone(),
+                digest: file.bound.map(|content| content.digest),
+                size_bytes: file.bound.map(|content| content.size.0),
+            }),
+        }
+    }
+}
+
+impl From<&Input> for InputDocument {
+    fn from(input: &Input) -> Self {
+        Self {
+            file: input.file.name.clone(),
+            path: Some(input.path.clone()),
+            digest: input.file.bound.map(|content| content.digest),
+            size_bytes: input.file.bound.map(|content| content.size.0),
+        }
+    }
+}
+
+impl From<&Output> for OutputDocument {
+    fn from(output: &Output) -> Self {
+        let (site, register) = match &output.collect {
+            Collect::Fetch => (None, None),
+            Collect::ToSite { site, register } => (Some(site.clone()), Some(register.clone())),
+        };
+        Self { path: output.path.clone(), site, register }
+    }
+}
+
+impl From<&Override> for OverrideDocument {
+    fn from(change: &Override) -> Self {
+        Self {
+            executable: change.executable.as_ref().map(ExecutableDocument::from),
+            arguments: change.arguments.clone(),
+            environment: change.environment.clone(),
+            setup: change.setup.clone(),
+            directory: change.directory.clone(),
+            lrm_options: change.lrm_options.clone(),
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! Job documents: every notation says the same, and every mistake is named.
+
+use cospan_domain::job::spec::{
+    Collect, Executable, JobSpec, OnUnreachable, Request, SpecLimits, Where,
+};
+use cospan_domain::labels::Rule;
+use cospan_domain::units::DurationMs;
+use proptest::prelude::*;
+
+use super::document::JobDocument;
+use super::parse::{Format, ParseError, parse, parse_all};
+
+const FULL_TOML: &str = r#"
+name = "wave"
+request = "fixed"
+policy = "worst-fit"
+priority = "super-high"
+wall_time = "1-12:00:00"
+rerunnable = true
+on_unreachable = { rerun_after = "45m" }
+max_placement_tries = 100
+max_claim_tries = 3
+max_retries = 2
+
+[[component]]
+name = "solver"
+site = "delft"
+processors = 4
+memory = "4GB"
+disk = "10GB"
+gpus = 2
+resources = { licences = 1 }
+constraints = ["arch=x86_64", "os!=windows", "mpi=mpich|openmpi"]
+executable = "/bin/true"
+arguments = ["-n", "4"]
+directory = "run"
+setup = ["module load gcc"]
+environment = { OMP_NUM_THREADS = "2" }
+
+[[component.input]]
+file = "data/mesh.dat"
+
+[[component.input]]
+file = "params"
+path = "etc/params.txt"
+digest = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+size_bytes = 12
+
+[[component.output]]
+path = "result.dat"
+site = "leiden"
+register = "wave/result"
+
+[[component.output]]
+path = "trace.txt"
+
+[component.at.delft]
+executable = { file = "solver-delft" }
+lrm_options = ["--partition=short"]
+
+[component.at."arch=arm64"]
+arguments = []
+environment = { A = "b" }
+setup = ["module load arm"]
+directory = "arm"
+"#;
+
+const SMALL_JSON: &str = r#"{"wall_time":"90s","component":[
+  {"name":"a","processors":2,"executable":"/bin/true"}]}"#;
+
+fn full() -> JobSpec {
+    parse(FULL_TOML, Format::Toml).unwrap().into_spec().unwrap()
+}
+
+fn refused(text: &str, format: Format) -> ParseError {
+    parse(text, format).unwrap_err()
+}
+
+#[test]
+fn a_full_document_says_everything_that_a_specification_can_hold() {
+    let spec = full();
+    spec.validate(&SpecLimits::default()).unwrap();
+    assert_eq!(spec.request, Request::Fixed);
+    assert_eq!(spec.wall_time, DurationMs::from_secs(36 * 3600));
+    assert_eq!(spec.on_unreachable, OnUnreachable::RerunAfter(DurationMs::from_secs(2700)));
+    let solver = &spec.components[0];
+    assert_eq!(solver.resources.others["memory_mb"], 4_000);
+    assert_eq!(solver.resources.others["disk_mb"], 10_000);
+    assert_eq!(solver.resources.others["gpus"], 2);
+    assert_eq!(solver.resources.others["licences"], 1);
+    assert!(matches!(&solver.constraints[2].rule, Rule::OneOf(values) if values.len() == 2));
+    assert_eq!(solver.inputs[0].path.as_str(), "mesh.dat");
+    assert_eq!(solver.inputs[1].file.bound.unwrap().size.0, 12);
+    assert!(matches!(&solver.outputs[0].collect, Collect::ToSite { .. }));
+    assert_eq!(solver.outputs[1].collect, Collect::Fetch);
+    let arm = &solver.at[&Where::Label("arch".into(), "arm64".into())];
+    assert_eq!(arm.arguments.as_deref(), Some(&[][..]));
+    let delft = solver.at.values().find(|change| change.executable.is_some()).unwrap();
+    assert!(
+        matches!(&delft.executable, Some(Executable::Staged(file)) if file.name.as_str() == "solver-delft")
+    );
+}
+
+#[test]
+fn a_specification_is_shown_as_a_document_that_means_the_same() {
+    let spec = full();
+    let shown = JobDocument::from(&spec);
+    let json = serde_json::to_string(&shown).unwrap();
+    let again = parse(&json, Format::Json).unwrap();
+    assert_eq!(again, shown);
+    assert_eq!(again.into_spec().unwrap(), spec);
+    let toml = toml::to_string(&shown).unwrap();
+    assert_eq!(parse(&toml, Format::Toml).unwrap().into_spec().unwrap(), spec);
+    // JSON is YAML.
+    assert_eq!(parse(&json, Format::Yaml).unwrap().into_spec().unwrap(), spec);
+}
+
+#[test]
+fn the_three_notations_say_the_same() {
+    let json = parse(SMALL_JSON, Format::Json).unwrap();
+    let toml =
+        "wall_time = '90s'\n[[component]]\nname = 'a'\nprocessors = 2\nexecutable = '/bin/true'\n";
+    let yaml =
+        "wall_time: 90s\ncomponent:\n  - name: a\n    processors: 2\n    executable: /bin/true\n";
+    assert_eq!(parse(toml, Format::Toml).unwrap(), json);
+    assert_eq!(parse(yaml, Format::Yaml).unwrap(), json);
+    for (text, format) in [(SMALL_JSON, Format::Json), (toml, Format::Toml), (yaml, Format::Yaml)] {
+        assert_eq!(Format::guess(text), format, "{text}");
+    }
+    let staged = "wall_time: 90s\ncomponent:\n  - name: a\n    processors: 2\n    executable: {file: run.sh}\n";
+    assert!(parse(staged, Format::Yaml).is_ok());
+}
+
+#[test]
+fn what_is_left_out_has_sensible_defaults() {
+    let spec = parse(SMALL_JSON, Format::Json).unwrap().into_spec().unwrap();
+    assert_eq!(spec.request, Request::NonFixed);
+    assert!(spec.rerunnable);
+    assert_eq!(spec.on_unreachable, OnUnreachable::RerunAfter(DurationMs::from_secs(1800)));
+    let fixed = SMALL_JSON.replace("\"processors\"", "\"site\":\"delft\",\"processors\"");
+    let spec = parse(&fixed, Format::Json).unwrap().into_spec().unwrap();
+    assert_eq!(spec.request, Request::Fixed);
+    let once = SMALL_JSON.replace("\"wall_time\"", "\"rerunnable\":false,\"wall_time\"");
+    let spec = parse(&once, Format::Json).unwrap().into_spec().unwrap();
+    assert_eq!(spec.on_unreachable, OnUnreachable::Wait);
+}
+
+#[test]
+fn an_unknown_key_is_refused_with_its_line_its_path_and_the_nearest_known_key() {
+    let toml = "wall_time = '90s'\n\n[[component]]\nname = 'a'\nprocesors = 2\n";
+    let error = refused(toml, Format::Toml);
+    assert_eq!(error.line, Some(5), "{error}");
+    assert_eq!(error.key, "component[0].procesors", "{error}");
+    assert_eq!(error.nearest.as_deref(), Some("processors"), "{error}");
+    let json = "{\"wall_time\": \"90s\",\n \"component\": [{\"name\": \"a\",\n \"procesors\": 2}]}";
+    let error = refused(json, Format::Json);
+    assert_eq!(
+        (error.line, error.key.as_str(), error.nearest.as_deref()),
+        (Some(3), "component[0].procesors", Some("processors")),
+        "{error}"
+    );
+    let yaml = "wall_time: 90s\ncomponent:\n  - name: a\n    procesors: 2\n";
+    let error = refused(yaml, Format::Yaml);
+    assert_eq!(
+        (error.line, error.key.as_str(), error.nearest.as_deref()),
+        (Some(4), "component[0].procesors", Some("processors")),
+        "{error}"
+    );
+    assert_eq!(
+        error.to_string(),
+        "line 4: component[0].procesors: unknown key `procesors`; did you mean `processors`?"
+    );
+}
+
+#[test]
+fn an_unknown_word_is_refused_with_the_nearest_known_one() {
+    let text = SMALL_JSON.replace("\"wall_time\"", "\"priority\":\"superhigh\",\"wall_time\"");
+    let error = refused(&text, Format::Json);
+    assert_eq!(error.key, "priority", "{error}");
+    assert_eq!(error.nearest.as_deref(), Some("super-high"), "{error}");
+}
+
+#[test]
+fn zero_negative_and_huge_numbers_are_refused_with_the_range() {
+    for wrong in
+        ["0", "-1", "4294967296", "99999999999999999999999", "1e400", "1.5", "\"2\"", "null"]
+    {
+        let text = SMALL_JSON.replace("\"processors\":2", &format!("\"processors\":{wrong}"));
+        let error = refused(&text, Format::Json);
+        if wrong != "1e400" {
+            assert_eq!(error.key, "component[0].processors", "{wrong}: {error}");
+            assert!(error.problem.contains("from 1 to 4294967295"), "{wrong}: {error}");
+        }
+    }
+    for (from, to, key) in [
+        ("\"processors\":2", "\"processors\":2,\"memory\":\"4\"", "component[0].memory"),
+        ("\"processors\":2", "\"processors\":2,\"gpus\":0", "component[0].gpus"),
+        (
+            "\"processors\":2",
+            "\"processors\":2,\"resources\":{\"x\":-1}",
+            "component[0].resources.x",
+        ),
+        ("90s", "90", "wall_time"),
+        ("90s", "-90s", "wall_time"),
+        ("\"90s\"", "\"90s\",\"max_retries\":-1", "max_retries"),
+        ("\"90s\"", "\"90s\",\"max_claim_tries\":0", "max_claim_tries"),
+    ] {
+        let text = SMALL_JSON.replace(from, to);
+        assert_ne!(text, SMALL_JSON);
+        let error = refused(&text, Format::Json);
+        // A map read as a whole tells only where the map is.
+        assert!(key.starts_with(&error.key) && !error.key.is_empty(), "{to}: {error}");
+    }
+}
+
+#[test]
+fn a_zero_or_endless_wall_time_is_refused() {
+    for wrong in ["0s", "5000000h"] {
+        let text = SMALL_JSON.replace("90s", wrong);
+        let spec = parse(&text, Format::Json).unwrap().into_spec().unwrap();
+        let error = spec.validate(&SpecLimits::default()).unwrap_err().to_string();
+        assert!(error.contains("wall time"), "{error}");
+    }
+}
+
+#[test]
+fn a_wrong_name_is_refused_at_its_place() {
+    let text = SMALL_JSON.replace("\"name\":\"a\"", "\"name\":\"a b\"");
+    let error = refused(&text, Format::Json);
+    assert_eq!(error.key, "component[0].name", "{error}");
+    assert!(error.problem.contains("position 1"), "{error}");
+    let text = SMALL_JSON.replace("\"processors\"", "\"directory\":\"../x\",\"processors\"");
+    let error = refused(&text, Format::Json);
+    assert_eq!(error.key, "component[0].directory", "{error}");
+}
+
+#[test]
+fn fields_that_contradict_each_other_are_named() {
+    let cases = [
+        (r#""size_bytes":1"#, "component[0].input[0]", "go together"),
+        (
+            r#""path":"x","digest":"00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff""#,
+            "component[0].input[0]",
+            "go together",
+        ),
+    ];
+    for (extra, key, problem) in cases {
+        let text = SMALL_JSON.replace(
+            "\"processors\"",
+            &format!("\"input\":[{{\"file\":\"f\",{extra}}}],\"processors\""),
+        );
+        let error = parse(&text, Format::Json).unwrap().into_spec().unwrap_err();
+        assert_eq!(error.key, key);
+        assert!(error.problem.contains(problem), "{error}");
+    }
+    for (extra, key) in [
+        (r#""rerunnable":false,"on_unreachable":{"rerun_after":"1h"}"#, "on_unreachable"),
+        (r#""on_unreachable":{"rerun_after":"0s"}"#, "on_unreachable.rerun_after"),
+    ] {
+        let text = SMALL_JSON.replace("\"wall_time\"", &format!("{extra},\"wall_time\""));
+        let error = parse(&text, Format::Json).unwrap().into_spec().unwrap_err();
+        assert_eq!(error.key, key);
+    }
+    for (extra, problem) in [
+        (r#""output":[{"path":"x","site":"delft"}]"#, "register"),
+        (r#""output":[{"path":"x","register":"y"}]"#, "site"),
+        (r#""memory":"1GB","resources":{"memory_mb":5}"#, "resources.memory_mb"),
+        (r#""input":[{"file":"a/.."}]"#, "path"),
+    ] {
+        let text = SMALL_JSON.replace("\"processors\"", &format!("{extra},\"processors\""));
+        let error = parse(&text, Format::Json).unwrap().into_spec().unwrap_err();
+        assert!(error.problem.contains(problem), "{error}");
+    }
+}
+
+#[test]
+fn a_missing_field_is_named() {
+    let error = refused("{\"component\":[]}", Format::Json);
+    assert!(error.problem.contains("wall_time"), "{error}");
+    let error = refused("[[component]]\nname='a'\n", Format::Toml);
+    assert!(error.line.is_some(), "{error:?}");
+}
+
+#[test]
+fn a_list_of_jobs_is_read_in_every_notation() {
+    let json = format!("[{SMALL_JSON},{SMALL_JSON}]");
+    assert_eq!(parse_all(&json, Format::Json).unwrap().len(), 2);
+    let yaml = "- wall_time: 90s\n  component: []\n- wall_time: 2m\n";
+    assert_eq!(parse_all(yaml, Format::Yaml).unwrap().len(), 2);
+    let toml = "[[job]]\nwall_time = '90s'\n[[job.component]]\nname='a'\nprocessors=1\nexecutable='x'\n[[job]]\nwall_time='1m'\n";
+    assert_eq!(parse_all(toml, Format::Toml).unwrap().len(), 2);
+    assert_eq!(parse_all(SMALL_JSON, Format::Json).unwrap().len(), 1);
+    let wrong = format!("[{SMALL_JSON},{{\"wall_tim\":1}}]");
+    let error = parse_all(&wrong, Format::Json).unwrap_err();
+    assert_eq!(error.key, "[1].wall_tim", "{error}");
+}
+
+#[test]
+fn text_after_the_end_and_deep_nesting_are_errors() {
+    assert!(parse(&format!("{SMALL_JSON} x"), Format::Json).is_err());
+    let deep = "[".repeat(100_000);
+    for format in [Format::Json, Format::Toml, Format::Yaml] {
+        assert!(parse(&deep, format).is_err());
+        assert!(parse(&format!("name = {deep}"), format).is_err());
+    }
+    let bomb = "a: &a [x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c]\ne: [*d,*d,*d,*d,*d,*d,*d,*d]\n";
+    assert!(parse(bomb, Format::Yaml).is_err());
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_a_document_or_an_error(text in any::<String>()) {
+        for format in [Format::Json, Format::Toml, Format::Yaml] {
+            if let Err(error) = parse_all(&text, format) {
+                prop_assert!(!error.to_string().is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn a_damaged_document_is_a_document_or_an_error(
+        at in 0..FULL_TOML.len(), cut in 0usize..20, put in "[ -~\n]{0,3}",
+    ) {
+        let mut text = FULL_TOML.to_owned();
+        text.replace_range(at..(at + cut).min(FULL_TOML.len()), &put);
+        if let Ok(document) = parse(&text, Format::Toml)
+            && let Ok(spec) = document.into_spec()
+            && spec.validate(&SpecLimits::default()).is_ok()
+        {
+            let json = serde_json::to_string(&JobDocument::from(&spec)).unwrap();
+            prop_assert_eq!(parse(&json, Format::Json).unwrap().into_spec().unwrap(), spec);
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Makes of a store full of queued jobs one whose jobs stand everywhere: the
+//! same decisions and the same records as in earnest, with sites imagined.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+
+use anyhow::{Context, Result, bail};
+use cospan_domain::ids::{ComponentIndex, JobId, LrmId, SiteName};
+use cospan_domain::job::command::{JobCommand, Sighting, SubmitAnswer};
+use cospan_domain::job::decide::decide;
+use cospan_domain::job::event::JobEvent;
+use cospan_domain::job::evolve::evolve;
+use cospan_domain::job::parameters::JobParameters;
+use cospan_domain::job::state::{Job, Phase, Placement};
+use cospan_domain::resources::Resources;
+use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_storage::port::{Opened, Outcome, Report, Token, Unit};
+use cospan_storage::record::{Loader, job, object};
+use cospan_storage::{EngineKind, Options};
+
+/// What the store holds now.
+pub(super) struct Forged {
+    /// Jobs that have not ended.
+    pub(super) live: usize,
+    /// The one job that fits a site.
+    pub(super) fits: u64,
+}
+
+/// Of ten jobs, one claims and one runs; one more job is queued that fits.
+pub(super) fn spread(store: &Path) -> Result<Forged> {
+    let (sender, reports) = channel();
+    let sink = Arc::new(move |report| drop(sender.send(report)));
+    let mut loader = Loader::default();
+    let mut damage = None;
+    let opened = cospan_storage::open_and_load(
+        store,
+        &Options::new(EngineKind::Sled),
+        sink,
+        &mut |stored| {
+            if damage.is_none() {
+                damage = loader.take(stored).err();
+            }
+        },
+    )?;
+    damage.map_or(Ok(()), Err)?;
+    let jobs = loader.finish()?.jobs;
+    let now = jobs.iter().map(|job| job.submitted_at).max().unwrap_or_default();
+    let mut units = Vec::new();
+    for (index, job) in jobs.iter().enumerate() {
+        let (next, events) = match index % 10 {
+            0 => claiming(job, now)?,
+            1 => running(job, now)?,
+            _ => continue,
+        };
+        units.push(Unit { changes: job::update(job, &next, &events)? });
+    }
+    let small = small_job(&jobs, now)?;
+    units.push(Unit { changes: job::submission(&small)? });
+    units.push(Unit { changes: vec![object::put_next_job(JobId(small.id.0 + 1))?] });
+    write(&opened, &reports, units)?;
+    opened.journal.close();
+    Ok(Forged { live: jobs.len() + 1, fits: small.id.0 })
+}
+
+fn write(opened: &Opened, reports: &Receiver<Report>, units: Vec<Unit>) -> Result<()> {
+    let count = units.len();
+    for (token, unit) in units.into_iter().enumerate() {
+        opened.journal.append(opened.epoch, Token(token as u64), unit);
+    }
+    let mut done = 0;
+    while done < count {
+        match reports.recv().context("the store ended")? {
+            Report::Fatal(problem) => bail!("the store failed: {problem}"),
+            Report::Group(group) => {
+                for (_, outcome) in &group.outcomes {
+                    if !matches!(outcome, Outcome::Committed(_)) {
+                        bail!("a record was not written: {outcome:?}");
+                    }
+                }
+                done += group.outcomes.len();
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A job, and what happened to it, one command after the other.
+struct Life {
+    job: Job,
+    events: Vec<JobEvent>,
+    now: Timestamp,
+}
+
+impl Life {
+    fn command(&mut self, command: JobCommand) -> Result<()> {
+        let decided = decide(&self.job, &JobParameters::default(), command, self.now)?;
+        decided.iter().for_each(|event| evolve(&mut self.job, event));
+        self.events.extend(decided);
+        Ok(())
+    }
+
+    /// To each component in turn.
+    fn each(&mut self, command: impl Fn(ComponentIndex, &Job) -> JobCommand) -> Result<()> {
+        for index in 0..self.job.components.len() as u32 {
+            let command = command(ComponentIndex(index), &self.job);
+            self.command(command)?;
+        }
+        Ok(())
+    }
+
+    fn end(mut self) -> (Job, Vec<JobEvent>) {
+        self.job.revision += 1;
+        (self.job, self.events)
+    }
+}
+
+fn placed(job: &Job, now: Timestamp) -> Result<Life> {
+    let mut life = Life { job: job.clone(), events: Vec::new(), now };
+    let placement = |site: &str| -> Result<Placement> {
+        let site = SiteName::new(site)?;
+        Ok(Placement { site, sources: Vec::new(), transfer_time: DurationMs::ZERO })
+    };
+    life.command(JobCommand::Place { placements: vec![placement("north")?, placement("south")?] })?;
+    Ok(life)
+}
+
+fn claiming(job: &Job, now: Timestamp) -> Result<(Job, Vec<JobEvent>)> {
+    Ok(placed(job, now)?.end())
+}
+
+fn running(job: &Job, now: Timestamp) -> Result<(Job, Vec<JobEvent>)> {
+    let mut life = placed(job, now)?;
+    let lrm_id = LrmId::new("forged")?;
+    life.each(|component, job| JobCommand::SubmitAnswered {
+        component,
+        attempt: job.components[component.0 as usize].attempt,
+        answer: SubmitAnswer::Accepted(lrm_id.clone()),
+    })?;
+    for sighting in [Sighting::Ready("host".into()), Sighting::Begun("host".into())] {
+        life.each(|component, job| JobCommand::Sighted {
+            component,
+            attempt: job.components[component.0 as usize].attempt,
+            asked_at: now,
+            sighting: sighting.clone(),
+        })?;
+    }
+    if !matches!(life.job.phase, Phase::Running { .. }) {
+        bail!("a forged job is {:?} instead of running", life.job.phase);
+    }
+    Ok(life.end())
+}
+
+/// One processor, any site, and first in its queue.
+fn small_job(jobs: &[Job], now: Timestamp) -> Result<Job> {
+    let last = jobs.last().context("the store holds no jobs")?;
+    let mut small = last.clone();
+    small.id = JobId(last.id.0 + 1);
+    let spec = Arc::make_mut(&mut small.spec);
+    spec.components.truncate(1);
+    spec.components[0].resources = Resources::processors(1);
+    small.phase = Phase::Queued { since: now, not_before: Timestamp(0) };
+    small.revision = 1;
+    small.idempotency = None;
+    Ok(small)
+}

@@ -1,0 +1,121 @@
+//! The load: keep-alive connections that post the same document again and again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// What is posted, where, and how often.
+pub(super) struct Load {
+    pub(super) port: u16,
+    pub(super) path: &'static str,
+    pub(super) token: String,
+    pub(super) body: Vec<u8>,
+    pub(super) connections: usize,
+    pub(super) requests: usize,
+}
+
+/// What came of it.
+pub(super) struct Loaded {
+    pub(super) elapsed: Duration,
+    /// Sorted.
+    latencies: Vec<Duration>,
+    /// Bodies of the answers.
+    pub(super) answers: Vec<Vec<u8>>,
+}
+
+impl Loaded {
+    pub(super) fn per_second(&self) -> f64 {
+        self.latencies.len() as f64 / self.elapsed.as_secs_f64()
+    }
+
+    /// The latency that `share` of the requests kept below, in milliseconds.
+    pub(super) fn quantile_ms(&self, share: f64) -> f64 {
+        let at = ((self.latencies.len() as f64 * share) as usize).min(self.latencies.len() - 1);
+        self.latencies[at].as_secs_f64() * 1_000.0
+    }
+}
+
+/// Posts everything.
+pub(super) fn post(load: Load) -> Result<Loaded> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(post_all(Arc::new(load)))
+}
+
+async fn post_all(load: Arc<Load>) -> Result<Loaded> {
+    let left = Arc::new(AtomicUsize::new(load.requests));
+    let mut streams = Vec::new();
+    for _ in 0..load.connections {
+        let stream = TcpStream::connect(("127.0.0.1", load.port)).await.context("no connection")?;
+        stream.set_nodelay(true)?;
+        streams.push(stream);
+    }
+    let begin = Instant::now();
+    let clients: Vec<_> = streams
+        .into_iter()
+        .map(|stream| tokio::spawn(client(stream, load.clone(), left.clone())))
+        .collect();
+    let (mut latencies, mut answers) = (Vec::new(), Vec::new());
+    for client in clients {
+        for (latency, answer) in client.await?? {
+            latencies.push(latency);
+            answers.push(answer);
+        }
+    }
+    let elapsed = begin.elapsed();
+    latencies.sort_unstable();
+    Ok(Loaded { elapsed, latencies, answers })
+}
+
+async fn client(
+    mut stream: TcpStream,
+    load: Arc<Load>,
+    left: Arc<AtomicUsize>,
+) -> Result<Vec<(Duration, Vec<u8>)>> {
+    let mut request = format!(
+        "POST {} HTTP/1.1\r\nhost: 127.0.0.1:{}\r\nauthorization: Bearer {}\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        load.path,
+        load.port,
+        load.token,
+        load.body.len()
+    )
+    .into_bytes();
+    request.extend_from_slice(&load.body);
+    let (mut done, mut buffer) = (Vec::new(), Vec::with_capacity(4_096));
+    let take = |left: usize| left.checked_sub(1);
+    while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok() {
+        let begin = Instant::now();
+        stream.write_all(&request).await?;
+        let answer = answer(&mut stream, &mut buffer).await?;
+        done.push((begin.elapsed(), answer));
+    }
+    Ok(done)
+}
+
+/// Reads one answer; anything but success ends the bench.
+async fn answer(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Result<Vec<u8>> {
+    buffer.clear();
+    loop {
+        if stream.read_buf(buffer).await? == 0 {
+            bail!("the server closed the connection: {}", String::from_utf8_lossy(buffer));
+        }
+        let mut headers = [httparse::EMPTY_HEADER; 32];
+        let mut response = httparse::Response::new(&mut headers);
+        let httparse::Status::Complete(head) = response.parse(buffer)? else { continue };
+        let length =
+            response.headers.iter().find(|h| h.name.eq_ignore_ascii_case("content-length"));
+        let length = length.and_then(|h| std::str::from_utf8(h.value).ok()?.parse::<usize>().ok());
+        let length = length.context("an answer without content-length")?;
+        if buffer.len() < head + length {
+            continue;
+        }
+        if !matches!(response.code, Some(200..=299)) {
+            bail!("the server answered {:?}: {}", response.code, String::from_utf8_lossy(buffer));
+        }
+        return Ok(buffer[head..head + length].to_vec());
+    }
+}

@@ -1,0 +1,66 @@
+//! `cospan bench`: what this program does on this machine, beside what the
+//! machine can do at all. Every figure comes with its floors from the same run.
+
+mod floors;
+mod forge;
+mod load;
+mod recover;
+mod report;
+mod run;
+mod server;
+mod submit;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+
+pub use floors::serve_floor;
+pub use report::{Figure, Report};
+
+/// Which bench.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bench {
+    /// Durable submissions over HTTP.
+    Submit,
+    /// From kill -9 to the first placement.
+    Recover,
+    /// Local components, started to finished.
+    Run,
+}
+
+/// How a bench is run.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Which one.
+    pub bench: Bench,
+    /// Where its files go: a directory on a disk, made and removed by the bench.
+    pub directory: PathBuf,
+    /// A tenth of the work, to see that it runs; its figures say little.
+    pub quick: bool,
+}
+
+/// Runs a bench; progress goes to standard error.
+///
+/// # Errors
+/// Something that it needs could not be started, or did not do what it must.
+pub fn run(plan: &Plan) -> Result<Report> {
+    let directory = tempfile::Builder::new()
+        .prefix("cospan-bench-")
+        .tempdir_in(&plan.directory)
+        .with_context(|| format!("no directory can be made in {}", plan.directory.display()))?;
+    let place = directory.path();
+    let kind = floors::file_system(place)?;
+    if kind == "tmpfs" {
+        bail!(
+            "{} is in memory (tmpfs), where fsync costs nothing; name another --directory",
+            place.display()
+        );
+    }
+    let mut report = match plan.bench {
+        Bench::Submit => submit::bench(place, plan.quick)?,
+        Bench::Recover => recover::bench(place, plan.quick)?,
+        Bench::Run => run::bench(place, plan.quick)?,
+    };
+    report.machine.insert("file_system".into(), kind);
+    Ok(report)
+}

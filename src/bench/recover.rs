@@ -1,0 +1,81 @@
+//! From kill -9 with 100,000 live jobs to the first placement of the next life.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+use super::load::{Load, post};
+use super::report::Report;
+use super::server::Server;
+use super::{floors, forge};
+
+/// Too small for the many jobs, so that none is placed before its time.
+const SITES: [(&str, u32); 3] = [("north", 32), ("south", 32), ("spare", 4)];
+const JOB: &[u8] = include_bytes!("jobs/one-kilobyte.json");
+
+pub(super) fn bench(place: &Path, quick: bool) -> Result<Report> {
+    let mut report = Report::new("recover");
+    report.floor("floor_fdatasync_per_s", floors::fdatasync_per_s(place)?, "1/s");
+    let jobs = if quick { 5_000 } else { 100_000 };
+    let directory = place.join("server");
+    let mut server = Server::start(&directory, &SITES)?;
+    crate::cli::progress("a store full of live jobs");
+    fill(&server, jobs)?;
+    server.kill()?;
+    let (store, kept) = (directory.join("data/store"), directory.join("kept"));
+    let forged = forge::spread(&store)?;
+    report.floor("live_jobs", forged.live as f64, "jobs");
+    copy(&store, &kept)?;
+    for (name, cold, target) in
+        [("recover_100k_s", false, "<= 1"), ("recover_100k_cold_s", true, "<= 2")]
+    {
+        crate::cli::progress(name);
+        std::fs::remove_dir_all(&store)?;
+        copy(&kept, &store)?;
+        if cold && std::fs::write("/proc/sys/vm/drop_caches", "1").is_err() {
+            crate::cli::progress("the cache cannot be emptied without being root: no cold figure");
+            continue;
+        }
+        let taken = first_placement(&mut server, forged.fits)?;
+        report.figure(name, taken.as_secs_f64(), "s", target);
+        server.kill()?;
+    }
+    Ok(report)
+}
+
+fn fill(server: &Server, jobs: usize) -> Result<()> {
+    let body = [b"[".as_slice(), &[JOB.trim_ascii(); 1_000].join(&b","[..]), b"]"].concat();
+    let (port, token, path) =
+        (server.port, server.token.clone(), "/v1/jobs?allow_unplaceable=true");
+    let requests = jobs.div_ceil(1_000);
+    post(Load { port, path, token, body, connections: 2, requests })?;
+    Ok(())
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    let status = Command::new("cp").arg("-a").arg(from).arg(to).status()?;
+    if !status.success() {
+        bail!("{} could not be copied", from.display());
+    }
+    // What was copied is to be on disk before anything is measured.
+    Command::new("sync").status()?;
+    Ok(())
+}
+
+fn first_placement(server: &mut Server, job: u64) -> Result<Duration> {
+    let begin = Instant::now();
+    server.restart()?;
+    loop {
+        if let Ok(job) = server.get(&format!("/v1/jobs/{job}"))
+            && job["phase"]["state"].as_str().is_some_and(|state| state != "queued")
+        {
+            return Ok(begin.elapsed());
+        }
+        if begin.elapsed() > Duration::from_secs(120) {
+            bail!("nothing was placed within two minutes of the restart");
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}

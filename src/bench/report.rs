@@ -1,0 +1,69 @@
+//! The one form in which all benches report.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+/// What a bench found.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// Which bench.
+    pub bench: &'static str,
+    /// Its figures.
+    pub figures: Vec<Figure>,
+    /// What the machine can do at all, measured in the same run.
+    pub floors: Vec<Figure>,
+    /// What it ran on.
+    pub machine: BTreeMap<String, String>,
+}
+
+/// One measured quantity.
+#[derive(Debug, Clone, Serialize)]
+pub struct Figure {
+    /// Its name.
+    pub name: &'static str,
+    /// Its value.
+    pub value: f64,
+    /// Its unit.
+    pub unit: &'static str,
+    /// What it should be; empty where there is no target.
+    pub target: &'static str,
+}
+
+impl Figure {
+    /// A figure, rounded to what can be trusted.
+    pub fn new(name: &'static str, value: f64, unit: &'static str, target: &'static str) -> Self {
+        Self { name, value: (value * 1_000.0).round() / 1_000.0, unit, target }
+    }
+}
+
+impl Report {
+    /// An empty report of a bench, with the machine filled in.
+    pub(super) fn new(bench: &'static str) -> Self {
+        let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
+        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        let cpu = read("/proc/cpuinfo");
+        let model = cpu.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+        let machine = [
+            ("cores".to_owned(), cores.to_string()),
+            ("processor".to_owned(), model.map_or_else(String::new, |(_, name)| name.to_owned())),
+            ("kernel".to_owned(), read("/proc/sys/kernel/osrelease").trim().to_owned()),
+            ("load_before".to_owned(), read("/proc/loadavg").trim().to_owned()),
+        ];
+        Self { bench, figures: Vec::new(), floors: Vec::new(), machine: machine.into() }
+    }
+
+    pub(super) fn figure(
+        &mut self,
+        name: &'static str,
+        value: f64,
+        unit: &'static str,
+        target: &'static str,
+    ) {
+        self.figures.push(Figure::new(name, value, unit, target));
+    }
+
+    pub(super) fn floor(&mut self, name: &'static str, value: f64, unit: &'static str) {
+        self.floors.push(Figure::new(name, value, unit, ""));
+    }
+}

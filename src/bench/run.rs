@@ -1,0 +1,92 @@
+//! Local components, started to finished, beside the bare wrapper; and what an
+//! idle server costs.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow, bail};
+use cospan_sites::wrapper::cost::measure;
+
+use super::floors;
+use super::load::{Load, post};
+use super::report::Report;
+use super::server::Server;
+
+const JOB: &[u8] = include_bytes!("jobs/true.json");
+/// One site whose processors bound how many run at once.
+const SITES: [(&str, u32); 1] = [("here", 64)];
+/// Clock ticks a second, as Linux counts processor time for every program.
+const TICKS_PER_S: f64 = 100.0;
+
+pub(super) fn bench(place: &Path, quick: bool) -> Result<Report> {
+    let mut report = Report::new("run");
+    let length = Duration::from_secs(if quick { 1 } else { 5 });
+    let root = place.canonicalize()?.join("wrapper");
+    std::fs::create_dir(&root)?;
+    let before = wrapper(&root, length)?;
+    report.floor("floor_fdatasync_per_s", floors::fdatasync_per_s(place)?, "1/s");
+    report.floor("floor_spawn_per_s", floors::spawn_per_s()?, "1/s");
+    let server = Server::start(&place.join("server"), &SITES)?;
+    report.figure("idle_cpu_percent", idle_cpu_percent(&server, length)?, "%", "< 1");
+    let jobs = if quick { 100 } else { 2_000 };
+    let rate = run_jobs(&server, jobs)?;
+    // Once more after the load: machines differ from minute to minute.
+    let root = place.canonicalize()?.join("wrapper-after");
+    std::fs::create_dir(&root)?;
+    let after = wrapper(&root, length)?;
+    let best = f64::midpoint(before.best_per_s(), after.best_per_s());
+    report.floor("floor_wrappers_best_per_s", best, "1/s");
+    report.figure("run_local_per_s", rate, "components/s", "");
+    report.figure("run_local_ratio", rate / best, "ratio", ">= 0.9");
+    let wrapper_ms = f64::midpoint(before.wrapper_ms, after.wrapper_ms);
+    report.figure("wrapper_ms", wrapper_ms, "ms", "<= 8");
+    Ok(report)
+}
+
+fn wrapper(root: &Path, length: Duration) -> Result<cospan_sites::wrapper::cost::WrapperCost> {
+    crate::cli::progress("bare wrappers");
+    measure(root, length, "/bin/sh").map_err(|error| anyhow!("bare wrappers: {error}"))
+}
+
+fn idle_cpu_percent(server: &Server, length: Duration) -> Result<f64> {
+    crate::cli::progress("an idle server");
+    let (begin, before) = (Instant::now(), server.cpu_ticks()?);
+    std::thread::sleep(length * 2);
+    let ticks = server.cpu_ticks()? - before;
+    Ok(ticks as f64 / TICKS_PER_S / begin.elapsed().as_secs_f64() * 100.0)
+}
+
+/// Submits all at once and waits for the last; components finished a second.
+fn run_jobs(server: &Server, jobs: usize) -> Result<f64> {
+    crate::cli::progress("local components");
+    let body = [b"[".as_slice(), &[JOB.trim_ascii(); 100].join(&b","[..]), b"]"].concat();
+    let begin = Instant::now();
+    let (port, token) = (server.port, server.token.clone());
+    let requests = jobs.div_ceil(100);
+    post(Load { port, path: "/v1/jobs", token, body, connections: 1, requests })?;
+    loop {
+        let ended = ended(server)?;
+        if ended.0 >= (requests * 100) as f64 {
+            break;
+        }
+        if ended.1 > 0.0 {
+            bail!("{} of the components failed", ended.1);
+        }
+        if begin.elapsed() > Duration::from_secs(600) {
+            bail!("{} of {jobs} components had finished after 10 minutes", ended.0);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok((requests * 100) as f64 / begin.elapsed().as_secs_f64())
+}
+
+/// Jobs finished, and jobs ended otherwise, by the server's own count.
+fn ended(server: &Server) -> Result<(f64, f64)> {
+    let metrics = server.text("/metrics")?;
+    let count = |how: &str| {
+        let name = format!("cospan_jobs_ended_total{{how=\"{how}\"}} ");
+        let value = metrics.lines().find_map(|line| line.strip_prefix(name.as_str())?.parse().ok());
+        value.unwrap_or(0.0)
+    };
+    Ok((count("finished"), count("failed") + count("cancelled")))
+}

@@ -1,0 +1,140 @@
+//! A server of this very program, as a bench starts and kills it.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+/// Longest wait for a server to be ready.
+const READY_MAX: Duration = Duration::from_secs(120);
+
+/// A server with its directory.
+pub(super) struct Server {
+    directory: PathBuf,
+    child: Child,
+    /// Where it listens.
+    pub(super) port: u16,
+    /// The key to it.
+    pub(super) token: String,
+}
+
+/// A free port of the loopback address.
+pub(super) fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+impl Server {
+    /// Writes the configuration and starts a server. The configuration is the
+    /// shipped one, but for addresses, directories and sites.
+    pub(super) fn start(directory: &Path, sites: &[(&str, u32)]) -> Result<Self> {
+        let port = free_port()?;
+        let data = directory.join("data");
+        let mut text = format!(
+            "[server]\ndata_directory = {:?}\nlisten = [\"127.0.0.1:{port}\"]\n[log]\nfilter = \"warn\"\n",
+            data.display()
+        );
+        for (name, processors) in sites {
+            let root = directory.join("sites").join(name);
+            text += &format!(
+                "[[site]]\nname = {name:?}\nkind = \"local\"\nroot = {:?}\nprocessors = {processors}\n",
+                root.display()
+            );
+        }
+        std::fs::create_dir_all(directory)?;
+        std::fs::write(directory.join("cospan.toml"), text)?;
+        let child = spawn(directory)?;
+        let mut server =
+            Self { directory: directory.to_owned(), child, port, token: String::new() };
+        server.wait_ready()?;
+        server.token = std::fs::read_to_string(data.join("keys/admin.token"))
+            .context("the server made no key")?
+            .trim()
+            .to_owned();
+        Ok(server)
+    }
+
+    /// Ends it as suddenly as can be.
+    pub(super) fn kill(&mut self) -> Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
+    /// Starts it again on what it left; returns at once.
+    pub(super) fn restart(&mut self) -> Result<()> {
+        self.child = spawn(&self.directory)?;
+        Ok(())
+    }
+
+    /// Waits until it takes work.
+    pub(super) fn wait_ready(&mut self) -> Result<()> {
+        let address = format!("http://127.0.0.1:{}/readyz", self.port);
+        let begin = Instant::now();
+        while ureq::get(&address).call().is_err() {
+            if let Some(status) = self.child.try_wait()? {
+                bail!("the server ended with {status} instead of getting ready");
+            }
+            if begin.elapsed() > READY_MAX {
+                bail!("the server was not ready after {READY_MAX:?}");
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Ok(())
+    }
+
+    /// Reads a document of its API.
+    pub(super) fn get(&self, path: &str) -> Result<serde_json::Value> {
+        let address = format!("http://127.0.0.1:{}{path}", self.port);
+        let key = format!("Bearer {}", self.token);
+        let mut answer = ureq::get(&address).header("authorization", &key).call()?;
+        Ok(serde_json::from_reader(answer.body_mut().as_reader())?)
+    }
+
+    /// Reads a text of its API.
+    pub(super) fn text(&self, path: &str) -> Result<String> {
+        let address = format!("http://127.0.0.1:{}{path}", self.port);
+        let key = format!("Bearer {}", self.token);
+        let mut answer = ureq::get(&address).header("authorization", &key).call()?;
+        Ok(answer.body_mut().read_to_string()?)
+    }
+
+    /// Its resident memory in bytes.
+    pub(super) fn resident_bytes(&self) -> Result<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kb: Option<u64> =
+            line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok());
+        Ok(kb.context("no VmRSS")? * 1_024)
+    }
+
+    /// Processor time that it has used, in clock ticks.
+    pub(super) fn cpu_ticks(&self) -> Result<u64> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
+        let rest = stat.rsplit_once(')').context("no stat")?.1;
+        let fields: Vec<&str> = rest.split_whitespace().collect();
+        let field = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok());
+        Ok(field(11).context("no utime")? + field(12).context("no stime")?)
+    }
+}
+
+fn spawn(directory: &Path) -> Result<Child> {
+    let program = std::env::current_exe().context("cannot find this program's file")?;
+    Command::new(program)
+        .arg("--config")
+        .arg(directory.join("cospan.toml"))
+        .arg("serve")
+        .env_remove("COSPAN_LOG")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .context("the server could not be started")
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Ended already, or to be ended whatever the bench came to.
+        let _ = self.kill();
+    }
+}

@@ -1,0 +1,165 @@
+//! Durable submissions over HTTP, beside the floor of a bare POST to the same store.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use super::floors;
+use super::load::{Load, Loaded, post};
+use super::report::Report;
+use super::server::{Server, free_port};
+
+const JOB: &[u8] = include_bytes!("jobs/one-kilobyte.json");
+/// Sites that exist and are full for a job of this size, but could ever hold it.
+/// The larger one first: a job that fits both would go there.
+const SITES: [(&str, u32); 2] = [("south", 72), ("north", 64)];
+/// Jobs in one request of the bulk figure.
+const BULK: usize = 1_000;
+
+pub(super) fn bench(place: &Path, quick: bool) -> Result<Report> {
+    let mut report = Report::new("submit");
+    let requests = if quick { 5_000 } else { 100_000 };
+    floors(&mut report, place, requests)?;
+    let mut server = Server::start(&place.join("server"), &SITES)?;
+    fill_sites(&server)?;
+    crate::cli::progress("submissions, 256 connections");
+    let http = post(load(&server, JOB.to_vec(), 256, requests))?;
+    report.figure(
+        "submit_http_per_s",
+        http.per_second(),
+        "jobs/s",
+        ">= 20000 and >= 0.7 x floor_post_per_s",
+    );
+    report.figure("submit_http_p99_ms", http.quantile_ms(0.99), "ms", "<= 25");
+    let floor =
+        report.floors.iter().find(|f| f.name == "floor_post_per_s").map_or(1.0, |f| f.value);
+    report.figure("submit_http_over_floor", http.per_second() / floor, "ratio", ">= 0.7");
+    let resident = server.resident_bytes()? as f64 / 1e6;
+    let target = if quick { "" } else { "<= 400" };
+    report.figure("rss_100k_queued_mb", resident, "MB", target);
+    crate::cli::progress("submissions, one connection");
+    let single = post(load(&server, JOB.to_vec(), 1, requests / 50))?;
+    report.figure(
+        "submit_single_p50_ms",
+        single.quantile_ms(0.5),
+        "ms",
+        "<= 1.5 and <= 4 x floor_append_ms",
+    );
+    crate::cli::progress("submissions in bulk");
+    let bulk = post(load(&server, bulk_body(), 4, if quick { 8 } else { 60 }))?;
+    let jobs_per_s = bulk.per_second() * BULK as f64;
+    report.figure("submit_bulk_jobs_per_s", jobs_per_s, "jobs/s", ">= 35000");
+    crate::cli::progress("kill -9, and every acknowledged id read back");
+    let acknowledged = ids([&http, &single, &bulk])?;
+    server.kill()?;
+    server.restart()?;
+    server.wait_ready()?;
+    read_back(&server, acknowledged)?;
+    Ok(report)
+}
+
+fn load(server: &Server, body: Vec<u8>, connections: usize, requests: usize) -> Load {
+    let (port, token) = (server.port, server.token.clone());
+    Load { port, path: "/v1/jobs", token, body, connections, requests }
+}
+
+fn bulk_body() -> Vec<u8> {
+    let mut body = vec![b'['];
+    for index in 0..BULK {
+        if index > 0 {
+            body.push(b',');
+        }
+        body.extend_from_slice(JOB.trim_ascii());
+    }
+    body.push(b']');
+    body
+}
+
+/// Processors taken by one long job at each site, so that nothing else fits.
+fn fill_sites(server: &Server) -> Result<()> {
+    for (_, processors) in SITES {
+        let body = format!(
+            r#"{{"wall_time":"1h","component":[{{"name":"full","processors":{processors},"executable":"/bin/sleep","arguments":["600"]}}]}}"#
+        );
+        post(load(server, body.into_bytes(), 1, 1))?;
+    }
+    let begin = std::time::Instant::now();
+    while server.get("/v1/jobs?state=running")?["jobs"].as_array().map_or(0, Vec::len) < SITES.len()
+    {
+        if begin.elapsed().as_secs() > 60 {
+            bail!("the sites could not be filled within a minute");
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    Ok(())
+}
+
+fn floors(report: &mut Report, place: &Path, requests: usize) -> Result<()> {
+    let syncs = floors::fdatasync_per_s(place)?;
+    report.floor("floor_fdatasync_per_s", syncs, "1/s");
+    report.floor("floor_append_ms", 1_000.0 / syncs, "ms");
+    let port = free_port()?;
+    let mut child = Command::new(std::env::current_exe()?)
+        .args(["bench", "floor-server", "--port", &port.to_string(), "--directory"])
+        .arg(place.join("floor"))
+        .stdin(Stdio::null())
+        .spawn()
+        .context("the floor's server could not be started")?;
+    let measured = wait_for(port).and_then(|()| {
+        let token = "none".to_owned();
+        post(Load { port, path: "/", token, body: JOB.to_vec(), connections: 256, requests })
+    });
+    child.kill()?;
+    child.wait()?;
+    report.floor("floor_post_per_s", measured?.per_second(), "requests/s");
+    Ok(())
+}
+
+fn wait_for(port: u16) -> Result<()> {
+    let begin = std::time::Instant::now();
+    while ureq::get(&format!("http://127.0.0.1:{port}/readyz")).call().is_err() {
+        if begin.elapsed().as_secs() > 30 {
+            bail!("the floor's server was not ready after 30 s");
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+fn ids(loads: [&Loaded; 3]) -> Result<BTreeSet<u64>> {
+    let mut ids = BTreeSet::new();
+    for answer in loads.into_iter().flat_map(|load| &load.answers) {
+        let answer: Value = serde_json::from_slice(answer)?;
+        match answer.get("jobs").and_then(Value::as_array) {
+            Some(jobs) => ids.extend(jobs.iter().filter_map(|job| job["id"].as_u64())),
+            None => ids.extend(answer["id"].as_u64()),
+        }
+    }
+    Ok(ids)
+}
+
+fn read_back(server: &Server, mut missing: BTreeSet<u64>) -> Result<()> {
+    let acknowledged = missing.len();
+    let mut after = 0;
+    loop {
+        let page = server.get(&format!("/v1/jobs?limit=1000&after={after}"))?;
+        let jobs = page["jobs"].as_array().cloned().unwrap_or_default();
+        let Some(last) = jobs.last().and_then(|job| job["id"].as_u64()) else { break };
+        for id in jobs.iter().filter_map(|job| job["id"].as_u64()) {
+            missing.remove(&id);
+        }
+        after = last;
+    }
+    match missing.first() {
+        None => Ok(()),
+        Some(first) => {
+            bail!(
+                "{} of {acknowledged} acknowledged jobs are lost, the first is {first}",
+                missing.len()
+            )
+        }
+    }
+}

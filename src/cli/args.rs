@@ -1,0 +1,180 @@
+//! The command line: every command, option and help text.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::builder::styling::{AnsiColor, Styles};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use super::args_bench::BenchCommand;
+use super::args_job::{
+    CancelArgs, ExplainArgs, ListArgs, LogsArgs, OutputArgs, PriorityArgs, ShowArgs, SteerArgs,
+    SubmitArgs, WaitArgs,
+};
+use super::args_operate::{
+    CompletionArgs, ConfigCommand, DoctorArgs, FileCommand, KeyCommand, QuickstartArgs,
+    SiteCommand, StoreCommand,
+};
+
+const STYLES: Styles = Styles::styled()
+    .header(AnsiColor::Green.on_default().bold())
+    .usage(AnsiColor::Green.on_default().bold())
+    .literal(AnsiColor::Cyan.on_default().bold())
+    .placeholder(AnsiColor::Cyan.on_default());
+
+const AFTER: &str = "\
+First steps:
+  cospan quickstart                  see it work on this machine, in less than a minute
+  cospan submit job.toml --wait      run a job and wait for its end
+  cospan list                        what there is, newest first
+  cospan explain last                why a job is where it is, or waits
+  cospan logs last -f                what it prints, as it prints it
+
+Ids: a job is named by its number; several as 1,3,5-8; `last` is your newest, `all` every job.
+Durations: 250ms, 90s, 1h30m, 1-12:00:00 (days-hours:minutes:seconds).
+
+Exit codes: 0 done, 1 the job failed, 2 usage, 3 refused by the server, 4 server not reachable,
+5 cancelled, 6 wait timed out, 130 interrupted.";
+
+/// Runs one job on many clusters at once.
+///
+/// Cospan places the components of a job on several sites, brings their input there, claims
+/// processors at the last good moment, starts all components together, and carries on when
+/// sites fail.
+#[derive(Debug, Parser)]
+#[command(name = "cospan", version = super::version::short(), long_version = super::version::long(),
+    styles = STYLES, after_help = AFTER, max_term_width = 100, disable_help_subcommand = true,
+    subcommand_required = true, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    /// Options of every command.
+    #[command(flatten)]
+    pub(crate) global: Global,
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Options of every command.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Options of every command")]
+pub(crate) struct Global {
+    /// How to print the answer.
+    #[arg(short = 'o', long = "output", value_enum, default_value_t = Format::Table,
+        global = true, value_name = "FORMAT")]
+    pub(crate) format: Format,
+    /// The server: http://host:port, https://host:port or unix:/path. [env: COSPAN_SERVER]
+    /// [default: where the configuration says that it listens]
+    #[arg(long, global = true, value_name = "ADDRESS")]
+    pub(crate) server: Option<String>,
+    /// The configuration file. [env: COSPAN_CONFIG]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// How to write log lines (to standard error). [default: as configured]
+    #[arg(long, global = true, value_enum, value_name = "FORMAT")]
+    pub(crate) log_format: Option<LogFormatArg>,
+}
+
+/// How an answer is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Columns for people.
+    Table,
+    /// One JSON document, as the interface defines it.
+    Json,
+    /// The same as YAML.
+    Yaml,
+}
+
+/// How log lines are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormatArg {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Arguments of `serve`.
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// Serve although this build fails on purpose
+    #[cfg(cospan_chaos)]
+    #[arg(long)]
+    pub(crate) allow_chaos: bool,
+}
+
+/// Every command.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the server
+    #[command(after_help = "\
+It keeps everything in its data directory, and stops at SIGTERM or Ctrl-C without ending what runs
+at the sites. `cospan config show` prints what it would run with.
+
+Example:
+  cospan serve --config cospan.toml")]
+    Serve(ServeArgs),
+    /// See it work: one job on three sites, one of which dies
+    Quickstart(QuickstartArgs),
+    /// Submit jobs from files
+    Submit(SubmitArgs),
+    /// List jobs, newest first
+    List(ListArgs),
+    /// Show one job, or several, in full
+    Show(ShowArgs),
+    /// Say why a job is where it is, or what it waits for
+    Explain(ExplainArgs),
+    /// Wait until jobs have ended
+    Wait(WaitArgs),
+    /// Print what a job printed
+    Logs(LogsArgs),
+    /// Fetch the output files of a job
+    Output(OutputArgs),
+    /// Cancel jobs
+    Cancel(CancelArgs),
+    /// Keep jobs from being placed, until they are thawed
+    #[command(after_help = "Example:\n  cospan freeze 12-20")]
+    Freeze(SteerArgs),
+    /// Let frozen jobs be placed again
+    #[command(after_help = "Example:\n  cospan thaw 12-20")]
+    Thaw(SteerArgs),
+    /// Go on with jobs that were held after an internal error
+    #[command(
+        after_help = "`cospan show` says why a job is held.\n\nExample:\n  cospan release 17"
+    )]
+    Release(SteerArgs),
+    /// Move jobs to another class of placement queue
+    Priority(PriorityArgs),
+    /// Look at sites and steer them
+    #[command(subcommand)]
+    Site(SiteCommand),
+    /// Register input files by logical names
+    #[command(subcommand)]
+    File(FileCommand),
+    /// Look at the store and export it
+    #[command(subcommand)]
+    Store(StoreCommand),
+    /// Make, list and remove the keys that open the server
+    #[command(subcommand)]
+    Key(KeyCommand),
+    /// Check an installation and collect what is needed to help
+    Doctor(DoctorArgs),
+    /// Check and show the configuration
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Print a completion script for a shell
+    Completion(CompletionArgs),
+    /// Print the OpenAPI document of the HTTP interface
+    #[command(after_help = "Example:\n  cospan openapi > cospan.json")]
+    Openapi,
+    /// Measure this program on this machine, beside what the machine can do at all
+    #[command(subcommand, after_help = "Example:\n  cospan bench submit --directory /var/tmp")]
+    Bench(BenchCommand),
+    /// Copies or reads a file for a site; started by the server, not by people
+    #[command(hide = true, disable_help_flag = true)]
+    CopyAgent {
+        /// What the agent is told.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
+}

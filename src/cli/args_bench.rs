@@ -1,0 +1,37 @@
+//! Arguments of `bench`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+/// `bench ...`
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchCommand {
+    /// Durable submissions over HTTP: rate, latency, memory with 100,000 queued jobs
+    Submit(BenchArgs),
+    /// From kill -9 with 100,000 live jobs to the first placement
+    Recover(BenchArgs),
+    /// Local components, started to finished, beside the bare wrapper
+    Run(BenchArgs),
+    /// The floor of a submission, as a server of its own
+    #[command(hide = true)]
+    FloorServer {
+        /// Where it listens.
+        #[arg(long)]
+        port: u16,
+        /// Its store.
+        #[arg(long)]
+        directory: PathBuf,
+    },
+}
+
+/// Arguments of every bench.
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    /// A directory on a disk for what the bench writes; removed afterwards.
+    #[arg(long, default_value = ".")]
+    pub(crate) directory: PathBuf,
+    /// A tenth of the work, to see that it runs; its figures say little.
+    #[arg(long)]
+    pub(crate) quick: bool,
+}

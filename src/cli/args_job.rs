@@ -1,0 +1,246 @@
+//! Arguments of the commands about jobs.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::ids::IdList;
+use crate::api::v1::Length;
+use crate::api::v1::control::StateName;
+
+/// `submit`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A file may be TOML, JSON or YAML, told by its name or content; `-` reads standard input. A JSON or
+YAML file may hold a list of jobs. Several jobs are accepted all together or not at all.
+
+Examples:
+  cospan submit job.toml
+  cospan submit job.yaml --wait
+  generate-jobs | cospan submit - --idempotency-key run-2026-03-01
+  cospan submit job.toml --dry-run       check it and see where it would go now")]
+pub(crate) struct SubmitArgs {
+    /// Job files; `-` for standard input.
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Have the server check the jobs and say where they would go now, but submit nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Wait until all have ended; the exit code tells how.
+    #[arg(long, conflicts_with = "dry_run")]
+    pub(crate) wait: bool,
+    /// With --wait: give up waiting after this time (exit code 6); the jobs go on.
+    #[arg(long, requires = "wait", value_name = "DURATION")]
+    pub(crate) timeout: Option<Length>,
+    /// Accept a job although no known site could ever hold it.
+    #[arg(long)]
+    pub(crate) allow_unplaceable: bool,
+    /// Your name for this submission: repeating it with the same jobs gives the same jobs back
+    /// instead of new ones. [default: drawn anew, so that a lost answer is never a second job]
+    #[arg(long, value_name = "KEY")]
+    pub(crate) idempotency_key: Option<String>,
+}
+
+/// `list`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  cospan list                            the newest 50
+  cospan list --state running --site delft
+  cospan list --all -o json              every job, page after page
+  cospan list --after 4711               the next page")]
+pub(crate) struct ListArgs {
+    /// Only jobs in this state: queued, placed, claiming, starting, running, collecting, aborting,
+    /// finished, failed or cancelled.
+    #[arg(long, value_name = "STATE")]
+    pub(crate) state: Option<StateName>,
+    /// Only jobs with a component at this site.
+    #[arg(long)]
+    pub(crate) site: Option<String>,
+    /// Only jobs submitted with this key.
+    #[arg(long, value_name = "KEY-NAME")]
+    pub(crate) owner: Option<String>,
+    /// Only jobs with this text in their name.
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// At most so many on a page.
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) limit: u32,
+    /// Only what comes after this job in the list.
+    #[arg(long, value_name = "ID", conflicts_with = "all")]
+    pub(crate) after: Option<u64>,
+    /// Every page.
+    #[arg(long)]
+    pub(crate) all: bool,
+}
+
+/// `show`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Shows where each component is, what it waits for, the job's history, and who did what to it.
+
+Examples:
+  cospan show last
+  cospan show 12-14 -o json")]
+pub(crate) struct ShowArgs {
+    /// Jobs: 1,3,5-8,last,all.
+    #[arg(required = true, value_name = "IDS")]
+    pub(crate) ids: IdList,
+    /// Without the history.
+    #[arg(long)]
+    pub(crate) brief: bool,
+}
+
+/// `explain`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+For a waiting job: every site, and what keeps the job from it. For a placed job: why there.
+
+Example:
+  cospan explain last")]
+pub(crate) struct ExplainArgs {
+    /// Jobs: 1,3,5-8,last,all.
+    #[arg(required = true, value_name = "IDS")]
+    pub(crate) ids: IdList,
+}
+
+/// `wait`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Exit code: 0 all finished, 1 one failed, 5 one was cancelled (and none failed), 6 timed out.
+Waiting changes nothing: interrupt it and wait again as you like.
+
+Examples:
+  cospan wait last
+  cospan wait 12-20 --timeout 1h30m
+  cospan wait 12-20 --any                until the first has ended")]
+pub(crate) struct WaitArgs {
+    /// Jobs: 1,3,5-8,last,all.
+    #[arg(required = true, value_name = "IDS")]
+    pub(crate) ids: IdList,
+    /// Until the first of them has ended, instead of all.
+    #[arg(long)]
+    pub(crate) any: bool,
+    /// Give up waiting after this time (exit code 6).
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) timeout: Option<Length>,
+}
+
+/// `logs`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Without --component every component is printed, each line with its component's name in front if
+there are several.
+
+Examples:
+  cospan logs last
+  cospan logs last -f                    follow until the job has ended
+  cospan logs 12 --component solver --stream stderr --tail 4kB")]
+pub(crate) struct LogsArgs {
+    /// The job.
+    #[arg(value_name = "ID")]
+    pub(crate) id: IdList,
+    /// Only this component.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) component: Option<String>,
+    /// Which stream.
+    #[arg(long, value_enum, default_value_t = StreamArg::Stdout)]
+    pub(crate) stream: StreamArg,
+    /// Go on printing as it comes, until the job has ended.
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+    /// Begin so many bytes before the end, instead of at the beginning.
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) tail: Option<crate::api::v1::Size>,
+}
+
+/// Which stream of a payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StreamArg {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// `output`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Each file is put below DIRECTORY/COMPONENT/, whole or not at all; what is there already is kept
+unless --replace is given.
+
+Examples:
+  cospan output last
+  cospan output 12 --to results --component solver")]
+pub(crate) struct OutputArgs {
+    /// The job.
+    #[arg(value_name = "ID")]
+    pub(crate) id: IdList,
+    /// Where to put them. [default: job-ID]
+    #[arg(long, value_name = "DIRECTORY")]
+    pub(crate) to: Option<PathBuf>,
+    /// Only those of this component.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) component: Option<String>,
+    /// Replace files that are there already.
+    #[arg(long)]
+    pub(crate) replace: bool,
+}
+
+/// `cancel`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+What runs is ended; jobs that have ended already are left as they are. Cancelled jobs can be shown,
+but not continued.
+
+Examples:
+  cospan cancel 12
+  cospan cancel 12,15-20
+  cospan cancel --all --site delft       every unfinished job with a component there")]
+pub(crate) struct CancelArgs {
+    /// Jobs: 1,3,5-8,last,all.
+    #[arg(required_unless_present = "all", value_name = "IDS")]
+    pub(crate) ids: Option<IdList>,
+    /// Every unfinished job, as narrowed by --site and --owner.
+    #[arg(long, conflicts_with = "ids")]
+    pub(crate) all: bool,
+    /// With --all: only those with a component at this site.
+    #[arg(long, requires = "all")]
+    pub(crate) site: Option<String>,
+    /// With --all: only those submitted with this key.
+    #[arg(long, requires = "all", value_name = "KEY-NAME")]
+    pub(crate) owner: Option<String>,
+}
+
+/// `freeze`, `thaw`, `release`
+#[derive(Debug, Args)]
+pub(crate) struct SteerArgs {
+    /// Jobs: 1,3,5-8,last,all.
+    #[arg(required = true, value_name = "IDS")]
+    pub(crate) ids: IdList,
+}
+
+/// `priority`
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  cospan priority 12-20 high")]
+pub(crate) struct PriorityArgs {
+    /// Jobs: 1,3,5-8,last,all.
+    #[arg(value_name = "IDS")]
+    pub(crate) ids: IdList,
+    /// The new class.
+    #[arg(value_enum)]
+    pub(crate) class: ClassArg,
+}
+
+/// Class of a placement queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ClassArg {
+    /// Scanned first.
+    SuperHigh,
+    /// Promoted after enough failed tries.
+    High,
+    /// Promoted after enough failed tries.
+    Low,
+    /// Never preempts and is never promoted.
+    SuperLow,
+}

@@ -1,0 +1,254 @@
+//! Arguments of the commands about sites, files, store, keys and the installation.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+use crate::api::v1::{Instant, Length};
+
+/// `quickstart`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+It starts a server of its own with three sites below a new directory, runs a job on them, kills one
+site in the middle, and checks the outputs at the end. It takes less than a minute. Nothing is left
+running, also after Ctrl-C, unless --keep is given. Exit code 0 means that the outputs were right.
+
+Examples:
+  cospan quickstart
+  cospan quickstart --keep --directory ./first-steps")]
+pub(crate) struct QuickstartArgs {
+    /// Where to keep everything; must be new or empty. [default: a new temporary directory]
+    #[arg(long, value_name = "DIRECTORY")]
+    pub(crate) directory: Option<PathBuf>,
+    /// Leave the server up at the end.
+    #[arg(long)]
+    pub(crate) keep: bool,
+    /// Damage an output before it is checked; for tests of the check.
+    #[arg(long, hide = true)]
+    pub(crate) corrupt_output: bool,
+}
+
+/// `site ...`
+#[derive(Debug, Subcommand)]
+pub(crate) enum SiteCommand {
+    /// List the sites with their state and load
+    #[command(after_help = "Example:\n  cospan site list")]
+    List,
+    /// Show one site in full
+    #[command(after_help = "Example:\n  cospan site show delft")]
+    Show(SiteArg),
+    /// Place nothing new there; what runs goes on, what waits moves elsewhere
+    #[command(after_help = "Example:\n  cospan site drain delft")]
+    Drain(SiteArg),
+    /// End a drain
+    #[command(after_help = "Example:\n  cospan site undrain delft")]
+    Undrain(SiteArg),
+    /// Place nothing new there and move nothing
+    #[command(after_help = "Example:\n  cospan site freeze delft")]
+    Freeze(SiteArg),
+    /// End a freeze
+    #[command(after_help = "Example:\n  cospan site thaw delft")]
+    Thaw(SiteArg),
+    /// Forget a site's errors and use it again at once
+    #[command(after_help = "Example:\n  cospan site reset delft")]
+    Reset(SiteArg),
+    /// Place nothing there that would run into a window of time
+    #[command(
+        after_help = "Times are UTC, as RFC 3339. The same begin changes a window.\n\nExample:\n  \
+        cospan site maintenance delft --from 2026-03-01T06:00:00Z --until 2026-03-01T18:00:00Z"
+    )]
+    Maintenance {
+        /// The site.
+        site: String,
+        /// Begin.
+        #[arg(long, value_name = "TIME")]
+        from: Instant,
+        /// End.
+        #[arg(long, value_name = "TIME")]
+        until: Instant,
+        /// Why, for whoever asks.
+        #[arg(long, default_value = "")]
+        reason: String,
+    },
+    /// Take a window of maintenance back
+    #[command(after_help = "Example:\n  \
+        cospan site end-maintenance delft --from 2026-03-01T06:00:00Z")]
+    EndMaintenance {
+        /// The site.
+        site: String,
+        /// Begin of the window.
+        #[arg(long, value_name = "TIME")]
+        from: Instant,
+    },
+    /// Take a site as usable, or as unusable, for a while, whatever its errors say
+    #[command(after_help = "Example:\n  cospan site force delft usable --lasting 1h")]
+    Force {
+        /// The site.
+        site: String,
+        /// What it is taken for.
+        #[arg(value_enum)]
+        verdict: VerdictArg,
+        /// For how long.
+        #[arg(long, value_name = "DURATION")]
+        lasting: Length,
+    },
+    /// Let a site's errors decide again
+    #[command(after_help = "Example:\n  cospan site unforce delft")]
+    Unforce(SiteArg),
+}
+
+/// What a site is taken for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum VerdictArg {
+    /// Place there.
+    Usable,
+    /// Do not place there.
+    Unusable,
+}
+
+/// A site by name.
+#[derive(Debug, Args)]
+pub(crate) struct SiteArg {
+    /// The site.
+    pub(crate) site: String,
+}
+
+/// `file ...`
+#[derive(Debug, Subcommand)]
+pub(crate) enum FileCommand {
+    /// List registered files and their replicas
+    #[command(after_help = "Example:\n  cospan file list")]
+    List,
+    /// Show one file and where its replicas are
+    #[command(after_help = "Example:\n  cospan file show genome")]
+    Show {
+        /// Its logical name.
+        name: String,
+    },
+    /// Register a file that is at a site under a logical name
+    #[command(after_help = "\
+The file is read once at its site to know its content. Registering the same content at another
+site under the same name adds a replica.
+
+Example:
+  cospan file add genome --site delft --path data/genome.fa")]
+    Add {
+        /// The logical name that jobs use.
+        name: String,
+        /// The site that has it.
+        #[arg(long)]
+        site: String,
+        /// Where it is, below the site's file directory.
+        #[arg(long, value_name = "PATH")]
+        path: String,
+        /// The name may point to other content until now; jobs submitted before keep the old.
+        #[arg(long)]
+        replace: bool,
+    },
+    /// Forget a file, or one replica; nothing at a site is deleted
+    #[command(after_help = "Example:\n  cospan file remove genome --site delft")]
+    Remove {
+        /// Its logical name.
+        name: String,
+        /// Only the replica there.
+        #[arg(long)]
+        site: Option<String>,
+        /// Even if unfinished jobs read it.
+        #[arg(long)]
+        force: bool,
+    },
+}
+
+/// `store ...`
+#[derive(Debug, Subcommand)]
+pub(crate) enum StoreCommand {
+    /// Show the store's engine, size and position
+    #[command(after_help = "Example:\n  cospan store show")]
+    Show,
+    /// Write the whole store to a file, while the server runs
+    #[command(after_help = "Example:\n  cospan store export backup.cospan")]
+    Export {
+        /// The file to write; `-` for standard output.
+        file: PathBuf,
+    },
+    /// Fill an empty store from an export; the server must not run
+    #[command(after_help = "\
+The new store belongs to a new control plane: what the old one had running is looked up at its
+sites by its tags, and never taken for ours.
+
+Example:
+  cospan store import backup.cospan")]
+    Import {
+        /// The file to read; `-` for standard input.
+        file: PathBuf,
+    },
+    /// Read every record of the store and check it; the server must not run
+    #[command(after_help = "Example:\n  cospan store check")]
+    Check,
+}
+
+/// `key ...`
+#[derive(Debug, Subcommand)]
+pub(crate) enum KeyCommand {
+    /// Make a key; its secret is printed once
+    #[command(after_help = "Example:\n  cospan key add alice")]
+    Add {
+        /// Its name: it owns the jobs submitted with it.
+        name: String,
+    },
+    /// List the keys by name
+    #[command(after_help = "Example:\n  cospan key list")]
+    List,
+    /// Remove a key; its jobs go on
+    #[command(after_help = "Example:\n  cospan key remove alice")]
+    Remove {
+        /// Its name.
+        name: String,
+    },
+}
+
+/// `doctor`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Checks what usually goes wrong, and says what to do. The bundle holds versions, configuration,
+sites, metrics and checks, and no secrets: read it before you send it to anybody.
+
+Examples:
+  cospan doctor
+  cospan doctor --bundle cospan-support.json")]
+pub(crate) struct DoctorArgs {
+    /// Also write everything to this file (JSON).
+    #[arg(long, value_name = "FILE")]
+    pub(crate) bundle: Option<PathBuf>,
+}
+
+/// `config ...`
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Check the configuration and print every problem
+    #[command(after_help = "Example:\n  cospan config check --config cospan.toml")]
+    Check,
+    /// Print the configuration in effect, defaults marked, secrets hidden
+    #[command(after_help = "Example:\n  cospan config show > cospan.toml")]
+    Show {
+        /// Without the text of each option.
+        #[arg(long)]
+        brief: bool,
+    },
+    /// Print the reference of all options for the book
+    #[command(hide = true)]
+    Reference,
+}
+
+/// `completion`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  cospan completion bash > ~/.local/share/bash-completion/completions/cospan
+  cospan completion zsh > ~/.zfunc/_cospan
+  cospan completion fish > ~/.config/fish/completions/cospan.fish")]
+pub(crate) struct CompletionArgs {
+    /// The shell.
+    pub(crate) shell: Shell,
+}

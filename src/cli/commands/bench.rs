@@ -1,0 +1,46 @@
+//! `cospan bench`.
+
+use std::fmt::Write;
+
+use crate::bench::{self, Bench, Figure, Plan, Report};
+use crate::cli::args_bench::{BenchArgs, BenchCommand};
+use crate::cli::context::Context;
+use crate::cli::exit::{CliError, Exit};
+
+/// Runs a bench and prints its report.
+pub(crate) fn run(context: &mut Context, command: &BenchCommand) -> Result<Exit, CliError> {
+    let (bench, args) = match command {
+        BenchCommand::Submit(args) => (Bench::Submit, args),
+        BenchCommand::Recover(args) => (Bench::Recover, args),
+        BenchCommand::Run(args) => (Bench::Run, args),
+        BenchCommand::FloorServer { port, directory } => {
+            bench::serve_floor(directory, *port).map_err(failed)?;
+            return Ok(Exit::Done);
+        }
+    };
+    let BenchArgs { directory, quick } = args;
+    let plan = Plan { bench, directory: directory.clone(), quick: *quick };
+    let report = bench::run(&plan).map_err(failed)?;
+    context.out.answer(&report, table)?;
+    Ok(Exit::Done)
+}
+
+fn failed(error: anyhow::Error) -> CliError {
+    CliError {
+        exit: Exit::JobFailed,
+        message: format!("the bench did not come to its end: {error:#}"),
+        remedy: Some("its directory must be on a disk, with some GB free".into()),
+        quiet: false,
+    }
+}
+
+fn table(report: &Report) -> String {
+    let mut text = String::from("FIGURE\tVALUE\tUNIT\tTARGET\n");
+    let line = |text: &mut String, figure: &Figure| {
+        let Figure { name, value, unit, target } = figure;
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{name}\t{value}\t{unit}\t{target}");
+    };
+    report.figures.iter().chain(&report.floors).for_each(|figure| line(&mut text, figure));
+    text
+}

@@ -1,0 +1,277 @@
+//! `cospan doctor`: checks what usually goes wrong, and collects what helps.
+
+mod bundle;
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::cli::args_operate::DoctorArgs;
+use crate::cli::context::Context;
+use crate::cli::exit::{CliError, Exit};
+use crate::cli::out::{columns, note, state};
+use crate::client::Client;
+use crate::config::Located;
+
+/// Less than this is too little for a store that grows.
+const LITTLE_DISK_BYTES: u64 = 1_000_000_000;
+/// A server's clock may differ from ours by this much.
+const MOST_SKEW_S: u64 = 5;
+
+/// How a check came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Verdict {
+    Good,
+    Odd,
+    Bad,
+}
+
+/// One check.
+#[derive(Debug, Clone, Serialize)]
+struct Check {
+    what: &'static str,
+    verdict: Verdict,
+    found: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remedy: Option<String>,
+}
+
+impl Check {
+    fn good(what: &'static str, found: impl Into<String>) -> Self {
+        Self { what, verdict: Verdict::Good, found: found.into(), remedy: None }
+    }
+
+    fn odd(what: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
+        let remedy = Some(remedy.into());
+        Self { what, verdict: Verdict::Odd, found: found.into(), remedy }
+    }
+
+    fn bad(what: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { verdict: Verdict::Bad, ..Self::odd(what, found, remedy) }
+    }
+
+    fn failed(what: &'static str, error: &CliError) -> Self {
+        let remedy = error.remedy.clone().unwrap_or_else(|| "correct it, then look again".into());
+        Self::bad(what, error.message.clone(), remedy)
+    }
+}
+
+/// What was found, and how it ends.
+struct Examination {
+    checks: Vec<Check>,
+    exit: Exit,
+    located: Option<Located>,
+    client: Option<Client>,
+}
+
+/// Checks the installation.
+pub(crate) fn run(context: &mut Context, args: &DoctorArgs) -> Result<Exit, CliError> {
+    let examination = examine(context);
+    if let Some(file) = &args.bundle {
+        bundle::write(file, context, &examination)?;
+    }
+    context.out.answer(&examination.checks, |checks| text(checks))?;
+    if let Some(file) = &args.bundle {
+        note(&format!("everything is in {}; read it before you send it", file.display()));
+    }
+    Ok(examination.exit)
+}
+
+fn examine(context: &Context) -> Examination {
+    let mut all = Examination { checks: Vec::new(), exit: Exit::Done, located: None, client: None };
+    match context.config() {
+        Ok(located) => {
+            all.checks.push(configuration(&located));
+            all.located = Some(located);
+        }
+        Err(error) => {
+            all.checks.push(Check::failed("configuration", &error));
+            all.exit = error.exit;
+        }
+    }
+    if let Some(located) = &all.located {
+        let directory = located.loaded.config.data_directory(&context.environment);
+        all.checks.push(disk(&directory));
+        all.checks.push(key(context, located));
+    }
+    server(context, &mut all);
+    if all.exit == Exit::Done && all.checks.iter().any(|check| check.verdict == Verdict::Bad) {
+        all.exit = Exit::Usage;
+    }
+    all
+}
+
+fn configuration(located: &Located) -> Check {
+    const WHAT: &str = "configuration";
+    let file = located.file.as_ref().map(|file| file.display().to_string());
+    match (file, located.loaded.warnings.len()) {
+        (None, _) => Check::odd(
+            WHAT,
+            "no file was found: everything is at its default, and there are no sites",
+            "name one with --config or COSPAN_CONFIG; `cospan config show` prints a first one",
+        ),
+        (Some(file), 0) => Check::good(WHAT, file),
+        (Some(file), n) => {
+            Check::odd(WHAT, format!("{file} has {n} warnings"), "see `cospan config check`")
+        }
+    }
+}
+
+/// The nearest directory above that exists, for a look at its file system.
+fn existing(directory: &Path) -> PathBuf {
+    let found = directory.ancestors().find(|above| above.is_dir());
+    found.unwrap_or(Path::new("/")).to_path_buf()
+}
+
+fn disk(directory: &Path) -> Check {
+    const WHAT: &str = "data directory";
+    let name = directory.display();
+    if directory.exists() && !directory.is_dir() {
+        return Check::bad(
+            WHAT,
+            format!("{name} is not a directory"),
+            "move it away, or set server.data_directory",
+        );
+    }
+    let place = existing(directory);
+    let free = match rustix::fs::statvfs(&place) {
+        Ok(stat) => stat.f_bavail.saturating_mul(stat.f_frsize),
+        Err(error) => {
+            return Check::bad(
+                WHAT,
+                format!("cannot look at {}: {error}", place.display()),
+                "check that its disk is there",
+            );
+        }
+    };
+    let shown = cospan_domain::units::Bytes(free);
+    // The number by which the kernel tells tmpfs.
+    if rustix::fs::statfs(&place).is_ok_and(|stat| stat.f_type == 0x0102_1994) {
+        return Check::bad(
+            WHAT,
+            format!("{name} lies in memory (tmpfs): a power cut would take everything"),
+            "set server.data_directory to a place on a disk",
+        );
+    }
+    match free < LITTLE_DISK_BYTES {
+        true => Check::odd(WHAT, format!("{name} has {shown} left"), "make room on its disk"),
+        false => Check::good(WHAT, format!("{name}, {shown} left")),
+    }
+}
+
+fn key(context: &Context, located: &Located) -> Check {
+    const WHAT: &str = "key";
+    if context.environment.token.is_some() {
+        return Check::good(WHAT, "in COSPAN_TOKEN");
+    }
+    let keys = context.keys(located);
+    match keys.local_token() {
+        Ok(Some(_)) => Check::good(WHAT, keys.token_file().display().to_string()),
+        Ok(None) => Check::odd(
+            WHAT,
+            "there is none in COSPAN_TOKEN nor beside the store",
+            "start the server once as this user, or ask its operator for `cospan key add`",
+        ),
+        Err(error) => Check::failed(WHAT, &error.into()),
+    }
+}
+
+fn server(context: &Context, all: &mut Examination) {
+    let client = match context.client() {
+        Ok(client) => client,
+        Err(error) => {
+            // Configuration and key have been told already.
+            if all.exit == Exit::Done {
+                all.exit = error.exit;
+            }
+            return;
+        }
+    };
+    const WHAT: &str = "server";
+    match client.server_clock() {
+        Ok(seconds) => {
+            all.checks.push(Check::good(WHAT, client.address().to_string()));
+            all.checks.push(clock(seconds));
+            all.checks.push(access(&client));
+            all.checks.extend(sites(&client));
+        }
+        Err(error) => {
+            let error = CliError::from(error);
+            all.exit = error.exit;
+            all.checks.push(Check::failed(WHAT, &error));
+        }
+    }
+    all.client = Some(client);
+}
+
+fn clock(server_s: Option<u64>) -> Check {
+    const WHAT: &str = "clock";
+    let Some(theirs) = server_s else {
+        return Check::good(WHAT, "the server does not tell its time");
+    };
+    let apart = (crate::cli::when::now().0 / 1_000).abs_diff(theirs);
+    match apart > MOST_SKEW_S {
+        true => Check::odd(
+            WHAT,
+            format!("the server's clock and ours are {apart} s apart"),
+            "set both by NTP",
+        ),
+        false => Check::good(WHAT, "agrees with the server's"),
+    }
+}
+
+fn access(client: &Client) -> Check {
+    const WHAT: &str = "access";
+    match client.text("/readyz").and_then(|_| client.store()) {
+        Ok(store) => Check::good(
+            WHAT,
+            format!(
+                "{} jobs, store {} ({})",
+                store.jobs,
+                cospan_domain::units::Bytes(store.size_bytes),
+                store.engine
+            ),
+        ),
+        Err(error) => Check::failed(WHAT, &error.into()),
+    }
+}
+
+fn sites(client: &Client) -> Vec<Check> {
+    const WHAT: &str = "site";
+    let Ok(list) = client.sites() else { return Vec::new() };
+    if list.sites.is_empty() {
+        return vec![Check::odd(WHAT, "there are no sites", "add a [[site]] to the configuration")];
+    }
+    let check = |site: &crate::api::v1::site::SiteReport| {
+        let reason = site.reason.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+        let found = format!("{} is {}{reason}", site.name, site.state);
+        match site.state.as_str() {
+            "usable" => Check::good(WHAT, found),
+            _ => Check::odd(WHAT, found, format!("see `cospan site show {}`", site.name)),
+        }
+    };
+    list.sites.iter().map(check).collect()
+}
+
+fn text(checks: &[Check]) -> String {
+    let rows: Vec<Vec<String>> = checks
+        .iter()
+        .map(|check| {
+            let verdict = match check.verdict {
+                Verdict::Good => state("usable").replace("usable", "good"),
+                Verdict::Odd => state("unknown").replace("unknown", "odd"),
+                Verdict::Bad => state("failed").replace("failed", "BAD"),
+            };
+            let found = check.found.lines().next().unwrap_or_default().to_owned();
+            vec![verdict, check.what.to_owned(), found]
+        })
+        .collect();
+    let mut text = columns(&["", "CHECK", "FOUND"], &rows);
+    for check in checks {
+        if let Some(remedy) = &check.remedy {
+            text.push_str(&format!("\n{}: {}\n  > {remedy}\n", check.what, check.found));
+        }
+    }
+    text
+}

@@ -1,0 +1,115 @@
+//! The support bundle: one JSON document, without secrets.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use super::Examination;
+use crate::cli::context::Context;
+use crate::cli::exit::CliError;
+use crate::cli::version;
+use crate::config::show;
+
+/// Lines of the server's log that are taken along.
+const LOG_LINES: &str = "500";
+
+/// Writes the bundle.
+pub(super) fn write(
+    file: &Path,
+    context: &Context,
+    examination: &Examination,
+) -> Result<(), CliError> {
+    let text = serde_json::to_string_pretty(&bundle(context, examination))
+        .map_err(|error| CliError::usage(error.to_string(), "leave out --bundle"))?;
+    std::fs::write(file, without_tokens(&text) + "\n")
+        .map_err(|error| CliError::file("write", file, &error))
+}
+
+fn bundle(context: &Context, examination: &Examination) -> Value {
+    let environment = &context.environment;
+    let client = examination.client.as_ref();
+    let told = |value: Option<Result<Value, String>>| match value {
+        Some(Ok(value)) => value,
+        Some(Err(problem)) => json!({ "problem": problem }),
+        None => Value::Null,
+    };
+    let sites = client
+        .map(|client| client.sites().map(|sites| json!(sites)).map_err(|error| error.to_string()));
+    let store = client
+        .map(|client| client.store().map(|store| json!(store)).map_err(|error| error.to_string()));
+    let metrics = client
+        .map(|client| client.text("/metrics").map(Value::from).map_err(|error| error.to_string()));
+    json!({
+        "version": version::long().lines().collect::<Vec<_>>(),
+        "made_at": crate::api::v1::Instant(crate::cli::when::now()),
+        "checks": examination.checks,
+        "configuration": examination.located.as_ref().map(|located| json!({
+            "file": located.file,
+            "in_effect": show(&located.loaded.config, false).lines().collect::<Vec<_>>(),
+        })),
+        // Whether they are set; not to what.
+        "environment": {
+            "COSPAN_CONFIG": environment.config.is_some(),
+            "COSPAN_SERVER": environment.server.is_some(),
+            "COSPAN_TOKEN": environment.token.is_some(),
+            "COSPAN_LOG": environment.log.is_some(),
+            "STATE_DIRECTORY": environment.state_directory.is_some(),
+        },
+        "processors": std::thread::available_parallelism().map_or(0, usize::from),
+        "system": std::fs::read_to_string("/proc/version").unwrap_or_default().trim(),
+        "sites": told(sites),
+        "store": told(store),
+        "metrics": told(metrics),
+        "log": server_log(),
+    })
+}
+
+/// The last lines of the server's log, where systemd keeps it.
+fn server_log() -> Vec<String> {
+    let output = Command::new("journalctl")
+        .args(["--unit", "cospan", "--lines", LOG_LINES, "--no-pager", "--output", "short-iso"])
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output();
+    match output {
+        Ok(output) if output.status.success() => {
+            String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Takes out whatever looks like the secret of a key, wherever it came from.
+fn without_tokens(text: &str) -> String {
+    const MARK: &str = "cospan_";
+    const LEAST_HEX: usize = 32;
+    let mut clean = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(MARK) {
+        let (before, found) = rest.split_at(at + MARK.len());
+        clean.push_str(before);
+        let end = found.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(found.len());
+        if end >= LEAST_HEX {
+            clean.push_str("(hidden)");
+            rest = &found[end..];
+        } else {
+            rest = found;
+        }
+    }
+    clean + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::Token;
+
+    #[test]
+    fn a_key_that_slipped_into_a_log_is_taken_out_and_metrics_stay() {
+        let token = Token::random().unwrap();
+        let text = format!("cospan_jobs_total 7\nkey {} used\n", token.secret());
+        let clean = without_tokens(&text);
+        assert_eq!(clean, "cospan_jobs_total 7\nkey cospan_(hidden) used\n");
+    }
+}

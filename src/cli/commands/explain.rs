@@ -1,0 +1,78 @@
+//! `cospan explain`
+
+use cospan_domain::units::Bytes;
+
+use crate::api::v1::explain::{ExplainReport, TransferReport, VerdictReport};
+use crate::cli::args_job::ExplainArgs;
+use crate::cli::context::Context;
+use crate::cli::exit::{CliError, Exit};
+use crate::cli::out::{bold, columns, state};
+use crate::cli::when::clock;
+
+/// Says why jobs are where they are.
+pub(crate) fn run(context: &mut Context, args: &ExplainArgs) -> Result<Exit, CliError> {
+    let client = context.client()?;
+    let ids = context.resolve(&client, &args.ids)?;
+    let reports: Vec<ExplainReport> =
+        ids.into_iter().map(|id| client.explain(id)).collect::<Result<_, _>>()?;
+    context.out.answer(&reports, |reports| {
+        let texts: Vec<String> = reports.iter().map(text).collect();
+        texts.join("\n")
+    })?;
+    Ok(Exit::Done)
+}
+
+/// One explanation for people; a job that was only tried has no number.
+pub(super) fn text(report: &ExplainReport) -> String {
+    let job = match report.job {
+        0 => "the job".into(),
+        number => format!("job {number}"),
+    };
+    let mut text = format!("{}: {}\n", bold(&job), report.summary);
+    if let Some(position) = report.position {
+        text.push_str(&format!("  number {position} in its queue\n"));
+    }
+    if let Some(estimate) = report.estimate {
+        let (from, until) = (clock(estimate.from), clock(estimate.until));
+        text.push_str(&format!("  start expected from {from}, in all likelihood before {until}\n"));
+    }
+    if let Some(policy) = &report.policy {
+        text.push_str(&format!("  policy {policy}\n"));
+    }
+    if !report.verdicts.is_empty() {
+        let rows: Vec<Vec<String>> = report.verdicts.iter().map(row).collect();
+        text.push('\n');
+        text.push_str(&columns(&["COMPONENT", "SITE", "", "CODE", "WHY"], &rows));
+    }
+    if !report.transfers.is_empty() {
+        let rows: Vec<Vec<String>> = report.transfers.iter().map(transfer).collect();
+        text.push('\n');
+        text.push_str(&columns(&["COMPONENT", "FROM", "TO", "HERE", "OF", "EXPECTED"], &rows));
+    }
+    text
+}
+
+fn transfer(transfer: &TransferReport) -> Vec<String> {
+    vec![
+        transfer.component.clone(),
+        transfer.from.clone(),
+        transfer.site.clone(),
+        Bytes(transfer.done_bytes).to_string(),
+        Bytes(transfer.size_bytes).to_string(),
+        match (transfer.here, transfer.expected_at) {
+            (true, _) => "whole".into(),
+            (false, at) => at.map_or_else(|| "-".into(), clock),
+        },
+    ]
+}
+
+fn row(verdict: &VerdictReport) -> Vec<String> {
+    let or_dash = |text: Option<&String>| text.map_or("-", String::as_str).to_owned();
+    vec![
+        or_dash(verdict.component.as_ref()),
+        or_dash(verdict.site.as_ref()),
+        if verdict.chosen { state("usable").replace("usable", "chosen") } else { "no".into() },
+        verdict.code.clone(),
+        verdict.detail.clone(),
+    ]
+}

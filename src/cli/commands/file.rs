@@ -1,0 +1,81 @@
+//! `cospan file ...`
+
+use cospan_domain::ids::InvalidId;
+use cospan_domain::units::Bytes;
+
+use crate::api::v1::file::{FilePage, FileRegistration, FileReport};
+use crate::cli::args_operate::FileCommand;
+use crate::cli::context::Context;
+use crate::cli::exit::{CliError, Exit};
+use crate::cli::out::{bold, columns, fields};
+use crate::client::Client;
+
+/// Registers input files and looks at them.
+pub(crate) fn run(context: &mut Context, command: &FileCommand) -> Result<Exit, CliError> {
+    let client = context.client()?;
+    match command {
+        FileCommand::List => context.out.answer(&every_page(&client)?, list)?,
+        FileCommand::Show { name } => context.out.answer(&client.file(name)?, show)?,
+        FileCommand::Add { name, site, path, replace } => {
+            let wrong = |error: InvalidId| CliError::usage(error.to_string(), "correct the name");
+            let file = FileRegistration {
+                name: name.parse().map_err(wrong)?,
+                site: site.parse().map_err(wrong)?,
+                path: path.parse().map_err(wrong)?,
+                replace: *replace,
+            };
+            context.out.answer(&client.add_file(&file)?, show)?;
+        }
+        FileCommand::Remove { name, site, force } => {
+            client.remove_file(name, site.as_deref(), *force)?;
+            let what = site.as_ref().map_or_else(String::new, |site| format!(" at {site}"));
+            let done = serde_json::json!({ "removed": name, "site": site });
+            context.out.answer(&done, |_| format!("file {name}{what} forgotten\n"))?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn every_page(client: &Client) -> Result<FilePage, CliError> {
+    let mut page = client.files(None)?;
+    while let Some(next) = page.next.take() {
+        let more = client.files(Some(&next))?;
+        page.files.extend(more.files);
+        page.next = more.next;
+    }
+    Ok(page)
+}
+
+fn places(file: &FileReport) -> Vec<String> {
+    let place = |replica: &crate::api::v1::file::ReplicaReport| match &replica.path {
+        Some(path) => format!("{}:{path}", replica.site),
+        None => format!("{} (copy)", replica.site),
+    };
+    file.replicas.iter().map(place).collect()
+}
+
+fn list(page: &FilePage) -> String {
+    if page.files.is_empty() {
+        return "no files; register one with: cospan file add NAME --site SITE --path PATH\n"
+            .into();
+    }
+    let row = |file: &FileReport| {
+        vec![
+            file.name.clone(),
+            Bytes(file.size_bytes).to_string(),
+            file.digest.get(..12).unwrap_or(&file.digest).to_owned(),
+            places(file).join(", "),
+        ]
+    };
+    let rows: Vec<Vec<String>> = page.files.iter().map(row).collect();
+    columns(&["NAME", "SIZE", "DIGEST", "REPLICAS"], &rows)
+}
+
+fn show(file: &FileReport) -> String {
+    fields(&[
+        ("File", bold(&file.name)),
+        ("Size", Bytes(file.size_bytes).to_string()),
+        ("Digest", file.digest.clone()),
+        ("Replicas", places(file).join(", ")),
+    ])
+}

@@ -1,0 +1,82 @@
+//! `cospan list`
+
+use crate::api::v1::job::{JobPage, JobRow};
+use crate::cli::args_job::ListArgs;
+use crate::cli::context::{Context, PAGE};
+use crate::cli::exit::{CliError, Exit};
+use crate::cli::out::{columns, note, state};
+use crate::cli::when::{age, now};
+use crate::client::{Client, JobFilter};
+
+/// Lists jobs.
+pub(crate) fn run(context: &mut Context, args: &ListArgs) -> Result<Exit, CliError> {
+    let client = context.client()?;
+    let filter = JobFilter {
+        state: args.state.map(|state| state.to_string()),
+        site: args.site.clone(),
+        owner: args.owner.clone(),
+        name: args.name.clone(),
+        after: args.after,
+        limit: if args.all { PAGE } else { args.limit },
+    };
+    let page = if args.all { every_page(&client, filter)? } else { one_page(&client, filter)? };
+    context.out.answer(&page, table)?;
+    if let Some(next) = page.next {
+        note(&format!("there are more: cospan list --after {next}, or --all"));
+    }
+    Ok(Exit::Done)
+}
+
+/// A page as full as asked for: the server may send less although there is more.
+fn one_page(client: &Client, mut filter: JobFilter) -> Result<JobPage, CliError> {
+    let mut page = client.jobs(&filter)?;
+    let wanted = filter.limit as usize;
+    while let Some(next) = page.next.filter(|_| page.jobs.len() < wanted) {
+        filter.after = Some(next);
+        filter.limit = u32::try_from(wanted - page.jobs.len()).unwrap_or(PAGE);
+        let more = client.jobs(&filter)?;
+        page.jobs.extend(more.jobs);
+        page.next = more.next;
+    }
+    Ok(page)
+}
+
+fn every_page(client: &Client, mut filter: JobFilter) -> Result<JobPage, CliError> {
+    let mut page = client.jobs(&filter)?;
+    while let Some(next) = page.next {
+        filter.after = Some(next);
+        let more = client.jobs(&filter)?;
+        page.jobs.extend(more.jobs);
+        page.next = more.next;
+    }
+    Ok(page)
+}
+
+fn table(page: &JobPage) -> String {
+    let now = now();
+    let rows: Vec<Vec<String>> = page.jobs.iter().map(|row| cells(row, now)).collect();
+    if rows.is_empty() {
+        return "no jobs\n".into();
+    }
+    columns(&["ID", "NAME", "STATE", "SINCE", "PRIORITY", "COMP", "PROC", "SITES", "OWNER"], &rows)
+}
+
+fn cells(row: &JobRow, now: cospan_domain::units::Timestamp) -> Vec<String> {
+    let mut shown = state(&row.state);
+    if row.held {
+        shown.push_str(&format!(" {}", state("held")));
+    } else if row.frozen {
+        shown.push_str(&format!(" {}", state("frozen")));
+    }
+    vec![
+        row.id.to_string(),
+        row.name.clone().unwrap_or_else(|| "-".into()),
+        shown,
+        age(row.since, now),
+        row.priority.to_string(),
+        row.components.to_string(),
+        row.processors.to_string(),
+        if row.sites.is_empty() { "-".into() } else { row.sites.join(",") },
+        row.owner.clone(),
+    ]
+}

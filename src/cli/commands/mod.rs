@@ -1,0 +1,19 @@
+//! One module a command, or a family of commands.
+
+pub(super) mod bench;
+pub(super) mod configuration;
+pub(super) mod doctor;
+pub(super) mod explain;
+pub(super) mod file;
+pub(super) mod key;
+pub(super) mod list;
+pub(super) mod logs;
+pub(super) mod output;
+pub(super) mod quickstart;
+pub(super) mod serve;
+pub(super) mod show;
+pub(super) mod site;
+pub(super) mod steer;
+pub(super) mod store;
+pub(super) mod submit;
+pub(super) mod wait;

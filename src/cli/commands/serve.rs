@@ -1,0 +1,90 @@
+//! `cospan serve`: logging, then the server itself.
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::FmtSpan;
+
+use crate::cli::args::{LogFormatArg, ServeArgs};
+use crate::cli::context::Context;
+use crate::cli::exit::{CliError, Exit};
+use crate::cli::version;
+use crate::config::Located;
+use crate::config::sections::LogFormat;
+use crate::serve;
+
+/// Serves until a signal ends it.
+pub(crate) fn run(context: &Context, args: &ServeArgs) -> Result<Exit, CliError> {
+    plan_chaos(args)?;
+    let located = context.config()?;
+    log_to_stderr(context, &located)?;
+    let config = &located.loaded.config;
+    let data = config.data_directory(&context.environment);
+    let file = located.file.as_ref().map(|file| file.display().to_string());
+    tracing::info!(
+        version = version::short(),
+        configuration = file.as_deref().unwrap_or("defaults"),
+        data = %data.display(),
+        sites = config.site.len(),
+        "starting"
+    );
+    if !located.loaded.warnings.is_empty() {
+        tracing::warn!("the configuration is odd:\n{}", located.loaded.warnings);
+    }
+    serve::serve(config, &data).map_err(|error| CliError {
+        exit: Exit::Usage,
+        message: format!("the server did not start: {error}"),
+        remedy: Some("`cospan doctor` checks what usually goes wrong".into()),
+        quiet: false,
+    })?;
+    Ok(Exit::Done)
+}
+
+/// Writes the log to standard error. Colours reach terminals only.
+fn log_to_stderr(context: &Context, located: &Located) -> Result<(), CliError> {
+    let log = &located.loaded.config.log;
+    let filter = context.environment.log.as_ref().unwrap_or(&log.filter);
+    let filter = EnvFilter::try_new(filter).map_err(|error| {
+        CliError::usage(
+            format!("COSPAN_LOG is {filter:?}: {error}"),
+            "write a level, or levels by module: info,cospan_actors=debug",
+        )
+    })?;
+    let json = match context.global.log_format {
+        Some(format) => format == LogFormatArg::Json,
+        None => log.format == LogFormat::Json,
+    };
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_span_events(FmtSpan::NONE);
+    let ready = if json {
+        builder.json().flatten_event(true).try_init()
+    } else {
+        use std::io::IsTerminal;
+        builder.with_ansi(std::io::stderr().is_terminal()).try_init()
+    };
+    ready.map_err(|error| CliError::usage(format!("cannot log: {error}"), "report this"))
+}
+
+/// A build that fails on purpose must not be taken for one that does not.
+#[cfg(cospan_chaos)]
+fn plan_chaos(args: &ServeArgs) -> Result<(), CliError> {
+    if !args.allow_chaos {
+        return Err(CliError::usage(
+            "this build has planted faults and is for tests only",
+            "install an ordinary build, or say --allow-chaos",
+        ));
+    }
+    let plan = std::env::var("COSPAN_CHAOS_PLAN").unwrap_or_default();
+    let coverage = std::env::var_os("COSPAN_CHAOS_COVERAGE").map(Into::into);
+    cospan_actors::chaos::plan(&plan, coverage).map_err(|problem| {
+        CliError::usage(
+            format!("COSPAN_CHAOS_PLAN: {problem}"),
+            "write kind:point:effect:passage, such as crash:before-effect:Submit:1",
+        )
+    })
+}
+
+#[cfg(not(cospan_chaos))]
+fn plan_chaos(_: &ServeArgs) -> Result<(), CliError> {
+    Ok(())
+}

@@ -1,0 +1,147 @@
+//! `cospan show`
+
+use serde::Serialize;
+
+use crate::api::v1::event::HistoryReport;
+use crate::api::v1::job::{ComponentReport, JobReport};
+use crate::cli::args_job::ShowArgs;
+use crate::cli::context::Context;
+use crate::cli::exit::{CliError, Exit};
+use crate::cli::out::{bold, columns, dim, fields, state};
+use crate::cli::when::{age, clock, now};
+
+/// A job with its history.
+#[derive(Debug, Serialize)]
+struct Shown {
+    #[serde(flatten)]
+    job: JobReport,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    history: Option<HistoryReport>,
+}
+
+/// Shows jobs in full.
+pub(crate) fn run(context: &mut Context, args: &ShowArgs) -> Result<Exit, CliError> {
+    let client = context.client()?;
+    let ids = context.resolve(&client, &args.ids)?;
+    let mut shown = Vec::with_capacity(ids.len());
+    for id in ids {
+        let job = client.job(id)?;
+        let history = if args.brief { None } else { Some(client.history(id)?) };
+        shown.push(Shown { job, history });
+    }
+    context.out.answer(&shown, |shown| {
+        let texts: Vec<String> = shown.iter().map(text).collect();
+        texts.join("\n")
+    })?;
+    Ok(Exit::Done)
+}
+
+fn text(shown: &Shown) -> String {
+    let job = &shown.job;
+    let mut text = header(job);
+    text.push('\n');
+    let rows: Vec<Vec<String>> = job.components.iter().map(component_row).collect();
+    text.push_str(&columns(&["COMPONENT", "STATE", "SITE", "PROC", "ATTEMPT", "HOST", ""], &rows));
+    let outputs: Vec<Vec<String>> = job.components.iter().flat_map(output_rows).collect();
+    if !outputs.is_empty() {
+        text.push('\n');
+        text.push_str(&columns(&["OUTPUT", "OF", "SIZE", "DIGEST", ""], &outputs));
+    }
+    if let Some(history) = &shown.history {
+        text.push_str(&history_text(history));
+    }
+    text
+}
+
+fn header(job: &JobReport) -> String {
+    let phase = &job.phase;
+    let name = job.document.name.as_deref().unwrap_or_default();
+    let mut state = state(&phase.state);
+    if let Some(next) = &phase.next {
+        state.push_str(&format!(", then {next}"));
+    }
+    let optional = |at: Option<crate::api::v1::Instant>| at.map(clock).unwrap_or_default();
+    let setbacks = job.setbacks;
+    let counted = [
+        ("claims lost", setbacks.claims),
+        ("rounds aborted", setbacks.rounds),
+        ("site errors", setbacks.site_errors),
+        ("own errors", setbacks.own_errors),
+        ("inputs lost", setbacks.inputs),
+    ];
+    let counted: Vec<String> = counted
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(what, count)| format!("{count} {what}"))
+        .collect();
+    fields(&[
+        ("Job", format!("{} {name}", bold(&job.id.to_string()))),
+        (
+            "State",
+            format!("{state} since {} ({} ago)", clock(phase.since), age(phase.since, now())),
+        ),
+        ("Why", phase.reason.clone().unwrap_or_default()),
+        ("By", phase.by.clone().unwrap_or_default()),
+        (
+            "Held",
+            job.held
+                .clone()
+                .map(|why| format!("{why}; go on with: cospan release {}", job.id))
+                .unwrap_or_default(),
+        ),
+        ("Frozen by", job.frozen_by.clone().unwrap_or_default()),
+        ("Not before", optional(phase.not_before)),
+        ("Start expected", optional(phase.start_estimate)),
+        ("Started", optional(job.instants.started)),
+        ("Owner", job.owner.clone()),
+        ("Submitted", clock(job.submitted_at)),
+        ("Priority", job.priority.to_string()),
+        ("Wall time", job.document.wall_time.to_string()),
+        ("Round", job.round.to_string()),
+        ("Setbacks", counted.join(", ")),
+    ])
+}
+
+fn component_row(component: &ComponentReport) -> Vec<String> {
+    let or_dash = |text: Option<&String>| text.map_or("-", String::as_str).to_owned();
+    let mut detail = component.detail.clone().unwrap_or_default();
+    if !component.avoid.is_empty() {
+        detail.push_str(&format!(" avoids {}", component.avoid.join(", ")));
+    }
+    vec![
+        component.name.clone(),
+        state(&component.state),
+        or_dash(component.site.as_ref()),
+        component.processors.to_string(),
+        component.attempt.to_string(),
+        or_dash(component.host.as_ref()),
+        dim(detail.trim()),
+    ]
+}
+
+fn output_rows(component: &ComponentReport) -> Vec<Vec<String>> {
+    let row = |output: &crate::api::v1::job::OutputReport| {
+        vec![
+            output.path.clone(),
+            component.name.clone(),
+            output
+                .size_bytes
+                .map_or_else(|| "-".into(), |size| cospan_domain::units::Bytes(size).to_string()),
+            output.digest.as_deref().map_or("-", |d| d.get(..12).unwrap_or(d)).to_owned(),
+            if output.collected { "collected".into() } else { String::new() },
+        ]
+    };
+    component.outputs.iter().map(row).collect()
+}
+
+fn history_text(history: &HistoryReport) -> String {
+    let mut text = format!("\n{}\n", bold("HISTORY"));
+    if history.shortened {
+        text.push_str("(older events were dropped)\n");
+    }
+    for event in &history.events {
+        let at = event.at.map(clock).unwrap_or_default();
+        text.push_str(&format!("{}  {event}\n", dim(&at)));
+    }
+    text
+}

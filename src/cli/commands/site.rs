@@ -1,0 +1,140 @@
+//! `cospan site ...`
+
+use cospan_domain::units::DurationMs;
+
+use crate::api::v1::Instant;
+use crate::api::v1::site::{Counts, ForceOrder, SiteList, SiteReport, WindowEnd, WindowReport};
+use crate::cli::args_operate::{SiteCommand, VerdictArg};
+use crate::cli::context::Context;
+use crate::cli::exit::{CliError, Exit};
+use crate::cli::out::{bold, columns, fields, state};
+use crate::cli::when::{clock, now, rough};
+use crate::client::{Client, SiteAction};
+
+/// Looks at sites and steers them.
+pub(crate) fn run(context: &mut Context, command: &SiteCommand) -> Result<Exit, CliError> {
+    let client = context.client()?;
+    match command {
+        SiteCommand::List => context.out.answer(&client.sites()?, list)?,
+        SiteCommand::Show(arg) => context.out.answer(&client.site(&arg.site)?, show)?,
+        SiteCommand::Drain(arg) => order(context, &client, &arg.site, SiteAction::Drain)?,
+        SiteCommand::Undrain(arg) => order(context, &client, &arg.site, SiteAction::Undrain)?,
+        SiteCommand::Freeze(arg) => order(context, &client, &arg.site, SiteAction::Freeze)?,
+        SiteCommand::Thaw(arg) => order(context, &client, &arg.site, SiteAction::Thaw)?,
+        SiteCommand::Reset(arg) => order(context, &client, &arg.site, SiteAction::Reset)?,
+        SiteCommand::Unforce(arg) => order(context, &client, &arg.site, SiteAction::Unforce)?,
+        SiteCommand::Maintenance { site, from, until, reason } => {
+            if until <= from {
+                return Err(CliError::usage(
+                    "the window ends before it begins",
+                    "give --until a later time than --from",
+                ));
+            }
+            let window =
+                WindowReport { from: *from, until: *until, reason: reason.clone(), by: None };
+            order(context, &client, site, SiteAction::Maintenance(window))?;
+        }
+        SiteCommand::EndMaintenance { site, from } => {
+            let end = SiteAction::EndMaintenance(WindowEnd { from: *from });
+            order(context, &client, site, end)?;
+        }
+        SiteCommand::Force { site, verdict, lasting } => {
+            let until = Instant(now() + lasting.0);
+            let usable = *verdict == VerdictArg::Usable;
+            order(context, &client, site, SiteAction::Force(ForceOrder { usable, until }))?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn order(
+    context: &mut Context,
+    client: &Client,
+    site: &str,
+    action: SiteAction,
+) -> Result<(), CliError> {
+    client.order_site(site, &action)?;
+    Ok(context.out.answer(&client.site(site)?, line)?)
+}
+
+fn line(site: &SiteReport) -> String {
+    let reason = site.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+    format!("site {} is {}{reason}\n", bold(&site.name), state(&site.state))
+}
+
+fn processors(counts: &Counts) -> String {
+    counts.get("processors").map_or_else(|| "-".into(), u64::to_string)
+}
+
+fn heard(site: &SiteReport) -> String {
+    site.age_ms.map_or_else(|| "never".into(), |ms| format!("{} ago", rough(DurationMs(ms))))
+}
+
+fn list(list: &SiteList) -> String {
+    if list.sites.is_empty() {
+        return "no sites; add a [[site]] to the configuration\n".into();
+    }
+    let rows: Vec<Vec<String>> = list
+        .sites
+        .iter()
+        .map(|site| {
+            vec![
+                site.name.clone(),
+                state(&site.state),
+                processors(&site.total),
+                processors(&site.idle),
+                processors(&site.held),
+                site.components.to_string(),
+                site.consecutive_errors.to_string(),
+                heard(site),
+                site.reason.clone().unwrap_or_default(),
+            ]
+        })
+        .collect();
+    let heading = ["SITE", "STATE", "PROC", "IDLE", "OURS", "COMP", "ERRORS", "HEARD", "WHY"];
+    let mut text = columns(&heading, &rows);
+    if list.isolated {
+        text.push_str(
+            "isolated: so many sites stopped answering at once that the fault is taken to be ours; \
+             nothing is charged or moved until one answers\n",
+        );
+    }
+    text
+}
+
+fn counts(counts: &Counts) -> String {
+    let counts: Vec<String> = counts.iter().map(|(name, n)| format!("{n} {name}")).collect();
+    counts.join(", ")
+}
+
+fn show(site: &SiteReport) -> String {
+    let labels: Vec<String> =
+        site.labels.iter().map(|(key, values)| format!("{key}={}", values.join("|"))).collect();
+    let window = |window: &WindowReport| {
+        let reason = match window.reason.as_str() {
+            "" => String::new(),
+            reason => format!(" ({reason})"),
+        };
+        format!("{} to {}{reason}", clock(window.from), clock(window.until))
+    };
+    let windows: Vec<String> = site.maintenance.iter().map(window).collect();
+    let orders: Vec<String> =
+        site.orders.iter().map(|(order, by)| format!("{order} by {by}")).collect();
+    fields(&[
+        ("Site", bold(&site.name)),
+        ("State", state(&site.state)),
+        ("Why", site.reason.clone().unwrap_or_default()),
+        ("Has", counts(&site.total)),
+        ("Free", counts(&site.idle)),
+        ("Ours", counts(&site.held)),
+        ("Components", site.components.to_string()),
+        ("Labels", labels.join(", ")),
+        ("Manager", site.manager.clone().unwrap_or_default()),
+        ("Heard", heard(site)),
+        ("Errors in a row", site.consecutive_errors.to_string()),
+        ("Last error", site.last_error.clone().unwrap_or_default()),
+        ("Next probe", site.next_probe_at.map(clock).unwrap_or_default()),
+        ("Maintenance", windows.join(", ")),
+        ("Orders", orders.join(", ")),
+    ])
+}

@@ -1,0 +1,108 @@
+//! `cospan cancel`, `freeze`, `thaw`, `release`, `priority`
+
+use cospan_domain::ids::{KeyName, SiteName};
+
+use crate::api::v1::control::{JobSelection, OrderReport, OutcomeName, OutcomeReport};
+use crate::api::v1::document::PriorityName;
+use crate::cli::args_job::CancelArgs;
+use crate::cli::context::Context;
+use crate::cli::exit::{CliError, Exit};
+use crate::cli::ids::IdList;
+use crate::client::{Client, Order};
+
+/// Most jobs that one request may name.
+const MOST_IDS: usize = 10_000;
+
+/// Cancels jobs.
+pub(crate) fn cancel(context: &mut Context, args: &CancelArgs) -> Result<Exit, CliError> {
+    let client = context.client()?;
+    let report = match &args.ids {
+        Some(ids) => by_ids(context, &client, Order::Cancel, ids, None)?,
+        None => {
+            let wrong = |name: &str, error: cospan_domain::ids::InvalidId| {
+                CliError::usage(format!("--{name}: {error}"), "correct the name")
+            };
+            let site = args.site.as_deref().map(SiteName::new).transpose();
+            let owner = args.owner.as_deref().map(KeyName::new).transpose();
+            let selection = JobSelection {
+                all: true,
+                site: site.map_err(|error| wrong("site", error))?,
+                owner: owner.map_err(|error| wrong("owner", error))?,
+                ..JobSelection::default()
+            };
+            to_the_end(&client, Order::Cancel, selection)?
+        }
+    };
+    tell(context, Order::Cancel, &report)
+}
+
+/// Gives another order about jobs.
+pub(crate) fn steer(
+    context: &mut Context,
+    order: Order,
+    ids: &IdList,
+    priority: Option<PriorityName>,
+) -> Result<Exit, CliError> {
+    let client = context.client()?;
+    let report = by_ids(context, &client, order, ids, priority)?;
+    tell(context, order, &report)
+}
+
+fn by_ids(
+    context: &Context,
+    client: &Client,
+    order: Order,
+    ids: &IdList,
+    priority: Option<PriorityName>,
+) -> Result<OrderReport, CliError> {
+    let mut report = OrderReport::default();
+    for ids in context.resolve(client, ids)?.chunks(MOST_IDS) {
+        let selection = JobSelection { ids: ids.to_vec(), priority, ..JobSelection::default() };
+        report.jobs.extend(to_the_end(client, order, selection)?.jobs);
+    }
+    Ok(report)
+}
+
+/// Repeats an order about many jobs until it has reached the last of them.
+fn to_the_end(
+    client: &Client,
+    order: Order,
+    mut selection: JobSelection,
+) -> Result<OrderReport, CliError> {
+    let mut report = client.order(order, &selection)?;
+    while let Some(next) = report.next.take() {
+        selection.after = Some(next);
+        let more = client.order(order, &selection)?;
+        report.jobs.extend(more.jobs);
+        report.next = more.next;
+    }
+    Ok(report)
+}
+
+fn tell(context: &mut Context, order: Order, report: &OrderReport) -> Result<Exit, CliError> {
+    context.out.answer(report, |report| match report.jobs.as_slice() {
+        [] => "no jobs\n".into(),
+        jobs => jobs.iter().map(|job| line(order, job)).collect(),
+    })?;
+    let refused =
+        |job: &OutcomeReport| matches!(job.outcome, OutcomeName::Refused | OutcomeName::NotFound);
+    Ok(if report.jobs.iter().any(refused) { Exit::Refused } else { Exit::Done })
+}
+
+fn line(order: Order, job: &OutcomeReport) -> String {
+    let done = match order {
+        Order::Cancel => "is being cancelled",
+        Order::Freeze => "frozen",
+        Order::Thaw => "thawed",
+        Order::Release => "released",
+        Order::Priority => "has the new priority",
+    };
+    let what = match job.outcome {
+        OutcomeName::Done => done,
+        OutcomeName::Unchanged => "unchanged",
+        OutcomeName::NotFound => "not found",
+        OutcomeName::Refused => "refused",
+    };
+    let detail = job.detail.as_ref().map(|detail| format!(": {detail}")).unwrap_or_default();
+    format!("job {} {what}{detail}\n", job.id)
+}

@@ -1,0 +1,128 @@
+//! `cospan store ...`
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+
+use cospan_domain::units::Bytes;
+
+use crate::api::v1::store::StoreReport;
+use crate::cli::args_operate::StoreCommand;
+use crate::cli::context::Context;
+use crate::cli::exit::{CliError, Exit};
+use crate::cli::interrupt::set_half_written;
+use crate::cli::out::{fields, note};
+use crate::client::Client;
+
+/// Looks at the store, or exports it.
+pub(crate) fn run(context: &mut Context, command: &StoreCommand) -> Result<Exit, CliError> {
+    match command {
+        StoreCommand::Import { file } => return import(context, file),
+        StoreCommand::Check => return check(context),
+        StoreCommand::Show | StoreCommand::Export { .. } => {}
+    }
+    let client = context.client()?;
+    match command {
+        StoreCommand::Import { .. } | StoreCommand::Check => {}
+        StoreCommand::Show => context.out.answer(&client.store()?, show)?,
+        StoreCommand::Export { file } if file.as_os_str() == "-" => {
+            let mut download = client.export()?;
+            pump(&client, &mut download.bytes, |piece| Ok(context.out.bytes(piece)?))?;
+        }
+        StoreCommand::Export { file } => {
+            let size = export(&client, file)?;
+            note(&format!("{} written to {}", Bytes(size), file.display()));
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn offline(error: impl std::fmt::Display) -> CliError {
+    CliError { exit: Exit::Refused, message: error.to_string(), remedy: None, quiet: false }
+}
+
+fn import(context: &Context, file: &Path) -> Result<Exit, CliError> {
+    let located = context.config()?;
+    let data = located.loaded.config.data_directory(&context.environment);
+    let (path, options) = crate::serve::store_options(&located.loaded.config, &data);
+    let unreadable = |error: std::io::Error| CliError::file("read", file, &error);
+    let mut input: Box<dyn BufRead> = match file.as_os_str() == "-" {
+        true => Box::new(BufReader::new(std::io::stdin())),
+        false => Box::new(BufReader::new(File::open(file).map_err(unreadable)?)),
+    };
+    let imported = cospan_storage::import::import(&path, &options, &mut input).map_err(offline)?;
+    note(&format!(
+        "{} records imported into {}; they came from {}, and belong to {} now",
+        imported.records,
+        path.display(),
+        imported.exported_from,
+        imported.instance
+    ));
+    if imported.damaged > 0 {
+        note(&format!("{} records were damaged and are missing", imported.damaged));
+    }
+    Ok(Exit::Done)
+}
+
+fn check(context: &mut Context) -> Result<Exit, CliError> {
+    let located = context.config()?;
+    let data = located.loaded.config.data_directory(&context.environment);
+    let (path, _) = crate::serve::store_options(&located.loaded.config, &data);
+    let report = cospan_storage::check::check(&path).map_err(offline)?;
+    context.out.text(&format!("{} records are whole\n", report.records))?;
+    for damage in &report.damage {
+        note(&damage.to_string());
+    }
+    Ok(if report.damage.is_empty() { Exit::Done } else { Exit::JobFailed })
+}
+
+fn show(store: &StoreReport) -> String {
+    fields(&[
+        ("Engine", store.engine.clone()),
+        ("Instance", store.instance.clone()),
+        ("Epoch", store.epoch.to_string()),
+        ("Position", store.seq.to_string()),
+        ("Size", Bytes(store.size_bytes).to_string()),
+        ("Jobs", store.jobs.to_string()),
+    ])
+}
+
+/// Writes the export beside its place, and puts it there once it is whole.
+fn export(client: &Client, file: &Path) -> Result<u64, CliError> {
+    let mut partial = file.as_os_str().to_owned();
+    partial.push(".part");
+    let partial = PathBuf::from(partial);
+    let mut download = client.export()?;
+    let wrong = |error: std::io::Error| CliError::file("write", &partial, &error);
+    let mut to = File::create(&partial).map_err(wrong)?;
+    set_half_written(Some(partial.clone()));
+    let result = pump(client, &mut download.bytes, |piece| to.write_all(piece).map_err(wrong))
+        .and_then(|size| to.sync_all().map_err(wrong).map(|()| size))
+        .and_then(|size| std::fs::rename(&partial, file).map_err(wrong).map(|()| size));
+    if result.is_err() {
+        // The first error is what matters.
+        let _ = std::fs::remove_file(&partial);
+    }
+    set_half_written(None);
+    result
+}
+
+fn pump(
+    client: &Client,
+    from: &mut dyn Read,
+    mut to: impl FnMut(&[u8]) -> Result<(), CliError>,
+) -> Result<u64, CliError> {
+    let mut piece = vec![0; 256 << 10];
+    let mut size = 0;
+    loop {
+        match from.read(&mut piece) {
+            Ok(0) => return Ok(size),
+            Ok(n) => {
+                to(&piece[..n])?;
+                size += n as u64;
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(client.broken(&error).into()),
+        }
+    }
+}

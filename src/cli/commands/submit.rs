@@ -1,0 +1,145 @@
+//! `cospan submit`
+
+use std::io::Read;
+use std::path::Path;
+use std::time::Duration;
+
+use super::explain;
+use super::wait::{Until, wait_for};
+use crate::api::v1::job::{CheckedReport, SubmittedReport};
+use crate::api::v1::parse::parse_all;
+use crate::api::v1::{Format, JobDocument};
+use crate::cli::args_job::SubmitArgs;
+use crate::cli::context::Context;
+use crate::cli::exit::{CliError, Exit};
+use crate::cli::out::note;
+use crate::client::{Client, ClientError, SubmitOptions};
+
+/// Tries of one submission, all under one idempotency key.
+const TRIES: u32 = 5;
+/// The longest wait between two tries.
+const LONGEST_PAUSE_S: u64 = 10;
+
+/// Submits jobs from files.
+pub(crate) fn run(context: &mut Context, args: &SubmitArgs) -> Result<Exit, CliError> {
+    let jobs = read_jobs(&args.files)?;
+    let client = context.client()?;
+    let key = match &args.idempotency_key {
+        Some(key) => key.clone(),
+        None => drawn_key()?,
+    };
+    let options =
+        SubmitOptions { idempotency_key: Some(key), allow_unplaceable: args.allow_unplaceable };
+    if args.dry_run {
+        let checked = client.check(&jobs, &options)?;
+        context.out.answer(&checked, checked_text)?;
+        return Ok(Exit::Done);
+    }
+    let submitted = submit(&client, &jobs, &options)?;
+    let ids: Vec<u64> = submitted.jobs.iter().map(|row| row.id).collect();
+    if !args.wait {
+        context.out.answer(&submitted, submitted_text)?;
+        return Ok(Exit::Done);
+    }
+    note(submitted_text(&submitted).trim_end());
+    wait_for(context, &client, &ids, &Until { any: false, timeout: args.timeout })
+}
+
+/// Repeats a submission whose answer was lost: the key makes it the same one.
+fn submit(
+    client: &Client,
+    jobs: &[JobDocument],
+    options: &SubmitOptions,
+) -> Result<SubmittedReport, CliError> {
+    for attempt in 1.. {
+        let error = match client.submit(jobs, options) {
+            Ok(submitted) => return Ok(submitted),
+            Err(error) => error,
+        };
+        if attempt == TRIES || !worth_repeating(&error) {
+            return Err(error.into());
+        }
+        let asked = error.problem().and_then(|problem| problem.retry_after_s);
+        let pause = asked.unwrap_or(1 << (attempt - 1)).min(LONGEST_PAUSE_S);
+        note(&format!("{error}; trying again in {pause} s"));
+        std::thread::sleep(Duration::from_secs(pause));
+    }
+    unreachable!("the loop ends by returning")
+}
+
+fn worth_repeating(error: &ClientError) -> bool {
+    match error {
+        // Nobody listens there: the user should know at once.
+        ClientError::Unreachable { cause, .. } => !cause.contains("refused"),
+        other => other.is_passing(),
+    }
+}
+
+/// A name for a submission that no other submission has.
+fn drawn_key() -> Result<String, CliError> {
+    let mut bits = [0u8; 16];
+    getrandom::fill(&mut bits).map_err(|error| {
+        CliError::usage(
+            format!("the operating system gave no random numbers: {error}"),
+            "name the submission yourself with --idempotency-key",
+        )
+    })?;
+    Ok(bits.iter().fold(String::from("cli-"), |key, byte| format!("{key}{byte:02x}")))
+}
+
+fn read_jobs(files: &[std::path::PathBuf]) -> Result<Vec<JobDocument>, CliError> {
+    let mut jobs = Vec::new();
+    for file in files {
+        let (name, bytes) = read_file(file)?;
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let at = error.utf8_error().valid_up_to();
+            let line = error.as_bytes()[..at].iter().filter(|b| **b == b'\n').count() + 1;
+            CliError::usage(
+                format!("{name}:{line}: the text is not UTF-8 here"),
+                "save it as UTF-8",
+            )
+        })?;
+        let format = Format::of_file_name(&name).unwrap_or_else(|| Format::guess(&text));
+        jobs.extend(parse_all(&text, format).map_err(|error| parse_error(&name, &error))?);
+    }
+    Ok(jobs)
+}
+
+fn parse_error(file: &str, error: &crate::api::v1::ParseError) -> CliError {
+    let mut place = file.to_owned();
+    for number in [error.line, error.line.and(error.column)].into_iter().flatten() {
+        place.push_str(&format!(":{number}"));
+    }
+    let key = if error.key.is_empty() { String::new() } else { format!("{}: ", error.key) };
+    let remedy = match &error.nearest {
+        Some(nearest) => format!("did you mean {nearest:?}?"),
+        None => "correct it there; `cospan submit --dry-run` checks without submitting".into(),
+    };
+    CliError::usage(format!("{place}: {key}{}", error.problem), remedy)
+}
+
+fn read_file(file: &Path) -> Result<(String, Vec<u8>), CliError> {
+    if file.as_os_str() == "-" {
+        let mut bytes = Vec::new();
+        std::io::stdin()
+            .read_to_end(&mut bytes)
+            .map_err(|error| CliError::file("read", Path::new("standard input"), &error))?;
+        return Ok(("standard input".into(), bytes));
+    }
+    let bytes = std::fs::read(file).map_err(|error| CliError::file("read", file, &error))?;
+    Ok((file.display().to_string(), bytes))
+}
+
+fn submitted_text(submitted: &SubmittedReport) -> String {
+    let line = |row: &crate::api::v1::job::SubmittedRow| match row.repeated {
+        false => format!("job {} submitted\n", row.id),
+        true => format!("job {} had been submitted already\n", row.id),
+    };
+    submitted.jobs.iter().map(line).collect()
+}
+
+fn checked_text(checked: &CheckedReport) -> String {
+    let mut text: String = checked.jobs.iter().map(explain::text).collect();
+    text.push_str("nothing was submitted\n");
+    text
+}

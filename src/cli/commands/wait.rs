@@ -1,0 +1,211 @@
+//! `cospan wait`: until jobs have ended, by the stream of changes, or by asking
+//! now and then where there is none.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use crate::api::v1::Length;
+use crate::api::v1::job::PhaseReport;
+use crate::cli::args_job::WaitArgs;
+use crate::cli::context::Context;
+use crate::cli::exit::{CliError, Exit};
+use crate::cli::interrupt::set_hint;
+use crate::cli::out::{note, state};
+use crate::client::{ChangeStream, Client, ClientError, StreamEvent};
+
+/// Longest time without a look at the jobs, whatever the stream says.
+const LOOK_ANYWAY: Duration = Duration::from_secs(30);
+/// Between two looks where there is no stream.
+const POLL: Duration = Duration::from_secs(1);
+/// How long a server may be away while we wait.
+const AWAY: Duration = Duration::from_secs(120);
+
+/// When to stop waiting.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Until {
+    /// Once the first has ended.
+    pub(crate) any: bool,
+    /// After this time.
+    pub(crate) timeout: Option<Length>,
+}
+
+/// How a job ended, or where it stood.
+#[derive(Debug, Clone, Serialize)]
+struct Outcome {
+    id: u64,
+    state: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+}
+
+/// Waits for jobs.
+pub(crate) fn run(context: &mut Context, args: &WaitArgs) -> Result<Exit, CliError> {
+    let client = context.client()?;
+    let ids = context.resolve(&client, &args.ids)?;
+    wait_for(context, &client, &ids, &Until { any: args.any, timeout: args.timeout })
+}
+
+/// Waits for these jobs, tells how they ended, and gives the exit code.
+pub(crate) fn wait_for(
+    context: &mut Context,
+    client: &Client,
+    ids: &[u64],
+    until: &Until,
+) -> Result<Exit, CliError> {
+    set_hint(match ids {
+        [id] => format!("job {id} goes on; wait again with: cospan wait {id}"),
+        _ => format!("the {} jobs go on; wait again for them as you like", ids.len()),
+    });
+    let deadline =
+        until.timeout.map(|Length(length)| Instant::now() + Duration::from_millis(length.0));
+    let mut watch = Watch {
+        client,
+        only: if let [id] = ids { Some(*id) } else { None },
+        phases: BTreeMap::new(),
+        stream: None,
+        deadline,
+        reached: Instant::now(),
+    };
+    let in_time = watch.until_ended(ids, until.any)?;
+    let outcomes: Vec<Outcome> = ids.iter().filter_map(|id| watch.outcome(*id)).collect();
+    context.out.answer(&outcomes, |outcomes| outcomes.iter().map(outcome_text).collect())?;
+    if !in_time {
+        note("the time is over; the jobs go on");
+        return Ok(Exit::TimedOut);
+    }
+    Ok(exit_of(outcomes.iter().map(|outcome| outcome.state.as_str())))
+}
+
+/// Failed before cancelled before done; what has not ended does not count.
+fn exit_of<'s>(states: impl Iterator<Item = &'s str> + Clone) -> Exit {
+    if states.clone().any(|state| state == "failed") {
+        Exit::JobFailed
+    } else if states.clone().any(|state| state == "cancelled") {
+        Exit::Cancelled
+    } else {
+        Exit::Done
+    }
+}
+
+fn outcome_text(outcome: &Outcome) -> String {
+    let reason = outcome.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+    format!("job {} {}{reason}\n", outcome.id, state(&outcome.state))
+}
+
+struct Watch<'c> {
+    client: &'c Client,
+    /// The only job, if it is one.
+    only: Option<u64>,
+    phases: BTreeMap<u64, PhaseReport>,
+    stream: Option<ChangeStream>,
+    deadline: Option<Instant>,
+    reached: Instant,
+}
+
+impl Watch<'_> {
+    /// Whether they ended before the deadline.
+    fn until_ended(&mut self, ids: &[u64], any: bool) -> Result<bool, CliError> {
+        let mut first = true;
+        let mut due: Vec<u64> = ids.to_vec();
+        loop {
+            // The stream is opened before the look, so that nothing is missed in between.
+            self.open_stream();
+            match self.look(&due) {
+                Ok(()) => self.reached = Instant::now(),
+                Err(error) if !first && error.is_passing() && self.reached.elapsed() < AWAY => {
+                    note(&format!("{error}; still waiting"));
+                    self.stream = None;
+                }
+                Err(error) => return Err(error.into()),
+            }
+            first = false;
+            let ended = |id: &&u64| self.phases.get(id).is_some_and(PhaseReport::is_final);
+            let left = ids.iter().filter(|id| !ended(id)).count();
+            if left == 0 || (any && left < ids.len()) {
+                return Ok(true);
+            }
+            if self.remaining() == Some(Duration::ZERO) {
+                return Ok(false);
+            }
+            due = self.next_due(ids);
+            let phases = &self.phases;
+            due.retain(|id| !phases.get(id).is_some_and(PhaseReport::is_final));
+        }
+    }
+
+    fn remaining(&self) -> Option<Duration> {
+        self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
+    }
+
+    fn open_stream(&mut self) {
+        if self.stream.is_none() {
+            let silence = self
+                .remaining()
+                .unwrap_or(LOOK_ANYWAY)
+                .clamp(Duration::from_millis(10), LOOK_ANYWAY);
+            // Without a stream the jobs are asked for now and then.
+            self.stream = self.client.changes(self.only, silence).ok();
+        }
+    }
+
+    fn look(&mut self, ids: &[u64]) -> Result<(), ClientError> {
+        for &id in ids {
+            let phase = self.client.phase(id)?;
+            let before = self.phases.insert(id, phase.clone());
+            if before.is_none_or(|before| before.state != phase.state) && !phase.is_final() {
+                note(&format!("job {id} {}", state(&phase.state)));
+            }
+        }
+        Ok(())
+    }
+
+    /// The jobs to look at next, once something happened to one, or it is time.
+    fn next_due(&mut self, ids: &[u64]) -> Vec<u64> {
+        let Some(stream) = &mut self.stream else {
+            let pause = self.remaining().unwrap_or(POLL).min(POLL);
+            std::thread::sleep(pause);
+            return ids.to_vec();
+        };
+        loop {
+            match stream.next_change() {
+                Ok(Some(StreamEvent::Change(change))) => {
+                    if ids.contains(&change.job) {
+                        return vec![change.job];
+                    }
+                }
+                Ok(Some(StreamEvent::Resync)) => return ids.to_vec(),
+                Ok(None) | Err(_) => {
+                    // Ended, silent or broken: a new one is opened, and everything looked at.
+                    self.stream = None;
+                    let pause = self.remaining().unwrap_or(POLL).min(Duration::from_millis(100));
+                    std::thread::sleep(pause);
+                    return ids.to_vec();
+                }
+            }
+            if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return ids.to_vec();
+            }
+        }
+    }
+
+    fn outcome(&self, id: u64) -> Option<Outcome> {
+        let phase = self.phases.get(&id)?;
+        Some(Outcome { id, state: phase.state.clone(), reason: phase.reason.clone() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_weighs_more_than_a_cancellation() {
+        let exit = |states: &[&str]| exit_of(states.iter().copied());
+        assert_eq!(exit(&["finished", "finished"]), Exit::Done);
+        assert_eq!(exit(&["finished", "cancelled"]), Exit::Cancelled);
+        assert_eq!(exit(&["cancelled", "failed"]), Exit::JobFailed);
+        assert_eq!(exit(&["finished", "running"]), Exit::Done);
+    }
+}

@@ -1,0 +1,100 @@
+//! Jobs as people name them: `1,3,5-8,last,all`.
+
+use std::str::FromStr;
+
+use cospan_domain::ids::JobId;
+
+/// The longest range that is written out; longer ones are a slip of the pen.
+const MAX_RANGE: u64 = 100_000;
+
+/// One item of a list of jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum IdItem {
+    /// A job.
+    One(JobId),
+    /// All jobs between two numbers, both included.
+    Range(JobId, JobId),
+    /// The newest job of the key in use.
+    Last,
+    /// Every job.
+    All,
+}
+
+/// A list of jobs as given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct IdList(pub Vec<IdItem>);
+
+impl FromStr for IdList {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.split(',').map(|part| item(part.trim())).collect::<Result<_, _>>().map(IdList)
+    }
+}
+
+fn item(text: &str) -> Result<IdItem, String> {
+    match text {
+        "" => Err("a number is missing; write jobs like 1,3,5-8,last,all".into()),
+        "last" => Ok(IdItem::Last),
+        "all" => Ok(IdItem::All),
+        text => match text.split_once('-') {
+            None => number(text).map(IdItem::One),
+            Some((from, to)) => {
+                let (from, to) = (number(from)?, number(to)?);
+                if from > to {
+                    Err(format!("{text} goes backwards; write {to}-{from}"))
+                } else if to.0 - from.0 >= MAX_RANGE {
+                    Err(format!("{text} is more than {MAX_RANGE} jobs; give a shorter range"))
+                } else {
+                    Ok(IdItem::Range(from, to))
+                }
+            }
+        },
+    }
+}
+
+fn number(text: &str) -> Result<JobId, String> {
+    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    match digits.then(|| text.parse()).and_then(Result::ok) {
+        Some(0) => Err("jobs are numbered from 1".into()),
+        Some(number) => Ok(JobId(number)),
+        None => Err(format!("{text:?} is no job; write jobs like 1,3,5-8,last,all")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_are_read_in_every_documented_spelling() {
+        let list: IdList = "1,3, 5-8,last,all".parse().unwrap();
+        let expected = [
+            IdItem::One(JobId(1)),
+            IdItem::One(JobId(3)),
+            IdItem::Range(JobId(5), JobId(8)),
+            IdItem::Last,
+            IdItem::All,
+        ];
+        assert_eq!(list.0, expected);
+    }
+
+    #[test]
+    fn a_list_that_could_be_misread_is_refused_with_a_reason() {
+        for (text, reason) in [
+            ("", "missing"),
+            ("1,,2", "missing"),
+            ("8-5", "write 5-8"),
+            ("1-", "no job"),
+            ("-1", "no job"),
+            ("0", "from 1"),
+            ("x", "\"x\" is no job"),
+            ("+1", "no job"),
+            ("1-900000", "shorter range"),
+            ("99999999999999999999", "no job"),
+        ] {
+            let error = text.parse::<IdList>().unwrap_err();
+            assert!(error.contains(reason), "{text:?}: {error}");
+        }
+    }
+}

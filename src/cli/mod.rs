@@ -1,0 +1,125 @@
+//! The command line.
+//!
+//! A command parses its arguments, asks the server through [`crate::client`],
+//! and prints; it decides nothing. Exit codes are part of the interface.
+
+mod args;
+mod args_bench;
+mod args_job;
+mod args_operate;
+mod commands;
+mod context;
+mod exit;
+mod ids;
+mod interrupt;
+mod out;
+mod version;
+mod when;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+use args::{Cli, Command};
+use args_job::ClassArg;
+use args_operate::CompletionArgs;
+use commands::{
+    bench, configuration, doctor, explain, file, key, list, logs, output, quickstart, serve, show,
+    site, steer, store, submit, wait,
+};
+use context::Context;
+use exit::{CliError, Exit};
+use out::{Out, error_word, note};
+
+use crate::api::v1::document::PriorityName;
+use crate::client::Order;
+use crate::config::Environment;
+
+/// Runs the program.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    if let Command::CopyAgent { arguments } = cli.command {
+        return cospan_sites::files::agent::main(arguments);
+    }
+    // These have their own ways to end.
+    if !matches!(cli.command, Command::Serve(_) | Command::Quickstart(_))
+        && let Err(error) = interrupt::listen()
+    {
+        note(&format!("{}: cannot listen for signals: {error}", error_word()));
+        return Exit::Usage.into();
+    }
+    let mut context = Context {
+        out: Out::stdout(cli.global.format),
+        global: cli.global,
+        environment: Environment::of_process(),
+    };
+    match dispatch(&mut context, &cli.command) {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            complain(&error);
+            error.exit.into()
+        }
+    }
+}
+
+fn complain(error: &CliError) {
+    if error.quiet {
+        return;
+    }
+    note(&format!("{}: {}", error_word(), error.message.trim_end()));
+    if let Some(remedy) = &error.remedy {
+        note(&format!("  > {remedy}"));
+    }
+}
+
+/// Says on standard error what long work is at.
+pub(crate) fn progress(text: &str) {
+    note(&format!("{text} ..."));
+}
+
+fn dispatch(context: &mut Context, command: &Command) -> Result<Exit, CliError> {
+    match command {
+        Command::Serve(args) => serve::run(context, args),
+        Command::Quickstart(args) => quickstart::run(context, args),
+        Command::Submit(args) => submit::run(context, args),
+        Command::List(args) => list::run(context, args),
+        Command::Show(args) => show::run(context, args),
+        Command::Explain(args) => explain::run(context, args),
+        Command::Wait(args) => wait::run(context, args),
+        Command::Logs(args) => logs::run(context, args),
+        Command::Output(args) => output::run(context, args),
+        Command::Cancel(args) => steer::cancel(context, args),
+        Command::Freeze(args) => steer::steer(context, Order::Freeze, &args.ids, None),
+        Command::Thaw(args) => steer::steer(context, Order::Thaw, &args.ids, None),
+        Command::Release(args) => steer::steer(context, Order::Release, &args.ids, None),
+        Command::Priority(args) => {
+            let class = match args.class {
+                ClassArg::SuperHigh => PriorityName::SuperHigh,
+                ClassArg::High => PriorityName::High,
+                ClassArg::Low => PriorityName::Low,
+                ClassArg::SuperLow => PriorityName::SuperLow,
+            };
+            steer::steer(context, Order::Priority, &args.ids, Some(class))
+        }
+        Command::Site(command) => site::run(context, command),
+        Command::File(command) => file::run(context, command),
+        Command::Key(command) => key::run(context, command),
+        Command::Doctor(args) => doctor::run(context, args),
+        Command::Config(command) => configuration::run(context, command),
+        Command::Completion(args) => completion(context, args),
+        Command::Store(command) => store::run(context, command),
+        Command::Openapi => {
+            context.out.text(&(crate::http::openapi_document() + "\n"))?;
+            Ok(Exit::Done)
+        }
+        Command::Bench(command) => bench::run(context, command),
+        Command::CopyAgent { .. } => Ok(Exit::Done),
+    }
+}
+
+fn completion(context: &mut Context, args: &CompletionArgs) -> Result<Exit, CliError> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "cospan", &mut script);
+    context.out.bytes(&script)?;
+    Ok(Exit::Done)
+}

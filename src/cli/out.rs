@@ -1,0 +1,192 @@
+//! Prints answers: columns for people, JSON or YAML for programs.
+
+use std::io::{self, Write};
+
+use anstyle::{AnsiColor, Style};
+use serde::Serialize;
+use tabwriter::TabWriter;
+
+use super::args::Format;
+
+/// Where answers go. Colours reach terminals only.
+pub(crate) struct Out {
+    format: Format,
+    to: Box<dyn Write>,
+}
+
+impl Out {
+    /// Prints to standard output.
+    pub(crate) fn stdout(format: Format) -> Self {
+        Self { format, to: Box::new(anstream::stdout()) }
+    }
+
+    /// Prints to `to`, without colours.
+    #[cfg(test)]
+    pub(crate) fn to(format: Format, to: Box<dyn Write>) -> Self {
+        Self { format, to: Box::new(anstream::StripStream::new(to)) }
+    }
+
+    /// How answers are printed.
+    pub(crate) fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Prints an answer; `text` makes what people read.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) fn answer<T: Serialize>(
+        &mut self,
+        value: &T,
+        text: impl FnOnce(&T) -> String,
+    ) -> io::Result<()> {
+        let text = match self.format {
+            Format::Table => text(value),
+            Format::Json => serde_json::to_string_pretty(value)? + "\n",
+            Format::Yaml => {
+                let text = serde_saphyr::to_string(value).map_err(io::Error::other)?;
+                if text.ends_with('\n') { text } else { text + "\n" }
+            }
+        };
+        self.text(&text)
+    }
+
+    /// Prints a text as it is.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) fn text(&mut self, text: &str) -> io::Result<()> {
+        self.bytes(text.as_bytes())
+    }
+
+    /// Prints bytes as they are, at once.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.to.write_all(bytes)?;
+        self.to.flush()
+    }
+}
+
+/// Tells the user something beside the answer.
+pub(crate) fn note(text: &str) {
+    // Nobody can be told that standard error is gone.
+    let _ = writeln!(anstream::stderr(), "{text}");
+}
+
+/// Rows of cells as columns below a heading.
+pub(crate) fn columns(heading: &[&str], rows: &[Vec<String>]) -> String {
+    let mut writer = TabWriter::new(Vec::new()).padding(2).ansi(true);
+    let heading: Vec<String> = heading.iter().map(|text| bold(text)).collect();
+    let lines = std::iter::once(&heading).chain(rows);
+    // Writing to memory cannot fail.
+    for line in lines {
+        let _ = writeln!(writer, "{}", line.join("\t"));
+    }
+    let text = writer.into_inner().map(String::from_utf8).map(Result::unwrap_or_default);
+    let text = text.unwrap_or_default();
+    text.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+}
+
+/// Names and values below each other.
+pub(crate) fn fields(fields: &[(&str, String)]) -> String {
+    let mut writer = TabWriter::new(Vec::new()).padding(2).ansi(true);
+    for (name, value) in fields.iter().filter(|(_, value)| !value.is_empty()) {
+        let _ = writeln!(writer, "{}\t{value}", bold(name));
+    }
+    let text = writer.into_inner().map(String::from_utf8).map(Result::unwrap_or_default);
+    text.unwrap_or_default()
+}
+
+fn painted(style: Style, text: &str) -> String {
+    if text.is_empty() {
+        return String::new();
+    }
+    format!("{style}{text}{style:#}")
+}
+
+/// For headings and names.
+pub(crate) fn bold(text: &str) -> String {
+    painted(Style::new().bold(), text)
+}
+
+/// For what matters less.
+pub(crate) fn dim(text: &str) -> String {
+    painted(Style::new().dimmed(), text)
+}
+
+/// A state of a job, component or site in the colour of its meaning.
+pub(crate) fn state(text: &str) -> String {
+    let colour = match text {
+        "finished" | "succeeded" | "usable" => AnsiColor::Green,
+        "running" | "starting" | "collecting" | "opened" => AnsiColor::Cyan,
+        "failed" | "lost" | "unusable" | "abandoned" | "credentials-expired" => AnsiColor::Red,
+        "cancelled" | "killed" | "aborting" | "probing" | "draining" | "drained" | "frozen"
+        | "maintenance" | "unreachable" | "uncertain" | "held" | "unknown" => AnsiColor::Yellow,
+        _ => return text.into(),
+    };
+    painted(colour.on_default(), text)
+}
+
+/// The word before an error's message.
+pub(crate) fn error_word() -> String {
+    painted(AnsiColor::Red.on_default().bold(), "error")
+}
+
+/// The word before a warning.
+pub(crate) fn warning_word() -> String {
+    painted(AnsiColor::Yellow.on_default().bold(), "warning")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Shared(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Shared {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn printed(format: Format) -> String {
+        #[derive(Serialize)]
+        struct Row {
+            id: u64,
+            state: &'static str,
+        }
+        let shared = Shared::default();
+        let rows = [Row { id: 7, state: "running" }, Row { id: 11, state: "queued" }];
+        Out::to(format, Box::new(shared.clone()))
+            .answer(&rows, |rows| {
+                let cells = rows.iter().map(|row| vec![row.id.to_string(), state(row.state)]);
+                columns(&["ID", "STATE"], &cells.collect::<Vec<_>>())
+            })
+            .unwrap();
+        let bytes = shared.0.lock().unwrap().clone();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn the_same_answer_is_printed_in_three_forms() {
+        assert_eq!(printed(Format::Table), "ID  STATE\n7   running\n11  queued\n");
+        let json: serde_json::Value = serde_json::from_str(&printed(Format::Json)).unwrap();
+        assert_eq!(json[1]["state"], "queued");
+        assert_eq!(printed(Format::Yaml), "- id: 7\n  state: running\n- id: 11\n  state: queued\n");
+    }
+
+    #[test]
+    fn fields_without_a_value_are_left_out() {
+        let text = fields(&[("name", "wave".into()), ("policy", String::new())]);
+        assert!(text.contains("wave") && !text.contains("policy"), "{text}");
+    }
+}

@@ -1,0 +1,52 @@
+//! Times as people read them.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use cospan_domain::units::{DurationMs, Timestamp};
+
+use crate::api::v1::Instant;
+
+/// This machine's time.
+pub(crate) fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// How long ago something was: `12s`, `3m`, `5h`, `2d`.
+pub(crate) fn age(at: Instant, now: Timestamp) -> String {
+    rough(now.since(at.0))
+}
+
+/// A length of time in its largest unit.
+pub(crate) fn rough(length: DurationMs) -> String {
+    match length.0 / 1_000 {
+        s @ 0..=119 => format!("{s}s"),
+        s @ 120..=7_199 => format!("{}m", s / 60),
+        s @ 7_200..=172_799 => format!("{}h", s / 3_600),
+        s => format!("{}d", s / 86_400),
+    }
+}
+
+/// An instant to the second.
+pub(crate) fn clock(at: Instant) -> String {
+    let text = at.to_string();
+    match text.split_once('.') {
+        Some((seconds, _)) => format!("{}Z", seconds.replace('T', " ")),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_are_told_in_one_unit() {
+        let now = Timestamp(10_000_000_000);
+        for (ms, text) in [(0, "0s"), (119_000, "119s"), (120_000, "2m"), (7_200_000, "2h")] {
+            assert_eq!(age(Instant(Timestamp(now.0 - ms)), now), text);
+        }
+        assert_eq!(rough(DurationMs::from_secs(3 * 86_400)), "3d");
+        assert_eq!(clock(Instant(Timestamp(1_772_366_400_123))), "2026-03-01 12:00:00Z");
+    }
+}

@@ -1,0 +1,412 @@
+//! Every call of the interface.
+
+use std::io::Read;
+
+use ureq::Body;
+use ureq::http::Response;
+
+use super::query::{Query, encoded, encoded_path};
+use super::{Client, ClientError};
+use crate::api::v1::JobDocument;
+use crate::api::v1::control::{DoneReport, JobSelection, OrderReport};
+use crate::api::v1::event::HistoryReport;
+use crate::api::v1::explain::ExplainReport;
+use crate::api::v1::file::{FilePage, FileRegistration, FileReport};
+use crate::api::v1::job::{CheckedReport, JobPage, JobReport, PhaseReport, SubmittedReport};
+use crate::api::v1::site::{
+    ForceOrder, SiteList, SiteOrderBody, SiteReport, WindowEnd, WindowReport,
+};
+use crate::api::v1::store::StoreReport;
+
+fn log_path(log: &LogRequest<'_>) -> Query {
+    let component = encoded(log.component);
+    Query::of(&format!("/v1/jobs/{}/logs/{component}/{}", log.job, log.stream))
+        .with("offset", log.offset)
+        .with_some("attempt", log.attempt)
+}
+
+fn header_number(response: &Response<Body>, name: &str) -> Option<u64> {
+    response.headers().get(name)?.to_str().ok()?.parse().ok()
+}
+
+/// How jobs are submitted.
+#[derive(Debug, Clone, Default)]
+pub struct SubmitOptions {
+    /// The client's name for the submission.
+    pub idempotency_key: Option<String>,
+    /// Accept jobs that no known site can ever hold.
+    pub allow_unplaceable: bool,
+}
+
+/// Which jobs a list shows, and how many.
+#[derive(Debug, Clone, Default)]
+pub struct JobFilter {
+    /// In this state.
+    pub state: Option<String>,
+    /// With a component at this site.
+    pub site: Option<String>,
+    /// Of this key.
+    pub owner: Option<String>,
+    /// With this text in its name.
+    pub name: Option<String>,
+    /// After this one in the list.
+    pub after: Option<u64>,
+    /// At most so many.
+    pub limit: u32,
+}
+
+/// An order about jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "named after what they do")]
+pub enum Order {
+    Cancel,
+    Freeze,
+    Thaw,
+    Release,
+    Priority,
+}
+
+impl Order {
+    fn path(self) -> &'static str {
+        match self {
+            Order::Cancel => "/v1/jobs:cancel",
+            Order::Freeze => "/v1/jobs:freeze",
+            Order::Thaw => "/v1/jobs:thaw",
+            Order::Release => "/v1/jobs:release",
+            Order::Priority => "/v1/jobs:priority",
+        }
+    }
+}
+
+/// An order about a site.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "named after what they do")]
+pub enum SiteAction {
+    Drain,
+    Undrain,
+    Freeze,
+    Thaw,
+    Reset,
+    Maintenance(WindowReport),
+    EndMaintenance(WindowEnd),
+    Force(ForceOrder),
+    Unforce,
+}
+
+impl SiteAction {
+    fn as_str(&self) -> &'static str {
+        match self {
+            SiteAction::Drain => "drain",
+            SiteAction::Undrain => "undrain",
+            SiteAction::Freeze => "freeze",
+            SiteAction::Thaw => "thaw",
+            SiteAction::Reset => "reset",
+            SiteAction::Maintenance(_) => "maintenance",
+            SiteAction::EndMaintenance(_) => "end-maintenance",
+            SiteAction::Force(_) => "force",
+            SiteAction::Unforce => "unforce",
+        }
+    }
+
+    fn body(&self) -> Option<SiteOrderBody> {
+        match self {
+            SiteAction::Maintenance(window) => Some(SiteOrderBody::Maintenance(window.clone())),
+            SiteAction::EndMaintenance(end) => Some(SiteOrderBody::EndMaintenance(*end)),
+            SiteAction::Force(force) => Some(SiteOrderBody::Force(*force)),
+            SiteAction::Drain
+            | SiteAction::Undrain
+            | SiteAction::Freeze
+            | SiteAction::Thaw
+            | SiteAction::Reset
+            | SiteAction::Unforce => None,
+        }
+    }
+}
+
+/// What a component printed: which, and from where on.
+#[derive(Debug, Clone)]
+pub struct LogRequest<'r> {
+    /// The job.
+    pub job: u64,
+    /// The component's name.
+    pub component: &'r str,
+    /// `stdout` or `stderr`.
+    pub stream: &'r str,
+    /// Of this attempt; the latest if not given.
+    pub attempt: Option<u32>,
+    /// From this byte on.
+    pub offset: u64,
+    /// At most so many bytes.
+    pub limit: u32,
+}
+
+/// A piece of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FilePiece {
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// Size of the whole file now.
+    pub size: u64,
+}
+
+/// A file on its way to us.
+pub struct Download {
+    /// Its bytes, to be read to their end.
+    pub bytes: Box<dyn Read + Send>,
+    /// How many there are, where it is known.
+    pub size: Option<u64>,
+}
+
+impl Client {
+    /// Submits jobs, all or none.
+    ///
+    /// # Errors
+    /// Refused, or not known whether it was done: repeat it with the same idempotency key.
+    pub fn submit(
+        &self,
+        jobs: &[JobDocument],
+        options: &SubmitOptions,
+    ) -> Result<SubmittedReport, ClientError> {
+        self.submission(jobs, options, false)
+    }
+
+    /// Has jobs checked as if they were submitted.
+    ///
+    /// # Errors
+    /// They would be refused, or the server is not reachable.
+    pub fn check(
+        &self,
+        jobs: &[JobDocument],
+        options: &SubmitOptions,
+    ) -> Result<CheckedReport, ClientError> {
+        self.submission(jobs, options, true)
+    }
+
+    fn submission<T: serde::de::DeserializeOwned>(
+        &self,
+        jobs: &[JobDocument],
+        options: &SubmitOptions,
+        dry_run: bool,
+    ) -> Result<T, ClientError> {
+        let path = Query::of("/v1/jobs")
+            .with_some("allow_unplaceable", options.allow_unplaceable.then_some(true))
+            .with_some("dry_run", dry_run.then_some(true));
+        let mut request = self.request("POST", &path.0).header("content-type", "application/json");
+        if let Some(key) = &options.idempotency_key {
+            request = request.header("idempotency-key", key);
+        }
+        let body = serde_json::to_vec(jobs).map_err(|error| self.strange(error.to_string()))?;
+        let response = self.send(request, &body)?;
+        self.read_json(response)
+    }
+
+    /// One page of jobs, newest first.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn jobs(&self, filter: &JobFilter) -> Result<JobPage, ClientError> {
+        let path = Query::of("/v1/jobs")
+            .with("newest", true)
+            .with_some("state", filter.state.as_ref())
+            .with_some("site", filter.site.as_ref())
+            .with_some("owner", filter.owner.as_ref())
+            .with_some("name", filter.name.as_ref())
+            .with_some("after", filter.after)
+            .with("limit", filter.limit);
+        self.get(&path.0)
+    }
+
+    /// One job in full.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn job(&self, id: u64) -> Result<JobReport, ClientError> {
+        self.get(&format!("/v1/jobs/{id}"))
+    }
+
+    /// Where a job stands, whatever else the server tells of it.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn phase(&self, id: u64) -> Result<PhaseReport, ClientError> {
+        #[derive(serde::Deserialize)]
+        struct PhaseOnly {
+            phase: PhaseReport,
+        }
+        self.get::<PhaseOnly>(&format!("/v1/jobs/{id}")).map(|job| job.phase)
+    }
+
+    /// What happened to a job.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn history(&self, id: u64) -> Result<HistoryReport, ClientError> {
+        self.get(&format!("/v1/jobs/{id}/events"))
+    }
+
+    /// Why a job is where it is.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn explain(&self, id: u64) -> Result<ExplainReport, ClientError> {
+        self.get(&format!("/v1/jobs/{id}/explain"))
+    }
+
+    /// Gives an order about jobs.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn order(&self, order: Order, jobs: &JobSelection) -> Result<OrderReport, ClientError> {
+        self.post(order.path(), jobs)
+    }
+
+    /// A piece of what a component printed.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn log(&self, log: &LogRequest<'_>) -> Result<FilePiece, ClientError> {
+        let path = log_path(log).with("limit", log.limit);
+        let mut response = self.send(self.request("GET", &path.0), &[])?;
+        let size = header_number(&response, "cospan-size").unwrap_or(0);
+        let body = response.body_mut().with_config().limit(super::MAX_ANSWER);
+        let bytes = body.read_to_vec().map_err(|error| self.unreachable(&error))?;
+        Ok(FilePiece { bytes, size })
+    }
+
+    /// What a component prints, as it prints it, until its attempt has ended.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn follow_log(&self, log: &LogRequest<'_>) -> Result<Download, ClientError> {
+        self.download(&log_path(log).with("follow", true).0)
+    }
+
+    /// An output of a component.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn output(&self, job: u64, component: &str, path: &str) -> Result<Download, ClientError> {
+        let (component, path) = (encoded(component), encoded_path(path));
+        self.download(&format!("/v1/jobs/{job}/outputs/{component}/{path}"))
+    }
+
+    /// A file that need not fit into memory, and may come slowly.
+    fn download(&self, path: &str) -> Result<Download, ClientError> {
+        let request = self.request("GET", path);
+        let request = request.body(()).map_err(|error| self.strange(error.to_string()))?;
+        let request = self.agent.configure_request(request).timeout_per_read(None).build();
+        let response = self.agent.run(request).map_err(|error| self.unreachable(&error))?;
+        if !response.status().is_success() {
+            return Err(self.refusal(response));
+        }
+        let size = response.body().content_length();
+        let bytes = response.into_body().into_with_config().limit(u64::MAX).reader();
+        Ok(Download { bytes: Box::new(bytes), size })
+    }
+
+    /// All sites.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn sites(&self) -> Result<SiteList, ClientError> {
+        self.get("/v1/sites")
+    }
+
+    /// One site.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn site(&self, name: &str) -> Result<SiteReport, ClientError> {
+        self.get(&format!("/v1/sites/{}", encoded(name)))
+    }
+
+    /// Gives an order about a site.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn order_site(&self, name: &str, action: &SiteAction) -> Result<(), ClientError> {
+        let path = format!("/v1/sites/{}/{}", encoded(name), action.as_str());
+        match action.body() {
+            Some(body) => self.post::<_, DoneReport>(&path, &body).map(drop),
+            None => self.send(self.request("POST", &path), &[]).map(drop),
+        }
+    }
+
+    /// One page of files, by name.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn files(&self, after: Option<&str>) -> Result<FilePage, ClientError> {
+        self.get(&Query::of("/v1/files").with_some("after", after).0)
+    }
+
+    /// One file.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn file(&self, name: &str) -> Result<FileReport, ClientError> {
+        self.get(&format!("/v1/files/{}", encoded_path(name)))
+    }
+
+    /// Registers a file; answered once its content was read at its site.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn add_file(&self, file: &FileRegistration) -> Result<FileReport, ClientError> {
+        self.post("/v1/files", file)
+    }
+
+    /// Forgets a file, or one replica of it.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn remove_file(
+        &self,
+        name: &str,
+        site: Option<&str>,
+        force: bool,
+    ) -> Result<(), ClientError> {
+        let path = Query::of(&format!("/v1/files/{}", encoded_path(name)))
+            .with_some("site", site)
+            .with_some("force", force.then_some(true));
+        self.send(self.request("DELETE", &path.0), &[])?;
+        Ok(())
+    }
+
+    /// What the store is like.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn store(&self) -> Result<StoreReport, ClientError> {
+        self.get("/v1/store")
+    }
+
+    /// The whole store as it is now.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn export(&self) -> Result<Download, ClientError> {
+        self.download("/v1/store/export")
+    }
+
+    /// The server's clock in seconds since 1970, where it tells it; needs no key.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn server_clock(&self) -> Result<Option<u64>, ClientError> {
+        let response = self.send(self.request("GET", "/livez"), &[])?;
+        let date = response.headers().get("date").and_then(|date| date.to_str().ok());
+        Ok(date.and_then(|date| httpdate::parse_http_date(date).ok()).and_then(|date| {
+            date.duration_since(std::time::UNIX_EPOCH).ok().map(|since| since.as_secs())
+        }))
+    }
+
+    /// A page of text that is no JSON: `/metrics`, `/readyz`.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn text(&self, path: &str) -> Result<String, ClientError> {
+        let mut response = self.send(self.request("GET", path), &[])?;
+        response.body_mut().read_to_string().map_err(|error| self.unreachable(&error))
+    }
+}

@@ -1,0 +1,69 @@
+//! The stream of committed changes.
+
+use std::io::Read;
+use std::time::Duration;
+
+use super::query::Query;
+use super::{Client, ClientError, SseReader};
+use crate::api::v1::event::ChangeReport;
+
+impl Client {
+    /// The committed changes from now on, of one job or of all. A silence longer than `silence` breaks it.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn changes(
+        &self,
+        job: Option<u64>,
+        silence: Duration,
+    ) -> Result<ChangeStream, ClientError> {
+        let request = self
+            .request("GET", &Query::of("/v1/events").with_some("job", job).0)
+            .header("accept", "text/event-stream");
+        let request = request.body(()).map_err(|error| self.strange(error.to_string()))?;
+        let request = self.agent.configure_request(request).timeout_per_read(Some(silence)).build();
+        let response = self.agent.run(request).map_err(|error| self.unreachable(&error))?;
+        if !response.status().is_success() {
+            return Err(self.refusal(response));
+        }
+        let body = response.into_body().into_with_config().limit(u64::MAX).reader();
+        Ok(ChangeStream { events: SseReader::new(Box::new(body)) })
+    }
+}
+
+/// Committed changes as they come. After a break everything is to be looked at anew, so no
+/// position is kept.
+pub struct ChangeStream {
+    events: SseReader<Box<dyn Read>>,
+}
+
+/// What a stream of changes tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StreamEvent {
+    /// Something happened to a job.
+    Change(Box<ChangeReport>),
+    /// Changes were missed: read everything anew.
+    Resync,
+}
+
+impl ChangeStream {
+    /// The next one; `None` at the end of the stream.
+    ///
+    /// # Errors
+    /// The connection broke, was silent for too long, or sends nonsense.
+    pub fn next_change(&mut self) -> std::io::Result<Option<StreamEvent>> {
+        while let Some(event) = self.events.next_event()? {
+            match event.name.as_str() {
+                "job" => {
+                    let change =
+                        serde_json::from_str(&event.data).map_err(std::io::Error::other)?;
+                    return Ok(Some(StreamEvent::Change(Box::new(change))));
+                }
+                "resync" => return Ok(Some(StreamEvent::Resync)),
+                // Later servers may tell more.
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,111 @@
+//! What can go wrong between us and the server, each with what to do.
+
+use std::fmt;
+
+use crate::api::v1::Problem;
+use crate::api::v1::problem::Code;
+
+use super::ServerAddress;
+
+/// Why a request has no good answer.
+#[derive(Debug)]
+pub enum ClientError {
+    /// The server answered no.
+    Refused(Box<Problem>),
+    /// The server was not reached, or the connection broke: whether the request
+    /// was done is not known.
+    Unreachable {
+        /// The server.
+        server: ServerAddress,
+        /// What happened.
+        cause: String,
+    },
+    /// Something answered that is no Cospan server of this version.
+    Strange {
+        /// The server.
+        server: ServerAddress,
+        /// What was strange.
+        what: String,
+    },
+    /// A certificate cannot be used.
+    Certificate(String),
+    /// An answer could not be written where it belongs.
+    Local(std::io::Error),
+}
+
+impl fmt::Display for ClientError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ClientError::Refused(problem) => {
+                write!(f, "refused by the server: ")?;
+                if let Some(index) = problem.index {
+                    write!(f, "job {}: ", index + 1)?;
+                }
+                if let Some(key) = &problem.key {
+                    write!(f, "{key}: ")?;
+                }
+                write!(f, "{} [{}]", problem.detail, problem.code)
+            }
+            ClientError::Unreachable { server, cause } => {
+                write!(f, "cannot reach the server at {server}: {cause}")
+            }
+            ClientError::Strange { server, what } => {
+                write!(f, "{server} does not answer like a Cospan server: {what}")
+            }
+            ClientError::Certificate(problem) => {
+                write!(f, "the TLS certificate cannot be used: {problem}")
+            }
+            ClientError::Local(error) => write!(f, "cannot write what the server sent: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ClientError {}
+
+impl ClientError {
+    /// What to do about it.
+    pub fn remedy(&self) -> Option<String> {
+        match self {
+            ClientError::Refused(problem) => problem
+                .nearest
+                .as_ref()
+                .map(|near| format!("did you mean {near:?}?"))
+                .or_else(|| problem.remedy.clone())
+                .or_else(|| problem.retry_after_s.map(|s| format!("try again in {s} s"))),
+            ClientError::Unreachable { .. } => Some(
+                "start it with `cospan serve`, or name another with --server or COSPAN_SERVER; \
+                 `cospan doctor` looks closer"
+                    .into(),
+            ),
+            ClientError::Strange { .. } => {
+                Some("check --server and COSPAN_SERVER: is this the right address?".into())
+            }
+            ClientError::Certificate(_) => {
+                Some("check client.ca_certificate in the configuration".into())
+            }
+            ClientError::Local(_) => None,
+        }
+    }
+
+    /// Whether the server itself said no.
+    pub fn problem(&self) -> Option<&Problem> {
+        match self {
+            ClientError::Refused(problem) => Some(problem),
+            _ => None,
+        }
+    }
+
+    /// Whether the server said no for this reason.
+    pub fn is(&self, code: Code) -> bool {
+        self.problem().is_some_and(|problem| problem.code == code.as_str())
+    }
+
+    /// Whether it may go away by itself: the server restarts, or has too much to do.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            ClientError::Unreachable { .. } => true,
+            ClientError::Refused(problem) => matches!(problem.status, 429 | 502 | 503),
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! A typed client of the HTTP interface, over TCP or a socket in the file system.
+
+mod address;
+mod calls;
+mod changes;
+mod error;
+mod query;
+mod sse;
+mod unix;
+
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use ureq::http::{Request, Response};
+use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
+use ureq::{Agent, Body};
+
+pub use address::ServerAddress;
+pub use calls::{Download, FilePiece, JobFilter, LogRequest, Order, SiteAction, SubmitOptions};
+pub use changes::{ChangeStream, StreamEvent};
+pub use error::ClientError;
+pub use sse::{SseEvent, SseReader};
+
+use crate::api::v1::Problem;
+use crate::api::v1::problem::{Code, MEDIA_TYPE};
+
+/// Longest wait for a connection.
+const CONNECT: Duration = Duration::from_secs(10);
+/// Longest silence in the middle of an answer.
+const SILENCE: Duration = Duration::from_secs(60);
+/// Answers that are kept in memory; streams and downloads are not.
+const MAX_ANSWER: u64 = 256 << 20;
+
+/// A client of one server.
+#[derive(Debug, Clone)]
+pub struct Client {
+    agent: Agent,
+    address: ServerAddress,
+    token: Option<String>,
+}
+
+impl Client {
+    /// A client that shows `token`, and trusts `ca_certificate` instead of the public authorities.
+    ///
+    /// # Errors
+    /// The certificate cannot be read.
+    pub fn new(
+        address: ServerAddress,
+        token: Option<String>,
+        ca_certificate: Option<&Path>,
+    ) -> Result<Self, ClientError> {
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_connect(Some(CONNECT))
+            .timeout_per_read(Some(SILENCE))
+            .timeout_per_write(Some(SILENCE))
+            .max_redirects(0)
+            .proxy(None)
+            .user_agent(concat!("cospan/", env!("CARGO_PKG_VERSION")))
+            .tls_config(tls(ca_certificate)?)
+            .build();
+        let agent = match &address {
+            ServerAddress::Http(_) => Agent::new_with_config(config),
+            ServerAddress::Unix(path) => {
+                Agent::with_parts(config, unix::UnixConnector(path.clone()), unix::NoResolver)
+            }
+        };
+        Ok(Self { agent, address, token })
+    }
+
+    /// The server that is asked.
+    pub fn address(&self) -> &ServerAddress {
+        &self.address
+    }
+
+    /// Whether there is a key to show.
+    pub fn has_token(&self) -> bool {
+        self.token.is_some()
+    }
+
+    fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        let response = self.send(self.request("GET", path), &[])?;
+        self.read_json(response)
+    }
+
+    fn post<B: Serialize, T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &B,
+    ) -> Result<T, ClientError> {
+        let body = serde_json::to_vec(body).map_err(|error| self.strange(error.to_string()))?;
+        let request = self.request("POST", path).header("content-type", "application/json");
+        let response = self.send(request, &body)?;
+        self.read_json(response)
+    }
+
+    fn request(&self, method: &str, path: &str) -> ureq::http::request::Builder {
+        let url = format!("{}{path}", self.address.base());
+        let request = Request::builder().method(method).uri(url);
+        match &self.token {
+            Some(token) => request.header("authorization", format!("Bearer {token}")),
+            None => request,
+        }
+    }
+
+    /// Sends a request; an answer that is no success becomes an error.
+    fn send(
+        &self,
+        request: ureq::http::request::Builder,
+        body: &[u8],
+    ) -> Result<Response<Body>, ClientError> {
+        let request =
+            request.body(body).map_err(|error| self.strange(format!("bad request: {error}")))?;
+        let response = self.agent.run(request).map_err(|error| self.unreachable(&error))?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        Err(self.refusal(response))
+    }
+
+    fn refusal(&self, mut response: Response<Body>) -> ClientError {
+        let status = response.status().as_u16();
+        let is_problem =
+            response.body().mime_type().is_some_and(|mime| mime.eq_ignore_ascii_case(MEDIA_TYPE));
+        let text = response.body_mut().read_to_string().unwrap_or_default();
+        let problem = serde_json::from_str::<Problem>(&text).ok().filter(|_| is_problem);
+        match problem {
+            Some(problem) => ClientError::Refused(Box::new(self.with_key_remedy(problem))),
+            None => self.strange(format!("status {status} without a reason")),
+        }
+    }
+
+    /// Says what to do where only the client knows: it sent a key, or had none.
+    fn with_key_remedy(&self, problem: Problem) -> Problem {
+        if problem.code != Code::NoKey.as_str() {
+            return problem;
+        }
+        let remedy = match self.token {
+            None => {
+                "no key was found: set COSPAN_TOKEN, or run as the user that runs the server; \
+                 `cospan key add` makes a key"
+            }
+            Some(_) => {
+                "the key that was sent is not known there: check COSPAN_TOKEN and --server; \
+                 `cospan key list` lists the keys"
+            }
+        };
+        problem.remedy(remedy)
+    }
+
+    fn read_json<T: DeserializeOwned>(
+        &self,
+        mut response: Response<Body>,
+    ) -> Result<T, ClientError> {
+        let mut text = Vec::new();
+        let body = response.body_mut().with_config().limit(MAX_ANSWER);
+        body.reader().read_to_end(&mut text).map_err(|error| self.broken(&error))?;
+        serde_json::from_slice(&text).map_err(|error| self.strange(error.to_string()))
+    }
+
+    fn unreachable(&self, error: &ureq::Error) -> ClientError {
+        let cause = match error {
+            ureq::Error::Io(error) => return self.broken(error),
+            ureq::Error::Timeout(_) => "no answer in time".to_owned(),
+            other => other.to_string(),
+        };
+        ClientError::Unreachable { server: self.address.clone(), cause }
+    }
+
+    /// The connection broke while an answer was read.
+    pub(crate) fn broken(&self, error: &std::io::Error) -> ClientError {
+        // The system's own words, without its number.
+        let text = error.to_string();
+        let cause = text.split(" (os error").next().unwrap_or(&text).to_lowercase();
+        ClientError::Unreachable { server: self.address.clone(), cause }
+    }
+
+    fn strange(&self, what: String) -> ClientError {
+        ClientError::Strange { server: self.address.clone(), what }
+    }
+}
+
+fn tls(ca_certificate: Option<&Path>) -> Result<TlsConfig, ClientError> {
+    let Some(file) = ca_certificate else { return Ok(TlsConfig::default()) };
+    let wrong =
+        |problem: String| ClientError::Certificate(format!("{}: {problem}", file.display()));
+    let pem = std::fs::read(file).map_err(|error| wrong(error.to_string()))?;
+    let mut certificates = Vec::new();
+    for item in parse_pem(&pem) {
+        if let PemItem::Certificate(found) = item.map_err(|error| wrong(error.to_string()))? {
+            certificates.push(found);
+        }
+    }
+    if certificates.is_empty() {
+        return Err(wrong("there is no certificate in it".into()));
+    }
+    let roots = RootCerts::Specific(Arc::new(certificates));
+    Ok(TlsConfig::builder().root_certs(roots).build())
+}

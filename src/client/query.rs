@@ -1,0 +1,60 @@
+//! Paths and queries of requests.
+
+use std::fmt::Write as _;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+/// What may stand in a path or query as it is.
+const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+/// The same, with slashes.
+const PLAIN_PATH: &AsciiSet = &PLAIN.remove(b'/');
+
+/// A text as one part of a path, or as a value of a query.
+pub(super) fn encoded(text: &str) -> String {
+    utf8_percent_encode(text, PLAIN).to_string()
+}
+
+/// A text as several parts of a path.
+pub(super) fn encoded_path(text: &str) -> String {
+    utf8_percent_encode(text, PLAIN_PATH).to_string()
+}
+
+/// A path with a query, built piece by piece.
+pub(super) struct Query(pub(super) String, char);
+
+impl Query {
+    /// This path, without a query yet.
+    pub(super) fn of(path: &str) -> Self {
+        Self(path.into(), '?')
+    }
+
+    /// With this value.
+    pub(super) fn with(mut self, key: &str, value: impl ToString) -> Self {
+        // Writing to a String cannot fail.
+        let _ = write!(self.0, "{}{key}={}", self.1, encoded(&value.to_string()));
+        self.1 = '&';
+        self
+    }
+
+    /// With this value, if there is one.
+    pub(super) fn with_some(self, key: &str, value: Option<impl ToString>) -> Self {
+        match value {
+            Some(value) => self.with(key, value),
+            None => self,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_user_names_cannot_change_the_path_or_query() {
+        assert_eq!(encoded("a/b?c=d&e#f %"), "a%2Fb%3Fc%3Dd%26e%23f%20%25");
+        assert_eq!(encoded_path("data/x y.dat"), "data/x%20y.dat");
+        let query = Query::of("/v1/jobs").with("limit", 5).with_some("site", Some("a&b"));
+        assert_eq!(query.with_some("owner", None::<&str>).0, "/v1/jobs?limit=5&site=a%26b");
+    }
+}

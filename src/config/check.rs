@@ -1,0 +1,232 @@
+//! Rules between options; each names the option that breaks it.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use cospan_domain::ids::{PolicyName, SiteName};
+use cospan_domain::placement::find_policy;
+
+use super::Config;
+use super::problem::{Problems, nearest};
+use super::table::Places;
+
+struct Check<'c> {
+    config: &'c Config,
+    places: &'c Places,
+    problems: &'c mut Problems,
+    warnings: &'c mut Problems,
+}
+
+/// Notes what is wrong or odd between options.
+pub(super) fn check(
+    config: &Config,
+    places: &Places,
+    problems: &mut Problems,
+    warnings: &mut Problems,
+) {
+    let mut check = Check { config, places, problems, warnings };
+    check.server();
+    check.placement();
+    check.queue();
+    check.claim();
+    check.sites();
+    check.links();
+    check.log();
+}
+
+impl Check<'_> {
+    /// The place of an option, or of its section if it is not given.
+    fn place(&self, path: &str) -> Option<Range<usize>> {
+        let section = path.rsplit_once('.').map_or(path, |(section, _)| section);
+        self.places.get(path).or_else(|| self.places.get(section)).cloned()
+    }
+
+    fn wrong(&mut self, path: &str, message: impl Into<String>, remedy: impl Into<String>) {
+        self.problems.add(self.place(path), message, remedy);
+    }
+
+    fn odd(&mut self, path: &str, message: impl Into<String>, remedy: impl Into<String>) {
+        self.warnings.add(self.place(path), message, remedy);
+    }
+
+    fn server(&mut self) {
+        let server = &self.config.server;
+        let tls = server.tls_certificate.is_some() && server.tls_key.is_some();
+        if server.tls_certificate.is_some() != server.tls_key.is_some() {
+            let (given, missing) = match server.tls_key {
+                None => ("tls_certificate", "tls_key"),
+                Some(_) => ("tls_key", "tls_certificate"),
+            };
+            let message = format!("{given} is given without {missing} in [server]");
+            self.wrong(
+                &format!("server.{given}"),
+                message,
+                format!("give {missing} too, or neither"),
+            );
+        }
+        if server.listen.is_empty() {
+            let remedy = "name at least one, like \"127.0.0.1:7440\"";
+            self.wrong("server.listen", "listen in [server] names no address", remedy);
+        }
+        if let Some(open) = server.listen.iter().find(|address| !address.ip().is_loopback())
+            && !tls
+        {
+            let message = format!(
+                "listen in [server]: {open} can be reached from other machines, and there is no TLS"
+            );
+            let remedy = "give tls_certificate and tls_key, or listen on 127.0.0.1";
+            self.wrong("server.listen", message, remedy);
+        }
+    }
+
+    fn placement(&mut self) {
+        let policy = &self.config.placement.policy;
+        let found = PolicyName::new(policy)
+            .map_err(|e| e.to_string())
+            .and_then(|name| find_policy(&name).map(|_| ()).map_err(|e| e.to_string()));
+        if let Err(problem) = found {
+            let message = format!("policy in [placement]: {problem}");
+            self.wrong("placement.policy", message, "name one of the policies there are");
+        }
+    }
+
+    fn queue(&mut self) {
+        let queue = &self.config.queue;
+        if queue.n_h < queue.n_l {
+            let message = format!("N_h = {} is below N_l = {} in [queue]", queue.n_h, queue.n_l);
+            let path =
+                if self.places.contains_key("queue.N_h") { "queue.N_h" } else { "queue.N_l" };
+            self.wrong(path, message, "the high queues need at least as many turns: raise N_h");
+        }
+        for (low, high, low_key, high_key) in
+            [(queue.n2, queue.n1, "n2", "n1"), (queue.n4, queue.n3, "n4", "n3")]
+        {
+            if low > high {
+                let message = format!(
+                    "{low_key} = {low} is above {high_key} = {high} in [queue]: \
+                     the less urgent queue is scanned more often"
+                );
+                let remedy = format!("usually {low_key} is at most {high_key}");
+                self.odd(&format!("queue.{low_key}"), message, remedy);
+            }
+        }
+    }
+
+    fn claim(&mut self) {
+        let claim = &self.config.claim;
+        if claim.hold_max < claim.hold_slack {
+            self.wrong(
+                "claim.hold_max",
+                "hold_max is shorter than hold_slack in [claim]: a component claimed ahead of \
+                 its input would give up before the input is there",
+                "raise hold_max or lower hold_slack",
+            );
+        }
+        for (first, value) in
+            [("claim_backoff", claim.claim_backoff), ("site_backoff", claim.site_backoff)]
+        {
+            if value > claim.backoff_max {
+                let message = format!("{first} is longer than backoff_max in [claim]");
+                self.wrong(&format!("claim.{first}"), message, "raise backoff_max or lower it");
+            }
+        }
+        let sites = &self.config.sites;
+        if sites.probe_interval > sites.probe_interval_max {
+            self.wrong(
+                "sites.probe_interval",
+                "probe_interval is longer than probe_interval_max in [sites]",
+                "raise probe_interval_max or lower probe_interval",
+            );
+        }
+        if sites.unreachable_after <= sites.poll_interval {
+            self.wrong(
+                "sites.unreachable_after",
+                "unreachable_after is not longer than poll_interval in [sites]: a site would be \
+                 unreachable between two queries",
+                "raise unreachable_after to a few times poll_interval",
+            );
+        }
+    }
+
+    fn sites(&mut self) {
+        let mut seen: BTreeMap<&SiteName, usize> = BTreeMap::new();
+        for (i, site) in self.config.site.iter().enumerate() {
+            let path = |key: &str| format!("site[{i}].{key}");
+            if let Some(first) = seen.insert(&site.name, i) {
+                let message =
+                    format!("site {:?} is given twice (also as number {})", site.name, first + 1);
+                self.wrong(&path("name"), message, "give each site its own name");
+            }
+            if site.root.is_relative() {
+                let message = format!("root of site {:?} is {}", site.name, site.root.display());
+                self.wrong(&path("root"), message, "give an absolute path");
+            }
+            let twin = self.config.site[..i].iter().find(|other| other.root == site.root);
+            if let Some(other) = twin {
+                let message = format!("sites {:?} and {:?} share a root", other.name, site.name);
+                self.wrong(&path("root"), message, "give each site a directory of its own");
+            }
+            let reserved = ["processors", "memory_mb", "disk_mb", "gpus"];
+            for name in site.resources.keys().filter(|name| reserved.contains(&name.as_ref())) {
+                let option = name.trim_end_matches("_mb");
+                let message = format!("resources of site {:?} names {name}", site.name);
+                self.wrong(&path("resources"), message, format!("use the option {option} instead"));
+            }
+        }
+    }
+
+    fn links(&mut self) {
+        let names: Vec<&str> = self.config.site.iter().map(|site| site.name.as_str()).collect();
+        if names.is_empty() && self.places.contains_key("site[0]") {
+            return;
+        }
+        let mut seen = BTreeMap::new();
+        for (i, link) in self.config.link.iter().enumerate() {
+            for (key, name) in [("from", &link.from), ("to", &link.to)] {
+                if names.contains(&name.as_str()) {
+                    continue;
+                }
+                let message = format!("{key} of [[link]] number {}: no site {name:?}", i + 1);
+                let remedy = match nearest(name.as_str(), names.iter().copied()) {
+                    Some(near) => format!("did you mean {near:?}?"),
+                    None => format!("add a [[site]] with name = {:?}", name.as_str()),
+                };
+                self.wrong(&format!("link[{i}].{key}"), message, remedy);
+            }
+            if link.from == link.to {
+                let message = format!("[[link]] number {} goes from a site to itself", i + 1);
+                self.wrong(&format!("link[{i}].to"), message, "name two sites");
+            }
+            let mut directions = vec![(&link.from, &link.to)];
+            if link.both_ways && link.from != link.to {
+                directions.push((&link.to, &link.from));
+            }
+            for direction in directions {
+                if let Some(first) = seen.insert(direction, i) {
+                    let (from, to) = direction;
+                    let message = format!(
+                        "the link {from} to {to} is given twice (also as number {})",
+                        first + 1
+                    );
+                    self.wrong(
+                        &format!("link[{i}].from"),
+                        message,
+                        "drop one, or set both_ways = false",
+                    );
+                }
+            }
+        }
+    }
+
+    fn log(&mut self) {
+        let filter = &self.config.log.filter;
+        if let Err(error) = tracing_subscriber::EnvFilter::try_new(filter) {
+            let message = format!("filter in [log] is {filter:?}: {error}");
+            self.wrong(
+                "log.filter",
+                message,
+                "write a level, or levels by module: info,cospan=debug",
+            );
+        }
+    }
+}

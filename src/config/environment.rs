@@ -1,0 +1,141 @@
+//! What the process's environment says: where the configuration is, which
+//! server to ask, which key to show. Read once, in one place.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::{Auto, Config, ConfigError, Loaded};
+
+/// The variables that Cospan looks at.
+#[derive(Debug, Clone, Default)]
+pub struct Environment {
+    /// `COSPAN_CONFIG`: the configuration file.
+    pub config: Option<PathBuf>,
+    /// `COSPAN_SERVER`: the server to ask.
+    pub server: Option<String>,
+    /// `COSPAN_TOKEN`: the key to show it.
+    pub token: Option<String>,
+    /// `COSPAN_LOG`: what to log.
+    pub log: Option<String>,
+    /// `STATE_DIRECTORY`: set by systemd.
+    pub state_directory: Option<PathBuf>,
+    /// `XDG_CONFIG_HOME`, or `~/.config`.
+    pub config_home: Option<PathBuf>,
+    /// `XDG_DATA_HOME`, or `~/.local/share`.
+    pub data_home: Option<PathBuf>,
+}
+
+impl Environment {
+    /// Reads the process's environment. Variables that are empty count as not set.
+    pub fn of_process() -> Self {
+        Self::from_variables(|name| std::env::var_os(name))
+    }
+
+    fn from_variables(get: impl Fn(&str) -> Option<OsString>) -> Self {
+        let get = |name: &str| get(name).filter(|value| !value.is_empty());
+        let text = |name: &str| get(name).and_then(|value| value.into_string().ok());
+        let path = |name: &str| get(name).map(PathBuf::from);
+        let home = |below: &str| path("HOME").map(|home| home.join(below));
+        // systemd separates several directories by colons; the first is ours.
+        let state =
+            text("STATE_DIRECTORY").and_then(|all| all.split(':').next().map(PathBuf::from));
+        Self {
+            config: path("COSPAN_CONFIG"),
+            server: text("COSPAN_SERVER"),
+            token: text("COSPAN_TOKEN"),
+            log: text("COSPAN_LOG"),
+            state_directory: state,
+            config_home: path("XDG_CONFIG_HOME").or_else(|| home(".config")),
+            data_home: path("XDG_DATA_HOME").or_else(|| home(".local/share")),
+        }
+    }
+}
+
+/// A configuration, and where it came from.
+#[derive(Debug)]
+pub struct Located {
+    /// The file; `None` if there was none and everything is at its default.
+    pub file: Option<PathBuf>,
+    /// The configuration and what is odd about it.
+    pub loaded: Loaded,
+}
+
+/// Finds and reads the configuration: the file given, else `COSPAN_CONFIG`, else
+/// the user's, else the machine's, else none at all.
+///
+/// # Errors
+/// The file cannot be read, or anything in it is wrong.
+pub fn locate(given: Option<&Path>, environment: &Environment) -> Result<Located, ConfigError> {
+    let named = given.map(Path::to_path_buf).or_else(|| environment.config.clone());
+    let file = named.or_else(|| {
+        let user = environment.config_home.as_ref().map(|home| home.join("cospan/cospan.toml"));
+        let machine = PathBuf::from("/etc/cospan/cospan.toml");
+        user.into_iter().chain([machine]).find(|file| file.exists())
+    });
+    let loaded = match &file {
+        Some(file) => Config::load(file)?,
+        None => Config::parse(Path::new("no configuration file"), "")?,
+    };
+    Ok(Located { file, loaded })
+}
+
+impl Config {
+    /// Directory of everything the server keeps.
+    pub fn data_directory(&self, environment: &Environment) -> PathBuf {
+        match &self.server.data_directory {
+            Auto::Given(directory) => directory.clone(),
+            Auto::Auto => environment
+                .state_directory
+                .clone()
+                .or_else(|| environment.data_home.as_ref().map(|home| home.join("cospan")))
+                .unwrap_or_else(|| PathBuf::from("/var/lib/cospan")),
+        }
+    }
+
+    /// Directory of the keys.
+    pub fn keys_directory(&self, environment: &Environment) -> PathBuf {
+        self.data_directory(environment).join("keys")
+    }
+
+    /// Directory of the store.
+    pub fn store_directory(&self, environment: &Environment) -> PathBuf {
+        self.data_directory(environment).join(&self.store.directory)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment(variables: &[(&str, &str)]) -> Environment {
+        Environment::from_variables(|name| {
+            variables.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into())
+        })
+    }
+
+    #[test]
+    fn the_data_directory_is_systemds_before_the_users() {
+        let config = Config::defaults().unwrap();
+        let home = environment(&[("HOME", "/home/a")]);
+        assert_eq!(config.data_directory(&home), Path::new("/home/a/.local/share/cospan"));
+        let both = environment(&[("HOME", "/h"), ("STATE_DIRECTORY", "/var/lib/x:/var/lib/y")]);
+        assert_eq!(config.store_directory(&both), Path::new("/var/lib/x/store"));
+    }
+
+    #[test]
+    fn an_empty_variable_counts_as_not_set() {
+        let environment = environment(&[("COSPAN_SERVER", ""), ("COSPAN_TOKEN", "t")]);
+        assert_eq!(environment.server, None);
+        assert_eq!(environment.token.as_deref(), Some("t"));
+    }
+
+    #[test]
+    fn a_named_file_that_is_missing_is_an_error_but_no_file_at_all_is_not() {
+        let nowhere = tempfile::tempdir().unwrap();
+        let missing = nowhere.path().join("missing.toml");
+        let error = locate(Some(&missing), &Environment::default()).unwrap_err().to_string();
+        assert!(error.contains("missing.toml") && error.contains("COSPAN_CONFIG"), "{error}");
+        let home = Environment { config_home: Some(nowhere.path().into()), ..Default::default() };
+        assert!(locate(None, &home).is_ok());
+    }
+}

@@ -1,0 +1,226 @@
+//! Configuration: read once, checked as a whole, then frozen.
+//!
+//! Each option is declared in one place ([`sections`]) together with its text,
+//! default and range; reading, `config show` and the book's reference follow
+//! from that. Environment and files are read here and nowhere else.
+
+mod bandwidth;
+mod check;
+mod environment;
+mod print;
+mod problem;
+mod section;
+pub mod sections;
+mod table;
+mod value;
+
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+use toml::de::DeTable;
+
+pub use bandwidth::{parse_bandwidth, show_bandwidth};
+pub use environment::{Environment, Located, locate};
+pub use print::{reference, show};
+pub use problem::{Problem, Problems, nearest};
+pub use section::{OptionDoc, Section, SectionDoc};
+pub use value::{Auto, SecretUrl};
+
+use sections::{
+    Claim, Client, Limits, Link, Log, Notify, Placement, Queue, Server, Site, SiteDefaults, Store,
+};
+use table::{Places, Reader, sub_table, sub_tables, unknown_keys};
+
+/// The whole configuration, checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// `[server]`
+    pub server: Server,
+    /// `[client]`
+    pub client: Client,
+    /// `[store]`
+    pub store: Store,
+    /// `[limits]`
+    pub limits: Limits,
+    /// `[placement]`
+    pub placement: Placement,
+    /// `[queue]`
+    pub queue: Queue,
+    /// `[claim]`
+    pub claim: Claim,
+    /// `[sites]`
+    pub sites: SiteDefaults,
+    /// `[notify]`
+    pub notify: Notify,
+    /// `[log]`
+    pub log: Log,
+    /// `[[site]]`
+    pub site: Vec<Site>,
+    /// `[[link]]`
+    pub link: Vec<Link>,
+}
+
+/// A configuration that can be used, and what is odd about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Loaded {
+    /// The configuration.
+    pub config: Config,
+    /// What is accepted but probably not meant.
+    pub warnings: Problems,
+}
+
+/// Why there is no configuration.
+#[derive(Debug, Error)]
+pub enum ConfigError {
+    /// The file could not be read.
+    #[error(
+        "cannot read the configuration {file}: {cause}; give the right path with --config or \
+         COSPAN_CONFIG"
+    )]
+    Unreadable {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        cause: std::io::Error,
+    },
+    /// Its content is wrong; all problems at once.
+    #[error("{0}")]
+    Wrong(Problems),
+}
+
+impl Config {
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// The file cannot be read, or anything in it is wrong.
+    pub fn load(file: &Path) -> Result<Loaded, ConfigError> {
+        let bytes = std::fs::read(file)
+            .map_err(|cause| ConfigError::Unreadable { file: file.into(), cause })?;
+        match std::str::from_utf8(&bytes) {
+            Ok(text) => Self::parse(file, text),
+            Err(error) => {
+                let mut problems = Problems::of(file, &String::from_utf8_lossy(&bytes));
+                let at = error.valid_up_to();
+                problems.add(Some(at..at + 1), "the text is not UTF-8 here", "save it as UTF-8");
+                Err(ConfigError::Wrong(problems))
+            }
+        }
+    }
+
+    /// Reads and checks a text; `file` is for messages.
+    ///
+    /// # Errors
+    /// Anything in it is wrong; all problems at once.
+    pub fn parse(file: &Path, text: &str) -> Result<Loaded, ConfigError> {
+        let mut problems = Problems::of(file, text);
+        let mut warnings = problems.clone();
+        let mut places = Places::new();
+        let (root, errors) = DeTable::parse_recoverable(text);
+        for error in errors {
+            let remedy = "correct the TOML here; its rules are at https://toml.io";
+            problems.add(error.span(), error.message(), remedy);
+        }
+        if !problems.is_empty() {
+            // What follows from a slip of the notation would only hide it.
+            return Err(ConfigError::Wrong(problems.sorted()));
+        }
+        let config = read(root.get_ref(), &mut problems, &mut places);
+        if let Some(config) = &config {
+            check::check(config, &places, &mut problems, &mut warnings);
+        }
+        match config {
+            Some(config) if problems.is_empty() => {
+                Ok(Loaded { config, warnings: warnings.sorted() })
+            }
+            _ => Err(ConfigError::Wrong(problems.sorted())),
+        }
+    }
+
+    /// Everything at its default, and no sites: what an empty file means.
+    ///
+    /// # Errors
+    /// Never: kept as a result so that no default can be wrong in silence.
+    pub fn defaults() -> Result<Self, ConfigError> {
+        Self::parse(Path::new("defaults"), "").map(|loaded| loaded.config)
+    }
+
+    /// Defaults for tests: a port of the system's choice, everything below `directory`.
+    ///
+    /// # Errors
+    /// Never, as for [`Config::defaults`].
+    pub fn for_test(directory: &Path) -> Result<Self, ConfigError> {
+        let mut config = Self::defaults()?;
+        config.server.data_directory = Auto::Given(directory.into());
+        config.server.listen = vec![std::net::SocketAddr::from(([127, 0, 0, 1], 0))];
+        Ok(config)
+    }
+}
+
+fn one<S: Section>(root: &DeTable<'_>, problems: &mut Problems, places: &mut Places) -> Option<S> {
+    let table = sub_table(root, S::KEY, problems, places);
+    let title = format!("[{}]", S::KEY);
+    S::read(Reader::new(S::KEY.into(), title, table, problems, places))
+}
+
+fn several<S: Section>(root: &DeTable<'_>, problems: &mut Problems, places: &mut Places) -> Vec<S> {
+    let mut found = Vec::new();
+    for (i, (path, table)) in sub_tables(root, S::KEY, problems, places).into_iter().enumerate() {
+        let title = format!("[[{}]] number {}", S::KEY, i + 1);
+        found.push(S::read(Reader::new(path, title, Some(table), problems, places)));
+    }
+    // If one cannot be read the others are not compared with each other: their numbers would
+    // be wrong, and the file is refused anyway.
+    found.into_iter().collect::<Option<_>>().unwrap_or_default()
+}
+
+/// Every section, in the order of the reference.
+fn describe_all() -> Vec<SectionDoc> {
+    vec![
+        Server::describe(),
+        Client::describe(),
+        Store::describe(),
+        Limits::describe(),
+        Placement::describe(),
+        Queue::describe(),
+        Claim::describe(),
+        SiteDefaults::describe(),
+        Notify::describe(),
+        Log::describe(),
+        Site::describe(),
+        Link::describe(),
+    ]
+}
+
+fn read(root: &DeTable<'_>, problems: &mut Problems, places: &mut Places) -> Option<Config> {
+    let known: Vec<&str> = describe_all().iter().map(|section| section.key).collect();
+    unknown_keys(root, &known, "the file", problems);
+    let server = one(root, problems, places);
+    let client = one(root, problems, places);
+    let store = one(root, problems, places);
+    let limits = one(root, problems, places);
+    let placement = one(root, problems, places);
+    let queue = one(root, problems, places);
+    let claim = one(root, problems, places);
+    let sites = one(root, problems, places);
+    let notify = one(root, problems, places);
+    let log = one(root, problems, places);
+    let site = several(root, problems, places);
+    let link = several(root, problems, places);
+    Some(Config {
+        server: server?,
+        client: client?,
+        store: store?,
+        limits: limits?,
+        placement: placement?,
+        queue: queue?,
+        claim: claim?,
+        sites: sites?,
+        notify: notify?,
+        log: log?,
+        site,
+        link,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+//! Declares a section once: its struct, how it is read, shown and documented
+//! all follow from the declaration, so that none can lag behind another.
+
+use super::table::Reader;
+use super::value::{Ranged, Value};
+
+/// One option as the reference describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OptionDoc {
+    /// Its key.
+    pub key: &'static str,
+    /// What it does.
+    pub doc: String,
+    /// How it is written.
+    pub form: String,
+    /// Its default as TOML; `None` if it must be given.
+    pub default: Option<String>,
+    /// Smallest and largest value as TOML.
+    pub range: Option<(String, String)>,
+    /// The version that brought it.
+    pub since: &'static str,
+}
+
+/// One section as the reference describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SectionDoc {
+    /// Its key.
+    pub key: &'static str,
+    /// It may be given several times, as `[[key]]`.
+    pub repeated: bool,
+    /// What it is for.
+    pub doc: String,
+    /// Its options in order.
+    pub options: Vec<OptionDoc>,
+}
+
+/// A section of the configuration.
+pub trait Section: Sized {
+    /// Its key.
+    const KEY: &'static str;
+    /// Whether it may be given several times.
+    const REPEATED: bool;
+
+    /// Reads it; `None` if something that has no default is missing, which is noted.
+    fn read(reader: Reader<'_, '_>) -> Option<Self>;
+
+    /// Its values as TOML, in the order of its options.
+    fn values(&self) -> Vec<String>;
+
+    /// Its description.
+    fn describe() -> SectionDoc;
+}
+
+/// Joins the lines of a docstring.
+pub(super) fn doc_text(lines: &[&str]) -> String {
+    let lines: Vec<&str> = lines.iter().map(|line| line.trim()).collect();
+    lines.join("\n").trim().replace('\n', " ")
+}
+
+/// Declares a section. Each option: docstring, `"key" => field: Type`, then its
+/// default (`= value`, none if it must be given), its range (`in low => high`,
+/// optional), and the version that brought it (`since "x.y.z"`).
+macro_rules! section {
+    (@default) => { None };
+    (@default $default:expr) => { Some($default) };
+    (@repeated) => { false };
+    (@repeated repeated) => { true };
+    (@range $type:ty) => { None };
+    (@range $type:ty, $low:expr, $high:expr) => {
+        Some($crate::config::section::shown_range::<$type, _>($low, $high))
+    };
+    (
+        $(#[doc = $doc:literal])+
+        $name:ident($section:literal $($repeated:ident)?) {
+            $(
+                $(#[doc = $odoc:literal])+
+                $key:literal => $field:ident: $type:ty
+                    $(= $default:expr)?, $(in $low:expr => $high:expr,)? since $since:literal;
+            )+
+        }
+    ) => {
+        $(#[doc = $doc])+
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub struct $name {
+            $($(#[doc = $odoc])+ pub $field: $type,)+
+        }
+
+        impl $crate::config::section::Section for $name {
+            const KEY: &'static str = $section;
+            const REPEATED: bool = section!(@repeated $($repeated)?);
+
+            fn read(mut reader: $crate::config::table::Reader<'_, '_>) -> Option<Self> {
+                $(
+                    let $field =
+                        reader.option::<$type>($key, section!(@default $($default)?));
+                    $(
+                        if let Some(value) = &$field {
+                            reader.check_range($key, value, $low, $high);
+                        }
+                    )?
+                )+
+                reader.finish(&[$($key),+]);
+                Some(Self { $($field: $field?),+ })
+            }
+
+            fn values(&self) -> Vec<String> {
+                vec![$($crate::config::value::Value::show(&self.$field)),+]
+            }
+
+            fn describe() -> $crate::config::section::SectionDoc {
+                use $crate::config::section::{OptionDoc, SectionDoc, doc_text, shown};
+                SectionDoc {
+                    key: $section,
+                    repeated: <Self as $crate::config::section::Section>::REPEATED,
+                    doc: doc_text(&[$($doc),+]),
+                    options: vec![$(OptionDoc {
+                        key: $key,
+                        doc: doc_text(&[$($odoc),+]),
+                        form: <$type as $crate::config::value::Value>::form(),
+                        default: shown::<$type>(section!(@default $($default)?)),
+                        range: section!(@range $type $(, $low, $high)?),
+                        since: $since,
+                    }),+],
+                }
+            }
+        }
+    };
+}
+pub(super) use section;
+
+/// A range as TOML, for an option of type `V`.
+pub(super) fn shown_range<V: Ranged<T>, T: Value>(low: T, high: T) -> (String, String) {
+    (low.show(), high.show())
+}
+
+/// A default as TOML, where there is one.
+pub(super) fn shown<T: Value>(default: Option<T>) -> Option<String> {
+    default.as_ref().map(T::show)
+}

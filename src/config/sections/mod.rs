@@ -1,0 +1,9 @@
+//! Every section and option of the configuration.
+
+mod running;
+mod serving;
+mod sites;
+
+pub use running::{Claim, Placement, Queue};
+pub use serving::{Client, Engine, Limits, Log, LogFormat, Notify, Server, Store};
+pub use sites::{Link, Site, SiteDefaults, SiteKind};

@@ -1,0 +1,81 @@
+//! KOALA's parameters, by the names its papers give them, and ours beside them.
+
+use cospan_domain::placement::policy::DEFAULT_POLICY;
+use cospan_domain::units::DurationMs;
+
+use crate::config::section::section;
+
+const DAY: DurationMs = DurationMs::from_secs(86_400);
+
+const fn secs(secs: u64) -> DurationMs {
+    DurationMs::from_secs(secs)
+}
+
+section! {
+    /// How sites are chosen for the components of a job.
+    Placement("placement") {
+        /// Policy for jobs that name none.
+        "policy" => policy: String = DEFAULT_POLICY.into(), since "0.1.0";
+        /// What a site reported is too old to place by after this time.
+        "is_expiry" => is_expiry: DurationMs = secs(60),
+            in secs(1) => DAY, since "0.1.0";
+    }
+}
+
+section! {
+    /// The four placement queues: super-high, high, low and super-low. One cycle takes
+    /// (super-high `n1` times, then high `n2` times) `N_h` times, then (low `n3` times, then
+    /// super-low `n4` times) `N_l` times.
+    Queue("queue") {
+        /// Time between two scans of the queues. Events (a job arrives, processors become free)
+        /// place at once; the scan is the fallback, and the only try that counts.
+        "scan_interval" => scan_interval: DurationMs = secs(60),
+            in secs(1) => DAY, since "0.1.0";
+        /// Turns of the two high queues in a cycle; at least `N_l`.
+        "N_h" => n_h: u32 = 1, in 1 => 1_000, since "0.1.0";
+        /// Turns of the two low queues in a cycle.
+        "N_l" => n_l: u32 = 1, in 1 => 1_000, since "0.1.0";
+        /// Scans of the super-high queue in each high turn; `n2` should not be above it.
+        "n1" => n1: u32 = 1, in 1 => 1_000, since "0.1.0";
+        /// Scans of the high queue in each high turn.
+        "n2" => n2: u32 = 1, in 1 => 1_000, since "0.1.0";
+        /// Scans of the low queue in each low turn; `n4` should not be above it.
+        "n3" => n3: u32 = 1, in 1 => 1_000, since "0.1.0";
+        /// Scans of the super-low queue in each low turn.
+        "n4" => n4: u32 = 1, in 1 => 1_000, since "0.1.0";
+        /// A job in the low or high queue rises one class after every so many failed tries.
+        "P" => promotion_tries: Option<u32> = None, in 1 => u32::MAX, since "0.1.0";
+    }
+}
+
+section! {
+    /// How processors are claimed, held until all components are ready, and started together;
+    /// and when a job goes back to its queue.
+    Claim("claim") {
+        /// A claimed component that is not running after this time was lost to others.
+        "claim_timeout" => claim_timeout: DurationMs = secs(120),
+            in secs(1) => DAY, since "0.1.0";
+        /// How far ahead of its input a claim may be.
+        "hold_slack" => hold_slack: DurationMs = secs(60),
+            in DurationMs::ZERO => DAY, since "0.1.0";
+        /// Longest time that a component holds processors while it waits for the others; the
+        /// wrapper at the site gives up by itself after it.
+        "hold_max" => hold_max: DurationMs = secs(600),
+            in secs(1) => DAY, since "0.1.0";
+        /// From the decision to start until every component must have begun.
+        "go_grace" => go_grace: DurationMs = secs(30),
+            in secs(1) => secs(3_600), since "0.1.0";
+        /// First wait after a lost claim; doubles with each.
+        "claim_backoff" => claim_backoff: DurationMs = secs(5),
+            in DurationMs(1) => DAY, since "0.1.0";
+        /// First wait after an error of a site; doubles with each.
+        "site_backoff" => site_backoff: DurationMs = secs(1),
+            in DurationMs(1) => DAY, since "0.1.0";
+        /// Longest wait before a job is tried again.
+        "backoff_max" => backoff_max: DurationMs = secs(600),
+            in secs(1) => DAY, since "0.1.0";
+        /// A job fails after its input was lost this often.
+        "max_input_losses" => max_input_losses: u32 = 5,
+            in 0 => 1_000, since "0.1.0";
+    }
+}

@@ -1,0 +1,158 @@
+//! How the server listens, stores, logs and tells.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use cospan_domain::units::{Bytes, DurationMs};
+
+use crate::config::section::section;
+use crate::config::value::{Auto, SecretUrl, choice};
+use crate::http::HttpSettings;
+
+section! {
+    /// How the server can be reached, and by how much at once.
+    Server("server") {
+        /// Directory of everything the server keeps: store, keys, its own files. Private to
+        /// its user. `auto`: `$STATE_DIRECTORY` (set by systemd), else `$XDG_DATA_HOME/cospan`,
+        /// else `~/.local/share/cospan`.
+        "data_directory" => data_directory: Auto<PathBuf> = Auto::Auto, since "0.1.0";
+        /// Addresses and ports where the API is served; port 0 takes a free one. Beyond loopback
+        /// it needs `tls_certificate` and `tls_key`.
+        "listen" => listen: Vec<SocketAddr> =
+            vec![SocketAddr::from((Ipv4Addr::LOCALHOST, HttpSettings::DEFAULT_PORT))],
+            since "0.1.0";
+        /// File with the TLS certificate chain (PEM).
+        "tls_certificate" => tls_certificate: Option<PathBuf> = None, since "0.1.0";
+        /// File with the private key of the certificate (PEM).
+        "tls_key" => tls_key: Option<PathBuf> = None, since "0.1.0";
+        /// Threads that serve HTTP.
+        "workers" => workers: u32 = 2, in 1 => 256, since "0.1.0";
+        /// Open connections; more have to wait.
+        "max_connections" => max_connections: u32 = 4_096, in 1 => 1_000_000, since "0.1.0";
+        /// Streams (`wait`, `logs -f`, `output`, `store export`) at the same time; more are
+        /// answered 429.
+        "max_streams" => max_streams: u32 = 256, in 0 => 100_000, since "0.1.0";
+        /// Committed changes kept for streams that lag or come back.
+        "kept_changes" => kept_changes: u32 = 16_384, in 1 => 10_000_000, since "0.1.0";
+        /// Largest body of a request; a larger one is answered 413.
+        "max_body" => max_body: Bytes = Bytes(4 << 20),
+            in Bytes(1 << 10) => Bytes(1 << 30), since "0.1.0";
+        /// Requests per second that one key may make; more are answered 429.
+        "max_requests_per_s" => max_requests_per_s: u32 = 100_000,
+            in 1 => 1_000_000, since "0.1.0";
+        /// Requests without a valid key that one address may make in a minute; more are
+        /// answered 429.
+        "max_failures_per_minute" => max_failures_per_minute: u32 = 60,
+            in 1 => 1_000_000, since "0.1.0";
+        /// Time in which the head of a request must have arrived.
+        "head_timeout" => head_timeout: DurationMs = DurationMs::from_secs(10),
+            in DurationMs(100) => DurationMs::from_secs(600), since "0.1.0";
+        /// Time in which the body of a request must have arrived.
+        "body_timeout" => body_timeout: DurationMs = DurationMs::from_secs(60),
+            in DurationMs(100) => DurationMs::from_secs(3_600), since "0.1.0";
+        /// A connection without requests is closed after this time.
+        "keep_alive" => keep_alive: DurationMs = DurationMs::from_secs(75),
+            in DurationMs::from_secs(1) => DurationMs::from_secs(3_600), since "0.1.0";
+        /// Open requests may take this long to end at a stop.
+        "stop_timeout" => stop_timeout: DurationMs = DurationMs::from_secs(5),
+            in DurationMs(100) => DurationMs::from_secs(9), since "0.1.0";
+        /// How often the key file is looked at for changes.
+        "key_refresh" => key_refresh: DurationMs = DurationMs::from_secs(1),
+            in DurationMs(100) => DurationMs::from_secs(3_600), since "0.1.0";
+        /// Serve `/metrics` without a key.
+        "metrics_public" => metrics_public: bool = false, since "0.1.0";
+    }
+}
+
+section! {
+    /// How the command line reaches a server with TLS. The address is `server.listen`, unless
+    /// `--server` or `COSPAN_SERVER` name another; the key is the one beside the store, unless
+    /// `COSPAN_TOKEN` holds another.
+    Client("client") {
+        /// File with the certificate (PEM) of the authority that signed the server's. `none`:
+        /// `server.tls_certificate` if it is given, else the public authorities.
+        "ca_certificate" => ca_certificate: Option<PathBuf> = None, since "0.1.0";
+    }
+}
+
+choice! {
+    /// Embedded engines of the store.
+    Engine {
+        /// sled: the fastest in groups; never gives space back.
+        Sled = "sled",
+        /// redb: compacts.
+        Redb = "redb",
+    }
+}
+
+section! {
+    /// Where jobs, copies and sites are kept durably, and for how long.
+    Store("store") {
+        /// The embedded engine. It cannot be changed in place: export, change, import.
+        "engine" => engine: Engine = Engine::Sled, since "0.1.0";
+        /// Directory of the store, in `server.data_directory` unless absolute. It must lie on
+        /// a disk file system.
+        "directory" => directory: PathBuf = PathBuf::from("store"), since "0.1.0";
+        /// Memory for the engine's cache. Twice the live data is a good value; it is no limit.
+        "cache" => cache: Bytes = Bytes(64 << 20),
+            in Bytes(1 << 20) => Bytes(1 << 40), since "0.1.0";
+        /// Finished jobs leave the live state after this time.
+        "keep_finished" => keep_finished: DurationMs = DurationMs::from_secs(86_400),
+            in DurationMs::ZERO => DurationMs::from_secs(366 * 86_400), since "0.1.0";
+        /// Directories of ended attempts (logs and outputs that were not collected) are removed
+        /// from their sites after this time.
+        "keep_attempts" => keep_attempts: DurationMs = DurationMs::from_secs(7 * 86_400),
+            in DurationMs::from_secs(60) => DurationMs::from_secs(366 * 86_400), since "0.1.0";
+        /// Copies that no job needs are deleted after this time.
+        "keep_copies" => keep_copies: DurationMs = DurationMs::from_secs(600),
+            in DurationMs::ZERO => DurationMs::from_secs(366 * 86_400), since "0.1.0";
+    }
+}
+
+section! {
+    /// Bounds of what users may ask. Beyond them a request is refused, nothing is lost.
+    Limits("limits") {
+        /// Components of one job.
+        "max_components" => max_components: u32 = 1_000, in 1 => 100_000, since "0.1.0";
+        /// Jobs in one request.
+        "max_jobs_per_request" => max_jobs_per_request: u32 = 1_000,
+            in 1 => 100_000, since "0.1.0";
+        /// Wall time of a job.
+        "max_wall_time" => max_wall_time: DurationMs = DurationMs::from_secs(366 * 86_400),
+            in DurationMs::from_secs(1) => DurationMs::from_secs(3_660 * 86_400), since "0.1.0";
+        /// Requests that wait to be accepted; more are answered 429.
+        "max_intake" => max_intake: u32 = 4_096, in 1 => 1_000_000, since "0.1.0";
+    }
+}
+
+section! {
+    /// Who is told when a site becomes unusable, or comes back.
+    Notify("notify") {
+        /// Addresses that receive each notification as a JSON document (HTTP POST).
+        "webhooks" => webhooks: Vec<SecretUrl> = Vec::new(), since "0.1.0";
+        /// Time for one delivery; a failed one is tried again.
+        "timeout" => timeout: DurationMs = DurationMs::from_secs(10),
+            in DurationMs(100) => DurationMs::from_secs(300), since "0.1.0";
+    }
+}
+
+choice! {
+    /// How log lines are written.
+    LogFormat {
+        /// For people.
+        Text = "text",
+        /// One JSON object a line.
+        Json = "json",
+    }
+}
+
+section! {
+    /// What the server writes to its log (standard error).
+    Log("log") {
+        /// How lines are written; `cospan serve --log-format` wins.
+        "format" => format: LogFormat = LogFormat::Text, since "0.1.0";
+        /// What is written: a level, or levels by module (`info,cospan_actors=debug`);
+        /// `COSPAN_LOG` wins.
+        "filter" => filter: String = "info".into(), since "0.1.0";
+    }
+}

@@ -1,0 +1,122 @@
+//! The sites, the links between them, and how each is watched.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use cospan_domain::ids::SiteName;
+use cospan_domain::labels::Labels;
+use cospan_domain::resources::Resources;
+use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs};
+
+use crate::config::section::section;
+use crate::config::value::{SecretUrl, choice};
+
+const DAY: DurationMs = DurationMs::from_secs(86_400);
+
+const fn secs(secs: u64) -> DurationMs {
+    DurationMs::from_secs(secs)
+}
+
+section! {
+    /// How every site is watched and protected.
+    SiteDefaults("sites") {
+        /// Time between two status queries to a site with something to ask for. An idle site
+        /// is asked less often.
+        "poll_interval" => poll_interval: DurationMs = secs(2),
+            in DurationMs(100) => secs(3_600), since "0.1.0";
+        /// Consecutive errors of a site after which it is unusable, its administrator is told
+        /// and its work goes elsewhere.
+        "site_error_threshold" => site_error_threshold: u32 = 3,
+            in 1 => 1_000, since "0.1.0";
+        /// First wait before an unusable site is probed; doubles up to `probe_interval_max`.
+        "probe_interval" => probe_interval: DurationMs = secs(30),
+            in secs(1) => DAY, since "0.1.0";
+        /// Longest wait between two probes of an unusable site.
+        "probe_interval_max" => probe_interval_max: DurationMs = secs(1_800),
+            in secs(1) => DAY, since "0.1.0";
+        /// A site that does not answer for this time is unreachable: nothing new is placed
+        /// there. What runs there is unknown, not failed.
+        "unreachable_after" => unreachable_after: DurationMs = secs(30),
+            in secs(1) => DAY, since "0.1.0";
+        /// If half of the sites (at least two) become unreachable within this time, the fault
+        /// is taken to be ours: nothing is charged, opened or moved until one answers.
+        "isolation_window" => isolation_window: DurationMs = secs(60),
+            in secs(1) => secs(3_600), since "0.1.0";
+        /// Commands that run for one site at the same time.
+        "exec_limit" => exec_limit: u32 = 8, in 1 => 256, since "0.1.0";
+        /// What a site acknowledged counts as lost when it is absent this long after.
+        "settle" => settle: DurationMs = secs(30), in secs(1) => secs(3_600), since "0.1.0";
+    }
+}
+
+choice! {
+    /// Kinds of site.
+    SiteKind {
+        /// Processes on this machine.
+        Local = "local",
+    }
+}
+
+section! {
+    /// One site: give as many as there are.
+    Site("site" repeated) {
+        /// Its name: letters, digits, `-`, `_` and `.`, a letter first.
+        "name" => name: SiteName, since "0.1.0";
+        /// What it is. `local`: processes on this machine.
+        "kind" => kind: SiteKind, since "0.1.0";
+        /// Directory of the site's own, for attempts and copies. Absolute. Files below `files` in it
+        /// can be registered with `cospan file add`.
+        "root" => root: PathBuf, since "0.1.0";
+        /// Processors that Cospan may use there.
+        "processors" => processors: u32, in 1 => 10_000_000, since "0.1.0";
+        /// Memory that Cospan may use there.
+        "memory" => memory: Bytes = Bytes(0), since "0.1.0";
+        /// Disk that Cospan may use there.
+        "disk" => disk: Bytes = Bytes(0), since "0.1.0";
+        /// Graphics processors that Cospan may use there.
+        "gpus" => gpus: u64 = 0, since "0.1.0";
+        /// Any other counted resource, like `{ licenses = 3 }`.
+        "resources" => resources: BTreeMap<Arc<str>, u64> = BTreeMap::new(), since "0.1.0";
+        /// What it is like, for the demands of components: `{ arch = "x86_64", software =
+        /// ["gcc", "mpi"] }`.
+        "labels" => labels: Labels = Labels::new(), since "0.1.0";
+        /// Whom people should ask about it: a name, a mail address, a page.
+        "administrator" => administrator: String = String::new(), since "0.1.0";
+        /// Address that receives this site's notifications as JSON (HTTP POST), beside those
+        /// of `[notify]`.
+        "webhook" => webhook: Option<SecretUrl> = None, since "0.1.0";
+    }
+}
+
+section! {
+    /// What is known of the network between two sites. Between sites without a link nothing is
+    /// copied. Copies keep to the bandwidth.
+    Link("link" repeated) {
+        /// The site that sends.
+        "from" => from: SiteName, since "0.1.0";
+        /// The site that receives.
+        "to" => to: SiteName, since "0.1.0";
+        /// Bits per second that Cospan may use.
+        "bandwidth" => bandwidth: BitsPerSecond, since "0.1.0";
+        /// The same holds from `to` to `from`.
+        "both_ways" => both_ways: bool = true, since "0.1.0";
+    }
+}
+
+impl Site {
+    /// All counts in the domain's words: whole megabytes for memory and disk.
+    pub fn total(&self) -> Resources {
+        const MB: u64 = 1_000_000;
+        let mut others = self.resources.clone();
+        let named =
+            [("memory_mb", self.memory.0 / MB), ("disk_mb", self.disk.0 / MB), ("gpus", self.gpus)];
+        for (name, count) in named {
+            if count > 0 {
+                others.insert(name.into(), count);
+            }
+        }
+        others.retain(|_, count| *count > 0);
+        Resources { processors: self.processors, others }
+    }
+}

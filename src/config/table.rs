@@ -1,0 +1,145 @@
+//! Reads one table of the file, option by option, and notes all that is wrong.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use toml::de::{DeTable, DeValue};
+
+use super::problem::{Problems, nearest};
+use super::value::{Ranged, Value, kind};
+
+/// Where each thing was given: `queue.N_h`, `site[2].root`, or a table's own path.
+pub(super) type Places = BTreeMap<String, Range<usize>>;
+
+/// A table being read.
+pub struct Reader<'r, 'i> {
+    path: String,
+    title: String,
+    table: Option<&'r DeTable<'i>>,
+    problems: &'r mut Problems,
+    places: &'r mut Places,
+}
+
+impl<'r, 'i> Reader<'r, 'i> {
+    /// Reads `table`, called `path` in places and `title` in messages.
+    pub fn new(
+        path: String,
+        title: String,
+        table: Option<&'r DeTable<'i>>,
+        problems: &'r mut Problems,
+        places: &'r mut Places,
+    ) -> Self {
+        Self { path, title, table, problems, places }
+    }
+
+    /// The option's value; its default where it is not given or wrong. `None` if
+    /// there is no default, which is noted as a problem.
+    pub fn option<T: Value>(&mut self, key: &str, default: Option<T>) -> Option<T> {
+        let Some((name, value)) = self.table.and_then(|table| table.get_key_value(key)) else {
+            if default.is_none() {
+                let place = self.places.get(&self.path).cloned();
+                let message = format!("{} has no {key:?}", self.title);
+                self.problems.add(place, message, format!("add `{key} = ...`: {}", T::form()));
+            }
+            return default;
+        };
+        self.places.insert(format!("{}.{key}", self.path), name.span());
+        match T::read(value.get_ref()) {
+            Ok(value) => Some(value),
+            Err(problem) => {
+                let message = format!("{key} in {}: {problem}", self.title);
+                self.problems.add(Some(value.span()), message, format!("give {}", T::form()));
+                default
+            }
+        }
+    }
+
+    /// Notes a value outside of its range.
+    pub fn check_range<T: Value, R: Ranged<T>>(&mut self, key: &str, value: &R, low: T, high: T) {
+        if !value.within(&low, &high) {
+            let place = self.places.get(&format!("{}.{key}", self.path)).cloned();
+            let message = format!("{key} in {} is out of range", self.title);
+            self.problems.add(
+                place,
+                message,
+                format!("give a value from {} to {}", low.show(), high.show()),
+            );
+        }
+    }
+
+    /// Notes every key that is not known.
+    pub fn finish(self, known: &[&str]) {
+        let Some(table) = self.table else { return };
+        unknown_keys(table, known, &self.title, self.problems);
+    }
+}
+
+/// Notes every key of a table that is not known, with the nearest one that is.
+pub(super) fn unknown_keys(
+    table: &DeTable<'_>,
+    known: &[&str],
+    title: &str,
+    problems: &mut Problems,
+) {
+    for (key, value) in table {
+        let name: &str = key.get_ref();
+        if known.contains(&name) {
+            continue;
+        }
+        let what = if matches!(value.get_ref(), DeValue::Table(_)) { "table" } else { "key" };
+        let remedy = match nearest(name, known.iter().copied()) {
+            Some(near) => format!("did you mean {near:?}?"),
+            None => format!("known here: {}", known.join(", ")),
+        };
+        problems.add(Some(key.span()), format!("unknown {what} {name:?} in {title}"), remedy);
+    }
+}
+
+/// The table of a section, if it is given and a table.
+pub(super) fn sub_table<'r, 'i>(
+    root: &'r DeTable<'i>,
+    key: &str,
+    problems: &mut Problems,
+    places: &mut Places,
+) -> Option<&'r DeTable<'i>> {
+    let (name, value) = root.get_key_value(key)?;
+    places.insert(key.into(), name.span());
+    match value.get_ref() {
+        DeValue::Table(table) => Some(table),
+        other => {
+            let message = format!("{key} is {}, not a table", kind(other));
+            problems.add(Some(name.span()), message, format!("write it as [{key}]"));
+            None
+        }
+    }
+}
+
+/// The tables of a repeated section (`[[site]]`), each with its path.
+pub(super) fn sub_tables<'r, 'i>(
+    root: &'r DeTable<'i>,
+    key: &str,
+    problems: &mut Problems,
+    places: &mut Places,
+) -> Vec<(String, &'r DeTable<'i>)> {
+    let Some((name, value)) = root.get_key_value(key) else { return Vec::new() };
+    let DeValue::Array(items) = value.get_ref() else {
+        let message = format!("{key} is {}, not a list of tables", kind(value.get_ref()));
+        problems.add(Some(name.span()), message, format!("write each as [[{key}]]"));
+        return Vec::new();
+    };
+    let mut tables = Vec::new();
+    for (i, item) in items.iter().enumerate() {
+        match item.get_ref() {
+            DeValue::Table(table) => {
+                let path = format!("{key}[{i}]");
+                places.insert(path.clone(), item.span());
+                tables.push((path, table));
+            }
+            other => {
+                let message = format!("an item of {key} is {}, not a table", kind(other));
+                problems.add(Some(item.span()), message, format!("write each as [[{key}]]"));
+            }
+        }
+    }
+    tables
+}

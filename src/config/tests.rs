@@ -1,0 +1,140 @@
+use std::path::Path;
+
+use super::*;
+
+fn parse(text: &str) -> Result<Loaded, ConfigError> {
+    Config::parse(Path::new("cospan.toml"), text)
+}
+
+/// Compares what a person sees with a file beside the tests.
+fn golden(name: &str, text: &str) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/config/golden").join(name);
+    if std::env::var_os("COSPAN_REGENERATE").is_some() {
+        std::fs::write(&file, text).unwrap();
+    }
+    let expected = std::fs::read_to_string(&file).unwrap_or_default();
+    assert_eq!(text, expected, "run with COSPAN_REGENERATE=1 to accept {}", file.display());
+}
+
+fn problems_of(text: &str) -> String {
+    match parse(text) {
+        Err(error) => error.to_string(),
+        Ok(_) => panic!("no problem found in:\n{text}"),
+    }
+}
+
+#[test]
+fn an_empty_file_means_all_defaults_without_any_warning() {
+    let loaded = parse("").unwrap();
+    assert!(loaded.warnings.is_empty(), "{}", loaded.warnings);
+    assert!(loaded.config.site.is_empty());
+}
+
+#[test]
+fn every_problem_is_told_at_once_with_its_line_and_a_remedy() {
+    golden("many-problems.txt", &problems_of(include_str!("golden/many-problems.toml")));
+}
+
+#[test]
+fn text_that_is_no_toml_is_told_with_its_line() {
+    golden("not-toml.txt", &problems_of("[server]\nlisten = 127.0.0.1\n[queue\nN_h = 2\n"));
+}
+
+#[test]
+fn an_unknown_key_is_refused_with_the_nearest_known_one() {
+    let problems = problems_of("[queue]\nscan_intervall = \"60s\"\n");
+    assert!(problems.contains("cospan.toml:2: unknown key \"scan_intervall\""), "{problems}");
+    assert!(problems.contains("did you mean \"scan_interval\"?"), "{problems}");
+}
+
+#[test]
+fn what_is_odd_but_allowed_is_a_warning() {
+    let loaded = parse("[queue]\nn1 = 1\nn2 = 2\n").unwrap();
+    let warnings = loaded.warnings.to_string();
+    assert!(warnings.contains("cospan.toml:3: n2 = 2 is above n1 = 1"), "{warnings}");
+}
+
+#[test]
+fn listening_beyond_loopback_needs_tls() {
+    let problems = problems_of("[server]\nlisten = [\"0.0.0.0:7440\"]\n");
+    assert!(problems.contains("there is no TLS"), "{problems}");
+    let tls = "tls_certificate = \"/c.pem\"\ntls_key = \"/k.pem\"";
+    assert!(parse(&format!("[server]\nlisten = [\"0.0.0.0:7440\"]\n{tls}")).is_ok());
+    assert!(problems_of("[server]\nlisten = []\n").contains("names no address"));
+}
+
+#[test]
+fn the_effective_configuration_reads_back_as_itself() {
+    let config = parse(include_str!("golden/complete.toml")).unwrap().config;
+    for annotated in [false, true] {
+        let shown = show(&config, annotated);
+        assert_eq!(parse(&shown).unwrap().config, config, "{shown}");
+    }
+    golden("complete.txt", &show(&config, false));
+}
+
+#[test]
+fn the_secret_part_of_a_webhook_is_never_shown() {
+    let text = "[notify]\nwebhooks = [\"https://hooks.example.org/T0/s3cret\"]\n";
+    let shown = show(&parse(text).unwrap().config, true);
+    assert!(!shown.contains("s3cret") && shown.contains("hooks.example.org"), "{shown}");
+}
+
+#[test]
+fn every_option_has_a_text_a_version_and_a_default_that_is_accepted() {
+    for section in describe_all() {
+        assert!(section.doc.ends_with('.'), "{}", section.key);
+        for option in section.options {
+            assert!(option.doc.ends_with('.'), "{}.{}: {}", section.key, option.key, option.doc);
+            assert_eq!(option.since.split('.').count(), 3);
+            if let (false, Some(default)) = (section.repeated, &option.default) {
+                let text = format!("[{}]\n{} = {default}\n", section.key, option.key);
+                assert!(parse(&text).is_ok(), "{text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_number_out_of_its_range_is_refused_with_the_range() {
+    let problems = problems_of("[sites]\nexec_limit = 0\npoll_interval = \"2h\"\n");
+    assert!(
+        problems.contains("cospan.toml:2: exec_limit in [sites] is out of range"),
+        "{problems}"
+    );
+    assert!(problems.contains("from 1 to 256"), "{problems}");
+    assert!(problems.contains("from \"100ms\" to \"1h\""), "{problems}");
+}
+
+#[test]
+fn memory_and_disk_of_a_site_are_counted_in_whole_megabytes() {
+    let config = parse(include_str!("golden/complete.toml")).unwrap().config;
+    let total = config.site[0].total();
+    assert_eq!(total.processors, 8);
+    assert_eq!(total.others.get("memory_mb"), Some(&16_000));
+    assert_eq!(total.others.get("licenses"), Some(&3));
+    assert_eq!(total.others.get("gpus"), None);
+}
+
+#[test]
+fn bytes_that_are_no_text_are_told_with_their_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("cospan.toml");
+    std::fs::write(&file, b"[server]\n# caf\xe9\n").unwrap();
+    let error = Config::load(&file).unwrap_err().to_string();
+    assert!(error.contains("cospan.toml:2: the text is not UTF-8"), "{error}");
+}
+
+#[test]
+fn the_reference_in_the_book_is_that_of_this_code() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/src/reference/configuration.md");
+    if std::env::var_os("COSPAN_REGENERATE").is_some() {
+        std::fs::write(&file, reference()).unwrap();
+    }
+    let written = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(
+        written == reference(),
+        "{0} is stale; write it anew with: cargo run -- config reference > {0}",
+        "docs/src/reference/configuration.md"
+    );
+}

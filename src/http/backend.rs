@@ -1,0 +1,141 @@
+//! What the edge needs of the control plane.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use actix_web::web::Bytes;
+use async_trait::async_trait;
+use cospan_actors::api::{ApiAnswer, ApiCommand, ApiRefusal, Submission, View};
+use cospan_domain::ids::{Attempt, ComponentIndex, JobId, LogicalName, RelPath, Seq, SiteName};
+use cospan_domain::job::event::JobEvent;
+use cospan_domain::job::state::Job;
+use futures_util::Stream;
+
+use crate::api::v1::explain::ExplainReport;
+use crate::api::v1::file::{FilePage, FileReport};
+use crate::api::v1::site::SiteList;
+use crate::api::v1::store::StoreReport;
+
+/// The control plane as the edge sees it. Calls without `async` read what is in
+/// memory and return at once.
+#[async_trait]
+pub trait Backend: Send + Sync + 'static {
+    /// Does what was asked, durably, or says why not.
+    async fn command(&self, command: ApiCommand) -> Result<ApiAnswer, ApiRefusal>;
+
+    /// What would become of a submission: refused with every reason that would
+    /// refuse it, else where it would go.
+    async fn preview(&self, submission: Submission) -> Result<ExplainReport, ApiRefusal>;
+
+    /// The committed state.
+    fn view(&self) -> Arc<View>;
+
+    /// Logical files in the order of their names, after a name and at a site, if given.
+    fn files(&self, after: Option<&LogicalName>, site: Option<&SiteName>, limit: usize)
+    -> FilePage;
+
+    /// One logical file.
+    fn file(&self, name: &LogicalName) -> Option<FileReport>;
+
+    /// All sites.
+    fn sites(&self) -> SiteList;
+
+    /// The store.
+    fn store(&self) -> StoreReport;
+
+    /// A job, also one that is archived.
+    async fn job(&self, id: JobId) -> Result<Option<Arc<Job>>, ApiRefusal>;
+
+    /// What happened to a job, oldest first; `None` if there is no such job.
+    async fn history(&self, id: JobId) -> Result<Option<History>, ApiRefusal>;
+
+    /// Why a job waits or was placed where it is; `None` if there is no such job.
+    async fn explain(&self, id: JobId) -> Result<Option<ExplainReport>, ApiRefusal>;
+
+    /// Reads a piece of what a component printed or left.
+    async fn read(&self, what: &ReadOrder) -> Result<Piece, ApiRefusal>;
+
+    /// The whole store, piece by piece, in the format of `store import`.
+    async fn export(&self) -> Result<Pieces, ApiRefusal>;
+
+    /// Committed changes from now on. A change must be in [`Backend::view`]
+    /// before it is sent here.
+    fn subscribe(&self) -> Changes;
+
+    /// Whether work can be accepted; else why not.
+    fn readiness(&self) -> Result<(), String>;
+}
+
+/// The kept history of a job.
+#[derive(Debug, Clone, Default)]
+pub struct History {
+    /// What happened, oldest first.
+    pub events: Vec<JobEvent>,
+    /// Older events were dropped.
+    pub shortened: bool,
+}
+
+/// A piece of a file that is wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadOrder {
+    /// Whose.
+    pub job: JobId,
+    /// Which component.
+    pub component: ComponentIndex,
+    /// Which of its attempts.
+    pub attempt: Attempt,
+    /// Which file.
+    pub file: Wanted,
+    /// From this byte on.
+    pub offset: u64,
+    /// At most so many bytes.
+    pub limit: u32,
+}
+
+/// A file of an attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wanted {
+    /// What it printed.
+    Stdout,
+    /// What it printed as errors.
+    Stderr,
+    /// An output, by its path below the work directory.
+    Output(RelPath),
+}
+
+/// A piece of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Piece {
+    /// The bytes.
+    pub bytes: Bytes,
+    /// Size of the whole file now.
+    pub size: u64,
+}
+
+/// Pieces of a stream; after an error nothing follows.
+pub type Pieces = Pin<Box<dyn Stream<Item = Result<Bytes, String>> + Send>>;
+
+/// One committed change to a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// Its position in the journal.
+    pub seq: Seq,
+    /// The job.
+    pub job: JobId,
+    /// The job is new: accepted by this change.
+    pub submitted: bool,
+    /// What happened to it.
+    pub events: Vec<JobEvent>,
+}
+
+/// What follows from a subscription.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Followed {
+    /// A change.
+    Change(Change),
+    /// Changes were lost, because the follower was too slow.
+    Lost,
+}
+
+/// Committed changes, in the order of the journal.
+pub type Changes = Pin<Box<dyn Stream<Item = Followed> + Send>>;

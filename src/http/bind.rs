@@ -1,0 +1,180 @@
+//! From settings to a running server, in two steps: first take the addresses,
+//! so that a port in use is an error before anything has started; then serve.
+
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::dev::{Server, ServerHandle};
+use actix_web::middleware::from_fn;
+use actix_web::web::{self, Data};
+use actix_web::{App, HttpServer};
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use thiserror::Error;
+use utoipa_actix_web::AppExt;
+
+use super::settings::{HttpSettings, TlsFiles};
+use super::state::Edge;
+use super::{gate, openapi};
+
+/// Why the server cannot listen.
+#[derive(Debug, Error)]
+#[allow(missing_docs, reason = "each variant is its message")]
+pub enum BindError {
+    #[error("no address to listen on is configured")]
+    NoAddress,
+    #[error(
+        "{0} can be reached from other machines, and TLS is not configured; name a certificate \
+         and its key, or listen on 127.0.0.1 or [::1]"
+    )]
+    Exposed(SocketAddr),
+    #[error(
+        "{0} is in use; stop the other server (perhaps another cospan), or choose another address"
+    )]
+    InUse(SocketAddr),
+    #[error("cannot listen on {address}: {source}")]
+    Listen { address: SocketAddr, source: std::io::Error },
+    #[error("cannot read {what} from {path}: {problem}", path = path.display())]
+    Tls { what: &'static str, path: PathBuf, problem: String },
+}
+
+/// Addresses that are taken; nobody is served yet, but clients can connect and wait.
+pub struct Bound {
+    listeners: Vec<TcpListener>,
+    tls: Option<ServerConfig>,
+}
+
+impl Bound {
+    /// Takes the addresses.
+    ///
+    /// # Errors
+    /// An address is in use or not ours, is open to other machines without TLS,
+    /// or the certificate cannot be used.
+    pub fn bind(settings: &HttpSettings) -> Result<Self, BindError> {
+        if settings.listen.is_empty() {
+            return Err(BindError::NoAddress);
+        }
+        if settings.tls.is_none()
+            && let Some(exposed) = settings.listen.iter().find(|at| !at.ip().is_loopback())
+        {
+            return Err(BindError::Exposed(*exposed));
+        }
+        let tls = settings.tls.as_ref().map(load_tls).transpose()?;
+        let listeners = settings.listen.iter().map(|address| listen(*address));
+        Ok(Self { listeners: listeners.collect::<Result<_, _>>()?, tls })
+    }
+
+    /// The addresses, with the ports that were chosen.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect()
+    }
+
+    /// Serves from now on. Must be called where an actix system runs; the server's
+    /// future must be polled there until it ends.
+    ///
+    /// # Errors
+    /// The operating system refuses to serve an address.
+    pub fn serve(self, edge: Edge) -> std::io::Result<Running> {
+        let edge = Data::new(edge);
+        let settings = edge.settings.clone();
+        let state = edge.clone();
+        let mut server = HttpServer::new(move || {
+            let app = App::new().into_utoipa_app().app_data(state.clone());
+            let app = app.configure(openapi::routes).into_app();
+            app.default_service(web::to(openapi::nowhere)).wrap(from_fn(gate::pass))
+        })
+        .disable_signals()
+        .workers(settings.workers.max(1))
+        .max_connections(settings.max_connections.div_ceil(settings.workers.max(1)).max(1))
+        .client_request_timeout(settings.head_timeout)
+        .keep_alive(settings.keep_alive)
+        .shutdown_timeout(settings.stop_timeout.as_secs());
+        for listener in self.listeners {
+            server = match &self.tls {
+                Some(tls) => server.listen_rustls_0_23(listener, tls.clone())?,
+                None => server.listen(listener)?,
+            };
+        }
+        let server = server.run();
+        let refresh = actix_web::rt::spawn(refresh_keys(edge.clone(), settings.key_refresh));
+        Ok(Running { handle: server.handle(), server: Some(server), edge, refresh })
+    }
+}
+
+fn listen(address: SocketAddr) -> Result<TcpListener, BindError> {
+    let listener = TcpListener::bind(address).map_err(|source| match source.kind() {
+        ErrorKind::AddrInUse => BindError::InUse(address),
+        _ => BindError::Listen { address, source },
+    })?;
+    listener.set_nonblocking(true).map_err(|source| BindError::Listen { address, source })?;
+    Ok(listener)
+}
+
+fn load_tls(files: &TlsFiles) -> Result<ServerConfig, BindError> {
+    let error = |what, path: &PathBuf, problem: String| BindError::Tls {
+        what,
+        path: path.clone(),
+        problem,
+    };
+    let certificates = CertificateDer::pem_file_iter(&files.certificates)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|e| error("the certificate", &files.certificates, e.to_string()))?;
+    let key = PrivateKeyDer::from_pem_file(&files.key)
+        .map_err(|e| error("the private key", &files.key, e.to_string()))?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map(|config| config.with_no_client_auth())
+        .and_then(|config| config.with_single_cert(certificates, key))
+        .map_err(|e| error("a usable certificate", &files.certificates, e.to_string()))
+}
+
+/// Looks at the key file for changes. One look is a call of the file system
+/// that takes microseconds.
+async fn refresh_keys(edge: Data<Edge>, every: Duration) {
+    let mut complained = false;
+    loop {
+        actix_web::rt::time::sleep(every).await;
+        match edge.keys.refresh() {
+            Ok(changed) => {
+                complained = false;
+                if changed {
+                    tracing::info!(keys = edge.keys.len(), "keys read anew");
+                }
+            }
+            Err(error) => {
+                if !complained {
+                    tracing::error!(%error, "cannot read the keys; those known so far stay");
+                }
+                complained = true;
+            }
+        }
+    }
+}
+
+/// A server that serves.
+pub struct Running {
+    server: Option<Server>,
+    handle: ServerHandle,
+    edge: Data<Edge>,
+    refresh: actix_web::rt::task::JoinHandle<()>,
+}
+
+impl Running {
+    /// The future that serves; to be polled until it ends. `None` the second time.
+    pub fn take_server(&mut self) -> Option<Server> {
+        self.server.take()
+    }
+
+    /// Takes no new requests, ends all streams, and waits for open requests as
+    /// long as the settings say.
+    pub async fn stop(self) {
+        self.refresh.abort();
+        self.edge.end_streams();
+        self.handle.stop(true).await;
+    }
+}

@@ -1,0 +1,62 @@
+//! Reading a request's body, bounded in size and time.
+
+use actix_web::HttpRequest;
+use actix_web::http::header;
+use actix_web::web::{Bytes, Payload};
+use serde::de::DeserializeOwned;
+
+use super::failure::Failure;
+use super::settings::HttpSettings;
+use crate::api::v1::parse;
+use crate::api::v1::problem::{Code, Problem};
+
+/// Reads the whole body.
+pub(super) async fn read(
+    request: &HttpRequest,
+    payload: Payload,
+    settings: &HttpSettings,
+) -> Result<Bytes, Failure> {
+    let limit = settings.max_body_bytes;
+    let length = request.headers().get(header::CONTENT_LENGTH);
+    let announced = length.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    if announced.is_some_and(|length| length > limit as u64) {
+        return Err(too_large(limit));
+    }
+    let whole = payload.to_bytes_limited(limit);
+    match actix_web::rt::time::timeout(settings.body_timeout, whole).await {
+        Ok(Ok(Ok(bytes))) => Ok(bytes),
+        Ok(Ok(Err(error))) => {
+            Err(Failure::new(Code::BadRequest, format!("the body did not arrive whole: {error}")))
+        }
+        Ok(Err(_)) => Err(too_large(limit)),
+        Err(_) => {
+            let seconds = settings.body_timeout.as_secs();
+            let detail = format!("the body did not arrive within {seconds} s");
+            Err(Failure::new(Code::BadRequest, detail))
+        }
+    }
+}
+
+fn too_large(limit: usize) -> Failure {
+    Problem::new(Code::BodyTooLarge, format!("the body is longer than {limit} bytes"))
+        .remedy("send fewer jobs at once")
+        .into()
+}
+
+/// Reads the body as JSON of one shape.
+pub(super) async fn read_json<T: DeserializeOwned>(
+    request: &HttpRequest,
+    payload: Payload,
+    settings: &HttpSettings,
+) -> Result<T, Failure> {
+    let bytes = read(request, payload, settings).await?;
+    parse_json(&bytes, false)
+}
+
+/// Takes JSON apart once; only if that fails a second time, for the place of the error.
+pub(super) fn parse_json<T: DeserializeOwned>(bytes: &[u8], in_array: bool) -> Result<T, Failure> {
+    serde_json::from_slice(bytes).map_err(|error| match parse::read_json::<T>(bytes) {
+        Err(located) => Failure::unreadable(located, in_array),
+        Ok(_) => Failure::new(Code::BadBody, error.to_string()),
+    })
+}

@@ -1,0 +1,127 @@
+//! Whatever goes wrong becomes a problem document.
+
+use std::fmt;
+
+use actix_web::body::BoxBody;
+use actix_web::http::StatusCode;
+use actix_web::http::header::{self, HeaderValue};
+use actix_web::{HttpResponse, ResponseError};
+use cospan_actors::api::ApiRefusal;
+
+use crate::api::v1::parse::ParseError;
+use crate::api::v1::problem::{Code, MEDIA_TYPE, Problem};
+
+/// A problem on its way to the client.
+#[derive(Debug)]
+pub(super) struct Failure(pub(super) Box<Problem>);
+
+/// What a handler comes to.
+pub(super) type Answer = Result<HttpResponse, Failure>;
+
+impl Failure {
+    pub(super) fn new(code: Code, detail: impl Into<String>) -> Self {
+        Problem::new(code, detail).into()
+    }
+
+    /// There is no such job.
+    pub(super) fn no_job(id: impl fmt::Display) -> Self {
+        Self::new(Code::NotFound, format!("there is no job {id}"))
+    }
+
+    /// The detail says what the server failed at, which is nobody's business but the log's.
+    pub(super) fn internal(what: &str, error: impl fmt::Display) -> Self {
+        tracing::error!(%error, "cannot {what}");
+        Problem::new(Code::Internal, format!("cannot {what}"))
+            .remedy("look into the server's log")
+            .into()
+    }
+}
+
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Self {
+        Self(Box::new(problem))
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl ResponseError for Failure {
+    fn status_code(&self) -> StatusCode {
+        StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    fn error_response(&self) -> HttpResponse<BoxBody> {
+        let mut response = HttpResponse::build(self.status_code());
+        response.insert_header((header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE)));
+        if let Some(seconds) = self.0.retry_after_s {
+            response.insert_header((header::RETRY_AFTER, seconds));
+        }
+        if self.0.status == 401 {
+            let challenge = HeaderValue::from_static("Bearer realm=\"cospan\"");
+            response.insert_header((header::WWW_AUTHENTICATE, challenge));
+        }
+        // A problem document has texts and numbers only, which can always be written.
+        response.body(serde_json::to_vec(&self.0).unwrap_or_default())
+    }
+}
+
+impl From<ApiRefusal> for Failure {
+    fn from(refusal: ApiRefusal) -> Self {
+        let detail = refusal.to_string();
+        let problem = match refusal {
+            ApiRefusal::Invalid { index, problem } => {
+                Problem::new(Code::InvalidJob, problem).index(index)
+            }
+            ApiRefusal::Unplaceable { index, problem } => Problem::new(Code::Unplaceable, problem)
+                .index(index)
+                .remedy("submit with allow_unplaceable to wait for a site that can hold it"),
+            ApiRefusal::IdempotencyMismatch { .. } => {
+                Problem::new(Code::IdempotencyMismatch, detail)
+                    .remedy("use a new idempotency key for a new request")
+            }
+            ApiRefusal::NotFound(_) => Problem::new(Code::NotFound, detail),
+            ApiRefusal::Conflict(_) => Problem::new(Code::Conflict, detail),
+            ApiRefusal::Busy { retry_after_s } => {
+                Problem::new(Code::Busy, detail).retry_after(retry_after_s)
+            }
+            ApiRefusal::Stopping => Problem::new(Code::Stopping, detail)
+                .retry_after(5)
+                .remedy("try again when it is back; what was accepted is kept"),
+            ApiRefusal::Site(_) => Problem::new(Code::Site, detail),
+        };
+        problem.into()
+    }
+}
+
+impl Failure {
+    /// A body that is not what was expected.
+    pub(super) fn unreadable(error: ParseError, in_array: bool) -> Self {
+        let (index, key) = match in_array.then(|| index_of(&error.key)).flatten() {
+            Some((index, key)) => (Some(index), key.to_owned()),
+            None => (None, error.key.clone()),
+        };
+        let place = match (error.line, error.column) {
+            (Some(line), Some(column)) => format!(" (line {line}, column {column} of the body)"),
+            _ => String::new(),
+        };
+        let mut problem = Problem::new(Code::BadBody, format!("{}{place}", error.problem)).key(key);
+        problem.index = index;
+        if let Some(nearest) = &error.nearest {
+            problem = problem.remedy(format!("did you mean `{nearest}`?"));
+        }
+        problem.nearest = error.nearest;
+        problem.into()
+    }
+}
+
+/// Splits `[3].component[0]` into 3 and `component[0]`.
+fn index_of(path: &str) -> Option<(u64, &str)> {
+    let (index, rest) = path.strip_prefix('[')?.split_once(']')?;
+    Some((index.parse().ok()?, rest.trim_start_matches('.')))
+}

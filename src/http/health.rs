@@ -1,0 +1,54 @@
+//! Whether the server lives, whether it takes work, what it counts, what it offers.
+
+use actix_web::http::header::{self, HeaderValue};
+use actix_web::web::Data;
+use actix_web::{HttpResponse, get};
+use prometheus::{Encoder, TextEncoder};
+
+use super::failure::{Answer, Failure};
+use super::state::Edge;
+use crate::api::v1::problem::{Code, Problem};
+
+/// The process answers. Needs no key.
+#[utoipa::path(tag = "server", security(()), responses((status = 200, body = String)))]
+#[get("/livez")]
+pub(super) async fn livez() -> HttpResponse {
+    HttpResponse::Ok().content_type("text/plain; charset=utf-8").body("ok\n")
+}
+
+/// The server takes work. Needs no key.
+#[utoipa::path(
+    tag = "server",
+    security(()),
+    responses(
+        (status = 200, body = String),
+        (status = 503, body = Problem, content_type = "application/problem+json"),
+    )
+)]
+#[get("/readyz")]
+pub(super) async fn readyz(edge: Data<Edge>) -> Answer {
+    match edge.backend.readiness() {
+        Ok(()) => Ok(HttpResponse::Ok().content_type("text/plain; charset=utf-8").body("ok\n")),
+        Err(why) => Err(Problem::new(Code::NotReady, why).retry_after(1).into()),
+    }
+}
+
+/// Metrics in the text format of Prometheus. Needs a key, unless the server's option says not.
+#[utoipa::path(tag = "server", responses((status = 200, body = String, content_type = "text/plain")))]
+#[get("/metrics")]
+pub(super) async fn metrics(edge: Data<Edge>) -> Answer {
+    let encoder = TextEncoder::new();
+    let mut text = Vec::new();
+    encoder
+        .encode(&edge.registry.gather(), &mut text)
+        .map_err(|error| Failure::internal("write the metrics", error))?;
+    Ok(HttpResponse::Ok().content_type(encoder.format_type()).body(text))
+}
+
+/// This interface as an OpenAPI document.
+#[utoipa::path(tag = "server", responses((status = 200, body = Object, content_type = "application/json")))]
+#[get("/v1/openapi.json")]
+pub(super) async fn openapi(edge: Data<Edge>) -> HttpResponse {
+    let json = HeaderValue::from_static("application/json");
+    HttpResponse::Ok().insert_header((header::CONTENT_TYPE, json)).body(edge.openapi.clone())
+}

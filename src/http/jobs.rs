@@ -1,0 +1,189 @@
+//! Reading jobs.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use actix_web::web::{Data, Path};
+use actix_web::{HttpRequest, HttpResponse, get};
+use cospan_domain::ids::{JobId, KeyName, SiteName};
+use cospan_domain::job::state::Job;
+use serde::Deserialize;
+
+use super::failure::{Answer, Failure};
+use super::query;
+use super::state::Edge;
+use crate::api::v1::control::StateName;
+use crate::api::v1::event::{EventReport, HistoryReport};
+use crate::api::v1::explain::ExplainReport;
+use crate::api::v1::job::{JobPage, JobReport, JobRow};
+use crate::api::v1::problem::Problem;
+
+/// Rows of a page, unless told otherwise, and at most.
+const PAGE: usize = 100;
+const MAX_PAGE: usize = 1000;
+/// Jobs looked at for one page: a filter that lets few through gives a short
+/// page with a place to go on, instead of a long wait.
+const MAX_SCAN: usize = 20_000;
+
+/// Which jobs to list.
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+struct ListQuery {
+    /// Go on after this job: `next` of the page before.
+    after: Option<u64>,
+    /// Most rows of the page: 100 if left out, at most 1,000.
+    limit: Option<u64>,
+    /// Newest first.
+    newest: bool,
+    /// Only in this state.
+    #[param(value_type = Option<String>)]
+    state: Option<StateName>,
+    /// Only of this key.
+    owner: Option<String>,
+    /// Only with a component at this site.
+    site: Option<String>,
+    /// Only with this text in their name.
+    name: Option<String>,
+}
+
+/// Which jobs a list or an order is about.
+#[derive(Debug, Default)]
+pub(super) struct Filter {
+    pub(super) state: Option<StateName>,
+    pub(super) owner: Option<KeyName>,
+    pub(super) site: Option<SiteName>,
+    pub(super) name: Option<String>,
+}
+
+impl Filter {
+    pub(super) fn lets_through(&self, job: &Job) -> bool {
+        self.state.is_none_or(|state| job.phase.kind() == state.0)
+            && self.owner.as_ref().is_none_or(|owner| job.owner == *owner)
+            && self.site.as_ref().is_none_or(|site| is_at(job, site))
+            && self.name.as_ref().is_none_or(|part| {
+                job.spec.name.as_ref().is_some_and(|name| name.contains(part.as_str()))
+            })
+    }
+}
+
+/// Whether a component is at the site, or must go there.
+fn is_at(job: &Job, site: &SiteName) -> bool {
+    if job.components.is_empty() {
+        return job.spec.components.iter().any(|c| c.site.as_ref() == Some(site));
+    }
+    job.components.iter().any(|c| c.placement.as_ref().is_some_and(|p| p.site == *site))
+}
+
+/// Lists jobs that are not archived, by number.
+///
+/// There is no total. A page may be shorter than asked for although there are more: `next` tells.
+#[utoipa::path(
+    tag = "jobs",
+    params(ListQuery),
+    responses(
+        (status = 200, body = JobPage),
+        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+#[get("/v1/jobs")]
+pub(super) async fn list(request: HttpRequest, edge: Data<Edge>) -> Answer {
+    let asked: ListQuery = query::read(&request)?;
+    let limit = query::limit(asked.limit, PAGE, MAX_PAGE)?;
+    let filter = Filter {
+        state: asked.state,
+        owner: asked.owner.as_deref().map(query::part).transpose()?,
+        site: asked.site.as_deref().map(query::part).transpose()?,
+        name: asked.name,
+    };
+    let view = edge.backend.view();
+    let after = asked.after.map(JobId);
+    let page = if asked.newest {
+        let end = after.map_or(Bound::Unbounded, Bound::Excluded);
+        page(view.jobs.range((Bound::Unbounded, end)).rev(), &filter, limit)
+    } else {
+        let begin = after.map_or(Bound::Unbounded, Bound::Excluded);
+        page(view.jobs.range((begin, Bound::Unbounded)), &filter, limit)
+    };
+    Ok(HttpResponse::Ok().json(page))
+}
+
+fn page<'a>(
+    jobs: impl Iterator<Item = (&'a JobId, &'a Arc<Job>)>,
+    filter: &Filter,
+    limit: usize,
+) -> JobPage {
+    let mut page = JobPage::default();
+    let mut last = None;
+    for (scanned, (id, job)) in jobs.enumerate() {
+        if page.jobs.len() == limit || scanned == MAX_SCAN {
+            // There is at least this one more.
+            page.next = last;
+            break;
+        }
+        last = Some(id.0);
+        if filter.lets_through(job) {
+            page.jobs.push(JobRow::from(&**job));
+        }
+    }
+    page
+}
+
+/// Looks a job up, also among those that are archived.
+pub(super) async fn find(edge: &Edge, id: JobId) -> Result<Arc<Job>, Failure> {
+    if let Some(job) = edge.backend.view().jobs.get(&id) {
+        return Ok(job.clone());
+    }
+    edge.backend.job(id).await?.ok_or_else(|| Failure::no_job(id))
+}
+
+/// Shows a job.
+#[utoipa::path(
+    tag = "jobs",
+    params(("id" = u64, Path, description = "Its number")),
+    responses(
+        (status = 200, body = JobReport),
+        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+#[get("/v1/jobs/{id}")]
+pub(super) async fn show(edge: Data<Edge>, id: Path<String>) -> Answer {
+    let job = find(&edge, query::job_id(&id)?).await?;
+    Ok(HttpResponse::Ok().json(JobReport::from(&*job)))
+}
+
+/// Shows what happened to a job, oldest first.
+#[utoipa::path(
+    tag = "jobs",
+    params(("id" = u64, Path, description = "Its number")),
+    responses(
+        (status = 200, body = HistoryReport),
+        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+#[get("/v1/jobs/{id}/events")]
+pub(super) async fn events(edge: Data<Edge>, id: Path<String>) -> Answer {
+    let id = query::job_id(&id)?;
+    let job = find(&edge, id).await?;
+    let history = edge.backend.history(id).await?.ok_or_else(|| Failure::no_job(id))?;
+    let first = EventReport::submitted(&job);
+    let events = std::iter::once(first).chain(history.events.iter().map(EventReport::from));
+    let report = HistoryReport { events: events.collect(), shortened: history.shortened };
+    Ok(HttpResponse::Ok().json(report))
+}
+
+/// Explains why a job waits, or why it was placed where it is.
+#[utoipa::path(
+    tag = "jobs",
+    params(("id" = u64, Path, description = "Its number")),
+    responses(
+        (status = 200, body = ExplainReport),
+        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+#[get("/v1/jobs/{id}/explain")]
+pub(super) async fn explain(edge: Data<Edge>, id: Path<String>) -> Answer {
+    let id = query::job_id(&id)?;
+    let report = edge.backend.explain(id).await?.ok_or_else(|| Failure::no_job(id))?;
+    Ok(HttpResponse::Ok().json(report))
+}

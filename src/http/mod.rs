@@ -1,0 +1,36 @@
+//! The HTTP edge: it authenticates, parses, validates, and then asks the
+//! control plane once or reads its view; nothing else.
+//!
+//! Deliberately absent: any decision about jobs, any state that outlives the
+//! process, and any way in without a key (`/livez` and `/readyz` excepted).
+
+pub mod backend;
+mod bind;
+mod body;
+mod failure;
+mod files;
+mod gate;
+mod health;
+mod hub;
+mod jobs;
+mod meter;
+mod metrics;
+mod openapi;
+mod orders;
+mod query;
+mod reading;
+mod settings;
+mod sites;
+mod state;
+mod store;
+mod stream;
+mod submit;
+#[cfg(test)]
+mod tests;
+
+pub use backend::Backend;
+pub use bind::{BindError, Bound, Running};
+pub use metrics::HttpMetrics;
+pub use openapi::document as openapi_document;
+pub use settings::{HttpSettings, TlsFiles};
+pub use state::Edge;

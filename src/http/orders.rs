@@ -1,0 +1,204 @@
+//! Orders about one job or many.
+
+use actix_web::web::{Data, Path, Payload};
+use actix_web::{HttpRequest, HttpResponse, delete, post};
+use cospan_actors::api::command::{Ask, JobOutcome};
+use cospan_actors::api::{ApiAnswer, ApiCommand};
+use cospan_domain::ids::{JobId, KeyName};
+use std::collections::BTreeSet;
+use std::ops::Bound;
+
+use super::body;
+use super::failure::{Answer, Failure};
+use super::gate::Caller;
+use super::jobs::Filter;
+use super::query;
+use super::state::Edge;
+use crate::api::v1::control::{JobSelection, OrderReport, OutcomeName, OutcomeReport};
+use crate::api::v1::problem::{Code, Problem};
+
+/// Most jobs named in one order.
+const MAX_IDS: usize = 10_000;
+/// Jobs that one order by selection reaches; then it goes on with `next`.
+const BATCH: usize = 1000;
+/// Jobs looked at for one order by selection.
+const MAX_SCAN: usize = 100_000;
+
+fn bad(detail: impl Into<String>) -> Failure {
+    Failure::new(Code::BadSelection, detail)
+}
+
+/// The jobs that are meant, and where to go on.
+fn select(edge: &Edge, selection: &JobSelection) -> Result<(Vec<JobId>, Option<u64>), Failure> {
+    let filtered = selection.site.is_some()
+        || selection.state.is_some()
+        || selection.owner.is_some()
+        || selection.after.is_some();
+    match (selection.ids.is_empty(), selection.all) {
+        (true, false) => {
+            Err(bad("name jobs in `ids`, or say `all` (with `site`, `state`, `owner`)"))
+        }
+        (false, true) => Err(bad("`ids` and `all` exclude each other")),
+        (false, false) if filtered => Err(bad("`ids` cannot be narrowed down; use `all`")),
+        (false, false) if selection.ids.len() > MAX_IDS => {
+            Err(bad(format!("at most {MAX_IDS} jobs can be named at once")))
+        }
+        (false, false) => {
+            let mut seen = BTreeSet::new();
+            let ids = selection.ids.iter().map(|id| JobId(*id));
+            Ok((ids.filter(|id| seen.insert(*id)).collect(), None))
+        }
+        (true, true) => Ok(scan(edge, selection)),
+    }
+}
+
+fn scan(edge: &Edge, selection: &JobSelection) -> (Vec<JobId>, Option<u64>) {
+    let filter = Filter {
+        state: selection.state,
+        owner: selection.owner.clone(),
+        site: selection.site.clone(),
+        name: None,
+    };
+    let view = edge.backend.view();
+    let begin = selection.after.map_or(Bound::Unbounded, |id| Bound::Excluded(JobId(id)));
+    let mut ids = Vec::new();
+    let mut last = None;
+    for (scanned, (id, job)) in view.jobs.range((begin, Bound::Unbounded)).enumerate() {
+        if ids.len() == BATCH || scanned == MAX_SCAN {
+            return (ids, last);
+        }
+        last = Some(id.0);
+        if !job.is_final() && filter.lets_through(job) {
+            ids.push(*id);
+        }
+    }
+    (ids, None)
+}
+
+fn outcome(id: JobId, outcome: JobOutcome) -> OutcomeReport {
+    let (outcome, detail) = match outcome {
+        JobOutcome::Done => (OutcomeName::Done, None),
+        JobOutcome::Unchanged(why) => (OutcomeName::Unchanged, Some(why)),
+        JobOutcome::NotFound => (OutcomeName::NotFound, None),
+        JobOutcome::Refused(why) => (OutcomeName::Refused, Some(why)),
+    };
+    OutcomeReport { id: id.0, outcome, detail }
+}
+
+async fn ask(edge: &Edge, by: KeyName, what: Ask) -> Result<Vec<OutcomeReport>, Failure> {
+    match edge.backend.command(ApiCommand { by, what }).await? {
+        ApiAnswer::Jobs(jobs) => Ok(jobs.into_iter().map(|(id, how)| outcome(id, how)).collect()),
+        other => Err(Failure::internal("order this", format!("the answer was {other:?}"))),
+    }
+}
+
+async fn order(
+    edge: &Edge,
+    caller: Caller,
+    selection: &JobSelection,
+    what: impl Fn(Vec<JobId>) -> Ask,
+) -> Answer {
+    let (ids, next) = select(edge, selection)?;
+    let mut report = OrderReport { jobs: Vec::with_capacity(ids.len()), next };
+    for batch in ids.chunks(BATCH) {
+        report.jobs.extend(ask(edge, caller.0.clone(), what(batch.to_vec())).await?);
+    }
+    Ok(HttpResponse::Ok().json(report))
+}
+
+async fn read(
+    request: &HttpRequest,
+    payload: Payload,
+    edge: &Edge,
+    wants_priority: bool,
+) -> Result<JobSelection, Failure> {
+    let selection: JobSelection = body::read_json(request, payload, &edge.settings).await?;
+    match (wants_priority, selection.priority.is_some()) {
+        (true, false) => Err(bad("say the new class in `priority`")),
+        (false, true) => Err(bad("`priority` belongs to the order `priority` only")),
+        _ => Ok(selection),
+    }
+}
+
+macro_rules! orders {
+    ($($(#[$doc:meta])* $name:ident at $path:literal is $what:expr;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// A long selection is done in steps: order again with `after` until there is no `next`.
+        #[utoipa::path(
+            tag = "jobs",
+            request_body = JobSelection,
+            responses(
+                (status = 200, body = OrderReport),
+                (status = "4XX", body = Problem, content_type = "application/problem+json"),
+            )
+        )]
+        #[post($path)]
+        pub(super) async fn $name(
+            request: HttpRequest,
+            edge: Data<Edge>,
+            caller: Caller,
+            payload: Payload,
+        ) -> Answer {
+            let selection = read(&request, payload, &edge, false).await?;
+            order(&edge, caller, &selection, $what).await
+        }
+    )*};
+}
+
+orders! {
+    /// Cancels jobs; those that have ended are left as they are.
+    cancel at "/v1/jobs:cancel" is Ask::Cancel;
+    /// Stops placing jobs until they are thawed.
+    freeze at "/v1/jobs:freeze" is Ask::Freeze;
+    /// Places frozen jobs again.
+    thaw at "/v1/jobs:thaw" is Ask::Thaw;
+    /// Goes on with jobs that were held after an internal error.
+    release at "/v1/jobs:release" is Ask::Release;
+}
+
+/// Changes the class of the placement queue of jobs.
+///
+/// A long selection is done in steps: order again with `after` until there is no `next`.
+#[utoipa::path(
+    tag = "jobs",
+    request_body = JobSelection,
+    responses(
+        (status = 200, body = OrderReport),
+        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+#[post("/v1/jobs:priority")]
+pub(super) async fn priority(
+    request: HttpRequest,
+    edge: Data<Edge>,
+    caller: Caller,
+    payload: Payload,
+) -> Answer {
+    let selection = read(&request, payload, &edge, true).await?;
+    let class = selection.priority.unwrap_or_default();
+    order(&edge, caller, &selection, |ids| Ask::SetPriority(ids, class.into())).await
+}
+
+/// Cancels one job.
+#[utoipa::path(
+    tag = "jobs",
+    params(("id" = u64, Path, description = "Its number")),
+    responses(
+        (status = 200, body = OutcomeReport, description = "Done, or it had ended"),
+        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+#[delete("/v1/jobs/{id}")]
+pub(super) async fn cancel_one(edge: Data<Edge>, caller: Caller, id: Path<String>) -> Answer {
+    let id = query::job_id(&id)?;
+    let outcomes = ask(&edge, caller.0, Ask::Cancel(vec![id])).await?;
+    let Some(report) = outcomes.into_iter().next() else { return Err(Failure::no_job(id)) };
+    match report.outcome {
+        OutcomeName::Done | OutcomeName::Unchanged => Ok(HttpResponse::Ok().json(report)),
+        OutcomeName::NotFound => Err(Failure::no_job(id)),
+        OutcomeName::Refused => {
+            Err(Failure::new(Code::Conflict, report.detail.unwrap_or_default()))
+        }
+    }
+}

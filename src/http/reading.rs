@@ -1,0 +1,333 @@
+//! What components printed, and what they left.
+
+use std::time::Duration;
+
+use actix_web::http::header::{self, HeaderName, HeaderValue};
+use actix_web::web::{Bytes, Data, Path};
+use actix_web::{HttpRequest, HttpResponse, get};
+use cospan_actors::api::ApiRefusal;
+use cospan_domain::ids::{Attempt, ComponentIndex, RelPath};
+use cospan_domain::job::state::Job;
+use futures_util::{Stream, stream};
+use serde::Deserialize;
+
+use super::backend::{Piece, ReadOrder, Wanted};
+use super::failure::{Answer, Failure};
+use super::jobs;
+use super::query;
+use super::state::{Edge, StreamPermit};
+use crate::api::v1::parse;
+use crate::api::v1::problem::{Code, Problem};
+
+/// Bytes asked for at once from a site.
+const PIECE: u32 = 256 * 1024;
+/// Most bytes of a piece that a client asks for.
+const MAX_PIECE: u64 = 4 * 1024 * 1024;
+/// How long a followed log rests between two looks: short while it grows, long while it does not.
+const REST_MIN: Duration = Duration::from_millis(200);
+const REST_MAX: Duration = Duration::from_secs(3);
+
+/// Which part of a log.
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+struct LogQuery {
+    /// From this byte on.
+    offset: u64,
+    /// At most so many bytes: 256 KiB if left out, at most 4 MiB.
+    limit: Option<u64>,
+    /// Of this attempt; the latest if left out.
+    attempt: Option<u32>,
+    /// Go on sending what is printed until the attempt has ended.
+    follow: bool,
+}
+
+/// Which part of an output.
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+struct OutputQuery {
+    /// From this byte on.
+    offset: u64,
+    /// At most so many bytes; all if left out.
+    limit: Option<u64>,
+    /// Of this attempt; the latest if left out.
+    attempt: Option<u32>,
+}
+
+/// Reads what a component printed.
+///
+/// The headers `Cospan-Attempt`, `Cospan-Offset` and `Cospan-Size` tell which attempt it is, where
+/// the piece begins, and how long the whole is now.
+#[utoipa::path(
+    tag = "jobs",
+    params(
+        LogQuery,
+        ("id" = u64, Path, description = "The job's number"),
+        ("component" = String, Path, description = "The component's name"),
+        ("stream" = String, Path, description = "`stdout` or `stderr`"),
+    ),
+    responses(
+        (status = 200, body = Vec<u8>, content_type = "text/plain"),
+        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+        (status = 502, body = Problem, content_type = "application/problem+json"),
+    )
+)]
+#[get("/v1/jobs/{id}/logs/{component}/{stream}")]
+pub(super) async fn logs(
+    request: HttpRequest,
+    edge: Data<Edge>,
+    path: Path<(String, String, String)>,
+) -> Answer {
+    let (id, component, stream) = path.into_inner();
+    let asked: LogQuery = query::read(&request)?;
+    let file = match stream.as_str() {
+        "stdout" => Wanted::Stdout,
+        "stderr" => Wanted::Stderr,
+        _ => return Err(Failure::new(Code::NotFound, "a log is `stdout` or `stderr`")),
+    };
+    let job = jobs::find(&edge, query::job_id(&id)?).await?;
+    let component = component_of(&job, &component)?;
+    let attempt = attempt_of(&job, component, asked.attempt, asked.follow)?;
+    let offset = asked.offset;
+    let order = ReadOrder { job: job.id, component, attempt, file, offset, limit: PIECE };
+    if asked.follow {
+        return follow(edge, order);
+    }
+    let limit = asked.limit.unwrap_or(PIECE.into());
+    if limit == 0 {
+        return Err(Failure::new(Code::BadParameter, "limit: must be at least 1"));
+    }
+    let limit = u32::try_from(limit.min(MAX_PIECE)).unwrap_or(PIECE);
+    let order = ReadOrder { limit, ..order };
+    let piece = edge.backend.read(&order).await?;
+    let mut response = HttpResponse::Ok();
+    describe(&mut response, &order, Some(&piece));
+    Ok(response.content_type("text/plain; charset=utf-8").body(piece.bytes))
+}
+
+fn describe(
+    response: &mut actix_web::HttpResponseBuilder,
+    order: &ReadOrder,
+    piece: Option<&Piece>,
+) {
+    let header = HeaderName::from_static;
+    response.insert_header((header("cospan-attempt"), order.attempt.0));
+    response.insert_header((header("cospan-offset"), order.offset));
+    if let Some(piece) = piece {
+        response.insert_header((header("cospan-size"), piece.size));
+    }
+    // What a program printed is never to be taken for a page of ours.
+    response.insert_header((header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")));
+}
+
+fn component_of(job: &Job, name: &str) -> Result<ComponentIndex, Failure> {
+    let names = job.spec.components.iter().map(|component| component.name.as_str());
+    match names.clone().position(|known| known == name) {
+        Some(index) => Ok(ComponentIndex(index as u32)),
+        None => {
+            let known: Vec<String> = names.map(str::to_owned).collect();
+            let shown: String = name.chars().take(80).collect();
+            let detail = format!("job {} has no component {shown:?}", job.id);
+            let problem = Problem::new(Code::NotFound, detail);
+            Err(match parse::nearest(name, &known) {
+                Some(nearest) => problem.remedy(format!("did you mean {nearest:?}?")).into(),
+                None => problem.into(),
+            })
+        }
+    }
+}
+
+fn latest_attempt(job: &Job, component: ComponentIndex) -> Attempt {
+    job.components.get(component.0 as usize).map_or(Attempt(0), |component| component.attempt)
+}
+
+fn attempt_of(
+    job: &Job,
+    component: ComponentIndex,
+    asked: Option<u32>,
+    may_wait: bool,
+) -> Result<Attempt, Failure> {
+    let latest = latest_attempt(job, component);
+    match asked.map(Attempt) {
+        None if latest == Attempt(0) && (!may_wait || job.is_final()) => Err(Failure::new(
+            Code::NotFound,
+            format!("no attempt of this component of job {} was made yet", job.id),
+        )),
+        None => Ok(latest),
+        Some(attempt) if attempt == Attempt(0) || attempt > latest => Err(Failure::new(
+            Code::NotFound,
+            format!("there is no attempt {attempt}; the latest is {latest}"),
+        )),
+        Some(attempt) => Ok(attempt),
+    }
+}
+
+/// A log that is being followed.
+struct Followed {
+    edge: Data<Edge>,
+    order: ReadOrder,
+    rest: Duration,
+    _open: StreamPermit,
+}
+
+fn follow(edge: Data<Edge>, order: ReadOrder) -> Answer {
+    let permit = edge.open_stream()?;
+    let mut response = HttpResponse::Ok();
+    describe(&mut response, &order, None);
+    let followed = Followed { edge, order, rest: REST_MIN, _open: permit };
+    Ok(response.content_type("text/plain; charset=utf-8").streaming(follow_pieces(followed)))
+}
+
+fn follow_pieces(followed: Followed) -> impl Stream<Item = Result<Bytes, Failure>> {
+    stream::unfold(Some(followed), |followed| async move {
+        let mut followed = followed?;
+        match followed.next().await {
+            Ok(Some(bytes)) => Some((Ok(bytes), Some(followed))),
+            Ok(None) => None,
+            Err(failure) => Some((Err(failure), None)),
+        }
+    })
+}
+
+impl Followed {
+    /// The next bytes; `None` once the attempt has ended and all is sent.
+    async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+        let mut stopping = self.edge.stopping();
+        loop {
+            // Asked before reading: what is printed until the end is read after it.
+            let may_grow = self.may_grow().await?;
+            let piece = self.read(may_grow).await?;
+            if !piece.bytes.is_empty() {
+                self.order.offset += piece.bytes.len() as u64;
+                self.rest = REST_MIN;
+                return Ok(Some(piece.bytes));
+            }
+            if !may_grow {
+                return Ok(None);
+            }
+            let rest = actix_web::rt::time::timeout(self.rest, stopping.wait_for(|stop| *stop));
+            if rest.await.is_ok() {
+                return Ok(None);
+            }
+            self.rest = (self.rest * 3 / 2).min(REST_MAX);
+        }
+    }
+
+    /// Whether the attempt may still print; waits for the first attempt.
+    async fn may_grow(&mut self) -> Result<bool, Failure> {
+        let job = jobs::find(&self.edge, self.order.job).await?;
+        if self.order.attempt == Attempt(0) {
+            self.order.attempt = latest_attempt(&job, self.order.component);
+        }
+        let component = job.components.get(self.order.component.0 as usize);
+        let ended = component.is_some_and(|component| {
+            component.attempt > self.order.attempt
+                || (component.attempt == self.order.attempt && !component.run.may_live())
+        });
+        let waits = self.order.attempt == Attempt(0);
+        Ok(!job.is_final() && (waits || !ended))
+    }
+
+    async fn read(&self, may_grow: bool) -> Result<Piece, Failure> {
+        if self.order.attempt == Attempt(0) {
+            return Ok(Piece::default());
+        }
+        match self.edge.backend.read(&self.order).await {
+            // Not begun yet, or never: nothing was printed.
+            Err(ApiRefusal::NotFound(_)) => Ok(Piece::default()),
+            // It may come back as long as there is something to wait for.
+            Err(ApiRefusal::Site(_) | ApiRefusal::Busy { .. }) if may_grow => Ok(Piece::default()),
+            read => Ok(read?),
+        }
+    }
+}
+
+/// Reads an output of a component.
+#[utoipa::path(
+    tag = "jobs",
+    params(
+        OutputQuery,
+        ("id" = u64, Path, description = "The job's number"),
+        ("component" = String, Path, description = "The component's name"),
+        ("path" = String, Path, description = "The output's path, which may have slashes"),
+    ),
+    responses(
+        (status = 200, body = Vec<u8>, content_type = "application/octet-stream"),
+        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+        (status = 502, body = Problem, content_type = "application/problem+json"),
+    )
+)]
+#[get("/v1/jobs/{id}/outputs/{component}/{path:.+}")]
+pub(super) async fn output(
+    request: HttpRequest,
+    edge: Data<Edge>,
+    path: Path<(String, String, String)>,
+) -> Answer {
+    let (id, component, file) = path.into_inner();
+    let asked: OutputQuery = query::read(&request)?;
+    let file: RelPath = query::part(&file)?;
+    let job = jobs::find(&edge, query::job_id(&id)?).await?;
+    let component = component_of(&job, &component)?;
+    let attempt = attempt_of(&job, component, asked.attempt, false)?;
+    let mut rest = asked.limit.unwrap_or(u64::MAX);
+    let order = ReadOrder {
+        job: job.id,
+        component,
+        attempt,
+        file: Wanted::Output(file),
+        offset: asked.offset,
+        limit: next_limit(rest),
+    };
+    let permit = edge.open_stream()?;
+    // The first piece decides the status; later ones can only break the connection off.
+    let first = edge.backend.read(&order).await?;
+    rest = rest.min(first.size.saturating_sub(order.offset));
+    let mut response = HttpResponse::Ok();
+    describe(&mut response, &order, Some(&first));
+    response.content_type("application/octet-stream");
+    let size = first.size;
+    let state = OutputState { edge, order, first: Some(first), rest, size, _open: permit };
+    // Of a known length, so that a client sees whether it has all.
+    let body = actix_web::body::SizedStream::new(rest, Box::pin(output_pieces(state)));
+    Ok(response.body(body))
+}
+
+fn next_limit(rest: u64) -> u32 {
+    u32::try_from(rest.min(PIECE.into())).unwrap_or(PIECE)
+}
+
+struct OutputState {
+    edge: Data<Edge>,
+    order: ReadOrder,
+    first: Option<Piece>,
+    /// Bytes still to be sent.
+    rest: u64,
+    /// Size that was promised.
+    size: u64,
+    _open: StreamPermit,
+}
+
+fn output_pieces(state: OutputState) -> impl Stream<Item = Result<Bytes, Failure>> {
+    stream::unfold(Some(state), |state| async move {
+        let mut state = state.filter(|state| state.rest > 0)?;
+        let read = match state.first.take() {
+            Some(first) => Ok(first),
+            None => state.edge.backend.read(&state.order).await.map_err(Failure::from),
+        };
+        match read {
+            Ok(piece) if piece.bytes.is_empty() || piece.size != state.size => {
+                let problem = "it changed while it was read";
+                Some((Err(Failure::internal("send an output whole", problem)), None))
+            }
+            Ok(mut piece) => {
+                piece.bytes.truncate(usize::try_from(state.rest).unwrap_or(usize::MAX));
+                state.rest -= piece.bytes.len() as u64;
+                state.order.offset += piece.bytes.len() as u64;
+                state.order.limit = next_limit(state.rest);
+                Some((Ok(piece.bytes), Some(state)))
+            }
+            Err(failure) => Some((Err(failure), None)),
+        }
+    })
+}

@@ -1,0 +1,84 @@
+//! Settings of the HTTP edge, validated and frozen.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use cospan_domain::job::spec::SpecLimits;
+
+/// Settings of the HTTP edge.
+#[derive(Debug, Clone)]
+pub struct HttpSettings {
+    /// Where to listen; port 0 takes a free one. Beyond loopback only with `tls`.
+    pub listen: Vec<SocketAddr>,
+    /// Certificate and key, for TLS.
+    pub tls: Option<TlsFiles>,
+    /// Threads that serve requests.
+    pub workers: usize,
+    /// Most connections at the same time.
+    pub max_connections: usize,
+    /// Longest body of a request, in bytes.
+    pub max_body_bytes: usize,
+    /// Most jobs in one request.
+    pub max_bulk_jobs: usize,
+    /// Longest time that a request's head may take to arrive.
+    pub head_timeout: Duration,
+    /// Longest time that a request's body may take to arrive.
+    pub body_timeout: Duration,
+    /// A connection without requests is closed after this time.
+    pub keep_alive: Duration,
+    /// `/metrics` is open to everybody who can connect.
+    pub metrics_without_key: bool,
+    /// Most requests a second with one key.
+    pub max_requests_per_s_per_key: u32,
+    /// Most requests without a valid key from one address in a minute; then 429.
+    pub max_failures_per_minute: u32,
+    /// Most streams (events, followed logs, outputs, export) at the same time.
+    pub max_streams: usize,
+    /// Committed changes kept for followers that lag or come back.
+    pub kept_changes: usize,
+    /// Open requests may take so long to end at a stop.
+    pub stop_timeout: Duration,
+    /// How often the key file is looked at for changes.
+    pub key_refresh: Duration,
+    /// Bounds that a submission must keep.
+    pub spec_limits: SpecLimits,
+}
+
+/// Files for TLS, in PEM.
+#[derive(Debug, Clone)]
+pub struct TlsFiles {
+    /// The server's certificate and those that vouch for it.
+    pub certificates: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+}
+
+impl HttpSettings {
+    /// Port of the API unless told otherwise.
+    pub const DEFAULT_PORT: u16 = 7440;
+}
+
+impl Default for HttpSettings {
+    fn default() -> Self {
+        Self {
+            listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, Self::DEFAULT_PORT))],
+            tls: None,
+            workers: 2,
+            max_connections: 4096,
+            max_body_bytes: 4 * 1024 * 1024,
+            max_bulk_jobs: 1000,
+            head_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(60),
+            keep_alive: Duration::from_secs(75),
+            metrics_without_key: false,
+            max_requests_per_s_per_key: 100_000,
+            max_failures_per_minute: 60,
+            max_streams: 256,
+            kept_changes: 16_384,
+            stop_timeout: Duration::from_secs(5),
+            key_refresh: Duration::from_secs(1),
+            spec_limits: SpecLimits::default(),
+        }
+    }
+}

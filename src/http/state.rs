@@ -1,0 +1,105 @@
+//! What every request can reach.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use prometheus::Registry;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+
+use super::backend::Backend;
+use super::failure::Failure;
+use super::hub::Hub;
+use super::meter::FailureMeter;
+use super::metrics::HttpMetrics;
+use super::openapi::Addresses;
+use super::settings::HttpSettings;
+use crate::api::v1::problem::{Code, Problem};
+use crate::keys::KeyRing;
+
+/// What every request can reach; one for all workers.
+pub struct Edge {
+    pub(super) backend: Arc<dyn Backend>,
+    pub(super) keys: Arc<KeyRing>,
+    pub(super) settings: HttpSettings,
+    pub(super) registry: Registry,
+    pub(super) metrics: HttpMetrics,
+    pub(super) failures: FailureMeter,
+    pub(super) hub: Arc<Hub>,
+    pub(super) openapi: String,
+    pub(super) addresses: Addresses,
+    streams: Arc<Semaphore>,
+    stopping: watch::Sender<bool>,
+    started: Instant,
+}
+
+impl Edge {
+    /// Ties the edge to a control plane. Metrics are registered with `registry`,
+    /// which `/metrics` shows.
+    ///
+    /// # Errors
+    /// The edge's metrics are registered there already.
+    pub fn new(
+        backend: Arc<dyn Backend>,
+        keys: Arc<KeyRing>,
+        settings: HttpSettings,
+        registry: Registry,
+    ) -> prometheus::Result<Self> {
+        let metrics = HttpMetrics::register(&registry)?;
+        Ok(Self {
+            hub: Arc::new(Hub::new(settings.kept_changes)),
+            streams: Arc::new(Semaphore::new(settings.max_streams)),
+            openapi: super::openapi::document(),
+            addresses: Addresses::new(),
+            backend,
+            keys,
+            settings,
+            registry,
+            metrics,
+            failures: FailureMeter::default(),
+            stopping: watch::Sender::new(false),
+            started: Instant::now(),
+        })
+    }
+
+    /// Seconds since the start, for rates.
+    pub(super) fn second(&self) -> u64 {
+        self.started.elapsed().as_secs()
+    }
+
+    /// Leave to hold one more stream open.
+    pub(super) fn open_stream(&self) -> Result<StreamPermit, Failure> {
+        match self.streams.clone().try_acquire_owned() {
+            Ok(permit) => {
+                self.metrics.streams.inc();
+                Ok(StreamPermit { _permit: permit, open: self.metrics.streams.clone() })
+            }
+            Err(_) => {
+                let most = self.settings.max_streams;
+                let detail = format!("{most} streams are open, which is the most there may be");
+                Err(Problem::new(Code::TooManyStreams, detail).retry_after(5).into())
+            }
+        }
+    }
+
+    /// Tells when the server stops.
+    pub(super) fn stopping(&self) -> watch::Receiver<bool> {
+        self.stopping.subscribe()
+    }
+
+    /// Ends all streams, so that they do not hold up a stop.
+    pub(super) fn end_streams(&self) {
+        self.stopping.send_replace(true);
+    }
+}
+
+/// One open stream; closed when dropped.
+pub(super) struct StreamPermit {
+    _permit: OwnedSemaphorePermit,
+    open: prometheus::IntGauge,
+}
+
+impl Drop for StreamPermit {
+    fn drop(&mut self) {
+        self.open.dec();
+    }
+}

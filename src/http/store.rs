@@ -1,0 +1,44 @@
+//! The store: how large it is, and all that is in it.
+
+use actix_web::http::header::{self, HeaderValue};
+use actix_web::web::Data;
+use actix_web::{HttpResponse, get};
+use futures_util::StreamExt;
+
+use super::failure::{Answer, Failure};
+use super::state::Edge;
+use crate::api::v1::problem::Problem;
+use crate::api::v1::store::StoreReport;
+
+/// Shows the store.
+#[utoipa::path(tag = "store", responses((status = 200, body = StoreReport)))]
+#[get("/v1/store")]
+pub(super) async fn show(edge: Data<Edge>) -> Answer {
+    Ok(HttpResponse::Ok().json(edge.backend.store()))
+}
+
+/// Sends all that is in the store, in the format of `cospan store import`.
+///
+/// The server goes on meanwhile. If something goes wrong on the way the connection breaks off,
+/// so an export without an end mark is no export.
+#[utoipa::path(
+    tag = "store",
+    responses(
+        (status = 200, body = Vec<u8>, content_type = "application/octet-stream"),
+        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+#[get("/v1/store/export")]
+pub(super) async fn export(edge: Data<Edge>) -> Answer {
+    let permit = edge.open_stream()?;
+    let pieces = edge.backend.export().await?;
+    let pieces = pieces.map(move |piece| {
+        let _open = &permit;
+        piece.map_err(|error| Failure::internal("export the store", error))
+    });
+    let name = HeaderValue::from_static("attachment; filename=\"cospan-export\"");
+    Ok(HttpResponse::Ok()
+        .insert_header((header::CONTENT_TYPE, "application/octet-stream"))
+        .insert_header((header::CONTENT_DISPOSITION, name))
+        .streaming(pieces))
+}

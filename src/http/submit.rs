@@ -1,0 +1,197 @@
+//! Submission: the path that must be fast. Bytes are taken apart once, straight
+//! into documents; the control plane is asked once; the answer is written by hand.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use actix_web::http::header::{self, HeaderValue};
+use actix_web::web::{Data, Payload};
+use actix_web::{HttpRequest, HttpResponse, post};
+use cospan_actors::api::command::Ask;
+use cospan_actors::api::{ApiAnswer, ApiCommand, Submission, SubmittedJob};
+use cospan_domain::ids::{Digest, IdempotencyKey};
+use cospan_domain::job::spec::{JobSpec, SpecLimits};
+use cospan_domain::job::state::Idempotency;
+use serde::Deserialize;
+
+use super::backend::Backend;
+use super::body;
+use super::failure::{Answer, Failure};
+use super::gate::Caller;
+use super::query;
+use super::settings::HttpSettings;
+use super::state::Edge;
+use crate::api::v1::document::JobDocument;
+use crate::api::v1::job::{CheckedReport, SubmittedReport};
+use crate::api::v1::problem::{Code, Problem};
+
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+/// Longest key of a client: what is added for an array must still fit.
+const MAX_KEY_BYTES: usize = 240;
+
+/// Parameters of a submission.
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+struct SubmitQuery {
+    /// Check everything, explain where the jobs would go, accept nothing.
+    dry_run: bool,
+    /// Accept a job although no known site can ever hold it.
+    allow_unplaceable: bool,
+}
+
+/// Accepts a job, or an array of jobs: all of them or none.
+///
+/// The answer comes when the jobs are durable. With an `Idempotency-Key` the same
+/// request can be repeated safely: it is answered with the same jobs.
+#[utoipa::path(
+    tag = "jobs",
+    params(
+        SubmitQuery,
+        ("Idempotency-Key" = Option<String>, Header, description = "The client's name for this request"),
+    ),
+    request_body(content = JobDocument, description = "One job, or an array of at most 1,000"),
+    responses(
+        (status = 201, body = SubmittedReport, description = "Accepted, and durable"),
+        (status = 200, body = SubmittedReport, description = "Accepted before under the same key; or checked, with `dry_run`"),
+        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+#[post("/v1/jobs")]
+pub(super) async fn submit(
+    request: HttpRequest,
+    edge: Data<Edge>,
+    caller: Caller,
+    payload: Payload,
+) -> Answer {
+    let asked: SubmitQuery = match request.query_string() {
+        "" => SubmitQuery::default(),
+        _ => query::read(&request)?,
+    };
+    let key = idempotency_key(&request)?;
+    let bytes = body::read(&request, payload, &edge.settings).await?;
+    let is_array = bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
+    let outcome = match submissions(&bytes, is_array, key.as_ref(), &asked, &edge.settings) {
+        Err(failure) => Err(failure),
+        Ok(submissions) if asked.dry_run => preview(&*edge.backend, submissions).await,
+        Ok(submissions) => accept(&*edge.backend, caller, submissions).await,
+    };
+    outcome.map_err(|failure| unless_array(failure, is_array))
+}
+
+fn submissions(
+    bytes: &[u8],
+    is_array: bool,
+    key: Option<&IdempotencyKey>,
+    asked: &SubmitQuery,
+    settings: &HttpSettings,
+) -> Result<Vec<Submission>, Failure> {
+    let documents = documents(bytes, is_array, settings.max_bulk_jobs)?;
+    let named_by = key.map(|key| (key, Digest(*blake3::hash(bytes).as_bytes())));
+    let submission = |(index, document)| {
+        let spec =
+            specify(document, &settings.spec_limits).map_err(|failure| at_index(failure, index))?;
+        let idempotency =
+            named_by.map(|(key, body)| named(key, is_array.then_some(index), body)).transpose()?;
+        let allow_unplaceable = asked.allow_unplaceable;
+        Ok(Submission { spec: Arc::new(spec), idempotency, allow_unplaceable })
+    };
+    documents.into_iter().enumerate().map(submission).collect()
+}
+
+fn at_index(mut failure: Failure, index: usize) -> Failure {
+    failure.0.index = Some(index as u64);
+    failure
+}
+
+/// A single job has no index.
+fn unless_array(mut failure: Failure, is_array: bool) -> Failure {
+    if !is_array {
+        failure.0.index = None;
+    }
+    failure
+}
+
+async fn accept(backend: &dyn Backend, caller: Caller, submissions: Vec<Submission>) -> Answer {
+    let command = ApiCommand { by: caller.0, what: Ask::Submit(submissions) };
+    match backend.command(command).await? {
+        ApiAnswer::Submitted(jobs) => Ok(submitted(&jobs)),
+        other => Err(Failure::internal("accept the jobs", format!("the answer was {other:?}"))),
+    }
+}
+
+async fn preview(backend: &dyn Backend, submissions: Vec<Submission>) -> Answer {
+    let mut report = CheckedReport::default();
+    for (index, submission) in submissions.into_iter().enumerate() {
+        let explained = backend.preview(submission).await;
+        let explained = explained.map_err(|refusal| at_index(refusal.into(), index))?;
+        report.jobs.push(explained);
+    }
+    Ok(HttpResponse::Ok().json(report))
+}
+
+/// The answer, as [`SubmittedReport`] would be written.
+fn submitted(jobs: &[SubmittedJob]) -> HttpResponse {
+    let mut text = Vec::with_capacity(16 + 40 * jobs.len());
+    text.extend_from_slice(b"{\"jobs\":[");
+    for (index, job) in jobs.iter().enumerate() {
+        let comma = if index == 0 { "" } else { "," };
+        // Writing into a vector cannot fail.
+        let _ = write!(text, "{comma}{{\"id\":{},\"repeated\":{}}}", job.id, job.repeated);
+    }
+    text.extend_from_slice(b"]}");
+    let repeated = !jobs.is_empty() && jobs.iter().all(|job| job.repeated);
+    let mut response = if repeated { HttpResponse::Ok() } else { HttpResponse::Created() };
+    let json = HeaderValue::from_static("application/json");
+    response.insert_header((header::CONTENT_TYPE, json)).body(text)
+}
+
+fn documents(bytes: &[u8], is_array: bool, most: usize) -> Result<Vec<JobDocument>, Failure> {
+    if !is_array {
+        return Ok(vec![body::parse_json(bytes, false)?]);
+    }
+    let documents: Vec<JobDocument> = body::parse_json(bytes, true)?;
+    if documents.is_empty() {
+        return Err(Failure::new(Code::NoJobs, "the array is empty"));
+    }
+    if documents.len() > most {
+        let detail = format!("there are {} jobs; at most {most} are allowed", documents.len());
+        return Err(Problem::new(Code::TooManyJobs, detail).remedy("send several requests").into());
+    }
+    Ok(documents)
+}
+
+/// From a document to a specification. Bounds, names of files and the sites
+/// are the control plane's to judge.
+fn specify(document: JobDocument, limits: &SpecLimits) -> Result<JobSpec, Failure> {
+    let (count, most) = (document.component.len(), limits.max_components as usize);
+    if count > most {
+        let detail = format!("the job has {count} components; at most {most} are allowed");
+        return Err(Problem::new(Code::TooManyComponents, detail).key("component").into());
+    }
+    document
+        .into_spec()
+        .map_err(|error| Problem::new(Code::InvalidJob, error.problem).key(error.key).into())
+}
+
+fn idempotency_key(request: &HttpRequest) -> Result<Option<IdempotencyKey>, Failure> {
+    let Some(value) = request.headers().get(IDEMPOTENCY_KEY) else { return Ok(None) };
+    let wrong = |problem: String| {
+        Failure::from(Problem::new(Code::BadHeader, problem).key("Idempotency-Key"))
+    };
+    let text = value.to_str().map_err(|_| wrong("has characters beyond ASCII".into()))?;
+    if text.len() > MAX_KEY_BYTES {
+        return Err(wrong(format!("is longer than {MAX_KEY_BYTES} bytes")));
+    }
+    IdempotencyKey::new(text).map(Some).map_err(|error| wrong(error.to_string()))
+}
+
+/// The name of one job of a request: the key itself, or with its index in an array.
+fn named(key: &IdempotencyKey, index: Option<usize>, body: Digest) -> Result<Idempotency, Failure> {
+    let key = match index {
+        None => key.clone(),
+        Some(index) => IdempotencyKey::new(&format!("{key}#{index}"))
+            .map_err(|error| Failure::new(Code::BadHeader, error.to_string()))?,
+    };
+    Ok(Idempotency { key, body })
+}

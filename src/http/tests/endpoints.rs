@@ -1,0 +1,303 @@
+//! Every address does what it says.
+
+use cospan_domain::ids::{JobId, LrmId, Round};
+use cospan_domain::job::event::{Happened, JobEvent};
+use cospan_domain::job::state::{Component, Placement, Run};
+use cospan_domain::units::{DurationMs, Timestamp};
+use serde_json::Value;
+
+use super::*;
+use crate::api::v1::event::HistoryReport;
+use crate::api::v1::explain::ExplainReport;
+use crate::api::v1::file::{FilePage, FileReport};
+use crate::api::v1::job::{JobPage, JobReport};
+use crate::api::v1::site::{SiteList, SiteReport};
+use crate::api::v1::store::StoreReport;
+
+#[test]
+fn a_job_is_shown_whole() {
+    let served = Served::start();
+    served.submit(&job().to_string());
+    served.fake.change(1, |job| {
+        job.round = Round(1);
+        job.components = vec![
+            Component {
+                placement: Some(Placement {
+                    site: "delft".parse().unwrap(),
+                    sources: Vec::new(),
+                    transfer_time: DurationMs(1500),
+                }),
+                run: Run::AtGate {
+                    lrm_id: LrmId::new("77").unwrap(),
+                    host: "node1".into(),
+                    since: Timestamp(5000),
+                },
+                ..Component::default()
+            },
+            Component::default(),
+        ];
+    });
+    let report: JobReport = served.get("/v1/jobs/1").json();
+    assert_eq!((report.id, report.owner.as_str()), (1, "admin"));
+    assert_eq!(report.phase.state, "queued");
+    assert_eq!(report.components[0].state, "at-gate");
+    assert_eq!(report.components[0].site.as_deref(), Some("delft"));
+    assert_eq!(report.components[0].host.as_deref(), Some("node1"));
+    assert_eq!(report.components[0].lrm_id.as_deref(), Some("77"));
+    assert_eq!(report.components[1].state, "idle");
+    assert_eq!(report.document.name.as_deref(), Some("wave"));
+    served.get("/v1/jobs/2").problem(404, "C3001");
+}
+
+#[test]
+fn an_archived_job_is_shown_too() {
+    let served = Served::start();
+    served.submit(&job().to_string());
+    let archived = served.fake.view.lock().unwrap().jobs.remove(&JobId(1)).unwrap();
+    served.get("/v1/jobs/1").problem(404, "C3001");
+    served.fake.archive.lock().unwrap().insert(JobId(1), archived);
+    assert_eq!(served.get("/v1/jobs/1").status, 200);
+}
+
+#[test]
+fn a_history_begins_with_the_submission_and_says_who_did_what() {
+    let served = Served::start();
+    served.submit(&job().to_string());
+    let frozen = Happened::JobFrozen { by: "alice".parse().unwrap() };
+    let events = vec![JobEvent { at: Timestamp(7000), what: frozen }];
+    served.fake.history.lock().unwrap().insert(JobId(1), events);
+    let report: HistoryReport = served.get("/v1/jobs/1/events").json();
+    let names: Vec<&str> = report.events.iter().map(|event| event.event.as_str()).collect();
+    assert_eq!(names, ["JobSubmitted", "JobFrozen"]);
+    assert_eq!(report.events[0].by.as_deref(), Some("admin"));
+    assert_eq!(report.events[1].by.as_deref(), Some("alice"));
+    served.get("/v1/jobs/9/events").problem(404, "C3001");
+}
+
+#[test]
+fn a_waiting_job_is_explained() {
+    let served = Served::start();
+    served.submit(&job().to_string());
+    let report: ExplainReport = served.get("/v1/jobs/1/explain").json();
+    assert_eq!(report.verdicts[0].code, "site-full");
+    served.get("/v1/jobs/9/explain").problem(404, "C3001");
+}
+
+#[test]
+fn pages_follow_each_other_without_gap_or_repetition() {
+    let served = Served::start();
+    served.submit_many(25);
+    for (extra, forward) in [("", true), ("&newest=true", false)] {
+        let mut ids = Vec::new();
+        let mut after = String::new();
+        loop {
+            let page: JobPage = served.get(&format!("/v1/jobs?limit=10{extra}{after}")).json();
+            ids.extend(page.jobs.iter().map(|job| job.id));
+            match page.next {
+                Some(next) => after = format!("&after={next}"),
+                None => break,
+            }
+        }
+        let mut expected: Vec<u64> = (1..=25).collect();
+        if !forward {
+            expected.reverse();
+        }
+        assert_eq!(ids, expected);
+    }
+}
+
+#[test]
+fn a_list_is_narrowed_down_by_state_owner_site_and_name() {
+    let served = Served::start();
+    served.submit_many(12);
+    let fixed = job().to_string().replace("\"processors\"", "\"site\":\"delft\",\"processors\"");
+    assert_eq!(served.submit(&fixed).status, 201);
+    let count = |query: &str| served.get(&format!("/v1/jobs?{query}")).json::<JobPage>().jobs.len();
+    assert_eq!(count("name=job-1"), 3);
+    assert_eq!(count("site=delft"), 1);
+    assert_eq!(count("state=queued"), 13);
+    assert_eq!(count("state=running"), 0);
+    assert_eq!(count("owner=admin"), 13);
+    assert_eq!(count("owner=bob"), 0);
+    assert_eq!(count("name=job-1&limit=2"), 2);
+}
+
+#[test]
+fn a_filter_that_lets_little_through_does_not_look_at_everything_at_once() {
+    let served = Served::start();
+    served.submit_many(20_050);
+    let page: JobPage = served.get("/v1/jobs?name=job-20049").json();
+    assert_eq!((page.jobs.len(), page.next), (0, Some(20_000)));
+    let page: JobPage = served.get("/v1/jobs?name=job-20049&after=20000").json();
+    assert_eq!((page.jobs.len(), page.next), (1, None));
+}
+
+#[test]
+fn sites_are_listed_shown_and_ordered() {
+    let served = Served::start();
+    assert_eq!(served.get("/v1/sites").json::<SiteList>().sites.len(), 2);
+    assert_eq!(served.get("/v1/sites/delft").json::<SiteReport>().name, "delft");
+    let problem = served.get("/v1/sites/deft").problem(404, "C3001");
+    assert!(problem.remedy.unwrap().contains("delft"));
+    for order in ["drain", "undrain", "freeze", "thaw", "reset", "unforce"] {
+        assert_eq!(served.post(&format!("/v1/sites/delft/{order}"), "").status, 200);
+    }
+    let window =
+        r#"{"from":"2026-01-01T00:00:00Z","until":"2026-01-02T00:00:00Z","reason":"disks"}"#;
+    assert_eq!(served.post("/v1/sites/delft/maintenance", window).status, 200);
+    let end = r#"{"from":"2026-01-01T00:00:00Z"}"#;
+    assert_eq!(served.post("/v1/sites/delft/end-maintenance", end).status, 200);
+    let force = r#"{"usable":true,"until":"2026-01-01T00:00:00Z"}"#;
+    assert_eq!(served.post("/v1/sites/delft/force", force).status, 200);
+    let asked = served.fake.asked.lock().unwrap().join("\n");
+    assert_eq!(asked.lines().count(), 9, "{asked}");
+    assert!(
+        asked.contains("disks") && asked.starts_with("admin: Site(\"delft\", Drain)"),
+        "{asked}"
+    );
+}
+
+#[test]
+fn wrong_orders_about_sites_are_refused() {
+    let served = Served::start();
+    let problem = served.post("/v1/sites/delft/drian", "").problem(404, "C3001");
+    assert_eq!(problem.remedy.as_deref(), Some("did you mean drain?"));
+    let backwards = r#"{"from":"2026-01-02T00:00:00Z","until":"2026-01-01T00:00:00Z"}"#;
+    served.post("/v1/sites/delft/maintenance", backwards).problem(400, "C1001");
+    served.post("/v1/sites/delft/maintenance", "").problem(400, "C1001");
+    served.post("/v1/sites/-/drain", "").problem(400, "C1002");
+    assert!(served.fake.asked.lock().unwrap().is_empty());
+}
+
+#[test]
+fn files_are_registered_listed_shown_and_forgotten() {
+    let served = Served::start();
+    for name in ["a/b c", "b", "ä"] {
+        let body = serde_json::json!({"name": name, "site": "delft", "path": "d/x"}).to_string();
+        let reply = served.post("/v1/files", &body);
+        assert_eq!((reply.status, reply.json::<FileReport>().name.as_str()), (201, name));
+    }
+    let page: FilePage = served.get("/v1/files?limit=2").json();
+    assert_eq!(page.files.len(), 2);
+    let page: FilePage = served.get(&format!("/v1/files?after={}", page.next.unwrap())).json();
+    assert_eq!((page.files[0].name.as_str(), page.next), ("ä", None));
+    assert_eq!(served.get("/v1/files/a/b%20c").json::<FileReport>().name, "a/b c");
+    assert_eq!(served.get("/v1/files/%C3%A4").status, 200);
+    assert_eq!(served.send("DELETE", "/v1/files/b?site=delft&force=true", None).status, 200);
+    served.send("DELETE", "/v1/files/b", None).problem(404, "C3001");
+    served.get("/v1/files/b").problem(404, "C3001");
+    let asked = served.fake.asked.lock().unwrap().join("\n");
+    assert!(asked.contains("force: true") && asked.contains("Some(\"delft\")"), "{asked}");
+}
+
+#[test]
+fn the_store_is_shown_and_exported() {
+    let served = Served::start();
+    assert_eq!(served.get("/v1/store").json::<StoreReport>().engine, "paper");
+    let pieces = ["one", "two", "three"].map(|text| Ok(actix_web::web::Bytes::from(text)));
+    *served.fake.export.lock().unwrap() = pieces.to_vec();
+    assert_eq!(served.get("/v1/store/export").body, b"onetwothree");
+}
+
+#[test]
+fn an_export_that_fails_half_way_is_cut_off_and_not_ended() {
+    let served = Served::start();
+    *served.fake.export.lock().unwrap() = vec![Ok("one".into()), Err("the disk".into())];
+    let request = ureq::get(served.url("/v1/store/export"))
+        .header("Authorization", format!("Bearer {}", served.token));
+    // Whether the break comes before or after the head is a matter of timing.
+    let whole = request.call().and_then(|mut answer| answer.body_mut().read_to_vec());
+    assert!(whole.is_err());
+}
+
+#[test]
+fn health_is_told_without_a_key() {
+    let served = Served::start();
+    assert_eq!(served.send_with("GET", "/livez", None, &[]).status, 200);
+    assert_eq!(served.send_with("GET", "/readyz", None, &[]).status, 200);
+    served.fake.ready.store(false, std::sync::atomic::Ordering::SeqCst);
+    let problem = served.send_with("GET", "/readyz", None, &[]).problem(503, "C6002");
+    assert_eq!(problem.detail, "the store is being read");
+}
+
+#[test]
+fn metrics_count_what_was_answered() {
+    let served = Served::start();
+    served.submit(&job().to_string());
+    served.get("/v1/jobs/9");
+    let text = String::from_utf8(served.get("/metrics").body).unwrap();
+    for line in [
+        "cospan_http_answers_total{class=\"2xx\",endpoint=\"submit\"} 1",
+        "cospan_http_answers_total{class=\"4xx\",endpoint=\"jobs\"} 1",
+        "cospan_http_answer_seconds_count{endpoint=\"submit\"} 1",
+        "cospan_http_streams 0",
+    ] {
+        assert!(text.contains(line), "{line} is not in\n{text}");
+    }
+}
+
+#[test]
+fn the_openapi_document_lists_every_address_and_every_address_is_in_it() {
+    let served = Served::start();
+    let document: Value = served.get("/v1/openapi.json").json();
+    let paths = document["paths"].as_object().unwrap();
+    let listed: Vec<&str> = paths.keys().map(String::as_str).collect();
+    let mut expected = vec![
+        "/livez",
+        "/metrics",
+        "/readyz",
+        "/v1/events",
+        "/v1/files",
+        "/v1/files/{name}",
+        "/v1/jobs",
+        "/v1/jobs/{id}",
+        "/v1/jobs/{id}/events",
+        "/v1/jobs/{id}/explain",
+        "/v1/jobs/{id}/logs/{component}/{stream}",
+        "/v1/jobs/{id}/outputs/{component}/{path}",
+        "/v1/jobs:cancel",
+        "/v1/jobs:freeze",
+        "/v1/jobs:priority",
+        "/v1/jobs:release",
+        "/v1/jobs:thaw",
+        "/v1/openapi.json",
+        "/v1/sites",
+        "/v1/sites/{name}",
+        "/v1/sites/{name}/{order}",
+        "/v1/store",
+        "/v1/store/export",
+    ];
+    expected.sort_unstable();
+    assert_eq!(listed, expected);
+    for (path, item) in paths {
+        for (method, operation) in item.as_object().unwrap() {
+            let real = path.replace(['{', '}'], "");
+            if real == "/v1/events" {
+                continue; // never ends
+            }
+            let reply = served.send(&method.to_uppercase(), &real, None);
+            let code = serde_json::from_slice::<Problem>(&reply.body).map(|p| p.code);
+            assert!(!matches!(code.as_deref(), Ok("C3002" | "C3003")), "{method} {path}");
+            assert!(operation["responses"].is_object() && operation["tags"][0].is_string());
+        }
+    }
+    // Every schema that is referred to is there.
+    let text = document.to_string();
+    let schemas = document["components"]["schemas"].as_object().unwrap();
+    for reference in text.split("#/components/schemas/").skip(1) {
+        let name = reference.split('"').next().unwrap();
+        assert!(schemas.contains_key(name), "{name}");
+    }
+}
+
+#[test]
+fn an_unknown_address_and_a_wrong_method_are_told_apart() {
+    let served = Served::start();
+    served.get("/v1/nothing").problem(404, "C3002");
+    served.get("/").problem(404, "C3002");
+    let problem = served.send("PUT", "/v1/jobs", None).problem(405, "C3003");
+    assert!(problem.detail.contains("GET, POST"), "{}", problem.detail);
+    served.get("/v1/jobs:cancel").problem(405, "C3003");
+    served.send("DELETE", "/v1/sites/delft", None).problem(405, "C3003");
+    served.send("POST", "/v1/files/a/b", None).problem(405, "C3003");
+}

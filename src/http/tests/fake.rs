@@ -1,0 +1,294 @@
+//! A control plane of paper: it accepts jobs, remembers what was asked, and
+//! refuses when told to.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use actix_web::web::Bytes;
+use async_trait::async_trait;
+use cospan_actors::api::command::{Ask, JobOutcome};
+use cospan_actors::api::{ApiAnswer, ApiCommand, ApiRefusal, Submission, SubmittedJob, View};
+use cospan_domain::ids::{
+    ComponentIndex, Digest, IdempotencyKey, JobId, LogicalName, Seq, SiteName,
+};
+use cospan_domain::job::event::JobEvent;
+use cospan_domain::job::spec::SpecLimits;
+use cospan_domain::job::state::{Instants, Job, Phase, Setbacks};
+use cospan_domain::units::Timestamp;
+use futures_util::{StreamExt, stream};
+use tokio::sync::broadcast;
+
+use crate::api::v1::explain::{ExplainReport, VerdictReport};
+use crate::api::v1::file::{FilePage, FileReport, ReplicaReport};
+use crate::api::v1::site::{SiteList, SiteReport};
+use crate::api::v1::store::StoreReport;
+use crate::http::backend::{
+    Backend, Change, Changes, Followed, History, Piece, Pieces, ReadOrder, Wanted,
+};
+
+/// What there is of a component's streams and outputs.
+pub(in crate::http) type Contents = BTreeMap<(JobId, ComponentIndex, String), Vec<u8>>;
+
+pub(in crate::http) struct Fake {
+    pub(in crate::http) view: Mutex<View>,
+    keys: Mutex<BTreeMap<IdempotencyKey, (Digest, JobId)>>,
+    pub(in crate::http) asked: Mutex<Vec<String>>,
+    pub(in crate::http) refusal: Mutex<Option<ApiRefusal>>,
+    pub(in crate::http) contents: Mutex<Contents>,
+    pub(in crate::http) history: Mutex<BTreeMap<JobId, Vec<JobEvent>>>,
+    pub(in crate::http) archive: Mutex<BTreeMap<JobId, Arc<Job>>>,
+    pub(in crate::http) files: Mutex<BTreeMap<LogicalName, FileReport>>,
+    pub(in crate::http) export: Mutex<Vec<Result<Bytes, String>>>,
+    pub(in crate::http) ready: AtomicBool,
+    pub(in crate::http) panics: AtomicBool,
+    changes: broadcast::Sender<Change>,
+}
+
+impl Default for Fake {
+    fn default() -> Self {
+        Self {
+            view: Mutex::default(),
+            keys: Mutex::default(),
+            asked: Mutex::default(),
+            refusal: Mutex::default(),
+            contents: Mutex::default(),
+            history: Mutex::default(),
+            archive: Mutex::default(),
+            files: Mutex::default(),
+            export: Mutex::default(),
+            ready: AtomicBool::new(true),
+            panics: AtomicBool::new(false),
+            changes: broadcast::channel(4096).0,
+        }
+    }
+}
+
+impl Fake {
+    /// Changes a job, and tells followers.
+    pub(in crate::http) fn change(&self, id: u64, change: impl FnOnce(&mut Job)) -> Seq {
+        let mut view = self.view.lock().unwrap();
+        let mut job = (**view.jobs.get(&JobId(id)).unwrap()).clone();
+        change(&mut job);
+        view.jobs.insert(JobId(id), Arc::new(job));
+        view.seq.0 += 1;
+        let seq = view.seq;
+        drop(view);
+        let change = Change { seq, job: JobId(id), submitted: false, events: Vec::new() };
+        let _ = self.changes.send(change);
+        seq
+    }
+
+    fn accept(
+        &self,
+        submission: Submission,
+        by: &ApiCommandBy,
+    ) -> Result<SubmittedJob, ApiRefusal> {
+        let mut keys = self.keys.lock().unwrap();
+        if let Some(given) = &submission.idempotency
+            && let Some((body, id)) = keys.get(&given.key)
+        {
+            return match *body == given.body {
+                true => Ok(SubmittedJob { id: *id, repeated: true }),
+                false => Err(ApiRefusal::IdempotencyMismatch { job: *id }),
+            };
+        }
+        let mut view = self.view.lock().unwrap();
+        view.seq.0 += 1;
+        let (seq, id) = (view.seq, JobId(view.jobs.len() as u64 + 1));
+        if let Some(given) = &submission.idempotency {
+            keys.insert(given.key.clone(), (given.body, id));
+        }
+        view.jobs.insert(id, Arc::new(new_job(id, submission, by)));
+        drop(view);
+        let _ = self.changes.send(Change { seq, job: id, submitted: true, events: Vec::new() });
+        Ok(SubmittedJob { id, repeated: false })
+    }
+
+    fn orders(&self, ids: Vec<JobId>) -> ApiAnswer {
+        let view = self.view.lock().unwrap();
+        let outcome = |id: JobId| match view.jobs.get(&id) {
+            None => JobOutcome::NotFound,
+            Some(job) if job.is_final() => JobOutcome::Unchanged("it has ended".into()),
+            Some(job) if job.held.is_some() => JobOutcome::Refused("it is held".into()),
+            Some(_) => JobOutcome::Done,
+        };
+        ApiAnswer::Jobs(ids.into_iter().map(|id| (id, outcome(id))).collect())
+    }
+}
+
+type ApiCommandBy = cospan_domain::ids::KeyName;
+
+fn new_job(id: JobId, submission: Submission, by: &ApiCommandBy) -> Job {
+    Job {
+        id,
+        priority: submission.spec.priority,
+        spec: submission.spec,
+        owner: by.clone(),
+        idempotency: submission.idempotency,
+        submitted_at: Timestamp(1_700_000_000_000),
+        frozen_by: None,
+        held: None,
+        phase: Phase::Queued { since: Timestamp(1), not_before: Timestamp(0) },
+        round: Default::default(),
+        inputs_here: false,
+        start_at: None,
+        components: Vec::new(),
+        setbacks: Setbacks::default(),
+        instants: Instants::default(),
+        revision: 1,
+    }
+}
+
+#[async_trait]
+impl Backend for Fake {
+    async fn command(&self, command: ApiCommand) -> Result<ApiAnswer, ApiRefusal> {
+        if self.panics.load(Ordering::SeqCst) {
+            panic!("a test wants it");
+        }
+        if let Some(refusal) = self.refusal.lock().unwrap().clone() {
+            return Err(refusal);
+        }
+        let ApiCommand { by, what } = command;
+        if let Ask::Submit(jobs) = what {
+            for (index, job) in jobs.iter().enumerate() {
+                let problem = |e: cospan_domain::job::spec::SpecError| e.to_string();
+                job.spec
+                    .validate(&SpecLimits::default())
+                    .map_err(|error| ApiRefusal::Invalid { index, problem: problem(error) })?;
+            }
+            let accepted = jobs.into_iter().map(|job| self.accept(job, &by));
+            return Ok(ApiAnswer::Submitted(accepted.collect::<Result<_, _>>()?));
+        }
+        self.asked.lock().unwrap().push(format!("{by}: {what:?}"));
+        Ok(match what {
+            Ask::Cancel(ids) | Ask::Freeze(ids) | Ask::Thaw(ids) | Ask::Release(ids) => {
+                self.orders(ids)
+            }
+            Ask::SetPriority(ids, _) => self.orders(ids),
+            Ask::AddFile { name, site, path, .. } => {
+                let report = FileReport {
+                    name: name.to_string(),
+                    digest: "00".repeat(32),
+                    size_bytes: 5,
+                    replicas: vec![ReplicaReport {
+                        site: site.to_string(),
+                        path: Some(path.to_string()),
+                    }],
+                };
+                self.files.lock().unwrap().insert(name, report);
+                ApiAnswer::Done
+            }
+            Ask::RemoveFile { name, .. } => match self.files.lock().unwrap().remove(&name) {
+                Some(_) => ApiAnswer::Done,
+                None => return Err(ApiRefusal::NotFound("no such file".into())),
+            },
+            Ask::Site(..) => ApiAnswer::Done,
+            Ask::Submit(_) => unreachable!("answered above"),
+        })
+    }
+
+    async fn preview(&self, submission: Submission) -> Result<ExplainReport, ApiRefusal> {
+        if let Some(refusal) = self.refusal.lock().unwrap().clone() {
+            return Err(refusal);
+        }
+        let summary = format!("allow_unplaceable is {}", submission.allow_unplaceable);
+        Ok(ExplainReport { summary, ..ExplainReport::default() })
+    }
+
+    fn view(&self) -> Arc<View> {
+        Arc::new(self.view.lock().unwrap().clone())
+    }
+
+    fn files(
+        &self,
+        after: Option<&LogicalName>,
+        site: Option<&SiteName>,
+        limit: usize,
+    ) -> FilePage {
+        let files = self.files.lock().unwrap();
+        let wanted = files.values().filter(|file| {
+            after.is_none_or(|after| file.name.as_str() > after.as_str())
+                && site.is_none_or(|site| file.replicas.iter().any(|r| r.site == site.as_str()))
+        });
+        let mut rows: Vec<FileReport> = wanted.take(limit + 1).cloned().collect();
+        let more = rows.len() > limit;
+        rows.truncate(limit);
+        let next = rows.last().filter(|_| more).map(|file| file.name.clone());
+        FilePage { files: rows, next }
+    }
+
+    fn file(&self, name: &LogicalName) -> Option<FileReport> {
+        self.files.lock().unwrap().get(name).cloned()
+    }
+
+    fn sites(&self) -> SiteList {
+        let site = |name: &str| SiteReport {
+            name: name.into(),
+            state: "usable".into(),
+            ..SiteReport::default()
+        };
+        SiteList { sites: vec![site("delft"), site("leiden")], isolated: false }
+    }
+
+    fn store(&self) -> StoreReport {
+        StoreReport { engine: "paper".into(), ..StoreReport::default() }
+    }
+
+    async fn job(&self, id: JobId) -> Result<Option<Arc<Job>>, ApiRefusal> {
+        Ok(self.archive.lock().unwrap().get(&id).cloned())
+    }
+
+    async fn history(&self, id: JobId) -> Result<Option<History>, ApiRefusal> {
+        let events = self.history.lock().unwrap().get(&id).cloned().unwrap_or_default();
+        Ok(Some(History { events, shortened: false }))
+    }
+
+    async fn explain(&self, id: JobId) -> Result<Option<ExplainReport>, ApiRefusal> {
+        let known = self.view.lock().unwrap().jobs.contains_key(&id);
+        let verdict = VerdictReport { code: "site-full".into(), ..VerdictReport::default() };
+        let summary = "it waits".to_owned();
+        let report =
+            ExplainReport { job: id.0, summary, verdicts: vec![verdict], ..Default::default() };
+        Ok(known.then_some(report))
+    }
+
+    async fn read(&self, what: &ReadOrder) -> Result<Piece, ApiRefusal> {
+        let file = match &what.file {
+            Wanted::Stdout => "stdout".to_owned(),
+            Wanted::Stderr => "stderr".to_owned(),
+            Wanted::Output(path) => path.to_string(),
+        };
+        let contents = self.contents.lock().unwrap();
+        let key = (what.job, what.component, file);
+        let Some(bytes) = contents.get(&key) else {
+            return Err(ApiRefusal::NotFound("there is no such file".into()));
+        };
+        let from = bytes.len().min(what.offset as usize);
+        let until = bytes.len().min(from + what.limit as usize);
+        let piece = Bytes::copy_from_slice(&bytes[from..until]);
+        Ok(Piece { bytes: piece, size: bytes.len() as u64 })
+    }
+
+    async fn export(&self) -> Result<Pieces, ApiRefusal> {
+        Ok(stream::iter(self.export.lock().unwrap().clone()).boxed())
+    }
+
+    fn subscribe(&self) -> Changes {
+        stream::unfold(self.changes.subscribe(), |mut changes| async move {
+            match changes.recv().await {
+                Ok(change) => Some((Followed::Change(change), changes)),
+                Err(broadcast::error::RecvError::Lagged(_)) => Some((Followed::Lost, changes)),
+                Err(broadcast::error::RecvError::Closed) => None,
+            }
+        })
+        .boxed()
+    }
+
+    fn readiness(&self) -> Result<(), String> {
+        match self.ready.load(Ordering::SeqCst) {
+            true => Ok(()),
+            false => Err("the store is being read".into()),
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! The edge against a control plane of paper, over real connections on loopback.
+
+mod bad_input;
+mod endpoints;
+mod fake;
+mod mutation;
+mod orders;
+mod reading;
+mod security;
+mod server;
+mod streams;
+mod submission;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use prometheus::Registry;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::sync::oneshot;
+use ureq::http::Response;
+use ureq::{Agent, Body};
+
+use super::{Bound, Edge, HttpSettings};
+use crate::api::v1::Problem;
+use crate::keys::{KeyDirectory, KeyRing};
+use fake::Fake;
+
+/// A deadline that only a broken program misses.
+pub(super) const GENEROUS: Duration = Duration::from_secs(60);
+
+/// A server of its own for one test.
+pub(super) struct Served {
+    pub(super) fake: Arc<Fake>,
+    pub(super) keys: KeyDirectory,
+    pub(super) token: String,
+    pub(super) address: SocketAddr,
+    agent: Agent,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+    _home: tempfile::TempDir,
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(super) struct Reply {
+    pub(super) status: u16,
+    pub(super) headers: ureq::http::HeaderMap,
+    pub(super) body: Vec<u8>,
+}
+
+impl Reply {
+    pub(super) fn json<T: DeserializeOwned>(&self) -> T {
+        let text = String::from_utf8_lossy(&self.body);
+        serde_json::from_slice(&self.body).unwrap_or_else(|e| panic!("{e}: {} {text}", self.status))
+    }
+
+    /// The problem document that it must be.
+    pub(super) fn problem(&self, status: u16, code: &str) -> Problem {
+        let text = String::from_utf8_lossy(&self.body);
+        assert_eq!(self.status, status, "{text}");
+        assert_eq!(self.headers["content-type"], "application/problem+json");
+        let problem: Problem = self.json();
+        assert_eq!((problem.status, problem.code.as_str()), (status, code), "{text}");
+        assert_eq!(problem.kind, format!("urn:cospan:problem:{code}"));
+        assert!(!problem.title.is_empty() && !problem.detail.is_empty(), "{text}");
+        problem
+    }
+
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+}
+
+impl Served {
+    pub(super) fn start() -> Self {
+        Self::with(|_| {})
+    }
+
+    pub(super) fn with(change: impl FnOnce(&mut HttpSettings)) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let keys = KeyDirectory::new(home.path().join("keys"));
+        keys.ensure_first(cospan_domain::units::Timestamp(1)).unwrap();
+        let token = keys.local_token().unwrap().unwrap().secret().to_owned();
+        let mut settings = HttpSettings {
+            listen: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
+            key_refresh: Duration::from_millis(20),
+            ..HttpSettings::default()
+        };
+        change(&mut settings);
+        let fake = Arc::new(Fake::default());
+        let bound = Bound::bind(&settings).unwrap();
+        let address = bound.addresses()[0];
+        let ring = Arc::new(KeyRing::open(keys.clone()).unwrap());
+        let edge = Edge::new(fake.clone(), ring, settings, Registry::new()).unwrap();
+        let (stop, stopped) = oneshot::channel();
+        let thread = std::thread::spawn(move || run(bound, edge, stopped));
+        let config = Agent::config_builder().http_status_as_error(false);
+        let agent = config.timeout_global(Some(GENEROUS)).build().new_agent();
+        let (stop, thread) = (Some(stop), Some(thread));
+        Self { fake, keys, token, address, agent, stop, thread, _home: home }
+    }
+
+    pub(super) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    /// Sends a request with the key.
+    pub(super) fn send(&self, method: &str, path: &str, body: Option<&[u8]>) -> Reply {
+        self.send_with(method, path, body, &[("Authorization", &format!("Bearer {}", self.token))])
+    }
+
+    /// Sends a request with these headers only.
+    pub(super) fn send_with(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&[u8]>,
+        headers: &[(&str, &str)],
+    ) -> Reply {
+        let mut request = ureq::http::Request::builder().method(method).uri(self.url(path));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let response = match body {
+            Some(body) => self.agent.run(request.body(body.to_vec()).unwrap()),
+            None => self.agent.run(request.body(()).unwrap()),
+        };
+        Self::read(response.unwrap())
+    }
+
+    fn read(response: Response<Body>) -> Reply {
+        let (parts, mut body) = response.into_parts();
+        let body = body.with_config().limit(1 << 30).read_to_vec().unwrap();
+        Reply { status: parts.status.as_u16(), headers: parts.headers, body }
+    }
+
+    pub(super) fn get(&self, path: &str) -> Reply {
+        self.send("GET", path, None)
+    }
+
+    pub(super) fn post(&self, path: &str, body: &str) -> Reply {
+        self.send("POST", path, Some(body.as_bytes()))
+    }
+
+    pub(super) fn submit(&self, body: &str) -> Reply {
+        self.post("/v1/jobs", body)
+    }
+
+    /// Submits so many jobs like [`job`], named `job-0` and so on.
+    pub(super) fn submit_many(&self, count: usize) {
+        let jobs: Vec<Value> = (0..count).map(|i| named(&format!("job-{i}"))).collect();
+        for batch in jobs.chunks(1000) {
+            assert_eq!(self.submit(&serde_json::to_string(batch).unwrap()).status, 201);
+        }
+    }
+
+    /// Ends the server and waits for it.
+    pub(super) fn stop(&mut self) {
+        if let Some(stop) = self.stop.take() {
+            let _ = stop.send(());
+        }
+        if let Some(thread) = self.thread.take() {
+            let ended = thread.join();
+            assert!(ended.is_ok() || std::thread::panicking());
+        }
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn run(bound: Bound, edge: Edge, stopped: oneshot::Receiver<()>) {
+    actix_web::rt::System::new().block_on(async move {
+        let mut running = bound.serve(edge).unwrap();
+        let server = actix_web::rt::spawn(running.take_server().unwrap());
+        let _ = stopped.await;
+        running.stop().await;
+        server.await.unwrap().unwrap();
+    });
+}
+
+/// A job that is valid.
+pub(super) fn job() -> Value {
+    named("wave")
+}
+
+pub(super) fn named(name: &str) -> Value {
+    serde_json::json!({
+        "name": name,
+        "wall_time": "10m",
+        "component": [
+            {"name": "a", "processors": 2, "executable": "/bin/true"},
+            {"name": "b", "processors": 3, "executable": "/bin/true"},
+        ],
+    })
+}
+
+/// Waits until something holds.
+pub(super) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = std::time::Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < GENEROUS, "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}

@@ -1,0 +1,118 @@
+//! Logs and outputs.
+
+use std::io::Read;
+
+use cospan_domain::ids::{Attempt, ComponentIndex, JobId, LrmId};
+use cospan_domain::job::state::{Component, Ending, Run};
+use cospan_domain::units::Timestamp;
+
+use super::*;
+
+fn running() -> Run {
+    Run::Running { lrm_id: LrmId::new("1").unwrap(), host: "node".into(), since: Timestamp(1) }
+}
+
+fn with_attempt(served: &Served, run: Run) {
+    served.submit(&job().to_string());
+    begin(served, run);
+}
+
+fn begin(served: &Served, run: Run) {
+    served.fake.change(1, |job| {
+        let component =
+            || Component { attempt: Attempt(1), run: run.clone(), ..Default::default() };
+        job.components = vec![component(), component()];
+    });
+}
+
+fn put(served: &Served, file: &str, text: &[u8]) {
+    let key = (JobId(1), ComponentIndex(1), file.to_owned());
+    served.fake.contents.lock().unwrap().entry(key).or_default().extend_from_slice(text);
+}
+
+#[test]
+fn a_piece_of_a_log_is_read_with_its_place_in_the_whole() {
+    let served = Served::start();
+    with_attempt(&served, running());
+    put(&served, "stdout", b"hello world");
+    let reply = served.get("/v1/jobs/1/logs/b/stdout?offset=6&limit=3");
+    assert_eq!(reply.body, b"wor");
+    assert_eq!(reply.header("cospan-size"), Some("11"));
+    assert_eq!(reply.header("cospan-offset"), Some("6"));
+    assert_eq!(reply.header("cospan-attempt"), Some("1"));
+    assert_eq!(served.get("/v1/jobs/1/logs/b/stdout?offset=99").body, b"");
+}
+
+#[test]
+fn what_does_not_exist_cannot_be_read() {
+    let served = Served::start();
+    served.submit(&job().to_string());
+    served.get("/v1/jobs/1/logs/b/stdout").problem(404, "C3001");
+    with_attempt(&served, running());
+    served.get("/v1/jobs/1/logs/b/stdout").problem(404, "C3001");
+    let problem = served.get("/v1/jobs/1/logs/bb/stdout").problem(404, "C3001");
+    assert_eq!(problem.remedy.as_deref(), Some("did you mean \"b\"?"));
+    served.get("/v1/jobs/1/logs/b/stdlog").problem(404, "C3001");
+    served.get("/v1/jobs/1/logs/b/stdout?attempt=2").problem(404, "C3001");
+    served.get("/v1/jobs/1/logs/b/stdout?attempt=0").problem(404, "C3001");
+    served.get("/v1/jobs/1/logs/b/stdout?limit=0").problem(400, "C1002");
+    served.get("/v1/jobs/1/logs/b/stdout?offset=-1").problem(400, "C1002");
+    served.get("/v1/jobs/1/outputs/b/none").problem(404, "C3001");
+    served.get("/v1/jobs/1/outputs/b/..%2F..%2Fetc%2Fpasswd").problem(400, "C1002");
+    served.get("/v1/jobs/1/outputs/b/%2Fetc%2Fpasswd").problem(400, "C1002");
+}
+
+#[test]
+fn an_output_of_many_pieces_arrives_whole_with_its_length() {
+    let served = Served::start();
+    with_attempt(&served, running());
+    let text: Vec<u8> = (0..1_000_000u32).flat_map(u32::to_le_bytes).collect();
+    put(&served, "d/result.dat", &text);
+    let reply = served.get("/v1/jobs/1/outputs/b/d/result.dat");
+    assert_eq!(reply.header("content-length"), Some("4000000"));
+    assert!(reply.body == text);
+    let reply = served.get("/v1/jobs/1/outputs/b/d/result.dat?offset=3999998&limit=10");
+    assert_eq!(reply.body, text[3_999_998..]);
+    let reply = served.get("/v1/jobs/1/outputs/b/d/result.dat?offset=5&limit=300000");
+    assert_eq!(reply.body, text[5..300_005]);
+    put(&served, "empty", b"");
+    assert_eq!(served.get("/v1/jobs/1/outputs/b/empty").body, b"");
+}
+
+#[test]
+fn a_followed_log_waits_for_the_attempt_and_ends_with_it() {
+    let served = Served::start();
+    served.submit(&job().to_string());
+    let mut response = ureq::get(served.url("/v1/jobs/1/logs/b/stdout?follow=true"))
+        .header("Authorization", format!("Bearer {}", served.token))
+        .call()
+        .unwrap();
+    let mut reader = response.body_mut().as_reader();
+    begin(&served, running());
+    put(&served, "stdout", b"first ");
+    let mut first = [0; 6];
+    reader.read_exact(&mut first).unwrap();
+    assert_eq!(&first, b"first ");
+    put(&served, "stdout", b"second");
+    begin(&served, Run::Ended { how: Ending::Succeeded, at: Timestamp(2) });
+    let mut rest = String::new();
+    reader.read_to_string(&mut rest).unwrap();
+    assert_eq!(rest, "second");
+}
+
+#[test]
+fn a_stop_ends_followed_logs() {
+    let mut served = Served::with(|settings| settings.stop_timeout = 2 * GENEROUS);
+    with_attempt(&served, running());
+    put(&served, "stdout", b"x");
+    let mut response = ureq::get(served.url("/v1/jobs/1/logs/b/stdout?follow=true"))
+        .header("Authorization", format!("Bearer {}", served.token))
+        .call()
+        .unwrap();
+    let mut reader = response.body_mut().as_reader();
+    let mut first = [0; 1];
+    reader.read_exact(&mut first).unwrap();
+    let begun = std::time::Instant::now();
+    served.stop();
+    assert!(begun.elapsed() < GENEROUS, "the open stream held up the stop");
+}

@@ -1,0 +1,102 @@
+//! No way in without a key.
+
+use serde_json::Value;
+
+use super::*;
+
+/// Every address of the document with each of its methods.
+fn addresses(served: &Served) -> Vec<(String, String)> {
+    let document: Value = served.get("/v1/openapi.json").json();
+    let paths = document["paths"].as_object().unwrap();
+    let methods = |(path, item): (&String, &Value)| {
+        let path = path.replace(['{', '}'], "");
+        let methods = item.as_object().unwrap().keys();
+        methods.map(|method| (method.to_uppercase(), path.clone())).collect::<Vec<_>>()
+    };
+    paths.iter().flat_map(methods).collect()
+}
+
+#[test]
+fn no_address_but_health_answers_without_a_valid_key() {
+    let served = Served::with(|settings| settings.max_failures_per_minute = 1_000_000);
+    let almost = &served.token[..served.token.len() - 1];
+    let wrong: [&[(&str, &str)]; 7] = [
+        &[],
+        &[("Authorization", "")],
+        &[("Authorization", "Bearer ")],
+        &[("Authorization", "Bearer wrong")],
+        &[("Authorization", &format!("Bearer {almost}"))],
+        &[("Authorization", &format!("Basic {}", served.token))],
+        &[("Authorization", &served.token)],
+    ];
+    for (method, path) in addresses(&served) {
+        if matches!(path.as_str(), "/livez" | "/readyz") {
+            continue;
+        }
+        for headers in wrong {
+            let reply = served.send_with(&method, &path, None, headers);
+            reply.problem(401, "C2001");
+            assert!(reply.header("www-authenticate").is_some());
+        }
+    }
+    served.send_with("GET", "/v1/nothing", None, &[]).problem(401, "C2001");
+    assert!(served.fake.asked.lock().unwrap().is_empty());
+    assert!(served.fake.view.lock().unwrap().jobs.is_empty());
+}
+
+#[test]
+fn metrics_are_open_only_by_option() {
+    let served = Served::with(|settings| settings.metrics_without_key = true);
+    assert_eq!(served.send_with("GET", "/metrics", None, &[]).status, 200);
+    served.send_with("GET", "/v1/jobs", None, &[]).problem(401, "C2001");
+}
+
+#[test]
+fn a_key_counts_from_when_it_is_made_until_it_is_removed_without_a_restart() {
+    let served = Served::with(|settings| settings.max_failures_per_minute = 1_000_000);
+    let alice = "alice".parse().unwrap();
+    let token = served.keys.add(&alice, cospan_domain::units::Timestamp(2)).unwrap();
+    let bearer = format!("bearer {}", token.secret());
+    let status = || served.send_with("GET", "/v1/jobs", None, &[("authorization", &bearer)]).status;
+    wait_until("the new key is let in", || status() == 200);
+    let body = job().to_string();
+    let reply =
+        served.send_with("POST", "/v1/jobs", Some(body.as_bytes()), &[("Authorization", &bearer)]);
+    assert_eq!(reply.status, 201);
+    let view = served.fake.view.lock().unwrap().clone();
+    assert_eq!(view.jobs.values().next().unwrap().owner, alice);
+    served.keys.remove(&alice).unwrap();
+    wait_until("the removed key is refused", || status() == 401);
+}
+
+#[test]
+fn many_failures_from_one_address_are_slowed_down_and_valid_keys_still_pass() {
+    let served = Served::with(|settings| settings.max_failures_per_minute = 5);
+    let statuses: Vec<u16> =
+        (0..20).map(|_| served.send_with("GET", "/v1/jobs", None, &[]).status).collect();
+    // A minute may end in between, and the count with it.
+    assert!(statuses.iter().filter(|status| **status == 401).count() <= 10, "{statuses:?}");
+    let reply = served.send_with("GET", "/v1/jobs", None, &[]);
+    if reply.status == 429 {
+        reply.problem(429, "C2003");
+        assert_eq!(reply.header("retry-after"), Some("60"));
+        assert_eq!(reply.header("connection"), Some("close"));
+    }
+    assert_eq!(served.get("/v1/jobs").status, 200);
+}
+
+#[test]
+fn requests_with_one_key_are_limited() {
+    let served = Served::with(|settings| settings.max_requests_per_s_per_key = 3);
+    // Some second has more than three of so many requests in it.
+    let mut refused = None;
+    wait_until("a request is refused", || {
+        let reply = served.get("/v1/store");
+        let over = reply.status == 429;
+        if over {
+            refused = Some(reply);
+        }
+        over
+    });
+    refused.unwrap().problem(429, "C5003");
+}

@@ -1,0 +1,173 @@
+//! The stream of committed changes.
+
+use std::io::{BufRead, BufReader};
+
+use super::*;
+
+struct Stream(BufReader<ureq::BodyReader<'static>>);
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Event {
+    name: String,
+    id: Option<u64>,
+    data: Value,
+}
+
+impl Stream {
+    fn open(served: &Served, query: &str, last: Option<u64>) -> Self {
+        let mut request = ureq::get(served.url(&format!("/v1/events{query}")))
+            .header("Authorization", format!("Bearer {}", served.token));
+        if let Some(last) = last {
+            request = request.header("Last-Event-ID", last.to_string());
+        }
+        let response = request.call().unwrap();
+        assert_eq!(response.headers()["content-type"], "text/event-stream");
+        let mut stream = Self(BufReader::new(response.into_body().into_reader()));
+        // The greeting comes once the position is fixed.
+        let mut line = String::new();
+        stream.0.read_line(&mut line).unwrap();
+        assert!(line.starts_with(": hello"), "{line}");
+        stream
+    }
+
+    fn next(&mut self) -> Option<Event> {
+        let mut event = Event::default();
+        loop {
+            let mut line = String::new();
+            if self.0.read_line(&mut line).ok()? == 0 {
+                return None;
+            }
+            match line.trim_end().split_once(": ") {
+                Some(("event", name)) => event.name = name.into(),
+                Some(("id", id)) => event.id = id.parse().ok(),
+                Some(("data", data)) => event.data = serde_json::from_str(data).unwrap(),
+                _ if line == "\n" && !event.name.is_empty() => return Some(event),
+                _ => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn a_follower_sees_every_change_with_its_position() {
+    let served = Served::start();
+    let mut stream = Stream::open(&served, "", None);
+    served.submit_many(3);
+    for id in 1..=3 {
+        let event = stream.next().unwrap();
+        assert_eq!((event.name.as_str(), event.id), ("job", Some(id)));
+        assert_eq!(event.data["job"], id);
+        assert_eq!(event.data["events"][0]["event"], "JobSubmitted");
+    }
+    served.fake.change(2, |_| {});
+    assert_eq!(stream.next().unwrap().data["job"], 2);
+}
+
+#[test]
+fn a_follower_who_comes_back_goes_on_where_it_was() {
+    let served = Served::start();
+    let mut stream = Stream::open(&served, "", None);
+    served.submit_many(2);
+    assert_eq!(stream.next().unwrap().id, Some(1));
+    drop(stream);
+    served.submit_many(2);
+    let mut stream = Stream::open(&served, "", Some(1));
+    let ids: Vec<_> = (0..3).map(|_| stream.next().unwrap().id).collect();
+    assert_eq!(ids, [Some(2), Some(3), Some(4)]);
+    let mut stream = Stream::open(&served, "?after=3", None);
+    assert_eq!(stream.next().unwrap().id, Some(4));
+}
+
+#[test]
+fn a_follower_who_was_away_too_long_is_told_to_read_anew() {
+    let served = Served::with(|settings| settings.kept_changes = 10);
+    let mut stream = Stream::open(&served, "", None);
+    served.submit_many(50);
+    // What was read so far may be anything; in the end it is told, or saw all.
+    let mut last = 0;
+    while last < 50 {
+        let event = stream.next().unwrap();
+        last = event.data["seq"].as_u64().unwrap();
+    }
+    let mut stream = Stream::open(&served, "", Some(1));
+    let event = stream.next().unwrap();
+    assert_eq!((event.name.as_str(), event.id), ("resync", Some(50)));
+    served.submit_many(1);
+    assert_eq!(stream.next().unwrap().id, Some(51));
+}
+
+#[test]
+fn a_position_from_before_the_server_followed_means_reading_anew() {
+    let served = Served::start();
+    served.submit_many(5);
+    let mut stream = Stream::open(&served, "", Some(2));
+    assert_eq!(stream.next().unwrap().name, "resync");
+    let mut stream = Stream::open(&served, "", Some(7000));
+    assert_eq!(stream.next().unwrap().name, "resync");
+}
+
+#[test]
+fn one_job_can_be_followed() {
+    let served = Served::start();
+    let mut stream = Stream::open(&served, "?job=3", None);
+    served.submit_many(5);
+    assert_eq!(stream.next().unwrap().data["job"], 3);
+    served.fake.change(4, |_| {});
+    served.fake.change(3, |_| {});
+    assert_eq!(stream.next().unwrap().id, Some(7));
+}
+
+#[test]
+fn a_follower_who_does_not_read_costs_nothing_and_is_told_later() {
+    let served = Served::with(|settings| settings.kept_changes = 100);
+    let mut slow = Stream::open(&served, "", None);
+    let mut last = 0;
+    let mut told = false;
+    // How much fits into the buffers between us and the client is the kernel's affair.
+    wait_until("the follower is overtaken", || {
+        (0..5).for_each(|_| served.submit_many(1000));
+        last += 5000;
+        while let Some(event) = slow.next() {
+            told |= event.name == "resync";
+            if event.data["seq"] == last {
+                break;
+            }
+        }
+        told
+    });
+}
+
+#[test]
+fn streams_are_limited_and_given_back() {
+    let served = Served::with(|settings| settings.max_streams = 2);
+    let one = Stream::open(&served, "", None);
+    let _two = Stream::open(&served, "", None);
+    served.get("/v1/events").problem(429, "C5004");
+    drop(one);
+    served.submit_many(1);
+    wait_until("the place is free again", || {
+        // A broken connection is noticed when something is sent.
+        served.fake.change(1, |_| {});
+        served.get("/v1/store/export").status == 200
+    });
+}
+
+#[test]
+fn a_wrong_position_is_refused() {
+    let served = Served::start();
+    let token = format!("Bearer {}", served.token);
+    let headers = [("Authorization", token.as_str()), ("Last-Event-ID", "x")];
+    served.send_with("GET", "/v1/events", None, &headers).problem(400, "C1003");
+    served.get("/v1/events?after=x").problem(400, "C1002");
+    served.get("/v1/events?jbo=1").problem(400, "C1002");
+}
+
+#[test]
+fn a_stop_ends_the_stream() {
+    let mut served = Served::with(|settings| settings.stop_timeout = 2 * GENEROUS);
+    let mut stream = Stream::open(&served, "", None);
+    let begun = std::time::Instant::now();
+    served.stop();
+    assert!(begun.elapsed() < GENEROUS, "the open stream held up the stop");
+    assert_eq!(stream.next(), None);
+}

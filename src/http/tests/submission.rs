@@ -1,0 +1,156 @@
+//! Submission: one job, many, repeated, refused.
+
+use cospan_actors::api::ApiRefusal;
+use cospan_domain::ids::JobId;
+
+use super::*;
+use crate::api::v1::job::{CheckedReport, SubmittedReport};
+
+fn with_key(served: &Served, key: &str, body: &str) -> Reply {
+    let token = format!("Bearer {}", served.token);
+    let headers = [("Authorization", token.as_str()), ("Idempotency-Key", key)];
+    served.send_with("POST", "/v1/jobs", Some(body.as_bytes()), &headers)
+}
+
+fn ids(reply: &Reply) -> Vec<u64> {
+    reply.json::<SubmittedReport>().jobs.iter().map(|job| job.id).collect()
+}
+
+#[test]
+fn a_job_is_accepted_with_its_number() {
+    let served = Served::start();
+    let reply = served.submit(&job().to_string());
+    assert_eq!(reply.status, 201);
+    assert_eq!(
+        String::from_utf8(reply.body.clone()).unwrap(),
+        r#"{"jobs":[{"id":1,"repeated":false}]}"#
+    );
+    assert_eq!(reply.header("content-type"), Some("application/json"));
+    let view = served.fake.view.lock().unwrap().clone();
+    let kept = view.jobs.get(&JobId(1)).unwrap();
+    assert_eq!(kept.owner.as_str(), "admin");
+    assert_eq!(kept.spec.components.len(), 2);
+}
+
+#[test]
+fn an_array_is_accepted_as_a_whole_in_its_order() {
+    let served = Served::start();
+    let body = format!(" \n[{},{}]", named("x"), named("y"));
+    let reply = served.submit(&body);
+    assert_eq!((reply.status, ids(&reply)), (201, vec![1, 2]));
+    let view = served.fake.view.lock().unwrap().clone();
+    assert_eq!(view.jobs.get(&JobId(2)).unwrap().spec.name.as_deref(), Some("y"));
+}
+
+#[test]
+fn one_wrong_job_in_an_array_refuses_all_and_is_named_by_its_index() {
+    let served = Served::start();
+    let cases = [
+        (
+            named("x").to_string().replace("\"processors\":3", "\"processors\":0"),
+            400,
+            "C1001",
+            "component[1].processors",
+        ),
+        (named("x").to_string().replace("wall_time", "wal_time"), 400, "C1001", "wal_time"),
+        (
+            r#"{"wall_time":"1h","rerunnable":false,"on_unreachable":{"rerun_after":"1h"}}"#.into(),
+            422,
+            "C1101",
+            "on_unreachable",
+        ),
+    ];
+    for (wrong, status, code, key) in cases {
+        let reply = served.submit(&format!("[{},{},{wrong}]", named("a"), named("b")));
+        let problem = reply.problem(status, code);
+        assert_eq!((problem.index, problem.key.as_deref()), (Some(2), Some(key)), "{problem}");
+    }
+    let twice = named("x").to_string().replace("\"name\":\"b\"", "\"name\":\"a\"");
+    let problem = served.submit(&format!("[{},{twice}]", named("a"))).problem(422, "C1101");
+    assert_eq!(problem.index, Some(1));
+    assert!(served.fake.view.lock().unwrap().jobs.is_empty());
+}
+
+#[test]
+fn a_single_wrong_job_has_no_index() {
+    let served = Served::start();
+    for wrong in ["{\"wall_time\":\"0s\",\"component\":[]}", "{\"wall_time\":\"1h\"}"] {
+        assert_eq!(served.submit(wrong).problem(422, "C1101").index, None);
+    }
+}
+
+#[test]
+fn the_same_key_and_body_is_the_same_job() {
+    let served = Served::start();
+    let body = job().to_string();
+    let first = with_key(&served, "k1", &body);
+    let second = with_key(&served, "k1", &body);
+    assert_eq!((first.status, second.status), (201, 200));
+    assert_eq!(ids(&first), ids(&second));
+    assert!(second.json::<SubmittedReport>().jobs[0].repeated);
+    let other = with_key(&served, "k1", &named("other").to_string());
+    let problem = other.problem(409, "C4001");
+    assert!(problem.detail.contains("job 1"), "{problem}");
+    assert_eq!(ids(&with_key(&served, "k2", &body)), [2]);
+}
+
+#[test]
+fn a_key_holds_for_every_job_of_an_array() {
+    let served = Served::start();
+    let body = format!("[{},{}]", named("a"), named("b"));
+    assert_eq!(ids(&with_key(&served, "k", &body)), [1, 2]);
+    let again = with_key(&served, "k", &body);
+    assert_eq!((again.status, ids(&again)), (200, vec![1, 2]));
+    let longer = format!("[{},{},{}]", named("a"), named("b"), named("c"));
+    with_key(&served, "k", &longer).problem(409, "C4001");
+}
+
+#[test]
+fn a_key_that_is_none_is_refused() {
+    let served = Served::start();
+    for wrong in ["", "a b", &"x".repeat(241)] {
+        let problem = with_key(&served, wrong, &job().to_string()).problem(400, "C1003");
+        assert_eq!(problem.key.as_deref(), Some("Idempotency-Key"));
+    }
+}
+
+#[test]
+fn a_dry_run_accepts_nothing() {
+    let served = Served::start();
+    let reply = served.post("/v1/jobs?dry_run=true&allow_unplaceable=true", &job().to_string());
+    assert_eq!(reply.status, 200);
+    let report: CheckedReport = reply.json();
+    assert_eq!(report.jobs[0].summary, "allow_unplaceable is true");
+    assert!(served.fake.view.lock().unwrap().jobs.is_empty());
+    let unplaceable = ApiRefusal::Unplaceable { index: 0, problem: "too large".into() };
+    *served.fake.refusal.lock().unwrap() = Some(unplaceable);
+    let body = format!("[{}]", job());
+    let problem = served.post("/v1/jobs?dry_run=true", &body).problem(422, "C1103");
+    assert_eq!(problem.index, Some(0));
+}
+
+#[test]
+fn every_refusal_of_the_control_plane_has_its_status_and_code() {
+    let served = Served::start();
+    let text = || "because".to_owned();
+    let cases = [
+        (ApiRefusal::Invalid { index: 0, problem: text() }, 422, "C1101"),
+        (ApiRefusal::Unplaceable { index: 0, problem: text() }, 422, "C1103"),
+        (ApiRefusal::IdempotencyMismatch { job: JobId(7) }, 409, "C4001"),
+        (ApiRefusal::NotFound(text()), 404, "C3001"),
+        (ApiRefusal::Conflict(text()), 409, "C4002"),
+        (ApiRefusal::Busy { retry_after_s: 3 }, 429, "C5002"),
+        (ApiRefusal::Stopping, 503, "C6001"),
+        (ApiRefusal::Site(text()), 502, "C7001"),
+    ];
+    for (refusal, status, code) in cases {
+        *served.fake.refusal.lock().unwrap() = Some(refusal.clone());
+        let reply = served.submit(&job().to_string());
+        reply.problem(status, code);
+        match refusal {
+            ApiRefusal::Busy { .. } => assert_eq!(reply.header("retry-after"), Some("3")),
+            ApiRefusal::Stopping => assert!(reply.header("retry-after").is_some()),
+            _ => assert_eq!(reply.header("retry-after"), None),
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! The directory with the key file, as operators change it.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use cospan_domain::ids::KeyName;
+use cospan_domain::units::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::token::Token;
+use super::{KeyError, private};
+use crate::api::v1::Instant;
+
+/// Name of the key that is made at the first start.
+pub const FIRST_KEY: &str = "admin";
+
+/// Most keys there may be.
+const MAX_KEYS: usize = 10_000;
+const KEY_FILE: &str = "keys.toml";
+const LOCK_FILE: &str = "keys.lock";
+const TOKEN_FILE: &str = "admin.token";
+const HEADER: &str = "# Keys of this Cospan server: names and hashes, no secrets.\n\
+                      # Change it with `cospan key add` and `cospan key remove`.\n\n";
+
+/// What is known of a key: all but its secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyInfo {
+    /// Its name.
+    pub name: KeyName,
+    /// When it was made.
+    pub created: Timestamp,
+    /// Hash of its token.
+    pub(super) hash: blake3::Hash,
+}
+
+impl KeyInfo {
+    /// The first characters of its token's hash, to tell keys apart.
+    pub fn fingerprint(&self) -> String {
+        self.hash.to_hex().chars().take(12).collect()
+    }
+}
+
+/// The key file as it is written.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    version: u32,
+    #[serde(default)]
+    key: Vec<WrittenKey>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenKey {
+    name: String,
+    created: Instant,
+    blake3: String,
+}
+
+/// Where the keys of a server are kept.
+#[derive(Debug, Clone)]
+pub struct KeyDirectory {
+    path: PathBuf,
+}
+
+impl KeyDirectory {
+    /// Keys kept in this directory. Nothing is touched yet.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+
+    /// Where the key file is.
+    pub fn key_file(&self) -> PathBuf {
+        self.path.join(KEY_FILE)
+    }
+
+    /// Where the secret of the first key is put, for the command line on the same machine.
+    pub fn token_file(&self) -> PathBuf {
+        self.path.join(TOKEN_FILE)
+    }
+
+    /// All keys, in the order in which they were made; none if there is no file yet.
+    ///
+    /// # Errors
+    /// The file can be read by others, belongs to somebody else, or is damaged.
+    pub fn list(&self) -> Result<Vec<KeyInfo>, KeyError> {
+        let path = self.key_file();
+        match private::read(&path)? {
+            Some((text, _)) => parse(&path, &text),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Makes a key and returns its secret, which is not kept.
+    ///
+    /// # Errors
+    /// There is a key of that name, or the file cannot be changed.
+    pub fn add(&self, name: &KeyName, now: Timestamp) -> Result<Token, KeyError> {
+        private::prepare_directory(&self.path)?;
+        let _held = private::lock(&self.path.join(LOCK_FILE))?;
+        let keys = self.list()?;
+        self.add_to(keys, name, now)
+    }
+
+    fn add_to(
+        &self,
+        mut keys: Vec<KeyInfo>,
+        name: &KeyName,
+        now: Timestamp,
+    ) -> Result<Token, KeyError> {
+        if keys.iter().any(|key| key.name == *name) {
+            return Err(KeyError::Exists(name.to_string()));
+        }
+        if keys.len() >= MAX_KEYS {
+            return Err(KeyError::TooMany(MAX_KEYS));
+        }
+        let token = Token::random()?;
+        keys.push(KeyInfo { name: name.clone(), created: now, hash: token.hash() });
+        self.write(&keys)?;
+        Ok(token)
+    }
+
+    /// Removes a key. Running servers refuse it from their next look at the file on.
+    ///
+    /// # Errors
+    /// There is no such key, or it is the last one.
+    pub fn remove(&self, name: &KeyName) -> Result<(), KeyError> {
+        private::check_directory(&self.path)?;
+        let _held = private::lock(&self.path.join(LOCK_FILE))?;
+        let mut keys = self.list()?;
+        let Some(at) = keys.iter().position(|key| key.name == *name) else {
+            return Err(KeyError::Unknown(name.to_string()));
+        };
+        if keys.len() == 1 {
+            return Err(KeyError::Last(name.to_string()));
+        }
+        let removed = keys.remove(at);
+        self.write(&keys)?;
+        // The secret that the command line finds by itself would be of no use any more.
+        if self.local_token()?.is_some_and(|token| token.hash() == removed.hash) {
+            private::remove(&self.token_file())?;
+        }
+        Ok(())
+    }
+
+    /// Makes the first key and puts its secret beside the key file, unless there
+    /// are keys. Tells whether it did.
+    ///
+    /// # Errors
+    /// The directory or file cannot be made, or others can read or change it.
+    pub fn ensure_first(&self, now: Timestamp) -> Result<bool, KeyError> {
+        private::prepare_directory(&self.path)?;
+        let _held = private::lock(&self.path.join(LOCK_FILE))?;
+        let keys = self.list()?;
+        if !keys.is_empty() {
+            return Ok(false);
+        }
+        // The secret first: after a crash in between, the next start makes both anew.
+        let token = Token::random()?;
+        private::write(&self.token_file(), &format!("{}\n", token.secret()))?;
+        let name = KeyName::new(FIRST_KEY).map_err(|error| KeyError::Unknown(error.to_string()))?;
+        self.write(&[KeyInfo { name, created: now, hash: token.hash() }])?;
+        Ok(true)
+    }
+
+    /// The secret of the first key, if it is still there: how the command line on
+    /// the same machine gets in.
+    ///
+    /// # Errors
+    /// The file can be read by others, or belongs to somebody else.
+    pub fn local_token(&self) -> Result<Option<Token>, KeyError> {
+        let path = self.token_file();
+        let Some((text, _)) = private::read(&path)? else { return Ok(None) };
+        match Token::from_text(&text) {
+            Some(token) => Ok(Some(token)),
+            None => Err(KeyError::Damaged { path, problem: "it holds no token".into() }),
+        }
+    }
+
+    fn write(&self, keys: &[KeyInfo]) -> Result<(), KeyError> {
+        let path = self.key_file();
+        let key = keys.iter().map(|key| WrittenKey {
+            name: key.name.to_string(),
+            created: Instant(key.created),
+            blake3: key.hash.to_hex().to_string(),
+        });
+        let text =
+            toml::to_string(&Written { version: 1, key: key.collect() }).map_err(|error| {
+                KeyError::Damaged { path: path.clone(), problem: error.to_string() }
+            })?;
+        private::write(&path, &format!("{HEADER}{text}"))
+    }
+}
+
+/// Reads a key file's text.
+pub(super) fn parse(path: &Path, text: &str) -> Result<Vec<KeyInfo>, KeyError> {
+    let damaged = |problem: String| KeyError::Damaged { path: path.into(), problem };
+    let written: Written = toml::from_str(text).map_err(|error| damaged(error.to_string()))?;
+    if written.version != 1 {
+        return Err(damaged(format!(
+            "it has version {}, and this server knows 1; use a newer server",
+            written.version
+        )));
+    }
+    let mut names = BTreeSet::new();
+    let keys = written.key.into_iter().map(|key| {
+        let name = KeyName::new(&key.name).map_err(|error| damaged(error.to_string()))?;
+        if !names.insert(name.clone()) {
+            return Err(damaged(format!("it has the key {name:?} twice")));
+        }
+        let hash = blake3::Hash::from_hex(&key.blake3)
+            .map_err(|error| damaged(format!("the hash of key {name:?}: {error}")))?;
+        Ok(KeyInfo { name, created: key.created.0, hash })
+    });
+    keys.collect()
+}

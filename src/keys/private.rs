@@ -1,0 +1,113 @@
+//! Files that only their owner can read or change.
+
+use std::fs::{DirBuilder, File, Metadata, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use super::KeyError;
+
+/// More than any key file has; a larger one is not ours.
+const MAX_BYTES: u64 = 8 * 1024 * 1024;
+
+fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> KeyError {
+    move |source| KeyError::Io { action, path: path.into(), source }
+}
+
+fn check_owner(path: &Path, found: &Metadata) -> Result<(), KeyError> {
+    let us = rustix::process::geteuid().as_raw();
+    match found.uid() {
+        owner if owner == us => Ok(()),
+        owner => Err(KeyError::Foreign { path: path.into(), owner, us }),
+    }
+}
+
+/// Makes the directory if it is missing; else checks that nobody else can
+/// change what is in it.
+pub(super) fn prepare_directory(path: &Path) -> Result<(), KeyError> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(io("create", path))?;
+    check_directory(path)
+}
+
+/// Checks that nobody else can change what is in the directory.
+pub(super) fn check_directory(path: &Path) -> Result<(), KeyError> {
+    let found = std::fs::metadata(path).map_err(io("look at", path))?;
+    if !found.is_dir() {
+        return Err(KeyError::WrongKind { path: path.into(), expected: "a directory" });
+    }
+    check_owner(path, &found)?;
+    if found.mode() & 0o022 != 0 {
+        return Err(KeyError::Loose {
+            path: path.into(),
+            mode: found.mode() & 0o777,
+            right: "700",
+        });
+    }
+    Ok(())
+}
+
+/// Opens a file that must be ours alone; `None` if there is none.
+pub(super) fn open(path: &Path) -> Result<Option<(File, Metadata)>, KeyError> {
+    let nofollow = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
+    let nonblock = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+    let file = match OpenOptions::new().read(true).custom_flags(nofollow | nonblock).open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(io("open", path)(error)),
+    };
+    let found = file.metadata().map_err(io("look at", path))?;
+    if !found.is_file() {
+        return Err(KeyError::WrongKind { path: path.into(), expected: "a plain file" });
+    }
+    check_owner(path, &found)?;
+    if found.mode() & 0o077 != 0 {
+        return Err(KeyError::Loose {
+            path: path.into(),
+            mode: found.mode() & 0o777,
+            right: "600",
+        });
+    }
+    Ok(Some((file, found)))
+}
+
+/// Reads a file that must be ours alone; `None` if there is none.
+pub(super) fn read(path: &Path) -> Result<Option<(String, Metadata)>, KeyError> {
+    let Some((file, found)) = open(path)? else { return Ok(None) };
+    let mut text = String::new();
+    let read = file.take(MAX_BYTES + 1).read_to_string(&mut text).map_err(io("read", path))?;
+    if read as u64 > MAX_BYTES {
+        let problem = format!("longer than {MAX_BYTES} bytes");
+        return Err(KeyError::Damaged { path: path.into(), problem });
+    }
+    Ok(Some((text, found)))
+}
+
+/// Puts a file in place as a whole: a reader sees the old text or the new one,
+/// and the new one survives a power cut.
+pub(super) fn write(path: &Path, text: &str) -> Result<(), KeyError> {
+    let directory = path.parent().unwrap_or(Path::new("."));
+    // Made with mode 600 and an unguessable name.
+    let mut draft =
+        tempfile::NamedTempFile::new_in(directory).map_err(io("write in", directory))?;
+    draft.write_all(text.as_bytes()).map_err(io("write", path))?;
+    draft.as_file().sync_all().map_err(io("write", path))?;
+    draft.persist(path).map_err(|error| io("write", path)(error.error))?;
+    let opened = File::open(directory).map_err(io("open", directory))?;
+    opened.sync_all().map_err(io("write", directory))
+}
+
+/// Removes a file; it may be gone already.
+pub(super) fn remove(path: &Path) -> Result<(), KeyError> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(io("remove", path)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Holds everybody else off until it is dropped.
+pub(super) fn lock(path: &Path) -> Result<File, KeyError> {
+    let options = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
+    let file = options.map_err(io("open", path))?;
+    file.lock().map_err(io("lock", path))?;
+    Ok(file)
+}

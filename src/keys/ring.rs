@@ -1,0 +1,114 @@
+//! The keys that a running server knows: read at start, and again when the file changes.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+use cospan_domain::ids::KeyName;
+
+use super::directory::{KeyDirectory, parse};
+use super::token::{Token, hash};
+use super::{KeyError, private};
+
+/// One key that is let in.
+#[derive(Debug)]
+pub struct Member {
+    /// Its name.
+    pub name: KeyName,
+    hash: blake3::Hash,
+    /// The second of its latest request, and how many there were in it.
+    window: AtomicU64,
+}
+
+impl Member {
+    /// Counts a request; whether it is within `limit` requests for this second.
+    /// Approximate while two seconds meet.
+    pub fn admit(&self, now_s: u64, limit: u32) -> bool {
+        let second = now_s & 0xffff_ffff;
+        let seen = self.window.load(Ordering::Relaxed);
+        if seen >> 32 == second {
+            self.window.fetch_add(1, Ordering::Relaxed) & 0xffff_ffff < u64::from(limit)
+        } else {
+            self.window.store((second << 32) | 1, Ordering::Relaxed);
+            limit > 0
+        }
+    }
+}
+
+type Members = BTreeMap<[u8; 32], Arc<Member>>;
+
+/// What changes when a file is replaced or written.
+type Stamp = (u64, u64, i64, i64);
+
+/// The keys that are let in.
+#[derive(Debug)]
+pub struct KeyRing {
+    directory: KeyDirectory,
+    members: ArcSwap<Members>,
+    seen: Mutex<Option<Stamp>>,
+}
+
+impl KeyRing {
+    /// Reads the keys of a directory.
+    ///
+    /// # Errors
+    /// The file can be read by others, belongs to somebody else, or is damaged.
+    pub fn open(directory: KeyDirectory) -> Result<Self, KeyError> {
+        let ring = Self { directory, members: ArcSwap::default(), seen: Mutex::new(None) };
+        ring.refresh()?;
+        Ok(ring)
+    }
+
+    /// The key that this token belongs to.
+    pub fn find(&self, token: &[u8]) -> Option<Arc<Member>> {
+        if token.len() > Token::MAX_BYTES {
+            return None;
+        }
+        let given = hash(token);
+        let members = self.members.load();
+        let member = members.get(given.as_bytes())?;
+        // Looking up by hash tells nothing about a token that is not known; the
+        // comparison of `blake3::Hash` takes the same time wherever they differ.
+        (member.hash == given).then(|| member.clone())
+    }
+
+    /// Number of keys.
+    pub fn len(&self) -> usize {
+        self.members.load().len()
+    }
+
+    /// Whether nobody is let in.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Reads the file again if it has changed; tells whether it had. On an error
+    /// the keys stay as they were.
+    ///
+    /// # Errors
+    /// As for [`KeyRing::open`].
+    pub fn refresh(&self) -> Result<bool, KeyError> {
+        let path = self.directory.key_file();
+        let Some((_, found)) = private::open(&path)? else { return Ok(false) };
+        let stamp = (found.ino(), found.size(), found.mtime(), found.mtime_nsec());
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if *seen == Some(stamp) {
+            return Ok(false);
+        }
+        let Some((text, _)) = private::read(&path)? else { return Ok(false) };
+        let old = self.members.load();
+        let members = parse(&path, &text)?.into_iter().map(|key| {
+            let id = *key.hash.as_bytes();
+            // A key that stays keeps its count.
+            let member = old.get(&id).filter(|member| member.name == key.name).cloned();
+            let fresh =
+                || Arc::new(Member { name: key.name, hash: key.hash, window: AtomicU64::new(0) });
+            (id, member.unwrap_or_else(fresh))
+        });
+        self.members.store(Arc::new(members.collect()));
+        *seen = Some(stamp);
+        Ok(true)
+    }
+}

@@ -1,0 +1,170 @@
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+
+use cospan_domain::ids::KeyName;
+use cospan_domain::units::Timestamp;
+
+use super::*;
+
+const NOW: Timestamp = Timestamp(1_700_000_000_000);
+
+fn name(text: &str) -> KeyName {
+    KeyName::new(text).unwrap()
+}
+
+fn mode(path: &Path) -> u32 {
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+fn fresh() -> (tempfile::TempDir, KeyDirectory) {
+    let home = tempfile::tempdir().unwrap();
+    let keys = KeyDirectory::new(home.path().join("keys"));
+    (home, keys)
+}
+
+#[test]
+fn the_first_start_makes_one_key_that_the_command_line_finds() {
+    let (_home, keys) = fresh();
+    assert!(keys.ensure_first(NOW).unwrap());
+    assert!(!keys.ensure_first(NOW).unwrap(), "a second start makes none");
+    let token = keys.local_token().unwrap().unwrap();
+    let ring = KeyRing::open(keys.clone()).unwrap();
+    assert_eq!(ring.find(token.secret().as_bytes()).unwrap().name, name(FIRST_KEY));
+    for path in [keys.key_file(), keys.token_file()] {
+        assert_eq!(mode(&path), 0o600, "{}", path.display());
+    }
+    let text = std::fs::read_to_string(keys.key_file()).unwrap();
+    assert!(!text.contains(token.secret()), "the secret itself is not in the key file");
+}
+
+#[test]
+fn a_key_lets_in_until_it_is_removed() {
+    let (_home, keys) = fresh();
+    keys.ensure_first(NOW).unwrap();
+    let ring = KeyRing::open(keys.clone()).unwrap();
+    let token = keys.add(&name("alice"), NOW).unwrap();
+    assert!(ring.find(token.secret().as_bytes()).is_none(), "not before the next look");
+    assert!(ring.refresh().unwrap());
+    assert!(!ring.refresh().unwrap(), "nothing new");
+    assert_eq!(ring.find(token.secret().as_bytes()).unwrap().name, name("alice"));
+    keys.remove(&name("alice")).unwrap();
+    assert!(ring.refresh().unwrap());
+    assert!(ring.find(token.secret().as_bytes()).is_none());
+    assert_eq!(keys.list().unwrap().len(), 1);
+}
+
+#[test]
+fn a_wrong_token_is_let_in_by_no_means() {
+    let (_home, keys) = fresh();
+    keys.ensure_first(NOW).unwrap();
+    let ring = KeyRing::open(keys.clone()).unwrap();
+    let token = keys.local_token().unwrap().unwrap();
+    let secret = token.secret();
+    let hash = token.hash().to_hex().to_string();
+    for wrong in ["", "admin", &secret[1..], &secret[..secret.len() - 1], &hash, &"x".repeat(5000)]
+    {
+        assert!(ring.find(wrong.as_bytes()).is_none(), "{wrong}");
+    }
+}
+
+#[test]
+fn names_are_unique_and_the_last_key_stays() {
+    let (_home, keys) = fresh();
+    keys.ensure_first(NOW).unwrap();
+    assert!(matches!(keys.add(&name(FIRST_KEY), NOW), Err(KeyError::Exists(_))));
+    assert!(matches!(keys.remove(&name("nobody")), Err(KeyError::Unknown(_))));
+    assert!(matches!(keys.remove(&name(FIRST_KEY)), Err(KeyError::Last(_))));
+    keys.add(&name("bob"), NOW).unwrap();
+    keys.remove(&name(FIRST_KEY)).unwrap();
+    assert!(keys.local_token().unwrap().is_none(), "its secret is gone with it");
+}
+
+#[test]
+fn a_file_that_others_can_read_is_refused_with_the_command_to_mend_it() {
+    let (_home, keys) = fresh();
+    keys.ensure_first(NOW).unwrap();
+    for (path, loose) in [(keys.key_file(), 0o640), (keys.key_file(), 0o604)] {
+        set_mode(&path, loose);
+        let error = KeyRing::open(keys.clone()).unwrap_err();
+        assert!(matches!(error, KeyError::Loose { .. }), "{error}");
+        assert!(error.to_string().contains(&format!("chmod 600 {}", path.display())), "{error}");
+        set_mode(&path, 0o600);
+    }
+    set_mode(&keys.token_file(), 0o644);
+    assert!(matches!(keys.local_token(), Err(KeyError::Loose { .. })));
+    let directory = keys.key_file().parent().unwrap().to_owned();
+    set_mode(&directory, 0o777);
+    assert!(matches!(keys.ensure_first(NOW), Err(KeyError::Loose { .. })));
+}
+
+#[test]
+fn a_link_or_a_directory_in_place_of_the_file_is_refused() {
+    let (home, keys) = fresh();
+    keys.ensure_first(NOW).unwrap();
+    let elsewhere = home.path().join("elsewhere");
+    std::fs::rename(keys.key_file(), &elsewhere).unwrap();
+    symlink(&elsewhere, keys.key_file()).unwrap();
+    assert!(KeyRing::open(keys.clone()).is_err());
+    std::fs::remove_file(keys.key_file()).unwrap();
+    std::fs::create_dir(keys.key_file()).unwrap();
+    assert!(matches!(KeyRing::open(keys), Err(KeyError::WrongKind { .. })));
+}
+
+#[test]
+fn a_damaged_or_newer_file_is_refused_and_the_old_keys_stay() {
+    let (_home, keys) = fresh();
+    keys.ensure_first(NOW).unwrap();
+    let token = keys.local_token().unwrap().unwrap();
+    let ring = KeyRing::open(keys.clone()).unwrap();
+    let good = std::fs::read_to_string(keys.key_file()).unwrap();
+    for bad in [
+        "nonsense".to_owned(),
+        good.replace("version = 1", "version = 2"),
+        good.replace("blake3 = \"", "blake3 = \"zz"),
+        format!("{good}\n{}", &good[good.find("[[key]]").unwrap()..]),
+        good.replace("created", "creatd"),
+    ] {
+        std::fs::write(keys.key_file(), &bad).unwrap();
+        assert!(matches!(ring.refresh(), Err(KeyError::Damaged { .. })), "{bad}");
+        assert!(ring.find(token.secret().as_bytes()).is_some());
+    }
+}
+
+#[test]
+fn keys_added_at_the_same_time_are_all_kept() {
+    let (_home, keys) = fresh();
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let keys = &keys;
+            scope.spawn(move || {
+                for i in 0..5 {
+                    keys.add(&name(&format!("k{thread}-{i}")), NOW).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(keys.list().unwrap().len(), 20);
+}
+
+#[test]
+fn requests_of_a_key_are_counted_by_the_second() {
+    let (_home, keys) = fresh();
+    keys.ensure_first(NOW).unwrap();
+    let token = keys.local_token().unwrap().unwrap();
+    let ring = KeyRing::open(keys).unwrap();
+    let member = ring.find(token.secret().as_bytes()).unwrap();
+    let admitted = (0..10).filter(|_| member.admit(7, 3)).count();
+    assert_eq!(admitted, 3);
+    assert!(member.admit(8, 3));
+}
+
+#[test]
+fn a_secret_never_appears_in_debug_output() {
+    let token = Token::random().unwrap();
+    assert!(!format!("{token:?}").contains(token.secret()));
+    assert_ne!(token, Token::random().unwrap());
+}

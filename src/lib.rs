@@ -1,0 +1,13 @@
+//! Cospan's edge: command line, HTTP interface, configuration, and what ties
+//! the control plane together. Deciding happens in `cospan-domain`, acting in
+//! `cospan-actors`; here is only what needs the process and its surroundings.
+
+pub mod api;
+pub mod bench;
+pub mod cli;
+pub mod client;
+pub mod config;
+pub mod http;
+pub mod keys;
+pub mod quickstart;
+pub mod serve;

@@ -1,0 +1,201 @@
+//! Where it all happens: a fresh directory with a configuration and an input file.
+
+use std::fs;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use super::error::QuickstartError;
+
+/// A site of the demonstration.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct DemoSite {
+    /// Its name.
+    pub(super) name: &'static str,
+    /// Its processors.
+    pub(super) processors: u32,
+}
+
+/// The sites. Any two of them can hold the whole job; the first has the input.
+pub(super) const SITES: [DemoSite; 3] = [
+    DemoSite { name: "amsterdam", processors: 8 },
+    DemoSite { name: "berlin", processors: 6 },
+    DemoSite { name: "cracow", processors: 6 },
+];
+
+/// Bandwidth of each link: slow enough that a transfer can be watched.
+pub(super) const BANDWIDTH: &str = "24Mbit/s";
+
+/// The number by which the kernel tells a file system in memory.
+const TMPFS: u64 = 0x0102_1994;
+
+/// The fresh directory.
+#[derive(Debug, Clone)]
+pub(super) struct Ground {
+    /// Absolute, without links, and UTF-8.
+    pub(super) directory: PathBuf,
+    /// We chose the place, so we may clear it.
+    pub(super) chosen_by_us: bool,
+}
+
+impl Ground {
+    /// Makes the directory: the given one if it is new or empty, else one of our choice.
+    pub(super) fn prepare(given: Option<&Path>) -> Result<Self, QuickstartError> {
+        let made = match given {
+            Some(path) => make_empty(path)?,
+            None => make_somewhere()?,
+        };
+        let directory = fs::canonicalize(&made).map_err(QuickstartError::file("find", &made))?;
+        if directory.to_str().is_none() {
+            return Err(QuickstartError::OddName(directory));
+        }
+        Ok(Self { directory, chosen_by_us: given.is_none() })
+    }
+
+    pub(super) fn config(&self) -> PathBuf {
+        self.directory.join("cospan.toml")
+    }
+
+    pub(super) fn data(&self) -> PathBuf {
+        self.directory.join("data")
+    }
+
+    pub(super) fn log(&self) -> PathBuf {
+        self.directory.join("server.log")
+    }
+
+    pub(super) fn sites(&self) -> PathBuf {
+        self.directory.join("sites")
+    }
+
+    pub(super) fn site(&self, name: &str) -> PathBuf {
+        self.sites().join(name)
+    }
+
+    pub(super) fn job_file(&self) -> PathBuf {
+        self.directory.join("job.toml")
+    }
+
+    pub(super) fn results(&self) -> PathBuf {
+        self.directory.join("results")
+    }
+
+    /// Where a dead site's directory is moved.
+    pub(super) fn grave(&self, name: &str) -> PathBuf {
+        self.directory.join(format!("{name}.dead"))
+    }
+
+    /// Writes a file of ours whole.
+    pub(super) fn write(path: &Path, content: &[u8]) -> Result<(), QuickstartError> {
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).map_err(QuickstartError::file("make", parent))?;
+        }
+        fs::write(path, content).map_err(QuickstartError::file("write", path))
+    }
+
+    /// Writes the configuration for a server at this port.
+    pub(super) fn write_config(&self, port: u16) -> Result<(), QuickstartError> {
+        Self::write(&self.config(), self.config_text(port).as_bytes())
+    }
+
+    fn config_text(&self, port: u16) -> String {
+        let mut text = format!(
+            "{CONFIG_HEAD}\n[server]\ndata_directory = {}\nlisten = [\"127.0.0.1:{port}\"]\n{CONFIG_SETTINGS}",
+            quoted(&self.data()),
+        );
+        for DemoSite { name, processors } in SITES {
+            text.push_str(&format!(
+                "\n[[site]]\nname = \"{name}\"\nkind = \"local\"\nroot = {}\nprocessors = {processors}\n",
+                quoted(&self.site(name)),
+            ));
+        }
+        for (at, from) in SITES.iter().enumerate() {
+            for to in &SITES[at + 1..] {
+                text.push_str(&format!(
+                    "\n[[link]]\nfrom = \"{}\"\nto = \"{}\"\nbandwidth = \"{BANDWIDTH}\"\n",
+                    from.name, to.name,
+                ));
+            }
+        }
+        text
+    }
+}
+
+const CONFIG_HEAD: &str = "\
+# Made by `cospan quickstart`: three clusters that are played by this machine.
+# `cospan config show` prints every setting with its value.
+";
+
+const CONFIG_SETTINGS: &str = "
+# What follows is for impatient spectators. The defaults suit real clusters,
+# which may be silent for a while without being dead.
+[sites]
+# Ask each site twice a second what it is doing.
+poll_interval = \"500ms\"
+# A site that does not answer for so long is unreachable.
+unreachable_after = \"2s\"
+# One error makes a site unusable, until a probe finds it well.
+site_error_threshold = 1
+probe_interval = \"15s\"
+# One site of three that dies is a dead site. Two within this time would mean
+# that it is us who are cut off, and nothing would be charged or moved.
+isolation_window = \"2s\"
+";
+
+/// A path as TOML writes a text. It is UTF-8, as `prepare` saw to.
+fn quoted(path: &Path) -> String {
+    toml::Value::String(path.to_string_lossy().into_owned()).to_string()
+}
+
+fn make_empty(path: &Path) -> Result<PathBuf, QuickstartError> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true).mode(0o700);
+    builder.create(path).map_err(QuickstartError::file("make", path))?;
+    let mut entries = fs::read_dir(path).map_err(QuickstartError::file("read", path))?;
+    match entries.next() {
+        None => Ok(path.to_owned()),
+        Some(_) => Err(QuickstartError::NotEmpty(path.to_owned())),
+    }
+}
+
+/// Below the system's temporary directory, but not in memory: there nothing is durable.
+fn make_somewhere() -> Result<PathBuf, QuickstartError> {
+    let in_memory = |path: &Path| {
+        rustix::fs::statfs(path).is_ok_and(|stat| u64::try_from(stat.f_type) == Ok(TMPFS))
+    };
+    let mut place = std::env::temp_dir();
+    if in_memory(&place) {
+        place = PathBuf::from(".");
+    }
+    let made = tempfile::Builder::new().prefix("cospan-quickstart-").tempdir_in(&place);
+    made.map(tempfile::TempDir::keep).map_err(QuickstartError::file("make a directory in", &place))
+}
+
+/// Removes a directory of ours. What cannot be removed is left: it does no harm.
+pub(super) fn clear(directory: &Path) {
+    let _ = fs::remove_dir_all(directory);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn the_configuration_is_valid_and_names_what_was_prepared() {
+        let home = tempfile::tempdir().unwrap();
+        let ground = Ground::prepare(Some(&home.path().join("a \"new\" one"))).unwrap();
+        let loaded = Config::parse(&ground.config(), &ground.config_text(7000)).unwrap();
+        assert_eq!(loaded.config.site.len(), SITES.len());
+        assert_eq!(loaded.config.site[0].root, ground.site("amsterdam"));
+        assert_eq!(loaded.config.server.listen[0].port(), 7000);
+        assert!(loaded.warnings.is_empty(), "{}", loaded.warnings);
+    }
+
+    #[test]
+    fn a_directory_with_something_in_it_is_refused() {
+        let home = tempfile::tempdir().unwrap();
+        fs::write(home.path().join("thesis.tex"), "").unwrap();
+        let refused = Ground::prepare(Some(home.path()));
+        assert!(matches!(refused, Err(QuickstartError::NotEmpty(_))), "{refused:?}");
+    }
+}

@@ -1,0 +1,95 @@
+//! `cospan quickstart`: does the main job before the user's eyes.
+//!
+//! It is a client of a server that it starts, and knows nothing but the public
+//! interface; only the death of a site is its own doing.
+
+mod error;
+mod follow;
+mod ground;
+mod journey;
+mod processes;
+mod report;
+mod server;
+mod story;
+mod tell;
+mod work;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+pub use error::QuickstartError;
+pub use report::Report;
+
+use ground::Ground;
+use server::Shared;
+use story::Story;
+use tell::Teller;
+
+/// Exit code after Ctrl-C.
+const EXIT_INTERRUPTED: i32 = 130;
+
+/// How to do it.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Where; a new directory of our choice if not given.
+    pub directory: Option<PathBuf>,
+    /// Leave the server up.
+    pub keep: bool,
+    /// Tell nothing on the way.
+    pub silent: bool,
+    /// Damage a fetched output before it is checked, to see that the check works.
+    pub corrupt_output: bool,
+}
+
+/// Does the main job and tells of it. Whatever comes of it, no process is left,
+/// unless everything went well and the server is to be kept.
+///
+/// # Errors
+/// It could not be done. That outputs are wrong is no error, but in the report.
+pub fn run(options: &Options) -> Result<Report, QuickstartError> {
+    let ground = Ground::prepare(options.directory.as_deref())?;
+    let shared = Shared::new(ground.clone());
+    end_on_signals(shared.clone())?;
+    let mut unwatched = EndOnDrop(Some(shared.clone()));
+    let report = Story { ground, options, teller: Teller::new(options.silent) }.tell(&shared)?;
+    unwatched.0 = None;
+    Ok(report)
+}
+
+/// Ends everything after an error or a panic.
+struct EndOnDrop(Option<Arc<Shared>>);
+
+impl Drop for EndOnDrop {
+    fn drop(&mut self) {
+        if let Some(Err(error)) = self.0.take().map(|shared| shared.end()) {
+            note(&format!("error: {error}"));
+        }
+    }
+}
+
+fn end_on_signals(shared: Arc<Shared>) -> Result<(), QuickstartError> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(QuickstartError::Signals)?;
+    let wait = move || {
+        if signals.forever().next().is_none() {
+            return;
+        }
+        note("\ninterrupted: stopping the server and all that runs");
+        let (_held, ended) = shared.abandon();
+        match ended {
+            Ok(()) => note("nothing is left running"),
+            Err(error) => note(&format!("error: {error}")),
+        }
+        std::process::exit(EXIT_INTERRUPTED);
+    };
+    let thread = std::thread::Builder::new().name("interrupt".into());
+    thread.spawn(wait).map(drop).map_err(QuickstartError::Signals)
+}
+
+fn note(text: &str) {
+    use std::io::Write;
+    // Nobody can be told that standard error is gone.
+    let _ = writeln!(anstream::stderr(), "{text}");
+}

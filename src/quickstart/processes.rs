@@ -1,0 +1,88 @@
+//! Processes of the demonstration's sites: found by what they carry, ended for good.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, getpgid, getpgrp, kill_process, kill_process_group};
+
+/// The variable by which a process tells which attempt it belongs to.
+const OWNER: &[u8] = b"COSPAN_ATTEMPT_DIR=";
+/// What an agent that copies for a site is started with.
+const AGENT: &[u8] = b"copy-agent";
+/// How long killed processes get to vanish.
+const VANISH_MAX: Duration = Duration::from_secs(5);
+
+/// Processes that belong to a site below `root`, or to `root` itself.
+pub(super) fn below(root: &Path) -> io::Result<Vec<Pid>> {
+    let mut prefix = root.as_os_str().as_bytes().to_vec();
+    prefix.push(b'/');
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let name = entry?.file_name();
+        let number = name.to_str().and_then(|name| name.parse::<i32>().ok());
+        let Some(pid) = number.filter(|pid| *pid > 1).and_then(Pid::from_raw) else { continue };
+        if carries(pid, &prefix)? || is_agent(pid, &prefix)? {
+            found.push(pid);
+        }
+    }
+    Ok(found)
+}
+
+fn carries(pid: Pid, prefix: &[u8]) -> io::Result<bool> {
+    let environment = words(pid, "environ")?;
+    let mut words = environment.split(|byte| *byte == 0);
+    Ok(words.any(|word| word.strip_prefix(OWNER).is_some_and(|path| path.starts_with(prefix))))
+}
+
+fn is_agent(pid: Pid, prefix: &[u8]) -> io::Result<bool> {
+    let arguments = words(pid, "cmdline")?;
+    let mut words = arguments.split(|byte| *byte == 0).skip(1);
+    if words.next() != Some(AGENT) {
+        return Ok(false);
+    }
+    Ok(words.any(|word| [word, b"/"].concat().starts_with(prefix)))
+}
+
+/// A file of a process; nothing if it is gone, or is somebody else's.
+fn words(pid: Pid, file: &str) -> io::Result<Vec<u8>> {
+    match fs::read(format!("/proc/{}/{file}", pid.as_raw_nonzero())) {
+        Err(error)
+            if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied)
+                || Errno::from_io_error(&error) == Some(Errno::SRCH) =>
+        {
+            Ok(Vec::new())
+        }
+        result => result,
+    }
+}
+
+/// Kills every process group below `root` and waits until nothing is left of them.
+/// Gives the number of processes that were found first.
+pub(super) fn kill_all(root: &Path) -> io::Result<usize> {
+    let begin = Instant::now();
+    let found = below(root)?;
+    let count = found.len();
+    let mut left = found;
+    while !left.is_empty() {
+        let own = getpgrp();
+        let groups = left.iter().filter_map(|pid| getpgid(Some(*pid)).ok());
+        for group in groups.filter(|group| *group != own).collect::<HashSet<_>>() {
+            // Gone already is as good.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        for pid in left {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+        if begin.elapsed() > VANISH_MAX {
+            return Err(io::Error::new(ErrorKind::TimedOut, "killed processes do not vanish"));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+        left = below(root)?;
+    }
+    Ok(count)
+}

@@ -1,0 +1,154 @@
+//! Tells what happens: live lines on a terminal, plain lines elsewhere, nothing
+//! if only the report is wanted.
+
+use std::io::{self, IsTerminal, Write};
+use std::time::Instant;
+
+use anstyle::{AnsiColor, Style};
+
+use super::error::QuickstartError;
+
+/// Back to the start of the line, and nothing left of it.
+const ERASE: &str = "\r\x1b[2K";
+const NO_WRAP: &str = "\x1b[?7l";
+const WRAP: &str = "\x1b[?7h";
+
+type Told = Result<(), QuickstartError>;
+
+/// Tells the story.
+pub(super) struct Teller {
+    begin: Instant,
+    silent: bool,
+    live: bool,
+    /// A line that may still change is on the screen.
+    open: bool,
+    /// The last live text; not repeated where lines stay.
+    last: String,
+    step: u32,
+}
+
+impl Teller {
+    /// `silent`: tells nothing.
+    pub(super) fn new(silent: bool) -> Self {
+        let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+        let live = io::stdout().is_terminal() && !dumb;
+        Self { begin: Instant::now(), silent, live, open: false, last: String::new(), step: 0 }
+    }
+
+    fn write(&mut self, text: &str) -> Told {
+        if self.silent {
+            return Ok(());
+        }
+        let mut out = anstream::stdout().lock();
+        out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(QuickstartError::Untold)
+    }
+
+    /// Leaves the changing line as it is.
+    fn close_live(&mut self) -> Told {
+        self.last.clear();
+        if std::mem::take(&mut self.open) { self.write("\n") } else { Ok(()) }
+    }
+
+    /// Takes the changing line away: what happened says more.
+    fn erase_live(&mut self) -> Told {
+        self.last.clear();
+        if std::mem::take(&mut self.open) { self.write(ERASE) } else { Ok(()) }
+    }
+
+    fn line(&mut self, text: &str) -> Told {
+        let time = format!("{:>5.1}s", self.begin.elapsed().as_secs_f32());
+        self.write(&format!("   {}  {text}\n", dim(&time)))
+    }
+
+    /// Begins a step, with what it is for.
+    pub(super) fn step(&mut self, title: &str, why: &str) -> Told {
+        self.close_live()?;
+        self.step += 1;
+        let bold = Style::new().bold();
+        self.write(&format!("\n{bold}{}. {title}{bold:#}\n", self.step))?;
+        for line in why.lines() {
+            self.write(&format!("   {}\n", dim(line)))?;
+        }
+        Ok(())
+    }
+
+    /// Something happened; with the time since the beginning.
+    pub(super) fn happened(&mut self, text: &str) -> Told {
+        self.erase_live()?;
+        self.line(text)
+    }
+
+    /// Lines as they are, indented.
+    pub(super) fn lines(&mut self, text: &str) -> Told {
+        self.close_live()?;
+        let indented: String = text.lines().map(|line| format!("           {line}\n")).collect();
+        self.write(&indented)
+    }
+
+    /// How far something is: `exact` changes in place on a terminal; elsewhere
+    /// `rough` is a line of its own whenever it changes.
+    pub(super) fn progress(&mut self, exact: &str, rough: &str) -> Told {
+        if !self.live {
+            if self.last != rough {
+                self.line(rough)?;
+                self.last = rough.to_owned();
+            }
+            return Ok(());
+        }
+        if self.last == exact && self.open {
+            return Ok(());
+        }
+        self.last = exact.to_owned();
+        self.open = true;
+        let time = format!("{:>5.1}s", self.begin.elapsed().as_secs_f32());
+        // A narrow terminal shows what fits, instead of one line after the other.
+        self.write(&format!("{ERASE}{NO_WRAP}   {}  {exact}{WRAP}", dim(&time)))
+    }
+
+    /// The last words, unindented.
+    pub(super) fn end(&mut self, text: &str) -> Told {
+        self.close_live()?;
+        self.write(&format!("\n{text}"))
+    }
+}
+
+/// For what matters less.
+pub(super) fn dim(text: &str) -> String {
+    let style = Style::new().dimmed();
+    format!("{style}{text}{style:#}")
+}
+
+/// For what is well.
+pub(super) fn good(text: &str) -> String {
+    coloured(AnsiColor::Green, text)
+}
+
+/// For what is wrong.
+pub(super) fn bad(text: &str) -> String {
+    coloured(AnsiColor::Red, text)
+}
+
+fn coloured(colour: AnsiColor, text: &str) -> String {
+    let style = colour.on_default().bold();
+    format!("{style}{text}{style:#}")
+}
+
+/// Columns of words, each as wide as its widest.
+pub(super) fn columns(rows: &[Vec<String>]) -> String {
+    let mut writer = tabwriter::TabWriter::new(Vec::new()).padding(2).ansi(true);
+    for row in rows {
+        // Writing to memory cannot fail.
+        let _ = writeln!(writer, "{}", row.join("\t"));
+    }
+    let bytes = writer.into_inner().unwrap_or_default();
+    let text = String::from_utf8(bytes).unwrap_or_default();
+    text.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+}
+
+/// A bar of few cells, so that three fit a terminal side by side.
+pub(super) fn bar(done: u64, of: u64) -> String {
+    const CELLS: u64 = 6;
+    let full = (done.saturating_mul(CELLS) / of.max(1)).min(CELLS);
+    let cell = |at| if at < full { '#' } else { '.' };
+    format!("[{}]", (0..CELLS).map(cell).collect::<String>())
+}

@@ -1,0 +1,234 @@
+//! The control plane as the HTTP edge sees it.
+
+use std::sync::Arc;
+
+use actix_web::web::Bytes;
+use async_trait::async_trait;
+use cospan_actors::api::{ApiAnswer, ApiCommand, ApiRefusal, ControlPlane, Submission, View};
+use cospan_actors::journal::Change as Committed;
+use cospan_domain::catalogue::state::FileRecord;
+use cospan_domain::ids::{Digest, JobId, LogicalName, SiteName};
+use cospan_domain::job::state::Job;
+use cospan_domain::transfer::place::FilePlace;
+use cospan_domain::transfer::state::CopyPhase;
+use cospan_domain::units;
+use cospan_sites::port::{Readable, SiteError, Stream};
+use futures_util::StreamExt;
+use tokio::sync::broadcast::error::RecvError;
+
+use super::explained;
+use super::sited;
+use crate::api::v1::explain::ExplainReport;
+use crate::api::v1::file::{FilePage, FileReport, ReplicaReport};
+use crate::api::v1::site::SiteList;
+use crate::api::v1::store::StoreReport;
+use crate::http::backend::{
+    Backend, Change, Changes, Followed, History, Piece, Pieces, ReadOrder, Wanted,
+};
+
+/// A control plane behind the HTTP edge.
+pub(super) struct Served {
+    plane: ControlPlane,
+    engine: &'static str,
+}
+
+impl Served {
+    /// `engine`: the name of the store's engine.
+    pub(super) fn new(plane: ControlPlane, engine: &'static str) -> Self {
+        Self { plane, engine }
+    }
+
+    fn find(&self, id: JobId) -> Option<Arc<Job>> {
+        self.plane.view().jobs.get(&id).cloned()
+    }
+}
+
+#[async_trait]
+impl Backend for Served {
+    async fn command(&self, command: ApiCommand) -> Result<ApiAnswer, ApiRefusal> {
+        self.plane.command(command).await
+    }
+
+    async fn preview(&self, submission: Submission) -> Result<ExplainReport, ApiRefusal> {
+        let explanation = self.plane.preview(submission)?;
+        Ok(explained::preview(&explanation))
+    }
+
+    fn view(&self) -> Arc<View> {
+        self.plane.view()
+    }
+
+    fn files(
+        &self,
+        after: Option<&LogicalName>,
+        site: Option<&SiteName>,
+        limit: usize,
+    ) -> FilePage {
+        let view = self.plane.view();
+        let has = |file: &FileRecord| {
+            let entry = file.entry.as_ref();
+            entry.is_some_and(|entry| {
+                site.is_none_or(|site| entry.replicas.iter().any(|(at, _)| at == site))
+            })
+        };
+        let beyond = |name: &LogicalName| after.is_none_or(|after| name > after);
+        let found = view.files.iter().filter(|(name, file)| beyond(name) && has(file));
+        let mut files: Vec<FileReport> =
+            found.take(limit + 1).filter_map(|(_, file)| file_report(file)).collect();
+        let more = files.len() > limit;
+        files.truncate(limit);
+        let next = files.last().filter(|_| more).map(|last| last.name.clone());
+        FilePage { files, next }
+    }
+
+    fn file(&self, name: &LogicalName) -> Option<FileReport> {
+        file_report(self.plane.view().files.get(name)?)
+    }
+
+    fn sites(&self) -> SiteList {
+        let now = self.plane.now();
+        let sites = self.plane.sites().iter().map(|site| sited::report(site, now)).collect();
+        SiteList { sites, isolated: self.plane.isolated() }
+    }
+
+    fn store(&self) -> StoreReport {
+        let view = self.plane.view();
+        StoreReport {
+            engine: self.engine.into(),
+            instance: self.plane.instance().to_string(),
+            epoch: self.plane.epoch().0,
+            seq: view.seq.0,
+            size_bytes: self.plane.store_size().disk_bytes,
+            jobs: view.jobs.len() as u64,
+        }
+    }
+
+    async fn job(&self, id: JobId) -> Result<Option<Arc<Job>>, ApiRefusal> {
+        match self.find(id) {
+            Some(job) => Ok(Some(job)),
+            None => super::records::archived(&self.plane, id),
+        }
+    }
+
+    async fn history(&self, id: JobId) -> Result<Option<History>, ApiRefusal> {
+        match self.job(id).await? {
+            None => Ok(None),
+            Some(job) => super::records::history(&self.plane, &job).map(Some),
+        }
+    }
+
+    async fn explain(&self, id: JobId) -> Result<Option<ExplainReport>, ApiRefusal> {
+        let Some(job) = self.find(id) else { return Ok(None) };
+        let standing = self.plane.standing(id).await;
+        let explanation = self.plane.explain(&job);
+        let view = self.plane.view();
+        let copies = |digest: Digest, site: &SiteName| {
+            let record = view.copies.get(&(digest, site.clone()));
+            let progress = self.plane.progress(digest, site);
+            explained::CopyProgress {
+                here: record.is_some_and(|copy| matches!(copy.phase, CopyPhase::Ready { .. })),
+                done: progress.map(|progress| progress.done).unwrap_or_default(),
+                expected: progress.map(|progress| progress.expected),
+            }
+        };
+        Ok(Some(explained::report(&job, &explanation, standing.as_ref(), copies)))
+    }
+
+    async fn read(&self, what: &ReadOrder) -> Result<Piece, ApiRefusal> {
+        let not_found = |text: String| ApiRefusal::NotFound(text);
+        let job = self.job(what.job).await?;
+        let job = job.ok_or_else(|| not_found(format!("there is no job {}", what.job)))?;
+        let component = job.components.get(what.component.0 as usize);
+        let placed = component.and_then(|component| component.placement.as_ref());
+        let site = placed.map(|placement| placement.site.clone()).ok_or_else(|| {
+            not_found(format!(
+                "component {} of job {} has run nowhere yet",
+                what.component, what.job
+            ))
+        })?;
+        let tag = self.plane.tag(what.job, what.component, what.attempt);
+        let file = match &what.file {
+            Wanted::Stdout => Readable::Log(tag, Stream::Stdout),
+            Wanted::Stderr => Readable::Log(tag, Stream::Stderr),
+            Wanted::Output(path) => Readable::File(FilePlace::Output(tag, path.clone())),
+        };
+        let offset = units::Bytes(what.offset);
+        match self.plane.read(&site, file, offset, what.limit).await {
+            Ok(piece) => Ok(Piece { bytes: Bytes::from(piece.bytes), size: piece.size.0 }),
+            Err(SiteError::Refused(problem)) => Err(not_found(format!("at {site}: {problem}"))),
+            Err(error) => Err(ApiRefusal::Site(format!("{site}: {error}"))),
+        }
+    }
+
+    async fn export(&self) -> Result<Pieces, ApiRefusal> {
+        Ok(super::records::export(&self.plane))
+    }
+
+    fn subscribe(&self) -> Changes {
+        let receiver = self.plane.subscribe();
+        let changes = futures_util::stream::unfold(receiver, |mut receiver| async move {
+            match receiver.recv().await {
+                Ok(committed) => {
+                    let followed: Vec<Followed> = changes_of(&committed.change, committed.seq)
+                        .map(Followed::Change)
+                        .collect();
+                    Some((followed, receiver))
+                }
+                Err(RecvError::Lagged(_)) => Some((vec![Followed::Lost], receiver)),
+                Err(RecvError::Closed) => None,
+            }
+        });
+        Box::pin(changes.flat_map(futures_util::stream::iter))
+    }
+
+    fn readiness(&self) -> Result<(), String> {
+        match self.plane.is_ready() {
+            true => Ok(()),
+            false => Err("the control plane is starting or stopping".into()),
+        }
+    }
+}
+
+fn changes_of(
+    change: &Committed,
+    seq: cospan_domain::ids::Seq,
+) -> Box<dyn Iterator<Item = Change> + Send + '_> {
+    match change {
+        Committed::NewJobs(jobs) => Box::new(jobs.iter().map(move |job| Change {
+            seq,
+            job: job.id,
+            submitted: true,
+            events: Vec::new(),
+        })),
+        Committed::Job { new, events, .. } => Box::new(std::iter::once(Change {
+            seq,
+            job: new.id,
+            submitted: false,
+            events: events.clone(),
+        })),
+        Committed::JobArchived { .. }
+        | Committed::Site { .. }
+        | Committed::Copy { .. }
+        | Committed::File { .. }
+        | Committed::IdsReserved { .. }
+        | Committed::Swept(_)
+        | Committed::Barrier => Box::new(std::iter::empty()),
+    }
+}
+
+fn file_report(file: &FileRecord) -> Option<FileReport> {
+    let entry = file.entry.as_ref()?;
+    let replicas = entry.replicas.iter().map(|(site, place)| ReplicaReport {
+        site: site.to_string(),
+        path: match place {
+            FilePlace::User(path) => Some(path.to_string()),
+            FilePlace::Store(_) | FilePlace::Output(..) => None,
+        },
+    });
+    Some(FileReport {
+        name: file.name.to_string(),
+        digest: entry.content.digest.to_string(),
+        size_bytes: entry.content.size.0,
+        replicas: replicas.collect(),
+    })
+}

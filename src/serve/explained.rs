@@ -1,0 +1,161 @@
+//! Why a job is where it is, as the API shows it.
+
+use cospan_actors::coallocator::{Explanation, Wait};
+use cospan_domain::ids::{ComponentIndex, Digest, SiteName};
+use cospan_domain::job::state::{Component, Job, Phase};
+use cospan_domain::placement::{Outcome, SiteVerdict};
+use cospan_domain::queue::{Condition, Standing};
+use cospan_domain::units::{Bytes, Timestamp};
+
+use crate::api::v1::explain::{ExplainReport, TransferReport, VerdictReport};
+
+/// How far a copy of some content has come on its way to a site.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct CopyProgress {
+    /// It is there, whole and checked.
+    pub(super) here: bool,
+    /// Bytes that are there.
+    pub(super) done: Bytes,
+    /// When it is expected to be whole.
+    pub(super) expected: Option<Timestamp>,
+}
+
+/// The report on one job; `copies` knows how far a copy is.
+pub(super) fn report(
+    job: &Job,
+    explanation: &Explanation,
+    standing: Option<&Standing>,
+    copies: impl Fn(Digest, &SiteName) -> CopyProgress,
+) -> ExplainReport {
+    let waits = explanation.wait == Wait::Placement;
+    ExplainReport {
+        job: job.id.0,
+        summary: summary(job, explanation, standing),
+        policy: Some(explanation.policy.to_string()),
+        position: standing.map(|standing| standing.ahead as u64 + 1),
+        estimate: None,
+        verdicts: if waits { verdicts(explanation) } else { Vec::new() },
+        transfers: transfers(job, copies),
+    }
+}
+
+/// The input of the present round, while not all of it is where it belongs.
+fn transfers(job: &Job, copies: impl Fn(Digest, &SiteName) -> CopyProgress) -> Vec<TransferReport> {
+    if job.inputs_here || !matches!(job.phase, Phase::Placed { .. } | Phase::Claiming { .. }) {
+        return Vec::new();
+    }
+    let copies = &copies;
+    let of_component = |(index, component): (ComponentIndex, &Component)| {
+        let placement = component.placement.clone()?;
+        let name = name(job, index)?;
+        Some(placement.sources.into_iter().map(move |source| {
+            let content = source.content;
+            let copy = copies(content.digest, &placement.site);
+            TransferReport {
+                component: name.clone(),
+                site: placement.site.to_string(),
+                from: source.from.to_string(),
+                digest: content.digest.to_string(),
+                done_bytes: if copy.here { content.size.0 } else { copy.done.0 },
+                size_bytes: content.size.0,
+                expected_at: copy.expected.map(crate::api::v1::Instant),
+                here: copy.here,
+            }
+        }))
+    };
+    job.indexed().filter_map(of_component).flatten().collect()
+}
+
+/// The report on a job that is not submitted.
+pub(super) fn preview(explanation: &Explanation) -> ExplainReport {
+    ExplainReport {
+        job: 0,
+        summary: placement(explanation, None),
+        policy: Some(explanation.policy.to_string()),
+        position: None,
+        estimate: None,
+        verdicts: verdicts(explanation),
+        transfers: Vec::new(),
+    }
+}
+
+fn verdicts(explanation: &Explanation) -> Vec<VerdictReport> {
+    explanation.verdicts.iter().flat_map(|verdict| of_site(explanation, verdict)).collect()
+}
+
+fn name(job: &Job, index: ComponentIndex) -> Option<String> {
+    job.spec.components.get(index.0 as usize).map(|component| component.name.to_string())
+}
+
+fn of_site(explanation: &Explanation, verdict: &SiteVerdict) -> Vec<VerdictReport> {
+    let component = explanation.components.get(verdict.component.0 as usize);
+    let report = |code: &str, chosen: bool, detail: String| VerdictReport {
+        component: component.map(ToString::to_string),
+        site: Some(verdict.site.to_string()),
+        code: code.into(),
+        chosen,
+        detail,
+    };
+    let left = format!("{} processors left", verdict.remaining_processors);
+    match &verdict.outcome {
+        Outcome::Chosen => vec![report("chosen", true, left)],
+        Outcome::NotPreferred => vec![report("not-preferred", false, left)],
+        Outcome::Refused(reasons) => reasons
+            .iter()
+            .map(|reason| report(reason.code().as_str(), false, reason.to_string()))
+            .collect(),
+    }
+}
+
+fn summary(job: &Job, explanation: &Explanation, standing: Option<&Standing>) -> String {
+    match &explanation.wait {
+        Wait::Ended => format!("it is {}", job.phase.kind().as_str()),
+        Wait::Held(reason) => format!("it is held: {reason}"),
+        Wait::Frozen => "it is frozen; `cospan thaw` lets it be placed".into(),
+        Wait::Phase => phase(job),
+        Wait::NotSubmitted | Wait::Placement => placement(explanation, standing),
+    }
+}
+
+fn placement(explanation: &Explanation, standing: Option<&Standing>) -> String {
+    if let Some(Condition::BackedOff(until)) = standing.map(|standing| standing.condition) {
+        let until = crate::api::v1::quantity::Instant(until);
+        return format!("it backs off after a setback and is tried again at {until}");
+    }
+    match &explanation.decision {
+        Ok(plan) => format!(
+            "it can be placed now, on {} site(s), with input there in {}",
+            plan.sites_combined(),
+            plan.transfer_time
+        ),
+        Err(refusal) => format!("it cannot be placed now: {refusal}"),
+    }
+}
+
+fn phase(job: &Job) -> String {
+    let waiting = |run: &str| {
+        let names: Vec<String> = job
+            .indexed()
+            .filter(|(_, component)| component.run.as_str() == run)
+            .filter_map(|(index, _)| name(job, index))
+            .collect();
+        names.join(", ")
+    };
+    match &job.phase {
+        Phase::Placed { .. } => "it is placed; its input is on the way".into(),
+        Phase::Claiming { .. } if job.inputs_here => format!(
+            "processors are being claimed; at the gate: {}; submitted: {}",
+            waiting("at-gate"),
+            waiting("submitted")
+        ),
+        Phase::Claiming { .. } => "processors are claimed; its input is on the way".into(),
+        Phase::Starting { .. } => "its start is decided; gates are being opened".into(),
+        Phase::Running { .. } => format!("it runs: {}", waiting("running")),
+        Phase::Collecting { .. } => "it succeeded; its outputs are brought to their sites".into(),
+        Phase::Aborting { why, .. } => format!("its round is being given up: {why:?}"),
+        Phase::Queued { .. }
+        | Phase::Finished { .. }
+        | Phase::Failed { .. }
+        | Phase::Cancelled { .. } => format!("it is {}", job.phase.kind().as_str()),
+    }
+}

@@ -1,0 +1,210 @@
+//! `cospan serve`: ties the control plane to this process, its files, its
+//! addresses and its signals. The order matters: whatever can be refused is
+//! refused before anything has started.
+
+mod backend;
+mod explained;
+mod records;
+mod settings;
+mod sited;
+mod webhook;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use cospan_actors::api::ControlPlane;
+use cospan_actors::clock::{Clock, SystemClock};
+use cospan_actors::metrics::Metrics;
+use cospan_actors::shared::Parts;
+use cospan_actors::wiring;
+use cospan_sites::port::{Site, SiteError};
+use cospan_storage::port::StoreError;
+use prometheus::Registry;
+use thiserror::Error;
+use tracing::{error, info, warn};
+
+use crate::config::Config;
+use crate::http::{BindError, Bound, Edge, HttpSettings, Running};
+use crate::keys::{KeyDirectory, KeyError, KeyRing};
+use backend::Served;
+use webhook::Webhook;
+
+/// Exit code when the control plane can not go on; a service manager restarts it.
+pub const EXIT_FATAL: i32 = 70;
+
+/// Why a server does not start.
+#[derive(Debug, Error)]
+#[allow(missing_docs, reason = "each variant is its message")]
+pub enum ServeError {
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    #[error(transparent)]
+    Keys(#[from] KeyError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("site {site}: {error}")]
+    Site { site: String, error: SiteError },
+    #[error("sites: {0}")]
+    Sites(SiteError),
+    #[error("the placement policy: {0}")]
+    Policy(#[from] cospan_domain::ids::InvalidId),
+    #[error("{path} cannot be used as the data directory: {source}", path = path.display())]
+    DataDirectory { path: PathBuf, source: std::io::Error },
+    #[error("the server cannot run: {0}")]
+    Run(#[from] std::io::Error),
+    #[error("metrics: {0}")]
+    Metrics(#[from] prometheus::Error),
+}
+
+/// A server that has started.
+struct Started {
+    plane: ControlPlane,
+    running: Running,
+}
+
+/// Where the store is, and how it is opened.
+pub fn store_options(config: &Config, data: &Path) -> (PathBuf, cospan_storage::Options) {
+    settings::store(config, data)
+}
+
+/// Serves until a signal, or a fault that the process can not survive.
+///
+/// # Errors
+/// It did not start, and why.
+pub fn serve(config: &Config, data: &Path) -> Result<(), ServeError> {
+    let http = settings::http(config);
+    let bound = Bound::bind(&http)?;
+    private_directory(data)?;
+    let keys = KeyDirectory::new(data.join("keys"));
+    if keys.ensure_first(SystemClock.now())? {
+        info!(file = %keys.token_file().display(), "made the first key");
+    }
+    let ring = Arc::new(KeyRing::open(keys)?);
+    let runtime = actix_web::rt::System::new();
+    runtime.block_on(async {
+        let addresses = bound.addresses();
+        let mut started = start(config, data, http, bound, ring)?;
+        announce(&addresses);
+        let server = started.running.take_server();
+        let served = async {
+            match server {
+                Some(server) => server.await,
+                None => Ok(()),
+            }
+        };
+        let serving = actix_web::rt::spawn(served);
+        let signal = signals().await?;
+        info!(signal, "stopping: no new work; what runs goes on");
+        stop(started).await;
+        let _ = serving.await;
+        info!("stopped");
+        // Ends here with everything durable; dropping actors that hold timers
+        // outside of their runtime would panic.
+        std::process::exit(0)
+    })
+}
+
+fn private_directory(path: &Path) -> Result<(), ServeError> {
+    use std::os::unix::fs::DirBuilderExt;
+    let unusable = |source| ServeError::DataDirectory { path: path.to_owned(), source };
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true).mode(0o700).create(path).map_err(unusable)
+}
+
+fn start(
+    config: &Config,
+    data: &Path,
+    http: HttpSettings,
+    bound: Bound,
+    keys: Arc<KeyRing>,
+) -> Result<Started, ServeError> {
+    let registry = Registry::new();
+    let metrics = Arc::new(Metrics::new(&registry)?);
+    register_process(&registry)?;
+    let sites = settings::sites(config, data).map_err(ServeError::Sites)?;
+    let (path, options) = settings::store(config, data);
+    let (sink, reports) = wiring::report_channel();
+    let (opened, view, remains) = records::open(&path, &options, sink)?;
+    let parts = Parts {
+        clock: Arc::new(SystemClock),
+        seed: seed(),
+        settings: settings::actors(config)?,
+        instance: opened.instance,
+        epoch: opened.epoch,
+        view,
+        metrics,
+        sites: sites.into_iter().map(|site| Arc::new(site) as Arc<dyn Site>).collect(),
+        store: opened.journal,
+        messenger: Arc::new(Webhook::new(Duration::from_millis(config.notify.timeout.0))),
+        on_fatal: Box::new(|problem| {
+            error!(problem, "cannot go on");
+            std::process::exit(EXIT_FATAL);
+        }),
+    };
+    let plane = wiring::start(parts, remains, reports);
+    let served = Arc::new(Served::new(plane.clone(), options.engine.as_str()));
+    let edge = Edge::new(served, keys, http, registry)?;
+    let running = bound.serve(edge)?;
+    Ok(Started { plane, running })
+}
+
+/// Memory, CPU and open files of this process.
+fn register_process(registry: &Registry) -> prometheus::Result<()> {
+    let process = prometheus::process_collector::ProcessCollector::for_self();
+    registry.register(Box::new(process))
+}
+
+fn seed() -> u64 {
+    let mut bytes = [0; 8];
+    if let Err(problem) = getrandom::fill(&mut bytes) {
+        // Only spreads retries; the clock does as well.
+        warn!(%problem, "no random numbers from the system");
+        return SystemClock.now().0;
+    }
+    u64::from_le_bytes(bytes)
+}
+
+fn announce(addresses: &[SocketAddr]) {
+    for address in addresses {
+        info!(%address, "serving");
+    }
+    // Without a service manager there is nobody to tell.
+    if let Err(problem) = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]) {
+        warn!(%problem, "the service manager was not told that we are ready");
+    }
+}
+
+/// Waits for the first signal to end; a second one ends at once.
+async fn signals() -> std::io::Result<&'static str> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let first = tokio::select! {
+        biased;
+        _ = terminate.recv() => "SIGTERM",
+        _ = interrupt.recv() => "SIGINT",
+    };
+    actix_web::rt::spawn(async move {
+        tokio::select! {
+            biased;
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        warn!("a second signal: ending at once; what is durable stays");
+        std::process::exit(130);
+    });
+    Ok(first)
+}
+
+async fn stop(started: Started) {
+    const FLUSH_MAX: Duration = Duration::from_secs(4);
+    started.plane.stop();
+    started.running.stop().await;
+    let store = started.plane.store().clone();
+    let closed = actix_web::rt::task::spawn_blocking(move || store.close());
+    if tokio::time::timeout(FLUSH_MAX, closed).await.is_err() {
+        warn!("the store takes long to close; everything acknowledged is durable all the same");
+    }
+}

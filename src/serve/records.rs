@@ -1,0 +1,108 @@
+//! What is read from the store itself: all of it at start, and later what is
+//! not kept in memory.
+
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+use actix_web::web::Bytes;
+use cospan_actors::api::{ApiRefusal, ControlPlane, View};
+use cospan_actors::journal::view_of;
+use cospan_domain::ids::JobId;
+use cospan_domain::job::state::Job;
+use cospan_storage::export::export_journal;
+use cospan_storage::port::{Key, Sink, StoreError};
+use cospan_storage::record::{Loader, job};
+use cospan_storage::{Opened, Options, open_and_load};
+use tokio::sync::mpsc;
+use tracing::info;
+
+use crate::http::backend::{History, Pieces};
+
+/// Opens the store and reads everything that is live.
+pub(super) fn open(
+    path: &Path,
+    options: &Options,
+    sink: Sink,
+) -> Result<(Opened, View, Vec<Key>), StoreError> {
+    let mut loader = Loader::default();
+    let mut damage = None;
+    let opened = open_and_load(path, options, sink, &mut |stored| {
+        if damage.is_none() {
+            damage = loader.take(stored).err();
+        }
+    })?;
+    damage.map_or(Ok(()), Err)?;
+    let mut loaded = loader.finish()?;
+    let remains = std::mem::take(&mut loaded.remains);
+    info!(jobs = loaded.jobs.len(), epoch = opened.epoch.0, "store opened");
+    Ok((opened, view_of(loaded), remains))
+}
+
+fn unreadable(error: StoreError) -> ApiRefusal {
+    ApiRefusal::Conflict(error.to_string())
+}
+
+/// A job from the archive.
+pub(super) fn archived(plane: &ControlPlane, id: JobId) -> Result<Option<Arc<Job>>, ApiRefusal> {
+    let found = job::read_archived(&**plane.store(), id).map_err(unreadable)?;
+    Ok(found.map(|archived| Arc::new(archived.job)))
+}
+
+/// A job's history, as far as it is kept.
+pub(super) fn history(plane: &ControlPlane, of: &Job) -> Result<History, ApiRefusal> {
+    let live = plane.view().jobs.contains_key(&of.id);
+    if !live {
+        let found = job::read_archived(&**plane.store(), of.id).map_err(unreadable)?;
+        let events = found.map(|archived| archived.events).unwrap_or_default();
+        return Ok(History { events, shortened: false });
+    }
+    let units = job::history(&**plane.store(), of.id).map_err(unreadable)?;
+    let shortened = units.first().is_some_and(|(revision, _)| *revision > 2);
+    Ok(History { events: units.into_iter().flat_map(|(_, events)| events).collect(), shortened })
+}
+
+/// The whole store, as `store import` reads it: one moment of it, while its
+/// writer goes on.
+pub(super) fn export(plane: &ControlPlane) -> Pieces {
+    let (sender, receiver) = mpsc::channel(PIECES_AHEAD);
+    let plane = plane.clone();
+    actix_web::rt::task::spawn_blocking(move || {
+        let mut writer = PieceWriter { sender, piece: Vec::with_capacity(PIECE_BYTES) };
+        let (instance, epoch) = (plane.instance(), plane.epoch());
+        let exported = export_journal(&**plane.store(), instance, epoch, &mut writer)
+            .map_err(|error| error.to_string())
+            .and_then(|_| writer.flush().map_err(|error| error.to_string()));
+        if let Err(problem) = exported {
+            // Nobody listens any more, or they hear why it broke off.
+            let _ = writer.sender.blocking_send(Err(problem));
+        }
+    });
+    Box::pin(futures_util::stream::unfold(receiver, |mut receiver| async move {
+        receiver.recv().await.map(|piece| (piece, receiver))
+    }))
+}
+
+const PIECE_BYTES: usize = 64 << 10;
+const PIECES_AHEAD: usize = 16;
+
+/// Hands what is written over in pieces, no faster than they are taken.
+struct PieceWriter {
+    sender: mpsc::Sender<Result<Bytes, String>>,
+    piece: Vec<u8>,
+}
+
+impl Write for PieceWriter {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.piece.extend_from_slice(bytes);
+        if self.piece.len() >= PIECE_BYTES {
+            self.flush()?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        let piece = Bytes::from(std::mem::take(&mut self.piece));
+        self.sender.blocking_send(Ok(piece)).map_err(|_| std::io::ErrorKind::BrokenPipe.into())
+    }
+}

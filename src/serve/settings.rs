@@ -1,0 +1,210 @@
+//! From the configuration to what actors, sites, store and HTTP edge are made with.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use cospan_actors::settings::Settings;
+use cospan_domain::ids::{PolicyName, SiteName};
+use cospan_domain::job::parameters::JobParameters;
+use cospan_domain::job::spec::SpecLimits;
+use cospan_domain::queue::QueueParameters;
+use cospan_domain::site::contact::ContactParameters;
+use cospan_domain::site::parameters::SiteParameters;
+use cospan_domain::transfer::parameters::CopyParameters;
+use cospan_domain::units::{BitsPerSecond, DurationMs};
+use cospan_sites::local::{LocalConfig, LocalSite};
+use cospan_sites::port::SiteError;
+use cospan_storage::{EngineKind, Options};
+
+use crate::config::sections::{Engine, SiteKind};
+use crate::config::{Config, SecretUrl};
+use crate::http::{HttpSettings, TlsFiles};
+
+/// Everything marked dirty this often, as a last resort.
+const FALLBACK_TICK: DurationMs = DurationMs::from_secs(30);
+/// Between two sweeps for attempts that nobody owns.
+const RECONCILE: DurationMs = DurationMs::from_secs(300);
+
+/// Settings of the actors.
+pub(super) fn actors(config: &Config) -> Result<Settings, cospan_domain::ids::InvalidId> {
+    let sites = &config.sites;
+    let settle = config.site.iter().map(|site| (site.name.clone(), settle(site.kind, config)));
+    Ok(Settings {
+        job: job(config),
+        limits: limits(config),
+        default_policy: PolicyName::new(&config.placement.policy)?,
+        queue: queue(config),
+        information_expiry: config.placement.is_expiry,
+        site: SiteParameters {
+            site_error_threshold: sites.site_error_threshold,
+            probe_interval: sites.probe_interval,
+            probe_interval_max: sites.probe_interval_max,
+            ..SiteParameters::default()
+        },
+        contact: ContactParameters {
+            unreachable_after: sites.unreachable_after,
+            ..ContactParameters::default()
+        },
+        isolation_window: sites.isolation_window,
+        poll_interval: sites.poll_interval,
+        reconcile_interval: RECONCILE,
+        submit_settle: settle.collect(),
+        transfer: CopyParameters {
+            ready_keep: config.store.keep_copies,
+            ..CopyParameters::default()
+        },
+        links: links(config),
+        calls_per_site: sites.exec_limit as usize,
+        keep_attempts: config.store.keep_attempts,
+        keep_jobs: config.store.keep_finished,
+        intake_bound: config.limits.max_intake as usize,
+        webhooks: webhooks(config),
+        fallback_tick: Some(FALLBACK_TICK),
+    })
+}
+
+fn job(config: &Config) -> JobParameters {
+    let claim = &config.claim;
+    JobParameters {
+        claim_timeout: claim.claim_timeout,
+        hold_slack: claim.hold_slack,
+        hold_max: claim.hold_max,
+        go_grace: claim.go_grace,
+        settle: config.sites.settle,
+        claim_backoff: claim.claim_backoff,
+        site_backoff: claim.site_backoff,
+        backoff_max: claim.backoff_max,
+        max_input_losses: claim.max_input_losses,
+        ..JobParameters::default()
+    }
+}
+
+fn limits(config: &Config) -> SpecLimits {
+    SpecLimits {
+        max_components: config.limits.max_components,
+        max_wall_time: config.limits.max_wall_time,
+    }
+}
+
+fn queue(config: &Config) -> QueueParameters {
+    let queue = &config.queue;
+    QueueParameters {
+        n_h: queue.n_h,
+        n_l: queue.n_l,
+        n1: queue.n1,
+        n2: queue.n2,
+        n3: queue.n3,
+        n4: queue.n4,
+        scan_interval: queue.scan_interval,
+        promote_after: queue.promotion_tries,
+        ..QueueParameters::default()
+    }
+}
+
+/// A local submission is over when its call is: only what was on its way when
+/// we died can still take effect.
+fn settle(kind: SiteKind, _: &Config) -> DurationMs {
+    match kind {
+        SiteKind::Local => DurationMs::from_secs(1),
+    }
+}
+
+fn links(config: &Config) -> BTreeMap<(SiteName, SiteName), BitsPerSecond> {
+    let mut links = BTreeMap::new();
+    for link in &config.link {
+        links.insert((link.from.clone(), link.to.clone()), link.bandwidth);
+        if link.both_ways {
+            links.insert((link.to.clone(), link.from.clone()), link.bandwidth);
+        }
+    }
+    links
+}
+
+fn webhooks(config: &Config) -> BTreeMap<Option<SiteName>, Vec<Arc<str>>> {
+    let text = |SecretUrl(url): &SecretUrl| Arc::<str>::from(url.as_str());
+    let all = Some((None, config.notify.webhooks.iter().map(text).collect()));
+    let each = config
+        .site
+        .iter()
+        .filter_map(|site| Some((Some(site.name.clone()), vec![text(site.webhook.as_ref()?)])));
+    all.into_iter().chain(each).collect()
+}
+
+/// The sites. A local one is initialised when it is first heard of, and never
+/// again: one whose root has vanished may come back, with what lives in it.
+pub(super) fn sites(config: &Config, data: &Path) -> Result<Vec<LocalSite>, SiteError> {
+    let known = data.join("sites");
+    let unusable = |error: std::io::Error| {
+        SiteError::Refused(format!("{} cannot be written: {error}", known.display()))
+    };
+    std::fs::create_dir_all(&known).map_err(unusable)?;
+    let program = std::env::current_exe()
+        .map_err(|error| SiteError::Refused(format!("cannot find this program's file: {error}")))?;
+    let agent = vec![program.into_os_string(), "copy-agent".into()];
+    let roots: BTreeMap<SiteName, PathBuf> =
+        config.site.iter().map(|site| (site.name.clone(), absolute(&site.root))).collect();
+    let make = |site: &crate::config::sections::Site| {
+        let root = absolute(&site.root);
+        let mut local =
+            LocalConfig::new(site.name.clone(), root.clone(), site.total(), agent.clone());
+        local.labels = site.labels.clone();
+        local.neighbours = roots.clone();
+        let local = LocalSite::new(local)?;
+        let heard_of = known.join(site.name.as_str());
+        let path = root.as_os_str().as_encoded_bytes();
+        if std::fs::read(&heard_of).ok().as_deref() != Some(path) {
+            local.initialise()?;
+            std::fs::write(&heard_of, path).map_err(unusable)?;
+        }
+        Ok(local)
+    };
+    config.site.iter().map(make).collect()
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// Where and how the store is kept.
+pub(super) fn store(config: &Config, data: &Path) -> (PathBuf, Options) {
+    let engine = match config.store.engine {
+        Engine::Sled => EngineKind::Sled,
+        Engine::Redb => EngineKind::Redb,
+    };
+    let mut options = Options::new(engine);
+    options.cache_bytes = config.store.cache.0;
+    (data.join(&config.store.directory), options)
+}
+
+/// The HTTP edge.
+pub(super) fn http(config: &Config) -> HttpSettings {
+    let server = &config.server;
+    let ms = |length: DurationMs| Duration::from_millis(length.0);
+    let tls = match (&server.tls_certificate, &server.tls_key) {
+        (Some(certificates), Some(key)) => {
+            Some(TlsFiles { certificates: certificates.clone(), key: key.clone() })
+        }
+        _ => None,
+    };
+    HttpSettings {
+        listen: server.listen.clone(),
+        tls,
+        workers: server.workers as usize,
+        max_connections: server.max_connections as usize,
+        max_body_bytes: usize::try_from(server.max_body.0).unwrap_or(usize::MAX),
+        max_bulk_jobs: config.limits.max_jobs_per_request as usize,
+        head_timeout: ms(server.head_timeout),
+        body_timeout: ms(server.body_timeout),
+        keep_alive: ms(server.keep_alive),
+        metrics_without_key: server.metrics_public,
+        max_requests_per_s_per_key: server.max_requests_per_s,
+        max_failures_per_minute: server.max_failures_per_minute,
+        max_streams: server.max_streams as usize,
+        kept_changes: server.kept_changes as usize,
+        stop_timeout: ms(server.stop_timeout),
+        key_refresh: ms(server.key_refresh),
+        spec_limits: limits(config),
+    }
+}

@@ -1,0 +1,60 @@
+//! A site as the API shows it.
+
+use cospan_actors::api::SiteStanding;
+use cospan_domain::resources::Resources;
+use cospan_domain::site::availability::obstacles;
+use cospan_domain::site::state::Breaker;
+use cospan_domain::units::Timestamp;
+
+use crate::api::v1::site::{Counts, SiteReport, WindowReport};
+
+/// The report of one site.
+pub(super) fn report(site: &SiteStanding, now: Timestamp) -> SiteReport {
+    let (record, last) = (&site.record, &site.report);
+    let description = last.description.as_deref();
+    let reasons = obstacles(record, last.contact, site.held, true, now);
+    let idle = last.idle.as_ref();
+    let labels = description.map(|d| &d.labels).into_iter().flatten();
+    let operator = &record.operator;
+    SiteReport {
+        name: site.name.to_string(),
+        state: site.state.as_str().into(),
+        reason: reasons.first().map(ToString::to_string),
+        total: description.map(|d| counts(&d.total)).unwrap_or_default(),
+        idle: idle.map(|(_, idle)| counts(idle)).unwrap_or_default(),
+        held: Counts::default(),
+        labels: labels
+            .map(|(key, values)| {
+                (key.to_string(), values.iter().map(ToString::to_string).collect())
+            })
+            .collect(),
+        manager: description.map(|d| d.manager.clone()),
+        age_ms: idle.map(|(asked_at, _)| now.since(*asked_at).0),
+        consecutive_errors: record.consecutive_errors,
+        last_error: record.last_error().map(|error| error.detail.to_string()),
+        next_probe_at: match record.breaker {
+            Breaker::Open { probe_at, .. } => Some(probe_at.into()),
+            Breaker::Closed | Breaker::HalfOpen { .. } => None,
+        },
+        maintenance: operator
+            .windows
+            .iter()
+            .map(|window| WindowReport {
+                from: window.from.into(),
+                until: window.until.into(),
+                reason: window.reason.to_string(),
+                by: Some(window.by.to_string()),
+            })
+            .collect(),
+        orders: [("drain", &operator.draining), ("freeze", &operator.frozen)]
+            .into_iter()
+            .filter_map(|(order, given)| Some((order.to_owned(), given.as_ref()?.by.to_string())))
+            .collect(),
+        components: site.held,
+    }
+}
+
+fn counts(resources: &Resources) -> Counts {
+    let others = resources.others.iter().map(|(name, count)| (name.to_string(), *count));
+    others.chain([("processors".to_owned(), u64::from(resources.processors))]).collect()
+}
