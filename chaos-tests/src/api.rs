@@ -1,0 +1,149 @@
+//! The server's public interface, spoken as plain JSON.
+
+use std::fmt;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+
+/// How a call went.
+#[derive(Debug)]
+pub enum Reply {
+    /// Status and body.
+    Answered(u16, Value),
+    /// No whole answer: nobody knows whether it was done.
+    Silent(String),
+}
+
+/// A client of the server.
+#[derive(Clone)]
+pub struct Api {
+    agent: ureq::Agent,
+    base: String,
+    token: String,
+}
+
+impl fmt::Debug for Api {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Api").field("base", &self.base).finish_non_exhaustive()
+    }
+}
+
+impl Api {
+    /// A client of the server at this port of this machine.
+    pub fn new(port: u16, token: String) -> Self {
+        let config = ureq::Agent::config_builder()
+            .timeout_global(Some(Duration::from_secs(20)))
+            .http_status_as_error(false)
+            .build();
+        Self { agent: config.into(), base: format!("http://127.0.0.1:{port}"), token }
+    }
+
+    fn bearer(&self) -> String {
+        format!("Bearer {}", self.token)
+    }
+
+    fn reply(result: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> Reply {
+        let mut response = match result {
+            Ok(response) => response,
+            Err(error) => return Reply::Silent(error.to_string()),
+        };
+        let status = response.status().as_u16();
+        match response.body_mut().with_config().limit(64 << 20).read_to_string() {
+            Ok(text) => {
+                let value = serde_json::from_str(&text).unwrap_or(Value::String(text));
+                Reply::Answered(status, value)
+            }
+            Err(error) => Reply::Silent(error.to_string()),
+        }
+    }
+
+    /// Reads.
+    pub fn get(&self, path: &str) -> Reply {
+        let request = self.agent.get(format!("{}{path}", self.base));
+        Self::reply(request.header("authorization", self.bearer()).call())
+    }
+
+    /// Orders; `key` is the client's name for the request.
+    pub fn post(&self, path: &str, key: Option<&str>, body: &Value) -> Reply {
+        let request = self.agent.post(format!("{}{path}", self.base));
+        let request = request.header("authorization", self.bearer());
+        let request = request.header("content-type", "application/json");
+        let request = match key {
+            Some(key) => request.header("idempotency-key", key),
+            None => request,
+        };
+        Self::reply(request.send(body.to_string()))
+    }
+
+    /// Reads what must be there.
+    ///
+    /// # Errors
+    /// No answer, or another than 200.
+    pub fn want(&self, path: &str) -> Result<Value> {
+        match self.get(path) {
+            Reply::Answered(200, value) => Ok(value),
+            Reply::Answered(status, value) => bail!("{path}: {status} {value}"),
+            Reply::Silent(problem) => bail!("{path}: {problem}"),
+        }
+    }
+
+    /// Orders what must be done.
+    ///
+    /// # Errors
+    /// No answer, or a refusal.
+    pub fn must(&self, path: &str, body: &Value) -> Result<Value> {
+        match self.post(path, None, body) {
+            Reply::Answered(200 | 201, value) => Ok(value),
+            Reply::Answered(status, value) => bail!("{path}: {status} {value}"),
+            Reply::Silent(problem) => bail!("{path}: {problem}"),
+        }
+    }
+
+    /// Rows of all jobs.
+    ///
+    /// # Errors
+    /// A page cannot be had.
+    pub fn jobs(&self) -> Result<Vec<Value>> {
+        self.pages("/v1/jobs", "jobs")
+    }
+
+    /// Rows of the newest jobs: enough for those in flight.
+    ///
+    /// # Errors
+    /// The page cannot be had.
+    pub fn newest(&self, limit: usize) -> Result<Vec<Value>> {
+        let mut page = self.want(&format!("/v1/jobs?newest=true&limit={limit}"))?;
+        Ok(page["jobs"].as_array_mut().map(std::mem::take).unwrap_or_default())
+    }
+
+    /// All logical files.
+    ///
+    /// # Errors
+    /// A page cannot be had.
+    pub fn files(&self) -> Result<Vec<Value>> {
+        self.pages("/v1/files", "files")
+    }
+
+    fn pages(&self, path: &str, name: &str) -> Result<Vec<Value>> {
+        let (mut rows, mut after) = (Vec::new(), String::new());
+        loop {
+            let mut page = self.want(&format!("{path}?limit=1000{after}"))?;
+            let list = page[name].as_array_mut().context("a page without rows")?;
+            rows.append(list);
+            match &page["next"] {
+                Value::Null => return Ok(rows),
+                Value::String(text) => after = format!("&after={text}"),
+                number => after = format!("&after={number}"),
+            }
+        }
+    }
+
+    /// Cancels a job. `Some` if the server answered: whether it was cancelled now.
+    pub fn cancel(&self, id: u64) -> Option<bool> {
+        match self.post("/v1/jobs:cancel", None, &json!({ "ids": [id] })) {
+            Reply::Answered(200, value) => Some(value["jobs"][0]["outcome"] == "done"),
+            Reply::Answered(..) | Reply::Silent(_) => None,
+        }
+    }
+}

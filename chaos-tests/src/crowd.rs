@@ -1,0 +1,211 @@
+//! Keeps jobs in flight while the server is killed under them, and remembers
+//! what was acknowledged.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+
+use crate::api::{Api, Reply};
+use crate::workload::{Drawn, Workload};
+
+/// What clients were told.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Promises {
+    /// Every number with which a job's name was acknowledged.
+    pub acknowledged: BTreeMap<String, Vec<u64>>,
+    /// Jobs whose cancellation was acknowledged as done.
+    pub cancelled: Vec<u64>,
+    /// Requests that were refused, with the answer.
+    pub refused: Vec<String>,
+}
+
+impl Promises {
+    /// Numbers of all acknowledged jobs.
+    pub fn ids(&self) -> impl Iterator<Item = u64> + '_ {
+        self.acknowledged.values().flatten().copied()
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    promises: Promises,
+    /// Acknowledged and not known to be final.
+    open: Vec<u64>,
+    to_cancel: Vec<(Instant, u64)>,
+    to_send: Vec<Drawn>,
+}
+
+/// Clients at work.
+#[derive(Debug)]
+pub struct Crowd {
+    state: Arc<Mutex<State>>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Crowd {
+    /// Clients that keep `depth` jobs in flight, and give up no request.
+    pub fn start(api: Api, workload: Workload, depth: usize, seed: u64) -> Self {
+        let state = Arc::new(Mutex::new(State::default()));
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut client = Client {
+            api,
+            workload,
+            depth,
+            random: StdRng::seed_from_u64(seed),
+            state: state.clone(),
+            stop: stop.clone(),
+        };
+        let thread = Some(std::thread::spawn(move || client.run()));
+        Self { state, stop, thread }
+    }
+
+    /// Tells the clients which of the newest jobs are final.
+    pub fn seen(&self, rows: &[serde_json::Value]) {
+        let is_final = |row: &serde_json::Value| {
+            matches!(row["state"].as_str(), Some("finished" | "failed" | "cancelled"))
+        };
+        let ended: Vec<u64> =
+            rows.iter().filter(|row| is_final(row)).filter_map(|row| row["id"].as_u64()).collect();
+        lock(&self.state).open.retain(|id| !ended.contains(id));
+    }
+
+    /// Acknowledged jobs that are not known to be final.
+    pub fn open(&self) -> usize {
+        lock(&self.state).open.len()
+    }
+
+    /// Oldest of them.
+    pub fn oldest_open(&self) -> Option<u64> {
+        lock(&self.state).open.iter().min().copied()
+    }
+
+    /// Sends no new jobs; finishes requests that are under way (the server must be up).
+    pub fn finish(mut self) -> Promises {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            lock(&self.state).promises.refused.push("the clients panicked".into());
+        }
+        lock(&self.state).promises.clone()
+    }
+}
+
+impl Drop for Crowd {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+struct Client {
+    api: Api,
+    workload: Workload,
+    depth: usize,
+    random: StdRng,
+    state: Arc<Mutex<State>>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Client {
+    fn run(&mut self) {
+        const LEFT_MAX: Duration = Duration::from_secs(60);
+        let mut stopped: Option<Instant> = None;
+        loop {
+            let stopping = self.stop.load(Ordering::Relaxed);
+            if stopping && stopped.is_none() {
+                stopped = Some(Instant::now());
+            }
+            if stopped.is_some_and(|at| at.elapsed() > LEFT_MAX) {
+                return;
+            }
+            self.cancel_due();
+            let next = {
+                let mut state = lock(&self.state);
+                let waits = state.open.len() + state.to_send.len() >= self.depth;
+                match state.to_send.pop() {
+                    Some(drawn) => Some(drawn),
+                    None if stopping => return,
+                    None if waits => None,
+                    None => Some(self.workload.draw(&mut self.random)),
+                }
+            };
+            match next {
+                Some(drawn) => self.submit(drawn),
+                None => std::thread::sleep(Duration::from_millis(5)),
+            }
+        }
+    }
+
+    fn cancel_due(&mut self) {
+        let now = Instant::now();
+        let due: Vec<u64> = {
+            let mut state = lock(&self.state);
+            let (due, later) = state.to_cancel.drain(..).partition(|(at, _)| *at <= now);
+            state.to_cancel = later;
+            due
+        }
+        .into_iter()
+        .map(|(_, id): (Instant, u64)| id)
+        .collect();
+        for id in due {
+            match self.api.cancel(id) {
+                Some(true) => lock(&self.state).promises.cancelled.push(id),
+                Some(false) => {}
+                None => {
+                    let later = now + Duration::from_millis(100);
+                    lock(&self.state).to_cancel.push((later, id));
+                }
+            }
+        }
+    }
+
+    fn submit(&mut self, mut drawn: Drawn) {
+        let reply = self.api.post("/v1/jobs", drawn.key.as_deref(), &drawn.document);
+        let mut state = lock(&self.state);
+        match reply {
+            Reply::Answered(200 | 201, value) => {
+                let Some(id) = value["jobs"][0]["id"].as_u64() else {
+                    return state.promises.refused.push(format!("{}: {value}", drawn.name));
+                };
+                let ids = state.promises.acknowledged.entry(drawn.name.clone()).or_default();
+                let first = ids.is_empty();
+                ids.push(id);
+                if first {
+                    state.open.push(id);
+                }
+                if let Some(ms) = drawn.cancel_after_ms.take() {
+                    state.to_cancel.push((Instant::now() + Duration::from_millis(ms), id));
+                }
+                if std::mem::take(&mut drawn.repeated) {
+                    state.to_send.push(drawn);
+                }
+            }
+            Reply::Answered(429 | 503, _) => {
+                state.to_send.push(drawn);
+                drop(state);
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            Reply::Answered(status, value) => {
+                state.promises.refused.push(format!("{}: {status} {value}", drawn.name));
+            }
+            Reply::Silent(_) => {
+                // With a key it can be repeated; without one it may have been accepted or not.
+                if drawn.key.is_some() {
+                    state.to_send.push(drawn);
+                }
+                drop(state);
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+    }
+}

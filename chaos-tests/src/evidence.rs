@@ -1,0 +1,304 @@
+//! Everything that the oracle looks at, gathered once all has settled.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::UNIX_EPOCH;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use crate::api::{Api, Reply};
+use crate::crowd::Promises;
+use crate::ground::{Ground, GroundSite};
+use crate::history::{self, Event};
+use crate::payload::Ledger;
+
+/// A job as it ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct JobTruth {
+    /// Its number.
+    pub id: u64,
+    /// The name that it was submitted with.
+    pub name: String,
+    /// Its state.
+    pub state: String,
+    /// Number of its components.
+    pub components: u32,
+    /// What happened to it.
+    pub events: Vec<Event>,
+    /// Older events are gone.
+    pub shortened: bool,
+    /// First line of each output that was collected or can be fetched, by component.
+    pub outputs: BTreeMap<u32, String>,
+}
+
+/// A site as it was left.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SiteTruth {
+    /// Its name.
+    pub name: String,
+    /// Idle and total processors, as published.
+    pub processors: (u64, u64),
+    /// Attempts that still hold resources.
+    pub live: Vec<String>,
+    /// Digests in the content store.
+    pub store: BTreeSet<String>,
+    /// Digests that the catalogue keeps there.
+    pub pinned: BTreeSet<String>,
+    /// Copies under way, or what is left of them.
+    pub incoming: Vec<String>,
+    /// When each attempt was ready, by the site's files.
+    pub ready_ms: BTreeMap<String, u64>,
+}
+
+/// Everything.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Evidence {
+    /// The instance of the control plane.
+    pub instance: String,
+    /// What clients were told.
+    pub promises: Promises,
+    /// All jobs that the server has.
+    pub jobs: Vec<JobTruth>,
+    /// What payloads wrote.
+    pub ledger: Ledger,
+    /// The sites.
+    pub sites: Vec<SiteTruth>,
+    /// Processes that carry a tag below these sites.
+    pub processes: Vec<String>,
+    /// What became of attempts of others.
+    pub foreign: Vec<String>,
+}
+
+/// An attempt of another control plane: directory and a process.
+#[derive(Debug)]
+pub struct Foreign {
+    place: PathBuf,
+    before: BTreeMap<String, Vec<u8>>,
+    child: Child,
+}
+
+/// The lock of the directory of copies; it stays.
+const GATE: &str = "gate";
+const FOREIGN_TAG: &str = "cabcdefgh-1-0-1";
+
+impl Foreign {
+    /// Plants one at a site.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn plant(site: &GroundSite) -> Result<Self> {
+        let place = site.root.join("attempts").join(FOREIGN_TAG);
+        fs::create_dir_all(place.join("work"))?;
+        let mut child = Command::new("sleep")
+            .arg("3600")
+            .env("COSPAN_TAG", FOREIGN_TAG)
+            .env("COSPAN_ATTEMPT_DIR", &place)
+            .spawn()?;
+        let pid = child.id();
+        let ready = format!("host other\npid {pid}\nstart 1\nboot other\nend {FOREIGN_TAG}\n");
+        let written = fs::write(place.join("ready"), ready)
+            .and_then(|()| fs::write(place.join("work/data"), "theirs"));
+        if written.is_err() {
+            let _ = child.kill();
+        }
+        written?;
+        let before = contents(&place)?;
+        Ok(Self { place, before, child })
+    }
+
+    /// What was done to it.
+    pub fn judge(&mut self) -> Vec<String> {
+        let mut done = Vec::new();
+        match contents(&self.place) {
+            Ok(after) if after == self.before => {}
+            Ok(_) => done.push(format!("{} was changed", self.place.display())),
+            Err(error) => done.push(format!("{} is gone: {error}", self.place.display())),
+        }
+        match self.child.try_wait() {
+            Ok(None) => {}
+            Ok(Some(status)) => done.push(format!("its process was ended: {status}")),
+            Err(error) => done.push(format!("its process is gone: {error}")),
+        }
+        done
+    }
+}
+
+impl Drop for Foreign {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn contents(place: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(place)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if entry.file_type()?.is_dir() {
+            for (inner, bytes) in contents(&entry.path())? {
+                found.insert(format!("{name}/{inner}"), bytes);
+            }
+        } else {
+            found.insert(name, fs::read(entry.path())?);
+        }
+    }
+    Ok(found)
+}
+
+/// Names in a directory; none if it is not there.
+pub fn names(place: &Path) -> Vec<String> {
+    let entries = fs::read_dir(place).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+/// Processes that carry an attempt's directory below `root` (and are no zombies).
+pub fn carriers(root: &Path) -> Vec<(u32, String)> {
+    let prefix = format!("COSPAN_ATTEMPT_DIR={}/", root.display()).into_bytes();
+    let mut found = Vec::new();
+    for name in names(Path::new("/proc")) {
+        let Ok(pid) = name.parse::<u32>() else { continue };
+        let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else { continue };
+        if let Some(entry) = environment.split(|b| *b == 0).find(|e| e.starts_with(&prefix)) {
+            let tag = String::from_utf8_lossy(&entry[prefix.len()..]).into_owned();
+            found.push((pid, tag));
+        }
+    }
+    found
+}
+
+/// Gathers everything.
+///
+/// # Errors
+/// The server does not answer, or a directory cannot be read.
+pub fn gather(
+    ground: &Ground,
+    api: &Api,
+    promises: &Promises,
+    foreign: &mut [Foreign],
+) -> Result<Evidence> {
+    let store = api.want("/v1/store")?;
+    let rows = api.jobs()?;
+    let jobs = rows.iter().map(|row| job_truth(ground, api, row)).collect::<Result<_>>()?;
+    Ok(Evidence {
+        instance: store["instance"].as_str().context("a store without an instance")?.into(),
+        promises: promises.clone(),
+        jobs,
+        ledger: Ledger::read(&ground.ledger())?,
+        foreign: foreign.iter_mut().flat_map(Foreign::judge).collect(),
+        ..gather_places(ground, api)?
+    })
+}
+
+/// Gathers what is told by the sites' directories and processes, and nothing of jobs.
+///
+/// # Errors
+/// The server does not answer.
+pub fn gather_places(ground: &Ground, api: &Api) -> Result<Evidence> {
+    let files = api.files()?;
+    let reported = api.want("/v1/sites")?;
+    let sites = ground.sites.iter().map(|site| {
+        let mut truth = site_truth(site, &reported, &files);
+        if ground.partials_stay {
+            truth.incoming.clear();
+        }
+        truth
+    });
+    let carried = ground.sites.iter().flat_map(|site| carriers(&site.root.join("attempts")));
+    Ok(Evidence {
+        sites: sites.collect(),
+        processes: carried
+            .filter(|(_, tag)| tag != FOREIGN_TAG)
+            .map(|(pid, tag)| format!("{tag} ({pid})"))
+            .collect(),
+        ..Evidence::default()
+    })
+}
+
+fn job_truth(ground: &Ground, api: &Api, row: &Value) -> Result<JobTruth> {
+    let id = row["id"].as_u64().context("a job without a number")?;
+    let history = api.want(&format!("/v1/jobs/{id}/events"))?;
+    let state = row["state"].as_str().unwrap_or_default().to_owned();
+    let components = row["components"].as_u64().unwrap_or(0) as u32;
+    let mut outputs = BTreeMap::new();
+    if state == "finished" {
+        let job = api.want(&format!("/v1/jobs/{id}"))?;
+        for index in 0..components {
+            let output = &job["components"][index as usize]["outputs"][0];
+            let wanted = &job["document"]["component"][index as usize]["output"][0];
+            if output.is_null() {
+                continue;
+            }
+            let line = match wanted["site"].as_str() {
+                Some(site) => collected_line(ground, site, output["digest"].as_str()),
+                None => fetched_line(api, id, index),
+            };
+            outputs.insert(index, line);
+        }
+    }
+    Ok(JobTruth {
+        id,
+        name: row["name"].as_str().unwrap_or_default().into(),
+        state,
+        components,
+        events: history::events(&history)?,
+        shortened: history["shortened"] == true,
+        outputs,
+    })
+}
+
+/// First line of a collected output, in the store of the site that it was to go to.
+fn collected_line(ground: &Ground, site: &str, digest: Option<&str>) -> String {
+    let site = ground.sites.iter().find(|other| other.name == site);
+    let (Some(site), Some(digest)) = (site, digest) else { return "no digest".into() };
+    let path = site.root.join("store").join(digest);
+    let mut first = vec![0; 64];
+    let read = fs::File::open(&path).and_then(|mut file| file.read(&mut first));
+    match read {
+        Ok(length) => first_line(&String::from_utf8_lossy(&first[..length])),
+        Err(error) => format!("{}: {error}", path.display()),
+    }
+}
+
+fn fetched_line(api: &Api, id: u64, index: u32) -> String {
+    match api.get(&format!("/v1/jobs/{id}/outputs/c{index}/out")) {
+        Reply::Answered(200, Value::String(text)) => first_line(&text),
+        other => format!("{other:?}"),
+    }
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().into()
+}
+
+fn site_truth(site: &GroundSite, reported: &Value, files: &[Value]) -> SiteTruth {
+    let list = reported["sites"].as_array().into_iter().flatten();
+    let report = list.into_iter().find(|report| report["name"] == site.name.as_str());
+    let count = |what: &str| {
+        report.and_then(|report| report[what]["processors"].as_u64()).unwrap_or(u64::MAX)
+    };
+    let keeps = |file: &&Value| {
+        let replicas = file["replicas"].as_array().into_iter().flatten();
+        replicas.into_iter().any(|r| r["site"] == site.name.as_str() && r["path"].is_null())
+    };
+    let pinned = files.iter().filter(keeps).filter_map(|file| file["digest"].as_str());
+    let attempts = site.root.join("attempts");
+    let ready = |tag: String| {
+        let at = fs::metadata(attempts.join(&tag).join("ready")).and_then(|m| m.modified()).ok()?;
+        let ms = at.duration_since(UNIX_EPOCH).ok()?.as_millis();
+        Some((tag, u64::try_from(ms).ok()?))
+    };
+    SiteTruth {
+        name: site.name.clone(),
+        processors: (count("idle"), count("total")),
+        live: names(&site.root.join("live")),
+        store: names(&site.root.join("store")).into_iter().collect(),
+        pinned: pinned.map(str::to_owned).collect(),
+        incoming: names(&site.root.join("incoming")).into_iter().filter(|n| n != GATE).collect(),
+        ready_ms: names(&attempts).into_iter().filter_map(ready).collect(),
+    }
+}

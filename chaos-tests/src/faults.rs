@@ -1,0 +1,304 @@
+//! Faults of sites, one scenario each, through the real server.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::api::Api;
+use crate::crowd::Promises;
+use crate::evidence::{self, Foreign};
+use crate::ground::{Ground, Layout};
+use crate::server::Server;
+use crate::settle;
+use crate::stimulus::signal;
+use crate::webhook::Receiver;
+
+/// A scenario.
+pub type Scenario = fn(&mut Scene) -> Result<()>;
+
+/// All scenarios by name.
+pub const ALL: [(&str, Scenario); 6] = [
+    ("a-site-vanishes-and-returns", vanishes_and_returns),
+    ("a-wrapper-is-killed", wrapper_is_killed),
+    ("a-payload-is-killed", payload_is_killed),
+    ("a-site-is-frozen", is_frozen),
+    ("all-sites-vanish-at-once", all_vanish),
+    ("a-site-fails-again-and-again", fails_again_and_again),
+];
+
+/// Longest that anything is waited for.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// A server with sites, and what it was asked for.
+#[derive(Debug)]
+pub struct Scene {
+    ground: Ground,
+    server: Server,
+    api: Api,
+    promises: Promises,
+    receiver: Receiver,
+}
+
+/// Plays a scenario, then lets the oracle judge.
+///
+/// # Errors
+/// It went otherwise than it should.
+pub fn play(binary: &Path, base: &Path, name: &str) -> Result<()> {
+    let found = ALL.into_iter().find(|(other, _)| *other == name);
+    let (_, scenario) = found.with_context(|| format!("there is no scenario {name}"))?;
+    let mut scene = Scene::open(binary, base)?;
+    let mut foreign = vec![Foreign::plant(&scene.ground.sites[0])?];
+    let result = scenario(&mut scene).and_then(|()| scene.judge(&mut foreign));
+    scene.server.kill()?;
+    if result.is_err() {
+        scene.ground.keep();
+    }
+    result.with_context(|| format!("{name}: see {}", scene.ground.path().display()))
+}
+
+impl Scene {
+    fn open(binary: &Path, base: &Path) -> Result<Self> {
+        let receiver = Receiver::start()?;
+        let layout = Layout {
+            sites: 3,
+            processors: 4,
+            notify: format!("webhooks = [{:?}]\n", receiver.address()),
+            watching: format!(
+                "{}unreachable_after = \"1s\"\nisolation_window = \"10s\"\n",
+                Layout::default().watching
+            ),
+            ..Layout::default()
+        };
+        let ground = Ground::new(base, &layout)?;
+        let mut server = Server::new(binary, &ground);
+        server.start()?;
+        let api = server.api()?;
+        let scene = Self { ground, server, api, promises: Promises::default(), receiver };
+        scene.wait("all sites usable", |scene| {
+            let sites = scene.api.want("/v1/sites")?;
+            let list = sites["sites"].as_array().context("no sites")?;
+            Ok(list.iter().all(|site| site["state"] == "usable"))
+        })?;
+        Ok(scene)
+    }
+
+    fn wait(&self, what: &str, holds: impl Fn(&Self) -> Result<bool>) -> Result<()> {
+        let begun = Instant::now();
+        while !holds(self)? {
+            if begun.elapsed() > PATIENCE {
+                bail!("not within {PATIENCE:?}: {what}");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    /// Submits a job with one component at each of these sites (empty: anywhere).
+    fn submit(&mut self, name: &str, sites: &[&str], seconds: &str, retries: u32) -> Result<u64> {
+        let component = |(index, site): (usize, &&str)| {
+            let mut component = json!({
+                "name": format!("c{index}"),
+                "processors": 1,
+                "executable": "/bin/sh",
+                "arguments": [
+                    self.ground.payload(), self.ground.ledger(), seconds, "0", "polite", "-", "0",
+                ],
+            });
+            if !site.is_empty() {
+                component["site"] = json!(site);
+            }
+            component
+        };
+        let components: Vec<Value> = sites.iter().enumerate().map(component).collect();
+        let document = json!({
+            "name": name, "wall_time": "60s", "max_retries": retries, "component": components,
+        });
+        let answer = self.api.must("/v1/jobs", &document)?;
+        let id = answer["jobs"][0]["id"].as_u64().context("no number")?;
+        self.promises.acknowledged.insert(name.into(), vec![id]);
+        Ok(id)
+    }
+
+    fn job(&self, id: u64) -> Result<Value> {
+        self.api.want(&format!("/v1/jobs/{id}"))
+    }
+
+    fn await_state(&self, id: u64, state: &str) -> Result<()> {
+        self.wait(&format!("job {id} {state}"), |scene| {
+            let job = scene.job(id)?;
+            let now = job["phase"]["state"].as_str().unwrap_or_default();
+            let ended = matches!(now, "finished" | "failed" | "cancelled");
+            ensure!(!ended || now == state, "job {id} is {now}, not {state}: {job}");
+            Ok(now == state)
+        })
+    }
+
+    fn site(&self, index: usize) -> Result<Value> {
+        self.api.want(&format!("/v1/sites/{}", self.ground.sites[index].name))
+    }
+
+    fn await_site(&self, index: usize, state: &str) -> Result<()> {
+        self.wait(
+            &format!("site {index} {state}"),
+            |scene| Ok(scene.site(index)?["state"] == state),
+        )
+    }
+
+    fn root(&self, index: usize) -> &Path {
+        &self.ground.sites[index].root
+    }
+
+    fn away(&self, index: usize) -> PathBuf {
+        self.root(index).with_extension("away")
+    }
+
+    fn take_away(&self, index: usize) -> Result<()> {
+        Ok(std::fs::rename(self.root(index), self.away(index))?)
+    }
+
+    fn bring_back(&self, index: usize) -> Result<()> {
+        Ok(std::fs::rename(self.away(index), self.root(index))?)
+    }
+
+    /// Processes at a site: the payload's, and the wrapper with what it started for itself.
+    fn processes(&self, index: usize) -> (Vec<u32>, Vec<u32>) {
+        let carriers = evidence::carriers(&self.root(index).join("attempts"));
+        let ours = carriers.into_iter().filter(|(_, tag)| !tag.starts_with("cabcdefgh-"));
+        ours.map(|(pid, _)| pid).partition(|pid| {
+            let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environment.split(|byte| *byte == 0).any(|entry| entry.starts_with(b"COSPAN_TAG="))
+        })
+    }
+
+    fn judge(&self, foreign: &mut [Foreign]) -> Result<()> {
+        let judged =
+            settle::settle_and_judge(&self.ground, &self.api, &self.promises, foreign, PATIENCE)?;
+        let broken: Vec<String> = judged.0.violations.iter().map(ToString::to_string).collect();
+        ensure!(broken.is_empty(), "the oracle found: {}", broken.join("; "));
+        ensure!(judged.0.payloads > 0, "no payload ran");
+        Ok(())
+    }
+}
+
+fn vanishes_and_returns(scene: &mut Scene) -> Result<()> {
+    let id = scene.submit("stays", &["s2", "s3"], "4", 0)?;
+    scene.await_state(id, "running")?;
+    scene.take_away(1)?;
+    scene.await_site(1, "unreachable")?;
+    let elsewhere = scene.submit("elsewhere", &["", ""], "0.2", 0)?;
+    scene.await_state(elsewhere, "finished")?;
+    let job = scene.job(elsewhere)?;
+    let used = job["components"].as_array().into_iter().flatten().any(|c| c["site"] == "s2");
+    ensure!(!used, "a job was placed at a site that is gone");
+    let job = scene.job(id)?;
+    ensure!(job["phase"]["state"] == "running", "unknown was taken for failed: {job}");
+    scene.bring_back(1)?;
+    scene.await_state(id, "finished")?;
+    ensure!(scene.job(id)?["round"] == 1, "it was moved although its site came back");
+    Ok(())
+}
+
+fn wrapper_is_killed(scene: &mut Scene) -> Result<()> {
+    let id = scene.submit("killed", &["", ""], "3", 0)?;
+    scene.await_state(id, "running")?;
+    let index = (0..3).find(|index| !scene.processes(*index).1.is_empty());
+    let index = index.context("no wrapper found")?;
+    scene.processes(index).1.into_iter().for_each(|pid| signal(pid, Signal::KILL));
+    scene.await_state(id, "finished")?;
+    let job = scene.job(id)?;
+    ensure!(job["round"] == 2 && job["setbacks"]["site_errors"] == 1, "not charged once: {job}");
+    Ok(())
+}
+
+fn payload_is_killed(scene: &mut Scene) -> Result<()> {
+    for (name, retries, end) in [("gives-up", 0, "failed"), ("tries-again", 1, "finished")] {
+        let id = scene.submit(name, &["s1", "s2"], "3", retries)?;
+        scene.await_state(id, "running")?;
+        scene.processes(0).0.into_iter().for_each(|pid| signal(pid, Signal::KILL));
+        scene.await_state(id, end)?;
+        let job = scene.job(id)?;
+        ensure!(job["setbacks"]["site_errors"] == 0, "the site was charged: {job}");
+    }
+    Ok(())
+}
+
+fn is_frozen(scene: &mut Scene) -> Result<()> {
+    let id = scene.submit("frozen", &["s2", "s3"], "1", 0)?;
+    scene.await_state(id, "running")?;
+    let (payload, wrapper) = scene.processes(1);
+    let all: Vec<u32> = payload.into_iter().chain(wrapper).collect();
+    ensure!(!all.is_empty(), "nothing to freeze");
+    all.iter().for_each(|pid| signal(*pid, Signal::STOP));
+    // The other component ends meanwhile; that is the moment when haste would show.
+    scene.wait("the other component over", |scene| {
+        Ok(scene.job(id)?["components"][1]["state"] == "succeeded")
+    })?;
+    let job = scene.job(id)?;
+    all.iter().for_each(|pid| signal(*pid, Signal::CONT));
+    ensure!(job["phase"]["state"] == "running", "a frozen component was given up: {job}");
+    scene.await_state(id, "finished")?;
+    ensure!(scene.job(id)?["round"] == 1, "it was run twice");
+    Ok(())
+}
+
+fn all_vanish(scene: &mut Scene) -> Result<()> {
+    let id = scene.submit("isolated", &["s1", "s2", "s3"], "3", 0)?;
+    scene.await_state(id, "running")?;
+    (0..3).try_for_each(|index| scene.take_away(index))?;
+    scene.wait("isolated", |scene| Ok(scene.api.want("/v1/sites")?["isolated"] == true))?;
+    let waiting = scene.submit("waits", &["", ""], "0.2", 0)?;
+    // Longer than it takes to call a single site unreachable and to charge it.
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(3) {
+        for index in 0..3 {
+            let site = scene.site(index)?;
+            ensure!(site["consecutive_errors"] == 0, "charged while isolated: {site}");
+        }
+        let job = scene.job(id)?;
+        ensure!(job["phase"]["state"] == "running" && job["round"] == 1, "moved: {job}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    // The first to fall silent was told of before the others made it our own fault.
+    let told = scene.receiver.received();
+    ensure!(told.iter().all(|n| n["kind"] == "unreachable"), "a site was blamed: {told:?}");
+    (0..3).try_for_each(|index| scene.bring_back(index))?;
+    scene.await_state(id, "finished")?;
+    scene.await_state(waiting, "finished")?;
+    let isolated = &scene.api.want("/v1/sites")?["isolated"];
+    ensure!(*isolated != true, "still isolated");
+    Ok(())
+}
+
+fn fails_again_and_again(scene: &mut Scene) -> Result<()> {
+    // A file where a directory is needed: no permission bits, so it holds for root too.
+    let (spool, hidden) = (scene.root(0).join("spool"), scene.root(0).join("spool.hidden"));
+    std::fs::rename(&spool, &hidden)?;
+    std::fs::write(&spool, "")?;
+    let ids = (0..6).map(|n| scene.submit(&format!("moved-{n}"), &[""], "0.2", 0));
+    let ids = ids.collect::<Result<Vec<u64>>>()?;
+    scene.await_site(0, "unusable")?;
+    ids.iter().try_for_each(|id| scene.await_state(*id, "finished"))?;
+    let told =
+        |scene: &Scene, site: &str| scene.receiver.received().iter().any(|n| n["site"] == site);
+    scene.wait("the administrator told", |scene| Ok(told(scene, "s1")))?;
+    let before = scene.receiver.received().len();
+    std::fs::remove_file(&spool)?;
+    std::fs::rename(&hidden, &spool)?;
+    // Half open it takes probes: jobs that may run again; three at once reach every site.
+    let begun = Instant::now();
+    for number in 0.. {
+        if scene.site(0)?["state"] == "usable" {
+            break;
+        }
+        ensure!(begun.elapsed() < PATIENCE, "it never came back: {}", scene.site(0)?);
+        let id = scene.submit(&format!("probe-{number}"), &["", "", ""], "0.1", 0)?;
+        scene.await_state(id, "finished")?;
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    scene.wait("told that it is back", |scene| Ok(scene.receiver.received().len() > before))?;
+    ensure!(!told(scene, "s2") && !told(scene, "s3"), "a healthy site was blamed");
+    Ok(())
+}

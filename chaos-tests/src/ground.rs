@@ -1,0 +1,188 @@
+//! The directories of one run: configuration, data, sites, payload and ledger.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use tempfile::TempDir;
+
+use crate::{disk, payload};
+
+/// One site of a run.
+#[derive(Debug, Clone)]
+pub struct GroundSite {
+    /// Its name.
+    pub name: String,
+    /// Its directory.
+    pub root: PathBuf,
+    /// Its processors.
+    pub processors: u32,
+}
+
+/// What differs between runs.
+#[derive(Debug, Clone)]
+pub struct Layout {
+    /// How many sites.
+    pub sites: usize,
+    /// Processors of each.
+    pub processors: u32,
+    /// Lines added to the sections of the configuration, by section.
+    pub claim: String,
+    /// Lines of `[sites]`.
+    pub watching: String,
+    /// Lines of `[notify]`.
+    pub notify: String,
+    /// Bandwidth of each link.
+    pub bandwidth: String,
+    /// Partial data of stopped copies is no leak: the run is shorter than it is kept.
+    pub partials_stay: bool,
+}
+
+impl Default for Layout {
+    fn default() -> Self {
+        Self {
+            sites: 4,
+            processors: 12,
+            claim: "claim_timeout = \"20s\"\nclaim_backoff = \"200ms\"\nsite_backoff = \"200ms\"\n\
+                    backoff_max = \"2s\"\n"
+                .into(),
+            watching: "poll_interval = \"200ms\"\nsettle = \"2s\"\nprobe_interval = \"1s\"\n\
+                       probe_interval_max = \"2s\"\n"
+                .into(),
+            notify: String::new(),
+            bandwidth: "30Mbit/s".into(),
+            partials_stay: false,
+        }
+    }
+}
+
+/// The directories of one run; removed with it unless kept.
+#[derive(Debug)]
+pub struct Ground {
+    directory: TempDir,
+    /// Kind of its file system.
+    pub file_system: String,
+    /// Its sites.
+    pub sites: Vec<GroundSite>,
+    /// Port of the server.
+    pub port: u16,
+    /// Partial data of stopped copies is no leak.
+    pub partials_stay: bool,
+}
+
+impl Ground {
+    /// Makes everything below a new directory in `base`.
+    ///
+    /// # Errors
+    /// The directory cannot be made, or lies in memory.
+    pub fn new(base: &Path, layout: &Layout) -> Result<Self> {
+        fs::create_dir_all(base)?;
+        let directory = tempfile::Builder::new().prefix("kill-").tempdir_in(base)?;
+        let file_system = disk::check(directory.path())?;
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let sites = (1..=layout.sites).map(|number| GroundSite {
+            name: format!("s{number}"),
+            root: directory.path().join(format!("site-{number}")),
+            processors: layout.processors,
+        });
+        let ground = Self {
+            sites: sites.collect(),
+            file_system,
+            port,
+            partials_stay: layout.partials_stay,
+            directory,
+        };
+        fs::write(ground.config(), ground.configuration(layout))?;
+        fs::write(ground.payload(), payload::SCRIPT)?;
+        fs::write(ground.ledger(), "")?;
+        Ok(ground)
+    }
+
+    /// The directory of everything.
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Leaves the directory behind, for people to look at.
+    pub fn keep(&mut self) {
+        self.directory.disable_cleanup(true);
+    }
+
+    /// The configuration file.
+    pub fn config(&self) -> PathBuf {
+        self.path().join("cospan.toml")
+    }
+
+    /// The server's data directory.
+    pub fn data(&self) -> PathBuf {
+        self.path().join("data")
+    }
+
+    /// What payloads write and only the harness reads.
+    pub fn ledger(&self) -> PathBuf {
+        self.path().join("ledger")
+    }
+
+    /// The payload's script.
+    pub fn payload(&self) -> PathBuf {
+        self.path().join("payload.sh")
+    }
+
+    /// The server's log.
+    pub fn log(&self) -> PathBuf {
+        self.path().join("server.log")
+    }
+
+    /// Points that a chaos build reached.
+    pub fn coverage(&self) -> PathBuf {
+        self.path().join("coverage")
+    }
+
+    fn configuration(&self, layout: &Layout) -> String {
+        let mut text = format!(
+            "[server]\ndata_directory = {:?}\nlisten = [\"127.0.0.1:{}\"]\n\n\
+             [store]\nkeep_copies = \"1s\"\n\n[queue]\nscan_interval = \"1s\"\n\n\
+             [claim]\n{}\n[sites]\n{}\n[notify]\n{}\n",
+            self.data(),
+            self.port,
+            layout.claim,
+            layout.watching,
+            layout.notify
+        );
+        for site in &self.sites {
+            let (name, root, processors) = (&site.name, &site.root, site.processors);
+            // Writing into a text cannot fail.
+            let _ = write!(
+                text,
+                "\n[[site]]\nname = {name:?}\nkind = \"local\"\nroot = {root:?}\n\
+                 processors = {processors}\n"
+            );
+        }
+        for (at, from) in self.sites.iter().enumerate() {
+            for to in &self.sites[at + 1..] {
+                let (from, to, bandwidth) = (&from.name, &to.name, &layout.bandwidth);
+                let _ = write!(
+                    text,
+                    "\n[[link]]\nfrom = {from:?}\nto = {to:?}\nbandwidth = {bandwidth:?}\n"
+                );
+            }
+        }
+        text
+    }
+
+    /// Puts a file of this size among a site's files, and gives back its path there.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn plant_file(&self, site: usize, name: &str, size: usize) -> Result<String> {
+        let directory = self.sites[site].root.join("files");
+        fs::create_dir_all(&directory)
+            .with_context(|| format!("cannot make {}", directory.display()))?;
+        let mut bytes = format!("{name}\n").into_bytes();
+        bytes.resize(size.max(bytes.len()), b'.');
+        fs::write(directory.join(name), bytes)?;
+        Ok(name.into())
+    }
+}

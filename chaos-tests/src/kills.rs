@@ -1,0 +1,200 @@
+//! Kills at random moments under load.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use serde_json::json;
+
+use crate::api::Api;
+use crate::crowd::Crowd;
+use crate::evidence::Foreign;
+use crate::ground::{Ground, Layout};
+use crate::oracle::Verdict;
+use crate::server::Server;
+use crate::settle;
+use crate::table::Table;
+use crate::workload::{SHARED, Workload};
+
+/// What a run is to do.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The program under test.
+    pub binary: PathBuf,
+    /// Where directories are made; on a disk.
+    pub base: PathBuf,
+    /// How often it is killed with enough jobs in flight.
+    pub kills: u32,
+    /// Jobs that are kept in flight.
+    pub depth: usize,
+    /// Fewer in flight, and a kill does not count.
+    pub least_in_flight: usize,
+    /// Each state that a job leaves again must have been struck this often.
+    pub least_strikes: u32,
+    /// Seed of everything that is drawn.
+    pub seed: u64,
+    /// Leave the directory behind even if all went well.
+    pub keep: bool,
+}
+
+/// What came of a run.
+#[derive(Debug)]
+pub struct Outcome {
+    /// States struck.
+    pub table: Table,
+    /// Time to be ready again, one entry a kill, sorted.
+    pub restarts: Vec<Duration>,
+    /// The oracle's.
+    pub verdict: Verdict,
+    /// States that were struck too rarely.
+    pub rare: Vec<&'static str>,
+    /// How long it took.
+    pub took: Duration,
+    /// Where everything lies if it was kept.
+    pub directory: PathBuf,
+    /// Kind of file system.
+    pub file_system: String,
+}
+
+impl Outcome {
+    /// Whether it shows what it was to show.
+    pub fn is_good(&self) -> bool {
+        self.verdict.violations.is_empty() && self.rare.is_empty()
+    }
+
+    /// For people.
+    pub fn report(&self) -> String {
+        let at = |share: usize| {
+            let last = self.restarts.len().saturating_sub(1);
+            self.restarts.get(last * share / 100).copied().unwrap_or_default().as_millis()
+        };
+        let mut text = format!(
+            "{}\nrestart to ready: p50 {} ms, p90 {} ms, max {} ms over {} kills\n\
+             jobs: {:?}, payloads started: {}, histories shortened: {}\n\
+             took {:.1} s on {}\n",
+            self.table,
+            at(50),
+            at(90),
+            at(100),
+            self.restarts.len(),
+            self.verdict.states,
+            self.verdict.payloads,
+            self.verdict.shortened,
+            self.took.as_secs_f64(),
+            self.file_system,
+        );
+        if !self.rare.is_empty() {
+            text += &format!("struck too rarely: {}\n", self.rare.join(", "));
+        }
+        for violation in &self.verdict.violations {
+            text += &format!("BROKEN {violation}\n");
+        }
+        if !self.is_good() {
+            text += &format!("see {}\n", self.directory.display());
+        }
+        text
+    }
+}
+
+/// Registers the files that jobs share, at the first two sites.
+///
+/// # Errors
+/// The server refuses one.
+pub fn register_shared(ground: &Ground, api: &Api) -> Result<()> {
+    for (index, name) in SHARED.into_iter().enumerate() {
+        let site = index % 2;
+        let path = ground.plant_file(site, name, 1_000_000 + index * 400_000)?;
+        let place = &ground.sites[site].name;
+        api.must("/v1/files", &json!({ "name": name, "site": place, "path": path }))?;
+    }
+    Ok(())
+}
+
+/// Kills and restarts as often as asked, settles, judges.
+///
+/// # Errors
+/// The server does not start, or the harness cannot work.
+pub fn run(options: &Options) -> Result<Outcome> {
+    let begun = Instant::now();
+    let mut ground = Ground::new(&options.base, &Layout::default())?;
+    let mut server = Server::new(&options.binary, &ground);
+    let outcome = run_on(options, &ground, &mut server, begun);
+    server.kill()?;
+    if options.keep || !outcome.as_ref().is_ok_and(Outcome::is_good) {
+        ground.keep();
+    }
+    outcome.with_context(|| format!("see {}", ground.path().display()))
+}
+
+fn run_on(
+    options: &Options,
+    ground: &Ground,
+    server: &mut Server,
+    begun: Instant,
+) -> Result<Outcome> {
+    const SETTLE_MAX: Duration = Duration::from_secs(180);
+    server.start()?;
+    let api = server.api()?;
+    register_shared(ground, &api)?;
+    let mut foreign = vec![Foreign::plant(&ground.sites[0])?, Foreign::plant(&ground.sites[1])?];
+    let mut random = StdRng::seed_from_u64(options.seed);
+    let workload = Workload::new(ground, "job");
+    let crowd = Crowd::start(api.clone(), workload, options.depth, random.random());
+    let (mut table, mut restarts) = (Table::default(), Vec::new());
+    let mut counted = 0;
+    while counted < options.kills {
+        ensure!(
+            table.sparse < 50 + options.kills,
+            "too few jobs were in flight at {} kills",
+            table.sparse
+        );
+        await_load(&crowd, &api, options)?;
+        std::thread::sleep(Duration::from_millis(random.random_range(0..400)));
+        let rows = in_flight(&crowd, &api)?;
+        crowd.seen(&rows);
+        let states: Vec<String> =
+            rows.iter().filter_map(|row| row["state"].as_str()).map(Into::into).collect();
+        server.kill()?;
+        counted += u32::from(table.count(&states, options.least_in_flight));
+        restarts.push(server.start()?);
+    }
+    let promises = crowd.finish();
+    let (verdict, _) = settle::settle_and_judge(ground, &api, &promises, &mut foreign, SETTLE_MAX)?;
+    restarts.sort();
+    Ok(Outcome {
+        rare: table.rare(options.least_strikes),
+        table,
+        restarts,
+        verdict,
+        took: begun.elapsed(),
+        directory: ground.path().into(),
+        file_system: ground.file_system.clone(),
+    })
+}
+
+/// Rows of all jobs that may be in flight.
+fn in_flight(crowd: &Crowd, api: &Api) -> Result<Vec<serde_json::Value>> {
+    match crowd.oldest_open() {
+        Some(oldest) => {
+            let after = oldest.saturating_sub(1);
+            let page = api.want(&format!("/v1/jobs?limit=1000&after={after}"))?;
+            Ok(page["jobs"].as_array().cloned().unwrap_or_default())
+        }
+        None => api.newest(100),
+    }
+}
+
+/// Waits until enough jobs are in flight.
+fn await_load(crowd: &Crowd, api: &Api, options: &Options) -> Result<()> {
+    let begun = Instant::now();
+    loop {
+        crowd.seen(&in_flight(crowd, api)?);
+        if crowd.open() >= options.least_in_flight + 4 {
+            return Ok(());
+        }
+        ensure!(begun.elapsed() < Duration::from_secs(60), "no load came up within 60 s");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

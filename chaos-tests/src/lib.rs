@@ -1,0 +1,25 @@
+//! Kills, crashes and site faults against the real server, and the oracle that
+//! judges what is left.
+//!
+//! The payloads themselves write what they did into a ledger that the control
+//! plane never sees; see [`payload`]. The oracle compares it with the sites'
+//! directories, the processes of the machine, and the histories that the
+//! server tells; see [`oracle`].
+
+pub mod api;
+pub mod crowd;
+pub mod disk;
+pub mod evidence;
+pub mod faults;
+pub mod ground;
+pub mod history;
+pub mod kills;
+pub mod oracle;
+pub mod payload;
+pub mod points;
+pub mod server;
+pub mod settle;
+pub mod stimulus;
+pub mod table;
+pub mod webhook;
+pub mod workload;

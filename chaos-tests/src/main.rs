@@ -1,0 +1,136 @@
+//! Runs kills, crash points and site faults against a binary, and prints what
+//! was struck and what broke. Exit 0: all held; 1: something broke.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use cospan_chaos_tests::{faults, kills, points};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+/// Kills, crash points and site faults against a real server.
+#[derive(Debug, Parser)]
+struct Cli {
+    /// The program under test
+    #[arg(long)]
+    binary: PathBuf,
+    /// Where directories are made; on a disk
+    #[arg(long, default_value = "target/chaos")]
+    base: PathBuf,
+    /// Seed of everything that is drawn
+    #[arg(long, env = "COSPAN_CHAOS_SEED")]
+    seed: Option<u64>,
+    /// Leave the directories behind
+    #[arg(long)]
+    keep: bool,
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Kill at random moments under load
+    Kills {
+        /// How often
+        #[arg(long, default_value_t = 200)]
+        kills: u32,
+        /// Jobs in flight
+        #[arg(long, default_value_t = 40)]
+        depth: usize,
+        /// How often each state must have been struck
+        #[arg(long, default_value_t = 5)]
+        least_strikes: u32,
+    },
+    /// Play faults of sites
+    Faults {
+        /// Only those whose name contains this
+        #[arg(long, default_value = "")]
+        only: String,
+    },
+    /// Crash and panic at every step of the protocol (needs a chaos build)
+    Points {
+        /// Only those whose name contains this
+        #[arg(long, default_value = "")]
+        only: String,
+        /// Every nth of them, with --of, so that runs can share the work
+        #[arg(long, default_value_t = 0)]
+        shard: usize,
+        /// Into how many parts
+        #[arg(long, default_value_t = 1)]
+        of: usize,
+    },
+}
+
+fn main() -> ExitCode {
+    match run(&Cli::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            say(&format!("error: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[allow(clippy::print_stdout, reason = "its output is its report")]
+fn say(text: &str) {
+    println!("{text}");
+}
+
+fn run(cli: &Cli) -> Result<bool> {
+    let seed = cli.seed.unwrap_or_else(|| StdRng::from_os_rng().random());
+    say(&format!("seed {seed}"));
+    let (binary, base) = (std::path::absolute(&cli.binary)?, std::path::absolute(&cli.base)?);
+    match cli.what {
+        What::Kills { kills, depth, least_strikes } => {
+            let outcome = kills::run(&kills::Options {
+                binary,
+                base,
+                kills,
+                depth,
+                least_in_flight: 20,
+                least_strikes,
+                seed,
+                keep: cli.keep,
+            })?;
+            say(&outcome.report());
+            Ok(outcome.is_good())
+        }
+        What::Faults { ref only } => {
+            let mut good = true;
+            for (name, _) in
+                faults::ALL.into_iter().filter(|(name, _)| name.contains(only.as_str()))
+            {
+                let played = faults::play(&binary, &base, name);
+                say(&match &played {
+                    Ok(()) => format!("ok   {name}"),
+                    Err(error) => format!("FAIL {error:#}"),
+                });
+                good &= played.is_ok();
+            }
+            Ok(good)
+        }
+        What::Points { ref only, shard, of } => {
+            points::check_build(&binary)?;
+            let strikes = points::crashes().into_iter().chain(points::panics());
+            let chosen = strikes.filter(|strike| strike.name().contains(only.as_str()));
+            let mut good = true;
+            for strike in chosen.skip(shard).step_by(of.max(1)) {
+                let struck = points::strike(&binary, &base, &strike, seed);
+                match struck {
+                    Ok(struck) => {
+                        say(&struck.report());
+                        good &= struck.is_good();
+                    }
+                    Err(error) => {
+                        say(&format!("FAIL {}\n  {error:#}", strike.name()));
+                        good = false;
+                    }
+                }
+            }
+            Ok(good)
+        }
+    }
+}

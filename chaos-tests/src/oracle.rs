@@ -1,0 +1,327 @@
+//! Judges what is left after faults, by the rules of the protocol.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use cospan_domain::ids::Tag;
+
+use crate::evidence::{Evidence, JobTruth, SiteTruth};
+use crate::history::{self, Round};
+use crate::payload::Run;
+
+#[cfg(test)]
+mod tests;
+
+/// What must hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Rule {
+    /// Every acknowledged job is there and reached a final state.
+    NothingLost,
+    /// A request is one job, however often it was sent.
+    NothingDoubled,
+    /// No request that could be served was refused.
+    NothingRefused,
+    /// (a) The payload of one attempt starts at most once.
+    StartsOnce,
+    /// (b) No payload starts before the start of its round was decided.
+    GoFirst,
+    /// (b) The start is decided once every component is ready.
+    AllReady,
+    /// (c) A finished job has a last round that was not aborted, and whose payloads all succeeded.
+    FinishedIsDone,
+    /// (d) Two attempts of one component never run at the same time.
+    NoOverlap,
+    /// (e) Outputs come from one round.
+    OneRoundsOutput,
+    /// Payloads find their whole input.
+    WholeInput,
+    /// Nothing of a cancelled job starts afterwards.
+    CancelHolds,
+    /// No processor stays held.
+    NothingHeld,
+    /// No process stays.
+    NothingRuns,
+    /// No staged file stays that the catalogue does not keep.
+    NothingStaged,
+    /// Attempts of others are not touched.
+    OthersLeftAlone,
+}
+
+impl Rule {
+    /// All rules.
+    pub const ALL: [Rule; 15] = [
+        Rule::NothingLost,
+        Rule::NothingDoubled,
+        Rule::NothingRefused,
+        Rule::StartsOnce,
+        Rule::GoFirst,
+        Rule::AllReady,
+        Rule::FinishedIsDone,
+        Rule::NoOverlap,
+        Rule::OneRoundsOutput,
+        Rule::WholeInput,
+        Rule::CancelHolds,
+        Rule::NothingHeld,
+        Rule::NothingRuns,
+        Rule::NothingStaged,
+        Rule::OthersLeftAlone,
+    ];
+}
+
+/// A rule that was broken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// Which.
+    pub rule: Rule,
+    /// How.
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}", self.rule, self.what)
+    }
+}
+
+/// What the oracle saw, so that a run over nothing does not pass for a proof.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// Rules that were broken.
+    pub violations: Vec<Violation>,
+    /// Jobs by final state.
+    pub states: BTreeMap<String, usize>,
+    /// Payloads that started.
+    pub payloads: usize,
+    /// Jobs with so long a history that its beginning is gone: judged in part.
+    pub shortened: usize,
+}
+
+impl Verdict {
+    fn blame(&mut self, rule: Rule, what: impl Into<String>) {
+        self.violations.push(Violation { rule, what: what.into() });
+    }
+}
+
+/// Judges.
+pub fn judge(evidence: &Evidence) -> Verdict {
+    let mut verdict = Verdict { payloads: evidence.ledger.runs.len(), ..Verdict::default() };
+    promises(evidence, &mut verdict);
+    let by_job = runs_by_job(evidence, &mut verdict);
+    for job in &evidence.jobs {
+        *verdict.states.entry(job.state.clone()).or_default() += 1;
+        verdict.shortened += usize::from(job.shortened);
+        let none = Vec::new();
+        let runs = by_job.get(&job.id).unwrap_or(&none);
+        starts(job, runs, evidence, &mut verdict);
+        ends(job, runs, &mut verdict);
+    }
+    overlaps(evidence, &mut verdict);
+    remains(evidence, &mut verdict);
+    verdict
+}
+
+fn is_final(state: &str) -> bool {
+    matches!(state, "finished" | "failed" | "cancelled")
+}
+
+fn promises(evidence: &Evidence, verdict: &mut Verdict) {
+    let jobs: BTreeMap<u64, &JobTruth> = evidence.jobs.iter().map(|job| (job.id, job)).collect();
+    for (name, ids) in &evidence.promises.acknowledged {
+        let distinct: BTreeSet<u64> = ids.iter().copied().collect();
+        if distinct.len() > 1 {
+            verdict.blame(Rule::NothingDoubled, format!("{name} was acknowledged as {distinct:?}"));
+        }
+        for id in distinct {
+            match jobs.get(&id) {
+                None => verdict.blame(Rule::NothingLost, format!("job {id} ({name}) is not there")),
+                Some(job) if job.name != *name => verdict
+                    .blame(Rule::NothingLost, format!("job {id} is {}, not {name}", job.name)),
+                Some(job) if !is_final(&job.state) => {
+                    verdict.blame(Rule::NothingLost, format!("job {id} is still {}", job.state));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    let mut names = BTreeMap::new();
+    for job in &evidence.jobs {
+        if let Some(other) = names.insert(&job.name, job.id) {
+            let what = format!("{} is job {other} and job {}", job.name, job.id);
+            verdict.blame(Rule::NothingDoubled, what);
+        }
+    }
+    for answer in &evidence.promises.refused {
+        verdict.blame(Rule::NothingRefused, answer.clone());
+    }
+    for id in &evidence.promises.cancelled {
+        // Cancelled while it was failing it has failed; it never finishes.
+        if jobs.get(id).is_some_and(|job| job.state == "finished") {
+            verdict.blame(Rule::CancelHolds, format!("job {id} was cancelled and finished"));
+        }
+    }
+}
+
+fn runs_by_job<'a>(
+    evidence: &'a Evidence,
+    verdict: &mut Verdict,
+) -> BTreeMap<u64, Vec<(Tag, &'a Run)>> {
+    let mut by_job: BTreeMap<u64, Vec<(Tag, &Run)>> = BTreeMap::new();
+    for run in &evidence.ledger.runs {
+        match run.tag.parse::<Tag>() {
+            Ok(tag) if tag.instance.to_string() == evidence.instance => {
+                by_job.entry(tag.job.0).or_default().push((tag, run));
+            }
+            Ok(_) | Err(_) => {
+                verdict.blame(Rule::GoFirst, format!("{} is no tag of ours", run.tag));
+            }
+        }
+        for input in &run.bad_inputs {
+            verdict.blame(Rule::WholeInput, format!("{} found a wrong {input}", run.tag));
+        }
+    }
+    for id in by_job.keys() {
+        if !evidence.jobs.iter().any(|job| job.id == *id) {
+            verdict.blame(Rule::GoFirst, format!("a payload of job {id} ran, which is not there"));
+        }
+    }
+    by_job
+}
+
+/// (a), (b), and that nothing starts after a cancellation.
+fn starts(job: &JobTruth, runs: &[(Tag, &Run)], evidence: &Evidence, verdict: &mut Verdict) {
+    let rounds = history::rounds(job.components, &job.events);
+    let mut seen = BTreeSet::new();
+    let cancelled = job.events.iter().find(|event| event.name == "JobCancelled");
+    for (tag, run) in runs {
+        if !seen.insert(tag) {
+            verdict.blame(Rule::StartsOnce, format!("{tag} started twice"));
+        }
+        if let Some(cancelled) = cancelled
+            && run.start_ms > cancelled.at_ms
+        {
+            let late = run.start_ms - cancelled.at_ms;
+            verdict.blame(Rule::CancelHolds, format!("{tag} started {late} ms after the end"));
+        }
+        if job.shortened {
+            continue;
+        }
+        let holds = |round: &&Round| round.attempts.get(&tag.component.0) == Some(&tag.attempt.0);
+        match rounds.iter().find(holds).and_then(|round| round.go_ms) {
+            None => verdict.blame(Rule::GoFirst, format!("{tag} started without a decision")),
+            Some(go) if run.start_ms < go => {
+                let early = go - run.start_ms;
+                verdict.blame(Rule::GoFirst, format!("{tag} started {early} ms too early"));
+            }
+            Some(_) => {}
+        }
+    }
+    if !job.shortened {
+        rounds.iter().for_each(|round| all_ready(job, round, evidence, verdict));
+    }
+}
+
+fn all_ready(job: &JobTruth, round: &Round, evidence: &Evidence, verdict: &mut Verdict) {
+    let Some(go) = round.go_ms else { return };
+    for (component, attempt) in &round.attempts {
+        let tag = format!("c{}-{}-{component}-{attempt}", evidence.instance, job.id);
+        if !round.ready.contains(component) {
+            verdict.blame(Rule::AllReady, format!("{tag} was not ready at the decision"));
+        }
+        // The file's time comes from the same clock; the kernel's is a tick behind.
+        let at = evidence.sites.iter().find_map(|site| site.ready_ms.get(&tag));
+        match at {
+            None => verdict.blame(Rule::AllReady, format!("{tag} left no `ready` at any site")),
+            Some(at) if *at > go => {
+                verdict.blame(Rule::AllReady, format!("{tag} was ready {} ms late", at - go));
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+/// (c) and (e).
+fn ends(job: &JobTruth, runs: &[(Tag, &Run)], verdict: &mut Verdict) {
+    if job.state != "finished" || job.shortened {
+        return;
+    }
+    let id = job.id;
+    let rounds = history::rounds(job.components, &job.events);
+    let Some(last) = rounds.last() else {
+        return verdict.blame(Rule::FinishedIsDone, format!("job {id} finished without a round"));
+    };
+    if last.aborted_ms.is_some() {
+        verdict.blame(Rule::FinishedIsDone, format!("job {id} finished with an aborted round"));
+    }
+    for (component, attempt) in &last.attempts {
+        let of_it =
+            |(tag, _): &&(Tag, &Run)| (tag.component.0, tag.attempt.0) == (*component, *attempt);
+        let end = runs.iter().find(of_it).map(|(_, run)| run.end);
+        if !matches!(end, Some(Some((_, 0)))) {
+            let what = format!("component {component} of finished job {id} ended as {end:?}");
+            verdict.blame(Rule::FinishedIsDone, what);
+        }
+    }
+    for (component, line) in &job.outputs {
+        let attempt = last.attempts.get(component).copied().unwrap_or_default();
+        let own = format!("-{id}-{component}-{attempt}");
+        if !line.ends_with(&own) {
+            let what = format!("output of component {component} of job {id} is of {line:?}");
+            verdict.blame(Rule::OneRoundsOutput, what);
+        }
+    }
+}
+
+/// (d): what payloads saw, and what their times say.
+fn overlaps(evidence: &Evidence, verdict: &mut Verdict) {
+    let mut by_component: BTreeMap<&str, Vec<&Run>> = BTreeMap::new();
+    for run in &evidence.ledger.runs {
+        for other in &run.beside {
+            verdict.blame(Rule::NoOverlap, format!("{} saw {other} alive", run.tag));
+        }
+        if let Some((component, _)) = run.tag.rsplit_once('-') {
+            by_component.entry(component).or_default().push(run);
+        }
+    }
+    for runs in by_component.values() {
+        for run in runs {
+            let inside = |other: &&&Run| {
+                run.tag != other.tag
+                    && other.start_ms > run.start_ms
+                    && run.end.is_some_and(|(end, _)| end > other.start_ms)
+            };
+            for other in runs.iter().filter(inside) {
+                verdict.blame(Rule::NoOverlap, format!("{} ran beside {}", other.tag, run.tag));
+            }
+        }
+    }
+}
+
+/// Nothing is left that nobody needs.
+fn remains(evidence: &Evidence, verdict: &mut Verdict) {
+    evidence.sites.iter().for_each(|site| left_at(site, verdict));
+    for process in &evidence.processes {
+        verdict.blame(Rule::NothingRuns, format!("a process of {process} lives"));
+    }
+    for what in &evidence.foreign {
+        verdict.blame(Rule::OthersLeftAlone, what.clone());
+    }
+}
+
+fn left_at(site: &SiteTruth, verdict: &mut Verdict) {
+    let (name, (idle, total)) = (&site.name, site.processors);
+    if idle != total {
+        verdict.blame(Rule::NothingHeld, format!("{idle} of {total} processors idle at {name}"));
+    }
+    for tag in &site.live {
+        verdict.blame(Rule::NothingHeld, format!("{tag} holds processors at {name}"));
+    }
+    for digest in site.store.difference(&site.pinned) {
+        verdict.blame(Rule::NothingStaged, format!("{digest} is left in the store of {name}"));
+    }
+    for digest in site.pinned.difference(&site.store) {
+        verdict.blame(Rule::NothingLost, format!("{digest} is registered at {name}, not there"));
+    }
+    for partial in &site.incoming {
+        verdict.blame(Rule::NothingStaged, format!("{partial} is left of a copy to {name}"));
+    }
+}

@@ -1,0 +1,225 @@
+//! Each rule is seen to fire on forged evidence, and alone.
+
+use super::*;
+use crate::crowd::Promises;
+use crate::history::Event;
+use crate::payload::Ledger;
+
+const INSTANCE: &str = "abcdefgh";
+
+fn event(at_ms: u64, name: &str, component: Option<u32>) -> Event {
+    let round = (name == "JobPlaced").then_some(1);
+    Event { at_ms, name: name.into(), component, round, detail: String::new() }
+}
+
+fn run(tag: &str, start_ms: u64, end: Option<(u64, i32)>) -> Run {
+    Run {
+        tag: tag.into(),
+        nonce: format!("{tag}-{start_ms}"),
+        pid: 7,
+        start_ms,
+        end,
+        beside: Vec::new(),
+        bad_inputs: Vec::new(),
+    }
+}
+
+/// Job 1: two components, one aborted round, one that finished. Job 2: cancelled.
+fn innocent() -> Evidence {
+    let round = |at| {
+        [
+            event(at, "JobPlaced", None),
+            event(at, "ClaimBegun", None),
+            event(at + 2, "ComponentReady", Some(0)),
+            event(at + 2, "ComponentReady", Some(1)),
+            event(at + 10, "GoDecided", None),
+        ]
+    };
+    let mut events: Vec<Event> = round(100).into();
+    events.push(event(150, "RoundAborted", None));
+    events.extend(round(200));
+    events.push(event(300, "JobFinished", None));
+    let job = JobTruth {
+        id: 1,
+        name: "one".into(),
+        state: "finished".into(),
+        components: 2,
+        events,
+        shortened: false,
+        outputs: [(0, format!("c{INSTANCE}-1-0-2"))].into(),
+    };
+    let cancelled = JobTruth {
+        id: 2,
+        name: "two".into(),
+        state: "cancelled".into(),
+        components: 1,
+        events: vec![event(400, "JobCancelled", None)],
+        ..JobTruth::default()
+    };
+    let tag = |component, attempt| format!("c{INSTANCE}-1-{component}-{attempt}");
+    let ready = [((0, 1), 101), ((1, 1), 102), ((0, 2), 203), ((1, 2), 204)];
+    let site = SiteTruth {
+        name: "s1".into(),
+        processors: (4, 4),
+        store: ["d1".to_owned()].into(),
+        pinned: ["d1".to_owned()].into(),
+        ready_ms: ready.map(|((c, a), at)| (tag(c, a), at)).into(),
+        ..SiteTruth::default()
+    };
+    Evidence {
+        instance: INSTANCE.into(),
+        promises: Promises {
+            acknowledged: [("one".into(), vec![1, 1]), ("two".into(), vec![2])].into(),
+            cancelled: vec![2],
+            refused: Vec::new(),
+        },
+        jobs: vec![job, cancelled],
+        ledger: Ledger {
+            runs: vec![
+                run(&tag(0, 1), 115, None),
+                run(&tag(0, 2), 215, Some((230, 0))),
+                run(&tag(1, 2), 216, Some((231, 0))),
+            ],
+        },
+        sites: vec![site],
+        ..Evidence::default()
+    }
+}
+
+fn broken(rule: Rule, forge: impl FnOnce(&mut Evidence)) {
+    let mut evidence = innocent();
+    forge(&mut evidence);
+    let verdict = judge(&evidence);
+    assert!(
+        !verdict.violations.is_empty() && verdict.violations.iter().all(|v| v.rule == rule),
+        "{rule:?}: {:#?}",
+        verdict.violations
+    );
+}
+
+#[test]
+fn an_innocent_run_is_acquitted() {
+    let verdict = judge(&innocent());
+    assert_eq!(verdict.violations, []);
+    assert_eq!(verdict.payloads, 3);
+}
+
+#[test]
+fn a_lost_or_unfinished_or_exchanged_job_is_seen() {
+    broken(Rule::NothingLost, |e| {
+        e.promises.acknowledged.insert("three".into(), vec![3]);
+    });
+    broken(Rule::NothingLost, |e| e.jobs[1].state = "running".into());
+    broken(Rule::NothingLost, |e| e.jobs[1].name = "other".into());
+    broken(Rule::NothingLost, |e| e.sites[0].store.clear());
+}
+
+#[test]
+fn a_doubled_job_is_seen() {
+    broken(Rule::NothingDoubled, |e| {
+        e.promises.acknowledged.insert("one".into(), vec![1, 3]);
+        let mut twin = e.jobs[1].clone();
+        (twin.id, twin.name) = (3, "one".into());
+        e.jobs.push(twin);
+    });
+}
+
+#[test]
+fn a_refusal_is_seen() {
+    broken(Rule::NothingRefused, |e| e.promises.refused.push("one: 500".into()));
+}
+
+#[test]
+fn a_second_start_of_an_attempt_is_seen() {
+    broken(Rule::StartsOnce, |e| {
+        let mut again = e.ledger.runs[2].clone();
+        (again.nonce, again.start_ms) = ("other".into(), 240);
+        e.ledger.runs.push(again);
+    });
+}
+
+#[test]
+fn a_start_before_or_without_a_decision_is_seen() {
+    broken(Rule::GoFirst, |e| e.ledger.runs[1].start_ms = 205);
+    broken(Rule::GoFirst, |e| e.ledger.runs.push(run(&format!("c{INSTANCE}-1-0-9"), 900, None)));
+    broken(Rule::GoFirst, |e| e.ledger.runs.push(run(&format!("c{INSTANCE}-9-0-1"), 900, None)));
+    broken(Rule::GoFirst, |e| e.ledger.runs.push(run("chhhhhhhh-1-0-1", 900, None)));
+}
+
+#[test]
+fn a_decision_with_a_component_missing_is_seen() {
+    broken(Rule::AllReady, |e| {
+        e.jobs[0].events.remove(2);
+    });
+    broken(Rule::AllReady, |e| {
+        e.sites[0].ready_ms.insert(format!("c{INSTANCE}-1-1-2"), 211);
+    });
+    broken(Rule::AllReady, |e| {
+        e.sites[0].ready_ms.remove(&format!("c{INSTANCE}-1-1-2"));
+    });
+}
+
+#[test]
+fn a_job_that_is_reported_finished_without_its_payloads_is_seen() {
+    broken(Rule::FinishedIsDone, |e| {
+        e.jobs[0].events.insert(11, event(250, "RoundAborted", None));
+    });
+    broken(Rule::FinishedIsDone, |e| e.ledger.runs[1].end = Some((230, 3)));
+    broken(Rule::FinishedIsDone, |e| e.ledger.runs[1].end = None);
+}
+
+#[test]
+fn two_attempts_at_the_same_time_are_seen() {
+    broken(Rule::NoOverlap, |e| e.ledger.runs[0].end = Some((220, 0)));
+    broken(Rule::NoOverlap, |e| e.ledger.runs[1].beside.push(format!("c{INSTANCE}-1-0-1")));
+}
+
+#[test]
+fn an_output_of_another_round_is_seen() {
+    broken(Rule::OneRoundsOutput, |e| {
+        e.jobs[0].outputs.insert(0, format!("c{INSTANCE}-1-0-1"));
+    });
+}
+
+#[test]
+fn a_wrong_input_is_seen() {
+    broken(Rule::WholeInput, |e| e.ledger.runs[0].bad_inputs.push("in-mesh".into()));
+}
+
+#[test]
+fn a_start_or_a_success_after_a_cancellation_is_seen() {
+    broken(Rule::CancelHolds, |e| e.promises.cancelled.push(1));
+    broken(Rule::CancelHolds, |e| {
+        let decided = ["JobPlaced", "ClaimBegun"].map(|name| event(380, name, None));
+        e.jobs[1].events.splice(0..0, decided);
+        e.jobs[1].events.insert(2, event(381, "ComponentReady", Some(0)));
+        e.jobs[1].events.insert(3, event(382, "GoDecided", None));
+        let tag = format!("c{INSTANCE}-2-0-1");
+        e.sites[0].ready_ms.insert(tag.clone(), 381);
+        e.ledger.runs.push(run(&tag, 401, None));
+    });
+}
+
+#[test]
+fn a_processor_that_stays_held_is_seen() {
+    broken(Rule::NothingHeld, |e| e.sites[0].processors = (3, 4));
+    broken(Rule::NothingHeld, |e| e.sites[0].live.push("t".into()));
+}
+
+#[test]
+fn a_process_that_stays_is_seen() {
+    broken(Rule::NothingRuns, |e| e.processes.push("t (7)".into()));
+}
+
+#[test]
+fn a_file_that_stays_is_seen() {
+    broken(Rule::NothingStaged, |e| {
+        e.sites[0].store.insert("d2".into());
+    });
+    broken(Rule::NothingStaged, |e| e.sites[0].incoming.push("d2.n".into()));
+}
+
+#[test]
+fn a_touched_attempt_of_others_is_seen() {
+    broken(Rule::OthersLeftAlone, |e| e.foreign.push("changed".into()));
+}

@@ -1,0 +1,292 @@
+//! Crashes and panics at every step of the protocol, generated from the effects.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use cospan_domain::job::due::EffectKind;
+use cospan_domain::transfer::due::CopyEffect;
+
+use crate::api::Api;
+use crate::crowd::{Crowd, Promises};
+use crate::evidence::Foreign;
+use crate::ground::{Ground, Layout};
+use crate::kills::register_shared;
+use crate::oracle::Verdict;
+use crate::server::{Chaos, Server};
+use crate::settle;
+use crate::stimulus::{self, Stimulus};
+use crate::workload::Workload;
+
+const AROUND: [&str; 4] = ["before-journal", "after-journal", "before-effect", "after-effect"];
+
+/// One step at which the server is to fail.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Strike {
+    /// `crash` or `panic`.
+    pub kind: &'static str,
+    /// The point.
+    pub point: &'static str,
+    /// The effect; may be empty.
+    pub effect: &'static str,
+    /// At which passage.
+    pub passage: u64,
+}
+
+impl Strike {
+    /// Its name.
+    pub fn name(&self) -> String {
+        format!("{}:{}:{}:{}", self.kind, self.point, self.effect, self.passage)
+    }
+
+    fn plan(&self) -> String {
+        match self.effect {
+            // A submission is looked up after its job's actor was rebuilt.
+            "LookUp" => format!("panic:before-effect:Submit:1,{}", self.name()),
+            _ => self.name(),
+        }
+    }
+
+    fn stimulus(&self) -> Stimulus {
+        match self.effect {
+            "RecordCharge" | "Site" => Stimulus::KillAttempts,
+            "DiscardPartial" => Stimulus::KillAgents,
+            "StopCopy" => Stimulus::CancelEarly,
+            "Withdraw" => Stimulus::Storm,
+            _ => Stimulus::Load,
+        }
+    }
+}
+
+/// Crashes at every point.
+pub fn crashes() -> Vec<Strike> {
+    let strike = |point, effect| Strike { kind: "crash", point, effect, passage: 1 };
+    let effects = EffectKind::NAMES.into_iter().chain(CopyEffect::NAMES);
+    let mut strikes: Vec<Strike> =
+        effects.flat_map(|effect| AROUND.map(|point| strike(point, effect))).collect();
+    strikes.extend(AROUND[2..].iter().map(|point| strike(point, "PlaceJob")));
+    strikes.extend(AROUND[..2].iter().map(|point| strike(point, "Site")));
+    strikes.extend(AROUND[..2].iter().map(|point| strike(point, "File")));
+    strikes.push(strike("before-answer", "File"));
+    strikes.push(strike("before-answer", ""));
+    strikes
+}
+
+/// Panics with jobs in flight.
+pub fn panics() -> Vec<Strike> {
+    let strike = |point, effect, passage| Strike { kind: "panic", point, effect, passage };
+    vec![
+        strike("handler-entry", "", 40),
+        strike("handler-entry", "", 400),
+        strike("decided", "", 40),
+        strike("decided", "", 200),
+        strike("after-journal", "Submit", 5),
+        strike("after-journal", "OpenGate", 5),
+        strike("started", "", 20),
+        strike("spawned-future", "", 30),
+        strike("factory", "", 25),
+    ]
+}
+
+/// What came of one strike.
+#[derive(Debug)]
+pub struct Struck {
+    /// Which.
+    pub name: String,
+    /// The point was reached, and the server failed as planned.
+    pub reached: bool,
+    /// It ended in another way than allowed.
+    pub wrong_end: Option<String>,
+    /// The oracle's.
+    pub verdict: Verdict,
+    /// How long all took.
+    pub took: Duration,
+    /// Left behind if something was wrong.
+    pub directory: PathBuf,
+}
+
+impl Struck {
+    /// Whether it shows what it was to show.
+    pub fn is_good(&self) -> bool {
+        self.reached && self.wrong_end.is_none() && self.verdict.violations.is_empty()
+    }
+
+    /// For people.
+    pub fn report(&self) -> String {
+        let mut text = format!(
+            "{} {:<44} {:>5.1} s, {} payloads",
+            if self.is_good() { "ok  " } else { "FAIL" },
+            self.name,
+            self.took.as_secs_f64(),
+            self.verdict.payloads
+        );
+        if !self.reached {
+            text += "\n  never reached";
+        }
+        if let Some(wrong) = &self.wrong_end {
+            text += &format!("\n  {wrong}");
+        }
+        for violation in &self.verdict.violations {
+            text += &format!("\n  BROKEN {violation}");
+        }
+        if !self.is_good() {
+            text += &format!("\n  see {}", self.directory.display());
+        }
+        text
+    }
+}
+
+/// Makes sure that a binary is a chaos build, says so, and does not serve by mistake.
+///
+/// # Errors
+/// It is an ordinary build, or hides what it is.
+pub fn check_build(binary: &Path) -> Result<()> {
+    let version = Command::new(binary).arg("--version").output()?;
+    let version = String::from_utf8_lossy(&version.stdout).into_owned();
+    ensure!(
+        version.contains("PLANTED FAULTS"),
+        "{} is no chaos build; build it with RUSTFLAGS=\"--cfg cospan_chaos\" in a target \
+         directory of its own. It says: {version}",
+        binary.display()
+    );
+    let mut serve = Command::new(binary);
+    let output = serve.arg("serve").env_clear().env("HOME", "/nonexistent").output()?;
+    let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+    ensure!(
+        !output.status.success() && complaint.contains("--allow-chaos"),
+        "a chaos build serves without being allowed to: {complaint}"
+    );
+    Ok(())
+}
+
+/// Strikes once, on a ground of its own.
+///
+/// # Errors
+/// The harness cannot work.
+pub fn strike(binary: &Path, base: &Path, what: &Strike, seed: u64) -> Result<Struck> {
+    let begun = Instant::now();
+    // A copy is stopped only some time after nobody needs it, so it must take long.
+    let stopping = what.stimulus() == Stimulus::CancelEarly;
+    let layout = Layout {
+        sites: 3,
+        processors: 8,
+        bandwidth: if stopping { "1Mbit/s" } else { "8Mbit/s" }.into(),
+        // What is stopped is kept for ten minutes, in case it is needed again.
+        partials_stay: stopping,
+        watching: format!("{}site_error_threshold = 1000\n", Layout::default().watching),
+        ..Layout::default()
+    };
+    let mut ground = Ground::new(base, &layout)?;
+    let mut server = Server::new(binary, &ground);
+    let struck = strike_on(&ground, &mut server, what, seed, begun);
+    server.kill()?;
+    if !struck.as_ref().is_ok_and(Struck::is_good) {
+        ground.keep();
+    }
+    struck.with_context(|| format!("{}: see {}", what.name(), ground.path().display()))
+}
+
+fn strike_on(
+    ground: &Ground,
+    server: &mut Server,
+    what: &Strike,
+    seed: u64,
+    begun: Instant,
+) -> Result<Struck> {
+    const SETTLE_MAX: Duration = Duration::from_secs(90);
+    const DEPTH: usize = 16;
+    let quiet = Chaos { plan: String::new(), coverage: ground.coverage() };
+    server.chaos = Some(quiet.clone());
+    server.start()?;
+    let api = server.api()?;
+    register_shared(ground, &api)?;
+    let mut foreign = vec![Foreign::plant(&ground.sites[0])?];
+    server.kill()?;
+    server.chaos = Some(Chaos { plan: what.plan(), ..quiet.clone() });
+    server.spawn()?;
+    let crowd = Crowd::start(api.clone(), Workload::new(ground, "job"), DEPTH, seed);
+    let ended = await_strike(ground, server, &api, &crowd, what)?;
+    let reached = match what.kind {
+        "panic" => log_has(ground, "planted panic"),
+        _ => ended == Some(ABORTED),
+    };
+    let wrong_end = match (what.kind, ended) {
+        ("panic", None | Some(EXIT_FATAL)) | ("crash", None | Some(ABORTED)) => None,
+        (_, other) => Some(format!("the server ended as {other:?}")),
+    };
+    if ended.is_some() {
+        server.kill()?;
+        server.chaos = Some(quiet);
+        server.start()?;
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    let promises: Promises = crowd.finish();
+    let judged = settle::settle_and_judge(ground, &api, &promises, &mut foreign, SETTLE_MAX)?;
+    Ok(Struck {
+        name: what.name(),
+        reached,
+        wrong_end,
+        verdict: judged.0,
+        took: begun.elapsed(),
+        directory: ground.path().into(),
+    })
+}
+
+/// Exit codes, and signals as 128 and more.
+const ABORTED: i32 = 128 + 6;
+const EXIT_FATAL: i32 = 70;
+
+/// Loads the server until it has failed as planned, or long enough. How it ended, if it did.
+fn await_strike(
+    ground: &Ground,
+    server: &mut Server,
+    api: &Api,
+    crowd: &Crowd,
+    what: &Strike,
+) -> Result<Option<i32>> {
+    use std::os::unix::process::ExitStatusExt;
+    const REACH_MAX: Duration = Duration::from_secs(45);
+    /// After a panic: long enough for it to end the process, if it does.
+    const SURVIVAL: Duration = Duration::from_secs(2);
+    let begun = Instant::now();
+    let (mut panicked, mut turn) = (None::<Instant>, 0);
+    while begun.elapsed() < REACH_MAX {
+        if let Some(status) = server.ended()? {
+            return Ok(status.code().or(status.signal().map(|signal| 128 + signal)));
+        }
+        if what.kind == "panic" && panicked.is_none() && log_has(ground, "planted panic") {
+            panicked = Some(Instant::now());
+        }
+        if panicked.is_some_and(|at| at.elapsed() > SURVIVAL) {
+            return Ok(None);
+        }
+        if let Ok(rows) = api.newest(200) {
+            crowd.seen(&rows);
+        }
+        turn += 1;
+        stimulus::stimulate(ground, api, what.stimulus(), turn);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(None)
+}
+
+fn log_has(ground: &Ground, text: &str) -> bool {
+    std::fs::read(ground.log()).is_ok_and(|log| String::from_utf8_lossy(&log).contains(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_effect_has_a_crash_on_each_side_of_journal_and_site() {
+        let strikes = crashes();
+        for effect in EffectKind::NAMES.into_iter().chain(CopyEffect::NAMES) {
+            for point in AROUND {
+                let found = strikes.iter().filter(|s| (s.point, s.effect) == (point, effect));
+                assert_eq!(found.count(), 1, "{point}:{effect}");
+            }
+        }
+    }
+}

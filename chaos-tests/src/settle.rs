@@ -1,0 +1,48 @@
+//! Waiting until everything has come to rest.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use crate::api::Api;
+use crate::crowd::Promises;
+use crate::evidence::{self, Evidence, Foreign};
+use crate::ground::Ground;
+use crate::oracle::{self, Rule, Verdict};
+
+/// Waits until every acknowledged job is final or the time is over, then judges
+/// until what needs a moment (copies, idle counts) is in order or the time is over.
+///
+/// # Errors
+/// The server does not answer.
+pub fn settle_and_judge(
+    ground: &Ground,
+    api: &Api,
+    promises: &Promises,
+    foreign: &mut [Foreign],
+    patience: Duration,
+) -> Result<(Verdict, Evidence)> {
+    let begun = Instant::now();
+    while begun.elapsed() < patience {
+        let rows = api.jobs()?;
+        let open = rows.iter().filter(|row| {
+            !matches!(row["state"].as_str(), Some("finished" | "failed" | "cancelled"))
+        });
+        if open.count() == 0 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    while begun.elapsed() < patience && !at_rest(ground, api)? {
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    let evidence = evidence::gather(ground, api, promises, foreign)?;
+    Ok((oracle::judge(&evidence), evidence))
+}
+
+/// Whether what takes its time is over: copies that nobody needs, idle counts, processes.
+fn at_rest(ground: &Ground, api: &Api) -> Result<bool> {
+    let quick = evidence::gather_places(ground, api)?;
+    let waits = [Rule::NothingHeld, Rule::NothingRuns, Rule::NothingStaged, Rule::NothingLost];
+    Ok(!oracle::judge(&quick).violations.iter().any(|v| waits.contains(&v.rule)))
+}

@@ -1,0 +1,316 @@
+//! Style as a test: what a review would otherwise have to say again and again.
+//!
+//! Exceptions stand here, each with its reason. One that is not needed any more
+//! fails as well, so the lists only get shorter.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Folders with Rust sources, by crate.
+const FOLDERS: [&str; 6] = ["src", "domain", "storage", "sites", "actors", "chaos-tests"];
+
+/// Most lines of a file.
+const FILE_LINES: usize = 500;
+/// Most lines of a function in production code.
+const FUNCTION_LINES: usize = 70;
+
+/// Files that are longer, with the number of lines they may have.
+const LONG_FILES: [(&str, usize, &str); 1] =
+    [("domain/src/job/state.rs", 520, "one record, most of it docs of its fields")];
+
+/// Functions that are longer, with the number of lines they may have.
+const LONG_FUNCTIONS: [(&str, &str, usize, &str); 3] = [
+    ("domain/src/job/evolve.rs", "evolve", 85, "one match over all events"),
+    ("domain/src/transfer/evolve.rs", "evolve", 75, "one match over all events"),
+    ("actors/src/metrics.rs", "new", 110, "one line a metric"),
+];
+
+/// Where a panic is right.
+const PANICS: [(&str, &str, &str); 2] = [
+    ("src/cli/commands/submit.rs", "unreachable!(", "a loop that ends by returning"),
+    ("actors/src/chaos/loud.rs", "panic!(", "planted panics, in chaos builds only"),
+];
+
+/// Words that may not stay, and what they tell.
+const WORDS: [(&str, &str); 6] = [
+    (concat!("todo", "!("), "finish it"),
+    (concat!("unimplemented", "!("), "finish it"),
+    (concat!("dbg", "!("), "take it out"),
+    (concat!("FIX", "ME"), "fix it, or file an issue"),
+    (concat!("X", "XX"), "say what is meant, or file an issue"),
+    (concat!("TO", "DO"), "do it, or file an issue"),
+];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A Rust source: its path below the root, and its lines.
+struct Source {
+    path: String,
+    lines: Vec<String>,
+}
+
+impl Source {
+    /// Whether it is compiled for tests only.
+    fn is_test(&self) -> bool {
+        let parts: Vec<&str> = self.path.split('/').collect();
+        let file = parts.last().copied().unwrap_or_default();
+        parts[0] == "chaos-tests"
+            || parts.iter().any(|p| ["tests", "testing", "contract", "examples"].contains(p))
+            || file.ends_with("tests.rs")
+            || ["testing.rs", "contract.rs"].contains(&file)
+    }
+
+    /// Its lines without those of test modules, with their numbers from 1.
+    fn production(&self) -> Vec<(usize, &str)> {
+        if self.is_test() {
+            return Vec::new();
+        }
+        let opens = |n: usize| self.lines.get(n + 1).is_some_and(|l| l.contains("mod tests {"));
+        let tests = |(n, l): (usize, &String)| l.trim() == "#[cfg(test)]" && opens(n);
+        let end = self.lines.iter().enumerate().position(tests).unwrap_or(self.lines.len());
+        let lines = self.lines[..end].iter().enumerate();
+        lines.map(|(n, line)| (n + 1, line.as_str())).collect()
+    }
+}
+
+fn is_comment(line: &str) -> bool {
+    line.trim_start().starts_with("//")
+}
+
+fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            if path.file_name().is_some_and(|name| name != "target") {
+                walk(&path, found);
+            }
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+fn sources() -> Vec<Source> {
+    let mut paths = Vec::new();
+    FOLDERS.iter().chain(&["tests"]).for_each(|folder| walk(&root().join(folder), &mut paths));
+    paths.sort();
+    let read = |path: PathBuf| Source {
+        path: path.strip_prefix(root()).unwrap().display().to_string(),
+        lines: fs::read_to_string(&path).unwrap().lines().map(str::to_owned).collect(),
+    };
+    paths.into_iter().map(read).collect()
+}
+
+/// Functions as (name, first line, number of lines). rustfmt puts the closing
+/// brace of an item below its first letter, so nothing needs to be parsed.
+fn functions<'a>(lines: &[(usize, &'a str)]) -> Vec<(&'a str, usize, usize)> {
+    let mut found = Vec::new();
+    for (at, &(number, line)) in lines.iter().enumerate() {
+        let indent = line.len() - line.trim_start().len();
+        let Some(name) = function_name(line.trim_start()) else { continue };
+        let closing = |l: &str| l.starts_with(&format!("{:indent$}}}", "")) || is_one_line(l);
+        let is_one_line = is_one_line(line);
+        let end = lines[at..].iter().position(|(_, l)| is_one_line || closing(l)).unwrap_or(0);
+        found.push((name, number, end + 1));
+    }
+    found
+}
+
+/// A declaration without a body, or a function on one line.
+fn is_one_line(line: &str) -> bool {
+    function_name(line.trim_start()).is_some() && (line.ends_with(';') || line.ends_with('}'))
+}
+
+fn function_name(line: &str) -> Option<&str> {
+    let (before, after) = match line.strip_prefix("fn ") {
+        Some(after) => ("", after),
+        None => line.split_once(" fn ")?,
+    };
+    let is_modifier = |word: &str| {
+        word.starts_with("pub") || word.starts_with("in") || ["const", "async"].contains(&word)
+    };
+    let names = after.split(|c: char| !c.is_alphanumeric() && c != '_').next()?;
+    (before.split(' ').all(|word| word.is_empty() || is_modifier(word)) && !names.is_empty())
+        .then_some(names)
+}
+
+fn fail_if_any(problems: &[String]) {
+    assert!(problems.is_empty(), "\n{}", problems.join("\n"));
+}
+
+#[test]
+fn no_file_is_too_long() {
+    let mut problems = Vec::new();
+    for source in sources() {
+        let lines = source.lines.len();
+        let allowed = LONG_FILES.iter().find(|(path, _, _)| *path == source.path);
+        match allowed {
+            Some((path, most, _)) if lines > *most => {
+                problems.push(format!("{path}: {lines} lines; its exception ends at {most}"));
+            }
+            Some((path, ..)) if lines <= FILE_LINES => {
+                problems.push(format!("{path}: {lines} lines; it needs no exception any more"));
+            }
+            None if lines > FILE_LINES => {
+                problems.push(format!("{}: {lines} lines; split it", source.path));
+            }
+            _ => {}
+        }
+    }
+    fail_if_any(&problems);
+}
+
+#[test]
+fn no_function_is_too_long() {
+    let mut problems = Vec::new();
+    let mut needed = BTreeSet::new();
+    for source in sources() {
+        for (name, line, lines) in functions(&source.production()) {
+            let allowed = LONG_FUNCTIONS.iter().find(|(p, n, ..)| *p == source.path && *n == name);
+            let most = allowed.map_or(FUNCTION_LINES, |(_, _, most, _)| *most);
+            if lines > most {
+                problems.push(format!("{}:{line}: {name} has {lines} lines", source.path));
+            }
+            if lines > FUNCTION_LINES {
+                needed.insert((source.path.clone(), name.to_owned()));
+            }
+        }
+    }
+    for (path, name, ..) in LONG_FUNCTIONS {
+        if !needed.contains(&(path.to_owned(), name.to_owned())) {
+            problems.push(format!("{path}: {name} needs no exception any more"));
+        }
+    }
+    fail_if_any(&problems);
+}
+
+#[test]
+fn nothing_is_left_for_later_in_the_text() {
+    let mut problems = Vec::new();
+    for source in sources() {
+        for (number, line) in source.lines.iter().enumerate() {
+            for (word, remedy) in WORDS {
+                if line.contains(word) {
+                    problems.push(format!("{}:{}: {word}: {remedy}", source.path, number + 1));
+                }
+            }
+            let excuse = concat!("for", " now");
+            if line.contains(&format!("{excuse}.")) || line.contains(&format!("{excuse},")) {
+                problems.push(format!("{}:{}: {excuse}: say until when", source.path, number + 1));
+            }
+        }
+    }
+    fail_if_any(&problems);
+}
+
+/// `unwrap` is denied by clippy everywhere but in tests; this sees the rest, and
+/// that whoever allows it says why.
+#[test]
+fn production_code_does_not_panic_on_purpose() {
+    const CALLS: [&str; 5] = [".unwrap()", ".expect(", "panic!(", "unreachable!(", "assert!("];
+    let mut problems = Vec::new();
+    for source in sources() {
+        let lines = source.production();
+        for (at, (number, line)) in lines.iter().enumerate() {
+            let is_debug = line.contains("debug_assert!(");
+            let Some(call) = CALLS.into_iter().find(|call| line.contains(call)) else { continue };
+            let excused =
+                PANICS.iter().any(|(path, what, _)| *path == source.path && *what == call);
+            let reasoned =
+                lines[at.saturating_sub(3)..at].iter().any(|(_, l)| l.contains("reason ="));
+            // A constant that cannot be is found by the compiler.
+            let in_const =
+                lines[at.saturating_sub(6)..=at].iter().any(|(_, l)| l.contains("const "));
+            if !(is_comment(line) || is_debug || excused || reasoned || in_const) {
+                problems.push(format!("{}:{number}: {call}", source.path));
+            }
+        }
+    }
+    fail_if_any(&problems);
+}
+
+#[test]
+fn time_and_chance_come_from_one_place() {
+    const SOURCES: [(&str, &str); 6] = [
+        ("HashMap", "its order leaks; use BTreeMap"),
+        ("HashSet", "its order leaks; use BTreeSet"),
+        ("SystemTime", "the clock is actors/src/clock.rs"),
+        ("Instant::now", "the clock is actors/src/clock.rs"),
+        ("thread_rng", "chance is actors/src/chance.rs"),
+        ("rand::", "chance is actors/src/chance.rs"),
+    ];
+    // tokio's clock is the virtual one in a simulation; it only bounds a wait.
+    const EXCEPTIONS: [&str; 3] =
+        ["actors/src/clock.rs", "actors/src/chance.rs", "actors/src/intake/orders.rs"];
+    let mut problems = Vec::new();
+    for source in sources() {
+        let concerned = ["domain/src/", "actors/src/"].iter().any(|f| source.path.starts_with(f));
+        if !concerned || EXCEPTIONS.contains(&source.path.as_str()) {
+            continue;
+        }
+        for (number, line) in source.production() {
+            for (word, remedy) in SOURCES {
+                if line.contains(word) && !is_comment(line) {
+                    problems.push(format!("{}:{number}: {word}: {remedy}", source.path));
+                }
+            }
+        }
+    }
+    fail_if_any(&problems);
+}
+
+fn manifest(folder: &str) -> toml::Table {
+    let path = root().join(if folder == "src" { "" } else { folder }).join("Cargo.toml");
+    fs::read_to_string(path).unwrap().parse().unwrap()
+}
+
+/// Which of our crates each crate may use.
+#[test]
+fn arrows_between_crates_point_one_way() {
+    const ARROWS: [(&str, &[&str]); 5] = [
+        ("domain", &[]),
+        ("storage", &["cospan-domain"]),
+        ("sites", &["cospan-domain"]),
+        ("actors", &["cospan-domain", "cospan-storage", "cospan-sites"]),
+        ("chaos-tests", &["cospan-domain", "cospan-storage", "cospan-sites", "cospan-actors"]),
+    ];
+    let mut problems = Vec::new();
+    for (folder, allowed) in ARROWS {
+        let manifest = manifest(folder);
+        let itself = manifest["package"]["name"].as_str().unwrap().to_owned();
+        for kind in ["dependencies", "dev-dependencies", "build-dependencies"] {
+            let Some(toml::Value::Table(dependencies)) = manifest.get(kind) else { continue };
+            for name in dependencies.keys().filter(|name| name.starts_with("cospan")) {
+                if !allowed.contains(&name.as_str()) && *name != itself {
+                    problems.push(format!("{folder}/Cargo.toml: {kind}: {name} is not allowed"));
+                }
+            }
+        }
+    }
+    fail_if_any(&problems);
+}
+
+#[test]
+fn every_crate_carries_the_lints_of_the_workspace() {
+    for folder in FOLDERS {
+        let manifest = manifest(folder);
+        let inherits = manifest["lints"]["workspace"].as_bool();
+        assert_eq!(inherits, Some(true), "{folder}/Cargo.toml: [lints] workspace = true");
+    }
+    let lints = manifest("src")["workspace"]["lints"].clone();
+    assert_eq!(lints["rust"]["unsafe_code"].as_str(), Some("forbid"));
+}
+
+#[test]
+fn functions_are_found_and_measured() {
+    let text = "impl A {\n    pub(super) async fn one(&self) -> u8 {\n        1\n    }\n    \
+                fn two();\n    fn three() {}\n}\nconst fn four() {\n\n\n}\nlet x = if fn_like {}";
+    let lines: Vec<(usize, &str)> = text.lines().enumerate().map(|(n, l)| (n + 1, l)).collect();
+    let expected = vec![("one", 2, 3), ("two", 5, 1), ("three", 6, 1), ("four", 8, 4)];
+    assert_eq!(functions(&lines), expected);
+}
