@@ -25,7 +25,7 @@ fn slow(world: &World) -> CopyOrder {
 #[test]
 fn a_second_control_plane_finds_the_copy_running_and_sees_it_complete() {
     let world = World::new();
-    let order = limited(order(world.file("x", &noise(1, 300_000)), "x"), 300_000);
+    let order = limited(order(world.file("x", &noise(1, 300_000)), "x"), 100_000);
     world.start(&order);
     let second = FileArea::new(AreaConfig {
         root: world.path("b"),
@@ -36,7 +36,8 @@ fn a_second_control_plane_finds_the_copy_running_and_sees_it_complete() {
     .unwrap();
     assert!(matches!(second.copy_status(&order), Ok(CopyStatus::Running { .. })));
     second.start_copy(&order, &world.a.as_source()).unwrap();
-    assert_eq!(world.agents_of(&order).len(), 1);
+    // A process that was just started has no command line yet.
+    wait_for(|| (world.agents_of(&order).len() == 1).then_some(()));
     wait_for(|| (second.copy_status(&order).unwrap() == CopyStatus::Complete).then_some(()));
 }
 
