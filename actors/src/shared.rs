@@ -22,11 +22,12 @@ use crate::board::Board;
 use crate::chance::Chance;
 use crate::clock::Clock;
 use crate::cluster::Succeeded;
+use crate::job::JobActor;
 use crate::journal::{Change, Journal};
 use crate::metrics::Metrics;
 use crate::notifier::Messenger;
 use crate::settings::Settings;
-use crate::supervision::{ActorId, Supervisor, Verdict};
+use crate::supervision::{ActorId, StartActor, Supervisor, Verdict};
 use crate::switchboard::Switchboard;
 use crate::transfer;
 
@@ -175,8 +176,18 @@ impl Shared {
     pub(crate) fn start(&self, id: ActorId) {
         if let Some(supervisor) = self.supervisor.get() {
             // Bounded by what is durable: one per job, copy and site.
-            supervisor.do_send(crate::supervision::StartActor(id));
+            supervisor.do_send(StartActor(id));
         }
+    }
+
+    /// A job's actor; `None` while it is being rebuilt. A job that only waits in its
+    /// queue has none until something is wanted of it.
+    pub(crate) async fn job_actor(&self, id: JobId) -> Option<Addr<JobActor>> {
+        if !self.switchboard.jobs.contains(&id) {
+            let start = StartActor(ActorId::Job(id));
+            self.supervisor.get()?.send(start).await.ok()?;
+        }
+        self.switchboard.jobs.addr(&id)
     }
 
     /// Follows committed changes from now on.
@@ -232,7 +243,6 @@ impl Shared {
         match &change {
             Change::NewJobs(jobs) => {
                 self.metrics.jobs_submitted.inc_by(jobs.len() as u64);
-                jobs.iter().for_each(|job| self.start(ActorId::Job(job.id)));
                 lock(&self.dirty.jobs).extend(jobs.iter().map(|job| job.id));
                 self.count_phases(None, jobs.iter());
                 self.switchboard.co_allocator.look(&());

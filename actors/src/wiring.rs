@@ -85,15 +85,31 @@ fn start_all(shared: &Arc<Shared>) {
     for id in [ActorId::Information, ActorId::Notifier, ActorId::Claimer, ActorId::DataManager] {
         shared.start(id);
     }
-    let view = shared.view.load_full();
-    let mut count = 0;
-    for job in view.jobs.values().filter(|job| !job.is_final() && job.held.is_none()) {
-        shared.start(ActorId::Job(job.id));
-        count += 1;
-    }
     shared.start(ActorId::CoAllocator);
     shared.start(ActorId::Intake);
-    info!(jobs = count, seq = view.seq.0, "control plane started");
+    let view = shared.view.load_full();
+    let under_way: Vec<JobId> =
+        view.jobs.values().filter(|job| is_under_way(job)).map(|job| job.id).collect();
+    info!(jobs = view.jobs.len(), under_way = under_way.len(), "control plane started");
+    actix_rt::spawn(take_up(shared.clone(), under_way));
+}
+
+/// Whether a job has an actor from the start. One that only waits in its queue
+/// gets its actor when something is wanted of it; see [`Shared::job_actor`].
+fn is_under_way(job: &Job) -> bool {
+    let waits = matches!(job.phase, Phase::Queued { .. }) && job.components.is_empty();
+    !job.is_final() && job.held.is_none() && !waits
+}
+
+/// Jobs under way are taken up a few at a time: each asks its sites and writes
+/// down what they say, and nobody else shall wait until the last has done so.
+async fn take_up(shared: Arc<Shared>, jobs: Vec<JobId>) {
+    const AT_ONCE: usize = 64;
+    const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
+    for some in jobs.chunks(AT_ONCE) {
+        some.iter().for_each(|job| shared.start(ActorId::Job(*job)));
+        tokio::time::sleep(PAUSE).await;
+    }
 }
 
 /// Marks everything dirty now and then. Safety and progress never depend on it.

@@ -25,7 +25,7 @@ pub(super) fn open(
     options: &Options,
     sink: Sink,
 ) -> Result<(Opened, View, Vec<Key>), StoreError> {
-    let mut loader = Loader::default();
+    let mut loader = Loader::with_threads(decoders());
     let mut damage = None;
     let opened = open_and_load(path, options, sink, &mut |stored| {
         if damage.is_none() {
@@ -37,6 +37,13 @@ pub(super) fn open(
     let remains = std::mem::take(&mut loaded.remains);
     info!(jobs = loaded.jobs.len(), epoch = opened.epoch.0, "store opened");
     Ok((opened, view_of(loaded), remains))
+}
+
+/// Threads that decode while one reads: as many as there are processors to run
+/// them, but no more than keep up with the one that reads.
+fn decoders() -> usize {
+    const MAX: usize = 4;
+    std::thread::available_parallelism().map_or(1, |count| count.get().min(MAX))
 }
 
 fn unreadable(error: StoreError) -> ApiRefusal {

@@ -157,15 +157,15 @@ impl CoAllocator {
         chaos::reach_for("PlaceJob", Point::BeforeEffect);
         let (job, now) = (offer.job, self.shared.clock.now());
         let view = self.shared.view.load();
-        let Some(record) = view.jobs.get(&job) else { return };
+        let Some(record) = view.jobs.get(&job) else { return self.queues.forget(job) };
         let uses = offer.plan.placements.iter().zip(&record.spec.components);
         let uses = uses.map(|(place, spec)| (place.site.clone(), spec.resources.clone()));
         self.offers.add(job, now, uses.collect());
-        let addr = self.shared.switchboard.jobs.addr(&job);
+        let shared = self.shared.clone();
         let placements = offer.plan.placements;
         debug!(%job, ?placements, "offered");
         let taken = async move {
-            let answer = match addr {
+            let answer = match shared.job_actor(job).await {
                 Some(addr) => addr.send(Order(JobCommand::Place { placements })).await.ok(),
                 None => None,
             };
@@ -195,10 +195,13 @@ impl CoAllocator {
                     (job, JobCommand::GiveUpPlacement { tries })
                 }
             };
-            if let Some(addr) = self.shared.switchboard.jobs.addr(&job) {
-                // Decided anew by the next scan if the mailbox is full.
-                let _ = addr.try_send(Order(command));
-            }
+            let shared = self.shared.clone();
+            actix_rt::spawn(async move {
+                if let Some(addr) = shared.job_actor(job).await {
+                    // Decided anew by the next scan if the mailbox is full.
+                    let _ = addr.try_send(Order(command));
+                }
+            });
         }
     }
 

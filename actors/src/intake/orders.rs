@@ -85,7 +85,7 @@ async fn order_job(shared: &Arc<Shared>, id: JobId, command: JobCommand) -> JobO
             }
             Some(_) => {}
         }
-        if let Some(addr) = shared.switchboard.jobs.addr(&id)
+        if let Some(addr) = shared.job_actor(id).await
             && let Ok(answer) = addr.send(Order(command.clone())).await
         {
             return outcome(answer);

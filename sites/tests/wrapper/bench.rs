@@ -70,8 +70,10 @@ impl Bench {
 
     /// Starts a wrapper; its own messages go nowhere.
     pub fn spawn(&self) -> Wrapper {
-        let child = Command::new(&self.shell[0])
-            .args(&self.shell[1..])
+        // Tests in the background of a script inherit INT as ignored, and no shell may trap that.
+        let child = Command::new("env")
+            .arg("--default-signal=INT")
+            .args(&self.shell)
             .arg(self.place.path().join("wrapper.sh"))
             .arg(self.place.path())
             .arg(tag(1).to_string())

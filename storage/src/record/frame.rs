@@ -1,7 +1,6 @@
 //! How a record becomes values: `<version> <number of values> <JSON>`, cut to size.
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use super::{RecordError, keys};
 use crate::port::{Change, Key, StoreError, Version};
@@ -88,7 +87,7 @@ impl Parts {
     }
 
     /// Reads the record.
-    pub(super) fn read<T: DeserializeOwned>(&self, what: &str) -> Result<T, StoreError> {
+    pub(super) fn read<'a, T: Deserialize<'a>>(&'a self, what: &str) -> Result<T, StoreError> {
         if self.missing > 0 {
             return Err(damaged_record(
                 what,

@@ -9,6 +9,7 @@ use cospan_domain::job::event::JobEvent;
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::job::state::{Component, Job};
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use super::frame::{self, Parts, damaged_record};
 use super::keys::{self, BLOCK, HISTORY, JobPart};
@@ -29,6 +30,39 @@ const MAX_EVENT_VALUES: usize = 4;
 pub(super) struct Birth {
     pub(super) spec: v1::spec::JobSpec,
     pub(super) head: Head,
+}
+
+/// The same as it is read: equal specifications are read once.
+#[derive(Deserialize)]
+struct BirthText<'a> {
+    #[serde(borrow)]
+    spec: &'a RawValue,
+    head: Head,
+}
+
+/// The specification that was read last. Users submit the same job many times
+/// in a row, and reading it is most of the work of a start.
+#[derive(Default)]
+pub(super) struct LastSpec {
+    text: String,
+    spec: Option<Arc<JobSpec>>,
+}
+
+impl LastSpec {
+    fn read(&mut self, text: &RawValue, id: JobId) -> Result<Arc<JobSpec>, StoreError> {
+        if let Some(spec) = self.spec.as_ref().filter(|_| self.text == text.get()) {
+            return Ok(spec.clone());
+        }
+        let what = || keys::spec(id);
+        let wire: v1::spec::JobSpec = serde_json::from_str(text.get())
+            .map_err(|error| damaged_record(&what(), error.to_string()))?;
+        let spec =
+            JobSpec::from_wire(wire).map_err(|problem| damaged_record(&keys::job(id), problem))?;
+        let spec = Arc::new(spec);
+        text.get().clone_into(&mut self.text);
+        self.spec = Some(spec.clone());
+        Ok(spec)
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -301,9 +335,9 @@ impl Assembly {
     }
 
     /// The job; `None` if these are the remains of one in the archive.
-    pub(super) fn finish(self, id: JobId) -> Result<Option<Job>, StoreError> {
-        let Some(spec) = self.spec else { return Ok(None) };
-        let birth: Birth = spec.read(&keys::spec(id))?;
+    pub(super) fn finish(self, id: JobId, last: &mut LastSpec) -> Result<Option<Job>, StoreError> {
+        let Some(parts) = self.spec else { return Ok(None) };
+        let birth: BirthText = parts.read(&keys::spec(id))?;
         let (head, version) = match self.head {
             Some((parts, version)) => (parts.read(&keys::head(id))?, version),
             None => (birth.head, Version(0)),
@@ -312,8 +346,9 @@ impl Assembly {
         for (index, parts) in self.blocks {
             fill(&mut components, index, &parts, id)?;
         }
-        let job = JobSpec::from_wire(birth.spec)
-            .and_then(|spec| head.with(id, Arc::new(spec), components))
+        let spec = last.read(birth.spec, id)?;
+        let job = head
+            .with(id, spec, components)
             .map_err(|problem| damaged_record(&keys::job(id), problem))?;
         if head_version(&job) != version {
             let problem = format!("revision {} has version {}", job.revision, version.0);

@@ -13,7 +13,7 @@ use super::frame::damaged_record;
 use super::job::{Assembly, submission};
 use super::{keys, object, v1};
 use crate::port::{Key, StoreError, Stored};
-use workers::{Decoded, Part, Workers};
+use workers::{Decoded, Decoder, Part, Workers};
 
 /// Everything that is live in a store.
 #[derive(Debug, Default)]
@@ -41,6 +41,7 @@ pub struct Loaded {
 pub struct Loader {
     loaded: Loaded,
     current: Option<Part>,
+    decoder: Decoder,
     decoded: Decoded,
     workers: Option<Workers>,
 }
@@ -102,7 +103,7 @@ impl Loader {
         let Some(part) = self.current.take() else { return Ok(()) };
         match &mut self.workers {
             Some(workers) => workers.take(part),
-            None => self.decoded.take(part)?,
+            None => self.decoder.take(part, &mut self.decoded)?,
         }
         Ok(())
     }

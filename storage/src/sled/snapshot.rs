@@ -21,7 +21,7 @@ const CHUNK: usize = 256;
 type From = Bound<Vec<u8>>;
 
 /// Values in order, and where to read on; `None` at the end.
-type Chunk = (BTreeMap<Vec<u8>, IVec>, Option<From>);
+type Chunk = (Vec<(IVec, IVec)>, Option<From>);
 
 /// What was under a key when a walk began; `None` if it was not there.
 type Before = BTreeMap<Key, Option<IVec>>;
@@ -99,7 +99,7 @@ impl Shared {
                 source,
             });
         }
-        let mut found = BTreeMap::new();
+        let mut found = Vec::with_capacity(CHUNK);
         let mut last = None;
         for entry in self.db.range((from.clone(), Bound::Unbounded)).take(CHUNK) {
             let (key, stored) = entry.map_err(|error| store_error(&self.path, "read", error))?;
@@ -108,21 +108,30 @@ impl Shared {
                 break;
             }
             last = (found.len() + 1 == CHUNK).then(|| key.to_vec());
-            found.insert(key.to_vec(), stored);
+            found.push((key, stored));
         }
         let to = last.as_ref().map_or(Bound::Unbounded, |key| Bound::Included(key.clone()));
-        merge(&mut found, &lock(walk), prefix, (from, to));
+        let before = lock(walk);
+        if !before.is_empty() {
+            found = merge(found, &before, prefix, (from, to));
+        }
         Ok((found, last.map(Bound::Excluded)))
     }
 }
 
 /// Puts back what was there before, within the chunk.
-fn merge(found: &mut BTreeMap<Vec<u8>, IVec>, before: &Before, prefix: &[u8], range: (From, From)) {
+fn merge(
+    found: Vec<(IVec, IVec)>,
+    before: &Before,
+    prefix: &[u8],
+    range: (From, From),
+) -> Vec<(IVec, IVec)> {
+    let mut found: BTreeMap<IVec, IVec> = found.into_iter().collect();
     let range = (as_slice(&range.0), as_slice(&range.1));
     for (key, stored) in before.range::<[u8], _>(range) {
         match stored {
             Some(stored) if key.0.starts_with(prefix) => {
-                found.insert(key.0.to_vec(), stored.clone());
+                found.insert(IVec::from(&*key.0), stored.clone());
             }
             Some(_) => {}
             None => {
@@ -130,6 +139,7 @@ fn merge(found: &mut BTreeMap<Vec<u8>, IVec>, before: &Before, prefix: &[u8], ra
             }
         }
     }
+    found.into_iter().collect()
 }
 
 fn as_slice(bound: &From) -> Bound<&[u8]> {

@@ -7,7 +7,7 @@ use cospan_domain::ids::JobId;
 use cospan_domain::job::state::Job;
 
 use super::super::frame::damaged_record;
-use super::super::job::Assembly;
+use super::super::job::{Assembly, LastSpec};
 use crate::port::{Key, StoreError};
 
 /// Jobs that are handed over together.
@@ -29,11 +29,15 @@ pub(super) struct Decoded {
     pub(super) remains: Vec<Key>,
 }
 
-impl Decoded {
-    pub(super) fn take(&mut self, part: Part) -> Result<(), StoreError> {
-        match part.assembly.finish(part.id)? {
-            Some(job) => self.jobs.push(job),
-            None => self.remains.extend(part.keys),
+/// Decodes one job after the other.
+#[derive(Default)]
+pub(super) struct Decoder(LastSpec);
+
+impl Decoder {
+    pub(super) fn take(&mut self, part: Part, to: &mut Decoded) -> Result<(), StoreError> {
+        match part.assembly.finish(part.id, &mut self.0)? {
+            Some(job) => to.jobs.push(job),
+            None => to.remains.extend(part.keys),
         }
         Ok(())
     }
@@ -99,10 +103,10 @@ impl Workers {
 }
 
 fn serve(batches: &Receiver<Vec<Part>>) -> Outcome {
-    let mut all = Vec::new();
+    let (mut all, mut decoder) = (Vec::new(), Decoder::default());
     for batch in batches {
         let mut decoded = Decoded::default();
-        batch.into_iter().try_for_each(|part| decoded.take(part))?;
+        batch.into_iter().try_for_each(|part| decoder.take(part, &mut decoded))?;
         all.push(decoded);
     }
     Ok(all)
