@@ -31,8 +31,8 @@ pub struct Cluster {
     pub(super) calls: Arc<Semaphore>,
     pub(super) long_calls: Arc<Semaphore>,
     pub(super) polling: bool,
-    /// Something changed while a poll was under way: poll again after it.
-    pub(super) poll_again: bool,
+    /// The site said that something changed since it was asked last.
+    pub(super) hinted: bool,
     pub(super) polled_at: Option<Timestamp>,
     pub(super) described_at: Option<Timestamp>,
     pub(super) reconciled_at: Option<Timestamp>,
@@ -68,7 +68,7 @@ impl Cluster {
             calls,
             long_calls: Arc::new(Semaphore::new(Self::LONG_CALLS)),
             polling: false,
-            poll_again: false,
+            hinted: false,
             polled_at: None,
             described_at: None,
             reconciled_at: None,
@@ -88,9 +88,7 @@ impl Cluster {
     pub(super) fn look(&mut self, ctx: &mut Context<Self>) {
         self.dirty.take();
         let now = self.now();
-        if self.poll_due(now) {
-            self.poll(ctx);
-        }
+        self.poll_if_due(now, ctx);
         if self.reconcile_due(now) {
             self.reconcile(ctx);
         }
@@ -111,10 +109,13 @@ impl Cluster {
         }
         if let Some(time) = next {
             let pause = Duration::from_millis(time.since(now).0.max(5));
-            let handle = ctx.run_later(pause, |this, ctx| {
+            let for_record = record == Some(time);
+            let handle = ctx.run_later(pause, move |this, ctx| {
                 this.wake = None;
-                // A breaker, a window or an override may be over.
-                this.shared.switchboard.co_allocator.look(&());
+                if for_record {
+                    // A breaker, a window or an override may be over.
+                    this.shared.switchboard.co_allocator.look(&());
+                }
                 this.look(ctx);
             });
             self.wake = Some((time, handle));
@@ -147,7 +148,10 @@ fn async_hints(
 
 impl StreamHandler<Hint> for Cluster {
     fn handle(&mut self, _: Hint, ctx: &mut Context<Self>) {
-        self.poll(ctx);
+        self.hinted = true;
+        let now = self.now();
+        self.poll_if_due(now, ctx);
+        self.set_wake(ctx, now);
     }
 
     fn finished(&mut self, _: &mut Context<Self>) {

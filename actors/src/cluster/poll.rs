@@ -15,6 +15,8 @@ use super::calls::{CallKind, outcome_label};
 /// Between two tries to reach a silent site, at first and at most.
 const RETRY: DurationMs = DurationMs(1_000);
 const RETRY_MAX: DurationMs = DurationMs(15_000);
+/// Between two polls for hints: what happens at about the same time is asked for at once.
+const HINT_GAP: DurationMs = DurationMs(10);
 /// A description older than this is asked for again along with a poll.
 const DESCRIPTION_EXPIRY: DurationMs = DurationMs(300_000);
 
@@ -51,11 +53,12 @@ impl Cluster {
             return Some(polled_at + self.retry_pause());
         }
         let settings = &self.shared.settings;
+        let hinted = self.hinted.then(|| polled_at + HINT_GAP);
         let live = self.has_live().then(|| polled_at + settings.poll_interval);
         // While somebody waits, what was freed since the last answer is worth knowing soon.
         let pause = settings.poll_interval.min(settings.information_expiry);
         let wanted = self.shared.board.wanted().then(|| polled_at + pause);
-        live.into_iter().chain(wanted).min()
+        hinted.into_iter().chain(live).chain(wanted).min()
     }
 
     fn retry_pause(&self) -> DurationMs {
@@ -63,17 +66,16 @@ impl Cluster {
         RETRY_MAX.min(DurationMs(RETRY.0 << doublings.saturating_sub(1)))
     }
 
-    pub(super) fn poll_due(&self, now: Timestamp) -> bool {
-        self.next_poll(now).is_some_and(|time| time <= now)
+    /// Asks the site if it is time; while it is being asked, it is not.
+    pub(super) fn poll_if_due(&mut self, now: Timestamp, ctx: &mut Context<Self>) {
+        if self.next_poll(now).is_some_and(|time| time <= now) {
+            self.poll(ctx);
+        }
     }
 
-    /// Asks the site, unless it is being asked: then once more after that.
-    pub(super) fn poll(&mut self, ctx: &mut Context<Self>) {
-        if self.polling {
-            self.poll_again = true;
-            return;
-        }
+    fn poll(&mut self, ctx: &mut Context<Self>) {
         self.polling = true;
+        self.hinted = false;
         let (site, tags, now) = (self.site.clone(), self.live_tags(), self.now());
         let stale = |at: Timestamp| now.since(at) > DESCRIPTION_EXPIRY;
         let describe =
@@ -117,9 +119,6 @@ impl Cluster {
         self.shared.board.publish(self.name.clone(), Arc::new(self.report.clone()));
         self.show_metrics();
         concerned.iter().for_each(|job| self.shared.switchboard.jobs.look(job));
-        if std::mem::take(&mut self.poll_again) {
-            self.poll(ctx);
-        }
         self.look(ctx);
     }
 

@@ -91,6 +91,9 @@ impl JobActor {
         for event in &events {
             debug!(job = %next.id, event = event.what.name(), "decided");
         }
+        // What was seen of an attempt before it stood here as it does now counted for
+        // nothing then, and nobody says it again: so look once more after this.
+        let moved = runs_differ(self.job(), &next);
         let kinds = chaos::effects_of(&next, self.shared.clock.now());
         chaos::reach_each(&kinds, Point::BeforeJournal);
         let change = Change::Job { old: self.job().clone(), new: next.clone(), events };
@@ -100,6 +103,9 @@ impl JobActor {
                 chaos::reach_each(&kinds, Point::AfterJournal);
                 chaos::reach(Point::BeforeAnswer);
                 this.steps.committed(next, accepted);
+                if moved && !this.job().is_final() {
+                    this.dirty.owe();
+                }
                 this.perform_due(ctx);
                 this.catch_up(ctx);
             }
@@ -219,6 +225,11 @@ impl JobActor {
         let component = self.job().components.get(effect.component.0 as usize)?;
         component.placement.as_ref().map(|placement| placement.site.clone())
     }
+}
+
+fn runs_differ(old: &Job, new: &Job) -> bool {
+    old.components.len() != new.components.len()
+        || old.components.iter().zip(&new.components).any(|(old, new)| old.run != new.run)
 }
 
 impl Actor for JobActor {

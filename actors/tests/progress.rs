@@ -1,0 +1,384 @@
+//! Progress must not depend on the fallback tick: here it is off, and sites
+//! answer early, late and out of order, under a clock that jumps from timer to timer.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use actix::System;
+use async_trait::async_trait;
+use cospan_actors::api::ControlPlane;
+use cospan_actors::api::command::{ApiAnswer, ApiCommand, Ask, Submission};
+use cospan_actors::clock::{Clock, RuntimeClock};
+use cospan_actors::metrics::Metrics;
+use cospan_actors::notifier::{Messenger, Notice};
+use cospan_actors::settings::Settings;
+use cospan_actors::shared::Parts;
+use cospan_actors::wiring::{report_channel, start};
+use cospan_domain::ids::{
+    ComponentName, Digest, InstanceId, KeyName, LrmId, PolicyName, SiteName, Tag,
+};
+use cospan_domain::job::spec::{
+    ComponentSpec, Executable, JobSpec, OnUnreachable, Priority, Program, Request,
+};
+use cospan_domain::job::state::{Job, PhaseKind};
+use cospan_domain::labels::Labels;
+use cospan_domain::resources::Resources;
+use cospan_domain::transfer::place::FilePlace;
+use cospan_domain::units::{Bytes, DurationMs, Timestamp};
+use cospan_sites::port::{
+    AtGate, AttemptOrder, Begun, Capabilities, CopyOrder, CopyStatus, Exit, ExitCause, Found,
+    GateDecision, GateState, Inspected, Observation, Piece, Readable, Site, SiteDescription,
+    SiteError, SiteStatus, Submitted, TagLookup,
+};
+use cospan_storage::memory::{self, MemoryDisk};
+use cospan_storage::record::Loader;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+const PROCESSORS: u32 = 4;
+const JOBS: usize = 60;
+/// Far more than the jobs take, by the world's clock.
+const PATIENCE: Duration = Duration::from_secs(4 * 3_600);
+
+/// An attempt that is at its gate from the moment of its submission.
+#[derive(Debug, Clone, Copy)]
+struct Running {
+    processors: u32,
+    ready: Timestamp,
+    opened: Option<(Timestamp, Timestamp)>,
+    void: bool,
+}
+
+/// A site that acts at once and whose replies take their time.
+struct PromptSite {
+    name: SiteName,
+    clock: RuntimeClock,
+    attempts: Mutex<BTreeMap<Tag, Running>>,
+    chance: Mutex<StdRng>,
+    hints: Option<tokio::sync::watch::Sender<u64>>,
+}
+
+impl PromptSite {
+    fn attempts(&self) -> MutexGuard<'_, BTreeMap<Tag, Running>> {
+        self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A delay of up to `most` ms.
+    async fn dawdle(&self, most: u64) {
+        let ms = self.chance.lock().unwrap_or_else(PoisonError::into_inner).random_range(0..=most);
+        tokio::time::sleep(Duration::from_millis(ms)).await;
+    }
+
+    fn changed(&self) {
+        if let Some(hints) = &self.hints {
+            hints.send_modify(|count| *count += 1);
+        }
+    }
+
+    fn idle(&self, now: Timestamp) -> u32 {
+        let attempts = self.attempts();
+        let holds = |a: &&Running| !a.void && a.opened.is_none_or(|(_, end)| now < end);
+        PROCESSORS - attempts.values().filter(holds).map(|a| a.processors).sum::<u32>()
+    }
+
+    fn observe(&self, tag: &Tag, now: Timestamp) -> Observation {
+        match self.attempts().get(tag) {
+            None => Observation::Absent,
+            Some(Running { void: true, .. }) => Observation::Void,
+            Some(Running { opened: None, ready, .. }) => {
+                Observation::Ready(AtGate { host: "node".into(), since: *ready })
+            }
+            Some(Running { opened: Some((at, end)), .. }) if now < *end => {
+                Observation::Begun(Begun { host: "node".into(), at: *at })
+            }
+            Some(Running { opened: Some((at, end)), .. }) => Observation::Exited(Exit {
+                cause: ExitCause::Code(0),
+                began_at: *at,
+                ended_at: *end,
+            }),
+        }
+    }
+}
+
+fn no_files<T>() -> Result<T, SiteError> {
+    Err(SiteError::Refused("it keeps no files".into()))
+}
+
+#[async_trait]
+impl Site for PromptSite {
+    fn name(&self) -> &SiteName {
+        &self.name
+    }
+
+    fn changes(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
+        self.hints.as_ref().map(|hints| hints.subscribe())
+    }
+
+    async fn describe(&self) -> Result<SiteDescription, SiteError> {
+        self.dawdle(20).await;
+        Ok(SiteDescription {
+            total: Resources::processors(PROCESSORS),
+            largest_component: Resources::processors(PROCESSORS),
+            labels: Labels::default(),
+            capabilities: Capabilities { find_by_tag: true, ..Capabilities::default() },
+            manager: "prompt".into(),
+        })
+    }
+
+    async fn status(&self, tags: &[Tag]) -> Result<SiteStatus, SiteError> {
+        let asked_at = self.clock.now();
+        self.dawdle(30).await;
+        let now = self.clock.now();
+        let attempts = tags.iter().map(|tag| (*tag, self.observe(tag, now))).collect();
+        let idle = Resources::processors(self.idle(now));
+        self.dawdle(30).await;
+        Ok(SiteStatus { asked_at, site_clock: Some(now), idle, attempts })
+    }
+
+    async fn submit(&self, order: &AttemptOrder) -> Result<Submitted, SiteError> {
+        let now = self.clock.now();
+        let processors = order.resources.processors;
+        if self.idle(now) < processors {
+            return Err(SiteError::SiteFull("no processors".into()));
+        }
+        let running = Running { processors, ready: now, opened: None, void: false };
+        self.attempts().insert(order.tag, running);
+        self.changed();
+        self.dawdle(3_000).await;
+        Ok(Submitted {
+            lrm_id: LrmId::new("prompt").map_err(|e| SiteError::Refused(e.to_string()))?,
+        })
+    }
+
+    async fn find_by_tag(&self, tag: Tag) -> Result<TagLookup, SiteError> {
+        let asked_at = self.clock.now();
+        let known = self.attempts().get(&tag).map(|attempt| attempt.ready);
+        let found = known.into_iter().map(|submitted_at| Found {
+            lrm_id: LrmId::new("prompt").expect("an id"),
+            submitted_at,
+        });
+        Ok(TagLookup { asked_at, found: found.collect() })
+    }
+
+    async fn decide_gate(&self, tag: Tag, decision: &GateDecision) -> Result<GateState, SiteError> {
+        let now = self.clock.now();
+        let length = DurationMs(self.chance.lock().expect("chance").random_range(1..=500));
+        let state = {
+            let mut attempts = self.attempts();
+            let Some(attempt) = attempts.get_mut(&tag) else {
+                return Err(SiteError::Refused("unknown".into()));
+            };
+            match decision {
+                GateDecision::Go(_) if !attempt.void => {
+                    attempt.opened.get_or_insert((now, now + length));
+                    GateState::Opened
+                }
+                GateDecision::Void if attempt.opened.is_none() => {
+                    attempt.void = true;
+                    GateState::Voided
+                }
+                _ if attempt.void => GateState::Voided,
+                _ => GateState::Opened,
+            }
+        };
+        self.changed();
+        self.dawdle(300).await;
+        Ok(state)
+    }
+
+    async fn cancel(&self, tag: Tag, _: Option<&LrmId>) -> Result<(), SiteError> {
+        if let Some(attempt) = self.attempts().get_mut(&tag) {
+            attempt.void = true;
+        }
+        Ok(())
+    }
+
+    async fn remove_attempt(&self, tag: Tag) -> Result<(), SiteError> {
+        self.attempts().remove(&tag);
+        Ok(())
+    }
+
+    async fn list_attempts(&self) -> Result<Vec<Tag>, SiteError> {
+        Ok(self.attempts().keys().copied().collect())
+    }
+
+    async fn inspect(&self, _: &FilePlace) -> Result<Inspected, SiteError> {
+        no_files()
+    }
+
+    async fn start_copy(&self, _: &CopyOrder) -> Result<(), SiteError> {
+        no_files()
+    }
+
+    async fn copy_status(&self, _: &CopyOrder) -> Result<CopyStatus, SiteError> {
+        no_files()
+    }
+
+    async fn stop_copy(&self, _: &CopyOrder, _: bool) -> Result<(), SiteError> {
+        no_files()
+    }
+
+    async fn has_content(&self, _: Digest) -> Result<bool, SiteError> {
+        no_files()
+    }
+
+    async fn delete_content(&self, _: Digest) -> Result<(), SiteError> {
+        no_files()
+    }
+
+    async fn read(&self, _: &Readable, _: Bytes, _: u32) -> Result<Piece, SiteError> {
+        no_files()
+    }
+}
+
+struct Silent;
+
+impl Messenger for Silent {
+    fn send(&self, _: &str, _: Notice) -> BoxFuture<'static, Result<(), String>> {
+        async { Ok(()) }.boxed()
+    }
+}
+
+fn settings() -> Settings {
+    Settings {
+        job: Default::default(),
+        limits: Default::default(),
+        default_policy: PolicyName::new("worst-fit").expect("a policy's name"),
+        queue: Default::default(),
+        information_expiry: DurationMs::from_secs(15),
+        site: Default::default(),
+        contact: Default::default(),
+        isolation_window: DurationMs::from_secs(60),
+        poll_interval: DurationMs::from_secs(2),
+        reconcile_interval: DurationMs::from_secs(300),
+        submit_settle: BTreeMap::new(),
+        transfer: Default::default(),
+        links: BTreeMap::new(),
+        calls_per_site: 8,
+        keep_attempts: DurationMs::from_secs(36_000),
+        keep_jobs: DurationMs::from_secs(360_000),
+        intake_bound: 64,
+        webhooks: BTreeMap::new(),
+        fallback_tick: None,
+    }
+}
+
+fn plane(sites: Vec<Arc<dyn Site>>, clock: RuntimeClock, seed: u64) -> ControlPlane {
+    let (sink, reports) = report_channel();
+    let mut loader = Loader::default();
+    let mut load = |stored| loader.take(stored).expect("a record");
+    let instance = InstanceId::from_random(seed);
+    let opened = memory::open_and_load(&MemoryDisk::default(), instance, sink, &mut load);
+    let opened = opened.expect("a store in memory");
+    let parts = Parts {
+        clock: Arc::new(clock),
+        seed,
+        settings: settings(),
+        instance: opened.instance,
+        epoch: opened.epoch,
+        view: Default::default(),
+        metrics: Arc::new(Metrics::new(&prometheus::Registry::new()).expect("metrics")),
+        sites,
+        store: opened.journal,
+        messenger: Arc::new(Silent),
+        on_fatal: Box::new(|problem| panic!("{problem}")),
+    };
+    start(parts, Vec::new(), reports)
+}
+
+/// A job of so many components of so many processors each.
+fn job(components: usize, processors: u32) -> Submission {
+    let component = |index: usize| ComponentSpec {
+        name: ComponentName::new(&format!("part-{index}")).expect("a name"),
+        site: None,
+        resources: Resources::processors(processors),
+        constraints: Vec::new(),
+        program: Program {
+            executable: Executable::AtSite("true".into()),
+            arguments: Vec::new(),
+            environment: BTreeMap::new(),
+            directory: None,
+            setup: Vec::new(),
+        },
+        inputs: Vec::new(),
+        outputs: Vec::new(),
+        at: BTreeMap::new(),
+    };
+    let spec = JobSpec {
+        name: None,
+        request: Request::NonFixed,
+        components: (0..components).map(component).collect(),
+        policy: None,
+        priority: Priority::Low,
+        wall_time: DurationMs::from_secs(60),
+        rerunnable: true,
+        on_unreachable: OnUnreachable::Wait,
+        max_placement_tries: None,
+        max_claim_tries: None,
+        max_retries: 0,
+    };
+    Submission { spec: Arc::new(spec), idempotency: None, allow_unplaceable: true }
+}
+
+fn unfinished(plane: &ControlPlane) -> Vec<Arc<Job>> {
+    let view = plane.view();
+    let unfinished = view.jobs.values().filter(|job| job.phase.kind() != PhaseKind::Finished);
+    unfinished.cloned().collect()
+}
+
+async fn live(seed: u64, hints: bool) {
+    let clock = RuntimeClock::starting_at(Timestamp(1_000_000));
+    let site = |name: &str, seed: u64| -> Arc<dyn Site> {
+        Arc::new(PromptSite {
+            name: SiteName::new(name).expect("a site's name"),
+            clock,
+            attempts: Mutex::default(),
+            chance: Mutex::new(StdRng::seed_from_u64(seed)),
+            hints: hints.then(|| tokio::sync::watch::Sender::new(0)),
+        })
+    };
+    let plane = plane(vec![site("delft", seed), site("leiden", seed + 1_000)], clock, seed);
+    while !plane.is_ready() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let mut chance = StdRng::seed_from_u64(seed + 2_000);
+    for _ in 0..JOBS {
+        let submission = job(chance.random_range(1..=2), chance.random_range(1..=PROCESSORS));
+        let by = KeyName::new("alice").expect("a key's name");
+        let command = ApiCommand { by, what: Ask::Submit(vec![submission]) };
+        let answer = plane.command(command).await.expect("accepted");
+        assert!(matches!(answer, ApiAnswer::Submitted(_)));
+        tokio::time::sleep(Duration::from_millis(chance.random_range(0..2_000))).await;
+    }
+    let begun = tokio::time::Instant::now();
+    while !unfinished(&plane).is_empty() {
+        let stuck = || unfinished(&plane).first().map(|job| (job.id, job.phase.clone()));
+        assert!(begun.elapsed() < PATIENCE, "seed {seed}: {:?} makes no progress", stuck());
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert!(plane.view().folds_agree());
+}
+
+fn under_paused_time(test: impl Future<Output = ()> + 'static) {
+    let runtime = || {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_all().start_paused(true).build().expect("a runtime")
+    };
+    let ended = System::with_tokio_rt(runtime).block_on(async { actix_rt::spawn(test).await });
+    if let Err(problem) = ended {
+        std::panic::resume_unwind(problem.into_panic());
+    }
+}
+
+#[test]
+fn all_jobs_finish_without_the_tick_at_sites_that_hint() {
+    (0..10).for_each(|seed| under_paused_time(live(seed, true)));
+}
+
+#[test]
+fn all_jobs_finish_without_the_tick_at_sites_that_are_only_polled() {
+    (0..10).for_each(|seed| under_paused_time(live(seed, false)));
+}
