@@ -2,6 +2,7 @@
 //! answer early, late and out of order, under a clock that jumps from timer to timer.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use actix::System;
 use async_trait::async_trait;
 use cospan_actors::api::ControlPlane;
 use cospan_actors::api::command::{ApiAnswer, ApiCommand, Ask, Submission};
-use cospan_actors::clock::{Clock, RuntimeClock};
+use cospan_actors::clock::{Clock, RuntimeClock, SteadyClock};
 use cospan_actors::metrics::Metrics;
 use cospan_actors::notifier::{Messenger, Notice};
 use cospan_actors::settings::Settings;
@@ -55,6 +56,7 @@ struct Running {
 /// A site that acts at once and whose replies take their time.
 struct PromptSite {
     name: SiteName,
+    /// The clock of the site itself.
     clock: RuntimeClock,
     attempts: Mutex<BTreeMap<Tag, Running>>,
     chance: Mutex<StdRng>,
@@ -266,7 +268,13 @@ fn settings() -> Settings {
     }
 }
 
-fn plane(sites: Vec<Arc<dyn Site>>, clock: RuntimeClock, seed: u64) -> ControlPlane {
+/// The clock of a machine, and how far somebody set it.
+fn stepped_clock(inner: RuntimeClock, step_ms: Arc<AtomicI64>) -> SteadyClock {
+    let ms = move || i64::try_from(inner.now().0).unwrap_or(i64::MAX);
+    SteadyClock::new(Box::new(move || ms() + step_ms.load(Ordering::Relaxed)), Box::new(ms))
+}
+
+fn plane(sites: Vec<Arc<dyn Site>>, clock: Arc<dyn Clock>, seed: u64) -> ControlPlane {
     let (sink, reports) = report_channel();
     let mut loader = Loader::default();
     let mut load = |stored| loader.take(stored).expect("a record");
@@ -274,7 +282,7 @@ fn plane(sites: Vec<Arc<dyn Site>>, clock: RuntimeClock, seed: u64) -> ControlPl
     let opened = memory::open_and_load(&MemoryDisk::default(), instance, sink, &mut load);
     let opened = opened.expect("a store in memory");
     let parts = Parts {
-        clock: Arc::new(clock),
+        clock,
         seed,
         settings: settings(),
         instance: opened.instance,
@@ -329,8 +337,9 @@ fn unfinished(plane: &ControlPlane) -> Vec<Arc<Job>> {
     unfinished.cloned().collect()
 }
 
-async fn live(seed: u64, hints: bool) {
-    let clock = RuntimeClock::starting_at(Timestamp(1_000_000));
+/// Runs jobs to their end. Half-way the control plane's clock is set by `step_ms`.
+async fn live(seed: u64, hints: bool, step_ms: i64) {
+    let clock = RuntimeClock::starting_at(Timestamp(100_000_000));
     let site = |name: &str, seed: u64| -> Arc<dyn Site> {
         Arc::new(PromptSite {
             name: SiteName::new(name).expect("a site's name"),
@@ -340,12 +349,17 @@ async fn live(seed: u64, hints: bool) {
             hints: hints.then(|| tokio::sync::watch::Sender::new(0)),
         })
     };
-    let plane = plane(vec![site("delft", seed), site("leiden", seed + 1_000)], clock, seed);
+    let sites = vec![site("delft", seed), site("leiden", seed + 1_000)];
+    let stepped = Arc::new(AtomicI64::new(0));
+    let plane = plane(sites, Arc::new(stepped_clock(clock, stepped.clone())), seed);
     while !plane.is_ready() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     let mut chance = StdRng::seed_from_u64(seed + 2_000);
-    for _ in 0..JOBS {
+    for number in 0..JOBS {
+        if number == JOBS / 2 {
+            stepped.store(step_ms, Ordering::Relaxed);
+        }
         let submission = job(chance.random_range(1..=2), chance.random_range(1..=PROCESSORS));
         let by = KeyName::new("alice").expect("a key's name");
         let command = ApiCommand { by, what: Ask::Submit(vec![submission]) };
@@ -375,10 +389,19 @@ fn under_paused_time(test: impl Future<Output = ()> + 'static) {
 
 #[test]
 fn all_jobs_finish_without_the_tick_at_sites_that_hint() {
-    (0..10).for_each(|seed| under_paused_time(live(seed, true)));
+    (0..10).for_each(|seed| under_paused_time(live(seed, true, 0)));
 }
 
 #[test]
 fn all_jobs_finish_without_the_tick_at_sites_that_are_only_polled() {
-    (0..10).for_each(|seed| under_paused_time(live(seed, false)));
+    (0..10).for_each(|seed| under_paused_time(live(seed, false, 0)));
+}
+
+#[test]
+fn a_clock_that_is_set_by_an_hour_loses_and_stops_nothing() {
+    const HOUR_MS: i64 = 3_600_000;
+    (0..5).for_each(|seed| under_paused_time(live(seed, true, HOUR_MS)));
+    (0..5).for_each(|seed| under_paused_time(live(seed, true, -HOUR_MS)));
+    (0..5).for_each(|seed| under_paused_time(live(seed, false, HOUR_MS)));
+    (0..5).for_each(|seed| under_paused_time(live(seed, false, -HOUR_MS)));
 }

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+mod injected;
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -11,7 +13,8 @@ use crate::api::Api;
 use crate::crowd::Promises;
 use crate::evidence::{self, Foreign};
 use crate::ground::{Ground, Layout};
-use crate::server::Server;
+use crate::points;
+use crate::server::{Chaos, Server};
 use crate::settle;
 use crate::stimulus::signal;
 use crate::webhook::Receiver;
@@ -28,6 +31,9 @@ pub const ALL: [(&str, Scenario); 6] = [
     ("all-sites-vanish-at-once", all_vanish),
     ("a-site-fails-again-and-again", fails_again_and_again),
 ];
+
+/// Scenarios for a build with planted faults, in which answers of sites go wrong.
+pub const INJECTED: [(&str, Scenario); 5] = injected::ALL;
 
 /// Longest that anything is waited for.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -47,9 +53,13 @@ pub struct Scene {
 /// # Errors
 /// It went otherwise than it should.
 pub fn play(binary: &Path, base: &Path, name: &str) -> Result<()> {
-    let found = ALL.into_iter().find(|(other, _)| *other == name);
+    let found = ALL.into_iter().chain(INJECTED).find(|(other, _)| *other == name);
     let (_, scenario) = found.with_context(|| format!("there is no scenario {name}"))?;
-    let mut scene = Scene::open(binary, base)?;
+    let planted = points::check_build(binary);
+    if INJECTED.iter().any(|(other, _)| *other == name) {
+        planted.as_ref().map_err(|problem| anyhow!("{name}: {problem}"))?;
+    }
+    let mut scene = Scene::open(binary, base, planted.is_ok())?;
     let mut foreign = vec![Foreign::plant(&scene.ground.sites[0])?];
     let result = scenario(&mut scene).and_then(|()| scene.judge(&mut foreign));
     scene.server.kill()?;
@@ -60,7 +70,7 @@ pub fn play(binary: &Path, base: &Path, name: &str) -> Result<()> {
 }
 
 impl Scene {
-    fn open(binary: &Path, base: &Path) -> Result<Self> {
+    fn open(binary: &Path, base: &Path, planted: bool) -> Result<Self> {
         let receiver = Receiver::start()?;
         let layout = Layout {
             sites: 3,
@@ -74,6 +84,7 @@ impl Scene {
         };
         let ground = Ground::new(base, &layout)?;
         let mut server = Server::new(binary, &ground);
+        server.chaos = planted.then(|| Chaos { plan: String::new(), coverage: ground.coverage() });
         server.start()?;
         let api = server.api()?;
         let scene = Self { ground, server, api, promises: Promises::default(), receiver };

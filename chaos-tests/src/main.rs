@@ -100,9 +100,10 @@ fn run(cli: &Cli) -> Result<bool> {
         }
         What::Faults { ref only } => {
             let mut good = true;
-            for (name, _) in
-                faults::ALL.into_iter().filter(|(name, _)| name.contains(only.as_str()))
-            {
+            // Those that falsify answers need a build that can.
+            let injected = points::check_build(&binary).is_ok().then_some(faults::INJECTED);
+            let all = faults::ALL.into_iter().chain(injected.into_iter().flatten());
+            for (name, _) in all.filter(|(name, _)| name.contains(only.as_str())) {
                 let played = faults::play(&binary, &base, name);
                 say(&match &played {
                     Ok(()) => format!("ok   {name}"),

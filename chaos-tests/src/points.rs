@@ -195,7 +195,8 @@ fn strike_on(
     begun: Instant,
 ) -> Result<Struck> {
     const SETTLE_MAX: Duration = Duration::from_secs(90);
-    const DEPTH: usize = 16;
+    // A panic is to strike with at least fifty jobs in flight.
+    let depth = if what.kind == "panic" { 50 } else { 16 };
     let quiet = Chaos { plan: String::new(), coverage: ground.coverage() };
     server.chaos = Some(quiet.clone());
     server.start()?;
@@ -205,7 +206,7 @@ fn strike_on(
     server.kill()?;
     server.chaos = Some(Chaos { plan: what.plan(), ..quiet.clone() });
     server.spawn()?;
-    let crowd = Crowd::start(api.clone(), Workload::new(ground, "job"), DEPTH, seed);
+    let crowd = Crowd::start(api.clone(), Workload::new(ground, "job"), depth, seed);
     let ended = await_strike(ground, server, &api, &crowd, what)?;
     let reached = match what.kind {
         "panic" => log_has(ground, "planted panic"),

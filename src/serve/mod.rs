@@ -15,11 +15,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cospan_actors::api::ControlPlane;
-use cospan_actors::clock::{Clock, SystemClock};
+use cospan_actors::clock::{Clock, SteadyClock, SystemClock};
 use cospan_actors::metrics::Metrics;
 use cospan_actors::shared::Parts;
 use cospan_actors::wiring;
-use cospan_sites::port::{Site, SiteError};
+use cospan_sites::port::SiteError;
 use cospan_storage::port::StoreError;
 use prometheus::Registry;
 use thiserror::Error;
@@ -128,14 +128,14 @@ fn start(
     let (sink, reports) = wiring::report_channel();
     let (opened, view, remains) = records::open(&path, &options, sink)?;
     let parts = Parts {
-        clock: Arc::new(SystemClock),
+        clock: Arc::new(SteadyClock::of_machine()),
         seed: seed(),
         settings: settings::actors(config)?,
         instance: opened.instance,
         epoch: opened.epoch,
         view,
         metrics,
-        sites: sites.into_iter().map(|site| Arc::new(site) as Arc<dyn Site>).collect(),
+        sites: sites.into_iter().map(|site| settings::armed(site, data)).collect(),
         store: opened.journal,
         messenger: Arc::new(Webhook::new(Duration::from_millis(config.notify.timeout.0))),
         on_fatal: Box::new(|problem| {

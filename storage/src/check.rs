@@ -7,7 +7,7 @@ use std::sync::Arc;
 use cospan_domain::ids::{Epoch, InstanceId};
 
 use crate::engine::Reader;
-use crate::found;
+use crate::found::{self, Floor};
 use crate::meta::{self, EPOCH_KEY, INSTANCE_KEY};
 use crate::open::{Directory, EngineKind, Marker, Options, guarded};
 use crate::port::{StoreError, Stored};
@@ -53,9 +53,7 @@ pub fn check(path: &Path) -> Result<CheckReport, StoreError> {
     });
     let whole = walked.and_then(|()| loader.finish().map(drop));
     report.damage.extend(whole.err());
-    report
-        .damage
-        .extend(guarded(&wreck.place, || found::verify(&*wreck.reader, &mut |_| {})).err());
+    report.damage.extend(guarded(&wreck.place, || wreck.verify()).err());
     Ok(report)
 }
 
@@ -96,6 +94,18 @@ impl Wreck {
         let options = Options::new(engine);
         let reader = guarded(&place, || Ok(options.open_engine(&directory)?.reader()))?;
         Ok(Self { reader, place, marker, _directory: directory })
+    }
+
+    /// Whether everything is there that was ever durable, as far as that is known.
+    fn verify(&self) -> Result<(), StoreError> {
+        let ledger = found::verify(&*self.reader, &mut |_| {})?;
+        match &self.marker {
+            Ok(marker) => {
+                let floor = Floor { epoch: marker.epoch, seq: marker.seq };
+                found::reached(ledger.seq, floor, &self.place)
+            }
+            Err(_) => Ok(()),
+        }
     }
 
     /// Whose it is, as far as that can be read.

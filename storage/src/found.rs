@@ -60,16 +60,19 @@ pub(crate) fn begin<E: Engine>(
     }
     let ledger = verify(&*reader, load)?;
     drop(reader);
-    if ledger.seq < floor.seq {
-        return Err(StoreError::Damaged {
-            place: place.into(),
-            problem: format!(
-                "it ends with unit {}, but units up to {} were durable",
-                ledger.seq, floor.seq
-            ),
-        });
-    }
+    reached(ledger.seq, floor, place)?;
     take(engine, floor)
+}
+
+/// Whether a store has reached what is known to have been durable.
+pub(crate) fn reached(seq: Seq, floor: Floor, place: &str) -> Result<(), StoreError> {
+    if seq >= floor.seq {
+        return Ok(());
+    }
+    Err(StoreError::Damaged {
+        place: place.into(),
+        problem: format!("it ends with unit {seq}, but units up to {} were durable", floor.seq),
+    })
 }
 
 /// Whether the store has a format that this program knows; `None` if it is empty.

@@ -21,6 +21,8 @@ const HINT_GAP: DurationMs = DurationMs(10);
 const DESCRIPTION_EXPIRY: DurationMs = DurationMs(300_000);
 
 struct Polled {
+    /// By our clock, as everything that is compared with it.
+    asked_at: Timestamp,
     status: Result<SiteStatus, SiteError>,
     description: Option<SiteDescription>,
 }
@@ -93,11 +95,11 @@ impl Cluster {
                 count(CallKind::Describe, outcome_label(&description));
             }
             match description {
-                Err(error) => Polled { status: Err(error), description: None },
+                Err(error) => Polled { asked_at: now, status: Err(error), description: None },
                 Ok(description) => {
                     let status = site.status(&tags).await;
                     count(CallKind::Status, outcome_label(&status));
-                    Polled { status, description }
+                    Polled { asked_at: now, status, description }
                 }
             }
         };
@@ -113,7 +115,7 @@ impl Cluster {
             self.report.description = Some(Arc::new(description));
         }
         let concerned = match polled.status {
-            Ok(status) => self.answered(status, now),
+            Ok(status) => self.answered(status, polled.asked_at, now),
             Err(error) => self.failed(&error, now),
         };
         self.shared.board.publish(self.name.clone(), Arc::new(self.report.clone()));
@@ -123,9 +125,8 @@ impl Cluster {
     }
 
     /// Returns the jobs that have something new to look at.
-    fn answered(&mut self, status: SiteStatus, now: Timestamp) -> Vec<JobId> {
+    fn answered(&mut self, status: SiteStatus, asked_at: Timestamp, now: Timestamp) -> Vec<JobId> {
         let mut concerned = self.contact_changed(QueryResult::Answered, now);
-        let asked_at = status.asked_at;
         let idle = Some((asked_at, status.idle));
         if self.report.idle.as_ref().map(|(_, idle)| idle) != idle.as_ref().map(|(_, idle)| idle) {
             self.shared.switchboard.co_allocator.look(&());

@@ -89,7 +89,6 @@ impl Actor for Intake {
     fn started(&mut self, ctx: &mut Context<Self>) {
         chaos::reach(Point::Started);
         ctx.set_mailbox_capacity(self.shared.settings.intake_bound);
-        self.reserve_ids(ctx);
         self.schedule_archiving(ctx);
     }
 }

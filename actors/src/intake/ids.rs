@@ -3,13 +3,18 @@
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use cospan_domain::ids::JobId;
+use cospan_domain::units::{DurationMs, Timestamp};
 use tracing::error;
 
 use super::Intake;
 use crate::journal::{Append, Change};
 
-/// Ids in one reservation.
-const BLOCK: u64 = 8_192;
+/// Ids in one reservation, at first and at most. What is reserved and not given
+/// out when the process dies is never used: so a quiet server reserves few.
+const BLOCK_MIN: u64 = 64;
+const BLOCK_MAX: u64 = 8_192;
+/// A reservation that lasted longer than this was large enough.
+const LASTED: DurationMs = DurationMs(2_000);
 
 /// Ids that may be given out.
 #[derive(Debug)]
@@ -18,13 +23,16 @@ pub(super) struct Ids {
     /// The first id that is not reserved.
     end: u64,
     reserving: bool,
+    block: u64,
+    reserved_at: Timestamp,
 }
 
 impl Ids {
     /// `next`: the first id that was never reserved.
     pub(super) fn new(next: JobId) -> Self {
         let next = next.0.max(1);
-        Self { next, end: next, reserving: false }
+        let reserved_at = Timestamp::default();
+        Self { next, end: next, reserving: false, block: BLOCK_MIN, reserved_at }
     }
 
     /// Takes `count` ids in a row; `None` if so many are not reserved.
@@ -37,19 +45,29 @@ impl Ids {
         })
     }
 
-    fn is_low(&self) -> bool {
-        !self.reserving && self.end - self.next < BLOCK / 2
+    /// The end of the next reservation, if one is due: before the last one is used
+    /// up, and at once if `wanted` ids are not there.
+    fn next_end(&mut self, wanted: usize, now: Timestamp) -> Option<u64> {
+        let left = self.end - self.next;
+        let wanted = wanted as u64;
+        if self.reserving || (left >= self.block / 2 && left >= wanted) {
+            return None;
+        }
+        self.block = match now.since(self.reserved_at) > LASTED {
+            true => BLOCK_MIN,
+            false => (self.block * 2).min(BLOCK_MAX),
+        };
+        self.reserved_at = now;
+        Some(self.end + self.block.max(wanted))
     }
 }
 
 impl Intake {
-    /// Reserves the next block before the last one is used up.
-    pub(super) fn reserve_ids(&mut self, ctx: &mut Context<Self>) {
-        if !self.ids.is_low() {
-            return;
-        }
+    /// Reserves the next block of ids if it is time; `wanted` of them are needed now.
+    pub(super) fn reserve_ids(&mut self, wanted: usize, ctx: &mut Context<Self>) {
+        let now = self.shared.clock.now();
+        let Some(next) = self.ids.next_end(wanted, now) else { return };
         self.ids.reserving = true;
-        let next = self.ids.end + BLOCK;
         let reserve = Change::IdsReserved { next: JobId(next) };
         let append = self.shared.journal().send(Append(reserve));
         ctx.spawn(append.into_actor(self).map(move |result, this, ctx| {
@@ -77,5 +95,27 @@ mod tests {
         assert_eq!(ids.take(2), Some(1));
         assert_eq!(ids.take(2), None);
         assert_eq!(ids.take(1), Some(3));
+    }
+
+    #[test]
+    fn blocks_grow_while_they_are_used_up_fast_and_shrink_when_it_is_quiet() {
+        let mut ids = Ids::new(JobId(0));
+        let mut now = Timestamp(1_000_000);
+        let mut reserve = |ids: &mut Ids, wanted, after: u64| {
+            now = now + DurationMs(after);
+            let end = ids.next_end(wanted, now)?;
+            let block = end - ids.end;
+            ids.end = end;
+            ids.next = end;
+            Some(block)
+        };
+        assert_eq!(reserve(&mut ids, 0, 0), Some(BLOCK_MIN));
+        assert_eq!(reserve(&mut ids, 0, 10), Some(2 * BLOCK_MIN));
+        assert_eq!(reserve(&mut ids, 1_000, 10), Some(1_000), "all of a large request at once");
+        assert!((0..20).all(|_| reserve(&mut ids, 0, 10).is_some()));
+        assert_eq!(reserve(&mut ids, 0, 10), Some(BLOCK_MAX));
+        assert_eq!(reserve(&mut ids, 0, 60_000), Some(BLOCK_MIN));
+        ids.next -= BLOCK_MIN;
+        assert_eq!(reserve(&mut ids, 0, 10), None, "there are enough");
     }
 }

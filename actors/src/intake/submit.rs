@@ -83,7 +83,7 @@ impl Intake {
         let Some(first) = self.ids.take(fresh) else {
             return self.wait_for_ids(submissions, by, answer, ctx);
         };
-        self.reserve_ids(ctx);
+        self.reserve_ids(0, ctx);
         let now = self.shared.clock.now();
         let (mut jobs, mut submitted) = (Vec::with_capacity(fresh), Vec::new());
         for (submission, known) in submissions.into_iter().zip(earlier) {
@@ -127,8 +127,9 @@ impl Intake {
         if self.known.waiting.len() >= WAITING_BOUND {
             return self.answer(answer, Err(ApiRefusal::Busy { retry_after_s: 1 }));
         }
+        let wanted = submissions.len();
         self.known.waiting.push((submissions, by, answer));
-        self.reserve_ids(ctx);
+        self.reserve_ids(wanted, ctx);
     }
 
     pub(super) fn retry_waiting(&mut self, ctx: &mut Context<Self>) {

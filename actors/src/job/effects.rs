@@ -184,6 +184,8 @@ fn order(actor: &JobActor, effect: &JobEffect) -> AttemptOrder {
 fn look_up(actor: &JobActor, effect: &JobEffect) -> Pending {
     let (component, attempt, tag) = (effect.component, effect.attempt, tag(actor, effect));
     let interval = actor.shared.settings.job.look_up_interval;
+    // By our clock, as everything that is compared with it.
+    let asked_at = actor.shared.clock.now();
     let found = call(
         actor,
         effect,
@@ -200,7 +202,7 @@ fn look_up(actor: &JobActor, effect: &JobEffect) -> Pending {
     );
     Box::pin(async move {
         match found.await {
-            Ok(TagLookup { asked_at, found }) => {
+            Ok(TagLookup { found, .. }) => {
                 let found = found.into_iter().next().map(|found| found.lrm_id);
                 let command = JobCommand::LookUpAnswered { component, attempt, asked_at, found };
                 (Some(command), DurationMs::ZERO)

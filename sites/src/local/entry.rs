@@ -3,6 +3,7 @@
 use std::io;
 use std::process::Child;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use cospan_domain::ids::Tag;
 use cospan_domain::resources::Resources;
@@ -36,6 +37,8 @@ pub(super) struct Entry {
     pub(super) seen: Observation,
     /// The gate was opened.
     pub(super) opened: bool,
+    /// Since when we have seen its payload run.
+    seen_running: Option<Instant>,
 }
 
 /// What is known of an attempt's wrapper.
@@ -67,6 +70,7 @@ impl Entry {
             wrapper: Wrapper::Unknown,
             seen: Observation::Starting,
             opened: false,
+            seen_running: None,
         }
     }
 
@@ -131,7 +135,6 @@ impl Entry {
         &mut self,
         root: &Root,
         tag: Tag,
-        now: Timestamp,
         wrapper_ended: bool,
         thorough: bool,
     ) -> io::Result<Look> {
@@ -139,7 +142,7 @@ impl Entry {
             return settle(root, tag).map(|last| self.ended_as(last));
         }
         if !self.has_news(root, tag, thorough)? {
-            return self.end_overrun(root, tag, now);
+            return self.end_overrun(root, tag);
         }
         let Some(evidence) = Evidence::collect(root, tag)? else { return Ok(Look::Same) };
         self.opened = matches!(evidence.decision, Some((GateState::Opened, _)));
@@ -157,12 +160,15 @@ impl Entry {
         }
     }
 
-    /// A wrapper that does not end its payload in time (stopped, for instance) is ended itself.
-    fn end_overrun(&self, root: &Root, tag: Tag, now: Timestamp) -> io::Result<Look> {
-        if let Observation::Begun(begun) = &self.seen
-            && now > begun.at + self.longest + OVERRUN
-        {
-            kill_all(root, tag)?;
+    /// A wrapper that does not end its payload in time (stopped, for instance) is ended
+    /// itself. Measured since we saw it run, so that nobody who sets a clock ends it.
+    fn end_overrun(&mut self, root: &Root, tag: Tag) -> io::Result<Look> {
+        if matches!(self.seen, Observation::Begun(_)) {
+            let since = *self.seen_running.get_or_insert_with(Instant::now);
+            let longest = self.longest.0.saturating_add(OVERRUN.0);
+            if since.elapsed() > Duration::from_millis(longest) {
+                kill_all(root, tag)?;
+            }
         }
         Ok(Look::Same)
     }

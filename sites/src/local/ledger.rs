@@ -69,7 +69,7 @@ impl Ledger {
         let mut result = Refreshed::default();
         for (&tag, entry) in self.entries.iter_mut().filter(|(_, entry)| !entry.in_flight) {
             let wrapper_ended = ended.contains(&tag);
-            match entry.look(root, tag, now, wrapper_ended, thorough) {
+            match entry.look(root, tag, wrapper_ended, thorough) {
                 Ok(Look::Same) => {}
                 Ok(Look::Changed) => result.changed = true,
                 Ok(Look::Ended(last)) => {

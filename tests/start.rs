@@ -1,0 +1,160 @@
+//! What a server refuses to start on, and how a store moves from one to another.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use cospan_chaos_tests::ground::{Ground, Layout};
+use cospan_chaos_tests::server::Server;
+use serde_json::{Value, json};
+
+fn ground() -> Ground {
+    let layout = Layout { sites: 2, processors: 2, ..Layout::default() };
+    Ground::new(Path::new(env!("CARGO_TARGET_TMPDIR")), &layout).unwrap()
+}
+
+fn server(ground: &Ground) -> Server {
+    Server::new(env!("CARGO_BIN_EXE_cospan").as_ref(), ground)
+}
+
+/// The program with the configuration of a ground, in which `from` reads `to`.
+fn with_config(ground: &Ground, changes: &[(&str, &str)], arguments: &[&str]) -> Output {
+    let mut text = std::fs::read_to_string(ground.config()).unwrap();
+    for (from, to) in changes {
+        assert!(text.contains(from), "{from} is not in {text}");
+        text = text.replace(from, to);
+    }
+    let path = ground.path().join("other.toml");
+    std::fs::write(&path, text).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cospan"));
+    command.args(arguments).arg("--config").arg(path);
+    command.env_clear().env("HOME", ground.path()).output().unwrap()
+}
+
+/// Refused with these words, and in no other way.
+fn refused(output: &Output, words: &[&str]) {
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "it was not refused: {text}");
+    for word in words {
+        assert!(text.contains(word), "{word:?} is not in: {text}");
+    }
+    assert!(!text.contains("panicked"), "{text}");
+}
+
+fn port(ground: &Ground) -> String {
+    format!("127.0.0.1:{}", ground.port)
+}
+
+#[test]
+fn two_servers_on_one_store_the_second_is_refused_and_the_first_goes_on() {
+    let ground = ground();
+    let mut first = server(&ground);
+    first.start().unwrap();
+    let second = with_config(&ground, &[(&port(&ground), "127.0.0.1:0")], &["serve"]);
+    refused(&second, &["store", "in use"]);
+    let api = first.api().unwrap();
+    assert_eq!(api.want("/v1/jobs").unwrap()["jobs"], json!([]));
+}
+
+#[test]
+fn a_port_that_is_taken_is_named() {
+    let ground = ground();
+    let taken = std::net::TcpListener::bind(port(&ground)).unwrap();
+    refused(&with_config(&ground, &[], &["serve"]), &[&port(&ground), "in use"]);
+    drop(taken);
+    assert!(!ground.data().join("store").exists(), "nothing was made");
+}
+
+#[test]
+fn a_data_directory_that_is_a_file_and_a_store_that_is_a_file_are_named() {
+    let ground = ground();
+    std::fs::write(ground.data(), "").unwrap();
+    let data = ground.data().display().to_string();
+    refused(&with_config(&ground, &[], &["serve"]), &[&data]);
+    std::fs::remove_file(ground.data()).unwrap();
+    std::fs::create_dir(ground.data()).unwrap();
+    std::fs::write(ground.data().join("store"), "").unwrap();
+    refused(&with_config(&ground, &[], &["serve"]), &["store", "directory"]);
+}
+
+/// Runs one job to its end, so that there is something to move.
+fn ran_a_job(server: &mut Server) -> u64 {
+    server.start().unwrap();
+    let api = server.api().unwrap();
+    let component = json!({ "name": "only", "processors": 1, "executable": "/bin/true" });
+    let document = json!({ "name": "moved", "wall_time": "1m", "component": [component] });
+    let answer = api.must("/v1/jobs", &document).unwrap();
+    let id = answer["jobs"][0]["id"].as_u64().unwrap();
+    while api.want(&format!("/v1/jobs/{id}")).unwrap()["phase"]["state"] != "finished" {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    id
+}
+
+#[test]
+fn a_store_exported_from_a_live_server_is_checked_and_lives_on_elsewhere() {
+    let mut old = ground();
+    old.partials_stay = true;
+    let mut source = server(&old);
+    let id = ran_a_job(&mut source);
+    let instance =
+        |server: &Server| server.api().unwrap().want("/v1/store").unwrap()["instance"].clone();
+    let before = instance(&source);
+    let file = old.path().join("export").display().to_string();
+    let exported = client(&old, &["store", "export", &file]);
+    assert!(exported.status.success(), "{}", String::from_utf8_lossy(&exported.stderr));
+
+    refused(&with_config(&old, &[], &["store", "check"]), &["in use"]);
+    refused(&with_config(&old, &[], &["store", "import", &file]), &["store"]);
+    source.kill().unwrap();
+    let checked = with_config(&old, &[], &["store", "check"]);
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+    assert!(String::from_utf8_lossy(&checked.stdout).contains("records are whole"));
+
+    let new = ground();
+    let imported = with_config(&new, &[], &["store", "import", &file]);
+    assert!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
+    let mut target = server(&new);
+    target.start().unwrap();
+    let job: Value = target.api().unwrap().want(&format!("/v1/jobs/{id}")).unwrap();
+    assert_eq!(job["phase"]["state"], "finished");
+    assert_ne!(instance(&target), before, "another control plane under the same account");
+}
+
+/// The program as a client of the ground's server.
+fn client(ground: &Ground, arguments: &[&str]) -> Output {
+    let token: PathBuf = ground.data().join("keys/admin.token");
+    let token = std::fs::read_to_string(token).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cospan"));
+    command.args(arguments).env_clear().env("HOME", ground.path());
+    command.env("COSPAN_TOKEN", token.trim());
+    command.env("COSPAN_SERVER", format!("http://{}", port(ground))).output().unwrap()
+}
+
+fn stop(server: &mut Server) {
+    cospan_chaos_tests::stimulus::signal(server.pid().unwrap(), rustix::process::Signal::TERM);
+    while server.ended().unwrap().is_none() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_damaged_store_is_found_by_the_check_and_named() {
+    let ground = ground();
+    let mut server = server(&ground);
+    ran_a_job(&mut server);
+    // Stopped in peace it has written down how far it got: nothing is missed in silence.
+    stop(&mut server);
+    let db = ground.data().join("store/db");
+    let mut bytes = std::fs::read(&db).unwrap();
+    // All of them, for sled also keeps what is not in use any more.
+    let named = bytes.windows(5).enumerate().filter(|(_, window)| *window == b"moved");
+    let places: Vec<usize> = named.map(|(at, _)| at).collect();
+    assert!(!places.is_empty());
+    places.into_iter().for_each(|at| bytes[at] ^= 0x20);
+    std::fs::write(&db, bytes).unwrap();
+    let output = with_config(&ground, &[], &["store", "check"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && !said.contains("panicked"), "{said}");
+}
