@@ -1,0 +1,115 @@
+//! Bad jobs through the real server: each is refused with what is wrong and what to do, or
+//! fails as the job's own error; nothing is kept of the former and no site is charged for the latter.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::path::Path;
+use std::time::Duration;
+
+use cospan_chaos_tests::api::{Api, Reply};
+use cospan_chaos_tests::ground::{Ground, Layout};
+use cospan_chaos_tests::server::Server;
+use serde_json::{Value, json};
+
+fn started() -> (Ground, Server, Api) {
+    let layout = Layout { sites: 2, processors: 2, ..Layout::default() };
+    let ground = Ground::new(Path::new(env!("CARGO_TARGET_TMPDIR")), &layout).unwrap();
+    let mut server = Server::new(env!("CARGO_BIN_EXE_cospan").as_ref(), &ground);
+    server.start().unwrap();
+    let api = server.api().unwrap();
+    // What a site can hold is not known before it answered.
+    while api.want("/v1/sites").unwrap()["sites"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .any(|site| site["state"] != "usable")
+    {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    (ground, server, api)
+}
+
+/// A job of one component with these members besides.
+fn job(members: &Value) -> Value {
+    let mut component = json!({ "name": "only", "processors": 1, "executable": "/bin/true" });
+    let members = members.as_object().unwrap().clone();
+    component.as_object_mut().unwrap().extend(members);
+    json!({ "wall_time": "1m", "component": [component] })
+}
+
+fn posted(api: &Api, document: &Value) -> (u16, String) {
+    match api.post("/v1/jobs", None, document) {
+        Reply::Answered(status, answer) => (status, answer.to_string()),
+        Reply::Silent(problem) => panic!("no answer: {problem}"),
+    }
+}
+
+#[test]
+fn a_job_that_makes_no_sense_is_refused_with_the_reason_and_nothing_is_kept() {
+    let (_ground, _server, api) = started();
+    let twice = json!({ "name": "x", "processors": 1, "executable": "/bin/true" });
+    let many: Vec<Value> = (0..1_001)
+        .map(|n| json!({ "name": format!("c{n}"), "processors": 1, "executable": "/bin/true" }))
+        .collect();
+    let cases = [
+        (job(&json!({ "processors": 64 })), 422, "needs 64 processors, one component gets 2"),
+        (job(&json!({ "processors": 0 })), 400, "from 1 to"),
+        (job(&json!({ "processors": -1 })), 400, "processors"),
+        (job(&json!({ "processors": 1u64 << 60 })), 400, "processors"),
+        (
+            job(&json!({ "site": "nowhere" })),
+            422,
+            "nowhere, which is not configured; there are: s1",
+        ),
+        (job(&json!({ "input": [{ "file": "none", "path": "in" }] })), 422, "cospan file add none"),
+        (job(&json!({ "directory": "/etc" })), 400, "absolute"),
+        (job(&json!({ "output": [{ "path": "../../etc/x" }] })), 400, ".. part"),
+        (job(&json!({ "procesors": 1 })), 400, "did you mean `processors`"),
+        (json!({ "wall_time": "1m", "component": [] }), 422, "no components"),
+        (
+            json!({ "wall_time": "1m", "component": [twice, twice] }),
+            422,
+            "two components are called",
+        ),
+        (json!({ "wall_time": "1m", "component": many }), 422, "at most 1000"),
+        (json!([]), 422, "job"),
+    ];
+    for (document, status, words) in cases {
+        let (answered, text) = posted(&api, &document);
+        let text_shown = text.chars().take(500).collect::<String>();
+        assert_eq!(answered, status, "{text_shown}");
+        assert!(text.contains(words), "{words:?} is not in {text_shown}");
+    }
+    let all_or_nothing = json!([job(&json!({})), job(&json!({ "processors": 64 }))]);
+    let (answered, text) = posted(&api, &all_or_nothing);
+    assert!(answered == 422 && text.contains('1'), "the second is named: {text}");
+    let (answered, text) = posted(&api, &Value::String("x".repeat(5 << 20)));
+    assert_eq!(answered, 413, "{text}");
+    assert_eq!(api.want("/v1/jobs").unwrap()["jobs"], json!([]));
+}
+
+#[test]
+fn a_program_that_cannot_run_is_the_jobs_own_error() {
+    let (ground, _server, api) = started();
+    let plain = ground.path().join("plain");
+    std::fs::write(&plain, "no program").unwrap();
+    for (program, words) in
+        [("/nonexistent/program", "not there"), (plain.to_str().unwrap(), "mode")]
+    {
+        let answer = api.must("/v1/jobs", &job(&json!({ "executable": program }))).unwrap();
+        let id = answer["jobs"][0]["id"].as_u64().unwrap();
+        let job = loop {
+            let job = api.want(&format!("/v1/jobs/{id}")).unwrap();
+            match job["phase"]["state"].as_str().unwrap() {
+                "failed" => break job,
+                "finished" | "cancelled" => panic!("{job}"),
+                _ => std::thread::sleep(Duration::from_millis(20)),
+            }
+        };
+        let reason = job["phase"]["reason"].as_str().unwrap_or_default();
+        assert!(reason.contains(words), "{reason}");
+    }
+    for site in api.want("/v1/sites").unwrap()["sites"].as_array().unwrap() {
+        assert_eq!(site["consecutive_errors"], 0, "{site}");
+    }
+}
