@@ -9,7 +9,7 @@ use std::time::Duration;
 use actix::System;
 use async_trait::async_trait;
 use cospan_actors::api::ControlPlane;
-use cospan_actors::api::command::{ApiAnswer, ApiCommand, Ask, Submission};
+use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRefusal, Ask, Submission};
 use cospan_actors::clock::{Clock, RuntimeClock, SteadyClock};
 use cospan_actors::metrics::Metrics;
 use cospan_actors::notifier::{Messenger, Notice};
@@ -22,7 +22,7 @@ use cospan_domain::ids::{
 use cospan_domain::job::spec::{
     ComponentSpec, Executable, JobSpec, OnUnreachable, Priority, Program, Request,
 };
-use cospan_domain::job::state::{Job, PhaseKind};
+use cospan_domain::job::state::{Job, Phase, PhaseKind};
 use cospan_domain::labels::Labels;
 use cospan_domain::resources::Resources;
 use cospan_domain::transfer::place::FilePlace;
@@ -39,8 +39,6 @@ use futures_util::future::BoxFuture;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-const PROCESSORS: u32 = 4;
-const JOBS: usize = 60;
 /// Far more than the jobs take, by the world's clock.
 const PATIENCE: Duration = Duration::from_secs(4 * 3_600);
 
@@ -53,11 +51,34 @@ struct Running {
     void: bool,
 }
 
+/// What a run is like.
+#[derive(Debug, Clone, Copy)]
+struct Scenario {
+    seed: u64,
+    /// Sites tell when something changes there; otherwise they are only polled.
+    hints: bool,
+    /// The machine's clock is set by this half-way.
+    step_ms: i64,
+    /// Processors of each of two sites.
+    processors: u32,
+    jobs: usize,
+    /// Longest pause between two submissions.
+    pause_ms: u64,
+}
+
+impl Scenario {
+    /// Jobs that queue for a few processors.
+    fn crowded(seed: u64, hints: bool, step_ms: i64) -> Self {
+        Self { seed, hints, step_ms, processors: 4, jobs: 60, pause_ms: 2_000 }
+    }
+}
+
 /// A site that acts at once and whose replies take their time.
 struct PromptSite {
     name: SiteName,
     /// The clock of the site itself.
     clock: RuntimeClock,
+    processors: u32,
     attempts: Mutex<BTreeMap<Tag, Running>>,
     chance: Mutex<StdRng>,
     hints: Option<tokio::sync::watch::Sender<u64>>,
@@ -83,7 +104,7 @@ impl PromptSite {
     fn idle(&self, now: Timestamp) -> u32 {
         let attempts = self.attempts();
         let holds = |a: &&Running| !a.void && a.opened.is_none_or(|(_, end)| now < end);
-        PROCESSORS - attempts.values().filter(holds).map(|a| a.processors).sum::<u32>()
+        self.processors - attempts.values().filter(holds).map(|a| a.processors).sum::<u32>()
     }
 
     fn observe(&self, tag: &Tag, now: Timestamp) -> Observation {
@@ -122,8 +143,8 @@ impl Site for PromptSite {
     async fn describe(&self) -> Result<SiteDescription, SiteError> {
         self.dawdle(20).await;
         Ok(SiteDescription {
-            total: Resources::processors(PROCESSORS),
-            largest_component: Resources::processors(PROCESSORS),
+            total: Resources::processors(self.processors),
+            largest_component: Resources::processors(self.processors),
             labels: Labels::default(),
             capabilities: Capabilities { find_by_tag: true, ..Capabilities::default() },
             manager: "prompt".into(),
@@ -337,71 +358,135 @@ fn unfinished(plane: &ControlPlane) -> Vec<Arc<Job>> {
     unfinished.cloned().collect()
 }
 
-/// Runs jobs to their end. Half-way the control plane's clock is set by `step_ms`.
-async fn live(seed: u64, hints: bool, step_ms: i64) {
+/// Runs jobs to their end; how long each took, in milliseconds.
+async fn live(scenario: Scenario) -> Vec<u64> {
+    let Scenario { seed, processors, .. } = scenario;
     let clock = RuntimeClock::starting_at(Timestamp(100_000_000));
     let site = |name: &str, seed: u64| -> Arc<dyn Site> {
         Arc::new(PromptSite {
             name: SiteName::new(name).expect("a site's name"),
             clock,
+            processors,
             attempts: Mutex::default(),
             chance: Mutex::new(StdRng::seed_from_u64(seed)),
-            hints: hints.then(|| tokio::sync::watch::Sender::new(0)),
+            hints: scenario.hints.then(|| tokio::sync::watch::Sender::new(0)),
         })
     };
-    let sites = vec![site("delft", seed), site("leiden", seed + 1_000)];
     let stepped = Arc::new(AtomicI64::new(0));
+    let sites = vec![site("delft", seed), site("leiden", seed + 1_000)];
     let plane = plane(sites, Arc::new(stepped_clock(clock, stepped.clone())), seed);
     while !plane.is_ready() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     let mut chance = StdRng::seed_from_u64(seed + 2_000);
-    for number in 0..JOBS {
-        if number == JOBS / 2 {
-            stepped.store(step_ms, Ordering::Relaxed);
+    for number in 0..scenario.jobs {
+        if number == scenario.jobs / 2 {
+            stepped.store(scenario.step_ms, Ordering::Relaxed);
         }
-        let submission = job(chance.random_range(1..=2), chance.random_range(1..=PROCESSORS));
-        let by = KeyName::new("alice").expect("a key's name");
-        let command = ApiCommand { by, what: Ask::Submit(vec![submission]) };
-        let answer = plane.command(command).await.expect("accepted");
-        assert!(matches!(answer, ApiAnswer::Submitted(_)));
-        tokio::time::sleep(Duration::from_millis(chance.random_range(0..2_000))).await;
+        let submission = job(chance.random_range(1..=2), chance.random_range(1..=4));
+        submit(&plane, submission).await;
+        tokio::time::sleep(Duration::from_millis(chance.random_range(0..=scenario.pause_ms))).await;
     }
     let begun = tokio::time::Instant::now();
     while !unfinished(&plane).is_empty() {
         let stuck = || unfinished(&plane).first().map(|job| (job.id, job.phase.clone()));
-        assert!(begun.elapsed() < PATIENCE, "seed {seed}: {:?} makes no progress", stuck());
+        assert!(begun.elapsed() < PATIENCE, "{scenario:?}: {:?} makes no progress", stuck());
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     assert!(plane.view().folds_agree());
+    let view = plane.view();
+    view.jobs.values().filter_map(|job| took_ms(job)).collect()
 }
 
-fn under_paused_time(test: impl Future<Output = ()> + 'static) {
+/// Submits until it is accepted: an intake that is being rebuilt says to come back.
+async fn submit(plane: &ControlPlane, submission: Submission) {
+    loop {
+        let by = KeyName::new("alice").expect("a key's name");
+        let command = ApiCommand { by, what: Ask::Submit(vec![submission.clone()]) };
+        match plane.command(command).await {
+            Ok(answer) => return assert!(matches!(answer, ApiAnswer::Submitted(_))),
+            Err(ApiRefusal::Busy { .. }) => tokio::time::sleep(Duration::from_millis(50)).await,
+            Err(refusal) => panic!("{refusal:?}"),
+        }
+    }
+}
+
+fn took_ms(job: &Job) -> Option<u64> {
+    match job.phase {
+        Phase::Finished { at } => Some(at.since(job.submitted_at).0),
+        _ => None,
+    }
+}
+
+fn under_paused_time<T: 'static>(test: impl Future<Output = T> + 'static) -> T {
     let runtime = || {
         let mut builder = tokio::runtime::Builder::new_current_thread();
         builder.enable_all().start_paused(true).build().expect("a runtime")
     };
     let ended = System::with_tokio_rt(runtime).block_on(async { actix_rt::spawn(test).await });
-    if let Err(problem) = ended {
-        std::panic::resume_unwind(problem.into_panic());
-    }
+    ended.unwrap_or_else(|problem| std::panic::resume_unwind(problem.into_panic()))
+}
+
+fn all_finish(scenario: Scenario) {
+    assert_eq!(under_paused_time(live(scenario)).len(), scenario.jobs);
 }
 
 #[test]
 fn all_jobs_finish_without_the_tick_at_sites_that_hint() {
-    (0..10).for_each(|seed| under_paused_time(live(seed, true, 0)));
+    (0..10).for_each(|seed| all_finish(Scenario::crowded(seed, true, 0)));
 }
 
 #[test]
 fn all_jobs_finish_without_the_tick_at_sites_that_are_only_polled() {
-    (0..10).for_each(|seed| under_paused_time(live(seed, false, 0)));
+    (0..10).for_each(|seed| all_finish(Scenario::crowded(seed, false, 0)));
 }
 
 #[test]
 fn a_clock_that_is_set_by_an_hour_loses_and_stops_nothing() {
     const HOUR_MS: i64 = 3_600_000;
-    (0..5).for_each(|seed| under_paused_time(live(seed, true, HOUR_MS)));
-    (0..5).for_each(|seed| under_paused_time(live(seed, true, -HOUR_MS)));
-    (0..5).for_each(|seed| under_paused_time(live(seed, false, HOUR_MS)));
-    (0..5).for_each(|seed| under_paused_time(live(seed, false, -HOUR_MS)));
+    for seed in 0..5 {
+        for (hints, step_ms) in
+            [(true, HOUR_MS), (true, -HOUR_MS), (false, HOUR_MS), (false, -HOUR_MS)]
+        {
+            all_finish(Scenario::crowded(seed, hints, step_ms));
+        }
+    }
+}
+
+/// Needs a build with planted faults; see the chapter on testing in the book.
+#[cfg(cospan_chaos)]
+#[test]
+fn a_panic_among_fifty_jobs_moves_the_latency_of_the_others_by_less_than_a_tenth() {
+    let scenario =
+        Scenario { seed: 1, hints: true, step_ms: 0, processors: 400, jobs: 50, pause_ms: 0 };
+    let struck = Arc::new(AtomicI64::new(0));
+    let count = struck.clone();
+    let tell = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let text = panic.payload().downcast_ref::<String>();
+        match text.is_some_and(|text| text.starts_with("planted panic")) {
+            true => _ = count.fetch_add(1, Ordering::Relaxed),
+            false => tell(panic),
+        }
+    }));
+    let run = |plan: &str| {
+        cospan_actors::chaos::plan(plan, None).expect("a plan");
+        let mut took = under_paused_time(live(scenario));
+        // The job whose actor died may take longer; it is the slowest then.
+        took.sort_unstable();
+        took.truncate(scenario.jobs - 1);
+        took.iter().sum::<u64>() as f64 / took.len() as f64
+    };
+    let undisturbed = run("");
+    let mut moved = Vec::new();
+    for point in ["handler-entry", "decided", "started", "spawned-future", "factory"] {
+        for passage in [15, 30, 45] {
+            let before = struck.load(Ordering::Relaxed);
+            let plan = format!("panic:{point}::{passage}");
+            moved.push((run(&plan) / undisturbed, plan));
+            assert_eq!(struck.load(Ordering::Relaxed), before + 1, "not struck once: {moved:?}");
+        }
+    }
+    assert!(moved.iter().all(|(ratio, _)| (ratio - 1.0).abs() < 0.1), "{moved:#?}");
+    cospan_actors::chaos::plan("", None).expect("no plan");
 }

@@ -59,7 +59,7 @@ pub enum Ask {
 }
 
 /// One job to be accepted.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Submission {
     /// What is asked for; valid by [`JobSpec::validate`], names bound to content.
     pub spec: Arc<JobSpec>,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cospan_domain::job::due;
 use cospan_domain::job::state::Job;
@@ -28,11 +28,12 @@ struct Plan {
     coverage: Option<std::path::PathBuf>,
 }
 
-static PLAN: OnceLock<Mutex<Plan>> = OnceLock::new();
+static PLAN: Mutex<Option<Plan>> = Mutex::new(None);
 
 /// Reads a plan such as `crash:before-effect:Submit:2,panic:decided::1`:
 /// kind, point, effect (may be empty) and passage. `coverage` is a file that
-/// gets a line for every point that is reached for the first time.
+/// gets a line for every point that is reached for the first time. What was
+/// planned before is forgotten.
 ///
 /// # Errors
 /// A part of the plan is not of that form.
@@ -50,8 +51,12 @@ pub fn plan(text: &str, coverage: Option<std::path::PathBuf>) -> Result<(), Stri
             panics: kind == "panic",
         });
     }
-    let plan = Plan { planted, passages: BTreeMap::new(), coverage };
-    PLAN.set(Mutex::new(plan)).map_err(|_| "the plan was set before".into())
+    *lock() = Some(Plan { planted, passages: BTreeMap::new(), coverage });
+    Ok(())
+}
+
+fn lock() -> MutexGuard<'static, Option<Plan>> {
+    PLAN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Passes a point.
@@ -66,9 +71,9 @@ pub fn reach_each(effects: &[&'static str], point: Point) {
 
 /// Passes a point for an effect of this name.
 pub fn reach_for(effect: &str, point: Point) {
-    let Some(plan) = PLAN.get() else { return };
     let struck = {
-        let mut plan = plan.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut plan = lock();
+        let Some(plan) = plan.as_mut() else { return };
         let key = (point.as_str().to_owned(), effect.to_owned());
         let count = plan.passages.entry(key).or_default();
         *count += 1;
