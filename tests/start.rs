@@ -94,8 +94,7 @@ fn ran_a_job(server: &mut Server) -> u64 {
 
 #[test]
 fn a_store_exported_from_a_live_server_is_checked_and_lives_on_elsewhere() {
-    let mut old = ground();
-    old.partials_stay = true;
+    let old = ground();
     let mut source = server(&old);
     let id = ran_a_job(&mut source);
     let instance =

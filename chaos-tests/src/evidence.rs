@@ -201,13 +201,7 @@ pub fn gather(
 pub fn gather_places(ground: &Ground, api: &Api) -> Result<Evidence> {
     let files = api.files()?;
     let reported = api.want("/v1/sites")?;
-    let sites = ground.sites.iter().map(|site| {
-        let mut truth = site_truth(site, &reported, &files);
-        if ground.partials_stay {
-            truth.incoming.clear();
-        }
-        truth
-    });
+    let sites = ground.sites.iter().map(|site| site_truth(site, &reported, &files));
     let carried = ground.sites.iter().flat_map(|site| carriers(&site.root.join("attempts")));
     Ok(Evidence {
         sites: sites.collect(),

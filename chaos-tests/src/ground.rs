@@ -36,8 +36,6 @@ pub struct Layout {
     pub notify: String,
     /// Bandwidth of each link.
     pub bandwidth: String,
-    /// Partial data of stopped copies is no leak: the run is shorter than it is kept.
-    pub partials_stay: bool,
 }
 
 impl Default for Layout {
@@ -53,7 +51,6 @@ impl Default for Layout {
                 .into(),
             notify: String::new(),
             bandwidth: "30Mbit/s".into(),
-            partials_stay: false,
         }
     }
 }
@@ -68,8 +65,6 @@ pub struct Ground {
     pub sites: Vec<GroundSite>,
     /// Port of the server.
     pub port: u16,
-    /// Partial data of stopped copies is no leak.
-    pub partials_stay: bool,
 }
 
 impl Ground {
@@ -87,13 +82,7 @@ impl Ground {
             root: directory.path().join(format!("site-{number}")),
             processors: layout.processors,
         });
-        let ground = Self {
-            sites: sites.collect(),
-            file_system,
-            port,
-            partials_stay: layout.partials_stay,
-            directory,
-        };
+        let ground = Self { sites: sites.collect(), file_system, port, directory };
         fs::write(ground.config(), ground.configuration(layout))?;
         fs::write(ground.payload(), payload::SCRIPT)?;
         fs::write(ground.ledger(), "")?;
@@ -143,7 +132,7 @@ impl Ground {
     fn configuration(&self, layout: &Layout) -> String {
         let mut text = format!(
             "[server]\ndata_directory = {:?}\nlisten = [\"127.0.0.1:{}\"]\n\n\
-             [store]\nkeep_copies = \"1s\"\n\n[queue]\nscan_interval = \"1s\"\n\n\
+             [store]\nkeep_copies = \"1s\"\nkeep_partials = \"1s\"\n\n[queue]\nscan_interval = \"1s\"\n\n\
              [claim]\n{}\n[sites]\n{}\n[notify]\n{}\n",
             self.data(),
             self.port,

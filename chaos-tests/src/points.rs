@@ -172,8 +172,6 @@ pub fn strike(binary: &Path, base: &Path, what: &Strike, seed: u64) -> Result<St
         sites: 3,
         processors: 8,
         bandwidth: if stopping { "1Mbit/s" } else { "8Mbit/s" }.into(),
-        // What is stopped is kept for ten minutes, in case it is needed again.
-        partials_stay: stopping,
         watching: format!("{}site_error_threshold = 1000\n", Layout::default().watching),
         ..Layout::default()
     };

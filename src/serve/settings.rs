@@ -53,6 +53,7 @@ pub(super) fn actors(config: &Config) -> Result<Settings, cospan_domain::ids::In
         submit_settle: settle.collect(),
         transfer: CopyParameters {
             ready_keep: config.store.keep_copies,
+            partial_keep: config.store.keep_partials,
             ..CopyParameters::default()
         },
         links: links(config),

@@ -106,6 +106,10 @@ section! {
         /// Copies that no job needs are deleted after this time.
         "keep_copies" => keep_copies: DurationMs = DurationMs::from_secs(600),
             in DurationMs::ZERO => DurationMs::from_secs(366 * 86_400), since "0.1.0";
+        /// What arrived of copies that were broken off, and that no job needs, is deleted after
+        /// this time.
+        "keep_partials" => keep_partials: DurationMs = DurationMs::from_secs(600),
+            in DurationMs::ZERO => DurationMs::from_secs(366 * 86_400), since "0.1.0";
     }
 }
 
