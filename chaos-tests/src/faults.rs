@@ -1,9 +1,9 @@
 //! Faults of sites, one scenario each, through the real server.
 
+mod injected;
+
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-
-mod injected;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use rustix::process::Signal;

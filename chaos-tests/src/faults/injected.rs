@@ -1,8 +1,8 @@
 //! Answers of sites that go wrong: lost, refused, late, or false.
 
-use super::{Scenario, Scene};
-
 use anyhow::{Context, Result, ensure};
+
+use super::{Scenario, Scene};
 
 pub(super) const ALL: [(&str, Scenario); 5] = [
     ("a-submission-whose-reply-is-lost", reply_lost),
