@@ -72,6 +72,24 @@ async fn a_payload_killed_from_outside_is_its_own_end_and_not_the_wrappers() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_payload_is_not_ended_because_somebody_set_the_clock() {
+    const DAYS: Duration = Duration::from_secs(400 * 86_400);
+    let ground = LocalGround::new();
+    start(&*ground.site, &order(tag(1), script(WAITS))).await;
+    await_printed(&*ground.site, tag(1), "begun").await;
+    // By the clock as it is now it began long ago.
+    let begun = ground.root().join(format!("attempts/{}/begun", tag(1)));
+    let file = std::fs::File::options().append(true).open(begun).unwrap();
+    file.set_modified(std::time::SystemTime::now() - DAYS).unwrap();
+    let next = ground.reopened();
+    for _ in 0..3 {
+        await_seen(&*next, tag(1), |seen| matches!(seen, Observation::Begun(_))).await;
+    }
+    next.cancel(tag(1), None).await.unwrap();
+    assert_eq!(await_exit(&*next, tag(1)).await, ExitCause::Terminated);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stopped_processes_are_ended_as_well() {
     for who in ["ready", "begun"] {
         let ground = LocalGround::new();
