@@ -16,7 +16,7 @@ use rustix::process::Signal;
 use super::entry::{Entry, Look};
 use super::evidence::Evidence;
 use super::process::{self, Process};
-use super::root::{LIVE, Root};
+use super::root::{LIVE, Root, SPOOL};
 use super::settle::find_wrapper;
 use crate::port::Observation;
 
@@ -80,7 +80,7 @@ impl Ledger {
         }
         for tag in result.ended.keys() {
             self.entries.remove(tag);
-            root.remove(&format!("{LIVE}/{tag}"))?;
+            release(root, *tag)?;
         }
         result.changed |= !result.ended.is_empty();
         Ok(result)
@@ -165,6 +165,18 @@ impl Ledger {
                 Err(error) => entry.seen = Observation::Unknown(error.to_string()),
             }
         }
+    }
+}
+
+/// Takes an ended attempt out of the list of those that hold something. Moved rather
+/// than removed: some file systems pass over every recently freed inode whenever they
+/// make a file, and with hundreds of endings a second that became a tenth of all work.
+fn release(root: &Root, tag: Tag) -> io::Result<()> {
+    let live = format!("{LIVE}/{tag}");
+    match root.rename(&live, &format!("{SPOOL}/{tag}/held"))? {
+        true => Ok(()),
+        // Its spool directory is gone already.
+        false => root.remove(&live),
     }
 }
 

@@ -1,0 +1,198 @@
+//! A workload through one control plane, from its first submission to the end of its
+//! last job: what `cospan simulate` and the benchmarks run.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use anyhow::{Result, anyhow, bail};
+use cospan_actors::api::command::{ApiCommand, ApiRefusal, Ask, Submission};
+use cospan_actors::journal::Change;
+use cospan_actors::settings::Settings;
+use cospan_domain::ids::{JobId, KeyName};
+use cospan_domain::job::spec::JobSpec;
+use cospan_domain::job::state::{Job, Phase};
+use cospan_domain::units::Timestamp;
+use cospan_storage::memory::MemoryDisk;
+use tokio::sync::broadcast::error::RecvError;
+
+use super::handle::WorldHandle;
+use super::journal::EventHash;
+use super::reign::{End, Ground, Plan, Reign, reign};
+use super::weather::Weather;
+use crate::world::World;
+
+/// A job that is submitted at its time.
+#[derive(Debug, Clone)]
+pub struct PlannedJob {
+    /// When.
+    pub at: Timestamp,
+    /// What.
+    pub spec: Arc<JobSpec>,
+}
+
+/// What is run.
+pub struct Experiment {
+    /// The world at `begins`.
+    pub world: World,
+    /// Settings of the control plane.
+    pub settings: Settings,
+    /// Its jobs, in order of time.
+    pub jobs: Vec<PlannedJob>,
+    /// When it begins.
+    pub begins: Timestamp,
+    /// Seed of the control plane and of the calls to its sites.
+    pub seed: u64,
+    /// How calls fare.
+    pub weather: Weather,
+}
+
+/// What came of it.
+pub struct Outcome {
+    /// When the last job had ended.
+    pub ended: Timestamp,
+    /// The jobs as they ended, in order of their ends.
+    pub jobs: Vec<Arc<Job>>,
+    /// Jobs that waited for placement, from each moment on.
+    pub queue: Vec<(Timestamp, u32)>,
+    /// The world as it was then.
+    pub world: Arc<WorldHandle>,
+    /// Changes that became durable.
+    pub changes: u64,
+    /// Hash of everything that became durable.
+    pub hash: String,
+}
+
+/// Called with the time of the world, and jobs that have ended.
+pub type Progress = Rc<dyn Fn(Timestamp, usize)>;
+
+/// Runs an experiment to its end.
+///
+/// # Errors
+/// A job is refused, or the control plane ends of itself.
+pub fn run(experiment: Experiment, progress: Progress) -> Result<Outcome> {
+    let Experiment { world, settings, jobs, begins, seed, weather } = experiment;
+    let ground = Ground {
+        world: WorldHandle::new(world),
+        disk: MemoryDisk::default(),
+        weather: Arc::new(weather),
+        hash: Arc::default(),
+        settings,
+        hints: true,
+    };
+    let plan = Plan { begins, killed_at: None, moment: None, seed };
+    let watched = Rc::new(RefCell::new(Watched::default()));
+    let count = jobs.len();
+    let seen = watched.clone();
+    let end = reign(&ground, plan, move |reign| async move {
+        let watching = actix_rt::spawn(watch(reign.clone(), seen, count, progress));
+        submit_all(&reign, jobs).await?;
+        watching.await.map_err(|panic| anyhow!("whoever counts the jobs broke: {panic}"))?
+    })?;
+    let ended = match end {
+        End::Done(at, done) => done.map(|()| at)?,
+        End::Killed(at) => bail!("the control plane ended by itself at {} ms", at.0),
+    };
+    let Watched { ended: jobs, queue, changes, .. } = watched.take();
+    let (hash, _) = EventHash::finish(&ground.hash);
+    Ok(Outcome { ended, jobs, queue, world: ground.world, changes, hash })
+}
+
+/// What is noted while jobs come and go.
+#[derive(Default)]
+struct Watched {
+    waiting: BTreeSet<JobId>,
+    ended: Vec<Arc<Job>>,
+    queue: Vec<(Timestamp, u32)>,
+    changes: u64,
+}
+
+impl Watched {
+    fn note(&mut self, change: &Change, now: Timestamp) {
+        self.changes += 1;
+        match change {
+            Change::NewJobs(jobs) => self.waiting.extend(jobs.iter().map(|job| job.id)),
+            Change::Job { old, new, .. } => {
+                match matches!(new.phase, Phase::Queued { .. }) {
+                    true => self.waiting.insert(new.id),
+                    false => self.waiting.remove(&new.id),
+                };
+                if new.is_final() && !old.is_final() {
+                    self.ended.push(new.clone());
+                }
+            }
+            _ => return,
+        }
+        let length = u32::try_from(self.waiting.len()).unwrap_or(u32::MAX);
+        match self.queue.last_mut() {
+            Some((at, last)) if *at == now => *last = length,
+            Some((_, last)) if *last == length => {}
+            _ => self.queue.push((now, length)),
+        }
+    }
+}
+
+async fn watch(
+    reign: Reign,
+    watched: Rc<RefCell<Watched>>,
+    count: usize,
+    progress: Progress,
+) -> Result<()> {
+    const TELL_EVERY: usize = 256;
+    let mut changes = reign.plane.subscribe();
+    loop {
+        let ended = watched.borrow().ended.len();
+        if ended >= count {
+            return Ok(());
+        }
+        match changes.recv().await {
+            Ok(committed) => {
+                watched.borrow_mut().note(&committed.change, reign.clock.now());
+                let now_ended = watched.borrow().ended.len();
+                if now_ended != ended && now_ended.is_multiple_of(TELL_EVERY) {
+                    progress(reign.clock.now(), now_ended);
+                }
+            }
+            Err(RecvError::Lagged(missed)) => bail!("{missed} changes were not counted"),
+            Err(RecvError::Closed) => bail!("the control plane is gone"),
+        }
+    }
+}
+
+/// Submits each job at its time; those of one moment together.
+async fn submit_all(reign: &Reign, jobs: Vec<PlannedJob>) -> Result<()> {
+    const AT_ONCE: usize = 500;
+    while !reign.plane.is_ready() {
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    }
+    let by = KeyName::new("simulated")?;
+    let mut jobs = jobs.into_iter().peekable();
+    while let Some(first) = jobs.next() {
+        let at = first.at;
+        let mut together = vec![first];
+        while together.len() < AT_ONCE
+            && let Some(next) = jobs.next_if(|next| next.at == at)
+        {
+            together.push(next);
+        }
+        reign.until(at).await;
+        let submission = |job: PlannedJob| Submission {
+            spec: job.spec,
+            idempotency: None,
+            allow_unplaceable: true,
+        };
+        let submissions: Vec<Submission> = together.into_iter().map(submission).collect();
+        loop {
+            let what = Ask::Submit(submissions.clone());
+            match reign.plane.command(ApiCommand { by: by.clone(), what }).await {
+                Ok(_) => break,
+                Err(ApiRefusal::Busy { .. }) => {
+                    tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+                }
+                Err(refusal) => bail!("a job was refused: {refusal}"),
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,68 @@
+//! The world as several sites and one driver share it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use cospan_domain::units::Timestamp;
+use tokio::sync::{Notify, watch};
+
+use crate::world::World;
+
+/// The world behind a lock, with whoever wants to hear of changes.
+pub struct WorldHandle {
+    world: Mutex<World>,
+    changes: Vec<watch::Sender<u64>>,
+    sooner: Notify,
+}
+
+impl WorldHandle {
+    /// Shares a world.
+    pub fn new(world: World) -> Arc<Self> {
+        let changes = world.sites().iter().map(|_| watch::Sender::new(0)).collect();
+        Arc::new(Self { world: Mutex::new(world), changes, sooner: Notify::new() })
+    }
+
+    /// Does something in the world at `now`; those concerned hear of it.
+    pub fn at<T>(&self, now: Timestamp, act: impl FnOnce(&mut World) -> T) -> T {
+        let mut world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
+        world.advance(now);
+        let expected = world.next_event();
+        let result = act(&mut world);
+        for site in world.take_touched() {
+            self.changes[site.index()].send_modify(|count| *count += 1);
+        }
+        let next = world.next_event();
+        drop(world);
+        if next.is_some_and(|next| expected.is_none_or(|expected| next < expected)) {
+            self.sooner.notify_one();
+        }
+        result
+    }
+
+    /// Reads the world as it is.
+    pub fn read<T>(&self, read: impl FnOnce(&World) -> T) -> T {
+        read(&self.world.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn changes(&self, site: usize) -> watch::Receiver<u64> {
+        self.changes[site].subscribe()
+    }
+
+    /// Lets the world go on by itself for as long as it is polled.
+    pub(super) async fn drive(self: Arc<Self>, now: impl Fn() -> Timestamp) {
+        loop {
+            let next = self.at(now(), |world| world.next_event());
+            let pause = async {
+                match next {
+                    Some(at) => tokio::time::sleep(Duration::from_millis(at.since(now()).0)).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = pause => {}
+                () = self.sooner.notified() => {}
+            }
+        }
+    }
+}

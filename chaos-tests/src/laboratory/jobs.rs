@@ -1,0 +1,72 @@
+//! Jobs for simulated sites.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anyhow::Result;
+use cospan_domain::ids::ComponentName;
+use cospan_domain::job::spec::{
+    ComponentSpec, Executable, JobSpec, OnUnreachable, Priority, Program, Request,
+};
+use cospan_domain::resources::Resources;
+use cospan_domain::units::DurationMs;
+
+use crate::world::attempt::PROGRAM;
+
+/// A job of components with so many processors each, which run for `run_time` and
+/// exit with `code`.
+///
+/// # Errors
+/// Never: the names of the components are valid.
+pub fn job(
+    components: &[u32],
+    run_time: DurationMs,
+    wall_time: DurationMs,
+    code: i32,
+) -> Result<JobSpec> {
+    let component = |(index, processors): (usize, &u32)| -> Result<ComponentSpec> {
+        Ok(ComponentSpec {
+            name: ComponentName::new(&format!("part-{index}"))?,
+            site: None,
+            resources: Resources::processors(*processors),
+            constraints: Vec::new(),
+            program: Program {
+                executable: Executable::AtSite(PROGRAM.into()),
+                arguments: vec![run_time.0.to_string().into(), code.to_string().into()],
+                environment: BTreeMap::new(),
+                directory: None,
+                setup: Vec::new(),
+            },
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            at: BTreeMap::new(),
+        })
+    };
+    let components = components.iter().enumerate().map(component).collect::<Result<_>>()?;
+    Ok(JobSpec {
+        name: None,
+        request: Request::NonFixed,
+        components,
+        policy: None,
+        priority: Priority::Low,
+        wall_time: DurationMs(wall_time.0.max(1)),
+        rerunnable: true,
+        on_unreachable: OnUnreachable::RerunAfter(DurationMs::from_secs(1_800)),
+        max_placement_tries: None,
+        max_claim_tries: None,
+        max_retries: 0,
+    })
+}
+
+/// The same, ready to be submitted.
+///
+/// # Errors
+/// As for [`job`].
+pub fn shared_job(
+    components: &[u32],
+    run_time: DurationMs,
+    wall_time: DurationMs,
+    code: i32,
+) -> Result<Arc<JobSpec>> {
+    job(components, run_time, wall_time, code).map(Arc::new)
+}

@@ -1,0 +1,13 @@
+//! Runs the real control plane over a simulated world under virtual time: the
+//! actors, the domain and the journal's core are those of the server; only the
+//! world, time and chance are simulated. One arbiter, no thread, no file, no socket.
+
+pub mod doom;
+pub mod experiment;
+pub mod handle;
+pub mod jobs;
+pub mod journal;
+pub mod reign;
+pub mod settings;
+mod site;
+pub mod weather;

@@ -1,0 +1,210 @@
+//! One reign of a control plane over the world: from its start until it is killed or
+//! told to stop. The next one finds what it left in its store and at the sites.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::System;
+use anyhow::{Result, anyhow};
+use cospan_actors::api::ControlPlane;
+use cospan_actors::clock::{Clock, RuntimeClock};
+use cospan_actors::journal::view_of;
+use cospan_actors::metrics::Metrics;
+use cospan_actors::notifier::{Messenger, Notice};
+use cospan_actors::settings::Settings;
+use cospan_actors::shared::Parts;
+use cospan_actors::wiring::{report_channel, start};
+use cospan_domain::ids::InstanceId;
+use cospan_domain::units::Timestamp;
+use cospan_sites::port::Site;
+use cospan_storage::memory::{self, MemoryDisk};
+use cospan_storage::record::Loader;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+use super::doom::{Doom, Moment};
+use super::handle::WorldHandle;
+use super::journal::{EventHash, MortalJournal};
+use super::site::SimulatedSite;
+use super::weather::Weather;
+
+/// What outlives a control plane.
+#[derive(Clone)]
+pub struct Ground {
+    /// The world.
+    pub world: Arc<WorldHandle>,
+    /// The disk of the store.
+    pub disk: MemoryDisk,
+    /// How calls fare.
+    pub weather: Arc<Weather>,
+    /// What happened.
+    pub hash: Arc<EventHash>,
+    /// Settings of every control plane.
+    pub settings: Settings,
+    /// Whether sites tell of changes.
+    pub hints: bool,
+}
+
+/// What a reign is to be.
+#[derive(Debug, Clone, Copy)]
+pub struct Plan {
+    /// When it begins.
+    pub begins: Timestamp,
+    /// When it is killed at the latest, unless its work ends before.
+    pub killed_at: Option<Timestamp>,
+    /// At which of its own acts it is killed.
+    pub moment: Option<Moment>,
+    /// Seed of its chance.
+    pub seed: u64,
+}
+
+/// How a reign ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End<T> {
+    /// Its work was done at this time.
+    Done(Timestamp, T),
+    /// It was killed at this time.
+    Killed(Timestamp),
+}
+
+/// A control plane that reigns, for whoever works with it.
+#[derive(Clone)]
+pub struct Reign {
+    /// The control plane.
+    pub plane: ControlPlane,
+    /// Its clock.
+    pub clock: Arc<dyn Clock>,
+    /// Whether it lives: what it answers counts only then.
+    pub doom: Arc<Doom>,
+}
+
+impl Reign {
+    /// Waits until `at`.
+    pub async fn until(&self, at: Timestamp) {
+        tokio::time::sleep(Duration::from_millis(at.since(self.clock.now()).0)).await;
+    }
+}
+
+struct Silent;
+
+impl Messenger for Silent {
+    fn send(&self, _: &str, _: Notice) -> BoxFuture<'static, Result<(), String>> {
+        async { Ok(()) }.boxed()
+    }
+}
+
+/// Runs a control plane until `work` is done or it is killed.
+///
+/// # Errors
+/// The store cannot be opened: what was acknowledged is damaged.
+pub fn reign<T: 'static, W>(
+    ground: &Ground,
+    plan: Plan,
+    work: impl FnOnce(Reign) -> W + 'static,
+) -> Result<End<T>>
+where
+    W: Future<Output = T> + 'static,
+{
+    let runtime = || {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        #[allow(clippy::expect_used, reason = "a runtime without threads, sockets or files")]
+        builder.enable_time().start_paused(true).build().expect("a runtime")
+    };
+    let ground = ground.clone();
+    System::with_tokio_rt(runtime).block_on(async move {
+        let task = actix_rt::spawn(live(ground, plan, work));
+        task.await.unwrap_or_else(|panic| Err(anyhow!("the laboratory itself broke: {panic}")))
+    })
+}
+
+async fn live<T, W>(
+    ground: Ground,
+    plan: Plan,
+    work: impl FnOnce(Reign) -> W + 'static,
+) -> Result<End<T>>
+where
+    W: Future<Output = T> + 'static,
+{
+    let clock: Arc<dyn Clock> = Arc::new(RuntimeClock::starting_at(plan.begins));
+    let doom = Doom::at(plan.moment);
+    let plane = open(&ground, plan, &clock, &doom)?;
+    let (now, world) = (clock.clone(), ground.world.clone());
+    let driver = actix_rt::spawn(world.drive(move || now.now()));
+    let reign = Reign { plane, clock: clock.clone(), doom: doom.clone() };
+    let killed_at = async {
+        match plan.killed_at {
+            Some(at) => reign.until(at).await,
+            None => std::future::pending().await,
+        }
+    };
+    let end = tokio::select! {
+        biased;
+        () = doom.struck() => End::Killed(clock.now()),
+        () = killed_at => End::Killed(clock.now()),
+        done = work(reign.clone()) => End::Done(clock.now(), done),
+    };
+    doom.strike();
+    driver.abort();
+    Ok(end)
+}
+
+fn open(
+    ground: &Ground,
+    plan: Plan,
+    clock: &Arc<dyn Clock>,
+    doom: &Arc<Doom>,
+) -> Result<ControlPlane> {
+    let (sink, reports) = report_channel();
+    let (mut loader, mut damage) = (Loader::default(), None);
+    let mut load = |stored| {
+        if damage.is_none() {
+            damage = loader.take(stored).err();
+        }
+    };
+    let instance = InstanceId::from_random(plan.seed);
+    let opened = memory::open_and_load(&ground.disk, instance, sink, &mut load)?;
+    damage.map_or(Ok(()), Err)?;
+    let mut loaded = loader.finish()?;
+    let remains = std::mem::take(&mut loaded.remains);
+    let store = Arc::new(MortalJournal {
+        inner: opened.journal,
+        doom: doom.clone(),
+        clock: clock.clone(),
+        hash: ground.hash.clone(),
+    });
+    let (fatal, registry) = (doom.clone(), prometheus::Registry::new());
+    let parts = Parts {
+        clock: clock.clone(),
+        seed: plan.seed,
+        settings: ground.settings.clone(),
+        instance: opened.instance,
+        epoch: opened.epoch,
+        view: view_of(loaded),
+        metrics: Arc::new(Metrics::new(&registry)?),
+        sites: sites(ground, clock, doom),
+        store,
+        messenger: Arc::new(Silent),
+        // As the server does: it ends, and its service manager starts it again.
+        on_fatal: Box::new(move |_| fatal.strike()),
+    };
+    Ok(start(parts, remains, reports))
+}
+
+fn sites(ground: &Ground, clock: &Arc<dyn Clock>, doom: &Arc<Doom>) -> Vec<Arc<dyn Site>> {
+    let named = |world: &crate::world::World| {
+        let names = world.sites().iter().map(|site| site.name().clone());
+        names.filter_map(|name| Some((world.index_of(&name)?, name))).collect::<Vec<_>>()
+    };
+    let site = |(index, name)| -> Arc<dyn Site> {
+        Arc::new(SimulatedSite {
+            name,
+            index,
+            world: ground.world.clone(),
+            clock: clock.clone(),
+            weather: ground.weather.clone(),
+            doom: doom.clone(),
+            hints: ground.hints,
+        })
+    };
+    ground.world.read(named).into_iter().map(site).collect()
+}

@@ -1,0 +1,36 @@
+//! Settings of a simulated control plane: those of a server that was told nothing,
+//! but for the tick, which must not be needed.
+
+use std::collections::BTreeMap;
+
+use cospan_actors::settings::Settings;
+use cospan_domain::ids::{InvalidId, PolicyName};
+use cospan_domain::units::DurationMs;
+
+/// The defaults.
+///
+/// # Errors
+/// Never: the name of the default policy is valid.
+pub fn default_settings() -> Result<Settings, InvalidId> {
+    Ok(Settings {
+        job: Default::default(),
+        limits: Default::default(),
+        default_policy: PolicyName::new("worst-fit")?,
+        queue: Default::default(),
+        information_expiry: DurationMs::from_secs(60),
+        site: Default::default(),
+        contact: Default::default(),
+        isolation_window: DurationMs::from_secs(60),
+        poll_interval: DurationMs::from_secs(5),
+        reconcile_interval: DurationMs::from_secs(300),
+        submit_settle: BTreeMap::new(),
+        transfer: Default::default(),
+        links: BTreeMap::new(),
+        calls_per_site: 8,
+        keep_attempts: DurationMs::from_secs(3_600),
+        keep_jobs: DurationMs::from_secs(86_400),
+        intake_bound: 1_024,
+        webhooks: BTreeMap::new(),
+        fallback_tick: None,
+    })
+}

@@ -1,0 +1,109 @@
+//! Readers of job logs and node failure logs.
+//!
+//! A log is read from any [`std::io::Read`], plain or compressed with gzip or
+//! xz; which of the three it is, its first bytes tell, not its name. Reading
+//! streams: memory does not grow with the log.
+//!
+//! A line that cannot be used is never passed over in silence. What happens to
+//! it is the caller's choice ([`OnBad`]): either it ends the reading, or it is
+//! skipped and counted, and the [`Complaints`] say how often, where and why.
+//!
+//! Deliberately absent: opening files by path, and any repair of a log.
+
+mod complaints;
+mod failures;
+mod source;
+mod swf;
+
+use std::io;
+
+use thiserror::Error;
+
+pub use complaints::{Complaint, ComplaintKind, Complaints, Treatment};
+pub use failures::{FailureCause, FailureReader, NodeFailure};
+pub use source::LINE_BYTES_MAX;
+pub use swf::{JobStatus, SwfHeader, SwfJob, SwfLog, SwfReader, read_swf};
+
+/// What to do with a line that cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnBad {
+    /// Go on, and treat the line as [`ComplaintKind::treatment`] says.
+    Skip {
+        /// How many complaints of each kind are kept in full; all are counted.
+        kept_per_kind_max: usize,
+    },
+    /// The first complaint ends the reading with [`LogError::Refused`].
+    Refuse,
+}
+
+/// How one log is to be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reading {
+    /// The log's name, for messages only.
+    pub file: String,
+    /// What to do with a line that cannot be used.
+    pub on_bad: OnBad,
+}
+
+impl Reading {
+    /// Skips bad lines and keeps the first ten complaints of each kind.
+    pub fn skipping(file: impl Into<String>) -> Self {
+        Self { file: file.into(), on_bad: OnBad::Skip { kept_per_kind_max: 10 } }
+    }
+
+    /// Stops at the first bad line.
+    pub fn refusing(file: impl Into<String>) -> Self {
+        Self { file: file.into(), on_bad: OnBad::Refuse }
+    }
+}
+
+/// Why a log could not be read to its end.
+#[derive(Debug, Error)]
+pub enum LogError {
+    /// The source failed, or its compressed data are damaged (a stream that
+    /// merely stops early is a [`ComplaintKind::Truncated`] instead).
+    #[error("cannot read {file} beyond line {line}: {source}; check the file, or fetch it again")]
+    Unreadable {
+        /// The log's name.
+        file: String,
+        /// The last line read, from 1; 0 if there was none.
+        line: u64,
+        /// What the source said.
+        source: io::Error,
+    },
+    /// A line is longer than [`LINE_BYTES_MAX`].
+    #[error(
+        "{file}, line {line}: longer than {LINE_BYTES_MAX} bytes, so this is no job log; \
+         check which file was meant"
+    )]
+    LineTooLong {
+        /// The log's name.
+        file: String,
+        /// The line, from 1.
+        line: u64,
+    },
+    /// A line cannot be used and [`OnBad::Refuse`] was asked for.
+    #[error("{file}, {complaint}; {}, or allow bad lines to be skipped", .complaint.kind.remedy())]
+    Refused {
+        /// The log's name.
+        file: String,
+        /// What is wrong, and where.
+        complaint: Complaint,
+    },
+    /// The log holds nothing that can be used, whatever was asked for.
+    #[error("{file} holds no usable entry ({summary}); check which file was meant")]
+    Empty {
+        /// The log's name.
+        file: String,
+        /// What was skipped, as [`Complaints`] tells it.
+        summary: String,
+    },
+    /// A table lacks a column that is needed.
+    #[error("{file} has no column \"{column}\"; check that its first line names the columns")]
+    ColumnMissing {
+        /// The log's name.
+        file: String,
+        /// The name that was looked for.
+        column: &'static str,
+    },
+}

@@ -1,0 +1,67 @@
+//! The summary of [`Complaints`] for people.
+
+use std::fmt;
+
+use super::{ComplaintKind, Complaints, Tally, Treatment};
+
+impl fmt::Display for Complaints {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines = grouped(self.lines_read);
+        match self.lines_skipped() {
+            0 if self.lines_read == 1 => f.write_str("1 line read, none skipped")?,
+            0 => write!(f, "{lines} lines read, none skipped")?,
+            skipped => {
+                write!(f, "{} of {lines} lines skipped: ", grouped(skipped))?;
+                f.write_str(&self.listed(Treatment::Skipped))?;
+            }
+        }
+        for (treatment, lead) in [
+            (Treatment::Kept, "kept all the same"),
+            (Treatment::Incomplete, "the log is incomplete"),
+        ] {
+            let listed = self.listed(treatment);
+            if !listed.is_empty() {
+                write!(f, "; {lead}: {listed}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Complaints {
+    /// `2 x unknown run time (lines 17, 290), 1 x ...`
+    fn listed(&self, treatment: Treatment) -> String {
+        let kinds: Vec<String> =
+            self.with(treatment).map(|(kind, tally)| tally.described(*kind)).collect();
+        kinds.join(", ")
+    }
+}
+
+impl Tally {
+    fn described(&self, kind: ComplaintKind) -> String {
+        let count = grouped(self.count);
+        let lines: Vec<String> = self.kept.iter().map(|kept| kept.line.to_string()).collect();
+        let noun = if self.count == 1 { "line" } else { "lines" };
+        let unlisted = self.count - self.kept.len() as u64;
+        match (lines.is_empty(), unlisted) {
+            (true, _) => format!("{count} x {kind}"),
+            (false, 0) => format!("{count} x {kind} ({noun} {})", lines.join(", ")),
+            (false, more) => {
+                format!("{count} x {kind} ({noun} {} and {} more)", lines.join(", "), grouped(more))
+            }
+        }
+    }
+}
+
+/// A number with a comma between thousands.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}

@@ -1,0 +1,260 @@
+//! Node failure logs in the form Los Alamos National Laboratory released them
+//! (LA-UR-05-7318, "All systems failure/interrupt data 1996-2005"): comma
+//! separated, the columns named in the first line, ordered by system and node.
+//!
+//! Deliberately absent: the install and production dates (half of them are
+//! words), and the free text after each cause.
+
+#[cfg(test)]
+mod tests;
+mod wall_clock;
+
+use std::io::{self, Read};
+
+use cospan_domain::units::Timestamp;
+use csv::{ByteRecord, Reader, ReaderBuilder, Trim};
+
+use super::complaints::{ComplaintKind, Complaints, Fault};
+use super::source::{Watched, breaks_off, decoded, unreadable};
+use super::{LogError, Reading};
+
+/// What a failure was put down to; the columns of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FailureCause {
+    /// Power, cooling, the building.
+    Facilities,
+    /// A part of the node.
+    Hardware,
+    /// Somebody's mistake.
+    HumanError,
+    /// The network.
+    Network,
+    /// Looked into, and not found.
+    Undetermined,
+    /// The operating system or other software.
+    Software,
+    /// The log names none.
+    NotRecorded,
+}
+
+/// One failure of one node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodeFailure {
+    /// The machine's number in the log, 2 to 24.
+    pub system: u32,
+    /// The node's number within its machine, from 0.
+    pub node: u32,
+    /// When it failed: the local wall clock read as if it were UTC, to the minute.
+    pub started: Timestamp,
+    /// When it was repaired; not before `started`.
+    pub repaired: Timestamp,
+    /// What it was put down to; the first if several are named.
+    pub cause: FailureCause,
+}
+
+/// Reads a failure log failure by failure, in the order of its lines: by
+/// system and node, not by time.
+///
+/// # Errors
+/// [`LogError::Unreadable`] if the source fails, [`LogError::Refused`] if asked
+/// for, and at the end [`LogError::Empty`] if there was no usable failure.
+pub struct FailureReader<'a> {
+    rows: Reader<Watched<'a>>,
+    row: ByteRecord,
+    columns: Columns,
+    system: Option<u32>,
+    reading: Reading,
+    complaints: Complaints,
+    found: u64,
+    is_done: bool,
+}
+
+impl<'a> FailureReader<'a> {
+    /// Starts a reading. Of other machines than `system`, if given, the rows
+    /// are neither read nor complained about.
+    ///
+    /// # Errors
+    /// [`LogError::Unreadable`], or [`LogError::ColumnMissing`] if the first
+    /// line does not name the columns needed.
+    pub fn new(
+        source: impl Read + 'a,
+        reading: Reading,
+        system: Option<u32>,
+    ) -> Result<Self, LogError> {
+        let plain = decoded(source).map_err(|source| unreadable(&reading, 0, source))?;
+        let mut rows =
+            ReaderBuilder::new().flexible(true).trim(Trim::All).from_reader(Watched::new(plain));
+        let names = rows.byte_headers().map_err(|error| unreadable(&reading, 0, into_io(error)))?;
+        let columns = Columns::named(names)
+            .map_err(|column| LogError::ColumnMissing { file: reading.file.clone(), column })?;
+        let (row, complaints) = (ByteRecord::new(), Complaints::default());
+        Ok(Self { rows, row, columns, system, reading, complaints, found: 0, is_done: false })
+    }
+
+    /// What was wrong so far.
+    pub fn complaints(&self) -> &Complaints {
+        &self.complaints
+    }
+
+    fn next_failure(&mut self) -> Result<Option<NodeFailure>, LogError> {
+        while self.next_row()? {
+            let is_ended = !self.rows.get_ref().is_done_without_line_end();
+            match self.columns.parse(&self.row, self.system) {
+                Ok(None) => {}
+                Ok(Some(failure)) => {
+                    self.complaints.line_read();
+                    self.found += 1;
+                    return Ok(Some(failure));
+                }
+                Err(fault) if !is_ended && fault.kind == ComplaintKind::ColumnCount => {
+                    let detail = format!("the last line breaks off: {}", fault.detail);
+                    self.complain(Fault::new(ComplaintKind::Truncated, detail))?;
+                }
+                Err(fault) => {
+                    self.complaints.line_read();
+                    self.complain(fault)?;
+                }
+            }
+        }
+        if self.found == 0 {
+            let (file, summary) = (self.reading.file.clone(), self.complaints.to_string());
+            return Err(LogError::Empty { file, summary });
+        }
+        Ok(None)
+    }
+
+    /// False at the end of the log, and where a compressed stream breaks off.
+    fn next_row(&mut self) -> Result<bool, LogError> {
+        let error = match self.rows.read_byte_record(&mut self.row) {
+            Ok(is_row) => return Ok(is_row),
+            Err(error) => into_io(error),
+        };
+        if !breaks_off(&error) {
+            return Err(unreadable(&self.reading, self.line(), error));
+        }
+        self.complain(Fault::new(ComplaintKind::Truncated, "compressed data break off"))?;
+        Ok(false)
+    }
+
+    fn complain(&mut self, fault: Fault) -> Result<(), LogError> {
+        self.complaints.note(fault.at(self.line()), &self.reading)
+    }
+
+    fn line(&self) -> u64 {
+        self.row.position().map_or(1, csv::Position::line)
+    }
+}
+
+impl Iterator for FailureReader<'_> {
+    type Item = Result<NodeFailure, LogError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_done {
+            return None;
+        }
+        let next = self.next_failure().transpose();
+        self.is_done = !matches!(next, Some(Ok(_)));
+        next
+    }
+}
+
+/// With the kind of error kept, which the plain conversion loses.
+fn into_io(error: csv::Error) -> io::Error {
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => error,
+        other => io::Error::other(format!("{other:?}")),
+    }
+}
+
+const SYSTEM: &str = "System";
+const NODE: &str = "nodenumz";
+const STARTED: &str = "Prob Started";
+const REPAIRED: &str = "Prob Fixed";
+const CAUSES: [(&str, FailureCause); 6] = [
+    ("Facilities", FailureCause::Facilities),
+    ("Hardware", FailureCause::Hardware),
+    ("Human Error", FailureCause::HumanError),
+    ("Network", FailureCause::Network),
+    ("Undetermined", FailureCause::Undetermined),
+    ("Software", FailureCause::Software),
+];
+
+/// A column that is read: where it stands, from 0, and what it is called.
+#[derive(Clone, Copy)]
+struct Column(usize, &'static str);
+
+/// Where the columns needed stand.
+struct Columns {
+    count: usize,
+    system: Column,
+    node: Column,
+    started: Column,
+    repaired: Column,
+    causes: [(Column, FailureCause); 6],
+}
+
+impl Columns {
+    /// The error is the name of the column missing.
+    fn named(names: &ByteRecord) -> Result<Self, &'static str> {
+        let find = |name: &'static str| {
+            let place = names.iter().position(|found| found == name.as_bytes());
+            place.map(|place| Column(place, name)).ok_or(name)
+        };
+        let mut causes = [(Column(0, ""), FailureCause::NotRecorded); 6];
+        for (cause, (name, meaning)) in causes.iter_mut().zip(CAUSES) {
+            *cause = (find(name)?, meaning);
+        }
+        Ok(Self {
+            count: names.len(),
+            system: find(SYSTEM)?,
+            node: find(NODE)?,
+            started: find(STARTED)?,
+            repaired: find(REPAIRED)?,
+            causes,
+        })
+    }
+
+    /// `None` for a row of another machine.
+    fn parse(&self, row: &ByteRecord, of: Option<u32>) -> Result<Option<NodeFailure>, Fault> {
+        if row.len() != self.count {
+            let detail = format!("{} instead of {}", row.len(), self.count);
+            return Err(Fault::new(ComplaintKind::ColumnCount, detail));
+        }
+        let system = number(row, self.system)?;
+        if of.is_some_and(|wanted| wanted != system) {
+            return Ok(None);
+        }
+        let (node, started) = (number(row, self.node)?, date(row, self.started)?);
+        let repaired = date(row, self.repaired)?;
+        if repaired < started {
+            let dates = (text(row, self.repaired), text(row, self.started));
+            let detail = format!("repaired {}, started {}", dates.0, dates.1);
+            return Err(Fault::new(ComplaintKind::EndBeforeStart, detail));
+        }
+        Ok(Some(NodeFailure { system, node, started, repaired, cause: self.cause(row) }))
+    }
+
+    fn cause(&self, row: &ByteRecord) -> FailureCause {
+        let named = self.causes.iter().find(|(column, _)| !text(row, *column).is_empty());
+        named.map_or(FailureCause::NotRecorded, |(_, cause)| *cause)
+    }
+}
+
+fn text(row: &ByteRecord, column: Column) -> std::borrow::Cow<'_, str> {
+    String::from_utf8_lossy(row.get(column.0).unwrap_or_default())
+}
+
+fn number(row: &ByteRecord, column: Column) -> Result<u32, Fault> {
+    let text = text(row, column);
+    let detail = || format!("{} {text:?}", column.1);
+    text.parse().map_err(|_| Fault::new(ComplaintKind::NotANumber, detail()))
+}
+
+fn date(row: &ByteRecord, column: Column) -> Result<Timestamp, Fault> {
+    let text = text(row, column);
+    if text.is_empty() {
+        return Err(Fault::new(ComplaintKind::UnknownTime, column.1));
+    }
+    let detail = || format!("{} {text:?}", column.1);
+    wall_clock::parse(&text).ok_or_else(|| Fault::new(ComplaintKind::NotADate, detail()))
+}

@@ -1,0 +1,156 @@
+//! Bytes to lines: decompression by magic bytes, line numbers, and cuts.
+
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::io::{self, BufRead, BufReader, Cursor, Read};
+
+use flate2::read::MultiGzDecoder;
+use lzma_rust2::XzReader;
+
+use super::{LogError, Reading};
+
+/// The longest line a log may have; longer ones would be held in memory whole.
+pub const LINE_BYTES_MAX: usize = 64 * 1024;
+
+/// RFC 1952, section 2.3.1.
+const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
+/// The .xz file format, version 1.2.1, section 2.1.1.1.
+const XZ_MAGIC: &[u8] = &[0xfd, b'7', b'z', b'X', b'Z', 0];
+/// Enough for the largest dictionary `xz -9` uses (64 MiB), with room to spare.
+const XZ_MEMORY_KIB_MAX: u32 = 128 * 1024;
+
+/// The plain bytes of `raw`, whichever of the three forms it has.
+pub(super) fn decoded<'a>(mut raw: impl Read + 'a) -> io::Result<Box<dyn BufRead + 'a>> {
+    let mut start = Vec::with_capacity(XZ_MAGIC.len());
+    raw.by_ref().take(XZ_MAGIC.len() as u64).read_to_end(&mut start)?;
+    let is_gzip = start.starts_with(GZIP_MAGIC);
+    let is_xz = start.starts_with(XZ_MAGIC);
+    let whole = BufReader::new(Cursor::new(start).chain(raw));
+    Ok(if is_gzip {
+        Box::new(BufReader::new(MultiGzDecoder::new(whole)))
+    } else if is_xz {
+        Box::new(BufReader::new(XzReader::new_mem_limit(whole, true, XZ_MEMORY_KIB_MAX)))
+    } else {
+        Box::new(whole)
+    })
+}
+
+/// True if `error` means that the stream breaks off, not that it is damaged.
+pub(super) fn breaks_off(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::UnexpectedEof
+}
+
+/// What was found where the next line should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Found {
+    /// A line; see [`Lines::text`].
+    Line {
+        /// False for a last line without line end.
+        ended: bool,
+    },
+    /// The compressed stream breaks off here; half a line is dropped.
+    Cut,
+    /// The end of the log.
+    End,
+}
+
+/// The numbered lines of a log.
+pub(super) struct Lines<'a> {
+    source: Box<dyn BufRead + 'a>,
+    buffer: Vec<u8>,
+    number: u64,
+    last: Option<Found>,
+    again: bool,
+}
+
+impl<'a> Lines<'a> {
+    pub(super) fn new(raw: impl Read + 'a, reading: &Reading) -> Result<Self, LogError> {
+        let source = decoded(raw).map_err(|source| unreadable(reading, 0, source))?;
+        Ok(Self { source, buffer: Vec::new(), number: 0, last: None, again: false })
+    }
+
+    /// Goes to the next line. After a cut or the end, stays there.
+    pub(super) fn advance(&mut self, reading: &Reading) -> Result<Found, LogError> {
+        let found = match self.last {
+            Some(found) if self.again => found,
+            Some(end @ (Found::Cut | Found::End)) => end,
+            Some(Found::Line { .. }) | None => self.read(reading)?,
+        };
+        self.again = false;
+        self.last = Some(found);
+        Ok(found)
+    }
+
+    /// Makes the next [`Lines::advance`] find the same again.
+    pub(super) fn step_back(&mut self) {
+        self.again = true;
+    }
+
+    /// The present line, without its end; bytes that are not UTF-8 are replaced.
+    pub(super) fn text(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(self.buffer.trim_ascii())
+    }
+
+    /// The present line's number, from 1.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    fn read(&mut self, reading: &Reading) -> Result<Found, LogError> {
+        self.buffer.clear();
+        let limit = LINE_BYTES_MAX as u64 + 1;
+        match self.source.by_ref().take(limit).read_until(b'\n', &mut self.buffer) {
+            Ok(0) => Ok(Found::End),
+            Ok(bytes) => {
+                self.number += 1;
+                if bytes > LINE_BYTES_MAX {
+                    let file = reading.file.clone();
+                    return Err(LogError::LineTooLong { file, line: self.number });
+                }
+                Ok(Found::Line { ended: self.buffer.ends_with(b"\n") })
+            }
+            Err(error) if breaks_off(&error) => {
+                self.number += u64::from(!self.buffer.is_empty());
+                Ok(Found::Cut)
+            }
+            Err(error) => Err(unreadable(reading, self.number, error)),
+        }
+    }
+}
+
+/// A source that knows whether it ended in the middle of a line; for readers
+/// that split it into lines themselves.
+pub(super) struct Watched<'a> {
+    source: Box<dyn BufRead + 'a>,
+    last_byte: u8,
+    is_done: bool,
+}
+
+impl<'a> Watched<'a> {
+    pub(super) fn new(source: Box<dyn BufRead + 'a>) -> Self {
+        Self { source, last_byte: b'\n', is_done: false }
+    }
+
+    /// True once the end was met and the last line has no line end.
+    pub(super) fn is_done_without_line_end(&self) -> bool {
+        self.is_done && self.last_byte != b'\n'
+    }
+}
+
+impl Read for Watched<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.source.read(buffer)?;
+        match buffer[..count].last() {
+            Some(byte) => self.last_byte = *byte,
+            None => self.is_done = true,
+        }
+        Ok(count)
+    }
+}
+
+/// The error for a source that fails after `line`.
+pub(super) fn unreadable(reading: &Reading, line: u64, source: io::Error) -> LogError {
+    LogError::Unreadable { file: reading.file.clone(), line, source }
+}

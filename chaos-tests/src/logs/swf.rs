@@ -1,0 +1,219 @@
+//! Job logs in Standard Workload Format, version 2.2 (Chapin and others,
+//! "Benchmarks and Standards for the Evaluation of Parallel Job Schedulers",
+//! JSSPP 1999): 18 columns a job, -1 for what is not known, and a header of
+//! comments `; Key: value`.
+
+mod header;
+mod row;
+#[cfg(test)]
+mod tests;
+
+use std::io::Read;
+
+use cospan_domain::units::DurationMs;
+
+use super::complaints::{ComplaintKind, Complaints, Fault};
+use super::source::{Found, Lines};
+use super::{LogError, Reading};
+
+pub use header::SwfHeader;
+pub use row::{JobStatus, SwfJob};
+
+/// A log held in memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SwfLog {
+    /// What the comments say.
+    pub header: SwfHeader,
+    /// The jobs by submit time; those submitted at once stay in the order of
+    /// the log.
+    pub jobs: Vec<SwfJob>,
+    /// What was wrong.
+    pub complaints: Complaints,
+}
+
+/// Reads a whole log and sorts it by submit time.
+///
+/// `processors_max` is the size of the grid the jobs are meant for, if larger
+/// jobs are to be complained about.
+///
+/// # Errors
+/// As [`SwfReader`].
+pub fn read_swf(
+    source: impl Read,
+    reading: Reading,
+    processors_max: Option<u32>,
+) -> Result<SwfLog, LogError> {
+    let mut reader = SwfReader::new(source, reading, processors_max)?;
+    let mut jobs = reader.by_ref().collect::<Result<Vec<_>, _>>()?;
+    jobs.sort_by_key(|job| job.submitted);
+    Ok(SwfLog { header: reader.header, jobs, complaints: reader.complaints })
+}
+
+/// Reads a log job by job, in the order of its lines.
+///
+/// The iterator ends at the end of the log or after the first error. Jobs may
+/// go back in time (each such job is complained about); [`read_swf`] sorts.
+///
+/// # Errors
+/// [`LogError::Unreadable`] if the source fails, [`LogError::LineTooLong`],
+/// [`LogError::Refused`] if asked for, and at the end [`LogError::Empty`] if
+/// there was no usable job.
+pub struct SwfReader<'a> {
+    lines: Lines<'a>,
+    reading: Reading,
+    processors_max: Option<u32>,
+    header: SwfHeader,
+    complaints: Complaints,
+    last: Option<SwfJobTime>,
+    is_done: bool,
+}
+
+/// Number and submit time of a job, to compare its successor with.
+struct SwfJobTime {
+    number: u64,
+    submitted: DurationMs,
+}
+
+impl<'a> SwfReader<'a> {
+    /// Starts a reading: takes in the comments before the first job.
+    ///
+    /// # Errors
+    /// [`LogError::Unreadable`] or [`LogError::LineTooLong`].
+    pub fn new(
+        source: impl Read + 'a,
+        reading: Reading,
+        processors_max: Option<u32>,
+    ) -> Result<Self, LogError> {
+        let lines = Lines::new(source, &reading)?;
+        let mut reader = Self {
+            lines,
+            reading,
+            processors_max,
+            header: SwfHeader::default(),
+            complaints: Complaints::default(),
+            last: None,
+            is_done: false,
+        };
+        reader.advance()?;
+        reader.lines.step_back();
+        Ok(reader)
+    }
+
+    /// What the comments read so far say; normally all of them stand before
+    /// the first job.
+    pub fn header(&self) -> &SwfHeader {
+        &self.header
+    }
+
+    /// What was wrong so far.
+    pub fn complaints(&self) -> &Complaints {
+        &self.complaints
+    }
+
+    /// Goes to the next job line, past comments and blank lines.
+    fn advance(&mut self) -> Result<Found, LogError> {
+        loop {
+            let found = self.lines.advance(&self.reading)?;
+            let Found::Line { .. } = found else { return Ok(found) };
+            let text = self.lines.text();
+            match text.strip_prefix(';') {
+                Some(comment) => self.header.note(comment),
+                None if text.is_empty() => {}
+                None => return Ok(found),
+            }
+        }
+    }
+
+    fn next_job(&mut self) -> Result<Option<SwfJob>, LogError> {
+        loop {
+            let is_ended = match self.advance()? {
+                Found::Line { ended } => ended,
+                Found::Cut => {
+                    self.complain(Fault::new(
+                        ComplaintKind::Truncated,
+                        "compressed data break off",
+                    ))?;
+                    return self.finish();
+                }
+                Found::End => return self.finish(),
+            };
+            match row::parse(&self.lines.text()).and_then(|job| self.fitting(job)) {
+                Err(fault) if !is_ended && is_half_a_line(&fault) => {
+                    let detail = format!("the last line breaks off: {}", fault.detail);
+                    self.complain(Fault::new(ComplaintKind::Truncated, detail))?;
+                }
+                Err(fault) => {
+                    self.complaints.line_read();
+                    self.complain(fault)?;
+                }
+                Ok(job) => {
+                    self.complaints.line_read();
+                    self.keep(&job)?;
+                    return Ok(Some(job));
+                }
+            }
+        }
+    }
+
+    fn fitting(&self, job: SwfJob) -> Result<SwfJob, Fault> {
+        match self.processors_max {
+            Some(max) if job.processors > max => {
+                let detail = format!("{} instead of {max}", job.processors);
+                Err(Fault::new(ComplaintKind::TooManyProcessors, detail))
+            }
+            _ => Ok(job),
+        }
+    }
+
+    /// Compares a good job with its predecessor. Not with the latest so far:
+    /// one job far in the future would then put all after it in the wrong.
+    fn keep(&mut self, job: &SwfJob) -> Result<(), LogError> {
+        let SwfJob { number, submitted, .. } = *job;
+        let earlier_than = self.last.replace(SwfJobTime { number, submitted });
+        match earlier_than.filter(|last| submitted < last.submitted) {
+            None => Ok(()),
+            Some(last) => {
+                let detail = format!(
+                    "job {number} was submitted at {submitted}, job {} before it at {}",
+                    last.number, last.submitted
+                );
+                self.complain(Fault::new(ComplaintKind::BackInTime, detail))
+            }
+        }
+    }
+
+    fn finish(&mut self) -> Result<Option<SwfJob>, LogError> {
+        let found = self.complaints.lines_read();
+        if let Some(announced) = self.header.jobs_announced().filter(|jobs| found < *jobs) {
+            let detail = format!("{found} instead of {announced}");
+            self.complain(Fault::new(ComplaintKind::FewerThanAnnounced, detail))?;
+        }
+        if self.last.is_none() {
+            let (file, summary) = (self.reading.file.clone(), self.complaints.to_string());
+            return Err(LogError::Empty { file, summary });
+        }
+        Ok(None)
+    }
+
+    fn complain(&mut self, fault: Fault) -> Result<(), LogError> {
+        self.complaints.note(fault.at(self.lines.number()), &self.reading)
+    }
+}
+
+/// True for what half a line looks like.
+fn is_half_a_line(fault: &Fault) -> bool {
+    matches!(fault.kind, ComplaintKind::ColumnCount | ComplaintKind::NotANumber)
+}
+
+impl Iterator for SwfReader<'_> {
+    type Item = Result<SwfJob, LogError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_done {
+            return None;
+        }
+        let next = self.next_job().transpose();
+        self.is_done = !matches!(next, Some(Ok(_)));
+        next
+    }
+}

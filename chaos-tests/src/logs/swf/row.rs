@@ -1,0 +1,193 @@
+//! One line of a log in Standard Workload Format, and the job it describes.
+
+use cospan_domain::units::DurationMs;
+
+use super::super::complaints::{ComplaintKind, Fault};
+
+/// How a job ended (column 11).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum JobStatus {
+    /// 0: it failed.
+    Failed,
+    /// 1: it ran to its end.
+    Completed,
+    /// 5: it was cancelled, before or after its start.
+    Cancelled,
+    /// -1: the log does not say.
+    Unknown,
+}
+
+/// One job of a log. What the log leaves open (-1) is `None`.
+///
+/// Run time and processors are always known: a line without them is a
+/// complaint, not a job. A run time of zero is allowed; logs hold such jobs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SwfJob {
+    /// The job's number in the log, usually from 1.
+    pub number: u64,
+    /// Submit time, since the start of the log.
+    pub submitted: DurationMs,
+    /// Time in the queue of the machine that was logged.
+    pub wait: Option<DurationMs>,
+    /// Wall clock time between start and end.
+    pub run_time: DurationMs,
+    /// Processors allocated or, where the log does not say, requested; at least 1.
+    pub processors: u32,
+    /// Processors requested.
+    pub requested_processors: Option<u32>,
+    /// The user's run time estimate or limit.
+    pub requested_time: Option<DurationMs>,
+    /// How the job ended.
+    pub status: JobStatus,
+    /// The user's number.
+    pub user: Option<u32>,
+    /// The group's number.
+    pub group: Option<u32>,
+    /// The queue's number; 0 is often the interactive one.
+    pub queue: Option<u32>,
+    /// The partition's number.
+    pub partition: Option<u32>,
+    /// The number of the job this one had to wait for.
+    pub preceding_job: Option<u64>,
+    /// Time between the end of the preceding job and the submission of this one.
+    pub think_time: Option<DurationMs>,
+}
+
+const COLUMNS: usize = 18;
+
+/// A column that is read: where it stands, from 0, and what it is called.
+#[derive(Clone, Copy)]
+struct Column(usize, &'static str);
+
+const NUMBER: Column = Column(0, "job number");
+const SUBMIT_TIME: Column = Column(1, "submit time");
+const WAIT_TIME: Column = Column(2, "wait time");
+const RUN_TIME: Column = Column(3, "run time");
+const ALLOCATED: Column = Column(4, "allocated processors");
+const REQUESTED: Column = Column(7, "requested processors");
+const REQUESTED_TIME: Column = Column(8, "requested time");
+const STATUS: Column = Column(10, "status");
+const USER: Column = Column(11, "user");
+const GROUP: Column = Column(12, "group");
+const QUEUE: Column = Column(14, "queue");
+const PARTITION: Column = Column(15, "partition");
+const PRECEDING_JOB: Column = Column(16, "preceding job");
+const THINK_TIME: Column = Column(17, "think time");
+
+/// The job on a line that is neither blank nor a comment. Columns nobody needs
+/// (average processor time, memory, executable) are not looked at.
+pub(super) fn parse(line: &str) -> Result<SwfJob, Fault> {
+    let row = Row::split(line)?;
+    // First, because a burst has no submit time and its run time is a part only.
+    let status = row.status()?;
+    let number = row.whole(NUMBER)?;
+    Ok(SwfJob {
+        number: number.ok_or_else(|| row.fault(ComplaintKind::OutOfRange, NUMBER))?,
+        submitted: row.known(SUBMIT_TIME, ComplaintKind::UnknownTime)?,
+        wait: row.length(WAIT_TIME)?,
+        run_time: row.known(RUN_TIME, ComplaintKind::UnknownRunTime)?,
+        processors: row.processors()?,
+        requested_processors: row.count(REQUESTED)?,
+        requested_time: row.length(REQUESTED_TIME)?,
+        status,
+        user: row.count(USER)?,
+        group: row.count(GROUP)?,
+        queue: row.count(QUEUE)?,
+        partition: row.count(PARTITION)?,
+        preceding_job: row.whole(PRECEDING_JOB)?,
+        think_time: row.length(THINK_TIME)?,
+    })
+}
+
+struct Row<'a>([&'a str; COLUMNS]);
+
+impl<'a> Row<'a> {
+    fn split(line: &'a str) -> Result<Self, Fault> {
+        let mut columns = [""; COLUMNS];
+        let mut found = 0;
+        for word in line.split_ascii_whitespace() {
+            if let Some(column) = columns.get_mut(found) {
+                *column = word;
+            }
+            found += 1;
+        }
+        if found != COLUMNS {
+            let detail = format!("{found} instead of {COLUMNS}");
+            return Err(Fault::new(ComplaintKind::ColumnCount, detail));
+        }
+        Ok(Self(columns))
+    }
+
+    fn text(&self, column: Column) -> &'a str {
+        self.0[column.0]
+    }
+
+    fn fault(&self, kind: ComplaintKind, column: Column) -> Fault {
+        Fault::new(kind, format!("{} {:?}", column.1, self.text(column)))
+    }
+
+    fn status(&self) -> Result<JobStatus, Fault> {
+        match self.whole(STATUS)? {
+            None => Ok(JobStatus::Unknown),
+            Some(0) => Ok(JobStatus::Failed),
+            Some(1) => Ok(JobStatus::Completed),
+            Some(2..=4) => Err(self.fault(ComplaintKind::PartialExecution, STATUS)),
+            Some(5) => Ok(JobStatus::Cancelled),
+            Some(_) => Err(self.fault(ComplaintKind::OutOfRange, STATUS)),
+        }
+    }
+
+    fn processors(&self) -> Result<u32, Fault> {
+        let allocated = self.count(ALLOCATED)?;
+        let column = if allocated.is_some() { ALLOCATED } else { REQUESTED };
+        match self.count(column)? {
+            None => Err(self.fault(ComplaintKind::UnknownProcessors, column)),
+            Some(0) => Err(self.fault(ComplaintKind::ZeroProcessors, column)),
+            Some(processors) => Ok(processors),
+        }
+    }
+
+    fn known(&self, column: Column, kind: ComplaintKind) -> Result<DurationMs, Fault> {
+        self.length(column)?.ok_or_else(|| self.fault(kind, column))
+    }
+
+    /// A whole number from 0, or `None` for -1.
+    fn whole(&self, column: Column) -> Result<Option<u64>, Fault> {
+        self.whole_number(self.text(column), column)
+    }
+
+    fn count(&self, column: Column) -> Result<Option<u32>, Fault> {
+        let number = self.whole(column)?.map(u32::try_from).transpose();
+        number.map_err(|_| self.fault(ComplaintKind::OutOfRange, column))
+    }
+
+    /// Seconds, whole or with a decimal fraction, of which milliseconds are kept.
+    fn length(&self, column: Column) -> Result<Option<DurationMs>, Fault> {
+        let Some((secs, fraction)) = self.text(column).split_once('.') else {
+            return Ok(self.whole(column)?.map(DurationMs::from_secs));
+        };
+        if !is_digits(fraction) {
+            return Err(self.fault(ComplaintKind::NotANumber, column));
+        }
+        let thousandths = fraction.bytes().chain(*b"00").take(3);
+        let ms = thousandths.fold(0, |ms, digit| ms * 10 + u64::from(digit - b'0'));
+        let secs = self.whole_number(secs, column)?;
+        Ok(secs.map(|secs| DurationMs::from_secs(secs) + DurationMs(ms)))
+    }
+
+    /// `text` is what `column` holds, or its part before the decimal point.
+    fn whole_number(&self, text: &str, column: Column) -> Result<Option<u64>, Fault> {
+        if text == "-1" {
+            return Ok(None);
+        }
+        if !is_digits(text.strip_prefix('-').unwrap_or(text)) {
+            return Err(self.fault(ComplaintKind::NotANumber, column));
+        }
+        let number = text.parse().map_err(|_| self.fault(ComplaintKind::OutOfRange, column))?;
+        Ok(Some(number))
+    }
+}
+
+fn is_digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}

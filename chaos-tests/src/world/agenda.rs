@@ -1,0 +1,64 @@
+//! What will happen by itself, in order of time and of being added.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use cospan_domain::ids::Tag;
+use cospan_domain::units::Timestamp;
+
+use super::batch::LrmJobId;
+
+/// A site by its place in the world.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SiteIndex(pub(super) usize);
+
+impl SiteIndex {
+    /// Its place in [`super::World::sites`].
+    pub fn index(self) -> usize {
+        self.0
+    }
+}
+
+/// Something that happens at a site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Event {
+    /// A wrapper arrives at its gate.
+    WrapperReady(Tag, LrmJobId),
+    /// The longest hold of an attempt is over.
+    HoldOver(Tag),
+    /// A wrapper looks at its gate.
+    GateSeen(Tag),
+    /// A payload ends by itself or at its wall time.
+    PayloadEnd(Tag),
+    /// The next local user submits.
+    LocalUser,
+    /// A local user's job ends.
+    LocalEnd(LrmJobId),
+    /// A node is repaired.
+    NodeUp(u32),
+}
+
+/// The order is that of time, then of being added: the same in every run.
+#[derive(Debug, Default)]
+pub(super) struct Agenda {
+    entries: BinaryHeap<Reverse<(Timestamp, u64, SiteIndex, Event)>>,
+    added: u64,
+}
+
+impl Agenda {
+    pub(super) fn add(&mut self, at: Timestamp, site: SiteIndex, event: Event) {
+        self.added += 1;
+        self.entries.push(Reverse((at, self.added, site, event)));
+    }
+
+    pub(super) fn next(&self) -> Option<Timestamp> {
+        self.entries.peek().map(|Reverse((at, ..))| *at)
+    }
+
+    /// The next event, if it happens by `now`.
+    pub(super) fn take_due(&mut self, now: Timestamp) -> Option<(SiteIndex, Event)> {
+        let due = self.next().is_some_and(|at| at <= now);
+        let Reverse((_, _, site, event)) = due.then(|| self.entries.pop()).flatten()?;
+        Some((site, event))
+    }
+}

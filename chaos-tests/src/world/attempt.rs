@@ -1,0 +1,129 @@
+//! One attempt of ours at a simulated site: what its wrapper does.
+
+use cospan_domain::ids::{LrmId, Round, SiteName, Tag};
+use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_sites::port::{AtGate, AttemptOrder, Begun, Exit, ExitCause, GateState, Observation};
+
+use super::batch::LrmJobId;
+
+/// The name of the program that simulated sites know. Its first argument is how long
+/// it runs in milliseconds, its second its exit code (0 if there is none).
+pub const PROGRAM: &str = "simulated-payload";
+
+/// What a payload will do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Payload {
+    pub(super) run_time: DurationMs,
+    pub(super) code: i32,
+}
+
+impl Payload {
+    /// A program that is not ours runs for a second.
+    fn of(order: &AttemptOrder) -> Self {
+        let number = |at: usize| order.program.arguments.get(at).and_then(|word| word.parse().ok());
+        let run_time = DurationMs(number(0).unwrap_or(1_000));
+        let code = number(1).and_then(|code: u64| i32::try_from(code).ok()).unwrap_or(0);
+        Self { run_time, code }
+    }
+}
+
+/// Where an attempt stands at its site.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// In the queue of the batch system.
+    Queued,
+    /// Started by the batch system; its wrapper is on its way to the gate.
+    Starting,
+    /// At the gate.
+    AtGate { since: Timestamp },
+    /// The payload runs.
+    Running { since: Timestamp },
+    /// The wrapper wrote how it ended.
+    Exited(Exit),
+    /// The gate was closed, or its directory taken before the wrapper came.
+    Void,
+    /// Gone without a word.
+    Lost { began: bool, detail: &'static str },
+}
+
+/// One attempt.
+#[derive(Debug, Clone)]
+pub(super) struct Attempt {
+    pub(super) lrm: LrmJobId,
+    pub(super) submitted_at: Timestamp,
+    pub(super) processors: u32,
+    pub(super) hold_max: DurationMs,
+    pub(super) wall_time: DurationMs,
+    pub(super) payload: Payload,
+    pub(super) stage: Stage,
+    pub(super) decision: Option<(GateState, Round)>,
+    /// Told to end while it was on its way to the gate, or at it.
+    pub(super) told_to_end: bool,
+}
+
+impl Attempt {
+    pub(super) fn new(order: &AttemptOrder, lrm: LrmJobId, now: Timestamp) -> Self {
+        Self {
+            lrm,
+            submitted_at: now,
+            processors: order.resources.processors,
+            hold_max: order.hold_max,
+            wall_time: order.wall_time,
+            payload: Payload::of(order),
+            stage: Stage::Queued,
+            decision: None,
+            told_to_end: false,
+        }
+    }
+
+    pub(super) fn lrm_id(&self, site: &SiteName) -> LrmId {
+        lrm_id(site, self.lrm)
+    }
+
+    /// Whether its wrapper made its directory.
+    pub(super) fn has_directory(&self) -> bool {
+        !matches!(self.stage, Stage::Queued | Stage::Starting)
+            && !matches!(self.stage, Stage::Lost { began: false, .. })
+    }
+
+    /// Whether it holds or will hold processors.
+    pub(super) fn is_live(&self) -> bool {
+        let stage = &self.stage;
+        !matches!(stage, Stage::Exited(_) | Stage::Void | Stage::Lost { .. })
+    }
+
+    /// Whether its processors are held without a payload.
+    pub(super) fn is_holding(&self) -> bool {
+        matches!(self.stage, Stage::Starting | Stage::AtGate { .. })
+    }
+
+    /// What the site says of it.
+    pub(super) fn observe(&self, tag: Tag) -> Observation {
+        let host = || format!("node-{}", tag.component.0);
+        match &self.stage {
+            Stage::Queued => Observation::Queued,
+            Stage::Starting => Observation::Starting,
+            Stage::AtGate { since } => Observation::Ready(AtGate { host: host(), since: *since }),
+            Stage::Running { since } => Observation::Begun(Begun { host: host(), at: *since }),
+            Stage::Exited(exit) => Observation::Exited(exit.clone()),
+            Stage::Void => Observation::Void,
+            Stage::Lost { began, detail } => {
+                Observation::Vanished { began: *began, detail: (*detail).to_owned() }
+            }
+        }
+    }
+
+    /// How the payload ends if nobody interferes, and after what time.
+    pub(super) fn natural_end(&self) -> (DurationMs, ExitCause) {
+        match self.payload.run_time <= self.wall_time {
+            true => (self.payload.run_time, ExitCause::Code(self.payload.code)),
+            false => (self.wall_time, ExitCause::WallTime),
+        }
+    }
+}
+
+/// The number of a batch job, as adapters show it.
+#[allow(clippy::expect_used, reason = "a site's name and a number always make an id")]
+pub(super) fn lrm_id(site: &SiteName, job: LrmJobId) -> LrmId {
+    LrmId::new(&format!("{}.{site}", job.0)).expect("a valid id")
+}

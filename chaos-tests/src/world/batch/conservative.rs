@@ -1,0 +1,253 @@
+//! Conservative backfilling: every queued job has a reservation, made at the
+//! earliest place that takes nothing from the reservations before it (A. Mu'alem
+//! and D. Feitelson, IEEE TPDS 12(6), 2001, section 2.1).
+//!
+//! When processors become free early, the schedule is compressed: in queue
+//! order each job moves to the earliest place there is, until no job can move.
+//! A place can only have come up where processors became free since the last
+//! time, so only the jobs that such a [`Gain`] may help are tried.
+//!
+//! A reservation that cannot be kept (an overrun, a failed node, a drain)
+//! makes all of them void; they are made anew in queue order.
+
+use cospan_domain::units::{DurationMs, Timestamp};
+
+use super::LrmJobId;
+use super::profile::{Opening, Profile};
+use super::queue::{Least, NEVER, Queue, QueuedJob};
+use super::running::{Overrun, Running};
+
+/// More separate gains than this are taken together.
+const GAINS_MAX: usize = 12;
+
+/// Processors that became free between two instants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Gain {
+    from: u64,
+    to: u64,
+    /// Least that was free there before: a job that needs no more gains nothing.
+    before: i64,
+    /// Most that is free there since: a job that needs more gains nothing.
+    since: i64,
+}
+
+impl Gain {
+    fn helps(&self, job: &QueuedJob) -> bool {
+        let needed = i64::from(job.processors);
+        self.before < needed && needed <= self.since && self.from < job.start.0
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self {
+            from: self.from.min(other.from),
+            to: self.to.max(other.to),
+            before: self.before.min(other.before),
+            since: self.since.max(other.since),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Default)]
+struct Gains {
+    list: Vec<Gain>,
+    most: i64,
+}
+
+impl Gains {
+    fn add(&mut self, mut gain: Gain) {
+        self.most = self.most.max(gain.since);
+        let together = self.list.len() >= GAINS_MAX;
+        let mut kept = Vec::with_capacity(self.list.len() + 1);
+        for known in self.list.drain(..) {
+            let apart = known.to < gain.from || gain.to < known.from;
+            if apart && !together {
+                kept.push(known);
+            } else {
+                gain = gain.and(known);
+            }
+        }
+        kept.push(gain);
+        self.list = kept;
+    }
+
+    /// Whether some job among those with these least needs may be helped.
+    fn may_help(&self, least: &Least) -> bool {
+        i64::from(least.processors) <= self.most
+    }
+
+    /// The span that holds every gain that helps the job.
+    fn span(&self, job: &QueuedJob) -> Option<(u64, u64)> {
+        let helpful = self.list.iter().filter(|gain| gain.helps(job));
+        helpful.map(|gain| (gain.from, gain.to)).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+    }
+}
+
+/// The reservations of all queued jobs, and what they leave free.
+#[derive(Debug, Clone)]
+pub(super) struct Reservations {
+    profile: Profile,
+    gains: Gains,
+    /// Submitted since the last look; without a reservation yet.
+    fresh: Vec<LrmJobId>,
+    void: bool,
+}
+
+impl Reservations {
+    pub(super) fn new(processors: u32) -> Self {
+        Self {
+            profile: Profile::new(0, i64::from(processors)),
+            gains: Gains::default(),
+            fresh: Vec::new(),
+            void: false,
+        }
+    }
+
+    pub(super) fn on_submitted(&mut self, id: LrmJobId) {
+        self.fresh.push(id);
+    }
+
+    /// `processors` that were taken up to `until` are free from `now` on.
+    pub(super) fn on_freed(&mut self, processors: u32, now: Timestamp, until: Timestamp) {
+        self.free(processors, now.0, until.0);
+    }
+
+    pub(super) fn on_cancelled(&mut self, job: &QueuedJob) {
+        if job.start < NEVER {
+            self.free(job.processors, job.start.0, (job.start + job.estimate).0);
+        }
+    }
+
+    pub(super) fn on_node_down(&mut self) {
+        self.void = true;
+    }
+
+    pub(super) fn on_node_up(&mut self, processors: u32, now: Timestamp) {
+        self.free(processors, now.0, u64::MAX);
+    }
+
+    fn on_overrun(&mut self, overrun: &Overrun) {
+        let (from, to) = (overrun.expected_before.0, overrun.expected_now.0);
+        self.profile.add(from, to, -i64::from(overrun.processors));
+        self.void |= self.profile.range(from, to).0 < 0;
+    }
+
+    fn free(&mut self, processors: u32, from: u64, to: u64) {
+        if from >= to {
+            return;
+        }
+        let processors = i64::from(processors);
+        self.profile.add(from, to, processors);
+        let (least, most) = self.profile.range(from, to);
+        self.gains.add(Gain { from, to, before: least - processors, since: most });
+    }
+
+    /// Brings every reservation up to `now`.
+    pub(super) fn update(
+        &mut self,
+        queue: &mut Queue,
+        running: &Running,
+        overruns: &[Overrun],
+        in_service: u32,
+        now: Timestamp,
+    ) {
+        self.profile.advance(now.0);
+        for overrun in overruns {
+            self.on_overrun(overrun);
+        }
+        if self.void || queue.least().start < now {
+            self.make_anew(queue, running, in_service, now);
+            return;
+        }
+        let placed = self.fresh.iter().find_map(|id| queue.position(*id)).unwrap_or(usize::MAX);
+        self.compress(queue, placed, now);
+        for id in std::mem::take(&mut self.fresh) {
+            if let Some(position) = queue.position(id)
+                && let Some(job) = queue.get(position).copied()
+            {
+                self.place(queue, position, &job, now);
+            }
+        }
+    }
+
+    fn make_anew(&mut self, queue: &mut Queue, running: &Running, in_service: u32, now: Timestamp) {
+        *self = Self::new(in_service);
+        self.profile.advance(now.0);
+        for (end, processors) in running.ends() {
+            self.profile.add(0, end.0, -i64::from(processors));
+        }
+        let mut from = 0;
+        while let Some((position, job)) = queue.next(from) {
+            self.place(queue, position, &job, now);
+            from = position + 1;
+        }
+    }
+
+    fn place(&mut self, queue: &mut Queue, position: usize, job: &QueuedJob, now: Timestamp) {
+        let wanted = Opening {
+            processors: i64::from(job.processors),
+            length: job.estimate.0,
+            from: now.0,
+            before: u64::MAX,
+            until: u64::MAX,
+        };
+        let start = self.profile.earliest(&wanted).map_or(NEVER, Timestamp);
+        queue.set_start(position, start);
+        if start < NEVER {
+            let end = start + job.estimate;
+            self.profile.add(start.0, end.0, -i64::from(job.processors));
+        }
+    }
+
+    /// Compresses the reservations of the jobs before position `placed`.
+    fn compress(&mut self, queue: &mut Queue, placed: usize, now: Timestamp) {
+        let mut gains = std::mem::take(&mut self.gains);
+        while !gains.list.is_empty() {
+            let mut from = 0;
+            while let Some((position, job)) = queue.next_where(from, |l| gains.may_help(l))
+                && position < placed
+            {
+                from = position + 1;
+                if let Some(span) = gains.span(&job)
+                    && let Some(gain) = self.move_up(queue, position, &job, span, now)
+                {
+                    gains.add(gain);
+                    self.gains.add(gain);
+                }
+            }
+            // What the moves left free may help jobs ahead of those that moved.
+            gains = std::mem::take(&mut self.gains);
+        }
+    }
+
+    /// Moves a job to an earlier place that overlaps `span`, if there is one,
+    /// and returns what it leaves behind.
+    ///
+    /// Places that reach into the job's own reservation count: from its start
+    /// on, its own processors are there for it.
+    fn move_up(
+        &mut self,
+        queue: &mut Queue,
+        position: usize,
+        job: &QueuedJob,
+        span: (u64, u64),
+        now: Timestamp,
+    ) -> Option<Gain> {
+        let DurationMs(length) = job.estimate;
+        let processors = i64::from(job.processors);
+        let old = job.start.0;
+        let from = now.0.max(span.0.saturating_sub(length));
+        let before = span.1.min(old);
+        let wanted = Opening { processors, length, from, before, until: old };
+        let start = self.profile.earliest(&wanted)?;
+        queue.set_start(position, Timestamp(start));
+        self.profile.add(start, start.saturating_add(length), -processors);
+        if old == NEVER.0 {
+            return None;
+        }
+        self.profile.add(old, old.saturating_add(length), processors);
+        let from = old.max(start.saturating_add(length));
+        let to = old.saturating_add(length);
+        let (least, most) = self.profile.range(from, to);
+        Some(Gain { from, to, before: least - processors, since: most })
+    }
+}

@@ -1,0 +1,178 @@
+//! The queue of waiting jobs, searchable by what a job needs.
+//!
+//! Jobs lie in slots in queue order. Over the slots stands a segment tree that
+//! holds the least processors, estimate and reserved start below each of its
+//! nodes, so a search passes over whole stretches of jobs that cannot be meant.
+//! Removal leaves a gap; when the slots run out, the gaps are closed and the
+//! room is doubled if needed. So appending and removing cost O(log n) amortised.
+
+use std::collections::BTreeMap;
+
+use cospan_domain::units::{DurationMs, Timestamp};
+
+use super::LrmJobId;
+
+/// Stands for "no reservation".
+pub(super) const NEVER: Timestamp = Timestamp(u64::MAX);
+
+/// A job that waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct QueuedJob {
+    pub(super) id: LrmJobId,
+    pub(super) processors: u32,
+    pub(super) estimate: DurationMs,
+    /// Reserved start; [`NEVER`] without a reservation.
+    pub(super) start: Timestamp,
+}
+
+/// The least of each need among some jobs, not necessarily of the same job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Least {
+    pub(super) processors: u32,
+    pub(super) estimate: DurationMs,
+    pub(super) start: Timestamp,
+}
+
+impl Least {
+    const OF_NONE: Least =
+        Least { processors: u32::MAX, estimate: DurationMs(u64::MAX), start: NEVER };
+
+    fn of(job: &QueuedJob) -> Self {
+        Self { processors: job.processors, estimate: job.estimate, start: job.start }
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self {
+            processors: self.processors.min(other.processors),
+            estimate: self.estimate.min(other.estimate),
+            start: self.start.min(other.start),
+        }
+    }
+}
+
+/// Waiting jobs in order of submission. A position stays valid until the next
+/// [`Queue::push`].
+#[derive(Debug, Clone)]
+pub(super) struct Queue {
+    slots: Vec<Option<QueuedJob>>,
+    /// Node `n` has children `2n` and `2n + 1`; the root is 1, the leaves are
+    /// the last `room` nodes.
+    least: Vec<Least>,
+    room: usize,
+    position: BTreeMap<LrmJobId, usize>,
+}
+
+impl Queue {
+    pub(super) fn new() -> Self {
+        Self {
+            slots: Vec::new(),
+            least: vec![Least::OF_NONE; 2],
+            room: 1,
+            position: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.position.len()
+    }
+
+    pub(super) fn position(&self, id: LrmJobId) -> Option<usize> {
+        self.position.get(&id).copied()
+    }
+
+    pub(super) fn get(&self, position: usize) -> Option<&QueuedJob> {
+        self.slots.get(position)?.as_ref()
+    }
+
+    /// The least needs of all waiting jobs.
+    pub(super) fn least(&self) -> Least {
+        self.least[1]
+    }
+
+    pub(super) fn push(&mut self, job: QueuedJob) {
+        if self.slots.len() == self.room {
+            self.close_gaps();
+        }
+        let position = self.slots.len();
+        self.slots.push(Some(job));
+        self.position.insert(job.id, position);
+        self.set_leaf(position, Least::of(&job));
+    }
+
+    pub(super) fn remove(&mut self, position: usize) -> Option<QueuedJob> {
+        let job = self.slots.get_mut(position)?.take()?;
+        self.position.remove(&job.id);
+        self.set_leaf(position, Least::OF_NONE);
+        Some(job)
+    }
+
+    pub(super) fn set_start(&mut self, position: usize, start: Timestamp) {
+        if let Some(Some(job)) = self.slots.get_mut(position) {
+            job.start = start;
+            let leaf = Least::of(job);
+            self.set_leaf(position, leaf);
+        }
+    }
+
+    /// First job at or after `from`.
+    pub(super) fn next(&self, from: usize) -> Option<(usize, QueuedJob)> {
+        self.next_where(from, |_| true)
+    }
+
+    /// First job at or after `from` that `wanted` holds for. For the least of
+    /// a group, `wanted` must hold whenever it holds for a member.
+    pub(super) fn next_where(
+        &self,
+        from: usize,
+        wanted: impl Fn(&Least) -> bool,
+    ) -> Option<(usize, QueuedJob)> {
+        if from >= self.slots.len() {
+            return None;
+        }
+        let mut node = self.room + from;
+        loop {
+            let least = &self.least[node];
+            if *least != Least::OF_NONE && wanted(least) {
+                if node >= self.room {
+                    let position = node - self.room;
+                    return self.get(position).map(|job| (position, *job));
+                }
+                node *= 2;
+                continue;
+            }
+            while node % 2 == 1 {
+                node /= 2;
+            }
+            if node == 0 {
+                return None;
+            }
+            node += 1;
+        }
+    }
+
+    fn set_leaf(&mut self, position: usize, leaf: Least) {
+        let mut node = self.room + position;
+        self.least[node] = leaf;
+        while node > 1 {
+            node /= 2;
+            let both = self.least[2 * node].and(self.least[2 * node + 1]);
+            if self.least[node] == both {
+                return;
+            }
+            self.least[node] = both;
+        }
+    }
+
+    fn close_gaps(&mut self) {
+        self.slots.retain(Option::is_some);
+        self.room = (2 * self.slots.len()).next_power_of_two().max(64);
+        self.least = vec![Least::OF_NONE; 2 * self.room];
+        for (position, job) in self.slots.iter().flatten().enumerate() {
+            self.position.insert(job.id, position);
+            self.least[self.room + position] = Least::of(job);
+        }
+        for node in (1..self.room).rev() {
+            self.least[node] = self.least[2 * node].and(self.least[2 * node + 1]);
+        }
+    }
+}

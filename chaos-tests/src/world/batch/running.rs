@@ -1,0 +1,96 @@
+//! The jobs that run, by id and by expected end.
+
+use std::collections::BTreeMap;
+
+use cospan_domain::units::{DurationMs, Timestamp};
+
+use super::LrmJobId;
+use super::nodes::Share;
+
+/// How far ahead the end of a job is taken to be once it has run past its estimate.
+pub(super) const OVERRUN: DurationMs = DurationMs(1000);
+
+/// A job that runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct RunningJob {
+    pub(super) processors: u32,
+    pub(super) start: Timestamp,
+    /// Start plus estimate; moved on when the job runs past it.
+    pub(super) expected_end: Timestamp,
+    pub(super) shares: Vec<Share>,
+}
+
+/// A job whose expected end was moved, because it passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Overrun {
+    pub(super) processors: u32,
+    pub(super) expected_before: Timestamp,
+    pub(super) expected_now: Timestamp,
+}
+
+/// All running jobs.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Running {
+    jobs: BTreeMap<LrmJobId, RunningJob>,
+    ends: BTreeMap<(Timestamp, LrmJobId), u32>,
+    used: u32,
+}
+
+impl Running {
+    pub(super) fn len(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// Processors of all running jobs.
+    pub(super) fn used(&self) -> u32 {
+        self.used
+    }
+
+    pub(super) fn get(&self, id: LrmJobId) -> Option<&RunningJob> {
+        self.jobs.get(&id)
+    }
+
+    pub(super) fn insert(&mut self, id: LrmJobId, job: RunningJob) {
+        self.used += job.processors;
+        self.ends.insert((job.expected_end, id), job.processors);
+        self.jobs.insert(id, job);
+    }
+
+    pub(super) fn remove(&mut self, id: LrmJobId) -> Option<RunningJob> {
+        let job = self.jobs.remove(&id)?;
+        self.used -= job.processors;
+        self.ends.remove(&(job.expected_end, id));
+        Some(job)
+    }
+
+    /// Jobs with processors on `node`, in order of id.
+    pub(super) fn on_node(&self, node: u32) -> Vec<LrmJobId> {
+        let holds = |job: &RunningJob| job.shares.iter().any(|share| share.node == node);
+        self.jobs.iter().filter(|(_, job)| holds(job)).map(|(id, _)| *id).collect()
+    }
+
+    /// Expected ends with the processors that become free, soonest first.
+    pub(super) fn ends(&self) -> impl Iterator<Item = (Timestamp, u32)> {
+        self.ends.iter().map(|((end, _), processors)| (*end, *processors))
+    }
+
+    /// Moves every expected end before `now` to [`OVERRUN`] after `now`. An end
+    /// of exactly `now` may yet be reported, so it stands.
+    pub(super) fn move_overrun(&mut self, now: Timestamp) -> Vec<Overrun> {
+        let mut moved = Vec::new();
+        while let Some(first) = self.ends.first_entry() {
+            let (expected_before, id) = *first.key();
+            if expected_before >= now {
+                break;
+            }
+            let processors = first.remove();
+            let expected_now = now + OVERRUN;
+            self.ends.insert((expected_now, id), processors);
+            if let Some(job) = self.jobs.get_mut(&id) {
+                job.expected_end = expected_now;
+            }
+            moved.push(Overrun { processors, expected_before, expected_now });
+        }
+        moved
+    }
+}

@@ -1,0 +1,35 @@
+//! Each discipline does what the reference does.
+
+use proptest::prelude::proptest;
+use proptest::test_runner::Config;
+
+use super::super::Discipline;
+use super::trace::{orderly, same_as_reference, unruly};
+
+proptest! {
+    #![proptest_config(Config { cases: 200, ..Config::default() })]
+
+    #[test]
+    fn fcfs_starts_what_the_reference_starts(trace in unruly()) {
+        same_as_reference(Discipline::Fcfs, &trace);
+    }
+
+    #[test]
+    fn easy_starts_what_the_reference_starts(trace in unruly()) {
+        same_as_reference(Discipline::Easy, &trace);
+    }
+}
+
+proptest! {
+    #![proptest_config(Config { cases: 60, ..Config::default() })]
+
+    #[test]
+    fn conservative_starts_what_the_reference_starts(trace in unruly()) {
+        same_as_reference(Discipline::Conservative, &trace);
+    }
+
+    #[test]
+    fn conservative_compresses_like_the_reference(trace in orderly()) {
+        same_as_reference(Discipline::Conservative, &trace);
+    }
+}

@@ -1,0 +1,119 @@
+//! What each discipline promises, whatever the trace.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use proptest::prelude::{Just, Strategy, prop_assert, prop_assert_eq, prop_oneof, proptest};
+
+use super::super::{BatchSystem, Discipline, LrmJobId};
+use super::trace::{Deed, Happening, NODES, PER_NODE, Site, TOTAL, Trace, orderly, play, unruly};
+
+fn any_discipline() -> impl Strategy<Value = Discipline> {
+    prop_oneof![Just(Discipline::Fcfs), Just(Discipline::Easy), Just(Discipline::Conservative),]
+}
+
+fn deeds(discipline: Discipline, trace: &Trace) -> Vec<Deed> {
+    play(trace, &mut BatchSystem::new(discipline, NODES, PER_NODE))
+}
+
+fn starts(deeds: &[Deed]) -> Vec<(u64, LrmJobId)> {
+    let started = deeds.iter().filter_map(|deed| match deed {
+        Deed::Started(at, id) => Some((*at, *id)),
+        _ => None,
+    });
+    started.collect()
+}
+
+/// A site that checks after every scheduling that nothing is over-subscribed.
+struct Watched(BatchSystem, RefCell<BTreeMap<LrmJobId, u32>>);
+
+impl Site for Watched {
+    fn submit(&mut self, id: LrmJobId, processors: u32, estimate: u64, now: u64) {
+        self.1.borrow_mut().insert(id, processors);
+        Site::submit(&mut self.0, id, processors, estimate, now);
+    }
+    fn end(&mut self, id: LrmJobId, now: u64) -> bool {
+        Site::end(&mut self.0, id, now)
+    }
+    fn node_down(&mut self, node: u32, now: u64) -> Vec<LrmJobId> {
+        Site::node_down(&mut self.0, node, now)
+    }
+    fn node_up(&mut self, node: u32, now: u64) -> bool {
+        Site::node_up(&mut self.0, node, now)
+    }
+    fn drain(&mut self, drained: bool) {
+        Site::drain(&mut self.0, drained);
+    }
+    fn schedule(&mut self, now: u64) -> Vec<LrmJobId> {
+        let started = Site::schedule(&mut self.0, now);
+        let up = self.0.nodes.in_service();
+        let sizes = self.1.borrow();
+        let running = sizes.iter().filter(|(id, _)| self.0.is_running(**id));
+        assert_eq!(self.0.used(), running.map(|(_, processors)| processors).sum::<u32>());
+        assert_eq!(self.0.used() + self.0.idle(), up, "every processor is used or idle");
+        assert!(up <= TOTAL);
+        started
+    }
+    fn expected_start(&self, id: LrmJobId) -> Option<u64> {
+        Site::expected_start(&self.0, id)
+    }
+}
+
+proptest! {
+    #[test]
+    fn processors_in_use_and_idle_add_up_to_those_in_service(
+        trace in unruly(), discipline in any_discipline(),
+    ) {
+        let site = BatchSystem::new(discipline, NODES, PER_NODE);
+        play(&trace, &mut Watched(site, RefCell::default()));
+    }
+
+    #[test]
+    fn every_job_starts_if_nothing_fails(trace in orderly(), discipline in any_discipline()) {
+        prop_assert_eq!(starts(&deeds(discipline, &trace)).len(), trace.len());
+    }
+
+    #[test]
+    fn fcfs_never_overtakes(trace in unruly()) {
+        let ids: Vec<_> = starts(&deeds(Discipline::Fcfs, &trace)).iter().map(|s| s.1).collect();
+        prop_assert!(ids.is_sorted());
+    }
+
+    /// EASY: the shadow time of a new head. Conservative: the first reservation.
+    #[test]
+    fn no_job_starts_later_than_it_was_first_expected_to(
+        trace in orderly(), easy in proptest::bool::ANY,
+    ) {
+        let discipline = if easy { Discipline::Easy } else { Discipline::Conservative };
+        let mut first: BTreeMap<LrmJobId, u64> = BTreeMap::new();
+        for deed in deeds(discipline, &trace) {
+            match deed {
+                Deed::Expects(_, expected) => {
+                    for (id, start) in (0..).map(LrmJobId).zip(expected) {
+                        if let Some(start) = start {
+                            first.entry(id).or_insert(start);
+                        }
+                    }
+                }
+                Deed::Started(at, id) => {
+                    prop_assert!(first.get(&id).is_none_or(|promised| at <= *promised));
+                }
+                Deed::Killed(..) | Deed::Cancelled(..) => {}
+            }
+        }
+    }
+
+    #[test]
+    fn conservative_gives_every_job_a_reservation_at_once(trace in orderly()) {
+        let submits = trace.iter().filter(|(_, h)| matches!(h, Happening::Submit { .. })).count();
+        let mut known = 0;
+        for deed in deeds(Discipline::Conservative, &trace) {
+            if let Deed::Expects(_, expected) = deed {
+                let all_known = expected.len() == known;
+                prop_assert!(all_known || expected.last().is_some_and(Option::is_some));
+                known = expected.len();
+            }
+        }
+        prop_assert_eq!(known, submits);
+    }
+}

@@ -1,0 +1,269 @@
+//! What the control plane can ask of a site, as the site carries it out at once.
+//! Delays and faults are the business of whoever carries the call.
+
+use std::collections::BTreeMap;
+
+use cospan_domain::ids::{LrmId, Tag};
+use cospan_domain::labels::Labels;
+use cospan_domain::resources::Resources;
+use cospan_domain::units::DurationMs;
+use cospan_sites::port::{
+    AttemptOrder, Capabilities, Exit, ExitCause, Found, GateDecision, GateState, Observation,
+    SiteDescription, SiteError, SiteStatus, Submitted, TagLookup,
+};
+
+use super::agenda::{Event, SiteIndex};
+use super::attempt::{Attempt, Stage};
+use super::batch::LrmJobId;
+use super::cluster::Occupant;
+use super::ledger::Deed;
+use super::World;
+
+/// What an LRM adds to the wall time that it is asked for.
+const LRM_MARGIN: DurationMs = DurationMs(60_000);
+
+impl World {
+    /// What the site is.
+    pub fn describe(&self, site: SiteIndex) -> SiteDescription {
+        let total = Resources::processors(self.sites[site.0].processors);
+        SiteDescription {
+            total: total.clone(),
+            largest_component: total,
+            labels: Labels::default(),
+            capabilities: Capabilities { find_by_tag: true, ..Capabilities::default() },
+            manager: "simulated".into(),
+        }
+    }
+
+    /// Load, and what the attempts asked about are doing.
+    pub fn status(&self, site: SiteIndex, tags: &[Tag]) -> SiteStatus {
+        let cluster = &self.sites[site.0];
+        let observe = |tag: &Tag| match cluster.attempts.get(tag) {
+            // The wrapper's evidence wins over the batch system's opinion.
+            Some(attempt) if attempt.is_live() || attempt.has_directory() => attempt.observe(*tag),
+            _ if cluster.taken.contains(tag) => Observation::Void,
+            Some(attempt) => attempt.observe(*tag),
+            None => Observation::Absent,
+        };
+        SiteStatus {
+            asked_at: self.now,
+            site_clock: Some(self.now),
+            idle: Resources::processors(cluster.batch.idle()),
+            attempts: tags.iter().map(|tag| (*tag, observe(tag))).collect(),
+        }
+    }
+
+    /// Submits an attempt, or finds it submitted.
+    ///
+    /// # Errors
+    /// It is larger than the site.
+    pub fn submit(
+        &mut self,
+        site: SiteIndex,
+        order: &AttemptOrder,
+    ) -> Result<Submitted, SiteError> {
+        let (now, cluster) = (self.now, &mut self.sites[site.0]);
+        if let Some(known) = cluster.attempts.get(&order.tag) {
+            return Ok(Submitted { lrm_id: known.lrm_id(&cluster.name) });
+        }
+        let number = cluster.new_number();
+        let asked = order.hold_max.0 + order.wall_time.0 + LRM_MARGIN.0;
+        let processors = order.resources.processors;
+        cluster
+            .batch
+            .submit(number, processors, DurationMs(asked), now)
+            .map_err(|problem| SiteError::Refused(problem.to_string()))?;
+        let attempt = Attempt::new(order, number, now);
+        let lrm_id = attempt.lrm_id(&cluster.name);
+        cluster.attempts.insert(order.tag, attempt);
+        cluster.occupants.insert(number, Occupant::Ours(order.tag));
+        self.ledger.note(now, &cluster.name, order.tag, Deed::Submitted);
+        self.schedule(site);
+        Ok(Submitted { lrm_id })
+    }
+
+    /// Looks for submissions under a tag.
+    pub fn find_by_tag(&self, site: SiteIndex, tag: Tag) -> TagLookup {
+        let cluster = &self.sites[site.0];
+        let found = cluster.attempts.get(&tag).map(|attempt| Found {
+            lrm_id: attempt.lrm_id(&cluster.name),
+            submitted_at: attempt.submitted_at,
+        });
+        TagLookup { asked_at: self.now, found: found.into_iter().collect() }
+    }
+
+    /// Decides a gate, or finds it decided: exactly one decision wins.
+    ///
+    /// # Errors
+    /// `Go`, and there is no directory yet.
+    pub fn decide_gate(
+        &mut self,
+        site: SiteIndex,
+        tag: Tag,
+        decision: &GateDecision,
+    ) -> Result<GateState, SiteError> {
+        let (now, cluster) = (self.now, &mut self.sites[site.0]);
+        if cluster.taken.contains(&tag) {
+            return Ok(GateState::Voided);
+        }
+        let attempt = cluster.attempts.get_mut(&tag).filter(|attempt| attempt.has_directory());
+        let Some(attempt) = attempt else {
+            if matches!(decision, GateDecision::Go(_)) {
+                return Err(SiteError::Refused(format!("{tag} has no directory yet")));
+            }
+            cluster.taken.insert(tag);
+            self.ledger.note(now, &cluster.name, tag, Deed::Voided);
+            return Ok(GateState::Voided);
+        };
+        if let Some((decided, _)) = attempt.decision {
+            return Ok(decided);
+        }
+        let (state, deed, round) = match decision {
+            GateDecision::Go(go) => {
+                let peers = go.peers.iter().map(|peer| peer.attempt).collect();
+                (GateState::Opened, Deed::Opened(go.round, peers), go.round)
+            }
+            GateDecision::Void => (GateState::Voided, Deed::Voided, Default::default()),
+        };
+        attempt.decision = Some((state, round));
+        self.ledger.note(now, &cluster.name, tag, deed);
+        let delay = self.draw(self.pace.gate_max);
+        self.agenda.add(now + delay, site, Event::GateSeen(tag));
+        Ok(state)
+    }
+
+    /// Ends an attempt, wherever it stands.
+    pub fn cancel(&mut self, site: SiteIndex, tag: Tag) {
+        let (now, cluster) = (self.now, &mut self.sites[site.0]);
+        let Some(attempt) = cluster.attempts.get_mut(&tag) else { return };
+        match attempt.stage.clone() {
+            Stage::Queued => {
+                attempt.stage = Stage::Lost { began: false, detail: "cancelled in the queue" };
+                let job = attempt.lrm;
+                cluster.leave(job, now);
+                self.ledger.note(now, &cluster.name, tag, Deed::Withdrawn);
+            }
+            Stage::Starting => attempt.told_to_end = true,
+            Stage::AtGate { .. } => {
+                attempt.told_to_end = true;
+                attempt.decision.get_or_insert((GateState::Voided, Default::default()));
+                self.gate_seen(site, tag);
+            }
+            Stage::Running { since } => {
+                let cause = ExitCause::Terminated;
+                self.exit(site, tag, Exit { cause, began_at: since, ended_at: now });
+                return;
+            }
+            Stage::Exited(_) | Stage::Void | Stage::Lost { .. } => return,
+        }
+        self.schedule(site);
+    }
+
+    /// Removes all that an ended attempt left.
+    ///
+    /// # Errors
+    /// It has not ended.
+    pub fn remove_attempt(&mut self, site: SiteIndex, tag: Tag) -> Result<(), SiteError> {
+        let cluster = &mut self.sites[site.0];
+        if cluster.attempts.get(&tag).is_some_and(Attempt::is_live) {
+            return Err(SiteError::Refused(format!("{tag} has not ended; cancel it first")));
+        }
+        let known = cluster.attempts.remove(&tag).is_some();
+        if cluster.taken.remove(&tag) || known {
+            self.ledger.note(self.now, &cluster.name, tag, Deed::Removed);
+        }
+        Ok(())
+    }
+
+    /// All attempts of any control plane that left something.
+    pub fn list_attempts(&self, site: SiteIndex) -> Vec<Tag> {
+        let cluster = &self.sites[site.0];
+        let known: BTreeMap<Tag, ()> =
+            cluster.attempts.keys().chain(&cluster.taken).map(|tag| (*tag, ())).collect();
+        known.into_keys().collect()
+    }
+
+    /// The number under which a batch job of ours runs, for tests.
+    pub fn lrm_id(&self, site: SiteIndex, tag: Tag) -> Option<LrmId> {
+        let cluster = &self.sites[site.0];
+        cluster.attempts.get(&tag).map(|attempt| attempt.lrm_id(&cluster.name))
+    }
+
+    pub(super) fn wrapper_ready(&mut self, site: SiteIndex, tag: Tag, job: LrmJobId) {
+        let (now, cluster) = (self.now, &mut self.sites[site.0]);
+        let taken = cluster.taken.contains(&tag);
+        let attempt = cluster.attempts.get_mut(&tag);
+        let Some(attempt) = attempt.filter(|a| a.lrm == job && a.stage == Stage::Starting) else {
+            return;
+        };
+        if taken || attempt.told_to_end {
+            attempt.stage = Stage::Void;
+            cluster.leave(job, now);
+            return self.schedule(site);
+        }
+        attempt.stage = Stage::AtGate { since: now };
+        let hold_over = now + attempt.hold_max;
+        self.ledger.note(now, &cluster.name, tag, Deed::Ready);
+        self.agenda.add(hold_over, site, Event::HoldOver(tag));
+        self.touch(site);
+    }
+
+    /// Past the longest hold a wrapper closes its gate itself.
+    pub(super) fn hold_over(&mut self, site: SiteIndex, tag: Tag) {
+        let (now, cluster) = (self.now, &mut self.sites[site.0]);
+        let Some(attempt) = cluster.attempts.get_mut(&tag) else { return };
+        let holds = matches!(attempt.stage, Stage::AtGate { .. });
+        if holds && attempt.decision.is_none() {
+            attempt.decision = Some((GateState::Voided, Default::default()));
+            self.ledger.note(now, &cluster.name, tag, Deed::Voided);
+            self.gate_seen(site, tag);
+        }
+    }
+
+    pub(super) fn gate_seen(&mut self, site: SiteIndex, tag: Tag) {
+        let (now, cluster) = (self.now, &mut self.sites[site.0]);
+        let Some(attempt) = cluster.attempts.get_mut(&tag) else { return };
+        if !matches!(attempt.stage, Stage::AtGate { .. }) {
+            return;
+        }
+        match attempt.decision {
+            Some((GateState::Opened, _)) => {
+                attempt.stage = Stage::Running { since: now };
+                let (length, _) = attempt.natural_end();
+                self.ledger.note(now, &cluster.name, tag, Deed::Began);
+                self.agenda.add(now + length, site, Event::PayloadEnd(tag));
+                cluster.note_load(now);
+                self.touch(site);
+            }
+            Some((GateState::Voided, _)) => {
+                attempt.stage = Stage::Void;
+                let job = attempt.lrm;
+                cluster.leave(job, now);
+                self.schedule(site);
+            }
+            None => {}
+        }
+    }
+
+    pub(super) fn payload_ends(&mut self, site: SiteIndex, tag: Tag) {
+        let Some(attempt) = self.sites[site.0].attempts.get(&tag) else { return };
+        let Stage::Running { since } = attempt.stage else { return };
+        let (_, cause) = attempt.natural_end();
+        self.exit(site, tag, Exit { cause, began_at: since, ended_at: self.now });
+    }
+
+    fn exit(&mut self, site: SiteIndex, tag: Tag, exit: Exit) {
+        let (now, cluster) = (self.now, &mut self.sites[site.0]);
+        let Some(attempt) = cluster.attempts.get_mut(&tag) else { return };
+        let deed = match exit.cause {
+            ExitCause::Code(code) => Deed::Exited(code),
+            ExitCause::WallTime => Deed::WallTime,
+            _ => Deed::Terminated,
+        };
+        attempt.stage = Stage::Exited(exit);
+        let job = attempt.lrm;
+        cluster.leave(job, now);
+        self.ledger.note(now, &cluster.name, tag, deed);
+        self.schedule(site);
+    }
+}

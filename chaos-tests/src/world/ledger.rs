@@ -1,0 +1,64 @@
+//! What really happened, written by the world itself: payloads that began and
+//! ended, gates, cancellations. Oracles read this, never the control plane's belief.
+
+use cospan_domain::ids::{Attempt, Round, SiteName, Tag};
+use cospan_domain::units::Timestamp;
+
+/// What happened to an attempt at its site.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Deed {
+    /// The batch system took it.
+    Submitted,
+    /// Its wrapper waits at the gate.
+    Ready,
+    /// Its gate was opened for this round, whose components have these attempts.
+    Opened(Round, Vec<Attempt>),
+    /// Its gate was closed for ever.
+    Voided,
+    /// Its payload began.
+    Began,
+    /// Its payload ended with this code.
+    Exited(i32),
+    /// Its payload was ended on request.
+    Terminated,
+    /// Its payload was ended at its wall time.
+    WallTime,
+    /// It died with its node.
+    KilledByNode,
+    /// The batch system was asked to take it back before it ran.
+    Withdrawn,
+    /// The batch system lost it although it had acknowledged it.
+    Forgotten,
+    /// All that it left was removed.
+    Removed,
+}
+
+/// One line of the ledger.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// When.
+    pub at: Timestamp,
+    /// Where.
+    pub site: SiteName,
+    /// Which attempt.
+    pub tag: Tag,
+    /// What.
+    pub deed: Deed,
+}
+
+/// All that happened, in order.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    entries: Vec<Entry>,
+}
+
+impl Ledger {
+    pub(super) fn note(&mut self, at: Timestamp, site: &SiteName, tag: Tag, deed: Deed) {
+        self.entries.push(Entry { at, site: site.clone(), tag, deed });
+    }
+
+    /// Its lines.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+}

@@ -1,0 +1,119 @@
+//! Max-min fair rates by progressive filling.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cospan_domain::units::BitsPerSecond;
+
+use super::FlowId;
+
+/// Thousandths of a bit per second.
+pub(super) type Rate = u128;
+
+/// Thousandths in a bit per second.
+pub(super) const MILLI: u128 = 1000;
+
+/// Index of a channel.
+pub(super) type ChannelId = usize;
+
+/// Something with a capacity that flows share: a link, an up-link or a down-link.
+#[derive(Debug, Clone)]
+pub(super) struct Channel {
+    pub(super) capacity: Rate,
+    pub(super) flows: BTreeSet<FlowId>,
+}
+
+/// A flow as far as sharing goes.
+#[derive(Debug, Clone)]
+pub(super) struct Sharer {
+    pub(super) crosses: Vec<ChannelId>,
+    pub(super) limit: Option<Rate>,
+}
+
+/// A bandwidth as a rate.
+pub(super) fn rate(bandwidth: BitsPerSecond) -> Rate {
+    u128::from(bandwidth.0) * MILLI
+}
+
+/// What a channel has left while it is filled.
+#[derive(Debug, Clone, Copy)]
+struct Rest {
+    capacity: Rate,
+    flows: u128,
+}
+
+impl Rest {
+    /// An equal share for each flow, if there are flows left.
+    fn share(&self) -> Option<Rate> {
+        self.capacity.checked_div(self.flows)
+    }
+}
+
+/// Rates of all flows that cross a channel of `changed`, or share a channel
+/// with one that does, and so on.
+///
+/// All rates rise together until a channel is full or a limit is reached; the
+/// flows that are held back there keep their rate, the others rise on.
+pub(super) fn fair_rates(
+    channels: &[Channel],
+    sharers: &BTreeMap<FlowId, Sharer>,
+    changed: &[ChannelId],
+) -> Vec<(FlowId, Rate)> {
+    let together = connected(channels, sharers, changed);
+    let rest = |channel: &ChannelId| {
+        let Channel { capacity, flows } = &channels[*channel];
+        (*channel, Rest { capacity: *capacity, flows: flows.len() as u128 })
+    };
+    let mut rests: BTreeMap<ChannelId, Rest> = together.iter().map(rest).collect();
+    let flows = together.iter().flat_map(|channel| &channels[*channel].flows);
+    let mut rising: BTreeSet<FlowId> = flows.copied().collect();
+    let limits = rising.iter().filter_map(|id| Some((sharers.get(id)?.limit?, *id)));
+    let mut limits: BTreeSet<(Rate, FlowId)> = limits.collect();
+    let shares = rests.iter().filter_map(|(channel, rest)| Some((rest.share()?, *channel)));
+    let mut shares: BTreeSet<(Rate, ChannelId)> = shares.collect();
+    let mut rates = Vec::with_capacity(rising.len());
+    while !rising.is_empty() {
+        let Some((share, fullest)) = shares.first().copied() else { break };
+        let limited = limits.first().copied().filter(|(limit, _)| *limit <= share);
+        let (held, rate): (Vec<FlowId>, Rate) = match limited {
+            Some((limit, id)) => (vec![id], limit),
+            None => (channels[fullest].flows.intersection(&rising).copied().collect(), share),
+        };
+        for id in held {
+            rising.remove(&id);
+            rates.push((id, rate));
+            let Some(sharer) = sharers.get(&id) else { continue };
+            if let Some(limit) = sharer.limit {
+                limits.remove(&(limit, id));
+            }
+            for channel in &sharer.crosses {
+                if let Some(rest) = rests.get_mut(channel) {
+                    rest.share().map(|share| shares.remove(&(share, *channel)));
+                    rest.capacity -= rate;
+                    rest.flows -= 1;
+                    shares.extend(rest.share().map(|share| (share, *channel)));
+                }
+            }
+        }
+    }
+    rates
+}
+
+/// The channels that hang together with `changed` through flows.
+fn connected(
+    channels: &[Channel],
+    sharers: &BTreeMap<FlowId, Sharer>,
+    changed: &[ChannelId],
+) -> BTreeSet<ChannelId> {
+    let mut found: BTreeSet<ChannelId> = changed.iter().copied().collect();
+    let mut seen: BTreeSet<FlowId> = BTreeSet::new();
+    let mut open = changed.to_vec();
+    while let Some(channel) = open.pop() {
+        for id in &channels[channel].flows {
+            if seen.insert(*id) {
+                let crosses = sharers.get(id).map(|sharer| sharer.crosses.as_slice());
+                open.extend(crosses.unwrap_or_default().iter().filter(|at| found.insert(**at)));
+            }
+        }
+    }
+    found
+}

@@ -1,0 +1,331 @@
+//! Concurrent transfers between sites that share links fairly.
+//!
+//! Rates are max-min fair, by progressive filling (D. Bertsekas and R.
+//! Gallager, *Data Networks*, 2nd ed., section 6.5.2): a flow gets less than
+//! another on the same link only if it is held back elsewhere. A flow crosses
+//! its link, the up-link of the site that it leaves and the down-link of the
+//! site that it enters. Rates change only when flows start or end and when
+//! capacities change, and only for flows that share something with the change,
+//! directly or through others.
+//!
+//! *Latency.* A flow has its share from its start on, and its bytes move from
+//! one latency later; alone it takes latency + 8 x bytes / capacity.
+//!
+//! *Arithmetic.* Whole numbers throughout: rates in thousandths of a bit per
+//! second, rounded down, and what is left to send in millionths of a bit. So
+//! nothing drifts, and a flow with a rate always finishes. Ends are rounded up
+//! to the millisecond. Capacities from 1 bit/s on can be shared by 1000 flows.
+//!
+//! Pure and deterministic: time is an argument; if it goes backwards it is
+//! taken to stand still. Deliberately absent: loss, TCP's slow start, routing.
+
+mod fairness;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use cospan_domain::ids::SiteName;
+use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Timestamp};
+use thiserror::Error;
+
+use fairness::{Channel, ChannelId, MILLI, Rate, Sharer};
+
+/// Work is counted in rate times milliseconds: this many make a byte.
+const WORK_PER_BYTE: u128 = 8 * MILLI * 1000;
+
+/// A transfer's number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct FlowId(pub u64);
+
+impl fmt::Display for FlowId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Why nothing was changed.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum NetworkError {
+    /// No link was added between these sites in this direction.
+    #[error("there is no link from {from} to {to}; add it first")]
+    NoLink {
+        /// Where it would start.
+        from: SiteName,
+        /// Where it would end.
+        to: SiteName,
+    },
+    /// A flow with this number is under way or not yet fetched as completed.
+    #[error("flow {id} is already under way; use a new number")]
+    AlreadyKnown {
+        /// The flow.
+        id: FlowId,
+    },
+}
+
+#[derive(Debug, Clone)]
+struct Link {
+    channel: ChannelId,
+    latency: DurationMs,
+}
+
+#[derive(Debug, Clone)]
+struct Flow {
+    bytes: Bytes,
+    /// When bytes begin to move.
+    begins: Timestamp,
+    /// Work left at `since`.
+    left: u128,
+    since: Timestamp,
+    rate: Rate,
+}
+
+impl Flow {
+    fn left_at(&self, now: Timestamp) -> u128 {
+        let moving = now.since(self.since.max(self.begins));
+        self.left.saturating_sub(self.rate.saturating_mul(u128::from(moving.0)))
+    }
+
+    /// When it completes at its present rate; `None` if it stands still.
+    fn end(&self) -> Option<Timestamp> {
+        let from = self.since.max(self.begins);
+        match self.left {
+            0 => Some(from),
+            _ if self.rate == 0 => None,
+            left => {
+                let ms = u64::try_from(left.div_ceil(self.rate)).unwrap_or(u64::MAX);
+                Some(from + DurationMs(ms))
+            }
+        }
+    }
+
+    fn done_at(&self, now: Timestamp) -> Bytes {
+        let missing = self.left_at(now).div_ceil(WORK_PER_BYTE);
+        Bytes(self.bytes.0.saturating_sub(u64::try_from(missing).unwrap_or(u64::MAX)))
+    }
+}
+
+/// Links between sites and the flows over them.
+#[derive(Debug, Clone, Default)]
+pub struct Network {
+    links: BTreeMap<(SiteName, SiteName), Link>,
+    up_links: BTreeMap<SiteName, ChannelId>,
+    down_links: BTreeMap<SiteName, ChannelId>,
+    channels: Vec<Channel>,
+    sharers: BTreeMap<FlowId, Sharer>,
+    flows: BTreeMap<FlowId, Flow>,
+    ends: BTreeSet<(Timestamp, FlowId)>,
+    /// Completed and not yet fetched, in order of completion.
+    completed: Vec<(FlowId, Bytes)>,
+    latest: Timestamp,
+}
+
+impl Network {
+    /// No links, no flows.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a link in one direction, or gives a known one this latency and
+    /// capacity from `now` on; flows under way keep their latency.
+    pub fn set_link(
+        &mut self,
+        from: &SiteName,
+        to: &SiteName,
+        capacity: BitsPerSecond,
+        latency: DurationMs,
+        now: Timestamp,
+    ) {
+        self.advance(now);
+        let key = (from.clone(), to.clone());
+        if let Some(link) = self.links.get_mut(&key) {
+            link.latency = latency;
+            let channel = link.channel;
+            self.set_channel(channel, capacity, now);
+        } else {
+            let channel = self.new_channel(capacity);
+            self.links.insert(key, Link { channel, latency });
+        }
+    }
+
+    /// Changes what a link carries from `now` on; 0 cuts it, and its flows wait.
+    ///
+    /// # Errors
+    /// There is no such link.
+    pub fn set_capacity(
+        &mut self,
+        from: &SiteName,
+        to: &SiteName,
+        capacity: BitsPerSecond,
+        now: Timestamp,
+    ) -> Result<(), NetworkError> {
+        let channel = self.link(from, to)?.channel;
+        self.set_channel(channel, capacity, now);
+        Ok(())
+    }
+
+    /// Limits what leaves a site over all links together. The first limit of a
+    /// site holds for flows that start afterwards; later calls change it for all.
+    pub fn set_up_link(&mut self, site: &SiteName, capacity: BitsPerSecond, now: Timestamp) {
+        self.advance(now);
+        match self.up_links.get(site).copied() {
+            Some(channel) => self.set_channel(channel, capacity, now),
+            None => {
+                let channel = self.new_channel(capacity);
+                self.up_links.insert(site.clone(), channel);
+            }
+        }
+    }
+
+    /// Limits what enters a site, as [`Network::set_up_link`] does for what leaves.
+    pub fn set_down_link(&mut self, site: &SiteName, capacity: BitsPerSecond, now: Timestamp) {
+        self.advance(now);
+        match self.down_links.get(site).copied() {
+            Some(channel) => self.set_channel(channel, capacity, now),
+            None => {
+                let channel = self.new_channel(capacity);
+                self.down_links.insert(site.clone(), channel);
+            }
+        }
+    }
+
+    /// Starts a transfer, at no more than `limit` if there is one.
+    ///
+    /// # Errors
+    /// No such link, or a number in use; nothing starts.
+    pub fn start(
+        &mut self,
+        id: FlowId,
+        from: &SiteName,
+        to: &SiteName,
+        bytes: Bytes,
+        limit: Option<BitsPerSecond>,
+        now: Timestamp,
+    ) -> Result<(), NetworkError> {
+        let now = self.advance(now);
+        if self.flows.contains_key(&id) || self.completed.iter().any(|(known, _)| *known == id) {
+            return Err(NetworkError::AlreadyKnown { id });
+        }
+        let link = self.link(from, to)?;
+        let begins = now + link.latency;
+        let site_links = [self.up_links.get(from), self.down_links.get(to)];
+        let mut crosses = vec![link.channel];
+        crosses.extend(site_links.into_iter().flatten());
+        for channel in &crosses {
+            self.channels[*channel].flows.insert(id);
+        }
+        let left = u128::from(bytes.0) * WORK_PER_BYTE;
+        self.flows.insert(id, Flow { bytes, begins, left, since: now, rate: 0 });
+        let limit = limit.map(fairness::rate);
+        self.sharers.insert(id, Sharer { crosses: crosses.clone(), limit });
+        if left == 0 {
+            self.ends.insert((begins, id));
+        }
+        self.share(&crosses, now);
+        Ok(())
+    }
+
+    /// Ends a transfer and returns the bytes that had arrived; `None` if it is unknown.
+    pub fn stop(&mut self, id: FlowId, now: Timestamp) -> Option<Bytes> {
+        let now = self.advance(now);
+        if let Some(at) = self.completed.iter().position(|(known, _)| *known == id) {
+            return Some(self.completed.remove(at).1);
+        }
+        self.remove(id, now).map(|flow| flow.done_at(now))
+    }
+
+    /// Bytes that have arrived by `now`; `None` if the flow is unknown.
+    pub fn progress(&mut self, id: FlowId, now: Timestamp) -> Option<Bytes> {
+        let now = self.advance(now);
+        let completed = self.completed.iter().find(|(known, _)| *known == id);
+        completed.map(|(_, bytes)| *bytes).or_else(|| Some(self.flows.get(&id)?.done_at(now)))
+    }
+
+    /// The bandwidth that a flow has now, rounded down; `None` if it is unknown.
+    pub fn rate(&self, id: FlowId) -> Option<BitsPerSecond> {
+        let rate = self.flows.get(&id)?.rate / MILLI;
+        Some(BitsPerSecond(u64::try_from(rate).unwrap_or(u64::MAX)))
+    }
+
+    /// Number of transfers under way.
+    pub fn under_way(&self) -> usize {
+        self.flows.len()
+    }
+
+    /// When the next transfer completes if nothing changes before; `None` if
+    /// none can. Valid until the next call that changes something.
+    pub fn next_completion(&self) -> Option<(Timestamp, FlowId)> {
+        let fetched_late = self.completed.first().map(|(id, _)| (self.latest, *id));
+        fetched_late.or_else(|| self.ends.first().copied())
+    }
+
+    /// The transfers that completed up to `now`, in order of completion and
+    /// number; each is returned once.
+    pub fn completed(&mut self, now: Timestamp) -> Vec<FlowId> {
+        self.advance(now);
+        std::mem::take(&mut self.completed).into_iter().map(|(id, _)| id).collect()
+    }
+
+    fn link(&self, from: &SiteName, to: &SiteName) -> Result<&Link, NetworkError> {
+        let key = (from.clone(), to.clone());
+        self.links.get(&key).ok_or(NetworkError::NoLink { from: key.0, to: key.1 })
+    }
+
+    fn new_channel(&mut self, capacity: BitsPerSecond) -> ChannelId {
+        self.channels.push(Channel { capacity: fairness::rate(capacity), flows: BTreeSet::new() });
+        self.channels.len() - 1
+    }
+
+    fn set_channel(&mut self, channel: ChannelId, capacity: BitsPerSecond, now: Timestamp) {
+        let now = self.advance(now);
+        self.channels[channel].capacity = fairness::rate(capacity);
+        self.share(&[channel], now);
+    }
+
+    /// Completes every flow that ends by `now`, one instant after another, and
+    /// returns the time of the call.
+    fn advance(&mut self, now: Timestamp) -> Timestamp {
+        while let Some((end, id)) = self.ends.first().copied()
+            && end <= now
+        {
+            self.latest = self.latest.max(end);
+            if let Some(flow) = self.remove(id, end) {
+                self.completed.push((id, flow.bytes));
+            }
+        }
+        self.latest = self.latest.max(now);
+        self.latest
+    }
+
+    fn remove(&mut self, id: FlowId, now: Timestamp) -> Option<Flow> {
+        let flow = self.flows.remove(&id)?;
+        if let Some(end) = flow.end() {
+            self.ends.remove(&(end, id));
+        }
+        let crosses = self.sharers.remove(&id).map(|sharer| sharer.crosses).unwrap_or_default();
+        for channel in &crosses {
+            self.channels[*channel].flows.remove(&id);
+        }
+        self.share(&crosses, now);
+        Some(flow)
+    }
+
+    /// Shares anew what these channels and all that hang together with them carry.
+    fn share(&mut self, changed: &[ChannelId], now: Timestamp) {
+        for (id, rate) in fairness::fair_rates(&self.channels, &self.sharers, changed) {
+            let Some(flow) = self.flows.get_mut(&id) else { continue };
+            if flow.rate == rate {
+                continue;
+            }
+            if let Some(end) = flow.end() {
+                self.ends.remove(&(end, id));
+            }
+            flow.left = flow.left_at(now);
+            (flow.since, flow.rate) = (now, rate);
+            if let Some(end) = flow.end() {
+                self.ends.insert((end, id));
+            }
+        }
+    }
+}
