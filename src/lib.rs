@@ -11,3 +11,4 @@ pub mod http;
 pub mod keys;
 pub mod quickstart;
 pub mod serve;
+pub mod simulate;

@@ -30,8 +30,13 @@ fn main() {
         .take(most)
         .map(|job| PlannedJob {
             at: begins + job.submitted,
-            spec: shared_job(&[job.processors], job.run_time, DurationMs(job.run_time.0 + 60_000), 0)
-                .unwrap(),
+            spec: shared_job(
+                &[job.processors],
+                job.run_time,
+                DurationMs(job.run_time.0 + 60_000),
+                0,
+            )
+            .unwrap(),
         })
         .collect();
     let count = jobs.len();

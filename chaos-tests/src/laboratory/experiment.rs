@@ -2,7 +2,7 @@
 //! last job: what `cospan simulate` and the benchmarks run.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use anyhow::{Result, anyhow, bail};
 use cospan_actors::api::command::{ApiCommand, ApiRefusal, Ask, Submission};
 use cospan_actors::journal::Change;
 use cospan_actors::settings::Settings;
-use cospan_domain::ids::{JobId, KeyName};
+use cospan_domain::ids::{JobId, KeyName, LogicalName, RelPath, SiteName};
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::job::state::{Job, Phase};
-use cospan_domain::units::Timestamp;
+use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_storage::memory::MemoryDisk;
 use tokio::sync::broadcast::error::RecvError;
 
@@ -48,12 +48,39 @@ pub struct Experiment {
     pub weather: Weather,
 }
 
+/// What happens around the jobs of an experiment.
+#[derive(Debug, Clone, Default)]
+pub struct Surroundings {
+    /// Nodes that fail, in order of time.
+    pub failures: Vec<NodeFailure>,
+    /// Files that are registered before the first job is submitted: a name, and where
+    /// one replica of it is.
+    pub files: Vec<(LogicalName, SiteName, RelPath)>,
+    /// When everything ends, whatever still runs; `None` for the end of the last job.
+    pub until: Option<Timestamp>,
+}
+
+/// A node that fails and is repaired.
+#[derive(Debug, Clone)]
+pub struct NodeFailure {
+    /// When.
+    pub at: Timestamp,
+    /// At which site.
+    pub site: SiteName,
+    /// Which node, from 0.
+    pub node: u32,
+    /// How long until it is back.
+    pub repair: DurationMs,
+}
+
 /// What came of it.
 pub struct Outcome {
-    /// When the last job had ended.
+    /// When the last job had ended, or it all did.
     pub ended: Timestamp,
     /// The jobs as they ended, in order of their ends.
     pub jobs: Vec<Arc<Job>>,
+    /// Jobs that had not ended, as they stood then, by number.
+    pub unfinished: Vec<Arc<Job>>,
     /// Jobs that waited for placement, from each moment on.
     pub queue: Vec<(Timestamp, u32)>,
     /// The world as it was then.
@@ -72,6 +99,18 @@ pub type Progress = Rc<dyn Fn(Timestamp, usize)>;
 /// # Errors
 /// A job is refused, or the control plane ends of itself.
 pub fn run(experiment: Experiment, progress: Progress) -> Result<Outcome> {
+    run_in(experiment, Surroundings::default(), progress)
+}
+
+/// Runs an experiment, with what happens around it.
+///
+/// # Errors
+/// A job or a file is refused, or the control plane ends of itself.
+pub fn run_in(
+    experiment: Experiment,
+    surroundings: Surroundings,
+    progress: Progress,
+) -> Result<Outcome> {
     let Experiment { world, settings, jobs, begins, seed, weather } = experiment;
     let ground = Ground {
         world: WorldHandle::new(world),
@@ -85,24 +124,43 @@ pub fn run(experiment: Experiment, progress: Progress) -> Result<Outcome> {
     let watched = Rc::new(RefCell::new(Watched::default()));
     let count = jobs.len();
     let seen = watched.clone();
+    let world = ground.world.clone();
+    let Surroundings { failures, files, until } = surroundings;
     let end = reign(&ground, plan, move |reign| async move {
         let watching = actix_rt::spawn(watch(reign.clone(), seen, count, progress));
-        submit_all(&reign, jobs).await?;
-        watching.await.map_err(|panic| anyhow!("whoever counts the jobs broke: {panic}"))?
+        actix_rt::spawn(fail_nodes(reign.clone(), world, failures));
+        let work = async {
+            register_all(&reign, files).await?;
+            submit_all(&reign, jobs).await?;
+            watching.await.map_err(|panic| anyhow!("whoever counts the jobs broke: {panic}"))?
+        };
+        let over = async {
+            match until {
+                Some(at) => reign.until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            done = work => done,
+            () = over => Ok(()),
+        }
     })?;
     let ended = match end {
         End::Done(at, done) => done.map(|()| at)?,
         End::Killed(at) => bail!("the control plane ended by itself at {} ms", at.0),
     };
-    let Watched { ended: jobs, queue, changes, .. } = watched.take();
+    let Watched { ended: jobs, live, queue, changes, .. } = watched.take();
+    let unfinished = live.into_values().collect();
     let (hash, _) = EventHash::finish(&ground.hash);
-    Ok(Outcome { ended, jobs, queue, world: ground.world, changes, hash })
+    Ok(Outcome { ended, jobs, unfinished, queue, world: ground.world, changes, hash })
 }
 
 /// What is noted while jobs come and go.
 #[derive(Default)]
 struct Watched {
     waiting: BTreeSet<JobId>,
+    live: BTreeMap<JobId, Arc<Job>>,
     ended: Vec<Arc<Job>>,
     queue: Vec<(Timestamp, u32)>,
     changes: u64,
@@ -112,12 +170,19 @@ impl Watched {
     fn note(&mut self, change: &Change, now: Timestamp) {
         self.changes += 1;
         match change {
-            Change::NewJobs(jobs) => self.waiting.extend(jobs.iter().map(|job| job.id)),
+            Change::NewJobs(jobs) => {
+                self.waiting.extend(jobs.iter().map(|job| job.id));
+                self.live.extend(jobs.iter().map(|job| (job.id, job.clone())));
+            }
             Change::Job { old, new, .. } => {
                 match matches!(new.phase, Phase::Queued { .. }) {
                     true => self.waiting.insert(new.id),
                     false => self.waiting.remove(&new.id),
                 };
+                match new.is_final() {
+                    true => drop(self.live.remove(&new.id)),
+                    false => drop(self.live.insert(new.id, new.clone())),
+                }
                 if new.is_final() && !old.is_final() {
                     self.ended.push(new.clone());
                 }
@@ -160,12 +225,42 @@ async fn watch(
     }
 }
 
-/// Submits each job at its time; those of one moment together.
-async fn submit_all(reign: &Reign, jobs: Vec<PlannedJob>) -> Result<()> {
-    const AT_ONCE: usize = 500;
+/// Lets nodes fail at their times.
+async fn fail_nodes(reign: Reign, world: Arc<WorldHandle>, failures: Vec<NodeFailure>) {
+    for NodeFailure { at, site, node, repair } in failures {
+        reign.until(at).await;
+        world.at(reign.clock.now(), |world| {
+            if let Some(site) = world.index_of(&site) {
+                world.node_down(site, node, repair);
+            }
+        });
+    }
+}
+
+async fn ready(reign: &Reign) {
     while !reign.plane.is_ready() {
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     }
+}
+
+async fn register_all(
+    reign: &Reign,
+    files: Vec<(LogicalName, SiteName, RelPath)>,
+) -> Result<()> {
+    ready(reign).await;
+    let by = KeyName::new("simulated")?;
+    for (name, site, path) in files {
+        let what = Ask::AddFile { name: name.clone(), site, path, replace: false };
+        let answer = reign.plane.command(ApiCommand { by: by.clone(), what }).await;
+        answer.map_err(|refusal| anyhow!("the file {name} was refused: {refusal}"))?;
+    }
+    Ok(())
+}
+
+/// Submits each job at its time; those of one moment together.
+async fn submit_all(reign: &Reign, jobs: Vec<PlannedJob>) -> Result<()> {
+    const AT_ONCE: usize = 500;
+    ready(reign).await;
     let by = KeyName::new("simulated")?;
     let mut jobs = jobs.into_iter().peekable();
     while let Some(first) = jobs.next() {

@@ -2,6 +2,7 @@
 //! actors, the domain and the journal's core are those of the server; only the
 //! world, time and chance are simulated. One arbiter, no thread, no file, no socket.
 
+pub mod chaos;
 pub mod doom;
 pub mod experiment;
 pub mod handle;

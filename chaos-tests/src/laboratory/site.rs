@@ -8,8 +8,9 @@ use cospan_actors::clock::Clock;
 use cospan_domain::ids::{Digest, LrmId, SiteName, Tag};
 use cospan_domain::units::{Bytes, DurationMs};
 use cospan_sites::port::{
-    AttemptOrder, CopyOrder, CopyStatus, FilePlace, GateDecision, GateState, Inspected, Observation,
-    Piece, Readable, Site, SiteDescription, SiteError, SiteStatus, Submitted, TagLookup,
+    AttemptOrder, CopyOrder, CopyStatus, FilePlace, GateDecision, GateState, Inspected,
+    Observation, Piece, Readable, Site, SiteDescription, SiteError, SiteStatus, Submitted,
+    TagLookup,
 };
 
 use super::doom::Doom;
@@ -130,7 +131,8 @@ impl Site for SimulatedSite {
 
     async fn status(&self, tags: &[Tag]) -> Result<SiteStatus, SiteError> {
         let (fate, asked) = (self.weather.draw(), tags.to_vec());
-        let mut status = self.call("status", move |world, site| Ok(world.status(site, &asked))).await?;
+        let mut status =
+            self.call("status", move |world, site| Ok(world.status(site, &asked))).await?;
         match fate.fault {
             Some(CallFault::Truncated) if !status.attempts.is_empty() => {
                 let kept = fate.dice as usize % status.attempts.len();

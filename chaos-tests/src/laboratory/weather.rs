@@ -115,7 +115,8 @@ impl Weather {
         let way = climate.way_max.0;
         let mut ms = || DurationMs(if way == 0 { 0 } else { chance.random_range(0..=way) });
         let (there, back) = (ms(), ms());
-        let mut left = if climate.faults.is_empty() { 0 } else { chance.random_range(0..1_000_000) };
+        let mut left =
+            if climate.faults.is_empty() { 0 } else { chance.random_range(0..1_000_000) };
         let fault = climate.faults.iter().find(|(_, share)| {
             let strikes = left < **share;
             left = left.saturating_sub(**share);

@@ -36,6 +36,8 @@ pub(super) enum Event {
     LocalEnd(LrmJobId),
     /// A node is repaired.
     NodeUp(u32),
+    /// Planned trouble with this number strikes.
+    Trouble(usize),
 }
 
 /// The order is that of time, then of being added: the same in every run.

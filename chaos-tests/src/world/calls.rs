@@ -12,12 +12,12 @@ use cospan_sites::port::{
     SiteDescription, SiteError, SiteStatus, Submitted, TagLookup,
 };
 
+use super::World;
 use super::agenda::{Event, SiteIndex};
 use super::attempt::{Attempt, Stage};
 use super::batch::LrmJobId;
 use super::cluster::Occupant;
 use super::ledger::Deed;
-use super::World;
 
 /// What an LRM adds to the wall time that it is asked for.
 const LRM_MARGIN: DurationMs = DurationMs(60_000);

@@ -7,10 +7,10 @@ use cospan_sites::port::{
     CopyBlame, CopyOrder, CopyStatus, FilePlace, Inspected, Piece, Readable, SiteError,
 };
 
+use super::World;
 use super::agenda::SiteIndex;
 use super::attempt::Stage;
 use super::network::FlowId;
-use super::World;
 
 /// Size of every file that a payload writes.
 const OUTPUT_BYTES: Bytes = Bytes(1_000_000);

@@ -11,6 +11,7 @@ pub mod cluster;
 mod copies;
 pub mod ledger;
 pub mod network;
+pub mod trouble;
 
 use std::collections::BTreeMap;
 
@@ -19,12 +20,13 @@ use cospan_domain::units::{BitsPerSecond, DurationMs, Timestamp};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use agenda::{Agenda, Event};
 pub use agenda::SiteIndex;
+use agenda::{Agenda, Event};
 use batch::LrmJobId;
 use cluster::{Cluster, ClusterSpec, Occupant};
-use ledger::{Deed, Ledger};
+use ledger::Ledger;
 use network::Network;
+use trouble::Trouble;
 
 /// A link from one site to another.
 #[derive(Debug, Clone)]
@@ -67,6 +69,7 @@ pub struct World {
     /// Sites at which something changed since it was last asked.
     touched: Vec<bool>,
     next_flow: u64,
+    troubles: Vec<Trouble>,
 }
 
 impl World {
@@ -97,6 +100,7 @@ impl World {
             pace,
             touched,
             next_flow: 0,
+            troubles: Vec::new(),
         };
         for at in 0..world.sites.len() {
             world.expect_local_user(SiteIndex(at));
@@ -157,6 +161,7 @@ impl World {
             Event::LocalUser => self.local_user_submits(site),
             Event::LocalEnd(job) => self.local_ends(site, job),
             Event::NodeUp(node) => self.node_up(site, node),
+            Event::Trouble(number) => self.strike(site, number),
         }
     }
 
@@ -209,45 +214,5 @@ impl World {
         if self.sites[site.0].end_local(job, self.now) {
             self.schedule(site);
         }
-    }
-
-    /// A node dies, with all that runs there, and comes back after `repair`.
-    pub fn node_down(&mut self, site: SiteIndex, node: u32, repair: DurationMs) {
-        let now = self.now;
-        let killed = self.sites[site.0].batch.node_down(node, now);
-        for job in killed {
-            if let Some(tag) = self.sites[site.0].killed_with_node(job) {
-                self.ledger.note(now, &self.sites[site.0].name, tag, Deed::KilledByNode);
-            }
-        }
-        self.agenda.add(now + repair, site, Event::NodeUp(node));
-        self.schedule(site);
-    }
-
-    fn node_up(&mut self, site: SiteIndex, node: u32) {
-        self.sites[site.0].batch.node_up(node, self.now);
-        self.schedule(site);
-    }
-
-    /// Every node of a site dies and comes back after `repair`.
-    pub fn site_down(&mut self, site: SiteIndex, repair: DurationMs) {
-        for node in 0..self.sites[site.0].nodes {
-            self.node_down(site, node, repair);
-        }
-    }
-
-    /// A site answers no more, or again; what runs there goes on.
-    pub fn set_silent(&mut self, site: SiteIndex, silent: bool) {
-        self.sites[site.0].silent = silent;
-    }
-
-    /// The site's scheduler is killed and comes back without the submissions that it
-    /// acknowledged in the last `window`; it hands their numbers out again.
-    pub fn scheduler_forgets(&mut self, site: SiteIndex, window: DurationMs) {
-        let now = self.now;
-        for tag in self.sites[site.0].forget_since(now - window, now) {
-            self.ledger.note(now, &self.sites[site.0].name, tag, Deed::Forgotten);
-        }
-        self.schedule(site);
     }
 }

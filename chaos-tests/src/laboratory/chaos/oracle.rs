@@ -1,0 +1,195 @@
+//! Judges a run by what the world itself wrote down. The rules (a) to (e) are those of
+//! the chapter on the common start.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cospan_domain::ids::{Attempt, ComponentIndex, InstanceId, JobId, Round, Tag};
+use cospan_domain::job::state::PhaseKind;
+use cospan_domain::units::Timestamp;
+
+use crate::world::World;
+use crate::world::ledger::{Deed, Entry};
+
+/// Everything an oracle looks at.
+pub struct Evidence<'a> {
+    /// The world when all was over.
+    pub world: &'a World,
+    /// The control planes that are judged.
+    pub instance: InstanceId,
+    /// Acknowledged jobs, how each ended, and when that became durable.
+    pub ended: &'a BTreeMap<JobId, (PhaseKind, Timestamp)>,
+    /// Jobs that users were told are theirs.
+    pub acknowledged: &'a BTreeSet<JobId>,
+    /// Components of each job.
+    pub components: &'a BTreeMap<JobId, u32>,
+}
+
+/// One attempt's life as the world saw it.
+#[derive(Debug, Default, Clone)]
+struct Life {
+    ready: Option<Timestamp>,
+    opened: Option<(Timestamp, Round, Vec<Attempt>)>,
+    began: Vec<Timestamp>,
+    ended: Option<(Timestamp, Deed)>,
+}
+
+/// Everything that must not be; nothing, if all is well.
+pub fn judge(evidence: &Evidence<'_>) -> Vec<String> {
+    let entries = evidence.world.ledger().entries();
+    let ours = |entry: &&Entry| entry.tag.instance == evidence.instance;
+    let lives = lives(entries.iter().filter(ours));
+    let mut violations = Vec::new();
+    let mut check = |rule: &str, found: Vec<String>| {
+        violations.extend(found.into_iter().map(|text| format!("{rule}: {text}")));
+    };
+    check("an acknowledged job is lost", lost_jobs(evidence));
+    check("(a) a payload began twice", began_twice(&lives));
+    check("(b) a gate was opened before all were ready", opened_early(&lives, evidence));
+    check("(c) a finished job's parts did not run together", apart(&lives, evidence));
+    check("(d) two attempts of a component ran at once", overlapping(&lives));
+    check("a cancelled or failed job began afterwards", began_late(&lives, evidence));
+    check("an attempt was left behind", left_behind(evidence));
+    check("a content or partial copy was left behind", left_data(evidence));
+    check("another's job was touched", touched_others(evidence));
+    violations
+}
+
+fn lives<'a>(entries: impl Iterator<Item = &'a Entry>) -> BTreeMap<Tag, Life> {
+    let mut lives: BTreeMap<Tag, Life> = BTreeMap::new();
+    for entry in entries {
+        let life = lives.entry(entry.tag).or_default();
+        match &entry.deed {
+            Deed::Ready => life.ready = Some(entry.at),
+            Deed::Opened(round, peers) => {
+                life.opened = Some((entry.at, *round, peers.clone()));
+            }
+            Deed::Began => life.began.push(entry.at),
+            Deed::Exited(_) | Deed::Terminated | Deed::WallTime | Deed::KilledByNode => {
+                life.ended = Some((entry.at, entry.deed.clone()));
+            }
+            _ => {}
+        }
+    }
+    lives
+}
+
+fn lost_jobs(evidence: &Evidence<'_>) -> Vec<String> {
+    let missing = evidence.acknowledged.iter().filter(|id| !evidence.ended.contains_key(id));
+    missing.map(|id| format!("job {id} never ended")).collect()
+}
+
+fn began_twice(lives: &BTreeMap<Tag, Life>) -> Vec<String> {
+    let twice = lives.iter().filter(|(_, life)| life.began.len() > 1);
+    twice.map(|(tag, life)| format!("{tag} at {:?}", life.began)).collect()
+}
+
+fn opened_early(lives: &BTreeMap<Tag, Life>, evidence: &Evidence<'_>) -> Vec<String> {
+    let mut found = Vec::new();
+    for (tag, life) in lives {
+        let Some((at, _, peers)) = &life.opened else { continue };
+        let expected = evidence.components.get(&tag.job).copied().unwrap_or(0);
+        if peers.len() != expected as usize {
+            found.push(format!("{tag}: {} peers of {expected}", peers.len()));
+        }
+        for (index, attempt) in peers.iter().enumerate() {
+            let component = ComponentIndex(u32::try_from(index).unwrap_or(u32::MAX));
+            let peer = Tag { component, attempt: *attempt, ..*tag };
+            let ready = lives.get(&peer).and_then(|life| life.ready);
+            if ready.is_none_or(|ready| ready > *at) {
+                found.push(format!("{tag} was opened, but {peer} was not ready"));
+            }
+        }
+    }
+    found
+}
+
+/// A job is reported finished only if all its parts of one round began, ran at the
+/// same time, and succeeded.
+fn apart(lives: &BTreeMap<Tag, Life>, evidence: &Evidence<'_>) -> Vec<String> {
+    let mut succeeded: BTreeMap<
+        JobId,
+        BTreeMap<Round, BTreeMap<ComponentIndex, (Timestamp, Timestamp)>>,
+    > = BTreeMap::new();
+    for (tag, life) in lives {
+        if let (Some((_, round, _)), [began], Some((ended, Deed::Exited(0)))) =
+            (&life.opened, &life.began[..], &life.ended)
+        {
+            let rounds = succeeded.entry(tag.job).or_default();
+            rounds.entry(*round).or_default().insert(tag.component, (*began, *ended));
+        }
+    }
+    let finished = evidence.ended.iter().filter(|(_, (kind, _))| *kind == PhaseKind::Finished);
+    let whole = |job: &JobId| {
+        let expected = evidence.components.get(job).copied().unwrap_or(0) as usize;
+        succeeded.get(job).is_some_and(|rounds| {
+            rounds.values().any(|parts| {
+                let last_began = parts.values().map(|(began, _)| *began).max();
+                let first_began = parts.values().map(|(began, _)| *began).min();
+                let apart = last_began.zip(first_began).map(|(last, first)| last.since(first).0);
+                parts.len() == expected && apart.is_some_and(|apart| apart <= 90_000)
+            })
+        })
+    };
+    finished.filter(|(id, _)| !whole(id)).map(|(id, _)| format!("job {id}")).collect()
+}
+
+fn overlapping(lives: &BTreeMap<Tag, Life>) -> Vec<String> {
+    let mut spans: BTreeMap<(JobId, ComponentIndex), Vec<(Timestamp, Timestamp, Tag)>> =
+        BTreeMap::new();
+    for (tag, life) in lives {
+        let Some(began) = life.began.first() else { continue };
+        let ended = life.ended.as_ref().map_or(Timestamp(u64::MAX), |(at, _)| *at);
+        spans.entry((tag.job, tag.component)).or_default().push((*began, ended, *tag));
+    }
+    let mut found = Vec::new();
+    for spans in spans.values_mut() {
+        spans.sort();
+        for pair in spans.windows(2) {
+            if pair[1].0 < pair[0].1 {
+                found.push(format!("{} and {}", pair[0].2, pair[1].2));
+            }
+        }
+    }
+    found
+}
+
+fn began_late(lives: &BTreeMap<Tag, Life>, evidence: &Evidence<'_>) -> Vec<String> {
+    let late = lives.iter().filter(|(tag, life)| {
+        let ended = evidence.ended.get(&tag.job);
+        ended.is_some_and(|(_, at)| life.began.iter().any(|began| began > at))
+    });
+    late.map(|(tag, _)| tag.to_string()).collect()
+}
+
+fn left_behind(evidence: &Evidence<'_>) -> Vec<String> {
+    let mut found = Vec::new();
+    for site in evidence.world.sites() {
+        let index = evidence.world.index_of(site.name());
+        let tags = index.map(|index| evidence.world.list_attempts(index)).unwrap_or_default();
+        let ours = tags.into_iter().filter(|tag| tag.instance == evidence.instance);
+        found.extend(ours.map(|tag| format!("{tag} at {}", site.name())));
+    }
+    found
+}
+
+fn left_data(evidence: &Evidence<'_>) -> Vec<String> {
+    let mut found = Vec::new();
+    for site in evidence.world.sites() {
+        found.extend(site.contents().map(|digest| format!("{digest} at {}", site.name())));
+        if site.partial_copies() > 0 {
+            found.push(format!("{} partial copies at {}", site.partial_copies(), site.name()));
+        }
+    }
+    found
+}
+
+fn touched_others(evidence: &Evidence<'_>) -> Vec<String> {
+    let touched = evidence.world.ledger().entries().iter().filter(|entry| {
+        let harm = matches!(
+            entry.deed,
+            Deed::Opened(..) | Deed::Voided | Deed::Withdrawn | Deed::Terminated | Deed::Removed
+        );
+        harm && entry.tag.instance != evidence.instance
+    });
+    touched.map(|entry| format!("{} {:?}", entry.tag, entry.deed)).collect()
+}

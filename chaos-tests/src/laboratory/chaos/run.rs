@@ -1,0 +1,222 @@
+//! One seed from beginning to end: trouble, calm, judgement.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use cospan_actors::settings::Settings;
+use cospan_domain::ids::{InstanceId, JobId};
+use cospan_domain::job::spec::JobSpec;
+use cospan_domain::job::state::PhaseKind;
+use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_storage::memory::MemoryDisk;
+
+use super::history::{Seen, follow};
+use super::oracle::{Evidence, judge};
+use super::scenario::{BEGINS, Scenario};
+use super::users::{Known, all_ended, deal};
+use crate::laboratory::handle::WorldHandle;
+use crate::laboratory::journal::EventHash;
+use crate::laboratory::reign::{End, Ground, Plan, Reign, reign};
+use crate::laboratory::settings::default_settings;
+use crate::laboratory::weather::{CallFault, Weather};
+use crate::world::{Pace, World};
+
+/// Within this time after the last trouble every job must have ended.
+const CONVERGE_MAX: DurationMs = DurationMs(3 * 86_400_000);
+/// Within this time after that everything must have been cleaned up.
+const CLEAN_MAX: DurationMs = DurationMs(3 * 3_600_000);
+
+/// What came of a seed.
+#[derive(Debug)]
+pub struct Verdict {
+    /// What was drawn, in one line.
+    pub drawn: String,
+    /// What must not have happened under faults.
+    pub unsafe_: Vec<String>,
+    /// What did not come about after they had stopped.
+    pub not_live: Option<String>,
+    /// Jobs that users were told are theirs, and how many of them finished.
+    pub jobs: (usize, usize),
+    /// Reigns.
+    pub reigns: usize,
+    /// Durable changes.
+    pub changes: u64,
+    /// Faults of calls that struck with effect.
+    pub struck: BTreeMap<(CallFault, &'static str), u64>,
+    /// Hash of everything that happened.
+    pub hash: String,
+    /// What happened to the jobs, in order.
+    pub timeline: Vec<(Timestamp, JobId, String)>,
+}
+
+impl Verdict {
+    /// Whether nothing was wrong.
+    pub fn holds(&self) -> bool {
+        self.unsafe_.is_empty() && self.not_live.is_none()
+    }
+}
+
+/// Runs a scenario.
+///
+/// # Errors
+/// The laboratory itself fails, or a store cannot be opened any more.
+pub fn run(scenario: Scenario) -> Result<Verdict> {
+    let drawn = scenario.describe();
+    let instance = InstanceId::from_random(scenario.seed);
+    let ground = ground(&scenario)?;
+    let scenario = Arc::new(scenario);
+    let known = Rc::new(RefCell::new(Known::default()));
+    let seen = Rc::new(RefCell::new(Seen::default()));
+    let mut now = BEGINS;
+    let mut reigns = 0;
+    for kill in &scenario.kills {
+        if now >= scenario.calm_at {
+            break;
+        }
+        let killed_at = Some((now + kill.after).min(scenario.calm_at));
+        let plan = Plan { begins: now, killed_at, moment: kill.moment, seed: scenario.seed };
+        reigns += 1;
+        now = troubled(&ground, plan, &scenario, &known, &seen)? + kill.down;
+    }
+    if now < scenario.calm_at {
+        let killed_at = Some(scenario.calm_at);
+        let plan = Plan { begins: now, killed_at, moment: None, seed: scenario.seed };
+        reigns += 1;
+        now = troubled(&ground, plan, &scenario, &known, &seen)?;
+    }
+    ground.weather.clear();
+    let plan = Plan { begins: now, killed_at: None, moment: None, seed: scenario.seed };
+    let not_live = calm(&ground, plan, &scenario, &known, &seen)?;
+    let (known, seen) = (known.take(), seen.take());
+    let unsafe_ = judged(&ground, instance, &known, &seen);
+    let finished =
+        |(kind, _): &&(_, Timestamp)| *kind == PhaseKind::Finished;
+    Ok(Verdict {
+        drawn,
+        unsafe_,
+        not_live,
+        jobs: (known.acknowledged.len(), seen.ended.values().filter(finished).count()),
+        reigns: reigns + 1,
+        changes: seen.changes,
+        struck: ground.weather.struck(),
+        hash: ground.hash.finish().0,
+        timeline: seen.timeline,
+    })
+}
+
+fn ground(scenario: &Scenario) -> Result<Ground> {
+    let (sites, seed) = (scenario.sites.clone(), scenario.seed);
+    let mut world = World::new(sites, &scenario.links, Pace::default(), seed, BEGINS);
+    for (at, site, trouble) in &scenario.troubles {
+        let name = scenario.sites[*site].name.clone();
+        let site = world.index_of(&name).context("a site that was drawn")?;
+        world.plan(*at, site, trouble.clone());
+    }
+    let settings = Settings { poll_interval: scenario.poll_interval, ..default_settings()? };
+    Ok(Ground {
+        world: WorldHandle::new(world),
+        disk: MemoryDisk::default(),
+        weather: Arc::new(Weather::new(scenario.climate.clone(), seed ^ 0x5eed)),
+        hash: Arc::new(EventHash::default()),
+        settings,
+        hints: scenario.hints,
+    })
+}
+
+/// A reign that will be killed; when that was.
+fn troubled(
+    ground: &Ground,
+    plan: Plan,
+    scenario: &Arc<Scenario>,
+    known: &Rc<RefCell<Known>>,
+    seen: &Rc<RefCell<Seen>>,
+) -> Result<Timestamp> {
+    let (scenario, known, seen) = (scenario.clone(), known.clone(), seen.clone());
+    let end: End<()> = reign(ground, plan, move |reign| async move {
+        let following = follow(reign.clone(), seen);
+        let dealing = async {
+            if let Err(problem) = deal(reign.clone(), scenario, known.clone()).await {
+                known.borrow_mut().complaints.push(problem.to_string());
+            }
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            biased;
+            () = following => {}
+            () = dealing => {}
+        }
+    })?;
+    match end {
+        End::Killed(at) | End::Done(at, ()) => Ok(at),
+    }
+}
+
+/// The reign that nothing disturbs; why it did not come to rest, if it did not.
+fn calm(
+    ground: &Ground,
+    plan: Plan,
+    scenario: &Arc<Scenario>,
+    known: &Rc<RefCell<Known>>,
+    seen: &Rc<RefCell<Seen>>,
+) -> Result<Option<String>> {
+    let (scenario, known, seen) = (scenario.clone(), known.clone(), seen.clone());
+    let end = reign(ground, plan, move |reign| async move {
+        let following = follow(reign.clone(), seen.clone());
+        let rest = async {
+            deal(reign.clone(), scenario.clone(), known.clone()).await?;
+            anyhow::ensure!(known.borrow().is_done(&scenario), "the users were not done");
+            let ids: Vec<JobId> = known.borrow().acknowledged.values().copied().collect();
+            all_ended(&reign, &ids, reign.clock.now() + CONVERGE_MAX).await?;
+            note_ends(&reign, &ids, &seen);
+            reign.until(reign.clock.now() + CLEAN_MAX).await;
+            anyhow::ensure!(reign.plane.view().folds_agree(), "a fold differs from a fresh one");
+            Ok::<(), anyhow::Error>(())
+        };
+        tokio::select! {
+            biased;
+            () = following => Ok(()),
+            rest = rest => rest,
+        }
+    })?;
+    Ok(match end {
+        End::Done(_, result) => result.err().map(|problem| problem.to_string()),
+        End::Killed(at) => Some(format!("the control plane ended by itself at {}", at.0)),
+    })
+}
+
+/// A change that became durable right before a death was seen by nobody but the store.
+fn note_ends(reign: &Reign, ids: &[JobId], seen: &Rc<RefCell<Seen>>) {
+    let view = reign.plane.view();
+    let mut seen = seen.borrow_mut();
+    for id in ids {
+        if let Some(job) = view.jobs.get(id).filter(|job| job.is_final()) {
+            let at = (job.phase.kind(), reign.clock.now());
+            seen.ended.entry(*id).or_insert(at);
+            seen.last.insert(*id, job.clone());
+        }
+    }
+}
+
+fn judged(
+    ground: &Ground,
+    instance: InstanceId,
+    known: &Known,
+    seen: &Seen,
+) -> Vec<String> {
+    let acknowledged: BTreeSet<JobId> = known.acknowledged.values().copied().collect();
+    let count = |spec: &JobSpec| u32::try_from(spec.components.len()).unwrap_or(u32::MAX);
+    let components = seen.last.iter().map(|(id, job)| (*id, count(&job.spec))).collect();
+    let found = ground.world.read(|world| {
+        judge(&Evidence {
+            world,
+            instance,
+            ended: &seen.ended,
+            acknowledged: &acknowledged,
+            components: &components,
+        })
+    });
+    known.complaints.iter().cloned().chain(seen.violations.iter().cloned()).chain(found).collect()
+}

@@ -1,0 +1,336 @@
+//! What a seed draws: first which kinds of trouble exist, then how often each strikes.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use cospan_domain::ids::{RelPath, SiteName};
+use cospan_domain::job::spec::Content;
+use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Timestamp};
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+
+use crate::laboratory::doom::Moment;
+use crate::laboratory::weather::{CallFault, Climate};
+use crate::world::LinkSpec;
+use crate::world::batch::Discipline;
+use crate::world::cluster::{ClusterSpec, LocalJob};
+use crate::world::trouble::Trouble;
+
+/// When every run begins.
+pub const BEGINS: Timestamp = Timestamp(1_000_000_000);
+const MINUTE: u64 = 60_000;
+const HOUR: u64 = 60 * MINUTE;
+const NAMES: [&str; 5] = ["amsterdam", "delft", "leiden", "twente", "utrecht"];
+/// What links carry while they are well.
+const BANDWIDTH: BitsPerSecond = BitsPerSecond(1_000_000_000);
+
+/// How one reign ends, if it does not see the calm.
+#[derive(Debug, Clone, Copy)]
+pub struct Kill {
+    /// How long it reigns at most.
+    pub after: DurationMs,
+    /// At which of its acts it is killed, if that comes sooner.
+    pub moment: Option<Moment>,
+    /// How long nobody reigns afterwards.
+    pub down: DurationMs,
+}
+
+/// What a user does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Deal {
+    /// Submits the job with this number, and perhaps a second time.
+    Submit(usize),
+    /// Cancels it.
+    Cancel(usize),
+    /// Freezes it, or lets it go on.
+    Freeze(usize, bool),
+    /// Gives it the highest priority.
+    Raise(usize),
+}
+
+/// A job as drawn.
+#[derive(Debug, Clone)]
+pub struct DrawnJob {
+    /// Processors of each component.
+    pub components: Vec<u32>,
+    /// How long its payloads run.
+    pub run_time: DurationMs,
+    /// What it asks for.
+    pub wall_time: DurationMs,
+    /// How its payloads exit.
+    pub code: i32,
+    /// The file that it reads, by number.
+    pub input: Option<usize>,
+}
+
+/// Everything that a run consists of.
+#[derive(Debug, Clone)]
+pub struct Scenario {
+    /// What it was drawn from.
+    pub seed: u64,
+    /// The sites.
+    pub sites: Vec<ClusterSpec>,
+    /// The links between them.
+    pub links: Vec<LinkSpec>,
+    /// Files, each with the sites that have it.
+    pub files: Vec<(RelPath, Content, Vec<SiteName>)>,
+    /// Jobs by number.
+    pub jobs: Vec<DrawnJob>,
+    /// What users do, in order of time.
+    pub deals: Vec<(Timestamp, Deal)>,
+    /// What becomes of calls.
+    pub climate: Climate,
+    /// What goes wrong in the world: when, at which site, what.
+    pub troubles: Vec<(Timestamp, usize, Trouble)>,
+    /// Reigns that are killed, one after the other.
+    pub kills: Vec<Kill>,
+    /// Whether sites tell of changes.
+    pub hints: bool,
+    /// Between two polls.
+    pub poll_interval: DurationMs,
+    /// From then on nothing goes wrong any more.
+    pub calm_at: Timestamp,
+}
+
+struct Drawing {
+    chance: StdRng,
+    until: Timestamp,
+}
+
+impl Drawing {
+    /// Whether something exists at all in this run.
+    fn exists(&mut self) -> bool {
+        self.chance.random_bool(0.5)
+    }
+
+    fn within(&mut self, least: u64, most: u64) -> DurationMs {
+        DurationMs(self.chance.random_range(least..=most))
+    }
+
+    fn moment(&mut self) -> Timestamp {
+        BEGINS + DurationMs(self.chance.random_range(0..self.until.since(BEGINS).0))
+    }
+}
+
+impl Scenario {
+    /// Draws a run of so many jobs on so many sites, with trouble during `length`.
+    ///
+    /// # Errors
+    /// Never: all names are valid.
+    pub fn draw(seed: u64, jobs: usize, sites: usize, length: DurationMs) -> Result<Self> {
+        let calm_at = BEGINS + length;
+        let mut drawing = Drawing { chance: StdRng::seed_from_u64(seed), until: calm_at };
+        let names: Vec<SiteName> = NAMES[..sites.min(NAMES.len())]
+            .iter()
+            .map(|name| SiteName::new(name))
+            .collect::<Result<_, _>>()?;
+        let files = draw_files(&mut drawing, &names)?;
+        let drawn: Vec<DrawnJob> = (0..jobs).map(|_| draw_job(&mut drawing, files.len())).collect();
+        Ok(Self {
+            seed,
+            sites: names.iter().map(|name| draw_site(&mut drawing, name, &files)).collect(),
+            links: all_links(&names),
+            deals: draw_deals(&mut drawing, jobs),
+            climate: draw_climate(&mut drawing),
+            troubles: draw_troubles(&mut drawing, &names),
+            kills: draw_kills(&mut drawing),
+            hints: drawing.chance.random_bool(0.7),
+            poll_interval: drawing.within(2_000, 60_000),
+            files,
+            jobs: drawn,
+            calm_at,
+        })
+    }
+
+    /// What it drew, in one line.
+    pub fn describe(&self) -> String {
+        let faults: Vec<String> = self
+            .climate
+            .faults
+            .iter()
+            .map(|(f, share)| format!("{}:{share}", f.as_str()))
+            .collect();
+        let mut troubles: BTreeMap<&str, usize> = BTreeMap::new();
+        self.troubles.iter().for_each(|(.., t)| *troubles.entry(t.as_str()).or_default() += 1);
+        let troubles: Vec<String> = troubles.iter().map(|(t, n)| format!("{t}:{n}")).collect();
+        format!(
+            "seed {}: {} sites, {} jobs, {} deals, {} kills, way {} ms, poll {}, hints {}, faults [{}], troubles [{}]",
+            self.seed,
+            self.sites.len(),
+            self.jobs.len(),
+            self.deals.len(),
+            self.kills.len(),
+            self.climate.way_max.0,
+            self.poll_interval,
+            self.hints,
+            faults.join(" "),
+            troubles.join(" "),
+        )
+    }
+}
+
+fn draw_files(
+    drawing: &mut Drawing,
+    names: &[SiteName],
+) -> Result<Vec<(RelPath, Content, Vec<SiteName>)>> {
+    let file = |number: usize| {
+        let path = RelPath::new(&format!("data/file-{number}"))?;
+        let digest = blake3::hash(format!("file {number}").as_bytes());
+        let size = Bytes(drawing.chance.random_range(1_000_000..2_000_000_000));
+        let digest = cospan_domain::ids::Digest(*digest.as_bytes());
+        let count = drawing.chance.random_range(1..=names.len().min(3));
+        let at = names.choose_multiple(&mut drawing.chance, count).cloned().collect();
+        Ok((path, Content { digest, size }, at))
+    };
+    (0..4).map(file).collect()
+}
+
+fn draw_site(
+    drawing: &mut Drawing,
+    name: &SiteName,
+    files: &[(RelPath, Content, Vec<SiteName>)],
+) -> ClusterSpec {
+    let disciplines = [Discipline::Fcfs, Discipline::Easy, Discipline::Conservative];
+    let discipline = disciplines[drawing.chance.random_range(0..3)];
+    let nodes = drawing.chance.random_range(4..=32);
+    let mut local_jobs = Vec::new();
+    if drawing.exists() {
+        let most = drawing.chance.random_range(5 * MINUTE..=HOUR);
+        let mut at = BEGINS + drawing.within(0, most);
+        while at < drawing.until {
+            let run_time = drawing.within(MINUTE, HOUR);
+            let processors = drawing.chance.random_range(1..=nodes);
+            let estimate = DurationMs(run_time.0 * drawing.chance.random_range(1..=3));
+            local_jobs.push(LocalJob { at, processors, run_time, estimate });
+            at = at + drawing.within(1, most);
+        }
+    }
+    let here = files.iter().filter(|(.., at)| at.contains(name));
+    let files = here.map(|(path, content, _)| (path.clone(), *content)).collect();
+    let name = name.clone();
+    ClusterSpec { name, nodes, processors_per_node: 2, discipline, local_jobs, files }
+}
+
+fn all_links(names: &[SiteName]) -> Vec<LinkSpec> {
+    let pairs = names.iter().flat_map(|from| names.iter().map(move |to| (from, to)));
+    let others = pairs.filter(|(from, to)| from != to);
+    others
+        .map(|(from, to)| LinkSpec {
+            from: from.clone(),
+            to: to.clone(),
+            bandwidth: BANDWIDTH,
+            latency: DurationMs(2),
+        })
+        .collect()
+}
+
+fn draw_job(drawing: &mut Drawing, files: usize) -> DrawnJob {
+    let parts = [1, 1, 1, 2, 2, 3][drawing.chance.random_range(0..6)];
+    let components = (0..parts).map(|_| drawing.chance.random_range(1..=8)).collect();
+    let run_time = drawing.within(1_000, 20 * MINUTE);
+    let wall_time = match drawing.chance.random_bool(0.95) {
+        true => DurationMs(run_time.0 + MINUTE),
+        false => DurationMs(run_time.0 / 2 + 1),
+    };
+    let code = i32::from(drawing.chance.random_bool(0.03));
+    let reads = drawing.chance.random_bool(0.3);
+    let input = reads.then(|| drawing.chance.random_range(0..files));
+    DrawnJob { components, run_time, wall_time, code, input }
+}
+
+fn draw_deals(drawing: &mut Drawing, jobs: usize) -> Vec<(Timestamp, Deal)> {
+    let (cancels, freezes) = (drawing.exists(), drawing.exists());
+    let mut deals = Vec::new();
+    for number in 0..jobs {
+        let at = drawing.moment();
+        deals.push((at, Deal::Submit(number)));
+        if drawing.chance.random_bool(0.1) {
+            deals.push((at + drawing.within(0, MINUTE), Deal::Submit(number)));
+        }
+        if cancels && drawing.chance.random_bool(0.1) {
+            deals.push((at + drawing.within(0, HOUR), Deal::Cancel(number)));
+        }
+        if freezes && drawing.chance.random_bool(0.05) {
+            let from = at + drawing.within(0, 10 * MINUTE);
+            deals.push((from, Deal::Freeze(number, true)));
+            deals.push((from + drawing.within(MINUTE, HOUR), Deal::Freeze(number, false)));
+        }
+        if drawing.chance.random_bool(0.05) {
+            deals.push((at + drawing.within(0, HOUR), Deal::Raise(number)));
+        }
+    }
+    deals.sort_by_key(|(at, _)| *at);
+    deals
+}
+
+fn draw_climate(drawing: &mut Drawing) -> Climate {
+    let mut faults = BTreeMap::new();
+    for fault in CallFault::ALL {
+        if drawing.exists() {
+            faults.insert(fault, drawing.chance.random_range(1_000..=30_000));
+        }
+    }
+    Climate { way_max: drawing.within(1, 2_000), faults }
+}
+
+fn draw_troubles(drawing: &mut Drawing, names: &[SiteName]) -> Vec<(Timestamp, usize, Trouble)> {
+    let mut troubles = Vec::new();
+    for kind in 0..6 {
+        if !drawing.exists() {
+            continue;
+        }
+        for _ in 0..drawing.chance.random_range(1..=6) {
+            let (at, site) = (drawing.moment(), drawing.chance.random_range(0..names.len()));
+            let lasts = drawing.within(MINUTE, 2 * HOUR);
+            let node = drawing.chance.random_range(0..4);
+            let to = names[drawing.chance.random_range(0..names.len())].clone();
+            let slow = BitsPerSecond([0, 10_000_000][drawing.chance.random_range(0..2)]);
+            let (begins, ends) = match kind {
+                0 => (Trouble::NodeDown { node, repair: lasts }, None),
+                1 => (Trouble::SiteDown { repair: lasts }, None),
+                2 => (Trouble::Silent(true), Some(Trouble::Silent(false))),
+                3 => (Trouble::Forgets { window: drawing.within(1, 10_000) }, None),
+                4 => (Trouble::Drained(true), Some(Trouble::Drained(false))),
+                _ => {
+                    let well = Trouble::Link { to: to.clone(), bandwidth: BANDWIDTH };
+                    (Trouble::Link { to, bandwidth: slow }, Some(well))
+                }
+            };
+            troubles.push((at, site, begins));
+            troubles.extend(ends.map(|ends| ((at + lasts).min(drawing.until), site, ends)));
+        }
+    }
+    // Whatever overlapped: when the calm begins, everything is well.
+    for (site, _) in names.iter().enumerate() {
+        troubles.push((drawing.until, site, Trouble::Silent(false)));
+        troubles.push((drawing.until, site, Trouble::Drained(false)));
+        for to in names {
+            let well = Trouble::Link { to: to.clone(), bandwidth: BANDWIDTH };
+            troubles.push((drawing.until, site, well));
+        }
+    }
+    troubles
+}
+
+fn draw_kills(drawing: &mut Drawing) -> Vec<Kill> {
+    if !drawing.exists() {
+        return Vec::new();
+    }
+    let kill = |drawing: &mut Drawing| {
+        let number = drawing.chance.random_range(1..=400);
+        let moments = [
+            None,
+            Some(Moment::BeforeAppend(number)),
+            Some(Moment::AfterAppend(number)),
+            Some(Moment::BeforeCall(number)),
+            Some(Moment::AfterCall(number)),
+        ];
+        Kill {
+            after: drawing.within(1_000, 4 * HOUR),
+            moment: moments[drawing.chance.random_range(0..5)],
+            down: drawing.within(100, 10 * MINUTE),
+        }
+    };
+    (0..drawing.chance.random_range(1..=12)).map(|_| kill(drawing)).collect()
+}

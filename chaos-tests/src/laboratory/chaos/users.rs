@@ -1,0 +1,190 @@
+//! Users who outlive control planes: what is acknowledged they remember, and what is
+//! not they ask for again with the same key.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRefusal, Ask, JobOutcome, Submission};
+use cospan_domain::ids::{Digest, IdempotencyKey, JobId, KeyName, LogicalName, RelPath, SiteName};
+use cospan_domain::job::spec::{FileRef, Input, Priority};
+use cospan_domain::job::state::Idempotency;
+use cospan_domain::units::Timestamp;
+
+use super::scenario::{Deal, DrawnJob, Scenario};
+use crate::laboratory::jobs::job;
+use crate::laboratory::reign::Reign;
+
+/// What users know, whoever reigns.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// Acknowledged jobs, by their number.
+    pub(super) acknowledged: BTreeMap<usize, JobId>,
+    /// Acknowledged cancellations, and when.
+    pub(super) cancelled: BTreeMap<JobId, Timestamp>,
+    /// What a user was told and must not have been.
+    pub(super) complaints: Vec<String>,
+    files_done: BTreeSet<(usize, SiteName)>,
+    next_deal: usize,
+}
+
+/// Does what users still have to do, until nothing is left.
+pub(super) async fn deal(
+    reign: Reign,
+    scenario: Arc<Scenario>,
+    known: Rc<RefCell<Known>>,
+) -> Result<()> {
+    while !reign.plane.is_ready() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    register_files(&reign, &scenario, &known).await?;
+    loop {
+        let next = known.borrow().next_deal;
+        let Some((at, deal)) = scenario.deals.get(next) else { return Ok(()) };
+        reign.until(*at).await;
+        let ask = match ask(deal, &scenario, &known.borrow())? {
+            Some(ask) => ask,
+            None => {
+                known.borrow_mut().next_deal += 1;
+                continue;
+            }
+        };
+        let answer = command(&reign, ask).await;
+        if reign.doom.is_dead() {
+            return Ok(());
+        }
+        let mut known = known.borrow_mut();
+        known.next_deal += 1;
+        known.learn(deal, answer, reign.clock.now());
+    }
+}
+
+/// Asks until there is an answer that is not "busy".
+async fn command(reign: &Reign, ask: impl Fn() -> Ask) -> Result<ApiAnswer, ApiRefusal> {
+    let by = KeyName::new("alice").map_err(|e| ApiRefusal::Conflict(e.to_string()))?;
+    loop {
+        match reign.plane.command(ApiCommand { by: by.clone(), what: ask() }).await {
+            Err(ApiRefusal::Busy { .. }) => tokio::time::sleep(Duration::from_secs(1)).await,
+            answer => return answer,
+        }
+    }
+}
+
+async fn register_files(
+    reign: &Reign,
+    scenario: &Scenario,
+    known: &Rc<RefCell<Known>>,
+) -> Result<()> {
+    for (number, (path, _, sites)) in scenario.files.iter().enumerate() {
+        for site in sites {
+            if known.borrow().files_done.contains(&(number, site.clone())) {
+                continue;
+            }
+            let name = logical_name(number)?;
+            let ask = || Ask::AddFile {
+                name: name.clone(),
+                site: site.clone(),
+                path: path.clone(),
+                replace: false,
+            };
+            // A site that does not answer is asked again: users are patient.
+            while !reign.doom.is_dead() && command(reign, ask).await.is_err() {
+                tokio::time::sleep(Duration::from_secs(30)).await;
+            }
+            if reign.doom.is_dead() {
+                return Ok(());
+            }
+            known.borrow_mut().files_done.insert((number, site.clone()));
+        }
+    }
+    Ok(())
+}
+
+fn logical_name(number: usize) -> Result<LogicalName> {
+    Ok(LogicalName::new(&format!("file-{number}"))?)
+}
+
+type MakeAsk = Box<dyn Fn() -> Ask>;
+
+fn ask(deal: &Deal, scenario: &Scenario, known: &Known) -> Result<Option<MakeAsk>> {
+    let id = |number: &usize| known.acknowledged.get(number).copied();
+    Ok(match deal {
+        Deal::Submit(number) => {
+            let submission = submission(*number, &scenario.jobs[*number])?;
+            Some(Box::new(move || Ask::Submit(vec![submission.clone()])))
+        }
+        Deal::Cancel(number) => {
+            id(number).map(|id| -> MakeAsk { Box::new(move || Ask::Cancel(vec![id])) })
+        }
+        Deal::Freeze(number, true) => {
+            id(number).map(|id| -> MakeAsk { Box::new(move || Ask::Freeze(vec![id])) })
+        }
+        Deal::Freeze(number, false) => {
+            id(number).map(|id| -> MakeAsk { Box::new(move || Ask::Thaw(vec![id])) })
+        }
+        Deal::Raise(number) => id(number).map(|id| -> MakeAsk {
+            Box::new(move || Ask::SetPriority(vec![id], Priority::SuperHigh))
+        }),
+    })
+}
+
+fn submission(number: usize, drawn: &DrawnJob) -> Result<Submission> {
+    let mut spec = job(&drawn.components, drawn.run_time, drawn.wall_time, drawn.code)?;
+    if let Some(file) = drawn.input {
+        for component in &mut spec.components {
+            let file = FileRef { name: logical_name(file)?, bound: None };
+            component.inputs.push(Input { file, path: RelPath::new("input")? });
+        }
+    }
+    let key = IdempotencyKey::new(&format!("job-{number}"))?;
+    let body = Digest(*blake3::hash(&number.to_le_bytes()).as_bytes());
+    let idempotency = Some(Idempotency { key, body });
+    Ok(Submission { spec: Arc::new(spec), idempotency, allow_unplaceable: true })
+}
+
+impl Known {
+    fn learn(&mut self, deal: &Deal, answer: Result<ApiAnswer, ApiRefusal>, now: Timestamp) {
+        match (deal, answer) {
+            (Deal::Submit(number), Ok(ApiAnswer::Submitted(jobs))) => {
+                let Some(submitted) = jobs.first() else { return };
+                let before = self.acknowledged.insert(*number, submitted.id);
+                if before.is_some_and(|before| before != submitted.id) {
+                    let text = format!("job {number} was submitted twice under one key");
+                    self.complaints.push(text);
+                }
+            }
+            (Deal::Submit(number), Err(refusal)) => {
+                self.complaints.push(format!("job {number} was refused: {refusal}"));
+            }
+            (Deal::Cancel(_), Ok(ApiAnswer::Jobs(outcomes))) => {
+                for (id, outcome) in outcomes {
+                    if outcome == JobOutcome::Done {
+                        self.cancelled.entry(id).or_insert(now);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether users have nothing left to do.
+    pub(super) fn is_done(&self, scenario: &Scenario) -> bool {
+        self.next_deal >= scenario.deals.len()
+    }
+}
+
+/// Waits until every acknowledged job has ended.
+pub(super) async fn all_ended(reign: &Reign, ids: &[JobId], until: Timestamp) -> Result<()> {
+    loop {
+        let view = reign.plane.view();
+        let unfinished = ids.iter().filter_map(|id| view.jobs.get(id)).find(|job| !job.is_final());
+        let Some(job) = unfinished else { return Ok(()) };
+        if reign.clock.now() > until {
+            bail!("job {} makes no progress: {:?}, {:?}", job.id, job.phase, job.components);
+        }
+        tokio::time::sleep(Duration::from_secs(30)).await;
+    }
+}

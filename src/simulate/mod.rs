@@ -1,0 +1,3 @@
+//! `cospan simulate`.
+
+pub mod report;

@@ -1,0 +1,193 @@
+//! Runs of several labels over the same seeds, side by side.
+//!
+//! A label's figure is the mean over its seeds. Labels are compared by the
+//! differences per seed, not by those means: with a common workload per seed
+//! the differences vary far less (common random numbers; Law, "Simulation
+//! Modeling and Analysis", 5th ed., section 11.2).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::stats::Interval;
+use super::summary::RunSummary;
+
+/// A figure by which runs are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// Mean wait in seconds.
+    MeanWait,
+    /// Median wait in seconds.
+    MedianWait,
+    /// Quantile 0.95 of the wait in seconds.
+    P95Wait,
+    /// Mean response time in seconds.
+    MeanResponse,
+    /// Mean bounded slowdown.
+    MeanBoundedSlowdown,
+    /// Percent of the processors that ran grid jobs or served local users.
+    Utilization,
+    /// Number of jobs that ended well.
+    JobsDone,
+    /// Processor-hours held without running.
+    WastedProcessorHours,
+}
+
+/// What a paired difference shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Better than the baseline: the interval lies on the good side of zero.
+    Better,
+    /// Worse than the baseline: the interval lies on the bad side of zero.
+    Worse,
+    /// The interval contains zero.
+    NoDifferenceShown,
+    /// Fewer than two seeds in common.
+    TooFewSeeds,
+}
+
+/// All labels of a report against each other.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Comparison {
+    /// The first label, against which the others are held.
+    pub baseline: String,
+    /// All labels, in the order in which they first occur.
+    pub labels: Vec<String>,
+    /// A row for each metric.
+    pub metrics: Vec<MetricRow>,
+}
+
+/// One metric over all labels.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct MetricRow {
+    /// The metric.
+    pub metric: Metric,
+    /// For each label, its mean over seeds; `None` if no run has a value.
+    pub means: Vec<Option<Interval>>,
+    /// For each label but the first, how it differs from the first.
+    pub differences: Vec<Difference>,
+}
+
+/// A label less the baseline, per seed.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Difference {
+    /// Mean of the differences; `None` without a seed in common.
+    pub interval: Option<Interval>,
+    /// What they show.
+    pub verdict: Verdict,
+}
+
+impl Metric {
+    /// All of them, in the order of the tables.
+    pub const ALL: [Metric; 8] = [
+        Metric::MeanWait,
+        Metric::MedianWait,
+        Metric::P95Wait,
+        Metric::MeanResponse,
+        Metric::MeanBoundedSlowdown,
+        Metric::Utilization,
+        Metric::JobsDone,
+        Metric::WastedProcessorHours,
+    ];
+
+    /// Name with unit, for tables.
+    pub fn title(self) -> &'static str {
+        match self {
+            Metric::MeanWait => "mean wait (s)",
+            Metric::MedianWait => "median wait (s)",
+            Metric::P95Wait => "95th percentile of wait (s)",
+            Metric::MeanResponse => "mean response time (s)",
+            Metric::MeanBoundedSlowdown => "mean bounded slowdown",
+            Metric::Utilization => "utilization (%)",
+            Metric::JobsDone => "jobs done",
+            Metric::WastedProcessorHours => "wasted processor-hours",
+        }
+    }
+
+    /// Whether more is better.
+    pub fn more_is_better(self) -> bool {
+        matches!(self, Metric::Utilization | Metric::JobsDone)
+    }
+
+    /// Its value in a run; `None` if no job got far enough to have one.
+    pub fn of(self, run: &RunSummary) -> Option<f64> {
+        match self {
+            Metric::MeanWait => run.wait_s.known(run.wait_s.mean),
+            Metric::MedianWait => run.wait_s.known(run.wait_s.median),
+            Metric::P95Wait => run.wait_s.known(run.wait_s.p95),
+            Metric::MeanResponse => run.response_s.known(run.response_s.mean),
+            Metric::MeanBoundedSlowdown => run.bounded_slowdown.known(run.bounded_slowdown.mean),
+            Metric::Utilization => Some(run.utilization() * 100.0),
+            Metric::JobsDone => Some(run.jobs.done as f64),
+            Metric::WastedProcessorHours => Some(run.wasted_processor_hours),
+        }
+    }
+}
+
+impl Verdict {
+    /// The verdict in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Verdict::Better => "better",
+            Verdict::Worse => "worse",
+            Verdict::NoDifferenceShown => "no difference shown",
+            Verdict::TooFewSeeds => "too few seeds",
+        }
+    }
+
+    /// Of the differences of a metric.
+    fn of(metric: Metric, differences: Option<Interval>) -> Self {
+        match differences {
+            Some(interval) if interval.half_width.is_some() => {
+                let more = interval.mean > 0.0;
+                match (interval.excludes_zero(), more == metric.more_is_better()) {
+                    (false, _) => Verdict::NoDifferenceShown,
+                    (true, true) => Verdict::Better,
+                    (true, false) => Verdict::Worse,
+                }
+            }
+            _ => Verdict::TooFewSeeds,
+        }
+    }
+}
+
+impl Comparison {
+    /// Of all runs of a report; a label and a seed occur together once at most.
+    pub fn of(runs: &[RunSummary]) -> Self {
+        let labels = labels(runs.iter().map(|run| run.label.as_str()));
+        let metrics = Metric::ALL.into_iter().map(|metric| row(metric, &labels, runs)).collect();
+        Self { baseline: labels.first().cloned().unwrap_or_default(), labels, metrics }
+    }
+}
+
+/// Different labels in the order in which they first occur.
+pub(super) fn labels<'a>(all: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    all.filter(|label| seen.insert(*label)).map(str::to_owned).collect()
+}
+
+/// One metric over all labels.
+fn row(metric: Metric, labels: &[String], runs: &[RunSummary]) -> MetricRow {
+    let by_label: Vec<_> = labels.iter().map(|label| by_seed(metric, label, runs)).collect();
+    let mean =
+        |values: &BTreeMap<u64, f64>| Interval::of(&values.values().copied().collect::<Vec<f64>>());
+    let (baseline, others) = by_label.split_first().map_or((None, &[][..]), |(b, o)| (Some(b), o));
+    let difference = |other: &BTreeMap<u64, f64>| {
+        let pairs = other.iter().filter_map(|(seed, value)| Some(value - baseline?.get(seed)?));
+        let interval = Interval::of(&pairs.collect::<Vec<f64>>());
+        Difference { interval, verdict: Verdict::of(metric, interval) }
+    };
+    MetricRow {
+        metric,
+        means: by_label.iter().map(mean).collect(),
+        differences: others.iter().map(difference).collect(),
+    }
+}
+
+/// The values of a metric in the runs of a label, by seed.
+fn by_seed(metric: Metric, label: &str, runs: &[RunSummary]) -> BTreeMap<u64, f64> {
+    let labelled = runs.iter().filter(|run| run.label == label);
+    labelled.filter_map(|run| Some((run.seed, metric.of(run)?))).collect()
+}

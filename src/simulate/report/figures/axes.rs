@@ -1,0 +1,253 @@
+//! Scales, their ticks, and frames around a plot.
+
+use super::drawing::{Anchor, Area, Drawing, PathText};
+use crate::simulate::report::show;
+use crate::simulate::report::steps::Span;
+
+/// Least distance between two labels of the time axis, in pixels.
+const TICK_GAP: f64 = 50.0;
+/// The same for times with several units.
+const CLOCK_GAP: f64 = 84.0;
+/// Times of this many units and more are written with several units.
+const PLAIN_TICKS: u64 = 1_000;
+/// Lengths in milliseconds that a tick of the time axis may stand for.
+const STEPS_MS: [u64; 27] = [
+    1,
+    10,
+    100,
+    1_000,
+    2_000,
+    5_000,
+    10_000,
+    30_000,
+    60_000,
+    120_000,
+    300_000,
+    600_000,
+    1_200_000,
+    1_800_000,
+    3_600_000,
+    7_200_000,
+    10_800_000,
+    14_400_000,
+    21_600_000,
+    43_200_000,
+    86_400_000,
+    172_800_000,
+    604_800_000,
+    1_209_600_000,
+    2_592_000_000,
+    7_776_000_000,
+    31_536_000_000,
+];
+/// Units of the time axis with their milliseconds, from the largest.
+const UNITS: [(u64, &str); 4] =
+    [(86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s")];
+
+/// A mark on an axis.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Tick {
+    /// Where, in pixels.
+    pub(super) position: f64,
+    /// What it says.
+    pub(super) label: String,
+}
+
+/// Time since the begin of a run, drawn from left to right.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TimeAxis {
+    /// What is drawn, in milliseconds since the run began.
+    from_ms: u64,
+    length_ms: u64,
+    left: f64,
+    width: f64,
+}
+
+/// A logarithmic axis, drawn from left to right.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LogAxis {
+    least: f64,
+    decades: f64,
+    left: f64,
+    width: f64,
+}
+
+impl TimeAxis {
+    /// What the axis takes below its plot, in pixels.
+    pub(super) const HEIGHT: f64 = 44.0;
+
+    /// Over `shown`, a part of a run's `whole` time, across a plot.
+    pub(super) fn new(shown: Span, whole: Span, plot: Area) -> Self {
+        Self {
+            from_ms: shown.from.since(whole.from).0,
+            length_ms: shown.length_ms().max(1),
+            left: plot.left,
+            width: plot.width,
+        }
+    }
+
+    /// Where an instant lies, given in milliseconds since the run began.
+    pub(super) fn x(self, at_ms: u64) -> f64 {
+        let offset = at_ms.saturating_sub(self.from_ms).min(self.length_ms);
+        self.left + offset as f64 / self.length_ms as f64 * self.width
+    }
+
+    /// The unit of the ticks and the ticks themselves.
+    pub(super) fn ticks(self) -> (&'static str, Vec<Tick>) {
+        let end_ms = self.from_ms.saturating_add(self.length_ms);
+        let (unit_ms, unit) = unit(self.step(TICK_GAP));
+        if end_ms / unit_ms < PLAIN_TICKS {
+            let plain = |at_ms: u64| format!("{}", at_ms as f64 / unit_ms as f64);
+            return (unit, self.marks(self.step(TICK_GAP), plain));
+        }
+        let step = self.step(CLOCK_GAP);
+        let seconds = step < 60_000;
+        let words = if seconds { "days, h:min:s" } else { "days, h:min" };
+        (words, self.marks(step, |at_ms| clock(at_ms, seconds)))
+    }
+
+    /// The shortest step that leaves `gap` pixels between ticks.
+    fn step(self, gap: f64) -> u64 {
+        let most = (self.width / gap).max(1.0);
+        let fits = |step: &&u64| self.length_ms as f64 / **step as f64 <= most;
+        let longest = STEPS_MS[STEPS_MS.len() - 1];
+        STEPS_MS.iter().find(fits).copied().unwrap_or((self.length_ms / 2).max(longest))
+    }
+
+    /// A tick at each multiple of `step`.
+    fn marks(self, step: u64, label: impl Fn(u64) -> String) -> Vec<Tick> {
+        let end = self.from_ms.saturating_add(self.length_ms) / step;
+        let mark = |n: u64| {
+            let at_ms = n.saturating_mul(step);
+            Tick { position: self.x(at_ms), label: label(at_ms) }
+        };
+        (self.from_ms.div_ceil(step)..=end).map(mark).collect()
+    }
+
+    /// Draws the axis with its words below a plot; takes [`TimeAxis::HEIGHT`].
+    pub(super) fn draw(self, drawing: &mut Drawing, plot: Area) {
+        let (unit, ticks) = self.ticks();
+        base(drawing, plot, &ticks);
+        let at = (plot.left + plot.width / 2.0, plot.bottom() + 34.0);
+        let words = format!("time since the run began ({unit})");
+        drawing.text(at, Anchor::Middle, "note", &words);
+    }
+}
+
+impl LogAxis {
+    /// From the decade at or below `least` (above 0) to `greatest`.
+    pub(super) fn new(least: f64, greatest: f64, left: f64, width: f64) -> Self {
+        let least = 10f64.powf(least.log10().floor());
+        let decades = (greatest / least).log10().max(1.0);
+        Self { least, decades, left, width }
+    }
+
+    /// Where a value lies; one below the axis lies at its begin.
+    pub(super) fn x(self, value: f64) -> f64 {
+        let decades = (value.max(self.least) / self.least).log10().min(self.decades);
+        self.left + decades / self.decades * self.width
+    }
+
+    /// Ticks at those of `values` that lie on the axis and leave room for their
+    /// labels; earlier ones go first.
+    pub(super) fn ticks(self, values: &[(f64, &str)]) -> Vec<Tick> {
+        let mut ticks: Vec<Tick> = Vec::new();
+        for (value, label) in values {
+            let decades = (value / self.least).log10();
+            let position = self.x(*value);
+            let room = text_width(label, 11.0) + 4.0;
+            let is_free = ticks.iter().all(|tick| {
+                let other = text_width(&tick.label, 11.0);
+                (tick.position - position).abs() >= (room + other) / 2.0
+            });
+            if is_free && (-1e-9..=self.decades + 1e-9).contains(&decades) {
+                ticks.push(Tick { position, label: (*label).to_owned() });
+            }
+        }
+        ticks
+    }
+}
+
+/// The largest unit that `step` is a whole number of, if not below a second.
+fn unit(step_ms: u64) -> (u64, &'static str) {
+    UNITS.into_iter().find(|(ms, _)| *ms <= step_ms).unwrap_or(UNITS[UNITS.len() - 1])
+}
+
+/// A time in days, hours and minutes, perhaps with seconds.
+fn clock(at_ms: u64, seconds: bool) -> String {
+    let s = at_ms / 1000;
+    let minutes = format!("{}d {:02}:{:02}", s / 86_400, s / 3_600 % 24, s / 60 % 60);
+    if seconds { format!("{minutes}:{:02}", s % 60) } else { minutes }
+}
+
+/// About how wide a text is, in pixels.
+pub(super) fn text_width(text: &str, font_px: f64) -> f64 {
+    text.chars().count() as f64 * font_px * 0.6
+}
+
+/// `text` cut to what fits into `width` pixels.
+pub(super) fn fitted(text: &str, font_px: f64, width: f64) -> String {
+    show::cut(text, (width / (font_px * 0.6)) as usize)
+}
+
+/// The end of a scale from 0 that shows `greatest`, and its whole step.
+pub(super) fn round_scale(greatest: u64, most_steps: u64) -> (u64, u64) {
+    let mut power = 1u64;
+    loop {
+        for factor in [1, 2, 5] {
+            let step = power.saturating_mul(factor);
+            let steps = greatest.div_ceil(step).max(1);
+            if steps <= most_steps || step > u64::MAX / 20 {
+                return (steps.saturating_mul(step), step);
+            }
+        }
+        power = power.saturating_mul(10);
+    }
+}
+
+/// Ticks of a scale from 0 to `end`, from the bottom of a plot to its top.
+pub(super) fn upright_ticks(end: u64, step: u64, plot: Area) -> Vec<Tick> {
+    let tick = |n: u64| {
+        let value = n * step;
+        let position = plot.bottom() - value as f64 / end.max(1) as f64 * plot.height;
+        Tick { position, label: show::count(value) }
+    };
+    (0..=end / step.max(1)).map(tick).collect()
+}
+
+/// The ground of a plot, with a line and a label at each tick of its height.
+pub(super) fn frame(drawing: &mut Drawing, plot: Area, upright: &[Tick]) {
+    drawing.rect("plot", plot);
+    let mut lines = PathText::default();
+    for tick in upright {
+        lines.move_to(plot.left, tick.position);
+        lines.across(plot.right());
+        let at = (plot.left - 6.0, tick.position + 4.0);
+        drawing.text(at, Anchor::End, "tick", &tick.label);
+    }
+    drawing.path("grid", &lines, None);
+}
+
+/// A line up the plot at each tick.
+pub(super) fn upright_lines(drawing: &mut Drawing, plot: Area, across: &[Tick]) {
+    let mut lines = PathText::default();
+    for tick in across {
+        lines.move_to(tick.position, plot.top);
+        lines.upright(plot.bottom());
+    }
+    drawing.path("grid", &lines, None);
+}
+
+/// The axis below a plot. Drawn after the data, which it should cut off.
+pub(super) fn base(drawing: &mut Drawing, plot: Area, across: &[Tick]) {
+    let mut lines = PathText::default();
+    lines.move_to(plot.left, plot.bottom());
+    lines.across(plot.right());
+    for tick in across {
+        lines.move_to(tick.position, plot.bottom());
+        lines.upright(plot.bottom() + 4.0);
+        let at = (tick.position, plot.bottom() + 16.0);
+        drawing.text(at, Anchor::Middle, "tick", &tick.label);
+    }
+    drawing.path("axis", &lines, None);
+}

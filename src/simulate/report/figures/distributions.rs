@@ -1,0 +1,224 @@
+//! How waits, response times and slowdowns are spread: empirical distribution
+//! functions, one curve for each label.
+
+use super::axes::{self, LogAxis, Tick};
+use super::drawing::{Anchor, Area, Drawing, Figure, PathText};
+use super::legend::{self, Sign};
+use super::{Group, WIDTH};
+use crate::simulate::report::record::{Ending, JobRow};
+use crate::simulate::report::show;
+use crate::simulate::report::stats::quantile;
+
+/// Most curves in a panel.
+const CURVES: usize = 18;
+/// Height of a plot.
+const PLOT_HEIGHT: f64 = 220.0;
+/// Room left of a plot for its ticks.
+const LEFT: f64 = 48.0;
+/// Shortest time that the axes show, in seconds.
+const LEAST_SECONDS: f64 = 1.0;
+/// Marks on an axis of times; where there is no room for all, the first stay.
+const TIMES: [(f64, &str); 10] = [
+    (1.0, "1 s"),
+    (60.0, "1 min"),
+    (3_600.0, "1 h"),
+    (86_400.0, "1 d"),
+    (10.0, "10 s"),
+    (600.0, "10 min"),
+    (36_000.0, "10 h"),
+    (864_000.0, "10 d"),
+    (8_640_000.0, "100 d"),
+    (86_400_000.0, "1000 d"),
+];
+/// Marks on an axis of ratios, likewise.
+const RATIOS: [(f64, &str); 10] = [
+    (1.0, "1"),
+    (10.0, "10"),
+    (100.0, "100"),
+    (1e3, "1000"),
+    (1e4, "10⁴"),
+    (1e5, "10⁵"),
+    (1e6, "10⁶"),
+    (2.0, "2"),
+    (5.0, "5"),
+    (20.0, "20"),
+];
+
+/// One panel.
+struct Panel {
+    heading: &'static str,
+    words: &'static str,
+    marks: &'static [(f64, &'static str)],
+    value: fn(&JobRow) -> Option<f64>,
+}
+
+/// The panels from left to right.
+const PANELS: [Panel; 3] = [
+    Panel {
+        heading: "Wait",
+        words: "submission to start, jobs that started",
+        marks: &TIMES,
+        value: |job| Some(job.wait()?.as_secs_f64()),
+    },
+    Panel {
+        heading: "Response time",
+        words: "submission to end, jobs done",
+        marks: &TIMES,
+        value: |job| Some(done(job)?.response()?.as_secs_f64()),
+    },
+    Panel {
+        heading: "Bounded slowdown",
+        words: "ratio, threshold 10 s, jobs done",
+        marks: &RATIOS,
+        value: |job| done(job)?.bounded_slowdown(),
+    },
+];
+
+/// All runs of each label together.
+pub(super) fn figure(groups: &[Group<'_>]) -> Figure {
+    let shown = &groups[..groups.len().min(CURVES)];
+    let title = title(shown);
+    let note = note(groups, shown.len());
+    let mut drawing = Drawing::new(WIDTH, &title, &note);
+    let mut top = 50.0;
+    if shown.len() > 1 {
+        let entry = |(index, group): (usize, &Group<'_>)| {
+            (Sign::Curve(legend::curve(index)), group.label.clone())
+        };
+        let entries: Vec<_> = shown.iter().enumerate().map(entry).collect();
+        top = legend::draw(&mut drawing, &entries, top, WIDTH) + 4.0;
+    }
+    let width = (WIDTH - 12.0) / PANELS.len() as f64;
+    let mut facts = Vec::new();
+    for (index, panel) in PANELS.iter().enumerate() {
+        let left = index as f64 * width + LEFT;
+        let plot = Area { left, top: top + 26.0, width: width - LEFT - 8.0, height: PLOT_HEIGHT };
+        facts.extend(draw(&mut drawing, panel, shown, plot));
+    }
+    let description = format!("{title}. {note} {}", facts.join(" "));
+    drawing.finish("distributions", &title, &description, top + 26.0 + PLOT_HEIGHT + 44.0)
+}
+
+/// A panel with all its curves; answers what they show in words.
+fn draw(drawing: &mut Drawing, panel: &Panel, groups: &[Group<'_>], plot: Area) -> Vec<String> {
+    let values: Vec<Vec<f64>> = groups.iter().map(|group| sorted(group, panel.value)).collect();
+    let greatest = values.iter().filter_map(|values| values.last()).fold(10.0, |a, b| b.max(a));
+    let axis = LogAxis::new(LEAST_SECONDS, greatest, plot.left, plot.width);
+    drawing.text((plot.left, plot.top - 8.0), Anchor::Start, "panel-title", panel.heading);
+    axes::frame(drawing, plot, &share_ticks(plot));
+    let ticks = axis.ticks(panel.marks);
+    axes::upright_lines(drawing, plot, &ticks);
+    if plot.left < LEFT + 1.0 {
+        drawing.upward_text((10.0, plot.top + plot.height / 2.0), "% of jobs at or below");
+    }
+    let mut facts = Vec::new();
+    for (index, (group, values)) in groups.iter().zip(&values).enumerate() {
+        let fact = fact(panel, group, values);
+        drawing.path(&legend::curve(index), &curve(values, axis, plot), Some(&fact));
+        facts.push(fact);
+    }
+    axes::base(drawing, plot, &ticks);
+    let at = (plot.left + plot.width / 2.0, plot.bottom() + 34.0);
+    drawing.text(at, Anchor::Middle, "note", panel.words);
+    facts
+}
+
+/// The distribution function of sorted values, one step for each pixel column.
+fn curve(sorted: &[f64], axis: LogAxis, plot: Area) -> PathText {
+    let mut path = PathText::default();
+    let y = |jobs: usize| plot.bottom() - jobs as f64 / sorted.len() as f64 * plot.height;
+    let column = |value: f64| (axis.x(value) - plot.left).round();
+    for (index, value) in sorted.iter().enumerate() {
+        let here = column(*value);
+        if index == 0 {
+            path.move_to(plot.left + here, plot.bottom());
+        }
+        let is_last_here = sorted.get(index + 1).is_none_or(|next| column(*next) > here);
+        if is_last_here {
+            path.across(plot.left + here);
+            path.upright(y(index + 1));
+        }
+    }
+    if !sorted.is_empty() {
+        path.across(plot.right());
+    }
+    path
+}
+
+/// The values of a label's jobs in order.
+fn sorted(group: &Group<'_>, value: fn(&JobRow) -> Option<f64>) -> Vec<f64> {
+    let jobs = group.runs.iter().flat_map(|run| &run.jobs);
+    let mut values: Vec<f64> = jobs.filter_map(value).collect();
+    values.sort_by(f64::total_cmp);
+    values
+}
+
+/// The job, if it ended well.
+fn done(job: &JobRow) -> Option<&JobRow> {
+    (job.ending == Ending::Done).then_some(job)
+}
+
+/// Ticks at quarters of the jobs.
+fn share_ticks(plot: Area) -> Vec<Tick> {
+    let tick = |quarter: u32| Tick {
+        position: plot.bottom() - f64::from(quarter) / 4.0 * plot.height,
+        label: (quarter * 25).to_string(),
+    };
+    (0..=4).map(tick).collect()
+}
+
+/// A curve in words.
+fn fact(panel: &Panel, group: &Group<'_>, values: &[f64]) -> String {
+    let shown = |value: f64| match panel.marks == TIMES {
+        true => show::seconds(value),
+        false => show::number(value),
+    };
+    format!(
+        "{}, {}: median {}, 95th percentile {} ({}).",
+        panel.heading,
+        group.label,
+        shown(quantile(values, 0.5)),
+        shown(quantile(values, 0.95)),
+        show::counted(values.len() as u64, "job"),
+    )
+}
+
+/// What is seen.
+fn title(groups: &[Group<'_>]) -> String {
+    let medians: Vec<Option<f64>> = groups.iter().map(median_wait).collect();
+    match (groups, &medians[..]) {
+        ([_], [Some(median)]) => {
+            format!("Half of the jobs waited {} or less", show::seconds(*median))
+        }
+        ([first, second], [Some(a), Some(b)]) => format!(
+            "Half of the jobs waited at most {} with {}, {} with {}",
+            show::seconds(*a),
+            show::cut(&first.label, 24),
+            show::seconds(*b),
+            show::cut(&second.label, 24),
+        ),
+        _ => "Waits, response times and slowdowns of the jobs".to_owned(),
+    }
+}
+
+/// Median wait of a label, if any of its jobs started.
+fn median_wait(group: &Group<'_>) -> Option<f64> {
+    let waits = sorted(group, PANELS[0].value);
+    (!waits.is_empty()).then(|| quantile(&waits, 0.5))
+}
+
+/// Which runs, and how.
+fn note(groups: &[Group<'_>], curves: usize) -> String {
+    let runs: usize = groups.iter().map(|group| group.runs.len()).sum();
+    let pooled = match runs > groups.len() {
+        true => "All seeds of a label together. ",
+        false => "",
+    };
+    let left_out = match groups.len() - curves {
+        0 => String::new(),
+        more => format!(" {more} more labels are left out."),
+    };
+    format!(
+        "{pooled}Logarithmic axes; what is below one second is drawn at its left end.{left_out}"
+    )
+}

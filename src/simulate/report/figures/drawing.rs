@@ -1,0 +1,236 @@
+//! A thin layer over SVG text: elements, escaping, paths.
+
+use std::fmt::Write;
+
+/// Colours and fonts of all figures. Figures name classes only, so that one
+/// sheet serves the files and the page, by day and by night. The colours of
+/// data are those of Okabe and Ito, "Color Universal Design", 2008, which
+/// colour-blind readers can tell apart, and a grey.
+pub(crate) const STYLE: &str = include_str!("style.css");
+
+/// Empty border of a figure that is a file of its own, in pixels.
+const MARGIN: f64 = 16.0;
+
+/// A finished figure.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Figure {
+    /// Name of its file, without the ending; unique in a report.
+    pub name: String,
+    /// What is seen, in one line.
+    pub title: String,
+    /// The same in a few sentences, for those who cannot see it.
+    pub description: String,
+    width: f64,
+    height: f64,
+    body: String,
+}
+
+/// A figure in the making.
+pub(super) struct Drawing {
+    width: f64,
+    body: String,
+}
+
+/// Where a text stands relative to its point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Anchor {
+    /// To the right of it.
+    Start,
+    /// Centred on it.
+    Middle,
+    /// To the left of it.
+    End,
+}
+
+/// A rectangle in pixels.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Area {
+    /// Left edge.
+    pub(super) left: f64,
+    /// Upper edge.
+    pub(super) top: f64,
+    /// Width.
+    pub(super) width: f64,
+    /// Height.
+    pub(super) height: f64,
+}
+
+impl Area {
+    /// Right edge.
+    pub(super) fn right(self) -> f64 {
+        self.left + self.width
+    }
+
+    /// Lower edge.
+    pub(super) fn bottom(self) -> f64 {
+        self.top + self.height
+    }
+}
+
+impl Figure {
+    /// A file of its own, with its style and a background.
+    pub fn standalone(&self) -> String {
+        let (edge, width, height) =
+            (px(-MARGIN), px(self.width + 2.0 * MARGIN), px(self.height + 2.0 * MARGIN));
+        format!(
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}<style>{STYLE}</style>\
+             <rect class=\"paper\" x=\"{edge}\" y=\"{edge}\" width=\"{width}\" \
+             height=\"{height}\"/>{}</svg>\n",
+            self.opening(MARGIN),
+            self.body
+        )
+    }
+
+    /// A part of a page that has the style already.
+    pub fn inline(&self) -> String {
+        format!("{}{}</svg>", self.opening(0.0), self.body)
+    }
+
+    /// The root element's start, and what screen readers say.
+    fn opening(&self, margin: f64) -> String {
+        let (width, height) = (px(self.width + 2.0 * margin), px(self.height + 2.0 * margin));
+        let (edge, name) = (px(-margin), escape(&self.name));
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"fig\" role=\"img\" \
+             width=\"{width}\" height=\"{height}\" viewBox=\"{edge} {edge} {width} {height}\" \
+             aria-labelledby=\"{name}-title {name}-desc\">\
+             <title id=\"{name}-title\">{}</title><desc id=\"{name}-desc\">{}</desc>",
+            escape(&self.title),
+            escape(&self.description)
+        )
+    }
+}
+
+impl Drawing {
+    /// An empty drawing of this width with a title and a line of explanation.
+    pub(super) fn new(width: f64, title: &str, note: &str) -> Self {
+        let mut drawing = Self { width, body: String::new() };
+        drawing.text((0.0, 18.0), Anchor::Start, "title", title);
+        drawing.text((0.0, 37.0), Anchor::Start, "note", note);
+        drawing
+    }
+
+    /// A line of text with its baseline at a point.
+    pub(super) fn text(&mut self, at: (f64, f64), anchor: Anchor, class: &str, text: &str) {
+        let anchor = match anchor {
+            Anchor::Start => "",
+            Anchor::Middle => " text-anchor=\"middle\"",
+            Anchor::End => " text-anchor=\"end\"",
+        };
+        let (x, y) = (px(at.0), px(at.1));
+        self.push(&format!("<text class=\"{class}\" x=\"{x}\" y=\"{y}\"{anchor}>"));
+        self.push(&escape(text));
+        self.push("</text>");
+    }
+
+    /// A text that reads upwards, centred on a point.
+    pub(super) fn upward_text(&mut self, at: (f64, f64), text: &str) {
+        let (x, y) = (px(at.0), px(at.1));
+        self.push(&format!(
+            "<text class=\"note\" text-anchor=\"middle\" transform=\"translate({x} {y}) rotate(-90)\">{}</text>",
+            escape(text)
+        ));
+    }
+
+    /// A filled rectangle.
+    pub(super) fn rect(&mut self, class: &str, area: Area) {
+        let (x, y, w, h) = (px(area.left), px(area.top), px(area.width), px(area.height));
+        self.push(&format!(
+            "<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\"/>"
+        ));
+    }
+
+    /// A path; `tip` shows when the pointer rests on it.
+    pub(super) fn path(&mut self, class: &str, path: &PathText, tip: Option<&str>) {
+        self.push(&format!("<path class=\"{class}\" d=\"{}\"", path.0));
+        match tip {
+            Some(tip) => self.push(&format!("><title>{}</title></path>", escape(tip))),
+            None => self.push("/>"),
+        }
+    }
+
+    /// Done, with this height.
+    pub(super) fn finish(self, name: &str, title: &str, description: &str, height: f64) -> Figure {
+        Figure {
+            name: name.to_owned(),
+            title: title.to_owned(),
+            description: description.to_owned(),
+            width: self.width,
+            height,
+            body: self.body,
+        }
+    }
+
+    fn push(&mut self, text: &str) {
+        self.body.push_str(text);
+    }
+}
+
+/// The `d` of a path. Points are absolute; straight runs are merged.
+#[derive(Debug, Clone, Default)]
+pub(super) struct PathText(String);
+
+impl PathText {
+    /// Moves the pen.
+    pub(super) fn move_to(&mut self, x: f64, y: f64) {
+        self.command('M', &[x, y]);
+    }
+
+    /// A line across.
+    pub(super) fn across(&mut self, x: f64) {
+        self.command('H', &[x]);
+    }
+
+    /// A line up or down.
+    pub(super) fn upright(&mut self, y: f64) {
+        self.command('V', &[y]);
+    }
+
+    /// Back to where the pen was set down.
+    pub(super) fn close(&mut self) {
+        self.0.push('Z');
+    }
+
+    /// A rectangle.
+    pub(super) fn rect(&mut self, area: Area) {
+        self.move_to(area.left, area.top);
+        self.across(area.right());
+        self.upright(area.bottom());
+        self.across(area.left);
+        self.close();
+    }
+
+    fn command(&mut self, letter: char, numbers: &[f64]) {
+        self.0.push(letter);
+        for (index, number) in numbers.iter().enumerate() {
+            let gap = if index > 0 { " " } else { "" };
+            // Writing to a string cannot fail.
+            let _ = write!(self.0, "{gap}{}", px(*number));
+        }
+    }
+}
+
+/// A coordinate with one decimal at most; what is no number becomes 0.
+pub(super) fn px(value: f64) -> String {
+    let tenths = if value.is_finite() { (value * 10.0).round() / 10.0 } else { 0.0 };
+    format!("{}", tenths + 0.0)
+}
+
+/// Text for XML: its five special characters as entities, and a sign for those
+/// that XML 1.0 cannot carry at all.
+pub(super) fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            '\n' | '\t' | '\r' => escaped.push(' '),
+            c if c < ' ' || c == '\u{fffe}' || c == '\u{ffff}' => escaped.push('\u{fffd}'),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}

@@ -1,0 +1,239 @@
+//! Gantt chart: which job held or ran on how many processors of which site.
+//!
+//! A long run has more bars than a picture can show. Then the time around the
+//! longest queue is drawn, as much of it as the picture holds.
+
+use cospan_domain::units::{DurationMs, Timestamp};
+
+use super::axes::{self, TimeAxis, text_width};
+use super::drawing::{Anchor, Area, Drawing, Figure, PathText};
+use super::lanes::{self, Blocks};
+use super::{Group, WIDTH, legend};
+use crate::simulate::report::record::{Bar, LoadKind, RunRecord, SiteTrace};
+use crate::simulate::report::show;
+use crate::simulate::report::steps::Span;
+
+/// Most bars in a figure.
+const BARS: usize = 1_000;
+/// Most blocks that those bars may fall into.
+const BLOCKS: usize = 2_500;
+/// Most sites in a figure, those with the most bars.
+const SITES: usize = 16;
+/// Times that the window is cut by a fifth; after that it is below a millionth.
+const CUTS: usize = 64;
+/// Room left of a plot for its ticks and words.
+const LEFT: f64 = 62.0;
+/// Shades of one colour, by which neighbouring jobs are told apart.
+const SHADES: u64 = 3;
+
+/// The bars of a site with the processors they stand on.
+struct Row<'a> {
+    site: &'a SiteTrace,
+    bars: Vec<(&'a Bar, Blocks)>,
+}
+
+/// What is drawn.
+struct Chart<'a> {
+    window: Span,
+    rows: Vec<Row<'a>>,
+}
+
+/// The figure of a label's first run.
+pub(super) fn figure(group: &Group<'_>, name: &str) -> Figure {
+    let run = group.shown();
+    let chart = chart(run);
+    let title = title(group, &chart);
+    let note = note(group, &chart);
+    let mut drawing = Drawing::new(WIDTH, &title, &note);
+    let mut top = legend::draw(&mut drawing, &legend::load_kinds(), 50.0, WIDTH);
+    let mut plot = Area { left: LEFT, top, width: WIDTH - LEFT - 14.0, height: 0.0 };
+    for row in &chart.rows {
+        plot = Area { top: top + 26.0, height: height(row.site), ..plot };
+        draw_row(&mut drawing, row, TimeAxis::new(chart.window, run.span(), plot), plot, run);
+        top = plot.bottom() + 8.0;
+    }
+    TimeAxis::new(chart.window, run.span(), plot).draw(&mut drawing, plot);
+    let description = format!("{title}. {note} Time runs to the right, processors upwards.");
+    drawing.finish(name, &title, &description, plot.bottom() + TimeAxis::HEIGHT)
+}
+
+/// The largest window with as many bars as a picture holds.
+fn chart(run: &RunRecord) -> Chart<'_> {
+    let centre = longest_queue(run);
+    let mut window = run.span();
+    for _ in 0..CUTS {
+        if count(run, window) <= BARS {
+            let chart = placed(run, window, BARS);
+            if chart.blocks() <= BLOCKS {
+                return chart;
+            }
+        }
+        window = around(centre, window.length_ms() / 5 * 4, run.span());
+    }
+    placed(run, window, BARS / run.sites.len().clamp(1, SITES))
+}
+
+/// Bars that fall into a window.
+fn within(site: &SiteTrace, window: Span) -> impl Iterator<Item = &Bar> {
+    site.bars.iter().filter(move |bar| {
+        bar.processors > 0 && bar.from < window.to && bar.to > window.from.max(bar.from)
+    })
+}
+
+/// How many bars of all sites fall into a window.
+fn count(run: &RunRecord, window: Span) -> usize {
+    run.sites.iter().map(|site| within(site, window).count()).sum()
+}
+
+/// Gives the bars of a window their processors, at most so many of each site.
+fn placed(run: &RunRecord, window: Span, most: usize) -> Chart<'_> {
+    let row = |site| {
+        let mut bars: Vec<&Bar> = within(site, window).take(most).collect();
+        bars.sort_by_key(|bar| bar.from);
+        let blocks = lanes::assign(&bars, site.processors);
+        Row { site, bars: bars.into_iter().zip(blocks).collect() }
+    };
+    let mut rows: Vec<Row<'_>> = run.sites.iter().map(row).collect();
+    if rows.len() > SITES {
+        rows.sort_by_key(|row| std::cmp::Reverse(row.bars.len()));
+        rows.truncate(SITES);
+    }
+    Chart { window, rows }
+}
+
+/// When most jobs waited, for the first time; the begin if none ever did.
+fn longest_queue(run: &RunRecord) -> Timestamp {
+    let first_longest = run.queue.iter().rev().max_by_key(|step| step.waiting);
+    first_longest.filter(|step| step.waiting > 0).map_or(run.began, |step| step.at)
+}
+
+/// A window of this length around an instant, moved into the run's time.
+fn around(centre: Timestamp, length_ms: u64, whole: Span) -> Span {
+    let half = DurationMs(length_ms / 2);
+    let latest = (whole.to - DurationMs(length_ms)).max(whole.from);
+    let from = (centre - half).clamp(whole.from, latest);
+    Span { from, to: from + DurationMs(length_ms) }
+}
+
+/// The panel of one site.
+fn draw_row(drawing: &mut Drawing, row: &Row<'_>, axis: TimeAxis, plot: Area, run: &RunRecord) {
+    let heading = axes::fitted(&row.site.name, 13.0, plot.width);
+    drawing.text((plot.left, plot.top - 7.0), Anchor::Start, "panel-title", &heading);
+    let processors = u64::from(row.site.processors);
+    let step = axes::round_scale(processors, 4).1;
+    axes::frame(drawing, plot, &axes::upright_ticks(processors, step, plot));
+    drawing.upward_text((14.0, plot.top + plot.height / 2.0), "processors");
+    for (bar, blocks) in &row.bars {
+        draw_bar(drawing, bar, blocks, row.site, axis, plot, run);
+    }
+    axes::base(drawing, plot, &[]);
+}
+
+/// One bar, with its job's number where there is room.
+fn draw_bar(
+    drawing: &mut Drawing,
+    bar: &Bar,
+    blocks: &Blocks,
+    site: &SiteTrace,
+    axis: TimeAxis,
+    plot: Area,
+    run: &RunRecord,
+) {
+    let (left, right) = (axis.x(bar.from.since(run.began).0), axis.x(bar.to.since(run.began).0));
+    let scale = plot.height / f64::from(site.processors.max(1));
+    let area = |block: &std::ops::Range<u32>| Area {
+        left,
+        top: plot.bottom() - f64::from(block.end) * scale,
+        width: (right - left).max(0.3),
+        height: f64::from(block.end - block.start) * scale,
+    };
+    let mut path = PathText::default();
+    blocks.iter().for_each(|block| path.rect(area(block)));
+    let shade = bar.job.map_or(0, |job| job % SHADES);
+    let class = format!("bar {} shade{shade}", legend::fill(bar.kind));
+    drawing.path(&class, &path, Some(&tip(bar, run)));
+    let widest = blocks.iter().max_by_key(|block| block.end - block.start).map(area);
+    if let (Some(area), Some(job)) = (widest, bar.job) {
+        tag(drawing, &job.to_string(), bar.kind, area);
+    }
+}
+
+/// A job's number in the middle of its bar, if it fits.
+fn tag(drawing: &mut Drawing, job: &str, kind: LoadKind, area: Area) {
+    if area.height < 10.0 || area.width < text_width(job, 10.0) + 2.0 {
+        return;
+    }
+    let class = if kind == LoadKind::GridHold { "tag-hold" } else { "tag" };
+    let at = (area.left + area.width / 2.0, area.top + area.height / 2.0 + 3.5);
+    drawing.text(at, Anchor::Middle, class, job);
+}
+
+/// A bar in words.
+fn tip(bar: &Bar, run: &RunRecord) -> String {
+    let job = bar.job.map_or(String::new(), |job| format!("job {job}"));
+    let component = bar.component.map_or(String::new(), |c| format!(", component {c}"));
+    let gap = if job.is_empty() { "" } else { ": " };
+    let since = |at: Timestamp| at.since(run.began);
+    format!(
+        "{job}{component}{gap}{}, {}, {} to {}",
+        bar.kind.words(),
+        show::counted(bar.processors.into(), "processor"),
+        since(bar.from),
+        since(bar.to)
+    )
+}
+
+/// Height of a site's plot: larger sites get more, within bounds.
+fn height(site: &SiteTrace) -> f64 {
+    (f64::from(site.processors) * 1.2).clamp(70.0, 150.0)
+}
+
+impl Chart<'_> {
+    /// Blocks of all bars.
+    fn blocks(&self) -> usize {
+        self.rows.iter().flat_map(|row| &row.bars).map(|(_, blocks)| blocks.len()).sum()
+    }
+
+    /// Bars that found fewer processors than they take.
+    fn squeezed(&self) -> usize {
+        let bars = self.rows.iter().flat_map(|row| &row.bars);
+        bars.filter(|(bar, blocks)| lanes::size(blocks) < bar.processors).count()
+    }
+}
+
+/// What is seen.
+fn title(group: &Group<'_>, chart: &Chart<'_>) -> String {
+    let run = group.shown();
+    if chart.window == run.span() {
+        return format!("{}: where jobs were held and ran", group.label);
+    }
+    let shown = show::seconds(chart.window.length_ms() as f64 / 1000.0);
+    format!("{}: where jobs were held and ran in the {shown} around the longest queue", group.label)
+}
+
+/// Which run, and what is missing.
+fn note(group: &Group<'_>, chart: &Chart<'_>) -> String {
+    let run = group.shown();
+    let mut notes = vec![group.which(), "A number names the job. ".to_owned()];
+    if chart.window != run.span() {
+        notes.push("The whole run has too many bars to draw. ".into());
+    }
+    let more_sites = run.sites.len() - chart.rows.len();
+    if more_sites > 0 {
+        notes.push(format!("{} left out. ", show::counted(more_sites as u64, "quieter site")));
+    }
+    let missing = |row: &Row<'_>| within(row.site, chart.window).count() - row.bars.len();
+    let more: usize = chart.rows.iter().map(missing).sum();
+    if more > 0 {
+        notes.push(format!("{} at the same time left out. ", show::counted(more as u64, "bar")));
+    }
+    let dropped: u64 = run.sites.iter().map(|site| site.bars_dropped).sum();
+    if dropped > 0 {
+        notes.push(format!("{} not kept. ", show::counted(dropped, "bar")));
+    }
+    let squeezed = chart.squeezed();
+    if squeezed > 0 {
+        notes.push(format!("{} found no room. ", show::counted(squeezed as u64, "bar")));
+    }
+    notes.concat().trim_end().to_owned()
+}

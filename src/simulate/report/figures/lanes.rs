@@ -1,0 +1,112 @@
+//! Gives the bars of a Gantt chart processors to stand on.
+//!
+//! The record says how many processors a bar takes, not which. Bars get the
+//! lowest contiguous block that is free, else the lowest free processors in
+//! pieces; a component that begins to run stays where it was held, if it can.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use cospan_domain::units::Timestamp;
+
+use crate::simulate::report::record::Bar;
+
+/// Processors by number, as disjoint blocks.
+pub(super) type Blocks = Vec<Range<u32>>;
+
+/// Processors that no bar stands on: first of each block to its end.
+struct Free(BTreeMap<u32, u32>);
+
+/// The processors of each bar. `bars` are in order of their begin. A bar that
+/// finds too few free processors gets what there is, perhaps none.
+pub(super) fn assign(bars: &[&Bar], processors: u32) -> Vec<Blocks> {
+    let mut free = Free(BTreeMap::from([(0, processors)]));
+    let mut standing: BTreeSet<(Timestamp, usize)> = BTreeSet::new();
+    let mut places: Vec<Blocks> = Vec::with_capacity(bars.len());
+    let mut last_of: BTreeMap<(u64, u32), usize> = BTreeMap::new();
+    for (index, bar) in bars.iter().enumerate() {
+        while let Some((to, ended)) = standing.first().copied().filter(|(to, _)| *to <= bar.from) {
+            places[ended].iter().for_each(|block| free.give(block.clone()));
+            standing.remove(&(to, ended));
+        }
+        let component = bar.job.zip(bar.component);
+        let before = component.and_then(|key| last_of.get(&key)).map(|last| &places[*last]);
+        let kept = before.filter(|blocks| size(blocks) == bar.processors && free.has(blocks));
+        let blocks = match kept.cloned() {
+            Some(blocks) => free.take_all(blocks),
+            None => free.take(bar.processors),
+        };
+        places.push(blocks);
+        standing.insert((bar.to, index));
+        if let Some(key) = component {
+            last_of.insert(key, index);
+        }
+    }
+    places
+}
+
+/// How many processors these are.
+pub(super) fn size(blocks: &[Range<u32>]) -> u32 {
+    blocks.iter().map(|block| block.end - block.start).sum()
+}
+
+impl Free {
+    /// Takes this many: one block if any is long enough, else the lowest.
+    fn take(&mut self, wanted: u32) -> Blocks {
+        let long_enough = |(first, end): (&u32, &u32)| (end - first >= wanted).then_some(*first);
+        if let Some(first) = self.0.iter().find_map(long_enough) {
+            let block = first..first.saturating_add(wanted);
+            return self.take_all(vec![block]);
+        }
+        let mut missing = wanted;
+        let mut blocks = Vec::new();
+        for (first, end) in &self.0 {
+            let taken = missing.min(end - first);
+            if taken > 0 {
+                blocks.push(*first..first + taken);
+                missing -= taken;
+            }
+        }
+        self.take_all(blocks)
+    }
+
+    /// Whether all of these are free.
+    fn has(&self, blocks: &[Range<u32>]) -> bool {
+        blocks.iter().all(|block| {
+            self.0.range(..=block.start).next_back().is_some_and(|(_, end)| *end >= block.end)
+        })
+    }
+
+    /// Takes these, which are free.
+    fn take_all(&mut self, blocks: Blocks) -> Blocks {
+        for block in blocks.iter().filter(|block| !block.is_empty()) {
+            let around = self.0.range(..=block.start).next_back().map(|(f, e)| (*f, *e));
+            let Some((first, end)) = around else { continue };
+            self.0.remove(&first);
+            self.put(first..block.start);
+            self.put(block.end..end);
+        }
+        blocks
+    }
+
+    /// Gives a block back and joins it with its neighbours.
+    fn give(&mut self, block: Range<u32>) {
+        let mut joined = block;
+        if let Some(end) = self.0.remove(&joined.end) {
+            joined.end = end;
+        }
+        let before = self.0.range(..joined.start).next_back().map(|(f, e)| (*f, *e));
+        if let Some((first, end)) = before
+            && end == joined.start
+        {
+            joined.start = first;
+        }
+        self.put(joined);
+    }
+
+    fn put(&mut self, block: Range<u32>) {
+        if !block.is_empty() {
+            self.0.insert(block.start, block.end);
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Keys to colours and lines.
+
+use super::axes::text_width;
+use super::drawing::{Anchor, Area, Drawing, PathText};
+use crate::simulate::report::record::LoadKind;
+
+/// Height of a row, in pixels.
+const ROW: f64 = 18.0;
+/// Colours of curves, after which they repeat with other dashes.
+const COLOURS: usize = 6;
+/// Kinds of dashes, the first being none.
+const DASHES: usize = 3;
+
+/// What stands beside an entry's words.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Sign {
+    /// A filled square of this class.
+    Fill(&'static str),
+    /// A piece of a curve of this class.
+    Curve(String),
+}
+
+/// The class of the areas of a kind of load.
+pub(super) fn fill(kind: LoadKind) -> &'static str {
+    match kind {
+        LoadKind::GridRun => "run",
+        LoadKind::GridHold => "hold",
+        LoadKind::Local => "local",
+        LoadKind::Down => "down",
+    }
+}
+
+/// The classes of the curve with this index.
+pub(super) fn curve(index: usize) -> String {
+    match index / COLOURS % DASHES {
+        0 => format!("curve s{}", index % COLOURS),
+        dash => format!("curve s{} dash{dash}", index % COLOURS),
+    }
+}
+
+/// The kinds of load, for figures that fill areas by them.
+pub(super) fn load_kinds() -> Vec<(Sign, String)> {
+    let entry = |kind: LoadKind| (Sign::Fill(fill(kind)), kind.words().to_owned());
+    LoadKind::STACKED.into_iter().map(entry).collect()
+}
+
+/// Draws entries in as many rows as they need below `top`; answers where the
+/// next thing may begin.
+pub(super) fn draw(drawing: &mut Drawing, entries: &[(Sign, String)], top: f64, width: f64) -> f64 {
+    let (mut x, mut y) = (0.0, top);
+    for (sign, words) in entries {
+        let wide = 26.0 + text_width(words, 12.0) + 18.0;
+        if x > 0.0 && x + wide > width {
+            (x, y) = (0.0, y + ROW);
+        }
+        match sign {
+            Sign::Fill(class) => {
+                drawing.rect(class, Area { left: x, top: y + 2.0, width: 18.0, height: 11.0 });
+            }
+            Sign::Curve(class) => {
+                let mut line = PathText::default();
+                line.move_to(x, y + 8.0);
+                line.across(x + 20.0);
+                drawing.path(class, &line, None);
+            }
+        }
+        drawing.text((x + 26.0, y + 12.0), Anchor::Start, "label", words);
+        x += wide;
+    }
+    y + ROW
+}

@@ -1,0 +1,85 @@
+//! Figures as SVG, for light and dark pages alike.
+//!
+//! The first run of each label (the one with the smallest seed) is drawn over
+//! time; the distributions take all runs of a label together. Every figure
+//! stays below about 300 kB, whatever the number of jobs.
+
+mod axes;
+mod distributions;
+mod drawing;
+mod gantt;
+mod lanes;
+mod legend;
+mod queue;
+mod utilization;
+
+#[cfg(test)]
+mod tests;
+
+pub use drawing::Figure;
+pub(super) use drawing::STYLE;
+
+use super::compare::labels;
+use super::record::RunRecord;
+
+/// Width of all figures, in pixels at their natural size.
+const WIDTH: f64 = 960.0;
+/// Labels that get figures over time of their own.
+const TIMELINES: usize = 6;
+/// Characters of a label that fit into titles and legends.
+const LABEL_CHARS: usize = 32;
+
+/// The runs of one label.
+pub(super) struct Group<'a> {
+    /// The label, as drawn.
+    label: String,
+    /// Its runs in order of their seeds; at least one.
+    runs: Vec<&'a RunRecord>,
+}
+
+/// All figures of a report, in the order in which they should be read.
+pub(super) fn all(runs: &[RunRecord]) -> Vec<Figure> {
+    let groups = groups(runs);
+    let mut figures = vec![distributions::figure(&groups), queue::figure(&groups)];
+    for (index, group) in groups.iter().take(TIMELINES).enumerate() {
+        let suffix = if groups.len() == 1 { String::new() } else { format!("-{}", index + 1) };
+        let slug = slug(&group.label);
+        figures.push(utilization::figure(group, &format!("utilization{suffix}-{slug}")));
+        figures.push(gantt::figure(group, &format!("gantt{suffix}-{slug}")));
+    }
+    figures
+}
+
+/// Runs by label, in the order of the labels' first occurrence.
+fn groups(runs: &[RunRecord]) -> Vec<Group<'_>> {
+    let labels = labels(runs.iter().map(|run| run.label.as_str()));
+    let group = |label: &String| {
+        let mut runs: Vec<_> = runs.iter().filter(|run| run.label == *label).collect();
+        runs.sort_by_key(|run| run.seed);
+        Group { label: super::show::cut(label, LABEL_CHARS), runs }
+    };
+    labels.iter().map(group).collect()
+}
+
+/// A label as part of a file's name.
+fn slug(label: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    let slug: String = label.chars().map(plain).collect();
+    let parts: Vec<&str> = slug.split('-').filter(|part| !part.is_empty()).collect();
+    if parts.is_empty() { "run".to_owned() } else { parts.join("-") }
+}
+
+impl Group<'_> {
+    /// The run that is drawn over time.
+    fn shown(&self) -> &RunRecord {
+        self.runs[0]
+    }
+
+    /// Which of the runs that is, if there are several.
+    fn which(&self) -> String {
+        match self.runs.len() {
+            1 => String::new(),
+            several => format!("Seed {}, the first of {several}. ", self.shown().seed),
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Use of the processors over time, by kind of load: all sites together, and
+//! each site on its own.
+
+use super::axes::{self, Tick, TimeAxis, text_width};
+use super::drawing::{Anchor, Area, Drawing, Figure, PathText};
+use super::{Group, WIDTH, legend};
+use crate::simulate::report::record::{LoadKind, LoadStep, RunRecord, SiteTrace};
+use crate::simulate::report::show;
+use crate::simulate::report::steps::column_means;
+use crate::simulate::report::summary::LoadShares;
+
+/// Kinds of load.
+const KINDS: usize = LoadKind::STACKED.len();
+/// Sites that get a panel of their own, the largest ones.
+const PANELS: usize = 24;
+/// Panels in a row.
+const IN_A_ROW: usize = 3;
+/// Height of the plot for all sites.
+const WHOLE_HEIGHT: f64 = 190.0;
+/// Height of the plot for one site.
+const SITE_HEIGHT: f64 = 92.0;
+/// Room left of a plot for its ticks and words.
+const LEFT: f64 = 62.0;
+
+/// Width of a column of the areas, in pixels: single pixels would show noise.
+const COLUMN: f64 = 2.0;
+
+/// Room right of a plot for half a label.
+const RIGHT: f64 = 14.0;
+
+/// Processors by kind in each column.
+type Stack = Vec<[f64; KINDS]>;
+
+/// The figure of a label's first run.
+pub(super) fn figure(group: &Group<'_>, name: &str) -> Figure {
+    let run = group.shown();
+    let title = title(group);
+    let note = note(group, WIDTH - LEFT - RIGHT);
+    let mut drawing = Drawing::new(WIDTH, &title, &note);
+    let top = legend::draw(&mut drawing, &legend::load_kinds(), 50.0, WIDTH);
+    let plot =
+        Area { left: LEFT, top: top + 28.0, width: WIDTH - LEFT - RIGHT, height: WHOLE_HEIGHT };
+    let heading = format!("All sites, {}", show::counted(run.processors(), "processor"));
+    panel(&mut drawing, plot, &heading, &total(run, plot), run.processors());
+    time_axis(run, plot).draw(&mut drawing, plot);
+    let bottom = sites(&mut drawing, run, plot.bottom() + TimeAxis::HEIGHT);
+    let description = format!("{title}. {note} {}", in_words(run));
+    drawing.finish(name, &title, &description, bottom)
+}
+
+/// The panels of single sites below `top`; answers where they end.
+fn sites(drawing: &mut Drawing, run: &RunRecord, top: f64) -> f64 {
+    let mut shown: Vec<&SiteTrace> = run.sites.iter().collect();
+    if shown.len() > PANELS {
+        shown.sort_by_key(|site| std::cmp::Reverse(site.processors));
+        shown.truncate(PANELS);
+    }
+    if shown.len() < 2 {
+        return top;
+    }
+    let row_height = SITE_HEIGHT + 62.0;
+    let width = (WIDTH - RIGHT) / IN_A_ROW.min(shown.len()) as f64;
+    for (index, site) in shown.iter().enumerate() {
+        let (row, column) = (index / IN_A_ROW, index % IN_A_ROW);
+        let plot = Area {
+            left: column as f64 * width + LEFT,
+            top: top + row as f64 * row_height + 28.0,
+            width: width - LEFT,
+            height: SITE_HEIGHT,
+        };
+        site_panel(drawing, run, site, plot);
+    }
+    top + shown.len().div_ceil(IN_A_ROW) as f64 * row_height
+}
+
+/// The panel of one site.
+fn site_panel(drawing: &mut Drawing, run: &RunRecord, site: &SiteTrace, plot: Area) {
+    let count = format!(", {}", show::counted(site.processors.into(), "processor"));
+    let room = plot.width - text_width(&count, 13.0);
+    let heading = format!("{}{count}", axes::fitted(&site.name, 13.0, room));
+    let stack = column_means(&site.load, run.span(), columns(plot), LoadStep::stacked);
+    panel(drawing, plot, &heading, &stack, site.processors.into());
+    let (unit, mut ticks) = time_axis(run, plot).ticks();
+    if let Some(last) = ticks.last_mut() {
+        last.label = format!("{} {unit}", last.label);
+    }
+    axes::base(drawing, plot, &ticks);
+}
+
+/// Heading, ground and stacked areas. The highest sum is drawn first and the
+/// lower ones over it, so that each area needs one outline only.
+fn panel(drawing: &mut Drawing, plot: Area, heading: &str, stack: &Stack, processors: u64) {
+    drawing.text((plot.left, plot.top - 8.0), Anchor::Start, "panel-title", heading);
+    axes::frame(drawing, plot, &share_ticks(plot));
+    if plot.left == LEFT {
+        drawing.upward_text((14.0, plot.top + plot.height / 2.0), "% of processors");
+    }
+    for top in (0..KINDS).rev() {
+        let sums = stack.iter().map(|parts| parts[..=top].iter().sum::<f64>());
+        let shares: Vec<f64> =
+            sums.map(|sum| (sum / processors.max(1) as f64).clamp(0.0, 1.0)).collect();
+        let kind = LoadKind::STACKED[top];
+        if stack.iter().any(|parts| parts[top] > 0.0) {
+            drawing.path(legend::fill(kind), &outline(&shares, plot), Some(kind.words()));
+        }
+    }
+}
+
+/// The outline of an area that stands on the bottom of the plot.
+fn outline(shares: &[f64], plot: Area) -> PathText {
+    let y = |share: f64| ((plot.bottom() - share * plot.height) * 10.0).round() / 10.0;
+    let width = plot.width / shares.len().max(1) as f64;
+    let x = |column: usize| plot.left + column as f64 * width;
+    let mut path = PathText::default();
+    path.move_to(plot.left, plot.bottom());
+    let mut height = plot.bottom();
+    for (column, share) in shares.iter().enumerate() {
+        if y(*share) != height {
+            height = y(*share);
+            path.across(x(column));
+            path.upright(height);
+        }
+    }
+    path.across(plot.right());
+    path.upright(plot.bottom());
+    path.close();
+    path
+}
+
+/// Processors of all sites by kind in each column.
+fn total(run: &RunRecord, plot: Area) -> Stack {
+    let columns = columns(plot);
+    let mut total = vec![[0.0; KINDS]; columns];
+    for site in &run.sites {
+        let stack = column_means(&site.load, run.span(), columns, LoadStep::stacked);
+        for (sum, part) in total.iter_mut().flatten().zip(stack.iter().flatten()) {
+            *sum += part;
+        }
+    }
+    total
+}
+
+/// Columns of a plot.
+fn columns(plot: Area) -> usize {
+    (plot.width / COLUMN) as usize
+}
+
+/// The time of the whole run.
+fn time_axis(run: &RunRecord, plot: Area) -> TimeAxis {
+    TimeAxis::new(run.span(), run.span(), plot)
+}
+
+/// Ticks at quarters of the processors.
+fn share_ticks(plot: Area) -> Vec<Tick> {
+    let steps = if plot.height < 120.0 { 2u32 } else { 4 };
+    let tick = |n| {
+        let share = f64::from(n) / f64::from(steps);
+        Tick { position: plot.bottom() - share * plot.height, label: format!("{}", share * 100.0) }
+    };
+    (0..=steps).map(tick).collect()
+}
+
+/// What is seen.
+fn title(group: &Group<'_>) -> String {
+    let load = LoadShares::of_all(group.shown());
+    let (grid, local) = (show::percent(load.grid_running), show::percent(load.local));
+    format!("{}: grid jobs used {grid} of the processors, local users {local}", group.label)
+}
+
+/// Which run, and how.
+fn note(group: &Group<'_>, width: f64) -> String {
+    let run = group.shown();
+    let left_out = match run.sites.len().saturating_sub(PANELS) {
+        0 => String::new(),
+        more => format!(" The {PANELS} largest sites; {more} more are left out."),
+    };
+    let mean_s = run.span().length_ms() as f64 / 1000.0 / (width / COLUMN);
+    let mean = show::seconds(mean_s);
+    format!("{}Means over {mean}, for single sites over more.{left_out}", group.which())
+}
+
+/// The means of all kinds.
+fn in_words(run: &RunRecord) -> String {
+    let load = LoadShares::of_all(run);
+    let shares = [load.grid_running, load.grid_held, load.local, load.down];
+    let part =
+        |(kind, share): (LoadKind, f64)| format!("{} {}", kind.words(), show::percent(share));
+    let parts: Vec<String> = LoadKind::STACKED.into_iter().zip(shares).map(part).collect();
+    format!("Means of all sites: {}.", parts.join(", "))
+}

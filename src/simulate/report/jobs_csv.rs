@@ -1,0 +1,109 @@
+//! `jobs.csv`: a row for each job of each run.
+//!
+//! All runs share one file: every row names its run by label and seed, so that
+//! a group-by is all an analyst needs.
+
+use cospan_domain::units::{DurationMs, Timestamp};
+
+use super::ReportError;
+use super::record::{JobRow, RunRecord};
+
+/// A column of the file.
+#[derive(Debug, Clone, Copy)]
+pub struct Column {
+    /// Its header, with the unit where it has one.
+    pub name: &'static str,
+    /// What it says.
+    pub meaning: &'static str,
+    /// Its value; empty if the job never got there.
+    value: fn(&RunRecord, &JobRow) -> String,
+}
+
+/// All columns, from left to right.
+pub const COLUMNS: [Column; 24] = [
+    column("run", "label of the run, such as its policy", |run, _| run.label.clone()),
+    column("seed", "seed of the run", |run, _| run.seed.to_string()),
+    column("job_id", "number of the job in its run", |_, job| job.id.to_string()),
+    column("name", "name given by the user", |_, job| job.name.clone()),
+    column("priority", "priority class", |_, job| job.priority.clone()),
+    column("ending", "done, failed, cancelled or unfinished", |_, job| job.ending.word().into()),
+    column("components", "components of the job", |_, job| job.components.to_string()),
+    column("processors", "processors of all components", |_, job| job.processors.to_string()),
+    column("sites", "different sites of the last placement; 0 if never placed", |_, job| {
+        job.sites.to_string()
+    }),
+    column("submitted_s", "submission, since the run began", |run, job| {
+        since_began(run, Some(job.submitted))
+    }),
+    column("placed_s", "last placement, since the run began", |run, job| {
+        since_began(run, job.placed)
+    }),
+    column("started_s", "last start of all components, since the run began", |run, job| {
+        since_began(run, job.started)
+    }),
+    column("finished_s", "end, since the run began", |run, job| since_began(run, job.finished)),
+    column("placement_time_s", "placed less submitted", |_, job| seconds(job.placement_time())),
+    column("wait_s", "started less submitted", |_, job| seconds(job.wait())),
+    column("run_time_s", "finished less started", |_, job| seconds(job.run_time())),
+    column("response_s", "finished less submitted", |_, job| seconds(job.response())),
+    column(
+        "bounded_slowdown",
+        "response over run time, a run time below 10 s taken as 10 s; at least 1",
+        |_, job| job.bounded_slowdown().map_or(String::new(), |ratio| format!("{ratio:.4}")),
+    ),
+    column("rounds", "rounds of co-allocation", |_, job| job.rounds.to_string()),
+    column("attempts", "attempts at placement", |_, job| job.attempts.to_string()),
+    column("site_errors", "errors that sites answered with", |_, job| job.site_errors.to_string()),
+    column("transfer_bytes", "bytes moved to sites", |_, job| job.transfer_bytes.to_string()),
+    column("held_processor_s", "processors times seconds held without running", |_, job| {
+        seconds(Some(DurationMs(job.held_processor_ms)))
+    }),
+    column("held_share", "held over held and run processor-seconds, 0 to 1", |_, job| {
+        held_share(job).map_or(String::new(), |share| format!("{share:.4}"))
+    }),
+];
+
+/// The whole file, with a header.
+///
+/// # Errors
+///
+/// [`ReportError::Csv`] if a row cannot be written, which memory never refuses.
+pub fn jobs_csv(runs: &[RunRecord]) -> Result<Vec<u8>, ReportError> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    writer.write_record(COLUMNS.map(|column| column.name))?;
+    for run in runs {
+        for job in &run.jobs {
+            writer.write_record(COLUMNS.map(|column| (column.value)(run, job)))?;
+        }
+    }
+    writer.into_inner().map_err(|error| ReportError::Csv(error.into_error().into()))
+}
+
+/// A column, in one line.
+const fn column(
+    name: &'static str,
+    meaning: &'static str,
+    value: fn(&RunRecord, &JobRow) -> String,
+) -> Column {
+    Column { name, meaning, value }
+}
+
+/// Seconds with three decimals from the begin of the run, negative before it.
+fn since_began(run: &RunRecord, at: Option<Timestamp>) -> String {
+    let Some(at) = at else { return String::new() };
+    let sign = if at < run.began { "-" } else { "" };
+    let distance_ms = at.0.abs_diff(run.began.0);
+    format!("{sign}{}", seconds(Some(DurationMs(distance_ms))))
+}
+
+/// Seconds with three decimals.
+fn seconds(length: Option<DurationMs>) -> String {
+    length.map_or(String::new(), |DurationMs(ms)| format!("{}.{:03}", ms / 1000, ms % 1000))
+}
+
+/// Which part of the processors' time went into waiting at the gate.
+fn held_share(job: &JobRow) -> Option<f64> {
+    let held = job.held_processor_ms as f64;
+    let ran = job.run_time()?.0 as f64 * f64::from(job.processors);
+    (held + ran > 0.0).then(|| held / (held + ran))
+}

@@ -1,0 +1,37 @@
+//! What `cospan simulate` leaves behind: tables, figures and a page.
+//!
+//! [`render`] turns the records of runs into files held in memory;
+//! [`write_report`] puts them into a folder. Nothing here reads a clock or
+//! draws at random, so the same records give the same bytes.
+//!
+//! Figures are written as SVG by hand-made code: the usual plotting crate,
+//! plotters, places everything on whole pixels and knows colours but no style
+//! sheets, so that its pictures can neither follow a dark page nor carry
+//! tooltips or words for those who cannot see them.
+
+mod compare;
+mod figures;
+mod jobs_csv;
+mod millis;
+mod output;
+mod page;
+mod record;
+mod show;
+mod stats;
+mod steps;
+mod summary;
+mod terminal;
+
+#[cfg(test)]
+mod tests;
+
+pub use compare::{Comparison, Difference, Metric, MetricRow, Verdict};
+pub use figures::Figure;
+pub use jobs_csv::{COLUMNS, Column, jobs_csv};
+pub use output::{OutputFile, Report, ReportError, render, write_report};
+pub use record::{
+    Bar, Ending, JobRow, LoadKind, LoadStep, QueueStep, RunRecord, SLOWDOWN_THRESHOLD, SiteTrace,
+};
+pub use stats::{Distribution, Interval, mean, quantile, t_975};
+pub use summary::{JobCounts, LoadShares, RunSummary, SiteSummary};
+pub use terminal::terminal_summary;

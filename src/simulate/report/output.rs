@@ -1,0 +1,152 @@
+//! All files of a report, in memory and on disk.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use thiserror::Error;
+
+use super::compare::Comparison;
+use super::figures::{self, Figure};
+use super::jobs_csv::jobs_csv;
+use super::page;
+use super::record::RunRecord;
+use super::summary::RunSummary;
+use super::terminal::terminal_summary;
+
+/// Version of the layout of `summary.json`; raised when a field changes its
+/// meaning or goes away.
+const SUMMARY_FORMAT: u32 = 1;
+
+/// A file of the report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutputFile {
+    /// Where it belongs, below the folder of the report.
+    pub path: PathBuf,
+    /// What it holds.
+    pub content: Vec<u8>,
+}
+
+/// A finished report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// Its files.
+    pub files: Vec<OutputFile>,
+    /// A short summary for the terminal, in several lines.
+    pub text: String,
+}
+
+/// Why there is no report.
+#[derive(Debug, Error)]
+pub enum ReportError {
+    /// There is nothing to report.
+    #[error("no run to report: simulate at least one")]
+    NoRuns,
+    /// Two runs cannot be told apart.
+    #[error("two runs have label {label:?} and seed {seed}: give each its own label or seed")]
+    DuplicateRun {
+        /// Their label.
+        label: String,
+        /// Their seed.
+        seed: u64,
+    },
+    /// A run covers no time backwards.
+    #[error("run {label:?} with seed {seed} ends before it begins: correct its record")]
+    EndsBeforeItBegins {
+        /// Its label.
+        label: String,
+        /// Its seed.
+        seed: u64,
+    },
+    /// A row of `jobs.csv` was not written.
+    #[error("jobs.csv cannot be written: {0}; report this as a bug")]
+    Csv(#[from] csv::Error),
+    /// `summary.json` was not written.
+    #[error("summary.json cannot be written: {0}; report this as a bug")]
+    Json(#[from] serde_json::Error),
+    /// The page was not written.
+    #[error("report.html cannot be written: {0}; report this as a bug")]
+    Page(#[from] askama::Error),
+    /// The disk refused a file.
+    #[error("cannot write {}: {source}; name another folder or make room", path.display())]
+    Write {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+/// What `summary.json` holds.
+#[derive(Serialize)]
+struct Summary<'a> {
+    format: u32,
+    runs: &'a [RunSummary],
+    comparison: &'a Comparison,
+}
+
+/// Makes all files of a report on these runs.
+///
+/// # Errors
+///
+/// [`ReportError`] if there is no run, if two share label and seed, or if one
+/// ends before it begins.
+pub fn render(runs: &[RunRecord]) -> Result<Report, ReportError> {
+    check(runs)?;
+    let summaries: Vec<RunSummary> = runs.iter().map(RunSummary::of).collect();
+    let comparison = Comparison::of(&summaries);
+    let figures = figures::all(runs);
+    let summary = Summary { format: SUMMARY_FORMAT, runs: &summaries, comparison: &comparison };
+    let mut json = serde_json::to_vec_pretty(&summary)?;
+    json.push(b'\n');
+    let html = page::html(&summaries, &comparison, &figures)?;
+    let mut files = vec![
+        OutputFile { path: "summary.json".into(), content: json },
+        OutputFile { path: "jobs.csv".into(), content: jobs_csv(runs)? },
+        OutputFile { path: "report.html".into(), content: html.into_bytes() },
+    ];
+    files.extend(figures.iter().map(figure_file));
+    Ok(Report { files, text: terminal_summary(&summaries, &comparison) })
+}
+
+/// Makes the report and writes it into `folder`, which is created if need be.
+/// Files of the same names are replaced; others stay.
+///
+/// # Errors
+///
+/// [`ReportError`], as [`render`]; [`ReportError::Write`] if the disk refuses.
+pub fn write_report(folder: &Path, runs: &[RunRecord]) -> Result<Report, ReportError> {
+    let report = render(runs)?;
+    let figures = folder.join("figures");
+    fs::create_dir_all(&figures).map_err(|source| ReportError::Write { path: figures, source })?;
+    for file in &report.files {
+        let path = folder.join(&file.path);
+        fs::write(&path, &file.content).map_err(|source| ReportError::Write { path, source })?;
+    }
+    Ok(report)
+}
+
+/// Refuses runs that cannot be reported on.
+fn check(runs: &[RunRecord]) -> Result<(), ReportError> {
+    if runs.is_empty() {
+        return Err(ReportError::NoRuns);
+    }
+    let mut seen = BTreeSet::new();
+    for RunRecord { label, seed, began, ended, .. } in runs {
+        let (label, seed) = (label.clone(), *seed);
+        if ended < began {
+            return Err(ReportError::EndsBeforeItBegins { label, seed });
+        }
+        if !seen.insert((label.clone(), seed)) {
+            return Err(ReportError::DuplicateRun { label, seed });
+        }
+    }
+    Ok(())
+}
+
+/// A figure as a file of its own.
+fn figure_file(figure: &Figure) -> OutputFile {
+    let path = Path::new("figures").join(format!("{}.svg", figure.name));
+    OutputFile { path, content: figure.standalone().into_bytes() }
+}

@@ -1,0 +1,216 @@
+//! `report.html`: everything on one page that needs nothing else.
+
+use std::collections::BTreeSet;
+
+use askama::Template;
+
+use super::ReportError;
+use super::compare::{Comparison, Difference, Metric, MetricRow, Verdict};
+use super::figures::{Figure, STYLE};
+use super::jobs_csv::{COLUMNS, Column};
+use super::show;
+use super::stats::mean;
+use super::summary::{LoadShares, RunSummary, SiteSummary};
+
+/// Rows up to which the table of runs is shown unfolded.
+const RUNS_UNFOLDED: usize = 12;
+
+/// What the template is filled with.
+#[derive(Template)]
+#[template(path = "simulation_report.html")]
+struct Page<'a> {
+    lead: String,
+    comparison: &'a Comparison,
+    results: Vec<ResultRow>,
+    several_seeds: bool,
+    figures: &'a [Figure],
+    style: &'static str,
+    runs: Vec<RunRow>,
+    runs_unfolded: bool,
+    sites: Vec<SiteRow>,
+    counters: Vec<CounterRow>,
+    columns: &'static [Column],
+}
+
+/// A metric: its mean by label, and the differences.
+struct ResultRow {
+    title: &'static str,
+    direction: &'static str,
+    means: Vec<String>,
+    differences: Vec<DifferenceCell>,
+}
+
+/// A difference with its verdict.
+struct DifferenceCell {
+    interval: String,
+    verdict: &'static str,
+    class: &'static str,
+}
+
+/// A run.
+struct RunRow {
+    label: String,
+    seed: u64,
+    cells: Vec<String>,
+}
+
+/// A site under one label, as means over seeds.
+struct SiteRow {
+    label: String,
+    name: String,
+    processors: String,
+    load: [String; 4],
+}
+
+/// A counter, as means over seeds by label.
+struct CounterRow {
+    name: String,
+    means: Vec<String>,
+}
+
+/// Writes the page.
+///
+/// # Errors
+///
+/// [`ReportError::Page`] if the template refuses, which memory never makes it.
+pub(super) fn html(
+    runs: &[RunSummary],
+    comparison: &Comparison,
+    figures: &[Figure],
+) -> Result<String, ReportError> {
+    let page = Page {
+        lead: lead(runs, comparison),
+        comparison,
+        results: comparison.metrics.iter().map(result_row).collect(),
+        several_seeds: runs.len() > comparison.labels.len(),
+        figures,
+        style: STYLE,
+        runs: runs.iter().map(run_row).collect(),
+        runs_unfolded: runs.len() <= RUNS_UNFOLDED,
+        sites: comparison.labels.iter().flat_map(|label| site_rows(label, runs)).collect(),
+        counters: counter_rows(runs, &comparison.labels),
+        columns: &COLUMNS,
+    };
+    Ok(page.render()?)
+}
+
+/// What was simulated, in a sentence.
+fn lead(runs: &[RunSummary], comparison: &Comparison) -> String {
+    let jobs = runs.iter().map(|run| run.jobs.submitted).sum();
+    let sites = runs.iter().map(|run| run.sites.len()).max().unwrap_or(0);
+    let processors = runs.iter().map(|run| run.processors).max().unwrap_or(0);
+    format!(
+        "{} of {} with {} in all, on {} with {}.",
+        show::counted(runs.len() as u64, "run"),
+        show::counted(comparison.labels.len() as u64, "label"),
+        show::counted(jobs, "job"),
+        show::counted(sites as u64, "site"),
+        show::counted(processors, "processor"),
+    )
+}
+
+/// A metric as shown.
+fn result_row(row: &MetricRow) -> ResultRow {
+    let shown = row.means.iter().map(|mean| mean.as_ref().map_or("–".into(), show::interval));
+    ResultRow {
+        title: row.metric.title(),
+        direction: direction(row.metric),
+        means: shown.collect(),
+        differences: row.differences.iter().map(difference_cell).collect(),
+    }
+}
+
+/// Which way is good.
+fn direction(metric: Metric) -> &'static str {
+    if metric.more_is_better() { "more is better" } else { "less is better" }
+}
+
+/// A difference as shown.
+fn difference_cell(difference: &Difference) -> DifferenceCell {
+    DifferenceCell {
+        interval: difference.interval.as_ref().map_or("–".into(), show::difference),
+        verdict: difference.verdict.words(),
+        class: match difference.verdict {
+            Verdict::Better => "better",
+            Verdict::Worse => "worse",
+            Verdict::NoDifferenceShown | Verdict::TooFewSeeds => "open",
+        },
+    }
+}
+
+/// A run as shown, in the order of the template's header.
+fn run_row(run: &RunSummary) -> RunRow {
+    let jobs = &run.jobs;
+    let known = |value: Option<f64>| value.map_or("–".to_owned(), show::number);
+    RunRow {
+        label: run.label.clone(),
+        seed: run.seed,
+        cells: vec![
+            show::seconds(run.duration_s),
+            show::count(jobs.submitted),
+            show::count(jobs.done),
+            show::count(jobs.failed),
+            show::count(jobs.cancelled),
+            show::count(jobs.unfinished),
+            show::count(jobs.over_several_sites),
+            known(run.wait_s.known(run.wait_s.mean)),
+            known(run.wait_s.known(run.wait_s.p95)),
+            known(run.response_s.known(run.response_s.mean)),
+            known(run.bounded_slowdown.known(run.bounded_slowdown.mean)),
+            show::percent(run.utilization()),
+            show::number(run.wasted_processor_hours),
+            show::count(u64::from(run.queue_max)),
+        ],
+    }
+}
+
+/// The sites of a label, each as the mean over its runs.
+fn site_rows(label: &str, runs: &[RunSummary]) -> Vec<SiteRow> {
+    let runs: Vec<&RunSummary> = runs.iter().filter(|run| run.label == label).collect();
+    let Some(first) = runs.first() else { return Vec::new() };
+    let row = |(index, site): (usize, &SiteSummary)| {
+        let loads: Vec<LoadShares> =
+            runs.iter().filter_map(|run| run.sites.get(index)).map(|site| site.load).collect();
+        let share = |part: fn(&LoadShares) -> f64| {
+            let shares: Vec<f64> = loads.iter().map(part).collect();
+            show::percent(mean(&shares).unwrap_or(0.0))
+        };
+        SiteRow {
+            label: label.to_owned(),
+            name: site.name.clone(),
+            processors: show::count(site.processors.into()),
+            load: [
+                share(|load| load.grid_running),
+                share(|load| load.grid_held),
+                share(|load| load.local),
+                share(|load| load.down),
+            ],
+        }
+    };
+    first.sites.iter().enumerate().map(row).collect()
+}
+
+/// All counters, with those that every run has first.
+fn counter_rows(runs: &[RunSummary], labels: &[String]) -> Vec<CounterRow> {
+    let row = |name: &str, count: &dyn Fn(&RunSummary) -> f64| CounterRow {
+        name: name.to_owned(),
+        means: labels.iter().map(|label| mean_of(runs, label, count)).collect(),
+    };
+    let mut rows = vec![
+        row("attempts at placement", &|run| run.attempts as f64),
+        row("rounds of co-allocation", &|run| run.rounds as f64),
+        row("errors answered by sites", &|run| run.site_errors as f64),
+        row("gigabytes moved to sites", &|run| run.transfer_bytes as f64 / 1e9),
+    ];
+    let names: BTreeSet<&String> = runs.iter().flat_map(|run| run.counters.keys()).collect();
+    for name in names {
+        rows.push(row(name, &|run| run.counters.get(name).copied().unwrap_or(0) as f64));
+    }
+    rows
+}
+
+/// Mean of a count over the runs of a label.
+fn mean_of(runs: &[RunSummary], label: &str, count: impl Fn(&RunSummary) -> f64) -> String {
+    let counts: Vec<f64> = runs.iter().filter(|run| run.label == label).map(count).collect();
+    mean(&counts).map_or("–".to_owned(), show::number)
+}

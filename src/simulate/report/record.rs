@@ -1,0 +1,261 @@
+//! What a simulated run hands over to be reported: plain facts, no results.
+//!
+//! Everything that follows from these facts (waits, slowdowns, shares) is
+//! computed here or in [`super::summary`], so that a record cannot contradict
+//! itself.
+
+use std::collections::BTreeMap;
+
+use cospan_domain::units::{DurationMs, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use super::millis;
+use super::steps::{Span, Step};
+
+/// Run times below this count as this much in the bounded slowdown, as is
+/// usual since Feitelson and Rudolph, "Metrics and Benchmarking for Parallel
+/// Job Scheduling", JSSPP 1998.
+pub const SLOWDOWN_THRESHOLD: DurationMs = DurationMs::from_secs(10);
+
+/// One simulated run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// What was varied between runs, such as the placement policy. Runs with
+    /// the same label differ in their seed only.
+    pub label: String,
+    /// Seed of everything random in the run; runs of different labels with one
+    /// seed saw the same workload and are compared pairwise.
+    pub seed: u64,
+    /// First instant of the run.
+    #[serde(with = "millis")]
+    pub began: Timestamp,
+    /// Last instant of the run.
+    #[serde(with = "millis")]
+    pub ended: Timestamp,
+    /// The clusters, in the order they should be shown.
+    pub sites: Vec<SiteTrace>,
+    /// Jobs that wait for placement, as steps in order of time.
+    pub queue: Vec<QueueStep>,
+    /// Every job that was submitted.
+    pub jobs: Vec<JobRow>,
+    /// Whatever else was counted: messages, journal records, faults.
+    pub counters: BTreeMap<String, u64>,
+}
+
+/// What happened at one site.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SiteTrace {
+    /// Name of the site.
+    pub name: String,
+    /// Processors that the site has, working or not.
+    pub processors: u32,
+    /// Its load, as steps in order of time.
+    pub load: Vec<LoadStep>,
+    /// What ran where, for the Gantt chart.
+    pub bars: Vec<Bar>,
+    /// Bars that the run did not keep, to save memory.
+    pub bars_dropped: u64,
+}
+
+/// Use of a site's processors from an instant until the next step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoadStep {
+    /// From when.
+    #[serde(with = "millis")]
+    pub at: Timestamp,
+    /// Processors on which grid jobs run.
+    pub running: u32,
+    /// Processors claimed for grid jobs that wait for their other components.
+    pub held: u32,
+    /// Processors that local users occupy.
+    pub local: u32,
+    /// Processors that are down.
+    pub down: u32,
+}
+
+/// Length of the queue from an instant until the next step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueStep {
+    /// From when.
+    #[serde(with = "millis")]
+    pub at: Timestamp,
+    /// Jobs that wait for placement.
+    pub waiting: u32,
+}
+
+/// What a processor does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LoadKind {
+    /// Runs a grid job.
+    GridRun,
+    /// Is claimed for a grid job that has not begun.
+    GridHold,
+    /// Serves a local user.
+    Local,
+    /// Does not work.
+    Down,
+}
+
+/// A bar of the Gantt chart: some processors of a site, for some time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bar {
+    /// First instant.
+    #[serde(with = "millis")]
+    pub from: Timestamp,
+    /// End, not included.
+    #[serde(with = "millis")]
+    pub to: Timestamp,
+    /// How many processors.
+    pub processors: u32,
+    /// What they did.
+    pub kind: LoadKind,
+    /// The grid job, if it was one.
+    pub job: Option<u64>,
+    /// The component of that job, from 0.
+    pub component: Option<u32>,
+}
+
+/// How a job ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    /// All components ended well.
+    Done,
+    /// It failed for good.
+    Failed,
+    /// A user took it back.
+    Cancelled,
+    /// It had not ended when the run did.
+    Unfinished,
+}
+
+/// One job of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobRow {
+    /// Number of the job.
+    pub id: u64,
+    /// Name given by its user.
+    pub name: String,
+    /// Number of components.
+    pub components: u32,
+    /// Processors of all components together.
+    pub processors: u32,
+    /// Different sites it was placed on last; 0 if it never was placed.
+    pub sites: u32,
+    /// Priority class, as users write it.
+    pub priority: String,
+    /// When it was submitted.
+    #[serde(with = "millis")]
+    pub submitted: Timestamp,
+    /// When it was last placed.
+    #[serde(with = "millis::optional")]
+    pub placed: Option<Timestamp>,
+    /// When all components began to run, for the last time.
+    #[serde(with = "millis::optional")]
+    pub started: Option<Timestamp>,
+    /// When it ended, in whichever way.
+    #[serde(with = "millis::optional")]
+    pub finished: Option<Timestamp>,
+    /// How it ended.
+    pub ending: Ending,
+    /// Rounds of co-allocation that were begun.
+    pub rounds: u32,
+    /// Attempts at placement.
+    pub attempts: u32,
+    /// Errors that sites answered with.
+    pub site_errors: u32,
+    /// Bytes moved to sites for it.
+    pub transfer_bytes: u64,
+    /// Processors times milliseconds that were held for it without running.
+    pub held_processor_ms: u64,
+}
+
+impl RunRecord {
+    /// The time that the run covers.
+    pub(super) fn span(&self) -> Span {
+        Span { from: self.began, to: self.ended }
+    }
+
+    /// Processors of all sites.
+    pub fn processors(&self) -> u64 {
+        self.sites.iter().map(|site| u64::from(site.processors)).sum()
+    }
+}
+
+impl LoadKind {
+    /// All kinds, from the bottom of a stacked figure to its top.
+    pub const STACKED: [LoadKind; 4] =
+        [LoadKind::GridRun, LoadKind::GridHold, LoadKind::Local, LoadKind::Down];
+
+    /// The kind in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            LoadKind::GridRun => "grid jobs running",
+            LoadKind::GridHold => "held for grid jobs",
+            LoadKind::Local => "local users",
+            LoadKind::Down => "down",
+        }
+    }
+}
+
+impl LoadStep {
+    /// Processors by kind, in the order of [`LoadKind::STACKED`].
+    pub(super) fn stacked(&self) -> [u32; 4] {
+        [self.running, self.held, self.local, self.down]
+    }
+}
+
+impl Step for LoadStep {
+    fn at(&self) -> Timestamp {
+        self.at
+    }
+}
+
+impl Step for QueueStep {
+    fn at(&self) -> Timestamp {
+        self.at
+    }
+}
+
+impl Ending {
+    /// The ending in one word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Ending::Done => "done",
+            Ending::Failed => "failed",
+            Ending::Cancelled => "cancelled",
+            Ending::Unfinished => "unfinished",
+        }
+    }
+}
+
+impl JobRow {
+    /// From submission to the start of the last run.
+    pub fn wait(&self) -> Option<DurationMs> {
+        Some(self.started?.since(self.submitted))
+    }
+
+    /// From submission to the last placement.
+    pub fn placement_time(&self) -> Option<DurationMs> {
+        Some(self.placed?.since(self.submitted))
+    }
+
+    /// From submission to the end.
+    pub fn response(&self) -> Option<DurationMs> {
+        Some(self.finished?.since(self.submitted))
+    }
+
+    /// From the start of the last run to the end.
+    pub fn run_time(&self) -> Option<DurationMs> {
+        Some(self.finished?.since(self.started?))
+    }
+
+    /// Response time over run time, where the run time counts as at least
+    /// [`SLOWDOWN_THRESHOLD`] and the ratio as at least 1 (Feitelson and
+    /// Rudolph 1998).
+    pub fn bounded_slowdown(&self) -> Option<f64> {
+        let run = self.run_time()?.max(SLOWDOWN_THRESHOLD);
+        Some((self.response()?.as_secs_f64() / run.as_secs_f64()).max(1.0))
+    }
+}

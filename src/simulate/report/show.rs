@@ -1,0 +1,89 @@
+//! Numbers as people read them.
+
+use super::stats::Interval;
+
+/// With as many decimals as make three digits.
+pub(super) fn number(value: f64) -> String {
+    fixed(value, decimals(value))
+}
+
+/// Percent of a share from 0 to 1.
+pub(super) fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+/// Mean and half width with the same decimals: two digits of the half width.
+pub(super) fn interval(interval: &Interval) -> String {
+    let Some(half) = interval.half_width else { return number(interval.mean) };
+    let places = match half {
+        h if h >= 9.95 => 0,
+        h if h >= 0.995 => 1,
+        h if h >= 0.0995 => 2,
+        h if h > 0.0 => 3,
+        _ => decimals(interval.mean),
+    };
+    format!("{} ± {}", fixed(interval.mean, places), fixed(half, places))
+}
+
+/// The same with a sign, for differences.
+pub(super) fn difference(of: &Interval) -> String {
+    let sign = if of.mean > 0.0 { "+" } else { "" };
+    format!("{sign}{}", interval(of))
+}
+
+/// A length of time in its most fitting unit.
+pub(super) fn seconds(value: f64) -> String {
+    let (length, unit) = match value {
+        v if v < 100.0 => (v, "s"),
+        v if v < 6_000.0 => (v / 60.0, "min"),
+        v if v < 172_800.0 => (v / 3_600.0, "h"),
+        v => (v / 86_400.0, "d"),
+    };
+    let shown = number(length);
+    let short = if shown.contains('.') { shown.trim_end_matches('0') } else { &shown };
+    format!("{} {unit}", short.trim_end_matches('.'))
+}
+
+/// A whole number with its thousands set apart by thin spaces.
+pub(super) fn count(value: u64) -> String {
+    let digits = value.to_string();
+    let mut shown = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) && digits.len() > 4 {
+            shown.push('\u{202f}');
+        }
+        shown.push(digit);
+    }
+    shown
+}
+
+/// A number with its noun, which takes an s unless it is one.
+pub(super) fn counted(value: u64, noun: &str) -> String {
+    format!("{} {noun}{}", count(value), if value == 1 { "" } else { "s" })
+}
+
+/// `text`, cut to `limit` characters with an ellipsis.
+pub(super) fn cut(text: &str, limit: usize) -> String {
+    if text.chars().count() <= limit {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().take(limit.saturating_sub(1)).collect();
+    format!("{kept}…")
+}
+
+/// Decimals that leave three digits.
+fn decimals(value: f64) -> usize {
+    match value.abs() {
+        v if v >= 100.0 => 0,
+        v if v >= 10.0 => 1,
+        v if v >= 0.1 || v == 0.0 => 2,
+        _ => 3,
+    }
+}
+
+/// With a true minus sign, and none before zero.
+fn fixed(value: f64, places: usize) -> String {
+    let shown = format!("{:.places$}", value.abs());
+    let is_zero = shown.chars().all(|c| c == '0' || c == '.');
+    if value < 0.0 && !is_zero { format!("−{shown}") } else { shown }
+}

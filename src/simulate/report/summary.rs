@@ -1,0 +1,200 @@
+//! The figures of one run.
+
+use std::collections::BTreeMap;
+
+use cospan_domain::units::DurationMs;
+use serde::Serialize;
+
+use super::record::{Ending, JobRow, LoadKind, LoadStep, RunRecord, SiteTrace};
+use super::stats::Distribution;
+use super::steps::means;
+
+/// Milliseconds in an hour.
+const HOUR_MS: f64 = 3_600_000.0;
+
+/// What a run came to.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RunSummary {
+    /// Label of the run.
+    pub label: String,
+    /// Its seed.
+    pub seed: u64,
+    /// Simulated time in seconds.
+    pub duration_s: f64,
+    /// Processors of all sites.
+    pub processors: u64,
+    /// How the jobs ended.
+    pub jobs: JobCounts,
+    /// From submission to the start, of all jobs that started.
+    pub wait_s: Distribution,
+    /// From submission to the last placement, of all jobs that were placed.
+    pub placement_s: Distribution,
+    /// From submission to the end, of the jobs that were done.
+    pub response_s: Distribution,
+    /// From the start to the end, of the jobs that were done.
+    pub run_s: Distribution,
+    /// Bounded slowdown of the jobs that were done, threshold 10 s.
+    pub bounded_slowdown: Distribution,
+    /// Mean use of all processors.
+    pub load: LoadShares,
+    /// Each site on its own.
+    pub sites: Vec<SiteSummary>,
+    /// Mean over time of the number of jobs that wait for placement.
+    pub queue_mean: f64,
+    /// Most jobs that waited for placement at one time.
+    pub queue_max: u32,
+    /// Processor-hours held for grid jobs without running.
+    pub wasted_processor_hours: f64,
+    /// Bytes moved to sites.
+    pub transfer_bytes: u64,
+    /// Rounds of co-allocation.
+    pub rounds: u64,
+    /// Attempts at placement.
+    pub attempts: u64,
+    /// Errors that sites answered with.
+    pub site_errors: u64,
+    /// Whatever else the run counted.
+    pub counters: BTreeMap<String, u64>,
+}
+
+/// Jobs by how they ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct JobCounts {
+    /// All jobs.
+    pub submitted: u64,
+    /// Those that ended well.
+    pub done: u64,
+    /// Those that failed for good.
+    pub failed: u64,
+    /// Those that a user took back.
+    pub cancelled: u64,
+    /// Those that had not ended when the run did.
+    pub unfinished: u64,
+    /// Those that were placed on more than one site.
+    pub over_several_sites: u64,
+}
+
+/// Shares of processors, 0 to 1, as means over the time of the run.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct LoadShares {
+    /// Ran grid jobs.
+    pub grid_running: f64,
+    /// Were held for grid jobs.
+    pub grid_held: f64,
+    /// Served local users.
+    pub local: f64,
+    /// Were down.
+    pub down: f64,
+}
+
+/// What one site came to.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SiteSummary {
+    /// Name of the site.
+    pub name: String,
+    /// Its processors.
+    pub processors: u32,
+    /// Mean use of them.
+    pub load: LoadShares,
+}
+
+impl RunSummary {
+    /// Of this run.
+    pub fn of(run: &RunRecord) -> Self {
+        let done = || run.jobs.iter().filter(|job| job.ending == Ending::Done);
+        let sum =
+            |count: fn(&JobRow) -> u64| run.jobs.iter().map(count).fold(0, u64::saturating_add);
+        let held_ms: f64 = run.jobs.iter().map(|job| job.held_processor_ms as f64).sum();
+        Self {
+            label: run.label.clone(),
+            seed: run.seed,
+            duration_s: run.ended.since(run.began).as_secs_f64(),
+            processors: run.processors(),
+            jobs: JobCounts::of(&run.jobs),
+            wait_s: waits(&run.jobs),
+            placement_s: of_seconds(run.jobs.iter().filter_map(JobRow::placement_time)),
+            response_s: of_seconds(done().filter_map(JobRow::response)),
+            run_s: of_seconds(done().filter_map(JobRow::run_time)),
+            bounded_slowdown: Distribution::of(
+                done().filter_map(JobRow::bounded_slowdown).collect(),
+            ),
+            load: LoadShares::of_all(run),
+            sites: sites(run),
+            queue_mean: means(&run.queue, run.span(), |step| [step.waiting])[0],
+            queue_max: run.queue.iter().map(|step| step.waiting).max().unwrap_or(0),
+            wasted_processor_hours: held_ms / HOUR_MS,
+            transfer_bytes: sum(|job| job.transfer_bytes),
+            rounds: sum(|job| u64::from(job.rounds)),
+            attempts: sum(|job| u64::from(job.attempts)),
+            site_errors: sum(|job| u64::from(job.site_errors)),
+            counters: run.counters.clone(),
+        }
+    }
+
+    /// Share of the processors on which grid jobs or local users ran.
+    pub fn utilization(&self) -> f64 {
+        self.load.grid_running + self.load.local
+    }
+}
+
+impl JobCounts {
+    /// Of these jobs.
+    fn of(jobs: &[JobRow]) -> Self {
+        let mut counts = Self::default();
+        for job in jobs {
+            counts.submitted += 1;
+            counts.over_several_sites += u64::from(job.sites > 1);
+            match job.ending {
+                Ending::Done => counts.done += 1,
+                Ending::Failed => counts.failed += 1,
+                Ending::Cancelled => counts.cancelled += 1,
+                Ending::Unfinished => counts.unfinished += 1,
+            }
+        }
+        counts
+    }
+}
+
+impl LoadShares {
+    /// Of processors by kind, as they stand in [`LoadKind::STACKED`].
+    fn of(stacked: [f64; LoadKind::STACKED.len()], processors: u64) -> Self {
+        let [grid_running, grid_held, local, down] =
+            stacked.map(|part| part / processors.max(1) as f64);
+        Self { grid_running, grid_held, local, down }
+    }
+
+    /// Of all sites of a run together.
+    pub(super) fn of_all(run: &RunRecord) -> Self {
+        let mut sums = [0.0; LoadKind::STACKED.len()];
+        for site in &run.sites {
+            for (sum, part) in sums.iter_mut().zip(means(&site.load, run.span(), LoadStep::stacked))
+            {
+                *sum += part;
+            }
+        }
+        Self::of(sums, run.processors())
+    }
+}
+
+/// Every site of a run on its own.
+fn sites(run: &RunRecord) -> Vec<SiteSummary> {
+    let summary = |site: &SiteTrace| SiteSummary {
+        name: site.name.clone(),
+        processors: site.processors,
+        load: LoadShares::of(
+            means(&site.load, run.span(), LoadStep::stacked),
+            u64::from(site.processors),
+        ),
+    };
+    run.sites.iter().map(summary).collect()
+}
+
+/// Waits of the jobs that started.
+fn waits(jobs: &[JobRow]) -> Distribution {
+    of_seconds(jobs.iter().filter_map(JobRow::wait))
+}
+
+/// Of lengths of time, in seconds.
+fn of_seconds(lengths: impl Iterator<Item = DurationMs>) -> Distribution {
+    Distribution::of(lengths.map(|length| length.as_secs_f64()).collect())
+}

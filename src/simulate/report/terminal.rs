@@ -1,0 +1,77 @@
+//! The few lines that `cospan simulate` prints.
+
+use super::compare::{Comparison, MetricRow};
+use super::show;
+use super::stats::Interval;
+use super::summary::RunSummary;
+
+/// Characters of a label that fit above a column.
+const LABEL_CHARS: usize = 28;
+
+/// The figures by label, then how each label differs from the first.
+pub fn terminal_summary(runs: &[RunSummary], comparison: &Comparison) -> String {
+    let mut table = vec![header(comparison)];
+    table.extend(comparison.metrics.iter().map(means));
+    let mut text = format!("{}\n\n{}", headline(runs, comparison), aligned(&table));
+    for (index, label) in comparison.labels.iter().skip(1).enumerate() {
+        let (label, baseline) = (one_line(label), one_line(&comparison.baseline));
+        let rows: Vec<_> = comparison.metrics.iter().map(|row| difference(row, index)).collect();
+        text.push_str(&format!("\n{label} less {baseline}, per seed\n{}", aligned(&rows)));
+    }
+    text
+}
+
+/// What was simulated.
+fn headline(runs: &[RunSummary], comparison: &Comparison) -> String {
+    let jobs = runs.iter().map(|run| run.jobs.submitted).sum();
+    let done = runs.iter().map(|run| run.jobs.done).sum();
+    let means = match runs.len() > comparison.labels.len() {
+        true => "; means over seeds with 95 % confidence intervals",
+        false => "",
+    };
+    format!(
+        "{}, {}, {} done{means}",
+        show::counted(runs.len() as u64, "run"),
+        show::counted(jobs, "job"),
+        show::count(done),
+    )
+}
+
+/// The first row.
+fn header(comparison: &Comparison) -> Vec<String> {
+    let labels = comparison.labels.iter().map(|label| one_line(label));
+    std::iter::once(String::new()).chain(labels).collect()
+}
+
+/// A metric by label.
+fn means(row: &MetricRow) -> Vec<String> {
+    let shown = |mean: &Option<Interval>| mean.as_ref().map_or("-".to_owned(), show::interval);
+    std::iter::once(row.metric.title().to_owned()).chain(row.means.iter().map(shown)).collect()
+}
+
+/// How a label differs from the first in a metric.
+fn difference(row: &MetricRow, index: usize) -> Vec<String> {
+    let Some(difference) = row.differences.get(index) else { return Vec::new() };
+    let interval = difference.interval.as_ref().map_or("-".to_owned(), show::difference);
+    vec![row.metric.title().to_owned(), interval, difference.verdict.words().to_owned()]
+}
+
+/// A label without what would upset a terminal.
+fn one_line(label: &str) -> String {
+    let plain: String = label.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    show::cut(&plain, LABEL_CHARS)
+}
+
+/// Rows with their columns below each other.
+fn aligned(rows: &[Vec<String>]) -> String {
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().enumerate();
+        let padded = cells.map(|(column, cell)| format!("{cell:<width$}", width = width(column)));
+        format!("{}\n", padded.collect::<Vec<String>>().join("  ").trim_end())
+    };
+    rows.iter().map(line).collect()
+}

@@ -1,0 +1,67 @@
+//! Labels against each other.
+
+use super::small;
+use crate::simulate::report::{Comparison, Metric, RunSummary, Verdict};
+
+/// Runs of one label whose jobs waited so long on average, by seed.
+fn waits(label: &str, means: &[f64]) -> Vec<RunSummary> {
+    let base = RunSummary::of(&small(label, 0));
+    let run = |(seed, mean): (usize, &f64)| {
+        let mut run = base.clone();
+        run.seed = seed as u64;
+        run.wait_s.mean = *mean;
+        run
+    };
+    means.iter().enumerate().map(run).collect()
+}
+
+fn verdict(metric: Metric, comparison: &Comparison) -> Verdict {
+    comparison.metrics.iter().find(|row| row.metric == metric).unwrap().differences[0].verdict
+}
+
+#[test]
+fn differences_are_taken_seed_by_seed() {
+    // Differences -2, -1, -3: mean -2, deviation 1, half width 4.3027 / sqrt(3).
+    let mut runs = waits("first", &[10.0, 112.0, 1014.0]);
+    runs.extend(waits("second", &[8.0, 111.0, 1011.0]));
+    let comparison = Comparison::of(&runs);
+    let difference = comparison.metrics[0].differences[0];
+    let interval = difference.interval.unwrap();
+    assert_eq!(interval.mean, -2.0);
+    assert!((interval.half_width.unwrap() - 2.4842).abs() < 1e-3);
+    assert_eq!(difference.verdict, Verdict::NoDifferenceShown);
+    assert_eq!(comparison.labels, ["first", "second"]);
+}
+
+#[test]
+fn less_wait_is_better_and_fewer_jobs_done_are_worse() {
+    let mut runs = waits("first", &[10.0, 12.0, 14.0, 11.0]);
+    let mut others = waits("second", &[8.0, 10.1, 11.9, 9.0]);
+    for (seed, run) in others.iter_mut().enumerate() {
+        run.jobs.done -= 5 + seed as u64 % 2;
+    }
+    runs.extend(others);
+    let comparison = Comparison::of(&runs);
+    assert_eq!(verdict(Metric::MeanWait, &comparison), Verdict::Better);
+    assert_eq!(verdict(Metric::JobsDone, &comparison), Verdict::Worse);
+    assert_eq!(verdict(Metric::Utilization, &comparison), Verdict::NoDifferenceShown);
+}
+
+#[test]
+fn only_seeds_in_common_count_and_one_is_too_few() {
+    let mut runs = waits("first", &[10.0]);
+    runs.extend(waits("second", &[8.0, 900.0]));
+    let comparison = Comparison::of(&runs);
+    let difference = comparison.metrics[0].differences[0];
+    assert_eq!(difference.interval.unwrap().mean, -2.0);
+    assert_eq!(difference.verdict, Verdict::TooFewSeeds);
+}
+
+#[test]
+fn three_labels_are_each_held_against_the_first() {
+    let runs: Vec<_> = ["c", "a", "b"].iter().flat_map(|label| waits(label, &[1.0, 2.0])).collect();
+    let comparison = Comparison::of(&runs);
+    assert_eq!(comparison.baseline, "c");
+    assert!(comparison.metrics.iter().all(|row| row.means.len() == 3));
+    assert!(comparison.metrics.iter().all(|row| row.differences.len() == 2));
+}

@@ -1,0 +1,64 @@
+//! Tests of the report as a whole and of its arithmetic.
+
+mod comparing;
+mod files;
+mod numbers;
+mod rows;
+mod sample;
+mod stepping;
+
+use std::collections::BTreeMap;
+
+use cospan_domain::units::Timestamp;
+
+use super::{Ending, JobRow, RunRecord};
+use sample::{Sample, sample};
+
+/// A run of about an hour over three sites.
+fn small(label: &str, seed: u64) -> RunRecord {
+    sample(&Sample {
+        label: label.to_owned(),
+        seed,
+        sites: vec![32, 24, 8],
+        jobs: 60,
+        gap_ms: 60_000,
+        hold_ms: 20_000,
+    })
+}
+
+/// A run in which nothing happened.
+fn empty() -> RunRecord {
+    RunRecord {
+        label: "empty".to_owned(),
+        seed: 1,
+        began: Timestamp(5_000),
+        ended: Timestamp(5_000),
+        sites: Vec::new(),
+        queue: Vec::new(),
+        jobs: Vec::new(),
+        counters: BTreeMap::new(),
+    }
+}
+
+/// A job of 2 processors, submitted 1 s after 1970, that waited 20 s and ran
+/// for 5 s.
+fn short_job() -> JobRow {
+    JobRow {
+        id: 7,
+        name: "a, \"quoted\"\nname".to_owned(),
+        components: 2,
+        processors: 2,
+        sites: 2,
+        priority: "high".to_owned(),
+        submitted: Timestamp(1_000),
+        placed: Some(Timestamp(3_500)),
+        started: Some(Timestamp(21_000)),
+        finished: Some(Timestamp(26_000)),
+        ending: Ending::Done,
+        rounds: 1,
+        attempts: 3,
+        site_errors: 0,
+        transfer_bytes: 12,
+        held_processor_ms: 30_000,
+    }
+}

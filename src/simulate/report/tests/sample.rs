@@ -1,0 +1,290 @@
+//! Made-up runs: a crude scheduler over a few sites, with local users.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use cospan_domain::units::Timestamp;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use crate::simulate::report::{Bar, Ending, JobRow, LoadKind, LoadStep, QueueStep, RunRecord, SiteTrace};
+
+/// What to make up.
+#[derive(Debug, Clone)]
+pub(super) struct Sample {
+    /// Label of the run.
+    pub(super) label: String,
+    /// Seed of the workload.
+    pub(super) seed: u64,
+    /// Processors by site.
+    pub(super) sites: Vec<u32>,
+    /// Number of grid jobs.
+    pub(super) jobs: u64,
+    /// Mean time between two grid jobs.
+    pub(super) gap_ms: u64,
+    /// Milliseconds for which claimed processors wait at the gate.
+    pub(super) hold_ms: u64,
+}
+
+const BEGAN: u64 = 1_200_000_000_000;
+const NAMES: [&str; 6] = ["Delft", "Amsterdam VU", "Leiden", "Amsterdam UvA", "Utrecht", "Twente"];
+
+enum Event {
+    Submit(usize),
+    LocalArrival(usize),
+    Start(usize),
+    End(usize),
+    Free(usize, u32, LoadKind),
+    Outage(usize),
+}
+
+struct World {
+    rng: StdRng,
+    now: u64,
+    events: BTreeMap<(u64, u64), Event>,
+    sequence: u64,
+    used: Vec<[u32; 4]>,
+    placed: Vec<Vec<(usize, u32)>>,
+    waiting: VecDeque<usize>,
+    run: RunRecord,
+    hold_ms: u64,
+}
+
+/// Makes up a run.
+pub(super) fn sample(of: &Sample) -> RunRecord {
+    let mut world = World::new(of);
+    while let Some((&key, _)) = world.events.first_key_value() {
+        let Some(event) = world.events.remove(&key) else { break };
+        if key.0 > world.run.ended.0 {
+            break;
+        }
+        world.now = key.0;
+        world.on(event);
+        world.place();
+    }
+    let counters = [("messages", 41), ("journal records", 17), ("network faults", 3)];
+    world.run.counters =
+        counters.map(|(name, each)| (name.to_owned(), each * of.jobs + of.seed)).into();
+    world.run
+}
+
+impl World {
+    fn new(of: &Sample) -> Self {
+        let mut rng = StdRng::seed_from_u64(of.seed);
+        let length = of.jobs * of.gap_ms + 3_600_000;
+        let site = |(index, processors): (usize, &u32)| SiteTrace {
+            name: NAMES[index % NAMES.len()].to_owned(),
+            processors: *processors,
+            load: vec![LoadStep { at: Timestamp(BEGAN), running: 0, held: 0, local: 0, down: 0 }],
+            bars: Vec::new(),
+            bars_dropped: 0,
+        };
+        let mut at = BEGAN;
+        let mut submit = |id: u64| {
+            at += exponential(&mut rng, of.gap_ms);
+            job(&mut rng, id, at)
+        };
+        let jobs: Vec<JobRow> = (1..=of.jobs).map(&mut submit).collect();
+        let sites: Vec<SiteTrace> = of.sites.iter().enumerate().map(site).collect();
+        let mut world = Self {
+            now: BEGAN,
+            events: BTreeMap::new(),
+            sequence: 0,
+            used: vec![[0; 4]; sites.len()],
+            placed: vec![Vec::new(); jobs.len()],
+            waiting: VecDeque::new(),
+            run: RunRecord {
+                label: of.label.clone(),
+                seed: of.seed,
+                began: Timestamp(BEGAN),
+                ended: Timestamp(BEGAN + length),
+                sites,
+                queue: vec![QueueStep { at: Timestamp(BEGAN), waiting: 0 }],
+                jobs,
+                counters: BTreeMap::new(),
+            },
+            hold_ms: of.hold_ms,
+            rng,
+        };
+        for index in 0..world.run.jobs.len() {
+            world.at(world.run.jobs[index].submitted.0, Event::Submit(index));
+        }
+        for site in 0..world.run.sites.len() {
+            world.at(BEGAN, Event::LocalArrival(site));
+            let first = length / 5 * (site as u64 + 1) / 2;
+            world.at(BEGAN + first, Event::Outage(site));
+        }
+        world
+    }
+
+    fn at(&mut self, when: u64, event: Event) {
+        self.sequence += 1;
+        self.events.insert((when, self.sequence), event);
+    }
+
+    fn free(&self, site: usize) -> u32 {
+        self.run.sites[site].processors.saturating_sub(self.used[site].iter().sum())
+    }
+
+    fn on(&mut self, event: Event) {
+        match event {
+            Event::Submit(job) => self.waiting.push_back(job),
+            Event::LocalArrival(site) => {
+                let hour = (self.now - BEGAN) / 3_600_000 % 24;
+                let gap = if (8..20).contains(&hour) { 300_000 } else { 900_000 };
+                let next = self.now + exponential(&mut self.rng, gap);
+                self.at(next, Event::LocalArrival(site));
+                let (wanted, length) =
+                    (self.rng.random_range(1..12), exponential(&mut self.rng, 1_800_000));
+                self.occupy(site, wanted, length, LoadKind::Local);
+            }
+            Event::Outage(site) => {
+                let wanted = self.run.sites[site].processors / 6;
+                self.occupy(site, wanted, 1_500_000, LoadKind::Down);
+            }
+            Event::Free(site, processors, kind) => self.change(site, kind, processors, false),
+            Event::Start(job) => self.start(job),
+            Event::End(job) => self.end(job),
+        }
+    }
+
+    fn occupy(&mut self, site: usize, wanted: u32, length: u64, kind: LoadKind) {
+        let processors = wanted.min(self.free(site));
+        if processors > 0 {
+            self.change(site, kind, processors, true);
+            self.bar(site, self.now, self.now + length, processors, kind, None);
+            self.at(self.now + length, Event::Free(site, processors, kind));
+        }
+    }
+
+    fn place(&mut self) {
+        let mut index = 0;
+        while index < self.waiting.len().min(30) {
+            let job = self.waiting[index];
+            self.run.jobs[job].attempts += 1;
+            if self.try_place(job) {
+                self.waiting.remove(index);
+            } else {
+                index += 1;
+            }
+        }
+        let waiting = self.waiting.len() as u32;
+        if self.run.queue.last().is_none_or(|last| last.waiting != waiting) {
+            self.run.queue.push(QueueStep { at: Timestamp(self.now), waiting });
+        }
+    }
+
+    fn try_place(&mut self, job: usize) -> bool {
+        let (components, processors) =
+            (self.run.jobs[job].components, self.run.jobs[job].processors);
+        let mut free: Vec<u32> = (0..self.used.len()).map(|site| self.free(site)).collect();
+        let mut sites = Vec::new();
+        for _ in 0..components {
+            let share = processors / components;
+            let Some(site) = (0..free.len()).max_by_key(|s| free[*s]) else { return false };
+            if free[site] < share {
+                return false;
+            }
+            free[site] -= share;
+            sites.push((site, share));
+        }
+        for (site, share) in &sites {
+            self.change(*site, LoadKind::GridHold, *share, true);
+        }
+        let mut distinct: Vec<usize> = sites.iter().map(|(site, _)| *site).collect();
+        distinct.sort_unstable();
+        distinct.dedup();
+        let row = &mut self.run.jobs[job];
+        row.sites = distinct.len() as u32;
+        row.placed = Some(Timestamp(self.now));
+        row.rounds += 1;
+        row.transfer_bytes = u64::from(processors) * 1_000_000;
+        self.placed[job] = sites;
+        let hold = if components > 1 { 1 + exponential(&mut self.rng, self.hold_ms) } else { 900 };
+        self.at(self.now + hold, Event::Start(job));
+        true
+    }
+
+    fn start(&mut self, job: usize) {
+        let held_from = self.run.jobs[job].placed.map_or(self.now, |at| at.0);
+        let length = 1_000 + exponential(&mut self.rng, 900_000);
+        for (component, (site, share)) in self.placed[job].clone().into_iter().enumerate() {
+            self.change(site, LoadKind::GridHold, share, false);
+            self.change(site, LoadKind::GridRun, share, true);
+            let id = Some((job as u64 + 1, component as u32));
+            self.bar(site, held_from, self.now, share, LoadKind::GridHold, id);
+            self.bar(site, self.now, self.now + length, share, LoadKind::GridRun, id);
+        }
+        let row = &mut self.run.jobs[job];
+        row.started = Some(Timestamp(self.now));
+        row.held_processor_ms = (self.now - held_from) * u64::from(row.processors);
+        self.at(self.now + length, Event::End(job));
+    }
+
+    fn end(&mut self, job: usize) {
+        for (site, share) in std::mem::take(&mut self.placed[job]) {
+            self.change(site, LoadKind::GridRun, share, false);
+        }
+        let row = &mut self.run.jobs[job];
+        row.finished = Some(Timestamp(self.now));
+        row.ending = match self.rng.random_range(0..100) {
+            0..3 => Ending::Failed,
+            3..4 => Ending::Cancelled,
+            _ => Ending::Done,
+        };
+    }
+
+    fn change(&mut self, site: usize, kind: LoadKind, processors: u32, more: bool) {
+        let used = &mut self.used[site][kind as usize];
+        *used = if more { *used + processors } else { *used - processors };
+        let [running, held, local, down] = self.used[site];
+        let step = LoadStep { at: Timestamp(self.now), running, held, local, down };
+        self.run.sites[site].load.push(step);
+    }
+
+    fn bar(
+        &mut self,
+        site: usize,
+        from: u64,
+        to: u64,
+        processors: u32,
+        kind: LoadKind,
+        id: Option<(u64, u32)>,
+    ) {
+        self.run.sites[site].bars.push(Bar {
+            from: Timestamp(from),
+            to: Timestamp(to),
+            processors,
+            kind,
+            job: id.map(|id| id.0),
+            component: id.map(|id| id.1),
+        });
+    }
+}
+
+fn job(rng: &mut StdRng, id: u64, at: u64) -> JobRow {
+    let components = [1, 1, 1, 2, 2, 3, 4][rng.random_range(0..7)];
+    let each = [1, 2, 4, 8, 8, 16, 16, 24][rng.random_range(0..8)];
+    JobRow {
+        id,
+        name: format!("job-{id}"),
+        components,
+        processors: components * each,
+        sites: 0,
+        priority: ["low", "low", "high"][rng.random_range(0..3)].to_owned(),
+        submitted: Timestamp(at),
+        placed: None,
+        started: None,
+        finished: None,
+        ending: Ending::Unfinished,
+        rounds: 0,
+        attempts: 0,
+        site_errors: u32::from(rng.random_range(0..20) == 0),
+        transfer_bytes: 0,
+        held_processor_ms: 0,
+    }
+}
+
+fn exponential(rng: &mut StdRng, mean_ms: u64) -> u64 {
+    let uniform: f64 = rng.random_range(f64::EPSILON..1.0);
+    (-uniform.ln() * mean_ms as f64) as u64
+}
