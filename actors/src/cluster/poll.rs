@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use cospan_domain::ids::{JobId, Tag};
+use cospan_domain::job::demands::Holding;
 use cospan_domain::site::contact::{Contact, QueryResult};
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::{Observation, SiteDescription, SiteError, SiteStatus};
@@ -40,9 +41,20 @@ impl Cluster {
         .collect()
     }
 
-    fn has_live(&self) -> bool {
+    fn has(&self, wanted: impl Fn(&Holding) -> bool) -> bool {
         let view = self.shared.view.load();
-        view.holdings.get(&self.name).is_some_and(|site| site.values().any(|h| h.live))
+        view.holdings.get(&self.name).is_some_and(|site| site.values().any(|held| wanted(held)))
+    }
+
+    /// Between two polls while attempts live here. Where polls are rare, a payload that
+    /// began in time must still be seen before its job gives it up.
+    fn pause(&self) -> DurationMs {
+        let settings = &self.shared.settings;
+        let soon = DurationMs((settings.job.go_grace.0 / 4).max(1));
+        if settings.poll_interval <= soon || !self.has(|holding| holding.awaited) {
+            return settings.poll_interval;
+        }
+        soon
     }
 
     /// When the site is to be asked again; `None` while nobody needs to know.
@@ -56,7 +68,7 @@ impl Cluster {
         }
         let settings = &self.shared.settings;
         let hinted = self.hinted.then(|| polled_at + HINT_GAP);
-        let live = self.has_live().then(|| polled_at + settings.poll_interval);
+        let live = self.has(|holding| holding.live).then(|| polled_at + self.pause());
         // While somebody waits, what was freed since the last answer is worth knowing soon.
         let pause = settings.poll_interval.min(settings.information_expiry);
         let wanted = self.shared.board.wanted().then(|| polled_at + pause);

@@ -25,11 +25,14 @@ pub struct Holding {
     pub visible_from: Option<Timestamp>,
     /// An attempt of it may live there: its status is to be asked for.
     pub live: bool,
+    /// The job waits for it, and not for ever: what happens there is to be seen soon.
+    pub awaited: bool,
 }
 
 /// What a job holds, or will claim, at sites.
 pub fn holdings(job: &Job) -> Vec<Holding> {
     let planned = matches!(job.phase, Phase::Placed { .. });
+    let awaited = matches!(job.phase, Phase::Claiming { .. } | Phase::Starting { .. });
     let lives = |component: &Component| component.run.may_live();
     job.indexed()
         .filter(|(_, component)| planned || lives(component))
@@ -42,6 +45,7 @@ pub fn holdings(job: &Job) -> Vec<Holding> {
                 resources: spec.resources.clone(),
                 visible_from: visible_from(&component.run),
                 live: !planned,
+                awaited,
             })
         })
         .collect()

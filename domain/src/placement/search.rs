@@ -33,8 +33,8 @@ impl<'a> Search<'a> {
         let replicas = request.contents().iter().map(|content| sites_with(grid, content)).collect();
         let mut search = Self { request, grid, replicas, avoids: Vec::new() };
         if request.components().iter().any(|component| !component.avoid.is_empty()) {
-            search.avoids =
-                request.components().iter().map(|c| search.has_another_site(c)).collect();
+            let count = request.components().len();
+            search.avoids = (0..count).map(|index| search.has_another_site(index)).collect();
         }
         search
     }
@@ -143,15 +143,17 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Whether a site where the component has not failed takes the job's placements
-    /// and could hold it when empty. If not, its avoided sites are not avoided
-    /// (vector FT-5): a site that takes nothing must not keep a job waiting.
-    fn has_another_site(&self, component: &ComponentRequest) -> bool {
+    /// Whether a site where the component has not failed takes the job's placements,
+    /// could hold it when empty, and can be brought its files. If not, its avoided sites
+    /// are not avoided (vector FT-5): a site that takes nothing must not keep a job waiting.
+    fn has_another_site(&self, index: usize) -> bool {
+        let component = self.component(index);
         component.site.is_none()
-            && self.grid.sites().iter().any(|site| {
+            && self.grid.sites().iter().enumerate().any(|(at, site)| {
                 !component.avoid.contains(&site.name)
                     && site.acceptance.hindrance(self.request.is_restartable()).is_none()
                     && never_fits(component, site, &mut |_, _, _| Break(())).is_continue()
+                    && self.transfer_time(index, at).is_some()
             })
     }
 

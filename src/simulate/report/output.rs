@@ -31,6 +31,8 @@ pub struct OutputFile {
 /// A finished report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
+    /// What `summary.json` holds.
+    pub summary: serde_json::Value,
     /// Its files.
     pub files: Vec<OutputFile>,
     /// A short summary for the terminal, in several lines.
@@ -82,32 +84,36 @@ pub enum ReportError {
 #[derive(Serialize)]
 struct Summary<'a> {
     format: u32,
+    setup: &'a [String],
     runs: &'a [RunSummary],
     comparison: &'a Comparison,
 }
 
-/// Makes all files of a report on these runs.
+/// Makes all files of a report on these runs. `setup` says in lines for people
+/// what was simulated, so that it can be done again.
 ///
 /// # Errors
 ///
 /// [`ReportError`] if there is no run, if two share label and seed, or if one
 /// ends before it begins.
-pub fn render(runs: &[RunRecord]) -> Result<Report, ReportError> {
+pub fn render(setup: &[String], runs: &[RunRecord]) -> Result<Report, ReportError> {
     check(runs)?;
     let summaries: Vec<RunSummary> = runs.iter().map(RunSummary::of).collect();
     let comparison = Comparison::of(&summaries);
     let figures = figures::all(runs);
-    let summary = Summary { format: SUMMARY_FORMAT, runs: &summaries, comparison: &comparison };
+    let format = SUMMARY_FORMAT;
+    let summary = Summary { format, setup, runs: &summaries, comparison: &comparison };
     let mut json = serde_json::to_vec_pretty(&summary)?;
     json.push(b'\n');
-    let html = page::html(&summaries, &comparison, &figures)?;
+    let html = page::html(setup, &summaries, &comparison, &figures)?;
     let mut files = vec![
         OutputFile { path: "summary.json".into(), content: json },
         OutputFile { path: "jobs.csv".into(), content: jobs_csv(runs)? },
         OutputFile { path: "report.html".into(), content: html.into_bytes() },
     ];
     files.extend(figures.iter().map(figure_file));
-    Ok(Report { files, text: terminal_summary(&summaries, &comparison) })
+    let text = terminal_summary(&summaries, &comparison);
+    Ok(Report { summary: serde_json::to_value(&summary)?, files, text })
 }
 
 /// Makes the report and writes it into `folder`, which is created if need be.
@@ -116,8 +122,12 @@ pub fn render(runs: &[RunRecord]) -> Result<Report, ReportError> {
 /// # Errors
 ///
 /// [`ReportError`], as [`render`]; [`ReportError::Write`] if the disk refuses.
-pub fn write_report(folder: &Path, runs: &[RunRecord]) -> Result<Report, ReportError> {
-    let report = render(runs)?;
+pub fn write_report(
+    folder: &Path,
+    setup: &[String],
+    runs: &[RunRecord],
+) -> Result<Report, ReportError> {
+    let report = render(setup, runs)?;
     let figures = folder.join("figures");
     fs::create_dir_all(&figures).map_err(|source| ReportError::Write { path: figures, source })?;
     for file in &report.files {

@@ -20,6 +20,7 @@ const RUNS_UNFOLDED: usize = 12;
 #[template(path = "simulation_report.html")]
 struct Page<'a> {
     lead: String,
+    setup: &'a [String],
     comparison: &'a Comparison,
     results: Vec<ResultRow>,
     several_seeds: bool,
@@ -74,12 +75,14 @@ struct CounterRow {
 ///
 /// [`ReportError::Page`] if the template refuses, which memory never makes it.
 pub(super) fn html(
+    setup: &[String],
     runs: &[RunSummary],
     comparison: &Comparison,
     figures: &[Figure],
 ) -> Result<String, ReportError> {
     let page = Page {
         lead: lead(runs, comparison),
+        setup,
         comparison,
         results: comparison.metrics.iter().map(result_row).collect(),
         several_seeds: runs.len() > comparison.labels.len(),
@@ -197,7 +200,7 @@ fn counter_rows(runs: &[RunSummary], labels: &[String]) -> Vec<CounterRow> {
         means: labels.iter().map(|label| mean_of(runs, label, count)).collect(),
     };
     let mut rows = vec![
-        row("attempts at placement", &|run| run.attempts as f64),
+        row("attempts submitted to sites", &|run| run.attempts as f64),
         row("rounds of co-allocation", &|run| run.rounds as f64),
         row("errors answered by sites", &|run| run.site_errors as f64),
         row("gigabytes moved to sites", &|run| run.transfer_bytes as f64 / 1e9),

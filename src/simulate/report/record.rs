@@ -161,7 +161,7 @@ pub struct JobRow {
     pub ending: Ending,
     /// Rounds of co-allocation that were begun.
     pub rounds: u32,
-    /// Attempts at placement.
+    /// Attempts of its components that were submitted to sites.
     pub attempts: u32,
     /// Errors that sites answered with.
     pub site_errors: u32,

@@ -49,7 +49,7 @@ pub struct RunSummary {
     pub transfer_bytes: u64,
     /// Rounds of co-allocation.
     pub rounds: u64,
-    /// Attempts at placement.
+    /// Attempts of components that were submitted to sites.
     pub attempts: u64,
     /// Errors that sites answered with.
     pub site_errors: u64,

@@ -115,7 +115,12 @@ fn ground(scenario: &Scenario) -> Result<Ground> {
         let site = world.index_of(&name).context("a site that was drawn")?;
         world.plan(*at, site, trouble.clone());
     }
-    let settings = Settings { poll_interval: scenario.poll_interval, ..default_settings()? };
+    let links = scenario.links.iter();
+    let settings = Settings {
+        poll_interval: scenario.poll_interval,
+        links: links.map(|l| ((l.from.clone(), l.to.clone()), l.bandwidth)).collect(),
+        ..default_settings()?
+    };
     Ok(Ground {
         world: WorldHandle::new(world),
         disk: MemoryDisk::default(),

@@ -183,7 +183,10 @@ pub(super) async fn all_ended(reign: &Reign, ids: &[JobId], until: Timestamp) ->
         let unfinished = ids.iter().filter_map(|id| view.jobs.get(id)).find(|job| !job.is_final());
         let Some(job) = unfinished else { return Ok(()) };
         if reign.clock.now() > until {
-            bail!("job {} makes no progress: {:?}, {:?}", job.id, job.phase, job.components);
+            let why = reign.plane.explain(job);
+            let sites: Vec<_> = reign.plane.sites().into_iter().map(|s| (s.name, s.state)).collect();
+            let (id, phase, parts) = (job.id, &job.phase, &job.components);
+            bail!("job {id} makes no progress: {phase:?}, {parts:?}; {why:?}; sites {sites:?}");
         }
         tokio::time::sleep(Duration::from_secs(30)).await;
     }

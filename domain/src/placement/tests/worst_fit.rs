@@ -186,6 +186,15 @@ fn a_failed_component_avoids_its_site_unless_no_other_can_hold_it() {
     assert_eq!(sites_of(&outcome(tiny).unwrap()), ["A"]);
     let drained = GridSite { acceptance: Acceptance::Closed(Hindrance::Drained), ..site("B", 8) };
     assert_eq!(sites_of(&outcome(drained).unwrap()), ["A"]);
+    let input = file(1, 4);
+    let mut fed = failed.clone();
+    fed.inputs.insert(input);
+    for (rate, goes_to) in [(100, "B"), (0, "A")] {
+        let replicas = [(input, "A")];
+        let grid = grid_with([site("A", 50), site("B", 8)], &replicas, &[("A", "B", rate)]);
+        let plan = placed(&request(vec![fed.clone()]), &grid).unwrap();
+        assert_eq!(sites_of(&plan), [goes_to], "where its files can never come is no other site");
+    }
     let siblings = request(vec![failed.clone(), component(8)]);
     let plan = placed(&siblings, &grid([site("A", 50), site("B", 8)])).unwrap();
     assert_eq!(sites_of(&plan), ["B", "A"], "only the failed component avoids the site");

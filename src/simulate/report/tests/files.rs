@@ -34,7 +34,7 @@ fn elements(text: &str) -> Result<Vec<String>, quick_xml::Error> {
 
 /// Renders, and checks what holds for every report.
 fn checked(runs: &[RunRecord]) -> Report {
-    let report = render(runs).unwrap();
+    let report = render(&[], runs).unwrap();
     let paths: BTreeSet<_> = report.files.iter().map(|file| &file.path).collect();
     assert_eq!(paths.len(), report.files.len(), "every file has its own name");
     for file in report.files.iter().filter(|f| f.path.extension().is_some_and(|e| e == "svg")) {
@@ -66,7 +66,7 @@ fn a_report_on_several_runs_has_all_its_files() {
     ];
     assert_eq!(names.collect::<Vec<_>>(), expected);
     assert!(report.text.contains("b less a, per seed"));
-    assert_eq!(report, render(&runs).unwrap(), "the same records give the same bytes");
+    assert_eq!(report, render(&[], &runs).unwrap(), "the same records give the same bytes");
 }
 
 #[test]
@@ -132,10 +132,10 @@ fn nonsense_in_a_record_is_no_reason_to_panic() {
 
 #[test]
 fn runs_that_cannot_be_told_apart_or_go_backwards_are_refused() {
-    assert!(matches!(render(&[]), Err(ReportError::NoRuns)));
-    let twice = render(&[empty(), empty()]);
+    assert!(matches!(render(&[], &[]), Err(ReportError::NoRuns)));
+    let twice = render(&[], &[empty(), empty()]);
     assert!(matches!(twice, Err(ReportError::DuplicateRun { seed: 1, .. })));
-    let backwards = render(&[RunRecord { ended: Timestamp(0), ..empty() }]);
+    let backwards = render(&[], &[RunRecord { ended: Timestamp(0), ..empty() }]);
     assert!(matches!(backwards, Err(ReportError::EndsBeforeItBegins { .. })));
 }
 
@@ -149,11 +149,11 @@ fn records_survive_serialization() {
 #[test]
 fn a_report_is_written_as_rendered_and_a_refusing_disk_is_named() {
     let folder = tempfile::tempdir().unwrap();
-    let report = write_report(folder.path(), &[empty()]).unwrap();
+    let report = write_report(folder.path(), &[], &[empty()]).unwrap();
     for file in &report.files {
         assert_eq!(std::fs::read(folder.path().join(&file.path)).unwrap(), file.content);
     }
     let blocked = folder.path().join("jobs.csv");
-    let error = write_report(&blocked, &[empty()]).unwrap_err();
+    let error = write_report(&blocked, &[], &[empty()]).unwrap_err();
     assert!(error.to_string().contains("jobs.csv/figures"), "{error}");
 }

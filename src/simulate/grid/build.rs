@@ -1,0 +1,211 @@
+//! All that will happen at the sites by itself, read or drawn beforehand.
+
+mod failures;
+mod local_load;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+pub use cospan_chaos_tests::world::cluster::LocalJob;
+use cospan_domain::ids::{LogicalName, SiteName};
+use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Timestamp};
+use thiserror::Error;
+
+use super::{Grid, GridSite};
+use crate::simulate::workload::{SourceError, SourceNotes};
+use cospan_chaos_tests::logs::OnBad;
+use cospan_chaos_tests::models::ParameterError;
+use cospan_chaos_tests::models::tsafrir::EstimateError;
+use cospan_chaos_tests::world::batch::Discipline;
+
+pub use failures::FailureNotes;
+
+/// The largest number of local jobs, and of node failures, of one site; more
+/// would not fit into memory.
+pub const EVENTS_PER_SITE_MAX: usize = 1_000_000;
+
+/// Which part of time is built, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BuildOptions {
+    /// When the simulation begins.
+    pub begin: Timestamp,
+    /// How long it lasts; what would come later is left out.
+    pub horizon: DurationMs,
+    /// Decides everything that is drawn. Each site and purpose draws by itself:
+    /// what changes at one site changes nothing at another.
+    pub seed: u64,
+    /// What to do with a line of a log that cannot be used.
+    pub on_bad: OnBad,
+}
+
+/// A grid with everything that happens to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BuiltGrid {
+    /// The sites in the order of the file.
+    pub sites: Vec<BuiltSite>,
+    /// A link for every ordered pair of sites.
+    pub links: Vec<BuiltLink>,
+    /// What there is to say about logs; only of sites that have any, in the
+    /// order of the file.
+    pub complaints: Vec<SiteNotes>,
+}
+
+/// A site with everything that happens to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BuiltSite {
+    /// Its name.
+    pub name: SiteName,
+    /// Its nodes.
+    pub nodes: u32,
+    /// Processors of each node.
+    pub processors_per_node: u32,
+    /// How its batch system orders jobs.
+    pub discipline: Discipline,
+    /// What its local users submit, by time.
+    pub local_jobs: Vec<LocalJob>,
+    /// When its nodes fail, by time, then by node. A node fails only while it
+    /// is up.
+    pub node_failures: Vec<NodeDown>,
+    /// Files that lie there from the start.
+    pub files: BTreeMap<LogicalName, Bytes>,
+}
+
+/// A failure of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NodeDown {
+    /// When it fails.
+    pub at: Timestamp,
+    /// Its number, from 0.
+    pub node: u32,
+    /// How long it is down; above zero. It may come back after the horizon.
+    pub repair: DurationMs,
+}
+
+/// A link in one direction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BuiltLink {
+    /// Where it begins.
+    pub from: SiteName,
+    /// Where it ends.
+    pub to: SiteName,
+    /// What it carries; 0 means nothing at all.
+    pub bandwidth: BitsPerSecond,
+    /// How long the first bit takes.
+    pub latency: DurationMs,
+}
+
+/// What there is to say about the logs of a site. Its `Display` is one line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SiteNotes {
+    /// The site.
+    pub site: SiteName,
+    /// About its local load; `None` if there is nothing to say.
+    pub local_load: Option<SourceNotes>,
+    /// About its failures; `None` if there is nothing to say.
+    pub failures: Option<FailureNotes>,
+}
+
+impl fmt::Display for SiteNotes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let load = self.local_load.as_ref().map(|notes| format!("; local load: {notes}"));
+        let failures = self.failures.as_ref().map(|notes| format!("; failures: {notes}"));
+        let parts: String = load.into_iter().chain(failures).collect();
+        write!(f, "site {}{parts}", self.site)
+    }
+}
+
+/// Why a grid cannot be built.
+#[derive(Debug, Error)]
+pub enum BuildError {
+    /// A log cannot be read.
+    #[error("site {site}: {cause}")]
+    Source {
+        /// The site.
+        site: SiteName,
+        /// Why.
+        cause: SourceError,
+    },
+    /// A model's parameter is outside its range.
+    #[error("site {site}: local load: {cause}; change the utilization or the mean run time")]
+    Model {
+        /// The site.
+        site: SiteName,
+        /// Which one.
+        cause: ParameterError,
+    },
+    /// No estimates could be drawn.
+    #[error("site {site}: cannot draw estimates: {cause}; or set estimates = \"exact\"")]
+    Estimates {
+        /// The site.
+        site: SiteName,
+        /// Why.
+        cause: EstimateError,
+    },
+    /// More than [`EVENTS_PER_SITE_MAX`] jobs or failures.
+    #[error(
+        "site {site} has more than {EVENTS_PER_SITE_MAX} {what}; simulate a shorter time, or make \
+         them less frequent"
+    )]
+    TooMany {
+        /// The site.
+        site: SiteName,
+        /// Local jobs or node failures.
+        what: &'static str,
+    },
+}
+
+impl Grid {
+    /// Reads logs and draws the rest.
+    ///
+    /// # Errors
+    /// A log cannot be read, has a bad line and such lines are refused, or there
+    /// is more than can be simulated.
+    pub fn build(&self, options: &BuildOptions) -> Result<BuiltGrid, BuildError> {
+        let mut sites = Vec::with_capacity(self.sites.len());
+        let mut complaints = Vec::new();
+        for site in &self.sites {
+            let (local_jobs, load) = local_load::jobs(site, options)?;
+            let (node_failures, failures) = failures::failures(site, options)?;
+            let local_load = Some(load).filter(|notes| !notes.is_empty());
+            let failures = Some(failures).filter(|notes| !notes.is_empty());
+            if local_load.is_some() || failures.is_some() {
+                complaints.push(SiteNotes { site: site.name.clone(), local_load, failures });
+            }
+            sites.push(built(site, local_jobs, node_failures));
+        }
+        Ok(BuiltGrid { sites, links: self.every_link(), complaints })
+    }
+
+    /// The link of every ordered pair of sites, as given or by default.
+    fn every_link(&self) -> Vec<BuiltLink> {
+        let mut given = BTreeMap::new();
+        for link in &self.links {
+            let kind = (link.bandwidth, link.latency);
+            given.insert((&link.from, &link.to), kind);
+            if link.both_ways {
+                given.insert((&link.to, &link.from), kind);
+            }
+        }
+        let default = (self.network.bandwidth, self.network.latency);
+        let names = || self.sites.iter().map(|site| &site.name);
+        let pairs = names().flat_map(|from| names().map(move |to| (from, to)));
+        let other = pairs.filter(|(from, to)| from != to);
+        let link = |(from, to): (&SiteName, &SiteName)| {
+            let (bandwidth, latency) = given.get(&(from, to)).copied().unwrap_or(default);
+            BuiltLink { from: from.clone(), to: to.clone(), bandwidth, latency }
+        };
+        other.map(link).collect()
+    }
+}
+
+fn built(site: &GridSite, local_jobs: Vec<LocalJob>, node_failures: Vec<NodeDown>) -> BuiltSite {
+    BuiltSite {
+        name: site.name.clone(),
+        nodes: site.nodes,
+        processors_per_node: site.processors_per_node,
+        discipline: site.discipline,
+        local_jobs,
+        node_failures,
+        files: site.files.clone(),
+    }
+}

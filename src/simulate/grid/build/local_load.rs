@@ -1,0 +1,136 @@
+//! What local users submit to a site.
+
+use cospan_domain::units::DurationMs;
+use rand::Rng;
+use rand::rngs::StdRng;
+use rand_distr::Exp1;
+
+use super::super::{GridSite, LocalModel, LocalSource};
+use super::{BuildError, BuildOptions, EVENTS_PER_SITE_MAX, LocalJob};
+use crate::simulate::streams::stream;
+use crate::simulate::workload::{RawJob, SourceNotes, estimate, log_jobs};
+use cospan_chaos_tests::models::lublin::{LublinGenerator, LublinParameters};
+use cospan_chaos_tests::models::poisson::PoissonArrivals;
+use cospan_chaos_tests::models::{GeneratedJob, ParameterError};
+
+/// Jobs drawn to learn what load the Lublin-Feitelson model gives by itself.
+const PILOT_JOBS: usize = 50_000;
+/// The pilot is the same for all simulations: a load is a load.
+const PILOT_SEED: u64 = 0;
+
+/// Processor time asked for, over what there is between the first and the last
+/// submission. Exact, for run times grow with sizes.
+fn exact_load(jobs: &[GeneratedJob], processors: u32) -> f64 {
+    let work = |job: &GeneratedJob| f64::from(job.processors) * job.run_time.0 as f64;
+    let asked: f64 = jobs.iter().map(work).sum();
+    let last = jobs.last().map_or(DurationMs(1), |job| job.submitted.max(DurationMs(1)));
+    asked / (f64::from(processors) * last.0 as f64)
+}
+
+/// The jobs by time, and what there is to say about them.
+pub(super) fn jobs(
+    site: &GridSite,
+    options: &BuildOptions,
+) -> Result<(Vec<LocalJob>, SourceNotes), BuildError> {
+    let Some(load) = &site.local_load else { return Ok((Vec::new(), SourceNotes::default())) };
+    let (mut raw, notes) = match &load.source {
+        LocalSource::Log { path, start } => {
+            let part = (*start, DurationMs(start.0.saturating_add(options.horizon.0)));
+            log_jobs(path, options.on_bad, site.processors(), part)
+                .map_err(|cause| BuildError::Source { site: site.name.clone(), cause })?
+        }
+        LocalSource::Model { model, utilization } => {
+            let mut notes = SourceNotes::default();
+            (generated(site, model, *utilization, options, &mut notes)?, notes)
+        }
+    };
+    let mut rng = stream(options.seed, "local estimates", site.name.as_str());
+    estimate(&mut raw, load.estimates, &mut rng)
+        .map_err(|cause| BuildError::Estimates { site: site.name.clone(), cause })?;
+    let local = |job: &RawJob| LocalJob {
+        at: options.begin + job.submitted,
+        processors: job.processors,
+        run_time: job.run_time,
+        estimate: job.estimate,
+    };
+    Ok((raw.iter().map(local).collect(), notes))
+}
+
+fn generated(
+    site: &GridSite,
+    model: &LocalModel,
+    utilization: f64,
+    options: &BuildOptions,
+    notes: &mut SourceNotes,
+) -> Result<Vec<RawJob>, BuildError> {
+    let mut rng = stream(options.seed, "local load", site.name.as_str());
+    let generator = match model {
+        LocalModel::Lublin => Generator::lublin(site.processors(), utilization),
+        LocalModel::Poisson { mean_run_time, sizes } => {
+            Generator::poisson(site.processors(), utilization, *mean_run_time, sizes)
+        }
+    };
+    let mut generator =
+        generator.map_err(|cause| BuildError::Model { site: site.name.clone(), cause })?;
+    let mut jobs = Vec::new();
+    loop {
+        let job = generator.next_job(&mut rng);
+        if job.submitted >= options.horizon {
+            return Ok(jobs);
+        }
+        if jobs.len() == EVENTS_PER_SITE_MAX {
+            return Err(BuildError::TooMany { site: site.name.clone(), what: "local jobs" });
+        }
+        jobs.push(RawJob::generated(jobs.len() as u64 + 1, &job, notes));
+    }
+}
+
+enum Generator<'m> {
+    Lublin { jobs: LublinGenerator, stretch: f64 },
+    Poisson { arrivals: PoissonArrivals, mean_run_time: DurationMs, sizes: &'m [u32] },
+}
+
+impl<'m> Generator<'m> {
+    /// The model for this many processors, its gaps stretched to the load.
+    fn lublin(processors: u32, utilization: f64) -> Result<Self, ParameterError> {
+        let parameters = LublinParameters::default().for_system(processors);
+        let jobs = LublinGenerator::new(&parameters)?;
+        let mut rng = stream(PILOT_SEED, "pilot of the Lublin-Feitelson model", "");
+        let pilot = jobs.clone().jobs(PILOT_JOBS, &mut rng);
+        let natural = exact_load(&pilot, processors);
+        Ok(Self::Lublin { jobs, stretch: natural / utilization })
+    }
+
+    /// The gap follows from load, size and run time.
+    fn poisson(
+        processors: u32,
+        utilization: f64,
+        mean_run_time: DurationMs,
+        sizes: &'m [u32],
+    ) -> Result<Self, ParameterError> {
+        let sum: f64 = sizes.iter().map(|size| f64::from(*size)).sum();
+        let mean_work = sum / sizes.len() as f64 * mean_run_time.0 as f64;
+        let mean_gap = mean_work / (utilization * f64::from(processors));
+        let arrivals = PoissonArrivals::new(DurationMs(mean_gap.round() as u64))?;
+        Ok(Self::Poisson { arrivals, mean_run_time, sizes })
+    }
+
+    fn next_job(&mut self, rng: &mut StdRng) -> GeneratedJob {
+        match self {
+            Self::Lublin { jobs, stretch } => {
+                let job = jobs.next_job(rng);
+                let submitted = DurationMs((job.submitted.0 as f64 * *stretch).round() as u64);
+                GeneratedJob { submitted, ..job }
+            }
+            Self::Poisson { arrivals, mean_run_time, sizes } => {
+                let run_time = rng.sample::<f64, _>(Exp1) * mean_run_time.0 as f64;
+                GeneratedJob {
+                    submitted: arrivals.next_arrival(rng),
+                    run_time: DurationMs(run_time.ceil() as u64),
+                    processors: sizes[rng.random_range(0..sizes.len())],
+                    interactive: false,
+                }
+            }
+        }
+    }
+}

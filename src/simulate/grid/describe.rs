@@ -1,0 +1,100 @@
+//! Grids in a line for reports.
+
+use cospan_domain::units::BitsPerSecond;
+
+use super::{Failures, Grid, GridSite, LocalLoad, LocalModel, LocalSource};
+use cospan_chaos_tests::world::batch::Discipline;
+
+impl Grid {
+    /// One line: how many sites, nodes, processors and links.
+    pub fn describe(&self) -> String {
+        let nodes: u64 = self.sites.iter().map(|site| u64::from(site.nodes)).sum();
+        let network = &self.network;
+        format!(
+            "{}, {nodes} nodes, {} processors; {} given, others {} and {}",
+            counted(self.sites.len(), "site"),
+            self.processors(),
+            counted(self.links.len(), "link"),
+            rate(network.bandwidth),
+            network.latency,
+        )
+    }
+}
+
+impl GridSite {
+    /// One line: size, scheduler, local load, failures, files.
+    pub fn describe(&self) -> String {
+        let mut parts = vec![format!(
+            "{}: {} x {} processors, {}",
+            self.name,
+            self.nodes,
+            self.processors_per_node,
+            discipline_name(self.discipline),
+        )];
+        parts.extend(self.local_load.as_ref().map(LocalLoad::describe));
+        parts.extend(self.failures.as_ref().map(Failures::describe));
+        if !self.files.is_empty() {
+            parts.push(counted(self.files.len(), "file"));
+        }
+        parts.join("; ")
+    }
+}
+
+impl LocalLoad {
+    /// Part of a line: where local jobs and their estimates come from.
+    pub fn describe(&self) -> String {
+        let source = match &self.source {
+            LocalSource::Log { path, start } => format!("log {} from {start} on", path.display()),
+            LocalSource::Model { model, utilization } => {
+                format!("{} at {:.1} %", model.name(), utilization * 100.0)
+            }
+        };
+        format!("local load: {source}, estimates {}", self.estimates.describe())
+    }
+}
+
+impl LocalModel {
+    /// Its name in grid files.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Lublin => "lublin",
+            Self::Poisson { .. } => "poisson",
+        }
+    }
+}
+
+impl Failures {
+    /// Part of a line: how nodes fail.
+    pub fn describe(&self) -> String {
+        match self {
+            Self::Log { path, system, start } => {
+                format!("failures: log {} of system {system} from {start} on", path.display())
+            }
+            Self::Exponential { mean_between_failures, mean_repair } => {
+                format!("failures: each node every {mean_between_failures}, for {mean_repair}")
+            }
+        }
+    }
+}
+
+/// The name of a discipline in grid files.
+pub(super) fn discipline_name(discipline: Discipline) -> &'static str {
+    match discipline {
+        Discipline::Fcfs => "fcfs",
+        Discipline::Easy => "easy",
+        Discipline::Conservative => "conservative",
+    }
+}
+
+fn counted(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
+fn rate(bandwidth: BitsPerSecond) -> String {
+    const UNITS: [(u64, &str); 3] =
+        [(1_000_000_000, "Gbit/s"), (1_000_000, "Mbit/s"), (1_000, "kbit/s")];
+    match UNITS.iter().find(|(unit, _)| bandwidth.0 >= *unit) {
+        Some((unit, name)) => format!("{} {name}", bandwidth.0 as f64 / *unit as f64),
+        None => format!("{} bit/s", bandwidth.0),
+    }
+}

@@ -1,0 +1,95 @@
+//! What is wrong with a grid file: all of it at once, each with its line and
+//! what to do.
+
+use std::fmt;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// The line it is on, from 1.
+    pub line: usize,
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    pub remedy: String,
+}
+
+/// All that is wrong with one file, in the order of its lines. Its `Display`
+/// has a line for each problem, with file and line in front.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problems {
+    file: PathBuf,
+    list: Vec<Problem>,
+}
+
+impl Problems {
+    /// The problems by line.
+    pub fn list(&self) -> &[Problem] {
+        &self.list
+    }
+}
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, Problem { line, message, remedy }) in self.list.iter().enumerate() {
+            let gap = if place == 0 { "" } else { "\n" };
+            write!(f, "{gap}{}:{line}: {message}; {remedy}", self.file.display())?;
+        }
+        Ok(())
+    }
+}
+
+/// Collects problems while a text is read.
+pub(super) struct Collector<'t> {
+    text: &'t str,
+    list: Vec<Problem>,
+}
+
+impl<'t> Collector<'t> {
+    /// None yet, for this text.
+    pub(super) fn new(text: &'t str) -> Self {
+        Self { text, list: Vec::new() }
+    }
+
+    /// Adds one at a place, in bytes.
+    pub(super) fn add(
+        &mut self,
+        at: &Range<usize>,
+        message: impl Into<String>,
+        remedy: impl Into<String>,
+    ) {
+        let line = self.line(at);
+        self.list.push(Problem { line, message: message.into(), remedy: remedy.into() });
+    }
+
+    /// The line of a place, from 1.
+    pub(super) fn line(&self, at: &Range<usize>) -> usize {
+        let before = self.text.as_bytes().iter().take(at.start);
+        before.filter(|byte| **byte == b'\n').count() + 1
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// All of them, as problems of `file`.
+    pub(super) fn finish(mut self, file: &Path) -> Problems {
+        self.list.sort_by_key(|problem| problem.line);
+        Problems { file: file.into(), list: self.list }
+    }
+}
+
+/// A remedy for a wrong name: the nearest known one, or all of them.
+pub(super) fn instead(wrong: &str, known: &[&str]) -> String {
+    let nearest = known
+        .iter()
+        .map(|name| (strsim::normalized_damerau_levenshtein(wrong, name), name))
+        .filter(|(likeness, _)| *likeness >= 0.5)
+        .max_by(|a, b| a.0.total_cmp(&b.0));
+    match nearest {
+        Some((_, name)) => format!("did you mean {name:?}?"),
+        None => format!("known here: {}", known.join(", ")),
+    }
+}

@@ -1,0 +1,99 @@
+//! From the text of a grid file to a [`Grid`].
+
+mod links;
+mod site;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use cospan_domain::ids::{LogicalName, SiteName};
+use cospan_domain::units::Bytes;
+use toml::de::DeTable;
+
+use super::problems::Collector;
+use super::table::{Placed, Table};
+use super::{Grid, GridSite, Problems, SITES_MAX};
+
+/// Reads the text; the directory of `file` is where its logs are.
+pub(super) fn grid(file: &Path, text: &str) -> Result<Grid, Problems> {
+    let mut problems = Collector::new(text);
+    let (root, errors) = DeTable::parse_recoverable(text);
+    for error in errors {
+        let at = error.span().unwrap_or(0..0);
+        problems.add(&at, error.message(), "correct the TOML here, see https://toml.io");
+    }
+    if !problems.is_empty() {
+        // What follows from a slip of the notation would only hide it.
+        return Err(problems.finish(file));
+    }
+    let problems = RefCell::new(problems);
+    let grid = Reading::new(file).read(&Table::root(&root, &problems));
+    let problems = problems.into_inner();
+    match grid {
+        Some(grid) if problems.is_empty() => Ok(grid),
+        _ => Err(problems.finish(file)),
+    }
+}
+
+/// What is known while a file is read.
+struct Reading<'f> {
+    /// Where logs are looked for.
+    directory: &'f Path,
+    /// The names of sites, also of those that have problems, with their lines.
+    names: BTreeMap<SiteName, usize>,
+    /// Where the size of each file was given first.
+    files: BTreeMap<LogicalName, (Bytes, usize)>,
+}
+
+impl<'f> Reading<'f> {
+    fn new(file: &'f Path) -> Self {
+        let directory = file.parent().unwrap_or(Path::new(""));
+        Self { directory, names: BTreeMap::new(), files: BTreeMap::new() }
+    }
+
+    fn read(&mut self, root: &Table<'_, '_>) -> Option<Grid> {
+        root.only(&["site", "link", "network"]);
+        let tables = root.tables("site");
+        let count = tables.as_ref().map(Vec::len);
+        if let Some(count) = count.filter(|count| !(1..=SITES_MAX).contains(count)) {
+            let message = format!("the grid has {count} sites");
+            let remedy = format!("describe 1 to {SITES_MAX} sites, each in a [[site]]");
+            root.wrong(root.at(), message, remedy);
+        }
+        let sites: Vec<Option<GridSite>> =
+            tables.iter().flatten().map(|table| self.site(table)).collect();
+        let network = links::defaults(root);
+        let links = links::links(root, &self.names, network.unwrap_or_default());
+        Some(Grid { sites: sites.into_iter().collect::<Option<_>>()?, links, network: network? })
+    }
+
+    fn site(&mut self, table: &Table<'_, '_>) -> Option<GridSite> {
+        let name = table.required("name", super::table::parsed::<SiteName>);
+        if let Some(Placed { value, at }) = &name {
+            let line = table.line(at);
+            if let Some(first) = self.names.insert(value.clone(), line) {
+                let message = format!("site {value:?} is given twice, first on line {first}");
+                table.wrong(at, message, "give each site its own name");
+            }
+        }
+        let site = site::site(table, name.map(|name| name.value), self.directory);
+        self.compare_files(table, site.as_ref()?);
+        site
+    }
+
+    /// One logical file is one file: its replicas have one size.
+    fn compare_files(&mut self, table: &Table<'_, '_>, site: &GridSite) {
+        let line = table.line(table.at());
+        for (name, size) in &site.files {
+            let (first_size, first) = *self.files.entry(name.clone()).or_insert((*size, line));
+            if first_size != *size {
+                let message = format!(
+                    "file {name:?} of site {} has {} bytes, but {} at the site on line {first}",
+                    site.name, size.0, first_size.0
+                );
+                table.wrong(table.at(), message, "give it one size, or another name");
+            }
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! A `[[site]]` table and the tables inside of it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use cospan_domain::ids::{LogicalName, SiteName};
+use cospan_domain::units::{Bytes, DurationMs};
+use toml::de::DeValue;
+
+use super::super::describe::discipline_name;
+use super::super::table::{Table, share, text, whole, word};
+use super::super::{
+    Failures, GridSite, LocalLoad, LocalModel, LocalSource, NODES_MAX, PROCESSORS_PER_NODE_MAX,
+    quantity,
+};
+use super::links::length;
+use crate::simulate::workload::Estimates;
+use cospan_chaos_tests::world::batch::Discipline;
+
+const DISCIPLINES: [Discipline; 3] = [Discipline::Fcfs, Discipline::Easy, Discipline::Conservative];
+/// More would only lengthen the queue faster.
+const UTILIZATION_MAX: f64 = 10.0;
+
+/// Reads a site whose name was read before.
+pub(super) fn site(
+    table: &Table<'_, '_>,
+    name: Option<SiteName>,
+    directory: &Path,
+) -> Option<GridSite> {
+    table.only(&[
+        "name",
+        "nodes",
+        "processors_per_node",
+        "scheduler",
+        "local_load",
+        "failures",
+        "files",
+    ]);
+    let nodes = table.required("nodes", |value| whole(value, 1..=NODES_MAX));
+    let processors_per_node =
+        table.or("processors_per_node", 1, |value| whole(value, 1..=PROCESSORS_PER_NODE_MAX));
+    let disciplines = DISCIPLINES.map(|discipline| (discipline_name(discipline), discipline));
+    let discipline = table.or("scheduler", Discipline::Easy, |value| word(value, &disciplines));
+
+    let called = name.as_ref().map_or(table.title().to_owned(), |name| format!("site {name}"));
+    let inner = |key: &str| table.table(key, format!("[site.{key}] of {called}"));
+    let processors = nodes.as_ref().zip(processors_per_node).map(|(n, each)| n.value * each);
+    let local_load = inner("local_load").map(|inner| local_load(&inner, processors, directory));
+    let failures = inner("failures").map(|inner| failures(&inner, directory));
+    let files = inner("files").map(|inner| files(&inner));
+    Some(GridSite {
+        name: name?,
+        nodes: nodes?.value,
+        processors_per_node: processors_per_node?,
+        discipline: discipline?,
+        local_load: all_or_none(local_load)?,
+        failures: all_or_none(failures)?,
+        files: files.unwrap_or_default(),
+    })
+}
+
+/// What was not given is fine; what was given and is wrong is not.
+fn all_or_none<T>(given: Option<Option<T>>) -> Option<Option<T>> {
+    given.map_or(Some(None), |value| value.map(Some))
+}
+
+/// True if the table has `log` and not `otherwise`; that it has neither, or
+/// both, is noted.
+fn is_log(table: &Table<'_, '_>, otherwise: &str) -> Option<bool> {
+    match (table.has("log"), table.has(otherwise)) {
+        (true, false) => Some(true),
+        (false, true) => Some(false),
+        (both, _) => {
+            let found = if both { "both log and" } else { "neither log nor" };
+            let message = format!("{} has {found} {otherwise}", table.title());
+            table.wrong(table.at(), message, format!("give either log or {otherwise}"));
+            None
+        }
+    }
+}
+
+/// Notes keys that exist, but not together with what is given.
+fn goes_with(table: &Table<'_, '_>, all: &[&str], fitting: &[&str], what: &str) {
+    table.only(all);
+    let odd = |key: &&str| all.contains(key) && !fitting.contains(key);
+    for key in table.keys().filter(|key| odd(&key.value)) {
+        let message = format!("{} in {} does not go with {what}", key.value, table.title());
+        table.wrong(&key.at, message, format!("known here: {}", fitting.join(", ")));
+    }
+}
+
+fn local_load(
+    table: &Table<'_, '_>,
+    processors: Option<u32>,
+    directory: &Path,
+) -> Option<LocalLoad> {
+    const ALL: [&str; 7] =
+        ["log", "start", "model", "utilization", "mean_run_time", "sizes", "estimates"];
+    let words = Estimates::ALL.map(|estimates| (estimates.describe(), estimates));
+    let estimates = table.or("estimates", Estimates::AsGiven, |value| word(value, &words));
+    let source = match is_log(table, "model") {
+        None => {
+            table.only(&ALL);
+            return None;
+        }
+        Some(true) => {
+            goes_with(table, &ALL, &["log", "start", "estimates"], "log");
+            let (path, start) = log(table, directory);
+            LocalSource::Log { path: path?, start: start? }
+        }
+        Some(false) => {
+            let model = model(table, &ALL, processors);
+            let utilization = table.required("utilization", |value| share(value, UTILIZATION_MAX));
+            LocalSource::Model { model: model?, utilization: utilization?.value }
+        }
+    };
+    Some(LocalLoad { source, estimates: estimates? })
+}
+
+/// Reads what one model needs and the other does not.
+fn model(table: &Table<'_, '_>, all: &[&str], processors: Option<u32>) -> Option<LocalModel> {
+    let models = [("lublin", true), ("poisson", false)];
+    let is_lublin = table.required("model", |value| word(value, &models))?.value;
+    if is_lublin {
+        goes_with(table, all, &["model", "utilization", "estimates"], "model = \"lublin\"");
+        return Some(LocalModel::Lublin);
+    }
+    let fitting = ["model", "utilization", "mean_run_time", "sizes", "estimates"];
+    goes_with(table, all, &fitting, "model = \"poisson\"");
+    let mean_run_time = table.required("mean_run_time", some_length);
+    let largest = processors.unwrap_or(u32::MAX);
+    let sizes = table.required("sizes", |value| sizes(value, largest));
+    Some(LocalModel::Poisson { mean_run_time: mean_run_time?.value, sizes: sizes?.value })
+}
+
+fn failures(table: &Table<'_, '_>, directory: &Path) -> Option<Failures> {
+    const ALL: [&str; 5] = ["log", "system", "start", "mean_between_failures", "mean_repair"];
+    match is_log(table, "mean_between_failures") {
+        None => {
+            table.only(&ALL);
+            None
+        }
+        Some(true) => {
+            goes_with(table, &ALL, &["log", "system", "start"], "log");
+            let system = table.required("system", |value| whole(value, 0..=u32::MAX));
+            let (path, start) = log(table, directory);
+            Some(Failures::Log { path: path?, system: system?.value, start: start? })
+        }
+        Some(false) => {
+            let fitting = ["mean_between_failures", "mean_repair"];
+            goes_with(table, &ALL, &fitting, "mean_between_failures");
+            let mean_between_failures = table.required("mean_between_failures", some_length);
+            let mean_repair = table.required("mean_repair", some_length);
+            Some(Failures::Exponential {
+                mean_between_failures: mean_between_failures?.value,
+                mean_repair: mean_repair?.value,
+            })
+        }
+    }
+}
+
+fn files(table: &Table<'_, '_>) -> BTreeMap<LogicalName, Bytes> {
+    let mut files = BTreeMap::new();
+    for key in table.keys() {
+        let size = table.optional(key.value, |value| quantity::size(text(value)?));
+        match LogicalName::new(key.value) {
+            Ok(name) => files.extend(size.map(|size| (name, size.value))),
+            Err(error) => table.wrong(&key.at, error.to_string(), "choose another name"),
+        }
+    }
+    files
+}
+
+fn log(table: &Table<'_, '_>, directory: &Path) -> (Option<PathBuf>, Option<DurationMs>) {
+    let path = table.required("log", |value| text(value).map(|path| directory.join(path)));
+    (path.map(|path| path.value), table.or("start", DurationMs::ZERO, length))
+}
+
+/// A length of time above zero.
+fn some_length(value: &DeValue<'_>) -> Result<DurationMs, String> {
+    match length(value)? {
+        DurationMs::ZERO => Err("it is zero; give a longer time".into()),
+        length => Ok(length),
+    }
+}
+
+/// A list of job sizes that the site has room for.
+fn sizes(value: &DeValue<'_>, largest: u32) -> Result<Vec<u32>, String> {
+    let remedy = "write it like [1, 2, 4, 8]";
+    let DeValue::Array(items) = value else { return Err(format!("it is no list; {remedy}")) };
+    if items.is_empty() {
+        return Err(format!("it is empty; {remedy}"));
+    }
+    items.iter().map(|item| whole(item.get_ref(), 1..=largest)).collect()
+}

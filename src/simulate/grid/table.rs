@@ -1,0 +1,231 @@
+//! Reads one table of the file, key by key, and notes all that is wrong.
+
+use std::cell::RefCell;
+use std::ops::{Range, RangeInclusive};
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::problems::{Collector, instead};
+
+/// A value with its place in the file.
+#[derive(Debug, Clone)]
+pub(super) struct Placed<T> {
+    pub(super) value: T,
+    pub(super) at: Range<usize>,
+}
+
+/// A table being read.
+pub(super) struct Table<'r, 't> {
+    title: String,
+    at: Range<usize>,
+    entries: &'r DeTable<'t>,
+    problems: &'r RefCell<Collector<'t>>,
+}
+
+impl<'r, 't> Table<'r, 't> {
+    /// The whole file.
+    pub(super) fn root(
+        entries: &'r Spanned<DeTable<'t>>,
+        problems: &'r RefCell<Collector<'t>>,
+    ) -> Self {
+        let title = "the grid file".into();
+        Self { title, at: 0..0, entries: entries.get_ref(), problems }
+    }
+
+    /// How messages call it.
+    pub(super) fn title(&self) -> &str {
+        &self.title
+    }
+
+    /// Where it begins.
+    pub(super) fn at(&self) -> &Range<usize> {
+        &self.at
+    }
+
+    /// The keys that are given.
+    pub(super) fn keys(&self) -> impl Iterator<Item = Placed<&'r str>> {
+        self.entries.iter().map(|(key, _)| Placed { value: &**key.get_ref(), at: key.span() })
+    }
+
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.entries.contains_key(key)
+    }
+
+    /// Notes a problem at a place.
+    pub(super) fn wrong(
+        &self,
+        at: &Range<usize>,
+        message: impl Into<String>,
+        remedy: impl Into<String>,
+    ) {
+        self.problems.borrow_mut().add(at, message, remedy);
+    }
+
+    /// The line of a place, from 1.
+    pub(super) fn line(&self, at: &Range<usize>) -> usize {
+        self.problems.borrow().line(at)
+    }
+
+    /// Notes every key that is not among the known ones.
+    pub(super) fn only(&self, known: &[&str]) {
+        for key in self.keys().filter(|key| !known.contains(&key.value)) {
+            let message = format!("unknown key {:?} in {}", key.value, self.title);
+            self.wrong(&key.at, message, instead(key.value, known));
+        }
+    }
+
+    /// A value that may be left out. `None` also if it is wrong, which is noted;
+    /// the error of `read` says what is wrong and, after its last `; `, what to do.
+    pub(super) fn optional<T>(
+        &self,
+        key: &str,
+        read: impl FnOnce(&DeValue<'_>) -> Result<T, String>,
+    ) -> Option<Placed<T>> {
+        let value = self.entries.get(key)?;
+        match read(value.get_ref()) {
+            Ok(read) => Some(Placed { value: read, at: value.span() }),
+            Err(error) => {
+                let (problem, remedy) = error.rsplit_once("; ").unwrap_or((&error, "correct it"));
+                self.wrong(&value.span(), format!("{key} in {}: {problem}", self.title), remedy);
+                None
+            }
+        }
+    }
+
+    /// A value that must be given; if it is not, that is noted.
+    pub(super) fn required<T>(
+        &self,
+        key: &str,
+        read: impl FnOnce(&DeValue<'_>) -> Result<T, String>,
+    ) -> Option<Placed<T>> {
+        if !self.has(key) {
+            let message = format!("{} has no {key:?}", self.title);
+            self.wrong(&self.at, message, format!("add {key} = ..."));
+        }
+        self.optional(key, read)
+    }
+
+    /// A value with a default. `None` only if it is given and wrong.
+    pub(super) fn or<T>(
+        &self,
+        key: &str,
+        default: T,
+        read: impl FnOnce(&DeValue<'_>) -> Result<T, String>,
+    ) -> Option<T> {
+        if self.has(key) {
+            self.optional(key, read).map(|placed| placed.value)
+        } else {
+            Some(default)
+        }
+    }
+
+    /// A table inside of this one.
+    pub(super) fn table(&self, key: &str, title: String) -> Option<Table<'r, 't>> {
+        let (name, value) = self.entries.get_key_value(key)?;
+        self.inside(name.span(), value, title, key)
+    }
+
+    /// A list of tables, `[[key]]`, empty if it is not given; each is called by
+    /// its number. `None` if it is something else, which is noted.
+    pub(super) fn tables(&self, key: &str) -> Option<Vec<Table<'r, 't>>> {
+        let Some((name, value)) = self.entries.get_key_value(key) else { return Some(Vec::new()) };
+        let DeValue::Array(items) = value.get_ref() else {
+            let message = format!("{key:?} is {}", kind(value.get_ref()));
+            self.wrong(&name.span(), message, format!("write each as [[{key}]]"));
+            return None;
+        };
+        let title = |place| format!("[[{key}]] number {}", place + 1);
+        let numbered = items.iter().enumerate();
+        let inside = |(place, item): (usize, &'r Spanned<DeValue<'t>>)| {
+            self.inside(item.span(), item, title(place), key)
+        };
+        Some(numbered.filter_map(inside).collect())
+    }
+
+    fn inside(
+        &self,
+        at: Range<usize>,
+        value: &'r Spanned<DeValue<'t>>,
+        title: String,
+        key: &str,
+    ) -> Option<Table<'r, 't>> {
+        let DeValue::Table(entries) = value.get_ref() else {
+            let message = format!("{title} is {}", kind(value.get_ref()));
+            self.wrong(&at, message, format!("write {key:?} as a table"));
+            return None;
+        };
+        Some(Table { title, at, entries, problems: self.problems })
+    }
+}
+
+/// A text.
+pub(super) fn text<'v>(value: &'v DeValue<'_>) -> Result<&'v str, String> {
+    match value {
+        DeValue::String(text) => Ok(text),
+        other => Err(format!("it is {}; write it in quotation marks", kind(other))),
+    }
+}
+
+/// A text that a type can be made from.
+pub(super) fn parsed<T>(value: &DeValue<'_>) -> Result<T, String>
+where
+    T: std::str::FromStr<Err = cospan_domain::ids::InvalidId>,
+{
+    text(value)?.parse().map_err(|error| format!("{error}; choose another name"))
+}
+
+/// A whole number within a range.
+pub(super) fn whole(value: &DeValue<'_>, range: RangeInclusive<u32>) -> Result<u32, String> {
+    let remedy = format!("give a whole number from {} to {}", range.start(), range.end());
+    let DeValue::Integer(number) = value else {
+        return Err(format!("it is {}; {remedy}", kind(value)));
+    };
+    let found = u32::from_str_radix(number.as_str(), number.radix()).ok();
+    let shown = number.as_str();
+    found.filter(|n| range.contains(n)).ok_or_else(|| format!("{shown} is out of range; {remedy}"))
+}
+
+/// A share of a whole, above 0.
+pub(super) fn share(value: &DeValue<'_>, most: f64) -> Result<f64, String> {
+    let remedy = format!("give a number above 0, at most {most}");
+    let shown = match value {
+        DeValue::Float(number) => number.as_str(),
+        DeValue::Integer(number) => number.as_str(),
+        other => return Err(format!("it is {}; {remedy}", kind(other))),
+    };
+    let found: Option<f64> = shown.parse().ok();
+    let fitting = found.filter(|share| *share > 0.0 && *share <= most);
+    fitting.ok_or_else(|| format!("{shown} is out of range; {remedy}"))
+}
+
+/// True or false.
+pub(super) fn yes_or_no(value: &DeValue<'_>) -> Result<bool, String> {
+    match value {
+        DeValue::Boolean(value) => Ok(*value),
+        other => Err(format!("it is {}; write true or false", kind(other))),
+    }
+}
+
+/// One of a few words.
+pub(super) fn word<T: Copy>(value: &DeValue<'_>, words: &[(&str, T)]) -> Result<T, String> {
+    let found = text(value)?;
+    let names: Vec<&str> = words.iter().map(|(name, _)| *name).collect();
+    match words.iter().find(|(name, _)| *name == found) {
+        Some((_, meaning)) => Ok(*meaning),
+        None => Err(format!("there is no {found:?}; choose one of {}", names.join(", "))),
+    }
+}
+
+/// What a value is, for messages.
+pub(super) fn kind(value: &DeValue<'_>) -> &'static str {
+    match value {
+        DeValue::String(_) => "a text",
+        DeValue::Integer(_) => "a whole number",
+        DeValue::Float(_) => "a number with a fraction",
+        DeValue::Boolean(_) => "true or false",
+        DeValue::Datetime(_) => "a date",
+        DeValue::Array(_) => "a list",
+        DeValue::Table(_) => "a table",
+    }
+}

@@ -1,0 +1,124 @@
+//! What was left out of a workload, or changed.
+
+use std::fmt;
+
+use cospan_domain::units::DurationMs;
+
+use super::{RawJob, SHORTEST_RUN_TIME};
+use cospan_chaos_tests::logs::Complaints;
+
+/// What there is to say about a source of jobs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SourceNotes {
+    /// What was wrong with the log, if there was one. Jobs larger than the grid
+    /// or site are among it, with their lines.
+    pub log: Option<Complaints>,
+    /// Jobs left out because the log has them before the chosen start.
+    pub before_start: u64,
+    /// Jobs left out because the log has them after the end of the simulation.
+    pub after_end: u64,
+    /// Jobs of the log without an estimate; it is taken to be the run time.
+    pub estimates_missing: u64,
+    /// Jobs of the log that ran longer than their estimate; kept as they are.
+    pub estimates_too_short: u64,
+    /// Jobs without run time; it is taken to be [`SHORTEST_RUN_TIME`].
+    pub run_times_raised: u64,
+}
+
+impl SourceNotes {
+    /// The run time to use; counts if that is not the one given.
+    pub(super) fn raised(&mut self, run_time: DurationMs) -> DurationMs {
+        self.run_times_raised += u64::from(run_time < SHORTEST_RUN_TIME);
+        run_time.max(SHORTEST_RUN_TIME)
+    }
+
+    fn counted(&self) -> [(u64, &'static str); 5] {
+        [
+            (self.before_start, "submitted before the start, left out"),
+            (self.after_end, "submitted after the end, left out"),
+            (self.estimates_missing, "without estimate, taken to be the run time"),
+            (self.estimates_too_short, "longer than their estimate, to be killed then"),
+            (self.run_times_raised, "without run time, taken to be 1 ms"),
+        ]
+    }
+
+    /// True if all jobs were used as they are.
+    pub fn is_empty(&self) -> bool {
+        let counted = self.counted().iter().all(|(count, _)| *count == 0);
+        counted && self.log.as_ref().is_none_or(Complaints::is_empty)
+    }
+}
+
+impl fmt::Display for SourceNotes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let log = self.log.as_ref().map(Complaints::to_string);
+        let counted = self.counted().into_iter().filter(|(count, _)| *count > 0);
+        let counted = counted.map(|(count, what)| match count {
+            1 => format!("1 job {what}"),
+            _ => format!("{count} jobs {what}"),
+        });
+        let parts: Vec<String> = log.into_iter().chain(counted).collect();
+        f.write_str(if parts.is_empty() { "nothing to complain about" } else { "" })?;
+        f.write_str(&parts.join("; "))
+    }
+}
+
+/// A job whose components can never run at the same time, even on an empty grid.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unplaceable {
+    /// Its number in the log, or from 1 where it comes from a model.
+    pub job: u64,
+    /// Its components.
+    pub components: Vec<u32>,
+}
+
+impl Unplaceable {
+    pub(super) fn new(job: &RawJob, components: Vec<u32>) -> Self {
+        Self { job: job.number, components }
+    }
+}
+
+impl fmt::Display for Unplaceable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.components.len();
+        let most = self.components.first().copied().unwrap_or(0);
+        let noun = if count == 1 { "component" } else { "components" };
+        write!(f, "job {} needs {count} {noun} of up to {most} processors at once", self.job)?;
+        f.write_str(", for which the grid has no room")
+    }
+}
+
+/// What was left out of a workload, or changed. Its `Display` is one line.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WorkloadComplaints {
+    /// What there is to say about the source.
+    pub source: SourceNotes,
+    /// How many jobs were left out because they can never be placed.
+    pub unplaceable: u64,
+    /// The first of them, as many as complaints of one kind are kept.
+    pub unplaceable_kept: Vec<Unplaceable>,
+}
+
+impl WorkloadComplaints {
+    /// True if there is nothing to complain about.
+    pub fn is_empty(&self) -> bool {
+        self.source.is_empty() && self.unplaceable == 0
+    }
+}
+
+impl fmt::Display for WorkloadComplaints {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.source.fmt(f)?;
+        if self.unplaceable > 0 {
+            let kept: Vec<String> =
+                self.unplaceable_kept.iter().map(|kept| kept.job.to_string()).collect();
+            write!(f, "; {} left out that no empty grid has room for", self.unplaceable)?;
+            if !kept.is_empty() {
+                let more = self.unplaceable - kept.len() as u64;
+                let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+                write!(f, " (job {}{more})", kept.join(", "))?;
+            }
+        }
+        Ok(())
+    }
+}

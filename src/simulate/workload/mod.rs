@@ -1,0 +1,240 @@
+//! What users submit to the control plane during a simulation: jobs from a log
+//! or a model, each split into components.
+//!
+//! [`WorkloadOptions::plan`] reads or draws all jobs beforehand. Nothing is
+//! passed over in silence: what is left out or changed is counted in the
+//! [`WorkloadComplaints`], and the first cases are named.
+//!
+//! Deliberately absent: users that wait for a job before they submit the next
+//! (an open workload only), and where components should run.
+
+mod complaints;
+mod estimates;
+mod fit;
+mod plan;
+mod source;
+mod split;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+
+use cospan_domain::ids::LogicalName;
+use cospan_domain::job::spec::Priority;
+use cospan_domain::units::{DurationMs, Timestamp};
+use thiserror::Error;
+
+use cospan_chaos_tests::logs::OnBad;
+use cospan_chaos_tests::models::ParameterError;
+use cospan_chaos_tests::models::tsafrir::EstimateError;
+
+pub use complaints::{SourceNotes, Unplaceable, WorkloadComplaints};
+pub use estimates::Estimates;
+pub(crate) use estimates::estimate;
+pub(crate) use source::{RawJob, log_jobs, open, reading};
+pub use source::{SHORTEST_RUN_TIME, SourceError};
+pub use split::{COMPONENTS_MAX, Split};
+
+/// The largest number of jobs that a model may be asked for.
+pub const JOBS_MAX: usize = 1_000_000;
+/// The largest and, inverted, the smallest load scale.
+pub const LOAD_SCALE_MAX: f64 = 1000.0;
+
+/// Where jobs come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// A job log in Standard Workload Format, plain or compressed with gzip or
+    /// xz; jobs count from the start of the log.
+    Log(PathBuf),
+    /// The model of Lublin and Feitelson, batch and interactive jobs, for a
+    /// machine with all processors of the grid.
+    Lublin {
+        /// How many jobs, 1 to [`JOBS_MAX`].
+        jobs: usize,
+    },
+    /// Poisson arrivals, uniform sizes and run times.
+    Poisson {
+        /// How many jobs, 1 to [`JOBS_MAX`].
+        jobs: usize,
+        /// Mean time between arrivals, above zero.
+        mean_interarrival: DurationMs,
+        /// Processors of a job: each entry is equally likely. Not empty, no zero.
+        sizes: Vec<u32>,
+        /// The shortest run time.
+        shortest: DurationMs,
+        /// The longest run time, not below the shortest.
+        longest: DurationMs,
+    },
+}
+
+/// What is submitted, and how it is made from its source.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WorkloadOptions {
+    /// Where the jobs come from.
+    pub source: Source,
+    /// At most this many jobs: the first that can be placed.
+    pub jobs_max: Option<usize>,
+    /// Divides all times between arrivals: 2 doubles the load. From 1/1000 to
+    /// [`LOAD_SCALE_MAX`].
+    pub load_scale: f64,
+    /// How a job becomes components.
+    pub split: Split,
+    /// Input files; each job draws one of them. Empty: jobs have no input.
+    pub inputs: Vec<LogicalName>,
+    /// Priorities; each job draws one of them. Empty: all have the default.
+    pub priorities: Vec<Priority>,
+    /// Where run time estimates come from.
+    pub estimates: Estimates,
+    /// What to do with a line of the log that cannot be used, and with a job
+    /// that can never be placed.
+    pub on_bad: OnBad,
+    /// Decides everything that is drawn.
+    pub seed: u64,
+}
+
+/// A job that will be submitted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlannedJob {
+    /// When it is submitted.
+    pub at: Timestamp,
+    /// Processors of each component, largest first; at least one component,
+    /// and none without processors.
+    pub components: Vec<u32>,
+    /// How long it runs if nothing stops it; at least [`SHORTEST_RUN_TIME`].
+    pub run_time: DurationMs,
+    /// How long its user says it will run; above zero. It can be below the run
+    /// time if the log says so: such a job is killed at its estimate.
+    pub estimate: DurationMs,
+    /// Its number in the log, or from 1 where it comes from a model.
+    pub name: String,
+    /// The file it needs.
+    pub input: Option<LogicalName>,
+    /// Its priority.
+    pub priority: Priority,
+}
+
+/// All jobs, and what there was to complain about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Workload {
+    /// The jobs in the order of their submission; those at the same time in the
+    /// order of the source.
+    pub jobs: Vec<PlannedJob>,
+    /// What was left out or changed.
+    pub complaints: WorkloadComplaints,
+}
+
+/// Why there is no workload.
+#[derive(Debug, Error)]
+pub enum WorkloadError {
+    /// The log cannot be read, or holds no job that can be used.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// An option is outside its range.
+    #[error("{option} is {value}; {remedy}")]
+    Option {
+        /// The option.
+        option: &'static str,
+        /// Its value.
+        value: String,
+        /// What it must be.
+        remedy: String,
+    },
+    /// A model's parameter is outside its range.
+    #[error(transparent)]
+    Model(#[from] ParameterError),
+    /// No estimates could be drawn.
+    #[error("cannot draw estimates: {0}; or use exact ones")]
+    Estimates(#[from] EstimateError),
+    /// A job can never be placed, and such jobs are refused.
+    #[error("{0}; choose a larger grid or another split, or allow such jobs to be skipped")]
+    Unplaceable(Unplaceable),
+    /// No job is left.
+    #[error("no job can be used ({0}); choose a larger grid, another split or another source")]
+    NoJobs(WorkloadComplaints),
+}
+
+impl PlannedJob {
+    /// All its processors.
+    pub fn processors(&self) -> u64 {
+        self.components.iter().map(|processors| u64::from(*processors)).sum()
+    }
+
+    /// How long it holds its processors: its run time, or its estimate if it is
+    /// killed then.
+    pub fn time_held(&self) -> DurationMs {
+        self.run_time.min(self.estimate)
+    }
+}
+
+/// The offered load: processor time asked for, as a share of what `processors`
+/// have. The time available is that between the first and the last submission,
+/// and one mean time between submissions more, for the last job.
+///
+/// `None` for fewer than two jobs, for jobs submitted all at once, or for no
+/// processors.
+pub fn load(jobs: &[PlannedJob], processors: u64) -> Option<f64> {
+    let (first, last) = (jobs.first()?, jobs.last()?);
+    let span_ms = last.at.since(first.at).0 as f64;
+    if span_ms <= 0.0 || processors == 0 {
+        return None;
+    }
+    let asked: f64 =
+        jobs.iter().map(|job| job.processors() as f64 * job.time_held().0 as f64).sum();
+    let count = jobs.len() as f64;
+    Some(asked / (processors as f64 * span_ms * count / (count - 1.0)))
+}
+
+impl Source {
+    /// Part of a line: what it is.
+    pub fn describe(&self) -> String {
+        match self {
+            Self::Log(path) => format!("log {}", path.display()),
+            Self::Lublin { jobs } => format!("{jobs} jobs of the Lublin-Feitelson model"),
+            Self::Poisson { jobs, mean_interarrival, sizes, shortest, longest } => {
+                let sizes: Vec<String> = sizes.iter().map(u32::to_string).collect();
+                format!(
+                    "{jobs} Poisson jobs every {mean_interarrival} of {} processors for \
+                     {shortest} to {longest}",
+                    sizes.join("|"),
+                )
+            }
+        }
+    }
+}
+
+impl WorkloadOptions {
+    /// All jobs of `source` as they are, in one component each, without input;
+    /// ten complaints of each kind are kept.
+    pub fn new(source: Source, seed: u64) -> Self {
+        Self {
+            source,
+            jobs_max: None,
+            load_scale: 1.0,
+            split: Split::None,
+            inputs: Vec::new(),
+            priorities: Vec::new(),
+            estimates: Estimates::AsGiven,
+            on_bad: OnBad::Skip { kept_per_kind_max: 10 },
+            seed,
+        }
+    }
+
+    /// One line: everything that makes this workload what it is.
+    pub fn describe(&self) -> String {
+        let mut parts = vec![self.source.describe()];
+        parts.extend(self.jobs_max.map(|jobs| format!("first {jobs} jobs")));
+        parts.push(format!("load x {}", self.load_scale));
+        parts.push(self.split.describe());
+        if !self.inputs.is_empty() {
+            let names: Vec<&str> = self.inputs.iter().map(LogicalName::as_str).collect();
+            parts.push(format!("input {}", names.join("|")));
+        }
+        if !self.priorities.is_empty() {
+            let names: Vec<&str> = self.priorities.iter().map(|p| p.as_str()).collect();
+            parts.push(format!("priority {}", names.join("|")));
+        }
+        parts.push(format!("estimates {}", self.estimates.describe()));
+        parts.push(format!("seed {}", self.seed));
+        parts.join("; ")
+    }
+}

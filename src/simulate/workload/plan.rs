@@ -1,0 +1,169 @@
+//! From options to jobs.
+
+use cospan_domain::job::spec::Priority;
+use cospan_domain::units::{DurationMs, Timestamp};
+use rand::Rng;
+use rand::rngs::StdRng;
+
+use super::fit::fits;
+use super::source::{lublin_jobs, poisson_jobs};
+use super::{
+    JOBS_MAX, LOAD_SCALE_MAX, PlannedJob, RawJob, Source, SourceNotes, Split, Unplaceable,
+    Workload, WorkloadComplaints, WorkloadError, WorkloadOptions, estimate, log_jobs,
+};
+use crate::simulate::streams::stream;
+use cospan_chaos_tests::logs::OnBad;
+
+/// All of a log.
+const ALWAYS: (DurationMs, DurationMs) = (DurationMs::ZERO, DurationMs(u64::MAX));
+
+/// A job that can be placed, and how.
+struct Placeable {
+    job: RawJob,
+    components: Vec<u32>,
+}
+
+impl WorkloadOptions {
+    /// Reads or draws all jobs. `sites` are the processors of each site; times
+    /// count from `begin`.
+    ///
+    /// # Errors
+    /// An option is out of range, the log cannot be read, a job is bad and bad
+    /// jobs are refused, or no job is left.
+    pub fn plan(&self, sites: &[u32], begin: Timestamp) -> Result<Workload, WorkloadError> {
+        self.check()?;
+        let processors: u64 = sites.iter().map(|site| u64::from(*site)).sum();
+        let processors = u32::try_from(processors).unwrap_or(u32::MAX);
+        let (raw, source) = self.raw_jobs(processors)?;
+        let mut complaints = WorkloadComplaints { source, ..WorkloadComplaints::default() };
+        let mut placeable = self.placeable(raw, sites, &mut complaints)?;
+        if placeable.is_empty() {
+            return Err(WorkloadError::NoJobs(complaints));
+        }
+        self.set_estimates(&mut placeable)?;
+        let jobs = self.planned(placeable, begin);
+        Ok(Workload { jobs, complaints })
+    }
+
+    fn stream(&self, purpose: &str) -> StdRng {
+        stream(self.seed, purpose, "workload")
+    }
+
+    fn raw_jobs(&self, processors: u32) -> Result<(Vec<RawJob>, SourceNotes), WorkloadError> {
+        let mut rng = self.stream("jobs");
+        let generated = match &self.source {
+            Source::Log(file) => return Ok(log_jobs(file, self.on_bad, processors, ALWAYS)?),
+            Source::Lublin { jobs } => lublin_jobs(*jobs, processors, &mut rng)?,
+            Source::Poisson { .. } => poisson_jobs(&self.source, &mut rng)?,
+        };
+        let mut notes = SourceNotes::default();
+        let numbered = (1..).zip(&generated);
+        let raw =
+            numbered.map(|(number, job)| RawJob::generated(number, job, &mut notes)).collect();
+        Ok((raw, notes))
+    }
+
+    /// Splits jobs, and leaves out or refuses those without room.
+    fn placeable(
+        &self,
+        raw: Vec<RawJob>,
+        sites: &[u32],
+        complaints: &mut WorkloadComplaints,
+    ) -> Result<Vec<Placeable>, WorkloadError> {
+        let mut rng = self.stream("split");
+        let most = self.jobs_max.unwrap_or(usize::MAX);
+        let mut placeable = Vec::new();
+        for job in raw {
+            if placeable.len() == most {
+                break;
+            }
+            let components = self.split.components(job.processors, &mut rng);
+            if fits(&components, sites) {
+                placeable.push(Placeable { job, components });
+                continue;
+            }
+            let unplaceable = Unplaceable::new(&job, components);
+            let OnBad::Skip { kept_per_kind_max } = self.on_bad else {
+                return Err(WorkloadError::Unplaceable(unplaceable));
+            };
+            complaints.unplaceable += 1;
+            if complaints.unplaceable_kept.len() < kept_per_kind_max {
+                complaints.unplaceable_kept.push(unplaceable);
+            }
+        }
+        Ok(placeable)
+    }
+
+    fn set_estimates(&self, placeable: &mut [Placeable]) -> Result<(), WorkloadError> {
+        let mut jobs: Vec<RawJob> =
+            placeable.iter().map(|placeable| placeable.job.clone()).collect();
+        estimate(&mut jobs, self.estimates, &mut self.stream("estimates"))?;
+        for (placeable, job) in placeable.iter_mut().zip(jobs) {
+            placeable.job = job;
+        }
+        Ok(())
+    }
+
+    fn planned(&self, placeable: Vec<Placeable>, begin: Timestamp) -> Vec<PlannedJob> {
+        let (mut inputs, mut priorities) = (self.stream("inputs"), self.stream("priorities"));
+        let plan = |Placeable { job, components }| PlannedJob {
+            at: begin + scaled(job.submitted, self.load_scale),
+            components,
+            run_time: job.run_time,
+            estimate: job.estimate,
+            name: job.number.to_string(),
+            input: drawn(&self.inputs, &mut inputs).cloned(),
+            priority: drawn(&self.priorities, &mut priorities)
+                .map_or(Priority::default(), |priority| *priority),
+        };
+        placeable.into_iter().map(plan).collect()
+    }
+
+    fn check(&self) -> Result<(), WorkloadError> {
+        let scale = self.load_scale;
+        let is_scale = (1.0 / LOAD_SCALE_MAX..=LOAD_SCALE_MAX).contains(&scale);
+        check(is_scale, "the load scale", &scale, "give a number from 0.001 to 1000")?;
+        if let Split::Into(0) | Split::LargerThan(0) = self.split {
+            check(false, "the split", &0, "give a number above 0")?;
+        }
+        let jobs_range = format!("give a number from 1 to {JOBS_MAX}");
+        match &self.source {
+            Source::Log(_) => Ok(()),
+            Source::Lublin { jobs } => {
+                check((1..=JOBS_MAX).contains(jobs), "the number of jobs", jobs, &jobs_range)
+            }
+            Source::Poisson { jobs, sizes, shortest, longest, .. } => {
+                check((1..=JOBS_MAX).contains(jobs), "the number of jobs", jobs, &jobs_range)?;
+                let remedy = "name at least one, each above 0";
+                check(!sizes.is_empty(), "the number of job sizes", &sizes.len(), remedy)?;
+                check(!sizes.contains(&0), "a job size", &0, remedy)?;
+                let remedy = "give a longest one that is not below the shortest";
+                check(shortest <= longest, "the longest run time", longest, remedy)
+            }
+        }
+    }
+}
+
+/// Later times for less load, earlier ones for more.
+fn scaled(submitted: DurationMs, load_scale: f64) -> DurationMs {
+    if load_scale == 1.0 {
+        return submitted;
+    }
+    DurationMs((submitted.0 as f64 / load_scale).round() as u64)
+}
+
+fn drawn<'c, T>(choices: &'c [T], rng: &mut StdRng) -> Option<&'c T> {
+    (!choices.is_empty()).then(|| &choices[rng.random_range(0..choices.len())])
+}
+
+fn check(
+    is_allowed: bool,
+    option: &'static str,
+    value: &dyn std::fmt::Display,
+    remedy: &str,
+) -> Result<(), WorkloadError> {
+    if is_allowed {
+        return Ok(());
+    }
+    Err(WorkloadError::Option { option, value: value.to_string(), remedy: remedy.into() })
+}

@@ -1,0 +1,133 @@
+//! Jobs as a log or a model gives them.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use cospan_domain::units::DurationMs;
+use rand::Rng;
+use rand::rngs::StdRng;
+use thiserror::Error;
+
+use super::{Source, SourceNotes};
+use cospan_chaos_tests::logs::{LogError, OnBad, Reading, SwfJob, read_swf};
+use cospan_chaos_tests::models::lublin::{LublinGenerator, LublinParameters};
+use cospan_chaos_tests::models::poisson::PoissonArrivals;
+use cospan_chaos_tests::models::{GeneratedJob, ParameterError};
+
+/// Shorter run times are raised to this one, and counted: logs hold jobs of no
+/// time at all, and a simulated job must end after it started.
+pub const SHORTEST_RUN_TIME: DurationMs = DurationMs(1);
+
+/// Why a log gives nothing.
+#[derive(Debug, Error)]
+pub enum SourceError {
+    /// It cannot be opened.
+    #[error("cannot open the log {file}: {cause}; check its path")]
+    CannotOpen {
+        /// The log.
+        file: PathBuf,
+        /// Why.
+        cause: io::Error,
+    },
+    /// It cannot be read, or used.
+    #[error(transparent)]
+    Log(#[from] LogError),
+}
+
+/// A job before it is planned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RawJob {
+    pub(crate) number: u64,
+    pub(crate) submitted: DurationMs,
+    pub(crate) processors: u32,
+    /// At least [`SHORTEST_RUN_TIME`].
+    pub(crate) run_time: DurationMs,
+    /// Above zero.
+    pub(crate) estimate: DurationMs,
+}
+
+impl RawJob {
+    /// With an estimate that is the run time.
+    pub(crate) fn generated(number: u64, job: &GeneratedJob, notes: &mut SourceNotes) -> Self {
+        let run_time = notes.raised(job.run_time);
+        let GeneratedJob { submitted, processors, .. } = *job;
+        Self { number, submitted, processors, run_time, estimate: run_time }
+    }
+
+    fn logged(job: &SwfJob, notes: &mut SourceNotes) -> Self {
+        let run_time = notes.raised(job.run_time);
+        let estimate = job.requested_time.filter(|time| *time > DurationMs::ZERO);
+        notes.estimates_missing += u64::from(estimate.is_none());
+        notes.estimates_too_short += u64::from(estimate.is_some_and(|time| time < run_time));
+        Self {
+            number: job.number,
+            submitted: job.submitted,
+            processors: job.processors,
+            run_time,
+            estimate: estimate.unwrap_or(run_time),
+        }
+    }
+}
+
+/// The file opened for reading.
+pub(crate) fn open(file: &Path) -> Result<File, SourceError> {
+    File::open(file).map_err(|cause| SourceError::CannotOpen { file: file.into(), cause })
+}
+
+/// How to read a file of this name.
+pub(crate) fn reading(file: &Path, on_bad: OnBad) -> Reading {
+    Reading { file: file.display().to_string(), on_bad }
+}
+
+/// The jobs of a log that were submitted from `start` on and before `end`, by
+/// submit time, which counts from `start`.
+pub(crate) fn log_jobs(
+    file: &Path,
+    on_bad: OnBad,
+    processors_max: u32,
+    (start, end): (DurationMs, DurationMs),
+) -> Result<(Vec<RawJob>, SourceNotes), SourceError> {
+    let log = read_swf(open(file)?, reading(file, on_bad), Some(processors_max))?;
+    let mut notes = SourceNotes { log: Some(log.complaints), ..SourceNotes::default() };
+    let mut jobs = Vec::new();
+    for job in &log.jobs {
+        if job.submitted < start {
+            notes.before_start += 1;
+        } else if job.submitted < end {
+            let raw = RawJob::logged(job, &mut notes);
+            jobs.push(RawJob { submitted: DurationMs(raw.submitted.0 - start.0), ..raw });
+        } else {
+            notes.after_end += 1;
+        }
+    }
+    Ok((jobs, notes))
+}
+
+/// The jobs of the Lublin-Feitelson model for this many processors.
+pub(super) fn lublin_jobs(
+    jobs: usize,
+    processors: u32,
+    rng: &mut StdRng,
+) -> Result<Vec<GeneratedJob>, ParameterError> {
+    let parameters = LublinParameters::default().for_system(processors);
+    Ok(LublinGenerator::new(&parameters)?.jobs(jobs, rng))
+}
+
+/// The jobs of a Poisson source; none for any other.
+pub(super) fn poisson_jobs(
+    source: &Source,
+    rng: &mut StdRng,
+) -> Result<Vec<GeneratedJob>, ParameterError> {
+    let Source::Poisson { jobs, mean_interarrival, sizes, shortest, longest } = source else {
+        return Ok(Vec::new());
+    };
+    let mut arrivals = PoissonArrivals::new(*mean_interarrival)?;
+    let draw = |_| GeneratedJob {
+        submitted: arrivals.next_arrival(rng),
+        run_time: DurationMs(rng.random_range(shortest.0..=longest.0)),
+        processors: sizes[rng.random_range(0..sizes.len())],
+        interactive: false,
+    };
+    Ok((0..*jobs).map(draw).collect())
+}

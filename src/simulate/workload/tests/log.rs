@@ -1,0 +1,102 @@
+//! Workloads from logs.
+
+use std::fs;
+use std::path::PathBuf;
+
+use tempfile::TempDir;
+
+use super::super::Estimates;
+use super::*;
+use cospan_chaos_tests::logs::{ComplaintKind, OnBad};
+
+/// Jobs as (number, submitted, run time, processors, estimate), in seconds.
+fn log(rows: &[(u32, u64, i64, u32, i64)]) -> (TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("log.swf");
+    let row = |(number, at, run, size, estimate): &(u32, u64, i64, u32, i64)| {
+        format!("{number} {at} 0 {run} {size} -1 -1 {size} {estimate} -1 1 1 1 1 1 1 -1 -1\n")
+    };
+    let text: String = rows.iter().map(row).collect();
+    fs::write(&file, format!("; Version: 2.2\n{text}")).unwrap();
+    (directory, file)
+}
+
+const ROWS: [(u32, u64, i64, u32, i64); 6] = [
+    (11, 0, 100, 8, 300),
+    (12, 10, 100, 500, 300),
+    (13, 20, 0, 4, -1),
+    (14, 30, -1, 4, 300),
+    (15, 40, 90, 4, 60),
+    (16, 50, 90, 150, 0),
+];
+
+#[test]
+fn jobs_of_a_log_are_kept_as_they_are() {
+    let (_directory, file) = log(&ROWS);
+    let options = WorkloadOptions::new(Source::Log(file), 1);
+    let jobs = planned(&options).jobs;
+    let expected = [
+        PlannedJob { name: "11".into(), ..job(0, &[8], 100, 300) },
+        PlannedJob {
+            name: "13".into(),
+            run_time: DurationMs(1),
+            estimate: DurationMs(1),
+            ..job(20, &[4], 0, 0)
+        },
+        PlannedJob { name: "15".into(), ..job(40, &[4], 90, 60) },
+    ];
+    assert_eq!(jobs, expected);
+    assert_eq!(jobs[2].time_held(), DurationMs::from_secs(60));
+}
+
+#[test]
+fn what_is_left_out_or_changed_is_counted_with_its_lines() {
+    let (_directory, file) = log(&ROWS);
+    let complaints = planned(&WorkloadOptions::new(Source::Log(file), 1)).complaints;
+    let source = &complaints.source;
+    let read = source.log.as_ref().unwrap();
+    assert_eq!(read.count(ComplaintKind::TooManyProcessors), 1);
+    assert_eq!(read.count(ComplaintKind::UnknownRunTime), 1);
+    assert_eq!(source.estimates_missing, 2);
+    assert_eq!((source.estimates_too_short, source.run_times_raised), (1, 1));
+    assert_eq!(complaints.unplaceable, 1);
+    let told = complaints.to_string();
+    for part in [
+        "1 x more processors than the grid has (line 3)",
+        "1 x unknown run time (line 5)",
+        "2 jobs without estimate, taken to be the run time",
+        "1 job longer than their estimate, to be killed then",
+        "1 job without run time, taken to be 1 ms",
+        "1 left out that no empty grid has room for (job 16)",
+    ] {
+        assert!(told.contains(part), "no {part:?} in: {told}");
+    }
+}
+
+#[test]
+fn a_split_makes_room_for_jobs_larger_than_any_site() {
+    let (_directory, file) = log(&ROWS);
+    let options = WorkloadOptions {
+        split: Split::LargerThan(64),
+        estimates: Estimates::Exact,
+        ..WorkloadOptions::new(Source::Log(file), 1)
+    };
+    let Workload { jobs, complaints } = planned(&options);
+    assert_eq!(jobs[3].components, [50, 50, 50]);
+    assert_eq!(complaints.unplaceable, 0);
+    assert!(jobs.iter().all(|job| job.estimate == job.run_time));
+}
+
+#[test]
+fn a_bad_line_is_refused_with_its_number_if_asked_for() {
+    let (_directory, file) = log(&ROWS);
+    let on_bad = OnBad::Refuse;
+    let error = refused(&WorkloadOptions { on_bad, ..WorkloadOptions::new(Source::Log(file), 1) });
+    assert!(error.contains("line 3: more processors than the grid has (500 instead of 400)"));
+}
+
+#[test]
+fn a_log_that_is_not_there_is_named() {
+    let error = refused(&WorkloadOptions::new(Source::Log("/no/log.swf".into()), 1));
+    assert!(error.contains("cannot open the log /no/log.swf"), "{error}");
+}
