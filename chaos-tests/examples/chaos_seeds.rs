@@ -6,7 +6,11 @@ use cospan_domain::units::DurationMs;
 fn main() {
     let arg = |n: usize| std::env::args().nth(n).and_then(|a| a.parse::<u64>().ok());
     let (first, count) = (arg(1).unwrap_or(1), arg(2).unwrap_or(10));
-    let size = Size { jobs: arg(3).unwrap_or(200) as usize, sites: 5, length: DurationMs(arg(4).unwrap_or(86_400) * 1_000) };
+    let size = Size {
+        jobs: arg(3).unwrap_or(200) as usize,
+        sites: 5,
+        length: DurationMs(arg(4).unwrap_or(86_400) * 1_000),
+    };
     if let Some(job) = arg(5) {
         let verdict = seed(first, size).unwrap();
         for (at, id, what) in verdict.timeline.iter().filter(|(_, id, _)| id.0 == job) {
@@ -19,7 +23,14 @@ fn main() {
         Err(problem) => println!("seed {number}: ERROR {problem:#}"),
         Ok(v) => {
             let mark = if v.holds() { "ok  " } else { "FAIL" };
-            println!("{mark} {number} jobs {:?} reigns {} changes {} hash {} faults {}", v.jobs, v.reigns, v.changes, v.hash, v.struck.values().sum::<u64>());
+            println!(
+                "{mark} {number} jobs {:?} reigns {} changes {} hash {} faults {}",
+                v.jobs,
+                v.reigns,
+                v.changes,
+                v.hash,
+                v.struck.values().sum::<u64>()
+            );
             if !v.holds() {
                 println!("  {}", v.drawn);
                 v.unsafe_.iter().take(6).for_each(|u| println!("  unsafe: {u}"));

@@ -13,6 +13,7 @@ pub mod job;
 pub mod labels;
 pub mod machine;
 pub mod placement;
+pub mod planted;
 pub mod queue;
 pub mod resources;
 pub mod site;

@@ -7,6 +7,7 @@ use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::args_bench::BenchCommand;
+use super::args_chaos::ChaosCommand;
 use super::args_job::{
     CancelArgs, ExplainArgs, ListArgs, LogsArgs, OutputArgs, PriorityArgs, ShowArgs, SteerArgs,
     SubmitArgs, WaitArgs,
@@ -15,6 +16,7 @@ use super::args_operate::{
     CompletionArgs, ConfigCommand, DoctorArgs, FileCommand, KeyCommand, QuickstartArgs,
     SiteCommand, StoreCommand,
 };
+use super::args_simulate::SimulateArgs;
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -167,6 +169,11 @@ Example:
     /// Print the OpenAPI document of the HTTP interface
     #[command(after_help = "Example:\n  cospan openapi > cospan.json")]
     Openapi,
+    /// Try out a grid, a policy or a load on simulated sites
+    Simulate(Box<SimulateArgs>),
+    /// Put the control plane through simulated trouble, and judge it
+    #[command(subcommand)]
+    Chaos(ChaosCommand),
     /// Measure this program on this machine, beside what the machine can do at all
     #[command(subcommand, after_help = "Example:\n  cospan bench submit --directory /var/tmp")]
     Bench(BenchCommand),

@@ -5,8 +5,10 @@
 
 mod args;
 mod args_bench;
+mod args_chaos;
 mod args_job;
 mod args_operate;
+mod args_simulate;
 mod commands;
 mod context;
 mod exit;
@@ -24,8 +26,8 @@ use args::{Cli, Command};
 use args_job::ClassArg;
 use args_operate::CompletionArgs;
 use commands::{
-    bench, configuration, doctor, explain, file, key, list, logs, output, quickstart, serve, show,
-    site, steer, store, submit, wait,
+    bench, chaos, configuration, doctor, explain, file, key, list, logs, output, quickstart, serve,
+    show, simulate, site, steer, store, submit, wait,
 };
 use context::Context;
 use exit::{CliError, Exit};
@@ -112,6 +114,8 @@ fn dispatch(context: &mut Context, command: &Command) -> Result<Exit, CliError> 
             context.out.text(&(crate::http::openapi_document() + "\n"))?;
             Ok(Exit::Done)
         }
+        Command::Simulate(args) => simulate::run(context, args),
+        Command::Chaos(command) => chaos::run(context, command),
         Command::Bench(command) => bench::run(context, command),
         Command::CopyAgent { .. } => Ok(Exit::Done),
     }

@@ -5,7 +5,7 @@
 mod backend;
 mod explained;
 mod records;
-mod settings;
+pub(crate) mod settings;
 mod sited;
 mod webhook;
 

@@ -28,7 +28,7 @@ const FALLBACK_TICK: DurationMs = DurationMs::from_secs(30);
 const RECONCILE: DurationMs = DurationMs::from_secs(300);
 
 /// Settings of the actors.
-pub(super) fn actors(config: &Config) -> Result<Settings, cospan_domain::ids::InvalidId> {
+pub(crate) fn actors(config: &Config) -> Result<Settings, cospan_domain::ids::InvalidId> {
     let sites = &config.sites;
     let settle = config.site.iter().map(|site| (site.name.clone(), settle(site.kind, config)));
     Ok(Settings {

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use cospan_domain::ids::{InstanceId, JobId, Tag};
 use cospan_domain::job::state::{Job, Phase};
+use cospan_domain::planted::{Bug, bug};
 use cospan_domain::site::command::SiteCommand;
 use cospan_domain::site::state::AttemptId;
 use cospan_domain::units::Timestamp;
@@ -34,7 +35,7 @@ pub(super) fn fate(
     now: Timestamp,
     keep: cospan_domain::units::DurationMs,
 ) -> Fate {
-    if tag.instance != instance {
+    if tag.instance != instance && !bug(Bug::TouchOthers) {
         return Fate::Leave;
     }
     let Some(job) = view.jobs.get(&tag.job) else { return Fate::Remove };
@@ -43,7 +44,7 @@ pub(super) fn fate(
         return Fate::Leave;
     }
     match ended_at(job) {
-        Some(at) if now >= at + keep => Fate::Remove,
+        Some(at) if now >= at + keep && !bug(Bug::KeepAttempts) => Fate::Remove,
         Some(_) | None => Fate::End,
     }
 }

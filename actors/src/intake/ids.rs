@@ -3,6 +3,7 @@
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use cospan_domain::ids::JobId;
+use cospan_domain::planted::{Bug, bug};
 use cospan_domain::units::{DurationMs, Timestamp};
 use tracing::error;
 
@@ -67,6 +68,10 @@ impl Intake {
     pub(super) fn reserve_ids(&mut self, wanted: usize, ctx: &mut Context<Self>) {
         let now = self.shared.clock.now();
         let Some(next) = self.ids.next_end(wanted, now) else { return };
+        if bug(Bug::IdsUnreserved) {
+            self.ids.end = next;
+            return self.retry_waiting(ctx);
+        }
         self.ids.reserving = true;
         let reserve = Change::IdsReserved { next: JobId(next) };
         let append = self.shared.journal().send(Append(reserve));

@@ -7,6 +7,7 @@ use std::time::Duration;
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use cospan_domain::ids::{Digest, IdempotencyKey, JobId, KeyName, Round};
 use cospan_domain::job::state::{Instants, Job, Phase, Setbacks};
+use cospan_domain::planted::{Bug, bug};
 use cospan_domain::units::Timestamp;
 
 use tracing::warn;
@@ -37,7 +38,9 @@ pub(super) struct Known {
 impl Known {
     pub(super) fn of(view: &View) -> Self {
         let mut known = Known::default();
-        view.jobs.values().for_each(|job| known.learn(job));
+        if !bug(Bug::ForgetKeys) {
+            view.jobs.values().for_each(|job| known.learn(job));
+        }
         known
     }
 
@@ -107,6 +110,13 @@ impl Intake {
     ) {
         // A repeated job may still be on its way to the disk: wait behind it.
         let change = if jobs.is_empty() { Change::Barrier } else { Change::NewJobs(jobs.clone()) };
+        if bug(Bug::AnswerEarly) {
+            self.answer(answer, Ok(ApiAnswer::Submitted(submitted)));
+            ctx.run_later(Duration::from_millis(100), |this, _| {
+                this.shared.journal().do_send(Append(change));
+            });
+            return;
+        }
         let append = self.shared.journal().send(Append(change));
         ctx.spawn(append.into_actor(self).map(move |result, this, _| match result {
             Ok(Ok(_)) => this.answer(answer, Ok(ApiAnswer::Submitted(submitted))),

@@ -1,11 +1,12 @@
 //! Has sites do what is due for a job.
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
-use cospan_domain::ids::{SiteName, Tag};
+use cospan_domain::ids::{Attempt, SiteName, Tag};
 use cospan_domain::job::command::{JobCommand, SubmitAnswer};
 use cospan_domain::job::due::{EffectKind, JobEffect, charge_of};
 use cospan_domain::job::spec::{Collect, Executable, ProgramAtSite};
 use cospan_domain::job::state::Run;
+use cospan_domain::planted::{Bug, bug};
 use cospan_domain::site::failure::FailureClass;
 use cospan_domain::site::state::{AttemptId, Breaker};
 use cospan_domain::transfer::place::FilePlace;
@@ -63,7 +64,7 @@ fn tag(actor: &JobActor, effect: &JobEffect) -> Tag {
         instance: actor.shared.instance,
         job: actor.job().id,
         component: effect.component,
-        attempt: effect.attempt,
+        attempt: if bug(Bug::DropAttempt) { Attempt(1) } else { effect.attempt },
     }
 }
 
@@ -115,6 +116,9 @@ fn submit(actor: &JobActor, effect: &JobEffect) -> Pending {
             Err(SiteError::Refused(detail)) => SubmitAnswer::Refused(detail.into()),
             Err(SiteError::NotSent(detail)) => SubmitAnswer::NotSent(detail.into()),
             Err(SiteError::SiteFull(detail)) => SubmitAnswer::Full(detail.into()),
+            Err(SiteError::OutcomeUnknown(detail)) if bug(Bug::RetryBlind) => {
+                SubmitAnswer::NotSent(detail.into())
+            }
             Err(SiteError::OutcomeUnknown(_)) => SubmitAnswer::Unknown(settle),
         };
         (Some(JobCommand::SubmitAnswered { component, attempt, answer }), DurationMs::ZERO)
@@ -228,6 +232,9 @@ fn open_gate(actor: &JobActor, effect: &JobEffect) -> Pending {
                 let open = state == GateState::Opened;
                 (Some(JobCommand::GateAnswered { component, attempt, open }), RETRY)
             }
+            Err(_) if bug(Bug::SilentGateIsClosed) => {
+                (Some(JobCommand::GateAnswered { component, attempt, open: false }), RETRY)
+            }
             Err(_) => (None, RETRY),
         }
     })
@@ -243,7 +250,7 @@ fn go(actor: &JobActor, effect: &JobEffect) -> Go {
     };
     let peers = job.components.iter().zip(&job.spec.components).filter_map(|(c, spec)| {
         Some(Peer {
-            attempt: c.attempt,
+            attempt: if bug(Bug::StalePeers) { Attempt(c.attempt.0 - 1) } else { c.attempt },
             site: c.placement.as_ref()?.site.clone(),
             host: host(&c.run),
             processors: spec.resources.processors,
@@ -259,6 +266,9 @@ fn go(actor: &JobActor, effect: &JobEffect) -> Go {
 }
 
 fn end(actor: &JobActor, effect: &JobEffect) -> Pending {
+    if bug(Bug::ForgetEnd) {
+        return Box::pin(async { (None, END_AGAIN) });
+    }
     let tag = tag(actor, effect);
     let component = actor.job().components.get(effect.component.0 as usize);
     let lrm_id = component.and_then(|c| c.run.lrm_id().cloned());
@@ -302,6 +312,7 @@ fn record_charge(actor: &JobActor, effect: &JobEffect) -> Pending {
         match cluster {
             // A site that left the configuration has no record to charge.
             None if !served => (Some(recorded), RETRY),
+            _ if bug(Bug::ForgetCharge) => (Some(recorded), RETRY),
             None => (None, RETRY),
             Some(cluster) => match cluster.send(message).await {
                 Ok(Ok(())) => (Some(recorded), RETRY),

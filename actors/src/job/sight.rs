@@ -6,6 +6,7 @@ use cospan_domain::ids::{ComponentIndex, Tag};
 use cospan_domain::job::command::{Inputs, JobCommand, Sight, Sighting};
 use cospan_domain::job::spec::OnUnreachable;
 use cospan_domain::job::state::{Component, Job, Phase};
+use cospan_domain::planted::{Bug, bug};
 use cospan_domain::units::Timestamp;
 use cospan_sites::port::{Exit, ExitCause, Observation};
 
@@ -53,6 +54,9 @@ fn sighted(
 /// What an observation means to a job; `None` if it means nothing.
 fn sighting(observation: &Observation) -> Option<Sighting> {
     Some(match observation {
+        Observation::Unknown(why) if bug(Bug::UnknownIsGone) => {
+            Sighting::Vanished(why.as_str().into())
+        }
         Observation::Unknown(_) => return None,
         Observation::Absent => Sighting::Absent,
         Observation::Queued | Observation::Starting => Sighting::Pending,

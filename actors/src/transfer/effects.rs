@@ -2,6 +2,7 @@
 //! site joins what runs under the same nonce, and deletes what is not there.
 
 use cospan_domain::job::spec::Content;
+use cospan_domain::planted::{Bug, bug};
 use cospan_domain::transfer::command::{CopyCommand, Seen, StartAnswer};
 use cospan_domain::transfer::due::CopyEffect;
 use cospan_domain::transfer::event::Blame;
@@ -153,6 +154,10 @@ fn stop(shared: &Shared, key: &CopyKey, content: Content, attempt: &Try) -> Pend
 
 fn discard(shared: &Shared, key: &CopyKey, content: Content, attempt: &Try) -> Pending {
     let (nonce, order) = (attempt.nonce, order(shared, key, content, attempt));
+    if bug(Bug::ForgetDiscard) {
+        let done = CopyCommand::DiscardConfirmed { nonce };
+        return async move { Outcome::Tell(done) }.boxed();
+    }
     let discarded = call(shared, key, CallKind::StopCopy, move |site| {
         async move { site.stop_copy(&order, true).await }.boxed()
     });
@@ -161,6 +166,10 @@ fn discard(shared: &Shared, key: &CopyKey, content: Content, attempt: &Try) -> P
 
 fn delete(shared: &Shared, key: &CopyKey, nonce: Nonce) -> Pending {
     let digest = key.0;
+    if bug(Bug::ForgetDelete) {
+        let done = CopyCommand::DeleteConfirmed { nonce };
+        return async move { Outcome::Tell(done) }.boxed();
+    }
     let deleted = call(shared, key, CallKind::DeleteContent, move |site| {
         async move { site.delete_content(digest).await }.boxed()
     });

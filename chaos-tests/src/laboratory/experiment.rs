@@ -243,10 +243,7 @@ async fn ready(reign: &Reign) {
     }
 }
 
-async fn register_all(
-    reign: &Reign,
-    files: Vec<(LogicalName, SiteName, RelPath)>,
-) -> Result<()> {
+async fn register_all(reign: &Reign, files: Vec<(LogicalName, SiteName, RelPath)>) -> Result<()> {
     ready(reign).await;
     let by = KeyName::new("simulated")?;
     for (name, site, path) in files {

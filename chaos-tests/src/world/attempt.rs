@@ -1,6 +1,6 @@
 //! One attempt of ours at a simulated site: what its wrapper does.
 
-use cospan_domain::ids::{LrmId, Round, SiteName, Tag};
+use cospan_domain::ids::{Digest, LrmId, Round, SiteName, Tag};
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::{AtGate, AttemptOrder, Begun, Exit, ExitCause, GateState, Observation};
 
@@ -59,6 +59,8 @@ pub(super) struct Attempt {
     pub(super) decision: Option<(GateState, Round)>,
     /// Told to end while it was on its way to the gate, or at it.
     pub(super) told_to_end: bool,
+    /// Contents that its payload reads.
+    pub(super) inputs: Vec<Digest>,
 }
 
 impl Attempt {
@@ -73,6 +75,7 @@ impl Attempt {
             stage: Stage::Queued,
             decision: None,
             told_to_end: false,
+            inputs: order.inputs.iter().map(|(content, _)| content.digest).collect(),
         }
     }
 

@@ -140,8 +140,8 @@ impl World {
             Stage::Queued => {
                 attempt.stage = Stage::Lost { began: false, detail: "cancelled in the queue" };
                 let job = attempt.lrm;
-                cluster.leave(job, now);
                 self.ledger.note(now, &cluster.name, tag, Deed::Withdrawn);
+                self.leave(site, tag, job);
             }
             Stage::Starting => attempt.told_to_end = true,
             Stage::AtGate { .. } => {
@@ -198,7 +198,7 @@ impl World {
         };
         if taken || attempt.told_to_end {
             attempt.stage = Stage::Void;
-            cluster.leave(job, now);
+            self.leave(site, tag, job);
             return self.schedule(site);
         }
         attempt.stage = Stage::AtGate { since: now };
@@ -231,6 +231,9 @@ impl World {
                 attempt.stage = Stage::Running { since: now };
                 let (length, _) = attempt.natural_end();
                 self.ledger.note(now, &cluster.name, tag, Deed::Began);
+                if attempt.inputs.iter().any(|digest| !cluster.store.contains_key(digest)) {
+                    self.ledger.note(now, &cluster.name, tag, Deed::InputMissing);
+                }
                 self.agenda.add(now + length, site, Event::PayloadEnd(tag));
                 cluster.note_load(now);
                 self.touch(site);
@@ -238,7 +241,7 @@ impl World {
             Some((GateState::Voided, _)) => {
                 attempt.stage = Stage::Void;
                 let job = attempt.lrm;
-                cluster.leave(job, now);
+                self.leave(site, tag, job);
                 self.schedule(site);
             }
             None => {}
@@ -262,8 +265,15 @@ impl World {
         };
         attempt.stage = Stage::Exited(exit);
         let job = attempt.lrm;
-        cluster.leave(job, now);
         self.ledger.note(now, &cluster.name, tag, deed);
+        self.leave(site, tag, job);
         self.schedule(site);
+    }
+
+    /// The batch job is over: its processors are free.
+    pub(super) fn leave(&mut self, site: SiteIndex, tag: Tag, job: LrmJobId) {
+        let cluster = &mut self.sites[site.0];
+        cluster.leave(job, self.now);
+        self.ledger.note(self.now, &cluster.name, tag, Deed::Left);
     }
 }

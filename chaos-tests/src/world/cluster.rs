@@ -172,18 +172,9 @@ impl Cluster {
         }
     }
 
-    pub(super) fn attempt_started(&mut self, tag: Tag, now: Timestamp) {
-        let taken = self.taken.contains(&tag);
+    pub(super) fn attempt_started(&mut self, tag: Tag) {
         if let Some(attempt) = self.attempts.get_mut(&tag) {
-            attempt.stage = match taken {
-                // Its wrapper finds its directory taken, and touches nothing.
-                true => Stage::Void,
-                false => Stage::Starting,
-            };
-            if taken {
-                let lrm = attempt.lrm;
-                self.leave(lrm, now);
-            }
+            attempt.stage = Stage::Starting;
         }
     }
 

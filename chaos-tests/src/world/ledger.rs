@@ -29,6 +29,10 @@ pub enum Deed {
     Withdrawn,
     /// The batch system lost it although it had acknowledged it.
     Forgotten,
+    /// Its batch job is over: it holds nothing any more.
+    Left,
+    /// Its payload began although an input was not there.
+    InputMissing,
     /// All that it left was removed.
     Removed,
 }

@@ -188,7 +188,7 @@ impl World {
         match self.sites[site.0].occupants.get(&job).cloned() {
             Some(Occupant::Ours(tag)) => {
                 let delay = self.draw(self.pace.launch_max);
-                self.sites[site.0].attempt_started(tag, self.now);
+                self.sites[site.0].attempt_started(tag);
                 self.agenda.add(self.now + delay, site, Event::WrapperReady(tag, job));
             }
             Some(Occupant::Local { run_time, .. }) => {

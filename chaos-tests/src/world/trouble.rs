@@ -87,6 +87,7 @@ impl World {
         for job in killed {
             if let Some(tag) = self.sites[site.0].killed_with_node(job) {
                 self.ledger.note(now, &self.sites[site.0].name, tag, Deed::KilledByNode);
+                self.ledger.note(now, &self.sites[site.0].name, tag, Deed::Left);
             }
         }
         self.agenda.add(now + repair, site, Event::NodeUp(node));
@@ -116,6 +117,7 @@ impl World {
         let now = self.now;
         for tag in self.sites[site.0].forget_since(now - window, now) {
             self.ledger.note(now, &self.sites[site.0].name, tag, Deed::Forgotten);
+            self.ledger.note(now, &self.sites[site.0].name, tag, Deed::Left);
         }
         self.schedule(site);
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::planted::{Bug, bug};
 use crate::text;
 use crate::transfer::command::{CopyCommand, Rejection, Seen, StartAnswer};
 use crate::transfer::event::{Blame, CopyEvent, Happened};
@@ -54,11 +55,17 @@ pub fn decide(
 /// When nobody's copy is stopped, deleted or given up; `None` while it is needed,
 /// or while something else has to happen first.
 pub(super) fn expires_at(record: &CopyRecord, parameters: &CopyParameters) -> Option<Timestamp> {
-    let Usage::Unneeded { since } = record.usage else { return None };
+    let needed = |phase: &CopyPhase| matches!(phase, CopyPhase::Ready { .. });
+    let since = match record.usage {
+        Usage::Unneeded { since } => since,
+        _ if bug(Bug::DeleteNeeded) && needed(&record.phase) => Timestamp(0),
+        _ => return None,
+    };
     let keep = match &record.phase {
         CopyPhase::Waiting { resume: None, .. } => DurationMs::ZERO,
         CopyPhase::Waiting { resume: Some(_), .. } => parameters.partial_keep,
         CopyPhase::Copying { .. } => parameters.stop_grace,
+        CopyPhase::Ready { .. } if bug(Bug::KeepCopies) => return None,
         CopyPhase::Ready { .. } => parameters.ready_keep,
         CopyPhase::Absent | CopyPhase::Stopping { .. } | CopyPhase::Deleting { .. } => return None,
     };
@@ -154,6 +161,7 @@ impl Desk<'_> {
         }
         match seen {
             Seen::Complete => Ok(Some(Happened::CopyCompleted)),
+            Seen::Running { .. } if bug(Bug::ReadyEarly) => Ok(Some(Happened::CopyCompleted)),
             _ if !watched => Ok(None),
             Seen::Running { unchanged_for } if unchanged_for < self.parameters.stall_timeout => {
                 Ok(None)

@@ -1,6 +1,7 @@
 //! One module a command, or a family of commands.
 
 pub(super) mod bench;
+pub(super) mod chaos;
 pub(super) mod configuration;
 pub(super) mod doctor;
 pub(super) mod explain;
@@ -12,6 +13,7 @@ pub(super) mod output;
 pub(super) mod quickstart;
 pub(super) mod serve;
 pub(super) mod show;
+pub(super) mod simulate;
 pub(super) mod site;
 pub(super) mod steer;
 pub(super) mod store;

@@ -52,7 +52,9 @@ pub const COLUMNS: [Column; 24] = [
         |_, job| job.bounded_slowdown().map_or(String::new(), |ratio| format!("{ratio:.4}")),
     ),
     column("rounds", "rounds of co-allocation", |_, job| job.rounds.to_string()),
-    column("attempts", "attempts of components that were submitted to sites", |_, job| job.attempts.to_string()),
+    column("attempts", "attempts of components that were submitted to sites", |_, job| {
+        job.attempts.to_string()
+    }),
     column("site_errors", "errors that sites answered with", |_, job| job.site_errors.to_string()),
     column("transfer_bytes", "bytes moved to sites", |_, job| job.transfer_bytes.to_string()),
     column("held_processor_s", "processors times seconds held without running", |_, job| {

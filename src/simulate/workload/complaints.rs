@@ -2,12 +2,11 @@
 
 use std::fmt;
 
-use cospan_domain::units::DurationMs;
-
-use super::{RawJob, SHORTEST_RUN_TIME};
+use super::RawJob;
 use cospan_chaos_tests::logs::Complaints;
 
-/// What there is to say about a source of jobs.
+/// What there is to say about a source of jobs: lines about the whole of it,
+/// times and estimates about the jobs that are used.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SourceNotes {
     /// What was wrong with the log, if there was one. Jobs larger than the grid
@@ -21,17 +20,11 @@ pub struct SourceNotes {
     pub estimates_missing: u64,
     /// Jobs of the log that ran longer than their estimate; kept as they are.
     pub estimates_too_short: u64,
-    /// Jobs without run time; it is taken to be [`SHORTEST_RUN_TIME`].
+    /// Jobs without run time; it is taken to be [`super::SHORTEST_RUN_TIME`].
     pub run_times_raised: u64,
 }
 
 impl SourceNotes {
-    /// The run time to use; counts if that is not the one given.
-    pub(super) fn raised(&mut self, run_time: DurationMs) -> DurationMs {
-        self.run_times_raised += u64::from(run_time < SHORTEST_RUN_TIME);
-        run_time.max(SHORTEST_RUN_TIME)
-    }
-
     fn counted(&self) -> [(u64, &'static str); 5] {
         [
             (self.before_start, "submitted before the start, left out"),
@@ -49,18 +42,26 @@ impl SourceNotes {
     }
 }
 
-impl fmt::Display for SourceNotes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl SourceNotes {
+    fn parts(&self) -> Vec<String> {
         let log = self.log.as_ref().map(Complaints::to_string);
         let counted = self.counted().into_iter().filter(|(count, _)| *count > 0);
         let counted = counted.map(|(count, what)| match count {
             1 => format!("1 job {what}"),
             _ => format!("{count} jobs {what}"),
         });
-        let parts: Vec<String> = log.into_iter().chain(counted).collect();
-        f.write_str(if parts.is_empty() { "nothing to complain about" } else { "" })?;
-        f.write_str(&parts.join("; "))
+        log.into_iter().chain(counted).collect()
     }
+}
+
+impl fmt::Display for SourceNotes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&told(&self.parts()))
+    }
+}
+
+fn told(parts: &[String]) -> String {
+    if parts.is_empty() { "nothing to complain about".into() } else { parts.join("; ") }
 }
 
 /// A job whose components can never run at the same time, even on an empty grid.
@@ -108,17 +109,25 @@ impl WorkloadComplaints {
 
 impl fmt::Display for WorkloadComplaints {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.source.fmt(f)?;
+        let mut parts = self.source.parts();
         if self.unplaceable > 0 {
-            let kept: Vec<String> =
-                self.unplaceable_kept.iter().map(|kept| kept.job.to_string()).collect();
-            write!(f, "; {} left out that no empty grid has room for", self.unplaceable)?;
-            if !kept.is_empty() {
-                let more = self.unplaceable - kept.len() as u64;
-                let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-                write!(f, " (job {}{more})", kept.join(", "))?;
-            }
+            let count = self.unplaceable;
+            parts.push(format!("{count} left out that no empty grid has room for{}", self.named()));
         }
-        Ok(())
+        f.write_str(&told(&parts))
+    }
+}
+
+impl WorkloadComplaints {
+    /// ` (job 3, 7 and 2 more)`
+    fn named(&self) -> String {
+        let kept: Vec<String> =
+            self.unplaceable_kept.iter().map(|kept| kept.job.to_string()).collect();
+        let more = self.unplaceable.saturating_sub(kept.len() as u64);
+        match (kept.is_empty(), more) {
+            (true, _) => String::new(),
+            (false, 0) => format!(" (job {})", kept.join(", ")),
+            (false, more) => format!(" (job {} and {more} more)", kept.join(", ")),
+        }
     }
 }

@@ -3,9 +3,10 @@
 use cospan_domain::units::DurationMs;
 use rand::rngs::StdRng;
 
-use super::RawJob;
+use super::source::Estimate;
+use super::{RawJob, SHORTEST_RUN_TIME, SourceNotes};
 use cospan_chaos_tests::models::tsafrir::{
-    EstimateError, EstimateModel, LONGEST_MIN, assign_estimates,
+    EstimateCount, EstimateError, EstimateModel, LONGEST_MIN, assign_estimates,
 };
 
 const HOUR_MS: u64 = 3_600_000;
@@ -20,7 +21,7 @@ pub enum Estimates {
     Exact,
     /// Drawn from the model of Tsafrir, Etsion and Feitelson; never below the
     /// run time. The longest estimate allowed is the longest run time rounded up
-    /// to a whole hour.
+    /// to a whole hour; it also stands in where too few drawn ones are long enough.
     Tsafrir,
 }
 
@@ -38,25 +39,76 @@ impl Estimates {
     }
 }
 
-/// Sets the estimates of all jobs.
-pub(crate) fn estimate(
-    jobs: &mut [RawJob],
+/// How long a job runs, and how long it says it will.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Times {
+    /// At least [`SHORTEST_RUN_TIME`].
+    pub(crate) run_time: DurationMs,
+    /// Above zero.
+    pub(crate) estimate: DurationMs,
+}
+
+/// The times of all jobs that are used; notes what is not as given.
+pub(crate) fn settle<'j>(
+    jobs: impl Iterator<Item = &'j RawJob>,
     estimates: Estimates,
+    notes: &mut SourceNotes,
     rng: &mut StdRng,
-) -> Result<(), EstimateError> {
+) -> Result<Vec<Times>, EstimateError> {
+    let exact = |job: &RawJob, notes: &mut SourceNotes| {
+        notes.run_times_raised += u64::from(job.run_time < SHORTEST_RUN_TIME);
+        let run_time = job.run_time.max(SHORTEST_RUN_TIME);
+        Times { run_time, estimate: run_time }
+    };
     match estimates {
-        Estimates::AsGiven => {}
-        Estimates::Exact => jobs.iter_mut().for_each(|job| job.estimate = job.run_time),
-        Estimates::Tsafrir => {
-            let run_times: Vec<DurationMs> = jobs.iter().map(|job| job.run_time).collect();
-            let Some(longest) = run_times.iter().max() else { return Ok(()) };
-            let hours = longest.0.div_ceil(HOUR_MS);
-            let longest = DurationMs(hours.saturating_mul(HOUR_MS)).max(LONGEST_MIN);
-            let counts = EstimateModel::new(jobs.len() as u64, longest).draw(rng)?;
-            for (job, drawn) in jobs.iter_mut().zip(assign_estimates(&counts, &run_times, rng)?) {
-                job.estimate = drawn;
-            }
-        }
+        Estimates::Exact => Ok(jobs.map(|job| exact(job, notes)).collect()),
+        Estimates::AsGiven => Ok(jobs.map(|job| as_given(job, exact(job, notes), notes)).collect()),
+        Estimates::Tsafrir => drawn(jobs.map(|job| exact(job, notes)).collect(), rng),
     }
-    Ok(())
+}
+
+fn as_given(job: &RawJob, exact: Times, notes: &mut SourceNotes) -> Times {
+    match job.estimate {
+        Estimate::Given(estimate) if estimate > DurationMs::ZERO => {
+            notes.estimates_too_short += u64::from(estimate < exact.run_time);
+            Times { estimate, ..exact }
+        }
+        Estimate::Given(_) | Estimate::Missing => {
+            notes.estimates_missing += 1;
+            exact
+        }
+        Estimate::NotModelled => exact,
+    }
+}
+
+fn drawn(mut times: Vec<Times>, rng: &mut StdRng) -> Result<Vec<Times>, EstimateError> {
+    let run_times: Vec<DurationMs> = times.iter().map(|times| times.run_time).collect();
+    let Some(longest) = run_times.iter().max() else { return Ok(times) };
+    let hours = longest.0.div_ceil(HOUR_MS);
+    let longest = DurationMs(hours.saturating_mul(HOUR_MS)).max(LONGEST_MIN);
+    let counts = EstimateModel::new(run_times.len() as u64, longest).draw(rng)?;
+    let estimates = long_enough(&counts, &run_times, longest);
+    for (times, estimate) in times.iter_mut().zip(assign_estimates(&estimates, &run_times, rng)?) {
+        times.estimate = estimate;
+    }
+    Ok(times)
+}
+
+/// Few jobs may by chance get too few long estimates. So the n-th shortest
+/// estimate is compared with the n-th shortest run time, and where it is below,
+/// the longest one takes its place: then each job can have one.
+fn long_enough(
+    by_length: &[EstimateCount],
+    run_times: &[DurationMs],
+    longest: DurationMs,
+) -> Vec<EstimateCount> {
+    let mut run_times = run_times.to_vec();
+    run_times.sort();
+    let drawn = by_length.iter().flat_map(|count| (0..count.jobs).map(|_| count.estimate));
+    let raised = drawn.zip(run_times).map(
+        |(estimate, run_time)| {
+            if estimate < run_time { longest } else { estimate }
+        },
+    );
+    raised.map(|estimate| EstimateCount { estimate, jobs: 1 }).collect()
 }

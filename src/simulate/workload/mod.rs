@@ -30,7 +30,7 @@ use cospan_chaos_tests::models::tsafrir::EstimateError;
 
 pub use complaints::{SourceNotes, Unplaceable, WorkloadComplaints};
 pub use estimates::Estimates;
-pub(crate) use estimates::estimate;
+pub(crate) use estimates::{Times, settle};
 pub(crate) use source::{RawJob, log_jobs, open, reading};
 pub use source::{SHORTEST_RUN_TIME, SourceError};
 pub use split::{COMPONENTS_MAX, Split};

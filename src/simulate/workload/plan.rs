@@ -8,8 +8,8 @@ use rand::rngs::StdRng;
 use super::fit::fits;
 use super::source::{lublin_jobs, poisson_jobs};
 use super::{
-    JOBS_MAX, LOAD_SCALE_MAX, PlannedJob, RawJob, Source, SourceNotes, Split, Unplaceable,
-    Workload, WorkloadComplaints, WorkloadError, WorkloadOptions, estimate, log_jobs,
+    JOBS_MAX, LOAD_SCALE_MAX, PlannedJob, RawJob, Source, SourceNotes, Split, Times, Unplaceable,
+    Workload, WorkloadComplaints, WorkloadError, WorkloadOptions, log_jobs, settle,
 };
 use crate::simulate::streams::stream;
 use cospan_chaos_tests::logs::OnBad;
@@ -36,12 +36,11 @@ impl WorkloadOptions {
         let processors = u32::try_from(processors).unwrap_or(u32::MAX);
         let (raw, source) = self.raw_jobs(processors)?;
         let mut complaints = WorkloadComplaints { source, ..WorkloadComplaints::default() };
-        let mut placeable = self.placeable(raw, sites, &mut complaints)?;
+        let placeable = self.placeable(raw, sites, &mut complaints)?;
         if placeable.is_empty() {
             return Err(WorkloadError::NoJobs(complaints));
         }
-        self.set_estimates(&mut placeable)?;
-        let jobs = self.planned(placeable, begin);
+        let jobs = self.planned(placeable, &mut complaints.source, begin)?;
         Ok(Workload { jobs, complaints })
     }
 
@@ -56,11 +55,9 @@ impl WorkloadOptions {
             Source::Lublin { jobs } => lublin_jobs(*jobs, processors, &mut rng)?,
             Source::Poisson { .. } => poisson_jobs(&self.source, &mut rng)?,
         };
-        let mut notes = SourceNotes::default();
         let numbered = (1..).zip(&generated);
-        let raw =
-            numbered.map(|(number, job)| RawJob::generated(number, job, &mut notes)).collect();
-        Ok((raw, notes))
+        let raw = numbered.map(|(number, job)| RawJob::generated(number, job)).collect();
+        Ok((raw, SourceNotes::default()))
     }
 
     /// Splits jobs, and leaves out or refuses those without room.
@@ -94,29 +91,26 @@ impl WorkloadOptions {
         Ok(placeable)
     }
 
-    fn set_estimates(&self, placeable: &mut [Placeable]) -> Result<(), WorkloadError> {
-        let mut jobs: Vec<RawJob> =
-            placeable.iter().map(|placeable| placeable.job.clone()).collect();
-        estimate(&mut jobs, self.estimates, &mut self.stream("estimates"))?;
-        for (placeable, job) in placeable.iter_mut().zip(jobs) {
-            placeable.job = job;
-        }
-        Ok(())
-    }
-
-    fn planned(&self, placeable: Vec<Placeable>, begin: Timestamp) -> Vec<PlannedJob> {
+    fn planned(
+        &self,
+        placeable: Vec<Placeable>,
+        notes: &mut SourceNotes,
+        begin: Timestamp,
+    ) -> Result<Vec<PlannedJob>, WorkloadError> {
+        let jobs = placeable.iter().map(|placeable| &placeable.job);
+        let times = settle(jobs, self.estimates, notes, &mut self.stream("estimates"))?;
         let (mut inputs, mut priorities) = (self.stream("inputs"), self.stream("priorities"));
-        let plan = |Placeable { job, components }| PlannedJob {
+        let plan = |(Placeable { job, components }, times): (Placeable, Times)| PlannedJob {
             at: begin + scaled(job.submitted, self.load_scale),
             components,
-            run_time: job.run_time,
-            estimate: job.estimate,
+            run_time: times.run_time,
+            estimate: times.estimate,
             name: job.number.to_string(),
             input: drawn(&self.inputs, &mut inputs).cloned(),
             priority: drawn(&self.priorities, &mut priorities)
                 .map_or(Priority::default(), |priority| *priority),
         };
-        placeable.into_iter().map(plan).collect()
+        Ok(placeable.into_iter().zip(times).map(plan).collect())
     }
 
     fn check(&self) -> Result<(), WorkloadError> {

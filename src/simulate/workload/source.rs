@@ -35,37 +35,42 @@ pub enum SourceError {
     Log(#[from] LogError),
 }
 
-/// A job before it is planned.
+/// A job as its source has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RawJob {
+    /// Its number in the log, or from 1.
     pub(crate) number: u64,
     pub(crate) submitted: DurationMs,
     pub(crate) processors: u32,
-    /// At least [`SHORTEST_RUN_TIME`].
     pub(crate) run_time: DurationMs,
-    /// Above zero.
-    pub(crate) estimate: DurationMs,
+    pub(crate) estimate: Estimate,
+}
+
+/// What a source says about an estimate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Estimate {
+    /// A log has it.
+    Given(DurationMs),
+    /// A log should have it.
+    Missing,
+    /// A model has none.
+    NotModelled,
 }
 
 impl RawJob {
-    /// With an estimate that is the run time.
-    pub(crate) fn generated(number: u64, job: &GeneratedJob, notes: &mut SourceNotes) -> Self {
-        let run_time = notes.raised(job.run_time);
-        let GeneratedJob { submitted, processors, .. } = *job;
-        Self { number, submitted, processors, run_time, estimate: run_time }
+    pub(crate) fn generated(number: u64, job: &GeneratedJob) -> Self {
+        let GeneratedJob { submitted, run_time, processors, .. } = *job;
+        Self { number, submitted, processors, run_time, estimate: Estimate::NotModelled }
     }
 
-    fn logged(job: &SwfJob, notes: &mut SourceNotes) -> Self {
-        let run_time = notes.raised(job.run_time);
-        let estimate = job.requested_time.filter(|time| *time > DurationMs::ZERO);
-        notes.estimates_missing += u64::from(estimate.is_none());
-        notes.estimates_too_short += u64::from(estimate.is_some_and(|time| time < run_time));
+    /// With its submit time counted from `start`.
+    fn logged(job: &SwfJob, start: DurationMs) -> Self {
         Self {
             number: job.number,
-            submitted: job.submitted,
+            submitted: DurationMs(job.submitted.0.saturating_sub(start.0)),
             processors: job.processors,
-            run_time,
-            estimate: estimate.unwrap_or(run_time),
+            run_time: job.run_time,
+            estimate: job.requested_time.map_or(Estimate::Missing, Estimate::Given),
         }
     }
 }
@@ -95,8 +100,7 @@ pub(crate) fn log_jobs(
         if job.submitted < start {
             notes.before_start += 1;
         } else if job.submitted < end {
-            let raw = RawJob::logged(job, &mut notes);
-            jobs.push(RawJob { submitted: DurationMs(raw.submitted.0 - start.0), ..raw });
+            jobs.push(RawJob::logged(job, start));
         } else {
             notes.after_end += 1;
         }

@@ -4,7 +4,7 @@ mod shape;
 
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use super::{PlannedJob, Source, Split, Workload, WorkloadError, WorkloadOptions, load};
+use super::{PlannedJob, Source, Split, Workload, WorkloadOptions, load};
 
 const BEGIN: Timestamp = Timestamp(1_000_000_000);
 /// A grid like the DAS-2.

@@ -37,6 +37,32 @@ pub fn seed(seed: u64, size: Size) -> Result<Verdict> {
         .unwrap_or_else(|_| Err(anyhow!("the laboratory panicked")))
 }
 
+/// How a planted bug was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Seeds that it took.
+    pub seeds: u64,
+    /// What the oracle said first.
+    pub said: String,
+}
+
+/// Plants a bug and runs seeds from `first` on until an oracle finds it; `None` if
+/// `most` of them did not.
+#[cfg(cospan_chaos)]
+pub fn hunt(bug: cospan_domain::planted::Bug, first: u64, most: u64, size: Size) -> Option<Found> {
+    cospan_domain::planted::plant(Some(bug));
+    let found = (first..first + most).find_map(|number| {
+        let said = match seed(number, size) {
+            Ok(verdict) if verdict.holds() => return None,
+            Ok(verdict) => verdict.unsafe_.into_iter().chain(verdict.not_live).next(),
+            Err(problem) => Some(format!("{problem:#}")),
+        };
+        Some(Found { seeds: number - first + 1, said: said.unwrap_or_default() })
+    });
+    cospan_domain::planted::plant(None);
+    found
+}
+
 /// Runs `count` seeds from `first` on, `at_once` at a time, and shows each verdict.
 pub fn seeds(
     first: u64,
@@ -61,4 +87,34 @@ pub fn seeds(
     std::thread::scope(|scope| {
         (0..at_once.max(1)).for_each(|_| drop(scope.spawn(work)));
     });
+}
+
+/// The shortest beginning of what users do that is still enough for something to go
+/// wrong, and what goes wrong then. Halves first, then quarters of it, and so on.
+///
+/// # Errors
+/// The laboratory fails.
+pub fn shortest(seed: u64, size: Size) -> Result<Option<(usize, Verdict)>> {
+    let scenario = Scenario::draw(seed, size.jobs, size.sites, size.length)?;
+    let fails = |count: usize| -> Result<Option<Verdict>> {
+        let mut shorter = scenario.clone();
+        shorter.deals.truncate(count);
+        let verdict = run(shorter)?;
+        Ok((!verdict.holds()).then_some(verdict))
+    };
+    let mut least = scenario.deals.len();
+    let Some(mut verdict) = fails(least)? else { return Ok(None) };
+    let mut step = least.div_ceil(2);
+    while step > 0 {
+        match fails(least.saturating_sub(step))? {
+            Some(found) => {
+                least = least.saturating_sub(step);
+                verdict = found;
+                step = step.min(least);
+            }
+            None if step == 1 => break,
+            None => step = step.div_ceil(2),
+        }
+    }
+    Ok(Some((least, verdict)))
 }

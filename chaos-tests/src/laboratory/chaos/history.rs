@@ -2,16 +2,18 @@
 //! final, the fold of the events is the record, and no record breaks a rule.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use cospan_actors::api::View;
 use cospan_actors::journal::Change;
-use cospan_domain::ids::JobId;
+use cospan_domain::ids::{Attempt, ComponentIndex, JobId};
 use cospan_domain::invariants::broken;
-use cospan_domain::job::event::JobEvent;
+use cospan_domain::job::event::{Happened, JobEvent};
 use cospan_domain::job::evolve::evolve;
-use cospan_domain::job::state::{Job, PhaseKind};
+use cospan_domain::job::state::{Charge, Ending, Job, PhaseKind};
 use cospan_domain::job::table::allowed;
+use cospan_domain::site::state::AttemptId;
 use cospan_domain::units::Timestamp;
 use tokio::sync::broadcast::error::RecvError;
 
@@ -28,12 +30,18 @@ pub(super) struct Seen {
     pub(super) violations: Vec<String>,
     /// The events of one job that is asked about, as a timeline.
     pub(super) timeline: Vec<(Timestamp, JobId, String)>,
+    /// Attempts that the control plane holds to be over, and since when. Those that it
+    /// gave up because their site did not answer are not among them.
+    pub(super) over: BTreeMap<(JobId, ComponentIndex, Attempt), Timestamp>,
+    /// Attempts that the control plane holds to have failed by themselves.
+    own_errors: BTreeSet<(JobId, ComponentIndex, Attempt)>,
+    owed: BTreeMap<(JobId, ComponentIndex), Charge>,
     /// Durable changes.
     pub(super) changes: u64,
 }
 
 impl Seen {
-    fn note(&mut self, change: &Change, now: Timestamp) {
+    fn note(&mut self, change: &Change, view: &View, now: Timestamp) {
         self.changes += 1;
         match change {
             Change::NewJobs(jobs) => {
@@ -41,6 +49,7 @@ impl Seen {
             }
             Change::Job { old, new, events } => {
                 self.judge(old, new, events);
+                self.learn(new, events, view, now);
                 self.timeline
                     .extend(events.iter().map(|event| (now, new.id, format!("{:?}", event.what))));
                 if new.is_final() && !old.is_final() {
@@ -74,6 +83,41 @@ impl Seen {
         }
     }
 
+    fn learn(&mut self, job: &Job, events: &[JobEvent], view: &View, now: Timestamp) {
+        for event in events {
+            match &event.what {
+                Happened::AttemptEnded { component, attempt, how } if *how != Ending::Abandoned => {
+                    let key = (job.id, *component, *attempt);
+                    self.over.entry(key).or_insert(now);
+                    if matches!(how, Ending::Failed(_)) {
+                        self.own_errors.insert(key);
+                    }
+                }
+                Happened::AttemptRenewed { component } => {
+                    let renewed = job.components.get(component.0 as usize);
+                    let before = renewed.map_or(0, |c| c.attempt.0.saturating_sub(1));
+                    self.over.entry((job.id, *component, Attempt(before))).or_insert(now);
+                }
+                Happened::SiteCharged { component, charge } => {
+                    if self.own_errors.contains(&(job.id, *component, charge.attempt)) {
+                        self.break_rule(job, format!("{} pays for its own error", charge.site));
+                    }
+                    self.owed.insert((job.id, *component), charge.clone());
+                }
+                Happened::ChargeRecorded { component } => {
+                    let Some(charge) = self.owed.remove(&(job.id, *component)) else { continue };
+                    let (component, attempt) = (*component, charge.attempt);
+                    let id = AttemptId { job: job.id, component, attempt };
+                    let counted = view.sites.get(&charge.site).map(|site| site.has_counted(id));
+                    if counted != Some(true) {
+                        self.break_rule(job, format!("{} never counted its error", charge.site));
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
     fn break_rule(&mut self, job: &Job, text: String) {
         self.violations.push(format!("job {}: {text}", job.id));
     }
@@ -84,7 +128,10 @@ pub(super) async fn follow(reign: Reign, seen: Rc<RefCell<Seen>>) {
     let mut changes = reign.plane.subscribe();
     loop {
         match changes.recv().await {
-            Ok(committed) => seen.borrow_mut().note(&committed.change, reign.clock.now()),
+            Ok(committed) => {
+                let view = reign.plane.view();
+                seen.borrow_mut().note(&committed.change, &view, reign.clock.now());
+            }
             Err(RecvError::Lagged(missed)) => {
                 seen.borrow_mut().violations.push(format!("{missed} changes were not judged"));
             }

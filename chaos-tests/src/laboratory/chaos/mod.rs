@@ -7,4 +7,6 @@ mod history;
 pub mod oracle;
 pub mod run;
 pub mod scenario;
+#[cfg(test)]
+mod tests;
 mod users;

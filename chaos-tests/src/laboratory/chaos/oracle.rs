@@ -22,6 +22,10 @@ pub struct Evidence<'a> {
     pub acknowledged: &'a BTreeSet<JobId>,
     /// Components of each job.
     pub components: &'a BTreeMap<JobId, u32>,
+    /// Attempts that the control plane held to be over, and since when.
+    pub over: &'a BTreeMap<(JobId, ComponentIndex, Attempt), Timestamp>,
+    /// Jobs whose cancellation was acknowledged.
+    pub cancelled: &'a BTreeMap<JobId, Timestamp>,
 }
 
 /// One attempt's life as the world saw it.
@@ -31,6 +35,9 @@ struct Life {
     opened: Option<(Timestamp, Round, Vec<Attempt>)>,
     began: Vec<Timestamp>,
     ended: Option<(Timestamp, Deed)>,
+    submitted: Option<Timestamp>,
+    left: Option<Timestamp>,
+    input_missing: bool,
 }
 
 /// Everything that must not be; nothing, if all is well.
@@ -48,6 +55,9 @@ pub fn judge(evidence: &Evidence<'_>) -> Vec<String> {
     check("(c) a finished job's parts did not run together", apart(&lives, evidence));
     check("(d) two attempts of a component ran at once", overlapping(&lives));
     check("a cancelled or failed job began afterwards", began_late(&lives, evidence));
+    check("an attempt was held to be over and was not", not_over(&lives, evidence));
+    check("an acknowledged cancellation had no effect", not_cancelled(evidence));
+    check("a payload began without its input", without_input(&lives));
     check("an attempt was left behind", left_behind(evidence));
     check("a content or partial copy was left behind", left_data(evidence));
     check("another's job was touched", touched_others(evidence));
@@ -59,6 +69,9 @@ fn lives<'a>(entries: impl Iterator<Item = &'a Entry>) -> BTreeMap<Tag, Life> {
     for entry in entries {
         let life = lives.entry(entry.tag).or_default();
         match &entry.deed {
+            Deed::Submitted => life.submitted = Some(entry.at),
+            Deed::Left => life.left = Some(entry.at),
+            Deed::InputMissing => life.input_missing = true,
             Deed::Ready => life.ready = Some(entry.at),
             Deed::Opened(round, peers) => {
                 life.opened = Some((entry.at, *round, peers.clone()));
@@ -159,6 +172,34 @@ fn began_late(lives: &BTreeMap<Tag, Life>, evidence: &Evidence<'_>) -> Vec<Strin
         ended.is_some_and(|(_, at)| life.began.iter().any(|began| began > at))
     });
     late.map(|(tag, _)| tag.to_string()).collect()
+}
+
+/// Whoever is over holds nothing any more; a submission that arrives later than that
+/// never gets as far as its gate.
+fn not_over(lives: &BTreeMap<Tag, Life>, evidence: &Evidence<'_>) -> Vec<String> {
+    let mut found = Vec::new();
+    for (tag, life) in lives {
+        let key = (tag.job, tag.component, tag.attempt);
+        let Some(over) = evidence.over.get(&key) else { continue };
+        let lived_on = life.submitted.is_some_and(|at| at <= *over)
+            && life.left.is_none_or(|left| left > *over);
+        if lived_on || life.ready.is_some_and(|ready| ready > *over) {
+            found.push(format!("{tag}, since {}", over.0));
+        }
+    }
+    found
+}
+
+fn not_cancelled(evidence: &Evidence<'_>) -> Vec<String> {
+    let other = evidence
+        .cancelled
+        .keys()
+        .filter(|id| evidence.ended.get(id).is_some_and(|(kind, _)| *kind != PhaseKind::Cancelled));
+    other.map(|id| format!("job {id} ended as {:?}", evidence.ended.get(id))).collect()
+}
+
+fn without_input(lives: &BTreeMap<Tag, Life>) -> Vec<String> {
+    lives.iter().filter(|(_, life)| life.input_missing).map(|(tag, _)| tag.to_string()).collect()
 }
 
 fn left_behind(evidence: &Evidence<'_>) -> Vec<String> {

@@ -7,17 +7,21 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use cospan_actors::settings::Settings;
-use cospan_domain::ids::{InstanceId, JobId};
+use cospan_domain::ids::{Attempt, ComponentIndex, Epoch, InstanceId, JobId, Round, Tag};
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::job::state::PhaseKind;
+use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_sites::port::AttemptOrder;
 use cospan_storage::memory::MemoryDisk;
+use cospan_storage::record::job::read_archived;
 
 use super::history::{Seen, follow};
 use super::oracle::{Evidence, judge};
 use super::scenario::{BEGINS, Scenario};
 use super::users::{Known, all_ended, deal};
 use crate::laboratory::handle::WorldHandle;
+use crate::laboratory::jobs::job;
 use crate::laboratory::journal::EventHash;
 use crate::laboratory::reign::{End, Ground, Plan, Reign, reign};
 use crate::laboratory::settings::default_settings;
@@ -66,7 +70,7 @@ impl Verdict {
 pub fn run(scenario: Scenario) -> Result<Verdict> {
     let drawn = scenario.describe();
     let instance = InstanceId::from_random(scenario.seed);
-    let ground = ground(&scenario)?;
+    let ground = ground(&scenario, instance)?;
     let scenario = Arc::new(scenario);
     let known = Rc::new(RefCell::new(Known::default()));
     let seen = Rc::new(RefCell::new(Seen::default()));
@@ -92,8 +96,7 @@ pub fn run(scenario: Scenario) -> Result<Verdict> {
     let not_live = calm(&ground, plan, &scenario, &known, &seen)?;
     let (known, seen) = (known.take(), seen.take());
     let unsafe_ = judged(&ground, instance, &known, &seen);
-    let finished =
-        |(kind, _): &&(_, Timestamp)| *kind == PhaseKind::Finished;
+    let finished = |(kind, _): &&(_, Timestamp)| *kind == PhaseKind::Finished;
     Ok(Verdict {
         drawn,
         unsafe_,
@@ -107,7 +110,7 @@ pub fn run(scenario: Scenario) -> Result<Verdict> {
     })
 }
 
-fn ground(scenario: &Scenario) -> Result<Ground> {
+fn ground(scenario: &Scenario, instance: InstanceId) -> Result<Ground> {
     let (sites, seed) = (scenario.sites.clone(), scenario.seed);
     let mut world = World::new(sites, &scenario.links, Pace::default(), seed, BEGINS);
     for (at, site, trouble) in &scenario.troubles {
@@ -115,6 +118,7 @@ fn ground(scenario: &Scenario) -> Result<Ground> {
         let site = world.index_of(&name).context("a site that was drawn")?;
         world.plan(*at, site, trouble.clone());
     }
+    plant_others(&mut world, instance)?;
     let links = scenario.links.iter();
     let settings = Settings {
         poll_interval: scenario.poll_interval,
@@ -129,6 +133,36 @@ fn ground(scenario: &Scenario) -> Result<Ground> {
         settings,
         hints: scenario.hints,
     })
+}
+
+/// Another control plane uses the same sites under the same account; its jobs have the
+/// numbers that ours will have.
+fn plant_others(world: &mut World, instance: InstanceId) -> Result<()> {
+    let other = InstanceId::from_random(u64::MAX);
+    anyhow::ensure!(other != instance, "the other control plane must be another");
+    let spec = job(&[1], DurationMs::from_secs(7 * 86_400), DurationMs::from_secs(8 * 86_400), 0)?;
+    for site in 0..world.sites().len() {
+        let name = world.sites()[site].name().clone();
+        let index = world.index_of(&name).context("a site of the world")?;
+        for number in 1..=3 {
+            let component = ComponentIndex(0);
+            let tag = Tag { instance: other, job: JobId(number), component, attempt: Attempt(1) };
+            let order = AttemptOrder {
+                tag,
+                round: Round(1),
+                epoch: Epoch(1),
+                resources: Resources::processors(1),
+                program: spec.components[0].program.clone(),
+                staged_executable: None,
+                inputs: Vec::new(),
+                lrm_options: Vec::new(),
+                hold_max: DurationMs::from_secs(30 * 86_400),
+                wall_time: spec.wall_time,
+            };
+            world.submit(index, &order)?;
+        }
+    }
+    Ok(())
 }
 
 /// A reign that will be killed; when that was.
@@ -197,20 +231,17 @@ fn note_ends(reign: &Reign, ids: &[JobId], seen: &Rc<RefCell<Seen>>) {
     let view = reign.plane.view();
     let mut seen = seen.borrow_mut();
     for id in ids {
-        if let Some(job) = view.jobs.get(id).filter(|job| job.is_final()) {
+        let archived = || Some(Arc::new(read_archived(&**reign.plane.store(), *id).ok()??.job));
+        let job = view.jobs.get(id).cloned().or_else(archived);
+        if let Some(job) = job.filter(|job| job.is_final()) {
             let at = (job.phase.kind(), reign.clock.now());
             seen.ended.entry(*id).or_insert(at);
-            seen.last.insert(*id, job.clone());
+            seen.last.insert(*id, job);
         }
     }
 }
 
-fn judged(
-    ground: &Ground,
-    instance: InstanceId,
-    known: &Known,
-    seen: &Seen,
-) -> Vec<String> {
+fn judged(ground: &Ground, instance: InstanceId, known: &Known, seen: &Seen) -> Vec<String> {
     let acknowledged: BTreeSet<JobId> = known.acknowledged.values().copied().collect();
     let count = |spec: &JobSpec| u32::try_from(spec.components.len()).unwrap_or(u32::MAX);
     let components = seen.last.iter().map(|(id, job)| (*id, count(&job.spec))).collect();
@@ -221,6 +252,8 @@ fn judged(
             ended: &seen.ended,
             acknowledged: &acknowledged,
             components: &components,
+            over: &seen.over,
+            cancelled: &known.cancelled,
         })
     });
     known.complaints.iter().cloned().chain(seen.violations.iter().cloned()).chain(found).collect()

@@ -45,12 +45,10 @@ pub(super) async fn deal(
         let next = known.borrow().next_deal;
         let Some((at, deal)) = scenario.deals.get(next) else { return Ok(()) };
         reign.until(*at).await;
-        let ask = match ask(deal, &scenario, &known.borrow())? {
-            Some(ask) => ask,
-            None => {
-                known.borrow_mut().next_deal += 1;
-                continue;
-            }
+        let asked = ask(deal, &scenario, &known.borrow())?;
+        let Some(ask) = asked else {
+            known.borrow_mut().next_deal += 1;
+            continue;
         };
         let answer = command(&reign, ask).await;
         if reign.doom.is_dead() {
@@ -184,7 +182,8 @@ pub(super) async fn all_ended(reign: &Reign, ids: &[JobId], until: Timestamp) ->
         let Some(job) = unfinished else { return Ok(()) };
         if reign.clock.now() > until {
             let why = reign.plane.explain(job);
-            let sites: Vec<_> = reign.plane.sites().into_iter().map(|s| (s.name, s.state)).collect();
+            let sites: Vec<_> =
+                reign.plane.sites().into_iter().map(|s| (s.name, s.state)).collect();
             let (id, phase, parts) = (job.id, &job.phase, &job.components);
             bail!("job {id} makes no progress: {phase:?}, {parts:?}; {why:?}; sites {sites:?}");
         }

@@ -7,6 +7,7 @@ use crate::job::command::Rejection;
 use crate::job::decide::draft::Draft;
 use crate::job::event::Happened;
 use crate::job::state::{AbortCause, AfterAbort, Charge, Phase};
+use crate::planted::{Bug, bug};
 
 /// Charges the site of a component with an error, until its record has it.
 pub(super) fn charge(draft: &mut Draft<'_>, index: ComponentIndex, detail: Arc<str>) {
@@ -79,6 +80,7 @@ pub(super) fn cancel(draft: &mut Draft<'_>, by: KeyName) -> Result<(), Rejection
         Phase::Aborting { then: AfterAbort::Cancel { .. }, .. } => {
             return Err(Rejection::AlreadySo);
         }
+        Phase::Aborting { .. } if bug(Bug::ForgetCancel) => {}
         Phase::Aborting { .. } => {
             draft.emit(Happened::AbortRedirected { then: AfterAbort::Cancel { by } });
         }

@@ -6,7 +6,8 @@ use crate::job::decide::draft::Draft;
 use crate::job::decide::{abort, orders};
 use crate::job::event::Happened;
 use crate::job::spec::OnUnreachable;
-use crate::job::state::{AbortCause, AfterAbort, Ending, Phase, Run};
+use crate::job::state::{AbortCause, AfterAbort, Component, Ending, Phase, Run};
+use crate::planted::{Bug, bug};
 use crate::units::{DurationMs, Timestamp};
 
 /// Takes in what others know.
@@ -46,7 +47,7 @@ fn look_at_inputs(draft: &mut Draft<'_>, inputs: &Inputs) {
 
 /// How long a job waits for a silent site, once its payload may have begun there.
 fn patience(draft: &Draft<'_>) -> Option<DurationMs> {
-    if draft.job.start_at.is_none() {
+    if draft.job.start_at.is_none() || bug(Bug::AbandonEarly) {
         return Some(DurationMs::ZERO);
     }
     match draft.job.spec.on_unreachable {
@@ -123,9 +124,11 @@ fn step(draft: &mut Draft<'_>) {
 
 fn step_claiming(draft: &mut Draft<'_>, since: Timestamp) {
     let at_gate = |run: &Run| matches!(run, Run::AtGate { .. });
-    let absent = draft.job.indexed().find(|(_, c)| !at_gate(&c.run)).map(|(index, _)| index);
+    let early = bug(Bug::GoEarly) && draft.job.components.iter().any(|c| at_gate(&c.run));
+    let absent =
+        draft.job.indexed().find(|(_, c)| !early && !at_gate(&c.run)).map(|(index, _)| index);
     match absent {
-        None if draft.job.inputs_here => {
+        None if draft.job.inputs_here || bug(Bug::GoWithoutInput) => {
             let start_at = draft.now + draft.parameters.go_lead;
             draft.emit(Happened::GoDecided { start_at });
         }
@@ -152,7 +155,9 @@ fn step_holding(draft: &mut Draft<'_>) {
 }
 
 fn step_starting(draft: &mut Draft<'_>, since: Timestamp) {
-    let missing = draft.job.indexed().find(|(_, c)| !c.run.has_begun()).map(|(index, _)| index);
+    let begun = |c: &Component| c.run.has_begun();
+    let early = bug(Bug::RunEarly) && draft.job.components.iter().any(begun);
+    let missing = draft.job.indexed().find(|(_, c)| !early && !begun(c)).map(|(index, _)| index);
     match missing {
         None => draft.emit(Happened::JobStarted),
         Some(_) if draft.now < since + draft.parameters.go_grace => {}
@@ -169,7 +174,8 @@ fn step_starting(draft: &mut Draft<'_>, since: Timestamp) {
 
 fn step_running(draft: &mut Draft<'_>, since: Timestamp) {
     let succeeded = |run: &Run| matches!(run, Run::Ended { how: Ending::Succeeded, .. });
-    if draft.job.components.iter().all(|c| succeeded(&c.run)) {
+    let any = bug(Bug::FinishEarly) && draft.job.components.iter().any(|c| succeeded(&c.run));
+    if any || draft.job.components.iter().all(|c| succeeded(&c.run)) {
         draft.emit(Happened::PayloadsSucceeded);
         return;
     }

@@ -8,6 +8,7 @@ use crate::job::decide::draft::Draft;
 use crate::job::decide::{abort, submission};
 use crate::job::event::Happened;
 use crate::job::state::{AbortCause, Ending, Phase, Run};
+use crate::planted::{Bug, bug};
 use crate::units::Timestamp;
 
 pub(super) fn sighted(
@@ -84,6 +85,9 @@ fn failed(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt, detail
     }
     began_unseen(draft, index);
     draft.emit(ended(index, attempt, Ending::Failed(detail.clone())));
+    if bug(Bug::ChargeForTheJob) {
+        abort::charge(draft, index, detail.clone());
+    }
     abort::abort(draft, AbortCause::Application { component: index, detail });
 }
 

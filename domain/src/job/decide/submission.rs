@@ -8,6 +8,7 @@ use crate::job::decide::abort;
 use crate::job::decide::draft::Draft;
 use crate::job::event::Happened;
 use crate::job::state::{AbortCause, Ending, Phase, Run};
+use crate::planted::{Bug, bug};
 use crate::units::{DurationMs, Timestamp};
 
 /// Absences that make a submission certainly not there.
@@ -88,7 +89,7 @@ pub(super) fn looked_up(
         draft.emit(Happened::AttemptSubmitted { component: index, lrm_id });
         return Ok(());
     }
-    let counts = asked_at >= settled_at;
+    let counts = asked_at >= settled_at || bug(Bug::TrustEarlyAbsence);
     if !(counts && absences + 1 >= ABSENCES) {
         let soon = draft.now + draft.parameters.look_up_interval;
         let look_at = if counts { soon } else { soon.min(settled_at.max(draft.now)) };

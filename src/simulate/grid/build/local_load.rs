@@ -8,7 +8,7 @@ use rand_distr::Exp1;
 use super::super::{GridSite, LocalModel, LocalSource};
 use super::{BuildError, BuildOptions, EVENTS_PER_SITE_MAX, LocalJob};
 use crate::simulate::streams::stream;
-use crate::simulate::workload::{RawJob, SourceNotes, estimate, log_jobs};
+use crate::simulate::workload::{RawJob, SourceNotes, Times, log_jobs, settle};
 use cospan_chaos_tests::models::lublin::{LublinGenerator, LublinParameters};
 use cospan_chaos_tests::models::poisson::PoissonArrivals;
 use cospan_chaos_tests::models::{GeneratedJob, ParameterError};
@@ -33,27 +33,26 @@ pub(super) fn jobs(
     options: &BuildOptions,
 ) -> Result<(Vec<LocalJob>, SourceNotes), BuildError> {
     let Some(load) = &site.local_load else { return Ok((Vec::new(), SourceNotes::default())) };
-    let (mut raw, notes) = match &load.source {
+    let (raw, mut notes) = match &load.source {
         LocalSource::Log { path, start } => {
             let part = (*start, DurationMs(start.0.saturating_add(options.horizon.0)));
             log_jobs(path, options.on_bad, site.processors(), part)
                 .map_err(|cause| BuildError::Source { site: site.name.clone(), cause })?
         }
         LocalSource::Model { model, utilization } => {
-            let mut notes = SourceNotes::default();
-            (generated(site, model, *utilization, options, &mut notes)?, notes)
+            (generated(site, model, *utilization, options)?, SourceNotes::default())
         }
     };
     let mut rng = stream(options.seed, "local estimates", site.name.as_str());
-    estimate(&mut raw, load.estimates, &mut rng)
+    let times = settle(raw.iter(), load.estimates, &mut notes, &mut rng)
         .map_err(|cause| BuildError::Estimates { site: site.name.clone(), cause })?;
-    let local = |job: &RawJob| LocalJob {
+    let local = |(job, times): (&RawJob, Times)| LocalJob {
         at: options.begin + job.submitted,
         processors: job.processors,
-        run_time: job.run_time,
-        estimate: job.estimate,
+        run_time: times.run_time,
+        estimate: times.estimate,
     };
-    Ok((raw.iter().map(local).collect(), notes))
+    Ok((raw.iter().zip(times).map(local).collect(), notes))
 }
 
 fn generated(
@@ -61,7 +60,6 @@ fn generated(
     model: &LocalModel,
     utilization: f64,
     options: &BuildOptions,
-    notes: &mut SourceNotes,
 ) -> Result<Vec<RawJob>, BuildError> {
     let mut rng = stream(options.seed, "local load", site.name.as_str());
     let generator = match model {
@@ -81,12 +79,12 @@ fn generated(
         if jobs.len() == EVENTS_PER_SITE_MAX {
             return Err(BuildError::TooMany { site: site.name.clone(), what: "local jobs" });
         }
-        jobs.push(RawJob::generated(jobs.len() as u64 + 1, &job, notes));
+        jobs.push(RawJob::generated(jobs.len() as u64 + 1, &job));
     }
 }
 
 enum Generator<'m> {
-    Lublin { jobs: LublinGenerator, stretch: f64 },
+    Lublin { jobs: Box<LublinGenerator>, stretch: f64 },
     Poisson { arrivals: PoissonArrivals, mean_run_time: DurationMs, sizes: &'m [u32] },
 }
 
@@ -94,7 +92,7 @@ impl<'m> Generator<'m> {
     /// The model for this many processors, its gaps stretched to the load.
     fn lublin(processors: u32, utilization: f64) -> Result<Self, ParameterError> {
         let parameters = LublinParameters::default().for_system(processors);
-        let jobs = LublinGenerator::new(&parameters)?;
+        let jobs = Box::new(LublinGenerator::new(&parameters)?);
         let mut rng = stream(PILOT_SEED, "pilot of the Lublin-Feitelson model", "");
         let pilot = jobs.clone().jobs(PILOT_JOBS, &mut rng);
         let natural = exact_load(&pilot, processors);

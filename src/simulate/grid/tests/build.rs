@@ -30,8 +30,8 @@ fn a_poisson_load_asks_for_the_utilization_it_is_set_to() {
 #[test]
 fn a_lublin_load_asks_for_the_utilization_it_is_set_to() {
     for seed in [1, 2] {
-        let grid = built(&one_site(LUBLIN), 1500, seed);
-        let load = offered(&grid.sites[0], 1500);
+        let grid = built(&one_site(LUBLIN), 800, seed);
+        let load = offered(&grid.sites[0], 800);
         assert!((load - 0.4).abs() < 0.06, "{load}");
     }
 }
@@ -74,7 +74,7 @@ fn a_site_more_or_failures_more_change_nothing_elsewhere() {
     let text = one_site(POISSON);
     let alone = built(&text, 9, 1).sites.remove(0);
     let failures = "[site.failures]\nmean_between_failures = \"9d\"\nmean_repair = \"1h\"";
-    let other = format!("[[site]]\nname = \"leiden\"\nnodes = 16\n{POISSON}\n{failures}");
+    let other = format!("[[site]]\nname = \"leiden\"\nnodes = 32\n{POISSON}\n{failures}");
     let beside = built(&format!("{other}\n{text}{failures}"), 9, 1);
     assert_eq!(beside.sites[1].local_jobs, alone.local_jobs);
     assert_ne!(beside.sites[0].local_jobs, alone.local_jobs);

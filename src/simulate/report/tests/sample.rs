@@ -6,7 +6,9 @@ use cospan_domain::units::Timestamp;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use crate::simulate::report::{Bar, Ending, JobRow, LoadKind, LoadStep, QueueStep, RunRecord, SiteTrace};
+use crate::simulate::report::{
+    Bar, Ending, JobRow, LoadKind, LoadStep, QueueStep, RunRecord, SiteTrace,
+};
 
 /// What to make up.
 #[derive(Debug, Clone)]

@@ -22,12 +22,12 @@ fn log(rows: &[(u32, u64, i64, u32, i64)]) -> (TempDir, PathBuf) {
 }
 
 const ROWS: [(u32, u64, i64, u32, i64); 6] = [
-    (11, 0, 100, 8, 300),
+    (11, 0, 100, 8, 100),
     (12, 10, 100, 500, 300),
-    (13, 20, 0, 4, -1),
+    (13, 20, 0, 4, 0),
     (14, 30, -1, 4, 300),
     (15, 40, 90, 4, 60),
-    (16, 50, 90, 150, 0),
+    (16, 50, 90, 150, 300),
 ];
 
 #[test]
@@ -36,7 +36,7 @@ fn jobs_of_a_log_are_kept_as_they_are() {
     let options = WorkloadOptions::new(Source::Log(file), 1);
     let jobs = planned(&options).jobs;
     let expected = [
-        PlannedJob { name: "11".into(), ..job(0, &[8], 100, 300) },
+        PlannedJob { name: "11".into(), ..job(0, &[8], 100, 100) },
         PlannedJob {
             name: "13".into(),
             run_time: DurationMs(1),
@@ -57,20 +57,34 @@ fn what_is_left_out_or_changed_is_counted_with_its_lines() {
     let read = source.log.as_ref().unwrap();
     assert_eq!(read.count(ComplaintKind::TooManyProcessors), 1);
     assert_eq!(read.count(ComplaintKind::UnknownRunTime), 1);
-    assert_eq!(source.estimates_missing, 2);
+    assert_eq!(source.estimates_missing, 1);
     assert_eq!((source.estimates_too_short, source.run_times_raised), (1, 1));
     assert_eq!(complaints.unplaceable, 1);
     let told = complaints.to_string();
     for part in [
         "1 x more processors than the grid has (line 3)",
         "1 x unknown run time (line 5)",
-        "2 jobs without estimate, taken to be the run time",
+        "1 job without estimate, taken to be the run time",
         "1 job longer than their estimate, to be killed then",
         "1 job without run time, taken to be 1 ms",
         "1 left out that no empty grid has room for (job 16)",
     ] {
         assert!(told.contains(part), "no {part:?} in: {told}");
     }
+}
+
+#[test]
+fn estimates_that_are_not_used_are_not_complained_about() {
+    let (_directory, file) = log(&ROWS);
+    for estimates in [Estimates::Exact, Estimates::Tsafrir] {
+        let plain = WorkloadOptions::new(Source::Log(file.clone()), 1);
+        let source = planned(&WorkloadOptions { estimates, ..plain }).complaints.source;
+        assert_eq!((source.estimates_missing, source.estimates_too_short), (0, 0));
+        assert_eq!(source.run_times_raised, 1);
+    }
+    let first = WorkloadOptions { jobs_max: Some(1), ..WorkloadOptions::new(Source::Log(file), 1) };
+    let source = planned(&first).complaints.source;
+    assert_eq!((source.estimates_missing, source.run_times_raised), (0, 0));
 }
 
 #[test]

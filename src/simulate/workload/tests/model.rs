@@ -98,10 +98,11 @@ fn each_input_and_priority_is_drawn_equally_often() {
 
 #[test]
 fn tsafrir_estimates_are_never_below_the_run_time_even_for_few_jobs() {
-    for jobs in [1, 2, 5, 20, 100, 1000] {
-        for seed in 0..20 {
+    for jobs in [1, 2, 5, 20] {
+        for seed in 0..60 {
             let estimates = Estimates::Tsafrir;
-            for options in [poisson(jobs, &[1]), lublin(jobs)] {
+            let split = Split::LargerThan(32);
+            for options in [poisson(jobs, &[1]), WorkloadOptions { split, ..lublin(jobs) }] {
                 let plan = planned(&WorkloadOptions { estimates, seed, ..options }).jobs;
                 assert!(plan.iter().all(|job| job.estimate >= job.run_time));
             }
@@ -124,7 +125,7 @@ fn jobs_without_room_are_counted_and_named_or_refused() {
     let error = refused(&WorkloadOptions { on_bad: OnBad::Refuse, ..options.clone() });
     assert!(error.starts_with(&format!("job {first} needs 2 components of up to 80 ")), "{error}");
     let error = options.plan(&[16], BEGIN).unwrap_err();
-    assert!(matches!(error, WorkloadError::NoJobs(_)), "{error}");
+    assert!(error.to_string().starts_with("no job can be used (100 left out that"), "{error}");
 }
 
 #[test]

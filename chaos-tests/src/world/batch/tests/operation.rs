@@ -100,7 +100,7 @@ fn a_draining_site_starts_nothing_until_it_resumes() {
         let mut site = site(discipline);
         site.drain();
         submit(&mut site, 1, 1, 100, 0);
-        assert_eq!(started(&mut site, 0), []);
+        assert!(started(&mut site, 0).is_empty());
         site.resume();
         assert_eq!(started(&mut site, 50), [1]);
     }
@@ -114,8 +114,8 @@ fn a_job_past_its_estimate_is_taken_to_end_a_second_ahead() {
         submit(&mut site, 2, 8, 100, 0);
         assert_eq!(started(&mut site, 0), [1]);
         assert_eq!(site.expected_start(LrmJobId(2)), Some(Timestamp(100)));
-        assert_eq!(started(&mut site, 100), []);
-        assert_eq!(started(&mut site, 500), []);
+        assert!(started(&mut site, 100).is_empty());
+        assert!(started(&mut site, 500).is_empty());
         assert_eq!(site.expected_start(LrmJobId(2)), Some(Timestamp(1500)));
     }
 }
@@ -149,6 +149,6 @@ fn extreme_numbers_are_taken_calmly() {
         assert!(started(&mut site, u64::MAX).len() <= 1);
         let mut none = BatchSystem::new(discipline, 0, 4);
         assert!(none.submit(LrmJobId(1), 1, DurationMs(1), Timestamp(0)).is_err());
-        assert_eq!(started(&mut none, 0), []);
+        assert!(started(&mut none, 0).is_empty());
     }
 }

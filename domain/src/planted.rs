@@ -1,0 +1,122 @@
+//! Bugs planted on purpose, to see that the oracles find them.
+//!
+//! Only a build with `--cfg cospan_chaos` has any, and then at most one at a time;
+//! in every other build [`bug`] is false and nothing of them is left.
+
+/// A mistake that somebody might make, by what it gets wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Bug {
+    /// A submission without an answer counts as not sent, and another follows at once.
+    RetryBlind,
+    /// An absence counts although the submission may still be on its way.
+    TrustEarlyAbsence,
+    /// What a site does not tell is taken for gone.
+    UnknownIsGone,
+    /// The start is decided before every component waits at its gate.
+    GoEarly,
+    /// The start is decided before the input is there.
+    GoWithoutInput,
+    /// A job is finished when one of its payloads has succeeded.
+    FinishEarly,
+    /// A job runs once one of its payloads has begun.
+    RunEarly,
+    /// An error of the job is charged to its site.
+    ChargeForTheJob,
+    /// An error of a site is never recorded there.
+    ForgetCharge,
+    /// What is given up is not ended at its site.
+    ForgetEnd,
+    /// A gate that does not answer counts as closed.
+    SilentGateIsClosed,
+    /// A site that does not answer is given up at once, and the payload begun elsewhere.
+    AbandonEarly,
+    /// Job ids are given out before their reservation is durable.
+    IdsUnreserved,
+    /// Idempotency keys are forgotten at a restart.
+    ForgetKeys,
+    /// A submission is acknowledged before it is durable.
+    AnswerEarly,
+    /// A copy that nobody needs is kept for ever.
+    KeepCopies,
+    /// A copy is deleted while a job needs it.
+    DeleteNeeded,
+    /// A copy counts as whole while it is on its way.
+    ReadyEarly,
+    /// Partial data counts as discarded and is not.
+    ForgetDiscard,
+    /// A content counts as deleted and is not.
+    ForgetDelete,
+    /// Attempts of other control planes are taken for strays.
+    TouchOthers,
+    /// What ended attempts left is never removed.
+    KeepAttempts,
+    /// Every attempt of a component has the same tag.
+    DropAttempt,
+    /// What is held at sites is not taken back.
+    KeepHoldings,
+    /// A hint that comes while a change is being written is forgotten.
+    ForgetLook,
+    /// A cancellation is acknowledged and has no effect while a round is given up.
+    ForgetCancel,
+    /// The components of a round are told of attempts of an earlier one.
+    StalePeers,
+    /// At a restart nobody takes up the jobs that were under way.
+    ForgetJobs,
+}
+
+impl Bug {
+    /// All of them.
+    pub const ALL: [Bug; 28] = [
+        Bug::RetryBlind,
+        Bug::TrustEarlyAbsence,
+        Bug::UnknownIsGone,
+        Bug::GoEarly,
+        Bug::GoWithoutInput,
+        Bug::FinishEarly,
+        Bug::RunEarly,
+        Bug::ChargeForTheJob,
+        Bug::ForgetCharge,
+        Bug::ForgetEnd,
+        Bug::SilentGateIsClosed,
+        Bug::AbandonEarly,
+        Bug::IdsUnreserved,
+        Bug::ForgetKeys,
+        Bug::AnswerEarly,
+        Bug::KeepCopies,
+        Bug::DeleteNeeded,
+        Bug::ReadyEarly,
+        Bug::ForgetDiscard,
+        Bug::ForgetDelete,
+        Bug::TouchOthers,
+        Bug::KeepAttempts,
+        Bug::DropAttempt,
+        Bug::KeepHoldings,
+        Bug::ForgetLook,
+        Bug::ForgetCancel,
+        Bug::StalePeers,
+        Bug::ForgetJobs,
+    ];
+}
+
+/// Whether this bug is planted.
+#[cfg(not(cospan_chaos))]
+#[inline(always)]
+pub fn bug(_: Bug) -> bool {
+    false
+}
+
+#[cfg(cospan_chaos)]
+static PLANTED: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(u8::MAX);
+
+/// Whether this bug is planted.
+#[cfg(cospan_chaos)]
+pub fn bug(bug: Bug) -> bool {
+    PLANTED.load(std::sync::atomic::Ordering::Relaxed) == bug as u8
+}
+
+/// Plants one bug, or none.
+#[cfg(cospan_chaos)]
+pub fn plant(bug: Option<Bug>) {
+    let number = bug.map_or(u8::MAX, |bug| bug as u8);
+    PLANTED.store(number, std::sync::atomic::Ordering::Relaxed);
+}

@@ -1,0 +1,183 @@
+//! Arguments of `simulate`.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args, ValueEnum};
+use cospan_domain::ids::{LogicalName, PolicyName};
+
+use super::args_job::ClassArg;
+use crate::api::v1::Length;
+use crate::simulate::workload::Split;
+
+/// `simulate`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The control plane that runs is the one of `cospan serve`, with its journal, over simulated sites
+and under a simulated clock: a month takes seconds to minutes. The grid file lists sites, links,
+local users and failures; the chapter \"What if: simulating\" of the book describes it. Nothing
+outside of --to is written, and no server is needed.
+
+--policy, --scheduler and --load-scale take several values, separated by commas: all of them run
+on the same jobs and are compared, the first with each other. With --seeds above 1 the comparison
+has confidence intervals of 95 %.
+
+It writes jobs.csv (a row a job), summary.json, figures/*.svg and report.html. The same options
+give the same jobs.csv, byte for byte.
+
+Examples:
+  cospan simulate grid.toml --model lublin --jobs 500
+  cospan simulate grid.toml --log DAS2-fs1-2003-1.swf.xz --split above:32 --to das2
+  cospan simulate grid.toml --log das2.swf --load-scale 0.8,1,1.2 --seeds 5
+  cospan simulate grid.toml --model poisson --jobs 200 --interarrival 30s --scheduler easy,fcfs")]
+pub(crate) struct SimulateArgs {
+    /// The grid file, in TOML.
+    #[arg(value_name = "GRID")]
+    pub(crate) grid: PathBuf,
+    /// Where jobs come from.
+    #[command(flatten)]
+    pub(crate) workload: WorkloadArgs,
+    /// What is varied.
+    #[command(flatten)]
+    pub(crate) runs: RunArgs,
+    /// The folder for everything that is written; files of the same names are replaced.
+    #[arg(long, value_name = "DIRECTORY", default_value = "simulation")]
+    pub(crate) to: PathBuf,
+}
+
+/// Where jobs come from.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Jobs")]
+pub(crate) struct WorkloadArgs {
+    /// A job log in Standard Workload Format, plain, .gz or .xz.
+    #[arg(long, value_name = "FILE", conflicts_with = "model", required_unless_present = "model")]
+    pub(crate) log: Option<PathBuf>,
+    /// A model of jobs instead of a log.
+    #[arg(long, value_enum, requires = "jobs")]
+    pub(crate) model: Option<ModelArg>,
+    /// How many jobs: those of a model, or the first ones of a log. [default: all of the log]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=5_000_000))]
+    pub(crate) jobs: Option<u32>,
+    /// How a job becomes components: none, a number of components, above:N for components of at
+    /// most N processors, or random for 1, 2 or 4.
+    #[arg(long, value_name = "HOW", default_value = "none")]
+    pub(crate) split: SplitArg,
+    /// Where users' estimates of run times come from; a job ends at its estimate at the latest.
+    #[arg(long, value_enum, default_value_t = EstimatesArg::AsGiven)]
+    pub(crate) estimates: EstimatesArg,
+    /// Files of the grid that jobs read, separated by commas; each job draws one. [default: none]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) input: Vec<LogicalName>,
+    /// Classes of the placement queue, separated by commas; each job draws one. [default: low]
+    #[arg(long, value_enum, value_name = "CLASSES", value_delimiter = ',')]
+    pub(crate) priority: Vec<ClassArg>,
+    /// What to do with a line of a log that cannot be used, and a job that has no room.
+    #[arg(long, value_enum, default_value_t = OnBadArg::Skip)]
+    pub(crate) on_bad: OnBadArg,
+    /// Poisson only: mean time between submissions.
+    #[arg(long, value_name = "DURATION", default_value = "60s")]
+    pub(crate) interarrival: Length,
+    /// Poisson only: processors of a job, each entry equally likely.
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_value = "1,2,4,8,16",
+        value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) sizes: Vec<u32>,
+    /// Poisson only: the shortest run time.
+    #[arg(long, value_name = "DURATION", default_value = "1m")]
+    pub(crate) shortest: Length,
+    /// Poisson only: the longest run time.
+    #[arg(long, value_name = "DURATION", default_value = "1h")]
+    pub(crate) longest: Length,
+}
+
+/// What is varied.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Runs")]
+pub(crate) struct RunArgs {
+    /// Placement policies. [default: as configured, else worst-fit]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) policy: Vec<PolicyName>,
+    /// How the batch systems of all sites order jobs. [default: as the grid file says]
+    #[arg(long, value_enum, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) scheduler: Vec<SchedulerArg>,
+    /// Divides the times between submissions: 2 doubles the load (0.001 to 1000).
+    #[arg(long, value_name = "FACTORS", value_delimiter = ',', default_value = "1")]
+    pub(crate) load_scale: Vec<f64>,
+    /// The first seed of everything that is drawn.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// How many seeds, from the first on.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) seeds: u32,
+    /// When to end, in simulated time from the start, whatever still runs. [default: when all jobs
+    /// have ended, a year after the last submission at the latest]
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) until: Option<Length>,
+    /// How many runs at once. [default: the processors of this machine]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub(crate) at_once: Option<u32>,
+}
+
+/// A model of jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ModelArg {
+    /// Lublin and Feitelson: arrivals by day and night, sizes and run times of real machines.
+    Lublin,
+    /// Poisson arrivals, sizes and run times drawn evenly.
+    Poisson,
+}
+
+/// Where estimates come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EstimatesArg {
+    /// As the log says; the run time where it does not.
+    AsGiven,
+    /// The run time.
+    Exact,
+    /// The model of Tsafrir, Etsion and Feitelson; never below the run time.
+    Tsafrir,
+}
+
+/// What to do with what cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnBadArg {
+    /// Leave it out, count it, and say so.
+    Skip,
+    /// End at the first.
+    Refuse,
+}
+
+/// How a batch system orders jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SchedulerArg {
+    /// First come, first served.
+    Fcfs,
+    /// May overtake if the first in the queue does not wait longer for it.
+    Easy,
+    /// May overtake if nobody waits longer for it.
+    Conservative,
+}
+
+/// How a job becomes components.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SplitArg(pub(crate) Split);
+
+impl FromStr for SplitArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |text: &str| text.parse().ok().filter(|number: &u32| *number > 0);
+        let split = match text.split_once(':') {
+            None if text == "none" => Some(Split::None),
+            None if text == "random" => Some(Split::Random),
+            None => number(text).map(Split::Into),
+            Some(("above", most)) => number(most).map(Split::LargerThan),
+            Some(_) => None,
+        };
+        split.map(Self).ok_or_else(|| {
+            "write none, random, a number of components like 4, or above:32 for components of at \
+             most 32 processors"
+                .to_owned()
+        })
+    }
+}

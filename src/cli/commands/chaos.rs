@@ -1,0 +1,165 @@
+//! `cospan chaos`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use cospan_chaos_tests::laboratory::chaos::campaign::{Size, seeds, shortest};
+use cospan_chaos_tests::laboratory::chaos::run::Verdict;
+use cospan_chaos_tests::laboratory::chaos::scenario::BEGINS;
+use cospan_domain::units::DurationMs;
+use serde::Serialize;
+
+use crate::cli::args::Format;
+use crate::cli::args_chaos::{ChaosCommand, ChaosRunArgs};
+use crate::cli::context::Context;
+use crate::cli::exit::{CliError, Exit};
+use crate::cli::out::note;
+
+/// What a campaign came to.
+#[derive(Debug, Default, Serialize)]
+struct Campaign {
+    first: u64,
+    seeds: u64,
+    held: u64,
+    seconds: f64,
+    seeds_per_minute: f64,
+    durable_changes: u64,
+    reigns: u64,
+    /// Faults that changed what the control plane saw, by kind and call.
+    struck: BTreeMap<String, u64>,
+    broken: Vec<Broken>,
+}
+
+#[derive(Debug, Serialize)]
+struct Broken {
+    seed: u64,
+    drawn: String,
+    rules: Vec<String>,
+    /// What users did until then is enough to see it, if it was looked for.
+    deals: Option<usize>,
+    replay: String,
+}
+
+/// Runs `chaos ...`.
+pub(crate) fn run(context: &mut Context, command: &ChaosCommand) -> Result<Exit, CliError> {
+    let ChaosCommand::Run(args) = command;
+    let first = args.first.unwrap_or_else(drawn_seed);
+    let lines = context.out.format() == Format::Table;
+    note(&format!("seeds {first} to {}", first + args.seeds - 1));
+    let campaign = Mutex::new(Campaign { first, seeds: args.seeds, ..Campaign::default() });
+    let begun = Instant::now();
+    seeds(first, args.seeds, at_once(args), size(args), &|seed, verdict| {
+        let mut campaign = campaign.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = campaign.add(seed, verdict, args);
+        if lines {
+            note(&text);
+        }
+    });
+    let mut campaign = campaign.into_inner().unwrap_or_else(PoisonError::into_inner);
+    campaign.seconds = begun.elapsed().as_secs_f64();
+    campaign.seeds_per_minute = args.seeds as f64 * 60.0 / campaign.seconds.max(0.001);
+    context.out.answer(&campaign, table)?;
+    Ok(if campaign.broken.is_empty() { Exit::Done } else { Exit::JobFailed })
+}
+
+fn drawn_seed() -> u64 {
+    let mut bytes = [0; 4];
+    // Without chance from the system every run is the same one, which its line says.
+    let _ = getrandom::fill(&mut bytes);
+    u64::from(u32::from_le_bytes(bytes))
+}
+
+fn at_once(args: &ChaosRunArgs) -> usize {
+    let processors = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    args.at_once.map_or_else(processors, |count| count as usize)
+}
+
+fn size(args: &ChaosRunArgs) -> Size {
+    let length = DurationMs::from_secs(args.hours * 3_600);
+    Size { jobs: args.jobs as usize, sites: args.sites as usize, length }
+}
+
+impl Campaign {
+    /// Takes in one verdict; what to say of it.
+    fn add(&mut self, seed: u64, verdict: anyhow::Result<Verdict>, args: &ChaosRunArgs) -> String {
+        let ChaosRunArgs { jobs, sites, hours, .. } = args;
+        let size_words = format!("--jobs {jobs} --sites {sites} --hours {hours}");
+        let replay = format!("cospan chaos run --first {seed} --seeds 1 {size_words} --timeline");
+        let verdict = match verdict {
+            Ok(verdict) => verdict,
+            Err(problem) => {
+                let rules = vec![format!("{problem:#}")];
+                let text = format!("BROKEN seed {seed}: {problem:#}\n  {replay}");
+                let drawn = String::new();
+                self.broken.push(Broken { seed, drawn, rules, deals: None, replay });
+                return text;
+            }
+        };
+        self.durable_changes += verdict.changes;
+        self.reigns += verdict.reigns as u64;
+        for ((fault, call), count) in &verdict.struck {
+            *self.struck.entry(format!("{} {call}", fault.as_str())).or_default() += count;
+        }
+        let struck: u64 = verdict.struck.values().sum();
+        let (acknowledged, finished) = verdict.jobs;
+        let mut text = format!(
+            "{}: {acknowledged} jobs, {finished} finished, {} reigns, {struck} faults, hash {}",
+            verdict.drawn, verdict.reigns, verdict.hash
+        );
+        let shows = args.timeline && (args.seeds == 1 || !verdict.holds());
+        if shows {
+            text += &timeline(&verdict);
+        }
+        if verdict.holds() {
+            self.held += 1;
+            return format!("ok     {text}");
+        }
+        self.break_rules(seed, verdict, args, replay, &text)
+    }
+
+    fn break_rules(
+        &mut self,
+        seed: u64,
+        verdict: Verdict,
+        args: &ChaosRunArgs,
+        replay: String,
+        text: &str,
+    ) -> String {
+        let rules: Vec<String> = verdict.unsafe_.into_iter().chain(verdict.not_live).collect();
+        // A second run of a failing seed costs little; one that fails no more is news too.
+        let deals = shortest(seed, size(args)).ok().flatten().map(|(deals, _)| deals);
+        let mut told = format!("BROKEN {text}");
+        rules.iter().for_each(|rule| told += &format!("\n  {rule}"));
+        if let Some(deals) = deals {
+            told += &format!("\n  the first {deals} deals of its users are enough");
+        }
+        told += &format!("\n  replay: {replay}");
+        self.broken.push(Broken { seed, drawn: verdict.drawn, rules, deals, replay });
+        told
+    }
+}
+
+fn timeline(verdict: &Verdict) -> String {
+    let mut text = String::new();
+    for (at, job, what) in &verdict.timeline {
+        let seconds = at.since(BEGINS).as_secs_f64();
+        // Writing to a String cannot fail.
+        let _ = write!(text, "\n  {seconds:>12.3} s  job {job}  {what}");
+    }
+    text
+}
+
+fn table(campaign: &Campaign) -> String {
+    let Campaign { seeds, held, seconds, seeds_per_minute, .. } = campaign;
+    let mut text = format!(
+        "{held} of {seeds} seeds held, {} reigns, {} durable changes, in {seconds:.1} s ({seeds_per_minute:.0} a minute)\n",
+        campaign.reigns, campaign.durable_changes
+    );
+    text += "FAULT\tCALL\tSTRUCK\n";
+    for (fault, count) in &campaign.struck {
+        let _ = writeln!(text, "{}\t{count}", fault.replacen(' ', "\t", 1));
+    }
+    text
+}

@@ -1,0 +1,209 @@
+//! `cospan simulate`.
+
+mod progress;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use cospan_actors::settings::Settings;
+use cospan_chaos_tests::logs::OnBad;
+use cospan_chaos_tests::world::batch::Discipline;
+use cospan_domain::ids::PolicyName;
+use cospan_domain::job::spec::Priority;
+use cospan_domain::placement::find_policy;
+
+use crate::cli::args_job::ClassArg;
+use crate::cli::args_simulate::{
+    EstimatesArg, ModelArg, OnBadArg, RunArgs, SchedulerArg, SimulateArgs, WorkloadArgs,
+};
+use crate::cli::context::Context;
+use crate::cli::exit::{CliError, Exit};
+use crate::cli::interrupt;
+use crate::config::Config;
+use crate::simulate::grid::{Grid, GridError};
+use crate::simulate::report::{Report, ReportError, write_report};
+use crate::simulate::workload::{Estimates, Source, WorkloadOptions};
+use crate::simulate::{self, SimulateError, Study, Variant, Watcher};
+use progress::Display;
+
+/// Complaints of each kind that are told in full.
+const COMPLAINTS_KEPT: usize = 3;
+
+/// Simulates, and reports.
+pub(crate) fn run(context: &mut Context, args: &SimulateArgs) -> Result<Exit, CliError> {
+    interrupt::set_hint("the simulation was ended; nothing was written");
+    let study = study(context, args)?;
+    writable(&args.to)?;
+    let watcher: Arc<dyn Watcher> = Arc::new(Display::new(&study));
+    let records = simulate::run(&study, &watcher);
+    drop(watcher);
+    let records = records.map_err(broken)?;
+    interrupt::set_hint("the report was being written; it is not complete");
+    let report = write_report(&args.to, &study.describe(), &records).map_err(unwritten)?;
+    context.out.answer(&report.summary, |_| text(&report, &args.to))?;
+    Ok(Exit::Done)
+}
+
+fn text(report: &Report, to: &Path) -> String {
+    let mut text = format!("{}\n", report.text.trim_end());
+    text.push_str(&format!("\n{} tells more:\n", to.display()));
+    for file in &report.files {
+        text.push_str(&format!("  {}\n", file.path.display()));
+    }
+    text
+}
+
+fn study(context: &Context, args: &SimulateArgs) -> Result<Study, CliError> {
+    let settings = settings(context)?;
+    let grid = Grid::load(&args.grid).map_err(|error| match error {
+        GridError::Unreadable { .. } => CliError::usage(
+            error.to_string(),
+            "`cospan simulate --help` tells what a grid file is for",
+        ),
+        GridError::Wrong(problems) => {
+            let count = problems.list().len();
+            let noun = if count == 1 { "problem" } else { "problems" };
+            let message = format!("the grid file has {count} {noun}\n\n{problems}\n");
+            CliError { exit: Exit::Usage, message, remedy: None, quiet: false }
+        }
+    })?;
+    let RunArgs { seed, seeds, until, at_once, .. } = &args.runs;
+    let processors = || std::thread::available_parallelism().map_or(1, usize::from);
+    Ok(Study {
+        grid,
+        workload: workload(&args.workload, *seed)?,
+        variants: variants(&args.runs, &settings.default_policy)?,
+        seeds: (0..u64::from(*seeds)).map(|n| seed.wrapping_add(n)).collect(),
+        settings,
+        until: until.map(|length| length.0),
+        at_once: at_once.map_or_else(processors, |number| number as usize),
+    })
+}
+
+/// Of the configuration that was named, else the defaults: what lies about on this
+/// machine must not change what a simulation gives.
+fn settings(context: &Context) -> Result<Settings, CliError> {
+    let loaded = match &context.global.config {
+        Some(file) => Config::load(file)?,
+        None => Config::parse(Path::new("no configuration file"), "")?,
+    };
+    simulate::settings(&loaded.config)
+        .map_err(|error| CliError::usage(error.to_string(), "correct placement.policy"))
+}
+
+fn workload(args: &WorkloadArgs, seed: u64) -> Result<WorkloadOptions, CliError> {
+    let jobs = args.jobs.map(|jobs| jobs as usize);
+    let source = match (&args.log, args.model, jobs) {
+        (Some(log), _, _) => Source::Log(log.clone()),
+        (None, Some(ModelArg::Lublin), Some(jobs)) => Source::Lublin { jobs },
+        (None, Some(ModelArg::Poisson), Some(jobs)) => Source::Poisson {
+            jobs,
+            mean_interarrival: args.interarrival.0,
+            sizes: args.sizes.clone(),
+            shortest: args.shortest.0,
+            longest: args.longest.0,
+        },
+        _ => {
+            return Err(CliError::usage(
+                "there are no jobs",
+                "name a --log, or a --model and its --jobs",
+            ));
+        }
+    };
+    let mut options = WorkloadOptions::new(source, seed);
+    options.jobs_max = jobs.filter(|_| args.log.is_some());
+    options.split = args.split.0;
+    options.inputs.clone_from(&args.input);
+    options.priorities = args.priority.iter().map(|class| priority(*class)).collect();
+    options.estimates = match args.estimates {
+        EstimatesArg::AsGiven => Estimates::AsGiven,
+        EstimatesArg::Exact => Estimates::Exact,
+        EstimatesArg::Tsafrir => Estimates::Tsafrir,
+    };
+    options.on_bad = match args.on_bad {
+        OnBadArg::Skip => OnBad::Skip { kept_per_kind_max: COMPLAINTS_KEPT },
+        OnBadArg::Refuse => OnBad::Refuse,
+    };
+    Ok(options)
+}
+
+fn priority(class: ClassArg) -> Priority {
+    match class {
+        ClassArg::SuperHigh => Priority::SuperHigh,
+        ClassArg::High => Priority::High,
+        ClassArg::Low => Priority::Low,
+        ClassArg::SuperLow => Priority::SuperLow,
+    }
+}
+
+/// Every combination of the values given. A label names what differs, or else the policy.
+fn variants(args: &RunArgs, default: &PolicyName) -> Result<Vec<Variant>, CliError> {
+    let policies = if args.policy.is_empty() { vec![default.clone()] } else { args.policy.clone() };
+    for policy in &policies {
+        find_policy(policy)
+            .map_err(|error| CliError::usage(error.to_string(), "correct --policy"))?;
+    }
+    let schedulers: Vec<Option<SchedulerArg>> = match args.scheduler.is_empty() {
+        true => vec![None],
+        false => args.scheduler.iter().copied().map(Some).collect(),
+    };
+    let mut variants: Vec<Variant> = Vec::new();
+    for policy in &policies {
+        for scheduler in schedulers.iter().copied().map(|name| name.map(discipline)) {
+            for load_scale in args.load_scale.iter().copied() {
+                let mut parts = Vec::new();
+                if policies.len() > 1 || schedulers.len() * args.load_scale.len() == 1 {
+                    parts.push(policy.to_string());
+                }
+                if let Some((name, _)) = scheduler.filter(|_| schedulers.len() > 1) {
+                    parts.push(name.to_owned());
+                }
+                if args.load_scale.len() > 1 {
+                    parts.push(format!("load x {load_scale}"));
+                }
+                let (label, policy) = (parts.join(", "), policy.clone());
+                let scheduler = scheduler.map(|(_, discipline)| discipline);
+                variants.push(Variant { label, policy, scheduler, load_scale });
+            }
+        }
+    }
+    let twice = |v: &&Variant| variants.iter().filter(|other| other.label == v.label).count() > 1;
+    match variants.iter().find(twice) {
+        Some(Variant { label, .. }) => {
+            let message = format!("{label:?} would be compared with itself");
+            Err(CliError::usage(message, "give each value once"))
+        }
+        None => Ok(variants),
+    }
+}
+
+fn discipline(name: SchedulerArg) -> (&'static str, Discipline) {
+    match name {
+        SchedulerArg::Fcfs => ("fcfs", Discipline::Fcfs),
+        SchedulerArg::Easy => ("easy", Discipline::Easy),
+        SchedulerArg::Conservative => ("conservative", Discipline::Conservative),
+    }
+}
+
+/// A folder that cannot be written is found before the work, not after it.
+fn writable(to: &Path) -> Result<(), CliError> {
+    let tried = std::fs::create_dir_all(to).and_then(|()| tempfile::tempfile_in(to));
+    tried.map(drop).map_err(|error| {
+        let message = format!("cannot write into {}: {error}", to.display());
+        CliError::usage(message, "name another folder with --to")
+    })
+}
+
+fn broken(error: SimulateError) -> CliError {
+    let exit = match &error {
+        SimulateError::Run { .. } => Exit::JobFailed,
+        SimulateError::NoSuchFile { .. } | SimulateError::Workload(_) | SimulateError::Grid(_) => {
+            Exit::Usage
+        }
+    };
+    CliError { exit, message: error.to_string(), remedy: None, quiet: false }
+}
+
+fn unwritten(error: ReportError) -> CliError {
+    CliError { exit: Exit::Usage, message: error.to_string(), remedy: None, quiet: false }
+}

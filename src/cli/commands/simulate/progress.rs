@@ -1,0 +1,127 @@
+//! Says on standard error how simulations go on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{IsTerminal, Write};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use cospan_domain::units::DurationMs;
+
+use crate::cli::out::{note, warning_word};
+use crate::simulate::report::RunRecord;
+use crate::simulate::{Notes, RunName, Study, Watcher};
+
+/// Between two looks of a person at a terminal.
+const LOOK: Duration = Duration::from_millis(200);
+/// Between two lines of a file that nobody watches.
+const LINE: Duration = Duration::from_secs(10);
+/// Goes to the begin of the line and clears it.
+const CLEAR: &str = "\r\x1b[2K";
+const DAY_MS: u64 = 86_400_000;
+
+/// Where all runs are.
+pub(super) struct Display {
+    terminal: bool,
+    runs: usize,
+    begun: Instant,
+    state: Mutex<State>,
+}
+
+struct State {
+    told: Instant,
+    runs_ended: usize,
+    jobs: usize,
+    /// Jobs that have ended, by run.
+    ended: BTreeMap<usize, usize>,
+    said: BTreeSet<String>,
+}
+
+impl Display {
+    /// Nothing has begun.
+    pub(super) fn new(study: &Study) -> Self {
+        let now = Instant::now();
+        let state = State {
+            told: now,
+            runs_ended: 0,
+            jobs: 0,
+            ended: BTreeMap::new(),
+            said: BTreeSet::new(),
+        };
+        Self {
+            terminal: std::io::stderr().is_terminal(),
+            runs: study.seeds.len() * study.variants.len(),
+            begun: now,
+            state: Mutex::new(state),
+        }
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn line(&self, state: &State, passed: DurationMs) -> String {
+        let ended: usize = state.ended.values().sum();
+        let rate = ended as f64 / self.begun.elapsed().as_secs_f64().max(0.001);
+        let (day, jobs) = (passed.0 / DAY_MS, state.jobs);
+        let runs = match self.runs {
+            1 => String::new(),
+            runs => format!("{} of {runs} runs ended, ", state.runs_ended),
+        };
+        format!("{runs}day {day}: {ended} of {jobs} jobs ended, {rate:.0} jobs/s")
+    }
+
+    /// A line that stays.
+    fn say(&self, text: &str) {
+        let clear = if self.terminal { CLEAR } else { "" };
+        note(&format!("{clear}{text}"));
+    }
+}
+
+impl Watcher for Display {
+    fn begins(&self, run: &RunName, notes: &Notes) {
+        let mut state = self.state();
+        state.jobs += notes.jobs;
+        state.ended.insert(run.index, 0);
+        for line in notes.lines() {
+            if state.said.insert(line.clone()) {
+                match line.strip_prefix(' ') {
+                    Some(_) => self.say(&line),
+                    None => self.say(&format!("{}: {line}", warning_word())),
+                }
+            }
+        }
+    }
+
+    fn goes_on(&self, run: &RunName, passed: DurationMs, jobs_ended: usize) {
+        let mut state = self.state();
+        state.ended.insert(run.index, jobs_ended);
+        let pause = if self.terminal { LOOK } else { LINE };
+        if state.told.elapsed() < pause {
+            return;
+        }
+        state.told = Instant::now();
+        let line = self.line(&state, passed);
+        if self.terminal {
+            let mut stderr = anstream::stderr();
+            // Nobody can be told that standard error is gone.
+            let _ = write!(stderr, "{CLEAR}{line}").and_then(|()| stderr.flush());
+        } else {
+            self.say(&line);
+        }
+    }
+
+    fn ends(&self, run: &RunName, record: &RunRecord) {
+        let mut state = self.state();
+        state.runs_ended += 1;
+        state.ended.insert(run.index, record.jobs.len());
+        let days = record.ended.since(record.began).0 as f64 / DAY_MS as f64;
+        let took = self.begun.elapsed().as_secs_f64();
+        let RunName { label, seed, .. } = run;
+        self.say(&format!(
+            "{label}, seed {seed}: {} jobs, {days:.1} simulated days; {} of {} runs after {took:.1} s",
+            record.jobs.len(),
+            state.runs_ended,
+            self.runs,
+        ));
+    }
+}

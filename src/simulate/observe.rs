@@ -1,0 +1,180 @@
+//! From what came of an experiment to the record of a run.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use cospan_chaos_tests::laboratory::experiment::Outcome;
+use cospan_chaos_tests::world::World;
+use cospan_chaos_tests::world::cluster::{self, Cluster};
+use cospan_chaos_tests::world::ledger::{Deed, Entry};
+use cospan_domain::ids::{SiteName, Tag};
+use cospan_domain::job::state::{Job, Phase};
+use cospan_domain::units::Timestamp;
+
+use super::report::{Bar, Ending, JobRow, LoadKind, LoadStep, QueueStep, RunRecord, SiteTrace};
+
+/// Bars of a site that are kept for its Gantt chart.
+const BARS_MAX: usize = 200_000;
+
+/// The record of a run, but for what was counted elsewhere.
+pub(super) fn record(label: &str, seed: u64, began: Timestamp, outcome: &Outcome) -> RunRecord {
+    let ended = outcome.ended;
+    let mut all: Vec<&Arc<Job>> = outcome.jobs.iter().chain(&outcome.unfinished).collect();
+    all.sort_by_key(|job| job.id);
+    let sites = outcome.world.read(|world| traces(world, &all, ended));
+    let step = |&(at, waiting): &(Timestamp, u32)| QueueStep { at, waiting };
+    RunRecord {
+        label: label.to_owned(),
+        seed,
+        began,
+        ended,
+        sites,
+        queue: outcome.queue.iter().map(step).collect(),
+        jobs: all.iter().map(|job| row(job)).collect(),
+        counters: counters(outcome, &all),
+    }
+}
+
+fn counters(outcome: &Outcome, jobs: &[&Arc<Job>]) -> BTreeMap<String, u64> {
+    let sum = |count: fn(&Job) -> u32| jobs.iter().map(|job| u64::from(count(job))).sum();
+    let local = |world: &World| world.sites().iter().map(Cluster::local_ended).sum();
+    let deeds = |world: &World| killed_by_nodes(world.ledger().entries());
+    BTreeMap::from([
+        ("durable changes".to_owned(), outcome.changes),
+        ("local jobs ended".to_owned(), outcome.world.read(local)),
+        ("components killed by failing nodes".to_owned(), outcome.world.read(deeds)),
+        ("claims lost".to_owned(), sum(|job| job.setbacks.claims)),
+        ("rounds aborted".to_owned(), sum(|job| job.setbacks.rounds)),
+        ("errors of jobs themselves".to_owned(), sum(|job| job.setbacks.own_errors)),
+        ("inputs lost".to_owned(), sum(|job| job.setbacks.inputs)),
+    ])
+}
+
+fn killed_by_nodes(entries: &[Entry]) -> u64 {
+    entries.iter().filter(|entry| entry.deed == Deed::KilledByNode).count() as u64
+}
+
+fn row(job: &Job) -> JobRow {
+    let (ending, finished) = match &job.phase {
+        Phase::Finished { at } => (Ending::Done, Some(*at)),
+        Phase::Failed { at, .. } => (Ending::Failed, Some(*at)),
+        Phase::Cancelled { at, .. } => (Ending::Cancelled, Some(*at)),
+        _ => (Ending::Unfinished, None),
+    };
+    let placements = job.components.iter().filter_map(|component| component.placement.as_ref());
+    let sites: BTreeSet<&SiteName> = placements.map(|placement| &placement.site).collect();
+    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    let attempts = job.components.iter().map(|component| component.attempt.0);
+    let attempts = attempts.fold(0, |sum: u32, attempt| {
+        sum.saturating_add(u32::try_from(attempt).unwrap_or(u32::MAX))
+    });
+    JobRow {
+        id: job.id.0,
+        name: job.spec.name.as_deref().unwrap_or_default().to_owned(),
+        components: count(job.spec.components.len()),
+        processors: job.spec.total_resources().processors,
+        sites: count(sites.len()),
+        priority: job.spec.priority.as_str().to_owned(),
+        submitted: job.submitted_at,
+        placed: job.instants.placed,
+        started: job.instants.started,
+        finished,
+        ending,
+        rounds: job.round.0.try_into().unwrap_or(u32::MAX),
+        attempts,
+        site_errors: job.setbacks.site_errors,
+        transfer_bytes: job.instants.transfer_volume.0,
+        held_processor_ms: job.instants.wasted_processor_ms,
+    }
+}
+
+fn traces(world: &World, jobs: &[&Arc<Job>], ended: Timestamp) -> Vec<SiteTrace> {
+    let mut bars = grid_bars(world.ledger().entries(), jobs, ended);
+    let trace = |site: &Cluster| {
+        let mut bars = bars.remove(site.name()).unwrap_or_default();
+        bars.extend(share_bars(site.load(), LoadKind::Local, ended));
+        bars.extend(share_bars(site.load(), LoadKind::Down, ended));
+        bars.sort_by_key(|bar| bar.from);
+        let bars_dropped = bars.len().saturating_sub(BARS_MAX) as u64;
+        bars.truncate(BARS_MAX);
+        SiteTrace {
+            name: site.name().to_string(),
+            processors: site.processors(),
+            load: site.load().iter().map(load_step).collect(),
+            bars,
+            bars_dropped,
+        }
+    };
+    world.sites().iter().map(trace).collect()
+}
+
+fn load_step(step: &cluster::LoadStep) -> LoadStep {
+    let cluster::LoadStep { at, running, held, local, down } = *step;
+    LoadStep { at, running, held, local, down }
+}
+
+/// What our attempts did with their processors: held them at the gate, then ran.
+fn grid_bars(
+    entries: &[Entry],
+    jobs: &[&Arc<Job>],
+    ended: Timestamp,
+) -> BTreeMap<SiteName, Vec<Bar>> {
+    let processors = |tag: Tag| {
+        let index = jobs.binary_search_by_key(&tag.job, |job| job.id).ok()?;
+        let component = jobs[index].spec.components.get(tag.component.0 as usize)?;
+        Some(component.resources.processors)
+    };
+    let mut bars: BTreeMap<SiteName, Vec<Bar>> = BTreeMap::new();
+    let mut open: BTreeMap<Tag, (Timestamp, LoadKind, &SiteName)> = BTreeMap::new();
+    let mut close = |tag: Tag, (from, kind, site): (Timestamp, LoadKind, &SiteName), to| {
+        let (job, component) = (Some(tag.job.0), Some(tag.component.0));
+        if let Some(processors) = processors(tag).filter(|_| to > from) {
+            let bar = Bar { from, to, processors, kind, job, component };
+            bars.entry(site.clone()).or_default().push(bar);
+        }
+    };
+    for Entry { at, site, tag, deed } in entries {
+        let begins = match deed {
+            Deed::Ready => Some(LoadKind::GridHold),
+            Deed::Began => Some(LoadKind::GridRun),
+            Deed::Opened(..) => continue,
+            _ => None,
+        };
+        if let Some(before) = open.remove(tag) {
+            close(*tag, before, *at);
+        }
+        open.extend(begins.map(|kind| (*tag, (*at, kind, site))));
+    }
+    open.into_iter().for_each(|(tag, before)| close(tag, before, ended));
+    bars
+}
+
+/// Bars of what is known by its sum only: whoever came first is taken to leave first.
+fn share_bars(load: &[cluster::LoadStep], kind: LoadKind, ended: Timestamp) -> Vec<Bar> {
+    let part =
+        |step: &cluster::LoadStep| if kind == LoadKind::Down { step.down } else { step.local };
+    let mut bars = Vec::new();
+    let mut held: VecDeque<(Timestamp, u32)> = VecDeque::new();
+    let mut before = 0;
+    let end = cluster::LoadStep { at: ended, running: 0, held: 0, local: 0, down: 0 };
+    for step in load.iter().chain([&end]) {
+        let now = part(step);
+        if now > before {
+            held.push_back((step.at, now - before));
+        }
+        let mut leaving = before.saturating_sub(now);
+        while leaving > 0
+            && let Some((from, processors)) = held.pop_front()
+        {
+            let gone = processors.min(leaving);
+            leaving -= gone;
+            if gone < processors {
+                held.push_front((from, processors - gone));
+            }
+            let (job, component) = (None, None);
+            bars.push(Bar { from, to: step.at, processors: gone, kind, job, component });
+        }
+        before = now;
+    }
+    bars
+}

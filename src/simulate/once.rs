@@ -1,0 +1,196 @@
+//! One run: one variant under one seed.
+
+use std::rc::Rc;
+
+use cospan_chaos_tests::laboratory::experiment::{Experiment, Surroundings, run_in};
+use cospan_chaos_tests::laboratory::weather::{Climate, Weather};
+use cospan_domain::ids::LogicalName;
+use cospan_domain::units::{DurationMs, Timestamp};
+use rand::Rng;
+use thiserror::Error;
+
+use super::grid::{BuildError, BuildOptions, BuiltGrid, Grid, SiteNotes};
+use super::report::RunRecord;
+use super::streams::stream;
+use super::study::{Study, Variant};
+use super::workload::{Workload, WorkloadComplaints, WorkloadError, WorkloadOptions, load};
+use super::{observe, world};
+
+/// When every simulation begins: midnight of 1 January 2000, UTC.
+pub(super) const BEGINS: Timestamp = Timestamp(946_684_800_000);
+/// Longest way of a call to a site, and back.
+const WAY_MAX: DurationMs = DurationMs(50);
+/// How long after the last submission local users still submit and nodes still fail.
+const AFTERMATH: DurationMs = DurationMs::from_secs(30 * 86_400);
+/// How long after the last submission a simulation ends at the latest.
+const PATIENCE: DurationMs = DurationMs::from_secs(366 * 86_400);
+
+/// Why a simulation gives nothing.
+#[derive(Debug, Error)]
+pub enum SimulateError {
+    /// Jobs need a file that is nowhere.
+    #[error("no site of the grid has the file {name}; {remedy}")]
+    NoSuchFile {
+        /// The file.
+        name: LogicalName,
+        /// What to do.
+        remedy: String,
+    },
+    /// The jobs cannot be had.
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
+    /// What happens at the sites cannot be had.
+    #[error(transparent)]
+    Grid(#[from] BuildError),
+    /// The run itself broke off.
+    #[error("the run of {name} broke off: {cause:#}; this is a fault of cospan: please report it")]
+    Run {
+        /// Which run.
+        name: String,
+        /// Why.
+        cause: anyhow::Error,
+    },
+}
+
+/// What there is to say before a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Notes {
+    /// Where jobs come from.
+    pub source: String,
+    /// Jobs that will be submitted.
+    pub jobs: usize,
+    /// What was left out of the workload, or changed.
+    pub workload: WorkloadComplaints,
+    /// The same for each site.
+    pub sites: Vec<SiteNotes>,
+    /// Processor time that jobs ask for, as a share of what the grid has.
+    pub load: Option<f64>,
+}
+
+/// A run that is ready to begin.
+pub(super) struct Ready {
+    name: String,
+    experiment: Experiment,
+    surroundings: Surroundings,
+    label: String,
+    seed: u64,
+    /// What there is to say.
+    pub(super) notes: Notes,
+}
+
+/// Reads and draws everything that a run needs.
+pub(super) fn prepare(study: &Study, variant: &Variant, seed: u64) -> Result<Ready, SimulateError> {
+    let grid = variant.grid(&study.grid);
+    let options = WorkloadOptions {
+        load_scale: study.workload.load_scale * variant.load_scale,
+        seed,
+        ..study.workload.clone()
+    };
+    check_inputs(&options.inputs, &grid)?;
+    let workload = options.plan(&grid.processors_by_site(), BEGINS)?;
+    let span = workload.jobs.last().map_or(DurationMs::ZERO, |job| job.at.since(BEGINS));
+    let until = study.until.unwrap_or(span + PATIENCE);
+    let horizon = until.min(span + AFTERMATH);
+    let on_bad = options.on_bad;
+    let built = grid.build(&BuildOptions { begin: BEGINS, horizon, seed, on_bad })?;
+    let name = format!("{} under seed {seed}", variant.label);
+    let notes = Notes {
+        source: options.source.describe(),
+        jobs: workload.jobs.len(),
+        load: load(&workload.jobs, grid.processors()),
+        workload: workload.complaints.clone(),
+        sites: built.complaints.clone(),
+    };
+    let broken = |cause| SimulateError::Run { name: name.clone(), cause };
+    let (experiment, mut surroundings) =
+        experiment(study, variant, seed, &workload, &built).map_err(broken)?;
+    surroundings.until = Some(BEGINS + until);
+    Ok(Ready { name, experiment, surroundings, label: variant.label.clone(), seed, notes })
+}
+
+fn experiment(
+    study: &Study,
+    variant: &Variant,
+    seed: u64,
+    workload: &Workload,
+    grid: &BuiltGrid,
+) -> anyhow::Result<(Experiment, Surroundings)> {
+    let drawn = |purpose: &str| stream(seed, purpose, "").random::<u64>();
+    let mut settings = study.settings.clone();
+    settings.links = world::links(grid);
+    settings.default_policy = variant.policy.clone();
+    let jobs = workload.jobs.iter().map(|job| world::planned(job, &variant.policy));
+    let climate = Climate { way_max: WAY_MAX, ..Climate::default() };
+    let experiment = Experiment {
+        world: world::world(grid, drawn("world"), BEGINS)?,
+        settings,
+        jobs: jobs.collect::<anyhow::Result<_>>()?,
+        begins: BEGINS,
+        seed: drawn("control plane"),
+        weather: Weather::new(climate, drawn("calls")),
+    };
+    let (failures, files) = (world::failures(grid), world::files(grid)?);
+    Ok((experiment, Surroundings { failures, files, until: None }))
+}
+
+impl Ready {
+    /// Runs it to its end; `progress` hears of the time there and of jobs that ended.
+    pub(super) fn run(
+        self,
+        progress: impl Fn(Timestamp, usize) + 'static,
+    ) -> Result<RunRecord, SimulateError> {
+        let Self { name, experiment, surroundings, label, seed, notes } = self;
+        let outcome = run_in(experiment, surroundings, Rc::new(progress))
+            .map_err(|cause| SimulateError::Run { name, cause })?;
+        let mut record = observe::record(&label, seed, BEGINS, &outcome);
+        record.counters.extend(notes.counters());
+        Ok(record)
+    }
+}
+
+impl Notes {
+    /// What was left out or changed, by what it was.
+    fn counters(&self) -> impl Iterator<Item = (String, u64)> {
+        let log = self.workload.source.log.as_ref();
+        let skipped = log.map_or(0, cospan_chaos_tests::logs::Complaints::lines_skipped);
+        let source = &self.workload.source;
+        let counted = [
+            ("log lines left out", skipped),
+            ("jobs left out that no empty grid has room for", self.workload.unplaceable),
+            ("jobs without an estimate in the log", source.estimates_missing),
+            ("jobs longer than their estimate in the log", source.estimates_too_short),
+        ];
+        let noted = counted.into_iter().filter(|(_, count)| *count > 0);
+        noted.map(|(what, count)| (what.to_owned(), count))
+    }
+
+    /// All there is to say, in lines for people.
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        if !self.workload.is_empty() {
+            lines.push(format!("{}: {}", self.source, self.workload));
+        }
+        let kept = self.workload.source.log.iter().flat_map(|log| log.kept());
+        lines.extend(kept.map(|complaint| format!("  {complaint}")));
+        lines.extend(self.sites.iter().map(SiteNotes::to_string));
+        if let Some(load) = self.load.filter(|load| *load > 1.0) {
+            lines.push(format!(
+                "the jobs ask for {load:.2} times what the grid has, so the queue grows until the \
+                 last submission; a --load-scale below 1 spreads them out"
+            ));
+        }
+        lines
+    }
+}
+
+fn check_inputs(inputs: &[LogicalName], grid: &Grid) -> Result<(), SimulateError> {
+    let known: std::collections::BTreeSet<&LogicalName> =
+        grid.sites.iter().flat_map(|site| site.files.keys()).collect();
+    let Some(name) = inputs.iter().find(|name| !known.contains(name)) else { return Ok(()) };
+    let known: Vec<&str> = known.iter().map(|name| name.as_str()).collect();
+    let remedy = match known.is_empty() {
+        true => "list it under [site.files] of a site".to_owned(),
+        false => format!("there are {}", known.join(", ")),
+    };
+    Err(SimulateError::NoSuchFile { name: name.clone(), remedy })
+}

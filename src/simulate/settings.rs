@@ -1,0 +1,34 @@
+//! Settings of a control plane that is simulated: those of a server, but for what
+//! would only cost time.
+
+use cospan_actors::settings::Settings;
+use cospan_domain::ids::InvalidId;
+use cospan_domain::job::spec::SpecLimits;
+use cospan_domain::units::DurationMs;
+
+use crate::config::Config;
+use crate::serve;
+
+/// Sites tell of every change, so they are asked rarely.
+const POLL: DurationMs = DurationMs::from_secs(600);
+const RECONCILE: DurationMs = DurationMs::from_secs(86_400);
+
+/// The settings of a server of this configuration, without its sites and links: those
+/// are of the grid file.
+///
+/// # Errors
+/// The name of the policy is none.
+pub fn settings(config: &Config) -> Result<Settings, InvalidId> {
+    Ok(Settings {
+        // A log holds what ran, whatever the limits of a server would be.
+        limits: SpecLimits { max_components: u32::MAX, max_wall_time: DurationMs(u64::MAX) },
+        poll_interval: POLL,
+        information_expiry: POLL,
+        reconcile_interval: RECONCILE,
+        submit_settle: Default::default(),
+        links: Default::default(),
+        webhooks: Default::default(),
+        fallback_tick: None,
+        ..serve::settings::actors(config)?
+    })
+}

@@ -1,0 +1,153 @@
+//! Several runs, a few at a time.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use cospan_actors::settings::Settings;
+use cospan_chaos_tests::world::batch::Discipline;
+use cospan_domain::ids::PolicyName;
+use cospan_domain::units::{DurationMs, Timestamp};
+
+use super::grid::Grid;
+use super::once::{BEGINS, Notes, SimulateError, prepare};
+use super::report::RunRecord;
+use super::workload::WorkloadOptions;
+
+/// What is run.
+#[derive(Debug, Clone)]
+pub struct Study {
+    /// Where.
+    pub grid: Grid,
+    /// What users submit; its seed is that of the run.
+    pub workload: WorkloadOptions,
+    /// What is compared; at least one.
+    pub variants: Vec<Variant>,
+    /// Each variant is run under each of these, and the same seed draws the same jobs.
+    pub seeds: Vec<u64>,
+    /// Settings of the control plane.
+    pub settings: Settings,
+    /// How long a simulation may last; `None` for until the last job has ended, and
+    /// at most a year after the last submission.
+    pub until: Option<DurationMs>,
+    /// How many runs at once, at least 1.
+    pub at_once: usize,
+}
+
+/// One of several ways that are compared.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Variant {
+    /// What it is called; unlike any other.
+    pub label: String,
+    /// The policy that places jobs.
+    pub policy: PolicyName,
+    /// How the batch systems of all sites order jobs; `None` as the grid file says.
+    pub scheduler: Option<Discipline>,
+    /// Multiplies the load of the workload.
+    pub load_scale: f64,
+}
+
+/// Which run is meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunName {
+    /// Its place among all runs, from 0.
+    pub index: usize,
+    /// The label of its variant.
+    pub label: String,
+    /// Its seed.
+    pub seed: u64,
+}
+
+/// Hears how runs go on; from several threads at once.
+pub trait Watcher: Send + Sync {
+    /// A run begins.
+    fn begins(&self, run: &RunName, notes: &Notes);
+    /// It has come this far in its own time, and so many of its jobs have ended.
+    fn goes_on(&self, run: &RunName, passed: DurationMs, jobs_ended: usize);
+    /// It is over.
+    fn ends(&self, run: &RunName, record: &RunRecord);
+}
+
+impl Variant {
+    /// The grid of this variant.
+    pub(super) fn grid(&self, grid: &Grid) -> Grid {
+        let mut grid = grid.clone();
+        if let Some(discipline) = self.scheduler {
+            grid.sites.iter_mut().for_each(|site| site.discipline = discipline);
+        }
+        grid
+    }
+}
+
+impl Study {
+    fn runs(&self) -> Vec<(RunName, &Variant)> {
+        let pairs =
+            self.seeds.iter().flat_map(|seed| self.variants.iter().map(move |v| (*seed, v)));
+        let named = |(index, (seed, variant)): (usize, (u64, _))| {
+            let variant: &Variant = variant;
+            (RunName { index, label: variant.label.clone(), seed }, variant)
+        };
+        pairs.enumerate().map(named).collect()
+    }
+
+    /// Lines for people: what is simulated.
+    pub fn describe(&self) -> Vec<String> {
+        let mut lines = vec![self.grid.describe()];
+        lines.extend(self.grid.sites.iter().map(super::grid::GridSite::describe));
+        lines.push(self.workload.describe());
+        lines
+    }
+}
+
+/// Runs everything, seed by seed. The records are in the order of the variants, then
+/// of the seeds, whatever ended first.
+///
+/// # Errors
+/// The first that went wrong; no new run is begun then.
+pub fn run(study: &Study, watcher: &Arc<dyn Watcher>) -> Result<Vec<RunRecord>, SimulateError> {
+    let runs = study.runs();
+    let next = AtomicUsize::new(0);
+    let done: Mutex<Vec<(usize, RunRecord)>> = Mutex::default();
+    let failed: Mutex<Option<SimulateError>> = Mutex::default();
+    let work = || {
+        while let Some((name, variant)) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if lock(&failed).is_some() {
+                return;
+            }
+            match one(study, name, variant, watcher) {
+                Ok(record) => lock(&done).push((name.index, record)),
+                Err(error) => drop(lock(&failed).get_or_insert(error)),
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..study.at_once.clamp(1, runs.len().max(1)) {
+            scope.spawn(work);
+        }
+    });
+    if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(error);
+    }
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let variants = study.variants.len().max(1);
+    done.sort_by_key(|(index, _)| (index % variants, index / variants));
+    Ok(done.into_iter().map(|(_, record)| record).collect())
+}
+
+fn one(
+    study: &Study,
+    name: &RunName,
+    variant: &Variant,
+    watcher: &Arc<dyn Watcher>,
+) -> Result<RunRecord, SimulateError> {
+    let ready = prepare(study, variant, name.seed)?;
+    watcher.begins(name, &ready.notes);
+    let (hearing, run) = (watcher.clone(), name.clone());
+    let progress = move |at: Timestamp, ended| hearing.goes_on(&run, at.since(BEGINS), ended);
+    let record = ready.run(progress)?;
+    watcher.ends(name, &record);
+    Ok(record)
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}

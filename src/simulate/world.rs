@@ -1,0 +1,106 @@
+//! From a built grid and planned jobs to the world and the jobs of an experiment.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cospan_chaos_tests::laboratory::experiment::{NodeFailure, PlannedJob};
+use cospan_chaos_tests::laboratory::jobs;
+use cospan_chaos_tests::world::cluster::ClusterSpec;
+use cospan_chaos_tests::world::{LinkSpec, Pace, World};
+use cospan_domain::ids::{Digest, InvalidId, LogicalName, PolicyName, RelPath, SiteName};
+use cospan_domain::job::spec::{Content, FileRef, Input};
+use cospan_domain::units::{BitsPerSecond, Bytes, Timestamp};
+
+use super::grid::{BuiltGrid, BuiltSite};
+use super::workload;
+
+/// Where components find their input.
+const INPUT: &str = "input";
+
+/// The world as it is at `begins`.
+pub(super) fn world(grid: &BuiltGrid, seed: u64, begins: Timestamp) -> Result<World, InvalidId> {
+    let sites = grid.sites.iter().map(cluster).collect::<Result<_, _>>()?;
+    let link = |link: &super::grid::BuiltLink| LinkSpec {
+        from: link.from.clone(),
+        to: link.to.clone(),
+        bandwidth: link.bandwidth,
+        latency: link.latency,
+    };
+    let links: Vec<LinkSpec> = grid.links.iter().map(link).collect();
+    Ok(World::new(sites, &links, Pace::default(), seed, begins))
+}
+
+fn cluster(site: &BuiltSite) -> Result<ClusterSpec, InvalidId> {
+    let file = |(name, size): (&LogicalName, &Bytes)| Ok((path(name)?, content(name, *size)));
+    Ok(ClusterSpec {
+        name: site.name.clone(),
+        nodes: site.nodes,
+        processors_per_node: site.processors_per_node,
+        discipline: site.discipline,
+        local_jobs: site.local_jobs.clone(),
+        files: site.files.iter().map(file).collect::<Result<_, InvalidId>>()?,
+    })
+}
+
+/// What the control plane is told of the links, as an operator would write it down.
+pub(super) fn links(grid: &BuiltGrid) -> BTreeMap<(SiteName, SiteName), BitsPerSecond> {
+    let links = grid.links.iter();
+    links.map(|link| ((link.from.clone(), link.to.clone()), link.bandwidth)).collect()
+}
+
+/// Every replica of every file: its name, its site and its place there.
+pub(super) fn files(grid: &BuiltGrid) -> Result<Vec<(LogicalName, SiteName, RelPath)>, InvalidId> {
+    let replicas =
+        grid.sites.iter().flat_map(|site| site.files.keys().map(move |name| (name, site)));
+    replicas.map(|(name, site)| Ok((name.clone(), site.name.clone(), path(name)?))).collect()
+}
+
+/// When which node fails, at all sites.
+pub(super) fn failures(grid: &BuiltGrid) -> Vec<NodeFailure> {
+    let of_site = |site: &BuiltSite| {
+        let name = site.name.clone();
+        let failures = site.node_failures.clone().into_iter();
+        failures.map(move |down| NodeFailure {
+            at: down.at,
+            site: name.clone(),
+            node: down.node,
+            repair: down.repair,
+        })
+    };
+    let mut failures: Vec<NodeFailure> = grid.sites.iter().flat_map(of_site).collect();
+    failures.sort_by_key(|failure| failure.at);
+    failures
+}
+
+/// A job as the control plane receives it. Its user's estimate is its wall time.
+pub(super) fn planned(
+    job: &workload::PlannedJob,
+    policy: &PolicyName,
+) -> anyhow::Result<PlannedJob> {
+    let mut spec = jobs::job(&job.components, job.run_time, job.estimate, 0)?;
+    spec.name = Some(job.name.as_str().into());
+    spec.priority = job.priority;
+    spec.policy = Some(policy.clone());
+    if let Some(name) = &job.input {
+        let path = RelPath::new(INPUT)?;
+        for component in &mut spec.components {
+            let file = FileRef { name: name.clone(), bound: None };
+            component.inputs.push(Input { file, path: path.clone() });
+        }
+    }
+    Ok(PlannedJob { at: job.at, spec: Arc::new(spec) })
+}
+
+/// A path that every name can have.
+fn path(name: &LogicalName) -> Result<RelPath, InvalidId> {
+    RelPath::new(&digest(name).to_string())
+}
+
+/// All replicas of a file have one content, which follows from its name.
+fn content(name: &LogicalName, size: Bytes) -> Content {
+    Content { digest: digest(name), size }
+}
+
+fn digest(name: &LogicalName) -> Digest {
+    Digest(*blake3::hash(name.as_str().as_bytes()).as_bytes())
+}
