@@ -264,6 +264,41 @@ fn time_and_chance_come_from_one_place() {
     fail_if_any(&problems);
 }
 
+/// Under the paused clock a thread, a child, a file or a socket would see every
+/// time-out fire at once, and a hash map or the machine's clock another order in each run.
+#[test]
+fn virtual_time_has_no_thread_file_socket_or_clock_beside_it() {
+    const WORDS: [&str; 9] = [
+        "std::thread",
+        "std::process",
+        "std::fs",
+        "std::net",
+        "spawn_blocking",
+        "Instant::now",
+        "SystemTime",
+        "HashMap",
+        "HashSet",
+    ];
+    // Runs whole worlds side by side, each on a thread of its own.
+    const BETWEEN_WORLDS: &str = "chaos-tests/src/laboratory/chaos/campaign.rs";
+    const UNDER: [&str; 2] = ["chaos-tests/src/world/", "chaos-tests/src/laboratory/"];
+    let concerned = |source: &Source| {
+        let is_tests = source.path.ends_with("tests.rs") || source.path.contains("/tests/");
+        UNDER.iter().any(|folder| source.path.starts_with(folder))
+            && source.path != BETWEEN_WORLDS
+            && !is_tests
+    };
+    let mut problems = Vec::new();
+    for source in sources().iter().filter(|source| concerned(source)) {
+        for (number, line) in source.lines.iter().enumerate() {
+            if let Some(word) = WORDS.iter().find(|word| line.contains(**word)) {
+                problems.push(format!("{}:{}: {word}", source.path, number + 1));
+            }
+        }
+    }
+    fail_if_any(&problems);
+}
+
 fn manifest(folder: &str) -> toml::Table {
     let path = root().join(if folder == "src" { "" } else { folder }).join("Cargo.toml");
     fs::read_to_string(path).unwrap().parse().unwrap()

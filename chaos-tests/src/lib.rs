@@ -7,6 +7,7 @@
 //! server tells; see [`oracle`].
 
 pub mod api;
+pub mod bugs;
 pub mod crowd;
 pub mod disk;
 pub mod evidence;

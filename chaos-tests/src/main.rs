@@ -1,12 +1,14 @@
-//! Runs kills, crash points and site faults against a binary, and prints what
-//! was struck and what broke. Exit 0: all held; 1: something broke.
+//! Runs kills, crash points and site faults against a binary, or plants bugs for the
+//! seeds to find, and prints what was struck and what broke. Exit 0: all held; 1:
+//! something broke, or a bug was not found.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use cospan_chaos_tests::{faults, kills, points};
+use cospan_chaos_tests::{bugs, faults, kills, points};
+use cospan_domain::planted::Bug;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -14,7 +16,7 @@ use rand::{Rng, SeedableRng};
 #[derive(Debug, Parser)]
 struct Cli {
     /// The program under test
-    #[arg(long)]
+    #[arg(long, default_value = "target/release/cospan")]
     binary: PathBuf,
     /// Where directories are made; on a disk
     #[arg(long, default_value = "target/chaos")]
@@ -60,6 +62,25 @@ enum What {
         /// Into how many parts
         #[arg(long, default_value_t = 1)]
         of: usize,
+    },
+    /// Plant bugs, one after the other, and count the seeds until an oracle finds each
+    /// (this program must be a chaos build itself)
+    Bugs {
+        /// Only those whose name contains this
+        #[arg(long, default_value = "")]
+        only: String,
+        /// Only so many of them
+        #[arg(long, default_value_t = 1_000)]
+        pick: usize,
+        /// Which come first: any number, such as that of the day
+        #[arg(long, default_value_t = 0)]
+        rotation: usize,
+        /// Seeds for each bug at most
+        #[arg(long, default_value_t = 1_000)]
+        most: u64,
+        /// Print a table for the book
+        #[arg(long)]
+        markdown: bool,
     },
 }
 
@@ -132,6 +153,14 @@ fn run(cli: &Cli) -> Result<bool> {
                 }
             }
             Ok(good)
+        }
+        What::Bugs { ref only, pick, rotation, most, markdown } => {
+            let all = Bug::ALL.into_iter().filter(|bug| format!("{bug:?}").contains(only.as_str()));
+            let mut chosen: Vec<Bug> = all.collect();
+            let count = chosen.len().max(1);
+            chosen.rotate_left(rotation * pick % count);
+            chosen.truncate(pick);
+            bugs::hunt_all(&chosen, most, markdown, &say)
         }
     }
 }

@@ -1,6 +1,7 @@
 //! `cospan bench`: what this program does on this machine, beside what the
 //! machine can do at all. Every figure comes with its floors from the same run.
 
+mod chaos;
 mod floors;
 mod forge;
 mod load;
@@ -8,9 +9,10 @@ mod recover;
 mod report;
 mod run;
 mod server;
+mod simulate;
 mod submit;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
@@ -26,6 +28,10 @@ pub enum Bench {
     Recover,
     /// Local components, started to finished.
     Run,
+    /// Jobs through the control plane under virtual time.
+    Simulate,
+    /// Seeds of chaos.
+    Chaos,
 }
 
 /// How a bench is run.
@@ -44,6 +50,17 @@ pub struct Plan {
 /// # Errors
 /// Something that it needs could not be started, or did not do what it must.
 pub fn run(plan: &Plan) -> Result<Report> {
+    match plan.bench {
+        Bench::Submit => on_disk(plan, submit::bench),
+        Bench::Recover => on_disk(plan, recover::bench),
+        Bench::Run => on_disk(plan, run::bench),
+        Bench::Simulate => simulate::bench(plan.quick),
+        Bench::Chaos => chaos::bench(plan.quick),
+    }
+}
+
+/// Runs a bench that writes, in a directory of its own.
+fn on_disk(plan: &Plan, bench: fn(&Path, bool) -> Result<Report>) -> Result<Report> {
     let directory = tempfile::Builder::new()
         .prefix("cospan-bench-")
         .tempdir_in(&plan.directory)
@@ -56,11 +73,7 @@ pub fn run(plan: &Plan) -> Result<Report> {
             place.display()
         );
     }
-    let mut report = match plan.bench {
-        Bench::Submit => submit::bench(place, plan.quick)?,
-        Bench::Recover => recover::bench(place, plan.quick)?,
-        Bench::Run => run::bench(place, plan.quick)?,
-    };
+    let mut report = bench(place, plan.quick)?;
     report.machine.insert("file_system".into(), kind);
     Ok(report)
 }

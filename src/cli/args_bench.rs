@@ -13,6 +13,10 @@ pub(crate) enum BenchCommand {
     Recover(BenchArgs),
     /// Local components, started to finished, beside the bare wrapper
     Run(BenchArgs),
+    /// Jobs through the control plane under virtual time: rate, growth, memory
+    Simulate(BenchArgs),
+    /// Seeds of chaos a minute, and whether a seed is the same run every time
+    Chaos(BenchArgs),
     /// The floor of a submission, as a server of its own
     #[command(hide = true)]
     FloorServer {

@@ -65,9 +65,7 @@ fn row(job: &Job) -> JobRow {
     let sites: BTreeSet<&SiteName> = placements.map(|placement| &placement.site).collect();
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     let attempts = job.components.iter().map(|component| component.attempt.0);
-    let attempts = attempts.fold(0, |sum: u32, attempt| {
-        sum.saturating_add(u32::try_from(attempt).unwrap_or(u32::MAX))
-    });
+    let attempts = attempts.fold(0, u32::saturating_add);
     JobRow {
         id: job.id.0,
         name: job.spec.name.as_deref().unwrap_or_default().to_owned(),
@@ -80,7 +78,7 @@ fn row(job: &Job) -> JobRow {
         started: job.instants.started,
         finished,
         ending,
-        rounds: job.round.0.try_into().unwrap_or(u32::MAX),
+        rounds: job.round.0,
         attempts,
         site_errors: job.setbacks.site_errors,
         transfer_bytes: job.instants.transfer_volume.0,

@@ -94,6 +94,12 @@ impl Study {
         let mut lines = vec![self.grid.describe()];
         lines.extend(self.grid.sites.iter().map(super::grid::GridSite::describe));
         lines.push(self.workload.describe());
+        let labels: Vec<&str> = self.variants.iter().map(|v| v.label.as_str()).collect();
+        let seeds = match self.seeds.as_slice() {
+            [first, .., last] => format!("seeds {first} to {last}"),
+            seeds => format!("seed {}", seeds.first().copied().unwrap_or_default()),
+        };
+        lines.push(format!("runs: {}; {seeds}", labels.join(" | ")));
         lines
     }
 }

@@ -46,7 +46,7 @@ fn a_death_at_any_append_or_call_loses_and_doubles_nothing() {
     hold(&undisturbed);
     let after = DurationMs::from_secs(3_600);
     let down = DurationMs(1_000);
-    for number in 1..=undisturbed.changes.min(60) {
+    for number in 1..=undisturbed.changes.min(40) {
         for moment in [
             Moment::BeforeAppend(number),
             Moment::AfterAppend(number),

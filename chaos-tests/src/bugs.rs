@@ -1,0 +1,44 @@
+//! Planted bugs, and how many seeds it takes until an oracle finds each.
+
+use anyhow::Result;
+use cospan_domain::planted::Bug;
+
+/// Hunts these bugs, each within so many seeds; whether all were found.
+///
+/// # Errors
+/// This program has no planted bugs.
+#[cfg(not(cospan_chaos))]
+pub fn hunt_all(_: &[Bug], _: u64, _: bool, _: &dyn Fn(&str)) -> Result<bool> {
+    anyhow::bail!("this build has no planted bugs; build it with RUSTFLAGS=\"--cfg cospan_chaos\"")
+}
+
+/// Hunts these bugs, each within so many seeds; whether all were found.
+///
+/// # Errors
+/// None in a chaos build.
+#[cfg(cospan_chaos)]
+pub fn hunt_all(bugs: &[Bug], most: u64, markdown: bool, say: &dyn Fn(&str)) -> Result<bool> {
+    use cospan_domain::units::DurationMs;
+
+    use crate::laboratory::chaos::campaign::{Found, Size, hunt};
+
+    let size = Size { jobs: 60, sites: 3, length: DurationMs::from_secs(6 * 3_600) };
+    let mut all_found = true;
+    if markdown {
+        say("| bug | seeds | found by |\n|---|---|---|");
+    }
+    for bug in bugs {
+        let found = hunt(*bug, 1, most, size);
+        all_found &= found.is_some();
+        let (seeds, said) = match found {
+            Some(Found { seeds, said }) => (seeds.to_string(), said),
+            None => (format!("> {most}"), "not found".to_owned()),
+        };
+        let rule: String = said.split(": ").next().unwrap_or_default().chars().take(80).collect();
+        say(&match markdown {
+            true => format!("| {bug:?} | {seeds} | {rule} |"),
+            false => format!("{bug:?}: {seeds} seeds: {said}"),
+        });
+    }
+    Ok(all_found)
+}

@@ -1,0 +1,117 @@
+//! Jobs through the whole control plane under virtual time: how fast, how much memory,
+//! and how both grow.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Instant;
+
+use anyhow::Result;
+use cospan_chaos_tests::laboratory::experiment::{Experiment, Outcome, PlannedJob, run};
+use cospan_chaos_tests::laboratory::jobs::shared_job;
+use cospan_chaos_tests::laboratory::settings::default_settings;
+use cospan_chaos_tests::laboratory::weather::{Climate, Weather};
+use cospan_chaos_tests::world::batch::Discipline;
+use cospan_chaos_tests::world::cluster::ClusterSpec;
+use cospan_chaos_tests::world::{Pace, World};
+use cospan_domain::ids::SiteName;
+use cospan_domain::units::{DurationMs, Timestamp};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use super::report::Report;
+
+const BEGINS: Timestamp = Timestamp(1_000_000_000);
+const SITES: [&str; 5] = ["amsterdam", "delft", "leiden", "twente", "utrecht"];
+const NODES: u32 = 64;
+/// Share of all processors that the jobs keep busy.
+const LOAD: f64 = 0.7;
+const RUN_TIME_MAX_S: u64 = 1_800;
+const PROCESSORS_MAX: u32 = 16;
+
+pub(super) fn bench(quick: bool) -> Result<Report> {
+    let mut report = Report::new("simulate");
+    let most = if quick { 2_000 } else { 20_000 };
+    let mut points = Vec::new();
+    for share in [8, 4, 2, 1] {
+        crate::cli::progress(&format!("{} jobs", most / share));
+        let jobs = most / share;
+        let begun = Instant::now();
+        let outcome = simulate(jobs)?;
+        points.push((jobs as f64, begun.elapsed().as_secs_f64()));
+        if share == 1 {
+            let rate = jobs as f64 / begun.elapsed().as_secs_f64();
+            report.figure("simulate_jobs_per_s", rate, "jobs/s", ">= 10000");
+            let per_job = outcome.changes as f64 / jobs as f64;
+            report.figure("simulate_changes_per_job", per_job, "changes", "");
+            let days = outcome.ended.since(BEGINS).as_secs_f64() / 86_400.0;
+            report.figure("simulate_days", days, "days", "");
+        }
+    }
+    report.figure("simulate_growth_exponent", slope(&points), "", "<= 1.1");
+    let large = if quick { most } else { 243_306 };
+    crate::cli::progress(&format!("{large} jobs"));
+    let begun = Instant::now();
+    simulate(large)?;
+    report.figure("simulate_250k_s", begun.elapsed().as_secs_f64(), "s", "");
+    report.figure("simulate_250k_rss_mb", peak_mb(), "MB", "<= 500");
+    Ok(report)
+}
+
+/// Jobs of one component that arrive by chance at five EASY sites without local users.
+fn simulate(count: usize) -> Result<Outcome> {
+    let mut chance = StdRng::seed_from_u64(1);
+    let work_ms = f64::from(PROCESSORS_MAX + 1) / 2.0 * (RUN_TIME_MAX_S * 1_000) as f64 / 2.0;
+    let gap = work_ms / (LOAD * f64::from(NODES) * SITES.len() as f64);
+    let mut at = BEGINS;
+    let mut jobs = Vec::with_capacity(count);
+    for _ in 0..count {
+        let wait = -(1.0 - chance.random::<f64>()).ln() * gap;
+        at = at + DurationMs(wait as u64);
+        let run_time = DurationMs(chance.random_range(1_000..=RUN_TIME_MAX_S * 1_000));
+        let processors = chance.random_range(1..=PROCESSORS_MAX);
+        let spec = shared_job(&[processors], run_time, DurationMs(2_000_000), 0)?;
+        jobs.push(PlannedJob { at, spec });
+    }
+    let site = |name: &&str| -> Result<ClusterSpec> {
+        Ok(ClusterSpec {
+            name: SiteName::new(name)?,
+            nodes: NODES,
+            processors_per_node: 1,
+            discipline: Discipline::Easy,
+            local_jobs: Vec::new(),
+            files: BTreeMap::new(),
+        })
+    };
+    let sites = SITES.iter().map(site).collect::<Result<_>>()?;
+    let mut settings = default_settings()?;
+    settings.poll_interval = DurationMs::from_secs(600);
+    settings.information_expiry = DurationMs::from_secs(600);
+    let experiment = Experiment {
+        world: World::new(sites, &[], Pace::default(), 1, BEGINS),
+        settings,
+        jobs,
+        begins: BEGINS,
+        seed: 1,
+        weather: Weather::new(Climate::default(), 1),
+    };
+    run(experiment, Rc::new(|_, _| {}))
+}
+
+/// By how much time grows with jobs: the slope of a line through the logarithms.
+fn slope(points: &[(f64, f64)]) -> f64 {
+    let logs: Vec<(f64, f64)> = points.iter().map(|(x, y)| (x.ln(), y.ln())).collect();
+    let count = logs.len() as f64;
+    let mean = |of: fn(&(f64, f64)) -> f64| logs.iter().map(of).sum::<f64>() / count;
+    let (x, y) = (mean(|point| point.0), mean(|point| point.1));
+    let above: f64 = logs.iter().map(|(a, b)| (a - x) * (b - y)).sum();
+    let below: f64 = logs.iter().map(|(a, _)| (a - x).powi(2)).sum();
+    above / below
+}
+
+/// The most memory that this process ever had.
+fn peak_mb() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kb = line.and_then(|rest| rest.split_whitespace().next()?.parse::<f64>().ok());
+    kb.unwrap_or(f64::NAN) / 1_000.0
+}
