@@ -19,7 +19,7 @@ local users and failures; the chapter \"What if: simulating\" of the book descri
 outside of --to is written, and no server is needed.
 
 --policy, --scheduler and --load-scale take several values, separated by commas: all of them run
-on the same jobs and are compared, the first with each other. With --seeds above 1 the comparison
+on the same jobs, and each is compared with the first. With --seeds above 1 the comparison
 has confidence intervals of 95 %.
 
 It writes jobs.csv (a row a job), summary.json, figures/*.svg and report.html. The same options

@@ -13,15 +13,18 @@ use cospan_domain::units::Timestamp;
 
 use super::report::{Bar, Ending, JobRow, LoadKind, LoadStep, QueueStep, RunRecord, SiteTrace};
 
-/// Bars of a site that are kept for its Gantt chart.
-const BARS_MAX: usize = 200_000;
+/// Bars of a site that are kept for its Gantt chart, which shows the time around the
+/// longest queue if the whole run has too many.
+const BARS_MAX: usize = 50_000;
 
 /// The record of a run, but for what was counted elsewhere.
 pub(super) fn record(label: &str, seed: u64, began: Timestamp, outcome: &Outcome) -> RunRecord {
     let ended = outcome.ended;
     let mut all: Vec<&Arc<Job>> = outcome.jobs.iter().chain(&outcome.unfinished).collect();
     all.sort_by_key(|job| job.id);
-    let sites = outcome.world.read(|world| traces(world, &all, ended));
+    let longest = outcome.queue.iter().rev().max_by_key(|(_, waiting)| *waiting);
+    let busy = longest.map_or(began, |(at, _)| *at);
+    let sites = outcome.world.read(|world| traces(world, &all, busy, ended));
     let step = |&(at, waiting): &(Timestamp, u32)| QueueStep { at, waiting };
     RunRecord {
         label: label.to_owned(),
@@ -86,15 +89,18 @@ fn row(job: &Job) -> JobRow {
     }
 }
 
-fn traces(world: &World, jobs: &[&Arc<Job>], ended: Timestamp) -> Vec<SiteTrace> {
+fn traces(world: &World, jobs: &[&Arc<Job>], busy: Timestamp, ended: Timestamp) -> Vec<SiteTrace> {
     let mut bars = grid_bars(world.ledger().entries(), jobs, ended);
     let trace = |site: &Cluster| {
         let mut bars = bars.remove(site.name()).unwrap_or_default();
         bars.extend(share_bars(site.load(), LoadKind::Local, ended));
         bars.extend(share_bars(site.load(), LoadKind::Down, ended));
-        bars.sort_by_key(|bar| bar.from);
         let bars_dropped = bars.len().saturating_sub(BARS_MAX) as u64;
-        bars.truncate(BARS_MAX);
+        if bars_dropped > 0 {
+            bars.sort_by_key(|bar| bar.from.0.abs_diff(busy.0));
+            bars.truncate(BARS_MAX);
+        }
+        bars.sort_by_key(|bar| bar.from);
         SiteTrace {
             name: site.name().to_string(),
             processors: site.processors(),

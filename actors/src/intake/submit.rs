@@ -8,7 +8,7 @@ use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use cospan_domain::ids::{Digest, IdempotencyKey, JobId, KeyName, Round};
 use cospan_domain::job::state::{Instants, Job, Phase, Setbacks};
 use cospan_domain::planted::{Bug, bug};
-use cospan_domain::units::Timestamp;
+use cospan_domain::units::{DurationMs, Timestamp};
 
 use tracing::warn;
 
@@ -150,12 +150,16 @@ impl Intake {
 
     /// Ended jobs leave the live state after their time.
     pub(super) fn schedule_archiving(&mut self, ctx: &mut Context<Self>) {
-        const ARCHIVE_EVERY: Duration = Duration::from_secs(60);
-        self.archive_some(ctx);
-        ctx.run_later(ARCHIVE_EVERY, Self::schedule_archiving);
+        // Every look goes through all jobs: seldom, unless there is more to do.
+        const SOON: DurationMs = DurationMs(1_000);
+        let seldom = self.shared.settings.keep_jobs.0 / 24;
+        let seldom = DurationMs(seldom.clamp(60_000, 3_600_000));
+        let pause = if self.archive_some(ctx) { SOON } else { seldom };
+        ctx.run_later(Duration::from_millis(pause.0), Self::schedule_archiving);
     }
 
-    pub(super) fn archive_some(&mut self, ctx: &mut Context<Self>) {
+    /// Whether there may be more to archive at once.
+    pub(super) fn archive_some(&mut self, ctx: &mut Context<Self>) -> bool {
         const AT_ONCE: usize = 256;
         let now = self.shared.clock.now();
         let keep = self.shared.settings.keep_jobs;
@@ -163,6 +167,7 @@ impl Intake {
         let over = |job: &Job| ended_at(job).is_some_and(|at| now >= at + keep);
         let old: Vec<Arc<Job>> =
             view.jobs.values().filter(|job| over(job)).take(AT_ONCE).cloned().collect();
+        let more = old.len() == AT_ONCE;
         for job in old {
             let history = cospan_storage::record::job::history(&*self.shared.store, job.id);
             let events = match history {
@@ -176,6 +181,7 @@ impl Intake {
             let append = self.shared.journal().send(Append(Change::JobArchived { job, events }));
             ctx.spawn(append.into_actor(self).map(|_, _, _| ()));
         }
+        more
     }
 }
 

@@ -82,11 +82,16 @@ impl Watcher for Display {
         let mut state = self.state();
         state.jobs += notes.jobs;
         state.ended.insert(run.index, 0);
+        let of = match self.runs {
+            1 => String::new(),
+            _ => format!("{}, seed {}: ", run.label, run.seed),
+        };
+        // What is the same for all runs is said once.
         for line in notes.lines() {
             if state.said.insert(line.clone()) {
                 match line.strip_prefix(' ') {
                     Some(_) => self.say(&line),
-                    None => self.say(&format!("{}: {line}", warning_word())),
+                    None => self.say(&format!("{}: {of}{line}", warning_word())),
                 }
             }
         }
