@@ -10,11 +10,14 @@ use cospan_domain::planted::{Bug, bug};
 use cospan_domain::site::command::SiteCommand;
 use cospan_domain::site::state::AttemptId;
 use cospan_domain::units::Timestamp;
-use cospan_sites::port::{GateDecision, Observation, SiteError};
+use cospan_sites::port::{GateDecision, Observation, Site, SiteError};
 use tracing::{info, warn};
 
 use super::Cluster;
 use crate::api::View;
+
+/// Removals that are under way at the same time.
+const SWEPT_AT_ONCE: usize = 8;
 
 /// What is to become of an attempt found at a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,17 +91,18 @@ impl Cluster {
             let found = site.list_attempts().await?;
             let keep = shared.settings.keep_attempts;
             let mut strays = Vec::new();
-            for tag in found {
-                // Decided on the view of this moment: a job may have begun a new attempt.
-                match fate(&tag, shared.instance, &shared.view.load(), shared.clock.now(), keep) {
-                    Fate::Leave => {}
-                    Fate::End => strays.push(tag),
-                    Fate::Remove => {
-                        site.decide_gate(tag, &GateDecision::Void).await?;
-                        site.cancel(tag, None).await?;
-                        site.remove_attempt(tag).await?;
+            for some in found.chunks(SWEPT_AT_ONCE) {
+                let mut removals = Vec::new();
+                for tag in some.iter().copied() {
+                    // Decided on the view of this moment: a job may have begun a new attempt.
+                    match fate(&tag, shared.instance, &shared.view.load(), shared.clock.now(), keep)
+                    {
+                        Fate::Leave => {}
+                        Fate::End => strays.push(tag),
+                        Fate::Remove => removals.push(remove(&*site, tag)),
                     }
                 }
+                futures_util::future::try_join_all(removals).await?;
             }
             if strays.is_empty() {
                 return Ok::<usize, SiteError>(0);
@@ -141,6 +145,13 @@ impl Cluster {
         self.record.push(SiteCommand::ReconcileProbes { live }, None);
         self.turn(ctx);
     }
+}
+
+/// Ends what may live of an attempt, and removes what it left.
+async fn remove(site: &dyn Site, tag: Tag) -> Result<(), SiteError> {
+    site.decide_gate(tag, &GateDecision::Void).await?;
+    site.cancel(tag, None).await?;
+    site.remove_attempt(tag).await
 }
 
 fn attempt_of(view: &View, job: JobId, component: u32) -> Option<AttemptId> {

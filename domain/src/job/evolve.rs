@@ -115,6 +115,8 @@ fn place(job: &mut Job, round: Round, placements: &[Placement], start: Timestamp
         job.components.iter_mut().zip(&job.spec.components).zip(placements)
     {
         component.placement = Some(placement.clone());
+        // Served: a site that failed long ago must not keep a job waiting for ever.
+        component.avoid.clear();
         component.run = Run::Idle;
         component.collected = vec![Collected::default(); spec.outputs.len()];
     }

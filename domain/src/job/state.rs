@@ -272,7 +272,8 @@ pub struct Component {
     pub run: Run,
     /// Its latest attempt is owed to its site's record: an error to charge.
     pub charge: Option<Charge>,
-    /// Sites where it failed through the site; avoided while others can hold it.
+    /// Sites where it failed through the site since it was placed; avoided at the next
+    /// placement while others can hold it.
     pub avoid: BTreeSet<SiteName>,
     /// Its outputs that are brought to sites, by position in the specification.
     pub collected: Vec<Collected>,

@@ -15,7 +15,10 @@ use crate::cli::args::Format;
 use crate::cli::args_chaos::{ChaosCommand, ChaosRunArgs};
 use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
-use crate::cli::out::note;
+use crate::cli::out::{columns, note};
+
+/// Broken rules that are told of one seed; one cause may break the same rule often.
+const RULES_TOLD: usize = 8;
 
 /// What a campaign came to.
 #[derive(Debug, Default, Serialize)]
@@ -131,7 +134,10 @@ impl Campaign {
         // A second run of a failing seed costs little; one that fails no more is news too.
         let deals = shortest(seed, size(args)).ok().flatten().map(|(deals, _)| deals);
         let mut told = format!("BROKEN {text}");
-        rules.iter().for_each(|rule| told += &format!("\n  {rule}"));
+        rules.iter().take(RULES_TOLD).for_each(|rule| told += &format!("\n  {rule}"));
+        if rules.len() > RULES_TOLD {
+            told += &format!("\n  and {} more", rules.len() - RULES_TOLD);
+        }
         if let Some(deals) = deals {
             told += &format!("\n  the first {deals} deals of its users are enough");
         }
@@ -153,13 +159,14 @@ fn timeline(verdict: &Verdict) -> String {
 
 fn table(campaign: &Campaign) -> String {
     let Campaign { seeds, held, seconds, seeds_per_minute, .. } = campaign;
-    let mut text = format!(
+    let text = format!(
         "{held} of {seeds} seeds held, {} reigns, {} durable changes, in {seconds:.1} s ({seeds_per_minute:.0} a minute)\n",
         campaign.reigns, campaign.durable_changes
     );
-    text += "FAULT\tCALL\tSTRUCK\n";
-    for (fault, count) in &campaign.struck {
-        let _ = writeln!(text, "{}\t{count}", fault.replacen(' ', "\t", 1));
-    }
-    text
+    let row = |(fault, count): (&String, &u64)| {
+        let (fault, call) = fault.split_once(' ').unwrap_or((fault, ""));
+        vec![fault.to_owned(), call.to_owned(), count.to_string()]
+    };
+    let rows: Vec<Vec<String>> = campaign.struck.iter().map(row).collect();
+    text + &columns(&["FAULT", "CALL", "STRUCK"], &rows)
 }

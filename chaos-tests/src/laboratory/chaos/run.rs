@@ -26,6 +26,7 @@ use crate::laboratory::journal::EventHash;
 use crate::laboratory::reign::{End, Ground, Plan, Reign, reign};
 use crate::laboratory::settings::default_settings;
 use crate::laboratory::weather::{CallFault, Weather};
+use crate::world::ledger::Entry;
 use crate::world::{Pace, World};
 
 /// Within this time after the last trouble every job must have ended.
@@ -106,8 +107,25 @@ pub fn run(scenario: Scenario) -> Result<Verdict> {
         changes: seen.changes,
         struck: ground.weather.struck(),
         hash: ground.hash.finish().0,
-        timeline: seen.timeline,
+        timeline: timeline(&ground, instance, seen.timeline),
     })
+}
+
+/// What the control plane made durable, with what really happened at the sites.
+fn timeline(
+    ground: &Ground,
+    instance: InstanceId,
+    mut timeline: Vec<(Timestamp, JobId, String)>,
+) -> Vec<(Timestamp, JobId, String)> {
+    ground.world.read(|world| {
+        let ours = world.ledger().entries().iter().filter(|line| line.tag.instance == instance);
+        timeline.extend(ours.map(|Entry { at, site, tag, deed }| {
+            let what = format!("  at {site}: {}-{} {deed:?}", tag.component.0, tag.attempt.0);
+            (*at, tag.job, what)
+        }));
+    });
+    timeline.sort_by_key(|(at, ..)| *at);
+    timeline
 }
 
 fn ground(scenario: &Scenario, instance: InstanceId) -> Result<Ground> {
