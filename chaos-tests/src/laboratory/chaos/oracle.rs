@@ -37,6 +37,7 @@ struct Life {
     ended: Option<(Timestamp, Deed)>,
     submitted: Option<Timestamp>,
     left: Option<Timestamp>,
+    voided: Option<Timestamp>,
     input_missing: bool,
 }
 
@@ -71,6 +72,7 @@ fn lives<'a>(entries: impl Iterator<Item = &'a Entry>) -> BTreeMap<Tag, Life> {
         match &entry.deed {
             Deed::Submitted => life.submitted = Some(entry.at),
             Deed::Left => life.left = Some(entry.at),
+            Deed::Voided => life.voided = Some(entry.at),
             Deed::InputMissing => life.input_missing = true,
             Deed::Ready => life.ready = Some(entry.at),
             Deed::Opened(round, peers) => {
@@ -174,15 +176,17 @@ fn began_late(lives: &BTreeMap<Tag, Life>, evidence: &Evidence<'_>) -> Vec<Strin
     late.map(|(tag, _)| tag.to_string()).collect()
 }
 
-/// Whoever is over holds nothing any more; a submission that arrives later than that
-/// never gets as far as its gate.
+/// Whoever is over holds nothing any more. One whose directory was taken before its
+/// wrapper came may still be in the queue, and ends as soon as it is started; neither
+/// it nor a submission that arrives later ever gets as far as its gate.
 fn not_over(lives: &BTreeMap<Tag, Life>, evidence: &Evidence<'_>) -> Vec<String> {
     let mut found = Vec::new();
     for (tag, life) in lives {
         let key = (tag.job, tag.component, tag.attempt);
         let Some(over) = evidence.over.get(&key) else { continue };
         let lived_on = life.submitted.is_some_and(|at| at <= *over)
-            && life.left.is_none_or(|left| left > *over);
+            && life.left.is_none_or(|left| left > *over)
+            && life.voided.is_none_or(|voided| voided > *over);
         if lived_on || life.ready.is_some_and(|ready| ready > *over) {
             found.push(format!("{tag}, since {}", over.0));
         }
