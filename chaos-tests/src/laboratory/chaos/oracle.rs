@@ -118,13 +118,15 @@ fn opened_early(lives: &BTreeMap<Tag, Life>, evidence: &Evidence<'_>) -> Vec<Str
     found
 }
 
+/// When each part of a round began and ended.
+type Parts = BTreeMap<ComponentIndex, (Timestamp, Timestamp)>;
+/// When an attempt began and ended.
+type Span = (Timestamp, Timestamp, Tag);
+
 /// A job is reported finished only if all its parts of one round began, ran at the
 /// same time, and succeeded.
 fn apart(lives: &BTreeMap<Tag, Life>, evidence: &Evidence<'_>) -> Vec<String> {
-    let mut succeeded: BTreeMap<
-        JobId,
-        BTreeMap<Round, BTreeMap<ComponentIndex, (Timestamp, Timestamp)>>,
-    > = BTreeMap::new();
+    let mut succeeded: BTreeMap<JobId, BTreeMap<Round, Parts>> = BTreeMap::new();
     for (tag, life) in lives {
         if let (Some((_, round, _)), [began], Some((ended, Deed::Exited(0)))) =
             (&life.opened, &life.began[..], &life.ended)
@@ -149,8 +151,7 @@ fn apart(lives: &BTreeMap<Tag, Life>, evidence: &Evidence<'_>) -> Vec<String> {
 }
 
 fn overlapping(lives: &BTreeMap<Tag, Life>) -> Vec<String> {
-    let mut spans: BTreeMap<(JobId, ComponentIndex), Vec<(Timestamp, Timestamp, Tag)>> =
-        BTreeMap::new();
+    let mut spans: BTreeMap<(JobId, ComponentIndex), Vec<Span>> = BTreeMap::new();
     for (tag, life) in lives {
         let Some(began) = life.began.first() else { continue };
         let ended = life.ended.as_ref().map_or(Timestamp(u64::MAX), |(at, _)| *at);
