@@ -42,10 +42,6 @@ impl<M: Machine> Steps<M> {
         self.writing
     }
 
-    pub(crate) fn is_owed(&self) -> bool {
-        !self.writing && !self.inbox.is_empty()
-    }
-
     /// Takes a command in. One that does not fit is dropped with its reply,
     /// which tells the asker that nothing was decided.
     pub(crate) fn push(&mut self, command: M::Command, reply: Reply<M>) {

@@ -62,11 +62,13 @@ pub enum Bug {
     StalePeers,
     /// At a restart nobody takes up the jobs that were under way.
     ForgetJobs,
+    /// An effect is performed again while its outcome waits to be decided.
+    PerformTwice,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 28] = [
+    pub const ALL: [Bug; 29] = [
         Bug::RetryBlind,
         Bug::TrustEarlyAbsence,
         Bug::UnknownIsGone,
@@ -95,6 +97,7 @@ impl Bug {
         Bug::ForgetCancel,
         Bug::StalePeers,
         Bug::ForgetJobs,
+        Bug::PerformTwice,
     ];
 }
 

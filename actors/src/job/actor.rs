@@ -107,8 +107,10 @@ impl JobActor {
                 if moved && !this.job().is_final() {
                     this.dirty.owe();
                 }
-                this.perform_due(ctx);
-                this.catch_up(ctx);
+                if bug(Bug::PerformTwice) {
+                    this.perform_due(ctx);
+                }
+                this.go_on(ctx);
             }
             Ok(Err(AppendError::Conflict)) => this.reload(ctx),
             // The process is ending; nothing more may be decided.
@@ -122,15 +124,15 @@ impl JobActor {
         let job = self.shared.view.load().jobs.get(&self.job().id).cloned();
         let job = job.unwrap_or_else(|| self.job().clone());
         self.steps.reloaded(job);
-        self.perform_due(ctx);
-        self.catch_up(ctx);
+        self.go_on(ctx);
     }
 
-    /// Takes up what came in while a write was under way.
-    fn catch_up(&mut self, ctx: &mut Context<Self>) {
+    /// Takes up what came in while a write was under way, and only then does what is
+    /// due: the outcome of an effect may be among it, and it must not be done twice.
+    fn go_on(&mut self, ctx: &mut Context<Self>) {
         if self.dirty.owed() {
             self.look(ctx);
-        } else if self.steps.is_owed() {
+        } else {
             self.turn(ctx);
         }
     }

@@ -111,6 +111,9 @@ fn concerns(fault: CallFault, call: &str) -> bool {
         CallFault::Truncated | CallFault::WrongIdle => call == "status",
         // A refusal is an answer: those that only ask are not refused.
         CallFault::Refused => matches!(call, "submit" | "start-copy" | "decide-gate" | "cancel"),
+        // Work on files runs under a time-out at the site that is shorter than ours; what
+        // the resource manager has in its hands is carried out whenever it comes to it.
+        CallFault::Late => matches!(call, "submit" | "cancel"),
         _ => true,
     }
 }
