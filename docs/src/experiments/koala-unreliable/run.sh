@@ -6,7 +6,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 to=${1:-koala-unreliable}
 mkdir -p "$to"
 for parts in 3 4 6; do
-    "${COSPAN:-cospan}" simulate "$here/grid.toml" --to "$to/$parts" --seeds "${SEEDS:-10}" \
+    "${COSPAN:-cospan}" simulate "$here/grid.toml" --config "$here/control-plane.toml" --to "$to/$parts" --seeds "${SEEDS:-10}" \
         --model poisson --jobs 500 --sizes 36,72 --shortest 90s --longest 192s \
         --interarrival 40s --split "$parts" --input first,second --priority high,low \
         > "$to/$parts.txt"

@@ -69,8 +69,11 @@ impl Judge<'_> {
 
     fn admits(&self, part: &ComponentRequest, index: usize) -> bool {
         let site = &self.drawn.sites[index];
-        let other = self.drawn.sites.iter().any(|other| {
-            !part.avoid.contains(&other.name) && self.is_open(other) && self.could_ever(part, other)
+        let other = self.drawn.sites.iter().enumerate().any(|(at, other)| {
+            !part.avoid.contains(&other.name)
+                && self.is_open(other)
+                && self.could_ever(part, other)
+                && part.inputs.iter().all(|content| self.can_bring(content.digest.0[0], at))
         });
         self.is_open(site)
             && self.could_ever(part, site)
