@@ -245,7 +245,7 @@ fn await_strike(
     what: &Strike,
 ) -> Result<Option<i32>> {
     use std::os::unix::process::ExitStatusExt;
-    const REACH_MAX: Duration = Duration::from_secs(45);
+    const REACH_MAX: Duration = Duration::from_secs(150);
     /// After a panic: long enough for it to end the process, if it does.
     const SURVIVAL: Duration = Duration::from_secs(2);
     let begun = Instant::now();

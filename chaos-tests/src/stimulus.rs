@@ -47,7 +47,9 @@ pub fn stimulate(ground: &Ground, api: &Api, stimulus: Stimulus, turn: u64) {
     }
 }
 
-/// Changes the class of every waiting job, and cancels them while that is written.
+/// Changes the class of every waiting job, and cancels them while that is written. One
+/// that is cancelled while its placement is written never leaves: those that were
+/// submitted last are cancelled one by one, as they may be placed at that moment.
 fn storm(api: &Api, turn: u64) {
     let Ok(rows) = api.newest(100) else { return };
     let queued: Vec<u64> = rows
@@ -61,8 +63,11 @@ fn storm(api: &Api, turn: u64) {
     let class = if turn.is_multiple_of(2) { "high" } else { "super-high" };
     std::thread::scope(|scope| {
         scope.spawn(|| api.must("/v1/jobs:priority", &json!({ "ids": queued, "priority": class })));
-        if turn.is_multiple_of(3) {
-            scope.spawn(|| api.must("/v1/jobs:cancel", &json!({ "ids": queued })));
+        match turn % 3 {
+            0 => drop(scope.spawn(|| api.must("/v1/jobs:cancel", &json!({ "ids": queued })))),
+            // Those that were missed are found again.
+            1 => queued.iter().take(8).for_each(|id| _ = api.cancel(*id)),
+            _ => {}
         }
     });
 }
