@@ -2,6 +2,8 @@
 
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs};
 
+use crate::api::v1::quantity::Length;
+
 type Units = [(&'static str, u64)];
 
 const BANDWIDTHS: &Units = &[
@@ -45,12 +47,7 @@ pub(super) fn size(text: &str) -> Result<Bytes, String> {
 
 /// Reads a length of time; the error says how to write it.
 pub(super) fn length(text: &str) -> Result<DurationMs, String> {
-    let length = if text.contains(':') { from_clock(text) } else { from_units(text) };
-    length.ok_or_else(|| {
-        format!(
-            "{text:?} is not a length of time; write it like \"90s\", \"1h30m\" or \"1-12:00:00\""
-        )
-    })
+    text.parse().map(|Length(length)| length).map_err(|invalid| invalid.to_string())
 }
 
 /// A decimal number times its unit, exactly.
@@ -78,34 +75,6 @@ fn scaled(text: &str, units: &Units) -> Result<u64, &'static str> {
         (None, _) => Err("it is too large"),
         _ => Err("its fraction is too fine"),
     }
-}
-
-fn from_units(text: &str) -> Option<DurationMs> {
-    let length = humantime::parse_duration(text).ok()?;
-    u64::try_from(length.as_millis()).ok().map(DurationMs)
-}
-
-/// `days-hours:minutes:seconds`, `hours:minutes:seconds` or `minutes:seconds`.
-fn from_clock(text: &str) -> Option<DurationMs> {
-    let (days, clock) = match text.split_once('-') {
-        Some((days, clock)) => (Some(whole(days)?), clock),
-        None => (None, text),
-    };
-    let parts: Vec<u64> = clock.split(':').map(whole).collect::<Option<_>>()?;
-    let (hours, minutes, seconds) = match (days, parts.as_slice()) {
-        (_, &[hours, minutes, seconds]) => (hours, minutes, seconds),
-        (None, &[minutes, seconds]) => (0, minutes, seconds),
-        _ => return None,
-    };
-    let hours = days.unwrap_or(0) * 24 + hours;
-    (minutes < 60 && seconds < 60)
-        .then_some(DurationMs::from_secs(hours * 3600 + minutes * 60 + seconds))
-}
-
-/// Digits only, and few enough that no sum of them overflows.
-fn whole(text: &str) -> Option<u64> {
-    let is_whole = (1..=9).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
-    is_whole.then(|| text.parse().ok()).flatten()
 }
 
 #[cfg(test)]
