@@ -4,60 +4,27 @@
 //!
 //! A fault strikes the answer, the effect, or both; how often it did is counted,
 //! because a fault that changed nothing has shown nothing.
+//!
+//! Faults are armed by hand, call by call, or injected: a share of the calls, drawn
+//! from a seed, in a window of time that ends by itself.
 
+mod call;
 mod control;
+mod injection;
 mod site;
 
+pub use call::Call;
 pub use control::ControlError;
+pub use injection::{Injection, Tally};
 pub use site::FaultySite;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use injection::Injected;
 use tokio::sync::watch;
-
-/// Kinds of calls, as faults are aimed at them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[allow(missing_docs, reason = "each is a call of the port")]
-pub enum Call {
-    Describe,
-    Status,
-    Submit,
-    FindByTag,
-    DecideGate,
-    Cancel,
-    RemoveAttempt,
-    ListAttempts,
-    Inspect,
-    StartCopy,
-    CopyStatus,
-    StopCopy,
-    HasContent,
-    DeleteContent,
-    Read,
-}
-
-impl Call {
-    /// All kinds.
-    pub const ALL: [Call; 15] = [
-        Call::Describe,
-        Call::Status,
-        Call::Submit,
-        Call::FindByTag,
-        Call::DecideGate,
-        Call::Cancel,
-        Call::RemoveAttempt,
-        Call::ListAttempts,
-        Call::Inspect,
-        Call::StartCopy,
-        Call::CopyStatus,
-        Call::StopCopy,
-        Call::HasContent,
-        Call::DeleteContent,
-        Call::Read,
-    ];
-}
+use tokio::time::Instant;
 
 /// What goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +47,35 @@ pub enum Fault {
     Unknown,
     /// A status lies that every attempt is absent, and nothing idle. Other calls: as `LostAfter`.
     Absent,
+    /// A status shows nothing idle. Other calls: as `LostAfter`.
+    NoneIdle,
+    /// The request arrives twice; the second answer comes back.
+    Doubled,
+    /// It is carried out at once; its answer comes this much later.
+    LateAnswer(Duration),
+    /// The call waits until the fault is over, and then happens. Once it has waited this long
+    /// it ends without effect: `OutcomeUnknown`.
+    Hang(Duration),
+}
+
+impl Fault {
+    /// Its name in plans, reports and metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Fault::NotSent => "not-sent",
+            Fault::Refused => "refused",
+            Fault::SiteFull => "site-full",
+            Fault::LostBefore => "request-lost",
+            Fault::LostAfter => "reply-lost",
+            Fault::Delay(_) => "delayed",
+            Fault::Freeze | Fault::Hang(_) => "frozen",
+            Fault::Unknown => "truncated",
+            Fault::Absent => "absent",
+            Fault::NoneIdle => "wrong-idle",
+            Fault::Doubled => "doubled",
+            Fault::LateAnswer(_) => "late",
+        }
+    }
 }
 
 /// A fault that is switched on.
@@ -94,6 +90,7 @@ struct Armed {
 struct State {
     armed: BTreeMap<Call, Armed>,
     struck: BTreeMap<Call, u64>,
+    injected: Injected,
 }
 
 /// The handle by which faults are switched; clones switch the same.
@@ -139,7 +136,22 @@ impl Faults {
 
     /// All calls go well again.
     pub fn lift_all(&self) {
-        self.change(|state| state.armed.clear());
+        self.change(|state| {
+            state.armed.clear();
+            state.injected.lift();
+        });
+    }
+
+    /// Strikes calls as these injections say, instead of those before. What those came to is
+    /// forgotten.
+    pub fn inject(&self, injections: Vec<Injection>) {
+        self.change(|state| state.injected = Injected::new(injections));
+    }
+
+    /// What the latest injections came to, by the name of the fault and the kind of call; kept
+    /// when they are over.
+    pub fn tallies(&self) -> BTreeMap<(&'static str, Call), Tally> {
+        self.state().injected.tallies().clone()
     }
 
     /// How many calls of a kind were struck.
@@ -155,7 +167,9 @@ impl Faults {
     /// The fault that strikes a call now, if any; it is counted.
     fn strike(&self, call: Call) -> Option<Fault> {
         let mut state = self.state();
-        let armed = state.armed.get_mut(&call)?;
+        let Some(armed) = state.armed.get_mut(&call) else {
+            return state.injected.strike(call);
+        };
         let fault = armed.fault;
         match &mut armed.left {
             Some(0) => return None,
@@ -178,6 +192,17 @@ impl Faults {
             if changed.changed().await.is_err() {
                 return;
             }
+        }
+    }
+
+    /// Waits while calls of this kind hang.
+    async fn hangs_over(&self, call: Call) {
+        let mut changed = self.changed.subscribe();
+        loop {
+            let until = self.state().injected.hangs_until(call, Instant::now());
+            let Some(until) = until else { return };
+            // Over by itself, or by a change; which one, the next look tells.
+            let _ = tokio::time::timeout_at(until, changed.changed()).await;
         }
     }
 

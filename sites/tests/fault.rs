@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use cospan_domain::ids::RelPath;
 use cospan_sites::contract::{Ground, await_seen, bring_to_gate, go, order, run, script, tag};
-use cospan_sites::fault::{Call, Fault, Faults, FaultySite};
+use cospan_sites::fault::{Call, Fault, Faults, FaultySite, Injection, Tally};
 use cospan_sites::port::{ExitCause, GateDecision, GateState, Observation, Site, SiteError};
 use support::LocalGround;
 
@@ -112,6 +112,89 @@ async fn a_frozen_call_waits_and_then_happens() {
     assert!(!deciding.is_finished());
     site.faults().lift_all();
     assert_eq!(deciding.await.unwrap(), Ok(GateState::Opened));
+}
+
+fn injection(fault: Fault, call: Call, lasting: Duration) -> Injection {
+    let from = tokio::time::Instant::now();
+    Injection {
+        fault,
+        calls: vec![call],
+        share_ppm: 1_000_000,
+        from,
+        until: from + lasting,
+        seed: 1,
+    }
+}
+
+const LONG: Duration = Duration::from_secs(600);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_doubled_submission_runs_once() {
+    let ground = LocalGround::new();
+    let site = faulty(&ground);
+    site.faults().inject(vec![injection(Fault::Doubled, Call::Submit, LONG)]);
+    assert_eq!(run(&site, &order(tag(1), script("exit 0"))).await, ExitCause::Code(0));
+    assert_eq!(site.find_by_tag(tag(1)).await.unwrap().found.len(), 1);
+    assert_eq!(site.list_attempts().await.unwrap(), [tag(1)]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_late_answer_comes_after_an_effect_that_did_not_wait() {
+    let ground = LocalGround::new();
+    let site = Arc::new(faulty(&ground));
+    site.faults().inject(vec![injection(Fault::LateAnswer(LONG), Call::Submit, LONG)]);
+    let submitting = tokio::spawn({
+        let site = site.clone();
+        async move { site.submit(&order(tag(1), script("exit 0"))).await }
+    });
+    await_seen(&*site, tag(1), |seen| matches!(seen, Observation::Ready(_))).await;
+    assert!(!submitting.is_finished());
+    submitting.abort();
+    site.decide_gate(tag(1), &GateDecision::Void).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_hangs_goes_on_when_the_fault_ends_and_else_ends_without_effect() {
+    let ground = LocalGround::new();
+    let site = faulty(&ground);
+    let submit = |job| {
+        let order = order(tag(job), script("exit 0"));
+        let site = &site;
+        async move { site.submit(&order).await }
+    };
+    let short = Duration::from_millis(50);
+    site.faults().inject(vec![injection(Fault::Hang(LONG), Call::Submit, short)]);
+    assert!(submit(1).await.is_ok(), "the window ended");
+    site.faults().inject(vec![injection(Fault::Hang(LONG), Call::Submit, LONG)]);
+    let lift = async {
+        while site.faults().tallies().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        site.faults().lift_all();
+    };
+    assert!(tokio::join!(submit(2), lift).0.is_ok(), "it was lifted");
+    site.faults().inject(vec![injection(Fault::Hang(short), Call::Submit, LONG)]);
+    let answer = submit(3).await;
+    assert!(matches!(answer, Err(SiteError::OutcomeUnknown(_))), "{answer:?}");
+    assert_eq!(await_seen(&site, tag(3), |_| true).await, Observation::Absent);
+    let tally = Tally { calls: 1, strikes: 1 };
+    assert_eq!(site.faults().tallies()[&("frozen", Call::Submit)], tally);
+    for job in [1, 2] {
+        await_seen(&site, tag(job), |seen| matches!(seen, Observation::Ready(_))).await;
+        site.decide_gate(tag(job), &GateDecision::Void).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_status_without_idle_processors_tells_the_truth_about_attempts() {
+    let ground = LocalGround::new();
+    let site = faulty(&ground);
+    bring_to_gate(&site, &order(tag(1), script("exit 0"))).await;
+    site.faults().inject(vec![injection(Fault::NoneIdle, Call::Status, LONG)]);
+    let status = site.status(&[tag(1)]).await.unwrap();
+    assert_eq!(status.idle.processors, 0);
+    assert!(matches!(status.attempts[&tag(1)], Observation::Ready(_)), "{status:?}");
+    site.cancel(tag(1), None).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

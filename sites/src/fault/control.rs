@@ -77,7 +77,7 @@ fn parse_line(line: &str) -> Option<(Vec<Call>, Armed)> {
     };
     let calls = match call {
         "all" => Call::ALL.to_vec(),
-        name => vec![Call::ALL.into_iter().find(|call| call_name(*call) == name)?],
+        name => vec![Call::ALL.into_iter().find(|call| call.as_str() == name)?],
     };
     Some((calls, Armed { fault: parse_fault(fault)?, left }))
 }
@@ -97,27 +97,6 @@ fn parse_fault(text: &str) -> Option<Fault> {
             Fault::Delay(Duration::from_millis(ms.parse().ok()?))
         }
     })
-}
-
-/// Name of a call in control files and error messages.
-pub(super) fn call_name(call: Call) -> &'static str {
-    match call {
-        Call::Describe => "describe",
-        Call::Status => "status",
-        Call::Submit => "submit",
-        Call::FindByTag => "find-by-tag",
-        Call::DecideGate => "decide-gate",
-        Call::Cancel => "cancel",
-        Call::RemoveAttempt => "remove-attempt",
-        Call::ListAttempts => "list-attempts",
-        Call::Inspect => "inspect",
-        Call::StartCopy => "start-copy",
-        Call::CopyStatus => "copy-status",
-        Call::StopCopy => "stop-copy",
-        Call::HasContent => "has-content",
-        Call::DeleteContent => "delete-content",
-        Call::Read => "read",
-    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use cospan_domain::resources::Resources;
 use cospan_domain::units::Bytes;
 use tokio::sync::watch;
 
-use super::control::{ControlFile, call_name};
+use super::control::ControlFile;
 use super::{Call, Fault, Faults};
 use crate::port::{
     AttemptOrder, CopyOrder, CopyStatus, FilePlace, GateDecision, GateState, Inspected,
@@ -50,15 +50,19 @@ impl FaultySite {
 
     /// Does a call, or what a fault makes of it. `falsify` turns a true answer of this kind
     /// into a false one.
-    async fn strike<T>(
+    async fn strike<T, F>(
         &self,
         call: Call,
-        real: impl Future<Output = Result<T, SiteError>> + Send,
-        falsify: impl FnOnce(Fault, T) -> Option<T>,
-    ) -> Result<T, SiteError> {
+        real: impl Fn() -> F + Send,
+        falsify: impl FnOnce(Fault, T) -> Option<T> + Send,
+    ) -> Result<T, SiteError>
+    where
+        T: Send,
+        F: Future<Output = Result<T, SiteError>> + Send,
+    {
         self.read_control()?;
-        let Some(fault) = self.faults.strike(call) else { return real.await };
-        let why = format!("injected fault at {}", call_name(call));
+        let Some(fault) = self.faults.strike(call) else { return real().await };
+        let why = format!("injected fault at {}", call.as_str());
         match fault {
             Fault::NotSent => Err(SiteError::NotSent(why)),
             Fault::Refused => Err(SiteError::Refused(why)),
@@ -66,19 +70,34 @@ impl FaultySite {
             Fault::LostBefore => Err(SiteError::OutcomeUnknown(why)),
             Fault::LostAfter => {
                 // Whatever it answers is lost, an error as well.
-                drop(real.await);
+                drop(real().await);
                 Err(SiteError::OutcomeUnknown(why))
             }
             Fault::Delay(length) => {
                 tokio::time::sleep(length).await;
-                real.await
+                real().await
+            }
+            Fault::LateAnswer(length) => {
+                let answer = real().await;
+                tokio::time::sleep(length).await;
+                answer
+            }
+            Fault::Doubled => {
+                drop(real().await);
+                real().await
             }
             Fault::Freeze => {
                 self.thaw(call).await;
-                real.await
+                real().await
             }
-            Fault::Unknown | Fault::Absent => {
-                falsify(fault, real.await?).ok_or(SiteError::OutcomeUnknown(why))
+            Fault::Hang(most) => {
+                match tokio::time::timeout(most, self.faults.hangs_over(call)).await {
+                    Ok(()) => real().await,
+                    Err(_) => Err(SiteError::OutcomeUnknown(why)),
+                }
+            }
+            Fault::Unknown | Fault::Absent | Fault::NoneIdle => {
+                falsify(fault, real().await?).ok_or(SiteError::OutcomeUnknown(why))
             }
         }
     }
@@ -93,22 +112,25 @@ impl FaultySite {
         }
     }
 
-    async fn plain<T>(
-        &self,
-        call: Call,
-        real: impl Future<Output = Result<T, SiteError>> + Send,
-    ) -> Result<T, SiteError> {
+    async fn plain<T, F>(&self, call: Call, real: impl Fn() -> F + Send) -> Result<T, SiteError>
+    where
+        T: Send,
+        F: Future<Output = Result<T, SiteError>> + Send,
+    {
         self.strike(call, real, |_, _| None).await
     }
 }
 
 fn false_status(fault: Fault, mut status: SiteStatus) -> SiteStatus {
     let claim = match fault {
-        Fault::Absent => Observation::Absent,
-        _ => Observation::Unknown("injected fault at status".to_owned()),
+        Fault::NoneIdle => None,
+        Fault::Absent => Some(Observation::Absent),
+        _ => Some(Observation::Unknown("injected fault at status".to_owned())),
     };
     status.idle = Resources::default();
-    status.attempts.values_mut().for_each(|seen| *seen = claim.clone());
+    if let Some(claim) = claim {
+        status.attempts.values_mut().for_each(|seen| *seen = claim.clone());
+    }
     status
 }
 
@@ -123,63 +145,63 @@ impl Site for FaultySite {
     }
 
     async fn describe(&self) -> Result<SiteDescription, SiteError> {
-        self.plain(Call::Describe, self.inner.describe()).await
+        self.plain(Call::Describe, || self.inner.describe()).await
     }
 
     async fn status(&self, tags: &[Tag]) -> Result<SiteStatus, SiteError> {
         let falsify = |fault, status| Some(false_status(fault, status));
-        self.strike(Call::Status, self.inner.status(tags), falsify).await
+        self.strike(Call::Status, || self.inner.status(tags), falsify).await
     }
 
     async fn submit(&self, order: &AttemptOrder) -> Result<Submitted, SiteError> {
-        self.plain(Call::Submit, self.inner.submit(order)).await
+        self.plain(Call::Submit, || self.inner.submit(order)).await
     }
 
     async fn find_by_tag(&self, tag: Tag) -> Result<TagLookup, SiteError> {
-        self.plain(Call::FindByTag, self.inner.find_by_tag(tag)).await
+        self.plain(Call::FindByTag, || self.inner.find_by_tag(tag)).await
     }
 
     async fn decide_gate(&self, tag: Tag, decision: &GateDecision) -> Result<GateState, SiteError> {
-        self.plain(Call::DecideGate, self.inner.decide_gate(tag, decision)).await
+        self.plain(Call::DecideGate, || self.inner.decide_gate(tag, decision)).await
     }
 
     async fn cancel(&self, tag: Tag, lrm_id: Option<&LrmId>) -> Result<(), SiteError> {
-        self.plain(Call::Cancel, self.inner.cancel(tag, lrm_id)).await
+        self.plain(Call::Cancel, || self.inner.cancel(tag, lrm_id)).await
     }
 
     async fn remove_attempt(&self, tag: Tag) -> Result<(), SiteError> {
-        self.plain(Call::RemoveAttempt, self.inner.remove_attempt(tag)).await
+        self.plain(Call::RemoveAttempt, || self.inner.remove_attempt(tag)).await
     }
 
     async fn list_attempts(&self) -> Result<Vec<Tag>, SiteError> {
-        self.plain(Call::ListAttempts, self.inner.list_attempts()).await
+        self.plain(Call::ListAttempts, || self.inner.list_attempts()).await
     }
 
     async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
-        self.plain(Call::Inspect, self.inner.inspect(place)).await
+        self.plain(Call::Inspect, || self.inner.inspect(place)).await
     }
 
     async fn start_copy(&self, order: &CopyOrder) -> Result<(), SiteError> {
-        self.plain(Call::StartCopy, self.inner.start_copy(order)).await
+        self.plain(Call::StartCopy, || self.inner.start_copy(order)).await
     }
 
     async fn copy_status(&self, order: &CopyOrder) -> Result<CopyStatus, SiteError> {
-        self.plain(Call::CopyStatus, self.inner.copy_status(order)).await
+        self.plain(Call::CopyStatus, || self.inner.copy_status(order)).await
     }
 
     async fn stop_copy(&self, order: &CopyOrder, discard: bool) -> Result<(), SiteError> {
-        self.plain(Call::StopCopy, self.inner.stop_copy(order, discard)).await
+        self.plain(Call::StopCopy, || self.inner.stop_copy(order, discard)).await
     }
 
     async fn has_content(&self, digest: Digest) -> Result<bool, SiteError> {
-        self.plain(Call::HasContent, self.inner.has_content(digest)).await
+        self.plain(Call::HasContent, || self.inner.has_content(digest)).await
     }
 
     async fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
-        self.plain(Call::DeleteContent, self.inner.delete_content(digest)).await
+        self.plain(Call::DeleteContent, || self.inner.delete_content(digest)).await
     }
 
     async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Piece, SiteError> {
-        self.plain(Call::Read, self.inner.read(what, offset, limit)).await
+        self.plain(Call::Read, || self.inner.read(what, offset, limit)).await
     }
 }

@@ -1,0 +1,170 @@
+//! Faults that strike a share of the calls in a window of time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tokio::time::Instant;
+
+use super::{Call, Fault};
+
+/// A share of one whole, in parts per million.
+const WHOLE_PPM: u32 = 1_000_000;
+
+/// One fault, and which calls it strikes when.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Injection {
+    /// What goes wrong.
+    pub fault: Fault,
+    /// With which kinds of calls.
+    pub calls: Vec<Call>,
+    /// The share of them that it strikes, in parts per million; 1,000,000 is every one.
+    pub share_ppm: u32,
+    /// It strikes from then on.
+    pub from: Instant,
+    /// It does not strike any more from then on.
+    pub until: Instant,
+    /// Which calls are drawn follows from this and their number.
+    pub seed: u64,
+}
+
+impl Injection {
+    fn concerns(&self, call: Call, now: Instant) -> bool {
+        self.from <= now && now < self.until && self.calls.contains(&call)
+    }
+
+    /// Whether it strikes the call of this number among those of its kind.
+    fn draws(&self, call: Call, number: u64) -> bool {
+        let mixed = mix(mix(self.seed ^ call as u64).wrapping_add(number));
+        mixed % u64::from(WHOLE_PPM) < u64::from(self.share_ppm)
+    }
+}
+
+/// Spreads the bits of a number over all others (the finalizer of SplitMix64).
+fn mix(number: u64) -> u64 {
+    let z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// How calls of one kind fared with one fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tally {
+    /// Calls that it could have struck.
+    pub calls: u64,
+    /// Calls that it struck.
+    pub strikes: u64,
+}
+
+/// The injections of a site, and what they came to.
+#[derive(Debug, Default)]
+pub(super) struct Injected {
+    injections: Vec<Injection>,
+    tallies: BTreeMap<(&'static str, Call), Tally>,
+    /// Calls by injection and kind, so that each has its number.
+    numbers: BTreeMap<(usize, Call), u64>,
+}
+
+impl Injected {
+    pub(super) fn new(injections: Vec<Injection>) -> Self {
+        Self { injections, ..Self::default() }
+    }
+
+    /// Nothing strikes any more; the tallies stay.
+    pub(super) fn lift(&mut self) {
+        self.injections.clear();
+    }
+
+    pub(super) fn tallies(&self) -> &BTreeMap<(&'static str, Call), Tally> {
+        &self.tallies
+    }
+
+    /// The first fault that strikes a call now, if any; it is counted.
+    pub(super) fn strike(&mut self, call: Call) -> Option<Fault> {
+        if self.injections.is_empty() {
+            return None;
+        }
+        let now = Instant::now();
+        let Self { injections, tallies, numbers } = self;
+        let concerned = injections.iter().enumerate().filter(|(_, one)| one.concerns(call, now));
+        let mut counted = BTreeSet::new();
+        for (index, injection) in concerned {
+            let number = numbers.entry((index, call)).or_default();
+            *number += 1;
+            let name = injection.fault.as_str();
+            let tally = tallies.entry((name, call)).or_default();
+            // Two injections of one fault meet a call once.
+            tally.calls += u64::from(counted.insert(name));
+            if injection.draws(call, *number) {
+                tally.strikes += 1;
+                return Some(injection.fault);
+            }
+        }
+        None
+    }
+
+    /// Until when calls of this kind hang; `None` if none does now.
+    pub(super) fn hangs_until(&self, call: Call, now: Instant) -> Option<Instant> {
+        let hangs =
+            |one: &&Injection| matches!(one.fault, Fault::Hang(_)) && one.concerns(call, now);
+        self.injections.iter().filter(hangs).map(|one| one.until).max()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn injection(share_ppm: u32) -> Injection {
+        let from = Instant::now();
+        Injection {
+            fault: Fault::LostAfter,
+            calls: vec![Call::Submit],
+            share_ppm,
+            from,
+            until: from + Duration::from_secs(60),
+            seed: 7,
+        }
+    }
+
+    fn strikes(injection: Injection, calls: usize) -> Vec<bool> {
+        let mut injected = Injected::new(vec![injection]);
+        (0..calls).map(|_| injected.strike(Call::Submit).is_some()).collect()
+    }
+
+    #[test]
+    fn the_share_of_calls_that_is_struck_is_the_one_that_was_asked_for() {
+        let count = |share| strikes(injection(share), 10_000).iter().filter(|s| **s).count();
+        assert_eq!((count(0), count(1_000_000)), (0, 10_000));
+        assert!((2_800..3_200).contains(&count(300_000)), "{}", count(300_000));
+    }
+
+    #[test]
+    fn the_same_seed_strikes_the_same_calls_and_another_one_others() {
+        let first = strikes(injection(500_000), 200);
+        assert_eq!(strikes(injection(500_000), 200), first);
+        assert_ne!(strikes(Injection { seed: 8, ..injection(500_000) }, 200), first);
+    }
+
+    #[test]
+    fn nothing_is_struck_before_or_after_the_window_nor_of_another_kind() {
+        let now = Instant::now();
+        let window = (now + Duration::from_secs(30), now + Duration::from_secs(60));
+        let one = Injection { from: window.0, until: window.1, ..injection(1_000_000) };
+        let concerns = |call, secs| one.concerns(call, now + Duration::from_secs(secs));
+        assert!(concerns(Call::Submit, 30) && !concerns(Call::Cancel, 30));
+        assert!(!concerns(Call::Submit, 29) && !concerns(Call::Submit, 60));
+    }
+
+    #[test]
+    fn calls_and_strikes_are_counted_by_fault_and_kind() {
+        let mut injected = Injected::new(vec![injection(0), injection(1_000_000)]);
+        assert_eq!(injected.strike(Call::Submit), Some(Fault::LostAfter));
+        assert_eq!(injected.strike(Call::Cancel), None);
+        injected.lift();
+        assert_eq!(injected.strike(Call::Submit), None);
+        let tally = Tally { calls: 1, strikes: 1 };
+        assert_eq!(injected.tallies(), &BTreeMap::from([(("reply-lost", Call::Submit), tally)]));
+    }
+}
