@@ -6,6 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::api::v1::{Instant, Length};
+use crate::keys::Role;
 
 /// `quickstart`
 #[derive(Debug, Args)]
@@ -192,10 +193,18 @@ Example:
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeyCommand {
     /// Make a key; its secret is printed once
-    #[command(after_help = "Example:\n  cospan key add alice")]
+    #[command(after_help = "\
+Every key may do everything but what a role is needed for. `chaos`: inject faults on purpose.
+
+Examples:
+  cospan key add alice
+  cospan key add drill --role chaos")]
     Add {
         /// Its name: it owns the jobs submitted with it.
         name: String,
+        /// What it may do beyond what every key may.
+        #[arg(long = "role", value_enum, value_name = "ROLE")]
+        roles: Vec<RoleArg>,
     },
     /// List the keys by name
     #[command(after_help = "Example:\n  cospan key list")]
@@ -206,6 +215,22 @@ pub(crate) enum KeyCommand {
         /// Its name.
         name: String,
     },
+}
+
+/// What a key may do beyond what every key may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RoleArg {
+    /// Inject faults on purpose.
+    Chaos,
+}
+
+impl RoleArg {
+    /// The role that is meant.
+    pub(crate) fn role(self) -> Role {
+        match self {
+            RoleArg::Chaos => Role::Chaos,
+        }
+    }
 }
 
 /// `doctor`

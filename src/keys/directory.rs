@@ -8,7 +8,7 @@ use cospan_domain::units::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::token::Token;
-use super::{KeyError, private};
+use super::{KeyError, Role, private};
 use crate::api::v1::Instant;
 
 /// Name of the key that is made at the first start.
@@ -29,6 +29,8 @@ pub struct KeyInfo {
     pub name: KeyName,
     /// When it was made.
     pub created: Timestamp,
+    /// What it may do beyond what every key may.
+    pub roles: BTreeSet<Role>,
     /// Hash of its token.
     pub(super) hash: blake3::Hash,
 }
@@ -55,6 +57,9 @@ struct WrittenKey {
     name: String,
     created: Instant,
     blake3: String,
+    /// Left out if there are none, as in files of before there were any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    roles: Vec<String>,
 }
 
 /// Where the keys of a server are kept.
@@ -91,23 +96,27 @@ impl KeyDirectory {
         }
     }
 
-    /// Makes a key and returns its secret, which is not kept.
+    /// Makes a key without roles and returns its secret, which is not kept.
     ///
     /// # Errors
     /// There is a key of that name, or the file cannot be changed.
     pub fn add(&self, name: &KeyName, now: Timestamp) -> Result<Token, KeyError> {
-        private::prepare_directory(&self.path)?;
-        let _held = private::lock(&self.path.join(LOCK_FILE))?;
-        let keys = self.list()?;
-        self.add_to(keys, name, now)
+        self.add_with(name, BTreeSet::new(), now)
     }
 
-    fn add_to(
+    /// Makes a key with these roles and returns its secret, which is not kept.
+    ///
+    /// # Errors
+    /// There is a key of that name, or the file cannot be changed.
+    pub fn add_with(
         &self,
-        mut keys: Vec<KeyInfo>,
         name: &KeyName,
+        roles: BTreeSet<Role>,
         now: Timestamp,
     ) -> Result<Token, KeyError> {
+        private::prepare_directory(&self.path)?;
+        let _held = private::lock(&self.path.join(LOCK_FILE))?;
+        let mut keys = self.list()?;
         if keys.iter().any(|key| key.name == *name) {
             return Err(KeyError::Exists(name.to_string()));
         }
@@ -115,7 +124,7 @@ impl KeyDirectory {
             return Err(KeyError::TooMany(MAX_KEYS));
         }
         let token = Token::random()?;
-        keys.push(KeyInfo { name: name.clone(), created: now, hash: token.hash() });
+        keys.push(KeyInfo { name: name.clone(), created: now, roles, hash: token.hash() });
         self.write(&keys)?;
         Ok(token)
     }
@@ -159,7 +168,8 @@ impl KeyDirectory {
         let token = Token::random()?;
         private::write(&self.token_file(), &format!("{}\n", token.secret()))?;
         let name = KeyName::new(FIRST_KEY).map_err(|error| KeyError::Unknown(error.to_string()))?;
-        self.write(&[KeyInfo { name, created: now, hash: token.hash() }])?;
+        let roles = BTreeSet::new();
+        self.write(&[KeyInfo { name, created: now, roles, hash: token.hash() }])?;
         Ok(true)
     }
 
@@ -183,6 +193,7 @@ impl KeyDirectory {
             name: key.name.to_string(),
             created: Instant(key.created),
             blake3: key.hash.to_hex().to_string(),
+            roles: key.roles.iter().map(Role::to_string).collect(),
         });
         let text =
             toml::to_string(&Written { version: 1, key: key.collect() }).map_err(|error| {
@@ -210,7 +221,11 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Vec<KeyInfo>, KeyError> {
         }
         let hash = blake3::Hash::from_hex(&key.blake3)
             .map_err(|error| damaged(format!("the hash of key {name:?}: {error}")))?;
-        Ok(KeyInfo { name, created: key.created.0, hash })
+        let roles = key.roles.iter().map(|role| {
+            role.parse::<Role>().map_err(|error| damaged(format!("key {name:?}: {error}")))
+        });
+        let roles = roles.collect::<Result<_, _>>()?;
+        Ok(KeyInfo { name, created: key.created.0, roles, hash })
     });
     keys.collect()
 }

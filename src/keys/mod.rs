@@ -5,11 +5,15 @@
 //! it lets anybody in. The name of a key owns the jobs that were submitted with
 //! it and stands beside every command in the journal.
 //!
-//! Deliberately absent: passwords, roles, and keys that the server could show again.
+//! Every key may do everything, but what could hurt everybody's work: that takes a
+//! [`Role`], which a key is given when it is made and no key has by itself.
+//!
+//! Deliberately absent: passwords, and keys that the server could show again.
 
 mod directory;
 mod private;
 mod ring;
+mod role;
 #[cfg(test)]
 mod tests;
 mod token;
@@ -18,6 +22,7 @@ use std::path::PathBuf;
 
 pub use directory::{FIRST_KEY, KeyDirectory, KeyInfo};
 pub use ring::{KeyRing, Member};
+pub use role::Role;
 use thiserror::Error;
 pub use token::Token;
 

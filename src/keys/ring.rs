@@ -1,6 +1,6 @@
 //! The keys that a running server knows: read at start, and again when the file changes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,13 +10,15 @@ use cospan_domain::ids::KeyName;
 
 use super::directory::{KeyDirectory, parse};
 use super::token::{Token, hash};
-use super::{KeyError, private};
+use super::{KeyError, Role, private};
 
 /// One key that is let in.
 #[derive(Debug)]
 pub struct Member {
     /// Its name.
     pub name: KeyName,
+    /// What it may do beyond what every key may.
+    pub roles: BTreeSet<Role>,
     hash: blake3::Hash,
     /// The second of its latest request, and how many there were in it.
     window: AtomicU64,
@@ -102,9 +104,12 @@ impl KeyRing {
         let members = parse(&path, &text)?.into_iter().map(|key| {
             let id = *key.hash.as_bytes();
             // A key that stays keeps its count.
-            let member = old.get(&id).filter(|member| member.name == key.name).cloned();
-            let fresh =
-                || Arc::new(Member { name: key.name, hash: key.hash, window: AtomicU64::new(0) });
+            let same = |member: &&Arc<Member>| member.name == key.name && member.roles == key.roles;
+            let member = old.get(&id).filter(same).cloned();
+            let fresh = || {
+                let (name, roles, hash) = (key.name.clone(), key.roles.clone(), key.hash);
+                Arc::new(Member { name, roles, hash, window: AtomicU64::new(0) })
+            };
             (id, member.unwrap_or_else(fresh))
         });
         self.members.store(Arc::new(members.collect()));

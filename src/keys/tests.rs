@@ -168,3 +168,32 @@ fn a_secret_never_appears_in_debug_output() {
     assert!(!format!("{token:?}").contains(token.secret()));
     assert_ne!(token, Token::random().unwrap());
 }
+
+#[test]
+fn only_a_key_that_was_given_a_role_has_it() {
+    let (_home, keys) = fresh();
+    keys.ensure_first(NOW).unwrap();
+    let plain = keys.add(&name("alice"), NOW).unwrap();
+    let token = keys.add_with(&name("drill"), [Role::Chaos].into(), NOW).unwrap();
+    let ring = KeyRing::open(keys.clone()).unwrap();
+    let roles = |token: &Token| ring.find(token.secret().as_bytes()).unwrap().roles.clone();
+    assert!(roles(&keys.local_token().unwrap().unwrap()).is_empty());
+    assert!(roles(&plain).is_empty());
+    assert_eq!(roles(&token), [Role::Chaos].into());
+    let known = keys.list().unwrap();
+    assert_eq!(known.iter().filter(|key| key.roles.contains(&Role::Chaos)).count(), 1);
+}
+
+#[test]
+fn a_key_file_of_before_there_were_roles_is_read_and_gives_none() {
+    let (_home, keys) = fresh();
+    keys.ensure_first(NOW).unwrap();
+    let text = std::fs::read_to_string(keys.key_file()).unwrap();
+    assert!(!text.contains("roles"), "an older server reads the file as well: {text}");
+    assert!(keys.list().unwrap()[0].roles.is_empty());
+    std::fs::write(keys.key_file(), format!("{text}roles = [\"chaos\"]\n")).unwrap();
+    assert_eq!(keys.list().unwrap()[0].roles, [Role::Chaos].into());
+    std::fs::write(keys.key_file(), format!("{text}roles = [\"root\"]\n")).unwrap();
+    let error = keys.list().unwrap_err().to_string();
+    assert!(error.contains("no role \"root\"; there are: chaos"), "{error}");
+}

@@ -9,6 +9,7 @@ use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::out::{columns, note};
 use crate::cli::when::{clock, now};
+use crate::keys::{KeyInfo, Role};
 
 /// Makes, lists and removes keys.
 pub(crate) fn run(context: &mut Context, command: &KeyCommand) -> Result<Exit, CliError> {
@@ -18,39 +19,40 @@ pub(crate) fn run(context: &mut Context, command: &KeyCommand) -> Result<Exit, C
         KeyName::new(name).map_err(|error| CliError::usage(error.to_string(), "correct the name"))
     };
     match command {
-        KeyCommand::Add { name } => {
-            let token = keys.add(&named(name)?, now())?;
+        KeyCommand::Add { name, roles } => {
+            let roles = roles.iter().map(|role| role.role()).collect();
+            let token = keys.add_with(&named(name)?, roles, now())?;
             let answer = json!({ "name": name, "token": token.secret() });
             context.out.answer(&answer, |_| format!("{}\n", token.secret()))?;
             note("this is shown only now; its owner sets COSPAN_TOKEN to it");
         }
-        KeyCommand::List => {
-            let list: Vec<_> = keys
-                .list()?
-                .into_iter()
-                .map(|key| (key.name.to_string(), Instant(key.created), key.fingerprint()))
-                .collect();
-            let answer: Vec<_> = list
-                .iter()
-                .map(|(name, created, print)| {
-                    json!({ "name": name, "created": created, "fingerprint": print })
-                })
-                .collect();
-            context.out.answer(&answer, |_| {
-                let rows: Vec<Vec<String>> = list
-                    .iter()
-                    .map(|(name, at, print)| vec![name.clone(), clock(*at), print.clone()])
-                    .collect();
-                match rows.as_slice() {
-                    [] => "no keys; the server makes the first one when it starts\n".into(),
-                    rows => columns(&["NAME", "MADE", "FINGERPRINT"], rows),
-                }
-            })?;
-        }
+        KeyCommand::List => list(context, &keys.list()?)?,
         KeyCommand::Remove { name } => {
             keys.remove(&named(name)?)?;
             context.out.answer(&json!({ "removed": name }), |_| format!("key {name} removed\n"))?;
         }
     }
     Ok(Exit::Done)
+}
+
+fn list(context: &mut Context, keys: &[KeyInfo]) -> std::io::Result<()> {
+    let roles = |key: &KeyInfo| key.roles.iter().map(Role::to_string).collect::<Vec<_>>();
+    let answer = keys.iter().map(|key| {
+        let (name, created) = (key.name.to_string(), Instant(key.created));
+        let print = key.fingerprint();
+        json!({ "name": name, "created": created, "fingerprint": print, "roles": roles(key) })
+    });
+    context.out.answer(&answer.collect::<Vec<_>>(), |_| {
+        let row = |key: &KeyInfo| {
+            let made = clock(Instant(key.created));
+            vec![key.name.to_string(), made, key.fingerprint(), roles(key).join(", ")]
+        };
+        match keys {
+            [] => "no keys; the server makes the first one when it starts\n".into(),
+            keys => {
+                let rows: Vec<Vec<String>> = keys.iter().map(row).collect();
+                columns(&["NAME", "MADE", "FINGERPRINT", "ROLES"], &rows)
+            }
+        }
+    })
 }
