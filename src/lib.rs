@@ -4,6 +4,7 @@
 
 pub mod api;
 pub mod bench;
+pub mod chaos;
 pub mod cli;
 pub mod client;
 pub mod config;

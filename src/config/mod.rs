@@ -9,10 +9,10 @@ mod check;
 mod environment;
 mod print;
 mod problem;
-mod section;
+pub(crate) mod section;
 pub mod sections;
-mod table;
-mod value;
+pub(crate) mod table;
+pub(crate) mod value;
 
 use std::path::{Path, PathBuf};
 
@@ -27,7 +27,8 @@ pub use section::{OptionDoc, Section, SectionDoc};
 pub use value::{Auto, SecretUrl};
 
 use sections::{
-    Claim, Client, Limits, Link, Log, Notify, Placement, Queue, Server, Site, SiteDefaults, Store,
+    Chaos, Claim, Client, Limits, Link, Log, Notify, Placement, Queue, Server, Site, SiteDefaults,
+    Store,
 };
 use table::{Places, Reader, sub_table, sub_tables, unknown_keys};
 
@@ -52,6 +53,8 @@ pub struct Config {
     pub sites: SiteDefaults,
     /// `[notify]`
     pub notify: Notify,
+    /// `[chaos]`
+    pub chaos: Chaos,
     /// `[log]`
     pub log: Log,
     /// `[[site]]`
@@ -185,6 +188,7 @@ fn describe_all() -> Vec<SectionDoc> {
         Claim::describe(),
         SiteDefaults::describe(),
         Notify::describe(),
+        Chaos::describe(),
         Log::describe(),
         Site::describe(),
         Link::describe(),
@@ -203,6 +207,7 @@ fn read(root: &DeTable<'_>, problems: &mut Problems, places: &mut Places) -> Opt
     let claim = one(root, problems, places);
     let sites = one(root, problems, places);
     let notify = one(root, problems, places);
+    let chaos = one(root, problems, places);
     let log = one(root, problems, places);
     let site = several(root, problems, places);
     let link = several(root, problems, places);
@@ -216,6 +221,7 @@ fn read(root: &DeTable<'_>, problems: &mut Problems, places: &mut Places) -> Opt
         claim: claim?,
         sites: sites?,
         notify: notify?,
+        chaos: chaos?,
         log: log?,
         site,
         link,

@@ -52,7 +52,7 @@ pub trait Section: Sized {
 }
 
 /// Joins the lines of a docstring.
-pub(super) fn doc_text(lines: &[&str]) -> String {
+pub(crate) fn doc_text(lines: &[&str]) -> String {
     let lines: Vec<&str> = lines.iter().map(|line| line.trim()).collect();
     lines.join("\n").trim().replace('\n', " ")
 }
@@ -126,14 +126,14 @@ macro_rules! section {
         }
     };
 }
-pub(super) use section;
+pub(crate) use section;
 
 /// A range as TOML, for an option of type `V`.
-pub(super) fn shown_range<V: Ranged<T>, T: Value>(low: T, high: T) -> (String, String) {
+pub(crate) fn shown_range<V: Ranged<T>, T: Value>(low: T, high: T) -> (String, String) {
     (low.show(), high.show())
 }
 
 /// A default as TOML, where there is one.
-pub(super) fn shown<T: Value>(default: Option<T>) -> Option<String> {
+pub(crate) fn shown<T: Value>(default: Option<T>) -> Option<String> {
     default.as_ref().map(T::show)
 }

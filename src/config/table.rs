@@ -9,7 +9,7 @@ use super::problem::{Problems, nearest};
 use super::value::{Ranged, Value, kind};
 
 /// Where each thing was given: `queue.N_h`, `site[2].root`, or a table's own path.
-pub(super) type Places = BTreeMap<String, Range<usize>>;
+pub(crate) type Places = BTreeMap<String, Range<usize>>;
 
 /// A table being read.
 pub struct Reader<'r, 'i> {
@@ -115,7 +115,7 @@ pub(super) fn sub_table<'r, 'i>(
 }
 
 /// The tables of a repeated section (`[[site]]`), each with its path.
-pub(super) fn sub_tables<'r, 'i>(
+pub(crate) fn sub_tables<'r, 'i>(
     root: &'r DeTable<'i>,
     key: &str,
     problems: &mut Problems,

@@ -125,7 +125,7 @@ fn text<'v>(value: &'v DeValue<'_>, what: &str) -> Result<&'v str, String> {
 }
 
 /// What a value is, for messages.
-pub(super) fn kind(value: &DeValue<'_>) -> String {
+pub(crate) fn kind(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => format!("the text {text:?}"),
         DeValue::Integer(number) => format!("the number {number}"),

@@ -15,6 +15,7 @@ use crate::api::v1::explain::ExplainReport;
 use crate::api::v1::file::{FilePage, FileReport};
 use crate::api::v1::site::SiteList;
 use crate::api::v1::store::StoreReport;
+use crate::chaos::Rehearsals;
 
 /// The control plane as the edge sees it. Calls without `async` read what is in
 /// memory and return at once.
@@ -61,6 +62,9 @@ pub trait Backend: Send + Sync + 'static {
     /// Committed changes from now on. A change must be in [`Backend::view`]
     /// before it is sent here.
     fn subscribe(&self) -> Changes;
+
+    /// Faults injected on purpose.
+    fn rehearsals(&self) -> &Rehearsals;
 
     /// Whether work can be accepted; else why not.
     fn readiness(&self) -> Result<(), String>;

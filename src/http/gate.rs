@@ -14,11 +14,13 @@ use actix_web::web::Data;
 use actix_web::{Error, FromRequest, HttpMessage, HttpRequest, ResponseError};
 use cospan_domain::ids::KeyName;
 use std::future::{Ready, ready};
+use std::sync::Arc;
 
 use super::failure::Failure;
 use super::metrics::Endpoint;
 use super::state::Edge;
 use crate::api::v1::problem::{Code, Problem};
+use crate::keys::{Member, Role};
 
 /// The key that a request came with.
 pub(super) struct Caller(pub(super) KeyName);
@@ -31,6 +33,33 @@ impl FromRequest for Caller {
         let key = request.extensions().get::<KeyName>().cloned();
         ready(key.map(Caller).ok_or_else(no_key))
     }
+}
+
+/// A key that may inject faults.
+pub(super) struct ChaosCaller(pub(super) KeyName);
+
+impl FromRequest for ChaosCaller {
+    type Error = Failure;
+    type Future = Ready<Result<Self, Failure>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        let member = request.extensions().get::<Arc<Member>>().cloned();
+        ready(member.ok_or_else(no_key).and_then(
+            |member| match member.roles.contains(&Role::Chaos) {
+                true => Ok(ChaosCaller(member.name.clone())),
+                false => Err(no_role(&member.name, Role::Chaos)),
+            },
+        ))
+    }
+}
+
+fn no_role(key: &KeyName, role: Role) -> Failure {
+    Problem::new(Code::Forbidden, format!("the key {key} has not the role {role}"))
+        .remedy(format!(
+            "make a key that has it with `cospan key add NAME --role {role}`, and set COSPAN_TOKEN \
+             to its token"
+        ))
+        .into()
 }
 
 fn no_key() -> Failure {
@@ -103,6 +132,7 @@ fn admit(request: &ServiceRequest, edge: &Edge) -> Result<(), Failure> {
     let limit = edge.settings.max_requests_per_s_per_key;
     let admitted = member.admit(edge.second(), limit);
     request.extensions_mut().insert(member.name.clone());
+    request.extensions_mut().insert(member.clone());
     if admitted {
         return Ok(());
     }

@@ -28,7 +28,13 @@ pub(super) async fn livez() -> HttpResponse {
 #[get("/readyz")]
 pub(super) async fn readyz(edge: Data<Edge>) -> Answer {
     match edge.backend.readiness() {
-        Ok(()) => Ok(HttpResponse::Ok().content_type("text/plain; charset=utf-8").body("ok\n")),
+        Ok(()) => {
+            let text = match edge.backend.rehearsals().status().rehearsal {
+                None => "ok\n".into(),
+                Some(running) => format!("ok, but faults are injected until {}\n", running.ends_at),
+            };
+            Ok(HttpResponse::Ok().content_type("text/plain; charset=utf-8").body(text))
+        }
         Err(why) => Err(Problem::new(Code::NotReady, why).retry_after(1).into()),
     }
 }

@@ -14,11 +14,12 @@ pub(super) enum Endpoint {
     Files,
     Store,
     Events,
+    Chaos,
     Other,
 }
 
 impl Endpoint {
-    const ALL: [Endpoint; 8] = [
+    const ALL: [Endpoint; 9] = [
         Endpoint::Submit,
         Endpoint::Jobs,
         Endpoint::Orders,
@@ -26,6 +27,7 @@ impl Endpoint {
         Endpoint::Files,
         Endpoint::Store,
         Endpoint::Events,
+        Endpoint::Chaos,
         Endpoint::Other,
     ];
 
@@ -38,6 +40,7 @@ impl Endpoint {
             Endpoint::Files => "files",
             Endpoint::Store => "store",
             Endpoint::Events => "events",
+            Endpoint::Chaos => "chaos",
             Endpoint::Other => "other",
         }
     }
@@ -52,6 +55,7 @@ impl Endpoint {
             _ if rest.starts_with("sites") => Endpoint::Sites,
             _ if rest.starts_with("files") => Endpoint::Files,
             _ if rest.starts_with("store") => Endpoint::Store,
+            _ if rest.starts_with("chaos") => Endpoint::Chaos,
             _ => Endpoint::Other,
         }
     }

@@ -7,6 +7,7 @@
 pub mod backend;
 mod bind;
 mod body;
+mod chaos;
 mod failure;
 mod files;
 mod gate;

@@ -12,7 +12,7 @@ use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::failure::{Answer, Failure};
 use super::state::Edge;
-use super::{files, health, jobs, orders, reading, sites, store, stream, submit};
+use super::{chaos, files, health, jobs, orders, reading, sites, store, stream, submit};
 use crate::api::v1::problem::{Code, Problem};
 
 #[derive(OpenApi)]
@@ -58,6 +58,10 @@ pub(super) fn routes(config: &mut ServiceConfig) {
         .service(store::show)
         .service(store::export)
         .service(stream::events)
+        .service(chaos::show)
+        .service(chaos::begin)
+        .service(chaos::stop)
+        .service(chaos::report)
         .service(health::livez)
         .service(health::readyz)
         .service(health::metrics)

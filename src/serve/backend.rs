@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use actix_web::web::Bytes;
 use async_trait::async_trait;
-use cospan_actors::api::{ApiAnswer, ApiCommand, ApiRefusal, ControlPlane, Submission, View};
+use cospan_actors::api::{
+    ApiAnswer, ApiCommand, ApiRefusal, ControlPlane, SiteStanding, Submission, View,
+};
 use cospan_actors::journal::Change as Committed;
 use cospan_domain::catalogue::state::FileRecord;
 use cospan_domain::ids::{Digest, JobId, LogicalName, SiteName};
@@ -20,8 +22,9 @@ use super::explained;
 use super::sited;
 use crate::api::v1::explain::ExplainReport;
 use crate::api::v1::file::{FilePage, FileReport, ReplicaReport};
-use crate::api::v1::site::SiteList;
+use crate::api::v1::site::{SiteList, SiteReport};
 use crate::api::v1::store::StoreReport;
+use crate::chaos::Rehearsals;
 use crate::http::backend::{
     Backend, Change, Changes, Followed, History, Piece, Pieces, ReadOrder, Wanted,
 };
@@ -30,12 +33,13 @@ use crate::http::backend::{
 pub(super) struct Served {
     plane: ControlPlane,
     engine: &'static str,
+    rehearsals: Rehearsals,
 }
 
 impl Served {
     /// `engine`: the name of the store's engine.
-    pub(super) fn new(plane: ControlPlane, engine: &'static str) -> Self {
-        Self { plane, engine }
+    pub(super) fn new(plane: ControlPlane, engine: &'static str, rehearsals: Rehearsals) -> Self {
+        Self { plane, engine, rehearsals }
     }
 
     fn find(&self, id: JobId) -> Option<Arc<Job>> {
@@ -87,7 +91,11 @@ impl Backend for Served {
 
     fn sites(&self) -> SiteList {
         let now = self.plane.now();
-        let sites = self.plane.sites().iter().map(|site| sited::report(site, now)).collect();
+        let report = |site: &SiteStanding| SiteReport {
+            injected_faults: self.rehearsals.faults_at(site.name.as_str()),
+            ..sited::report(site, now)
+        };
+        let sites = self.plane.sites().iter().map(report).collect();
         SiteList { sites, isolated: self.plane.isolated() }
     }
 
@@ -179,6 +187,10 @@ impl Backend for Served {
             }
         });
         Box::pin(changes.flat_map(futures_util::stream::iter))
+    }
+
+    fn rehearsals(&self) -> &Rehearsals {
+        &self.rehearsals
     }
 
     fn readiness(&self) -> Result<(), String> {

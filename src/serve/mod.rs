@@ -9,6 +9,7 @@ pub(crate) mod settings;
 mod sited;
 mod webhook;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,12 +20,15 @@ use cospan_actors::clock::{Clock, SteadyClock, SystemClock};
 use cospan_actors::metrics::Metrics;
 use cospan_actors::shared::Parts;
 use cospan_actors::wiring;
-use cospan_sites::port::SiteError;
+use cospan_domain::ids::SiteName;
+use cospan_sites::fault::Faults;
+use cospan_sites::port::{Site, SiteError};
 use cospan_storage::port::StoreError;
 use prometheus::Registry;
 use thiserror::Error;
 use tracing::{error, info, warn};
 
+use crate::chaos::{self, ChaosMetrics, Rehearsals};
 use crate::config::Config;
 use crate::http::{BindError, Bound, Edge, HttpSettings, Running};
 use crate::keys::{KeyDirectory, KeyError, KeyRing};
@@ -127,6 +131,9 @@ fn start(
     let (path, options) = settings::store(config, data);
     let (sink, reports) = wiring::report_channel();
     let (opened, view, remains) = records::open(&path, &options, sink)?;
+    let strikes = ChaosMetrics::register(&registry)?;
+    let sites = sites.into_iter().map(|site| settings::armed(site, data)).collect();
+    let (sites, faults) = wrapped(config, sites);
     let parts = Parts {
         clock: Arc::new(SteadyClock::of_machine()),
         seed: seed(),
@@ -135,7 +142,7 @@ fn start(
         epoch: opened.epoch,
         view,
         metrics,
-        sites: sites.into_iter().map(|site| settings::armed(site, data)).collect(),
+        sites,
         store: opened.journal,
         messenger: Arc::new(Webhook::new(Duration::from_millis(config.notify.timeout.0))),
         on_fatal: Box::new(|problem| {
@@ -144,10 +151,27 @@ fn start(
         }),
     };
     let plane = wiring::start(parts, remains, reports);
-    let served = Arc::new(Served::new(plane.clone(), options.engine.as_str()));
+    let rehearsals = match faults {
+        Some(faults) => Rehearsals::new(plane.clone(), faults, settings::chaos(config), strikes),
+        None => Rehearsals::off(),
+    };
+    let served = Arc::new(Served::new(plane.clone(), options.engine.as_str(), rehearsals));
     let edge = Edge::new(served, keys, http, registry)?;
     let running = bound.serve(edge)?;
     Ok(Started { plane, running })
+}
+
+/// Sites into which faults can be injected, if that is allowed; else the sites as they are.
+fn wrapped(
+    config: &Config,
+    sites: Vec<Arc<dyn Site>>,
+) -> (Vec<Arc<dyn Site>>, Option<BTreeMap<SiteName, Faults>>) {
+    if !config.chaos.allowed {
+        return (sites, None);
+    }
+    warn!("keys with the role chaos may inject faults: allowed is set in [chaos]");
+    let (sites, faults) = chaos::wrap(sites);
+    (sites, Some(faults))
 }
 
 /// Memory, CPU and open files of this process.
@@ -206,5 +230,33 @@ async fn stop(started: Started) {
     let closed = actix_web::rt::task::spawn_blocking(move || store.close());
     if tokio::time::timeout(FLUSH_MAX, closed).await.is_err() {
         warn!("the store takes long to close; everything acknowledged is durable all the same");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cospan_domain::resources::Resources;
+    use cospan_sites::local::{LocalConfig, LocalSite};
+
+    use super::*;
+
+    #[test]
+    fn unless_faults_may_be_injected_no_site_is_wrapped() {
+        let home = tempfile::tempdir().unwrap();
+        let name: SiteName = "delft".parse().unwrap();
+        let local = LocalConfig::new(
+            name.clone(),
+            home.path().join("delft"),
+            Resources::default(),
+            vec!["agent".into()],
+        );
+        let site: Arc<dyn Site> = Arc::new(LocalSite::new(local).unwrap());
+        let mut config = Config::for_test(home.path()).unwrap();
+        let (sites, faults) = wrapped(&config, vec![site.clone()]);
+        assert!(Arc::ptr_eq(&sites[0], &site) && faults.is_none());
+        config.chaos.allowed = true;
+        let (sites, faults) = wrapped(&config, vec![site.clone()]);
+        assert!(!Arc::ptr_eq(&sites[0], &site));
+        assert_eq!(faults.unwrap().into_keys().collect::<Vec<_>>(), [name]);
     }
 }

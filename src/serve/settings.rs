@@ -18,6 +18,7 @@ use cospan_sites::local::{LocalConfig, LocalSite};
 use cospan_sites::port::{Site, SiteError};
 use cospan_storage::{EngineKind, Options};
 
+use crate::chaos::Limits;
 use crate::config::sections::{Engine, SiteKind};
 use crate::config::{Config, SecretUrl};
 use crate::http::{HttpSettings, TlsFiles};
@@ -162,6 +163,12 @@ pub(super) fn sites(config: &Config, data: &Path) -> Result<Vec<LocalSite>, Site
         Ok(local)
     };
     config.site.iter().map(make).collect()
+}
+
+/// Bounds of injected faults.
+pub(super) fn chaos(config: &Config) -> Limits {
+    let chaos = &config.chaos;
+    Limits { max_duration: chaos.max_duration, max_sites_percent: chaos.max_sites_percent }
 }
 
 /// A site as it is.

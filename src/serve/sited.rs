@@ -51,6 +51,7 @@ pub(super) fn report(site: &SiteStanding, now: Timestamp) -> SiteReport {
             .filter_map(|(order, given)| Some((order.to_owned(), given.as_ref()?.by.to_string())))
             .collect(),
         components: site.held,
+        injected_faults: Vec::new(),
     }
 }
 

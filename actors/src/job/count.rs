@@ -19,7 +19,7 @@ pub(crate) fn count(metrics: &Metrics, old: &Job, new: &Job) {
             metrics.start_seconds.observe(since.since(*decided).as_secs_f64());
         }
         (_, Phase::Aborting { why, .. }) => {
-            metrics.rounds_aborted.with_label_values(&[cause(why)]).inc();
+            metrics.rounds_aborted.with_label_values(&[cause_name(why)]).inc();
         }
         (_, Phase::Finished { at }) => {
             if let Some(started) = new.instants.started {
@@ -33,7 +33,8 @@ pub(crate) fn count(metrics: &Metrics, old: &Job, new: &Job) {
     }
 }
 
-fn cause(why: &AbortCause) -> &'static str {
+/// The name of a cause in metrics and reports.
+pub fn cause_name(why: &AbortCause) -> &'static str {
     match why {
         AbortCause::ClaimLost { .. } => "claim-lost",
         AbortCause::InputLost { .. } => "input-lost",

@@ -7,4 +7,5 @@ mod effects;
 mod sight;
 
 pub use actor::{JobActor, Order};
+pub use count::cause_name;
 pub(crate) use count::count;

@@ -93,12 +93,16 @@ codes! {
     NoJobs = "C1106", 422, "there is no job in the request";
     /// The selection of jobs is empty or ambiguous.
     BadSelection = "C1107", 422, "the selection of jobs is not valid";
+    /// A plan of faults cannot be carried out.
+    BadPlan = "C1108", 422, "the plan of faults is not valid";
     /// No key, or an unknown one.
     NoKey = "C2001", 401, "a valid key is needed";
     /// The key may not do this.
     Forbidden = "C2002", 403, "the key may not do this";
     /// Too many attempts without a valid key.
     TooManyFailures = "C2003", 429, "too many requests without a valid key";
+    /// The server's configuration does not allow injected faults.
+    ChaosOff = "C2004", 403, "faults may not be injected here";
     /// There is no such thing.
     NotFound = "C3001", 404, "there is no such thing";
     /// There is no such address.

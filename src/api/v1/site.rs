@@ -53,6 +53,9 @@ pub struct SiteReport {
     pub orders: BTreeMap<String, String>,
     /// Components of ours that may be alive there.
     pub components: u32,
+    /// Faults that are being injected on purpose into the calls to it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub injected_faults: Vec<String>,
 }
 
 /// A window of maintenance: its begin is in it, its end is not.

@@ -70,6 +70,14 @@ fn heard(site: &SiteReport) -> String {
     site.age_ms.map_or_else(|| "never".into(), |ms| format!("{} ago", rough(DurationMs(ms))))
 }
 
+/// Why it is not usable, and that faults are injected, which explains a lot.
+fn why(site: &SiteReport) -> String {
+    let faults = site.injected_faults.join(", ");
+    let injected = (!faults.is_empty()).then(|| format!("FAULTS INJECTED: {faults}"));
+    let both: Vec<String> = injected.into_iter().chain(site.reason.clone()).collect();
+    both.join("; ")
+}
+
 fn list(list: &SiteList) -> String {
     if list.sites.is_empty() {
         return "no sites; add a [[site]] to the configuration\n".into();
@@ -87,7 +95,7 @@ fn list(list: &SiteList) -> String {
                 site.components.to_string(),
                 site.consecutive_errors.to_string(),
                 heard(site),
-                site.reason.clone().unwrap_or_default(),
+                why(site),
             ]
         })
         .collect();
@@ -123,7 +131,7 @@ fn show(site: &SiteReport) -> String {
     fields(&[
         ("Site", bold(&site.name)),
         ("State", state(&site.state)),
-        ("Why", site.reason.clone().unwrap_or_default()),
+        ("Why", why(site)),
         ("Has", counts(&site.total)),
         ("Free", counts(&site.idle)),
         ("Ours", counts(&site.held)),

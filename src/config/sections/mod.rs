@@ -5,5 +5,5 @@ mod serving;
 mod sites;
 
 pub use running::{Claim, Placement, Queue};
-pub use serving::{Client, Engine, Limits, Log, LogFormat, Notify, Server, Store};
+pub use serving::{Chaos, Client, Engine, Limits, Log, LogFormat, Notify, Server, Store};
 pub use sites::{Link, Site, SiteDefaults, SiteKind};

@@ -140,6 +140,21 @@ section! {
     }
 }
 
+section! {
+    /// Rehearsing failures: whether faults may be injected on purpose into calls to sites, with
+    /// `cospan chaos inject` and a key that has the role `chaos`.
+    Chaos("chaos") {
+        /// Faults may be injected. Unless it is set, every such request is refused and no site is
+        /// wrapped.
+        "allowed" => allowed: bool = false, since "0.1.0";
+        /// Longest time that one rehearsal may take.
+        "max_duration" => max_duration: DurationMs = DurationMs::from_secs(3_600),
+            in DurationMs::from_secs(1) => DurationMs::from_secs(7 * 86_400), since "0.1.0";
+        /// Share of the sites, in percent, that one rehearsal may strike; one site always.
+        "max_sites_percent" => max_sites_percent: u32 = 50, in 1 => 100, since "0.1.0";
+    }
+}
+
 choice! {
     /// How log lines are written.
     LogFormat {

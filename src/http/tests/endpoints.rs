@@ -246,6 +246,8 @@ fn the_openapi_document_lists_every_address_and_every_address_is_in_it() {
         "/livez",
         "/metrics",
         "/readyz",
+        "/v1/chaos",
+        "/v1/chaos/report",
         "/v1/events",
         "/v1/files",
         "/v1/files/{name}",

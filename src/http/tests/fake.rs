@@ -23,6 +23,7 @@ use crate::api::v1::explain::{ExplainReport, VerdictReport};
 use crate::api::v1::file::{FilePage, FileReport, ReplicaReport};
 use crate::api::v1::site::{SiteList, SiteReport};
 use crate::api::v1::store::StoreReport;
+use crate::chaos::Rehearsals;
 use crate::http::backend::{
     Backend, Change, Changes, Followed, History, Piece, Pieces, ReadOrder, Wanted,
 };
@@ -43,6 +44,7 @@ pub(in crate::http) struct Fake {
     pub(in crate::http) ready: AtomicBool,
     pub(in crate::http) panics: AtomicBool,
     changes: broadcast::Sender<Change>,
+    rehearsals: Rehearsals,
 }
 
 impl Default for Fake {
@@ -60,6 +62,7 @@ impl Default for Fake {
             ready: AtomicBool::new(true),
             panics: AtomicBool::new(false),
             changes: broadcast::channel(4096).0,
+            rehearsals: Rehearsals::off(),
         }
     }
 }
@@ -283,6 +286,10 @@ impl Backend for Fake {
             }
         })
         .boxed()
+    }
+
+    fn rehearsals(&self) -> &Rehearsals {
+        &self.rehearsals
     }
 
     fn readiness(&self) -> Result<(), String> {

@@ -1,0 +1,140 @@
+//! Rehearsals as the rest of the server sees them: begun, ended, shown.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cospan_actors::api::ControlPlane;
+use cospan_domain::ids::{KeyName, SiteName};
+use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_sites::fault::{Faults, FaultySite};
+use cospan_sites::port::Site;
+
+use super::judge::Flaw;
+use super::metrics::ChaosMetrics;
+use super::stage::{Stage, watch};
+use crate::api::v1::Length;
+use crate::api::v1::chaos::{ChaosPlan, ChaosReport, ChaosStatus, RehearsalReport};
+
+/// Bounds of one rehearsal.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Longest one.
+    pub max_duration: DurationMs,
+    /// Share of the sites that it may strike, in percent; one always.
+    pub max_sites_percent: u32,
+}
+
+/// Why nothing was done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// The configuration does not allow it.
+    Off,
+    /// Everything that is wrong with the plan.
+    Plan(Vec<Flaw>),
+    /// Another rehearsal runs.
+    Busy {
+        /// The key that began it.
+        by: String,
+        /// When it ends at the latest.
+        ends_at: Timestamp,
+    },
+    /// There is none.
+    None,
+}
+
+/// Wraps sites, so that faults can be injected into the calls to them.
+pub fn wrap(sites: Vec<Arc<dyn Site>>) -> (Vec<Arc<dyn Site>>, BTreeMap<SiteName, Faults>) {
+    let mut handles = BTreeMap::new();
+    let wrapped = sites.into_iter().map(|site| {
+        let faults = Faults::new();
+        handles.insert(site.name().clone(), faults.clone());
+        Arc::new(FaultySite::new(site, faults)) as Arc<dyn Site>
+    });
+    let wrapped = wrapped.collect();
+    (wrapped, handles)
+}
+
+/// All rehearsals of a server; none where they are not allowed. Clones are the same.
+#[derive(Clone)]
+pub struct Rehearsals(Option<Arc<Stage>>);
+
+impl Rehearsals {
+    /// None are allowed.
+    pub fn off() -> Self {
+        Self(None)
+    }
+
+    /// Rehearsals at sites that were wrapped.
+    pub fn new(
+        plane: ControlPlane,
+        faults: BTreeMap<SiteName, Faults>,
+        limits: Limits,
+        metrics: ChaosMetrics,
+    ) -> Self {
+        Self(Some(Arc::new(Stage::new(plane, faults, limits, metrics))))
+    }
+
+    fn stage(&self) -> Result<&Arc<Stage>, Refusal> {
+        self.0.as_ref().ok_or(Refusal::Off)
+    }
+
+    /// What would run if this plan began now.
+    ///
+    /// # Errors
+    /// It would be refused.
+    pub fn preview(&self, by: KeyName, plan: &ChaosPlan) -> Result<RehearsalReport, Refusal> {
+        let stage = self.stage()?;
+        let rehearsal = stage.prepare(by, plan)?;
+        Ok(rehearsal.report(rehearsal.begun_at))
+    }
+
+    /// Begins to inject what a plan says. Must be called where an actix system runs.
+    ///
+    /// # Errors
+    /// It is not allowed, the plan is wrong, or another one runs.
+    pub fn begin(&self, by: KeyName, plan: &ChaosPlan) -> Result<RehearsalReport, Refusal> {
+        let stage = self.stage()?;
+        let rehearsal = stage.prepare(by, plan)?;
+        // Before the first fault, so that nothing that follows from it is missed.
+        let changes = stage.subscribe();
+        let (number, report) = stage.start(rehearsal)?;
+        actix_web::rt::spawn(watch(stage.clone(), number, changes));
+        Ok(report)
+    }
+
+    /// Ends what runs, at once.
+    ///
+    /// # Errors
+    /// It is not allowed, or nothing runs.
+    pub fn stop(&self, by: KeyName) -> Result<ChaosReport, Refusal> {
+        self.stage()?.stop(by)
+    }
+
+    /// What is allowed, and what runs.
+    pub fn status(&self) -> ChaosStatus {
+        match &self.0 {
+            Some(stage) => stage.status(),
+            None => ChaosStatus {
+                allowed: false,
+                max_duration: Length(DurationMs::ZERO),
+                max_sites: 0,
+                sites: Vec::new(),
+                rehearsal: None,
+            },
+        }
+    }
+
+    /// What the running rehearsal, or the latest one, came to.
+    ///
+    /// # Errors
+    /// There was none since the server's start.
+    pub fn report(&self) -> Result<ChaosReport, Refusal> {
+        self.0.as_ref().ok_or(Refusal::None)?.report_latest()
+    }
+
+    /// The faults that are being injected at a site.
+    pub fn faults_at(&self, site: &str) -> Vec<String> {
+        let faults = self.0.as_ref().map(|stage| stage.faults_at(site)).unwrap_or_default();
+        faults.into_iter().map(str::to_owned).collect()
+    }
+}

@@ -1,0 +1,171 @@
+//! What the control plane did while faults were injected, gathered from the changes
+//! that it committed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cospan_actors::job::cause_name;
+use cospan_actors::journal::Change;
+use cospan_domain::ids::{JobId, Round, SiteName};
+use cospan_domain::job::event::{Happened, JobEvent};
+use cospan_domain::site::state::{Breaker, SiteRecord};
+use cospan_domain::units::Timestamp;
+
+use crate::api::v1::chaos::{JobDeeds, SiteDeeds, StateSince};
+
+/// States of a site that are kept.
+const STATES_MAX: usize = 64;
+
+/// Everything that was seen since a rehearsal began.
+#[derive(Debug, Default)]
+pub(super) struct Deeds {
+    pub(super) jobs: JobDeeds,
+    /// Jobs whose round was given up, and that have neither begun again nor ended.
+    set_back: BTreeSet<JobId>,
+    sites: BTreeMap<SiteName, SiteDeeds>,
+    pub(super) isolated: bool,
+    pub(super) changes_missed: u64,
+}
+
+impl Deeds {
+    /// Takes in one committed change.
+    pub(super) fn see(&mut self, change: &Change) {
+        match change {
+            Change::Job { new, events, .. } => {
+                events.iter().for_each(|event| self.see_job(new.id, event));
+            }
+            Change::Site { old, new } => self.see_site(old.as_deref(), new),
+            _ => {}
+        }
+    }
+
+    fn see_job(&mut self, job: JobId, event: &JobEvent) {
+        let jobs = &mut self.jobs;
+        match &event.what {
+            Happened::SubmissionUncertain { .. } => jobs.submissions_uncertain += 1,
+            Happened::AttemptRenewed { .. } => jobs.attempts_renewed += 1,
+            Happened::RoundAborted { why, .. } => {
+                *jobs.rounds_aborted.entry(cause_name(why).to_owned()).or_default() += 1;
+                self.set_back.insert(job);
+            }
+            Happened::JobPlaced { round, .. } if *round > Round(1) => jobs.placed_again += 1,
+            Happened::JobStarted => {
+                jobs.started += 1;
+                self.set_back.remove(&job);
+            }
+            Happened::JobFinished => jobs.finished += 1,
+            Happened::JobFailed { .. } => jobs.failed += 1,
+            Happened::JobCancelled { .. } => jobs.cancelled += 1,
+            _ => {}
+        }
+        let ends = |what: &Happened| {
+            matches!(
+                what,
+                Happened::JobFinished | Happened::JobFailed { .. } | Happened::JobCancelled { .. }
+            )
+        };
+        if ends(&event.what) {
+            self.set_back.remove(&job);
+        }
+    }
+
+    fn see_site(&mut self, old: Option<&SiteRecord>, new: &SiteRecord) {
+        let before = old.map_or(&Breaker::Closed, |old| &old.breaker);
+        let site = self.site(&new.site);
+        if new.breaker.trips() > before.trips() {
+            site.breaker_opened += 1;
+        }
+        if new.breaker == Breaker::Closed && *before != Breaker::Closed {
+            site.breaker_closed += 1;
+        }
+    }
+
+    fn site(&mut self, name: &SiteName) -> &mut SiteDeeds {
+        let fresh = || SiteDeeds { site: name.to_string(), ..SiteDeeds::default() };
+        self.sites.entry(name.clone()).or_insert_with(fresh)
+    }
+
+    /// Notes the state that a site is in, and the errors charged to it so far.
+    pub(super) fn note(&mut self, name: &SiteName, state: &str, charged: u64, now: Timestamp) {
+        let site = self.site(name);
+        site.errors_charged = charged;
+        let known = site.states.last().is_some_and(|last| last.state == state);
+        if !known && site.states.len() < STATES_MAX {
+            site.states.push(StateSince { at: now.into(), state: state.into() });
+        }
+    }
+
+    /// Sites by name.
+    pub(super) fn sites(&self) -> Vec<SiteDeeds> {
+        self.sites.values().cloned().collect()
+    }
+
+    /// How many jobs still suffer from a round that was given up.
+    pub(super) fn set_back(&self) -> usize {
+        self.set_back.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cospan_domain::job::state::{AbortCause, AfterAbort};
+
+    use super::*;
+
+    const NOW: Timestamp = Timestamp(1_000);
+
+    fn see(deeds: &mut Deeds, job: u64, what: Happened) {
+        deeds.see_job(JobId(job), &JobEvent { at: NOW, what });
+    }
+
+    fn placed(round: u32) -> Happened {
+        let (round, placements) = (Round(round), Vec::new());
+        Happened::JobPlaced { round, placements, start_estimate: NOW }
+    }
+
+    #[test]
+    fn a_job_suffers_from_a_round_given_up_until_it_begins_again_or_ends() {
+        let mut deeds = Deeds::default();
+        for job in [1, 2] {
+            see(&mut deeds, job, placed(1));
+            let then = AfterAbort::Requeue { not_before: NOW };
+            see(&mut deeds, job, Happened::RoundAborted { why: AbortCause::Cancelled, then });
+        }
+        assert_eq!((deeds.set_back(), deeds.jobs.placed_again), (2, 0));
+        see(&mut deeds, 1, placed(2));
+        assert_eq!((deeds.set_back(), deeds.jobs.placed_again), (2, 1));
+        see(&mut deeds, 1, Happened::JobStarted);
+        see(&mut deeds, 2, Happened::JobFailed { reason: "none".into() });
+        assert_eq!(deeds.set_back(), 0);
+        assert_eq!(deeds.jobs.rounds_aborted, BTreeMap::from([("cancelled".into(), 2)]));
+        assert_eq!((deeds.jobs.started, deeds.jobs.failed, deeds.jobs.finished), (1, 1, 0));
+    }
+
+    #[test]
+    fn openings_of_a_breaker_are_counted_also_when_it_opens_again_while_it_is_tried() {
+        let open = |trips| Breaker::Open { since: NOW, probe_at: NOW, trips };
+        let running = BTreeSet::new();
+        let half = Breaker::HalfOpen { since: NOW, allowed: 1, running, trips: 1 };
+        let name: SiteName = "delft".parse().unwrap();
+        let record = |breaker| SiteRecord { breaker, ..SiteRecord::new(name.clone()) };
+        let mut deeds = Deeds::default();
+        deeds.see_site(None, &record(open(1)));
+        deeds.see_site(Some(&record(open(1))), &record(half.clone()));
+        deeds.see_site(Some(&record(half)), &record(open(2)));
+        deeds.see_site(Some(&record(open(2))), &record(Breaker::Closed));
+        let site = &deeds.sites()[0];
+        assert_eq!((site.breaker_opened, site.breaker_closed), (2, 1));
+    }
+
+    #[test]
+    fn a_state_is_kept_once_until_it_changes_and_no_list_grows_for_ever() {
+        let mut deeds = Deeds::default();
+        let name: SiteName = "delft".parse().unwrap();
+        for at in 0..1_000 {
+            let state = if at / 2 % 2 == 0 { "usable" } else { "unreachable" };
+            deeds.note(&name, state, 3, Timestamp(at));
+        }
+        let site = &deeds.sites()[0];
+        assert_eq!((site.states.len(), site.errors_charged), (STATES_MAX, 3));
+        assert_eq!(site.states[1].at, Timestamp(2).into());
+    }
+}

@@ -1,0 +1,37 @@
+//! What rehearsals count. Labels: the sites there are, and the faults there are.
+
+use prometheus::{IntCounterVec, IntGauge, Opts, Registry};
+
+/// Metrics of injected faults.
+#[derive(Debug, Clone)]
+pub struct ChaosMetrics {
+    /// Faults that are injected at the moment.
+    pub active: IntGauge,
+    /// Calls that were struck, by site and kind of fault.
+    pub strikes: IntCounterVec,
+}
+
+impl ChaosMetrics {
+    /// Registers them.
+    ///
+    /// # Errors
+    /// A metric of one of these names is registered already.
+    pub fn register(registry: &Registry) -> prometheus::Result<Self> {
+        let metrics = Self {
+            active: IntGauge::new(
+                "cospan_chaos_injections_active",
+                "Faults that are being injected on purpose.",
+            )?,
+            strikes: IntCounterVec::new(
+                Opts::new(
+                    "cospan_chaos_strikes_total",
+                    "Calls to sites that a fault injected on purpose has struck.",
+                ),
+                &["site", "kind"],
+            )?,
+        };
+        registry.register(Box::new(metrics.active.clone()))?;
+        registry.register(Box::new(metrics.strikes.clone()))?;
+        Ok(metrics)
+    }
+}

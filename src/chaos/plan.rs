@@ -1,0 +1,129 @@
+//! The plan file, as operators write it: read as a whole, every problem at once.
+
+use std::path::Path;
+
+use cospan_domain::units::DurationMs;
+use toml::de::{DeTable, DeValue};
+
+use super::judge::{Flaw, Grounds, judge};
+use crate::api::v1::Length;
+use crate::api::v1::chaos::{ChaosPlan, InjectionPlan};
+use crate::config::Problems;
+use crate::config::section::{Section, section};
+use crate::config::table::{Places, Reader, sub_tables};
+use crate::config::value::{Value, kind};
+
+/// A share of calls; its bounds are judged with the rest.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Share(pub f64);
+
+impl Eq for Share {}
+
+impl Value for Share {
+    fn form() -> String {
+        "a number above 0 and at most 1".into()
+    }
+
+    fn read(value: &DeValue<'_>) -> Result<Self, String> {
+        let number = match value {
+            DeValue::Float(number) => number.as_str().parse(),
+            DeValue::Integer(number) => number.as_str().parse(),
+            other => return Err(format!("{} where a number is expected", kind(other))),
+        };
+        number.map(Share).map_err(|_| format!("{} where a number is expected", kind(value)))
+    }
+
+    fn show(&self) -> String {
+        self.0.to_string()
+    }
+}
+
+section! {
+    /// One fault, and which calls it strikes when.
+    Injection("inject" repeated) {
+        /// The sites.
+        "sites" => sites: Vec<String>, since "0.1.0";
+        /// What goes wrong.
+        "fault" => fault: String, since "0.1.0";
+        /// Kinds of calls; none: all that the fault can strike.
+        "calls" => calls: Vec<String> = Vec::new(), since "0.1.0";
+        /// Share of those calls that it strikes.
+        "probability" => probability: Share = Share(1.0), since "0.1.0";
+        /// It begins so long after the rehearsal.
+        "after" => after: Option<DurationMs> = None, since "0.1.0";
+        /// It lasts so long; `none`: until the rehearsal ends.
+        "lasting" => lasting: Option<DurationMs> = None, since "0.1.0";
+        /// How late the answer comes; for `late`.
+        "delay" => delay: Option<DurationMs> = None, since "0.1.0";
+    }
+}
+
+impl From<Injection> for InjectionPlan {
+    fn from(read: Injection) -> Self {
+        Self {
+            sites: read.sites,
+            fault: read.fault,
+            calls: read.calls,
+            probability: read.probability.0,
+            after: read.after.map(Length),
+            lasting: read.lasting.map(Length),
+            delay: read.delay.map(Length),
+        }
+    }
+}
+
+/// Reads a plan; `file` is for messages, `lasting` wins over what the plan says.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn read(
+    file: &Path,
+    text: &str,
+    lasting: Option<DurationMs>,
+    grounds: &Grounds,
+) -> Result<ChaosPlan, Problems> {
+    let mut problems = Problems::of(file, text);
+    let (root, errors) = DeTable::parse_recoverable(text);
+    for error in errors {
+        let remedy = "correct the TOML here; its rules are at https://toml.io";
+        problems.add(error.span(), error.message(), remedy);
+    }
+    if !problems.is_empty() {
+        // What follows from a slip of the notation would only hide it.
+        return Err(problems.sorted());
+    }
+    let mut places = Places::new();
+    let (root, title) = (root.get_ref(), "the plan".to_owned());
+    let tables = sub_tables(root, Injection::KEY, &mut problems, &mut places);
+    if tables.is_empty() && problems.is_empty() {
+        problems.add(None, "the plan injects nothing", "add an [[inject]] with sites and a fault");
+    }
+    let mut injections = Vec::new();
+    for (index, (path, table)) in tables.into_iter().enumerate() {
+        let title = format!("[[inject]] number {}", index + 1);
+        let reader = Reader::new(path, title, Some(table), &mut problems, &mut places);
+        injections.extend(Injection::read(reader).map(|read| (index, read.into())));
+    }
+    let mut reader = Reader::new(String::new(), title, Some(root), &mut problems, &mut places);
+    let written = reader.option::<Option<DurationMs>>("for", Some(None)).flatten();
+    let seed = reader.option::<Option<u64>>("seed", Some(None)).flatten();
+    reader.finish(&["for", "seed", Injection::KEY]);
+    let lasting = lasting.or(written).unwrap_or_default();
+    for flaw in judge(lasting, &injections, grounds) {
+        note(&mut problems, &places, flaw);
+    }
+    if !problems.is_empty() {
+        return Err(problems.sorted());
+    }
+    let inject = injections.into_iter().map(|(_, injection)| injection).collect();
+    Ok(ChaosPlan { lasting: Length(lasting), seed, inject })
+}
+
+/// A flaw stands where its key does, else where its table begins.
+fn note(problems: &mut Problems, places: &Places, flaw: Flaw) {
+    let table = flaw.place.rsplit_once('.').map(|(table, _)| table.to_owned());
+    let root = format!(".{}", flaw.place);
+    let known = [Some(flaw.place), Some(root), table];
+    let place = known.iter().flatten().find_map(|place| places.get(place)).cloned();
+    problems.add(place, flaw.problem, flaw.remedy);
+}

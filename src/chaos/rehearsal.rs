@@ -1,0 +1,249 @@
+//! One rehearsal: its plan with everything filled in, when it began, and how it ended.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use cospan_domain::ids::{KeyName, SiteName};
+use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_sites::fault::{Call, Injection};
+use tokio::time::Instant;
+
+use super::deeds::Deeds;
+use super::judge::call_named;
+use super::kinds::Kind;
+use crate::api::v1::Length;
+use crate::api::v1::chaos::{ChaosPlan, InjectionPlan, InjectionReport, RehearsalReport};
+
+/// One fault of a rehearsal.
+#[derive(Debug, Clone)]
+struct Part {
+    kind: Kind,
+    sites: Vec<SiteName>,
+    calls: Vec<Call>,
+    probability: f64,
+    delay: Option<DurationMs>,
+    from: Timestamp,
+    until: Timestamp,
+}
+
+/// When and by whom a rehearsal was ended.
+#[derive(Debug, Clone)]
+pub(super) struct End {
+    pub(super) at: Timestamp,
+    /// `None`: its time was over.
+    pub(super) by: Option<KeyName>,
+}
+
+/// One rehearsal.
+#[derive(Debug)]
+pub(super) struct Rehearsal {
+    /// Tells it from those before and after it.
+    pub(super) number: u64,
+    pub(super) by: KeyName,
+    seed: u64,
+    parts: Vec<Part>,
+    pub(super) begun_at: Timestamp,
+    pub(super) ends_at: Timestamp,
+    pub(super) ended: Option<End>,
+    pub(super) recovered_at: Option<Timestamp>,
+    pub(super) deeds: Deeds,
+    /// Errors charged to each site when it began.
+    pub(super) charged_before: BTreeMap<SiteName, u64>,
+    /// Strikes that the metrics have already, by site and kind of fault.
+    pub(super) counted: BTreeMap<(SiteName, &'static str), u64>,
+}
+
+impl Rehearsal {
+    /// What follows from a plan that was judged to be good, if it begins now.
+    pub(super) fn new(plan: &ChaosPlan, seed: u64, by: KeyName, now: Timestamp) -> Self {
+        let ends_at = now + plan.lasting.0;
+        let part = |injection| Part::of(injection, now, ends_at);
+        Self {
+            number: 0,
+            by,
+            seed,
+            parts: plan.inject.iter().filter_map(part).collect(),
+            begun_at: now,
+            ends_at,
+            ended: None,
+            recovered_at: None,
+            deeds: Deeds::default(),
+            charged_before: BTreeMap::new(),
+            counted: BTreeMap::new(),
+        }
+    }
+
+    /// The sites that it strikes, each once.
+    pub(super) fn sites(&self) -> std::collections::BTreeSet<&SiteName> {
+        self.parts.iter().flat_map(|part| &part.sites).collect()
+    }
+
+    /// The injections at one site, for a rehearsal that begins at `instant`.
+    pub(super) fn at_site(&self, site: &SiteName, instant: Instant) -> Vec<Injection> {
+        let here = self.parts.iter().enumerate().filter(|(_, part)| part.sites.contains(site));
+        here.map(|(index, part)| {
+            let time = |at: Timestamp| instant + Duration::from_millis(at.since(self.begun_at).0);
+            Injection {
+                fault: part.kind.fault(Duration::from_millis(part.delay.unwrap_or_default().0)),
+                calls: part.calls.clone(),
+                share_ppm: (part.probability * 1e6).ceil() as u32,
+                from: time(part.from),
+                until: time(part.until),
+                seed: self.seed_at(site, index),
+            }
+        })
+        .collect()
+    }
+
+    /// No two sites and no two faults draw alike.
+    fn seed_at(&self, site: &SiteName, index: usize) -> u64 {
+        let hash = blake3::hash(format!("{}/{index}/{site}", self.seed).as_bytes());
+        hash.as_bytes().iter().take(8).fold(0, |seed, byte| seed << 8 | u64::from(*byte))
+    }
+
+    fn strikes(&self, part: &Part, now: Timestamp) -> bool {
+        self.ended.is_none() && part.from <= now && now < part.until
+    }
+
+    /// How many of its faults strike at the moment.
+    pub(super) fn active(&self, now: Timestamp) -> usize {
+        self.parts.iter().filter(|part| self.strikes(part, now)).count()
+    }
+
+    /// The faults that strike at a site at the moment.
+    pub(super) fn faults_at(&self, site: &str, now: Timestamp) -> Vec<&'static str> {
+        let here = |part: &&Part| part.sites.iter().any(|name| name.as_str() == site);
+        let striking = self.parts.iter().filter(|part| self.strikes(part, now)).filter(here);
+        striking.map(|part| part.kind.as_str()).collect()
+    }
+
+    /// Its faults in one line, for the log.
+    pub(super) fn faults_told(&self) -> String {
+        let one = |part: &Part| {
+            let sites: Vec<&str> = part.sites.iter().map(SiteName::as_str).collect();
+            format!(
+                "{} with probability {} at {}",
+                part.kind.as_str(),
+                part.probability,
+                sites.join(", ")
+            )
+        };
+        self.parts.iter().map(one).collect::<Vec<_>>().join("; ")
+    }
+
+    /// The calls that were struck so far in one line, for the log.
+    pub(super) fn strikes_told(&self) -> String {
+        let struck = self.counted.iter().filter(|(_, count)| **count > 0);
+        let one =
+            |((site, kind), count): (&(SiteName, &str), &u64)| format!("{count} {kind} at {site}");
+        let all: Vec<String> = struck.map(one).collect();
+        if all.is_empty() { "nothing".into() } else { all.join(", ") }
+    }
+
+    /// As the API shows it.
+    pub(super) fn report(&self, now: Timestamp) -> RehearsalReport {
+        RehearsalReport {
+            by: self.by.to_string(),
+            seed: self.seed,
+            begun_at: self.begun_at.into(),
+            ends_at: self.ends_at.into(),
+            ended_at: self.ended.as_ref().map(|end| end.at.into()),
+            stopped_by: self.ended.as_ref().and_then(|end| Some(end.by.as_ref()?.to_string())),
+            injections: self.parts.iter().map(|part| self.part_report(part, now)).collect(),
+        }
+    }
+
+    fn part_report(&self, part: &Part, now: Timestamp) -> InjectionReport {
+        let state = match self.strikes(part, now) {
+            true => "striking",
+            false if self.ended.is_none() && now < part.from => "waiting",
+            false => "over",
+        };
+        InjectionReport {
+            state: state.into(),
+            sites: part.sites.iter().map(SiteName::to_string).collect(),
+            fault: part.kind.as_str().into(),
+            calls: part.calls.iter().map(|call| call.as_str().to_owned()).collect(),
+            probability: part.probability,
+            from: part.from.into(),
+            until: part.until.into(),
+            delay: part.delay.map(Length),
+        }
+    }
+}
+
+impl Part {
+    /// `None` only for a plan that was not judged.
+    fn of(plan: &InjectionPlan, begun_at: Timestamp, ends_at: Timestamp) -> Option<Self> {
+        let kind = Kind::named(&plan.fault)?;
+        let from = begun_at + plan.after.map_or(DurationMs::ZERO, |Length(after)| after);
+        let until = plan.lasting.map_or(ends_at, |Length(lasting)| from + lasting);
+        let named = plan.calls.iter().filter_map(|call| call_named(call)).collect();
+        Some(Self {
+            kind,
+            sites: plan.sites.iter().filter_map(|site| SiteName::new(site).ok()).collect(),
+            calls: if plan.calls.is_empty() { kind.calls() } else { named },
+            probability: plan.probability,
+            delay: plan.delay.map(|Length(delay)| delay),
+            from,
+            until: until.min(ends_at),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BEGIN: Timestamp = Timestamp(1_000_000);
+
+    fn secs(secs: u64) -> Length {
+        Length(DurationMs::from_secs(secs))
+    }
+
+    /// Two sites for ten minutes, from one minute on for two.
+    fn rehearsal() -> Rehearsal {
+        let one = InjectionPlan {
+            sites: vec!["delft".into(), "leiden".into()],
+            fault: "late".into(),
+            calls: Vec::new(),
+            probability: 0.25,
+            after: Some(secs(60)),
+            lasting: Some(secs(120)),
+            delay: Some(secs(5)),
+        };
+        let whole = InjectionPlan { after: None, lasting: Some(secs(9_999)), ..one.clone() };
+        let plan = ChaosPlan { lasting: secs(600), seed: None, inject: vec![one, whole] };
+        Rehearsal::new(&plan, 7, "drill".parse().unwrap(), BEGIN)
+    }
+
+    #[test]
+    fn faults_strike_in_their_windows_and_never_beyond_the_end() {
+        let mut rehearsal = rehearsal();
+        let active = |r: &Rehearsal, after| r.active(BEGIN + secs(after).0);
+        let at = [0, 59, 60, 179, 180, 599, 600];
+        let counts = at.map(|after| active(&rehearsal, after));
+        assert_eq!(counts, [1, 1, 2, 2, 1, 1, 0]);
+        assert_eq!(rehearsal.faults_at("delft", BEGIN), ["late"]);
+        assert!(rehearsal.faults_at("utrecht", BEGIN).is_empty());
+        rehearsal.ended = Some(End { at: BEGIN, by: None });
+        assert_eq!(active(&rehearsal, 60), 0);
+        let report = rehearsal.report(BEGIN);
+        assert!(report.injections.iter().all(|one| one.state == "over"));
+    }
+
+    #[test]
+    fn each_site_and_each_fault_draws_for_itself_and_alike_every_time() {
+        let now = Instant::now();
+        let injections = |site: &str| rehearsal().at_site(&site.parse().unwrap(), now);
+        let (delft, leiden) = (injections("delft"), injections("leiden"));
+        assert_eq!(delft, injections("delft"));
+        let seeds: std::collections::BTreeSet<u64> =
+            delft.iter().chain(&leiden).map(|one| one.seed).collect();
+        assert_eq!(seeds.len(), 4);
+        assert_eq!(delft[0].share_ppm, 250_000);
+        assert_eq!(delft[0].from, now + Duration::from_secs(60));
+        assert_eq!(delft[1].until, now + Duration::from_secs(600));
+        assert!(injections("utrecht").is_empty());
+    }
+}

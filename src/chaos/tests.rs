@@ -1,0 +1,132 @@
+use std::path::Path;
+
+use cospan_domain::units::DurationMs;
+use cospan_sites::fault::Call;
+
+use super::kinds::Kind;
+use super::{Grounds, plan};
+use crate::api::v1::Length;
+use crate::api::v1::chaos::ChaosPlan;
+
+const MINUTE: DurationMs = DurationMs::from_secs(60);
+
+fn grounds() -> Grounds {
+    let sites = ["delft", "leiden", "utrecht"].map(String::from).to_vec();
+    Grounds { sites, max_duration: DurationMs(10 * MINUTE.0), max_sites: 1 }
+}
+
+fn read(text: &str) -> Result<ChaosPlan, String> {
+    plan::read(Path::new("plan.toml"), text, None, &grounds()).map_err(|e| e.to_string())
+}
+
+const GOOD: &str = "for = \"5m\"\n[[inject]]\nsites = [\"delft\"]\nfault = \"reply-lost\"\n";
+
+#[test]
+fn a_plan_needs_sites_a_fault_and_a_length_only() {
+    let plan = read(GOOD).unwrap();
+    assert_eq!((plan.lasting, plan.seed), (Length(DurationMs(5 * MINUTE.0)), None));
+    let one = &plan.inject[0];
+    assert_eq!((one.probability, one.calls.len(), one.after), (1.0, 0, None));
+    let longer = plan::read(Path::new("plan.toml"), GOOD, Some(MINUTE), &grounds()).unwrap();
+    assert_eq!(longer.lasting, Length(MINUTE), "what is asked for on the spot wins");
+}
+
+/// Each line of a bad plan, and what must be told of it.
+#[test]
+fn every_slip_in_a_plan_is_told_with_its_line_and_a_remedy() {
+    let cases = [
+        (
+            "fault = \"reply-lots\"",
+            "4: fault of [[inject]] number 1: there is no fault",
+            "did you mean \"reply-lost\"?",
+        ),
+        ("fault = \"x\"", "there is no fault \"x\"", "there are: request-lost"),
+        ("fault = 7", "4: fault in [[inject]] number 1: the number 7", "give a text"),
+        (
+            "sites = [\"delf\"]",
+            "3: sites of [[inject]] number 1: there is no site \"delf\"",
+            "did you mean \"delft\"?",
+        ),
+        ("sites = []", "none is named", "there are: delft, leiden, utrecht"),
+        (
+            "sites = [\"delft\", \"leiden\"]",
+            "2: the plan strikes 2 of 3 sites; at most 1",
+            "max_sites_percent",
+        ),
+        (
+            "for = \"1h\"",
+            "1: 1h is longer than a rehearsal may take here, which is 10m",
+            "max_duration",
+        ),
+        ("for = \"5\"", "1: for in the plan", "give a duration"),
+        ("for = \"0s\"", "1: the rehearsal lasts no time", "--for 10m"),
+        ("probability = 0", "5: probability of [[inject]] number 1: 0 is no share", "above 0"),
+        ("probability = 1.5", "1.5 is no share", "at most 1"),
+        ("probability = nan", "NaN is no share", "at most 1"),
+        ("probability = \"half\"", "the text \"half\" where a number", "above 0"),
+        (
+            "calls = [\"submitt\"]",
+            "there is no kind of call \"submitt\"",
+            "did you mean \"submit\"?",
+        ),
+        (
+            "after = \"6m\"",
+            "it would begin 6m after the rehearsal, which takes 5m",
+            "begin earlier",
+        ),
+        ("lasting = \"0s\"", "it lasts no time", "2m"),
+        ("delay = \"5s\"", "reply-lost has none", "leave it out"),
+        ("sit = \"delft\"", "unknown key \"sit\"", "did you mean \"sites\"?"),
+    ];
+    for (line, problem, remedy) in cases {
+        let key = line.split(' ').next().unwrap();
+        let mut lines: Vec<&str> = GOOD.lines().collect();
+        match lines.iter().position(|old| old.starts_with(&format!("{key} ="))) {
+            Some(at) => lines[at] = line,
+            None => lines.push(line),
+        }
+        let told = read(&lines.join("\n")).unwrap_err();
+        assert!(told.contains(problem) && told.contains(remedy), "{line}:\n{told}");
+    }
+}
+
+#[test]
+fn all_slips_are_told_at_once() {
+    let text = "seed = \"x\"\n[[inject]]\nsites = [\"delf\"]\n[[inject]]\nsites = [\"delft\"]\n\
+                fault = \"late\"\ncalls = [\"submit\"]\n[[inject]]\nsites = [\"delft\"]\n\
+                fault = \"site-full\"\ncalls = [\"status\"]\n";
+    let told = read(text).unwrap_err();
+    for words in [
+        "plan.toml:1: seed in the plan",
+        "[[inject]] number 1 has no \"fault\"",
+        "delay of [[inject]] number 2: it is not given",
+        "plan.toml:11: calls of [[inject]] number 3: site-full cannot strike status",
+        "it strikes: submit",
+        "the rehearsal lasts no time",
+    ] {
+        assert!(told.contains(words), "{words:?} is not in:\n{told}");
+    }
+    assert!(read("[[inject]\n").unwrap_err().contains("toml.io"));
+    assert!(read("for = \"1m\"\n").unwrap_err().contains("injects nothing"));
+}
+
+#[test]
+fn kinds_have_the_names_that_the_laboratory_gives_them() {
+    use cospan_chaos_tests::laboratory::weather::CallFault;
+    let ours: Vec<&str> = Kind::ALL.map(Kind::as_str).to_vec();
+    for fault in CallFault::ALL {
+        assert!(ours.contains(&fault.as_str()), "{}", fault.as_str());
+    }
+}
+
+#[test]
+fn no_kind_lies_about_an_attempt_or_a_file() {
+    for kind in Kind::ALL {
+        assert_ne!(kind.as_str(), "absent");
+        assert!(!kind.calls().is_empty(), "{}", kind.as_str());
+    }
+    // Refused, a file would be taken for missing.
+    for call in [Call::Inspect, Call::Read, Call::StartCopy, Call::HasContent] {
+        assert!(!Kind::Refused.can_strike(call), "{}", call.as_str());
+    }
+}

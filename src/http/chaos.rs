@@ -1,0 +1,112 @@
+//! Rehearsing failures: faults injected on purpose.
+
+use actix_web::web::{Data, Payload};
+use actix_web::{HttpRequest, HttpResponse, delete, get, post};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::body;
+use super::failure::{Answer, Failure};
+use super::gate::ChaosCaller;
+use super::query;
+use super::state::Edge;
+use crate::api::v1::Instant;
+use crate::api::v1::chaos::{ChaosPlan, ChaosReport, ChaosStatus, RehearsalReport};
+use crate::api::v1::problem::{Code, Problem};
+use crate::chaos::Refusal;
+
+/// Says whether faults may be injected here, and which are.
+#[utoipa::path(tag = "chaos", responses((status = 200, body = ChaosStatus)))]
+#[get("/v1/chaos")]
+pub(super) async fn show(edge: Data<Edge>) -> Answer {
+    Ok(HttpResponse::Ok().json(edge.backend.rehearsals().status()))
+}
+
+/// How a plan is taken.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct How {
+    /// Only say what would run.
+    dry_run: bool,
+}
+
+/// Begins to inject faults, as a plan says.
+///
+/// Needs a key with the role `chaos`, and a server whose configuration allows it. The faults end by
+/// themselves, with `DELETE`, and with the server's process.
+#[utoipa::path(
+    tag = "chaos",
+    params(How),
+    request_body = ChaosPlan,
+    responses(
+        (status = 200, body = RehearsalReport),
+        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+#[post("/v1/chaos")]
+pub(super) async fn begin(
+    request: HttpRequest,
+    edge: Data<Edge>,
+    caller: ChaosCaller,
+    payload: Payload,
+) -> Answer {
+    let how: How = query::read(&request)?;
+    let plan: ChaosPlan = body::read_json(&request, payload, &edge.settings).await?;
+    let rehearsals = edge.backend.rehearsals();
+    let rehearsal = match how.dry_run {
+        true => rehearsals.preview(caller.0, &plan)?,
+        false => rehearsals.begin(caller.0, &plan)?,
+    };
+    Ok(HttpResponse::Ok().json(rehearsal))
+}
+
+/// Ends all injected faults at once.
+#[utoipa::path(
+    tag = "chaos",
+    responses(
+        (status = 200, body = ChaosReport),
+        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+#[delete("/v1/chaos")]
+pub(super) async fn stop(edge: Data<Edge>, caller: ChaosCaller) -> Answer {
+    Ok(HttpResponse::Ok().json(edge.backend.rehearsals().stop(caller.0)?))
+}
+
+/// Says what was injected, and what the control plane did.
+#[utoipa::path(
+    tag = "chaos",
+    responses(
+        (status = 200, body = ChaosReport),
+        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+#[get("/v1/chaos/report")]
+pub(super) async fn report(edge: Data<Edge>) -> Answer {
+    Ok(HttpResponse::Ok().json(edge.backend.rehearsals().report()?))
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        let problem = match refusal {
+            Refusal::Off => {
+                Problem::new(Code::ChaosOff, "this server does not let anybody inject faults")
+                    .remedy("set allowed = true in [chaos] of its configuration, and restart it")
+            }
+            Refusal::Plan(flaws) => {
+                let first = flaws.first().map(|flaw| flaw.place.clone()).unwrap_or_default();
+                let all = flaws.iter().map(|flaw| format!("{} ({})", flaw.problem, flaw.remedy));
+                Problem::new(Code::BadPlan, all.collect::<Vec<_>>().join("; ")).key(first)
+            }
+            Refusal::Busy { by, ends_at } => Problem::new(
+                Code::Conflict,
+                format!("{by} injects faults until {}", Instant(ends_at)),
+            )
+            .remedy("wait for its end, or end it with `cospan chaos stop`"),
+            Refusal::None => Problem::new(Code::NotFound, "no faults are being injected")
+                .remedy("`cospan chaos status` shows what runs; `cospan chaos inject` begins"),
+        };
+        problem.into()
+    }
+}
