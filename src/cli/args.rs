@@ -171,7 +171,7 @@ Example:
     Openapi,
     /// Try out a grid, a policy or a load on simulated sites
     Simulate(Box<SimulateArgs>),
-    /// Put the control plane through simulated trouble, and judge it
+    /// Put the control plane through trouble: simulated, or rehearsed on a running server
     #[command(subcommand)]
     Chaos(ChaosCommand),
     /// Measure this program on this machine, beside what the machine can do at all

@@ -3,6 +3,7 @@
 mod address;
 mod calls;
 mod changes;
+mod chaos;
 mod error;
 mod query;
 mod sse;

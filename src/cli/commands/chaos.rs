@@ -11,6 +11,7 @@ use cospan_chaos_tests::laboratory::chaos::scenario::BEGINS;
 use cospan_domain::units::DurationMs;
 use serde::Serialize;
 
+use super::rehearse;
 use crate::cli::args::Format;
 use crate::cli::args_chaos::{ChaosCommand, ChaosRunArgs};
 use crate::cli::context::Context;
@@ -47,7 +48,17 @@ struct Broken {
 
 /// Runs `chaos ...`.
 pub(crate) fn run(context: &mut Context, command: &ChaosCommand) -> Result<Exit, CliError> {
-    let ChaosCommand::Run(args) = command;
+    match command {
+        ChaosCommand::Run(args) => campaign(context, args),
+        ChaosCommand::Inject(args) => rehearse::inject(context, args),
+        ChaosCommand::Status => rehearse::status(context),
+        ChaosCommand::Stop => rehearse::stop(context),
+        ChaosCommand::Report => rehearse::report(context),
+    }
+}
+
+/// Runs seeds on simulated sites.
+fn campaign(context: &mut Context, args: &ChaosRunArgs) -> Result<Exit, CliError> {
     let first = args.first.unwrap_or_else(drawn_seed);
     let lines = context.out.format() == Format::Table;
     note(&format!("seeds {first} to {}", first + args.seeds - 1));

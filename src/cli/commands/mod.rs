@@ -11,6 +11,7 @@ pub(super) mod list;
 pub(super) mod logs;
 pub(super) mod output;
 pub(super) mod quickstart;
+pub(super) mod rehearse;
 pub(super) mod serve;
 pub(super) mod show;
 pub(super) mod simulate;

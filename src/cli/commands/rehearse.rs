@@ -1,0 +1,206 @@
+//! `cospan chaos inject`, `status`, `stop`, `report`: failures rehearsed on a running server.
+
+use std::io::Read;
+use std::path::Path;
+
+use cospan_domain::units::DurationMs;
+
+use crate::api::v1::Length;
+use crate::api::v1::chaos::{
+    ChaosReport, ChaosStatus, InjectionReport, JobDeeds, RehearsalReport, SiteDeeds, StateSince,
+};
+use crate::chaos::plan;
+use crate::cli::args_chaos::ChaosInjectArgs;
+use crate::cli::context::Context;
+use crate::cli::exit::{CliError, Exit};
+use crate::cli::out::{bold, columns, fields, note, state};
+use crate::cli::when::clock;
+
+/// Injects the faults of a plan.
+pub(crate) fn inject(context: &mut Context, args: &ChaosInjectArgs) -> Result<Exit, CliError> {
+    let (name, text) = read_plan(&args.plan)?;
+    let client = context.client()?;
+    let status = client.chaos()?;
+    if !status.allowed {
+        return Err(not_allowed());
+    }
+    let lasting = args.lasting.map(|Length(lasting)| lasting);
+    let plan =
+        plan::read(Path::new(&name), &text, lasting, &status.into()).map_err(|problems| {
+            let (count, noun) =
+                (problems.len(), if problems.len() == 1 { "problem" } else { "problems" });
+            let message = format!("the plan has {count} {noun}\n\n{problems}");
+            CliError { exit: Exit::Usage, message, remedy: None, quiet: false }
+        })?;
+    let rehearsal = client.inject(&plan, args.dry_run)?;
+    context.out.answer(&rehearsal, rehearsal_text)?;
+    note(match args.dry_run {
+        true => "nothing was injected: this is what would run",
+        false => {
+            "faults are being injected; `cospan chaos stop` ends them at once, `cospan chaos report` tells what they came to"
+        }
+    });
+    Ok(Exit::Done)
+}
+
+fn read_plan(file: &Path) -> Result<(String, String), CliError> {
+    if file.as_os_str() != "-" {
+        let text = std::fs::read_to_string(file);
+        let text = text.map_err(|error| CliError::file("read", file, &error))?;
+        return Ok((file.display().to_string(), text));
+    }
+    let (mut text, name) = (String::new(), "standard input");
+    let read = std::io::stdin().read_to_string(&mut text);
+    read.map_err(|error| CliError::file("read", Path::new(name), &error))?;
+    Ok((name.to_owned(), text))
+}
+
+fn not_allowed() -> CliError {
+    let remedy = "set allowed = true in [chaos] of its configuration, and restart it";
+    CliError {
+        exit: Exit::Refused,
+        message: "this server does not let anybody inject faults".into(),
+        remedy: Some(remedy.into()),
+        quiet: false,
+    }
+}
+
+/// Says what is allowed, and what runs.
+pub(crate) fn status(context: &mut Context) -> Result<Exit, CliError> {
+    let status = context.client()?.chaos()?;
+    context.out.answer(&status, status_text)?;
+    Ok(Exit::Done)
+}
+
+/// Ends all faults at once.
+pub(crate) fn stop(context: &mut Context) -> Result<Exit, CliError> {
+    let report = context.client()?.stop_chaos()?;
+    context.out.answer(&report, report_text)?;
+    Ok(Exit::Done)
+}
+
+/// Says what was injected, and what the control plane did.
+pub(crate) fn report(context: &mut Context) -> Result<Exit, CliError> {
+    let report = context.client()?.chaos_report()?;
+    context.out.answer(&report, report_text)?;
+    Ok(Exit::Done)
+}
+
+fn status_text(status: &ChaosStatus) -> String {
+    match &status.rehearsal {
+        _ if !status.allowed => {
+            "faults cannot be injected here: allowed is not set in [chaos]\n".into()
+        }
+        None => format!(
+            "no faults are injected; a rehearsal may take {} and strike {} of {} sites\n",
+            status.max_duration,
+            status.max_sites,
+            status.sites.len()
+        ),
+        Some(rehearsal) => rehearsal_text(rehearsal),
+    }
+}
+
+fn rehearsal_text(rehearsal: &RehearsalReport) -> String {
+    let end = match (&rehearsal.ended_at, &rehearsal.stopped_by) {
+        (None, _) => clock(rehearsal.ends_at),
+        (Some(at), None) => format!("{}, when its time was over", clock(*at)),
+        (Some(at), Some(by)) => format!("{}, stopped by {by}", clock(*at)),
+    };
+    let whole = fields(&[
+        ("By", rehearsal.by.clone()),
+        ("From", clock(rehearsal.begun_at)),
+        ("Until", end),
+        ("Seed", rehearsal.seed.to_string()),
+    ]);
+    let row = |one: &InjectionReport| {
+        let delay = one.delay.map(|delay| format!(" by {delay}")).unwrap_or_default();
+        vec![
+            one.sites.join(", "),
+            format!("{}{delay}", one.fault),
+            format!("{} %", one.probability * 100.0),
+            clock(one.from),
+            clock(one.until),
+            one.state.clone(),
+            one.calls.join(", "),
+        ]
+    };
+    let rows: Vec<Vec<String>> = rehearsal.injections.iter().map(row).collect();
+    let heading = ["SITES", "FAULT", "SHARE", "FROM", "UNTIL", "NOW", "CALLS"];
+    format!("{whole}\n{}", columns(&heading, &rows))
+}
+
+fn report_text(report: &ChaosReport) -> String {
+    let mut text = rehearsal_text(&report.rehearsal);
+    let strikes: Vec<Vec<String>> = report
+        .strikes
+        .iter()
+        .map(|row| {
+            let counts = [row.calls.to_string(), row.strikes.to_string()];
+            [row.site.clone(), row.fault.clone(), row.call.clone()]
+                .into_iter()
+                .chain(counts)
+                .collect()
+        })
+        .collect();
+    text += "\n";
+    text += &match strikes.as_slice() {
+        [] => "no call came by that could have been struck\n".to_owned(),
+        rows => columns(&["SITE", "FAULT", "CALL", "CALLS", "STRUCK"], rows),
+    };
+    let sites: Vec<Vec<String>> =
+        report.sites.iter().map(|site| site_row(site, report.rehearsal.begun_at.0)).collect();
+    let heading = ["SITE", "ERRORS", "OPENED", "CLOSED", "STATES"];
+    text += &format!("\n{}\n{}", columns(&heading, &sites), jobs_text(&report.jobs));
+    if report.isolated {
+        text += "\nso many sites were silent at once that the fault was taken to be ours\n";
+    }
+    if report.changes_missed > 0 {
+        text += &format!("\n{} changes were missed: counts are too low\n", report.changes_missed);
+    }
+    text + &recovery_text(report)
+}
+
+fn site_row(site: &SiteDeeds, begun_at: cospan_domain::units::Timestamp) -> Vec<String> {
+    let since = |one: &StateSince| match one.at.0.since(begun_at) {
+        DurationMs::ZERO => state(&one.state),
+        later => format!("{} +{}", state(&one.state), Length(DurationMs(later.0 / 1_000 * 1_000))),
+    };
+    vec![
+        bold(&site.site),
+        site.errors_charged.to_string(),
+        site.breaker_opened.to_string(),
+        site.breaker_closed.to_string(),
+        site.states.iter().map(since).collect::<Vec<_>>().join(", "),
+    ]
+}
+
+fn jobs_text(jobs: &JobDeeds) -> String {
+    let aborted: u64 = jobs.rounds_aborted.values().sum();
+    let causes = jobs.rounds_aborted.iter().map(|(cause, count)| format!("{count} {cause}"));
+    let causes = causes.collect::<Vec<_>>().join(", ");
+    let causes = if causes.is_empty() { causes } else { format!(" ({causes})") };
+    fields(&[
+        ("Submissions uncertain", jobs.submissions_uncertain.to_string()),
+        ("Attempts made anew", jobs.attempts_renewed.to_string()),
+        ("Rounds given up", format!("{aborted}{causes}")),
+        ("Jobs placed again", jobs.placed_again.to_string()),
+        ("Jobs started", jobs.started.to_string()),
+        ("Jobs finished", jobs.finished.to_string()),
+        ("Jobs failed", jobs.failed.to_string()),
+        ("Jobs cancelled", jobs.cancelled.to_string()),
+    ])
+}
+
+fn recovery_text(report: &ChaosReport) -> String {
+    let RehearsalReport { ended_at, .. } = &report.rehearsal;
+    match (report.recovered_at, ended_at) {
+        (Some(at), Some(ended)) => {
+            let after = Length(at.0.since(ended.0));
+            format!("\nrecovered {after} after the faults had ended\n")
+        }
+        (_, None) => "\nfaults are still being injected\n".into(),
+        (None, Some(_)) if report.not_recovered.is_empty() => "\nrecovered\n".into(),
+        (None, Some(_)) => format!("\nnot recovered yet: {}\n", report.not_recovered.join("; ")),
+    }
+}

@@ -1,0 +1,40 @@
+//! Calls about faults that are injected on purpose.
+
+use super::query::Query;
+use super::{Client, ClientError};
+use crate::api::v1::chaos::{ChaosPlan, ChaosReport, ChaosStatus, RehearsalReport};
+
+impl Client {
+    /// Whether faults may be injected, and which are.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn chaos(&self) -> Result<ChaosStatus, ClientError> {
+        self.get("/v1/chaos")
+    }
+
+    /// Begins to inject faults; with `dry_run` only says what would run.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn inject(&self, plan: &ChaosPlan, dry_run: bool) -> Result<RehearsalReport, ClientError> {
+        self.post(&Query::of("/v1/chaos").with_some("dry_run", dry_run.then_some(true)).0, plan)
+    }
+
+    /// Ends all injected faults.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn stop_chaos(&self) -> Result<ChaosReport, ClientError> {
+        let response = self.send(self.request("DELETE", "/v1/chaos"), &[])?;
+        self.read_json(response)
+    }
+
+    /// What was injected, and what the control plane did.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn chaos_report(&self) -> Result<ChaosReport, ClientError> {
+        self.get("/v1/chaos/report")
+    }
+}
