@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use cospan::chaos::ChaosMetrics;
 use cospan::http::HttpMetrics;
 use cospan_actors::metrics::Metrics;
 use prometheus::Registry;
@@ -46,6 +47,8 @@ fn registered() -> BTreeMap<String, bool> {
     m.actor_restarts.with_label_values(x).inc();
     m.notifications.with_label_values(x).inc();
     let _http = HttpMetrics::register(&registry).unwrap();
+    let chaos = ChaosMetrics::register(&registry).unwrap();
+    chaos.strikes.with_label_values(&["x", "y"]).inc();
     registry.register(Box::new(ProcessCollector::for_self())).unwrap();
     let histogram = prometheus::proto::MetricType::HISTOGRAM;
     let families = registry.gather();
@@ -123,7 +126,7 @@ fn every_metric_is_shown_or_excused() {
 #[test]
 fn no_metric_in_the_sources_is_overlooked() {
     let registered = registered();
-    for file in ["actors/src/metrics.rs", "src/http/metrics.rs"] {
+    for file in ["actors/src/metrics.rs", "src/http/metrics.rs", "src/chaos/metrics.rs"] {
         let text = read(file);
         let literals = text.split('"').skip(1).step_by(2);
         for name in literals.filter(|literal| literal.starts_with("cospan_")) {
@@ -131,7 +134,7 @@ fn no_metric_in_the_sources_is_overlooked() {
         }
     }
     let elsewhere = metrics_elsewhere();
-    assert!(elsewhere.is_empty(), "metrics outside of the two metrics files: {elsewhere:?}");
+    assert!(elsewhere.is_empty(), "metrics outside of the metrics files: {elsewhere:?}");
 }
 
 fn metrics_elsewhere() -> Vec<PathBuf> {
