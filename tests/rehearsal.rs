@@ -203,8 +203,9 @@ fn jobs_all_finish_once_each_while_half_the_replies_of_a_site_are_lost() {
     assert!(ready.contains("faults are injected until"), "{ready}");
     assert_eq!(scene.metric("cospan_chaos_injections_active"), 1);
     let mut promises = Promises::default();
-    let mut number = 0;
+    let (mut number, begun) = (0, Instant::now());
     while scene.runs() {
+        assert!(begun.elapsed() < PATIENCE, "it does not end by itself");
         for site in [Some("s1"), None] {
             number += 1;
             scene.submit(&mut promises, &format!("job-{number}"), site);

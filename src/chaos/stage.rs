@@ -156,7 +156,8 @@ impl Stage {
     /// Ends what runs: nothing is struck any more, and what hangs goes on.
     fn end(&self, rehearsal: &mut Rehearsal, by: Option<KeyName>) {
         self.faults.values().for_each(Faults::lift_all);
-        let at = self.plane.now();
+        // Nothing was struck after its end, however late that is seen.
+        let at = self.plane.now().min(rehearsal.ends_at);
         let who = by.as_ref().map_or("its time was over", KeyName::as_str);
         let who = who.to_owned();
         rehearsal.ended = Some(End { at, by });

@@ -4,6 +4,7 @@ use std::io::Read;
 use std::path::Path;
 
 use cospan_domain::units::DurationMs;
+use cospan_sites::fault::Call;
 
 use crate::api::v1::Length;
 use crate::api::v1::chaos::{
@@ -122,7 +123,7 @@ fn rehearsal_text(rehearsal: &RehearsalReport) -> String {
             clock(one.from),
             clock(one.until),
             one.state.clone(),
-            one.calls.join(", "),
+            if one.calls.len() == Call::ALL.len() { "all".into() } else { one.calls.join(", ") },
         ]
     };
     let rows: Vec<Vec<String>> = rehearsal.injections.iter().map(row).collect();
