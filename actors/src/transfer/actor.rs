@@ -46,6 +46,8 @@ pub struct Transfer {
     calling: bool,
     /// Effects that failed or are to be repeated: not again before.
     not_before: Vec<(CopyEffect, Timestamp)>,
+    /// An order to delete that an earlier life gave can take effect until then.
+    settled_at: Timestamp,
     /// Calls that failed in a row.
     failures: u32,
     pub(super) watch: Option<Watch>,
@@ -70,6 +72,11 @@ impl Transfer {
         guard: LifeGuard,
     ) -> Self {
         let blank = || Arc::new(CopyRecord::new(content, key.1.clone()));
+        let deletes = |record: &Arc<CopyRecord>| matches!(record.phase, CopyPhase::Deleting { .. });
+        let settled_at = match record.as_ref().is_some_and(deletes) {
+            true => shared.clock.now() + shared.settings.job.settle,
+            false => Timestamp(0),
+        };
         Self {
             steps: Steps::new(record.clone().unwrap_or_else(blank)),
             stored: record,
@@ -78,6 +85,7 @@ impl Transfer {
             dirty,
             calling: false,
             not_before: Vec::new(),
+            settled_at,
             failures: 0,
             watch: None,
             promised: None,
@@ -103,9 +111,12 @@ impl Transfer {
             self.dirty.owe();
             return;
         }
-        let needed = is_needed(&self.shared.view.load(), &self.key);
-        let usage = if needed { CopyCommand::Need } else { CopyCommand::NoLongerNeeded };
+        let usage = if self.is_needed() { CopyCommand::Need } else { CopyCommand::NoLongerNeeded };
         self.tell(usage, ctx);
+    }
+
+    fn is_needed(&self) -> bool {
+        is_needed(&self.shared.view.load(), &self.key)
     }
 
     fn tell(&mut self, command: CopyCommand, ctx: &mut Context<Self>) {
@@ -199,6 +210,13 @@ impl Transfer {
                     }
                 }
                 CopyEffect::WatchCopy(order) => self.begin_watch(order, now),
+                // A job may have been placed here before the deletion was durable, and
+                // count on the copy.
+                CopyEffect::DeleteContent { .. } if self.is_needed() => return self.look(ctx),
+                CopyEffect::CheckContent(_) if now < self.settled_at => {
+                    self.put_off_until(&effect, self.settled_at);
+                    continue;
+                }
                 _ => {}
             }
             self.call(effect, ctx);
@@ -208,7 +226,10 @@ impl Transfer {
     }
 
     fn put_off(&mut self, effect: &CopyEffect, pause: DurationMs) {
-        let until = self.now() + pause;
+        self.put_off_until(effect, self.now() + pause);
+    }
+
+    fn put_off_until(&mut self, effect: &CopyEffect, until: Timestamp) {
         self.not_before.retain(|(other, _)| other != effect);
         self.not_before.push((effect.clone(), until));
     }
@@ -245,7 +266,15 @@ impl Transfer {
                 self.put_off(effect, pause);
                 self.tell(command, ctx);
             }
-            Outcome::Has(..) => {}
+            Outcome::Has(nonce, there) => {
+                self.put_off(effect, RETRY);
+                let there = if there {
+                    CopyCommand::FoundThere { nonce }
+                } else {
+                    CopyCommand::FoundMissing { nonce }
+                };
+                self.tell(there, ctx);
+            }
             Outcome::Again(error) => {
                 let (digest, site) = &self.key;
                 debug!(%digest, %site, effect = effect.name(), %error, "again later");
@@ -307,7 +336,7 @@ impl Transfer {
 
     /// Nothing is left of it, and nothing is known of it in the journal.
     fn retire_or_begin_anew(&mut self, ctx: &mut Context<Self>) {
-        if !self.record().is_needed() && is_needed(&self.shared.view.load(), &self.key) {
+        if !self.record().is_needed() && self.is_needed() {
             self.look(ctx);
             return;
         }

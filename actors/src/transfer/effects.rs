@@ -45,6 +45,7 @@ pub(super) fn call_for(
         CopyEffect::WatchCopy(order) => watch(shared, key, content, order),
         CopyEffect::StopCopy(order) => stop(shared, key, content, order),
         CopyEffect::DiscardPartial(order) => discard(shared, key, content, order),
+        CopyEffect::CheckContent(nonce) => verify(shared, key, *nonce),
         CopyEffect::DeleteContent { nonce, .. } => delete(shared, key, *nonce),
     })
 }

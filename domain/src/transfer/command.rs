@@ -61,6 +61,11 @@ pub enum CopyCommand {
         /// The nonce that the order to delete carried.
         nonce: Nonce,
     },
+    /// The site answered that it still has content that was to be deleted.
+    FoundThere {
+        /// The nonce of the deletion.
+        nonce: Nonce,
+    },
     /// The site answered that it does not have content that it had.
     FoundMissing {
         /// The try that had completed it.

@@ -42,9 +42,18 @@ pub fn decide(
             }
             _ => Err(Rejection::Stale),
         },
+        CopyCommand::FoundThere { nonce } => match record.phase {
+            CopyPhase::Deleting { nonce: ours, .. } if ours == nonce && record.is_needed() => {
+                Ok(Some(Happened::DeletionRevoked))
+            }
+            _ => Err(Rejection::Stale),
+        },
         CopyCommand::FoundMissing { nonce } => match record.phase {
             CopyPhase::Ready { nonce: ours, .. } if ours == nonce => {
                 Ok(Some(Happened::CopyLost { detail: "the site does not have it any more".into() }))
+            }
+            CopyPhase::Deleting { nonce: ours, .. } if ours == nonce => {
+                Ok(Some(Happened::CopyDeleted))
             }
             _ => Err(Rejection::Stale),
         },

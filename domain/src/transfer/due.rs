@@ -29,6 +29,9 @@ pub enum CopyEffect {
     StopCopy(Try),
     /// Stop it if it runs, discard its data, and tell `DiscardConfirmed`.
     DiscardPartial(Try),
+    /// It was to be deleted and is needed again: ask whether it is still there, once no
+    /// earlier order to delete can take effect any more, and tell `FoundThere` or `FoundMissing`.
+    CheckContent(Nonce),
     /// Delete the content, and tell `DeleteConfirmed` with this nonce.
     DeleteContent {
         /// What.
@@ -52,6 +55,7 @@ impl CopyEffect {
             CopyEffect::WatchCopy(_) => Self::NAMES[1],
             CopyEffect::StopCopy(_) => Self::NAMES[2],
             CopyEffect::DiscardPartial(_) => Self::NAMES[3],
+            CopyEffect::CheckContent(_) => "CheckContent",
             CopyEffect::DeleteContent { .. } => Self::NAMES[4],
         }
     }
@@ -88,6 +92,9 @@ fn of_phase(record: &CopyRecord, now: Timestamp) -> Option<CopyEffect> {
             Some(CopyEffect::WatchCopy(order.clone()))
         }
         CopyPhase::Stopping { order, .. } => Some(CopyEffect::StopCopy(order.clone())),
+        CopyPhase::Deleting { nonce, .. } if record.is_needed() => {
+            Some(CopyEffect::CheckContent(*nonce))
+        }
         // A try that still runs would put back what was deleted.
         CopyPhase::Deleting { nonce, .. } => record
             .leftovers

@@ -75,6 +75,8 @@ pub enum Happened {
     },
     /// Nobody has needed it for long enough: it is to be deleted.
     DeletionDecided,
+    /// Somebody came to need it before anything was deleted: it stays.
+    DeletionRevoked,
     /// It is gone from the site.
     CopyDeleted,
 }
@@ -119,6 +121,7 @@ impl Happened {
             Happened::CopyCompleted => "CopyCompleted",
             Happened::CopyLost { .. } => "CopyLost",
             Happened::DeletionDecided => "DeletionDecided",
+            Happened::DeletionRevoked => "DeletionRevoked",
             Happened::CopyDeleted => "CopyDeleted",
         }
     }

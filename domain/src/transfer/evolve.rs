@@ -71,6 +71,12 @@ pub fn evolve(record: &mut CopyRecord, event: &CopyEvent) {
                 want_anew(record, at);
             }
         }
+        Happened::DeletionRevoked => {
+            if let CopyPhase::Deleting { nonce, .. } = record.phase {
+                record.phase = CopyPhase::Ready { at, nonce };
+                record.trouble = Trouble::default();
+            }
+        }
         Happened::DeletionDecided => {
             if let CopyPhase::Ready { nonce, .. } = record.phase {
                 leave_latest(record);

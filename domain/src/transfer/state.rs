@@ -86,7 +86,7 @@ pub enum CopyPhase {
         nonce: Nonce,
     },
     /// It is to be deleted, after partial data of all tries. A need that comes up now
-    /// waits until it is gone.
+    /// keeps it if it is still there, and else waits until it is gone.
     Deleting {
         /// Since when.
         since: Timestamp,

@@ -57,8 +57,8 @@ fn a_copy_that_is_needed_again_in_time_is_kept() {
     assert!(bench.record.is_ready());
 }
 
-#[test]
-fn a_need_during_deletion_waits_and_then_starts_anew() {
+/// Decided, and not yet carried out, when somebody comes to need it.
+fn overtaken_deletion() -> Bench {
     let mut bench = Bench::ready(1);
     bench.names(CopyCommand::NoLongerNeeded);
     bench.wait_for_wake();
@@ -66,11 +66,29 @@ fn a_need_during_deletion_waits_and_then_starts_anew() {
     assert_eq!(bench.names(CopyCommand::Need), ["CopyNeeded"]);
     assert!(!bench.record.is_ready(), "what is being deleted must not be read");
     bench.names(CopyCommand::DiscardConfirmed { nonce: Nonce(1) });
-    assert!(matches!(&bench.due()[..], [CopyEffect::DeleteContent { .. }]));
+    assert_eq!(bench.due(), [CopyEffect::CheckContent(Nonce(1))], "it may be gone already");
     assert_eq!(bench.begin("leiden", 2), Err(Rejection::Stale));
-    bench.names(CopyCommand::DeleteConfirmed { nonce: Nonce(1) });
-    assert!(!bench.record.is_gone());
-    bench.begin("leiden", 2).unwrap();
+    bench
+}
+
+#[test]
+fn a_need_that_overtakes_a_deletion_keeps_what_is_still_there() {
+    let mut bench = overtaken_deletion();
+    assert_eq!(bench.names(CopyCommand::FoundThere { nonce: Nonce(1) }), ["DeletionRevoked"]);
+    assert!(bench.record.is_ready());
+}
+
+#[test]
+fn a_need_during_deletion_waits_and_then_starts_anew() {
+    for gone in [
+        CopyCommand::DeleteConfirmed { nonce: Nonce(1) },
+        CopyCommand::FoundMissing { nonce: Nonce(1) },
+    ] {
+        let mut bench = overtaken_deletion();
+        bench.names(gone);
+        assert!(!bench.record.is_gone());
+        bench.begin("leiden", 2).unwrap();
+    }
 }
 
 #[test]

@@ -148,6 +148,10 @@ impl World {
                 self.site.tries.remove(&nonce);
                 CopyCommand::DiscardConfirmed { nonce }
             }
+            CopyEffect::CheckContent(nonce) if self.site.content => {
+                CopyCommand::FoundThere { nonce }
+            }
+            CopyEffect::CheckContent(nonce) => CopyCommand::FoundMissing { nonce },
             CopyEffect::DeleteContent { nonce, .. } => {
                 self.site.content = false;
                 CopyCommand::DeleteConfirmed { nonce }
@@ -222,8 +226,16 @@ impl CopyRecord {
 }
 
 /// What a site says; needs come from records, which do not repeat themselves.
+/// Replies that may come again. One that says that content is there holds for the moment
+/// only: shells make one call at a time, so that none is late.
 fn is_reply(command: &CopyCommand) -> bool {
-    !matches!(command, CopyCommand::Need | CopyCommand::NoLongerNeeded | CopyCommand::Begin { .. })
+    !matches!(
+        command,
+        CopyCommand::Need
+            | CopyCommand::NoLongerNeeded
+            | CopyCommand::Begin { .. }
+            | CopyCommand::FoundThere { .. }
+    )
 }
 
 fn blames() -> impl Strategy<Value = Blame> {
@@ -286,7 +298,13 @@ fn settles(effect: &CopyEffect, what: &Happened) -> bool {
         CopyEffect::DiscardPartial(order) => {
             matches!(what, Happened::PartialDiscarded { nonce } if *nonce == order.nonce)
         }
-        CopyEffect::DeleteContent { .. } => *what == Happened::CopyDeleted,
+        CopyEffect::CheckContent(_) => matches!(
+            what,
+            Happened::DeletionRevoked | Happened::CopyDeleted | Happened::CopyReleased
+        ),
+        CopyEffect::DeleteContent { .. } => {
+            matches!(what, Happened::CopyDeleted | Happened::CopyNeeded)
+        }
     }
 }
 
