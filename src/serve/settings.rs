@@ -77,6 +77,7 @@ fn job(config: &Config) -> JobParameters {
         settle: config.sites.settle,
         claim_backoff: claim.claim_backoff,
         site_backoff: claim.site_backoff,
+        avoid_for: claim.avoid_for,
         backoff_max: claim.backoff_max,
         max_input_losses: claim.max_input_losses,
         ..JobParameters::default()

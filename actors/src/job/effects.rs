@@ -2,7 +2,8 @@
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use cospan_domain::ids::{Attempt, SiteName, Tag};
-use cospan_domain::job::command::{JobCommand, SubmitAnswer};
+use cospan_domain::job::command::{JobCommand, Sighting, SubmitAnswer};
+use cospan_domain::job::decide::is_last_absence;
 use cospan_domain::job::due::{EffectKind, JobEffect, charge_of};
 use cospan_domain::job::spec::{Collect, Executable, ProgramAtSite};
 use cospan_domain::job::state::Run;
@@ -12,7 +13,7 @@ use cospan_domain::site::state::{AttemptId, Breaker};
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::DurationMs;
 use cospan_sites::port::{
-    AttemptOrder, GateDecision, GateState, Go, Peer, SiteError, Submitted, TagLookup,
+    AttemptOrder, GateDecision, GateState, Go, Observation, Peer, SiteError, Submitted, TagLookup,
 };
 
 use super::actor::JobActor;
@@ -190,12 +191,17 @@ fn look_up(actor: &JobActor, effect: &JobEffect) -> Pending {
     let interval = actor.shared.settings.job.look_up_interval;
     // By our clock, as everything that is compared with it.
     let asked_at = actor.shared.clock.now();
+    let run = actor.job().components.get(component.0 as usize).map(|component| &component.run);
+    let closes = run.is_some_and(|run| is_last_absence(run, asked_at));
     let found = call(
         actor,
         effect,
         Call::new(CallKind::FindByTag, move |site| {
             Box::pin(async move {
                 let lookup = site.find_by_tag(tag).await?;
+                if closes && lookup.found.is_empty() {
+                    site.decide_gate(tag, &GateDecision::Void).await?;
+                }
                 // Keep one, cancel the rest.
                 for extra in lookup.found.iter().skip(1) {
                     site.cancel(tag, Some(&extra.lrm_id)).await?;
@@ -278,21 +284,26 @@ fn end(actor: &JobActor, effect: &JobEffect) -> Pending {
         Call::new(CallKind::Cancel, move |site| {
             Box::pin(async move {
                 // Void first: whatever is late finds its gate shut.
-                site.decide_gate(tag, &GateDecision::Void).await?;
-                site.cancel(tag, lrm_id.as_ref()).await
+                let gate = site.decide_gate(tag, &GateDecision::Void).await?;
+                site.cancel(tag, lrm_id.as_ref()).await.map(|()| gate)
             })
         }),
     );
     let (shared, site) = (actor.shared.clone(), actor.site_of(effect));
+    let (component, attempt) = (effect.component, effect.attempt);
     Box::pin(async move {
-        let again = match ended.await {
-            Ok(()) => END_AGAIN,
-            Err(_) => RETRY,
-        };
-        if let Some(site) = site {
-            shared.switchboard.clusters.look(&site);
-        }
-        (None, again)
+        let gate = ended.await;
+        let Some(site) = site else { return (None, RETRY) };
+        shared.switchboard.clusters.look(&site);
+        let Ok(gate) = gate else { return (None, RETRY) };
+        // A site that does not show it has nothing more to tell: shut is as good as seen shut.
+        let report = shared.board.site(&site);
+        let seen = report.as_ref().and_then(|report| report.observations.get(&tag));
+        let absent = seen.is_some_and(|(_, observation)| *observation == Observation::Absent);
+        let asked_at = shared.clock.now();
+        let sighting = Sighting::Void;
+        let over = JobCommand::Sighted { component, attempt, asked_at, sighting };
+        ((absent && gate == GateState::Voided).then_some(over), END_AGAIN)
     })
 }
 

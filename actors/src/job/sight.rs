@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use cospan_domain::ids::{ComponentIndex, Tag};
 use cospan_domain::job::command::{Inputs, JobCommand, Sight, Sighting};
+use cospan_domain::job::due::avoids;
 use cospan_domain::job::spec::OnUnreachable;
 use cospan_domain::job::state::{Component, Job, Phase};
 use cospan_domain::planted::{Bug, bug};
@@ -14,7 +15,8 @@ use crate::shared::Shared;
 
 /// Everything to be told to a job now.
 pub(super) fn commands(shared: &Shared, job: &Job) -> Vec<JobCommand> {
-    if matches!(job.phase, Phase::Queued { .. }) || job.is_final() {
+    let waits = matches!(job.phase, Phase::Queued { .. }) && !avoids(job);
+    if waits || job.is_final() {
         return Vec::new();
     }
     let mut commands: Vec<JobCommand> = job

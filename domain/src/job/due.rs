@@ -157,18 +157,23 @@ pub fn next_wake(job: &Job, parameters: &JobParameters) -> Option<Timestamp> {
         _ => None,
     });
     let phase = match job.phase {
+        Phase::Queued { since, .. } => avoids(job).then_some(since + parameters.avoid_for),
         Phase::Placed { start_estimate, .. } => Some(start_estimate),
         Phase::Claiming { since } => claiming_ends(job, parameters, since),
         Phase::Starting { since } => Some(since + parameters.go_grace),
         Phase::Running { since } => Some(since + job.spec.wall_time + parameters.wall_margin),
         Phase::Aborting { .. }
-        | Phase::Queued { .. }
         | Phase::Collecting { .. }
         | Phase::Finished { .. }
         | Phase::Failed { .. }
         | Phase::Cancelled { .. } => None,
     };
     look_ups.chain(phase).min()
+}
+
+/// Whether there are sites that it would rather not go to again.
+pub fn avoids(job: &Job) -> bool {
+    job.components.iter().any(|component| !component.avoid.is_empty())
 }
 
 /// The claim's time-out, or, once all wait at their gates, the end of the longest hold.

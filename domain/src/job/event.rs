@@ -70,6 +70,8 @@ pub enum Happened {
         /// Of which component.
         component: ComponentIndex,
     },
+    /// Sites that failed the job are avoided no longer: it waited long enough for others.
+    AvoidanceLapsed,
     /// A wrapper waits at its gate.
     ComponentReady {
         /// Which component.
@@ -204,6 +206,7 @@ impl Happened {
             Happened::SubmissionUncertain { .. } => "SubmissionUncertain",
             Happened::AttemptAbsent { .. } => "AttemptAbsent",
             Happened::AttemptSeen { .. } => "AttemptSeen",
+            Happened::AvoidanceLapsed => "AvoidanceLapsed",
             Happened::ComponentReady { .. } => "ComponentReady",
             Happened::GoDecided { .. } => "GoDecided",
             Happened::GateOpened { .. } => "GateOpened",

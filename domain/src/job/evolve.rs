@@ -32,6 +32,7 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
                 *absences = 0;
             }
         }),
+        Happened::AvoidanceLapsed => job.components.iter_mut().for_each(|c| c.avoid.clear()),
         Happened::ComponentReady { component, host } => with(job, *component, |c| {
             if let Some(lrm_id) = c.run.lrm_id().cloned() {
                 c.run = Run::AtGate { lrm_id, host: host.clone(), since: at };

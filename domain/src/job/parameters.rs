@@ -25,6 +25,8 @@ pub struct JobParameters {
     pub site_backoff: DurationMs,
     /// Longest wait before a job is tried again.
     pub backoff_max: DurationMs,
+    /// A job that waits this long for others goes back to sites that failed it.
+    pub avoid_for: DurationMs,
     /// Fails after its input was lost this often.
     pub max_input_losses: u32,
     /// Past wall time and this margin, a payload that is not over is ended from here.
@@ -44,6 +46,7 @@ impl Default for JobParameters {
             claim_backoff: DurationMs::from_secs(5),
             site_backoff: DurationMs::from_secs(1),
             backoff_max: DurationMs::from_secs(600),
+            avoid_for: DurationMs::from_secs(600),
             max_input_losses: 5,
             wall_margin: DurationMs::from_secs(60),
         }

@@ -336,6 +336,7 @@ impl From<&JobEvent> for EventReport {
             }
             Happened::JobHeld { reason } | Happened::JobFailed { reason } => report.detail(reason),
             Happened::InputsArrived
+            | Happened::AvoidanceLapsed
             | Happened::ClaimBegun
             | Happened::JobStarted
             | Happened::PayloadsSucceeded

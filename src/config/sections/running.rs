@@ -74,6 +74,9 @@ section! {
         /// Longest wait before a job is tried again.
         "backoff_max" => backoff_max: DurationMs = secs(600),
             in secs(1) => DAY, since "0.1.0";
+        /// A job that has waited this long for other sites goes back to those that failed it.
+        "avoid_for" => avoid_for: DurationMs = secs(600),
+            in DurationMs::ZERO => DAY, since "0.1.0";
         /// A job fails after its input was lost this often.
         "max_input_losses" => max_input_losses: u32 = 5,
             in 0 => 1_000, since "0.1.0";

@@ -351,7 +351,7 @@ impl Draw {
 
     fn happened(&mut self) -> Happened {
         let (component, at) = (self.index(), self.at());
-        match self.below(31) {
+        match self.below(32) {
             0 => Happened::JobPlaced {
                 round: Round(self.n32()),
                 placements: self.some(Self::placement),
@@ -392,6 +392,7 @@ impl Draw {
             27 => Happened::JobReleased { by: self.name() },
             28 => Happened::JobFinished,
             29 => Happened::JobFailed { reason: self.text() },
+            30 => Happened::AvoidanceLapsed,
             _ => Happened::JobCancelled { by: self.name() },
         }
     }

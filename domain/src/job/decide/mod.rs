@@ -7,6 +7,8 @@ mod progress;
 mod sightings;
 mod submission;
 
+pub use submission::is_last_absence;
+
 use crate::job::command::{JobCommand, Rejection};
 use crate::job::event::JobEvent;
 use crate::job::parameters::JobParameters;

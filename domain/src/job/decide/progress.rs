@@ -4,6 +4,7 @@ use crate::ids::ComponentIndex;
 use crate::job::command::{Inputs, Rejection, Sight};
 use crate::job::decide::draft::Draft;
 use crate::job::decide::{abort, orders};
+use crate::job::due::avoids;
 use crate::job::event::Happened;
 use crate::job::spec::OnUnreachable;
 use crate::job::state::{AbortCause, AfterAbort, Component, Ending, Phase, Run};
@@ -101,6 +102,11 @@ pub(super) fn advance(draft: &mut Draft<'_>) {
 
 fn step(draft: &mut Draft<'_>) {
     match draft.job.phase.clone() {
+        Phase::Queued { since, .. } => {
+            if avoids(&draft.job) && draft.now >= since + draft.parameters.avoid_for {
+                draft.emit(Happened::AvoidanceLapsed);
+            }
+        }
         Phase::Placed { start_estimate, .. } => {
             if draft.job.inputs_here || draft.now >= start_estimate {
                 draft.emit(Happened::ClaimBegun);
@@ -115,10 +121,7 @@ fn step(draft: &mut Draft<'_>) {
             }
         }
         Phase::Aborting { then, .. } => step_aborting(draft, then),
-        Phase::Queued { .. }
-        | Phase::Finished { .. }
-        | Phase::Failed { .. }
-        | Phase::Cancelled { .. } => {}
+        Phase::Finished { .. } | Phase::Failed { .. } | Phase::Cancelled { .. } => {}
     }
 }
 
@@ -162,8 +165,10 @@ fn step_starting(draft: &mut Draft<'_>, since: Timestamp) {
         None => draft.emit(Happened::JobStarted),
         Some(_) if draft.now < since + draft.parameters.go_grace => {}
         Some(component) => {
+            // Later than that nobody was here to open gates: not the fault of any site.
+            let here = draft.now < since + draft.parameters.go_grace + draft.parameters.go_grace;
             for index in draft.indexes() {
-                if !draft.job.components[index.0 as usize].run.has_begun() {
+                if here && !draft.job.components[index.0 as usize].run.has_begun() {
                     abort::charge(draft, index, "did not begin after its gate was to open".into());
                 }
             }

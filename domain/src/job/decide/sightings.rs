@@ -100,12 +100,7 @@ fn void(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt) {
 }
 
 /// The site lost an attempt.
-pub(super) fn lost(
-    draft: &mut Draft<'_>,
-    index: ComponentIndex,
-    attempt: Attempt,
-    detail: Arc<str>,
-) {
+fn lost(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt, detail: Arc<str>) {
     let was_aborting = aborting(draft);
     let how = if was_aborting { Ending::Killed } else { Ending::Lost(detail.clone()) };
     draft.emit(ended(index, attempt, how));

@@ -14,6 +14,18 @@ use crate::units::{DurationMs, Timestamp};
 /// Absences that make a submission certainly not there.
 const ABSENCES: u8 = 2;
 
+/// Whether an absence that was asked for at `asked_at` would be the last that it takes to
+/// hold a submission without an answer for one that never arrived. Its gate is closed
+/// before that is said: what arrives all the same finds it shut.
+pub fn is_last_absence(run: &Run, asked_at: Timestamp) -> bool {
+    match run {
+        Run::Uncertain { settled_at, absences, .. } => {
+            asked_at >= *settled_at && absences + 1 >= ABSENCES
+        }
+        _ => false,
+    }
+}
+
 /// After a rebuild nobody knows whether an intended submission left.
 pub(super) fn recover(draft: &mut Draft<'_>, settle: &[DurationMs]) -> Result<(), Rejection> {
     for index in draft.indexes() {
@@ -103,7 +115,8 @@ pub(super) fn looked_up(
     Ok(())
 }
 
-/// The site answered that it does not know an attempt that it had acknowledged.
+/// The site answered that it does not know an attempt that it had acknowledged. Perhaps it
+/// showed what was long ago, so the attempt is not over before its gate is closed.
 pub(super) fn absent(
     draft: &mut Draft<'_>,
     index: ComponentIndex,
@@ -119,7 +132,7 @@ pub(super) fn absent(
             return Err(Rejection::Stale);
         }
     };
-    if asked_at < since + settle {
+    if asked_at < since + settle || matches!(draft.job.phase, Phase::Aborting { .. }) {
         return Ok(());
     }
     if absences + 1 < ABSENCES {
@@ -127,7 +140,8 @@ pub(super) fn absent(
         draft.emit(Happened::AttemptAbsent { component: index, counts: true, look_at });
     } else {
         let detail: Arc<str> = "the site no longer knows it".into();
-        super::sightings::lost(draft, index, attempt, detail);
+        abort::charge(draft, index, detail.clone());
+        abort::abort(draft, AbortCause::SiteError { component: index, detail });
     }
     Ok(())
 }

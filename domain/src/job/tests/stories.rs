@@ -274,6 +274,10 @@ fn an_acknowledged_submission_that_disappears_is_the_sites_error() {
     world.see(0, Sighting::Absent);
     assert_eq!(world.phase(), PhaseKind::Aborting);
     assert!(world.job.components[0].charge.is_some());
+    assert!(world.due().contains(&EffectKind::End), "perhaps the site showed what was long ago");
+    assert_eq!(world.see(0, Sighting::Absent), Vec::<&str>::new(), "its gate may be open");
+    world.see(0, Sighting::Void);
+    assert!(!world.job.components[0].run.may_live());
 }
 
 #[test]

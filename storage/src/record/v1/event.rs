@@ -22,6 +22,7 @@ wire_enum!(Happened = DomainHappened {
     SubmissionUncertain { component: u32, settled_at: u64 },
     AttemptAbsent { component: u32, counts: bool, look_at: u64 },
     AttemptSeen { component: u32 },
+    AvoidanceLapsed,
     ComponentReady { component: u32, host: Arc<str> },
     GoDecided { start_at: u64 },
     GateOpened { component: u32 },
