@@ -54,6 +54,7 @@ pub struct Board {
     isolation: Mutex<Isolation>,
     /// Somebody waits for placement, so that fresh reports are worth asking for.
     wanted: AtomicBool,
+    doubted_at: Mutex<Option<Timestamp>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -71,6 +72,7 @@ impl Board {
             progress: Mutex::default(),
             isolation: Mutex::new(isolation),
             wanted: AtomicBool::new(false),
+            doubted_at: Mutex::default(),
         }
     }
 
@@ -116,6 +118,16 @@ impl Board {
     /// A site answered; tells whether that ends our isolation.
     pub fn answered(&self, site: &SiteName) -> bool {
         lock(&self.isolation).answered(site)
+    }
+
+    /// A site fell silent: the others are to be asked whether it is them or us.
+    pub fn doubt(&self, now: Timestamp) {
+        *lock(&self.doubted_at) = Some(now);
+    }
+
+    /// Since when an answer is wanted of every site, whether anything of ours is there or not.
+    pub fn doubted_at(&self) -> Option<Timestamp> {
+        *lock(&self.doubted_at)
     }
 
     /// Whether anybody waits for placement.

@@ -36,6 +36,8 @@ pub struct Cluster {
     pub(super) polled_at: Option<Timestamp>,
     pub(super) described_at: Option<Timestamp>,
     pub(super) reconciled_at: Option<Timestamp>,
+    /// Whether the last sweep left something of ours; unknown counts as yes.
+    pub(super) left_there: bool,
     pub(super) reconciling: bool,
     wake: Option<(Timestamp, SpawnHandle)>,
     dirty: Dirty,
@@ -72,6 +74,7 @@ impl Cluster {
             polled_at: None,
             described_at: None,
             reconciled_at: None,
+            left_there: true,
             reconciling: false,
             wake: None,
             dirty,

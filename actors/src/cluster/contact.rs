@@ -44,6 +44,9 @@ impl Cluster {
             self.isolation_changed(true);
         }
         if !self.shared.board.isolated() {
+            // Sites where nothing of ours is are not asked by themselves, and would look well.
+            self.shared.board.doubt(now);
+            self.shared.switchboard.clusters.look_all();
             let text = format!("site {} does not answer", self.name);
             self.notify(NotificationKind::Unreachable, text);
         }

@@ -66,6 +66,9 @@ impl Cluster {
         if !self.contact.contact().is_answering() {
             return Some(polled_at + self.retry_pause());
         }
+        if self.shared.board.doubted_at().is_some_and(|doubted| polled_at < doubted) {
+            return Some(now);
+        }
         let settings = &self.shared.settings;
         let hinted = self.hinted.then(|| polled_at + HINT_GAP);
         let live = self.has(|holding| holding.live).then(|| polled_at + self.pause());

@@ -73,10 +73,13 @@ impl Cluster {
         }
     }
 
-    /// Whether anything of ours may be there: without, no timer runs.
+    /// Whether anything of ours may be there: without, no timer runs. What jobs left may
+    /// outlast their records.
     fn has_anything(&self) -> bool {
         let view = self.shared.view.load();
-        view.jobs.values().next_back().is_some() || view.holdings.contains_key(&self.name)
+        self.left_there
+            || view.jobs.values().next_back().is_some()
+            || view.holdings.contains_key(&self.name)
     }
 
     pub(super) fn reconcile_due(&self, now: Timestamp) -> bool {
@@ -90,14 +93,14 @@ impl Cluster {
         let sweep = async move {
             let found = site.list_attempts().await?;
             let keep = shared.settings.keep_attempts;
-            let mut strays = Vec::new();
+            let (mut strays, mut left_there) = (Vec::new(), false);
             for some in found.chunks(SWEPT_AT_ONCE) {
                 let mut removals = Vec::new();
                 for tag in some.iter().copied() {
                     // Decided on the view of this moment: a job may have begun a new attempt.
                     match fate(&tag, shared.instance, &shared.view.load(), shared.clock.now(), keep)
                     {
-                        Fate::Leave => {}
+                        Fate::Leave => left_there |= tag.instance == shared.instance,
                         Fate::End => strays.push(tag),
                         Fate::Remove => removals.push(remove(&*site, tag)),
                     }
@@ -105,7 +108,7 @@ impl Cluster {
                 futures_util::future::try_join_all(removals).await?;
             }
             if strays.is_empty() {
-                return Ok::<usize, SiteError>(0);
+                return Ok::<_, SiteError>((0, left_there));
             }
             let status = site.status(&strays).await?;
             let mut ended = 0;
@@ -115,15 +118,19 @@ impl Cluster {
                 site.cancel(*tag, None).await?;
                 ended += 1;
             }
-            Ok(ended)
+            Ok((ended, true))
         };
         ctx.spawn(sweep.into_actor(self).map(|swept, this, ctx| {
             this.reconciling = false;
             let now = this.now();
             this.reconciled_at = Some(now);
             match swept {
-                Ok(0) => {}
-                Ok(ended) => info!(site = %this.name, ended, "reconciled"),
+                Ok((ended, left_there)) => {
+                    this.left_there = left_there;
+                    if ended > 0 {
+                        info!(site = %this.name, ended, "reconciled");
+                    }
+                }
                 Err(error) => info!(site = %this.name, %error, "could not reconcile; again later"),
             }
             this.reconcile_probes(ctx);

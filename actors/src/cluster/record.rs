@@ -5,6 +5,7 @@ use std::sync::Arc;
 use actix::{ActorFutureExt, AsyncContext, Context, Handler, Message, WrapFuture};
 use cospan_domain::ids::KeyName;
 use cospan_domain::site::command::{Operation, Rejection, SiteCommand};
+use cospan_domain::site::contact::Contact;
 use cospan_domain::site::failure::FailureClass;
 use cospan_domain::site::state::{AttemptId, NotificationId};
 use cospan_domain::units::PerMillion;
@@ -108,7 +109,9 @@ impl Handler<Charge> for Cluster {
     type Result = Answer;
 
     fn handle(&mut self, charge: Charge, ctx: &mut Context<Self>) -> Answer {
-        let isolated = self.shared.board.isolated();
+        // A site that has not answered since our start may be well, and we cut off.
+        let unheard = matches!(self.contact.contact(), Contact::NeverAnswered);
+        let isolated = self.shared.board.isolated() || unheard;
         if !isolated && charge.class.charges_site() {
             self.shared.metrics.site_errors.with_label_values(&[self.name.as_str()]).inc();
         }
