@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tokio::sync::Notify;
 
+use super::tally::Tally;
+
 /// Where exactly a control plane is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
@@ -19,6 +21,17 @@ pub enum Moment {
     AfterCall(u64),
 }
 
+impl Moment {
+    fn as_str(self) -> &'static str {
+        match self {
+            Moment::BeforeAppend(_) => "killed-before-append",
+            Moment::AfterAppend(_) => "killed-after-append",
+            Moment::BeforeCall(_) => "killed-before-call",
+            Moment::AfterCall(_) => "killed-after-call",
+        }
+    }
+}
+
 /// Whether a control plane still lives, and where it will not any more.
 #[derive(Debug, Default)]
 pub struct Doom {
@@ -27,12 +40,13 @@ pub struct Doom {
     appends: AtomicU64,
     calls: AtomicU64,
     told: Notify,
+    tally: Arc<Tally>,
 }
 
 impl Doom {
     /// Dies at `moment`, if one is given, and when it is told to.
-    pub fn at(moment: Option<Moment>) -> Arc<Self> {
-        Arc::new(Self { moment, ..Self::default() })
+    pub fn at(moment: Option<Moment>, tally: Arc<Tally>) -> Arc<Self> {
+        Arc::new(Self { moment, tally, ..Self::default() })
     }
 
     /// Whether it is dead.
@@ -53,19 +67,23 @@ impl Doom {
         }
     }
 
-    /// Counts an append; whether it still happens, and whether it is the last.
-    pub(super) fn append(&self) -> (bool, bool) {
+    /// Counts an append of this kind; whether it still happens, and whether it is the last.
+    pub(super) fn append(&self, kind: &'static str) -> (bool, bool) {
         let number = self.appends.fetch_add(1, Ordering::Relaxed) + 1;
-        self.pass(Moment::BeforeAppend(number), Moment::AfterAppend(number))
+        self.pass(Moment::BeforeAppend(number), Moment::AfterAppend(number), kind)
     }
 
     /// Counts a call to a site, as for an append.
-    pub(super) fn call(&self) -> (bool, bool) {
+    pub(super) fn call(&self, kind: &'static str) -> (bool, bool) {
         let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
-        self.pass(Moment::BeforeCall(number), Moment::AfterCall(number))
+        self.pass(Moment::BeforeCall(number), Moment::AfterCall(number), kind)
     }
 
-    fn pass(&self, before: Moment, after: Moment) -> (bool, bool) {
+    fn pass(&self, before: Moment, after: Moment, kind: &'static str) -> (bool, bool) {
+        let reached = [before, after].into_iter().find(|here| self.moment == Some(*here));
+        if let Some(moment) = reached.filter(|_| !self.is_dead()) {
+            self.tally.count(moment.as_str(), kind);
+        }
         if self.moment == Some(before) {
             self.strike();
         }

@@ -32,14 +32,19 @@ pub struct PlannedJob {
     pub spec: Arc<JobSpec>,
 }
 
+/// Jobs that are submitted one after the other.
+pub type PlannedJobs = Box<dyn Iterator<Item = Result<PlannedJob>>>;
+
 /// What is run.
 pub struct Experiment {
     /// The world at `begins`.
     pub world: World,
     /// Settings of the control plane.
     pub settings: Settings,
-    /// Its jobs, in order of time.
-    pub jobs: Vec<PlannedJob>,
+    /// Its jobs, in order of time, made when their time has come.
+    pub jobs: PlannedJobs,
+    /// How many there are.
+    pub count: usize,
     /// When it begins.
     pub begins: Timestamp,
     /// Seed of the control plane and of the calls to its sites.
@@ -73,14 +78,12 @@ pub struct NodeFailure {
     pub repair: DurationMs,
 }
 
-/// What came of it.
-pub struct Outcome {
+/// What came of it; of each job what the caller keeps.
+pub struct Outcome<T> {
     /// When the last job had ended, or it all did.
     pub ended: Timestamp,
-    /// The jobs as they ended, in order of their ends.
-    pub jobs: Vec<Arc<Job>>,
-    /// Jobs that had not ended, as they stood then, by number.
-    pub unfinished: Vec<Arc<Job>>,
+    /// The jobs as they ended, in order of their ends, and then those that had not.
+    pub jobs: Vec<T>,
     /// Jobs that waited for placement, from each moment on.
     pub queue: Vec<(Timestamp, u32)>,
     /// The world as it was then.
@@ -94,24 +97,18 @@ pub struct Outcome {
 /// Called with the time of the world, and jobs that have ended.
 pub type Progress = Rc<dyn Fn(Timestamp, usize)>;
 
-/// Runs an experiment to its end.
-///
-/// # Errors
-/// A job is refused, or the control plane ends of itself.
-pub fn run(experiment: Experiment, progress: Progress) -> Result<Outcome> {
-    run_in(experiment, Surroundings::default(), progress)
-}
-
-/// Runs an experiment, with what happens around it.
+/// Runs an experiment to its end, with what happens around it. Of each job that ends
+/// only what `keep` makes of it is kept: there may be very many.
 ///
 /// # Errors
 /// A job or a file is refused, or the control plane ends of itself.
-pub fn run_in(
+pub fn run<T: 'static>(
     experiment: Experiment,
     surroundings: Surroundings,
+    keep: fn(&Job) -> T,
     progress: Progress,
-) -> Result<Outcome> {
-    let Experiment { world, settings, jobs, begins, seed, weather } = experiment;
+) -> Result<Outcome<T>> {
+    let Experiment { world, settings, jobs, count, begins, seed, weather } = experiment;
     let ground = Ground {
         world: WorldHandle::new(world),
         disk: MemoryDisk::default(),
@@ -119,10 +116,10 @@ pub fn run_in(
         hash: Arc::default(),
         settings,
         hints: true,
+        keeps_archive: false,
     };
-    let plan = Plan { begins, killed_at: None, moment: None, seed };
-    let watched = Rc::new(RefCell::new(Watched::default()));
-    let count = jobs.len();
+    let plan = Plan { begins, killed_at: None, moment: None, seed, clock_ahead_ms: 0 };
+    let watched = Rc::new(RefCell::new(Watched::new(keep)));
     let seen = watched.clone();
     let world = ground.world.clone();
     let Surroundings { failures, files, until } = surroundings;
@@ -150,23 +147,28 @@ pub fn run_in(
         End::Done(at, done) => done.map(|()| at)?,
         End::Killed(at) => bail!("the control plane ended by itself at {} ms", at.0),
     };
-    let Watched { ended: jobs, live, queue, changes, .. } = watched.take();
-    let unfinished = live.into_values().collect();
+    let Watched { ended: mut jobs, live, queue, changes, .. } = watched.replace(Watched::new(keep));
+    jobs.extend(live.into_values().map(|job| keep(&job)));
     let (hash, _) = EventHash::finish(&ground.hash);
-    Ok(Outcome { ended, jobs, unfinished, queue, world: ground.world, changes, hash })
+    Ok(Outcome { ended, jobs, queue, world: ground.world, changes, hash })
 }
 
 /// What is noted while jobs come and go.
-#[derive(Default)]
-struct Watched {
+struct Watched<T> {
+    keep: fn(&Job) -> T,
     waiting: BTreeSet<JobId>,
     live: BTreeMap<JobId, Arc<Job>>,
-    ended: Vec<Arc<Job>>,
+    ended: Vec<T>,
     queue: Vec<(Timestamp, u32)>,
     changes: u64,
 }
 
-impl Watched {
+impl<T> Watched<T> {
+    fn new(keep: fn(&Job) -> T) -> Self {
+        let (waiting, live) = (BTreeSet::new(), BTreeMap::new());
+        Self { keep, waiting, live, ended: Vec::new(), queue: Vec::new(), changes: 0 }
+    }
+
     fn note(&mut self, change: &Change, now: Timestamp) {
         self.changes += 1;
         match change {
@@ -184,7 +186,7 @@ impl Watched {
                     false => drop(self.live.insert(new.id, new.clone())),
                 }
                 if new.is_final() && !old.is_final() {
-                    self.ended.push(new.clone());
+                    self.ended.push((self.keep)(new));
                 }
             }
             _ => return,
@@ -198,9 +200,9 @@ impl Watched {
     }
 }
 
-async fn watch(
+async fn watch<T>(
     reign: Reign,
-    watched: Rc<RefCell<Watched>>,
+    watched: Rc<RefCell<Watched<T>>>,
     count: usize,
     progress: Progress,
 ) -> Result<()> {
@@ -255,18 +257,19 @@ async fn register_all(reign: &Reign, files: Vec<(LogicalName, SiteName, RelPath)
 }
 
 /// Submits each job at its time; those of one moment together.
-async fn submit_all(reign: &Reign, jobs: Vec<PlannedJob>) -> Result<()> {
+async fn submit_all(reign: &Reign, jobs: PlannedJobs) -> Result<()> {
     const AT_ONCE: usize = 500;
     ready(reign).await;
     let by = KeyName::new("simulated")?;
-    let mut jobs = jobs.into_iter().peekable();
-    while let Some(first) = jobs.next() {
+    let mut jobs = jobs.peekable();
+    while let Some(first) = jobs.next().transpose()? {
         let at = first.at;
         let mut together = vec![first];
+        let joins = |next: &Result<PlannedJob>| next.as_ref().is_ok_and(|next| next.at == at);
         while together.len() < AT_ONCE
-            && let Some(next) = jobs.next_if(|next| next.at == at)
+            && let Some(next) = jobs.next_if(joins)
         {
-            together.push(next);
+            together.push(next?);
         }
         reign.until(at).await;
         let submission = |job: PlannedJob| Submission {

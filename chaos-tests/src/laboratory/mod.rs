@@ -11,4 +11,5 @@ pub mod journal;
 pub mod reign;
 pub mod settings;
 mod site;
+pub mod tally;
 pub mod weather;

@@ -1,7 +1,7 @@
 //! One reign of a control plane over the world: from its start until it is killed or
 //! told to stop. The next one finds what it left in its store and at the sites.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use actix::System;
@@ -24,9 +24,12 @@ use futures_util::future::BoxFuture;
 
 use super::doom::{Doom, Moment};
 use super::handle::WorldHandle;
-use super::journal::{EventHash, MortalJournal};
+use super::journal::{Disk, EventHash, MortalJournal};
 use super::site::SimulatedSite;
 use super::weather::Weather;
+
+/// Turns of the runtime after a death.
+const LAST_TURNS: usize = 8;
 
 /// What outlives a control plane.
 #[derive(Clone)]
@@ -43,6 +46,8 @@ pub struct Ground {
     pub settings: Settings,
     /// Whether sites tell of changes.
     pub hints: bool,
+    /// Whether the disk keeps what is archived; nobody may read it otherwise.
+    pub keeps_archive: bool,
 }
 
 /// What a reign is to be.
@@ -56,6 +61,9 @@ pub struct Plan {
     pub moment: Option<Moment>,
     /// Seed of its chance.
     pub seed: u64,
+    /// How far its machine's clock is ahead of the true time, in milliseconds;
+    /// negative: behind.
+    pub clock_ahead_ms: i64,
 }
 
 /// How a reign ended.
@@ -72,7 +80,7 @@ pub enum End<T> {
 pub struct Reign {
     /// The control plane.
     pub plane: ControlPlane,
-    /// Its clock.
+    /// The true time.
     pub clock: Arc<dyn Clock>,
     /// Whether it lives: what it answers counts only then.
     pub doom: Arc<Doom>,
@@ -126,8 +134,8 @@ where
     W: Future<Output = T> + 'static,
 {
     let clock: Arc<dyn Clock> = Arc::new(RuntimeClock::starting_at(plan.begins));
-    let doom = Doom::at(plan.moment);
-    let plane = open(&ground, plan, &clock, &doom)?;
+    let doom = Doom::at(plan.moment, ground.weather.tally().clone());
+    let (plane, disk) = open(&ground, plan, &clock, &doom)?;
     let (now, world) = (clock.clone(), ground.world.clone());
     let driver = actix_rt::spawn(world.drive(move || now.now()));
     let reign = Reign { plane, clock: clock.clone(), doom: doom.clone() };
@@ -144,7 +152,12 @@ where
         done = work(reign.clone()) => End::Done(clock.now(), done),
     };
     doom.strike();
+    disk.fall("lost-suffix");
     driver.abort();
+    // Actors that were just built begin, in vain, while there is a runtime for their timers.
+    for _ in 0..LAST_TURNS {
+        tokio::task::yield_now().await;
+    }
     Ok(end)
 }
 
@@ -153,7 +166,7 @@ fn open(
     plan: Plan,
     clock: &Arc<dyn Clock>,
     doom: &Arc<Doom>,
-) -> Result<ControlPlane> {
+) -> Result<(ControlPlane, Arc<Disk>)> {
     let (sink, reports) = report_channel();
     let (mut loader, mut damage) = (Loader::default(), None);
     let mut load = |stored| {
@@ -162,19 +175,24 @@ fn open(
         }
     };
     let instance = InstanceId::from_random(plan.seed);
-    let opened = memory::open_and_load(&ground.disk, instance, sink, &mut load)?;
+    let opened = memory::open_and_load(&ground.disk, instance, sink.clone(), &mut load)?;
     damage.map_or(Ok(()), Err)?;
     let mut loaded = loader.finish()?;
     let remains = std::mem::take(&mut loaded.remains);
-    let store = Arc::new(MortalJournal {
+    let disk = Arc::new(Disk {
         inner: opened.journal,
+        sink,
         doom: doom.clone(),
+        weather: ground.weather.clone(),
         clock: clock.clone(),
         hash: ground.hash.clone(),
+        waiting: Mutex::default(),
+        keeps_archive: ground.keeps_archive,
     });
+    let its_clock = Timestamp(plan.begins.0.saturating_add_signed(plan.clock_ahead_ms));
     let (fatal, registry) = (doom.clone(), prometheus::Registry::new());
     let parts = Parts {
-        clock: clock.clone(),
+        clock: Arc::new(RuntimeClock::starting_at(its_clock)),
         seed: plan.seed,
         settings: ground.settings.clone(),
         instance: opened.instance,
@@ -182,12 +200,12 @@ fn open(
         view: view_of(loaded),
         metrics: Arc::new(Metrics::new(&registry)?),
         sites: sites(ground, clock, doom),
-        store,
+        store: Arc::new(MortalJournal(disk.clone())),
         messenger: Arc::new(Silent),
         // As the server does: it ends, and its service manager starts it again.
         on_fatal: Box::new(move |_| fatal.strike()),
     };
-    Ok(start(parts, remains, reports))
+    Ok((start(parts, remains, reports), disk))
 }
 
 fn sites(ground: &Ground, clock: &Arc<dyn Clock>, doom: &Arc<Doom>) -> Vec<Arc<dyn Site>> {

@@ -1,5 +1,6 @@
 //! The site port over the simulated world: what travels takes time, and may be lost.
 
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,12 +17,15 @@ use cospan_sites::port::{
 use super::doom::Doom;
 use super::handle::WorldHandle;
 use super::weather::{CallFault, Weather};
+use crate::world::trouble::Ailments;
 use crate::world::{SiteIndex, World};
 
 /// Longest that a caller waits for a reply.
 const DEADLINE: DurationMs = DurationMs(10_000);
 /// How much later than that a late request may still arrive.
 const LATEST: DurationMs = DurationMs(15_000);
+/// How soon after it goes on a frozen site comes to what it was told.
+const THAW_LOOK: DurationMs = DurationMs(5_000);
 
 /// One simulated site as one control plane sees it.
 #[derive(Clone)]
@@ -53,49 +57,31 @@ impl SimulatedSite {
         name: &'static str,
         act: impl Fn(&mut World, SiteIndex) -> Result<T, SiteError> + Send + Sync + 'static,
     ) -> Result<T, SiteError> {
+        self.call_or_pretend(name, None, act).await
+    }
+
+    /// The same for a call that may be answered as if it had been carried out.
+    async fn call_or_pretend<T: Send + 'static>(
+        &self,
+        name: &'static str,
+        pretended: Option<T>,
+        act: impl Fn(&mut World, SiteIndex) -> Result<T, SiteError> + Send + Sync + 'static,
+    ) -> Result<T, SiteError> {
         let fate = self.weather.draw();
         pause(fate.there).await;
-        let (lives, last) = self.doom.call();
+        let (lives, last) = self.doom.call(name);
         if !lives {
             return std::future::pending().await;
         }
-        let reaches = !self.world.read(|world| world.sites()[self.index.index()].is_silent());
-        if !reaches {
-            pause(DEADLINE).await;
-            return Err(SiteError::NotSent("the site does not answer".into()));
+        let act = Arc::new(act);
+        if let Some(answer) = self.out_of_reach(name, act.clone()).await {
+            return answer;
         }
-        let fault = fate.fault.filter(|fault| concerns(*fault, name));
+        let fault = fate.fault.filter(|fault| fault.concerns(name));
         if let Some(fault) = fault {
             self.weather.note(fault, name);
         }
-        let at_site = |site: &Self| site.world.at(site.clock.now(), |world| act(world, site.index));
-        let answer = match fault {
-            Some(CallFault::RequestLost) => {
-                pause(DEADLINE).await;
-                Err(lost())
-            }
-            Some(CallFault::ReplyLost) => {
-                let _ = at_site(self);
-                pause(DEADLINE).await;
-                Err(lost())
-            }
-            Some(CallFault::Late) => {
-                let (site, late) = (self.clone(), DurationMs(fate.dice % LATEST.0));
-                actix_rt::spawn(async move {
-                    pause(DurationMs(DEADLINE.0 + late.0)).await;
-                    let _ = site.world.at(site.clock.now(), |world| act(world, site.index));
-                });
-                pause(DEADLINE).await;
-                Err(lost())
-            }
-            Some(CallFault::Doubled) => {
-                let _ = at_site(self);
-                at_site(self)
-            }
-            Some(CallFault::Refused) => Err(SiteError::Refused("the site is not well".into())),
-            Some(CallFault::NotSent) => Err(SiteError::NotSent("connection refused".into())),
-            Some(CallFault::Truncated | CallFault::WrongIdle) | None => at_site(self),
-        };
+        let answer = self.strike(fault, fate.dice, pretended, act).await;
         if last {
             self.doom.strike();
             return std::future::pending().await;
@@ -103,19 +89,106 @@ impl SimulatedSite {
         pause(fate.back).await;
         answer
     }
+
+    fn carry_out<T>(
+        &self,
+        act: &impl Fn(&mut World, SiteIndex) -> Result<T, SiteError>,
+    ) -> Result<T, SiteError> {
+        self.world.at(self.clock.now(), |world| act(world, self.index))
+    }
+
+    /// What callers learn while the site lets nobody in; `None` if it does.
+    async fn out_of_reach<T: Send + 'static>(
+        &self,
+        name: &'static str,
+        act: Arc<impl Fn(&mut World, SiteIndex) -> Result<T, SiteError> + Send + Sync + 'static>,
+    ) -> Option<Result<T, SiteError>> {
+        let ailments = self.ailments();
+        if ailments.silent {
+            pause(DEADLINE).await;
+            return Some(Err(SiteError::NotSent("the site does not answer".into())));
+        }
+        if ailments.revoked {
+            return Some(Err(SiteError::NotSent("permission denied".into())));
+        }
+        if !ailments.frozen {
+            return None;
+        }
+        // What it has in its hands by then is carried out when it goes on; the rest runs
+        // under a time-out there.
+        if CallFault::Late.concerns(name) {
+            let site = self.clone();
+            actix_rt::spawn(async move {
+                while site.ailments().frozen {
+                    pause(THAW_LOOK).await;
+                }
+                let _ = site.carry_out(&*act);
+            });
+        }
+        pause(DEADLINE).await;
+        Some(Err(lost()))
+    }
+
+    fn ailments(&self) -> Ailing {
+        self.world.read(|world| {
+            let ailments = world.sites()[self.index.index()].ailments();
+            let Ailments { silent, cut_off, frozen, revoked, .. } = ailments;
+            Ailing { silent: *silent || *cut_off, frozen: *frozen, revoked: *revoked }
+        })
+    }
+
+    /// Carries a call out, or not, as its fault has it.
+    async fn strike<T: Send + 'static>(
+        &self,
+        fault: Option<CallFault>,
+        dice: u64,
+        pretended: Option<T>,
+        act: Arc<impl Fn(&mut World, SiteIndex) -> Result<T, SiteError> + Send + Sync + 'static>,
+    ) -> Result<T, SiteError> {
+        match fault {
+            Some(CallFault::RequestLost) => {
+                pause(DEADLINE).await;
+                Err(lost())
+            }
+            Some(CallFault::ReplyLost) => {
+                let _ = self.carry_out(&*act);
+                pause(DEADLINE).await;
+                Err(lost())
+            }
+            Some(CallFault::Late) => {
+                let (site, late) = (self.clone(), DurationMs(dice % LATEST.0));
+                actix_rt::spawn(async move {
+                    pause(DurationMs(DEADLINE.0 + late.0)).await;
+                    let _ = site.carry_out(&*act);
+                });
+                pause(DEADLINE).await;
+                Err(lost())
+            }
+            Some(CallFault::Doubled) => {
+                let _ = self.carry_out(&*act);
+                self.carry_out(&*act)
+            }
+            Some(CallFault::Refused) => Err(SiteError::Refused("the site is not well".into())),
+            Some(CallFault::NotSent) => Err(SiteError::NotSent("connection refused".into())),
+            Some(CallFault::Garbage) => {
+                let _ = self.carry_out(&*act);
+                Err(SiteError::OutcomeUnknown("the answer cannot be read".into()))
+            }
+            Some(CallFault::NoEffect) if pretended.is_some() => pretended.ok_or_else(lost),
+            // Without a word from the hook: it is planned, and there may be many.
+            Some(CallFault::Panics) => resume_unwind(Box::new("an adapter panicked")),
+            Some(CallFault::Truncated | CallFault::WrongIdle | CallFault::NoEffect) | None => {
+                self.carry_out(&*act)
+            }
+        }
+    }
 }
 
-/// Some faults make sense for some calls only.
-fn concerns(fault: CallFault, call: &str) -> bool {
-    match fault {
-        CallFault::Truncated | CallFault::WrongIdle => call == "status",
-        // A refusal is an answer: those that only ask are not refused.
-        CallFault::Refused => matches!(call, "submit" | "start-copy" | "decide-gate" | "cancel"),
-        // Work on files runs under a time-out at the site that is shorter than ours; what
-        // the resource manager has in its hands is carried out whenever it comes to it.
-        CallFault::Late => matches!(call, "submit" | "cancel"),
-        _ => true,
-    }
+/// Why a site lets nobody in.
+struct Ailing {
+    silent: bool,
+    frozen: bool,
+    revoked: bool,
 }
 
 #[async_trait]
@@ -156,7 +229,10 @@ impl Site for SimulatedSite {
 
     async fn submit(&self, order: &AttemptOrder) -> Result<Submitted, SiteError> {
         let order = order.clone();
-        self.call("submit", move |world, site| world.submit(site, &order)).await
+        let pretended = LrmId::new(&format!("0.{}", self.name)).ok();
+        let pretended = pretended.map(|lrm_id| Submitted { lrm_id });
+        self.call_or_pretend("submit", pretended, move |world, site| world.submit(site, &order))
+            .await
     }
 
     async fn find_by_tag(&self, tag: Tag) -> Result<TagLookup, SiteError> {
@@ -169,7 +245,7 @@ impl Site for SimulatedSite {
     }
 
     async fn cancel(&self, tag: Tag, _: Option<&LrmId>) -> Result<(), SiteError> {
-        self.call("cancel", move |world, site| {
+        self.call_or_pretend("cancel", Some(()), move |world, site| {
             world.cancel(site, tag);
             Ok(())
         })
@@ -191,7 +267,10 @@ impl Site for SimulatedSite {
 
     async fn start_copy(&self, order: &CopyOrder) -> Result<(), SiteError> {
         let order = order.clone();
-        self.call("start-copy", move |world, site| world.start_copy(site, &order)).await
+        self.call_or_pretend("start-copy", Some(()), move |world, site| {
+            world.start_copy(site, &order)
+        })
+        .await
     }
 
     async fn copy_status(&self, order: &CopyOrder) -> Result<CopyStatus, SiteError> {

@@ -1,11 +1,13 @@
 //! What happens to calls on their way to a site and back.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use cospan_domain::units::DurationMs;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+
+use super::tally::Tally;
 
 /// What may happen to one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,11 +28,17 @@ pub enum CallFault {
     Truncated,
     /// A status shows no idle processors although there are some, or more than there are.
     WrongIdle,
+    /// It was carried out; what came back cannot be read.
+    Garbage,
+    /// The answer is that it was done, and it was not.
+    NoEffect,
+    /// The adapter of the site panics.
+    Panics,
 }
 
 impl CallFault {
     /// All of them.
-    pub const ALL: [CallFault; 8] = [
+    pub const ALL: [CallFault; 11] = [
         CallFault::RequestLost,
         CallFault::ReplyLost,
         CallFault::Late,
@@ -39,6 +47,9 @@ impl CallFault {
         CallFault::NotSent,
         CallFault::Truncated,
         CallFault::WrongIdle,
+        CallFault::Garbage,
+        CallFault::NoEffect,
+        CallFault::Panics,
     ];
 
     /// Its name, for tables.
@@ -52,6 +63,46 @@ impl CallFault {
             CallFault::NotSent => "not-sent",
             CallFault::Truncated => "truncated",
             CallFault::WrongIdle => "wrong-idle",
+            CallFault::Garbage => "garbage",
+            CallFault::NoEffect => "no-effect",
+            CallFault::Panics => "adapter-panics",
+        }
+    }
+}
+
+/// Calls to a site that a control plane makes by itself.
+pub const CALLS: [&str; 14] = [
+    "describe",
+    "status",
+    "submit",
+    "find-by-tag",
+    "decide-gate",
+    "cancel",
+    "remove-attempt",
+    "list-attempts",
+    "inspect",
+    "start-copy",
+    "copy-status",
+    "stop-copy",
+    "has-content",
+    "delete-content",
+];
+
+impl CallFault {
+    /// Some faults make sense for some calls only.
+    pub fn concerns(self, call: &str) -> bool {
+        match self {
+            CallFault::Truncated | CallFault::WrongIdle => call == "status",
+            // A refusal is an answer: those that only ask are not refused.
+            CallFault::Refused => {
+                matches!(call, "submit" | "start-copy" | "decide-gate" | "cancel")
+            }
+            // Work on files runs under a time-out at the site that is shorter than ours; what
+            // the resource manager has in its hands is carried out whenever it comes to it.
+            CallFault::Late => matches!(call, "submit" | "cancel"),
+            // What becomes of those shows in the next status; who deletes is believed.
+            CallFault::NoEffect => matches!(call, "submit" | "start-copy" | "cancel"),
+            _ => true,
         }
     }
 }
@@ -63,6 +114,10 @@ pub struct Climate {
     pub way_max: DurationMs,
     /// Share of calls that each kind of fault strikes, in parts per million.
     pub faults: BTreeMap<CallFault, u32>,
+    /// Longest time that the disk takes to sync; 0: none at all.
+    pub sync_max: DurationMs,
+    /// Share of syncs that fail, in parts per million.
+    pub failing_syncs: u32,
 }
 
 /// What becomes of one call.
@@ -75,38 +130,40 @@ pub(super) struct Fate {
     pub(super) dice: u64,
 }
 
-/// Draws what becomes of calls, and counts what struck with effect.
+/// Draws what becomes of calls and of the disk, and counts what struck with effect.
 #[derive(Debug)]
 pub struct Weather {
     state: Mutex<State>,
+    tally: Arc<Tally>,
 }
 
 #[derive(Debug)]
 struct State {
     climate: Climate,
     chance: StdRng,
-    struck: BTreeMap<(CallFault, &'static str), u64>,
 }
 
 impl Weather {
     /// Everything drawn follows from `seed`.
     pub fn new(climate: Climate, seed: u64) -> Self {
         let chance = StdRng::seed_from_u64(seed);
-        Self { state: Mutex::new(State { climate, chance, struck: BTreeMap::new() }) }
+        Self { state: Mutex::new(State { climate, chance }), tally: Arc::default() }
     }
 
     /// From now on nothing goes wrong any more.
     pub fn clear(&self) {
-        self.lock().climate.faults.clear();
+        let mut state = self.lock();
+        state.climate.faults.clear();
+        state.climate.failing_syncs = 0;
     }
 
-    /// Faults that changed what the control plane saw, by kind and call.
-    pub fn struck(&self) -> BTreeMap<(CallFault, &'static str), u64> {
-        self.lock().struck.clone()
+    /// Where strikes are counted.
+    pub fn tally(&self) -> &Arc<Tally> {
+        &self.tally
     }
 
     pub(super) fn note(&self, fault: CallFault, call: &'static str) {
-        *self.lock().struck.entry((fault, call)).or_default() += 1;
+        self.tally.count(fault.as_str(), call);
     }
 
     pub(super) fn draw(&self) -> Fate {
@@ -125,6 +182,23 @@ impl Weather {
         let fault = fault.map(|(fault, _)| *fault);
         let dice = if fault.is_some() { chance.random() } else { 0 };
         Fate { there, back, fault, dice }
+    }
+
+    pub(super) fn has_slow_disk(&self) -> bool {
+        self.lock().climate.sync_max > DurationMs::ZERO
+    }
+
+    /// How long a sync takes, and whether it fails.
+    pub(super) fn draw_sync(&self) -> (DurationMs, bool) {
+        let mut state = self.lock();
+        let State { climate, chance } = &mut *state;
+        let length = DurationMs(chance.random_range(0..=climate.sync_max.0));
+        (length, chance.random_range(0..1_000_000) < climate.failing_syncs)
+    }
+
+    /// Any number below `bound`.
+    pub(super) fn draw_below(&self, bound: usize) -> usize {
+        self.lock().chance.random_range(0..bound)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {

@@ -100,6 +100,17 @@ impl Attempt {
         matches!(self.stage, Stage::Starting | Stage::AtGate { .. })
     }
 
+    /// Where it stands, for tables.
+    pub(super) fn step(&self) -> &'static str {
+        match self.stage {
+            Stage::Queued => "queued",
+            Stage::Starting => "starting",
+            Stage::AtGate { .. } => "at-gate",
+            Stage::Running { .. } => "running",
+            Stage::Exited(_) | Stage::Void | Stage::Lost { .. } => "ended",
+        }
+    }
+
     /// What the site says of it.
     pub(super) fn observe(&self, tag: Tag) -> Observation {
         let host = || format!("node-{}", tag.component.0);

@@ -38,17 +38,16 @@ impl World {
     /// Load, and what the attempts asked about are doing.
     pub fn status(&self, site: SiteIndex, tags: &[Tag]) -> SiteStatus {
         let cluster = &self.sites[site.0];
-        let observe = |tag: &Tag| match cluster.attempts.get(tag) {
-            // The wrapper's evidence wins over the batch system's opinion.
-            Some(attempt) if attempt.is_live() || attempt.has_directory() => attempt.observe(*tag),
-            _ if cluster.taken.contains(tag) => Observation::Void,
-            Some(attempt) => attempt.observe(*tag),
-            None => Observation::Absent,
+        let ailments = &cluster.ailments;
+        let observe = |tag: &Tag| match &ailments.stale {
+            Some(then) => then.attempts.get(tag).cloned().unwrap_or(Observation::Absent),
+            None => ailments.by_its_clock(cluster.observe(*tag)),
         };
+        let idle = ailments.stale.as_ref().map_or(cluster.batch.idle(), |then| then.idle);
         SiteStatus {
             asked_at: self.now,
-            site_clock: Some(self.now),
-            idle: Resources::processors(cluster.batch.idle()),
+            site_clock: Some(ailments.clock(self.now)),
+            idle: Resources::processors(idle),
             attempts: tags.iter().map(|tag| (*tag, observe(tag))).collect(),
         }
     }
@@ -85,7 +84,11 @@ impl World {
     /// Looks for submissions under a tag.
     pub fn find_by_tag(&self, site: SiteIndex, tag: Tag) -> TagLookup {
         let cluster = &self.sites[site.0];
-        let found = cluster.attempts.get(&tag).map(|attempt| Found {
+        let shown = |tag| {
+            let then = cluster.ailments.stale.as_ref();
+            then.is_none_or(|then| then.attempts.contains_key(tag))
+        };
+        let found = cluster.attempts.get(&tag).filter(|_| shown(&tag)).map(|attempt| Found {
             lrm_id: attempt.lrm_id(&cluster.name),
             submitted_at: attempt.submitted_at,
         });

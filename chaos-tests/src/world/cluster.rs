@@ -5,10 +5,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use cospan_domain::ids::{Digest, RelPath, SiteName, Tag};
 use cospan_domain::job::spec::Content;
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
+use cospan_sites::port::Observation;
 
 use super::attempt::{Attempt, Stage};
 use super::batch::{BatchSystem, Discipline, LrmJobId};
 use super::copies::Copy;
+use super::trouble::Ailments;
 
 /// What a simulated cluster is like.
 #[derive(Debug, Clone)]
@@ -80,8 +82,7 @@ pub struct Cluster {
     load: Vec<LoadStep>,
     local_running: u32,
     local_ended: u64,
-    /// The site does not answer; what runs there goes on.
-    pub(super) silent: bool,
+    pub(super) ailments: Ailments,
 }
 
 impl Cluster {
@@ -104,13 +105,24 @@ impl Cluster {
             load: vec![idle],
             local_running: 0,
             local_ended: 0,
-            silent: false,
+            ailments: Ailments::default(),
         }
     }
 
     /// Its name.
     pub fn name(&self) -> &SiteName {
         &self.name
+    }
+
+    /// What it says of an attempt.
+    pub(super) fn observe(&self, tag: Tag) -> Observation {
+        match self.attempts.get(&tag) {
+            // The wrapper's evidence wins over the batch system's opinion.
+            Some(attempt) if attempt.is_live() || attempt.has_directory() => attempt.observe(tag),
+            _ if self.taken.contains(&tag) => Observation::Void,
+            Some(attempt) => attempt.observe(tag),
+            None => Observation::Absent,
+        }
     }
 
     /// All its processors, up or down.
@@ -128,9 +140,9 @@ impl Cluster {
         &self.load
     }
 
-    /// Whether it does not answer now.
-    pub fn is_silent(&self) -> bool {
-        self.silent
+    /// What ails it now.
+    pub fn ailments(&self) -> &Ailments {
+        &self.ailments
     }
 
     /// Jobs of local users that came to their own end.
@@ -194,13 +206,13 @@ impl Cluster {
         runs
     }
 
-    /// A batch job died with its node. The tag, if it was ours.
-    pub(super) fn killed_with_node(&mut self, job: LrmJobId) -> Option<Tag> {
+    /// A batch job died with its node. The tag and where it stood, if it was ours.
+    pub(super) fn killed_with_node(&mut self, job: LrmJobId) -> Option<(Tag, &'static str)> {
         let Occupant::Ours(tag) = self.occupants.remove(&job)? else { return None };
         let attempt = self.attempts.get_mut(&tag)?;
-        let began = matches!(attempt.stage, Stage::Running { .. });
+        let (began, step) = (matches!(attempt.stage, Stage::Running { .. }), attempt.step());
         attempt.stage = Stage::Lost { began, detail: "its node failed" };
-        Some(tag)
+        Some((tag, step))
     }
 
     /// Loses what was submitted after `since`, and its numbers with it.

@@ -11,6 +11,7 @@ use super::World;
 use super::agenda::SiteIndex;
 use super::attempt::Stage;
 use super::network::FlowId;
+use super::trouble::count;
 
 /// Size of every file that a payload writes.
 const OUTPUT_BYTES: Bytes = Bytes(1_000_000);
@@ -19,13 +20,14 @@ const OUTPUT_BYTES: Bytes = Bytes(1_000_000);
 #[derive(Debug, Clone)]
 pub(super) struct Copy {
     flow: Option<FlowId>,
+    from: SiteName,
     content: Content,
     failed: Option<(CopyBlame, String)>,
 }
 
-/// What a payload writes to a path is always the same, whatever attempt wrote it.
-pub(super) fn output_of(tag: Tag, path: &RelPath) -> Content {
-    let text = format!("{}-{}-{path}", tag.job, tag.component.0);
+/// What the payload of an attempt writes to a path: of each attempt something else.
+pub(crate) fn output_of(tag: Tag, path: &RelPath) -> Content {
+    let text = format!("{tag}-{path}");
     let digest = blake3::hash(text.as_bytes());
     Content { digest: Digest(*digest.as_bytes()), size: OUTPUT_BYTES }
 }
@@ -73,7 +75,7 @@ impl World {
             Some(_) => Some((CopyBlame::Source, "the source has another digest".to_owned())),
             None => Some((CopyBlame::Source, "the source has no such file".to_owned())),
         };
-        let mut copy = Copy { flow: None, content, failed };
+        let mut copy = Copy { flow: None, from: order.source.site.clone(), content, failed };
         if copy.failed.is_none() {
             let here = self.sites[site.0].name.clone();
             copy.flow = self.start_flow(&order.source.site, &here, order)?;
@@ -143,11 +145,26 @@ impl World {
                 let arrived = cluster.copies.iter().find(|(_, copy)| copy.flow == Some(flow));
                 let Some((nonce, copy)) = arrived else { continue };
                 let (nonce, content) = (nonce.clone(), copy.content);
-                cluster.copies.remove(&nonce);
-                cluster.store.insert(content.digest, content.size);
+                if cluster.ailments.corrupt_from.contains(&copy.from) {
+                    let mut copy = copy.clone();
+                    copy.flow = None;
+                    let text = "what arrived has another digest".to_owned();
+                    copy.failed = Some((CopyBlame::Source, text));
+                    cluster.copies.insert(nonce, copy);
+                    count(&mut self.struck, "corrupts", "copying");
+                } else {
+                    cluster.copies.remove(&nonce);
+                    cluster.store.insert(content.digest, content.size);
+                }
                 self.touch(SiteIndex(at));
             }
         }
+    }
+
+    /// Copies on their way to a site, all or those from another.
+    pub(super) fn copying(&self, to: SiteIndex, from: Option<&SiteName>) -> usize {
+        let copies = self.sites[to.0].copies.values().filter(|copy| copy.flow.is_some());
+        copies.filter(|copy| from.is_none_or(|from| copy.from == *from)).count()
     }
 
     /// Whether the store of a site has a content, whole.

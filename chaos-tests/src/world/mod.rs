@@ -8,7 +8,7 @@ pub mod attempt;
 pub mod batch;
 mod calls;
 pub mod cluster;
-mod copies;
+pub(crate) mod copies;
 pub mod ledger;
 pub mod network;
 pub mod trouble;
@@ -26,7 +26,7 @@ use batch::LrmJobId;
 use cluster::{Cluster, ClusterSpec, Occupant};
 use ledger::Ledger;
 use network::Network;
-use trouble::Trouble;
+use trouble::{Struck, Trouble};
 
 /// A link from one site to another.
 #[derive(Debug, Clone)]
@@ -70,6 +70,7 @@ pub struct World {
     touched: Vec<bool>,
     next_flow: u64,
     troubles: Vec<Trouble>,
+    struck: Struck,
 }
 
 impl World {
@@ -101,6 +102,7 @@ impl World {
             touched,
             next_flow: 0,
             troubles: Vec::new(),
+            struck: Struck::new(),
         };
         for at in 0..world.sites.len() {
             world.expect_local_user(SiteIndex(at));
@@ -116,6 +118,11 @@ impl World {
     /// What payloads and sites did: the truth that oracles read.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
+    }
+
+    /// How often each kind of trouble struck what stood at each step.
+    pub fn struck(&self) -> &Struck {
+        &self.struck
     }
 
     /// The place of a site; `None` if there is none of this name.

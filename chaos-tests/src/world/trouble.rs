@@ -1,11 +1,23 @@
-//! What goes wrong in the world by itself: nodes, sites, schedulers, links.
+//! What goes wrong in the world by itself: nodes, sites, schedulers, links, clocks.
 
-use cospan_domain::ids::SiteName;
+use std::collections::{BTreeMap, BTreeSet};
+
+use cospan_domain::ids::{SiteName, Tag};
 use cospan_domain::units::{BitsPerSecond, DurationMs, Timestamp};
+use cospan_sites::port::{AtGate, Begun, Exit, Observation};
 
 use super::World;
 use super::agenda::{Event, SiteIndex};
+use super::attempt::Stage;
 use super::ledger::Deed;
+
+/// How often something struck, by kind and by the step that it struck at.
+pub type Struck = BTreeMap<(&'static str, &'static str), u64>;
+
+/// Counts one strike.
+pub(crate) fn count(struck: &mut Struck, kind: &'static str, step: &'static str) {
+    *struck.entry((kind, step)).or_default() += 1;
+}
 
 /// Something that goes wrong at a site, or on a link from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,19 +36,39 @@ pub enum Trouble {
     },
     /// The site answers no more, or again.
     Silent(bool),
+    /// No way leads to the site any more, or again.
+    CutOff(bool),
+    /// The site takes requests and carries out none of them, or goes on.
+    Frozen(bool),
+    /// The site lets our account in no more, or again.
+    Revoked(bool),
+    /// The site shows its load and our attempts as they were when this began, or as they are.
+    Stale(bool),
     /// Its scheduler is killed, and loses what it acknowledged last.
     Forgets {
         /// How far back.
         window: DurationMs,
+        /// Had it acknowledged nothing of ours lately, it is killed again a window later, so
+        /// many times more.
+        times: u32,
     },
     /// Its scheduler starts nothing any more, or again.
     Drained(bool),
+    /// Its clock is set this far ahead of the true time, in milliseconds; negative: behind.
+    Clock(i64),
     /// A link from it carries this much from now on; 0 cuts it.
     Link {
         /// Where the link ends.
         to: SiteName,
         /// What it carries.
         bandwidth: BitsPerSecond,
+    },
+    /// What a link from it carries arrives damaged, or whole again.
+    Corrupts {
+        /// Where the link ends.
+        to: SiteName,
+        /// Whether it is damaged.
+        corrupts: bool,
     },
 }
 
@@ -47,9 +79,82 @@ impl Trouble {
             Trouble::NodeDown { .. } => "node-down",
             Trouble::SiteDown { .. } => "site-down",
             Trouble::Silent(_) => "silent",
+            Trouble::CutOff(_) => "cut-off",
+            Trouble::Frozen(_) => "frozen",
+            Trouble::Revoked(_) => "revoked",
+            Trouble::Stale(_) => "stale",
             Trouble::Forgets { .. } => "forgets",
             Trouble::Drained(_) => "drained",
+            Trouble::Clock(_) => "site-clock",
             Trouble::Link { .. } => "link",
+            Trouble::Corrupts { .. } => "corrupts",
+        }
+    }
+
+    /// Whether it begins with this, or is over.
+    fn begins(&self) -> bool {
+        match self {
+            Trouble::Silent(on)
+            | Trouble::CutOff(on)
+            | Trouble::Frozen(on)
+            | Trouble::Revoked(on)
+            | Trouble::Stale(on)
+            | Trouble::Drained(on) => *on,
+            Trouble::Clock(ahead) => *ahead != 0,
+            _ => true,
+        }
+    }
+}
+
+/// What ails a site for a while.
+#[derive(Debug, Clone, Default)]
+pub struct Ailments {
+    /// It does not answer; what runs there goes on.
+    pub silent: bool,
+    /// No way leads there; what runs there goes on.
+    pub cut_off: bool,
+    /// It takes requests and carries out none.
+    pub frozen: bool,
+    /// It refuses our account.
+    pub revoked: bool,
+    /// It shows what it was like at an earlier time.
+    pub(super) stale: Option<Shown>,
+    /// How far its clock is ahead, in milliseconds.
+    pub(super) clock_ahead_ms: i64,
+    /// What comes from these sites arrives damaged.
+    pub(super) corrupt_from: BTreeSet<SiteName>,
+}
+
+/// What a site showed at some time.
+#[derive(Debug, Clone)]
+pub(super) struct Shown {
+    pub(super) idle: u32,
+    pub(super) attempts: BTreeMap<Tag, Observation>,
+}
+
+impl Ailments {
+    /// A time as the site's clock has it.
+    pub(super) fn clock(&self, at: Timestamp) -> Timestamp {
+        Timestamp(at.0.saturating_add_signed(self.clock_ahead_ms))
+    }
+
+    /// An observation with the times that the site's clock gives.
+    pub(super) fn by_its_clock(&self, seen: Observation) -> Observation {
+        if self.clock_ahead_ms == 0 {
+            return seen;
+        }
+        match seen {
+            Observation::Ready(AtGate { host, since }) => {
+                Observation::Ready(AtGate { host, since: self.clock(since) })
+            }
+            Observation::Begun(Begun { host, at }) => {
+                Observation::Begun(Begun { host, at: self.clock(at) })
+            }
+            Observation::Exited(Exit { cause, began_at, ended_at }) => {
+                let (began_at, ended_at) = (self.clock(began_at), self.clock(ended_at));
+                Observation::Exited(Exit { cause, began_at, ended_at })
+            }
+            other => other,
         }
     }
 }
@@ -62,35 +167,84 @@ impl World {
     }
 
     pub(super) fn strike(&mut self, site: SiteIndex, number: usize) {
-        match self.troubles[number].clone() {
+        let trouble = self.troubles[number].clone();
+        if trouble.begins() {
+            self.count_struck(site, &trouble);
+        }
+        let ailments = &mut self.sites[site.0].ailments;
+        match trouble {
             Trouble::NodeDown { node, repair } => self.node_down(site, node, repair),
             Trouble::SiteDown { repair } => self.site_down(site, repair),
-            Trouble::Silent(silent) => self.set_silent(site, silent),
-            Trouble::Forgets { window } => self.scheduler_forgets(site, window),
+            Trouble::Silent(silent) => ailments.silent = silent,
+            Trouble::CutOff(cut_off) => ailments.cut_off = cut_off,
+            Trouble::Frozen(frozen) => ailments.frozen = frozen,
+            Trouble::Revoked(revoked) => ailments.revoked = revoked,
+            Trouble::Stale(stale) => self.set_stale(site, stale),
+            Trouble::Forgets { window, times } => {
+                if self.scheduler_forgets(site, window) == 0 && times > 0 {
+                    let again = Trouble::Forgets { window, times: times - 1 };
+                    self.plan(self.now + window, site, again);
+                }
+            }
             Trouble::Drained(true) => self.sites[site.0].batch.drain(),
             Trouble::Drained(false) => {
                 self.sites[site.0].batch.resume();
                 self.schedule(site);
             }
+            Trouble::Clock(ahead_ms) => self.set_clock(site, ahead_ms),
             Trouble::Link { to, bandwidth } => {
                 let from = self.sites[site.0].name.clone();
                 // A link that does not exist cannot break.
                 let _ = self.network.set_capacity(&from, &to, bandwidth, self.now);
             }
+            Trouble::Corrupts { to, corrupts } => self.set_corrupts(site, &to, corrupts),
         }
+    }
+
+    /// What stands at the site when trouble begins is struck. Deaths and lost
+    /// submissions, and damaged copies, are counted where they happen.
+    fn count_struck(&mut self, site: SiteIndex, trouble: &Trouble) {
+        let kind = trouble.as_str();
+        let steps: Vec<&'static str> = match trouble {
+            Trouble::NodeDown { .. } | Trouble::SiteDown { .. } | Trouble::Forgets { .. } => return,
+            Trouble::Corrupts { .. } => return,
+            Trouble::Link { to, .. } => {
+                let from = self.sites[site.0].name.clone();
+                let flows = self.index_of(to).map_or(0, |to| self.copying(to, Some(&from)));
+                vec!["copying"; flows]
+            }
+            _ => {
+                let attempts = self.sites[site.0].attempts.values().map(|attempt| attempt.step());
+                attempts.chain(vec!["copying"; self.copying(site, None)]).collect()
+            }
+        };
+        steps.into_iter().for_each(|step| count(&mut self.struck, kind, step));
     }
 
     /// A node dies, with all that runs there, and comes back after `repair`.
     pub fn node_down(&mut self, site: SiteIndex, node: u32, repair: DurationMs) {
+        self.nodes_down(site, &[node], repair, "node-down");
+    }
+
+    fn nodes_down(
+        &mut self,
+        site: SiteIndex,
+        nodes: &[u32],
+        repair: DurationMs,
+        kind: &'static str,
+    ) {
         let now = self.now;
-        let killed = self.sites[site.0].batch.node_down(node, now);
-        for job in killed {
-            if let Some(tag) = self.sites[site.0].killed_with_node(job) {
-                self.ledger.note(now, &self.sites[site.0].name, tag, Deed::KilledByNode);
-                self.ledger.note(now, &self.sites[site.0].name, tag, Deed::Left);
+        for node in nodes {
+            let killed = self.sites[site.0].batch.node_down(*node, now);
+            for job in killed {
+                if let Some((tag, step)) = self.sites[site.0].killed_with_node(job) {
+                    count(&mut self.struck, kind, step);
+                    self.ledger.note(now, &self.sites[site.0].name, tag, Deed::KilledByNode);
+                    self.ledger.note(now, &self.sites[site.0].name, tag, Deed::Left);
+                }
             }
+            self.agenda.add(now + repair, site, Event::NodeUp(*node));
         }
-        self.agenda.add(now + repair, site, Event::NodeUp(node));
         self.schedule(site);
     }
 
@@ -101,24 +255,63 @@ impl World {
 
     /// Every node of a site dies and comes back after `repair`.
     pub fn site_down(&mut self, site: SiteIndex, repair: DurationMs) {
-        for node in 0..self.sites[site.0].nodes {
-            self.node_down(site, node, repair);
-        }
+        let nodes: Vec<u32> = (0..self.sites[site.0].nodes).collect();
+        self.nodes_down(site, &nodes, repair, "site-down");
     }
 
     /// A site answers no more, or again; what runs there goes on.
     pub fn set_silent(&mut self, site: SiteIndex, silent: bool) {
-        self.sites[site.0].silent = silent;
+        self.sites[site.0].ailments.silent = silent;
+    }
+
+    fn set_stale(&mut self, site: SiteIndex, stale: bool) {
+        let cluster = &self.sites[site.0];
+        let shown = || Shown {
+            idle: cluster.batch.idle(),
+            attempts: cluster.attempts.keys().map(|tag| (*tag, cluster.observe(*tag))).collect(),
+        };
+        self.sites[site.0].ailments.stale = stale.then(shown);
+        self.touch(site);
+    }
+
+    /// Wrappers go by the clock of their site: one that jumps ahead ends their hold.
+    fn set_clock(&mut self, site: SiteIndex, ahead_ms: i64) {
+        let cluster = &mut self.sites[site.0];
+        let before = cluster.ailments.clock_ahead_ms;
+        cluster.ailments.clock_ahead_ms = ahead_ms;
+        let jumps_to = Timestamp(self.now.0.saturating_add_signed(ahead_ms - before));
+        let over = cluster.attempts.iter().filter(|(_, attempt)| match attempt.stage {
+            Stage::AtGate { since } => since + attempt.hold_max <= jumps_to,
+            _ => false,
+        });
+        let over: Vec<Tag> = over.map(|(tag, _)| *tag).collect();
+        over.into_iter().for_each(|tag| self.hold_over(site, tag));
+        self.touch(site);
+    }
+
+    fn set_corrupts(&mut self, from: SiteIndex, to: &SiteName, corrupts: bool) {
+        let from = self.sites[from.0].name.clone();
+        let Some(to) = self.index_of(to) else { return };
+        let sources = &mut self.sites[to.0].ailments.corrupt_from;
+        match corrupts {
+            true => sources.insert(from),
+            false => sources.remove(&from),
+        };
     }
 
     /// The site's scheduler is killed and comes back without the submissions that it
     /// acknowledged in the last `window`; it hands their numbers out again.
-    pub fn scheduler_forgets(&mut self, site: SiteIndex, window: DurationMs) {
+    /// Gives how many of ours it lost.
+    pub fn scheduler_forgets(&mut self, site: SiteIndex, window: DurationMs) -> usize {
         let now = self.now;
-        for tag in self.sites[site.0].forget_since(now - window, now) {
+        let lost = self.sites[site.0].forget_since(now - window, now);
+        for tag in &lost {
+            let tag = *tag;
+            count(&mut self.struck, "forgets", "queued");
             self.ledger.note(now, &self.sites[site.0].name, tag, Deed::Forgotten);
             self.ledger.note(now, &self.sites[site.0].name, tag, Deed::Left);
         }
         self.schedule(site);
+        lost.len()
     }
 }

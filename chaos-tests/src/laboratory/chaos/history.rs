@@ -4,20 +4,27 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use cospan_actors::api::View;
 use cospan_actors::journal::Change;
-use cospan_domain::ids::{Attempt, ComponentIndex, JobId};
+use cospan_domain::catalogue::state::FileRecord;
+use cospan_domain::ids::{Attempt, ComponentIndex, JobId, LogicalName};
 use cospan_domain::invariants::broken;
 use cospan_domain::job::event::{Happened, JobEvent};
 use cospan_domain::job::evolve::evolve;
-use cospan_domain::job::state::{Charge, Ending, Job, PhaseKind};
+use cospan_domain::job::state::{AbortCause, Charge, Ending, Job, PhaseKind};
 use cospan_domain::job::table::allowed;
+use cospan_domain::site::parameters::SiteParameters;
 use cospan_domain::site::state::AttemptId;
-use cospan_domain::units::Timestamp;
+use cospan_domain::units::{DurationMs, Timestamp};
 use tokio::sync::broadcast::error::RecvError;
 
+use super::sites;
 use crate::laboratory::reign::Reign;
+
+/// By then it is noticed that no site answers, and what was decided before is written.
+const NOTICED: DurationMs = DurationMs(300_000);
 
 /// What was seen of the jobs.
 #[derive(Debug, Default)]
@@ -25,7 +32,7 @@ pub(super) struct Seen {
     /// How each job ended, and when that became durable.
     pub(super) ended: BTreeMap<JobId, (PhaseKind, Timestamp)>,
     /// Jobs as they were last seen.
-    pub(super) last: BTreeMap<JobId, std::sync::Arc<Job>>,
+    pub(super) last: BTreeMap<JobId, Arc<Job>>,
     /// What must not be.
     pub(super) violations: Vec<String>,
     /// The events of one job that is asked about, as a timeline.
@@ -36,11 +43,19 @@ pub(super) struct Seen {
     /// Attempts that the control plane holds to have failed by themselves.
     own_errors: BTreeSet<(JobId, ComponentIndex, Attempt)>,
     owed: BTreeMap<(JobId, ComponentIndex), Charge>,
+    cut_offs: Vec<(Timestamp, Timestamp)>,
     /// Durable changes.
     pub(super) changes: u64,
+    /// The catalogue when all was over, if it came to that.
+    pub(super) files: Option<BTreeMap<LogicalName, Arc<FileRecord>>>,
 }
 
 impl Seen {
+    /// Nothing yet. `cut_offs`: times in which no site answers.
+    pub(super) fn new(cut_offs: Vec<(Timestamp, Timestamp)>) -> Self {
+        Self { cut_offs, ..Self::default() }
+    }
+
     fn note(&mut self, change: &Change, view: &View, now: Timestamp) {
         self.changes += 1;
         match change {
@@ -56,6 +71,16 @@ impl Seen {
                     self.ended.insert(new.id, (new.phase.kind(), now));
                 }
                 self.last.insert(new.id, new.clone());
+            }
+            Change::Site { old: Some(old), new } => {
+                let parameters = SiteParameters::default();
+                let broken = sites::broken(old, new, &parameters);
+                self.violations.extend(broken.map(|text| format!("the breaker erred: {text}")));
+                if new.consecutive_errors > old.consecutive_errors && self.is_cut_off(now) {
+                    let (site, latest) = (&new.site, new.recent_errors.back());
+                    let text = format!("charged while we are cut off: {site}, {latest:?}");
+                    self.violations.push(text);
+                }
             }
             _ => {}
         }
@@ -83,6 +108,11 @@ impl Seen {
         }
     }
 
+    /// Whether no site has answered for so long that it is taken for our own fault.
+    fn is_cut_off(&self, now: Timestamp) -> bool {
+        self.cut_offs.iter().any(|(from, to)| *from + NOTICED <= now && now < *to)
+    }
+
     fn learn(&mut self, job: &Job, events: &[JobEvent], view: &View, now: Timestamp) {
         for event in events {
             match &event.what {
@@ -92,6 +122,11 @@ impl Seen {
                     if matches!(how, Ending::Failed(_)) {
                         self.own_errors.insert(key);
                     }
+                }
+                Happened::RoundAborted { why: AbortCause::Unreachable { .. }, .. }
+                    if self.is_cut_off(now) =>
+                {
+                    self.break_rule(job, "it is moved while we are cut off".to_owned());
                 }
                 Happened::AttemptRenewed { component } => {
                     let renewed = job.components.get(component.0 as usize);

@@ -3,10 +3,13 @@
 //! truth, and every change that became durable.
 
 pub mod campaign;
+pub mod coverage;
 mod history;
 pub mod oracle;
 pub mod run;
 pub mod scenario;
+mod sites;
 #[cfg(test)]
 mod tests;
+mod troubles;
 mod users;

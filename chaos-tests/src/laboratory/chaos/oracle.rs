@@ -2,12 +2,18 @@
 //! the chapter on the common start.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use cospan_domain::ids::{Attempt, ComponentIndex, InstanceId, JobId, Round, Tag};
+use cospan_domain::catalogue::state::FileRecord;
+use cospan_domain::ids::{
+    Attempt, ComponentIndex, Digest, InstanceId, JobId, LogicalName, RelPath, Round, Tag,
+};
 use cospan_domain::job::state::PhaseKind;
-use cospan_domain::units::Timestamp;
+use cospan_domain::units::{DurationMs, Timestamp};
 
+use super::users::OUTPUT_PATH;
 use crate::world::World;
+use crate::world::copies::output_of;
 use crate::world::ledger::{Deed, Entry};
 
 /// Everything an oracle looks at.
@@ -26,6 +32,12 @@ pub struct Evidence<'a> {
     pub over: &'a BTreeMap<(JobId, ComponentIndex, Attempt), Timestamp>,
     /// Jobs whose cancellation was acknowledged.
     pub cancelled: &'a BTreeMap<JobId, Timestamp>,
+    /// Jobs of which an output is collected, and its logical name.
+    pub outputs: &'a BTreeMap<JobId, LogicalName>,
+    /// How far apart the parts of a round may begin.
+    pub apart_max: DurationMs,
+    /// The catalogue when all had come to rest, if it has.
+    pub files: Option<&'a BTreeMap<LogicalName, Arc<FileRecord>>>,
 }
 
 /// One attempt's life as the world saw it.
@@ -53,7 +65,9 @@ pub fn judge(evidence: &Evidence<'_>) -> Vec<String> {
     check("an acknowledged job is lost", lost_jobs(evidence));
     check("(a) a payload began twice", began_twice(&lives));
     check("(b) a gate was opened before all were ready", opened_early(&lives, evidence));
-    check("(c) a finished job's parts did not run together", apart(&lives, evidence));
+    let whole = whole_rounds(&lives, evidence);
+    check("(c) a finished job's parts did not run together", apart(&whole, evidence));
+    check("(e) an output is not that of the finished round", other_outputs(&whole, evidence));
     check("(d) two attempts of a component ran at once", overlapping(&lives));
     check("a cancelled or failed job began afterwards", began_late(&lives, evidence));
     check("an attempt was held to be over and was not", not_over(&lives, evidence));
@@ -118,36 +132,71 @@ fn opened_early(lives: &BTreeMap<Tag, Life>, evidence: &Evidence<'_>) -> Vec<Str
     found
 }
 
-/// When each part of a round began and ended.
-type Parts = BTreeMap<ComponentIndex, (Timestamp, Timestamp)>;
 /// When an attempt began and ended.
 type Span = (Timestamp, Timestamp, Tag);
+/// The parts of a round.
+type Parts = BTreeMap<ComponentIndex, Span>;
 
-/// A job is reported finished only if all its parts of one round began, ran at the
-/// same time, and succeeded.
-fn apart(lives: &BTreeMap<Tag, Life>, evidence: &Evidence<'_>) -> Vec<String> {
-    let mut succeeded: BTreeMap<JobId, BTreeMap<Round, Parts>> = BTreeMap::new();
+/// Rounds of which all parts began, ran at the same time, and succeeded.
+fn whole_rounds(
+    lives: &BTreeMap<Tag, Life>,
+    evidence: &Evidence<'_>,
+) -> BTreeMap<JobId, Vec<Parts>> {
+    let mut rounds: BTreeMap<(JobId, Round), Parts> = BTreeMap::new();
     for (tag, life) in lives {
         if let (Some((_, round, _)), [began], Some((ended, Deed::Exited(0)))) =
             (&life.opened, &life.began[..], &life.ended)
         {
-            let rounds = succeeded.entry(tag.job).or_default();
-            rounds.entry(*round).or_default().insert(tag.component, (*began, *ended));
+            let parts = rounds.entry((tag.job, *round)).or_default();
+            parts.insert(tag.component, (*began, *ended, *tag));
         }
     }
-    let finished = evidence.ended.iter().filter(|(_, (kind, _))| *kind == PhaseKind::Finished);
-    let whole = |job: &JobId| {
-        let expected = evidence.components.get(job).copied().unwrap_or(0) as usize;
-        succeeded.get(job).is_some_and(|rounds| {
-            rounds.values().any(|parts| {
-                let last_began = parts.values().map(|(began, _)| *began).max();
-                let first_began = parts.values().map(|(began, _)| *began).min();
-                let apart = last_began.zip(first_began).map(|(last, first)| last.since(first).0);
-                parts.len() == expected && apart.is_some_and(|apart| apart <= 90_000)
-            })
-        })
-    };
-    finished.filter(|(id, _)| !whole(id)).map(|(id, _)| format!("job {id}")).collect()
+    let mut whole: BTreeMap<JobId, Vec<Parts>> = BTreeMap::new();
+    for ((job, _), parts) in rounds {
+        let expected = evidence.components.get(&job).copied().unwrap_or(0) as usize;
+        let last_began = parts.values().map(|(began, ..)| *began).max();
+        let first_began = parts.values().map(|(began, ..)| *began).min();
+        let apart = last_began.zip(first_began).map(|(last, first)| last.since(first).0);
+        if parts.len() == expected && apart.is_some_and(|apart| apart <= evidence.apart_max.0) {
+            whole.entry(job).or_default().push(parts);
+        }
+    }
+    whole
+}
+
+/// Ended jobs that finished.
+fn finished<'a>(evidence: &'a Evidence<'_>) -> impl Iterator<Item = JobId> + 'a {
+    let ended = evidence.ended.iter();
+    ended.filter(|(_, (kind, _))| *kind == PhaseKind::Finished).map(|(id, _)| *id)
+}
+
+/// A job is reported finished only if all its parts of one round ran as they should.
+fn apart(whole: &BTreeMap<JobId, Vec<Parts>>, evidence: &Evidence<'_>) -> Vec<String> {
+    finished(evidence).filter(|id| !whole.contains_key(id)).map(|id| format!("job {id}")).collect()
+}
+
+/// What was collected is what the round left that the job finished with, at the site that
+/// was to keep it.
+fn other_outputs(whole: &BTreeMap<JobId, Vec<Parts>>, evidence: &Evidence<'_>) -> Vec<String> {
+    let Ok(path) = RelPath::new(OUTPUT_PATH) else { return Vec::new() };
+    let Some(files) = evidence.files else { return Vec::new() };
+    let mut found = Vec::new();
+    for id in finished(evidence) {
+        let Some(name) = evidence.outputs.get(&id) else { continue };
+        let entry = files.get(name).and_then(|file| file.entry.as_ref());
+        let rounds = whole.get(&id).into_iter().flatten();
+        let mut left = rounds.filter_map(|parts| parts.get(&ComponentIndex(0)));
+        let kept = entry.is_some_and(|entry| {
+            let site = |name| evidence.world.index_of(name);
+            let mut replicas = entry.replicas.iter().filter_map(|(name, _)| site(name));
+            left.any(|(.., tag)| output_of(*tag, &path) == entry.content)
+                && replicas.any(|site| evidence.world.has_content(site, entry.content.digest))
+        });
+        if !kept {
+            found.push(format!("job {id} left {name} as {entry:?}"));
+        }
+    }
+    found
 }
 
 fn overlapping(lives: &BTreeMap<Tag, Life>) -> Vec<String> {
@@ -220,8 +269,17 @@ fn left_behind(evidence: &Evidence<'_>) -> Vec<String> {
 
 fn left_data(evidence: &Evidence<'_>) -> Vec<String> {
     let mut found = Vec::new();
+    let files = || evidence.files.into_iter().flat_map(BTreeMap::values);
+    let entries = || files().filter_map(|file| file.entry.as_ref());
     for site in evidence.world.sites() {
-        found.extend(site.contents().map(|digest| format!("{digest} at {}", site.name())));
+        let wanted = |digest: &Digest| {
+            entries().any(|entry| {
+                entry.content.digest == *digest
+                    && entry.replicas.iter().any(|(at, _)| at == site.name())
+            })
+        };
+        let left = site.contents().filter(|digest| !wanted(digest));
+        found.extend(left.map(|digest| format!("{digest} at {}", site.name())));
         if site.partial_copies() > 0 {
             found.push(format!("{} partial copies at {}", site.partial_copies(), site.name()));
         }

@@ -19,14 +19,15 @@ use cospan_storage::record::job::read_archived;
 use super::history::{Seen, follow};
 use super::oracle::{Evidence, judge};
 use super::scenario::{BEGINS, Scenario};
-use super::users::{Known, all_ended, deal};
+use super::users::{Known, all_ended, deal, output_name};
 use crate::laboratory::handle::WorldHandle;
 use crate::laboratory::jobs::job;
 use crate::laboratory::journal::EventHash;
 use crate::laboratory::reign::{End, Ground, Plan, Reign, reign};
 use crate::laboratory::settings::default_settings;
-use crate::laboratory::weather::{CallFault, Weather};
+use crate::laboratory::weather::Weather;
 use crate::world::ledger::Entry;
+use crate::world::trouble::Struck;
 use crate::world::{Pace, World};
 
 /// Within this time after the last trouble every job must have ended.
@@ -49,8 +50,8 @@ pub struct Verdict {
     pub reigns: usize,
     /// Durable changes.
     pub changes: u64,
-    /// Faults of calls that struck with effect.
-    pub struck: BTreeMap<(CallFault, &'static str), u64>,
+    /// Trouble that struck with effect, by kind and step of the protocol.
+    pub struck: Struck,
     /// Hash of everything that happened.
     pub hash: String,
     /// What happened to the jobs, in order.
@@ -74,29 +75,32 @@ pub fn run(scenario: Scenario) -> Result<Verdict> {
     let ground = ground(&scenario, instance)?;
     let scenario = Arc::new(scenario);
     let known = Rc::new(RefCell::new(Known::default()));
-    let seen = Rc::new(RefCell::new(Seen::default()));
-    let mut now = BEGINS;
-    let mut reigns = 0;
+    let seen = Rc::new(RefCell::new(Seen::new(scenario.plain_cut_offs())));
+    let undisturbed = |begins| {
+        let seed = scenario.seed;
+        Plan { begins, killed_at: None, moment: None, seed, clock_ahead_ms: 0 }
+    };
+    let (mut now, mut reigns) = (BEGINS, 0);
     for kill in &scenario.kills {
         if now >= scenario.calm_at {
             break;
         }
         let killed_at = Some((now + kill.after).min(scenario.calm_at));
-        let plan = Plan { begins: now, killed_at, moment: kill.moment, seed: scenario.seed };
+        let (moment, clock_ahead_ms) = (kill.moment, kill.clock_ahead_ms);
+        let plan = Plan { begins: now, killed_at, moment, seed: scenario.seed, clock_ahead_ms };
         reigns += 1;
         now = troubled(&ground, plan, &scenario, &known, &seen)? + kill.down;
     }
     if now < scenario.calm_at {
         let killed_at = Some(scenario.calm_at);
-        let plan = Plan { begins: now, killed_at, moment: None, seed: scenario.seed };
+        let plan = Plan { killed_at, ..undisturbed(now) };
         reigns += 1;
         now = troubled(&ground, plan, &scenario, &known, &seen)?;
     }
     ground.weather.clear();
-    let plan = Plan { begins: now, killed_at: None, moment: None, seed: scenario.seed };
-    let not_live = calm(&ground, plan, &scenario, &known, &seen)?;
+    let not_live = calm(&ground, undisturbed(now), &scenario, &known, &seen)?;
     let (known, seen) = (known.take(), seen.take());
-    let unsafe_ = judged(&ground, instance, &known, &seen);
+    let unsafe_ = judged(&ground, &scenario, instance, &known, &seen)?;
     let finished = |(kind, _): &&(_, Timestamp)| *kind == PhaseKind::Finished;
     Ok(Verdict {
         drawn,
@@ -105,10 +109,17 @@ pub fn run(scenario: Scenario) -> Result<Verdict> {
         jobs: (known.acknowledged.len(), seen.ended.values().filter(finished).count()),
         reigns: reigns + 1,
         changes: seen.changes,
-        struck: ground.weather.struck(),
+        struck: struck(&ground),
         hash: ground.hash.finish().0,
         timeline: timeline(&ground, instance, seen.timeline),
     })
+}
+
+/// All that struck, wherever it was counted.
+fn struck(ground: &Ground) -> Struck {
+    let mut struck = ground.weather.tally().struck();
+    ground.world.read(|world| struck.extend(world.struck()));
+    struck
 }
 
 /// What the control plane made durable, with what really happened at the sites.
@@ -130,7 +141,8 @@ fn timeline(
 
 fn ground(scenario: &Scenario, instance: InstanceId) -> Result<Ground> {
     let (sites, seed) = (scenario.sites.clone(), scenario.seed);
-    let mut world = World::new(sites, &scenario.links, Pace::default(), seed, BEGINS);
+    let pace = Pace { launch_max: scenario.launch_max, ..Pace::default() };
+    let mut world = World::new(sites, &scenario.links, pace, seed, BEGINS);
     for (at, site, trouble) in &scenario.troubles {
         let name = scenario.sites[*site].name.clone();
         let site = world.index_of(&name).context("a site that was drawn")?;
@@ -140,6 +152,9 @@ fn ground(scenario: &Scenario, instance: InstanceId) -> Result<Ground> {
     let links = scenario.links.iter();
     let settings = Settings {
         poll_interval: scenario.poll_interval,
+        intake_bound: scenario.intake_bound,
+        calls_per_site: scenario.calls_per_site,
+        keep_jobs: scenario.keep_jobs,
         links: links.map(|l| ((l.from.clone(), l.to.clone()), l.bandwidth)).collect(),
         ..default_settings()?
     };
@@ -150,6 +165,7 @@ fn ground(scenario: &Scenario, instance: InstanceId) -> Result<Ground> {
         hash: Arc::new(EventHash::default()),
         settings,
         hints: scenario.hints,
+        keeps_archive: true,
     })
 }
 
@@ -192,10 +208,11 @@ fn troubled(
     seen: &Rc<RefCell<Seen>>,
 ) -> Result<Timestamp> {
     let (scenario, known, seen) = (scenario.clone(), known.clone(), seen.clone());
+    let tally = ground.weather.tally().clone();
     let end: End<()> = reign(ground, plan, move |reign| async move {
         let following = follow(reign.clone(), seen);
         let dealing = async {
-            if let Err(problem) = deal(reign.clone(), scenario, known.clone()).await {
+            if let Err(problem) = deal(reign.clone(), scenario, known.clone(), tally).await {
                 known.borrow_mut().complaints.push(problem.to_string());
             }
             std::future::pending::<()>().await;
@@ -220,15 +237,18 @@ fn calm(
     seen: &Rc<RefCell<Seen>>,
 ) -> Result<Option<String>> {
     let (scenario, known, seen) = (scenario.clone(), known.clone(), seen.clone());
+    let tally = ground.weather.tally().clone();
     let end = reign(ground, plan, move |reign| async move {
         let following = follow(reign.clone(), seen.clone());
         let rest = async {
-            deal(reign.clone(), scenario.clone(), known.clone()).await?;
+            deal(reign.clone(), scenario.clone(), known.clone(), tally).await?;
             anyhow::ensure!(known.borrow().is_done(&scenario), "the users were not done");
             let ids: Vec<JobId> = known.borrow().acknowledged.values().copied().collect();
             all_ended(&reign, &ids, reign.clock.now() + CONVERGE_MAX).await?;
             note_ends(&reign, &ids, &seen);
             reign.until(reign.clock.now() + CLEAN_MAX).await;
+            let files = reign.plane.view().files.clone();
+            seen.borrow_mut().files = Some(files.into_iter().collect());
             anyhow::ensure!(reign.plane.view().folds_agree(), "a fold differs from a fresh one");
             Ok::<(), anyhow::Error>(())
         };
@@ -259,10 +279,29 @@ fn note_ends(reign: &Reign, ids: &[JobId], seen: &Rc<RefCell<Seen>>) {
     }
 }
 
-fn judged(ground: &Ground, instance: InstanceId, known: &Known, seen: &Seen) -> Vec<String> {
+/// The grace after a decision, three times. It is measured by the clock of the control
+/// plane, which between two lives may have been set back.
+fn apart_max(scenario: &Scenario) -> DurationMs {
+    let ahead = scenario.kills.iter().map(|kill| kill.clock_ahead_ms).chain([0]);
+    let (least, most) = ahead.fold((0, 0), |(least, most), ms| (ms.min(least), ms.max(most)));
+    DurationMs(90_000 + most.abs_diff(least))
+}
+
+fn judged(
+    ground: &Ground,
+    scenario: &Scenario,
+    instance: InstanceId,
+    known: &Known,
+    seen: &Seen,
+) -> Result<Vec<String>> {
     let acknowledged: BTreeSet<JobId> = known.acknowledged.values().copied().collect();
     let count = |spec: &JobSpec| u32::try_from(spec.components.len()).unwrap_or(u32::MAX);
     let components = seen.last.iter().map(|(id, job)| (*id, count(&job.spec))).collect();
+    let leaving = known.acknowledged.iter();
+    let leaving = leaving.filter(|(number, _)| scenario.jobs[**number].output.is_some());
+    let outputs: Result<BTreeMap<_, _>> =
+        leaving.map(|(number, id)| Ok((*id, output_name(*number)?))).collect();
+    let outputs = outputs?;
     let found = ground.world.read(|world| {
         judge(&Evidence {
             world,
@@ -272,7 +311,11 @@ fn judged(ground: &Ground, instance: InstanceId, known: &Known, seen: &Seen) -> 
             components: &components,
             over: &seen.over,
             cancelled: &known.cancelled,
+            outputs: &outputs,
+            files: seen.files.as_ref(),
+            apart_max: apart_max(scenario),
         })
     });
-    known.complaints.iter().cloned().chain(seen.violations.iter().cloned()).chain(found).collect()
+    let told = known.complaints.iter().chain(&seen.violations).cloned();
+    Ok(told.chain(found).collect())
 }

@@ -10,6 +10,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
+use super::troubles::{cut_off, draw_cut_offs, draw_troubles};
 use crate::laboratory::doom::Moment;
 use crate::laboratory::weather::{CallFault, Climate};
 use crate::world::LinkSpec;
@@ -19,11 +20,15 @@ use crate::world::trouble::Trouble;
 
 /// When every run begins.
 pub const BEGINS: Timestamp = Timestamp(1_000_000_000);
-const MINUTE: u64 = 60_000;
-const HOUR: u64 = 60 * MINUTE;
+pub(super) const MINUTE: u64 = 60_000;
+pub(super) const HOUR: u64 = 60 * MINUTE;
+/// Clocks are set off by an hour at most.
+const CLOCK_OFF_MS: i64 = 3_600_000;
+/// Reigns of one run that end by a kill, at most.
+const MANY_KILLS: usize = 20;
 const NAMES: [&str; 5] = ["amsterdam", "delft", "leiden", "twente", "utrecht"];
 /// What links carry while they are well.
-const BANDWIDTH: BitsPerSecond = BitsPerSecond(1_000_000_000);
+pub(super) const BANDWIDTH: BitsPerSecond = BitsPerSecond(100_000_000);
 
 /// How one reign ends, if it does not see the calm.
 #[derive(Debug, Clone, Copy)]
@@ -34,13 +39,16 @@ pub struct Kill {
     pub moment: Option<Moment>,
     /// How long nobody reigns afterwards.
     pub down: DurationMs,
+    /// How far the clock of its machine is ahead of the true time, in milliseconds.
+    pub clock_ahead_ms: i64,
 }
 
 /// What a user does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Deal {
-    /// Submits the job with this number, and perhaps a second time.
-    Submit(usize),
+    /// Submits the job with this number so many times at once; a later deal may
+    /// submit it again.
+    Submit(usize, usize),
     /// Cancels it.
     Cancel(usize),
     /// Freezes it, or lets it go on.
@@ -62,6 +70,8 @@ pub struct DrawnJob {
     pub code: i32,
     /// The file that it reads, by number.
     pub input: Option<usize>,
+    /// The site that is to keep what its first component writes, by number.
+    pub output: Option<usize>,
 }
 
 /// Everything that a run consists of.
@@ -83,32 +93,47 @@ pub struct Scenario {
     pub climate: Climate,
     /// What goes wrong in the world: when, at which site, what.
     pub troubles: Vec<(Timestamp, usize, Trouble)>,
+    /// Times in which no site answers.
+    pub cut_offs: Vec<(Timestamp, Timestamp)>,
     /// Reigns that are killed, one after the other.
     pub kills: Vec<Kill>,
     /// Whether sites tell of changes.
     pub hints: bool,
     /// Between two polls.
     pub poll_interval: DurationMs,
+    /// Commands that may wait at the intake.
+    pub intake_bound: usize,
+    /// Calls to one site that may be under way at once.
+    pub calls_per_site: usize,
+    /// Longest time from the start of a batch job to its wrapper's arrival at the gate.
+    pub launch_max: DurationMs,
+    /// How long ended jobs are kept before they are archived.
+    pub keep_jobs: DurationMs,
     /// From then on nothing goes wrong any more.
     pub calm_at: Timestamp,
 }
 
-struct Drawing {
-    chance: StdRng,
-    until: Timestamp,
+pub(super) struct Drawing {
+    pub(super) chance: StdRng,
+    pub(super) until: Timestamp,
 }
 
 impl Drawing {
     /// Whether something exists at all in this run.
-    fn exists(&mut self) -> bool {
+    pub(super) fn exists(&mut self) -> bool {
         self.chance.random_bool(0.5)
     }
 
-    fn within(&mut self, least: u64, most: u64) -> DurationMs {
+    pub(super) fn within(&mut self, least: u64, most: u64) -> DurationMs {
         DurationMs(self.chance.random_range(least..=most))
     }
 
-    fn moment(&mut self) -> Timestamp {
+    /// How far a clock is ahead, or behind.
+    pub(super) fn ahead_ms(&mut self) -> i64 {
+        self.chance.random_range(-CLOCK_OFF_MS..=CLOCK_OFF_MS)
+    }
+
+    pub(super) fn moment(&mut self) -> Timestamp {
         BEGINS + DurationMs(self.chance.random_range(0..self.until.since(BEGINS).0))
     }
 }
@@ -126,21 +151,46 @@ impl Scenario {
             .map(|name| SiteName::new(name))
             .collect::<Result<_, _>>()?;
         let files = draw_files(&mut drawing, &names)?;
-        let drawn: Vec<DrawnJob> = (0..jobs).map(|_| draw_job(&mut drawing, files.len())).collect();
+        let drawn: Vec<DrawnJob> =
+            (0..jobs).map(|_| draw_job(&mut drawing, files.len(), names.len())).collect();
+        let cut_offs = draw_cut_offs(&mut drawing);
+        let mut troubles = draw_troubles(&mut drawing, &names);
+        troubles.extend(cut_off(&names, &cut_offs));
         Ok(Self {
             seed,
             sites: names.iter().map(|name| draw_site(&mut drawing, name, &files)).collect(),
             links: all_links(&names),
             deals: draw_deals(&mut drawing, jobs),
             climate: draw_climate(&mut drawing),
-            troubles: draw_troubles(&mut drawing, &names),
+            troubles,
+            cut_offs,
             kills: draw_kills(&mut drawing),
             hints: drawing.chance.random_bool(0.7),
             poll_interval: drawing.within(2_000, 60_000),
+            intake_bound: [1, 1_024][drawing.chance.random_range(0..2)],
+            calls_per_site: drawing.chance.random_range(1..=8),
+            launch_max: DurationMs([1_000, MINUTE][drawing.chance.random_range(0..2)]),
+            keep_jobs: DurationMs([HOUR, 24 * HOUR][drawing.chance.random_range(0..2)]),
             files,
             jobs: drawn,
             calm_at,
         })
+    }
+
+    /// Times in which no site answers although each did before: then it is plain that the
+    /// fault is ours. A site that is unreachable is so for two hours at most.
+    pub fn plain_cut_offs(&self) -> Vec<(Timestamp, Timestamp)> {
+        let unreachable = |trouble: &Trouble| {
+            matches!(
+                trouble,
+                Trouble::Silent(true) | Trouble::Frozen(true) | Trouble::Revoked(true)
+            )
+        };
+        let alone = |(from, to): &&(Timestamp, Timestamp)| {
+            let mut others = self.troubles.iter().filter(|(.., trouble)| unreachable(trouble));
+            !others.any(|(at, ..)| *at + DurationMs(3 * HOUR) >= *from && at <= to)
+        };
+        self.cut_offs.iter().filter(alone).copied().collect()
     }
 
     /// What it drew, in one line.
@@ -155,16 +205,18 @@ impl Scenario {
         self.troubles.iter().for_each(|(.., t)| *troubles.entry(t.as_str()).or_default() += 1);
         let troubles: Vec<String> = troubles.iter().map(|(t, n)| format!("{t}:{n}")).collect();
         format!(
-            "seed {}: {} sites, {} jobs, {} deals, {} kills, way {} ms, poll {}, hints {}, faults [{}], troubles [{}]",
+            "seed {}: {} sites, {} jobs, {} deals, {} kills, way {} ms, sync {} ms, poll {}, hints {}, faults [{}], failing syncs {}, troubles [{}]",
             self.seed,
             self.sites.len(),
             self.jobs.len(),
             self.deals.len(),
             self.kills.len(),
             self.climate.way_max.0,
+            self.climate.sync_max.0,
             self.poll_interval,
             self.hints,
             faults.join(" "),
+            self.climate.failing_syncs,
             troubles.join(" "),
         )
     }
@@ -225,7 +277,7 @@ fn all_links(names: &[SiteName]) -> Vec<LinkSpec> {
         .collect()
 }
 
-fn draw_job(drawing: &mut Drawing, files: usize) -> DrawnJob {
+fn draw_job(drawing: &mut Drawing, files: usize, sites: usize) -> DrawnJob {
     let parts = [1, 1, 1, 2, 2, 3][drawing.chance.random_range(0..6)];
     let components = (0..parts).map(|_| drawing.chance.random_range(1..=8)).collect();
     let run_time = drawing.within(1_000, 20 * MINUTE);
@@ -234,9 +286,11 @@ fn draw_job(drawing: &mut Drawing, files: usize) -> DrawnJob {
         false => DurationMs(run_time.0 / 2 + 1),
     };
     let code = i32::from(drawing.chance.random_bool(0.03));
-    let reads = drawing.chance.random_bool(0.3);
+    let reads = drawing.chance.random_bool(0.4);
     let input = reads.then(|| drawing.chance.random_range(0..files));
-    DrawnJob { components, run_time, wall_time, code, input }
+    let leaves = drawing.chance.random_bool(0.15);
+    let output = leaves.then(|| drawing.chance.random_range(0..sites));
+    DrawnJob { components, run_time, wall_time, code, input, output }
 }
 
 fn draw_deals(drawing: &mut Drawing, jobs: usize) -> Vec<(Timestamp, Deal)> {
@@ -244,9 +298,10 @@ fn draw_deals(drawing: &mut Drawing, jobs: usize) -> Vec<(Timestamp, Deal)> {
     let mut deals = Vec::new();
     for number in 0..jobs {
         let at = drawing.moment();
-        deals.push((at, Deal::Submit(number)));
+        let impatient = drawing.chance.random_bool(0.1);
+        deals.push((at, Deal::Submit(number, if impatient { 3 } else { 1 })));
         if drawing.chance.random_bool(0.1) {
-            deals.push((at + drawing.within(0, MINUTE), Deal::Submit(number)));
+            deals.push((at + drawing.within(0, MINUTE), Deal::Submit(number, 1)));
         }
         if cancels && drawing.chance.random_bool(0.1) {
             deals.push((at + drawing.within(0, HOUR), Deal::Cancel(number)));
@@ -271,54 +326,19 @@ fn draw_climate(drawing: &mut Drawing) -> Climate {
             faults.insert(fault, drawing.chance.random_range(1_000..=30_000));
         }
     }
-    Climate { way_max: drawing.within(1, 2_000), faults }
-}
-
-fn draw_troubles(drawing: &mut Drawing, names: &[SiteName]) -> Vec<(Timestamp, usize, Trouble)> {
-    let mut troubles = Vec::new();
-    for kind in 0..6 {
-        if !drawing.exists() {
-            continue;
-        }
-        for _ in 0..drawing.chance.random_range(1..=6) {
-            let (at, site) = (drawing.moment(), drawing.chance.random_range(0..names.len()));
-            let lasts = drawing.within(MINUTE, 2 * HOUR);
-            let node = drawing.chance.random_range(0..4);
-            let to = names[drawing.chance.random_range(0..names.len())].clone();
-            let slow = BitsPerSecond([0, 10_000_000][drawing.chance.random_range(0..2)]);
-            let (begins, ends) = match kind {
-                0 => (Trouble::NodeDown { node, repair: lasts }, None),
-                1 => (Trouble::SiteDown { repair: lasts }, None),
-                2 => (Trouble::Silent(true), Some(Trouble::Silent(false))),
-                3 => (Trouble::Forgets { window: drawing.within(1, 10_000) }, None),
-                4 => (Trouble::Drained(true), Some(Trouble::Drained(false))),
-                _ => {
-                    let well = Trouble::Link { to: to.clone(), bandwidth: BANDWIDTH };
-                    (Trouble::Link { to, bandwidth: slow }, Some(well))
-                }
-            };
-            troubles.push((at, site, begins));
-            troubles.extend(ends.map(|ends| ((at + lasts).min(drawing.until), site, ends)));
-        }
-    }
-    // Whatever overlapped: when the calm begins, everything is well.
-    for (site, _) in names.iter().enumerate() {
-        troubles.push((drawing.until, site, Trouble::Silent(false)));
-        troubles.push((drawing.until, site, Trouble::Drained(false)));
-        for to in names {
-            let well = Trouble::Link { to: to.clone(), bandwidth: BANDWIDTH };
-            troubles.push((drawing.until, site, well));
-        }
-    }
-    troubles
+    let way_max = drawing.within(1, 2_000);
+    let slow_disk = [0, 20, 1_000, 5_000][drawing.chance.random_range(0..4)];
+    let failing_syncs = if drawing.exists() { 5_000 } else { 0 };
+    Climate { way_max, faults, sync_max: DurationMs(slow_disk), failing_syncs }
 }
 
 fn draw_kills(drawing: &mut Drawing) -> Vec<Kill> {
     if !drawing.exists() {
         return Vec::new();
     }
+    let clocks_are_set = drawing.exists();
     let kill = |drawing: &mut Drawing| {
-        let number = drawing.chance.random_range(1..=400);
+        let number = drawing.chance.random_range(1..=200);
         let moments = [
             None,
             Some(Moment::BeforeAppend(number)),
@@ -327,10 +347,11 @@ fn draw_kills(drawing: &mut Drawing) -> Vec<Kill> {
             Some(Moment::AfterCall(number)),
         ];
         Kill {
-            after: drawing.within(1_000, 4 * HOUR),
-            moment: moments[drawing.chance.random_range(0..5)],
+            after: drawing.within(1_000, 2 * HOUR),
+            moment: moments[drawing.chance.random_range(0..moments.len())],
             down: drawing.within(100, 10 * MINUTE),
+            clock_ahead_ms: if clocks_are_set { drawing.ahead_ms() } else { 0 },
         }
     };
-    (0..drawing.chance.random_range(1..=12)).map(|_| kill(drawing)).collect()
+    (0..drawing.chance.random_range(1..=MANY_KILLS)).map(|_| kill(drawing)).collect()
 }

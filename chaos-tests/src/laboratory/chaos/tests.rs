@@ -53,7 +53,7 @@ fn a_death_at_any_append_or_call_loses_and_doubles_nothing() {
             Moment::BeforeCall(number),
             Moment::AfterCall(number),
         ] {
-            let kill = Kill { after, moment: Some(moment), down };
+            let kill = Kill { after, moment: Some(moment), down, clock_ahead_ms: 0 };
             let verdict = run(Scenario { kills: vec![kill], ..quiet.clone() }).unwrap();
             assert!(verdict.holds(), "{moment:?}: {:#?} {:?}", verdict.unsafe_, verdict.not_live);
         }

@@ -10,13 +10,18 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRefusal, Ask, JobOutcome, Submission};
 use cospan_domain::ids::{Digest, IdempotencyKey, JobId, KeyName, LogicalName, RelPath, SiteName};
-use cospan_domain::job::spec::{FileRef, Input, Priority};
+use cospan_domain::job::spec::{Collect, FileRef, Input, Output, Priority};
 use cospan_domain::job::state::Idempotency;
 use cospan_domain::units::Timestamp;
+use futures_util::future::join_all;
 
-use super::scenario::{Deal, DrawnJob, Scenario};
+use super::scenario::{Deal, Scenario};
 use crate::laboratory::jobs::job;
 use crate::laboratory::reign::Reign;
+use crate::laboratory::tally::Tally;
+
+/// Where payloads leave what is collected.
+pub(super) const OUTPUT_PATH: &str = "result";
 
 /// What users know, whoever reigns.
 #[derive(Debug, Default)]
@@ -36,11 +41,12 @@ pub(super) async fn deal(
     reign: Reign,
     scenario: Arc<Scenario>,
     known: Rc<RefCell<Known>>,
+    tally: Arc<Tally>,
 ) -> Result<()> {
     while !reign.plane.is_ready() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    register_files(&reign, &scenario, &known).await?;
+    register_files(&reign, &scenario, &known, &tally).await?;
     loop {
         let next = known.borrow().next_deal;
         let Some((at, deal)) = scenario.deals.get(next) else { return Ok(()) };
@@ -50,22 +56,49 @@ pub(super) async fn deal(
             known.borrow_mut().next_deal += 1;
             continue;
         };
-        let answer = command(&reign, ask).await;
+        let struck = strikes_at(deal, &reign, &known.borrow());
+        let times = if let Deal::Submit(_, times) = deal { *times } else { 1 };
+        let all = (0..times).map(|_| command(&reign, &ask, &tally));
+        let answers = join_all(all).await;
         if reign.doom.is_dead() {
             return Ok(());
         }
+        struck.into_iter().for_each(|(kind, step)| tally.count(kind, step));
         let mut known = known.borrow_mut();
         known.next_deal += 1;
-        known.learn(deal, answer, reign.clock.now());
+        for answer in answers {
+            known.learn(deal, answer, reign.clock.now());
+        }
     }
 }
 
+/// What a deal is called, and where its job stands when it is made.
+fn strikes_at(deal: &Deal, reign: &Reign, known: &Known) -> Option<(&'static str, &'static str)> {
+    let (kind, number) = match deal {
+        Deal::Submit(number, _) => ("submitted-again", number),
+        Deal::Cancel(number) => ("cancel", number),
+        Deal::Freeze(number, true) => ("freeze", number),
+        Deal::Freeze(number, false) => ("thaw", number),
+        Deal::Raise(number) => ("raise", number),
+    };
+    let id = known.acknowledged.get(number)?;
+    let view = reign.plane.view();
+    Some((kind, view.jobs.get(id).map_or("archived", |job| job.phase.kind().as_str())))
+}
+
 /// Asks until there is an answer that is not "busy".
-async fn command(reign: &Reign, ask: impl Fn() -> Ask) -> Result<ApiAnswer, ApiRefusal> {
+async fn command(
+    reign: &Reign,
+    ask: impl Fn() -> Ask,
+    tally: &Tally,
+) -> Result<ApiAnswer, ApiRefusal> {
     let by = KeyName::new("alice").map_err(|e| ApiRefusal::Conflict(e.to_string()))?;
     loop {
         match reign.plane.command(ApiCommand { by: by.clone(), what: ask() }).await {
-            Err(ApiRefusal::Busy { .. }) => tokio::time::sleep(Duration::from_secs(1)).await,
+            Err(ApiRefusal::Busy { .. }) => {
+                tally.count("intake-full", "command");
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
             answer => return answer,
         }
     }
@@ -75,6 +108,7 @@ async fn register_files(
     reign: &Reign,
     scenario: &Scenario,
     known: &Rc<RefCell<Known>>,
+    tally: &Tally,
 ) -> Result<()> {
     for (number, (path, _, sites)) in scenario.files.iter().enumerate() {
         for site in sites {
@@ -89,7 +123,7 @@ async fn register_files(
                 replace: false,
             };
             // A site that does not answer is asked again: users are patient.
-            while !reign.doom.is_dead() && command(reign, ask).await.is_err() {
+            while !reign.doom.is_dead() && command(reign, ask, tally).await.is_err() {
                 tokio::time::sleep(Duration::from_secs(30)).await;
             }
             if reign.doom.is_dead() {
@@ -110,8 +144,8 @@ type MakeAsk = Box<dyn Fn() -> Ask>;
 fn ask(deal: &Deal, scenario: &Scenario, known: &Known) -> Result<Option<MakeAsk>> {
     let id = |number: &usize| known.acknowledged.get(number).copied();
     Ok(match deal {
-        Deal::Submit(number) => {
-            let submission = submission(*number, &scenario.jobs[*number])?;
+        Deal::Submit(number, _) => {
+            let submission = submission(*number, scenario)?;
             Some(Box::new(move || Ask::Submit(vec![submission.clone()])))
         }
         Deal::Cancel(number) => {
@@ -129,13 +163,24 @@ fn ask(deal: &Deal, scenario: &Scenario, known: &Known) -> Result<Option<MakeAsk
     })
 }
 
-fn submission(number: usize, drawn: &DrawnJob) -> Result<Submission> {
+/// The logical name of what a job leaves.
+pub(super) fn output_name(number: usize) -> Result<LogicalName> {
+    Ok(LogicalName::new(&format!("output-{number}"))?)
+}
+
+fn submission(number: usize, scenario: &Scenario) -> Result<Submission> {
+    let drawn = &scenario.jobs[number];
     let mut spec = job(&drawn.components, drawn.run_time, drawn.wall_time, drawn.code)?;
     if let Some(file) = drawn.input {
         for component in &mut spec.components {
             let file = FileRef { name: logical_name(file)?, bound: None };
             component.inputs.push(Input { file, path: RelPath::new("input")? });
         }
+    }
+    if let Some(site) = drawn.output {
+        let (site, register) = (scenario.sites[site].name.clone(), output_name(number)?);
+        let collect = Collect::ToSite { site, register };
+        spec.components[0].outputs.push(Output { path: RelPath::new(OUTPUT_PATH)?, collect });
     }
     let key = IdempotencyKey::new(&format!("job-{number}"))?;
     let body = Digest(*blake3::hash(&number.to_le_bytes()).as_bytes());
@@ -146,7 +191,7 @@ fn submission(number: usize, drawn: &DrawnJob) -> Result<Submission> {
 impl Known {
     fn learn(&mut self, deal: &Deal, answer: Result<ApiAnswer, ApiRefusal>, now: Timestamp) {
         match (deal, answer) {
-            (Deal::Submit(number), Ok(ApiAnswer::Submitted(jobs))) => {
+            (Deal::Submit(number, _), Ok(ApiAnswer::Submitted(jobs))) => {
                 let Some(submitted) = jobs.first() else { return };
                 let before = self.acknowledged.insert(*number, submitted.id);
                 if before.is_some_and(|before| before != submitted.id) {
@@ -154,7 +199,7 @@ impl Known {
                     self.complaints.push(text);
                 }
             }
-            (Deal::Submit(number), Err(refusal)) => {
+            (Deal::Submit(number, _), Err(refusal)) => {
                 self.complaints.push(format!("job {number} was refused: {refusal}"));
             }
             (Deal::Cancel(_), Ok(ApiAnswer::Jobs(outcomes))) => {
