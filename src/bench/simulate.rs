@@ -6,7 +6,9 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use anyhow::Result;
-use cospan_chaos_tests::laboratory::experiment::{Experiment, Outcome, PlannedJob, run};
+use cospan_chaos_tests::laboratory::experiment::{
+    Experiment, Outcome, PlannedJob, Surroundings, run,
+};
 use cospan_chaos_tests::laboratory::jobs::shared_job;
 use cospan_chaos_tests::laboratory::settings::default_settings;
 use cospan_chaos_tests::laboratory::weather::{Climate, Weather};
@@ -58,20 +60,19 @@ pub(super) fn bench(quick: bool) -> Result<Report> {
 }
 
 /// Jobs of one component that arrive by chance at five EASY sites without local users.
-fn simulate(count: usize) -> Result<Outcome> {
+fn simulate(count: usize) -> Result<Outcome<()>> {
     let mut chance = StdRng::seed_from_u64(1);
     let work_ms = f64::from(PROCESSORS_MAX + 1) / 2.0 * (RUN_TIME_MAX_S * 1_000) as f64 / 2.0;
     let gap = work_ms / (LOAD * f64::from(NODES) * SITES.len() as f64);
     let mut at = BEGINS;
-    let mut jobs = Vec::with_capacity(count);
-    for _ in 0..count {
+    let job = move |_| {
         let wait = -(1.0 - chance.random::<f64>()).ln() * gap;
         at = at + DurationMs(wait as u64);
         let run_time = DurationMs(chance.random_range(1_000..=RUN_TIME_MAX_S * 1_000));
         let processors = chance.random_range(1..=PROCESSORS_MAX);
         let spec = shared_job(&[processors], run_time, DurationMs(2_000_000), 0)?;
-        jobs.push(PlannedJob { at, spec });
-    }
+        Ok(PlannedJob { at, spec })
+    };
     let site = |name: &&str| -> Result<ClusterSpec> {
         Ok(ClusterSpec {
             name: SiteName::new(name)?,
@@ -89,12 +90,13 @@ fn simulate(count: usize) -> Result<Outcome> {
     let experiment = Experiment {
         world: World::new(sites, &[], Pace::default(), 1, BEGINS),
         settings,
-        jobs,
+        jobs: Box::new((0..count).map(job)),
+        count,
         begins: BEGINS,
         seed: 1,
         weather: Weather::new(Climate::default(), 1),
     };
-    run(experiment, Rc::new(|_, _| {}))
+    run(experiment, Surroundings::default(), |_| (), Rc::new(|_, _| {}))
 }
 
 /// By how much time grows with jobs: the slope of a line through the logarithms.

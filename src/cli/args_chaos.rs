@@ -13,8 +13,9 @@ pub(crate) enum ChaosCommand {
     #[command(after_help = "\
 Nothing real is touched: sites, links, users, time and chance are simulated, the control plane is
 the one that serves. Each seed draws a grid, its users, and what goes wrong: lost, late and doubled
-requests and replies, refusals, false answers, dead nodes, sites and schedulers, slow and cut links,
-and kills of the control plane. Then the trouble stops, and everything must come to rest. What was
+requests and replies, refusals, false, stale and unreadable answers, panics, dead nodes, sites and
+schedulers, frozen sites, lost access, wrong clocks, slow, cut, flapping and corrupting links, a slow
+and failing disk, and kills of the control plane. Then the trouble stops, and everything must come to rest. What was
 really run is judged by the simulated sites' own ledger.
 
 A seed is the same run every time. Exit code 1 if a seed broke a rule.

@@ -1,14 +1,13 @@
 //! From what came of an experiment to the record of a run.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
 
 use cospan_chaos_tests::laboratory::experiment::Outcome;
 use cospan_chaos_tests::world::World;
 use cospan_chaos_tests::world::cluster::{self, Cluster};
 use cospan_chaos_tests::world::ledger::{Deed, Entry};
 use cospan_domain::ids::{SiteName, Tag};
-use cospan_domain::job::state::{Job, Phase};
+use cospan_domain::job::state::{Job, Phase, Setbacks};
 use cospan_domain::units::Timestamp;
 
 use super::report::{Bar, Ending, JobRow, LoadKind, LoadStep, QueueStep, RunRecord, SiteTrace};
@@ -17,14 +16,33 @@ use super::report::{Bar, Ending, JobRow, LoadKind, LoadStep, QueueStep, RunRecor
 /// longest queue if the whole run has too many.
 const BARS_MAX: usize = 50_000;
 
+/// What is kept of a job that ended.
+pub(super) struct Kept {
+    row: JobRow,
+    /// Processors of each component.
+    processors: Box<[u32]>,
+    setbacks: Setbacks,
+}
+
+/// What is kept of a job.
+pub(super) fn keep(job: &Job) -> Kept {
+    let components = job.spec.components.iter();
+    let processors = components.map(|component| component.resources.processors).collect();
+    Kept { row: row(job), processors, setbacks: job.setbacks }
+}
+
 /// The record of a run, but for what was counted elsewhere.
-pub(super) fn record(label: &str, seed: u64, began: Timestamp, outcome: &Outcome) -> RunRecord {
+pub(super) fn record(
+    label: &str,
+    seed: u64,
+    began: Timestamp,
+    mut outcome: Outcome<Kept>,
+) -> RunRecord {
     let ended = outcome.ended;
-    let mut all: Vec<&Arc<Job>> = outcome.jobs.iter().chain(&outcome.unfinished).collect();
-    all.sort_by_key(|job| job.id);
+    outcome.jobs.sort_by_key(|job| job.row.id);
     let longest = outcome.queue.iter().rev().max_by_key(|(_, waiting)| *waiting);
     let busy = longest.map_or(began, |(at, _)| *at);
-    let sites = outcome.world.read(|world| traces(world, &all, busy, ended));
+    let sites = outcome.world.read(|world| traces(world, &outcome.jobs, busy, ended));
     let step = |&(at, waiting): &(Timestamp, u32)| QueueStep { at, waiting };
     RunRecord {
         label: label.to_owned(),
@@ -33,23 +51,25 @@ pub(super) fn record(label: &str, seed: u64, began: Timestamp, outcome: &Outcome
         ended,
         sites,
         queue: outcome.queue.iter().map(step).collect(),
-        jobs: all.iter().map(|job| row(job)).collect(),
-        counters: counters(outcome, &all),
+        counters: counters(&outcome),
+        jobs: outcome.jobs.into_iter().map(|job| job.row).collect(),
     }
 }
 
-fn counters(outcome: &Outcome, jobs: &[&Arc<Job>]) -> BTreeMap<String, u64> {
-    let sum = |count: fn(&Job) -> u32| jobs.iter().map(|job| u64::from(count(job))).sum();
+fn counters(outcome: &Outcome<Kept>) -> BTreeMap<String, u64> {
+    let jobs = outcome.jobs.iter();
+    let sum =
+        |count: fn(&Setbacks) -> u32| jobs.clone().map(|job| u64::from(count(&job.setbacks))).sum();
     let local = |world: &World| world.sites().iter().map(Cluster::local_ended).sum();
     let deeds = |world: &World| killed_by_nodes(world.ledger().entries());
     BTreeMap::from([
         ("durable changes".to_owned(), outcome.changes),
         ("local jobs ended".to_owned(), outcome.world.read(local)),
         ("components killed by failing nodes".to_owned(), outcome.world.read(deeds)),
-        ("claims lost".to_owned(), sum(|job| job.setbacks.claims)),
-        ("rounds aborted".to_owned(), sum(|job| job.setbacks.rounds)),
-        ("errors of jobs themselves".to_owned(), sum(|job| job.setbacks.own_errors)),
-        ("inputs lost".to_owned(), sum(|job| job.setbacks.inputs)),
+        ("claims lost".to_owned(), sum(|setbacks| setbacks.claims)),
+        ("rounds aborted".to_owned(), sum(|setbacks| setbacks.rounds)),
+        ("errors of jobs themselves".to_owned(), sum(|setbacks| setbacks.own_errors)),
+        ("inputs lost".to_owned(), sum(|setbacks| setbacks.inputs)),
     ])
 }
 
@@ -89,7 +109,7 @@ fn row(job: &Job) -> JobRow {
     }
 }
 
-fn traces(world: &World, jobs: &[&Arc<Job>], busy: Timestamp, ended: Timestamp) -> Vec<SiteTrace> {
+fn traces(world: &World, jobs: &[Kept], busy: Timestamp, ended: Timestamp) -> Vec<SiteTrace> {
     let mut bars = grid_bars(world.ledger().entries(), jobs, ended);
     let trace = |site: &Cluster| {
         let mut bars = bars.remove(site.name()).unwrap_or_default();
@@ -118,15 +138,10 @@ fn load_step(step: &cluster::LoadStep) -> LoadStep {
 }
 
 /// What our attempts did with their processors: held them at the gate, then ran.
-fn grid_bars(
-    entries: &[Entry],
-    jobs: &[&Arc<Job>],
-    ended: Timestamp,
-) -> BTreeMap<SiteName, Vec<Bar>> {
+fn grid_bars(entries: &[Entry], jobs: &[Kept], ended: Timestamp) -> BTreeMap<SiteName, Vec<Bar>> {
     let processors = |tag: Tag| {
-        let index = jobs.binary_search_by_key(&tag.job, |job| job.id).ok()?;
-        let component = jobs[index].spec.components.get(tag.component.0 as usize)?;
-        Some(component.resources.processors)
+        let index = jobs.binary_search_by_key(&tag.job.0, |job| job.row.id).ok()?;
+        jobs[index].processors.get(tag.component.0 as usize).copied()
     };
     let mut bars: BTreeMap<SiteName, Vec<Bar>> = BTreeMap::new();
     let mut open: BTreeMap<Tag, (Timestamp, LoadKind, &SiteName)> = BTreeMap::new();

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use cospan_chaos_tests::laboratory::experiment::{Experiment, Surroundings, run_in};
+use cospan_chaos_tests::laboratory::experiment::{Experiment, Surroundings, run};
 use cospan_chaos_tests::laboratory::weather::{Climate, Weather};
 use cospan_domain::ids::LogicalName;
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -103,7 +103,7 @@ pub(super) fn prepare(study: &Study, variant: &Variant, seed: u64) -> Result<Rea
     };
     let broken = |cause| SimulateError::Run { name: name.clone(), cause };
     let (experiment, mut surroundings) =
-        experiment(study, variant, seed, &workload, &built).map_err(broken)?;
+        experiment(study, variant, seed, workload, &built).map_err(broken)?;
     surroundings.until = Some(BEGINS + until);
     Ok(Ready { name, experiment, surroundings, label: variant.label.clone(), seed, notes })
 }
@@ -112,19 +112,21 @@ fn experiment(
     study: &Study,
     variant: &Variant,
     seed: u64,
-    workload: &Workload,
+    workload: Workload,
     grid: &BuiltGrid,
 ) -> anyhow::Result<(Experiment, Surroundings)> {
     let drawn = |purpose: &str| stream(seed, purpose, "").random::<u64>();
     let mut settings = study.settings.clone();
     settings.links = world::links(grid);
     settings.default_policy = variant.policy.clone();
-    let jobs = workload.jobs.iter().map(|job| world::planned(job, &variant.policy));
+    let (policy, count) = (variant.policy.clone(), workload.jobs.len());
+    let jobs = workload.jobs.into_iter().map(move |job| world::planned(&job, &policy));
     let climate = Climate { way_max: WAY_MAX, ..Climate::default() };
     let experiment = Experiment {
         world: world::world(grid, drawn("world"), BEGINS)?,
         settings,
-        jobs: jobs.collect::<anyhow::Result<_>>()?,
+        jobs: Box::new(jobs),
+        count,
         begins: BEGINS,
         seed: drawn("control plane"),
         weather: Weather::new(climate, drawn("calls")),
@@ -140,9 +142,9 @@ impl Ready {
         progress: impl Fn(Timestamp, usize) + 'static,
     ) -> Result<RunRecord, SimulateError> {
         let Self { name, experiment, surroundings, label, seed, notes } = self;
-        let outcome = run_in(experiment, surroundings, Rc::new(progress))
+        let outcome = run(experiment, surroundings, observe::keep, Rc::new(progress))
             .map_err(|cause| SimulateError::Run { name, cause })?;
-        let mut record = observe::record(&label, seed, BEGINS, &outcome);
+        let mut record = observe::record(&label, seed, BEGINS, outcome);
         record.counters.extend(notes.counters());
         Ok(record)
     }

@@ -1,13 +1,14 @@
 //! `cospan chaos`.
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use cospan_chaos_tests::laboratory::chaos::campaign::{Size, seeds, shortest};
+use cospan_chaos_tests::laboratory::chaos::coverage::{Kind, kinds, share};
 use cospan_chaos_tests::laboratory::chaos::run::Verdict;
 use cospan_chaos_tests::laboratory::chaos::scenario::BEGINS;
+use cospan_chaos_tests::world::trouble::Struck;
 use cospan_domain::units::DurationMs;
 use serde::Serialize;
 
@@ -31,8 +32,11 @@ struct Campaign {
     seeds_per_minute: f64,
     durable_changes: u64,
     reigns: u64,
-    /// Faults that changed what the control plane saw, by kind and call.
-    struck: BTreeMap<String, u64>,
+    /// Trouble that struck with effect, by kind and step of the protocol.
+    #[serde(serialize_with = "joined")]
+    struck: Struck,
+    /// The share of the pairs of kind and step that struck at least once.
+    coverage: f64,
     broken: Vec<Broken>,
 }
 
@@ -73,6 +77,7 @@ fn campaign(context: &mut Context, args: &ChaosRunArgs) -> Result<Exit, CliError
     });
     let mut campaign = campaign.into_inner().unwrap_or_else(PoisonError::into_inner);
     campaign.seconds = begun.elapsed().as_secs_f64();
+    campaign.coverage = share(&kinds(&campaign.struck));
     campaign.seeds_per_minute = args.seeds as f64 * 60.0 / campaign.seconds.max(0.001);
     context.out.answer(&campaign, table)?;
     Ok(if campaign.broken.is_empty() { Exit::Done } else { Exit::JobFailed })
@@ -113,9 +118,10 @@ impl Campaign {
         };
         self.durable_changes += verdict.changes;
         self.reigns += verdict.reigns as u64;
-        for ((fault, call), count) in &verdict.struck {
-            *self.struck.entry(format!("{} {call}", fault.as_str())).or_default() += count;
-        }
+        verdict
+            .struck
+            .iter()
+            .for_each(|(pair, count)| *self.struck.entry(*pair).or_default() += count);
         let struck: u64 = verdict.struck.values().sum();
         let (acknowledged, finished) = verdict.jobs;
         let mut text = format!(
@@ -141,7 +147,7 @@ impl Campaign {
         replay: String,
         text: &str,
     ) -> String {
-        let rules: Vec<String> = verdict.unsafe_.into_iter().chain(verdict.not_live).collect();
+        let rules: Vec<String> = verdict.not_live.into_iter().chain(verdict.unsafe_).collect();
         // A second run of a failing seed costs little; one that fails no more is news too.
         let deals = shortest(seed, size(args)).ok().flatten().map(|(deals, _)| deals);
         let mut told = format!("BROKEN {text}");
@@ -174,10 +180,22 @@ fn table(campaign: &Campaign) -> String {
         "{held} of {seeds} seeds held, {} reigns, {} durable changes, in {seconds:.1} s ({seeds_per_minute:.0} a minute)\n",
         campaign.reigns, campaign.durable_changes
     );
-    let row = |(fault, count): (&String, &u64)| {
-        let (fault, call) = fault.split_once(' ').unwrap_or((fault, ""));
-        vec![fault.to_owned(), call.to_owned(), count.to_string()]
+    let kinds = kinds(&campaign.struck);
+    let row = |kind: &Kind| {
+        let Kind { name, strikes, steps, missed } = kind;
+        let reached = format!("{} of {steps}", steps - missed.len());
+        vec![(*name).to_owned(), strikes.to_string(), reached, missed.join(" ")]
     };
-    let rows: Vec<Vec<String>> = campaign.struck.iter().map(row).collect();
-    text + &columns(&["FAULT", "CALL", "STRUCK"], &rows)
+    let rows: Vec<Vec<String>> = kinds.iter().map(row).collect();
+    let pairs = format!(
+        "{:.1} % of the pairs of trouble and step struck at least once\n",
+        campaign.coverage * 100.0
+    );
+    text + &pairs + &columns(&["TROUBLE", "STRUCK", "STEPS", "NEVER AT"], &rows)
+}
+
+/// Pairs as one word each.
+fn joined<S: serde::Serializer>(struck: &Struck, serializer: S) -> Result<S::Ok, S::Error> {
+    let joined = struck.iter().map(|((kind, step), count)| (format!("{kind} {step}"), count));
+    serializer.collect_map(joined)
 }
