@@ -55,6 +55,16 @@ impl Default for Layout {
     }
 }
 
+impl Layout {
+    fn sections(&self) -> String {
+        format!(
+            "[store]\nkeep_copies = \"1s\"\nkeep_partials = \"1s\"\n\n[queue]\nscan_interval = \"1s\"\n\n\
+             [claim]\n{}\n[sites]\n{}\n[notify]\n{}\n",
+            self.claim, self.watching, self.notify
+        )
+    }
+}
+
 /// The directories of one run; removed with it unless kept.
 #[derive(Debug)]
 pub struct Ground {
@@ -73,17 +83,32 @@ impl Ground {
     /// # Errors
     /// The directory cannot be made, or lies in memory.
     pub fn new(base: &Path, layout: &Layout) -> Result<Self> {
+        let processors = vec![layout.processors; layout.sites];
+        Self::with_sites(base, &processors, &layout.sections(), &layout.bandwidth)
+    }
+
+    /// The same with one site for each count of processors, named s1, s2, ...; these
+    /// sections of the configuration; and a link of this bandwidth between any two sites.
+    ///
+    /// # Errors
+    /// As for [`Ground::new`].
+    pub fn with_sites(
+        base: &Path,
+        processors: &[u32],
+        sections: &str,
+        bandwidth: &str,
+    ) -> Result<Self> {
         fs::create_dir_all(base)?;
         let directory = tempfile::Builder::new().prefix("kill-").tempdir_in(base)?;
         let file_system = disk::check(directory.path())?;
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let sites = (1..=layout.sites).map(|number| GroundSite {
+        let sites = (1..).zip(processors).map(|(number, processors)| GroundSite {
             name: format!("s{number}"),
             root: directory.path().join(format!("site-{number}")),
-            processors: layout.processors,
+            processors: *processors,
         });
         let ground = Self { sites: sites.collect(), file_system, port, directory };
-        fs::write(ground.config(), ground.configuration(layout))?;
+        fs::write(ground.config(), ground.configuration(sections, bandwidth))?;
         fs::write(ground.payload(), payload::SCRIPT)?;
         fs::write(ground.ledger(), "")?;
         Ok(ground)
@@ -129,16 +154,11 @@ impl Ground {
         self.path().join("coverage")
     }
 
-    fn configuration(&self, layout: &Layout) -> String {
+    fn configuration(&self, sections: &str, bandwidth: &str) -> String {
         let mut text = format!(
-            "[server]\ndata_directory = {:?}\nlisten = [\"127.0.0.1:{}\"]\n\n\
-             [store]\nkeep_copies = \"1s\"\nkeep_partials = \"1s\"\n\n[queue]\nscan_interval = \"1s\"\n\n\
-             [claim]\n{}\n[sites]\n{}\n[notify]\n{}\n",
+            "[server]\ndata_directory = {:?}\nlisten = [\"127.0.0.1:{}\"]\n\n{sections}",
             self.data(),
             self.port,
-            layout.claim,
-            layout.watching,
-            layout.notify
         );
         for site in &self.sites {
             let (name, root, processors) = (&site.name, &site.root, site.processors);
@@ -151,7 +171,7 @@ impl Ground {
         }
         for (at, from) in self.sites.iter().enumerate() {
             for to in &self.sites[at + 1..] {
-                let (from, to, bandwidth) = (&from.name, &to.name, &layout.bandwidth);
+                let (from, to) = (&from.name, &to.name);
                 let _ = write!(
                     text,
                     "\n[[link]]\nfrom = {from:?}\nto = {to:?}\nbandwidth = {bandwidth:?}\n"

@@ -9,6 +9,7 @@
 pub mod api;
 pub mod bugs;
 pub mod crowd;
+pub mod differ;
 pub mod disk;
 pub mod evidence;
 pub mod faults;

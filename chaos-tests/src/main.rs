@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use cospan_chaos_tests::{bugs, faults, kills, points};
+use cospan_chaos_tests::{bugs, differ, faults, kills, points};
 use cospan_domain::planted::Bug;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -62,6 +62,18 @@ enum What {
         /// Into how many parts
         #[arg(long, default_value_t = 1)]
         of: usize,
+    },
+    /// Play the same scenarios through the server and through the simulator
+    Differ {
+        /// How many
+        #[arg(long, default_value_t = 50)]
+        scenarios: usize,
+        /// Only the one with this number
+        #[arg(long)]
+        only: Option<usize>,
+        /// How many at the same time
+        #[arg(long, default_value_t = 10)]
+        at_once: usize,
     },
     /// Plant bugs, one after the other, and count the seeds until an oracle finds each
     /// (this program must be a chaos build itself)
@@ -153,6 +165,11 @@ fn run(cli: &Cli) -> Result<bool> {
                 }
             }
             Ok(good)
+        }
+        What::Differ { scenarios, only, at_once } => {
+            let keep = cli.keep;
+            let options = differ::Options { binary, base, seed, scenarios, only, at_once, keep };
+            Ok(differ::run(&options, &say))
         }
         What::Bugs { ref only, pick, rotation, most, markdown } => {
             let all = Bug::ALL.into_iter().filter(|bug| format!("{bug:?}").contains(only.as_str()));

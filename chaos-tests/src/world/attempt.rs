@@ -1,6 +1,7 @@
 //! One attempt of ours at a simulated site: what its wrapper does.
 
 use cospan_domain::ids::{Digest, LrmId, Round, SiteName, Tag};
+use cospan_domain::job::spec::Executable;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::{AtGate, AttemptOrder, Begun, Exit, ExitCause, GateState, Observation};
 
@@ -10,11 +11,16 @@ use super::batch::LrmJobId;
 /// it runs in milliseconds, its second its exit code (0 if there is none).
 pub const PROGRAM: &str = "simulated-payload";
 
+/// The path of an executable that no site has, neither simulated nor real.
+pub const MISSING_PROGRAM: &str = "/nowhere/missing-program";
+
 /// What a payload will do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Payload {
     pub(super) run_time: DurationMs,
     pub(super) code: i32,
+    /// There is no such program.
+    pub(super) missing: bool,
 }
 
 impl Payload {
@@ -23,7 +29,9 @@ impl Payload {
         let number = |at: usize| order.program.arguments.get(at).and_then(|word| word.parse().ok());
         let run_time = DurationMs(number(0).unwrap_or(1_000));
         let code = number(1).and_then(|code: u64| i32::try_from(code).ok()).unwrap_or(0);
-        Self { run_time, code }
+        let missing = matches!(&order.program.executable,
+            Executable::AtSite(path) if &**path == MISSING_PROGRAM);
+        Self { run_time, code, missing }
     }
 }
 

@@ -11,6 +11,7 @@ use cospan_sites::port::{
     AttemptOrder, Capabilities, Exit, ExitCause, Found, GateDecision, GateState, Observation,
     SiteDescription, SiteError, SiteStatus, Submitted, TagLookup,
 };
+use cospan_sites::wrapper::state::MISSING;
 
 use super::World;
 use super::agenda::{Event, SiteIndex};
@@ -230,6 +231,10 @@ impl World {
             return;
         }
         match attempt.decision {
+            Some((GateState::Opened, _)) if attempt.payload.missing => {
+                let cause = ExitCause::CouldNotStart(MISSING.to_owned());
+                self.exit(site, tag, Exit { cause, began_at: now, ended_at: now });
+            }
             Some((GateState::Opened, _)) => {
                 attempt.stage = Stage::Running { since: now };
                 let (length, _) = attempt.natural_end();
@@ -258,12 +263,21 @@ impl World {
         self.exit(site, tag, Exit { cause, began_at: since, ended_at: self.now });
     }
 
+    /// A payload that runs exits now, with its code.
+    pub fn finish_payload(&mut self, site: SiteIndex, tag: Tag) {
+        let Some(attempt) = self.sites[site.0].attempts.get(&tag) else { return };
+        let Stage::Running { since } = attempt.stage else { return };
+        let cause = ExitCause::Code(attempt.payload.code);
+        self.exit(site, tag, Exit { cause, began_at: since, ended_at: self.now });
+    }
+
     fn exit(&mut self, site: SiteIndex, tag: Tag, exit: Exit) {
         let (now, cluster) = (self.now, &mut self.sites[site.0]);
         let Some(attempt) = cluster.attempts.get_mut(&tag) else { return };
         let deed = match exit.cause {
             ExitCause::Code(code) => Deed::Exited(code),
             ExitCause::WallTime => Deed::WallTime,
+            ExitCause::CouldNotStart(_) => Deed::NotStarted,
             _ => Deed::Terminated,
         };
         attempt.stage = Stage::Exited(exit);

@@ -14,7 +14,7 @@ use super::network::FlowId;
 use super::trouble::count;
 
 /// Size of every file that a payload writes.
-const OUTPUT_BYTES: Bytes = Bytes(1_000_000);
+pub const OUTPUT_BYTES: Bytes = Bytes(1_000_000);
 
 /// A copy that is being made, or that broke off.
 #[derive(Debug, Clone)]

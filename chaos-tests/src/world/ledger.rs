@@ -17,6 +17,8 @@ pub enum Deed {
     Voided,
     /// Its payload began.
     Began,
+    /// Its gate was open, and there was no such program.
+    NotStarted,
     /// Its payload ended with this code.
     Exited(i32),
     /// Its payload was ended on request.

@@ -24,6 +24,7 @@ pub use agenda::SiteIndex;
 use agenda::{Agenda, Event};
 use batch::LrmJobId;
 use cluster::{Cluster, ClusterSpec, Occupant};
+pub use copies::OUTPUT_BYTES;
 use ledger::Ledger;
 use network::Network;
 use trouble::{Struck, Trouble};

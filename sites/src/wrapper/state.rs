@@ -4,6 +4,9 @@ use cospan_domain::ids::Tag;
 
 use crate::port::{ExitCause, GateState};
 
+/// Why a payload could not start that is nowhere.
+pub const MISSING: &str = "the executable is not there; check its name and the PATH at the site";
+
 /// A process that cannot be confused with a later one of the same number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessName {
@@ -76,7 +79,7 @@ pub fn exit(bytes: &[u8], tag: Tag) -> Option<ExitCause> {
         "terminated" => Some(ExitCause::Terminated),
         "unstarted" => Some(ExitCause::CouldNotStart(
             match words.next()? {
-                "missing" => "the executable is not there; check its name and the PATH at the site",
+                "missing" => MISSING,
                 "not-executable" => "the executable is not an executable file; check its mode",
                 "directory" => "the directory to start in cannot be made; check the job's inputs",
                 _ => return None,

@@ -1,0 +1,105 @@
+//! Messages to sites, as the control plane counts them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use prometheus::IntCounterVec;
+use prometheus::core::Collector;
+
+/// Calls that follow from what is decided, each made once. How often a site is looked
+/// at depends on the time that things take, and so do the others: a copy is verified
+/// once for all who need it at that moment.
+const WORK: [&str; 6] = ["submit", "find-by-tag", "decide-gate", "cancel", "inspect", "start-copy"];
+
+/// How often each call was made, and how it was answered.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Calls(BTreeMap<(String, String), u64>);
+
+impl Calls {
+    /// From the control plane's own counter.
+    pub(super) fn gathered(counter: &IntCounterVec) -> Self {
+        let mut calls = Self::default();
+        for family in counter.collect() {
+            for metric in family.get_metric() {
+                let label = |name: &str| {
+                    let labels = metric.get_label().iter();
+                    let found = labels.into_iter().find(|label| label.name() == name);
+                    found.map(|label| label.value().to_owned()).unwrap_or_default()
+                };
+                let count = metric.get_counter().get_value() as u64;
+                *calls.0.entry((label("call"), label("outcome"))).or_default() += count;
+            }
+        }
+        calls
+    }
+
+    /// From what a server exports.
+    pub(super) fn parsed(text: &str) -> Self {
+        let mut calls = Self::default();
+        for line in text.lines() {
+            let Some(rest) = line.strip_prefix("cospan_site_calls_total{") else { continue };
+            let Some((labels, count)) = rest.split_once("} ") else { continue };
+            let value = |name: &str| {
+                let value = labels.split(',').find_map(|l| l.strip_prefix(name)?.strip_prefix('='));
+                value.map(|value| value.trim_matches('"').to_owned()).unwrap_or_default()
+            };
+            let count = count.trim().parse().unwrap_or(0);
+            *calls.0.entry((value("call"), value("outcome"))).or_default() += count;
+        }
+        calls
+    }
+
+    pub(super) fn add(&mut self, other: &Self) {
+        for (key, count) in &other.0 {
+            *self.0.entry(key.clone()).or_default() += count;
+        }
+    }
+
+    /// Calls that must be the same in both worlds, with their answers.
+    pub(super) fn work(&self) -> BTreeMap<(String, String), u64> {
+        let work = self.0.iter().filter(|((call, _), _)| WORK.contains(&call.as_str()));
+        work.filter(|(_, count)| **count > 0).map(|(key, count)| (key.clone(), *count)).collect()
+    }
+}
+
+/// How many of each, whatever the answer.
+impl fmt::Display for Calls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut all: BTreeMap<&str, u64> = BTreeMap::new();
+        for ((call, _), count) in &self.0 {
+            *all.entry(call).or_default() += count;
+        }
+        let (mut others, mut comma) = (0, "");
+        for (call, count) in all {
+            if WORK.contains(&call) && count > 0 {
+                write!(f, "{comma}{call} {count}")?;
+                comma = ", ";
+            } else {
+                others += count;
+            }
+        }
+        write!(f, "; others {others}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus::Opts;
+
+    use super::*;
+
+    #[test]
+    fn what_is_exported_reads_as_what_is_counted() {
+        let opts = Opts::new("cospan_site_calls_total", "Calls.");
+        let counter = IntCounterVec::new(opts, &["call", "outcome"]).unwrap();
+        counter.with_label_values(&["submit", "ok"]).inc_by(3);
+        counter.with_label_values(&["submit", "full"]).inc();
+        counter.with_label_values(&["status", "ok"]).inc_by(40);
+        let registry = prometheus::Registry::new();
+        registry.register(Box::new(counter.clone())).unwrap();
+        let text = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
+        let (counted, exported) = (Calls::gathered(&counter), Calls::parsed(&text));
+        assert_eq!(counted.work(), exported.work());
+        assert_eq!(exported.to_string(), "submit 4; others 40");
+    }
+}

@@ -1,0 +1,178 @@
+//! Whether two worlds told the same story, and a report for people.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+
+use anyhow::Result;
+use cospan_domain::ids::JobId;
+
+use super::Played;
+use super::calls::Calls;
+use super::scenario::Scenario;
+use super::story::{self, Story};
+
+/// What was compared, and what differed.
+#[derive(Debug)]
+pub(super) struct Comparison {
+    jobs: Vec<JobCount>,
+    real_calls: Calls,
+    simulated_calls: Calls,
+    /// In words; empty if nothing differed.
+    pub(super) differences: Vec<String>,
+}
+
+/// How much was journalled for a job, in real time and simulated.
+#[derive(Debug, Clone, Copy)]
+struct JobCount {
+    id: JobId,
+    records: (usize, usize),
+    units: (usize, usize),
+}
+
+impl Comparison {
+    pub(super) fn of(real: &Played, simulated: &Played) -> Self {
+        let mut compared = Self {
+            jobs: Vec::new(),
+            real_calls: real.calls.clone(),
+            simulated_calls: simulated.calls.clone(),
+            differences: Vec::new(),
+        };
+        let ids = |played: &Played| played.stories.iter().map(|s| s.job.id).collect::<Vec<_>>();
+        compared.same("jobs", &ids(real), &ids(simulated));
+        compared.same("calls", &real.calls.work(), &simulated.calls.work());
+        for (real, simulated) in real.stories.iter().zip(&simulated.stories) {
+            compared.job(real, simulated);
+        }
+        compared
+    }
+
+    fn same<T: PartialEq + fmt::Debug>(&mut self, what: &str, real: &T, simulated: &T) {
+        if real != simulated {
+            self.differences
+                .push(format!("{what}:\n      real      {real:?}\n      simulated {simulated:?}"));
+        }
+    }
+
+    fn job(&mut self, real: &Story, simulated: &Story) {
+        let id = real.job.id;
+        self.jobs.push(JobCount {
+            id,
+            records: (real.events.len(), simulated.events.len()),
+            units: (real.units, simulated.units),
+        });
+        // A history that was cut at its beginning would prove nothing.
+        for (units, job) in [(real.units, &real.job), (simulated.units, &simulated.job)] {
+            self.same(&format!("job {id}, units kept"), &(units as u64 + 1), &job.revision);
+        }
+        let records = (real.events.len(), simulated.events.len());
+        self.same(&format!("job {id}, records"), &records.0, &records.1);
+        self.lines(
+            &format!("job {id}, record"),
+            &story::record(&real.job),
+            &story::record(&simulated.job),
+        );
+        let (real, simulated) = (story::views(real), story::views(simulated));
+        let none = Vec::new();
+        for name in real.keys().chain(simulated.keys().filter(|name| !real.contains_key(*name))) {
+            let seen =
+                |views: &BTreeMap<String, Vec<String>>| views.get(name).unwrap_or(&none).clone();
+            self.lines(&format!("job {id} as seen by {name}"), &seen(&real), &seen(&simulated));
+        }
+    }
+
+    /// Tells of the first line that differs.
+    fn lines(&mut self, what: &str, real: &[String], simulated: &[String]) {
+        let longer = real.len().max(simulated.len());
+        let Some(at) = (0..longer).find(|at| real.get(*at) != simulated.get(*at)) else { return };
+        let line = |lines: &[String]| {
+            let before = at.checked_sub(1).map_or("", |before| lines[before].as_str());
+            let line = lines.get(at).map_or("nothing more", String::as_str);
+            format!("{line}  (after {before:.60})")
+        };
+        let (real, simulated) = (line(real), line(simulated));
+        self.differences.push(format!(
+            "{what}, line {}:\n      real      {real}\n      simulated {simulated}",
+            at + 1
+        ));
+    }
+}
+
+/// What came of a scenario, for people.
+pub(super) fn report(scenario: &Scenario, compared: &Result<Comparison>, times: u32) -> String {
+    let (number, mut acts) = (scenario.number, scenario.acts.join(", "));
+    if times > 1 {
+        let _ = write!(acts, "; the machine stood still, played {times} times");
+    }
+    let compared = match compared {
+        Ok(compared) => compared,
+        Err(problem) => return format!("FAIL {number:2} {acts}\n    {problem:#}"),
+    };
+    let verdict = if compared.differences.is_empty() { "same" } else { "FAIL" };
+    let mut text = format!("{verdict} {number:2} {acts}");
+    for JobCount { id, records, units } in &compared.jobs {
+        // Writing into a text cannot fail.
+        let _ = write!(
+            text,
+            "\n    job {id}: records {} = {}, in units {} | {}",
+            records.0, records.1, units.0, units.1
+        );
+    }
+    let _ = write!(text, "\n    messages, real:      {}", compared.real_calls);
+    let _ = write!(text, "\n    messages, simulated: {}", compared.simulated_calls);
+    for difference in &compared.differences {
+        let _ = write!(text, "\n  differs: {difference}");
+    }
+    text
+}
+
+/// All scenarios together.
+#[derive(Debug, Default)]
+pub(super) struct Total {
+    scenarios: usize,
+    failed: usize,
+    jobs: usize,
+    records: (usize, usize),
+    units: (usize, usize),
+    messages: (u64, u64),
+}
+
+impl Total {
+    pub(super) fn add(&mut self, compared: &Result<Comparison>) {
+        self.scenarios += 1;
+        let Ok(compared) = compared else {
+            self.failed += 1;
+            return;
+        };
+        self.failed += usize::from(!compared.differences.is_empty());
+        self.jobs += compared.jobs.len();
+        for job in &compared.jobs {
+            self.records.0 += job.records.0;
+            self.records.1 += job.records.1;
+            self.units.0 += job.units.0;
+            self.units.1 += job.units.1;
+        }
+        self.messages.0 += compared.real_calls.work().values().sum::<u64>();
+        self.messages.1 += compared.simulated_calls.work().values().sum::<u64>();
+    }
+
+    pub(super) fn is_good(&self, scenarios: usize) -> bool {
+        self.failed == 0 && self.scenarios == scenarios && self.jobs > 0
+    }
+}
+
+impl fmt::Display for Total {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let each = |count: u64| count as f64 / self.jobs.max(1) as f64;
+        writeln!(f, "{} scenarios, {} differ, {} jobs", self.scenarios, self.failed, self.jobs)?;
+        writeln!(f, "for each job:    real  simulated")?;
+        let rows = [
+            ("records", (self.records.0 as u64, self.records.1 as u64)),
+            ("units", (self.units.0 as u64, self.units.1 as u64)),
+            ("messages", self.messages),
+        ];
+        for (name, (real, simulated)) in rows {
+            writeln!(f, "{name:<14} {:6.2} {:10.2}", each(real), each(simulated))?;
+        }
+        Ok(())
+    }
+}

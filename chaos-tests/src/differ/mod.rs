@@ -1,0 +1,124 @@
+//! The differential test of the simulator: the same drawn scenarios through the real
+//! server, over processes and files of this machine, and through the laboratory, over
+//! simulated sites and under virtual time. What each control plane made durable about
+//! each job must be the same; so the simulator cannot pass by any part of the real one,
+//! nor a simulated site behave like none there is.
+
+mod acts;
+mod calls;
+mod compare;
+mod draw;
+mod real;
+mod scenario;
+mod settings;
+mod simulated;
+mod steadiness;
+mod story;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use anyhow::{Context, Result, anyhow};
+
+use crate::ground::Ground;
+use calls::Calls;
+use compare::Comparison;
+use scenario::Scenario;
+use steadiness::Steadiness;
+use story::Story;
+
+/// What is to be played.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The server's program.
+    pub binary: PathBuf,
+    /// Where directories are made; on a disk.
+    pub base: PathBuf,
+    /// Seed of the scenarios.
+    pub seed: u64,
+    /// How many.
+    pub scenarios: usize,
+    /// Only the one with this number.
+    pub only: Option<usize>,
+    /// How many at the same time.
+    pub at_once: usize,
+    /// Leave the directories behind.
+    pub keep: bool,
+}
+
+/// What came of a scenario in one world.
+#[derive(Debug)]
+struct Played {
+    /// Its jobs, by number.
+    stories: Vec<Story>,
+    /// Messages to sites.
+    calls: Calls,
+}
+
+/// Plays all scenarios and shows what came of each; whether none differed.
+pub fn run(options: &Options, show: &(dyn Fn(&str) + Sync)) -> bool {
+    let mut scenarios = draw::scenarios(options.seed, options.scenarios);
+    scenarios.retain(|scenario| options.only.is_none_or(|only| scenario.number == only));
+    let (next, total) = (AtomicUsize::new(0), Mutex::new(compare::Total::default()));
+    let steadiness = Steadiness::new();
+    let work = || {
+        while let Some(scenario) = scenarios.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let (compared, times) = play(scenario, options, &steadiness);
+            let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
+            show(&compare::report(scenario, &compared, times));
+            total.add(&compared);
+        }
+    };
+    std::thread::scope(|scope| {
+        let players: Vec<_> = (0..options.at_once.max(1)).map(|_| scope.spawn(work)).collect();
+        let watch = scope.spawn(|| steadiness.watch(&options.base));
+        players.into_iter().for_each(|player| drop(player.join()));
+        steadiness.stop();
+        if let Ok(Err(problem)) = watch.join() {
+            show(&format!("whether the machine stood still is not known: {problem:#}"));
+        }
+    });
+    let total = total.into_inner().unwrap_or_else(PoisonError::into_inner);
+    show(&total.to_string());
+    total.is_good(scenarios.len())
+}
+
+/// Plays a scenario; how often, too. What differs while the machine stood still proves
+/// nothing: it is played again, slower, but not for ever.
+fn play(
+    scenario: &Scenario,
+    options: &Options,
+    steadiness: &Steadiness,
+) -> (Result<Comparison>, u32) {
+    const TIMES: u32 = 3;
+    for times in 1.. {
+        let begun = Instant::now();
+        let slower = Arc::new(scenario.clone().slower(times));
+        let compared = once(&slower, options);
+        let good = compared.as_ref().is_ok_and(|compared| compared.differences.is_empty());
+        if good || times == TIMES || !steadiness.stalled_since(begun) {
+            return (compared, times);
+        }
+    }
+    (Err(anyhow!("it was never played")), 0)
+}
+
+fn once(scenario: &Arc<Scenario>, options: &Options) -> Result<Comparison> {
+    let (processors, bandwidth) = (&scenario.processors, settings::bandwidth());
+    let mut ground = Ground::with_sites(&options.base, processors, settings::SECTIONS, &bandwidth)?;
+    let compared = in_both_worlds(scenario, &ground, &options.binary);
+    let good = compared.as_ref().is_ok_and(|compared| compared.differences.is_empty());
+    if options.keep || !good {
+        ground.keep();
+    }
+    compared.with_context(|| format!("see {}", ground.path().display()))
+}
+
+fn in_both_worlds(scenario: &Arc<Scenario>, ground: &Ground, binary: &Path) -> Result<Comparison> {
+    let program = real::program(ground)?.display().to_string();
+    let real = real::play(scenario, ground, binary, &program).context("in real time")?;
+    let simulated = simulated::play(scenario, &program).context("simulated")?;
+    Ok(Comparison::of(&real, &simulated))
+}

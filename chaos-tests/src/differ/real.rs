@@ -1,0 +1,243 @@
+//! A scenario through the real server: processes, files and the network of this machine.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::fs::{Mode, OFlags};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::calls::Calls;
+use super::scenario::{
+    OUTPUT_BYTES, Point, Scenario, Standing, Step, document, file_name, site_name,
+};
+use super::{Played, story};
+use crate::api::{Api, Reply};
+use crate::evidence;
+use crate::ground::Ground;
+use crate::server::Server;
+use crate::stimulus::signal;
+
+/// How often a condition is looked at, and for how long at most.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The payload's program, made below the directory of a run.
+pub(super) fn program(ground: &Ground) -> Result<PathBuf> {
+    let path = ground.path().join("program");
+    // It waits for whoever opens its pipe, and costs nothing meanwhile.
+    let script = format!(
+        "#!/bin/sh\n\
+         # MILLISECONDS CODE [OUTPUT]; MILLISECONDS counts at simulated sites only\n\
+         pipe=${{0%/*}}/pipe-$COSPAN_JOB-$COSPAN_COMPONENT-$COSPAN_ATTEMPT\n\
+         mkfifo \"$pipe\"\n\
+         read -r word < \"$pipe\"\n\
+         if [ -n \"$3\" ]; then\n\
+         \x20   {{ echo \"$COSPAN_TAG\"; head -c {size} /dev/zero; }} | head -c {size} > \"$3\"\n\
+         fi\n\
+         exit \"$2\"\n",
+        size = OUTPUT_BYTES.0
+    );
+    fs::write(&path, script)?;
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+    Ok(path)
+}
+
+/// Plays a scenario.
+///
+/// # Errors
+/// The script cannot be carried out.
+pub(super) fn play(
+    scenario: &Scenario,
+    ground: &Ground,
+    binary: &Path,
+    program: &str,
+) -> Result<Played> {
+    for (file, planned) in scenario.files.iter().enumerate() {
+        let files = ground.sites[planned.site].root.join("files");
+        fs::create_dir_all(&files)?;
+        fs::write(files.join(file_name(file)), planned.bytes(file))?;
+    }
+    let mut server = Server::new(binary, ground);
+    server.start()?;
+    let api = server.api()?;
+    let (ids, calls) = (BTreeMap::new(), Calls::default());
+    let drained = String::new();
+    let mut user = User { scenario, ground, program, server, api, ids, drained, calls };
+    user.act()?;
+    user.stop()?;
+    let stories = story::on_disk(&ground.data().join("store"))?;
+    Ok(Played { stories, calls: user.calls })
+}
+
+/// Whoever carries out a script.
+struct User<'a> {
+    scenario: &'a Scenario,
+    ground: &'a Ground,
+    program: &'a str,
+    server: Server,
+    api: Api,
+    ids: BTreeMap<usize, u64>,
+    /// The site that was emptied last.
+    drained: String,
+    calls: Calls,
+}
+
+impl User<'_> {
+    fn act(&mut self) -> Result<()> {
+        self.await_rest()?;
+        for (file, planned) in self.scenario.files.iter().enumerate() {
+            let (name, site) = (file_name(file), site_name(planned.site));
+            self.api.must("/v1/files", &json!({ "name": name, "site": site, "path": name }))?;
+        }
+        self.scenario
+            .script
+            .iter()
+            .try_for_each(|step| self.step(*step).with_context(|| format!("{step:?}")))
+    }
+
+    fn step(&mut self, step: Step) -> Result<()> {
+        match step {
+            Step::Rest => self.await_rest(),
+            Step::Submit(job) => self.submit(job),
+            Step::Await(job, point) => self.await_point(job, point),
+            Step::Pause(ms) => {
+                std::thread::sleep(Duration::from_millis(ms));
+                Ok(())
+            }
+            Step::Release(job, component) => self.release(job, component),
+            Step::ReleaseAll(job) => {
+                let components = 0..self.scenario.jobs[job].components.len();
+                components.into_iter().try_for_each(|component| self.release(job, component))
+            }
+            Step::Cancel(job) => self.order(job, "cancel"),
+            Step::Freeze(job) => self.order(job, "freeze"),
+            Step::Thaw(job) => self.order(job, "thaw"),
+            Step::Lose(job) => self.lose(job),
+            Step::Drain(job) => {
+                self.drained = self.site(job)?;
+                self.order_site("drain")
+            }
+            Step::Undrain => self.order_site("undrain"),
+            Step::Restart => {
+                self.stop()?;
+                self.server.start().map(drop)
+            }
+        }
+    }
+
+    /// kill -9; what it counted is noted before.
+    fn stop(&mut self) -> Result<()> {
+        match self.api.get("/metrics") {
+            Reply::Answered(200, Value::String(text)) => self.calls.add(&Calls::parsed(&text)),
+            other => bail!("no metrics: {other:?}"),
+        }
+        self.server.kill()
+    }
+
+    fn submit(&mut self, job: usize) -> Result<()> {
+        let document = document(&self.scenario.spec(job, self.program)?);
+        let answer = self.api.must("/v1/jobs", &document)?;
+        let id = answer["jobs"][0]["id"].as_u64().context("a job without a number")?;
+        self.ids.insert(job, id);
+        Ok(())
+    }
+
+    fn id(&self, job: usize) -> Result<u64> {
+        self.ids.get(&job).copied().with_context(|| format!("job {job} has no number"))
+    }
+
+    fn job(&self, job: usize) -> Result<Value> {
+        self.api.want(&format!("/v1/jobs/{}", self.id(job)?))
+    }
+
+    fn order(&self, job: usize, order: &str) -> Result<()> {
+        let answer =
+            self.api.must(&format!("/v1/jobs:{order}"), &json!({ "ids": [self.id(job)?] }))?;
+        if answer["jobs"][0]["outcome"] != "done" {
+            bail!("it was not done: {answer}");
+        }
+        Ok(())
+    }
+
+    fn order_site(&self, order: &str) -> Result<()> {
+        self.api.must(&format!("/v1/sites/{}/{order}", self.drained), &json!({})).map(drop)
+    }
+
+    /// Opens the pipe for which a payload waits.
+    fn release(&self, job: usize, component: usize) -> Result<()> {
+        let attempt = &self.job(job)?["components"][component]["attempt"];
+        let name = format!("pipe-{}-{component}-{attempt}", self.id(job)?);
+        let pipe = self.ground.path().join(name);
+        wait("it waits to be released", || {
+            // Without a reader this is refused: it is not there yet.
+            let flags = OFlags::WRONLY | OFlags::NONBLOCK;
+            let opened = rustix::fs::open(&pipe, flags, Mode::empty());
+            Ok(opened.is_ok_and(|pipe| rustix::io::write(&pipe, b"go\n").is_ok()))
+        })
+    }
+
+    /// The site of the first component.
+    fn site(&self, job: usize) -> Result<String> {
+        let job = self.job(job)?;
+        let site = job["components"][0]["site"].as_str();
+        Ok(site.context("the job is not placed")?.to_owned())
+    }
+
+    /// Kills all that runs at a site, wrappers first, so that none can tell.
+    fn lose(&self, job: usize) -> Result<()> {
+        let site = self.site(job)?;
+        let site = self.ground.sites.iter().find(|other| other.name == site);
+        let attempts = site.context("there is no such site")?.root.join("attempts");
+        let mut running = evidence::carriers(&attempts);
+        running.sort_by_key(|(pid, _)| is_payload(*pid));
+        running.into_iter().for_each(|(pid, _)| signal(pid, Signal::KILL));
+        Ok(())
+    }
+
+    fn await_point(&self, job: usize, point: Point) -> Result<()> {
+        wait("it gets there", || {
+            let job = self.job(job)?;
+            let runs = job["components"].as_array().into_iter().flatten();
+            let standing = Standing {
+                phase: job["phase"]["state"].as_str().unwrap_or_default().into(),
+                round: job["round"].as_u64().and_then(|n| n.try_into().ok()).unwrap_or(0),
+                runs: runs.map(|run| run["state"].as_str().unwrap_or_default().into()).collect(),
+            };
+            point.reached(&standing).with_context(|| format!("it has ended: {}", job["phase"]))
+        })
+    }
+
+    fn await_rest(&self) -> Result<()> {
+        wait("every site is usable and idle", || {
+            let sites = self.api.want("/v1/sites")?;
+            let rests = |site: &Value| {
+                site["state"] == "usable"
+                    && site["total"]["processors"].is_u64()
+                    && site["total"] == site["idle"]
+            };
+            Ok(sites["sites"].as_array().context("no sites")?.iter().all(rests))
+        })
+    }
+}
+
+/// Whether a process was started by a wrapper for the job.
+fn is_payload(pid: u32) -> bool {
+    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    environment.split(|byte| *byte == 0).any(|entry| entry.starts_with(b"COSPAN_TAG="))
+}
+
+fn wait(what: &str, mut holds: impl FnMut() -> Result<bool>) -> Result<()> {
+    let begun = Instant::now();
+    while !holds()? {
+        if begun.elapsed() > PATIENCE {
+            bail!("not within {PATIENCE:?}: {what}");
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+    Ok(())
+}

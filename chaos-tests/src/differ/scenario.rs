@@ -1,0 +1,328 @@
+//! A small scenario: sites, files, jobs, and what is done to them step by step. It is
+//! the same for both worlds, and says nothing about how either carries it out.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anyhow::Result;
+use cospan_domain::ids::{ComponentName, Digest, LogicalName, RelPath, SiteName};
+use cospan_domain::job::spec::{
+    Collect, ComponentSpec, Content, Executable, FileRef, Input, JobSpec, OnUnreachable, Output,
+    Priority, Program, Request,
+};
+use cospan_domain::resources::Resources;
+use cospan_domain::units::{Bytes, DurationMs};
+use serde_json::{Value, json};
+
+/// What every link carries: a megabyte a second.
+pub(super) const BANDWIDTH_BITS_PER_S: u64 = 8_000_000;
+/// Size of every file that a payload writes, as at simulated sites.
+pub(super) use crate::world::OUTPUT_BYTES;
+/// An executable that is nowhere, neither in this machine nor at a simulated site.
+pub(super) use crate::world::attempt::MISSING_PROGRAM;
+
+/// Where a payload leaves its output.
+const OUTPUT: &str = "out";
+/// How long a payload runs that nobody releases: the simulated one's first argument.
+const FOR_EVER_MS: u64 = 3_600_000;
+
+/// One scenario.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Scenario {
+    /// Its number in the run.
+    pub number: usize,
+    /// What it is made of, for people.
+    pub acts: Vec<&'static str>,
+    /// Processors of its sites s1, s2, ...
+    pub processors: Vec<u32>,
+    /// Files at sites, registered before the first step.
+    pub files: Vec<PlannedFile>,
+    /// Its jobs.
+    pub jobs: Vec<PlannedJob>,
+    /// What is done, in order.
+    pub script: Vec<Step>,
+}
+
+/// A file at a site.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PlannedFile {
+    /// Its site, from 0.
+    pub site: usize,
+    /// Its size.
+    pub bytes: usize,
+}
+
+/// A job.
+#[derive(Debug, Clone)]
+pub(super) struct PlannedJob {
+    /// Its components.
+    pub components: Vec<PlannedComponent>,
+    /// Its wall time, in whole seconds, as a wrapper counts.
+    pub wall_time_s: u64,
+    /// How often it is tried again after an error of its own.
+    pub retries: u32,
+}
+
+/// A component.
+#[derive(Debug, Clone)]
+pub(super) struct PlannedComponent {
+    /// The site that it names, from 0; all components of a job name one, or none does.
+    pub site: Option<usize>,
+    /// Its processors.
+    pub processors: u32,
+    /// What its payload does.
+    pub payload: Payload,
+    /// Files that it reads, by their place in the scenario.
+    pub inputs: Vec<usize>,
+    /// What becomes of the file that it leaves, if it leaves one.
+    pub output: Option<Keep>,
+}
+
+/// What a payload does.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Payload {
+    /// Runs until it is released, and exits with this code.
+    Exits(u8),
+    /// Its executable is not there.
+    Missing,
+}
+
+/// What becomes of an output.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Keep {
+    /// It stays with the attempt.
+    Here,
+    /// It is brought to this site.
+    At(usize),
+}
+
+/// One step of a script. Jobs and sites by their place in the scenario.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Step {
+    /// Wait until every site is usable and idle.
+    Rest,
+    /// Submit a job.
+    Submit(usize),
+    /// Wait until a job has got there.
+    Await(usize, Point),
+    /// Wait so many milliseconds.
+    Pause(u64),
+    /// The payload of this component of a job comes to its end.
+    Release(usize, usize),
+    /// The payloads of all components of a job come to their ends.
+    ReleaseAll(usize),
+    /// Cancel a job.
+    Cancel(usize),
+    /// Freeze a job.
+    Freeze(usize),
+    /// Thaw a job.
+    Thaw(usize),
+    /// The site of a job's first component loses what runs there.
+    Lose(usize),
+    /// An operator empties the site of a job's first component.
+    Drain(usize),
+    /// An operator fills the site again that was emptied.
+    Undrain,
+    /// The control plane is killed and started again.
+    Restart,
+}
+
+/// How far a job has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Point {
+    /// It waits for placement.
+    Queued,
+    /// Placed; its input is on the way.
+    Placed,
+    /// All components wait at their gates.
+    AtGate,
+    /// All payloads of this round run.
+    Running(u32),
+    /// This component has succeeded.
+    Succeeded(usize),
+    /// Over.
+    Ended,
+}
+
+/// Where a job stands, in the words that both worlds have for it.
+#[derive(Debug, Clone)]
+pub(super) struct Standing {
+    /// Its phase.
+    pub phase: String,
+    /// Its round.
+    pub round: u32,
+    /// What its components are doing.
+    pub runs: Vec<String>,
+}
+
+impl Point {
+    /// Whether a job is there. `None` if it has ended without passing it.
+    pub(super) fn reached(self, job: &Standing) -> Option<bool> {
+        let ended = matches!(job.phase.as_str(), "finished" | "failed" | "cancelled");
+        if ended && self != Point::Ended {
+            return None;
+        }
+        Some(match self {
+            Point::Queued => job.phase == "queued",
+            Point::Placed => job.phase == "placed",
+            Point::AtGate => job.phase == "claiming" && job.runs.iter().all(|run| run == "at-gate"),
+            Point::Running(round) => job.phase == "running" && job.round == round,
+            Point::Succeeded(component) => job.runs[component] == "succeeded",
+            Point::Ended => ended,
+        })
+    }
+}
+
+/// Name of a site.
+pub(super) fn site_name(site: usize) -> String {
+    format!("s{}", site + 1)
+}
+
+/// Logical name of a file, and its path at its site.
+pub(super) fn file_name(file: usize) -> String {
+    format!("file-{file}")
+}
+
+impl PlannedFile {
+    /// Its bytes: unlike those of any other file.
+    pub(super) fn bytes(&self, file: usize) -> Vec<u8> {
+        let mut bytes = format!("{}\n", file_name(file)).into_bytes();
+        bytes.resize(self.bytes, b'.');
+        bytes
+    }
+
+    /// What a catalogue says of it.
+    pub(super) fn content(&self, file: usize) -> Content {
+        let digest = blake3::hash(&self.bytes(file));
+        Content { digest: Digest(*digest.as_bytes()), size: Bytes(self.bytes as u64) }
+    }
+}
+
+impl Scenario {
+    /// The same, so many times slower where time matters.
+    pub(super) fn slower(mut self, times: u32) -> Self {
+        self.files.iter_mut().for_each(|file| file.bytes *= times as usize);
+        self.jobs.iter_mut().for_each(|job| job.wall_time_s *= u64::from(times));
+        for step in &mut self.script {
+            if let Step::Pause(ms) = step {
+                *ms *= u64::from(times);
+            }
+        }
+        self
+    }
+
+    /// A job as the control plane knows it; `program` runs its payloads.
+    ///
+    /// # Errors
+    /// Never: the names are valid.
+    pub(super) fn spec(&self, job: usize, program: &str) -> Result<JobSpec> {
+        let planned = &self.jobs[job];
+        let component = |(index, of)| component(job, index, of, program);
+        let components: Vec<ComponentSpec> =
+            planned.components.iter().enumerate().map(component).collect::<Result<_>>()?;
+        let fixed = components.iter().all(|component| component.site.is_some());
+        Ok(JobSpec {
+            name: Some(format!("job-{job}").into()),
+            request: if fixed { Request::Fixed } else { Request::NonFixed },
+            components,
+            policy: None,
+            priority: Priority::Low,
+            wall_time: DurationMs::from_secs(planned.wall_time_s),
+            rerunnable: true,
+            on_unreachable: OnUnreachable::RerunAfter(DurationMs::from_secs(1_800)),
+            max_placement_tries: None,
+            max_claim_tries: None,
+            max_retries: planned.retries,
+        })
+    }
+}
+
+fn component(
+    job: usize,
+    index: usize,
+    planned: &PlannedComponent,
+    program: &str,
+) -> Result<ComponentSpec> {
+    let output = |keep: &Keep| -> Result<Output> {
+        let collect = match keep {
+            Keep::Here => Collect::Fetch,
+            Keep::At(site) => Collect::ToSite {
+                site: SiteName::new(&site_name(*site))?,
+                register: LogicalName::new(&format!("output-{job}-{index}"))?,
+            },
+        };
+        Ok(Output { path: RelPath::new(OUTPUT)?, collect })
+    };
+    let input = |file: &usize| -> Result<Input> {
+        let name = LogicalName::new(&file_name(*file))?;
+        Ok(Input { file: FileRef { name, bound: None }, path: RelPath::new(&file_name(*file))? })
+    };
+    Ok(ComponentSpec {
+        name: ComponentName::new(&format!("c{index}"))?,
+        site: planned.site.map(|site| SiteName::new(&site_name(site))).transpose()?,
+        resources: Resources::processors(planned.processors),
+        constraints: Vec::new(),
+        program: planned.program(program),
+        inputs: planned.inputs.iter().map(input).collect::<Result<_>>()?,
+        outputs: planned.output.iter().map(output).collect::<Result<_>>()?,
+        at: BTreeMap::new(),
+    })
+}
+
+impl PlannedComponent {
+    fn program(&self, program: &str) -> Program {
+        let (executable, arguments): (&str, Vec<Arc<str>>) = match self.payload {
+            Payload::Exits(code) => {
+                let output = self.output.map(|_| OUTPUT.to_owned());
+                let words = [FOR_EVER_MS.to_string(), code.to_string()].into_iter().chain(output);
+                (program, words.map(Arc::from).collect())
+            }
+            Payload::Missing => (MISSING_PROGRAM, Vec::new()),
+        };
+        Program {
+            executable: Executable::AtSite(executable.into()),
+            arguments,
+            environment: BTreeMap::new(),
+            directory: None,
+            setup: Vec::new(),
+        }
+    }
+}
+
+/// The document by which a client submits a job. That both worlds read the same out of
+/// it is compared in the end.
+pub(super) fn document(spec: &JobSpec) -> Value {
+    json!({
+        "name": spec.name,
+        "wall_time": format!("{}s", spec.wall_time.as_secs_ceil()),
+        "max_retries": spec.max_retries,
+        "component": spec.components.iter().map(component_document).collect::<Vec<Value>>(),
+    })
+}
+
+fn component_document(component: &ComponentSpec) -> Value {
+    let input =
+        |input: &Input| json!({ "file": input.file.name.as_str(), "path": input.path.as_str() });
+    let output = |output: &Output| match &output.collect {
+        Collect::Fetch => json!({ "path": output.path.as_str() }),
+        Collect::ToSite { site, register } => json!({
+            "path": output.path.as_str(), "site": site.as_str(), "register": register.as_str(),
+        }),
+    };
+    let executable = match &component.program.executable {
+        Executable::AtSite(path) => json!(path),
+        Executable::Staged(file) => json!({ "file": file.name.as_str() }),
+    };
+    let mut document = json!({
+        "name": component.name.as_str(),
+        "processors": component.resources.processors,
+        "executable": executable,
+        "arguments": component.program.arguments,
+        "input": component.inputs.iter().map(input).collect::<Vec<Value>>(),
+        "output": component.outputs.iter().map(output).collect::<Vec<Value>>(),
+    });
+    if let Some(site) = &component.site {
+        document["site"] = json!(site.as_str());
+    }
+    document
+}

@@ -1,0 +1,68 @@
+//! The control plane's settings, for a configuration file and for the laboratory: the
+//! same, and so that little time is spent waiting.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use cospan_actors::settings::Settings;
+use cospan_domain::ids::SiteName;
+use cospan_domain::units::{BitsPerSecond, DurationMs};
+
+use super::scenario::{BANDWIDTH_BITS_PER_S, Scenario, site_name};
+
+/// Sections of the configuration file.
+pub(super) const SECTIONS: &str = r#"
+[queue]
+scan_interval = "1s"
+[claim]
+claim_timeout = "10m"
+go_grace = "10m"
+claim_backoff = "200ms"
+site_backoff = "200ms"
+backoff_max = "2s"
+[sites]
+poll_interval = "200ms"
+unreachable_after = "10m"
+"#;
+
+/// How long a local site may take to let a submission take effect, as the server has it.
+const LOCAL_SETTLE: DurationMs = DurationMs::from_secs(1);
+
+/// Bandwidth of each link, for a configuration file.
+pub(super) fn bandwidth() -> String {
+    format!("{BANDWIDTH_BITS_PER_S}bit/s")
+}
+
+/// The same settings for the laboratory.
+pub(super) fn settings(scenario: &Scenario) -> Result<Settings> {
+    let mut settings = crate::laboratory::settings::default_settings()?;
+    settings.queue.scan_interval = DurationMs(1_000);
+    settings.job.claim_timeout = DurationMs::from_secs(600);
+    settings.job.go_grace = DurationMs::from_secs(600);
+    settings.job.claim_backoff = DurationMs(200);
+    settings.job.site_backoff = DurationMs(200);
+    settings.job.backoff_max = DurationMs(2_000);
+    settings.poll_interval = DurationMs(200);
+    settings.contact.unreachable_after = DurationMs::from_secs(600);
+    // Defaults of the configuration file where the laboratory has others.
+    settings.transfer.ready_keep = DurationMs::from_secs(600);
+    settings.keep_attempts = DurationMs::from_secs(7 * 86_400);
+    let names = sites(scenario)?;
+    settings.submit_settle = names.iter().map(|name| (name.clone(), LOCAL_SETTLE)).collect();
+    settings.links = links(&names);
+    Ok(settings)
+}
+
+/// Names of all sites.
+pub(super) fn sites(scenario: &Scenario) -> Result<Vec<SiteName>> {
+    let name = |site| Ok(SiteName::new(&site_name(site))?);
+    (0..scenario.processors.len()).map(name).collect()
+}
+
+fn links(names: &[SiteName]) -> BTreeMap<(SiteName, SiteName), BitsPerSecond> {
+    let pairs = names.iter().flat_map(|from| names.iter().map(move |to| (from, to)));
+    let pairs = pairs.filter(|(from, to)| from != to);
+    pairs
+        .map(|(from, to)| ((from.clone(), to.clone()), BitsPerSecond(BANDWIDTH_BITS_PER_S)))
+        .collect()
+}

@@ -1,0 +1,270 @@
+//! A scenario in the laboratory: the same control plane over simulated sites.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use cospan_actors::api::command::{ApiAnswer, ApiCommand, Ask, SiteOrder, Submission};
+use cospan_domain::ids::{ComponentIndex, JobId, KeyName, LogicalName, RelPath, SiteName};
+use cospan_domain::job::state::Job;
+use cospan_domain::site::availability::SiteState;
+use cospan_domain::units::{BitsPerSecond, DurationMs, Timestamp};
+use cospan_storage::memory::MemoryDisk;
+
+use super::calls::Calls;
+use super::scenario::{BANDWIDTH_BITS_PER_S, Point, Scenario, Standing, Step, file_name};
+use super::{Played, settings, story};
+use crate::laboratory::handle::WorldHandle;
+use crate::laboratory::reign::{End, Ground, Plan, Reign, reign};
+use crate::laboratory::weather::{Climate, Weather};
+use crate::world::batch::Discipline;
+use crate::world::cluster::ClusterSpec;
+use crate::world::{LinkSpec, Pace, SiteIndex, World};
+
+/// When it begins.
+const BEGINS: Timestamp = Timestamp(1_700_000_000_000);
+/// How long the control plane is away at a restart.
+const AWAY: DurationMs = DurationMs(200);
+/// How long a site is down that lost what ran there.
+const REPAIR: DurationMs = DurationMs(50);
+/// How often a condition is looked at, and for how long at most.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+const PATIENCE: DurationMs = DurationMs(120_000);
+
+/// Plays a scenario; `program` stands for the payload's executable.
+///
+/// # Errors
+/// The script cannot be carried out.
+pub(super) fn play(scenario: &Arc<Scenario>, program: &str) -> Result<Played> {
+    let seed = scenario.number as u64;
+    // Calls take a little, as at a site on this machine.
+    let climate = Climate { way_max: DurationMs(4), faults: BTreeMap::new() };
+    let ground = Ground {
+        world: WorldHandle::new(world(scenario)?),
+        disk: MemoryDisk::default(),
+        weather: Arc::new(Weather::new(climate, seed)),
+        hash: Arc::default(),
+        settings: settings::settings(scenario)?,
+        hints: true,
+    };
+    let user = User {
+        scenario: scenario.clone(),
+        program: program.into(),
+        world: ground.world.clone(),
+        ids: Rc::default(),
+        drained: Rc::default(),
+    };
+    let (mut begins, mut calls) = (BEGINS, Calls::default());
+    for (number, steps) in scenario.script.split(|step| matches!(step, Step::Restart)).enumerate() {
+        let plan = Plan { begins, killed_at: None, moment: None, seed: seed + number as u64 };
+        let (user, steps) = (user.clone(), steps.to_vec());
+        let end = reign(&ground, plan, move |reign| async move {
+            user.act(&reign, &steps, number == 0).await?;
+            Ok::<_, anyhow::Error>(Calls::gathered(&reign.plane.shared().metrics.site_calls))
+        })?;
+        match end {
+            End::Done(at, counted) => {
+                calls.add(&counted?);
+                begins = at + AWAY;
+            }
+            End::Killed(at) => bail!("the control plane ended by itself at {} ms", at.0),
+        }
+    }
+    Ok(Played { stories: story::in_memory(&ground.disk)?, calls })
+}
+
+fn world(scenario: &Scenario) -> Result<World> {
+    let names = settings::sites(scenario)?;
+    let mut clusters = Vec::new();
+    for (site, name) in names.iter().enumerate() {
+        let mut files = BTreeMap::new();
+        for (file, planned) in scenario.files.iter().enumerate().filter(|(_, f)| f.site == site) {
+            files.insert(RelPath::new(&file_name(file))?, planned.content(file));
+        }
+        clusters.push(ClusterSpec {
+            name: name.clone(),
+            nodes: scenario.processors[site],
+            processors_per_node: 1,
+            discipline: Discipline::Fcfs,
+            local_jobs: Vec::new(),
+            files,
+        });
+    }
+    let pairs = names.iter().flat_map(|from| names.iter().map(move |to| (from, to)));
+    let link = |(from, to): (&SiteName, &SiteName)| LinkSpec {
+        from: from.clone(),
+        to: to.clone(),
+        bandwidth: BitsPerSecond(BANDWIDTH_BITS_PER_S),
+        latency: DurationMs::ZERO,
+    };
+    let links: Vec<LinkSpec> = pairs.filter(|(from, to)| from != to).map(link).collect();
+    let pace = Pace { launch_max: DurationMs(30), gate_max: DurationMs(30) };
+    Ok(World::new(clusters, &links, pace, scenario.number as u64, BEGINS))
+}
+
+/// Whoever carries out a script; outlives control planes.
+#[derive(Clone)]
+struct User {
+    scenario: Arc<Scenario>,
+    program: String,
+    world: Arc<WorldHandle>,
+    ids: Rc<RefCell<BTreeMap<usize, JobId>>>,
+    /// The site that was emptied last.
+    drained: Rc<RefCell<Option<SiteName>>>,
+}
+
+impl User {
+    async fn act(&self, reign: &Reign, steps: &[Step], first: bool) -> Result<()> {
+        wait(reign, "it takes work", || Ok(reign.plane.is_ready())).await?;
+        if first {
+            self.await_rest(reign).await?;
+            self.register_files(reign).await?;
+        }
+        for step in steps {
+            self.step(reign, *step).await.with_context(|| format!("{step:?}"))?;
+        }
+        Ok(())
+    }
+
+    async fn step(&self, reign: &Reign, step: Step) -> Result<()> {
+        match step {
+            Step::Rest => self.await_rest(reign).await,
+            Step::Submit(job) => self.submit(reign, job).await,
+            Step::Await(job, point) => self.await_point(reign, job, point).await,
+            Step::Pause(ms) => {
+                tokio::time::sleep(Duration::from_millis(ms)).await;
+                Ok(())
+            }
+            Step::Release(job, component) => self.release(reign, job, component),
+            Step::ReleaseAll(job) => {
+                let components = 0..self.scenario.jobs[job].components.len();
+                components.into_iter().try_for_each(|index| self.release(reign, job, index))
+            }
+            Step::Cancel(job) => ask(reign, Ask::Cancel(vec![self.id(job)?])).await.map(drop),
+            Step::Freeze(job) => ask(reign, Ask::Freeze(vec![self.id(job)?])).await.map(drop),
+            Step::Thaw(job) => ask(reign, Ask::Thaw(vec![self.id(job)?])).await.map(drop),
+            Step::Lose(job) => self.lose(reign, job),
+            Step::Drain(job) => {
+                let site = self.site(reign, job, 0)?;
+                *self.drained.borrow_mut() = Some(site);
+                self.order_site(reign, SiteOrder::Drain).await
+            }
+            Step::Undrain => self.order_site(reign, SiteOrder::Undrain).await,
+            Step::Restart => bail!("a script is cut at its restarts"),
+        }
+    }
+
+    async fn register_files(&self, reign: &Reign) -> Result<()> {
+        let sites = settings::sites(&self.scenario)?;
+        for (file, planned) in self.scenario.files.iter().enumerate() {
+            let what = Ask::AddFile {
+                name: LogicalName::new(&file_name(file))?,
+                site: sites[planned.site].clone(),
+                path: RelPath::new(&file_name(file))?,
+                replace: false,
+            };
+            ask(reign, what).await?;
+        }
+        Ok(())
+    }
+
+    async fn submit(&self, reign: &Reign, job: usize) -> Result<()> {
+        let spec = Arc::new(self.scenario.spec(job, &self.program)?);
+        let submission = Submission { spec, idempotency: None, allow_unplaceable: false };
+        let ApiAnswer::Submitted(jobs) = ask(reign, Ask::Submit(vec![submission])).await? else {
+            bail!("another answer than to a submission");
+        };
+        let submitted = jobs.first().context("no job was accepted")?;
+        self.ids.borrow_mut().insert(job, submitted.id);
+        Ok(())
+    }
+
+    fn id(&self, job: usize) -> Result<JobId> {
+        self.ids.borrow().get(&job).copied().with_context(|| format!("job {job} has no number"))
+    }
+
+    fn job(&self, reign: &Reign, job: usize) -> Result<Arc<Job>> {
+        let id = self.id(job)?;
+        reign.plane.view().jobs.get(&id).cloned().with_context(|| format!("there is no job {id}"))
+    }
+
+    async fn await_point(&self, reign: &Reign, job: usize, point: Point) -> Result<()> {
+        wait(reign, "it gets there", || {
+            let job = self.job(reign, job)?;
+            let standing = Standing {
+                phase: job.phase.kind().as_str().into(),
+                round: job.round.0,
+                runs: job.components.iter().map(|c| c.run.as_str().into()).collect(),
+            };
+            point.reached(&standing).with_context(|| format!("it has ended: {:?}", job.phase))
+        })
+        .await
+    }
+
+    async fn await_rest(&self, reign: &Reign) -> Result<()> {
+        wait(reign, "every site is usable and idle", || {
+            Ok(reign.plane.sites().iter().all(|site| {
+                let total = site.report.description.as_ref().map(|said| &said.total);
+                let idle = site.report.idle.as_ref().map(|(_, idle)| idle);
+                site.state == SiteState::Usable && total.is_some() && total == idle
+            }))
+        })
+        .await
+    }
+
+    fn site(&self, reign: &Reign, job: usize, component: usize) -> Result<SiteName> {
+        let job = self.job(reign, job)?;
+        let placement = job.components.get(component).and_then(|c| c.placement.as_ref());
+        Ok(placement.context("the job is not placed")?.site.clone())
+    }
+
+    async fn order_site(&self, reign: &Reign, order: SiteOrder) -> Result<()> {
+        let site = self.drained.borrow().clone().context("no site was emptied")?;
+        ask(reign, Ask::Site(site, order)).await.map(drop)
+    }
+
+    fn release(&self, reign: &Reign, job: usize, component: usize) -> Result<()> {
+        let site = self.site(reign, job, component)?;
+        let index = ComponentIndex(component as u32);
+        let tag = self.job(reign, job)?.tag(reign.plane.instance(), index);
+        self.in_world(reign, &site, |world, site| world.finish_payload(site, tag))
+    }
+
+    fn lose(&self, reign: &Reign, job: usize) -> Result<()> {
+        let site = self.site(reign, job, 0)?;
+        self.in_world(reign, &site, |world, site| world.site_down(site, REPAIR))
+    }
+
+    fn in_world(
+        &self,
+        reign: &Reign,
+        site: &SiteName,
+        act: impl FnOnce(&mut World, SiteIndex),
+    ) -> Result<()> {
+        self.world.at(reign.clock.now(), |world| {
+            let site = world.index_of(site).context("there is no such site")?;
+            act(world, site);
+            Ok(())
+        })
+    }
+}
+
+async fn ask(reign: &Reign, what: Ask) -> Result<ApiAnswer> {
+    let by = KeyName::new("admin")?;
+    let answer = reign.plane.command(ApiCommand { by, what }).await;
+    answer.map_err(|refusal| anyhow!("refused: {refusal}"))
+}
+
+async fn wait(reign: &Reign, what: &str, mut holds: impl FnMut() -> Result<bool>) -> Result<()> {
+    let deadline = reign.clock.now() + PATIENCE;
+    while !holds()? {
+        if reign.clock.now() > deadline {
+            bail!("not within {PATIENCE}: {what}");
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    Ok(())
+}

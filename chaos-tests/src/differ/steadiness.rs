@@ -1,0 +1,65 @@
+//! Whether this machine keeps time: a scenario in real time proves nothing while the
+//! machine stands still.
+
+use std::fs::File;
+use std::io::{Seek, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+/// How often it is looked.
+const BEAT: Duration = Duration::from_millis(100);
+
+/// Measures how late a sleep with a write to the disk behind it comes back.
+pub(super) struct Steadiness {
+    began: Instant,
+    /// The latest stall that mattered ended so long after that, in milliseconds; 0 for none.
+    stalled_at_ms: AtomicU64,
+    stop: AtomicBool,
+}
+
+impl Steadiness {
+    /// What of margins of a second and a half may be lost.
+    const STALL: Duration = Duration::from_millis(500);
+
+    pub(super) fn new() -> Self {
+        let (stalled_at_ms, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+        Self { began: Instant::now(), stalled_at_ms, stop }
+    }
+
+    /// Looks until it is told to stop.
+    ///
+    /// # Errors
+    /// Nothing can be written in `base`.
+    pub(super) fn watch(&self, base: &Path) -> Result<()> {
+        std::fs::create_dir_all(base)?;
+        let mut file: File = tempfile::tempfile_in(base)?;
+        while !self.stop.load(Ordering::Relaxed) {
+            let asleep = Instant::now();
+            std::thread::sleep(BEAT);
+            file.rewind()?;
+            file.write_all(b"beat")?;
+            file.sync_data()?;
+            if asleep.elapsed() > BEAT + Self::STALL {
+                self.stalled_at_ms.store(ms(self.began.elapsed()), Ordering::Relaxed);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the machine stood still at any time after this moment.
+    pub(super) fn stalled_since(&self, moment: Instant) -> bool {
+        let moment = ms(moment.duration_since(self.began));
+        self.stalled_at_ms.load(Ordering::Relaxed) > moment
+    }
+}
+
+fn ms(length: Duration) -> u64 {
+    u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
+}
