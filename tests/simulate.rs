@@ -162,6 +162,22 @@ fn schedulers_are_compared_and_json_is_the_summary() {
 }
 
 #[test]
+fn jobs_that_must_not_run_twice_fail_with_their_nodes_and_all_others_are_done() {
+    let place = place();
+    let words = "--model poisson --jobs 150 --sizes 6 --shortest 30m --longest 1h \
+                 --interarrival 15m --rerunnable yes,no";
+    simulated(&place, words);
+    let summary = summary(&place, "simulation");
+    let runs = summary["runs"].as_array().unwrap();
+    assert_eq!(runs[0]["label"], "rerunnable");
+    assert_eq!(runs[0]["jobs"]["done"], 150);
+    assert_eq!(runs[1]["label"], "not rerunnable");
+    let failed = runs[1]["jobs"]["failed"].as_u64().unwrap();
+    let killed = runs[1]["counters"]["components killed by failing nodes"].as_u64().unwrap();
+    assert!((1..=killed).contains(&failed), "{failed} failed, {killed} killed");
+}
+
+#[test]
 fn it_ends_when_told_and_says_what_was_unfinished() {
     let place = place();
     simulated(&place, "--model poisson --jobs 50 --interarrival 10m --until 2h");

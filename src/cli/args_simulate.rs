@@ -18,9 +18,9 @@ and under a simulated clock: a month takes seconds to minutes. The grid file lis
 local users and failures; the chapter \"What if: simulating\" of the book describes it. Nothing
 outside of --to is written, and no server is needed.
 
---policy, --scheduler and --load-scale take several values, separated by commas: all of them run
-on the same jobs, and each is compared with the first. With --seeds above 1 the comparison
-has confidence intervals of 95 %.
+--policy, --scheduler, --rerunnable and --load-scale take several values, separated by commas: all
+of them run on the same jobs, and each is compared with the first. With --seeds above 1 the
+comparison has confidence intervals of 95 %.
 
 It writes jobs.csv (a row a job), summary.json, figures/*.svg and report.html. The same options
 give the same jobs.csv, byte for byte.
@@ -99,6 +99,16 @@ pub(crate) struct RunArgs {
     /// How the batch systems of all sites order jobs. [default: as the grid file says]
     #[arg(long, value_enum, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) scheduler: Vec<SchedulerArg>,
+    /// Whether jobs are placed again after a site failed under them once they ran; with no, they
+    /// fail.
+    #[arg(
+        long,
+        value_enum,
+        value_name = "YES_OR_NO",
+        value_delimiter = ',',
+        default_value = "yes"
+    )]
+    pub(crate) rerunnable: Vec<YesNoArg>,
     /// Divides the times between submissions: 2 doubles the load (0.001 to 1000).
     #[arg(long, value_name = "FACTORS", value_delimiter = ',', default_value = "1")]
     pub(crate) load_scale: Vec<f64>,
@@ -145,6 +155,15 @@ pub(crate) enum OnBadArg {
     Skip,
     /// End at the first.
     Refuse,
+}
+
+/// Whether something is so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum YesNoArg {
+    /// It is.
+    Yes,
+    /// It is not.
+    No,
 }
 
 /// How a batch system orders jobs.

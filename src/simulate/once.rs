@@ -119,8 +119,8 @@ fn experiment(
     let mut settings = study.settings.clone();
     settings.links = world::links(grid);
     settings.default_policy = variant.policy.clone();
-    let (policy, count) = (variant.policy.clone(), workload.jobs.len());
-    let jobs = workload.jobs.into_iter().map(move |job| world::planned(&job, &policy));
+    let (variant, count) = (variant.clone(), workload.jobs.len());
+    let jobs = workload.jobs.into_iter().map(move |job| world::planned(&job, &variant));
     let climate = Climate { way_max: WAY_MAX, ..Climate::default() };
     let experiment = Experiment {
         world: world::world(grid, drawn("world"), BEGINS)?,

@@ -44,6 +44,8 @@ pub struct Variant {
     pub scheduler: Option<Discipline>,
     /// Multiplies the load of the workload.
     pub load_scale: f64,
+    /// Whether jobs are placed again after a site failed under their payloads.
+    pub rerunnable: bool,
 }
 
 /// Which run is meant.

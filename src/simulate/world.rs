@@ -7,11 +7,12 @@ use cospan_chaos_tests::laboratory::experiment::{NodeFailure, PlannedJob};
 use cospan_chaos_tests::laboratory::jobs;
 use cospan_chaos_tests::world::cluster::ClusterSpec;
 use cospan_chaos_tests::world::{LinkSpec, Pace, World};
-use cospan_domain::ids::{Digest, InvalidId, LogicalName, PolicyName, RelPath, SiteName};
-use cospan_domain::job::spec::{Content, FileRef, Input};
+use cospan_domain::ids::{Digest, InvalidId, LogicalName, RelPath, SiteName};
+use cospan_domain::job::spec::{Content, FileRef, Input, OnUnreachable};
 use cospan_domain::units::{BitsPerSecond, Bytes, Timestamp};
 
 use super::grid::{BuiltGrid, BuiltSite};
+use super::study::Variant;
 use super::workload;
 
 /// Where components find their input.
@@ -73,14 +74,15 @@ pub(super) fn failures(grid: &BuiltGrid) -> Vec<NodeFailure> {
 }
 
 /// A job as the control plane receives it. Its user's estimate is its wall time.
-pub(super) fn planned(
-    job: &workload::PlannedJob,
-    policy: &PolicyName,
-) -> anyhow::Result<PlannedJob> {
+pub(super) fn planned(job: &workload::PlannedJob, variant: &Variant) -> anyhow::Result<PlannedJob> {
     let mut spec = jobs::job(&job.components, job.run_time, job.estimate, 0)?;
     spec.name = Some(job.name.as_str().into());
     spec.priority = job.priority;
-    spec.policy = Some(policy.clone());
+    spec.policy = Some(variant.policy.clone());
+    if !variant.rerunnable {
+        spec.rerunnable = false;
+        spec.on_unreachable = OnUnreachable::Wait;
+    }
     if let Some(name) = &job.input {
         let path = RelPath::new(INPUT)?;
         for component in &mut spec.components {

@@ -14,7 +14,7 @@ use cospan_domain::placement::find_policy;
 
 use crate::cli::args_job::ClassArg;
 use crate::cli::args_simulate::{
-    EstimatesArg, ModelArg, OnBadArg, RunArgs, SchedulerArg, SimulateArgs, WorkloadArgs,
+    EstimatesArg, ModelArg, OnBadArg, RunArgs, SchedulerArg, SimulateArgs, WorkloadArgs, YesNoArg,
 };
 use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
@@ -138,34 +138,31 @@ fn priority(class: ClassArg) -> Priority {
 
 /// Every combination of the values given. A label names what differs, or else the policy.
 fn variants(args: &RunArgs, default: &PolicyName) -> Result<Vec<Variant>, CliError> {
-    let policies = if args.policy.is_empty() { vec![default.clone()] } else { args.policy.clone() };
-    for policy in &policies {
+    for policy in &args.policy {
         find_policy(policy)
             .map_err(|error| CliError::usage(error.to_string(), "correct --policy"))?;
     }
-    let schedulers: Vec<Option<SchedulerArg>> = match args.scheduler.is_empty() {
-        true => vec![None],
-        false => args.scheduler.iter().copied().map(Some).collect(),
-    };
-    let mut variants: Vec<Variant> = Vec::new();
-    for policy in &policies {
-        for scheduler in schedulers.iter().copied().map(|name| name.map(discipline)) {
-            for load_scale in args.load_scale.iter().copied() {
-                let mut parts = Vec::new();
-                if policies.len() > 1 || schedulers.len() * args.load_scale.len() == 1 {
-                    parts.push(policy.to_string());
-                }
-                if let Some((name, _)) = scheduler.filter(|_| schedulers.len() > 1) {
-                    parts.push(name.to_owned());
-                }
-                if args.load_scale.len() > 1 {
-                    parts.push(format!("load x {load_scale}"));
-                }
-                let (label, policy) = (parts.join(", "), policy.clone());
-                let scheduler = scheduler.map(|(_, discipline)| discipline);
-                variants.push(Variant { label, policy, scheduler, load_scale });
-            }
-        }
+    let (label, policy) = (String::new(), default.clone());
+    let plain = Variant { label, policy, scheduler: None, load_scale: 1.0, rerunnable: true };
+    let mut variants = varied(vec![plain], &args.policy, |variant, policy| {
+        variant.policy = policy.clone();
+        policy.to_string()
+    });
+    variants = varied(variants, &args.scheduler, |variant, scheduler| {
+        let (name, discipline) = discipline(*scheduler);
+        variant.scheduler = Some(discipline);
+        name.to_owned()
+    });
+    variants = varied(variants, &args.rerunnable, |variant, rerunnable| {
+        variant.rerunnable = *rerunnable == YesNoArg::Yes;
+        if variant.rerunnable { "rerunnable" } else { "not rerunnable" }.to_owned()
+    });
+    variants = varied(variants, &args.load_scale, |variant, load_scale| {
+        variant.load_scale = *load_scale;
+        format!("load x {load_scale}")
+    });
+    for variant in variants.iter_mut().filter(|variant| variant.label.is_empty()) {
+        variant.label = variant.policy.to_string();
     }
     let twice = |v: &&Variant| variants.iter().filter(|other| other.label == v.label).count() > 1;
     match variants.iter().find(twice) {
@@ -175,6 +172,30 @@ fn variants(args: &RunArgs, default: &PolicyName) -> Result<Vec<Variant>, CliErr
         }
         None => Ok(variants),
     }
+}
+
+/// Each variant with each of the values, or as it is if there are none. `set` sets a value
+/// and names it; only what differs comes into the label.
+fn varied<T>(
+    variants: Vec<Variant>,
+    values: &[T],
+    set: fn(&mut Variant, &T) -> String,
+) -> Vec<Variant> {
+    if values.is_empty() {
+        return variants;
+    }
+    let with = |variant: &Variant, value: &T| {
+        let mut variant = variant.clone();
+        let name = set(&mut variant, value);
+        if values.len() > 1 {
+            let comma = if variant.label.is_empty() { "" } else { ", " };
+            variant.label.push_str(&format!("{comma}{name}"));
+        }
+        variant
+    };
+    let pairs =
+        variants.iter().flat_map(|variant| values.iter().map(move |value| (variant, value)));
+    pairs.map(|(variant, value)| with(variant, value)).collect()
 }
 
 fn discipline(name: SchedulerArg) -> (&'static str, Discipline) {

@@ -67,8 +67,10 @@ impl Failures {
     /// Part of a line: how nodes fail.
     pub fn describe(&self) -> String {
         match self {
-            Self::Log { path, system, start } => {
-                format!("failures: log {} of system {system} from {start} on", path.display())
+            Self::Log { path, system, start, shuffled } => {
+                let nodes = if *shuffled { ", nodes shuffled" } else { "" };
+                let path = path.display();
+                format!("failures: log {path} of system {system} from {start} on{nodes}")
             }
             Self::Exponential { mean_between_failures, mean_repair } => {
                 format!("failures: each node every {mean_between_failures}, for {mean_repair}")

@@ -129,6 +129,8 @@ pub enum Failures {
         /// How long after that machine's first failure the simulation begins;
         /// what failed before is left out.
         start: DurationMs,
+        /// Which node of the log is which of the site: drawn, or the same numbers.
+        shuffled: bool,
     },
     /// Each node by itself: up and down for exponential times in turn, up at
     /// first.

@@ -7,9 +7,10 @@ use std::path::Path;
 use cospan_domain::units::{DurationMs, Timestamp};
 use rand::Rng;
 use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
 use rand_distr::Exp1;
 
-use super::super::{Failures, GridSite};
+use super::super::{Failures, GridSite, NODES_MAX};
 use super::{BuildError, BuildOptions, EVENTS_PER_SITE_MAX, NodeDown};
 use crate::simulate::streams::stream;
 use crate::simulate::workload::{SourceError, open, reading};
@@ -73,9 +74,12 @@ pub(super) fn failures(
     let mut notes = FailureNotes::default();
     let mut failures = match &site.failures {
         None => Vec::new(),
-        Some(Failures::Log { path, system, start }) => {
-            let logged = read(path, *system, options, &mut notes)
+        Some(Failures::Log { path, system, start, shuffled }) => {
+            let mut logged = read(path, *system, options, &mut notes)
                 .map_err(|cause| BuildError::Source { site: site.name.clone(), cause })?;
+            if *shuffled {
+                shuffle(&mut logged, site, options.seed);
+            }
             placed(&logged, *start, site.nodes, options, &mut notes)
         }
         Some(Failures::Exponential { mean_between_failures, mean_repair }) => {
@@ -98,6 +102,18 @@ fn read(
     notes.log = Some(reader.complaints().clone());
     failures.sort_by_key(|failure| failure.started);
     Ok(failures)
+}
+
+/// Gives the nodes of the log other numbers. Those above the nodes of the site are drawn
+/// too, so that a part of a larger machine is any part of it.
+fn shuffle(logged: &mut [NodeFailure], site: &GridSite, seed: u64) {
+    let known = logged.iter().map(|failure| failure.node).filter(|node| *node < NODES_MAX);
+    let count = known.max().map_or(0, |last| last + 1).max(site.nodes);
+    let mut numbers: Vec<u32> = (0..count).collect();
+    numbers.shuffle(&mut stream(seed, "nodes of the failure log", site.name.as_str()));
+    for failure in logged {
+        failure.node = numbers.get(failure.node as usize).copied().unwrap_or(failure.node);
+    }
 }
 
 /// Logged failures, moved to the time and the nodes of the simulation.

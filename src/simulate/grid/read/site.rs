@@ -8,7 +8,7 @@ use cospan_domain::units::{Bytes, DurationMs};
 use toml::de::DeValue;
 
 use super::super::describe::discipline_name;
-use super::super::table::{Table, share, text, whole, word};
+use super::super::table::{Table, share, text, whole, word, yes_or_no};
 use super::super::{
     Failures, GridSite, LocalLoad, LocalModel, LocalSource, NODES_MAX, PROCESSORS_PER_NODE_MAX,
     quantity,
@@ -134,17 +134,20 @@ fn model(table: &Table<'_, '_>, all: &[&str], processors: Option<u32>) -> Option
 }
 
 fn failures(table: &Table<'_, '_>, directory: &Path) -> Option<Failures> {
-    const ALL: [&str; 5] = ["log", "system", "start", "mean_between_failures", "mean_repair"];
+    const ALL: [&str; 6] =
+        ["log", "system", "start", "shuffled", "mean_between_failures", "mean_repair"];
     match is_log(table, "mean_between_failures") {
         None => {
             table.only(&ALL);
             None
         }
         Some(true) => {
-            goes_with(table, &ALL, &["log", "system", "start"], "log");
+            goes_with(table, &ALL, &["log", "system", "start", "shuffled"], "log");
             let system = table.required("system", |value| whole(value, 0..=u32::MAX));
             let (path, start) = log(table, directory);
-            Some(Failures::Log { path: path?, system: system?.value, start: start? })
+            let shuffled = table.or("shuffled", false, yes_or_no);
+            let (path, start, shuffled) = (path?, start?, shuffled?);
+            Some(Failures::Log { path, system: system?.value, start, shuffled })
         }
         Some(false) => {
             let fitting = ["mean_between_failures", "mean_repair"];

@@ -56,14 +56,23 @@ fn more_failures_than_memory_holds_are_refused() {
     assert!(matches!(error, BuildError::TooMany { what: "node failures", .. }), "{error}");
 }
 
-#[test]
-fn logged_failures_count_from_the_first_one_and_overlapping_ones_are_joined() {
+/// A site of 16 nodes with this failure log of system 2.
+fn logged(rows: &[String], keys: &str) -> (tempfile::TempDir, Grid) {
     let directory = tempfile::tempdir().unwrap();
     let head = "System,nodenumz,Prob Started,Prob Fixed,Facilities,Hardware,Human Error,Network,\
                 Undetermined,Software";
-    let row = |system: u32, node: u32, from: &str, to: &str| {
-        format!("{system},{node},{from},{to},,CPU,,,,\n")
-    };
+    fs::write(directory.path().join("log.csv"), format!("{head}\n{}", rows.concat())).unwrap();
+    let text = one_site(&format!("[site.failures]\nlog = \"log.csv\"\nsystem = 2\n{keys}"));
+    let grid = Grid::parse(&directory.path().join("grid.toml"), &text).unwrap();
+    (directory, grid)
+}
+
+fn row(system: u32, node: u32, from: &str, to: &str) -> String {
+    format!("{system},{node},{from},{to},,CPU,,,,\n")
+}
+
+#[test]
+fn logged_failures_count_from_the_first_one_and_overlapping_ones_are_joined() {
     let log = [
         row(2, 1, "6/21/2005 10:00", "6/21/2005 11:00"),
         row(2, 1, "6/21/2005 10:30", "6/21/2005 12:00"),
@@ -74,9 +83,7 @@ fn logged_failures_count_from_the_first_one_and_overlapping_ones_are_joined() {
         row(2, 16, "6/21/2005 10:20", "6/21/2005 10:21"),
         row(3, 2, "6/20/2005 00:00", "6/21/2005 10:20"),
     ];
-    fs::write(directory.path().join("log.csv"), format!("{head}\n{}", log.concat())).unwrap();
-    let text = one_site("[site.failures]\nlog = \"log.csv\"\nsystem = 2\nstart = \"1h\"");
-    let grid = Grid::parse(&directory.path().join("grid.toml"), &text).unwrap();
+    let (_directory, grid) = logged(&log, "start = \"1h\"");
     let built = grid.build(&options(1, 1)).unwrap();
     let minutes: Vec<(u64, u32, u64)> = built.sites[0]
         .node_failures
@@ -89,4 +96,28 @@ fn logged_failures_count_from_the_first_one_and_overlapping_ones_are_joined() {
     assert_eq!((notes.while_down, notes.repairs_raised), (2, 1));
     let told = built.complaints[0].to_string();
     assert!(told.contains("2 of nodes that were down already, joined"), "{told}");
+}
+
+#[test]
+fn a_shuffled_log_keeps_its_times_and_draws_which_nodes_of_it_the_site_has() {
+    let at = |node: u32| format!("6/21/2005 10:{node:02}");
+    let rows: Vec<String> = (0..32).map(|node| row(2, node, &at(node), &at(node + 1))).collect();
+    let (_directory, grid) = logged(&rows, "shuffled = true");
+    let drawn = |seed| grid.build(&options(1, seed)).unwrap().sites.remove(0).node_failures;
+    let first = drawn(1);
+    assert_eq!(first, drawn(1));
+    assert_ne!(first, drawn(2));
+    assert_eq!(first.len(), 16, "each node of the site is one of the log");
+    assert!(first.iter().all(|down| down.repair == DurationMs::from_secs(60)));
+    let minutes = first.iter().map(|down| down.at.since(BEGIN).0 / 60_000);
+    assert!(minutes.max() >= Some(16), "nodes above those of the site are drawn too");
+}
+
+#[test]
+fn a_node_of_a_number_beyond_all_reason_is_left_out_of_a_shuffled_log() {
+    let rows = [u32::MAX, 1].map(|node| row(2, node, "6/21/2005 10:00", "6/21/2005 11:00"));
+    let (_directory, grid) = logged(&rows, "shuffled = true");
+    let built = grid.build(&options(1, 1)).unwrap();
+    assert_eq!(built.sites[0].node_failures.len(), 1);
+    assert_eq!(built.complaints[0].failures.clone().unwrap().unknown_nodes, 1);
 }

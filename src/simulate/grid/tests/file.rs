@@ -73,7 +73,7 @@ fn every_key_is_read_and_those_left_out_have_defaults() {
     assert_eq!(load.source, LocalSource::Log { path, start });
     assert_eq!(load.estimates, Estimates::Tsafrir);
     let path = PathBuf::from("/logs/LA-UR-05-7318.csv.xz");
-    let logged = Failures::Log { path, system: 2, start: DurationMs::ZERO };
+    let logged = Failures::Log { path, system: 2, start: DurationMs::ZERO, shuffled: false };
     assert_eq!(delft.failures, Some(logged));
     let drawn = Failures::Exponential {
         mean_between_failures: DurationMs(30 * DAY.0),
