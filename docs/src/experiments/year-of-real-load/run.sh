@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Runs the experiment and prints its tables: run.sh LOGS [TO]. LOGS is a folder with the
+# files that logs.txt names, plain, .gz or .xz; TO is for everything that is written. Needs
+# `cospan` on the path, or its place in COSPAN, and Python 3.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+logs=${1:?"name the folder with the logs; $here/logs.txt tells where they come from"}
+to=${2:-year-of-real-load}
+mkdir -p "$to"
+
+plain() {
+    case $1 in
+        *.gz) gzip -dc "$1" ;;
+        *.xz) xz -dc "$1" ;;
+        *) cat "$1" ;;
+    esac
+}
+
+while read -r name digest file address; do
+    found=$(find "$logs" -name "$file" -o -name "$file.gz" -o -name "$file.xz" | head -n 1)
+    [ -n "$found" ] || { echo "$logs has no $file; get it from $address" >&2; exit 2; }
+    plain "$found" > "$to/$name"
+    echo "$digest  $to/$name" | sha256sum --check --quiet ||
+        { echo "$found is another edition of the log than the one used here" >&2; exit 2; }
+done < "$here/logs.txt"
+
+# The jobs of das2 and kth are those of the grid; the numbers of kth begin at 100,001.
+{
+    awk '!/^ *;/ && NF' "$to/das2.swf"
+    awk '!/^ *;/ && NF { $1 += 100000; print }' "$to/kth.swf"
+} | sort -s -n -k 2,2 > "$to/grid.swf"
+
+cp "$here/grid.toml" "$to/failures.toml"
+awk '/^\[/ { failures = /site\.failures/ } !failures' "$here/grid.toml" > "$to/no-failures.toml"
+simulate() {
+    "${COSPAN:-cospan}" simulate "$to/$1.toml" --to "$to/$1" --log "$to/grid.swf" \
+        --split random --seeds "${SEEDS:-5}" "${@:2}" > "$to/$1.txt"
+}
+simulate no-failures
+simulate failures --rerunnable yes,no
+python3 "$here/table.py" "$to"
