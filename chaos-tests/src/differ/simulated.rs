@@ -41,7 +41,7 @@ const PATIENCE: DurationMs = DurationMs(120_000);
 pub(super) fn play(scenario: &Arc<Scenario>, program: &str) -> Result<Played> {
     let seed = scenario.number as u64;
     // Calls take a little, as at a site on this machine.
-    let climate = Climate { way_max: DurationMs(4), faults: BTreeMap::new() };
+    let climate = Climate { way_max: DurationMs(4), ..Climate::default() };
     let ground = Ground {
         world: WorldHandle::new(world(scenario)?),
         disk: MemoryDisk::default(),
@@ -49,6 +49,7 @@ pub(super) fn play(scenario: &Arc<Scenario>, program: &str) -> Result<Played> {
         hash: Arc::default(),
         settings: settings::settings(scenario)?,
         hints: true,
+        keeps_archive: true,
     };
     let user = User {
         scenario: scenario.clone(),
@@ -59,7 +60,8 @@ pub(super) fn play(scenario: &Arc<Scenario>, program: &str) -> Result<Played> {
     };
     let (mut begins, mut calls) = (BEGINS, Calls::default());
     for (number, steps) in scenario.script.split(|step| matches!(step, Step::Restart)).enumerate() {
-        let plan = Plan { begins, killed_at: None, moment: None, seed: seed + number as u64 };
+        let seed = seed + number as u64;
+        let plan = Plan { begins, killed_at: None, moment: None, seed, clock_ahead_ms: 0 };
         let (user, steps) = (user.clone(), steps.to_vec());
         let end = reign(&ground, plan, move |reign| async move {
             user.act(&reign, &steps, number == 0).await?;

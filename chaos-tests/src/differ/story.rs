@@ -120,6 +120,7 @@ fn component_of(what: &Happened) -> Option<ComponentIndex> {
         Happened::JobPlaced { .. }
         | Happened::StartPostponed { .. }
         | Happened::InputsArrived
+        | Happened::AvoidanceLapsed
         | Happened::ClaimBegun
         | Happened::GoDecided { .. }
         | Happened::JobStarted
