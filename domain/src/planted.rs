@@ -64,11 +64,19 @@ pub enum Bug {
     ForgetJobs,
     /// An effect is performed again while its outcome waits to be decided.
     PerformTwice,
+    /// A submission that is nowhere is renewed while its gate is open.
+    RenewUnclosed,
+    /// A deletion is carried out although somebody came to need the copy meanwhile.
+    DeleteOvertaken,
+    /// Sites are swept only as long as there are jobs.
+    SweepForJobsOnly,
+    /// Sites are charged while it is we who are cut off.
+    ChargeWhenCutOff,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 29] = [
+    pub const ALL: [Bug; 33] = [
         Bug::RetryBlind,
         Bug::TrustEarlyAbsence,
         Bug::UnknownIsGone,
@@ -98,6 +106,10 @@ impl Bug {
         Bug::StalePeers,
         Bug::ForgetJobs,
         Bug::PerformTwice,
+        Bug::RenewUnclosed,
+        Bug::DeleteOvertaken,
+        Bug::SweepForJobsOnly,
+        Bug::ChargeWhenCutOff,
     ];
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use actix::{ActorFutureExt, AsyncContext, Context, Handler, Message, WrapFuture};
 use cospan_domain::ids::KeyName;
+use cospan_domain::planted::{Bug, bug};
 use cospan_domain::site::command::{Operation, Rejection, SiteCommand};
 use cospan_domain::site::contact::Contact;
 use cospan_domain::site::failure::FailureClass;
@@ -111,7 +112,7 @@ impl Handler<Charge> for Cluster {
     fn handle(&mut self, charge: Charge, ctx: &mut Context<Self>) -> Answer {
         // A site that has not answered since our start may be well, and we cut off.
         let unheard = matches!(self.contact.contact(), Contact::NeverAnswered);
-        let isolated = self.shared.board.isolated() || unheard;
+        let isolated = (self.shared.board.isolated() || unheard) && !bug(Bug::ChargeWhenCutOff);
         if !isolated && charge.class.charges_site() {
             self.shared.metrics.site_errors.with_label_values(&[self.name.as_str()]).inc();
         }

@@ -9,6 +9,7 @@ use actix::{
 use cospan_domain::ids::JobId;
 use cospan_domain::job::spec::Content;
 use cospan_domain::machine::Machine;
+use cospan_domain::planted::{Bug, bug};
 use cospan_domain::transfer::CopyMachine;
 use cospan_domain::transfer::command::CopyCommand;
 use cospan_domain::transfer::due::CopyEffect;
@@ -212,7 +213,11 @@ impl Transfer {
                 CopyEffect::WatchCopy(order) => self.begin_watch(order, now),
                 // A job may have been placed here before the deletion was durable, and
                 // count on the copy.
-                CopyEffect::DeleteContent { .. } if self.is_needed() => return self.look(ctx),
+                CopyEffect::DeleteContent { .. }
+                    if self.is_needed() && !bug(Bug::DeleteOvertaken) =>
+                {
+                    return self.look(ctx);
+                }
                 CopyEffect::CheckContent(_) if now < self.settled_at => {
                     self.put_off_until(&effect, self.settled_at);
                     continue;

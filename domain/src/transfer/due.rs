@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::ids::{Digest, SiteName};
+use crate::planted::{Bug, bug};
 use crate::transfer::decide::expires_at;
 use crate::transfer::parameters::CopyParameters;
 use crate::transfer::state::{CopyPhase, CopyRecord, MAX_LEFTOVERS, Nonce, Try};
@@ -92,7 +93,7 @@ fn of_phase(record: &CopyRecord, now: Timestamp) -> Option<CopyEffect> {
             Some(CopyEffect::WatchCopy(order.clone()))
         }
         CopyPhase::Stopping { order, .. } => Some(CopyEffect::StopCopy(order.clone())),
-        CopyPhase::Deleting { nonce, .. } if record.is_needed() => {
+        CopyPhase::Deleting { nonce, .. } if record.is_needed() && !bug(Bug::DeleteOvertaken) => {
             Some(CopyEffect::CheckContent(*nonce))
         }
         // A try that still runs would put back what was deleted.
