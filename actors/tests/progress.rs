@@ -152,13 +152,12 @@ impl Site for PromptSite {
     }
 
     async fn status(&self, tags: &[Tag]) -> Result<SiteStatus, SiteError> {
-        let asked_at = self.clock.now();
         self.dawdle(30).await;
         let now = self.clock.now();
         let attempts = tags.iter().map(|tag| (*tag, self.observe(tag, now))).collect();
         let idle = Resources::processors(self.idle(now));
         self.dawdle(30).await;
-        Ok(SiteStatus { asked_at, site_clock: Some(now), idle, attempts })
+        Ok(SiteStatus { site_clock: Some(now), idle, attempts })
     }
 
     async fn submit(&self, order: &AttemptOrder) -> Result<Submitted, SiteError> {
@@ -177,13 +176,12 @@ impl Site for PromptSite {
     }
 
     async fn find_by_tag(&self, tag: Tag) -> Result<TagLookup, SiteError> {
-        let asked_at = self.clock.now();
         let known = self.attempts().get(&tag).map(|attempt| attempt.ready);
         let found = known.into_iter().map(|submitted_at| Found {
             lrm_id: LrmId::new("prompt").expect("an id"),
             submitted_at,
         });
-        Ok(TagLookup { asked_at, found: found.collect() })
+        Ok(TagLookup { found: found.collect() })
     }
 
     async fn decide_gate(&self, tag: Tag, decision: &GateDecision) -> Result<GateState, SiteError> {

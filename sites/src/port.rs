@@ -57,11 +57,9 @@ pub struct SiteDescription {
     pub manager: String,
 }
 
-/// One answer about load and attempts. Everything in it was asked for at `asked_at`.
+/// One answer about load and attempts. When it was asked for is noted by whoever asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SiteStatus {
-    /// Our clock when the question left.
-    pub asked_at: Timestamp,
     /// The site's clock in its answer, where it gives one.
     pub site_clock: Option<Timestamp>,
     /// What is free now for one more submission.
@@ -189,8 +187,6 @@ pub struct Found {
 /// Answer to a look-up by tag.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TagLookup {
-    /// Our clock when the question left.
-    pub asked_at: Timestamp,
     /// What was found; absence counts only under the rules of the protocol.
     pub found: Vec<Found>,
 }

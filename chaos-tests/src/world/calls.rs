@@ -46,7 +46,6 @@ impl World {
         };
         let idle = ailments.stale.as_ref().map_or(cluster.batch.idle(), |then| then.idle);
         SiteStatus {
-            asked_at: self.now,
             site_clock: Some(ailments.clock(self.now)),
             idle: Resources::processors(idle),
             attempts: tags.iter().map(|tag| (*tag, observe(tag))).collect(),
@@ -93,7 +92,7 @@ impl World {
             lrm_id: attempt.lrm_id(&cluster.name),
             submitted_at: attempt.submitted_at,
         });
-        TagLookup { asked_at: self.now, found: found.into_iter().collect() }
+        TagLookup { found: found.into_iter().collect() }
     }
 
     /// Decides a gate, or finds it decided: exactly one decision wins.

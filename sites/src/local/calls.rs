@@ -33,11 +33,10 @@ impl Shared {
         self: &std::sync::Arc<Self>,
         tags: &[Tag],
     ) -> Result<SiteStatus, SiteError> {
-        let asked_at = now();
         let root = self.root()?;
         let mut ledger = self.ledger();
         ledger.sweep(&root).map_err(|e| unknown(&e))?;
-        let refreshed = ledger.refresh(&root, asked_at, true).map_err(|e| unknown(&e))?;
+        let refreshed = ledger.refresh(&root, now(), true).map_err(|e| unknown(&e))?;
         self.watch(&mut ledger);
         let observe = |tag: &Tag| {
             let live = ledger.entries.get(tag).map(|entry| entry.seen.clone());
@@ -47,7 +46,7 @@ impl Shared {
         };
         let attempts = tags.iter().map(observe).collect();
         let idle = self.idle(&ledger)?;
-        Ok(SiteStatus { asked_at, site_clock: Some(now()), idle, attempts })
+        Ok(SiteStatus { site_clock: Some(now()), idle, attempts })
     }
 
     /// What is free for one more attempt.
@@ -69,7 +68,6 @@ impl Shared {
     }
 
     pub(super) fn find_by_tag(&self, tag: Tag) -> Result<TagLookup, SiteError> {
-        let asked_at = now();
         let root = self.root()?;
         let directory = root.modified(&format!("{ATTEMPTS}/{tag}")).map_err(|e| unknown(&e))?;
         let spooled = root.modified(&format!("{SPOOL}/{tag}")).map_err(|e| unknown(&e))?;
@@ -78,12 +76,12 @@ impl Shared {
             || ours
             || !carrying(&root, tag).map_err(|e| unknown(&e))?.is_empty();
         let found = if known {
-            let submitted_at = spooled.or(directory).unwrap_or(asked_at);
+            let submitted_at = spooled.or(directory).unwrap_or_else(now);
             vec![Found { lrm_id: lrm_id(tag)?, submitted_at }]
         } else {
             Vec::new()
         };
-        Ok(TagLookup { asked_at, found })
+        Ok(TagLookup { found })
     }
 
     pub(super) fn decide_gate(

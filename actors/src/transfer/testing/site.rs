@@ -145,12 +145,7 @@ impl Site for FakeSite {
 
     async fn status(&self, _: &[Tag]) -> Result<SiteStatus, SiteError> {
         drop(self.answering()?);
-        Ok(SiteStatus {
-            asked_at: Timestamp(0),
-            site_clock: None,
-            idle: Resources::default(),
-            attempts: BTreeMap::new(),
-        })
+        Ok(SiteStatus { site_clock: None, idle: Resources::default(), attempts: BTreeMap::new() })
     }
 
     async fn submit(&self, _: &AttemptOrder) -> Result<Submitted, SiteError> {
