@@ -9,6 +9,8 @@ pub mod handle;
 pub mod jobs;
 pub mod journal;
 pub mod reign;
+#[cfg(test)]
+mod retention_tests;
 pub mod settings;
 mod site;
 pub mod tally;
