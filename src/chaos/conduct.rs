@@ -42,9 +42,12 @@ pub enum Refusal {
     None,
 }
 
+/// By site, what faults are injected with.
+pub type Handles = BTreeMap<SiteName, Faults>;
+
 /// Wraps sites, so that faults can be injected into the calls to them.
-pub fn wrap(sites: Vec<Arc<dyn Site>>) -> (Vec<Arc<dyn Site>>, BTreeMap<SiteName, Faults>) {
-    let mut handles = BTreeMap::new();
+pub fn wrap(sites: Vec<Arc<dyn Site>>) -> (Vec<Arc<dyn Site>>, Handles) {
+    let mut handles = Handles::new();
     let wrapped = sites.into_iter().map(|site| {
         let faults = Faults::new();
         handles.insert(site.name().clone(), faults.clone());
@@ -67,7 +70,7 @@ impl Rehearsals {
     /// Rehearsals at sites that were wrapped.
     pub fn new(
         plane: ControlPlane,
-        faults: BTreeMap<SiteName, Faults>,
+        faults: Handles,
         limits: Limits,
         metrics: ChaosMetrics,
     ) -> Self {

@@ -14,7 +14,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::conduct::{Limits, Refusal};
+use super::conduct::{Handles, Limits, Refusal};
 use super::judge::{Flaw, Grounds, judge};
 use super::metrics::ChaosMetrics;
 use super::rehearsal::{End, Rehearsal};
@@ -31,7 +31,7 @@ const LOOKS_A_LINE: u64 = 60;
 /// The sites that were wrapped, and the rehearsal at them.
 pub(super) struct Stage {
     plane: ControlPlane,
-    faults: BTreeMap<SiteName, Faults>,
+    faults: Handles,
     limits: Limits,
     metrics: ChaosMetrics,
     /// The one that runs, or the latest.
@@ -41,7 +41,7 @@ pub(super) struct Stage {
 impl Stage {
     pub(super) fn new(
         plane: ControlPlane,
-        faults: BTreeMap<SiteName, Faults>,
+        faults: Handles,
         limits: Limits,
         metrics: ChaosMetrics,
     ) -> Self {

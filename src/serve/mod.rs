@@ -9,7 +9,6 @@ pub(crate) mod settings;
 mod sited;
 mod webhook;
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,15 +19,13 @@ use cospan_actors::clock::{Clock, SteadyClock, SystemClock};
 use cospan_actors::metrics::Metrics;
 use cospan_actors::shared::Parts;
 use cospan_actors::wiring;
-use cospan_domain::ids::SiteName;
-use cospan_sites::fault::Faults;
 use cospan_sites::port::{Site, SiteError};
 use cospan_storage::port::StoreError;
 use prometheus::Registry;
 use thiserror::Error;
 use tracing::{error, info, warn};
 
-use crate::chaos::{self, ChaosMetrics, Rehearsals};
+use crate::chaos::{self, ChaosMetrics, Handles, Rehearsals};
 use crate::config::Config;
 use crate::http::{BindError, Bound, Edge, HttpSettings, Running};
 use crate::keys::{KeyDirectory, KeyError, KeyRing};
@@ -162,10 +159,7 @@ fn start(
 }
 
 /// Sites into which faults can be injected, if that is allowed; else the sites as they are.
-fn wrapped(
-    config: &Config,
-    sites: Vec<Arc<dyn Site>>,
-) -> (Vec<Arc<dyn Site>>, Option<BTreeMap<SiteName, Faults>>) {
+fn wrapped(config: &Config, sites: Vec<Arc<dyn Site>>) -> (Vec<Arc<dyn Site>>, Option<Handles>) {
     if !config.chaos.allowed {
         return (sites, None);
     }
@@ -235,6 +229,7 @@ async fn stop(started: Started) {
 
 #[cfg(test)]
 mod tests {
+    use cospan_domain::ids::SiteName;
     use cospan_domain::resources::Resources;
     use cospan_sites::local::{LocalConfig, LocalSite};
 
