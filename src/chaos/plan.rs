@@ -119,11 +119,11 @@ pub fn read(
     Ok(ChaosPlan { lasting: Length(lasting), seed, inject })
 }
 
-/// A flaw stands where its key does, else where its table begins.
+/// A flaw stands where its key does, else where its table or the first of several begins.
 fn note(problems: &mut Problems, places: &Places, flaw: Flaw) {
     let table = flaw.place.rsplit_once('.').map(|(table, _)| table.to_owned());
-    let root = format!(".{}", flaw.place);
-    let known = [Some(flaw.place), Some(root), table];
+    let (root, first) = (format!(".{}", flaw.place), format!("{}[0]", flaw.place));
+    let known = [Some(flaw.place), Some(root), Some(first), table];
     let place = known.iter().flatten().find_map(|place| places.get(place)).cloned();
     problems.add(place, flaw.problem, flaw.remedy);
 }

@@ -243,7 +243,7 @@ mod tests {
             name.clone(),
             home.path().join("delft"),
             Resources::default(),
-            vec!["agent".into()],
+            vec!["/agent".into()],
         );
         let site: Arc<dyn Site> = Arc::new(LocalSite::new(local).unwrap());
         let mut config = Config::for_test(home.path()).unwrap();
