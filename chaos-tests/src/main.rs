@@ -72,7 +72,7 @@ enum What {
         #[arg(long)]
         only: Option<usize>,
         /// How many at the same time
-        #[arg(long, default_value_t = 10)]
+        #[arg(long, default_value_t = 8)]
         at_once: usize,
     },
     /// Plant bugs, one after the other, and count the seeds until an oracle finds each
