@@ -9,10 +9,9 @@ use actix::{
 use cospan_domain::ids::JobId;
 use cospan_domain::job::spec::Content;
 use cospan_domain::machine::Machine;
-use cospan_domain::planted::{Bug, bug};
 use cospan_domain::transfer::CopyMachine;
 use cospan_domain::transfer::command::CopyCommand;
-use cospan_domain::transfer::due::CopyEffect;
+use cospan_domain::transfer::due::{CopyEffect, deletes_needed};
 use cospan_domain::transfer::state::{CopyPhase, CopyRecord};
 use cospan_domain::units::{DurationMs, Timestamp};
 use imbl::OrdSet;
@@ -213,9 +212,7 @@ impl Transfer {
                 CopyEffect::WatchCopy(order) => self.begin_watch(order, now),
                 // A job may have been placed here before the deletion was durable, and
                 // count on the copy.
-                CopyEffect::DeleteContent { .. }
-                    if self.is_needed() && !bug(Bug::DeleteOvertaken) =>
-                {
+                CopyEffect::DeleteContent { .. } if self.is_needed() && !deletes_needed() => {
                     return self.look(ctx);
                 }
                 CopyEffect::CheckContent(_) if now < self.settled_at => {

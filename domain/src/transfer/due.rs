@@ -93,7 +93,7 @@ fn of_phase(record: &CopyRecord, now: Timestamp) -> Option<CopyEffect> {
             Some(CopyEffect::WatchCopy(order.clone()))
         }
         CopyPhase::Stopping { order, .. } => Some(CopyEffect::StopCopy(order.clone())),
-        CopyPhase::Deleting { nonce, .. } if record.is_needed() && !bug(Bug::DeleteOvertaken) => {
+        CopyPhase::Deleting { nonce, .. } if record.is_needed() && !deletes_needed() => {
             Some(CopyEffect::CheckContent(*nonce))
         }
         // A try that still runs would put back what was deleted.
@@ -102,6 +102,11 @@ fn of_phase(record: &CopyRecord, now: Timestamp) -> Option<CopyEffect> {
             .is_empty()
             .then_some(CopyEffect::DeleteContent { digest: record.content.digest, nonce: *nonce }),
     }
+}
+
+/// Whether it is planted that a copy is deleted while it is needed.
+pub fn deletes_needed() -> bool {
+    bug(Bug::DeleteOvertaken) || bug(Bug::DeleteNeeded)
 }
 
 /// When something becomes due by the clock alone.

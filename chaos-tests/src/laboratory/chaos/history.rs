@@ -158,14 +158,22 @@ impl Seen {
     }
 }
 
-/// Follows one reign for as long as it is polled.
-pub(super) async fn follow(reign: Reign, seen: Rc<RefCell<Seen>>) {
+/// Follows one reign for as long as it is polled, and ends it if it makes too many changes.
+pub(super) async fn follow(reign: Reign, seen: Rc<RefCell<Seen>>, changes_max: u64) {
     let mut changes = reign.plane.subscribe();
     loop {
         match changes.recv().await {
             Ok(committed) => {
                 let view = reign.plane.view();
-                seen.borrow_mut().note(&committed.change, &view, reign.clock.now());
+                let mut seen = seen.borrow_mut();
+                seen.note(&committed.change, &view, reign.clock.now());
+                if seen.changes > changes_max {
+                    let text =
+                        format!("{} durable changes: it goes round in circles", seen.changes);
+                    seen.violations.push(text);
+                    reign.doom.strike();
+                    return;
+                }
             }
             Err(RecvError::Lagged(missed)) => {
                 seen.borrow_mut().violations.push(format!("{missed} changes were not judged"));

@@ -199,6 +199,11 @@ fn plant_others(world: &mut World, instance: InstanceId) -> Result<()> {
     Ok(())
 }
 
+/// More durable changes than this are no progress: about twenty a job are.
+fn changes_max(scenario: &Scenario) -> u64 {
+    100_000 + 2_000 * scenario.jobs.len() as u64
+}
+
 /// A reign that will be killed; when that was.
 fn troubled(
     ground: &Ground,
@@ -210,7 +215,7 @@ fn troubled(
     let (scenario, known, seen) = (scenario.clone(), known.clone(), seen.clone());
     let tally = ground.weather.tally().clone();
     let end: End<()> = reign(ground, plan, move |reign| async move {
-        let following = follow(reign.clone(), seen);
+        let following = follow(reign.clone(), seen, changes_max(&scenario));
         let dealing = async {
             if let Err(problem) = deal(reign.clone(), scenario, known.clone(), tally).await {
                 known.borrow_mut().complaints.push(problem.to_string());
@@ -239,7 +244,7 @@ fn calm(
     let (scenario, known, seen) = (scenario.clone(), known.clone(), seen.clone());
     let tally = ground.weather.tally().clone();
     let end = reign(ground, plan, move |reign| async move {
-        let following = follow(reign.clone(), seen.clone());
+        let following = follow(reign.clone(), seen.clone(), changes_max(&scenario));
         let rest = async {
             deal(reign.clone(), scenario.clone(), known.clone(), tally).await?;
             anyhow::ensure!(known.borrow().is_done(&scenario), "the users were not done");
