@@ -166,6 +166,9 @@ impl Cluster {
     }
 
     pub(super) fn new_number(&mut self) -> LrmJobId {
+        while self.occupants.contains_key(&LrmJobId(self.next_job)) {
+            self.next_job += 1;
+        }
         self.next_job += 1;
         LrmJobId(self.next_job - 1)
     }
@@ -215,22 +218,32 @@ impl Cluster {
         Some((tag, step))
     }
 
-    /// Loses what was submitted after `since`, and its numbers with it.
-    pub(super) fn forget_since(&mut self, since: Timestamp, now: Timestamp) -> Vec<Tag> {
-        let lost = |(_, attempt): &(&Tag, &Attempt)| {
-            attempt.submitted_at > since && matches!(attempt.stage, Stage::Queued)
-        };
-        let lost: Vec<(Tag, LrmJobId)> =
-            self.attempts.iter().filter(lost).map(|(tag, attempt)| (*tag, attempt.lrm)).collect();
-        for (tag, job) in &lost {
-            self.attempts.remove(tag);
+    /// Loses what was submitted after `since`, and its numbers with it. What was started
+    /// already is ended by its node, which finds that nobody knows it. Gives what was lost,
+    /// and where it stood.
+    pub(super) fn forget_since(
+        &mut self,
+        since: Timestamp,
+        now: Timestamp,
+    ) -> Vec<(Tag, &'static str)> {
+        let lost =
+            |(_, attempt): &(&Tag, &Attempt)| attempt.submitted_at > since && attempt.is_live();
+        let lost: Vec<(Tag, LrmJobId, &'static str)> = (self.attempts.iter().filter(lost))
+            .map(|(tag, attempt)| (*tag, attempt.lrm, attempt.step()))
+            .collect();
+        for (tag, job, _) in &lost {
+            if let Some(attempt) = self.attempts.get_mut(tag)
+                && attempt.stage != Stage::Queued
+            {
+                let began = matches!(attempt.stage, Stage::Running { .. });
+                attempt.stage = Stage::Lost { began, detail: "its scheduler forgot it" };
+            } else {
+                self.attempts.remove(tag);
+            }
             self.leave(*job, now);
             self.next_job = self.next_job.min(job.0);
         }
-        while self.occupants.contains_key(&LrmJobId(self.next_job)) {
-            self.next_job += 1;
-        }
-        lost.into_iter().map(|(tag, _)| tag).collect()
+        lost.into_iter().map(|(tag, _, step)| (tag, step)).collect()
     }
 
     /// Notes the load if it has changed.

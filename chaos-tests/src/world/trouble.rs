@@ -305,11 +305,14 @@ impl World {
     pub fn scheduler_forgets(&mut self, site: SiteIndex, window: DurationMs) -> usize {
         let now = self.now;
         let lost = self.sites[site.0].forget_since(now - window, now);
-        for tag in &lost {
-            let tag = *tag;
-            count(&mut self.struck, "forgets", "queued");
-            self.ledger.note(now, &self.sites[site.0].name, tag, Deed::Forgotten);
-            self.ledger.note(now, &self.sites[site.0].name, tag, Deed::Left);
+        for (tag, step) in &lost {
+            count(&mut self.struck, "forgets", step);
+            let name = &self.sites[site.0].name;
+            self.ledger.note(now, name, *tag, Deed::Forgotten);
+            if *step == "running" {
+                self.ledger.note(now, name, *tag, Deed::KilledByNode);
+            }
+            self.ledger.note(now, name, *tag, Deed::Left);
         }
         self.schedule(site);
         lost.len()

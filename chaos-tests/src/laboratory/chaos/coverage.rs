@@ -27,10 +27,11 @@ pub fn pairs() -> Vec<Pair> {
     for kind in OF_SITES {
         pairs.extend(STEPS.into_iter().chain(["copying"]).map(|step| (kind, step)));
     }
+    pairs.extend(["queued", "starting", "at-gate", "running"].map(|step| ("forgets", step)));
     for kind in ["node-down", "site-down"] {
         pairs.extend(["starting", "at-gate", "running"].map(|step| (kind, step)));
     }
-    pairs.extend([("forgets", "queued"), ("link", "copying"), ("corrupts", "copying")]);
+    pairs.extend([("link", "copying"), ("corrupts", "copying")]);
     for kind in ["killed-before-call", "killed-after-call"] {
         pairs.extend(CALLS.map(|call| (kind, call)));
     }
