@@ -114,7 +114,9 @@ fn all_slips_are_told_at_once() {
 fn kinds_have_the_names_that_the_laboratory_gives_them() {
     use cospan_chaos_tests::laboratory::weather::CallFault;
     let ours: Vec<&str> = Kind::ALL.map(Kind::as_str).to_vec();
-    for fault in CallFault::ALL {
+    // A real site is not made to lie about what it did, nor its adapter to panic.
+    let of_laboratories = [CallFault::Garbage, CallFault::NoEffect, CallFault::Panics];
+    for fault in CallFault::ALL.into_iter().filter(|fault| !of_laboratories.contains(fault)) {
         assert!(ours.contains(&fault.as_str()), "{}", fault.as_str());
     }
 }
