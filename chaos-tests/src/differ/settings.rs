@@ -18,6 +18,7 @@ scan_interval = "1s"
 claim_timeout = "10m"
 go_grace = "10m"
 hold_slack = "1h"
+hold_max = "1h"
 claim_backoff = "200ms"
 site_backoff = "200ms"
 backoff_max = "2s"
@@ -41,6 +42,7 @@ pub(super) fn settings(scenario: &Scenario) -> Result<Settings> {
     settings.job.claim_timeout = DurationMs::from_secs(600);
     settings.job.go_grace = DurationMs::from_secs(600);
     settings.job.hold_slack = DurationMs::from_secs(3_600);
+    settings.job.hold_max = DurationMs::from_secs(3_600);
     settings.job.claim_backoff = DurationMs(200);
     settings.job.site_backoff = DurationMs(200);
     settings.job.backoff_max = DurationMs(2_000);

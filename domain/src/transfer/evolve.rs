@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::transfer::event::{Blame, CopyEvent, Happened};
-use crate::transfer::state::{CopyPhase, CopyRecord, Trouble, Try, Usage};
+use crate::transfer::state::{CopyPhase, CopyRecord, Nonce, Trouble, Try, Usage};
 use crate::units::Timestamp;
 
 /// Applies an event. Total: what was journalled is never refused.
@@ -55,26 +55,17 @@ pub fn evolve(record: &mut CopyRecord, event: &CopyEvent) {
         }
         Happened::CopyCompleted => {
             if let Some(nonce) = record.current_try().map(|order| order.nonce) {
-                record.phase = CopyPhase::Ready { at, nonce };
-                record.trouble = Trouble::default();
+                complete(record, nonce, at);
             }
         }
         Happened::CopyLost { .. } => {
             leave_latest(record);
             want_anew(record, at);
         }
-        Happened::CopyDeleted => {
-            record.latest = None;
-            record.phase = CopyPhase::Absent;
-            record.trouble = Trouble::default();
-            if record.is_needed() {
-                want_anew(record, at);
-            }
-        }
+        Happened::CopyDeleted => delete(record, at),
         Happened::DeletionRevoked => {
             if let CopyPhase::Deleting { nonce, .. } = record.phase {
-                record.phase = CopyPhase::Ready { at, nonce };
-                record.trouble = Trouble::default();
+                complete(record, nonce, at);
             }
         }
         Happened::DeletionDecided => {
@@ -83,6 +74,20 @@ pub fn evolve(record: &mut CopyRecord, event: &CopyEvent) {
                 record.phase = CopyPhase::Deleting { since: at, nonce };
             }
         }
+    }
+}
+
+fn complete(record: &mut CopyRecord, nonce: Nonce, at: Timestamp) {
+    record.phase = CopyPhase::Ready { at, nonce };
+    record.trouble = Trouble::default();
+}
+
+fn delete(record: &mut CopyRecord, at: Timestamp) {
+    record.latest = None;
+    record.phase = CopyPhase::Absent;
+    record.trouble = Trouble::default();
+    if record.is_needed() {
+        want_anew(record, at);
     }
 }
 
