@@ -43,13 +43,7 @@ pub fn evolve(record: &mut CopyRecord, event: &CopyEvent) {
             let resume = record.current_try().cloned();
             wait(record, resume, at, *retry_at, false);
         }
-        Happened::CopyAbandoned => {
-            leave_partial(record);
-            record.phase = match &record.latest {
-                None => CopyPhase::Absent,
-                Some(latest) => CopyPhase::Deleting { since: at, nonce: latest.nonce },
-            };
-        }
+        Happened::CopyAbandoned => abandon(record, at),
         Happened::PartialDiscarded { nonce } => {
             record.leftovers.remove(nonce);
         }
@@ -63,23 +57,35 @@ pub fn evolve(record: &mut CopyRecord, event: &CopyEvent) {
             want_anew(record, at);
         }
         Happened::CopyDeleted => delete(record, at),
-        Happened::DeletionRevoked => {
-            if let CopyPhase::Deleting { nonce, .. } = record.phase {
-                complete(record, nonce, at);
-            }
-        }
-        Happened::DeletionDecided => {
-            if let CopyPhase::Ready { nonce, .. } = record.phase {
-                leave_latest(record);
-                record.phase = CopyPhase::Deleting { since: at, nonce };
-            }
-        }
+        Happened::DeletionRevoked => revoke_deletion(record, at),
+        Happened::DeletionDecided => decide_deletion(record, at),
     }
 }
 
 fn complete(record: &mut CopyRecord, nonce: Nonce, at: Timestamp) {
     record.phase = CopyPhase::Ready { at, nonce };
     record.trouble = Trouble::default();
+}
+
+fn abandon(record: &mut CopyRecord, at: Timestamp) {
+    leave_partial(record);
+    record.phase = match &record.latest {
+        None => CopyPhase::Absent,
+        Some(latest) => CopyPhase::Deleting { since: at, nonce: latest.nonce },
+    };
+}
+
+fn decide_deletion(record: &mut CopyRecord, at: Timestamp) {
+    if let CopyPhase::Ready { nonce, .. } = record.phase {
+        leave_latest(record);
+        record.phase = CopyPhase::Deleting { since: at, nonce };
+    }
+}
+
+fn revoke_deletion(record: &mut CopyRecord, at: Timestamp) {
+    if let CopyPhase::Deleting { nonce, .. } = record.phase {
+        complete(record, nonce, at);
+    }
 }
 
 fn delete(record: &mut CopyRecord, at: Timestamp) {
