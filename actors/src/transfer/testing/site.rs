@@ -9,7 +9,7 @@ use cospan_domain::ids::{Digest, LrmId, SiteName, Tag};
 use cospan_domain::labels::Labels;
 use cospan_domain::resources::Resources;
 use cospan_domain::transfer::place::FilePlace;
-use cospan_domain::units::{Bytes, Timestamp};
+use cospan_domain::units::Bytes;
 use cospan_sites::port::{
     AttemptOrder, Capabilities, CopyBlame, CopyOrder, CopyStatus, GateDecision, GateState,
     Inspected, Piece, Readable, Site, SiteDescription, SiteError, SiteStatus, Submitted, TagLookup,
