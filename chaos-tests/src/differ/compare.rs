@@ -30,7 +30,8 @@ struct JobCount {
 }
 
 impl Comparison {
-    pub(super) fn of(real: &Played, simulated: &Played) -> Self {
+    /// `restarts`: whether the control plane was killed on the way.
+    pub(super) fn of(real: &Played, simulated: &Played, restarts: bool) -> Self {
         let mut compared = Self {
             jobs: Vec::new(),
             real_calls: real.calls.clone(),
@@ -39,7 +40,8 @@ impl Comparison {
         };
         let ids = |played: &Played| played.stories.iter().map(|s| s.job.id).collect::<Vec<_>>();
         compared.same("jobs", &ids(real), &ids(simulated));
-        compared.same("calls", &real.calls.work(), &simulated.calls.work());
+        let work = if restarts { Calls::work_across_restarts } else { Calls::work };
+        compared.same("calls", &work(&real.calls), &work(&simulated.calls));
         for (real, simulated) in real.stories.iter().zip(&simulated.stories) {
             compared.job(real, simulated);
         }

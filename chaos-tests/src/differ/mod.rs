@@ -120,5 +120,6 @@ fn in_both_worlds(scenario: &Arc<Scenario>, ground: &Ground, binary: &Path) -> R
     let program = real::program(ground)?.display().to_string();
     let real = real::play(scenario, ground, binary, &program).context("in real time")?;
     let simulated = simulated::play(scenario, &program).context("simulated")?;
-    Ok(Comparison::of(&real, &simulated))
+    let restarts = scenario.script.iter().any(|step| matches!(step, scenario::Step::Restart));
+    Ok(Comparison::of(&real, &simulated, restarts))
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use cospan_domain::ids::{RelPath, SiteName};
-use cospan_domain::job::spec::Content;
+use cospan_domain::job::spec::{Content, Priority};
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Timestamp};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -53,8 +53,8 @@ pub enum Deal {
     Cancel(usize),
     /// Freezes it, or lets it go on.
     Freeze(usize, bool),
-    /// Gives it the highest priority.
-    Raise(usize),
+    /// Gives it another priority.
+    Raise(usize, Priority),
 }
 
 /// A job as drawn.
@@ -294,7 +294,7 @@ fn draw_job(drawing: &mut Drawing, files: usize, sites: usize) -> DrawnJob {
 }
 
 fn draw_deals(drawing: &mut Drawing, jobs: usize) -> Vec<(Timestamp, Deal)> {
-    let (cancels, freezes) = (drawing.exists(), drawing.exists());
+    let (cancels, freezes, fussy) = (drawing.exists(), drawing.exists(), drawing.exists());
     let mut deals = Vec::new();
     for number in 0..jobs {
         let at = drawing.moment();
@@ -311,8 +311,9 @@ fn draw_deals(drawing: &mut Drawing, jobs: usize) -> Vec<(Timestamp, Deal)> {
             deals.push((from, Deal::Freeze(number, true)));
             deals.push((from + drawing.within(MINUTE, HOUR), Deal::Freeze(number, false)));
         }
-        if drawing.chance.random_bool(0.05) {
-            deals.push((at + drawing.within(0, HOUR), Deal::Raise(number)));
+        for _ in 0..if fussy { drawing.chance.random_range(0..=6) } else { 0 } {
+            let to = Priority::ALL[drawing.chance.random_range(0..Priority::ALL.len())];
+            deals.push((at + drawing.within(0, HOUR), Deal::Raise(number, to)));
         }
     }
     deals.sort_by_key(|(at, _)| *at);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRefusal, Ask, JobOutcome, Submission};
 use cospan_domain::ids::{Digest, IdempotencyKey, JobId, KeyName, LogicalName, RelPath, SiteName};
-use cospan_domain::job::spec::{Collect, FileRef, Input, Output, Priority};
+use cospan_domain::job::spec::{Collect, FileRef, Input, Output};
 use cospan_domain::job::state::Idempotency;
 use cospan_domain::units::Timestamp;
 use futures_util::future::join_all;
@@ -79,7 +79,7 @@ fn strikes_at(deal: &Deal, reign: &Reign, known: &Known) -> Option<(&'static str
         Deal::Cancel(number) => ("cancel", number),
         Deal::Freeze(number, true) => ("freeze", number),
         Deal::Freeze(number, false) => ("thaw", number),
-        Deal::Raise(number) => ("raise", number),
+        Deal::Raise(number, _) => ("raise", number),
     };
     let id = known.acknowledged.get(number)?;
     let view = reign.plane.view();
@@ -157,9 +157,10 @@ fn ask(deal: &Deal, scenario: &Scenario, known: &Known) -> Result<Option<MakeAsk
         Deal::Freeze(number, false) => {
             id(number).map(|id| -> MakeAsk { Box::new(move || Ask::Thaw(vec![id])) })
         }
-        Deal::Raise(number) => id(number).map(|id| -> MakeAsk {
-            Box::new(move || Ask::SetPriority(vec![id], Priority::SuperHigh))
-        }),
+        Deal::Raise(number, to) => {
+            let to = *to;
+            id(number).map(|id| -> MakeAsk { Box::new(move || Ask::SetPriority(vec![id], to)) })
+        }
     })
 }
 
