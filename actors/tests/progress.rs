@@ -167,7 +167,7 @@ impl Site for PromptSite {
             return Err(SiteError::SiteFull("no processors".into()));
         }
         let running = Running { processors, ready: now, opened: None, void: false };
-        self.attempts().insert(order.tag, running);
+        self.attempts().entry(order.tag).or_insert(running);
         self.changed();
         self.dawdle(3_000).await;
         Ok(Submitted {
@@ -189,6 +189,11 @@ impl Site for PromptSite {
         let length = DurationMs(self.chance.lock().expect("chance").random_range(1..=500));
         let state = {
             let mut attempts = self.attempts();
+            if *decision == GateDecision::Void {
+                // Without a directory too: whatever comes late finds it taken.
+                let taken = Running { processors: 0, ready: now, opened: None, void: true };
+                attempts.entry(tag).or_insert(taken);
+            }
             let Some(attempt) = attempts.get_mut(&tag) else {
                 return Err(SiteError::Refused("unknown".into()));
             };
