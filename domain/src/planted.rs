@@ -113,6 +113,10 @@ impl Bug {
     ];
 }
 
+/// Bugs that no seed shows, because what they break is repaired soon: a look that is
+/// forgotten is made up for by the next timer.
+pub const REPAIRED: [Bug; 1] = [Bug::ForgetLook];
+
 /// Whether this bug is planted.
 #[cfg(not(cospan_chaos))]
 #[inline(always)]
