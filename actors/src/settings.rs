@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cospan_domain::ids::{PolicyName, SiteName};
+use cospan_domain::ids::SiteName;
 use cospan_domain::job::parameters::JobParameters;
 use cospan_domain::job::spec::SpecLimits;
+use cospan_domain::placement::{DefaultPolicies, History, Quota};
 use cospan_domain::units::{BitsPerSecond, DurationMs};
 
 /// All settings of the actors.
@@ -15,8 +16,12 @@ pub struct Settings {
     pub job: JobParameters,
     /// Bounds that a submission must keep.
     pub limits: SpecLimits,
-    /// Policy of jobs that name none.
-    pub default_policy: PolicyName,
+    /// Policies of jobs that name none.
+    pub default_policies: DefaultPolicies,
+    /// Pairs of sites that Close-to-Files considers from the start.
+    pub history_seed: History,
+    /// How much of a site may be filled, by site; one that is missing has no bound.
+    pub quotas: BTreeMap<SiteName, Quota>,
     /// Placement queues.
     pub queue: cospan_domain::queue::QueueParameters,
     /// A report of a site older than this is asked for again before placing.

@@ -11,6 +11,7 @@ use cospan_domain::catalogue::state::FileRecord;
 use cospan_domain::ids::{Digest, Epoch, InstanceId, JobId, Seq, SiteName};
 use cospan_domain::job::state::{Ending, Job, Phase, Run};
 use cospan_domain::labels::Labels;
+use cospan_domain::placement::History;
 use cospan_domain::site::state::{AttemptId, Breaker};
 use cospan_domain::transfer::state::CopyRecord;
 use cospan_domain::units::DurationMs;
@@ -88,6 +89,8 @@ pub struct Shared {
     pub view: ArcSwap<View>,
     /// What sites said last.
     pub board: Board,
+    /// The history table of Close-to-Files as the co-allocator left it.
+    pub history: ArcSwap<History>,
     /// Where everybody is.
     pub switchboard: Switchboard,
     /// What is counted.
@@ -141,6 +144,7 @@ impl Shared {
     pub fn new(parts: Parts) -> Self {
         let (stream, _) = broadcast::channel(Self::STREAM_BOUND);
         let names = parts.sites.iter().map(|site| site.name());
+        let history = parts.settings.history_seed.clone();
         let board = Board::new(names, parts.settings.isolation_window);
         Self {
             clock: parts.clock,
@@ -149,6 +153,7 @@ impl Shared {
             instance: parts.instance,
             epoch: parts.epoch,
             view: ArcSwap::from_pointee(parts.view),
+            history: ArcSwap::from_pointee(history),
             board,
             switchboard: Switchboard::default(),
             metrics: parts.metrics,

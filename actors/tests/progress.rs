@@ -17,7 +17,7 @@ use cospan_actors::settings::Settings;
 use cospan_actors::shared::Parts;
 use cospan_actors::wiring::{report_channel, start};
 use cospan_domain::ids::{
-    ComponentName, Digest, InstanceId, KeyName, LrmId, PolicyName, SiteName, Tag,
+    ComponentName, Digest, InstanceId, KeyName, LrmId, SiteName, Tag,
 };
 use cospan_domain::job::spec::{
     ComponentSpec, Executable, JobSpec, OnUnreachable, Priority, Program, Request,
@@ -272,7 +272,9 @@ fn settings() -> Settings {
     Settings {
         job: Default::default(),
         limits: Default::default(),
-        default_policy: PolicyName::new("worst-fit").expect("a policy's name"),
+        default_policies: Default::default(),
+        history_seed: Default::default(),
+        quotas: Default::default(),
         queue: Default::default(),
         information_expiry: DurationMs::from_secs(15),
         site: Default::default(),

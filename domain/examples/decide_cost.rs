@@ -17,8 +17,8 @@ use cospan_domain::ids::{Digest, JobId, PolicyName, Seq, SiteName};
 use cospan_domain::job::spec::{Content, Priority, Request};
 use cospan_domain::labels::{Constraint, Rule};
 use cospan_domain::placement::{
-    Acceptance, Belief, Board, ComponentRequest, GridSite, GridSnapshot, Network, PlacementRequest,
-    Quota, Remaining, Silent, SiteShape, place,
+    Acceptance, Belief, Board, ComponentRequest, GridSite, GridSnapshot, History, Network,
+    PlacementRequest, Quota, Remaining, Silent, SiteShape, place,
 };
 use cospan_domain::queue::{
     PlacementQueues, QueueParameters, ScanStep, SliceBudget, Trigger, Waiting,
@@ -80,7 +80,12 @@ fn decide(grid: &GridSnapshot, request: &PlacementRequest) -> f64 {
             remaining.clone_from(&fresh);
             let begin = Instant::now();
             for _ in 0..100 {
-                let mut board = Board { grid, remaining: &mut remaining, observer: &mut Silent };
+                let mut board = Board {
+                    grid,
+                    remaining: &mut remaining,
+                    history: &mut History::All,
+                    observer: &mut Silent,
+                };
                 let _ = black_box(place(black_box(request), &mut board));
             }
             spent += begin.elapsed();
@@ -123,7 +128,7 @@ fn shape(index: u64, shapes: u64) -> PlacementRequest {
 }
 
 fn scan(jobs: u64, shapes: u64) {
-    let mut queues = PlacementQueues::new(QueueParameters::default());
+    let mut queues = PlacementQueues::new(QueueParameters::default(), History::All);
     let begin = Instant::now();
     for job in 0..jobs {
         queues.insert(Waiting {

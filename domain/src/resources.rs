@@ -37,6 +37,30 @@ impl Resources {
         self.first_shortage(need).is_none()
     }
 
+    /// The part of all this that belongs to so many of its processors: other counts
+    /// in proportion, rounded up.
+    pub fn portion(&self, processors: u32) -> Self {
+        let whole = u128::from(self.processors.max(1));
+        let part = |count: u64| (u128::from(count) * u128::from(processors)).div_ceil(whole);
+        let others = self
+            .others
+            .iter()
+            .map(|(name, &count)| (name.clone(), u64::try_from(part(count)).unwrap_or(u64::MAX)));
+        Self { processors, others: others.collect() }
+    }
+
+    /// The most processors whose [`Resources::portion`] is there, where so many processors
+    /// are left, and of another resource what `other` says.
+    pub fn most_of(&self, processors: u32, mut other: impl FnMut(&str) -> u64) -> u32 {
+        let whole = u128::from(self.processors);
+        let bound = |(name, &count): (&Arc<str>, &u64)| {
+            (u128::from(other(name)) * whole).checked_div(u128::from(count))
+        };
+        let bounds = self.others.iter().filter_map(bound);
+        let most = bounds.fold(u128::from(processors), u128::min);
+        u32::try_from(most).unwrap_or(u32::MAX)
+    }
+
     /// Takes `used` away; never below zero.
     pub fn subtract(&mut self, used: &Resources) {
         self.processors = self.processors.saturating_sub(used.processors);
@@ -92,6 +116,17 @@ mod tests {
     fn a_site_that_never_mentions_a_resource_has_none_of_it() {
         assert!(!Resources::processors(8).covers(&vector(1, 1)));
         assert!(Resources::processors(8).covers(&vector(8, 0)));
+    }
+
+    #[test]
+    fn a_portion_of_the_most_processors_is_there_and_of_one_more_is_not() {
+        let asked = vector(10, 4);
+        assert_eq!(asked.portion(3), vector(3, 2));
+        for gpus in 0..6 {
+            let most = asked.most_of(8, |_| gpus);
+            assert!(vector(8, gpus).covers(&asked.portion(most)), "{gpus} gpus: {most}");
+            assert!(most == 8 || !vector(8, gpus).covers(&asked.portion(most + 1)), "{gpus}");
+        }
     }
 
     #[test]

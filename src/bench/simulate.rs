@@ -84,7 +84,7 @@ fn simulate(count: usize) -> Result<Outcome<()>> {
         })
     };
     let sites = SITES.iter().map(site).collect::<Result<_>>()?;
-    let mut settings = default_settings()?;
+    let mut settings = default_settings();
     settings.poll_interval = DurationMs::from_secs(600);
     settings.information_expiry = DurationMs::from_secs(600);
     let experiment = Experiment {

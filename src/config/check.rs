@@ -1,10 +1,11 @@
 //! Rules between options; each names the option that breaks it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use cospan_domain::ids::{PolicyName, SiteName};
-use cospan_domain::placement::find_policy;
+use cospan_domain::job::spec::{Flexible, Request};
+use cospan_domain::placement::policy_for;
 
 use super::Config;
 use super::problem::{Problems, nearest};
@@ -80,13 +81,28 @@ impl Check<'_> {
     }
 
     fn placement(&mut self) {
-        let policy = &self.config.placement.policy;
-        let found = PolicyName::new(policy)
-            .map_err(|e| e.to_string())
-            .and_then(|name| find_policy(&name).map(|_| ()).map_err(|e| e.to_string()));
-        if let Err(problem) = found {
-            let message = format!("policy in [placement]: {problem}");
-            self.wrong("placement.policy", message, "name one of the policies there are");
+        let placement = &self.config.placement;
+        let flexible = Request::Flexible(Flexible::default());
+        let policies = [
+            ("policy", &placement.policy, Request::NonFixed),
+            ("flexible_policy", &placement.flexible_policy, flexible),
+        ];
+        for (key, policy, request) in policies {
+            let found = PolicyName::new(policy)
+                .map_err(|e| e.to_string())
+                .and_then(|name| policy_for(&name, &request).map_err(|e| e.to_string()));
+            if let Err(problem) = found {
+                let message = format!("{key} in [placement]: {problem}");
+                let remedy = "name one of those";
+                self.wrong(&format!("placement.{key}"), message, remedy);
+            }
+        }
+        let known: BTreeSet<&SiteName> = self.config.site.iter().map(|site| &site.name).collect();
+        let unknown = placement.history_seed.sites().into_iter().find(|name| !known.contains(name));
+        if let Some(name) = unknown {
+            let message = format!("history_seed in [placement] names the site {name}");
+            let remedy = "name sites that are configured with [[site]]";
+            self.wrong("placement.history_seed", message, remedy);
         }
     }
 

@@ -7,6 +7,7 @@
 mod bandwidth;
 mod check;
 mod environment;
+mod history;
 mod print;
 mod problem;
 pub(crate) mod section;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use cospan_domain::ids::SiteName;
 use cospan_domain::labels::Labels;
-use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs};
+use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, PerMillion};
 use toml::de::DeValue;
 
 use super::bandwidth::{parse_bandwidth, show_bandwidth};
@@ -246,6 +246,30 @@ macro_rules! whole_number {
 }
 
 whole_number!(u16, u32, u64);
+
+/// A ratio, kept to the millionth.
+impl Value for PerMillion {
+    fn form() -> String {
+        "a ratio like 0.75".into()
+    }
+
+    fn read(value: &DeValue<'_>) -> Result<Self, String> {
+        let number = match value {
+            DeValue::Integer(number) => number.as_str().parse::<f64>().ok(),
+            DeValue::Float(number) => number.as_str().parse::<f64>().ok(),
+            _ => None,
+        };
+        let number = number
+            .filter(|number| (0.0..=4_000.0).contains(number))
+            .ok_or_else(|| format!("{} where a ratio from 0 to 1 is expected", kind(value)))?;
+        Ok(PerMillion((number * 1e6).round() as u32))
+    }
+
+    fn show(&self) -> String {
+        let ratio = f64::from(self.0) / 1e6;
+        format!("{ratio:?}")
+    }
+}
 
 impl<T: Value> Value for Vec<T> {
     fn form() -> String {

@@ -122,11 +122,11 @@ fn describe(
 }
 
 fn component_of(job: &Job, name: &str) -> Result<ComponentIndex, Failure> {
-    let names = job.spec.components.iter().map(|component| component.name.as_str());
-    match names.clone().position(|known| known == name) {
+    let indexes = (0..job.component_count() as u32).map(ComponentIndex);
+    let known: Vec<String> = indexes.filter_map(|index| job.name_of(index)).collect();
+    match known.iter().position(|known| known == name) {
         Some(index) => Ok(ComponentIndex(index as u32)),
         None => {
-            let known: Vec<String> = names.map(str::to_owned).collect();
             let shown: String = name.chars().take(80).collect();
             let detail = format!("job {} has no component {shown:?}", job.id);
             let problem = Problem::new(Code::NotFound, detail);

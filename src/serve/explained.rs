@@ -84,7 +84,7 @@ fn verdicts(explanation: &Explanation) -> Vec<VerdictReport> {
 }
 
 fn name(job: &Job, index: ComponentIndex) -> Option<String> {
-    job.spec.components.get(index.0 as usize).map(|component| component.name.to_string())
+    job.name_of(index)
 }
 
 fn of_site(explanation: &Explanation, verdict: &SiteVerdict) -> Vec<VerdictReport> {

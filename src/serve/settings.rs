@@ -9,6 +9,7 @@ use cospan_actors::settings::Settings;
 use cospan_domain::ids::{PolicyName, SiteName};
 use cospan_domain::job::parameters::JobParameters;
 use cospan_domain::job::spec::SpecLimits;
+use cospan_domain::placement::{DefaultPolicies, Quota, QuotaBasis};
 use cospan_domain::queue::QueueParameters;
 use cospan_domain::site::contact::ContactParameters;
 use cospan_domain::site::parameters::SiteParameters;
@@ -19,7 +20,7 @@ use cospan_sites::port::{Site, SiteError};
 use cospan_storage::{EngineKind, Options};
 
 use crate::chaos::Limits;
-use crate::config::sections::{Engine, SiteKind};
+use crate::config::sections::{Basis, Engine, SiteKind};
 use crate::config::{Config, SecretUrl};
 use crate::http::{HttpSettings, TlsFiles};
 
@@ -35,7 +36,12 @@ pub(crate) fn actors(config: &Config) -> Result<Settings, cospan_domain::ids::In
     Ok(Settings {
         job: job(config),
         limits: limits(config),
-        default_policy: PolicyName::new(&config.placement.policy)?,
+        default_policies: DefaultPolicies {
+            rigid: PolicyName::new(&config.placement.policy)?,
+            flexible: PolicyName::new(&config.placement.flexible_policy)?,
+        },
+        history_seed: config.placement.history_seed.0.clone(),
+        quotas: quotas(config),
         queue: queue(config),
         information_expiry: config.placement.is_expiry,
         site: SiteParameters {
@@ -82,6 +88,15 @@ fn job(config: &Config) -> JobParameters {
         max_input_losses: claim.max_input_losses,
         ..JobParameters::default()
     }
+}
+
+fn quotas(config: &Config) -> BTreeMap<SiteName, Quota> {
+    let basis = match config.placement.quota_basis {
+        Basis::Level => QuotaBasis::Level,
+        Basis::Share => QuotaBasis::Share,
+    };
+    let quota = |share| Quota { share, basis };
+    config.site.iter().map(|site| (site.name.clone(), quota(site.quota))).collect()
 }
 
 fn limits(config: &Config) -> SpecLimits {

@@ -26,8 +26,7 @@ pub(super) struct Kept {
 
 /// What is kept of a job.
 pub(super) fn keep(job: &Job) -> Kept {
-    let components = job.spec.components.iter();
-    let processors = components.map(|component| component.resources.processors).collect();
+    let processors = job.indexed().map(|(index, _)| job.processors_of(index)).collect();
     Kept { row: row(job), processors, setbacks: job.setbacks }
 }
 
@@ -92,7 +91,7 @@ fn row(job: &Job) -> JobRow {
     JobRow {
         id: job.id.0,
         name: job.spec.name.as_deref().unwrap_or_default().to_owned(),
-        components: count(job.spec.components.len()),
+        components: count(job.component_count()),
         processors: job.spec.total_resources().processors,
         sites: count(sites.len()),
         priority: job.spec.priority.as_str().to_owned(),

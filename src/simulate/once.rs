@@ -118,7 +118,6 @@ fn experiment(
     let drawn = |purpose: &str| stream(seed, purpose, "").random::<u64>();
     let mut settings = study.settings.clone();
     settings.links = world::links(grid);
-    settings.default_policy = variant.policy.clone();
     let (variant, count) = (variant.clone(), workload.jobs.len());
     let jobs = workload.jobs.into_iter().map(move |job| world::planned(&job, &variant));
     let climate = Climate { way_max: WAY_MAX, ..Climate::default() };

@@ -8,7 +8,10 @@ use cospan_chaos_tests::laboratory::jobs;
 use cospan_chaos_tests::world::cluster::ClusterSpec;
 use cospan_chaos_tests::world::{LinkSpec, Pace, World};
 use cospan_domain::ids::{Digest, InvalidId, LogicalName, RelPath, SiteName};
-use cospan_domain::job::spec::{Content, FileRef, Input, OnUnreachable};
+use cospan_domain::job::spec::{
+    Content, FileRef, Flexible, Input, JobSpec, OnUnreachable, Request,
+};
+use cospan_domain::placement::policy_for;
 use cospan_domain::units::{BitsPerSecond, Bytes, Timestamp};
 
 use super::grid::{BuiltGrid, BuiltSite};
@@ -79,6 +82,9 @@ pub(super) fn planned(job: &workload::PlannedJob, variant: &Variant) -> anyhow::
     spec.name = Some(job.name.as_str().into());
     spec.priority = job.priority;
     spec.policy = Some(variant.policy.clone());
+    if policy_for(&variant.policy, &Request::NonFixed).is_err() {
+        merge(&mut spec);
+    }
     if !variant.rerunnable {
         spec.rerunnable = false;
         spec.on_unreachable = OnUnreachable::Wait;
@@ -91,6 +97,14 @@ pub(super) fn planned(job: &workload::PlannedJob, variant: &Variant) -> anyhow::
         }
     }
     Ok(PlannedJob { at: job.at, spec: Arc::new(spec) })
+}
+
+/// The same processors as one component, for a policy that splits jobs itself.
+fn merge(spec: &mut JobSpec) {
+    let total = spec.total_resources();
+    spec.components.truncate(1);
+    spec.components.iter_mut().for_each(|component| component.resources = total.clone());
+    spec.request = Request::Flexible(Flexible::default());
 }
 
 /// A path that every name can have.

@@ -164,7 +164,7 @@ fn placed(job: &Job) -> Result<Job, Box<dyn Error>> {
         let content = Content { digest: Digest([index; 32]), size: Bytes(1 << 20) };
         let sources = vec![Source { content, from: "leiden".parse()? }];
         let transfer_time = DurationMs(1_000);
-        let placement = Placement { site: "delft".parse()?, sources, transfer_time };
+        let placement = Placement { site: "delft".parse()?, sources, transfer_time, share: None };
         Ok(Component { placement: Some(placement), ..Component::default() })
     };
     Ok(Job {

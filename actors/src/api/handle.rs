@@ -1,5 +1,6 @@
 //! The control plane as its edge holds it: any thread may use it.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cospan_domain::ids::{Digest, Epoch, InstanceId, JobId, KeyName, SiteName, Tag};
@@ -119,8 +120,8 @@ impl ControlPlane {
         submission.spec = self.recent.share(submission.spec.clone());
         let request = PlacementRequest::of_spec(
             &submission.spec,
-            &self.shared.settings.default_policy,
-            |_| None,
+            &self.shared.settings.default_policies,
+            |_| BTreeSet::new(),
         );
         cospan_domain::placement::policy_for(request.policy(), request.request())
             .map_err(|error| invalid(error.to_string()))?;

@@ -51,7 +51,8 @@ impl CoAllocator {
 
     /// A new life: the queues are made anew from the view.
     pub fn new(shared: Arc<Shared>, dirty: Dirty, guard: LifeGuard) -> Self {
-        let queues = PlacementQueues::new(shared.settings.queue.clone());
+        let (queue, seed) = (shared.settings.queue.clone(), shared.settings.history_seed.clone());
+        let queues = PlacementQueues::new(queue, seed);
         Self {
             queues,
             grid: GridMaker::new(&shared),
@@ -70,8 +71,8 @@ impl CoAllocator {
     fn fold_all(&mut self) {
         self.shared.dirty.take_jobs();
         let view = self.shared.view.load_full();
-        let policy = self.shared.settings.default_policy.clone();
-        for waiting in view.jobs.values().filter_map(|job| Waiting::of_job(job, &policy)) {
+        let policies = &self.shared.settings.default_policies;
+        for waiting in view.jobs.values().filter_map(|job| Waiting::of_job(job, policies)) {
             self.queues.insert(waiting);
         }
     }
@@ -85,7 +86,7 @@ impl CoAllocator {
         for id in dirty {
             let job = view.jobs.get(&id);
             let waiting =
-                job.and_then(|job| Waiting::of_job(job, &self.shared.settings.default_policy));
+                job.and_then(|job| Waiting::of_job(job, &self.shared.settings.default_policies));
             match waiting {
                 Some(waiting) => self.queues.insert(waiting),
                 None if job.is_none_or(|job| job.is_final()) => self.queues.forget(id),
@@ -158,9 +159,8 @@ impl CoAllocator {
         let (job, now) = (offer.job, self.shared.clock.now());
         let view = self.shared.view.load();
         let Some(record) = view.jobs.get(&job) else { return self.queues.forget(job) };
-        let uses = offer.plan.placements.iter().zip(&record.spec.components);
-        let uses = uses.map(|(place, spec)| (place.site.clone(), spec.resources.clone()));
-        self.offers.add(job, now, uses.collect());
+        let placements = &offer.plan.placements;
+        self.offers.add(job, now, record.spec.uses(placements).collect());
         let shared = self.shared.clone();
         let placements = offer.plan.placements;
         debug!(%job, ?placements, "offered");
@@ -188,6 +188,11 @@ impl CoAllocator {
     }
 
     fn finish(&mut self, report: ScanReport) {
+        if **self.shared.history.load() != *self.queues.history() {
+            // Pairs that were not known may serve those that were refused before.
+            self.again = true;
+            self.shared.history.store(Arc::new(self.queues.history().clone()));
+        }
         for decision in report.decisions {
             let (job, command) = match decision {
                 QueueDecision::Promote { job, .. } => (job, JobCommand::Promote),

@@ -1,10 +1,12 @@
 //! Why a job is where it is: the same policy, with a recording observer.
 
+use std::collections::BTreeSet;
+
 use cospan_domain::ids::{ComponentName, PolicyName, SiteName};
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::job::state::Job;
 use cospan_domain::placement::{
-    self, Board, PlacementRequest, Plan, Recorder, Refusal, Remaining, SiteVerdict,
+    self, Board, History, PlacementRequest, Plan, Recorder, Refusal, Remaining, SiteVerdict,
 };
 use cospan_domain::site::availability::{Obstacle, obstacles};
 use cospan_domain::site::state::SiteRecord;
@@ -48,7 +50,7 @@ pub enum Wait {
 
 /// Explains a job.
 pub fn explain(shared: &Shared, job: &Job) -> Explanation {
-    let request = PlacementRequest::of_job(job, &shared.settings.default_policy);
+    let request = PlacementRequest::of_job(job, &shared.settings.default_policies);
     let wait = match (&job.held, &job.frozen_by) {
         _ if job.is_final() => Wait::Ended,
         (Some(reason), _) => Wait::Held(reason.to_string()),
@@ -63,7 +65,8 @@ pub fn explain(shared: &Shared, job: &Job) -> Explanation {
 
 /// What would become of a job if it were submitted now.
 pub fn preview(shared: &Shared, spec: &JobSpec) -> Explanation {
-    let request = PlacementRequest::of_spec(spec, &shared.settings.default_policy, |_| None);
+    let request =
+        PlacementRequest::of_spec(spec, &shared.settings.default_policies, |_| BTreeSet::new());
     ask(shared, spec, &request, Wait::NotSubmitted)
 }
 
@@ -71,7 +74,13 @@ fn ask(shared: &Shared, spec: &JobSpec, request: &PlacementRequest, wait: Wait) 
     let grid = GridMaker::new(shared).snapshot(shared, &Offers::default());
     let mut remaining = Remaining::of(&grid);
     let mut observer = Recorder::default();
-    let mut board = Board { grid: &grid, remaining: &mut remaining, observer: &mut observer };
+    let mut history = History::clone(&shared.history.load());
+    let mut board = Board {
+        grid: &grid,
+        remaining: &mut remaining,
+        history: &mut history,
+        observer: &mut observer,
+    };
     let decision = placement::place(request, &mut board);
     let now = shared.clock.now();
     let view = shared.view.load();

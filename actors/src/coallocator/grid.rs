@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cospan_domain::catalogue::state::FileRecord;
 use cospan_domain::ids::{Digest, JobId, LogicalName, SiteName};
 use cospan_domain::placement::{
-    Acceptance, Belief, GridSite, GridSnapshot, Hindrance, Network, Quota, SiteShape,
+    Acceptance, Belief, GridSite, GridSnapshot, Hindrance, Network, SiteShape,
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::site::availability::{serves_files, state};
@@ -140,7 +140,7 @@ fn site(
         idle: belief(shared, report, now),
         pending,
         ours,
-        quota: Quota::NONE,
+        quota: shared.settings.quotas.get(name).copied().unwrap_or_default(),
         room: state.probe_room(),
         serves_files: serves_files(record, report.contact, now),
     }

@@ -158,8 +158,8 @@ fn withdraw(effect: &JobEffect) -> Pending {
 }
 
 fn order(actor: &JobActor, effect: &JobEffect) -> AttemptOrder {
-    let (job, index) = (actor.job(), effect.component.0 as usize);
-    let spec = &job.spec.components[index];
+    let job = actor.job();
+    let spec = job.spec_of(effect.component).unwrap_or(&job.spec.components[0]);
     let site = actor.site_of(effect);
     let labels = site.as_ref().map(|site| actor.shared.labels(site)).unwrap_or_default();
     // Placed before it is submitted, so that it has a site; see `place` in domain.
@@ -176,7 +176,7 @@ fn order(actor: &JobActor, effect: &JobEffect) -> AttemptOrder {
         tag: tag(actor, effect),
         round: job.round,
         epoch: actor.shared.epoch,
-        resources: spec.resources.clone(),
+        resources: job.resources_of(effect.component).unwrap_or_default(),
         program: at_site.program,
         staged_executable,
         inputs: inputs.filter_map(|i| Some((i.file.bound?, i.path.clone()))).collect(),
@@ -254,12 +254,12 @@ fn go(actor: &JobActor, effect: &JobEffect) -> Go {
         }
         _ => String::new(),
     };
-    let peers = job.components.iter().zip(&job.spec.components).filter_map(|(c, spec)| {
+    let peers = job.indexed().filter_map(|(index, c)| {
         Some(Peer {
             attempt: if bug(Bug::StalePeers) { Attempt(c.attempt.0 - 1) } else { c.attempt },
             site: c.placement.as_ref()?.site.clone(),
             host: host(&c.run),
-            processors: spec.resources.processors,
+            processors: job.processors_of(index),
         })
     });
     Go {
@@ -335,7 +335,7 @@ fn record_charge(actor: &JobActor, effect: &JobEffect) -> Pending {
 
 fn read_output(actor: &JobActor, effect: &JobEffect, output: u32) -> Pending {
     let component = effect.component;
-    let spec = actor.job().spec.components.get(component.0 as usize);
+    let spec = actor.job().spec_of(component);
     let path = spec.and_then(|spec| spec.outputs.get(output as usize)).map(|o| o.path.clone());
     let tag = tag(actor, effect);
     let inspected = call(
@@ -360,7 +360,7 @@ fn read_output(actor: &JobActor, effect: &JobEffect, output: u32) -> Pending {
 
 fn register_output(actor: &JobActor, effect: &JobEffect, output: u32) -> Option<Pending> {
     let component = effect.component;
-    let spec = actor.job().spec.components.get(component.0 as usize)?;
+    let spec = actor.job().spec_of(component)?;
     let Collect::ToSite { site, register } = &spec.outputs.get(output as usize)?.collect else {
         return None;
     };

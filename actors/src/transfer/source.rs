@@ -60,8 +60,7 @@ pub(super) fn replicas(view: &View, key: &CopyKey, instance: InstanceId) -> BTre
 
 /// Outputs of a job that are to be brought to this site and have this content.
 fn outputs(job: &Job, (digest, to): &CopyKey, instance: InstanceId) -> Vec<Replica> {
-    let components = job.indexed().zip(&job.spec.components);
-    let found = components.flat_map(|((index, component), spec)| {
+    let found = job.specified().flat_map(|(index, component, spec)| {
         let tag = Tag { instance, job: job.id, component: index, attempt: component.attempt };
         let from = component.placement.as_ref().map(|placement| placement.site.clone());
         component.collected.iter().zip(&spec.outputs).filter_map(move |(state, output)| {

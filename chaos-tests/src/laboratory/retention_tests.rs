@@ -48,7 +48,7 @@ fn ground() -> Ground {
         disk: MemoryDisk::default(),
         weather: Arc::new(Weather::new(Climate::default(), 1)),
         hash: Arc::default(),
-        settings: default_settings().unwrap(),
+        settings: default_settings(),
         hints: true,
         keeps_archive: true,
     }

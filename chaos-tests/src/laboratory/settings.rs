@@ -4,18 +4,16 @@
 use std::collections::BTreeMap;
 
 use cospan_actors::settings::Settings;
-use cospan_domain::ids::{InvalidId, PolicyName};
 use cospan_domain::units::DurationMs;
 
 /// The defaults.
-///
-/// # Errors
-/// Never: the name of the default policy is valid.
-pub fn default_settings() -> Result<Settings, InvalidId> {
-    Ok(Settings {
+pub fn default_settings() -> Settings {
+    Settings {
         job: Default::default(),
         limits: Default::default(),
-        default_policy: PolicyName::new("worst-fit")?,
+        default_policies: Default::default(),
+        history_seed: Default::default(),
+        quotas: BTreeMap::new(),
         queue: Default::default(),
         information_expiry: DurationMs::from_secs(60),
         site: Default::default(),
@@ -32,5 +30,5 @@ pub fn default_settings() -> Result<Settings, InvalidId> {
         intake_bound: 1_024,
         webhooks: BTreeMap::new(),
         fallback_tick: None,
-    })
+    }
 }

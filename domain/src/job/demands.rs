@@ -38,11 +38,10 @@ pub fn holdings(job: &Job) -> Vec<Holding> {
         .filter(|(_, component)| planned || lives(component))
         .filter_map(|(index, component)| {
             let placement = component.placement.as_ref()?;
-            let spec = job.spec.components.get(index.0 as usize)?;
             Some(Holding {
                 component: index,
                 site: placement.site.clone(),
-                resources: spec.resources.clone(),
+                resources: job.resources_of(index)?,
                 visible_from: visible_from(&component.run),
                 live: !planned,
                 awaited,
@@ -85,7 +84,7 @@ fn inputs(component: &Component) -> impl Iterator<Item = (Digest, SiteName)> {
 }
 
 fn outputs(job: &Job) -> impl Iterator<Item = (Digest, SiteName)> {
-    job.components.iter().zip(&job.spec.components).flat_map(|(component, spec)| {
+    job.specified().flat_map(|(_, component, spec)| {
         component.collected.iter().zip(&spec.outputs).filter_map(|(state, output)| {
             match (&output.collect, state) {
                 (Collect::ToSite { site, .. }, state) if !state.done => {

@@ -129,7 +129,7 @@ fn collecting(
     component: &Component,
     push: &mut impl FnMut(EffectKind),
 ) {
-    let Some(spec) = job.spec.components.get(index.0 as usize) else { return };
+    let Some(spec) = job.spec_of(index) else { return };
     for (at, (state, output)) in component.collected.iter().zip(&spec.outputs).enumerate() {
         if state.done || matches!(output.collect, Collect::Fetch) {
             continue;

@@ -2,6 +2,7 @@
 
 use crate::ids::{Attempt, ComponentIndex, Round};
 use crate::job::event::{Happened, JobEvent};
+use crate::job::spec::Request;
 use crate::job::state::{Collected, Component, Job, Phase, Placement, Run};
 use crate::units::{Bytes, Timestamp};
 
@@ -111,15 +112,19 @@ fn place(job: &mut Job, round: Round, placements: &[Placement], start: Timestamp
     if let Phase::Queued { since, .. } = job.phase {
         job.instants.total_placement_time = job.instants.total_placement_time + at.since(since);
     }
+    if matches!(job.spec.request, Request::Flexible(_)) {
+        split_anew(&mut job.components, placements.len());
+    }
     job.components.resize_with(placements.len(), Component::default);
-    for ((component, spec), placement) in
-        job.components.iter_mut().zip(&job.spec.components).zip(placements)
-    {
+    for (index, placement) in placements.iter().enumerate() {
+        let outputs =
+            job.spec_of(ComponentIndex(index as u32)).map_or(0, |spec| spec.outputs.len());
+        let component = &mut job.components[index];
         component.placement = Some(placement.clone());
         // Served: a site that failed long ago must not keep a job waiting for ever.
         component.avoid.clear();
         component.run = Run::Idle;
-        component.collected = vec![Collected::default(); spec.outputs.len()];
+        component.collected = vec![Collected::default(); outputs];
     }
     job.phase = Phase::Placed { at, start_estimate: start };
     job.round = round;
@@ -130,6 +135,14 @@ fn place(job: &mut Job, round: Round, placements: &[Placement], start: Timestamp
     instants.placed = Some(at);
     instants.first_start_estimate.get_or_insert(start);
     instants.transfer_volume = instants.transfer_volume + moved(placements);
+}
+
+/// The components of another split are others: no number of an attempt may come twice
+/// under one index, also where an index went and came back.
+fn split_anew(components: &mut Vec<Component>, count: usize) {
+    let last = components.iter().map(|component| component.attempt).max().unwrap_or_default();
+    components.resize_with(count, Component::default);
+    components.iter_mut().for_each(|component| component.attempt = last);
 }
 
 fn moved(placements: &[Placement]) -> Bytes {
@@ -199,12 +212,8 @@ fn end_attempt(
     at: Timestamp,
 ) {
     let held = job.start_at.is_none();
-    if held
-        && let (Some(spec), Some(component)) =
-            (job.spec.components.get(index.0 as usize), job.components.get(index.0 as usize))
-        && let Run::AtGate { since, .. } = component.run
-    {
-        let wasted = u64::from(spec.resources.processors).saturating_mul(at.since(since).0);
+    if held {
+        let wasted = waste_of(job, index, at);
         let sum = &mut job.instants.wasted_processor_ms;
         *sum = sum.saturating_add(wasted);
     }
@@ -217,19 +226,19 @@ fn end_attempt(
 
 /// PWT: processors x time held before the start (KOALA, section 3).
 fn count_waste(job: &mut Job, at: Timestamp) {
-    let wasted = job
-        .components
-        .iter()
-        .zip(&job.spec.components)
-        .map(|(component, spec)| match component.run {
-            Run::AtGate { since, .. } => {
-                u64::from(spec.resources.processors).saturating_mul(at.since(since).0)
-            }
-            _ => 0,
-        })
-        .fold(0, u64::saturating_add);
+    let wasted = job.indexed().map(|(index, _)| waste_of(job, index, at));
+    let wasted = wasted.fold(0, u64::saturating_add);
     let sum = &mut job.instants.wasted_processor_ms;
     *sum = sum.saturating_add(wasted);
+}
+
+fn waste_of(job: &Job, index: ComponentIndex, at: Timestamp) -> u64 {
+    match job.components.get(index.0 as usize).map(|component| &component.run) {
+        Some(Run::AtGate { since, .. }) => {
+            u64::from(job.processors_of(index)).saturating_mul(at.since(*since).0)
+        }
+        Some(_) | None => 0,
+    }
 }
 
 fn count_setback(job: &mut Job, why: &crate::job::state::AbortCause) {

@@ -4,12 +4,14 @@
 //! next state, [`due`] derives from the state what is to be done.
 
 pub mod command;
+mod component;
 pub mod decide;
 pub mod demands;
 pub mod due;
 pub mod event;
 pub mod evolve;
 pub mod parameters;
+mod request;
 pub mod spec;
 pub mod state;
 pub mod table;

@@ -11,6 +11,8 @@ use crate::labels::Constraint;
 use crate::resources::Resources;
 use crate::units::{Bytes, DurationMs};
 
+pub use super::request::{Flexible, Request};
+
 /// A job as submitted. Input files are bound to their digests; see [`bind_inputs`].
 ///
 /// [`bind_inputs`]: JobSpec::bind_inputs
@@ -38,15 +40,6 @@ pub struct JobSpec {
     pub max_claim_tries: Option<u32>,
     /// Fails after this many restarts for errors of its own; 0 none.
     pub max_retries: u32,
-}
-
-/// How the components of a job may be put on sites (KOALA, section 3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Request {
-    /// Each component names its site and never runs elsewhere.
-    Fixed,
-    /// The policy chooses a site for each component.
-    NonFixed,
 }
 
 /// Classes of placement queues, most urgent last so that order follows urgency.
@@ -251,6 +244,24 @@ pub enum SpecError {
         "component {0:?} names site {1}, but the request is not fixed; set `request = \"fixed\"` or drop `site`"
     )]
     SiteWithoutFixed(ComponentName, SiteName),
+    #[error(
+        "a flexible request has {count} components; give it one [[component]] that asks for all processors"
+    )]
+    FlexibleComponents { count: usize },
+    #[error(
+        "component {name:?} asks for {total} processors, less than min_component_size ({min}); ask for more, or lower it"
+    )]
+    BelowMinimum { name: ComponentName, total: u32, min: u32 },
+    #[error("min_component_size and max_components must be at least 1")]
+    ZeroBound,
+    #[error(
+        "the split {split:?} does not add up to the {total} processors asked for, or has a component of size 0"
+    )]
+    SplitSum { split: Vec<u32>, total: u32 },
+    #[error(
+        "each component of a flexible request would register {0}; drop `site` and `register` of the output and fetch it"
+    )]
+    FlexibleOutput(LogicalName),
     #[error("the wall time is {given}; it must be above 0 and at most {max}")]
     WallTime { given: DurationMs, max: DurationMs },
     #[error("component {0:?} has {1} twice among its inputs; each needs its own path")]
@@ -288,9 +299,9 @@ impl JobSpec {
             if !names.insert(&component.name) {
                 return Err(SpecError::DuplicateComponent(component.name.clone()));
             }
-            component.validate(self.request)?;
+            component.validate(&self.request)?;
         }
-        Ok(())
+        self.validate_flexible()
     }
 
     /// Names in it that must be resolved to content, each once.
@@ -329,17 +340,17 @@ impl JobSpec {
 }
 
 impl ComponentSpec {
-    fn validate(&self, request: Request) -> Result<(), SpecError> {
+    fn validate(&self, request: &Request) -> Result<(), SpecError> {
         let name = || self.name.clone();
         if self.resources.processors == 0 {
             return Err(SpecError::NoProcessors(name()));
         }
         match (request, &self.site) {
             (Request::Fixed, None) => return Err(SpecError::FixedWithoutSite(name())),
-            (Request::NonFixed, Some(site)) => {
+            (Request::NonFixed | Request::Flexible(_), Some(site)) => {
                 return Err(SpecError::SiteWithoutFixed(name(), site.clone()));
             }
-            (Request::Fixed, Some(_)) | (Request::NonFixed, None) => {}
+            (Request::Fixed, Some(_)) | (Request::NonFixed | Request::Flexible(_), None) => {}
         }
         let mut paths = BTreeSet::new();
         if let Some(twice) = self.inputs.iter().find(|input| !paths.insert(&input.path)) {

@@ -1,13 +1,12 @@
 //! The durable state of one job.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::ids::{
-    Attempt, ComponentIndex, Digest, IdempotencyKey, JobId, KeyName, LrmId, Round, SiteName,
-};
-use crate::job::spec::{Content, JobSpec, Priority};
+use crate::ids::{ComponentIndex, Digest, IdempotencyKey, JobId, KeyName, Round, SiteName};
+use crate::job::spec::{JobSpec, Priority};
 use crate::units::{Bytes, DurationMs, Timestamp};
+
+pub use super::component::{Charge, Collected, Component, Ending, Placement, Run, Source};
 
 /// One job as it stands in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -261,200 +260,6 @@ pub enum AfterAbort {
     },
 }
 
-/// One component of a placed job.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Component {
-    /// Where it goes in this round.
-    pub placement: Option<Placement>,
-    /// Number of its latest attempt; never used twice.
-    pub attempt: Attempt,
-    /// What its latest attempt is doing.
-    pub run: Run,
-    /// Its latest attempt is owed to its site's record: an error to charge.
-    pub charge: Option<Charge>,
-    /// Sites where it failed through the site since it was placed; avoided at the next
-    /// placement while others can hold it.
-    pub avoid: BTreeSet<SiteName>,
-    /// Its outputs that are brought to sites, by position in the specification.
-    pub collected: Vec<Collected>,
-}
-
-/// Where a component goes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Placement {
-    /// The execution site.
-    pub site: SiteName,
-    /// Each content it needs there, and the site it comes from.
-    pub sources: Vec<Source>,
-    /// Estimated time until all of it is there.
-    pub transfer_time: DurationMs,
-}
-
-/// Content that a placed component needs at its site.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Source {
-    /// What.
-    pub content: Content,
-    /// The file site.
-    pub from: SiteName,
-}
-
-/// What an attempt is doing, as far as we know it for certain.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Run {
-    /// There is no attempt in this round.
-    #[default]
-    Idle,
-    /// To be submitted.
-    Intended {
-        /// Since when.
-        at: Timestamp,
-    },
-    /// Perhaps submitted: to be looked up by its tag.
-    Uncertain {
-        /// The submission cannot take effect after this time.
-        settled_at: Timestamp,
-        /// Times it was asked for after that and was not there.
-        absences: u8,
-        /// Not asked again before.
-        look_at: Timestamp,
-    },
-    /// Acknowledged by the resource manager.
-    Submitted {
-        /// Its number there.
-        lrm_id: LrmId,
-        /// When it was acknowledged.
-        at: Timestamp,
-        /// Times it was asked for and was not there.
-        absences: u8,
-    },
-    /// Its wrapper waits at the gate.
-    AtGate {
-        /// Its number there.
-        lrm_id: LrmId,
-        /// Its host.
-        host: Arc<str>,
-        /// Since when, by our clock.
-        since: Timestamp,
-    },
-    /// Its gate is open; it is not yet seen to have begun.
-    Opened {
-        /// Its number there.
-        lrm_id: LrmId,
-        /// Its host.
-        host: Arc<str>,
-        /// Since when.
-        at: Timestamp,
-    },
-    /// Its payload runs.
-    Running {
-        /// Its number there.
-        lrm_id: LrmId,
-        /// Its host.
-        host: Arc<str>,
-        /// Since when, by our clock.
-        since: Timestamp,
-    },
-    /// It is over, and nothing of it lives.
-    Ended {
-        /// How.
-        how: Ending,
-        /// When we knew.
-        at: Timestamp,
-    },
-}
-
-/// How an attempt ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ending {
-    /// With success.
-    Succeeded,
-    /// With this exit code or signal, or another way of its own.
-    Failed(Arc<str>),
-    /// It never ran: refused, void, or never arrived.
-    NeverRan(Arc<str>),
-    /// The site lost it.
-    Lost(Arc<str>),
-    /// We ended it.
-    Killed,
-    /// Its site did not answer, and the job said not to wait. It may still run;
-    /// the site's reconciliation ends it on sight.
-    Abandoned,
-}
-
-impl Run {
-    /// The resource manager's number, where known.
-    pub fn lrm_id(&self) -> Option<&LrmId> {
-        match self {
-            Run::Submitted { lrm_id, .. }
-            | Run::AtGate { lrm_id, .. }
-            | Run::Opened { lrm_id, .. }
-            | Run::Running { lrm_id, .. } => Some(lrm_id),
-            Run::Idle | Run::Intended { .. } | Run::Uncertain { .. } | Run::Ended { .. } => None,
-        }
-    }
-
-    /// Whether something of it may exist at the site.
-    pub fn may_live(&self) -> bool {
-        !matches!(self, Run::Idle | Run::Ended { .. })
-    }
-
-    /// Whether its payload is known to have begun.
-    pub fn has_begun(&self) -> bool {
-        match self {
-            Run::Running { .. } => true,
-            Run::Ended { how, .. } => matches!(how, Ending::Succeeded | Ending::Failed(_)),
-            Run::Idle
-            | Run::Intended { .. }
-            | Run::Uncertain { .. }
-            | Run::Submitted { .. }
-            | Run::AtGate { .. }
-            | Run::Opened { .. } => false,
-        }
-    }
-
-    /// Its name in answers and tables.
-    pub fn as_str(&self) -> &'static str {
-        match self {
-            Run::Idle => "idle",
-            Run::Intended { .. } => "intended",
-            Run::Uncertain { .. } => "uncertain",
-            Run::Submitted { .. } => "submitted",
-            Run::AtGate { .. } => "at-gate",
-            Run::Opened { .. } => "opened",
-            Run::Running { .. } => "running",
-            Run::Ended { how, .. } => match how {
-                Ending::Succeeded => "succeeded",
-                Ending::Failed(_) => "failed",
-                Ending::NeverRan(_) => "never-ran",
-                Ending::Lost(_) => "lost",
-                Ending::Killed => "killed",
-                Ending::Abandoned => "abandoned",
-            },
-        }
-    }
-}
-
-/// An error to be charged to a site, until the site's record has it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Charge {
-    /// The site.
-    pub site: SiteName,
-    /// The attempt that failed.
-    pub attempt: Attempt,
-    /// What happened.
-    pub detail: Arc<str>,
-}
-
-/// An output on its way to the site that keeps it.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Collected {
-    /// Its content, once it was read.
-    pub content: Option<Content>,
-    /// The target has it, whole, and the catalogue knows it.
-    pub done: bool,
-}
-
 /// How often a job came back to its queue, by cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Setbacks {
@@ -489,27 +294,4 @@ pub struct Instants {
     pub wasted_processor_ms: u64,
     /// Bytes that were to be moved for it, as placed.
     pub transfer_volume: Bytes,
-}
-
-impl Job {
-    /// The tag of a component's latest attempt, given the instance.
-    pub fn tag(&self, instance: crate::ids::InstanceId, index: ComponentIndex) -> crate::ids::Tag {
-        let attempt = self.components.get(index.0 as usize).map_or(Attempt(0), |c| c.attempt);
-        crate::ids::Tag { instance, job: self.id, component: index, attempt }
-    }
-
-    /// Components with their indexes.
-    pub fn indexed(&self) -> impl Iterator<Item = (ComponentIndex, &Component)> {
-        self.components.iter().enumerate().map(|(i, c)| (ComponentIndex(i as u32), c))
-    }
-
-    /// Whether something of it may live at a site.
-    pub fn may_live_anywhere(&self) -> bool {
-        self.components.iter().any(|component| component.run.may_live())
-    }
-
-    /// Whether nothing can happen to it any more.
-    pub fn is_final(&self) -> bool {
-        self.phase.kind().is_final()
-    }
 }

@@ -6,25 +6,29 @@
 //! to an [`Observer`]. Absent on purpose: anything that claims processors
 //! (see [`crate::claim`]) and any order between jobs (see [`crate::queue`]).
 //!
-//! To add a policy, add its file and one line in [`policy::POLICIES`].
+//! To add a policy, add its file in [`policies`] and one line in [`policy::POLICIES`].
 
 pub mod grid;
+pub mod history;
 pub mod network;
 mod obstacles;
+mod pairs;
 pub mod plan;
+pub mod policies;
 pub mod policy;
 pub mod quota;
 pub mod reason;
 pub mod remaining;
 pub mod request;
 pub mod search;
+pub mod split;
 pub mod submission;
-pub mod worst_fit;
 
 pub use grid::{Acceptance, Belief, GridSite, GridSnapshot, Hindrance, Replicas, SiteShape};
+pub use history::History;
 pub use network::Network;
 pub use plan::Plan;
-pub use policy::{Board, Policy, UnknownPolicy, find_policy, place, policy_for};
+pub use policy::{Board, DefaultPolicies, Policy, UnknownPolicy, find_policy, place, policy_for};
 pub use quota::{Quota, QuotaBasis};
 pub use reason::{Observer, Outcome, Reason, ReasonCode, Recorder, Refusal, Silent, SiteVerdict};
 pub use remaining::Remaining;

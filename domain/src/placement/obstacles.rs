@@ -56,6 +56,9 @@ impl Search<'_> {
                 }
             }
         }
+        if self.lacks_pair(component, index) {
+            report(ReasonCode::NotInHistory, 0, &|| Reason::NotInHistory)?;
+        }
         if self.avoids.get(component) == Some(&true) && request.avoid.contains(&site.name) {
             report(ReasonCode::Avoided, 0, &|| Reason::Avoided)?;
         }

@@ -3,20 +3,34 @@
 use thiserror::Error;
 
 use super::grid::GridSnapshot;
+use super::history::History;
 use super::plan::Plan;
-use super::reason::{Observer, Refusal};
+use super::policies::{
+    CloseToFiles, ClusterMinimization, ConnectedClusterMinimization,
+    ConnectedFlexibleClusterMinimization, FlexibleClusterMinimization, WorstFit,
+};
+use super::reason::{Observer, Reason, Refusal};
 use super::remaining::Remaining;
 use super::request::PlacementRequest;
-use super::search::Search;
-use super::worst_fit::WorstFit;
+use super::search::{Choice, Search};
 use crate::ids::{ComponentIndex, PolicyName};
 use crate::job::spec::Request;
 
 /// Every policy. A new one is its file and a line here.
-pub static POLICIES: &[&dyn Policy] = &[&WorstFit];
+pub static POLICIES: &[&dyn Policy] = &[
+    &WorstFit,
+    &CloseToFiles,
+    &ClusterMinimization,
+    &FlexibleClusterMinimization,
+    &ConnectedClusterMinimization,
+    &ConnectedFlexibleClusterMinimization,
+];
 
 /// Name of the policy that serves where none is configured.
 pub const DEFAULT_POLICY: &str = WorstFit::NAME;
+
+/// Name of the policy that serves flexible requests where none is configured.
+pub const DEFAULT_FLEXIBLE_POLICY: &str = FlexibleClusterMinimization::NAME;
 
 /// A way to choose sites.
 pub trait Policy: Send + Sync {
@@ -24,7 +38,7 @@ pub trait Policy: Send + Sync {
     fn name(&self) -> &'static str;
 
     /// Whether it can place this type of request.
-    fn serves(&self, request: Request) -> bool;
+    fn serves(&self, request: &Request) -> bool;
 
     /// Places a job as a whole, and takes what it uses from the board.
     ///
@@ -39,6 +53,8 @@ pub struct Board<'a> {
     pub grid: &'a GridSnapshot,
     /// What is left of it.
     pub remaining: &'a mut Remaining,
+    /// The history table of Close-to-Files.
+    pub history: &'a mut History,
     /// Who wants to know why.
     pub observer: &'a mut dyn Observer,
 }
@@ -55,12 +71,14 @@ pub enum UnknownPolicy {
         known: String,
     },
     /// The policy does not place requests of this type.
-    #[error("policy {name:?} cannot place {request:?} requests")]
+    #[error("policy {name:?} cannot place {request} requests; these can: {others}")]
     WrongRequest {
         /// The policy.
         name: &'static str,
         /// The type of request.
-        request: Request,
+        request: &'static str,
+        /// Those that can.
+        others: String,
     },
 }
 
@@ -70,9 +88,13 @@ pub enum UnknownPolicy {
 /// There is none; the error lists those there are.
 pub fn find_policy(name: &PolicyName) -> Result<&'static dyn Policy, UnknownPolicy> {
     POLICIES.iter().copied().find(|policy| policy.name() == name.as_str()).ok_or_else(|| {
-        let known: Vec<&str> = POLICIES.iter().map(|policy| policy.name()).collect();
-        UnknownPolicy::NoSuchName { name: name.to_string(), known: known.join(", ") }
+        UnknownPolicy::NoSuchName { name: name.to_string(), known: names_of(|_| true) }
     })
+}
+
+fn names_of(wanted: impl Fn(&dyn Policy) -> bool) -> String {
+    let named = POLICIES.iter().filter(|policy| wanted(**policy)).map(|policy| policy.name());
+    named.collect::<Vec<_>>().join(", ")
 }
 
 /// The policy of this name, if it can place this type of request: for submission.
@@ -81,29 +103,72 @@ pub fn find_policy(name: &PolicyName) -> Result<&'static dyn Policy, UnknownPoli
 /// See [`UnknownPolicy`].
 pub fn policy_for(
     name: &PolicyName,
-    request: Request,
+    request: &Request,
 ) -> Result<&'static dyn Policy, UnknownPolicy> {
     let policy = find_policy(name)?;
     if policy.serves(request) {
-        Ok(policy)
-    } else {
-        Err(UnknownPolicy::WrongRequest { name: policy.name(), request })
+        return Ok(policy);
+    }
+    let others = names_of(|policy| policy.serves(request));
+    Err(UnknownPolicy::WrongRequest { name: policy.name(), request: request.as_str(), others })
+}
+
+/// The policies of jobs that name none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DefaultPolicies {
+    /// For fixed and non-fixed requests.
+    pub rigid: PolicyName,
+    /// For flexible requests.
+    pub flexible: PolicyName,
+}
+
+impl Default for DefaultPolicies {
+    fn default() -> Self {
+        let named = |name: &str| PolicyName::new(name).expect("a policy's name is a name");
+        Self { rigid: named(DEFAULT_POLICY), flexible: named(DEFAULT_FLEXIBLE_POLICY) }
     }
 }
 
-/// Places a request by the policy that it names, which must exist by now.
+impl DefaultPolicies {
+    /// Checks that each exists and serves its requests.
+    ///
+    /// # Errors
+    /// See [`UnknownPolicy`].
+    pub fn validate(&self) -> Result<(), UnknownPolicy> {
+        policy_for(&self.rigid, &Request::NonFixed)?;
+        policy_for(&self.flexible, &Request::Flexible(Default::default())).map(|_| ())
+    }
+
+    /// The one for this type of request.
+    pub fn for_request(&self, request: &Request) -> &PolicyName {
+        match request {
+            Request::Fixed | Request::NonFixed => &self.rigid,
+            Request::Flexible(_) => &self.flexible,
+        }
+    }
+}
+
+/// Places a request by the policy that it names, which must exist by now and serve
+/// requests of its type.
 ///
 /// # Errors
 /// Not every component has a site now, or the policy is gone.
 pub fn place(request: &PlacementRequest, board: &mut Board<'_>) -> Result<Plan, Refusal> {
     match find_policy(request.policy()) {
-        Ok(policy) => policy.place(request, board),
-        Err(_) => Err(Refusal {
-            component: ComponentIndex(0),
-            site: None,
-            reason: super::reason::Reason::PolicyUnknown(request.policy().clone()),
-        }),
+        Ok(policy) if policy.serves(request.request()) => policy.place(request, board),
+        Ok(_) => Err(unsuited(request)),
+        Err(_) => Err(without_site(Reason::PolicyUnknown(request.policy().clone()))),
     }
+}
+
+/// The policy cannot place requests of this type.
+pub(super) fn unsuited(request: &PlacementRequest) -> Refusal {
+    let policy = request.policy().clone();
+    without_site(Reason::PolicyUnsuited { policy, request: request.request().as_str() })
+}
+
+fn without_site(reason: Reason) -> Refusal {
+    Refusal { component: ComponentIndex(0), site: None, reason }
 }
 
 impl Board<'_> {
@@ -115,34 +180,50 @@ impl Board<'_> {
     pub(super) fn place_each(
         &mut self,
         request: &PlacementRequest,
-        mut pick: impl FnMut(&Search<'_>, usize, &Remaining) -> Option<usize>,
+        pick: impl FnMut(&Search<'_>, usize, &Remaining) -> Option<Choice>,
     ) -> Result<Plan, Refusal> {
-        let search = Search::new(request, self.grid);
-        let mut chosen = vec![usize::MAX; request.components().len()];
+        self.place_with(&Search::new(request, self.grid), pick)
+    }
+
+    /// [`Board::place_each`] with a search that was made before.
+    ///
+    /// # Errors
+    /// The first component without a site; everything taken is given back.
+    pub(super) fn place_with(
+        &mut self,
+        search: &Search<'_>,
+        mut pick: impl FnMut(&Search<'_>, usize, &Remaining) -> Option<Choice>,
+    ) -> Result<Plan, Refusal> {
+        let request = search.request;
+        let mut chosen = vec![Choice::site(usize::MAX); request.components().len()];
         for (done, &component) in request.by_size().iter().enumerate() {
             let component = component as usize;
-            let site = match search.named_site(component) {
-                Some(named) => named.filter(|&site| search.fits(component, site, self.remaining)),
-                None => pick(&search, component, self.remaining),
+            let choice = match search.named_site(component) {
+                Some(named) => named
+                    .filter(|&site| search.fits(component, site, self.remaining))
+                    .map(|site| search.at_named(component, site)),
+                None => pick(search, component, self.remaining),
             };
             if self.observer.is_listening() {
+                let site = choice.map(|choice| choice.site);
                 search.explain(component, site, self.remaining, self.observer);
             }
-            let Some(site) = site else {
+            let Some(choice) = choice else {
                 let refusal = search.refusal(component, self.remaining);
                 self.undo(request, &request.by_size()[..done], &chosen);
                 return Err(refusal);
             };
-            self.remaining.take(site, &request.components()[component].resources);
-            chosen[component] = site;
+            self.remaining.take(choice.site, &request.components()[component].resources);
+            chosen[component] = choice;
         }
         Ok(search.plan(&chosen))
     }
 
-    fn undo(&mut self, request: &PlacementRequest, done: &[u32], chosen: &[usize]) {
+    fn undo(&mut self, request: &PlacementRequest, done: &[u32], chosen: &[Choice]) {
         for &component in done {
             let component = component as usize;
-            self.remaining.give_back(chosen[component], &request.components()[component].resources);
+            let used = &request.components()[component].resources;
+            self.remaining.give_back(chosen[component].site, used);
         }
     }
 }

@@ -18,6 +18,8 @@ pub enum ReasonCode {
     QuotaReached,
     SiteFull,
     Avoided,
+    NoSplit,
+    NotInHistory,
     NoBandwidth,
     ReplicaUnreachable,
     NoReplica,
@@ -37,6 +39,7 @@ pub enum ReasonCode {
     NoSuchSite,
     NotTheNamedSite,
     NoSites,
+    PolicyUnsuited,
     PolicyUnknown,
 }
 
@@ -69,6 +72,19 @@ pub enum Reason {
     SiteFull,
     /// The component failed there by a fault of the site.
     Avoided,
+    /// A flexible request cannot be split over the sites that could take part.
+    NoSplit {
+        /// Processors that it asks for.
+        total: u32,
+        /// Fewest of a component.
+        min: u32,
+        /// How many sites may take part at most.
+        sites: u32,
+        /// What the largest of those take together.
+        usable: u64,
+    },
+    /// Close-to-Files has no pair of this site and one that holds the files.
+    NotInHistory,
     /// No replica can be brought there: the bandwidth is 0 or unknown.
     NoBandwidth {
         /// The replica that is first by name.
@@ -116,6 +132,13 @@ pub enum Reason {
     NotTheNamedSite(SiteName),
     /// No site is configured.
     NoSites,
+    /// The policy cannot place requests of this type.
+    PolicyUnsuited {
+        /// The policy.
+        policy: PolicyName,
+        /// The type of request.
+        request: &'static str,
+    },
     /// No policy has this name.
     PolicyUnknown(PolicyName),
 }
@@ -145,6 +168,8 @@ impl ReasonCode {
             ReasonCode::QuotaReached => "quota-reached",
             ReasonCode::SiteFull => "site-full",
             ReasonCode::Avoided => "avoided-after-error",
+            ReasonCode::NoSplit => "no-split",
+            ReasonCode::NotInHistory => "not-in-history",
             ReasonCode::NoBandwidth => "no-bandwidth",
             ReasonCode::ReplicaUnreachable => "replica-unreachable",
             ReasonCode::NoReplica => "no-replica",
@@ -164,6 +189,7 @@ impl ReasonCode {
             ReasonCode::NoSuchSite => "no-such-site",
             ReasonCode::NotTheNamedSite => "not-the-named-site",
             ReasonCode::NoSites => "no-sites",
+            ReasonCode::PolicyUnsuited => "policy-unsuited",
             ReasonCode::PolicyUnknown => "policy-unknown",
         }
     }
@@ -177,6 +203,8 @@ impl Reason {
             Reason::QuotaReached { .. } => ReasonCode::QuotaReached,
             Reason::SiteFull => ReasonCode::SiteFull,
             Reason::Avoided => ReasonCode::Avoided,
+            Reason::NoSplit { .. } => ReasonCode::NoSplit,
+            Reason::NotInHistory => ReasonCode::NotInHistory,
             Reason::NoBandwidth { .. } => ReasonCode::NoBandwidth,
             Reason::ReplicaUnreachable { .. } => ReasonCode::ReplicaUnreachable,
             Reason::NoReplica { .. } => ReasonCode::NoReplica,
@@ -187,6 +215,7 @@ impl Reason {
             Reason::NoSuchSite(_) => ReasonCode::NoSuchSite,
             Reason::NotTheNamedSite(_) => ReasonCode::NotTheNamedSite,
             Reason::NoSites => ReasonCode::NoSites,
+            Reason::PolicyUnsuited { .. } => ReasonCode::PolicyUnsuited,
             Reason::PolicyUnknown(_) => ReasonCode::PolicyUnknown,
         }
     }
@@ -222,6 +251,14 @@ impl fmt::Display for Reason {
             }
             Reason::SiteFull => f.write_str("the site takes no more submissions of ours now"),
             Reason::Avoided => f.write_str("the component failed there by a fault of the site"),
+            Reason::NoSplit { total, min, sites, usable } => write!(
+                f,
+                "{total} processors cannot be split into components of at least {min}: \
+                 the {sites} site(s) that may take part have {usable} together"
+            ),
+            Reason::NotInHistory => f.write_str(
+                "close-to-files has no pair of this site and one that holds the files (history_seed)",
+            ),
             Reason::NoBandwidth { from, to } => {
                 write!(f, "no known bandwidth from {from} to {to}")
             }
@@ -240,6 +277,9 @@ impl fmt::Display for Reason {
             Reason::NoSuchSite(site) => write!(f, "the request names {site}, which is not known"),
             Reason::NotTheNamedSite(site) => write!(f, "the request names {site}"),
             Reason::NoSites => f.write_str("no site is configured"),
+            Reason::PolicyUnsuited { policy, request } => {
+                write!(f, "policy {policy} cannot place {request} requests")
+            }
             Reason::PolicyUnknown(policy) => write!(f, "no policy is called {policy}"),
         }
     }

@@ -9,6 +9,8 @@ use crate::job::state::Job;
 use crate::labels::{Constraint, Labels};
 use crate::resources::Resources;
 
+use super::policy::DefaultPolicies;
+
 /// A job's requirements, reduced to what decides its placement.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PlacementRequest {
@@ -18,6 +20,10 @@ pub struct PlacementRequest {
     components: Vec<ComponentRequest>,
     by_size: Vec<u32>,
     contents: Vec<Content>,
+    /// What a flexible request asks for as a whole; `components` then holds the smallest
+    /// component that it can be split into.
+    total: Option<Resources>,
+    splits: Vec<PlacementRequest>,
 }
 
 /// One component's requirements.
@@ -41,45 +47,57 @@ pub struct ComponentRequest {
 }
 
 impl PlacementRequest {
-    /// From components; `policy` is the job's own or the server's default.
+    /// From components; `policy` is the job's own or the server's default. Those of a
+    /// flexible request are one, which asks for the total.
     pub fn new(
         policy: PolicyName,
         request: Request,
         restartable: bool,
-        components: Vec<ComponentRequest>,
+        mut components: Vec<ComponentRequest>,
     ) -> Self {
+        let (mut total, mut splits) = (None, Vec::new());
+        if let (Request::Flexible(bounds), [whole]) = (&request, components.as_mut_slice()) {
+            let rigid = |split: &Vec<u32>| {
+                let parts = split.iter().map(|&size| whole.portion(size)).collect();
+                Self::new(policy.clone(), Request::NonFixed, restartable, parts)
+            };
+            splits = bounds.splits.iter().map(rigid).collect();
+            let least = whole.portion(bounds.least());
+            total = Some(std::mem::replace(whole, least).resources);
+        }
         let mut by_size: Vec<u32> = (0..components.len() as u32).collect();
         // The sort is stable: equal sizes stay in the order of the request.
         by_size.sort_by_key(|&i| std::cmp::Reverse(components[i as usize].resources.processors));
         let contents: BTreeSet<Content> =
             components.iter().flat_map(ComponentRequest::all_contents).collect();
         let contents = contents.into_iter().collect();
-        Self { policy, request, restartable, components, by_size, contents }
+        Self { policy, request, restartable, components, by_size, contents, total, splits }
     }
 
-    /// From a job whose inputs are bound; `default_policy` serves jobs that name none.
-    pub fn of_job(job: &Job, default_policy: &PolicyName) -> Self {
-        Self::of_spec(&job.spec, default_policy, |index| {
-            job.components.get(index).map(|component| &component.avoid)
+    /// From a job whose inputs are bound; `defaults` serve jobs that name no policy.
+    /// The components of another split are others: a flexible request avoids every
+    /// site where one of its components failed.
+    pub fn of_job(job: &Job, defaults: &DefaultPolicies) -> Self {
+        Self::of_spec(&job.spec, defaults, |index| match job.spec.request {
+            Request::Flexible(_) => job.components.iter().flat_map(|c| &c.avoid).cloned().collect(),
+            Request::Fixed | Request::NonFixed => {
+                job.components.get(index).map(|c| c.avoid.clone()).unwrap_or_default()
+            }
         })
     }
 
     /// From a job as submitted, its inputs bound. `avoid` gives the sites where a
     /// component failed, by component index.
-    pub fn of_spec<'a>(
+    pub fn of_spec(
         spec: &JobSpec,
-        default_policy: &PolicyName,
-        avoid: impl Fn(usize) -> Option<&'a BTreeSet<SiteName>>,
+        defaults: &DefaultPolicies,
+        avoid: impl Fn(usize) -> BTreeSet<SiteName>,
     ) -> Self {
-        let components = spec.components.iter().enumerate().map(|(index, component)| {
-            ComponentRequest::of_component(component, avoid(index).cloned().unwrap_or_default())
-        });
-        Self::new(
-            spec.policy.clone().unwrap_or_else(|| default_policy.clone()),
-            spec.request,
-            spec.rerunnable,
-            components.collect(),
-        )
+        let components = spec.components.iter().enumerate();
+        let components = components
+            .map(|(index, component)| ComponentRequest::of_component(component, avoid(index)));
+        let policy = spec.policy.as_ref().unwrap_or_else(|| defaults.for_request(&spec.request));
+        Self::new(policy.clone(), spec.request.clone(), spec.rerunnable, components.collect())
     }
 
     /// The policy that places it.
@@ -87,9 +105,19 @@ impl PlacementRequest {
         &self.policy
     }
 
-    /// Fixed or non-fixed.
-    pub fn request(&self) -> Request {
-        self.request
+    /// Fixed, non-fixed or flexible.
+    pub fn request(&self) -> &Request {
+        &self.request
+    }
+
+    /// What a flexible request asks for as a whole.
+    pub fn total(&self) -> Option<&Resources> {
+        self.total.as_ref()
+    }
+
+    /// The allowed splits of a flexible request, each as a non-fixed one, the preferred first.
+    pub fn splits(&self) -> &[PlacementRequest] {
+        &self.splits
     }
 
     /// Whether it may run a second time, and so may try out a site after errors.
@@ -97,7 +125,8 @@ impl PlacementRequest {
         self.restartable
     }
 
-    /// Its components, by component index.
+    /// Its components, by component index; of a flexible request the smallest that
+    /// it can be split into.
     pub fn components(&self) -> &[ComponentRequest] {
         &self.components
     }
@@ -114,7 +143,10 @@ impl PlacementRequest {
 
     /// Processors of all components together.
     pub fn processors(&self) -> u64 {
-        self.components.iter().map(|c| u64::from(c.resources.processors)).sum()
+        match &self.total {
+            Some(total) => total.processors.into(),
+            None => self.components.iter().map(|c| u64::from(c.resources.processors)).sum(),
+        }
     }
 }
 
@@ -130,6 +162,11 @@ impl ComponentRequest {
             executable_at: Vec::new(),
             avoid: BTreeSet::new(),
         }
+    }
+
+    /// The same with the part of its resources that belongs to so many processors.
+    fn portion(&self, processors: u32) -> Self {
+        Self { resources: self.resources.portion(processors), ..self.clone() }
     }
 
     fn of_component(component: &ComponentSpec, avoid: BTreeSet<SiteName>) -> Self {
@@ -149,6 +186,11 @@ impl ComponentRequest {
             executable_at: executable_at.collect(),
             avoid,
         }
+    }
+
+    /// Whether anything must be at its site before it can start there.
+    pub fn reads_files(&self) -> bool {
+        self.all_contents().next().is_some()
     }
 
     fn all_contents(&self) -> impl Iterator<Item = Content> + '_ {

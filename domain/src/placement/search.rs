@@ -7,6 +7,7 @@
 use std::ops::ControlFlow::{Break, Continue};
 
 use super::grid::{GridSnapshot, SiteShape};
+use super::history::History;
 use super::obstacles::{Obstacle, never_fits, worst_of};
 use super::plan::Plan;
 use super::reason::{Observer, Outcome, Reason, ReasonCode, Refusal, SiteVerdict};
@@ -17,6 +18,23 @@ use crate::job::spec::Content;
 use crate::job::state::{Placement, Source};
 use crate::units::DurationMs;
 
+/// A site for a component, and the file site that serves it there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Choice {
+    /// Index of the execution site.
+    pub site: usize,
+    /// Index of the file site that all its files come from; `None`: each from where
+    /// it arrives first.
+    pub file_site: Option<usize>,
+}
+
+impl Choice {
+    /// A site, with files from where they arrive first.
+    pub fn site(site: usize) -> Self {
+        Self { site, file_site: None }
+    }
+}
+
 /// One job against one snapshot.
 pub struct Search<'a> {
     pub(super) request: &'a PlacementRequest,
@@ -25,13 +43,15 @@ pub struct Search<'a> {
     replicas: Vec<Vec<usize>>,
     /// Components whose avoided sites are passed over.
     pub(super) avoids: Vec<bool>,
+    /// For Close-to-Files: the pairs of sites that it considers.
+    pub(super) history: Option<&'a History>,
 }
 
 impl<'a> Search<'a> {
     /// Looks up what the request's components share.
     pub fn new(request: &'a PlacementRequest, grid: &'a GridSnapshot) -> Self {
         let replicas = request.contents().iter().map(|content| sites_with(grid, content)).collect();
-        let mut search = Self { request, grid, replicas, avoids: Vec::new() };
+        let mut search = Self { request, grid, replicas, avoids: Vec::new(), history: None };
         if request.components().iter().any(|component| !component.avoid.is_empty()) {
             let count = request.components().len();
             search.avoids = (0..count).map(|index| search.has_another_site(index)).collect();
@@ -50,6 +70,12 @@ impl<'a> Search<'a> {
         self.component(component).site.as_ref().map(|name| self.grid.index_of(name))
     }
 
+    /// How a component is served at the site that it names.
+    pub(super) fn at_named(&self, component: usize, site: usize) -> Choice {
+        let pair = self.history.and_then(|_| self.nearest_pair(component, site));
+        Choice { site, file_site: pair.map(|(from, _)| from) }
+    }
+
     /// Whether the component can go to the site now.
     pub fn fits(&self, component: usize, site: usize, remaining: &Remaining) -> bool {
         self.obstacles(component, site, remaining, &mut |_, _, _| Break(())).is_continue()
@@ -66,12 +92,13 @@ impl<'a> Search<'a> {
     }
 
     /// The plan that puts each component on the site chosen for it, by component index.
-    pub(super) fn plan(&self, chosen: &[usize]) -> Plan {
-        let placements: Vec<Placement> = chosen
-            .iter()
-            .enumerate()
-            .map(|(component, &site)| self.placement(component, site))
-            .collect();
+    pub(super) fn plan(&self, chosen: &[Choice]) -> Plan {
+        let placements = chosen.iter().enumerate();
+        self.plan_of(placements.map(|(index, choice)| self.placement(index, *choice)).collect())
+    }
+
+    /// The plan of these placements.
+    pub(super) fn plan_of(&self, placements: Vec<Placement>) -> Plan {
         let transfer_time = placements.iter().map(|placement| placement.transfer_time).max();
         Plan {
             seq: self.grid.seq(),
@@ -81,22 +108,42 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn placement(&self, component: usize, site: usize) -> Placement {
+    pub(super) fn placement(&self, component: usize, choice: Choice) -> Placement {
+        let site = choice.site;
         let place = &self.grid.sites()[site];
         let mut placement = Placement {
             site: place.name.clone(),
             sources: Vec::new(),
             transfer_time: DurationMs::ZERO,
+            share: None,
         };
         let Some(shape) = &place.shape else { return placement };
         for content in self.contents_at(component, site, shape) {
-            if let Ok((from, time)) = self.nearest_replica(content, site) {
+            if let Some((from, time)) = self.source(content, choice) {
                 let from = self.grid.sites()[from].name.clone();
                 placement.sources.push(Source { content, from });
                 placement.transfer_time = placement.transfer_time + time;
             }
         }
         placement
+    }
+
+    fn source(&self, content: Content, choice: Choice) -> Option<(usize, DurationMs)> {
+        match choice.file_site {
+            Some(from) if !self.replicas_of(content).contains(&choice.site) => {
+                let rate = self.grid.bandwidth(from, choice.site);
+                content.size.transfer_time(rate).map(|time| (from, time))
+            }
+            Some(_) | None => self.nearest_replica(content, choice.site).ok(),
+        }
+    }
+
+    /// Indexes of the sites that have a content of the request, in order of name.
+    pub(super) fn replicas_of(&self, content: Content) -> &[usize] {
+        match self.request.contents().binary_search(&content) {
+            Ok(index) => self.replicas[index].as_slice(),
+            Err(_) => &[],
+        }
     }
 
     pub(super) fn contents_at(
@@ -114,10 +161,7 @@ impl<'a> Search<'a> {
         content: Content,
         to: usize,
     ) -> Result<(usize, DurationMs), Reason> {
-        let sites = match self.request.contents().binary_search(&content) {
-            Ok(index) => self.replicas[index].as_slice(),
-            Err(_) => &[],
-        };
+        let sites = self.replicas_of(content);
         if sites.contains(&to) {
             return Ok((to, DurationMs::ZERO));
         }
@@ -196,25 +240,37 @@ impl<'a> Search<'a> {
         remaining: &Remaining,
         observer: &mut dyn Observer,
     ) {
-        for (index, site) in self.grid.sites().iter().enumerate() {
-            let mut reasons = Vec::new();
-            let _ = self.obstacles(component, index, remaining, &mut |_, _, reason| {
-                reasons.push(reason());
-                Continue(())
-            });
-            reasons.sort_by_key(|reason| std::cmp::Reverse(reason.code()));
-            let outcome = match (chosen == Some(index), reasons.is_empty()) {
-                (true, _) => Outcome::Chosen,
-                (false, true) => Outcome::NotPreferred,
-                (false, false) => Outcome::Refused(reasons),
-            };
-            observer.verdict(SiteVerdict {
-                component: ComponentIndex(component as u32),
-                site: site.name.clone(),
-                remaining_processors: remaining.processors()[index],
-                transfer_time: self.transfer_time(component, index),
-                outcome,
-            });
+        for index in 0..self.grid.sites().len() {
+            let mut verdict = self.verdict(component, index, remaining);
+            if chosen == Some(index) {
+                verdict.outcome = Outcome::Chosen;
+            }
+            observer.verdict(verdict);
+        }
+    }
+
+    /// What there is to say of one site, whichever is chosen.
+    pub(super) fn verdict(
+        &self,
+        component: usize,
+        index: usize,
+        remaining: &Remaining,
+    ) -> SiteVerdict {
+        let mut reasons = Vec::new();
+        let _ = self.obstacles(component, index, remaining, &mut |_, _, reason| {
+            reasons.push(reason());
+            Continue(())
+        });
+        reasons.sort_by_key(|reason| std::cmp::Reverse(reason.code()));
+        SiteVerdict {
+            component: ComponentIndex(component as u32),
+            site: self.grid.sites()[index].name.clone(),
+            remaining_processors: remaining.processors()[index],
+            transfer_time: self.transfer_time(component, index),
+            outcome: match reasons.is_empty() {
+                true => Outcome::NotPreferred,
+                false => Outcome::Refused(reasons),
+            },
         }
     }
 }

@@ -1,12 +1,16 @@
 //! What is refused at submission: a job that no site could ever take.
 
+use std::ops::ControlFlow::Break;
+
 use thiserror::Error;
 
 use super::grid::{GridSite, GridSnapshot};
 use super::obstacles::{Obstacle, never_fits, worst_of};
 use super::reason::Reason;
 use super::request::{ComponentRequest, PlacementRequest};
+use super::split::split;
 use crate::ids::{ComponentIndex, SiteName};
+use crate::job::spec::{Flexible, Request};
 use crate::resources::{Resources, Shortage};
 
 /// Why a job can never be placed on the sites that are configured now.
@@ -35,6 +39,21 @@ pub enum Unplaceable {
         /// Why not even that one.
         reason: Reason,
     },
+    /// A flexible request that could not be split over all sites if they were empty.
+    #[error(
+        "{total} processors cannot be split into components of at least {min}: the {sites} site(s) \
+         that may take part have {usable} together, even empty"
+    )]
+    NoSplit {
+        /// Processors that it asks for.
+        total: u32,
+        /// Fewest of a component.
+        min: u32,
+        /// How many sites may take part at most.
+        sites: usize,
+        /// What the largest of those have together.
+        usable: u64,
+    },
     /// Each component fits somewhere, but the sites it may use are too small for all at once.
     #[error("all components together need more than the sites have: {0}")]
     TogetherTooLarge(Shortage),
@@ -54,6 +73,9 @@ pub fn can_ever_be_placed(
     if grid.sites().is_empty() {
         return Err(Unplaceable::NoSites);
     }
+    if let (Request::Flexible(bounds), Some(total)) = (request.request(), request.total()) {
+        return can_ever_be_split(request, bounds, total, grid);
+    }
     for (index, component) in request.components().iter().enumerate() {
         component_fits(ComponentIndex(index as u32), component, grid)?;
     }
@@ -65,6 +87,42 @@ pub fn can_ever_be_placed(
         together_fit(&fixed, std::iter::once(site))?;
     }
     Ok(())
+}
+
+/// One of the allowed splits could be placed, or the bounds leave one.
+fn can_ever_be_split(
+    request: &PlacementRequest,
+    bounds: &Flexible,
+    total: &Resources,
+    grid: &GridSnapshot,
+) -> Result<(), Unplaceable> {
+    let outcomes: Vec<_> =
+        request.splits().iter().map(|split| can_ever_be_placed(split, grid)).collect();
+    if !outcomes.is_empty() {
+        let possible = outcomes.iter().any(Result::is_ok);
+        return if possible { Ok(()) } else { outcomes.into_iter().collect() };
+    }
+    let least = &request.components()[0];
+    component_fits(ComponentIndex(0), least, grid)?;
+    let mut usable = Vec::new();
+    for site in grid.sites() {
+        let Some(shape) = &site.shape else { return Ok(()) };
+        if never_fits(least, site, &mut |_, _, _| Break(())).is_continue() {
+            let most = site.quota.most(&shape.total);
+            let processors = most.processors.min(shape.largest_component.processors);
+            let other = |name: &str| most.others.get(name).copied().unwrap_or(0);
+            usable.push(total.most_of(processors, other));
+        }
+    }
+    usable.sort_unstable_by(|a, b| b.cmp(a));
+    let most = bounds.most_components().unwrap_or(usable.len());
+    let (total, min) = (total.processors, bounds.least());
+    if !split(total, min, most, &usable).is_empty() {
+        return Ok(());
+    }
+    usable.truncate(most);
+    let sum = usable.iter().map(|&count| u64::from(count)).sum();
+    Err(Unplaceable::NoSplit { total, min, sites: usable.len(), usable: sum })
 }
 
 fn component_fits(

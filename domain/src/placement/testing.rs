@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{
-    Acceptance, Belief, Board, ComponentRequest, GridSite, GridSnapshot, Network, PlacementRequest,
-    Plan, Quota, Recorder, Refusal, Remaining, SiteShape, place,
+    Acceptance, Belief, Board, ComponentRequest, GridSite, GridSnapshot, History, Network,
+    PlacementRequest, Plan, Quota, Recorder, Refusal, Remaining, SiteShape, place,
 };
 use crate::ids::{Digest, PolicyName, Seq, SiteName};
-use crate::job::spec::{Content, Request};
+use crate::job::spec::{Content, Flexible, Request};
 use crate::resources::Resources;
 use crate::units::{BitsPerSecond, Bytes, Timestamp};
 
@@ -87,6 +87,25 @@ pub(crate) fn request(components: Vec<ComponentRequest>) -> PlacementRequest {
     PlacementRequest::new(worst_fit(), Request::NonFixed, true, components)
 }
 
+/// The same request under another policy.
+pub(crate) fn under(policy: &str, request: &PlacementRequest) -> PlacementRequest {
+    let policy = PolicyName::new(policy).unwrap();
+    let components = request.components().to_vec();
+    let restartable = request.is_restartable();
+    PlacementRequest::new(policy, request.request().clone(), restartable, components)
+}
+
+/// A flexible request for this total.
+pub(crate) fn flexible(policy: &str, total: u32, bounds: Flexible) -> PlacementRequest {
+    let policy = PolicyName::new(policy).unwrap();
+    PlacementRequest::new(policy, Request::Flexible(bounds), true, vec![component(total)])
+}
+
+/// Sites and shares of a plan for a flexible request.
+pub(crate) fn shares_of(plan: &Plan) -> Vec<(&str, u32)> {
+    plan.placements.iter().map(|p| (p.site.as_str(), p.share.unwrap())).collect()
+}
+
 /// A request for components of these sizes.
 pub(crate) fn sizes(sizes: &[u32]) -> PlacementRequest {
     request(sizes.iter().map(|&size| component(size)).collect())
@@ -99,7 +118,12 @@ pub(crate) fn explained(
 ) -> (Result<Plan, Refusal>, Recorder) {
     let mut recorder = Recorder::default();
     let mut remaining = Remaining::of(grid);
-    let mut board = Board { grid, remaining: &mut remaining, observer: &mut recorder };
+    let mut board = Board {
+        grid,
+        remaining: &mut remaining,
+        history: &mut History::All,
+        observer: &mut recorder,
+    };
     let outcome = place(request, &mut board);
     (outcome, recorder)
 }

@@ -10,6 +10,7 @@ use super::turns::Turns;
 use super::waiting::{Condition, Standing, Waiting};
 use crate::ids::JobId;
 use crate::job::spec::Priority;
+use crate::placement::History;
 use crate::units::Timestamp;
 
 /// The four placement queues. Entering, changing and leaving cost O(log n).
@@ -18,6 +19,7 @@ pub struct PlacementQueues {
     pub(super) parameters: QueueParameters,
     pub(super) turns: Turns,
     pub(super) shapes: Shapes,
+    pub(super) history: History,
     entries: BTreeMap<JobId, Entry>,
     /// Everyone, head to tail within a class.
     order: BTreeSet<(Priority, Timestamp, JobId)>,
@@ -46,11 +48,12 @@ struct Entry {
 pub(super) type Place = (Timestamp, JobId, ShapeId);
 
 impl PlacementQueues {
-    /// Four empty queues.
-    pub fn new(parameters: QueueParameters) -> Self {
+    /// Four empty queues; `history` is the seed of Close-to-Files' table.
+    pub fn new(parameters: QueueParameters, history: History) -> Self {
         Self {
             turns: Turns::new(&parameters),
             parameters,
+            history,
             shapes: Shapes::default(),
             entries: BTreeMap::new(),
             order: BTreeSet::new(),
@@ -60,6 +63,11 @@ impl PlacementQueues {
             lengths: [0; 4],
             arrivals: 0,
         }
+    }
+
+    /// The history table of Close-to-Files as it is now.
+    pub fn history(&self) -> &History {
+        &self.history
     }
 
     /// A job waits, or waits otherwise than before: after its event was committed.

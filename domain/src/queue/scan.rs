@@ -278,8 +278,12 @@ impl PlacementQueues {
         let request = Arc::clone(self.shapes.request(shape)?);
         budget.spend(SliceBudget::DECISION * request.components().len() as u32);
         scan.trying = Some(job);
-        let mut board =
-            Board { grid: &scan.grid, remaining: &mut scan.remaining, observer: &mut Silent };
+        let mut board = Board {
+            grid: &scan.grid,
+            remaining: &mut scan.remaining,
+            history: &mut self.history,
+            observer: &mut Silent,
+        };
         let outcome = placement::place(&request, &mut board);
         scan.trying = None;
         match outcome {

@@ -11,7 +11,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use cospan_domain::ids::{ComponentName, Digest, LogicalName, PolicyName, RelPath, SiteName};
-use cospan_domain::job::spec::{OnUnreachable, Priority, Request};
+use cospan_domain::job::spec::{Flexible, OnUnreachable, Priority, Request};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
@@ -29,10 +29,14 @@ pub struct JobDocument {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "wave")]
     pub name: Option<Arc<str>>,
-    /// `fixed`: every component names its site; `non-fixed`: the policy chooses.
-    /// Left out: fixed if every component names a site.
+    /// `fixed`: every component names its site; `non-fixed`: the policy chooses; `flexible`:
+    /// the policy also splits the processors of the one component. Left out: flexible with a
+    /// `[flexible]` table, fixed if every component names a site.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<RequestName>,
+    /// Bounds of the split of a flexible job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flexible: Option<FlexibleDocument>,
     /// Placement policy; the server's default if left out.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, example = "worst-fit")]
@@ -83,22 +87,60 @@ pub enum RequestName {
     Fixed,
     /// The policy chooses.
     NonFixed,
+    /// The policy chooses, and splits the job into components.
+    Flexible,
 }
 
-impl From<RequestName> for Request {
-    fn from(name: RequestName) -> Request {
-        match name {
-            RequestName::Fixed => Request::Fixed,
-            RequestName::NonFixed => Request::NonFixed,
+/// How a flexible job may be split.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FlexibleDocument {
+    /// Fewest processors of a component; 1 if left out.
+    #[serde(
+        default,
+        deserialize_with = "number::positive_option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub min_component_size: Option<u32>,
+    /// Most components; as many as there are sites if left out.
+    #[serde(
+        default,
+        deserialize_with = "number::positive_option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub max_components: Option<u32>,
+    /// The splits that are allowed, the preferred first; then the bounds do not count.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(example = json!([[24], [12, 12], [8, 8, 8]]))]
+    pub splits: Vec<Vec<u32>>,
+}
+
+impl From<&Request> for RequestName {
+    fn from(request: &Request) -> RequestName {
+        match request {
+            Request::Fixed => RequestName::Fixed,
+            Request::NonFixed => RequestName::NonFixed,
+            Request::Flexible(_) => RequestName::Flexible,
         }
     }
 }
 
-impl From<Request> for RequestName {
-    fn from(request: Request) -> RequestName {
-        match request {
-            Request::Fixed => RequestName::Fixed,
-            Request::NonFixed => RequestName::NonFixed,
+impl From<FlexibleDocument> for Flexible {
+    fn from(document: FlexibleDocument) -> Flexible {
+        Flexible {
+            min_component_size: document.min_component_size.unwrap_or(1),
+            max_components: document.max_components,
+            splits: document.splits,
+        }
+    }
+}
+
+impl From<&Flexible> for FlexibleDocument {
+    fn from(bounds: &Flexible) -> FlexibleDocument {
+        FlexibleDocument {
+            min_component_size: Some(bounds.min_component_size),
+            max_components: bounds.max_components,
+            splits: bounds.splits.clone(),
         }
     }
 }

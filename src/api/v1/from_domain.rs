@@ -17,7 +17,7 @@ use super::quantity::Instant;
 
 impl From<&Job> for JobReport {
     fn from(job: &Job) -> Self {
-        let components = job.spec.components.iter().enumerate();
+        let components = (0..job.component_count() as u32).map(ComponentIndex);
         Self {
             id: job.id.0,
             owner: job.owner.to_string(),
@@ -30,9 +30,7 @@ impl From<&Job> for JobReport {
             round: job.round.0,
             inputs_here: job.inputs_here,
             start_at: job.start_at.map(Instant),
-            components: components
-                .map(|(index, spec)| component(spec, job.components.get(index)))
-                .collect(),
+            components: components.filter_map(|index| component(job, index)).collect(),
             setbacks: (&job.setbacks).into(),
             instants: (&job.instants).into(),
             revision: job.revision,
@@ -119,10 +117,11 @@ fn state_after(then: &AfterAbort) -> &'static str {
     }
 }
 
-fn component(spec: &ComponentSpec, state: Option<&Component>) -> ComponentReport {
+fn component(job: &Job, index: ComponentIndex) -> Option<ComponentReport> {
+    let (spec, state) = (job.spec_of(index)?, job.components.get(index.0 as usize));
     let mut report = ComponentReport {
-        name: spec.name.to_string(),
-        processors: spec.resources.processors,
+        name: job.name_of(index)?,
+        processors: job.processors_of(index),
         site: spec.site.as_ref().map(ToString::to_string),
         attempt: 0,
         state: Run::Idle.as_str().into(),
@@ -135,7 +134,7 @@ fn component(spec: &ComponentSpec, state: Option<&Component>) -> ComponentReport
         avoid: Vec::new(),
         outputs: Vec::new(),
     };
-    let Some(state) = state else { return report };
+    let Some(state) = state else { return Some(report) };
     if let Some(placement) = &state.placement {
         report.site = Some(placement.site.to_string());
         report.transfer_time_ms = Some(placement.transfer_time.0);
@@ -150,7 +149,7 @@ fn component(spec: &ComponentSpec, state: Option<&Component>) -> ComponentReport
     report.avoid = state.avoid.iter().map(ToString::to_string).collect();
     report.outputs = outputs(spec, state);
     show_run(&mut report, &state.run);
-    report
+    Some(report)
 }
 
 fn show_run(report: &mut ComponentReport, run: &Run) {
@@ -251,8 +250,8 @@ impl From<&Job> for JobRow {
             since: Instant(since(&job.phase)),
             submitted_at: job.submitted_at.into(),
             priority: job.priority.into(),
-            components: job.spec.components.len() as u32,
-            processors: job.spec.components.iter().map(|c| u64::from(c.resources.processors)).sum(),
+            components: job.component_count() as u32,
+            processors: job.spec.total_resources().processors.into(),
             sites,
             frozen: job.frozen_by.is_some(),
             held: job.held.is_some(),

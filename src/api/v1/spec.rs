@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use cospan_domain::ids::{Digest, LogicalName, RelPath};
 use cospan_domain::job::spec::{
-    Collect, ComponentSpec, Content, Executable, FileRef, Input, JobSpec, OnUnreachable, Output,
-    Override, Program, Request,
+    Collect, ComponentSpec, Content, Executable, FileRef, Flexible, Input, JobSpec, OnUnreachable,
+    Output, Override, Program, Request,
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{Bytes, DurationMs};
@@ -14,7 +14,7 @@ use thiserror::Error;
 
 use super::document::{
     ComponentDocument, ExecutableDocument, FileDocument, InputDocument, JobDocument,
-    OutputDocument, OverrideDocument,
+    OutputDocument, OverrideDocument, RequestName,
 };
 use super::label::{Demand, Place};
 use super::quantity::{Length, Size};
@@ -49,10 +49,18 @@ impl JobDocument {
     /// Fields that contradict each other.
     pub fn into_spec(self) -> Result<JobSpec, SpecProblem> {
         let fixed = !self.component.is_empty() && self.component.iter().all(|c| c.site.is_some());
-        let request = match self.request {
-            Some(request) => request.into(),
-            None if fixed => Request::Fixed,
-            None => Request::NonFixed,
+        let request = match (self.request, self.flexible) {
+            (Some(RequestName::Flexible) | None, Some(bounds)) => Request::Flexible(bounds.into()),
+            (Some(RequestName::Flexible), None) => Request::Flexible(Flexible::default()),
+            (Some(RequestName::Fixed | RequestName::NonFixed), Some(_)) => {
+                return wrong(
+                    "flexible",
+                    "the request is not flexible; set `request = \"flexible\"`",
+                );
+            }
+            (Some(RequestName::Fixed), None) => Request::Fixed,
+            (None, None) if fixed => Request::Fixed,
+            (Some(RequestName::NonFixed) | None, None) => Request::NonFixed,
         };
         let on_unreachable = match (self.on_unreachable.map(OnUnreachable::from), self.rerunnable) {
             (Some(OnUnreachable::RerunAfter(_)), false) => {
@@ -203,7 +211,11 @@ impl From<&JobSpec> for JobDocument {
     fn from(spec: &JobSpec) -> Self {
         Self {
             name: spec.name.clone(),
-            request: Some(spec.request.into()),
+            request: Some((&spec.request).into()),
+            flexible: match &spec.request {
+                Request::Flexible(bounds) => Some(bounds.into()),
+                Request::Fixed | Request::NonFixed => None,
+            },
             policy: spec.policy.clone(),
             priority: spec.priority.into(),
             wall_time: Length(spec.wall_time),

@@ -72,7 +72,7 @@ fn study(context: &Context, args: &SimulateArgs) -> Result<Study, CliError> {
     Ok(Study {
         grid,
         workload: workload(&args.workload, *seed)?,
-        variants: variants(&args.runs, &settings.default_policy)?,
+        variants: variants(&args.runs, &settings.default_policies.rigid)?,
         seeds: (0..u64::from(*seeds)).map(|n| seed.wrapping_add(n)).collect(),
         settings,
         until: until.map(|length| length.0),

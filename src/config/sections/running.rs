@@ -1,9 +1,12 @@
 //! KOALA's parameters, by the names its papers give them, and ours beside them.
 
-use cospan_domain::placement::policy::DEFAULT_POLICY;
+use cospan_domain::placement::History;
+use cospan_domain::placement::policy::{DEFAULT_FLEXIBLE_POLICY, DEFAULT_POLICY};
 use cospan_domain::units::DurationMs;
 
+use crate::config::history::HistorySeed;
 use crate::config::section::section;
+use crate::config::value::choice;
 
 const DAY: DurationMs = DurationMs::from_secs(86_400);
 
@@ -11,11 +14,33 @@ const fn secs(secs: u64) -> DurationMs {
     DurationMs::from_secs(secs)
 }
 
+choice! {
+    /// The two readings of a quota.
+    Basis {
+        /// Of the site's load, whoever causes it.
+        Level = "level",
+        /// Of what we hold.
+        Share = "share",
+    }
+}
+
 section! {
     /// How sites are chosen for the components of a job.
     Placement("placement") {
-        /// Policy for jobs that name none.
+        /// Policy for jobs that name none and are not flexible: `worst-fit`, `close-to-files`,
+        /// `cluster-minimization` or `connected-cluster-minimization`.
         "policy" => policy: String = DEFAULT_POLICY.into(), since "0.1.0";
+        /// Policy for flexible jobs that name none: `flexible-cluster-minimization` or
+        /// `connected-flexible-cluster-minimization`.
+        "flexible_policy" => flexible_policy: String = DEFAULT_FLEXIBLE_POLICY.into(),
+            since "0.1.0";
+        /// Pairs that `close-to-files` considers from the start, each `"SITE<FILE_SITE"`. It
+        /// learns others from what it places, until the server is restarted. `"all"`: every
+        /// pair, also of sites that join later.
+        "history_seed" => history_seed: HistorySeed = HistorySeed(History::All), since "0.1.0";
+        /// What the `quota` of a site is compared with. `level`: the site is never filled beyond
+        /// it by us, whoever uses the rest. `share`: we never hold more than it ourselves.
+        "quota_basis" => quota_basis: Basis = Basis::Level, since "0.1.0";
         /// What a site reported is too old to place by after this time.
         "is_expiry" => is_expiry: DurationMs = secs(60),
             in secs(1) => DAY, since "0.1.0";

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use cospan_domain::ids::SiteName;
 use cospan_domain::labels::Labels;
 use cospan_domain::resources::Resources;
-use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs};
+use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, PerMillion};
 
 use crate::config::section::section;
 use crate::config::value::{SecretUrl, choice};
@@ -70,6 +70,9 @@ section! {
         "root" => root: PathBuf, since "0.1.0";
         /// Processors that Cospan may use there.
         "processors" => processors: u32, in 1 => 10_000_000, since "0.1.0";
+        /// How much of it may be filled by our jobs, from 0 to 1; see `placement.quota_basis`.
+        "quota" => quota: PerMillion = PerMillion::ONE,
+            in PerMillion(0) => PerMillion::ONE, since "0.1.0";
         /// Memory that Cospan may use there.
         "memory" => memory: Bytes = Bytes(0), since "0.1.0";
         /// Disk that Cospan may use there.

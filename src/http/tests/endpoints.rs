@@ -23,6 +23,7 @@ fn a_job_is_shown_whole() {
         job.components = vec![
             Component {
                 placement: Some(Placement {
+                    share: None,
                     site: "delft".parse().unwrap(),
                     sources: Vec::new(),
                     transfer_time: DurationMs(1500),

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use cospan_domain::ids::{Attempt, ComponentIndex, Digest, JobId, LogicalName, RelPath, Round};
 use cospan_domain::job::event::{Happened, JobEvent};
 use cospan_domain::job::spec::{
-    Collect, ComponentSpec, Content, Executable, FileRef, Input, JobSpec, OnUnreachable, Output,
-    Override, Priority, Program, Request, Where,
+    Collect, ComponentSpec, Content, Executable, FileRef, Flexible, Input, JobSpec, OnUnreachable,
+    Output, Override, Priority, Program, Request, Where,
 };
 use cospan_domain::job::state::{
     AbortCause, AfterAbort, Charge, Collected, Component, Ending, Idempotency, Instants, Job,
@@ -95,10 +95,22 @@ impl Draw {
         Content { digest: self.digest(), size: Bytes(self.n64()) }
     }
 
+    fn request(&mut self) -> Request {
+        match self.n32() % 3 {
+            0 => Request::Fixed,
+            1 => Request::NonFixed,
+            _ => Request::Flexible(Flexible {
+                min_component_size: self.n32(),
+                max_components: self.maybe(Self::n32),
+                splits: self.some(|draw| draw.some(Self::n32)),
+            }),
+        }
+    }
+
     pub(crate) fn spec(&mut self, components: usize) -> JobSpec {
         JobSpec {
             name: self.maybe(Self::text),
-            request: self.one(&[Request::Fixed, Request::NonFixed]),
+            request: self.request(),
             components: (0..components).map(|_| self.component_spec()).collect(),
             policy: self.maybe(Self::name),
             priority: self.one(&Priority::ALL),
@@ -317,6 +329,7 @@ impl Draw {
             site: self.name(),
             sources: self.some(|draw| Source { content: draw.content(), from: draw.name() }),
             transfer_time: DurationMs(self.n64()),
+            share: self.maybe(Self::n32),
         }
     }
 

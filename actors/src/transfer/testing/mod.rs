@@ -9,8 +9,8 @@ use std::time::Duration;
 use actix::{Actor, System};
 use cospan_domain::catalogue::state::{Entry, FileRecord};
 use cospan_domain::ids::{
-    Attempt, ComponentName, Digest, InstanceId, JobId, KeyName, LogicalName, PolicyName, RelPath,
-    Round, SiteName,
+    Attempt, ComponentName, Digest, InstanceId, JobId, KeyName, LogicalName, RelPath, Round,
+    SiteName,
 };
 use cospan_domain::job::spec::{
     Collect, ComponentSpec, Content, Executable, FileRef, Input, JobSpec, OnUnreachable, Output,
@@ -260,6 +260,7 @@ impl World {
         let now = self.shared.clock.now();
         job.phase = Phase::Placed { at: now, start_estimate: now };
         let placement = Placement {
+            share: None,
             site: site(at),
             sources: vec![Source { content, from: site(at) }],
             transfer_time: DurationMs::ZERO,
@@ -278,7 +279,7 @@ impl World {
         self.append(Change::NewJobs(vec![Arc::new(job.clone())])).await;
         job.phase = Phase::Collecting { since: self.shared.clock.now() };
         let (site, sources) = (site(from), Vec::new());
-        let placement = Placement { site, sources, transfer_time: DurationMs::ZERO };
+        let placement = Placement { site, sources, transfer_time: DurationMs::ZERO, share: None };
         job.components = vec![Component {
             placement: Some(placement),
             attempt: Attempt(3),
@@ -362,7 +363,9 @@ fn settings<'a>(sites: impl Iterator<Item = &'a SiteName> + Clone) -> Settings {
     Settings {
         job: Default::default(),
         limits: Default::default(),
-        default_policy: PolicyName::new("worst-fit").expect("a policy's name"),
+        default_policies: Default::default(),
+        history_seed: Default::default(),
+        quotas: Default::default(),
         queue: Default::default(),
         information_expiry: DurationMs::from_secs(15),
         site: Default::default(),

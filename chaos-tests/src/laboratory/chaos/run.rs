@@ -156,7 +156,7 @@ fn ground(scenario: &Scenario, instance: InstanceId) -> Result<Ground> {
         calls_per_site: scenario.calls_per_site,
         keep_jobs: scenario.keep_jobs,
         links: links.map(|l| ((l.from.clone(), l.to.clone()), l.bandwidth)).collect(),
-        ..default_settings()?
+        ..default_settings()
     };
     Ok(Ground {
         world: WorldHandle::new(world),

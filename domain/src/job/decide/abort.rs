@@ -45,8 +45,8 @@ fn after(draft: &Draft<'_>, why: &AbortCause) -> AfterAbort {
         AbortCause::InputLost { .. } => requeue(parameters.site_backoff, setbacks.inputs + 1),
         AbortCause::Application { component, detail } => {
             if setbacks.own_errors >= job.spec.max_retries || !job.spec.rerunnable {
-                let name = job.spec.components.get(component.0 as usize).map(|c| c.name.as_str());
-                fail(format!("component {}: {detail}", name.unwrap_or("?")))
+                let name = job.name_of(*component).unwrap_or_default();
+                fail(format!("component {name}: {detail}"))
             } else {
                 requeue(parameters.site_backoff, setbacks.own_errors + 1)
             }

@@ -7,13 +7,13 @@ use crate::job::command::Rejection;
 use crate::job::decide::abort;
 use crate::job::decide::draft::Draft;
 use crate::job::event::Happened;
-use crate::job::spec::{Collect, Content, Priority};
-use crate::job::state::{AbortCause, Collected, Phase, Placement};
+use crate::job::spec::{Collect, Content, Priority, Request};
+use crate::job::state::{AbortCause, Collected, Job, Phase, Placement};
 use crate::units::DurationMs;
 
 pub(super) fn place(draft: &mut Draft<'_>, placements: Vec<Placement>) -> Result<(), Rejection> {
     let waits = matches!(draft.job.phase, Phase::Queued { .. }) && draft.job.frozen_by.is_none();
-    if !waits || placements.len() != draft.job.spec.components.len() {
+    if !waits || !is_whole(&draft.job, &placements) {
         return Err(Rejection::Stale);
     }
     let times = placements.iter().map(|placement| placement.transfer_time);
@@ -21,6 +21,19 @@ pub(super) fn place(draft: &mut Draft<'_>, placements: Vec<Placement>) -> Result
     let round = Round(draft.job.round.0 + 1);
     draft.emit(Happened::JobPlaced { round, placements, start_estimate });
     Ok(())
+}
+
+/// Whether every component has its place, or a flexible request is split up to the last
+/// processor. Another split waits until the site's record has what the last one is charged for.
+fn is_whole(job: &Job, placements: &[Placement]) -> bool {
+    match job.spec.request {
+        Request::Fixed | Request::NonFixed => placements.len() == job.spec.components.len(),
+        Request::Flexible(_) => {
+            let shares = placements.iter().map(|placement| u64::from(placement.share.unwrap_or(0)));
+            let total = job.spec.components.iter().map(|c| u64::from(c.resources.processors));
+            shares.sum::<u64>() == total.sum::<u64>() && !job.owes_charges()
+        }
+    }
 }
 
 pub(super) fn charge_recorded(
@@ -62,8 +75,9 @@ pub(super) fn output_read(
             draft.emit(Happened::OutputFound { component: index, output, content });
         }
         None => {
-            let path =
-                draft.job.spec.components[index.0 as usize].outputs[output as usize].path.clone();
+            let output =
+                draft.job.spec_of(index).and_then(|spec| spec.outputs.get(output as usize));
+            let path = output.map(|output| output.path.to_string()).unwrap_or_default();
             let detail: Arc<str> = format!("it succeeded, but left no output {path}").into();
             abort::abort(draft, AbortCause::Application { component: index, detail });
         }
@@ -86,7 +100,7 @@ pub(super) fn output_registered(
 
 /// Whether every output that goes to a site is there.
 pub(super) fn all_collected(draft: &Draft<'_>) -> bool {
-    draft.job.components.iter().zip(&draft.job.spec.components).all(|(component, spec)| {
+    draft.job.specified().all(|(_, component, spec)| {
         component
             .collected
             .iter()

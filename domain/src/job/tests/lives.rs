@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 
-use super::world::{World, key, site, spec};
+use super::world::{World, flexible, key, site, spec};
 use crate::ids::{Attempt, ComponentIndex, LrmId};
 use crate::job::command::{Inputs, JobCommand, Sight, Sighting, SubmitAnswer};
 use crate::job::due::{EffectKind, due};
@@ -140,6 +140,7 @@ fn behave(world: &mut World) {
         }
         world.pass(20);
         if matches!(world.job.phase, Phase::Queued { .. }) {
+            world.record_charges();
             world.place();
         }
         for effect in due(&world.job, world.now) {
@@ -194,21 +195,22 @@ proptest! {
     /// checked at each step by the world itself.
     #[test]
     fn any_life_keeps_the_rules_and_ends_once_the_world_behaves(
-        components in 1..4usize,
+        components in 0..4usize,
         rerunnable in any::<bool>(),
         blows in proptest::collection::vec(blow(), 0..120),
     ) {
-        let mut spec = spec(components);
+        let mut spec = if components == 0 { flexible() } else { spec(components) };
         spec.rerunnable = rerunnable;
         let mut world = World::new(spec);
-        let mut attempts = vec![Attempt(0); components];
+        let mut attempts = vec![Attempt(0); 3];
         for blow in &blows {
             let before = world.job.clone();
             strike(&mut world, blow);
             if before.is_final() {
                 prop_assert_eq!(&before, &world.job, "an end is an end");
             }
-            for (index, last) in attempts.iter_mut().enumerate() {
+            // A component that another split does without keeps its last number.
+            for (index, last) in attempts.iter_mut().enumerate().take(world.job.components.len()) {
                 prop_assert!(world.attempt(index) >= *last, "attempt numbers never fall");
                 *last = world.attempt(index);
             }
@@ -221,8 +223,9 @@ proptest! {
     #[test]
     fn folding_the_events_gives_the_record(
         blows in proptest::collection::vec(blow(), 0..120),
+        is_flexible in any::<bool>(),
     ) {
-        let mut world = World::new(spec(3));
+        let mut world = World::new(if is_flexible { flexible() } else { spec(3) });
         let mut fold = world.job.clone();
         blows.iter().for_each(|blow| strike(&mut world, blow));
         world.events.iter().for_each(|event| evolve(&mut fold, event));
@@ -231,13 +234,34 @@ proptest! {
 
     /// A site is charged once an attempt, however often its failure is seen.
     #[test]
-    fn no_attempt_is_charged_twice(blows in proptest::collection::vec(blow(), 0..150)) {
-        let mut world = World::new(spec(3));
+    fn no_attempt_is_charged_twice(
+        blows in proptest::collection::vec(blow(), 0..150), is_flexible in any::<bool>(),
+    ) {
+        let mut world = World::new(if is_flexible { flexible() } else { spec(3) });
         blows.iter().for_each(|blow| strike(&mut world, blow));
         let mut charged = std::collections::BTreeSet::new();
         for event in &world.events {
             if let crate::job::event::Happened::SiteCharged { component, charge } = &event.what {
                 prop_assert!(charged.insert((*component, charge.attempt)), "{:?}", event);
+            }
+        }
+    }
+
+    /// Also where an index went with one split and came back with another.
+    #[test]
+    fn no_attempt_of_a_component_is_begun_twice_however_the_job_is_split(
+        blows in proptest::collection::vec(blow(), 0..200),
+    ) {
+        let mut world = World::new(flexible());
+        let mut begun = std::collections::BTreeSet::new();
+        for blow in &blows {
+            let before = world.job.clone();
+            strike(&mut world, blow);
+            for index in 0..world.job.components.len() {
+                let old = before.components.get(index).filter(|_| before.round == world.job.round);
+                let attempt = world.attempt(index);
+                let is_new = old.is_some_and(|old| old.attempt != attempt);
+                prop_assert!(!is_new || begun.insert((index, attempt)), "{index} {attempt:?}");
             }
         }
     }

@@ -8,7 +8,8 @@ use crate::job::due::{EffectKind, due};
 use crate::job::event::{Happened, JobEvent};
 use crate::job::parameters::JobParameters;
 use crate::job::spec::{
-    ComponentSpec, Content, Executable, JobSpec, OnUnreachable, Priority, Program, Request,
+    ComponentSpec, Content, Executable, Flexible, JobSpec, OnUnreachable, Priority, Program,
+    Request,
 };
 use crate::job::state::{Instants, Job, Phase, PhaseKind, Placement, Setbacks, Source};
 use crate::job::table;
@@ -64,6 +65,14 @@ pub(super) fn spec(components: usize) -> JobSpec {
         max_claim_tries: None,
         max_retries: 0,
     }
+}
+
+/// A flexible job of six processors, which is split otherwise in each round.
+pub(super) fn flexible() -> JobSpec {
+    let mut spec = spec(1);
+    spec.request = Request::Flexible(Flexible::default());
+    spec.components[0].resources = Resources::processors(6);
+    spec
 }
 
 impl World {
@@ -135,8 +144,17 @@ impl World {
             0 => Vec::new(),
             _ => vec![Source { content, from: site(at + 1) }],
         };
-        (0..self.job.spec.components.len())
+        let shares = match self.job.spec.request {
+            Request::Fixed | Request::NonFixed => vec![None; self.job.spec.components.len()],
+            Request::Flexible(_) => match self.job.round.0 % 3 {
+                0 => vec![Some(4), Some(2)],
+                1 => vec![Some(6)],
+                _ => vec![Some(2); 3],
+            },
+        };
+        (0..shares.len())
             .map(|at| Placement {
+                share: shares[at],
                 site: site(at),
                 sources: sources(at),
                 transfer_time: DurationMs(bytes),

@@ -180,5 +180,6 @@ pub(super) fn lift(drawn: &mut Drawn, index: usize, code: ReasonCode, reasons: &
         }
     }
     let (policy, restartable) = (drawn.request.policy().clone(), drawn.request.is_restartable());
-    drawn.request = PlacementRequest::new(policy, drawn.request.request(), restartable, parts);
+    drawn.request =
+        PlacementRequest::new(policy, drawn.request.request().clone(), restartable, parts);
 }

@@ -1,6 +1,9 @@
+mod close_to_files;
 mod drawn;
+mod every_policy;
 mod explanations;
 mod judge;
+mod minimization;
 mod properties;
 mod submission;
 mod worst_fit;

@@ -75,7 +75,7 @@ proptest! {
         let mut used = vec![Resources::default(); drawn.sites.len()];
         for _ in 0..repeats {
             let before = remaining.clone();
-            let mut board = Board { grid: &grid, remaining: &mut remaining, observer: &mut Silent };
+            let mut board = Board { grid: &grid, remaining: &mut remaining, history: &mut History::All, observer: &mut Silent };
             let Ok(plan) = place(&drawn.request, &mut board) else {
                 prop_assert_eq!(before, remaining);
                 break;
@@ -103,7 +103,7 @@ proptest! {
         parts.retain(|part| sizes.insert(part.resources.processors));
         let of = |parts| {
             let (kind, restartable) = (drawn.request.request(), drawn.request.is_restartable());
-            PlacementRequest::new(worst_fit(), kind, restartable, parts)
+            PlacementRequest::new(worst_fit(), kind.clone(), restartable, parts)
         };
         let given = of(parts.clone());
         let reversed = of(parts.into_iter().rev().collect());
@@ -119,7 +119,7 @@ proptest! {
     fn an_explanation_agrees_with_the_placement(drawn in drawn(1..5)) {
         let grid = drawn.grid();
         let mut remaining = Remaining::of(&grid);
-        let mut board = Board { grid: &grid, remaining: &mut remaining, observer: &mut Silent };
+        let mut board = Board { grid: &grid, remaining: &mut remaining, history: &mut History::All, observer: &mut Silent };
         let silent = place(&drawn.request, &mut board);
         let (outcome, recorder) = explained(&drawn.request, &grid);
         prop_assert_eq!(&silent, &outcome);

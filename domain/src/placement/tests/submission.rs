@@ -1,7 +1,7 @@
 //! What is refused at submission.
 
 use crate::ids::ComponentIndex;
-use crate::job::spec::Request;
+use crate::job::spec::{Flexible, Request};
 use crate::labels::{Constraint, Rule};
 use crate::placement::testing::*;
 use crate::placement::*;
@@ -82,4 +82,29 @@ fn a_label_that_no_site_has_is_refused_although_another_resource_would_do() {
 fn a_closed_site_still_counts_since_it_may_open() {
     let drained = GridSite { acceptance: Acceptance::Closed(Hindrance::Drained), ..small("A", 16) };
     assert_eq!(can_ever_be_placed(&sizes(&[16]), &grid([drained])), Ok(()));
+}
+
+#[test]
+fn a_flexible_job_that_no_split_could_ever_serve_is_refused() {
+    let grid = grid([site_of("A", ten(), ten()), site_of("B", ten(), ten())]);
+    let check = |total, min, most| {
+        let bounds =
+            Flexible { min_component_size: min, max_components: Some(most), splits: vec![] };
+        can_ever_be_placed(&flexible("flexible-cluster-minimization", total, bounds), &grid)
+    };
+    assert_eq!(check(20, 1, 2), Ok(()));
+    let error = check(21, 1, 2).unwrap_err().to_string();
+    assert!(error.ends_with("the 2 site(s) that may take part have 20 together, even empty"));
+    assert_eq!(
+        check(20, 1, 1),
+        Err(Unplaceable::NoSplit { total: 20, min: 1, sites: 1, usable: 10 })
+    );
+    assert!(check(19, 10, 2).is_err(), "one site is too small and two need 20");
+    let splits = Flexible { splits: vec![vec![12, 3], vec![5, 5, 5]], ..Flexible::default() };
+    let listed = flexible("flexible-cluster-minimization", 15, splits);
+    assert_eq!(can_ever_be_placed(&listed, &grid), Ok(()));
+}
+
+fn ten() -> Resources {
+    Resources::processors(10)
 }

@@ -1,7 +1,7 @@
 //! The Worst-Fit vectors, and what every policy must respect.
 
 use crate::ids::{ComponentIndex, Digest, PolicyName};
-use crate::job::spec::{Request, Where};
+use crate::job::spec::{Flexible, Request, Where};
 use crate::labels::{Constraint, Rule};
 use crate::placement::testing::*;
 use crate::placement::*;
@@ -39,7 +39,12 @@ fn a_job_that_does_not_fit_as_a_whole_changes_nothing() {
     let grid = grid([site("A", 10), site("B", 9)]);
     let mut remaining = Remaining::of(&grid);
     let before = remaining.clone();
-    let mut board = Board { grid: &grid, remaining: &mut remaining, observer: &mut Silent };
+    let mut board = Board {
+        grid: &grid,
+        remaining: &mut remaining,
+        history: &mut History::All,
+        observer: &mut Silent,
+    };
     let refusal = place(&sizes(&[8, 8, 3]), &mut board).unwrap_err();
     assert_eq!(remaining, before);
     assert_eq!(refusal.component, ComponentIndex(2));
@@ -266,8 +271,20 @@ fn a_staged_executable_is_brought_only_where_it_is_used() {
 fn a_policy_that_does_not_exist_is_named_with_those_that_do() {
     let name = PolicyName::new("best-fit").unwrap();
     let error = find_policy(&name).err().unwrap();
-    assert_eq!(error.to_string(), "no policy is called \"best-fit\"; there are: worst-fit");
-    assert!(policy_for(&worst_fit(), Request::Fixed).is_ok());
+    assert_eq!(
+        error.to_string(),
+        "no policy is called \"best-fit\"; there are: worst-fit, close-to-files, \
+         cluster-minimization, flexible-cluster-minimization, connected-cluster-minimization, \
+         connected-flexible-cluster-minimization"
+    );
+    assert!(policy_for(&worst_fit(), &Request::Fixed).is_ok());
+    let flexible = Request::Flexible(Flexible::default());
+    let error = policy_for(&worst_fit(), &flexible).err().unwrap();
+    assert_eq!(
+        error.to_string(),
+        "policy \"worst-fit\" cannot place flexible requests; these can: \
+         flexible-cluster-minimization, connected-flexible-cluster-minimization"
+    );
     let request = PlacementRequest::new(name, Request::NonFixed, true, vec![component(1)]);
     let refusal = placed(&request, &three_sites()).unwrap_err();
     assert_eq!(refusal.reason.code(), ReasonCode::PolicyUnknown);

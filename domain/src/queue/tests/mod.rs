@@ -10,7 +10,7 @@ use super::*;
 use crate::ids::JobId;
 use crate::job::spec::Priority;
 use crate::placement::testing::{grid, site, sizes};
-use crate::placement::{GridSnapshot, PlacementRequest};
+use crate::placement::{GridSnapshot, History, PlacementRequest};
 use crate::units::{DurationMs, Timestamp};
 
 /// A job that has waited since the second that is its number.
@@ -35,7 +35,7 @@ fn queues_of(
     jobs: impl IntoIterator<Item = Waiting>,
 ) -> PlacementQueues {
     parameters.validate().unwrap();
-    let mut queues = PlacementQueues::new(parameters);
+    let mut queues = PlacementQueues::new(parameters, History::All);
     jobs.into_iter().for_each(|job| queues.insert(job));
     queues
 }

@@ -21,6 +21,7 @@ wire_struct!(Placement = state::Placement {
     site: Text<SiteName>,
     transfer_time: u64;
     sources: Vec<Source>,
+    share: Option<u32>,
 });
 
 wire_struct!(Source = state::Source { content: Content, from: Text<SiteName> });

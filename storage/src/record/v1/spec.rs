@@ -28,7 +28,12 @@ wire_struct!(JobSpec = spec::JobSpec {
     max_claim_tries: Option<u32>,
 });
 
-wire_enum!(Request = DomainRequest { Fixed, NonFixed });
+wire_enum!(Request = DomainRequest { Fixed, NonFixed, Flexible(Flexible) });
+wire_struct!(Flexible = spec::Flexible {
+    min_component_size: u32;
+    max_components: Option<u32>,
+    splits: Vec<Vec<u32>>,
+});
 wire_enum!(Priority = DomainPriority { SuperLow, Low, High, SuperHigh });
 wire_enum!(OnUnreachable = DomainOnUnreachable { Wait, RerunAfter(u64) });
 

@@ -1,12 +1,12 @@
 //! Worst-Fit: spread the load (KOALA, section 4.3).
 
-use super::plan::Plan;
-use super::policy::{Board, Policy};
-use super::reason::Refusal;
-use super::remaining::Remaining;
-use super::request::PlacementRequest;
-use super::search::Search;
 use crate::job::spec::Request;
+use crate::placement::plan::Plan;
+use crate::placement::policy::{Board, Policy};
+use crate::placement::reason::Refusal;
+use crate::placement::remaining::Remaining;
+use crate::placement::request::PlacementRequest;
+use crate::placement::search::{Choice, Search};
 
 /// Each component, the largest first, to the site with the most processors left;
 /// equal ones by name. Files come from where they arrive first.
@@ -23,19 +23,25 @@ impl Policy for WorstFit {
         Self::NAME
     }
 
-    fn serves(&self, request: Request) -> bool {
+    fn serves(&self, request: &Request) -> bool {
         matches!(request, Request::Fixed | Request::NonFixed)
     }
 
     fn place(&self, request: &PlacementRequest, board: &mut Board<'_>) -> Result<Plan, Refusal> {
-        board.place_each(request, most_remaining)
+        board.place_each(request, |search, component, remaining| {
+            most_remaining(search, component, remaining).map(Choice::site)
+        })
     }
 }
 
 /// Mostly the site with the most left is open to the component, and the decision
 /// costs one comparison for each of the others. Else every site that beats the
 /// best so far is looked at.
-fn most_remaining(search: &Search<'_>, component: usize, remaining: &Remaining) -> Option<usize> {
+pub(super) fn most_remaining(
+    search: &Search<'_>,
+    component: usize,
+    remaining: &Remaining,
+) -> Option<usize> {
     let left = remaining.processors();
     let most = left.iter().copied().max()?;
     let first = left.iter().position(|&count| count == most)?;

@@ -1,0 +1,112 @@
+//! How the components of a job may be put on sites.
+
+use super::spec::{Collect, JobSpec, SpecError};
+use super::state::Placement;
+use crate::ids::{ComponentName, SiteName};
+use crate::resources::Resources;
+
+/// The type of a request (KOALA, section 3).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Request {
+    /// Each component names its site and never runs elsewhere.
+    Fixed,
+    /// The policy chooses a site for each component.
+    NonFixed,
+    /// The policy also chooses how the processors are split into components: the one
+    /// component of the job describes them all, and its processors are their total.
+    Flexible(Flexible),
+}
+
+impl Request {
+    /// Its name in job files and messages.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Request::Fixed => "fixed",
+            Request::NonFixed => "non-fixed",
+            Request::Flexible(_) => "flexible",
+        }
+    }
+}
+
+/// Bounds of a split (communication-aware placement, "Flexible requests").
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Flexible {
+    /// Fewest processors of a component; at least 1.
+    pub min_component_size: u32,
+    /// Most components, at least 1; `None`: as many as there are sites.
+    pub max_components: Option<u32>,
+    /// The splits that are allowed, the preferred first. Where there are any, they
+    /// count and the bounds do not.
+    pub splits: Vec<Vec<u32>>,
+}
+
+impl Default for Flexible {
+    fn default() -> Self {
+        Self { min_component_size: 1, max_components: None, splits: Vec::new() }
+    }
+}
+
+impl Flexible {
+    /// Fewest processors that any component can get.
+    pub fn least(&self) -> u32 {
+        let of_splits = self.splits.iter().flatten().copied().min();
+        of_splits.unwrap_or(self.min_component_size).max(1)
+    }
+
+    /// Most components that it can be split into, if that is bounded.
+    pub fn most_components(&self) -> Option<usize> {
+        match self.splits.iter().map(Vec::len).max() {
+            Some(most) => Some(most),
+            None => self.max_components.map(|most| most as usize),
+        }
+    }
+
+    fn validate(&self, name: &ComponentName, total: u32) -> Result<(), SpecError> {
+        if self.min_component_size == 0 || self.max_components == Some(0) {
+            return Err(SpecError::ZeroBound);
+        }
+        for split in &self.splits {
+            let sum: u64 = split.iter().map(|&size| u64::from(size)).sum();
+            if split.contains(&0) || sum != u64::from(total) {
+                return Err(SpecError::SplitSum { split: split.clone(), total });
+            }
+        }
+        if self.splits.is_empty() && total < self.min_component_size {
+            let min = self.min_component_size;
+            return Err(SpecError::BelowMinimum { name: name.clone(), total, min });
+        }
+        Ok(())
+    }
+}
+
+impl JobSpec {
+    /// What these placements take of each site.
+    pub fn uses<'a>(
+        &'a self,
+        placements: &'a [Placement],
+    ) -> impl Iterator<Item = (SiteName, Resources)> + 'a {
+        placements.iter().enumerate().filter_map(|(index, placement)| {
+            let resources = match placement.share {
+                Some(share) => self.components.first()?.resources.portion(share),
+                None => self.components.get(index)?.resources.clone(),
+            };
+            Some((placement.site.clone(), resources))
+        })
+    }
+
+    /// Checks what a flexible request must keep.
+    pub(super) fn validate_flexible(&self) -> Result<(), SpecError> {
+        let Request::Flexible(bounds) = &self.request else { return Ok(()) };
+        let [component] = self.components.as_slice() else {
+            return Err(SpecError::FlexibleComponents { count: self.components.len() });
+        };
+        let registered = component.outputs.iter().find_map(|output| match &output.collect {
+            Collect::ToSite { register, .. } => Some(register.clone()),
+            Collect::Fetch => None,
+        });
+        match registered {
+            Some(name) => Err(SpecError::FlexibleOutput(name)),
+            None => bounds.validate(&component.name, component.resources.processors),
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! The history table of Close-to-Files (KOALA, section 4.3).
+
+use std::collections::BTreeSet;
+
+use crate::ids::SiteName;
+
+/// H: pairs of an execution site and a file site that Close-to-Files considers. It grows
+/// by what was placed and is volatile: after a restart it is the seed again.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum History {
+    /// Every pair, also of sites that join later.
+    #[default]
+    All,
+    /// These pairs (execution site, file site).
+    Pairs(BTreeSet<(SiteName, SiteName)>),
+}
+
+impl History {
+    /// Whether it has the pair.
+    pub fn has(&self, execution: &SiteName, file: &SiteName) -> bool {
+        match self {
+            History::All => true,
+            History::Pairs(pairs) => pairs.contains(&(execution.clone(), file.clone())),
+        }
+    }
+
+    /// Adds a pair; whether it is new.
+    pub fn insert(&mut self, execution: SiteName, file: SiteName) -> bool {
+        match self {
+            History::All => false,
+            History::Pairs(pairs) => pairs.insert((execution, file)),
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Close-to-Files: run where the input is, or where it arrives first (KOALA, section 4.3).
+
+use super::worst_fit::most_remaining;
+use crate::job::spec::Request;
+use crate::placement::history::History;
+use crate::placement::plan::Plan;
+use crate::placement::policy::{Board, Policy};
+use crate::placement::reason::Refusal;
+use crate::placement::remaining::Remaining;
+use crate::placement::request::PlacementRequest;
+use crate::placement::search::{Choice, Search};
+
+/// Each component, the largest first, to the first site by name that has its files; else
+/// to the pair of execution and file site in the history table whose transfer is the
+/// shortest. A component without input goes where Worst-Fit would put it (vector CF-7).
+#[derive(Debug, Clone, Copy)]
+pub struct CloseToFiles;
+
+impl CloseToFiles {
+    /// Its name.
+    pub const NAME: &'static str = "close-to-files";
+}
+
+impl Policy for CloseToFiles {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn serves(&self, request: &Request) -> bool {
+        matches!(request, Request::Fixed | Request::NonFixed)
+    }
+
+    fn place(&self, request: &PlacementRequest, board: &mut Board<'_>) -> Result<Plan, Refusal> {
+        let known = std::mem::take(board.history);
+        let (outcome, brought) = place(request, board, &known);
+        *board.history = known;
+        let plan = outcome?;
+        // Only a placement that succeeds as a whole changes the table (vector CF-5).
+        let name = |site: usize| board.grid.sites()[site].name.clone();
+        for (site, file_site) in brought {
+            board.history.insert(name(site), name(file_site));
+        }
+        Ok(plan)
+    }
+}
+
+/// A plan, and the pairs that the table gains by it: each site that files are brought to,
+/// with every site that holds them.
+fn place(
+    request: &PlacementRequest,
+    board: &mut Board<'_>,
+    known: &History,
+) -> (Result<Plan, Refusal>, Vec<(usize, usize)>) {
+    let search = Search::new(request, board.grid).with_history(known);
+    let mut brought = Vec::new();
+    let outcome = board.place_with(&search, |search, component, remaining| {
+        let choice = choose(search, component, remaining)?;
+        if choice.file_site.is_some() {
+            let file_sites = search.file_sites(component, choice.site);
+            brought.extend(file_sites.into_iter().map(|file_site| (choice.site, file_site)));
+        }
+        Some(choice)
+    });
+    (outcome, brought)
+}
+
+fn choose(search: &Search<'_>, component: usize, remaining: &Remaining) -> Option<Choice> {
+    if !search.component(component).reads_files() {
+        return most_remaining(search, component, remaining).map(Choice::site);
+    }
+    search
+        .close_to_files(component, remaining)
+        .or_else(|| search.nearest_of_pairs(component, remaining))
+}

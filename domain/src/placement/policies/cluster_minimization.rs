@@ -1,0 +1,59 @@
+//! Cluster Minimization: few sites, so that components talk within one (CM,
+//! communication-aware placement).
+
+use std::cmp::Reverse;
+
+use crate::job::spec::Request;
+use crate::placement::plan::Plan;
+use crate::placement::policy::{Board, Policy};
+use crate::placement::reason::Refusal;
+use crate::placement::remaining::Remaining;
+use crate::placement::request::PlacementRequest;
+use crate::placement::search::Choice;
+
+/// Sites by decreasing usable processors, an order that is kept; each component, the
+/// largest first, to the first of them that still takes it.
+#[derive(Debug, Clone, Copy)]
+pub struct ClusterMinimization;
+
+impl ClusterMinimization {
+    /// Its name.
+    pub const NAME: &'static str = "cluster-minimization";
+}
+
+impl Policy for ClusterMinimization {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn serves(&self, request: &Request) -> bool {
+        matches!(request, Request::Fixed | Request::NonFixed)
+    }
+
+    fn place(&self, request: &PlacementRequest, board: &mut Board<'_>) -> Result<Plan, Refusal> {
+        in_order(request, board, &by_usable(board.remaining))
+    }
+}
+
+/// Site indexes by decreasing usable processors, equal ones by name.
+pub(super) fn by_usable(remaining: &Remaining) -> Vec<usize> {
+    let left = remaining.processors();
+    let mut order: Vec<usize> = (0..left.len()).collect();
+    order.sort_by_key(|&site| (Reverse(left[site]), site));
+    order
+}
+
+/// Each component, the largest first, on the first site in this order that takes it.
+///
+/// # Errors
+/// A component without a site; the board is as it was.
+pub(super) fn in_order(
+    request: &PlacementRequest,
+    board: &mut Board<'_>,
+    order: &[usize],
+) -> Result<Plan, Refusal> {
+    board.place_each(request, |search, component, remaining| {
+        let site = order.iter().find(|&&site| search.fits(component, site, remaining));
+        site.copied().map(Choice::site)
+    })
+}

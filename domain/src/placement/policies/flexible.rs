@@ -1,0 +1,181 @@
+//! Flexible Cluster Minimization: the scheduler splits the job (FCM, communication-aware
+//! placement).
+
+use std::cmp::Reverse;
+
+use super::cluster_minimization::{by_usable, in_order};
+use crate::ids::ComponentIndex;
+use crate::job::spec::Request;
+use crate::job::state::Placement;
+use crate::placement::history::History;
+use crate::placement::plan::Plan;
+use crate::placement::policy::{Board, Policy, unsuited};
+use crate::placement::reason::{Outcome, Reason, Refusal, Silent};
+use crate::placement::request::PlacementRequest;
+use crate::placement::search::{Choice, Search};
+use crate::placement::split::split;
+use crate::resources::Resources;
+
+/// The total over the fewest sites that can take it, the largest first. Of allowed
+/// splits the first that fits, under Cluster Minimization.
+#[derive(Debug, Clone, Copy)]
+pub struct FlexibleClusterMinimization;
+
+impl FlexibleClusterMinimization {
+    /// Its name.
+    pub const NAME: &'static str = "flexible-cluster-minimization";
+}
+
+impl Policy for FlexibleClusterMinimization {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn serves(&self, request: &Request) -> bool {
+        matches!(request, Request::Flexible(_))
+    }
+
+    fn place(&self, request: &PlacementRequest, board: &mut Board<'_>) -> Result<Plan, Refusal> {
+        place_flexible(request, board, |candidates, bounds| {
+            let usable: Vec<u32> = candidates.iter().map(|candidate| candidate.usable).collect();
+            let sizes = split(bounds.total, bounds.min, bounds.most, &usable);
+            candidates.iter().zip(sizes).map(|(candidate, size)| (candidate.site, size)).collect()
+        })
+    }
+}
+
+/// A site that can take a component of the job, and the most that it can get there.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Candidate {
+    pub(super) site: usize,
+    pub(super) usable: u32,
+}
+
+/// What a split must keep.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    pub(super) total: u32,
+    pub(super) min: u32,
+    pub(super) most: usize,
+}
+
+/// Places a flexible request: `choose` gets the candidates, the largest first, and answers
+/// with sites and sizes, or with nothing if there is no split.
+///
+/// # Errors
+/// No split fits now; the board is as it was.
+pub(super) fn place_flexible(
+    request: &PlacementRequest,
+    board: &mut Board<'_>,
+    choose: impl FnOnce(&[Candidate], Bounds) -> Vec<(usize, u32)>,
+) -> Result<Plan, Refusal> {
+    if !request.splits().is_empty() {
+        return first_that_fits(request, board);
+    }
+    let Request::Flexible(flexible) = request.request() else { return Err(unsuited(request)) };
+    let total = request.total().cloned().unwrap_or_default();
+    let search = Search::new(request, board.grid);
+    let bounds = Bounds {
+        total: total.processors,
+        min: flexible.least(),
+        most: flexible.most_components().unwrap_or(board.grid.sites().len()),
+    };
+    let candidates = candidates(&search, board, &total);
+    let chosen = choose(&candidates, bounds);
+    let refusal = chosen.is_empty().then(|| no_split(bounds, &candidates));
+    if board.observer.is_listening() {
+        explain(&search, board, &candidates, &chosen, refusal.as_ref());
+    }
+    if let Some(reason) = refusal {
+        return Err(nearest(&search, board, &candidates, reason));
+    }
+    let placements = chosen.iter().map(|&(site, size)| {
+        board.remaining.take(site, &total.portion(size));
+        Placement { share: Some(size), ..search.placement(0, Choice::site(site)) }
+    });
+    Ok(search.plan_of(placements.collect()))
+}
+
+fn candidates(search: &Search<'_>, board: &Board<'_>, total: &Resources) -> Vec<Candidate> {
+    let least = search.component(0).resources.processors;
+    let left = board.remaining.processors();
+    let open = (0..left.len())
+        .filter(|&site| left[site] >= least && search.fits(0, site, board.remaining));
+    let mut candidates: Vec<Candidate> = open
+        .map(|site| {
+            let largest = board.grid.sites()[site].shape.as_ref();
+            let largest = largest.map_or(0, |shape| shape.largest_component.processors);
+            let other = |name: &str| board.remaining.other(site, name);
+            Candidate { site, usable: total.most_of(left[site].min(largest), other) }
+        })
+        .collect();
+    candidates.sort_by_key(|candidate| (Reverse(candidate.usable), candidate.site));
+    candidates
+}
+
+/// Each allowed split in order of preference, as a non-fixed request under Cluster
+/// Minimization (vector FCM-17).
+fn first_that_fits(request: &PlacementRequest, board: &mut Board<'_>) -> Result<Plan, Refusal> {
+    let splits = request.splits();
+    let fits = |split: &&PlacementRequest| {
+        let mut trial = Board {
+            grid: board.grid,
+            remaining: &mut board.remaining.clone(),
+            history: &mut History::All,
+            observer: &mut Silent,
+        };
+        let order = by_usable(trial.remaining);
+        in_order(split, &mut trial, &order).is_ok()
+    };
+    let preferred = splits.iter().find(fits).unwrap_or(&splits[0]);
+    let order = by_usable(board.remaining);
+    let mut plan = in_order(preferred, board, &order)?;
+    for (placement, part) in plan.placements.iter_mut().zip(preferred.components()) {
+        placement.share = Some(part.resources.processors);
+    }
+    Ok(plan)
+}
+
+fn no_split(bounds: Bounds, candidates: &[Candidate]) -> Reason {
+    let sites = candidates.len().min(bounds.most);
+    let usable = candidates.iter().take(sites).map(|candidate| u64::from(candidate.usable)).sum();
+    Reason::NoSplit { total: bounds.total, min: bounds.min, sites: sites as u32, usable }
+}
+
+/// The nearest refusal: that no split fits, where any site could take part.
+fn nearest(
+    search: &Search<'_>,
+    board: &Board<'_>,
+    candidates: &[Candidate],
+    reason: Reason,
+) -> Refusal {
+    if candidates.is_empty() {
+        return search.refusal(0, board.remaining);
+    }
+    Refusal { component: ComponentIndex(0), site: None, reason }
+}
+
+fn explain(
+    search: &Search<'_>,
+    board: &mut Board<'_>,
+    candidates: &[Candidate],
+    chosen: &[(usize, u32)],
+    refusal: Option<&Reason>,
+) {
+    for site in 0..board.grid.sites().len() {
+        let mut verdict = search.verdict(0, site, board.remaining);
+        let part = chosen.iter().position(|&(at, _)| at == site);
+        let could = candidates.iter().any(|candidate| candidate.site == site);
+        match (part, refusal) {
+            (Some(part), _) => {
+                verdict.component = ComponentIndex(part as u32);
+                verdict.outcome = Outcome::Chosen;
+            }
+            (None, Some(reason)) if could => {
+                verdict.outcome = Outcome::Refused(vec![reason.clone()]);
+            }
+            (None, _) => {}
+        }
+        board.observer.verdict(verdict);
+    }
+}

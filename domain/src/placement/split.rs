@@ -1,0 +1,73 @@
+//! How a total is split over sites: the rule of Flexible Cluster Minimization with bounds.
+
+/// Sizes of components for a total, one for each of the first sites: `usable` gives what
+/// each site takes, the largest first. With `min` the fewest processors of a component and
+/// `most` the most components: the smallest t <= `most` with t x `min` <= total <= the sum
+/// of the first t; each gets `min`, and then the rest in order. It finds a split exactly
+/// when there is one, on the fewest sites (vectors FCM-1 to FCM-16). Empty if there is none.
+pub fn split(total: u32, min: u32, most: usize, usable: &[u32]) -> Vec<u32> {
+    let min = min.max(1);
+    let takers = usable.iter().take_while(|&&left| left >= min).count().min(most);
+    let mut sum = 0u64;
+    for count in 1..=takers {
+        sum += u64::from(usable[count - 1]);
+        if count as u64 * u64::from(min) > u64::from(total) {
+            return Vec::new();
+        }
+        if sum >= u64::from(total) {
+            return fill(total, min, &usable[..count]);
+        }
+    }
+    Vec::new()
+}
+
+/// Each gets `min`, then the rest goes to the first up to what it takes, and so on.
+fn fill(total: u32, min: u32, usable: &[u32]) -> Vec<u32> {
+    let mut rest = total - min * usable.len() as u32;
+    let grant = |&left: &u32| {
+        let more = rest.min(left - min);
+        rest -= more;
+        min + more
+    };
+    usable.iter().map(grant).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The fewest sites on which a split exists, by trying every set.
+    fn fewest(total: u32, min: u32, most: usize, usable: &[u32]) -> Option<usize> {
+        let sets = 0..1u32 << usable.len();
+        let possible = |set: &u32| {
+            let chosen: Vec<u32> =
+                (0..usable.len()).filter(|i| set >> i & 1 == 1).map(|i| usable[i]).collect();
+            let count = chosen.len() as u32;
+            (1..=most as u32).contains(&count)
+                && chosen.iter().all(|&left| left >= min)
+                && count * min <= total
+                && chosen.iter().sum::<u32>() >= total
+        };
+        sets.filter(possible).map(|set| set.count_ones() as usize).min()
+    }
+
+    proptest! {
+        #[test]
+        fn a_split_is_found_exactly_when_there_is_one_and_on_the_fewest_sites(
+            total in 1..60u32, min in 1..8u32, most in 1..8usize,
+            mut usable in prop::collection::vec(0..20u32, 0..7),
+        ) {
+            usable.sort_unstable_by(|a, b| b.cmp(a));
+            let found = split(total, min, most, &usable);
+            let expected = fewest(total, min, most, &usable);
+            prop_assert_eq!((!found.is_empty()).then_some(found.len()), expected);
+            if !found.is_empty() {
+                prop_assert_eq!(found.iter().sum::<u32>(), total);
+                let within = |(size, left): (&u32, &u32)| *size >= min && size <= left;
+                prop_assert!(found.iter().zip(&usable).all(within), "{found:?} of {usable:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! The Close-to-Files vectors.
+
+use crate::job::spec::Content;
+use crate::placement::testing::*;
+use crate::placement::*;
+use crate::units::DurationMs;
+
+const NAME: &str = "close-to-files";
+
+fn pairs(pairs: &[(&str, &str)]) -> History {
+    History::Pairs(pairs.iter().map(|(e, f)| (site_name(e), site_name(f))).collect())
+}
+
+fn reading(sizes: &[u32], input: Content) -> PlacementRequest {
+    let part = |&size: &u32| ComponentRequest {
+        inputs: [input].into(),
+        ..ComponentRequest::of_resources(crate::resources::Resources::processors(size))
+    };
+    under(NAME, &request(sizes.iter().map(part).collect()))
+}
+
+/// The common setting: a file of 4 GB at A and D.
+fn setting(idle: [u32; 4]) -> GridSnapshot {
+    let names = ["A", "B", "C", "D"];
+    let sites = names.iter().zip(idle).map(|(name, idle)| site(name, idle));
+    let links = [("A", "B", 100), ("A", "C", 50), ("D", "B", 200), ("D", "C", 80)];
+    grid_with(sites, &[(file(1, 4), "A"), (file(1, 4), "D")], &links)
+}
+
+fn placed_with(
+    request: &PlacementRequest,
+    grid: &GridSnapshot,
+    history: &mut History,
+) -> Result<Plan, Refusal> {
+    let mut remaining = Remaining::of(grid);
+    place(request, &mut Board { grid, remaining: &mut remaining, history, observer: &mut Silent })
+}
+
+/// Execution site, file site and seconds of each component; no file site if the files are there.
+fn served(plan: &Plan) -> Vec<(&str, &str, u64)> {
+    let of = |p: &'_ crate::job::state::Placement| p.transfer_time.0 / 1000;
+    plan.placements.iter().map(|p| (p.site.as_str(), p.sources[0].from.as_str(), of(p))).collect()
+}
+
+/// CF-1 and CF-2.
+#[test]
+fn a_component_goes_where_its_file_is_or_to_the_pair_that_brings_it_first() {
+    let (request, grid) = (reading(&[8, 8, 8], file(1, 4)), setting([10, 24, 30, 7]));
+    let mut history = pairs(&[("B", "A"), ("C", "A")]);
+    let plan = placed_with(&request, &grid, &mut history).unwrap();
+    // The table learns of D only once the job is placed as a whole.
+    assert_eq!(served(&plan), [("A", "A", 0), ("B", "A", 320), ("B", "A", 320)]);
+    assert_eq!(history, pairs(&[("B", "A"), ("B", "D"), ("C", "A")]));
+
+    let mut history = pairs(&[("B", "A"), ("B", "D"), ("C", "A"), ("C", "D")]);
+    let before = history.clone();
+    let plan = placed_with(&request, &grid, &mut history).unwrap();
+    assert_eq!(served(&plan), [("A", "A", 0), ("B", "D", 160), ("B", "D", 160)]);
+    assert_eq!(plan.transfer_time, DurationMs::from_secs(160));
+    assert_eq!(history, before);
+}
+
+/// CF-3.
+#[test]
+fn an_empty_table_places_nothing_beside_the_files() {
+    let mut history = pairs(&[]);
+    let grid = setting([4, 24, 30, 7]);
+    let refusal = placed_with(&reading(&[8, 8, 8], file(1, 4)), &grid, &mut history).unwrap_err();
+    assert_eq!(refusal.reason.code(), ReasonCode::NotEnoughIdle);
+    assert_eq!(history, pairs(&[]));
+    let far = setting([0, 24, 30, 0]);
+    let (_, recorder) = explained_with(&reading(&[8], file(1, 4)), &far, &mut history);
+    let b = recorder.verdicts.iter().find(|verdict| verdict.site == site_name("B")).unwrap();
+    assert_eq!(b.outcome, Outcome::Refused(vec![Reason::NotInHistory]));
+}
+
+fn explained_with(
+    request: &PlacementRequest,
+    grid: &GridSnapshot,
+    history: &mut History,
+) -> (Result<Plan, Refusal>, Recorder) {
+    let mut recorder = Recorder::default();
+    let mut remaining = Remaining::of(grid);
+    let mut board = Board { grid, remaining: &mut remaining, history, observer: &mut recorder };
+    (place(request, &mut board), recorder)
+}
+
+/// CF-4.
+#[test]
+fn of_sites_that_have_the_file_the_first_by_name_is_taken() {
+    let sites = [site("B", 8), site("D", 100)];
+    let grid = grid_with(sites, &[(file(1, 4), "B"), (file(1, 4), "D")], &[]);
+    let plan = placed(&reading(&[8], file(1, 4)), &grid).unwrap();
+    assert_eq!(served(&plan), [("B", "B", 0)]);
+}
+
+/// CF-5.
+#[test]
+fn a_placement_that_fails_leaves_the_table_as_it_was() {
+    let mut history = pairs(&[("B", "A"), ("C", "A")]);
+    let before = history.clone();
+    let grid = setting([4, 24, 6, 7]);
+    placed_with(&reading(&[16, 16], file(1, 4)), &grid, &mut history).unwrap_err();
+    assert_eq!(history, before);
+}
+
+/// CF-6.
+#[test]
+fn equal_transfers_go_where_most_is_left() {
+    let sites = [site("A", 0), site("B", 20), site("C", 30), site("D", 25)];
+    let links = [("A", "B", 100), ("A", "C", 100), ("A", "D", 100)];
+    let grid = grid_with(sites, &[(file(1, 4), "A")], &links);
+    let plan = placed(&reading(&[8, 8], file(1, 4)), &grid).unwrap();
+    assert_eq!(sites_of(&plan), ["C", "D"]);
+}
+
+/// CF-7.
+#[test]
+fn without_input_it_is_worst_fit() {
+    let grid = grid([site("C1", 18), site("C2", 15), site("C3", 12)]);
+    let plan = placed(&under(NAME, &sizes(&[8, 8, 8])), &grid).unwrap();
+    assert_eq!(sites_of(&plan), ["C1", "C2", "C3"]);
+}
+
+#[test]
+fn files_that_no_site_holds_together_come_each_from_where_it_arrives_first() {
+    let sites = [site("A", 0), site("B", 0), site("C", 9)];
+    let (one, two) = (file(1, 1), file(2, 1));
+    let grid = grid_with(sites, &[(one, "A"), (two, "B")], &[("A", "C", 100), ("B", "C", 100)]);
+    let both = ComponentRequest {
+        inputs: [one, two].into(),
+        ..ComponentRequest::of_resources(crate::resources::Resources::processors(4))
+    };
+    let plan = placed(&under(NAME, &request(vec![both])), &grid).unwrap();
+    let sources: Vec<&str> =
+        plan.placements[0].sources.iter().map(|source| source.from.as_str()).collect();
+    assert_eq!((sources, plan.transfer_time), (vec!["A", "B"], DurationMs::from_secs(160)));
+}

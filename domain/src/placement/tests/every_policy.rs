@@ -1,0 +1,165 @@
+//! What every policy must keep, whatever it prefers.
+
+use proptest::prelude::*;
+
+use super::drawn::{Drawn, drawn};
+use crate::job::spec::{Flexible, Request};
+use crate::placement::policy::POLICIES;
+use crate::placement::testing::*;
+use crate::placement::*;
+use crate::resources::Resources;
+
+fn rigid_policies() -> impl Iterator<Item = &'static str> {
+    POLICIES.iter().filter(|policy| policy.serves(&Request::NonFixed)).map(|policy| policy.name())
+}
+
+/// What a plan takes of each site.
+fn uses(request: &PlacementRequest, plan: &Plan) -> Vec<(crate::ids::SiteName, Resources)> {
+    let whole = |index: usize| match request.total() {
+        Some(total) => total.portion(plan.placements[index].share.unwrap()),
+        None => request.components()[index].resources.clone(),
+    };
+    let placements = plan.placements.iter().enumerate();
+    placements.map(|(index, placement)| (placement.site.clone(), whole(index))).collect()
+}
+
+/// A plan stays within what may be taken of each site, takes it, and a refusal takes nothing.
+fn keeps_the_rules(request: &PlacementRequest, grid: &GridSnapshot) -> Result<(), TestCaseError> {
+    let mut remaining = Remaining::of(grid);
+    let before = remaining.clone();
+    let mut board = Board {
+        grid,
+        remaining: &mut remaining,
+        history: &mut History::All,
+        observer: &mut Silent,
+    };
+    let outcome = place(request, &mut board);
+    let Ok(plan) = outcome else {
+        prop_assert_eq!(remaining, before);
+        return Ok(());
+    };
+    let mut left = before;
+    for (site, used) in uses(request, &plan) {
+        let site = grid.index_of(&site).unwrap();
+        prop_assert!(left.covers(site, &used), "{} is overfilled", grid.sites()[site].name);
+        left.take(site, &used);
+        let open = grid.sites()[site].acceptance.hindrance(request.is_restartable()).is_none();
+        prop_assert!(open, "{} is closed", grid.sites()[site].name);
+    }
+    prop_assert_eq!(&remaining, &left);
+    let (again, _) = explained(request, grid);
+    prop_assert_eq!(again.unwrap(), plan, "watched, it decides otherwise");
+    Ok(())
+}
+
+fn flexible_of(drawn: &Drawn, policy: &str, bounds: Flexible) -> PlacementRequest {
+    let whole = drawn.request.components()[0].clone();
+    let policy = crate::ids::PolicyName::new(policy).unwrap();
+    let restartable = drawn.request.is_restartable();
+    PlacementRequest::new(policy, Request::Flexible(bounds), restartable, vec![whole])
+}
+
+proptest! {
+    #[test]
+    fn no_policy_overfills_a_site_or_takes_for_a_job_that_it_does_not_place(
+        drawn in drawn(1..5), total in 1..40u32, min in 1..6u32, most in 1..5u32,
+    ) {
+        let grid = drawn.grid();
+        for policy in rigid_policies() {
+            keeps_the_rules(&under(policy, &drawn.request), &grid)?;
+        }
+        let bounds = Flexible {
+            min_component_size: min,
+            max_components: Some(most),
+            splits: Vec::new(),
+        };
+        for policy in ["flexible-cluster-minimization", "connected-flexible-cluster-minimization"] {
+            let mut request = flexible_of(&drawn, policy, bounds.clone());
+            let mut whole = request.components()[0].clone();
+            whole.resources.processors = total;
+            let kind = request.request().clone();
+            request = PlacementRequest::new(
+                request.policy().clone(), kind, request.is_restartable(), vec![whole],
+            );
+            keeps_the_rules(&request, &grid)?;
+        }
+    }
+
+    #[test]
+    fn few_sites_are_never_more_than_worst_fit_combines_and_well_connected_never_more_than_few(
+        drawn in drawn(1..5),
+    ) {
+        let grid = drawn.grid();
+        let combined = |policy: &str| {
+            placed(&under(policy, &drawn.request), &grid).ok().map(|plan| plan.sites_combined())
+        };
+        let few = combined("cluster-minimization");
+        if let Some(few) = few {
+            let near = combined("connected-cluster-minimization");
+            prop_assert!(near.is_some_and(|near| near <= few), "{near:?} beside {few}");
+        }
+    }
+
+    #[test]
+    fn on_plain_sites_few_are_never_more_than_worst_fit_combines(
+        idle in prop::collection::vec(0..30u32, 1..6),
+        parts in prop::collection::vec(1..12u32, 1..6),
+    ) {
+        let names = ["A", "B", "C", "D", "E"];
+        let grid = grid(names.iter().zip(&idle).map(|(name, idle)| site(name, *idle)));
+        let request = sizes(&parts);
+        let few = placed(&under("cluster-minimization", &request), &grid);
+        if let (Ok(few), Ok(spread)) = (few, placed(&request, &grid)) {
+            prop_assert!(few.sites_combined() <= spread.sites_combined());
+        }
+    }
+
+    #[test]
+    fn well_connected_sites_split_a_job_exactly_when_others_do_and_as_few(
+        idle in prop::collection::vec(0..30u32, 1..6),
+        links in prop::collection::btree_set((0..5usize, 0..5usize), 0..20),
+        total in 1..60u32, min in 1..6u32, most in 1..5u32,
+    ) {
+        let names = ["A", "B", "C", "D", "E"];
+        let links: Vec<_> =
+            links.iter().map(|&(a, b)| (names[a], names[b], 1 + (3 * a + b) as u64)).collect();
+        let sites = names.iter().zip(&idle).map(|(name, idle)| site(name, *idle));
+        let grid = grid_with(sites, &[], &links);
+        let bounds = Flexible { min_component_size: min, max_components: Some(most), splits: vec![] };
+        prop_assume!(min <= total);
+        let count = |policy: &str| {
+            let plan = placed(&flexible(policy, total, bounds.clone()), &grid).ok()?;
+            let shares = shares_of(&plan);
+            assert_eq!(shares.iter().map(|(_, share)| share).sum::<u32>(), total);
+            assert!(shares.iter().all(|(_, share)| *share >= min));
+            Some(shares.len())
+        };
+        let few = count("flexible-cluster-minimization");
+        prop_assert_eq!(count("connected-flexible-cluster-minimization"), few);
+    }
+
+    #[test]
+    fn the_order_of_components_of_different_size_does_not_matter(
+        drawn in drawn(1..5), shift in 0..5usize,
+    ) {
+        let mut parts = drawn.request.components().to_vec();
+        for (index, part) in parts.iter_mut().enumerate() {
+            // No two of a size: their order is a documented tie.
+            part.resources.processors = part.resources.processors * 5 + index as u32;
+        }
+        let grid = drawn.grid();
+        let sites = |parts: Vec<ComponentRequest>, policy: &str| {
+            let sizes: Vec<u32> = parts.iter().map(|part| part.resources.processors).collect();
+            let plan = placed(&under(policy, &request(parts)), &grid).ok()?;
+            let sites = plan.placements.into_iter().map(|placement| placement.site);
+            let mut by_size: Vec<_> = sizes.into_iter().zip(sites).collect();
+            by_size.sort();
+            Some(by_size)
+        };
+        for policy in rigid_policies() {
+            let mut turned = parts.clone();
+            turned.rotate_left(shift % parts.len());
+            prop_assert_eq!(sites(turned, policy), sites(parts.clone(), policy), "{}", policy);
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! The seed of Close-to-Files' history table, as it is written in the configuration.
+
+use std::collections::BTreeSet;
+
+use cospan_domain::ids::SiteName;
+use cospan_domain::placement::History;
+use toml::de::DeValue;
+
+use super::value::{Value, kind, quoted};
+
+/// `"all"`, or a list of pairs, each `"SITE<FILE_SITE"`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HistorySeed(pub History);
+
+impl HistorySeed {
+    /// The sites that it names.
+    pub fn sites(&self) -> BTreeSet<&SiteName> {
+        match &self.0 {
+            History::All => BTreeSet::new(),
+            History::Pairs(pairs) => {
+                pairs.iter().flat_map(|(execution, file)| [execution, file]).collect()
+            }
+        }
+    }
+}
+
+impl Value for HistorySeed {
+    fn form() -> String {
+        "\"all\" or a list, each a pair like \"delft<leiden\"".into()
+    }
+
+    fn read(value: &DeValue<'_>) -> Result<Self, String> {
+        match value {
+            DeValue::String(text) if text == "all" => Ok(HistorySeed(History::All)),
+            DeValue::Array(_) => {
+                let texts = Vec::<String>::read(value)?;
+                if texts.is_empty() {
+                    return Err(
+                        "no pairs, with which close-to-files could place nothing: give some, or \"all\""
+                            .into(),
+                    );
+                }
+                let pairs = texts.iter().map(|text| pair(text)).collect::<Result<_, _>>()?;
+                Ok(HistorySeed(History::Pairs(pairs)))
+            }
+            other => Err(format!("{} where {} is expected", kind(other), Self::form())),
+        }
+    }
+
+    fn show(&self) -> String {
+        match &self.0 {
+            History::All => quoted("all"),
+            History::Pairs(pairs) => {
+                let shown = |(execution, file): &(SiteName, SiteName)| {
+                    quoted(&format!("{execution}<{file}"))
+                };
+                format!("[{}]", pairs.iter().map(shown).collect::<Vec<_>>().join(", "))
+            }
+        }
+    }
+}
+
+fn pair(text: &str) -> Result<(SiteName, SiteName), String> {
+    let (execution, file) =
+        text.split_once('<').ok_or_else(|| format!("{text:?} is no pair like \"delft<leiden\""))?;
+    let name = |text: &str| SiteName::new(text.trim()).map_err(|e| e.to_string());
+    Ok((name(execution)?, name(file)?))
+}
