@@ -16,9 +16,7 @@ use cospan_actors::notifier::{Messenger, Notice};
 use cospan_actors::settings::Settings;
 use cospan_actors::shared::Parts;
 use cospan_actors::wiring::{report_channel, start};
-use cospan_domain::ids::{
-    ComponentName, Digest, InstanceId, KeyName, LrmId, SiteName, Tag,
-};
+use cospan_domain::ids::{ComponentName, Digest, InstanceId, KeyName, LrmId, SiteName, Tag};
 use cospan_domain::job::spec::{
     ComponentSpec, Executable, JobSpec, OnUnreachable, Priority, Program, Request,
 };

@@ -72,11 +72,15 @@ pub enum Bug {
     SweepForJobsOnly,
     /// Sites are charged while it is we who are cut off.
     ChargeWhenCutOff,
+    /// The components of another split begin to count their attempts anew.
+    SplitCountsAnew,
+    /// Each component of a split asks for the processors of the whole job.
+    SplitAsWhole,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 33] = [
+    pub const ALL: [Bug; 35] = [
         Bug::RetryBlind,
         Bug::TrustEarlyAbsence,
         Bug::UnknownIsGone,
@@ -110,6 +114,8 @@ impl Bug {
         Bug::DeleteOvertaken,
         Bug::SweepForJobsOnly,
         Bug::ChargeWhenCutOff,
+        Bug::SplitCountsAnew,
+        Bug::SplitAsWhole,
     ];
 }
 

@@ -8,7 +8,10 @@ use cospan_domain::units::Timestamp;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Deed {
     /// The batch system took it.
-    Submitted,
+    Submitted {
+        /// With how many processors.
+        processors: u32,
+    },
     /// Its wrapper waits at the gate.
     Ready,
     /// Its gate was opened for this round, whose components have these attempts.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::ids::{Attempt, ComponentIndex, LrmId, SiteName};
 use crate::job::spec::{ComponentSpec, Content, Request};
 use crate::job::state::Job;
+use crate::planted::{Bug, bug};
 use crate::resources::Resources;
 use crate::units::{DurationMs, Timestamp};
 
@@ -239,6 +240,7 @@ impl Job {
         let component = self.components.get(index.0 as usize);
         let share = component.and_then(|component| component.placement.as_ref()?.share);
         let asked = &self.spec_of(index)?.resources;
+        let share = share.filter(|_| !bug(Bug::SplitAsWhole));
         Some(share.map_or_else(|| asked.clone(), |share| asked.portion(share)))
     }
 

@@ -4,6 +4,7 @@ use crate::ids::{Attempt, ComponentIndex, Round};
 use crate::job::event::{Happened, JobEvent};
 use crate::job::spec::Request;
 use crate::job::state::{Collected, Component, Job, Phase, Placement, Run};
+use crate::planted::{Bug, bug};
 use crate::units::{Bytes, Timestamp};
 
 /// Applies an event. Total: what was journalled is never refused.
@@ -142,7 +143,9 @@ fn place(job: &mut Job, round: Round, placements: &[Placement], start: Timestamp
 fn split_anew(components: &mut Vec<Component>, count: usize) {
     let last = components.iter().map(|component| component.attempt).max().unwrap_or_default();
     components.resize_with(count, Component::default);
-    components.iter_mut().for_each(|component| component.attempt = last);
+    if !bug(Bug::SplitCountsAnew) {
+        components.iter_mut().for_each(|component| component.attempt = last);
+    }
 }
 
 fn moved(placements: &[Placement]) -> Bytes {

@@ -8,6 +8,7 @@ use cospan_domain::catalogue::state::FileRecord;
 use cospan_domain::ids::{
     Attempt, ComponentIndex, Digest, InstanceId, JobId, LogicalName, RelPath, Round, Tag,
 };
+use cospan_domain::job::spec::{JobSpec, Request};
 use cospan_domain::job::state::PhaseKind;
 use cospan_domain::units::{DurationMs, Timestamp};
 
@@ -26,8 +27,8 @@ pub struct Evidence<'a> {
     pub ended: &'a BTreeMap<JobId, (PhaseKind, Timestamp)>,
     /// Jobs that users were told are theirs.
     pub acknowledged: &'a BTreeSet<JobId>,
-    /// Components of each job.
-    pub components: &'a BTreeMap<JobId, u32>,
+    /// What each job asked for.
+    pub asked: &'a BTreeMap<JobId, Asked>,
     /// Attempts that the control plane held to be over, and since when.
     pub over: &'a BTreeMap<(JobId, ComponentIndex, Attempt), Timestamp>,
     /// Jobs whose cancellation was acknowledged.
@@ -40,6 +41,33 @@ pub struct Evidence<'a> {
     pub files: Option<&'a BTreeMap<LogicalName, Arc<FileRecord>>>,
 }
 
+/// What all attempts of one round of a job are together.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Asked {
+    /// How many; `None` where the policy splits the job.
+    pub components: Option<u32>,
+    /// Their processors.
+    pub processors: u32,
+}
+
+impl Asked {
+    /// What a job as submitted asks for.
+    pub fn of(spec: &JobSpec) -> Self {
+        let count = u32::try_from(spec.components.len()).unwrap_or(u32::MAX);
+        let components = match spec.request {
+            Request::Fixed | Request::NonFixed => Some(count),
+            Request::Flexible(_) => None,
+        };
+        Self { components, processors: spec.total_resources().processors }
+    }
+
+    /// Whether attempts with these processors are all that it asked for.
+    fn is_met(self, parts: &[u32]) -> bool {
+        self.components.is_none_or(|count| parts.len() == count as usize)
+            && parts.iter().sum::<u32>() == self.processors
+    }
+}
+
 /// One attempt's life as the world saw it.
 #[derive(Debug, Default, Clone)]
 struct Life {
@@ -48,6 +76,7 @@ struct Life {
     began: Vec<Timestamp>,
     ended: Option<(Timestamp, Deed)>,
     submitted: Option<Timestamp>,
+    processors: u32,
     left: Option<Timestamp>,
     voided: Option<Timestamp>,
     input_missing: bool,
@@ -84,7 +113,10 @@ fn lives<'a>(entries: impl Iterator<Item = &'a Entry>) -> BTreeMap<Tag, Life> {
     for entry in entries {
         let life = lives.entry(entry.tag).or_default();
         match &entry.deed {
-            Deed::Submitted => life.submitted = Some(entry.at),
+            Deed::Submitted { processors } => {
+                life.submitted = Some(entry.at);
+                life.processors = *processors;
+            }
             Deed::Left => life.left = Some(entry.at),
             Deed::Voided => life.voided = Some(entry.at),
             Deed::InputMissing => life.input_missing = true,
@@ -116,13 +148,17 @@ fn opened_early(lives: &BTreeMap<Tag, Life>, evidence: &Evidence<'_>) -> Vec<Str
     let mut found = Vec::new();
     for (tag, life) in lives {
         let Some((at, _, peers)) = &life.opened else { continue };
-        let expected = evidence.components.get(&tag.job).copied().unwrap_or(0);
-        if peers.len() != expected as usize {
-            found.push(format!("{tag}: {} peers of {expected}", peers.len()));
-        }
-        for (index, attempt) in peers.iter().enumerate() {
+        let peers = peers.iter().enumerate().map(|(index, attempt)| {
             let component = ComponentIndex(u32::try_from(index).unwrap_or(u32::MAX));
-            let peer = Tag { component, attempt: *attempt, ..*tag };
+            Tag { component, attempt: *attempt, ..*tag }
+        });
+        let processors = |tag| lives.get(&tag).map_or(0, |life: &Life| life.processors);
+        let parts: Vec<u32> = peers.clone().map(processors).collect();
+        let asked = evidence.asked.get(&tag.job).copied().unwrap_or_default();
+        if !asked.is_met(&parts) {
+            found.push(format!("{tag} has peers of {parts:?} processors, not {asked:?}"));
+        }
+        for peer in peers {
             let ready = lives.get(&peer).and_then(|life| life.ready);
             if ready.is_none_or(|ready| ready > *at) {
                 found.push(format!("{tag} was opened, but {peer} was not ready"));
@@ -153,11 +189,13 @@ fn whole_rounds(
     }
     let mut whole: BTreeMap<JobId, Vec<Parts>> = BTreeMap::new();
     for ((job, _), parts) in rounds {
-        let expected = evidence.components.get(&job).copied().unwrap_or(0) as usize;
+        let asked = evidence.asked.get(&job).copied().unwrap_or_default();
+        let processors = |(.., tag): &Span| lives.get(tag).map_or(0, |life| life.processors);
+        let sizes: Vec<u32> = parts.values().map(processors).collect();
         let last_began = parts.values().map(|(began, ..)| *began).max();
         let first_began = parts.values().map(|(began, ..)| *began).min();
         let apart = last_began.zip(first_began).map(|(last, first)| last.since(first).0);
-        if parts.len() == expected && apart.is_some_and(|apart| apart <= evidence.apart_max.0) {
+        if asked.is_met(&sizes) && apart.is_some_and(|apart| apart <= evidence.apart_max.0) {
             whole.entry(job).or_default().push(parts);
         }
     }

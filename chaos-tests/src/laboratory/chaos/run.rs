@@ -8,7 +8,6 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use cospan_actors::settings::Settings;
 use cospan_domain::ids::{Attempt, ComponentIndex, Epoch, InstanceId, JobId, Round, Tag};
-use cospan_domain::job::spec::JobSpec;
 use cospan_domain::job::state::PhaseKind;
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -17,7 +16,7 @@ use cospan_storage::memory::MemoryDisk;
 use cospan_storage::record::job::read_archived;
 
 use super::history::{Seen, follow};
-use super::oracle::{Evidence, judge};
+use super::oracle::{Asked, Evidence, judge};
 use super::scenario::{BEGINS, Scenario};
 use super::users::{Known, all_ended, deal, output_name};
 use crate::laboratory::handle::WorldHandle;
@@ -156,6 +155,8 @@ fn ground(scenario: &Scenario, instance: InstanceId) -> Result<Ground> {
         calls_per_site: scenario.calls_per_site,
         keep_jobs: scenario.keep_jobs,
         links: links.map(|l| ((l.from.clone(), l.to.clone()), l.bandwidth)).collect(),
+        default_policies: scenario.policies.clone(),
+        quotas: scenario.quotas.clone(),
         ..default_settings()
     };
     Ok(Ground {
@@ -300,8 +301,7 @@ fn judged(
     seen: &Seen,
 ) -> Result<Vec<String>> {
     let acknowledged: BTreeSet<JobId> = known.acknowledged.values().copied().collect();
-    let count = |spec: &JobSpec| u32::try_from(spec.components.len()).unwrap_or(u32::MAX);
-    let components = seen.last.iter().map(|(id, job)| (*id, count(&job.spec))).collect();
+    let asked = seen.last.iter().map(|(id, job)| (*id, Asked::of(&job.spec))).collect();
     let leaving = known.acknowledged.iter();
     let leaving = leaving.filter(|(number, _)| scenario.jobs[**number].output.is_some());
     let outputs: Result<BTreeMap<_, _>> =
@@ -313,7 +313,7 @@ fn judged(
             instance,
             ended: &seen.ended,
             acknowledged: &acknowledged,
-            components: &components,
+            asked: &asked,
             over: &seen.over,
             cancelled: &known.cancelled,
             outputs: &outputs,

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use cospan_domain::ids::{RelPath, SiteName};
-use cospan_domain::job::spec::{Content, Priority};
-use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Timestamp};
+use cospan_domain::ids::{PolicyName, RelPath, SiteName};
+use cospan_domain::job::spec::{Content, Flexible, Priority, Request};
+use cospan_domain::placement::policy::POLICIES;
+use cospan_domain::placement::{DefaultPolicies, Quota, QuotaBasis};
+use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, PerMillion, Timestamp};
 use rand::rngs::StdRng;
-use rand::seq::IndexedRandom;
+use rand::seq::{IndexedRandom, IteratorRandom};
 use rand::{Rng, SeedableRng};
 
 use super::troubles::{cut_off, draw_cut_offs, draw_troubles};
@@ -62,6 +64,8 @@ pub enum Deal {
 pub struct DrawnJob {
     /// Processors of each component.
     pub components: Vec<u32>,
+    /// Whether the policy splits their sum instead, and how it may.
+    pub flexible: Option<Flexible>,
     /// How long its payloads run.
     pub run_time: DurationMs,
     /// What it asks for.
@@ -95,6 +99,10 @@ pub struct Scenario {
     pub troubles: Vec<(Timestamp, usize, Trouble)>,
     /// Times in which no site answers.
     pub cut_offs: Vec<(Timestamp, Timestamp)>,
+    /// The policies of the jobs.
+    pub policies: DefaultPolicies,
+    /// How much of each site may be filled.
+    pub quotas: BTreeMap<SiteName, Quota>,
     /// Reigns that are killed, one after the other.
     pub kills: Vec<Kill>,
     /// Whether sites tell of changes.
@@ -154,11 +162,15 @@ impl Scenario {
         let drawn: Vec<DrawnJob> =
             (0..jobs).map(|_| draw_job(&mut drawing, files.len(), names.len())).collect();
         let cut_offs = draw_cut_offs(&mut drawing);
+        let sites: Vec<ClusterSpec> =
+            names.iter().map(|name| draw_site(&mut drawing, name, &files)).collect();
         let mut troubles = draw_troubles(&mut drawing, &names);
         troubles.extend(cut_off(&names, &cut_offs));
         Ok(Self {
             seed,
-            sites: names.iter().map(|name| draw_site(&mut drawing, name, &files)).collect(),
+            policies: draw_policies(&mut drawing),
+            quotas: draw_quotas(&mut drawing, &sites),
+            sites,
             links: all_links(&names),
             deals: draw_deals(&mut drawing, jobs),
             climate: draw_climate(&mut drawing),
@@ -205,10 +217,13 @@ impl Scenario {
         self.troubles.iter().for_each(|(.., t)| *troubles.entry(t.as_str()).or_default() += 1);
         let troubles: Vec<String> = troubles.iter().map(|(t, n)| format!("{t}:{n}")).collect();
         format!(
-            "seed {}: {} sites, {} jobs, {} deals, {} kills, way {} ms, sync {} ms, poll {}, hints {}, faults [{}], failing syncs {}, troubles [{}]",
+            "seed {}: {} sites, {} jobs under {} and {}, {} quotas, {} deals, {} kills, way {} ms, sync {} ms, poll {}, hints {}, faults [{}], failing syncs {}, troubles [{}]",
             self.seed,
             self.sites.len(),
             self.jobs.len(),
+            self.policies.rigid,
+            self.policies.flexible,
+            self.quotas.len(),
             self.deals.len(),
             self.kills.len(),
             self.climate.way_max.0,
@@ -279,7 +294,7 @@ fn all_links(names: &[SiteName]) -> Vec<LinkSpec> {
 
 fn draw_job(drawing: &mut Drawing, files: usize, sites: usize) -> DrawnJob {
     let parts = [1, 1, 1, 2, 2, 3][drawing.chance.random_range(0..6)];
-    let components = (0..parts).map(|_| drawing.chance.random_range(1..=8)).collect();
+    let components: Vec<u32> = (0..parts).map(|_| drawing.chance.random_range(1..=8)).collect();
     let run_time = drawing.within(1_000, 20 * MINUTE);
     let wall_time = match drawing.chance.random_bool(0.95) {
         true => DurationMs(run_time.0 + MINUTE),
@@ -290,7 +305,48 @@ fn draw_job(drawing: &mut Drawing, files: usize, sites: usize) -> DrawnJob {
     let input = reads.then(|| drawing.chance.random_range(0..files));
     let leaves = drawing.chance.random_bool(0.15);
     let output = leaves.then(|| drawing.chance.random_range(0..sites));
-    DrawnJob { components, run_time, wall_time, code, input, output }
+    let flexible = (output.is_none() && drawing.chance.random_bool(0.2))
+        .then(|| draw_split(drawing, &components));
+    DrawnJob { components, flexible, run_time, wall_time, code, input, output }
+}
+
+/// Bounds, or the drawn components as the preferred of two splits.
+fn draw_split(drawing: &mut Drawing, components: &[u32]) -> Flexible {
+    let total: u32 = components.iter().sum();
+    let splits = match drawing.chance.random_bool(0.3) {
+        true => vec![components.to_vec(), vec![total]],
+        false => Vec::new(),
+    };
+    // The smallest site has eight processors: so many components always find their sites.
+    let most = drawing.chance.random_range(total.div_ceil(8)..=4);
+    let most = drawing.chance.random_bool(0.3).then_some(most);
+    let min_component_size = drawing.chance.random_range(1..=total.min(4));
+    Flexible { min_component_size, max_components: most, splits }
+}
+
+/// One of the policies for each type of request.
+fn draw_policies(drawing: &mut Drawing) -> DefaultPolicies {
+    let mut one = |request: &Request| {
+        let serving = POLICIES.iter().filter(|policy| policy.serves(request));
+        serving.choose(&mut drawing.chance).and_then(|policy| PolicyName::new(policy.name()).ok())
+    };
+    let defaults = DefaultPolicies::default();
+    DefaultPolicies {
+        rigid: one(&Request::NonFixed).unwrap_or(defaults.rigid),
+        flexible: one(&Request::Flexible(Flexible::default())).unwrap_or(defaults.flexible),
+    }
+}
+
+/// Quotas that leave room for the largest job at each site that has one.
+fn draw_quotas(drawing: &mut Drawing, sites: &[ClusterSpec]) -> BTreeMap<SiteName, Quota> {
+    let exist = drawing.exists();
+    let large = sites.iter().filter(|site| exist && site.nodes * site.processors_per_node >= 32);
+    let quota = |site: &ClusterSpec| {
+        let share = PerMillion(drawing.chance.random_range(750_000..1_000_000));
+        let basis = [QuotaBasis::Level, QuotaBasis::Share][drawing.chance.random_range(0..2)];
+        (site.name.clone(), Quota { share, basis })
+    };
+    large.map(quota).collect()
 }
 
 fn draw_deals(drawing: &mut Drawing, jobs: usize) -> Vec<(Timestamp, Deal)> {

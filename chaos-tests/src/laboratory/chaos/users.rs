@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRefusal, Ask, JobOutcome, Submission};
 use cospan_domain::ids::{Digest, IdempotencyKey, JobId, KeyName, LogicalName, RelPath, SiteName};
-use cospan_domain::job::spec::{Collect, FileRef, Input, Output};
+use cospan_domain::job::spec::{Collect, FileRef, Input, Output, Request};
 use cospan_domain::job::state::Idempotency;
 use cospan_domain::units::Timestamp;
 use futures_util::future::join_all;
@@ -172,6 +172,12 @@ pub(super) fn output_name(number: usize) -> Result<LogicalName> {
 fn submission(number: usize, scenario: &Scenario) -> Result<Submission> {
     let drawn = &scenario.jobs[number];
     let mut spec = job(&drawn.components, drawn.run_time, drawn.wall_time, drawn.code)?;
+    if let Some(bounds) = &drawn.flexible {
+        let total = spec.total_resources();
+        spec.components.truncate(1);
+        spec.components[0].resources = total;
+        spec.request = Request::Flexible(bounds.clone());
+    }
     if let Some(file) = drawn.input {
         for component in &mut spec.components {
             let file = FileRef { name: logical_name(file)?, bound: None };
