@@ -18,13 +18,12 @@ const FILE_LINES: usize = 500;
 const FUNCTION_LINES: usize = 70;
 
 /// Files that are longer, with the number of lines they may have.
-const LONG_FILES: [(&str, usize, &str); 1] =
-    [("domain/src/job/state.rs", 520, "one record, most of it docs of its fields")];
+const LONG_FILES: [(&str, usize, &str); 0] = [];
 
 /// Functions that are longer, with the number of lines they may have.
 const LONG_FUNCTIONS: [(&str, &str, usize, &str); 2] = [
     ("domain/src/job/evolve.rs", "evolve", 85, "one match over all events"),
-    ("actors/src/metrics.rs", "new", 110, "one line a metric"),
+    ("actors/src/metrics.rs", "new", 125, "one line a metric"),
 ];
 
 /// Where a panic is right.

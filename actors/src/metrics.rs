@@ -33,6 +33,14 @@ pub struct Metrics {
     pub start_seconds: Histogram,
     /// From start to end of payloads.
     pub run_seconds: Histogram,
+    /// From submission to start.
+    pub wait_seconds: Histogram,
+    /// From submission to the end.
+    pub response_seconds: Histogram,
+    /// Processor time between placement and claim.
+    pub gained_processor_seconds: IntCounter,
+    /// Processor time held without running.
+    pub wasted_processor_seconds: IntCounter,
     /// From the first byte of a copy to its check.
     pub transfer_seconds: Histogram,
     /// Bytes copied and checked.
@@ -137,6 +145,24 @@ impl Metrics {
                 "cospan_run_seconds",
                 "From the start to the end of the payloads.",
                 &LONG,
+            )?,
+            wait_seconds: make.histogram(
+                "cospan_wait_seconds",
+                "From submission to start.",
+                &LONG,
+            )?,
+            response_seconds: make.histogram(
+                "cospan_response_seconds",
+                "From submission to the end, of jobs that finished.",
+                &LONG,
+            )?,
+            gained_processor_seconds: make.counter(
+                "cospan_gained_processor_seconds_total",
+                "Processor time left to others between placement and claim, of jobs that ended.",
+            )?,
+            wasted_processor_seconds: make.counter(
+                "cospan_wasted_processor_seconds_total",
+                "Processor time held without running, of jobs that ended.",
             )?,
             transfer_seconds: make.histogram(
                 "cospan_transfer_seconds",

@@ -165,6 +165,14 @@ name! {
     |_, c| c.is_ascii_lowercase() || c == '-',
     "lower-case letters and -"
 }
+impl PolicyName {
+    /// A name in this program, which is one.
+    pub(crate) fn known(name: &'static str) -> Self {
+        debug_assert!(Self::new(name).is_ok(), "{name:?} is no name of a policy");
+        Self(name.into())
+    }
+}
+
 name! {
     /// The number that a site's resource manager gave to a submission; opaque to us.
     LrmId, "resource manager id", 255,

@@ -9,8 +9,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use super::args_bench::BenchCommand;
 use super::args_chaos::ChaosCommand;
 use super::args_job::{
-    CancelArgs, ExplainArgs, ListArgs, LogsArgs, OutputArgs, PriorityArgs, ShowArgs, SteerArgs,
-    SubmitArgs, WaitArgs,
+    CancelArgs, ExplainArgs, ListArgs, LogsArgs, OutputArgs, PriorityArgs, ReportArgs, ShowArgs,
+    SteerArgs, SubmitArgs, WaitArgs,
 };
 use super::args_operate::{
     CompletionArgs, ConfigCommand, DoctorArgs, FileCommand, KeyCommand, QuickstartArgs,
@@ -124,6 +124,8 @@ Example:
     List(ListArgs),
     /// Show one job, or several, in full
     Show(ShowArgs),
+    /// Write what jobs cost: waits, transfers, processor time, as CSV
+    Report(ReportArgs),
     /// Say why a job is where it is, or what it waits for
     Explain(ExplainArgs),
     /// Wait until jobs have ended

@@ -74,6 +74,45 @@ pub(crate) struct ListArgs {
     pub(crate) all: bool,
 }
 
+/// `report`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A row for each job, by number, archived jobs included. Times are RFC 3339, lengths are in
+milliseconds; what is not known yet is empty.
+
+  placement_time     in the placement queue, at its latest visit (total_: all visits)
+  queue_time         submission to latest placement
+  wait_time          submission to start
+  start_overhead     latest placement to start
+  start_delay        latest estimated start less the first
+  gained_time        latest placement to claim; gained_processor_ms: times processors
+  wasted_processor   processors x time held without running, also in rounds that failed
+  execution_time     start to the end of the last payload
+  response_time      submission to end
+
+Examples:
+  cospan report > jobs.csv
+  cospan report --state finished --owner alice
+  cospan report -o json")]
+pub(crate) struct ReportArgs {
+    /// Only jobs in this state: queued, placed, claiming, starting, running, collecting, aborting,
+    /// finished, failed or cancelled.
+    #[arg(long, value_name = "STATE")]
+    pub(crate) state: Option<StateName>,
+    /// Only jobs with a component at this site.
+    #[arg(long)]
+    pub(crate) site: Option<String>,
+    /// Only jobs submitted with this key.
+    #[arg(long, value_name = "KEY-NAME")]
+    pub(crate) owner: Option<String>,
+    /// Only jobs with this text in their name.
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// Only jobs after this number: to go on where an earlier report ended.
+    #[arg(long, value_name = "ID")]
+    pub(crate) after: Option<u64>,
+}
+
 /// `show`
 #[derive(Debug, Args)]
 #[command(after_help = "\

@@ -26,8 +26,8 @@ use args::{Cli, Command};
 use args_job::ClassArg;
 use args_operate::CompletionArgs;
 use commands::{
-    bench, chaos, configuration, doctor, explain, file, key, list, logs, output, quickstart, serve,
-    show, simulate, site, steer, store, submit, wait,
+    bench, chaos, configuration, doctor, explain, file, key, list, logs, output, quickstart,
+    report, serve, show, simulate, site, steer, store, submit, wait,
 };
 use context::Context;
 use exit::{CliError, Exit};
@@ -85,6 +85,7 @@ fn dispatch(context: &mut Context, command: &Command) -> Result<Exit, CliError> 
         Command::Quickstart(args) => quickstart::run(context, args),
         Command::Submit(args) => submit::run(context, args),
         Command::List(args) => list::run(context, args),
+        Command::Report(args) => report::run(context, args),
         Command::Show(args) => show::run(context, args),
         Command::Explain(args) => explain::run(context, args),
         Command::Wait(args) => wait::run(context, args),

@@ -8,6 +8,7 @@ use ureq::http::Response;
 use super::query::{Query, encoded, encoded_path};
 use super::{Client, ClientError};
 use crate::api::v1::JobDocument;
+use crate::api::v1::accounting::AccountPage;
 use crate::api::v1::control::{DoneReport, JobSelection, OrderReport};
 use crate::api::v1::event::HistoryReport;
 use crate::api::v1::explain::ExplainReport;
@@ -207,6 +208,21 @@ impl Client {
     pub fn jobs(&self, filter: &JobFilter) -> Result<JobPage, ClientError> {
         let path = Query::of("/v1/jobs")
             .with("newest", true)
+            .with_some("state", filter.state.as_ref())
+            .with_some("site", filter.site.as_ref())
+            .with_some("owner", filter.owner.as_ref())
+            .with_some("name", filter.name.as_ref())
+            .with_some("after", filter.after)
+            .with("limit", filter.limit);
+        self.get(&path.0)
+    }
+
+    /// One page of what jobs cost, by number, archived ones included.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn accounts(&self, filter: &JobFilter) -> Result<AccountPage, ClientError> {
+        let path = Query::of("/v1/accounts")
             .with_some("state", filter.state.as_ref())
             .with_some("site", filter.site.as_ref())
             .with_some("owner", filter.owner.as_ref())

@@ -4,6 +4,7 @@
 //! Deliberately absent: any decision about jobs, any state that outlives the
 //! process, and any way in without a key (`/livez` and `/readyz` excepted).
 
+mod accounts;
 pub mod backend;
 mod bind;
 mod body;

@@ -12,7 +12,7 @@ use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::failure::{Answer, Failure};
 use super::state::Edge;
-use super::{chaos, files, health, jobs, orders, reading, sites, store, stream, submit};
+use super::{accounts, chaos, files, health, jobs, orders, reading, sites, store, stream, submit};
 use crate::api::v1::problem::{Code, Problem};
 
 #[derive(OpenApi)]
@@ -37,6 +37,7 @@ pub(super) fn routes(config: &mut ServiceConfig) {
     config
         .service(submit::submit)
         .service(jobs::list)
+        .service(accounts::list)
         .service(orders::cancel)
         .service(orders::freeze)
         .service(orders::thaw)

@@ -271,6 +271,12 @@ impl Job {
         self.components.iter().any(|component| component.run.may_live())
     }
 
+    /// Different sites of its components.
+    pub fn sites_combined(&self) -> u32 {
+        let placements = self.components.iter().filter_map(|c| c.placement.as_ref());
+        placements.map(|placement| &placement.site).collect::<BTreeSet<_>>().len() as u32
+    }
+
     /// Whether a site's record is still to have an error of it.
     pub fn owes_charges(&self) -> bool {
         self.components.iter().any(|component| component.charge.is_some())

@@ -58,7 +58,10 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
             });
         }
         Happened::ChargeRecorded { component } => with(job, *component, |c| c.charge = None),
-        Happened::PayloadsSucceeded => job.phase = Phase::Collecting { since: at },
+        Happened::PayloadsSucceeded => {
+            job.phase = Phase::Collecting { since: at };
+            job.instants.succeeded = Some(at);
+        }
         Happened::OutputFound { component, output, content } => {
             with_output(job, *component, *output, |o| o.content = Some(*content));
         }
@@ -111,6 +114,7 @@ fn with_output(
 
 fn place(job: &mut Job, round: Round, placements: &[Placement], start: Timestamp, at: Timestamp) {
     if let Phase::Queued { since, .. } = job.phase {
+        job.instants.placement_time = at.since(since);
         job.instants.total_placement_time = job.instants.total_placement_time + at.since(since);
     }
     if matches!(job.spec.request, Request::Flexible(_)) {
@@ -135,6 +139,7 @@ fn place(job: &mut Job, round: Round, placements: &[Placement], start: Timestamp
     instants.first_placed.get_or_insert(at);
     instants.placed = Some(at);
     instants.first_start_estimate.get_or_insert(start);
+    instants.start_estimate = Some(start);
     instants.transfer_volume = instants.transfer_volume + moved(placements);
 }
 
@@ -159,6 +164,7 @@ fn moved(placements: &[Placement]) -> Bytes {
 fn postpone(job: &mut Job, estimate: Timestamp) {
     if let Phase::Placed { start_estimate, .. } = &mut job.phase {
         *start_estimate = estimate;
+        job.instants.start_estimate = Some(estimate);
     }
 }
 
@@ -191,7 +197,12 @@ fn absent(run: &mut Run, counts: bool, next: Timestamp) {
 fn decide_go(job: &mut Job, start_at: Timestamp, at: Timestamp) {
     job.phase = Phase::Starting { since: at };
     job.start_at = Some(start_at);
-    job.instants.claimed = Some(at);
+    let claims = job.components.iter().filter_map(|component| match component.run {
+        Run::AtGate { since, .. } => Some(since),
+        _ => None,
+    });
+    job.instants.claimed = Some(claims.max().unwrap_or(at));
+    count_gain(job);
     count_waste(job, at);
 }
 
@@ -225,6 +236,20 @@ fn end_attempt(
             component.run = Run::Ended { how: how.clone(), at };
         }
     });
+}
+
+/// PGT in processors x time: between placement and claim others could use them.
+fn count_gain(job: &mut Job) {
+    let Some(placed) = job.instants.placed else { return };
+    let gained = job.indexed().map(|(index, component)| match component.run {
+        Run::AtGate { since, .. } => {
+            u64::from(job.processors_of(index)).saturating_mul(since.since(placed).0)
+        }
+        _ => 0,
+    });
+    let gained = gained.fold(0, u64::saturating_add);
+    let sum = &mut job.instants.gained_processor_ms;
+    *sum = sum.saturating_add(gained);
 }
 
 /// PWT: processors x time held before the start (KOALA, section 3).

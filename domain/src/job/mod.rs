@@ -3,6 +3,7 @@
 //! [`decide`] turns a command into events, [`evolve`] turns an event into the
 //! next state, [`due`] derives from the state what is to be done.
 
+pub mod accounting;
 pub mod command;
 mod component;
 pub mod decide;

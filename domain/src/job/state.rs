@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use crate::ids::{ComponentIndex, Digest, IdempotencyKey, JobId, KeyName, Round, SiteName};
 use crate::job::spec::{JobSpec, Priority};
-use crate::units::{Bytes, DurationMs, Timestamp};
+use crate::units::Timestamp;
 
+pub use super::accounting::Instants;
 pub use super::component::{Charge, Collected, Component, Ending, Placement, Run, Source};
 
 /// One job as it stands in the store.
@@ -273,25 +274,4 @@ pub struct Setbacks {
     pub own_errors: u32,
     /// Input that did not arrive.
     pub inputs: u32,
-}
-
-/// The instants and sums of KOALA's accounting (section 3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Instants {
-    /// First successful placement.
-    pub first_placed: Option<Timestamp>,
-    /// Latest successful placement.
-    pub placed: Option<Timestamp>,
-    /// Job start time as estimated at the first placement.
-    pub first_start_estimate: Option<Timestamp>,
-    /// Latest claim that succeeded: all components at their gates.
-    pub claimed: Option<Timestamp>,
-    /// When all payloads had begun.
-    pub started: Option<Timestamp>,
-    /// Sum of the times spent in the placement queue.
-    pub total_placement_time: DurationMs,
-    /// Processor-milliseconds held at gates without running.
-    pub wasted_processor_ms: u64,
-    /// Bytes that were to be moved for it, as placed.
-    pub transfer_volume: Bytes,
 }

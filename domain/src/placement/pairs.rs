@@ -7,6 +7,9 @@ use super::search::{Choice, Search};
 use crate::job::spec::Content;
 use crate::units::{Bytes, DurationMs};
 
+/// What decides between pairs: time, most left, execution site.
+type Order = (DurationMs, Reverse<u32>, usize);
+
 /// Files that a component needs at a site and that are not there.
 struct Missing {
     bytes: Bytes,
@@ -37,7 +40,7 @@ impl<'a> Search<'a> {
     ) -> Option<Choice> {
         let need = self.component(component).resources.processors;
         let left = remaining.processors();
-        let mut best: Option<((DurationMs, Reverse<u32>, usize), Choice)> = None;
+        let mut best: Option<(Order, Choice)> = None;
         for site in (0..left.len()).filter(|&site| left[site] >= need) {
             let (time, file_site) = match self.nearest_pair(component, site) {
                 Some((file_site, time)) => (time, Some(file_site)),

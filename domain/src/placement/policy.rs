@@ -124,8 +124,10 @@ pub struct DefaultPolicies {
 
 impl Default for DefaultPolicies {
     fn default() -> Self {
-        let named = |name: &str| PolicyName::new(name).expect("a policy's name is a name");
-        Self { rigid: named(DEFAULT_POLICY), flexible: named(DEFAULT_FLEXIBLE_POLICY) }
+        Self {
+            rigid: PolicyName::known(DEFAULT_POLICY),
+            flexible: PolicyName::known(DEFAULT_FLEXIBLE_POLICY),
+        }
     }
 }
 

@@ -33,6 +33,7 @@ impl From<&Job> for JobReport {
             components: components.filter_map(|index| component(job, index)).collect(),
             setbacks: (&job.setbacks).into(),
             instants: (&job.instants).into(),
+            accounting: job.into(),
             revision: job.revision,
             document: (&*job.spec).into(),
         }

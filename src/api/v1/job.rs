@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::accounting::AccountingReport;
 use super::document::{JobDocument, PriorityName};
 use super::explain::ExplainReport;
 use super::quantity::Instant;
@@ -44,6 +45,9 @@ pub struct JobReport {
     pub setbacks: SetbacksReport,
     /// When what happened.
     pub instants: InstantsReport,
+    /// What it cost so far.
+    #[serde(default)]
+    pub accounting: AccountingReport,
     /// How often its record was written.
     pub revision: u64,
     /// What was asked for.

@@ -1,5 +1,6 @@
 //! Version 1: job documents, what jobs, sites and files look like, and problems.
 
+pub mod accounting;
 pub mod chaos;
 pub mod control;
 pub mod document;

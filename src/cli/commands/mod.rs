@@ -12,6 +12,7 @@ pub(super) mod logs;
 pub(super) mod output;
 pub(super) mod quickstart;
 pub(super) mod rehearse;
+pub(super) mod report;
 pub(super) mod serve;
 pub(super) mod show;
 pub(super) mod simulate;

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::api::v1::Length;
+use crate::api::v1::accounting::AccountingReport;
 use crate::api::v1::event::HistoryReport;
 use crate::api::v1::job::{ComponentReport, JobReport};
 use crate::cli::args_job::ShowArgs;
@@ -99,7 +101,35 @@ fn header(job: &JobReport) -> String {
         ("Wall time", job.document.wall_time.to_string()),
         ("Round", job.round.to_string()),
         ("Setbacks", counted.join(", ")),
+        ("Took", took(&job.accounting)),
+        ("Processors", processor_time(&job.accounting)),
     ])
+}
+
+/// The lengths that are known.
+fn took(cost: &AccountingReport) -> String {
+    let lengths = [
+        ("in queues", Some(cost.total_placement_time_ms).filter(|ms| *ms > 0)),
+        ("until start", cost.wait_time_ms),
+        ("placement to start", cost.start_overhead_ms),
+        ("running", cost.execution_time_ms),
+        ("in all", cost.response_time_ms),
+    ];
+    let known = lengths.iter().filter_map(|(what, ms)| {
+        ms.map(|ms| format!("{} {what}", Length(cospan_domain::units::DurationMs(ms))))
+    });
+    known.collect::<Vec<_>>().join(", ")
+}
+
+/// Processor time that was held in vain, and that others could use.
+fn processor_time(cost: &AccountingReport) -> String {
+    let seconds = |ms: u64| format!("{:.1} s", ms as f64 / 1e3);
+    let parts = [
+        ("left to others until the claim", cost.gained_processor_ms),
+        ("held before the start", cost.wasted_processor_ms),
+    ];
+    let parts = parts.iter().filter(|(_, ms)| *ms > 0);
+    parts.map(|(what, ms)| format!("{} {what}", seconds(*ms))).collect::<Vec<_>>().join(", ")
 }
 
 fn component_row(component: &ComponentReport) -> Vec<String> {

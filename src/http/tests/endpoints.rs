@@ -7,6 +7,7 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use serde_json::Value;
 
 use super::*;
+use crate::api::v1::accounting::AccountPage;
 use crate::api::v1::event::HistoryReport;
 use crate::api::v1::explain::ExplainReport;
 use crate::api::v1::file::{FilePage, FileReport};
@@ -58,6 +59,36 @@ fn an_archived_job_is_shown_too() {
     served.get("/v1/jobs/1").problem(404, "C3001");
     served.fake.archive.lock().unwrap().insert(JobId(1), archived);
     assert_eq!(served.get("/v1/jobs/1").status, 200);
+}
+
+#[test]
+fn the_accounts_hold_every_job_page_by_page_also_those_that_are_archived() {
+    let served = Served::start();
+    served.submit_many(25);
+    served.fake.view.lock().unwrap().next_id = JobId(60);
+    for id in [3, 11, 25] {
+        let archived = served.fake.view.lock().unwrap().jobs.remove(&JobId(id)).unwrap();
+        served.fake.archive.lock().unwrap().insert(JobId(id), archived);
+    }
+    served.fake.change(2, |job| {
+        job.instants.placed = Some(job.submitted_at + DurationMs(700));
+        job.instants.placement_time = DurationMs(700);
+    });
+    let mut rows = Vec::new();
+    let mut after = 0;
+    loop {
+        let page: AccountPage = served.get(&format!("/v1/accounts?limit=10&after={after}")).json();
+        rows.extend(page.jobs);
+        match page.next {
+            Some(next) => after = next,
+            None => break,
+        }
+    }
+    assert!(rows.iter().map(|row| row.id).eq(1..=25));
+    assert_eq!(rows[1].accounting.placement_time_ms, Some(700));
+    assert_eq!(rows[1].accounting.wait_time_ms, None, "it has not started");
+    let page: AccountPage = served.get("/v1/accounts?owner=somebody").json();
+    assert_eq!(page.jobs, []);
 }
 
 #[test]
@@ -247,6 +278,7 @@ fn the_openapi_document_lists_every_address_and_every_address_is_in_it() {
         "/livez",
         "/metrics",
         "/readyz",
+        "/v1/accounts",
         "/v1/chaos",
         "/v1/chaos/report",
         "/v1/events",

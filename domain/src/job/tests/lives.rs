@@ -202,7 +202,7 @@ proptest! {
         let mut spec = if components == 0 { flexible() } else { spec(components) };
         spec.rerunnable = rerunnable;
         let mut world = World::new(spec);
-        let mut attempts = vec![Attempt(0); 3];
+        let mut attempts = [Attempt(0); 3];
         for blow in &blows {
             let before = world.job.clone();
             strike(&mut world, blow);

@@ -132,9 +132,13 @@ wire_struct!(Instants = state::Instants {
     first_placed: Option<u64>,
     placed: Option<u64>,
     first_start_estimate: Option<u64>,
+    start_estimate: Option<u64>,
     claimed: Option<u64>,
     started: Option<u64>,
+    succeeded: Option<u64>,
+    placement_time: u64,
     total_placement_time: u64,
+    gained_processor_ms: u64,
     wasted_processor_ms: u64,
     transfer_volume: u64,
 });

@@ -1,0 +1,97 @@
+//! What a job cost: KOALA's instants and durations (section 3).
+
+use crate::job::state::{Job, Phase};
+use crate::units::{Bytes, DurationMs, Timestamp};
+
+/// What is noted while a job goes its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Instants {
+    /// First successful placement.
+    pub first_placed: Option<Timestamp>,
+    /// Latest successful placement (JPT).
+    pub placed: Option<Timestamp>,
+    /// Job start time (JST) as estimated at the first placement.
+    pub first_start_estimate: Option<Timestamp>,
+    /// Job start time (JST) as estimated last.
+    pub start_estimate: Option<Timestamp>,
+    /// Latest claim that succeeded: when the last component came to its gate.
+    pub claimed: Option<Timestamp>,
+    /// When all payloads had begun.
+    pub started: Option<Timestamp>,
+    /// When all payloads had succeeded.
+    pub succeeded: Option<Timestamp>,
+    /// Time spent in the placement queue at its latest visit.
+    pub placement_time: DurationMs,
+    /// Sum of the times spent in the placement queue.
+    pub total_placement_time: DurationMs,
+    /// Processor-milliseconds that others could use between placement and claim, of the
+    /// rounds that started.
+    pub gained_processor_ms: u64,
+    /// Processor-milliseconds held at gates without running.
+    pub wasted_processor_ms: u64,
+    /// Bytes that were to be moved for it, as placed.
+    pub transfer_volume: Bytes,
+}
+
+/// What follows from them. A length is `None` until both of its ends are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Accounting {
+    /// From entering the placement queue to placement, at the latest visit.
+    pub placement_time: Option<DurationMs>,
+    /// The sum over all visits.
+    pub total_placement_time: DurationMs,
+    /// From submission to the latest placement.
+    pub queue_time: Option<DurationMs>,
+    /// TWT: from submission to start.
+    pub wait_time: Option<DurationMs>,
+    /// From the latest placement to start.
+    pub start_overhead: Option<DurationMs>,
+    /// The latest estimated start less the first, in milliseconds: negative if it came earlier.
+    pub start_delay_ms: Option<i64>,
+    /// PGT: from the latest placement to the claim.
+    pub gained_time: Option<DurationMs>,
+    /// See [`Instants::gained_processor_ms`].
+    pub gained_processor_ms: u64,
+    /// PWT, in processors x time: also of rounds that failed.
+    pub wasted_processor_ms: u64,
+    /// From start to the end of the last payload.
+    pub execution_time: Option<DurationMs>,
+    /// From submission to the end.
+    pub response_time: Option<DurationMs>,
+    /// Different sites of the latest round.
+    pub sites_combined: u32,
+    /// Bytes that were to be moved for it, as placed.
+    pub transfer_volume: Bytes,
+}
+
+impl Accounting {
+    /// Of a job as it stands.
+    pub fn of(job: &Job) -> Self {
+        let instants = &job.instants;
+        let length = |from: Option<Timestamp>, to: Option<Timestamp>| Some(to?.since(from?));
+        let submitted = Some(job.submitted_at);
+        let ended = match job.phase {
+            Phase::Finished { at } | Phase::Failed { at, .. } | Phase::Cancelled { at, .. } => {
+                Some(at)
+            }
+            _ => None,
+        };
+        let delay = instants.start_estimate.zip(instants.first_start_estimate);
+        let delay = delay.map(|(last, first)| last.0 as i64 - first.0 as i64);
+        Self {
+            placement_time: instants.placed.map(|_| instants.placement_time),
+            total_placement_time: instants.total_placement_time,
+            queue_time: length(submitted, instants.placed),
+            wait_time: length(submitted, instants.started),
+            start_overhead: length(instants.placed, instants.started),
+            start_delay_ms: delay,
+            gained_time: length(instants.placed, instants.claimed),
+            gained_processor_ms: instants.gained_processor_ms,
+            wasted_processor_ms: instants.wasted_processor_ms,
+            execution_time: length(instants.started, instants.succeeded),
+            response_time: length(submitted, ended),
+            sites_combined: job.sites_combined(),
+            transfer_volume: instants.transfer_volume,
+        }
+    }
+}

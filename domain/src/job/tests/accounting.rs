@@ -1,0 +1,124 @@
+//! What a job cost: the vectors M-1 to M-4.
+
+use super::world::{World, spec};
+use crate::ids::LrmId;
+use crate::job::accounting::Accounting;
+use crate::job::command::{Inputs, JobCommand, Sight, Sighting, SubmitAnswer};
+use crate::job::state::PhaseKind;
+use crate::units::DurationMs;
+
+const SECOND: u64 = 1_000;
+
+fn accounting(world: &World) -> Accounting {
+    Accounting::of(&world.job)
+}
+
+fn seconds(secs: u64) -> Option<DurationMs> {
+    Some(DurationMs::from_secs(secs))
+}
+
+/// A job with input, whose claim begins early: as soon as the components are placed.
+fn claimed_early(sizes: &[u32]) -> World {
+    let mut spec = spec(sizes.len());
+    for (component, size) in spec.components.iter_mut().zip(sizes) {
+        component.resources.processors = *size;
+    }
+    let mut world = World::new(spec);
+    world.parameters.claim_timeout = DurationMs::from_secs(3_600);
+    world
+}
+
+/// M-1: claims at 240, 240 and 300, start at 320.
+#[test]
+fn what_is_gained_and_wasted_counts_processors_and_time() {
+    let mut world = claimed_early(&[16, 8, 8]);
+    let mut placements = world.placements(320_000);
+    placements.iter_mut().for_each(|placement| placement.transfer_time = DurationMs::ZERO);
+    world.tell(JobCommand::Place { placements }).unwrap();
+    world.accept_all();
+    world.pass(240);
+    world.see(0, Sighting::Ready("n".into()));
+    world.see(1, Sighting::Ready("n".into()));
+    world.pass(60);
+    world.see(2, Sighting::Ready("n".into()));
+    assert_eq!(world.phase(), PhaseKind::Claiming, "input is missing");
+    world.pass(20);
+    world.look(Inputs::Here);
+    assert_eq!(world.phase(), PhaseKind::Starting);
+    let found = accounting(&world);
+    assert_eq!(found.gained_time, seconds(300));
+    assert_eq!(found.gained_processor_ms, 8_160 * SECOND);
+    assert_eq!(found.wasted_processor_ms, 2_080 * SECOND);
+    assert_eq!(found.sites_combined, 3);
+}
+
+/// M-2.
+#[test]
+fn what_a_failed_round_held_is_wasted() {
+    let mut world = claimed_early(&[16, 8, 8]);
+    world.parameters.claim_timeout = DurationMs::from_secs(80);
+    world.place();
+    world.accept_all();
+    world.see(0, Sighting::Ready("n".into()));
+    world.see(1, Sighting::Ready("n".into()));
+    world.pass(80);
+    world.look(Inputs::Unknown);
+    assert_eq!(world.phase(), PhaseKind::Aborting);
+    world.see_all(Sighting::Void);
+    assert_eq!(world.phase(), PhaseKind::Queued);
+    assert_eq!(accounting(&world).wasted_processor_ms, 1_920 * SECOND);
+    assert_eq!(accounting(&world).gained_processor_ms, 0);
+}
+
+/// M-3, but for what is claimed before the estimated start; M-4.
+#[test]
+fn the_durations_of_a_job_with_two_placements() {
+    let mut world = claimed_early(&[4]);
+    world.pass(120);
+    let placements = world.placements(320_000);
+    world.tell(JobCommand::Place { placements }).unwrap();
+    world.pass(320);
+    let lost = Inputs::Lost("no replica".into());
+    let _ = world.tell(JobCommand::Look(Sight { inputs: lost, unreachable: Vec::new() }));
+    if world.phase() == PhaseKind::Aborting {
+        world.see_all(Sighting::Void);
+    }
+    assert_eq!(world.phase(), PhaseKind::Queued);
+    world.pass(60);
+    let mut placements = world.placements(160_000);
+    placements[0].transfer_time = DurationMs::ZERO;
+    world.tell(JobCommand::Place { placements }).unwrap();
+    world.look(Inputs::Here);
+    world.submit(0, SubmitAnswer::Accepted(LrmId::new("1").unwrap()));
+    world.pass(120);
+    world.see(0, Sighting::Ready("n".into()));
+    world.pass(40);
+    world.see(0, Sighting::Begun("n".into()));
+    world.pass(140);
+    world.see(0, Sighting::Succeeded);
+    assert_eq!(world.phase(), PhaseKind::Finished);
+    let found = accounting(&world);
+    assert_eq!(found.placement_time, seconds(60));
+    assert_eq!(found.total_placement_time, DurationMs::from_secs(180));
+    assert_eq!(found.queue_time, seconds(500));
+    assert_eq!(found.gained_time, seconds(120));
+    assert_eq!(found.wait_time, seconds(660));
+    assert_eq!(found.start_overhead, seconds(160));
+    assert_eq!(found.execution_time, seconds(140));
+    assert_eq!(found.response_time, seconds(800));
+    assert_eq!(found.start_delay_ms, Some(60_000), "500 less 440");
+}
+
+/// M-4.
+#[test]
+fn a_start_that_comes_earlier_than_first_estimated_is_a_negative_delay() {
+    let mut world = claimed_early(&[4]);
+    let placements = world.placements(1_000_000);
+    world.tell(JobCommand::Place { placements }).unwrap();
+    world.pass(100);
+    let lost = Inputs::Lost("no replica".into());
+    world.tell(JobCommand::Look(Sight { inputs: lost, unreachable: Vec::new() })).unwrap();
+    world.pass(20);
+    world.place();
+    assert_eq!(accounting(&world).start_delay_ms, Some(-880_000));
+}

@@ -1,0 +1,81 @@
+//! What jobs cost.
+
+use actix_web::web::Data;
+use actix_web::{HttpRequest, HttpResponse, get};
+use cospan_domain::ids::JobId;
+use serde::Deserialize;
+
+use super::failure::Answer;
+use super::jobs::Filter;
+use super::query;
+use super::state::Edge;
+use crate::api::v1::accounting::{AccountPage, AccountRow};
+use crate::api::v1::control::StateName;
+use crate::api::v1::problem::Problem;
+
+/// Rows of a page, unless told otherwise, and at most.
+const PAGE: usize = 100;
+const MAX_PAGE: usize = 1000;
+/// Jobs looked at for one page: an archived one is read from the store.
+const MAX_SCAN: usize = 5_000;
+
+/// Which jobs are accounted for.
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+struct AccountQuery {
+    /// Go on after this job: `next` of the page before.
+    after: Option<u64>,
+    /// Most rows of the page: 100 if left out, at most 1,000.
+    limit: Option<u64>,
+    /// Only in this state.
+    #[param(value_type = Option<String>)]
+    state: Option<StateName>,
+    /// Only of this key.
+    owner: Option<String>,
+    /// Only with a component at this site.
+    site: Option<String>,
+    /// Only with this text in their name.
+    name: Option<String>,
+}
+
+/// Lists what jobs cost, by number, archived ones included.
+///
+/// A page may be shorter than asked for although there are more: `next` tells.
+#[utoipa::path(
+    tag = "jobs",
+    params(AccountQuery),
+    responses(
+        (status = 200, body = AccountPage),
+        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+#[get("/v1/accounts")]
+pub(super) async fn list(request: HttpRequest, edge: Data<Edge>) -> Answer {
+    let asked: AccountQuery = query::read(&request)?;
+    let limit = query::limit(asked.limit, PAGE, MAX_PAGE)?;
+    let filter = Filter {
+        state: asked.state,
+        owner: asked.owner.as_deref().map(query::part).transpose()?,
+        site: asked.site.as_deref().map(query::part).transpose()?,
+        name: asked.name,
+    };
+    let first = asked.after.unwrap_or(0).saturating_add(1);
+    let view = edge.backend.view();
+    let mut page = AccountPage::default();
+    for (scanned, id) in (first..view.next_id.0).enumerate() {
+        if page.jobs.len() == limit || scanned == MAX_SCAN {
+            page.next = Some(id - 1);
+            break;
+        }
+        let job = match view.jobs.get(&JobId(id)) {
+            Some(job) => Some(job.clone()),
+            // Archived, or a number that was reserved and never given out.
+            None => edge.backend.job(JobId(id)).await?,
+        };
+        if let Some(job) = job.filter(|job| filter.lets_through(job)) {
+            page.jobs.push(AccountRow::from(&*job));
+        }
+    }
+    Ok(HttpResponse::Ok().json(page))
+}
