@@ -90,15 +90,22 @@ fn name(job: &Job, index: ComponentIndex) -> Option<String> {
 fn of_site(explanation: &Explanation, verdict: &SiteVerdict) -> Vec<VerdictReport> {
     let component = explanation.components.get(verdict.component.0 as usize);
     let report = |code: &str, chosen: bool, detail: String| VerdictReport {
-        component: component.map(ToString::to_string),
+        component: component.cloned(),
         site: Some(verdict.site.to_string()),
         code: code.into(),
         chosen,
         detail,
     };
     let left = format!("{} processors left", verdict.remaining_processors);
+    let share = explanation.decision.as_ref().ok().and_then(|plan| {
+        plan.placements.get(verdict.component.0 as usize).and_then(|placement| placement.share)
+    });
     match &verdict.outcome {
-        Outcome::Chosen => vec![report("chosen", true, left)],
+        Outcome::Chosen => {
+            let taken =
+                share.map_or_else(|| left.clone(), |share| format!("takes {share}, {left}"));
+            vec![report("chosen", true, taken)]
+        }
         Outcome::NotPreferred => vec![report("not-preferred", false, left)],
         Outcome::Refused(reasons) => reasons
             .iter()

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use cospan_domain::ids::{ComponentName, PolicyName, SiteName};
+use cospan_domain::ids::{ComponentIndex, PolicyName, SiteName};
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::job::state::Job;
 use cospan_domain::placement::{
@@ -17,8 +17,8 @@ use crate::shared::Shared;
 /// Why a job is where it is, or what would become of it now.
 #[derive(Debug, Clone)]
 pub struct Explanation {
-    /// Names of the job's components.
-    pub components: Vec<ComponentName>,
+    /// Names of the job's components; of a flexible job as it would be split now.
+    pub components: Vec<String>,
     /// The policy asked.
     pub policy: PolicyName,
     /// What it would do now: a plan, or what keeps it from one.
@@ -91,8 +91,13 @@ fn ask(shared: &Shared, spec: &JobSpec, request: &PlacementRequest, wait: Wait) 
         let held = view.holdings.get(name).map_or(0, |held| held.len() as u32);
         (name.clone(), obstacles(record, contact, held, request.is_restartable(), now))
     });
+    let count = match &decision {
+        Ok(plan) => plan.placements.len(),
+        Err(_) => spec.components.len(),
+    };
+    let names = (0..count as u32).map(|index| spec.name_of(ComponentIndex(index), count));
     Explanation {
-        components: spec.components.iter().map(|component| component.name.clone()).collect(),
+        components: names.flatten().collect(),
         policy: request.policy().clone(),
         decision,
         verdicts: observer.verdicts,

@@ -254,11 +254,7 @@ impl Job {
 
     /// A component's name; those of a flexible request are numbered from 1.
     pub fn name_of(&self, index: ComponentIndex) -> Option<String> {
-        let name = &self.spec_of(index)?.name;
-        Some(match self.spec.request {
-            Request::Flexible(_) if self.components.len() > 1 => format!("{name}-{}", index.0 + 1),
-            Request::Flexible(_) | Request::Fixed | Request::NonFixed => name.to_string(),
-        })
+        self.spec.name_of(index, self.components.len())
     }
 
     /// How many components it has; of a flexible request 1 before its first placement.

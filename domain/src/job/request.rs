@@ -2,7 +2,7 @@
 
 use super::spec::{Collect, JobSpec, SpecError};
 use super::state::Placement;
-use crate::ids::{ComponentName, SiteName};
+use crate::ids::{ComponentIndex, ComponentName, SiteName};
 use crate::resources::Resources;
 
 /// The type of a request (KOALA, section 3).
@@ -92,6 +92,20 @@ impl JobSpec {
             };
             Some((placement.site.clone(), resources))
         })
+    }
+
+    /// The name of a component where there are `count`: those of a flexible request are
+    /// numbered from 1, if there are several.
+    pub fn name_of(&self, index: ComponentIndex, count: usize) -> Option<String> {
+        match self.request {
+            Request::Fixed | Request::NonFixed => {
+                self.components.get(index.0 as usize).map(|component| component.name.to_string())
+            }
+            Request::Flexible(_) => self.components.first().map(|component| match count {
+                0 | 1 => component.name.to_string(),
+                _ => format!("{}-{}", component.name, index.0 + 1),
+            }),
+        }
     }
 
     /// Checks what a flexible request must keep.

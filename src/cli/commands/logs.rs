@@ -40,7 +40,7 @@ pub(crate) fn run(context: &mut Context, args: &LogsArgs) -> Result<Exit, CliErr
 }
 
 fn component_names(job: &JobReport, args: &LogsArgs) -> Result<Vec<String>, CliError> {
-    let all = || job.document.component.iter().map(|component| component.name.to_string());
+    let all = || job.components.iter().map(|component| component.name.clone());
     let Some(wanted) = &args.component else { return Ok(all().collect()) };
     let known: Vec<String> = all().collect();
     if known.contains(wanted) {

@@ -53,11 +53,11 @@ pub(crate) fn run(context: &mut Context, args: &ReportArgs) -> Result<Exit, CliE
     };
     let structured = context.out.format() != Format::Table;
     let mut whole = AccountPage::default();
+    let mut page = client.accounts(&filter)?;
     if !structured {
         context.out.bytes(&lines(&[COLUMNS.map(str::to_owned)])?)?;
     }
     loop {
-        let page = client.accounts(&filter)?;
         match structured {
             true => whole.jobs.extend(page.jobs),
             false => {
@@ -65,10 +65,9 @@ pub(crate) fn run(context: &mut Context, args: &ReportArgs) -> Result<Exit, CliE
                 context.out.bytes(&lines(&rows)?)?;
             }
         }
-        match page.next {
-            Some(next) => filter.after = Some(next),
-            None => break,
-        }
+        let Some(next) = page.next else { break };
+        filter.after = Some(next);
+        page = client.accounts(&filter)?;
     }
     if structured {
         context.out.answer(&whole, |_| String::new())?;

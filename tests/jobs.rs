@@ -1,0 +1,124 @@
+//! Jobs as users meet them: from the job file to the accounts, on real sites.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use cospan_chaos_tests::ground::{Ground, Layout};
+use cospan_chaos_tests::server::Server;
+
+/// Longest that anything is waited for.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+const FLEXIBLE: &str = r#"
+name = "laplace"
+wall_time = "1m"
+[flexible]
+min_component_size = 2
+[[component]]
+name = "grid"
+processors = 10
+executable = "/bin/sh"
+arguments = ["-c", "echo rank $COSPAN_RANK of $COSPAN_PROCESSORS"]
+"#;
+
+struct Scene {
+    ground: Ground,
+    server: Server,
+}
+
+/// A server of three sites with four processors each.
+fn scene() -> Scene {
+    let layout = Layout { sites: 3, processors: 4, ..Layout::default() };
+    let ground = Ground::new(Path::new(env!("CARGO_TARGET_TMPDIR")), &layout).unwrap();
+    let mut server = Server::new(env!("CARGO_BIN_EXE_cospan").as_ref(), &ground);
+    server.start().unwrap();
+    let scene = Scene { ground, server };
+    let api = scene.server.api().unwrap();
+    let begun = Instant::now();
+    loop {
+        let sites = api.want("/v1/sites").unwrap();
+        if sites["sites"].as_array().unwrap().iter().all(|site| site["state"] == "usable") {
+            return scene;
+        }
+        assert!(begun.elapsed() < PATIENCE, "not all sites are usable");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+impl Scene {
+    fn cospan(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cospan"));
+        command.args(arguments).arg("--config").arg(self.ground.config());
+        command.env_clear().env("HOME", self.ground.path());
+        command.output().unwrap()
+    }
+
+    fn must(&self, arguments: &[&str]) -> String {
+        let output = self.cospan(arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {said}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn job_file(&self, text: &str) -> String {
+        let file = self.ground.path().join("job.toml");
+        std::fs::write(&file, text).unwrap();
+        file.display().to_string()
+    }
+}
+
+#[test]
+fn a_flexible_job_is_split_over_the_sites_and_accounted_for() {
+    let mut scene = scene();
+    let file = scene.job_file(FLEXIBLE);
+    let preview = scene.must(&["submit", &file, "--dry-run"]);
+    assert!(preview.contains("it can be placed now, on 3 site(s)"), "{preview}");
+    assert!(preview.contains("takes 2, 4 processors left"), "{preview}");
+    scene.must(&["submit", &file, "--wait"]);
+    let shown = scene.must(&["show", "1"]);
+    assert!(shown.contains("grid-3"), "{shown}");
+    let printed = scene.must(&["logs", "1"]);
+    for rank in 0..3 {
+        assert!(printed.contains(&format!("rank {rank} of 4,4,2")), "{printed}");
+    }
+    let report = scene.must(&["report"]);
+    let mut rows = report.lines().map(|line| line.split(',').collect::<Vec<&str>>());
+    let (head, row) = (rows.next().unwrap(), rows.next().unwrap());
+    let cell = |name: &str| row[head.iter().position(|column| *column == name).unwrap()];
+    let known = [("name", "laplace"), ("state", "finished"), ("components", "3")];
+    for (name, expected) in known.into_iter().chain([("processors", "10"), ("sites_combined", "3")])
+    {
+        assert_eq!(cell(name), expected, "{report}");
+    }
+    let ms = |name: &str| cell(name).parse::<u64>().unwrap();
+    assert!(ms("wait_time_ms") <= ms("response_time_ms"), "{report}");
+    assert_eq!(rows.next(), None);
+    scene.server.kill().unwrap();
+}
+
+#[test]
+fn a_split_that_cannot_be_is_refused_with_its_reason() {
+    let mut scene = scene();
+    let refusals = [
+        (FLEXIBLE.replace("processors = 10", "processors = 13"), "cannot be split into components"),
+        (FLEXIBLE.replace("size = 2", "size = 11"), "less than min_component_size (11)"),
+        (
+            FLEXIBLE.replace("min_component_size = 2", "splits = [[5, 4]]"),
+            "does not add up to the 10",
+        ),
+        (format!("request = \"fixed\"\n{FLEXIBLE}"), "the request is not flexible"),
+        (
+            format!("policy = \"worst-fit\"\n{FLEXIBLE}"),
+            "policy \"worst-fit\" cannot place flexible requests; these can: flexible-cluster",
+        ),
+    ];
+    for (text, expected) in refusals {
+        let output = scene.cospan(&["submit", &scene.job_file(&text)]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains(expected), "{text}: {said}");
+    }
+    scene.server.kill().unwrap();
+}
