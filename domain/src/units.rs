@@ -98,9 +98,14 @@ impl Bytes {
         if link.0 == 0 {
             return None;
         }
-        let exact = u128::from(self.0) * 8000;
-        let ms = exact.div_ceil(u128::from(link.0));
-        Some(DurationMs(u64::try_from(ms).unwrap_or(u64::MAX)))
+        let ms = match self.0.checked_mul(8_000) {
+            Some(exact) => exact.div_ceil(link.0),
+            None => {
+                let exact = u128::from(self.0) * 8_000;
+                u64::try_from(exact.div_ceil(u128::from(link.0))).unwrap_or(u64::MAX)
+            }
+        };
+        Some(DurationMs(ms))
     }
 }
 

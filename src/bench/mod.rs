@@ -5,6 +5,7 @@ mod chaos;
 mod floors;
 mod forge;
 mod load;
+mod place;
 mod recover;
 mod report;
 mod run;
@@ -28,6 +29,8 @@ pub enum Bench {
     Recover,
     /// Local components, started to finished.
     Run,
+    /// Decisions, scans, and placements through the actors.
+    Place,
     /// Jobs through the control plane under virtual time.
     Simulate,
     /// Seeds of chaos.
@@ -54,6 +57,7 @@ pub fn run(plan: &Plan) -> Result<Report> {
         Bench::Submit => on_disk(plan, submit::bench),
         Bench::Recover => on_disk(plan, recover::bench),
         Bench::Run => on_disk(plan, run::bench),
+        Bench::Place => on_disk(plan, place::bench),
         Bench::Simulate => simulate::bench(plan.quick),
         Bench::Chaos => chaos::bench(plan.quick),
     }

@@ -100,7 +100,7 @@ fn simulate(count: usize) -> Result<Outcome<()>> {
 }
 
 /// By how much time grows with jobs: the slope of a line through the logarithms.
-fn slope(points: &[(f64, f64)]) -> f64 {
+pub(super) fn slope(points: &[(f64, f64)]) -> f64 {
     let logs: Vec<(f64, f64)> = points.iter().map(|(x, y)| (x.ln(), y.ln())).collect();
     let count = logs.len() as f64;
     let mean = |of: fn(&(f64, f64)) -> f64| logs.iter().map(of).sum::<f64>() / count;

@@ -13,6 +13,8 @@ pub(crate) enum BenchCommand {
     Recover(BenchArgs),
     /// Local components, started to finished, beside the bare wrapper
     Run(BenchArgs),
+    /// What a decision and a scan cost, by policy, and how fast the actors place
+    Place(BenchArgs),
     /// Jobs through the control plane under virtual time: rate, growth, memory
     Simulate(BenchArgs),
     /// Seeds of chaos a minute, and whether a seed is the same run every time

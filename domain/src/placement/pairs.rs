@@ -10,10 +10,9 @@ use crate::units::{Bytes, DurationMs};
 /// What decides between pairs: time, most left, execution site.
 type Order = (DurationMs, Reverse<u32>, usize);
 
-/// Files that a component needs at a site and that are not there.
-struct Missing {
-    bytes: Bytes,
-    /// Sites that hold all the files of the component.
+/// What a component needs at a site, and the sites that hold all of it, in order of name.
+struct Files {
+    contents: Vec<Content>,
     holders: Vec<usize>,
 }
 
@@ -26,9 +25,17 @@ impl<'a> Search<'a> {
 
     /// The first site by name that has all files of the component and takes it now.
     pub(super) fn close_to_files(&self, component: usize, remaining: &Remaining) -> Option<Choice> {
-        let holders = self.holders_of_any(component);
-        let mut takers = holders.into_iter().filter(|&site| self.fits(component, site, remaining));
-        takers.next().map(Choice::site)
+        let takes = |&site: &usize| {
+            self.has_all_files(component, site) && self.fits(component, site, remaining)
+        };
+        let request = self.component(component);
+        let first = request.all_contents().next().filter(|_| request.executable_at.is_empty());
+        let site = match first {
+            // The same files everywhere: only sites with the first can have them all.
+            Some(content) => self.replicas_of(content).iter().copied().find(takes),
+            None => (0..self.grid.sites().len()).find(takes),
+        };
+        site.map(Choice::site)
     }
 
     /// Of all pairs in the table the one whose files arrive first; equal ones by more
@@ -66,27 +73,53 @@ impl<'a> Search<'a> {
         component: usize,
         site: usize,
     ) -> Option<(usize, DurationMs)> {
-        let missing = self.missing(component, site)?;
+        let contents = self.needed(component, site).collect();
+        let holders = self.file_sites(component, site).collect();
+        self.nearest_of(&Files { contents, holders }, site)
+    }
+
+    fn nearest_of(&self, files: &Files, site: usize) -> Option<(usize, DurationMs)> {
+        let absent = files.contents.iter().filter(|c| !self.replicas_of(**c).contains(&site));
+        let bytes = absent.map(|content| content.size).reduce(|sum, size| sum + size)?;
         let time = |&from: &usize| {
             let file_site = &self.grid.sites()[from];
             let usable = file_site.serves_files && self.has_pair(site, from);
-            let time = missing.bytes.transfer_time(self.grid.bandwidth(from, site));
+            let time = bytes.transfer_time(self.grid.bandwidth(from, site));
             time.filter(|_| usable).map(|time| (from, time))
         };
-        missing.holders.iter().filter_map(time).min_by_key(|&(from, time)| (time, from))
+        files.holders.iter().filter_map(time).min_by_key(|&(from, time)| (time, from))
+    }
+
+    /// The files of a component that needs the same ones wherever it runs.
+    fn same_everywhere(&self, component: usize) -> Option<Files> {
+        let request = self.component(component);
+        let any = self.grid.sites().iter().position(|site| site.shape.is_some())?;
+        request.executable_at.is_empty().then(|| Files {
+            contents: self.needed(component, any).collect(),
+            holders: self.file_sites(component, any).collect(),
+        })
     }
 
     /// Whether the component's files would have to come from one of the sites that hold
     /// them all, and no such pair may be used.
     pub(super) fn lacks_pair(&self, component: usize, site: usize) -> bool {
         self.history.is_some()
-            && self.missing(component, site).is_some_and(|missing| !missing.holders.is_empty())
+            && self.missing_bytes(component, site).is_some()
+            && self.file_sites(component, site).next().is_some()
             && self.nearest_pair(component, site).is_none()
     }
 
-    /// Sites that hold all files that the component needs there.
-    pub(super) fn file_sites(&self, component: usize, site: usize) -> Vec<usize> {
-        self.missing(component, site).map(|missing| missing.holders).unwrap_or_default()
+    /// Sites that hold all files that the component needs there, in order of name.
+    pub(super) fn file_sites(
+        &self,
+        component: usize,
+        site: usize,
+    ) -> impl Iterator<Item = usize> + '_ {
+        let first = self.needed(component, site).next();
+        let holders = first.map_or(&[][..], |content| self.replicas_of(content)).iter().copied();
+        holders.filter(move |from| {
+            self.needed(component, site).all(|content| self.replicas_of(content).contains(from))
+        })
     }
 
     fn has_pair(&self, execution: usize, file: usize) -> bool {
@@ -94,27 +127,21 @@ impl<'a> Search<'a> {
         self.history.is_none_or(|history| history.has(name(execution), name(file)))
     }
 
-    /// What must be brought; `None` if everything is there.
-    fn missing(&self, component: usize, site: usize) -> Option<Missing> {
-        let shape = self.grid.sites()[site].shape.as_ref()?;
-        let contents: Vec<Content> = self.contents_at(component, site, shape).collect();
-        let absent = contents.iter().filter(|content| !self.replicas_of(**content).contains(&site));
-        let mut absent = absent.peekable();
-        absent.peek()?;
-        let bytes = absent.fold(Bytes(0), |sum, content| sum + content.size);
-        Some(Missing { bytes, holders: self.holders(&contents) })
+    fn has_all_files(&self, component: usize, site: usize) -> bool {
+        self.grid.sites()[site].shape.is_some() && self.missing_bytes(component, site).is_none()
     }
 
-    fn holders(&self, contents: &[Content]) -> Vec<usize> {
-        let Some((first, others)) = contents.split_first() else { return Vec::new() };
-        let has_all = |site: &&usize| others.iter().all(|c| self.replicas_of(*c).contains(site));
-        self.replicas_of(*first).iter().filter(has_all).copied().collect()
+    /// How much must be brought; `None` if everything is there.
+    fn missing_bytes(&self, component: usize, site: usize) -> Option<Bytes> {
+        let absent = self
+            .needed(component, site)
+            .filter(|content| !self.replicas_of(*content).contains(&site));
+        absent.map(|content| content.size).reduce(|sum, size| sum + size)
     }
 
-    fn holders_of_any(&self, component: usize) -> Vec<usize> {
-        let holds_all = |&site: &usize| {
-            self.grid.sites()[site].shape.is_some() && self.missing(component, site).is_none()
-        };
-        (0..self.grid.sites().len()).filter(holds_all).collect()
+    /// What the component needs there; nothing at a site that has not been heard from.
+    fn needed(&self, component: usize, site: usize) -> impl Iterator<Item = Content> + '_ {
+        let shape = self.grid.sites()[site].shape.as_ref();
+        shape.into_iter().flat_map(move |shape| self.contents_at(component, site, shape))
     }
 }

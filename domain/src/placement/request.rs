@@ -193,7 +193,7 @@ impl ComponentRequest {
         self.all_contents().next().is_some()
     }
 
-    fn all_contents(&self) -> impl Iterator<Item = Content> + '_ {
+    pub(super) fn all_contents(&self) -> impl Iterator<Item = Content> + '_ {
         let elsewhere = self.executable_at.iter().filter_map(|(_, content)| *content);
         self.inputs.iter().copied().chain(self.executable).chain(elsewhere)
     }

@@ -13,6 +13,7 @@ pub(crate) fn run(context: &mut Context, command: &BenchCommand) -> Result<Exit,
         BenchCommand::Submit(args) => (Bench::Submit, args),
         BenchCommand::Recover(args) => (Bench::Recover, args),
         BenchCommand::Run(args) => (Bench::Run, args),
+        BenchCommand::Place(args) => (Bench::Place, args),
         BenchCommand::Simulate(args) => (Bench::Simulate, args),
         BenchCommand::Chaos(args) => (Bench::Chaos, args),
         BenchCommand::FloorServer { port, directory } => {

@@ -57,7 +57,7 @@ fn place(
         let choice = choose(search, component, remaining)?;
         if choice.file_site.is_some() {
             let file_sites = search.file_sites(component, choice.site);
-            brought.extend(file_sites.into_iter().map(|file_site| (choice.site, file_site)));
+            brought.extend(file_sites.map(|file_site| (choice.site, file_site)));
         }
         Some(choice)
     });

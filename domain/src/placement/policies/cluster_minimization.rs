@@ -3,6 +3,7 @@
 
 use std::cmp::Reverse;
 
+use super::worst_fit::most_remaining;
 use crate::job::spec::Request;
 use crate::placement::plan::Plan;
 use crate::placement::policy::{Board, Policy};
@@ -31,8 +32,23 @@ impl Policy for ClusterMinimization {
     }
 
     fn place(&self, request: &PlacementRequest, board: &mut Board<'_>) -> Result<Plan, Refusal> {
-        in_order(request, board, &by_usable(board.remaining))
+        if let [_] = request.components() {
+            return place_alone(request, board);
+        }
+        let order = by_usable(board.remaining);
+        in_order(request, board, &order)
     }
+}
+
+/// A single component goes to the first site of that order that takes it, which is the
+/// one with the most left.
+pub(super) fn place_alone(
+    request: &PlacementRequest,
+    board: &mut Board<'_>,
+) -> Result<Plan, Refusal> {
+    board.place_each(request, |search, component, remaining| {
+        most_remaining(search, component, remaining).map(Choice::site)
+    })
 }
 
 /// Site indexes by decreasing usable processors, equal ones by name.

@@ -4,7 +4,7 @@
 
 use std::cmp::Reverse;
 
-use super::cluster_minimization::{by_usable, in_order};
+use super::cluster_minimization::{by_usable, in_order, place_alone};
 use super::flexible::{Bounds, Candidate, place_flexible};
 use crate::job::spec::Request;
 use crate::placement::grid::GridSnapshot;
@@ -81,12 +81,15 @@ impl Policy for ConnectedClusterMinimization {
     }
 
     fn place(&self, request: &PlacementRequest, board: &mut Board<'_>) -> Result<Plan, Refusal> {
+        if let [_] = request.components() {
+            return place_alone(request, board);
+        }
         let order = by_usable(board.remaining);
         let grid = board.grid;
         let search = Search::new(request, grid);
         let known = unconnected(request, board, &order);
         let most = known.as_ref().map_or(usize::MAX, |group| group.sites.len());
-        let seeds = order.iter().filter(|_| most > 1 && request.components().len() > 1);
+        let seeds = order.iter().filter(|_| most > 1);
         let groups = seeds.filter_map(|&seed| gather(&search, board, &order, seed, most));
         let found: Vec<Group> = groups.collect();
         match known.into_iter().chain(found).min_by_key(Group::rank) {

@@ -80,6 +80,10 @@ pub(super) fn place_flexible(
         min: flexible.least(),
         most: flexible.most_components().unwrap_or(board.grid.sites().len()),
     };
+    if let Some(site) = takes_all(&search, board, &total).filter(|_| bounds.min <= bounds.total) {
+        let placed = place_shares(&search, board, &total, &[(site, total.processors)]);
+        return Ok(search.plan_of(placed));
+    }
     let candidates = candidates(&search, board, &total);
     let chosen = choose(&candidates, bounds);
     let refusal = chosen.is_empty().then(|| no_split(bounds, &candidates));
@@ -89,11 +93,37 @@ pub(super) fn place_flexible(
     if let Some(reason) = refusal {
         return Err(nearest(&search, board, &candidates, reason));
     }
-    let placements = chosen.iter().map(|&(site, size)| {
+    Ok(search.plan_of(place_shares(&search, board, &total, &chosen)))
+}
+
+fn place_shares(
+    search: &Search<'_>,
+    board: &mut Board<'_>,
+    total: &Resources,
+    shares: &[(usize, u32)],
+) -> Vec<Placement> {
+    let placements = shares.iter().map(|&(site, size)| {
         board.remaining.take(site, &total.portion(size));
         Placement { share: Some(size), ..search.placement(0, Choice::site(site)) }
     });
-    Ok(search.plan_of(placements.collect()))
+    placements.collect()
+}
+
+/// The largest site, if it plainly takes the whole job: then no other is looked at.
+fn takes_all(search: &Search<'_>, board: &Board<'_>, total: &Resources) -> Option<usize> {
+    let left = board.remaining.processors();
+    let most = left.iter().copied().max().filter(|&most| most >= total.processors)?;
+    let site = left.iter().position(|&count| count == most)?;
+    let whole = !board.observer.is_listening() && usable(board, site, total) == most;
+    (whole && search.fits(0, site, board.remaining)).then_some(site)
+}
+
+/// The most of the total that a site takes.
+fn usable(board: &Board<'_>, site: usize, total: &Resources) -> u32 {
+    let largest = board.grid.sites()[site].shape.as_ref();
+    let largest = largest.map_or(0, |shape| shape.largest_component.processors);
+    let left = board.remaining.processors()[site].min(largest);
+    total.most_of(left, |name| board.remaining.other(site, name))
 }
 
 fn candidates(search: &Search<'_>, board: &Board<'_>, total: &Resources) -> Vec<Candidate> {
@@ -101,14 +131,8 @@ fn candidates(search: &Search<'_>, board: &Board<'_>, total: &Resources) -> Vec<
     let left = board.remaining.processors();
     let open = (0..left.len())
         .filter(|&site| left[site] >= least && search.fits(0, site, board.remaining));
-    let mut candidates: Vec<Candidate> = open
-        .map(|site| {
-            let largest = board.grid.sites()[site].shape.as_ref();
-            let largest = largest.map_or(0, |shape| shape.largest_component.processors);
-            let other = |name: &str| board.remaining.other(site, name);
-            Candidate { site, usable: total.most_of(left[site].min(largest), other) }
-        })
-        .collect();
+    let mut candidates: Vec<Candidate> =
+        open.map(|site| Candidate { site, usable: usable(board, site, total) }).collect();
     candidates.sort_by_key(|candidate| (Reverse(candidate.usable), candidate.site));
     candidates
 }

@@ -1,0 +1,196 @@
+//! The pure core: single decisions by policy, and scans of long queues.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use cospan_domain::ids::{Digest, JobId, PolicyName, Seq, SiteName};
+use cospan_domain::job::spec::{Content, Flexible, Priority, Request};
+use cospan_domain::labels::{Constraint, Rule};
+use cospan_domain::placement::policy::POLICIES;
+use cospan_domain::placement::{
+    Acceptance, Belief, Board, ComponentRequest, GridSite, GridSnapshot, History, Network,
+    PlacementRequest, Remaining, Silent, SiteShape, place,
+};
+use cospan_domain::queue::{
+    PlacementQueues, QueueParameters, ScanStep, SliceBudget, Trigger, Waiting,
+};
+use cospan_domain::resources::Resources;
+use cospan_domain::units::{BitsPerSecond, Bytes, Timestamp};
+
+use crate::bench::report::Report;
+use crate::bench::simulate::slope;
+
+const SITES: usize = 100;
+const PROCESSORS: u32 = 10_000;
+/// Decisions between two clock readings, and how often that is done.
+const BATCH: u32 = 100;
+const BATCHES: u32 = 200;
+/// The best of so many runs counts: the others were disturbed.
+const RUNS: usize = 5;
+const SHAPES: u64 = 1_000;
+/// Every so many sites there is one that may hold files.
+const FILE_SITE: usize = 7;
+
+/// The names of the figures, by policy.
+const DECIDE: [(&str, &str); 6] = [
+    ("worst-fit", "decide_worst_fit_us"),
+    ("close-to-files", "decide_close_to_files_us"),
+    ("cluster-minimization", "decide_cm_us"),
+    ("flexible-cluster-minimization", "decide_fcm_us"),
+    ("connected-cluster-minimization", "decide_connected_cm_us"),
+    ("connected-flexible-cluster-minimization", "decide_connected_fcm_us"),
+];
+
+/// A decision on a job of one component, by each policy: the slowest of several settings.
+pub(super) fn decisions(report: &mut Report, quick: bool) -> Result<()> {
+    let batches = if quick { 1 } else { BATCHES };
+    let away_from_files = |index| if index % FILE_SITE == 0 { 0 } else { 5_000 };
+    let grids =
+        [grid(|_| 5_000)?, grid(|index| 5_000 + 37 * index as u32)?, grid(away_from_files)?];
+    let mut worst: f64 = 0.0;
+    for policy in POLICIES {
+        let mut slowest: f64 = 0.0;
+        for grid in &grids {
+            for component in components() {
+                slowest = slowest.max(decide(grid, &request(policy.name(), component)?, batches));
+            }
+        }
+        worst = worst.max(slowest);
+        if let Some((_, name)) = DECIDE.iter().find(|(known, _)| *known == policy.name()) {
+            report.figure(name, slowest, "us", "");
+        }
+    }
+    report.figure("decide_us", worst, "us", "<= 4");
+    Ok(())
+}
+
+/// A plain component, a demanding one, and one with input.
+fn components() -> [ComponentRequest; 3] {
+    let plain = ComponentRequest::of_resources(Resources::processors(4));
+    let mut demanding = plain.clone();
+    demanding.constraints =
+        vec![Constraint { key: "arch".into(), rule: Rule::Is("x86_64".into()) }];
+    demanding.resources.others = [("memory_mb".into(), 1)].into();
+    let mut reading = demanding.clone();
+    reading.inputs = [Content { digest: Digest([1; 32]), size: Bytes(4_000_000_000) }].into();
+    [plain, demanding, reading]
+}
+
+fn request(policy: &str, component: ComponentRequest) -> Result<PlacementRequest> {
+    let name = PolicyName::new(policy)?;
+    let serves =
+        |request: &Request| POLICIES.iter().any(|p| p.name() == policy && p.serves(request));
+    let flexible = Request::Flexible(Flexible::default());
+    let kind = if serves(&flexible) { flexible } else { Request::NonFixed };
+    Ok(PlacementRequest::new(name, kind, true, vec![component]))
+}
+
+/// 100 sites: eight files with three replicas each, and a link between every two.
+fn grid(idle: impl Fn(usize) -> u32) -> Result<Arc<GridSnapshot>> {
+    let resources =
+        |processors| Resources { processors, others: [("memory_mb".into(), 1 << 40)].into() };
+    let names: Vec<SiteName> = (0..SITES)
+        .map(|index| SiteName::new(&format!("site{index:03}")))
+        .collect::<Result<_, _>>()?;
+    let sites = names.iter().enumerate().map(|(index, name)| GridSite {
+        shape: Some(Arc::new(SiteShape {
+            total: resources(PROCESSORS),
+            largest_component: resources(PROCESSORS),
+            labels: [("arch".into(), ["x86_64".into()].into())].into(),
+        })),
+        acceptance: Acceptance::Open,
+        idle: Some(Belief { idle: resources(idle(index)), asked_at: Timestamp(0) }),
+        serves_files: true,
+        ..GridSite::unheard(name.clone())
+    });
+    let pairs = names.iter().flat_map(|from| names.iter().map(move |to| (from, to)));
+    let links = pairs.map(|(from, to)| (from.clone(), to.clone(), BitsPerSecond(100_000_000)));
+    let replicas: BTreeMap<Digest, BTreeSet<SiteName>> = (0..8u8)
+        .map(|file| (Digest([file; 32]), (0..3).map(|i| names[i * FILE_SITE].clone()).collect()))
+        .collect();
+    let network = Arc::new(Network::from_links(links));
+    Ok(Arc::new(GridSnapshot::new(Seq(1), sites, network, Arc::new(replicas))))
+}
+
+/// Mean microseconds of one decision.
+fn decide(grid: &GridSnapshot, request: &PlacementRequest, batches: u32) -> f64 {
+    let fresh = Remaining::of(grid);
+    let mut remaining = fresh.clone();
+    let mut run = || {
+        let mut spent = Duration::ZERO;
+        for _ in 0..batches {
+            remaining.clone_from(&fresh);
+            let begin = Instant::now();
+            for _ in 0..BATCH {
+                let mut board = Board {
+                    grid,
+                    remaining: &mut remaining,
+                    history: &mut History::All,
+                    observer: &mut Silent,
+                };
+                let _ = black_box(place(black_box(request), &mut board));
+            }
+            spent += begin.elapsed();
+        }
+        spent.as_secs_f64() * 1e6 / f64::from(batches * BATCH)
+    };
+    (0..RUNS).map(|_| run()).fold(f64::INFINITY, f64::min)
+}
+
+/// Scans of queues in which nothing fits.
+pub(super) fn scans(report: &mut Report, most: u64) -> Result<()> {
+    let grid = grid(|_| 3)?;
+    let mut points = Vec::new();
+    for jobs in [most / 100, most / 10, most] {
+        let mut queues = queues(jobs)?;
+        let runs = (0..RUNS as u64).map(|run| scan(&mut queues, &grid, run));
+        let (whole, longest) = runs.fold((f64::INFINITY, f64::INFINITY), |best, run| {
+            (best.0.min(run.0), best.1.min(run.1))
+        });
+        points.push((jobs as f64, whole));
+        if jobs == most {
+            report.figure("scan_100k_s", whole, "s", "<= 1");
+            report.figure("scan_slice_max_ms", longest * 1e3, "ms", "");
+        }
+    }
+    report.figure("scan_growth_exponent", slope(&points), "", "<= 1.15");
+    Ok(())
+}
+
+fn queues(jobs: u64) -> Result<PlacementQueues> {
+    let mut queues = PlacementQueues::new(QueueParameters::default(), History::All);
+    for job in 0..jobs {
+        // Nothing idle is as large as the smallest of them.
+        let processors = 4 + (job * 7_919 % SHAPES) as u32;
+        let component = ComponentRequest::of_resources(Resources::processors(processors));
+        queues.insert(Waiting {
+            job: JobId(job),
+            priority: Priority::ALL[(job % 4) as usize],
+            entered: Timestamp(job / 3),
+            not_before: Timestamp(0),
+            frozen: false,
+            max_tries: None,
+            request: Arc::new(request("worst-fit", component)?),
+        });
+    }
+    Ok(queues)
+}
+
+/// Seconds of a whole scan by the clock, with what it counts, and of its longest slice.
+fn scan(queues: &mut PlacementQueues, grid: &Arc<GridSnapshot>, run: u64) -> (f64, f64) {
+    let mut longest = Duration::ZERO;
+    let begin = Instant::now();
+    let now = Timestamp(1_000_000 + run * 60_000);
+    let mut scan = queues.begin_scan(Trigger::Interval, Arc::clone(grid), now);
+    loop {
+        let slice = Instant::now();
+        let step = queues.step(&mut scan, &mut SliceBudget::about_one_ms());
+        longest = longest.max(slice.elapsed());
+        if let ScanStep::Done(_) = step {
+            return (begin.elapsed().as_secs_f64(), longest.as_secs_f64());
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! Placement: what a decision and a scan cost, and how fast the actors place.
+
+mod core;
+mod plane;
+mod stub;
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use super::floors;
+use super::report::Report;
+
+pub(super) fn bench(place: &Path, quick: bool) -> Result<Report> {
+    let mut report = Report::new("place");
+    report.floor("floor_fdatasync_per_s", floors::fdatasync_per_s(place)?, "1/s");
+    crate::cli::progress("decisions and scans");
+    core::decisions(&mut report, quick)?;
+    core::scans(&mut report, if quick { 10_000 } else { 100_000 })?;
+    plane::bench(&mut report, place, quick)?;
+    Ok(report)
+}

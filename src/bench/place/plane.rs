@@ -1,0 +1,293 @@
+//! Placement through the actors: a whole control plane with its store on disk, and sites
+//! that are tables in memory.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use cospan_actors::api::ControlPlane;
+use cospan_actors::api::command::{ApiAnswer, ApiCommand, Ask, Submission};
+use cospan_actors::clock::SteadyClock;
+use cospan_actors::journal::view_of;
+use cospan_actors::metrics::Metrics;
+use cospan_actors::shared::Parts;
+use cospan_actors::wiring;
+use cospan_chaos_tests::laboratory::jobs::shared_job;
+use cospan_chaos_tests::laboratory::settings::default_settings;
+use cospan_domain::ids::{JobId, KeyName, SiteName};
+use cospan_domain::job::spec::{JobSpec, Priority};
+use cospan_domain::job::state::{Job, Phase};
+use cospan_domain::units::DurationMs;
+use cospan_sites::port::Site;
+use cospan_storage::record::Loader;
+use cospan_storage::{EngineKind, Options};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use super::stub::{PROCESSORS, StubSite};
+use crate::bench::report::Report;
+
+/// Jobs of one request.
+const BATCH: usize = 1_000;
+/// Longest that anything is waited for.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Between two looks at the view.
+const LOOK: Duration = Duration::from_micros(500);
+const WALL_TIME: DurationMs = DurationMs::from_secs(86_400);
+
+pub(super) fn bench(report: &mut Report, place: &Path, quick: bool) -> Result<()> {
+    let share = move |count: usize| if quick { count / 10 } else { count };
+    crate::cli::progress("placements that become durable");
+    let rate = scene(&place.join("durable"), 1, 0, move |s| durable(s, share(20_000)))?;
+    report.figure("place_durable_per_s", rate, "1/s", ">= 10000");
+    crate::cli::progress("a scan beside which everybody else has a turn");
+    let stall = scene(&place.join("stall"), 100, 3, move |s| stall(s, share(100_000)))?;
+    report.figure("arbiter_stall_max_ms", stall * 1e3, "ms", "<= 5");
+    crate::cli::progress("one job that fits among many that do not");
+    let mut freed = scene(&place.join("freed"), 1, 0, move |s| freed(s, share(10_000)))?;
+    report.figure("freed_to_placed_p50_ms", at(&mut freed, 0.5) * 1e3, "ms", "");
+    report.figure("freed_to_placed_p99_ms", at(&mut freed, 0.99) * 1e3, "ms", "<= 10");
+    crate::cli::progress("jobs of three components, until they run");
+    let rate = scene(&place.join("coalloc"), 3, PROCESSORS, move |s| coalloc(s, share(2_000)))?;
+    report.figure("coalloc_3x_per_s", rate, "1/s", ">= 500");
+    crate::cli::progress("a thousand sites, of which a hundred fall silent");
+    let median = |name: &str, silent: usize| -> Result<f64> {
+        let mut taken =
+            scene(&place.join(name), 1_000, 64, move |s| one_by_one(s, share(400), silent))?;
+        Ok(at(&mut taken, 0.5))
+    };
+    let (well, ill) = (median("well", 0)?, median("ill", 100)?);
+    report.figure("place_1000_sites_ms", well * 1e3, "ms", "");
+    report.figure("place_with_dead_sites_ratio", ill / well, "", "<= 1.1");
+    Ok(())
+}
+
+/// The value below which this share of them lies.
+fn at(values: &mut [f64], share: f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(((values.len() as f64 - 1.0) * share).round() as usize).copied().unwrap_or(f64::NAN)
+}
+
+/// A control plane and its sites.
+struct Scene {
+    plane: ControlPlane,
+    sites: Vec<Arc<StubSite>>,
+}
+
+struct Nobody;
+
+impl cospan_actors::notifier::Messenger for Nobody {
+    fn send(
+        &self,
+        _: &str,
+        _: cospan_actors::notifier::Notice,
+    ) -> futures_util::future::BoxFuture<'static, Result<(), String>> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+/// Runs `work` beside a control plane of so many sites, each with so many idle processors.
+fn scene<T: 'static, W: Future<Output = Result<T>> + 'static>(
+    place: &Path,
+    sites: usize,
+    idle: u32,
+    work: impl FnOnce(Scene) -> W + 'static,
+) -> Result<T> {
+    let place = place.to_owned();
+    actix_web::rt::System::new().block_on(async move {
+        let names = (0..sites).map(|index| SiteName::new(&format!("s{index:03}")));
+        let stub = |name| Arc::new(StubSite::new(name, idle));
+        let sites: Vec<Arc<StubSite>> =
+            names.map(|name| name.map(stub)).collect::<Result<_, _>>()?;
+        let plane = start(&place, &sites)?;
+        let scene = Scene { plane, sites };
+        scene
+            .until("all sites have answered", |plane| {
+                scene.sites.iter().all(|site| {
+                    plane
+                        .shared()
+                        .board
+                        .site(site.name())
+                        .is_some_and(|report| report.idle.is_some())
+                })
+            })
+            .await?;
+        work(scene).await
+    })
+}
+
+fn start(place: &Path, sites: &[Arc<StubSite>]) -> Result<ControlPlane> {
+    let (sink, reports) = wiring::report_channel();
+    let (mut loader, mut damage) = (Loader::default(), None);
+    let mut load = |stored| {
+        if damage.is_none() {
+            damage = loader.take(stored).err();
+        }
+    };
+    let options = Options::new(EngineKind::Sled);
+    let opened = cospan_storage::open_and_load(place, &options, sink, &mut load)?;
+    damage.map_or(Ok(()), Err)?;
+    let mut loaded = loader.finish()?;
+    let remains = std::mem::take(&mut loaded.remains);
+    let parts = Parts {
+        clock: Arc::new(SteadyClock::of_machine()),
+        seed: 1,
+        settings: default_settings(),
+        instance: opened.instance,
+        epoch: opened.epoch,
+        view: view_of(loaded),
+        metrics: Arc::new(Metrics::new(&prometheus::Registry::new())?),
+        sites: sites.iter().map(|site| -> Arc<dyn Site> { site.clone() }).collect(),
+        store: opened.journal,
+        messenger: Arc::new(Nobody),
+        on_fatal: Box::new(|problem| panic!("the control plane ended: {problem}")),
+    };
+    Ok(wiring::start(parts, remains, reports))
+}
+
+impl Scene {
+    async fn until(&self, what: &str, mut holds: impl FnMut(&ControlPlane) -> bool) -> Result<()> {
+        let begun = Instant::now();
+        while !holds(&self.plane) {
+            if begun.elapsed() > PATIENCE {
+                bail!("not within {} s: {what}", PATIENCE.as_secs());
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        Ok(())
+    }
+
+    /// How many jobs this holds of.
+    fn count(plane: &ControlPlane, holds: fn(&Job) -> bool) -> usize {
+        plane.view().jobs.values().filter(|job| holds(job)).count()
+    }
+
+    async fn ask(&self, what: Ask) -> Result<ApiAnswer> {
+        let by = KeyName::new("bench")?;
+        let answer = self.plane.command(ApiCommand { by, what }).await;
+        answer.map_err(|refusal| anyhow::anyhow!("refused: {refusal:?}"))
+    }
+
+    async fn submit(&self, specs: Vec<Arc<JobSpec>>) -> Result<Vec<JobId>> {
+        let one = |spec| Submission { spec, idempotency: None, allow_unplaceable: true };
+        let answer = self.ask(Ask::Submit(specs.into_iter().map(one).collect())).await?;
+        let ApiAnswer::Submitted(jobs) = answer else { bail!("no jobs in the answer") };
+        Ok(jobs.iter().map(|job| job.id).collect())
+    }
+
+    /// Jobs of one component each, with these processors.
+    async fn fill(&self, count: usize, processors: impl Fn(usize) -> u32) -> Result<()> {
+        for first in (0..count).step_by(BATCH) {
+            let numbers = first..count.min(first + BATCH);
+            self.submit(numbers.map(|number| job(&[processors(number)])).collect::<Result<_>>()?)
+                .await?;
+        }
+        Ok(())
+    }
+}
+
+fn job(components: &[u32]) -> Result<Arc<JobSpec>> {
+    shared_job(components, DurationMs::ZERO, WALL_TIME, 0)
+}
+
+fn waits(job: &Job) -> bool {
+    matches!(job.phase, Phase::Queued { .. })
+}
+
+/// Jobs a second that leave their queue once there is room for all. Their submissions are
+/// never answered, so that little else is done.
+async fn durable(scene: Scene, jobs: usize) -> Result<f64> {
+    let site = scene.sites.first().context("a site")?.clone();
+    site.swallow_submissions();
+    scene.fill(jobs, |_| 1).await?;
+    ensure!(Scene::count(&scene.plane, waits) == jobs, "nothing fits before its time");
+    let begun = Instant::now();
+    site.set_idle(PROCESSORS);
+    scene.until("all are placed", |plane| Scene::count(plane, waits) == 0).await?;
+    Ok(jobs as f64 / begun.elapsed().as_secs_f64())
+}
+
+/// The longest time, in seconds, in which nobody else on the arbiter had a turn while
+/// queues in which nothing fits are scanned.
+async fn stall(scene: Scene, jobs: usize) -> Result<f64> {
+    // Nothing idle is as large as the smallest of them.
+    scene.fill(jobs, |number| 4 + (number * 7_919 % 1_000) as u32).await?;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let mut longest = Duration::ZERO;
+    for _ in 0..10 {
+        scene.sites.iter().for_each(|site| site.set_idle(2));
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_millis(500) {
+            let turn = Instant::now();
+            tokio::task::yield_now().await;
+            longest = longest.max(turn.elapsed());
+        }
+    }
+    Ok(longest.as_secs_f64())
+}
+
+/// Seconds from the site's word until the placement of the one job that fits is durable.
+async fn freed(scene: Scene, jobs: usize) -> Result<Vec<f64>> {
+    let site = scene.sites.first().context("a site")?.clone();
+    let mut chance = StdRng::seed_from_u64(1);
+    scene.fill(jobs, |number| 8 + (number % 100) as u32).await?;
+    let mut taken = Vec::new();
+    for _ in 0..300 {
+        let mut small = JobSpec::clone(&*job(&[4])?);
+        small.priority = Priority::ALL[chance.random_range(0..4)];
+        let ids = scene.submit(vec![Arc::new(small)]).await?;
+        let id = *ids.first().context("a job")?;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let begun = Instant::now();
+        site.set_idle(4);
+        let placed = |plane: &ControlPlane| plane.view().jobs.get(&id).is_some_and(|j| !waits(j));
+        while !placed(&scene.plane) {
+            ensure!(begun.elapsed() < PATIENCE, "the job that fits was not placed");
+            tokio::task::yield_now().await;
+        }
+        taken.push(begun.elapsed().as_secs_f64());
+        site.set_idle(0);
+        scene.ask(Ask::Cancel(vec![id])).await?;
+        let over = |plane: &ControlPlane| plane.view().jobs.get(&id).is_none_or(|j| j.is_final());
+        scene.until("the job is cancelled", over).await?;
+    }
+    Ok(taken)
+}
+
+/// Jobs of three components a second, from their submission until all payloads run.
+async fn coalloc(scene: Scene, jobs: usize) -> Result<f64> {
+    let begun = Instant::now();
+    for first in (0..jobs).step_by(BATCH) {
+        let count = BATCH.min(jobs - first);
+        scene.submit((0..count).map(|_| job(&[1, 1, 1])).collect::<Result<_>>()?).await?;
+    }
+    let runs = |job: &Job| matches!(job.phase, Phase::Running { .. });
+    scene.until("all run", |plane| Scene::count(plane, runs) == jobs).await?;
+    Ok(jobs as f64 / begun.elapsed().as_secs_f64())
+}
+
+/// Seconds from submission to durable placement of one job after the other, in the second
+/// half; at its beginning so many sites fall silent.
+async fn one_by_one(scene: Scene, jobs: usize, silent: usize) -> Result<Vec<f64>> {
+    let mut taken = Vec::new();
+    for number in 0..jobs {
+        if number == jobs / 2 {
+            let step = scene.sites.len() / silent.max(1);
+            scene.sites.iter().step_by(step).take(silent).for_each(|site| site.fall_silent());
+        }
+        let begun = Instant::now();
+        let ids = scene.submit(vec![job(&[1])?]).await?;
+        let id = *ids.first().context("a job")?;
+        let placed = |plane: &ControlPlane| plane.view().jobs.get(&id).is_some_and(|j| !waits(j));
+        while !placed(&scene.plane) {
+            ensure!(begun.elapsed() < PATIENCE, "a job was not placed");
+            tokio::task::yield_now().await;
+        }
+        if number >= jobs / 2 {
+            taken.push(begun.elapsed().as_secs_f64());
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    Ok(taken)
+}

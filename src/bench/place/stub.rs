@@ -1,0 +1,217 @@
+//! A site that is a table in memory: it answers at once, or never.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use async_trait::async_trait;
+use cospan_domain::ids::{Digest, LrmId, SiteName, Tag};
+use cospan_domain::labels::Labels;
+use cospan_domain::resources::Resources;
+use cospan_domain::units::{Bytes, Timestamp};
+use cospan_sites::port::{
+    AtGate, AttemptOrder, Begun, Capabilities, CopyOrder, CopyStatus, Exit, ExitCause, FilePlace,
+    GateDecision, GateState, Inspected, Observation, Piece, Readable, Site, SiteDescription,
+    SiteError, SiteStatus, Submitted, TagLookup,
+};
+use tokio::sync::watch;
+
+/// Processors of every site.
+pub(super) const PROCESSORS: u32 = 1_000_000;
+const HOST: &str = "node";
+const SIGKILL: i32 = 9;
+
+/// Where an attempt stands.
+#[derive(Clone, Copy)]
+enum Life {
+    AtGate,
+    Runs,
+    NeverRan,
+    Killed,
+}
+
+impl Life {
+    fn seen(self) -> Observation {
+        let (host, at) = (HOST.to_owned(), Timestamp(0));
+        match self {
+            Life::AtGate => Observation::Ready(AtGate { host, since: at }),
+            Life::Runs => Observation::Begun(Begun { host, at }),
+            Life::NeverRan => Observation::Void,
+            Life::Killed => {
+                let cause = ExitCause::Signal(SIGKILL);
+                Observation::Exited(Exit { cause, began_at: at, ended_at: at })
+            }
+        }
+    }
+}
+
+/// Such a site.
+pub(super) struct StubSite {
+    name: SiteName,
+    idle: AtomicU32,
+    /// It takes calls and never answers them.
+    mute: AtomicBool,
+    /// It takes submissions and never answers them.
+    swallows: AtomicBool,
+    attempts: Mutex<BTreeMap<Tag, Life>>,
+    changed: watch::Sender<u64>,
+}
+
+impl StubSite {
+    pub(super) fn new(name: SiteName, idle: u32) -> Self {
+        Self {
+            name,
+            idle: AtomicU32::new(idle),
+            mute: AtomicBool::new(false),
+            swallows: AtomicBool::new(false),
+            attempts: Mutex::default(),
+            changed: watch::Sender::new(0),
+        }
+    }
+
+    /// So many processors are idle from now on; whoever watches is told.
+    pub(super) fn set_idle(&self, idle: u32) {
+        self.idle.store(idle, Ordering::SeqCst);
+        self.tell();
+    }
+
+    /// It answers nothing from now on.
+    pub(super) fn fall_silent(&self) {
+        self.mute.store(true, Ordering::SeqCst);
+    }
+
+    /// Submissions are not answered from now on.
+    pub(super) fn swallow_submissions(&self) {
+        self.swallows.store(true, Ordering::SeqCst);
+    }
+
+    fn tell(&self) {
+        self.changed.send_modify(|number| *number += 1);
+    }
+
+    async fn heard(&self) {
+        if self.mute.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&mut BTreeMap<Tag, Life>) -> T) -> T {
+        act(&mut self.attempts.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn all(&self) -> Resources {
+        Resources::processors(PROCESSORS)
+    }
+}
+
+fn no_files<T>() -> Result<T, SiteError> {
+    Err(SiteError::Refused("this site has no files".into()))
+}
+
+#[async_trait]
+impl Site for StubSite {
+    fn name(&self) -> &SiteName {
+        &self.name
+    }
+
+    fn changes(&self) -> Option<watch::Receiver<u64>> {
+        Some(self.changed.subscribe())
+    }
+
+    async fn describe(&self) -> Result<SiteDescription, SiteError> {
+        self.heard().await;
+        Ok(SiteDescription {
+            total: self.all(),
+            largest_component: self.all(),
+            labels: Labels::new(),
+            capabilities: Capabilities { reservations: false, find_by_tag: true, arrays: false },
+            manager: "none".into(),
+        })
+    }
+
+    async fn status(&self, tags: &[Tag]) -> Result<SiteStatus, SiteError> {
+        self.heard().await;
+        let seen = |attempts: &mut BTreeMap<Tag, Life>| {
+            let one = |tag| attempts.get(tag).map_or(Observation::Absent, |life| life.seen());
+            tags.iter().map(|tag| (*tag, one(tag))).collect()
+        };
+        Ok(SiteStatus {
+            site_clock: None,
+            idle: Resources::processors(self.idle.load(Ordering::SeqCst)),
+            attempts: self.with(seen),
+        })
+    }
+
+    async fn submit(&self, order: &AttemptOrder) -> Result<Submitted, SiteError> {
+        self.heard().await;
+        if self.swallows.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
+        self.with(|attempts| attempts.insert(order.tag, Life::AtGate));
+        self.tell();
+        let lrm_id = LrmId::new(&order.tag.to_string());
+        Ok(Submitted { lrm_id: lrm_id.map_err(|e| SiteError::Refused(e.to_string()))? })
+    }
+
+    async fn find_by_tag(&self, _: Tag) -> Result<TagLookup, SiteError> {
+        self.heard().await;
+        Ok(TagLookup { found: Vec::new() })
+    }
+
+    async fn decide_gate(&self, tag: Tag, decision: &GateDecision) -> Result<GateState, SiteError> {
+        self.heard().await;
+        let open = matches!(decision, GateDecision::Go(_));
+        let life = if open { Life::Runs } else { Life::NeverRan };
+        self.with(|attempts| attempts.insert(tag, life));
+        self.tell();
+        Ok(if open { GateState::Opened } else { GateState::Voided })
+    }
+
+    async fn cancel(&self, tag: Tag, _: Option<&LrmId>) -> Result<(), SiteError> {
+        self.heard().await;
+        self.with(|attempts| {
+            if let Some(life) = attempts.get_mut(&tag) {
+                *life = if matches!(life, Life::Runs) { Life::Killed } else { Life::NeverRan };
+            }
+        });
+        self.tell();
+        Ok(())
+    }
+
+    async fn remove_attempt(&self, _: Tag) -> Result<(), SiteError> {
+        Ok(())
+    }
+
+    async fn list_attempts(&self) -> Result<Vec<Tag>, SiteError> {
+        self.heard().await;
+        Ok(Vec::new())
+    }
+
+    async fn inspect(&self, _: &FilePlace) -> Result<Inspected, SiteError> {
+        no_files()
+    }
+
+    async fn start_copy(&self, _: &CopyOrder) -> Result<(), SiteError> {
+        no_files()
+    }
+
+    async fn copy_status(&self, _: &CopyOrder) -> Result<CopyStatus, SiteError> {
+        no_files()
+    }
+
+    async fn stop_copy(&self, _: &CopyOrder, _: bool) -> Result<(), SiteError> {
+        Ok(())
+    }
+
+    async fn has_content(&self, _: Digest) -> Result<bool, SiteError> {
+        Ok(false)
+    }
+
+    async fn delete_content(&self, _: Digest) -> Result<(), SiteError> {
+        Ok(())
+    }
+
+    async fn read(&self, _: &Readable, _: Bytes, _: u32) -> Result<Piece, SiteError> {
+        no_files()
+    }
+}
