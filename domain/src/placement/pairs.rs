@@ -47,9 +47,14 @@ impl<'a> Search<'a> {
     ) -> Option<Choice> {
         let need = self.component(component).resources.processors;
         let left = remaining.processors();
+        let everywhere = self.same_everywhere(component);
         let mut best: Option<(Order, Choice)> = None;
         for site in (0..left.len()).filter(|&site| left[site] >= need) {
-            let (time, file_site) = match self.nearest_pair(component, site) {
+            let pair = match &everywhere {
+                Some(files) => self.nearest_of(files, site),
+                None => self.nearest_pair(component, site),
+            };
+            let (time, file_site) = match pair {
                 Some((file_site, time)) => (time, Some(file_site)),
                 // Without a site that holds all files there are no pairs.
                 None => match self.transfer_time(component, site) {
