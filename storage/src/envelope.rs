@@ -38,7 +38,7 @@ impl Head {
         hasher.update(&self.crc.to_le_bytes());
         hasher.update(key);
         let mut half = [0; 16];
-        hasher.finalize_xof().fill(&mut half);
+        half.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
         u128::from_le_bytes(half)
     }
 }

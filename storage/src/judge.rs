@@ -112,8 +112,8 @@ impl<'a> Sitting<'a> {
     }
 
     fn apply(&mut self, change: Change) {
-        let slot = self.slots.entry(change.key.clone()).or_default();
-        let next = Version(slot.now.map_or(0, |head| head.version.0).saturating_add(1));
+        let before = self.slots.get(&change.key).and_then(|slot| slot.now);
+        let next = Version(before.map_or(0, |head| head.version.0).saturating_add(1));
         let (now, bytes) = match change.value {
             Some(value) => {
                 let (head, bytes) = envelope::seal(&change.key.0, next, &value);
@@ -121,6 +121,7 @@ impl<'a> Sitting<'a> {
             }
             None => (None, None),
         };
+        let slot = self.slots.entry(change.key).or_default();
         slot.now = now;
         slot.bytes = Some(bytes);
     }
@@ -169,20 +170,20 @@ fn read_head(txn: &mut dyn Txn, key: &[u8]) -> Result<Option<Head>, StoreError> 
 
 /// The ledger as stored.
 pub(crate) fn read_ledger(txn: &mut dyn Txn) -> Result<Ledger, StoreError> {
-    let mut ledger = Err(meta::damaged(LEDGER_KEY, "it is missing"));
+    let mut ledger = None;
     txn.get(LEDGER_KEY, &mut |stored| {
-        ledger = Ledger::decode(envelope::open(LEDGER_KEY, stored)?.1);
+        ledger = Some(Ledger::decode(envelope::open(LEDGER_KEY, stored)?.1)?);
         Ok(())
     })?;
-    ledger
+    ledger.ok_or_else(|| meta::damaged(LEDGER_KEY, "it is missing"))
 }
 
 /// The epoch as stored.
 pub(crate) fn read_epoch(txn: &mut dyn Txn) -> Result<Epoch, StoreError> {
-    let mut epoch = Err(meta::damaged(EPOCH_KEY, "it is missing"));
+    let mut epoch = None;
     txn.get(EPOCH_KEY, &mut |stored| {
-        epoch = meta::parse_text(EPOCH_KEY, envelope::open(EPOCH_KEY, stored)?.1);
+        epoch = Some(meta::parse_text(EPOCH_KEY, envelope::open(EPOCH_KEY, stored)?.1)?);
         Ok(())
     })?;
-    epoch
+    epoch.ok_or_else(|| meta::damaged(EPOCH_KEY, "it is missing"))
 }

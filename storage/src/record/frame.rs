@@ -9,14 +9,30 @@ use crate::port::{Change, Key, StoreError, Version};
 const SCHEMA: u32 = 1;
 /// Largest part of a record in one value.
 const CHUNK_BYTES: usize = 60 * 1024;
+/// What stands before a record that fits into one value: the version, and their number.
+const ALONE: &[u8] = b"1 1 ";
+const _: () = assert!(SCHEMA == 1, "ALONE is of this version");
+/// Most records take no more.
+const USUAL_BYTES: usize = 512;
 /// Most values that a record is cut into.
 pub(super) const MAX_CHUNKS: usize = 255;
+
+/// Whether a record of at most so many bytes as JSON surely fits into one value.
+pub(super) fn fits_alone(most_bytes: usize) -> bool {
+    most_bytes <= CHUNK_BYTES
+}
 
 /// The values of a record.
 pub(super) fn values(base: &str, record: &impl Serialize) -> Result<Vec<Box<[u8]>>, RecordError> {
     let unwritable = |problem: String| RecordError::Unwritable { what: base.to_string(), problem };
-    let json = serde_json::to_vec(record).map_err(|error| unwritable(error.to_string()))?;
+    let mut alone = Vec::with_capacity(USUAL_BYTES);
+    alone.extend_from_slice(ALONE);
+    serde_json::to_writer(&mut alone, record).map_err(|error| unwritable(error.to_string()))?;
+    let json = &alone[ALONE.len()..];
     let count = json.len().div_ceil(CHUNK_BYTES);
+    if count <= 1 {
+        return Ok(vec![alone.into()]);
+    }
     if count > MAX_CHUNKS {
         let what = base.to_string();
         return Err(RecordError::TooLarge { what, changes: count, max: MAX_CHUNKS });

@@ -154,15 +154,24 @@ fn write_block(
     before: &[Component],
     after: &[Component],
 ) -> Result<Vec<Change>, RecordError> {
-    let record = |components: &[Component]| Block { components: to_wire(components) };
     let count = match is_untouched(before) {
         true => 0,
-        false => frame::values(base, &record(before))?.len(),
+        false => count_values(base, before)?,
     };
     match is_untouched(after) {
         true => Ok(frame::remove(base, count, None)),
-        false => frame::write(base, &record(after), count, None),
+        false => frame::write(base, &Block { components: to_wire(after) }, count, None),
     }
+}
+
+/// Values that a block takes. It is written out for that only if it may take several.
+fn count_values(base: &str, block: &[Component]) -> Result<usize, RecordError> {
+    const BRACKETS: usize = 32;
+    let most_bytes: usize = block.iter().map(v1::run::most_bytes).sum();
+    if frame::fits_alone(BRACKETS + most_bytes) {
+        return Ok(1);
+    }
+    Ok(frame::values(base, &Block { components: to_wire(block) })?.len())
 }
 
 /// The events of one unit. What stood in their slot before may have had more
@@ -204,9 +213,13 @@ pub fn archive(job: &Job, events: &[JobEvent]) -> Result<Vec<Vec<Change>>, Recor
     let birth = Birth { spec: (*job.spec).to_wire(), head: Head::of(job) };
     let mut components: Vec<v1::run::Component> = to_wire(&job.components);
     components.iter_mut().for_each(v1::run::Component::shorten);
-    let born = frame::values(&keys::spec(job.id), &birth)?.len();
     let archived = Archived { birth, components, events: to_wire(events) };
     let mut first = frame::write(&keys::archived(job.id), &archived, 0, None)?;
+    let born = match first.len() {
+        // What it is part of fits into one value.
+        1 => 1,
+        _ => frame::values(&keys::spec(job.id), &archived.birth)?.len(),
+    };
     let version = head_version(job);
     first.push(Change {
         key: keys::chunk(&keys::head(job.id), 0),
@@ -224,9 +237,8 @@ pub fn archive(job: &Job, events: &[JobEvent]) -> Result<Vec<Vec<Change>>, Recor
 /// Deletes blocks and events, whether they are there or not.
 fn rest(job: &Job) -> Vec<Change> {
     let blocks = (0..job.components.len().div_ceil(BLOCK)).flat_map(|index| {
-        let touched = Block { components: to_wire(block(&job.components, index)) };
         let base = keys::block(job.id, index);
-        let count = frame::values(&base, &touched).map_or(1, |values| values.len());
+        let count = count_values(&base, block(&job.components, index)).unwrap_or(1);
         frame::remove(&base, count, None)
     });
     let values = if job.components.len() > BLOCK { MAX_EVENT_VALUES } else { 1 };

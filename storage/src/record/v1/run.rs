@@ -49,11 +49,104 @@ wire_enum!(Ending = DomainEnding {
 wire_struct!(Charge = state::Charge { site: Text<SiteName>, attempt: u32, detail: Arc<str> });
 wire_struct!(Collected = state::Collected { ; content: Option<Content>, done: bool });
 
+/// Bytes that a component takes as written, at most; quickly.
+pub(crate) fn most_bytes(component: &state::Component) -> usize {
+    /// Names of fields, numbers, and two names of sites.
+    const FIELDS: usize = 512;
+    /// A digest, a size and the name of a site, with their fields.
+    const ITEM: usize = 256;
+    /// What a byte of text takes at most: `\u0000`.
+    const ESCAPED: usize = 6;
+    let sources = component.placement.as_ref().map_or(0, |placement| placement.sources.len());
+    let items = sources + component.avoid.len() + component.collected.len();
+    let detail = component.charge.as_ref().map_or(0, |charge| charge.detail.len());
+    FIELDS + items * ITEM + (run_text(&component.run) + detail) * ESCAPED
+}
+
+/// Bytes of text in what an attempt does.
+fn run_text(run: &DomainRun) -> usize {
+    let host = match run {
+        DomainRun::AtGate { host, .. }
+        | DomainRun::Opened { host, .. }
+        | DomainRun::Running { host, .. } => host.len(),
+        DomainRun::Ended { how, .. } => match how {
+            DomainEnding::Failed(text)
+            | DomainEnding::NeverRan(text)
+            | DomainEnding::Lost(text) => text.len(),
+            DomainEnding::Succeeded | DomainEnding::Killed | DomainEnding::Abandoned => 0,
+        },
+        DomainRun::Idle
+        | DomainRun::Intended { .. }
+        | DomainRun::Uncertain { .. }
+        | DomainRun::Submitted { .. } => 0,
+    };
+    host + run.lrm_id().map_or(0, |id| id.as_str().len())
+}
+
 impl Component {
     /// Leaves out where its input came from.
     pub(crate) fn shorten(&mut self) {
         if let Some(placement) = &mut self.placement {
             placement.sources.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cospan_domain::ids::{Attempt, Digest};
+    use cospan_domain::job::spec::Content;
+    use cospan_domain::units::{Bytes, DurationMs, Timestamp};
+
+    use super::super::Convert;
+    use super::*;
+
+    fn text(length: usize) -> Arc<str> {
+        "\u{1}".repeat(length).into()
+    }
+
+    /// Everything as long as it can be, but for the lengths of lists and texts.
+    fn largest(run: DomainRun, items: usize) -> state::Component {
+        let site = |last: char| SiteName::new(&format!("{}{last}", "s".repeat(62))).unwrap();
+        let content = Content { digest: Digest([255; 32]), size: Bytes(u64::MAX) };
+        let source = state::Source { content, from: site('a') };
+        let collected = state::Collected { content: Some(content), done: true };
+        let attempt = Attempt(u32::MAX);
+        state::Component {
+            placement: Some(state::Placement {
+                site: site('a'),
+                sources: vec![source; items],
+                transfer_time: DurationMs(u64::MAX),
+            }),
+            attempt,
+            run,
+            charge: Some(state::Charge { site: site('a'), attempt, detail: text(items) }),
+            avoid: ('a'..='z').take(items).map(site).collect(),
+            collected: vec![collected; items],
+        }
+    }
+
+    #[test]
+    fn no_component_takes_more_than_is_said_beforehand() {
+        let (at, lrm_id) = (Timestamp(u64::MAX), LrmId::new(&"\"".repeat(255)).unwrap());
+        let runs = |length: usize| {
+            let (host, lrm_id) = (text(length), lrm_id.clone());
+            [
+                DomainRun::Idle,
+                DomainRun::Uncertain { settled_at: at, absences: u8::MAX, look_at: at },
+                DomainRun::Submitted { lrm_id: lrm_id.clone(), at, absences: u8::MAX },
+                DomainRun::Running { lrm_id, host, since: at },
+                DomainRun::Ended { how: DomainEnding::NeverRan(text(length)), at },
+            ]
+        };
+        for length in [0, 1, 20] {
+            for run in runs(length * 50) {
+                let component = largest(run, length);
+                let wire: Component = component.to_wire();
+                let bytes = serde_json::to_vec(&wire).unwrap().len();
+                let most = most_bytes(&component);
+                assert!(bytes <= most, "{bytes} bytes, at most {most} said: {component:?}");
+            }
         }
     }
 }
