@@ -21,7 +21,7 @@ pub struct SiteReport {
     /// What was free, and when it was asked for.
     pub idle: Option<(Timestamp, Resources)>,
     /// What our attempts there were doing, and when that was asked for.
-    pub observations: BTreeMap<Tag, (Timestamp, Observation)>,
+    pub observations: Arc<BTreeMap<Tag, (Timestamp, Observation)>>,
 }
 
 impl Default for SiteReport {
@@ -30,7 +30,7 @@ impl Default for SiteReport {
             contact: Contact::NeverAnswered,
             description: None,
             idle: None,
-            observations: BTreeMap::new(),
+            observations: Arc::default(),
         }
     }
 }

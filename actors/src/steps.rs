@@ -42,6 +42,11 @@ impl<M: Machine> Steps<M> {
         self.writing
     }
 
+    /// Whether commands wait.
+    pub(crate) fn has_commands(&self) -> bool {
+        !self.inbox.is_empty()
+    }
+
     /// Takes a command in. One that does not fit is dropped with its reply,
     /// which tells the asker that nothing was decided.
     pub(crate) fn push(&mut self, command: M::Command, reply: Reply<M>) {

@@ -13,6 +13,7 @@ use cospan_domain::units::Timestamp;
 use cospan_sites::port::Site;
 use tokio::sync::Semaphore;
 
+use super::gauges::Gauges;
 use crate::board::SiteReport;
 use crate::chaos::{self, Point};
 use crate::shared::Shared;
@@ -39,7 +40,10 @@ pub struct Cluster {
     /// Whether the last sweep left something of ours; unknown counts as yes.
     pub(super) left_there: bool,
     pub(super) reconciling: bool,
+    pub(super) gauges: Gauges,
     wake: Option<(Timestamp, SpawnHandle)>,
+    /// When the record is to be looked at again.
+    record_due: Option<Timestamp>,
     dirty: Dirty,
     _guard: LifeGuard,
 }
@@ -60,6 +64,7 @@ impl Cluster {
         guard: LifeGuard,
     ) -> Self {
         let name = site.name().clone();
+        let gauges = Gauges::new(&shared.metrics, &name);
         let calls = Arc::new(Semaphore::new(shared.settings.calls_per_site));
         Self {
             name,
@@ -76,7 +81,9 @@ impl Cluster {
             reconciled_at: None,
             left_there: true,
             reconciling: false,
+            gauges,
             wake: None,
+            record_due: None,
             dirty,
             _guard: guard,
             shared,
@@ -99,30 +106,30 @@ impl Cluster {
         self.set_wake(ctx, now);
     }
 
+    /// Sets the next time to look. A timer that runs out too early only costs a look,
+    /// less than setting it anew whenever that time moves away.
     pub(super) fn set_wake(&mut self, ctx: &mut Context<Self>, now: Timestamp) {
         let parameters = &self.shared.settings.site;
-        let record = SiteMachine::next_wake(self.record.state(), parameters, now);
-        let next =
-            [self.next_poll(now), self.next_reconcile(now), record].into_iter().flatten().min();
-        if self.wake.as_ref().map(|(time, _)| *time) == next {
+        self.record_due = SiteMachine::next_wake(self.record.state(), parameters, now);
+        let due = [self.next_poll(now), self.next_reconcile(now), self.record_due];
+        let Some(next) = due.into_iter().flatten().min() else { return };
+        if self.wake.as_ref().is_some_and(|(time, _)| *time <= next) {
             return;
         }
         if let Some((_, handle)) = self.wake.take() {
             ctx.cancel_future(handle);
         }
-        if let Some(time) = next {
-            let pause = Duration::from_millis(time.since(now).0.max(5));
-            let for_record = record == Some(time);
-            let handle = ctx.run_later(pause, move |this, ctx| {
-                this.wake = None;
-                if for_record {
-                    // A breaker, a window or an override may be over.
-                    this.shared.switchboard.co_allocator.look(&());
-                }
-                this.look(ctx);
-            });
-            self.wake = Some((time, handle));
+        let pause = Duration::from_millis(next.since(now).0.max(5));
+        self.wake = Some((next, ctx.run_later(pause, Self::wake)));
+    }
+
+    fn wake(&mut self, ctx: &mut Context<Self>) {
+        self.wake = None;
+        if self.record_due.is_some_and(|due| due <= self.now()) {
+            // A breaker, a window or an override may be over.
+            self.shared.switchboard.co_allocator.look(&());
         }
+        self.look(ctx);
     }
 }
 

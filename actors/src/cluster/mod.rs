@@ -3,6 +3,7 @@
 mod actor;
 mod calls;
 mod contact;
+mod gauges;
 mod poll;
 mod reconcile;
 mod record;

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use cospan_domain::ids::{JobId, Tag};
-use cospan_domain::job::demands::Holding;
 use cospan_domain::site::contact::{Contact, QueryResult};
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::{Observation, SiteDescription, SiteError, SiteStatus};
@@ -41,20 +40,21 @@ impl Cluster {
         .collect()
     }
 
-    fn has(&self, wanted: impl Fn(&Holding) -> bool) -> bool {
-        let view = self.shared.view.load();
-        view.holdings.get(&self.name).is_some_and(|site| site.values().any(|held| wanted(held)))
-    }
-
-    /// Between two polls while attempts live here. Where polls are rare, a payload that
-    /// began in time must still be seen before its job gives it up.
-    fn pause(&self) -> DurationMs {
+    /// Between two polls while attempts live here; `None` while none does. Where polls
+    /// are rare, a payload that began in time must still be seen before its job gives
+    /// it up.
+    fn pause(&self) -> Option<DurationMs> {
         let settings = &self.shared.settings;
         let soon = DurationMs((settings.job.go_grace.0 / 4).max(1));
-        if settings.poll_interval <= soon || !self.has(|holding| holding.awaited) {
-            return settings.poll_interval;
+        let view = self.shared.view.load();
+        let mut pause = None;
+        for holding in view.holdings.get(&self.name)?.values().filter(|holding| holding.live) {
+            if holding.awaited && soon < settings.poll_interval {
+                return Some(soon);
+            }
+            pause = Some(settings.poll_interval);
         }
-        soon
+        pause
     }
 
     /// When the site is to be asked again; `None` while nobody needs to know.
@@ -71,7 +71,7 @@ impl Cluster {
         }
         let settings = &self.shared.settings;
         let hinted = self.hinted.then(|| polled_at + HINT_GAP);
-        let live = self.has(|holding| holding.live).then(|| polled_at + self.pause());
+        let live = self.pause().map(|pause| polled_at + pause);
         // While somebody waits, what was freed since the last answer is worth knowing soon.
         let pause = settings.poll_interval.min(settings.information_expiry);
         let wanted = self.shared.board.wanted().then(|| polled_at + pause);
@@ -155,8 +155,8 @@ impl Cluster {
                 concerned.push(tag.job);
             }
         }
-        self.report.observations =
-            status.attempts.into_iter().map(|(tag, seen)| (tag, (asked_at, seen))).collect();
+        let seen = status.attempts.into_iter().map(|(tag, seen)| (tag, (asked_at, seen)));
+        self.report.observations = Arc::new(seen.collect());
         concerned
     }
 
@@ -193,27 +193,18 @@ impl Cluster {
     }
 
     fn show_metrics(&self) {
-        let set = |usage: &str, value: u32| {
-            let gauge = &self.shared.metrics.site_processors;
-            gauge.with_label_values(&[self.name.as_str(), usage]).set(i64::from(value));
-        };
         if let Some(description) = &self.report.description {
-            set("total", description.total.processors);
+            self.gauges.total.set(i64::from(description.total.processors));
         }
         if let Some((_, idle)) = &self.report.idle {
-            set("idle", idle.processors);
+            self.gauges.idle.set(i64::from(idle.processors));
         }
         let view = self.shared.view.load();
         let held = view.holdings.get(&self.name).map_or(0, |site| {
             site.values().map(|holding| holding.resources.processors).fold(0, u32::saturating_add)
         });
-        set("held", held);
-        let state = self.state(self.now());
-        for name in SITE_STATES {
-            let gauge = &self.shared.metrics.site_state;
-            let is = i64::from(*name == state.as_str());
-            gauge.with_label_values(&[self.name.as_str(), name]).set(is);
-        }
+        self.gauges.held.set(i64::from(held));
+        self.gauges.show_state(self.state(self.now()).as_str());
     }
 
     /// The contact that a report shows to others.
@@ -221,17 +212,3 @@ impl Cluster {
         self.contact.contact()
     }
 }
-
-/// Labels of `cospan_site_state`.
-const SITE_STATES: &[&str] = &[
-    "unknown",
-    "usable",
-    "unusable",
-    "probing",
-    "draining",
-    "drained",
-    "maintenance",
-    "credentials-expired",
-    "unreachable",
-    "frozen",
-];

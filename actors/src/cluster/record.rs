@@ -76,6 +76,9 @@ impl Cluster {
 
     /// The durable step of the site's record.
     pub(super) fn turn(&mut self, ctx: &mut Context<Self>) {
+        if !self.record.has_commands() {
+            return;
+        }
         let now = self.now();
         let Some(step) = self.record.decide(&self.shared.settings.site, now) else { return };
         chaos::reach(Point::Decided);

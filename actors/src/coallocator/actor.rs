@@ -7,6 +7,7 @@ use std::time::Duration;
 use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, SpawnHandle, WrapFuture};
 use cospan_domain::ids::JobId;
 use cospan_domain::job::command::JobCommand;
+use cospan_domain::job::spec::Priority;
 use cospan_domain::queue::{
     Offer, PlacementQueues, QueueDecision, Scan, ScanReport, ScanStep, SliceBudget, Standing,
     Trigger, Waiting,
@@ -28,6 +29,8 @@ const REFUSED_PAUSE: Duration = Duration::from_millis(20);
 pub struct CoAllocator {
     shared: Arc<Shared>,
     queues: PlacementQueues,
+    /// Their lengths as shown, by class.
+    lengths: [prometheus::IntGauge; Priority::ALL.len()],
     grid: GridMaker,
     offers: Offers,
     scan: Option<Scan>,
@@ -53,8 +56,11 @@ impl CoAllocator {
     pub fn new(shared: Arc<Shared>, dirty: Dirty, guard: LifeGuard) -> Self {
         let (queue, seed) = (shared.settings.queue.clone(), shared.settings.history_seed.clone());
         let queues = PlacementQueues::new(queue, seed);
+        let length =
+            |class: Priority| shared.metrics.queue_length.with_label_values(&[class.as_str()]);
         Self {
             queues,
+            lengths: Priority::ALL.map(length),
             grid: GridMaker::new(&shared),
             offers: Offers::default(),
             scan: None,
@@ -115,7 +121,8 @@ impl CoAllocator {
 
     /// Sites are asked again while somebody waits for what they have.
     fn want_information(&self) {
-        if self.shared.board.set_wanted(!self.queues.is_empty()) {
+        let wanted = !self.queues.is_empty();
+        if self.shared.board.set_wanted(wanted) && wanted {
             self.shared.switchboard.clusters.look_all();
         }
     }
@@ -237,8 +244,7 @@ impl CoAllocator {
     }
 
     fn show_metrics(&self) {
-        for class in cospan_domain::job::spec::Priority::ALL {
-            let gauge = self.shared.metrics.queue_length.with_label_values(&[class.as_str()]);
+        for (class, gauge) in Priority::ALL.into_iter().zip(&self.lengths) {
             gauge.set(self.queues.len_of(class) as i64);
         }
     }

@@ -1,0 +1,53 @@
+//! What is shown of one site. The gauges are looked up once: that takes longer than
+//! setting them, and they are set after every poll.
+
+use cospan_domain::ids::SiteName;
+use prometheus::IntGauge;
+
+use crate::metrics::Metrics;
+
+/// Labels of `cospan_site_state`.
+const STATES: [&str; 10] = [
+    "unknown",
+    "usable",
+    "unusable",
+    "probing",
+    "draining",
+    "drained",
+    "maintenance",
+    "credentials-expired",
+    "unreachable",
+    "frozen",
+];
+
+/// The gauges of one site.
+pub(super) struct Gauges {
+    /// Its processors.
+    pub(super) total: IntGauge,
+    /// Those that were idle when it was asked last.
+    pub(super) idle: IntGauge,
+    /// Those that jobs hold or will claim.
+    pub(super) held: IntGauge,
+    states: [IntGauge; STATES.len()],
+}
+
+impl Gauges {
+    /// The gauges of this site.
+    pub(super) fn new(metrics: &Metrics, site: &SiteName) -> Self {
+        let processors = |usage| metrics.site_processors.with_label_values(&[site.as_str(), usage]);
+        let state = |name| metrics.site_state.with_label_values(&[site.as_str(), name]);
+        Self {
+            total: processors("total"),
+            idle: processors("idle"),
+            held: processors("held"),
+            states: STATES.map(state),
+        }
+    }
+
+    /// Shows that the site is in this state, and in no other.
+    pub(super) fn show_state(&self, state: &str) {
+        for (name, gauge) in STATES.iter().zip(&self.states) {
+            gauge.set(i64::from(*name == state));
+        }
+    }
+}
