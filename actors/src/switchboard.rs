@@ -123,16 +123,14 @@ where
 
     /// Asks one to look.
     pub fn look(&self, key: &K) {
-        let post = self.lock().get(key).cloned();
-        if let Some(post) = post {
+        if let Some(post) = self.lock().get(key) {
             post.look();
         }
     }
 
     /// Asks all to look.
     pub fn look_all(&self) {
-        let posts: Vec<Post<A>> = self.lock().values().cloned().collect();
-        posts.iter().for_each(Post::look);
+        self.lock().values().for_each(Post::look);
     }
 
     /// How many there are.

@@ -105,8 +105,8 @@ impl Handler<Command> for Intake {
 impl Handler<Look> for Intake {
     type Result = ();
 
-    fn handle(&mut self, _: Look, ctx: &mut Context<Self>) {
+    fn handle(&mut self, _: Look, _: &mut Context<Self>) {
         self.dirty.take();
-        self.archive_some(ctx);
+        self.archive_some();
     }
 }

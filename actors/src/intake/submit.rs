@@ -154,12 +154,12 @@ impl Intake {
         const SOON: DurationMs = DurationMs(1_000);
         let seldom = self.shared.settings.keep_jobs.0 / 24;
         let seldom = DurationMs(seldom.clamp(60_000, 3_600_000));
-        let pause = if self.archive_some(ctx) { SOON } else { seldom };
+        let pause = if self.archive_some() { SOON } else { seldom };
         ctx.run_later(Duration::from_millis(pause.0), Self::schedule_archiving);
     }
 
     /// Whether there may be more to archive at once.
-    pub(super) fn archive_some(&mut self, ctx: &mut Context<Self>) -> bool {
+    pub(super) fn archive_some(&mut self) -> bool {
         const AT_ONCE: usize = 256;
         let now = self.shared.clock.now();
         let keep = self.shared.settings.keep_jobs;
@@ -178,8 +178,8 @@ impl Intake {
                 }
             };
             self.known.forget(&job);
-            let append = self.shared.journal().send(Append(Change::JobArchived { job, events }));
-            ctx.spawn(append.into_actor(self).map(|_, _, _| ()));
+            // Nobody waits for it: what was not taken is found again by the next look.
+            self.shared.journal().do_send(Append(Change::JobArchived { job, events }));
         }
         more
     }

@@ -153,7 +153,7 @@ impl JobActor {
                 self.under_way.insert(effect);
             }
         }
-        self.set_wake(ctx);
+        self.set_wake(now, ctx);
     }
 
     /// An effect came back; `command` records its outcome, if it has one yet.
@@ -184,8 +184,7 @@ impl JobActor {
         ctx.stop();
     }
 
-    fn set_wake(&mut self, ctx: &mut Context<Self>) {
-        let now = self.shared.clock.now();
+    fn set_wake(&mut self, now: Timestamp, ctx: &mut Context<Self>) {
         let state = due::next_wake(self.job(), &self.shared.settings.job);
         let silent = sight::next_wake(&self.shared, self.job());
         let again = self.not_before.values().copied().filter(|&time| time > now).min();
