@@ -1,5 +1,6 @@
 //! Puts the actors together: the order of start, and how each is built anew.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use actix::{Actor, Addr};
@@ -72,10 +73,15 @@ pub fn report_channel() -> (cospan_storage::port::Sink, mpsc::UnboundedReceiver<
 }
 
 fn count_phases(shared: &Shared) {
+    let (mut phases, mut held) = (BTreeMap::<&str, i64>::new(), 0);
     for job in shared.view.load().jobs.values() {
-        shared.metrics.jobs.with_label_values(&[job.phase.kind().as_str()]).inc();
-        shared.metrics.held.add(i64::from(job.held.is_some()));
+        *phases.entry(job.phase.kind().as_str()).or_default() += 1;
+        held += i64::from(job.held.is_some());
     }
+    for (phase, count) in phases {
+        shared.metrics.jobs.with_label_values(&[phase]).add(count);
+    }
+    shared.metrics.held.add(held);
 }
 
 /// Sites first, so that attempts are seen before anything is decided about them.

@@ -4,8 +4,9 @@
 //! for every walk under way what it is about to overwrite.
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 use sled::{Db, IVec};
@@ -16,12 +17,17 @@ use crate::port::{Key, StoreError, StoreSize};
 
 /// Values that a walk reads before it lets the writer in again.
 const CHUNK: usize = 256;
+/// Chunks that a walk over everything reads ahead of what it shows.
+const AHEAD: usize = 16;
 
 /// Where to read on.
 type From = Bound<Vec<u8>>;
 
-/// Values in order, and where to read on; `None` at the end.
-type Chunk = (Vec<(IVec, IVec)>, Option<From>);
+/// Keys and what is stored under them, in order.
+type Values = Vec<(IVec, IVec)>;
+
+/// Values, and where to read on; `None` at the end.
+type Chunk = (Values, Option<From>);
 
 /// What was under a key when a walk began; `None` if it was not there.
 type Before = BTreeMap<Key, Option<IVec>>;
@@ -117,6 +123,51 @@ impl Shared {
         }
         Ok((found, last.map(Bound::Excluded)))
     }
+
+    /// All chunks below a prefix, up to the first that cannot be read.
+    fn chunks<'a>(
+        &'a self,
+        walk: &'a Mutex<Before>,
+        prefix: &'a [u8],
+    ) -> impl Iterator<Item = Result<Values, StoreError>> + use<'a> {
+        let mut next = Some(Bound::Included(prefix.to_vec()));
+        std::iter::from_fn(move || {
+            let chunk = self.chunk(walk, prefix, next.take()?);
+            Some(chunk.map(|(found, rest)| {
+                next = rest;
+                found
+            }))
+        })
+    }
+
+    /// A walk over everything, which takes long and which a start waits for: while what
+    /// was read is shown, another thread reads on.
+    fn walk_ahead(&self, walk: &Mutex<Before>, visit: Visit<'_>) -> Result<(), StoreError> {
+        std::thread::scope(|scope| {
+            let (sender, chunks) = sync_channel(AHEAD);
+            let read = move || {
+                // Nobody receives any more: enough was seen.
+                let _ = self.chunks(walk, b"").try_for_each(|found| sender.send(found));
+            };
+            let thread = std::thread::Builder::new().name("store-reader".into());
+            let reader = thread.spawn_scoped(scope, read).map_err(|source| StoreError::Io {
+                path: self.path.display().to_string(),
+                action: "read",
+                source,
+            })?;
+            for found in chunks {
+                if show(found?, visit).is_break() {
+                    return Ok(());
+                }
+            }
+            reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            Ok(())
+        })
+    }
+}
+
+fn show(found: Values, visit: Visit<'_>) -> ControlFlow<()> {
+    found.into_iter().try_for_each(|(key, stored)| visit(&key, &stored))
 }
 
 /// Puts back what was there before, within the chunk.
@@ -157,14 +208,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Reader for Shared {
     fn walk(&self, prefix: &[u8], visit: Visit<'_>) -> Result<(), StoreError> {
         let walk = self.begin_walk();
-        let mut next = Some(Bound::Included(prefix.to_vec()));
-        while let Some(from) = next {
-            let (found, rest) = self.chunk(&walk, prefix, from)?;
-            next = rest;
-            for (key, stored) in found {
-                if visit(&key, &stored).is_break() {
-                    return Ok(());
-                }
+        if prefix.is_empty() {
+            return self.walk_ahead(&walk, visit);
+        }
+        for found in self.chunks(&walk, prefix) {
+            if show(found?, visit).is_break() {
+                break;
             }
         }
         Ok(())
