@@ -114,6 +114,7 @@ mod tests {
         let attempt = Attempt(u32::MAX);
         state::Component {
             placement: Some(state::Placement {
+                share: None,
                 site: site('a'),
                 sources: vec![source; items],
                 transfer_time: DurationMs(u64::MAX),
