@@ -4,6 +4,8 @@
 mod actor;
 mod explain;
 mod grid;
+#[cfg(test)]
+mod tests;
 
 pub use actor::{AskStanding, CoAllocator};
 pub use explain::{Explanation, Wait, explain, preview};
