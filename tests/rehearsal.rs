@@ -57,7 +57,7 @@ fn scene(chaos: &str) -> Scene {
     server.start().unwrap();
     let token = must(&output(&ground, "", &["key", "add", "drill", "--role", "chaos"]), 0);
     let token = token.trim().to_owned();
-    let drill = Api::new(ground.port, token.clone());
+    let drill = Api::new(ground.port(), token.clone());
     wait("the new key is known", || drill.want("/v1/chaos").is_ok());
     let api = server.api().unwrap();
     let scene = Scene { ground, server, api, token };
@@ -145,7 +145,7 @@ fn a_server_that_does_not_allow_it_refuses_and_says_what_to_do() {
     let scene = scene("");
     let said = must(&scene.inject(PLAN, &[]), 3);
     assert!(said.contains("set allowed = true in [chaos]"), "{said}");
-    let drill = Api::new(scene.ground.port, scene.token.clone());
+    let drill = Api::new(scene.ground.port(), scene.token.clone());
     refused(drill.post("/v1/chaos", None, &plan()), 403, "C2004", "[chaos]");
     assert_eq!(scene.api.want("/v1/chaos").unwrap()["allowed"], false);
     assert!(must(&scene.cospan(&["chaos", "status"]), 0).contains("cannot be injected here"));
@@ -157,7 +157,7 @@ fn a_key_without_the_role_may_look_but_not_inject_nor_stop() {
     // The first key is everybody's who runs the server, and has no role either.
     refused(scene.api.post("/v1/chaos", None, &plan()), 403, "C2002", "--role chaos");
     let plain = must(&output(&scene.ground, "", &["key", "add", "alice"]), 0);
-    let alice = Api::new(scene.ground.port, plain.trim().to_owned());
+    let alice = Api::new(scene.ground.port(), plain.trim().to_owned());
     wait("the new key is known", || alice.want("/v1/chaos").is_ok());
     refused(alice.post("/v1/chaos", None, &plan()), 403, "C2002", "--role chaos");
     must(&scene.inject(PLAN, &[]), 0);
@@ -176,7 +176,7 @@ fn a_bad_plan_is_told_with_every_line_and_a_dry_run_injects_nothing() {
         assert!(said.contains(words), "{words:?} is not in {said}");
     }
     let wide = json!({ "for": "1m", "inject": [{ "sites": ["s1", "s2"], "fault": "refused" }] });
-    let drill = Api::new(scene.ground.port, scene.token.clone());
+    let drill = Api::new(scene.ground.port(), scene.token.clone());
     let Reply::Answered(422, problem) = drill.post("/v1/chaos", None, &wide) else {
         panic!("the server judges by itself");
     };

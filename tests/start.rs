@@ -43,7 +43,7 @@ fn refused(output: &Output, words: &[&str]) {
 }
 
 fn port(ground: &Ground) -> String {
-    format!("127.0.0.1:{}", ground.port)
+    format!("127.0.0.1:{}", ground.port())
 }
 
 #[test]

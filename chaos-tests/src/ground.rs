@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 
+use crate::port::HeldPort;
 use crate::{disk, payload};
 
 /// One site of a run.
@@ -73,8 +73,7 @@ pub struct Ground {
     pub file_system: String,
     /// Its sites.
     pub sites: Vec<GroundSite>,
-    /// Port of the server.
-    pub port: u16,
+    port: HeldPort,
 }
 
 impl Ground {
@@ -101,7 +100,7 @@ impl Ground {
         fs::create_dir_all(base)?;
         let directory = tempfile::Builder::new().prefix("kill-").tempdir_in(base)?;
         let file_system = disk::check(directory.path())?;
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let port = HeldPort::take()?;
         let sites = (1..).zip(processors).map(|(number, processors)| GroundSite {
             name: format!("s{number}"),
             root: directory.path().join(format!("site-{number}")),
@@ -112,6 +111,11 @@ impl Ground {
         fs::write(ground.payload(), payload::SCRIPT)?;
         fs::write(ground.ledger(), "")?;
         Ok(ground)
+    }
+
+    /// Port of the server; nobody else's, also while the server is down.
+    pub fn port(&self) -> u16 {
+        self.port.number()
     }
 
     /// The directory of everything.
@@ -158,7 +162,7 @@ impl Ground {
         let mut text = format!(
             "[server]\ndata_directory = {:?}\nlisten = [\"127.0.0.1:{}\"]\n\n{sections}",
             self.data(),
-            self.port,
+            self.port(),
         );
         for site in &self.sites {
             let (name, root, processors) = (&site.name, &site.root, site.processors);

@@ -22,6 +22,7 @@ pub mod models;
 pub mod oracle;
 pub mod payload;
 pub mod points;
+pub mod port;
 pub mod server;
 pub mod settle;
 pub mod stimulus;

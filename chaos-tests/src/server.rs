@@ -46,7 +46,7 @@ impl Server {
             home: ground.path().into(),
             log: ground.log(),
             token: ground.data().join("keys/admin.token"),
-            port: ground.port,
+            port: ground.port(),
             chaos: None,
             child: None,
         }

@@ -1,0 +1,69 @@
+//! A port that stays ours while its server is down.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::OwnedFd;
+
+use anyhow::Result;
+use rustix::net::{
+    AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with, sockopt,
+};
+
+/// A port of 127.0.0.1 that the system gives to nobody who asks for any port, neither to
+/// listen nor to connect from. A server that is told its number can listen there, as often
+/// as it starts: only who listens excludes others from an address that may be used again.
+#[derive(Debug)]
+pub struct HeldPort {
+    number: u16,
+    /// Bound, and never listens.
+    _socket: OwnedFd,
+}
+
+impl HeldPort {
+    /// Takes a free one.
+    ///
+    /// # Errors
+    /// The system has none.
+    pub fn take() -> Result<Self> {
+        // Servers that are started must not inherit it.
+        let flags = SocketFlags::CLOEXEC;
+        let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;
+        sockopt::set_socket_reuseaddr(&socket, true)?;
+        bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0))?;
+        let number = SocketAddrV4::try_from(getsockname(&socket)?)?.port();
+        Ok(Self { number, _socket: socket })
+    }
+
+    /// Its number.
+    pub fn number(&self) -> u16 {
+        self.number
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    #[test]
+    fn a_server_can_listen_again_and_again_at_a_port_that_is_held() {
+        let held = HeldPort::take().unwrap();
+        for _ in 0..3 {
+            let server = TcpListener::bind((Ipv4Addr::LOCALHOST, held.number())).unwrap();
+            let _client = TcpStream::connect((Ipv4Addr::LOCALHOST, held.number())).unwrap();
+            // Who closes first keeps the address for a while, as a server does that is killed.
+            drop(server.accept().unwrap());
+        }
+    }
+
+    #[test]
+    fn nobody_who_asks_for_any_port_is_given_one_that_is_held() {
+        let held: Vec<_> = (0..200).map(|_| HeldPort::take().unwrap()).collect();
+        let others: Vec<_> =
+            (0..200).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).collect();
+        for other in others {
+            let given = other.local_addr().unwrap().port();
+            assert!(held.iter().all(|held| held.number() != given), "{given} was given away");
+        }
+    }
+}
