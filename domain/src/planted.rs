@@ -76,11 +76,13 @@ pub enum Bug {
     SplitCountsAnew,
     /// Each component of a split asks for the processors of the whole job.
     SplitAsWhole,
+    /// What attempts held in vain that never started is not counted.
+    ForgetWaste,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 35] = [
+    pub const ALL: [Bug; 36] = [
         Bug::RetryBlind,
         Bug::TrustEarlyAbsence,
         Bug::UnknownIsGone,
@@ -116,6 +118,7 @@ impl Bug {
         Bug::ChargeWhenCutOff,
         Bug::SplitCountsAnew,
         Bug::SplitAsWhole,
+        Bug::ForgetWaste,
     ];
 }
 

@@ -84,6 +84,8 @@ pub struct Reign {
     pub clock: Arc<dyn Clock>,
     /// Whether it lives: what it answers counts only then.
     pub doom: Arc<Doom>,
+    /// How far its machine's clock is ahead of the true time.
+    pub clock_ahead_ms: i64,
 }
 
 impl Reign {
@@ -138,7 +140,8 @@ where
     let (plane, disk) = open(&ground, plan, &clock, &doom)?;
     let (now, world) = (clock.clone(), ground.world.clone());
     let driver = actix_rt::spawn(world.drive(move || now.now()));
-    let reign = Reign { plane, clock: clock.clone(), doom: doom.clone() };
+    let clock_ahead_ms = plan.clock_ahead_ms;
+    let reign = Reign { plane, clock: clock.clone(), doom: doom.clone(), clock_ahead_ms };
     let killed_at = async {
         match plan.killed_at {
             Some(at) => reign.until(at).await,

@@ -76,8 +76,7 @@ impl World {
         let lrm_id = attempt.lrm_id(&cluster.name);
         cluster.attempts.insert(order.tag, attempt);
         cluster.occupants.insert(number, Occupant::Ours(order.tag));
-        let submitted = Deed::Submitted { processors: order.resources.processors };
-        self.ledger.note(now, &cluster.name, order.tag, submitted);
+        self.ledger.note(now, &cluster.name, order.tag, Deed::Submitted { processors });
         self.schedule(site);
         Ok(Submitted { lrm_id })
     }

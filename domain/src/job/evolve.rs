@@ -225,7 +225,7 @@ fn end_attempt(
     how: &crate::job::state::Ending,
     at: Timestamp,
 ) {
-    let held = job.start_at.is_none();
+    let held = job.start_at.is_none() && !bug(Bug::ForgetWaste);
     if held {
         let wasted = waste_of(job, index, at);
         let sum = &mut job.instants.wasted_processor_ms;

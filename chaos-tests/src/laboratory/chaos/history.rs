@@ -20,6 +20,7 @@ use cospan_domain::site::state::AttemptId;
 use cospan_domain::units::{DurationMs, Timestamp};
 use tokio::sync::broadcast::error::RecvError;
 
+use super::accounts::Accounts;
 use super::sites;
 use crate::laboratory::reign::Reign;
 
@@ -42,6 +43,8 @@ pub(super) struct Seen {
     pub(super) over: BTreeMap<(JobId, ComponentIndex, Attempt), Timestamp>,
     /// Attempts that the control plane holds to have failed by themselves.
     own_errors: BTreeSet<(JobId, ComponentIndex, Attempt)>,
+    /// What it wrote about times at gates.
+    pub(super) accounts: Accounts,
     owed: BTreeMap<(JobId, ComponentIndex), Charge>,
     cut_offs: Vec<(Timestamp, Timestamp)>,
     /// Durable changes.
@@ -56,7 +59,7 @@ impl Seen {
         Self { cut_offs, ..Self::default() }
     }
 
-    fn note(&mut self, change: &Change, view: &View, now: Timestamp) {
+    fn note(&mut self, change: &Change, view: &View, now: Timestamp, ahead_ms: i64) {
         self.changes += 1;
         match change {
             Change::NewJobs(jobs) => {
@@ -65,6 +68,7 @@ impl Seen {
             Change::Job { old, new, events } => {
                 self.judge(old, new, events);
                 self.learn(new, events, view, now);
+                events.iter().for_each(|event| self.accounts.note(new, event, ahead_ms));
                 self.timeline
                     .extend(events.iter().map(|event| (now, new.id, format!("{:?}", event.what))));
                 if new.is_final() && !old.is_final() {
@@ -166,7 +170,7 @@ pub(super) async fn follow(reign: Reign, seen: Rc<RefCell<Seen>>, changes_max: u
             Ok(committed) => {
                 let view = reign.plane.view();
                 let mut seen = seen.borrow_mut();
-                seen.note(&committed.change, &view, reign.clock.now());
+                seen.note(&committed.change, &view, reign.clock.now(), reign.clock_ahead_ms);
                 if seen.changes > changes_max {
                     let text =
                         format!("{} durable changes: it goes round in circles", seen.changes);

@@ -2,6 +2,7 @@
 //! wrong; then the faults stop, and all must converge. Oracles read the world's
 //! truth, and every change that became durable.
 
+mod accounts;
 pub mod campaign;
 pub mod coverage;
 mod history;

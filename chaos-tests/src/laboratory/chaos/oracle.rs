@@ -9,9 +9,10 @@ use cospan_domain::ids::{
     Attempt, ComponentIndex, Digest, InstanceId, JobId, LogicalName, RelPath, Round, Tag,
 };
 use cospan_domain::job::spec::{JobSpec, Request};
-use cospan_domain::job::state::PhaseKind;
+use cospan_domain::job::state::{Job, PhaseKind};
 use cospan_domain::units::{DurationMs, Timestamp};
 
+use super::accounts::{self, Accounts};
 use super::users::OUTPUT_PATH;
 use crate::world::World;
 use crate::world::copies::output_of;
@@ -37,6 +38,12 @@ pub struct Evidence<'a> {
     pub outputs: &'a BTreeMap<JobId, LogicalName>,
     /// How far apart the parts of a round may begin.
     pub apart_max: DurationMs,
+    /// Jobs as they were last seen.
+    pub jobs: &'a BTreeMap<JobId, Arc<Job>>,
+    /// What was written about times at gates.
+    pub accounts: &'a Accounts,
+    /// How far apart the clocks of the control planes were at most.
+    pub clocks_apart: DurationMs,
     /// The catalogue when all had come to rest, if it has.
     pub files: Option<&'a BTreeMap<LogicalName, Arc<FileRecord>>>,
 }
@@ -102,6 +109,7 @@ pub fn judge(evidence: &Evidence<'_>) -> Vec<String> {
     check("an attempt was held to be over and was not", not_over(&lives, evidence));
     check("an acknowledged cancellation had no effect", not_cancelled(evidence));
     check("a payload began without its input", without_input(&lives));
+    check("what was held in vain is misstated", accounts::misstated(evidence));
     check("an attempt was left behind", left_behind(evidence));
     check("a content or partial copy was left behind", left_data(evidence));
     check("another's job was touched", touched_others(evidence));

@@ -285,12 +285,11 @@ fn note_ends(reign: &Reign, ids: &[JobId], seen: &Rc<RefCell<Seen>>) {
     }
 }
 
-/// The grace after a decision, three times. It is measured by the clock of the control
-/// plane, which between two lives may have been set back.
-fn apart_max(scenario: &Scenario) -> DurationMs {
+/// How far apart the clocks of two lives of the control plane were at most.
+fn clocks_apart(scenario: &Scenario) -> DurationMs {
     let ahead = scenario.kills.iter().map(|kill| kill.clock_ahead_ms).chain([0]);
     let (least, most) = ahead.fold((0, 0), |(least, most), ms| (ms.min(least), ms.max(most)));
-    DurationMs(90_000 + most.abs_diff(least))
+    DurationMs(most.abs_diff(least))
 }
 
 fn judged(
@@ -318,7 +317,12 @@ fn judged(
             cancelled: &known.cancelled,
             outputs: &outputs,
             files: seen.files.as_ref(),
-            apart_max: apart_max(scenario),
+            jobs: &seen.last,
+            accounts: &seen.accounts,
+            clocks_apart: clocks_apart(scenario),
+            // The grace after a decision, three times. It is measured by the clock of the
+            // control plane, which between two lives may have been set back.
+            apart_max: DurationMs(90_000) + clocks_apart(scenario),
         })
     });
     let told = known.complaints.iter().chain(&seen.violations).cloned();

@@ -114,7 +114,7 @@ mod tests {
         let attempt = Attempt(u32::MAX);
         state::Component {
             placement: Some(state::Placement {
-                share: None,
+                share: Some(u32::MAX),
                 site: site('a'),
                 sources: vec![source; items],
                 transfer_time: DurationMs(u64::MAX),
