@@ -27,7 +27,7 @@ Examples:
     /// Inject faults into the calls of a running server to its sites, to rehearse failures
     #[command(after_help = "\
 The server's configuration must allow it (allowed = true in [chaos]), and the key must have the
-role chaos (`cospan key add NAME --role chaos`). Faults are what any site may do to its callers:
+role chaos (`cospan key grant NAME --role chaos`). Faults are what any site may do to its callers:
 requests and replies lost, late, doubled, refused. They end by themselves when the time is over,
 with `cospan chaos stop`, and with the server's process. Jobs stay as safe as they are without.
 

@@ -209,12 +209,28 @@ Examples:
     /// List the keys by name
     #[command(after_help = "Example:\n  cospan key list")]
     List,
+    /// Give a key a role, from the server's next look at its keys on
+    #[command(after_help = "Example:\n  cospan key grant alice --role chaos")]
+    Grant(KeyRoleArgs),
+    /// Take a role from a key, from the server's next look at its keys on
+    #[command(after_help = "Example:\n  cospan key revoke alice --role chaos")]
+    Revoke(KeyRoleArgs),
     /// Remove a key; its jobs go on
     #[command(after_help = "Example:\n  cospan key remove alice")]
     Remove {
         /// Its name.
         name: String,
     },
+}
+
+/// Arguments of `key grant` and `key revoke`.
+#[derive(Debug, Args)]
+pub(crate) struct KeyRoleArgs {
+    /// The key's name.
+    pub(crate) name: String,
+    /// What it may do beyond what every key may.
+    #[arg(long, value_enum)]
+    pub(crate) role: RoleArg,
 }
 
 /// What a key may do beyond what every key may.

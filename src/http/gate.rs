@@ -56,8 +56,8 @@ impl FromRequest for ChaosCaller {
 fn no_role(key: &KeyName, role: Role) -> Failure {
     Problem::new(Code::Forbidden, format!("the key {key} has not the role {role}"))
         .remedy(format!(
-            "make a key that has it with `cospan key add NAME --role {role}`, and set COSPAN_TOKEN \
-             to its token"
+            "give it with `cospan key grant {key} --role {role}`, or set COSPAN_TOKEN to the token \
+             of a key that has it"
         ))
         .into()
 }

@@ -20,7 +20,7 @@ const KEY_FILE: &str = "keys.toml";
 const LOCK_FILE: &str = "keys.lock";
 const TOKEN_FILE: &str = "admin.token";
 const HEADER: &str = "# Keys of this Cospan server: names and hashes, no secrets.\n\
-                      # Change it with `cospan key add` and `cospan key remove`.\n\n";
+                      # Change it with `cospan key`.\n\n";
 
 /// What is known of a key: all but its secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -127,6 +127,31 @@ impl KeyDirectory {
         keys.push(KeyInfo { name: name.clone(), created: now, roles, hash: token.hash() });
         self.write(&keys)?;
         Ok(token)
+    }
+
+    /// Gives a key a role, or takes it away. Running servers heed it from their next look at
+    /// the file on. Its roles afterwards; what it had already, or had not, is no error.
+    ///
+    /// # Errors
+    /// There is no such key, or the file cannot be changed.
+    pub fn set_role(
+        &self,
+        name: &KeyName,
+        role: Role,
+        given: bool,
+    ) -> Result<BTreeSet<Role>, KeyError> {
+        private::check_directory(&self.path)?;
+        let _held = private::lock(&self.path.join(LOCK_FILE))?;
+        let mut keys = self.list()?;
+        let Some(key) = keys.iter_mut().find(|key| key.name == *name) else {
+            return Err(KeyError::Unknown(name.to_string()));
+        };
+        let changed = if given { key.roles.insert(role) } else { key.roles.remove(&role) };
+        let roles = key.roles.clone();
+        if changed {
+            self.write(&keys)?;
+        }
+        Ok(roles)
     }
 
     /// Removes a key. Running servers refuse it from their next look at the file on.

@@ -6,7 +6,7 @@
 //! it and stands beside every command in the journal.
 //!
 //! Every key may do everything, but what could hurt everybody's work: that takes a
-//! [`Role`], which a key is given when it is made and no key has by itself.
+//! [`Role`], which a key is given by name and no key has by itself.
 //!
 //! Deliberately absent: passwords, and keys that the server could show again.
 

@@ -185,6 +185,31 @@ fn only_a_key_that_was_given_a_role_has_it() {
 }
 
 #[test]
+fn a_key_is_given_a_role_and_loses_it_and_stays_the_same_key() {
+    let (_home, keys) = fresh();
+    keys.ensure_first(NOW).unwrap();
+    let token = keys.add(&name("alice"), NOW).unwrap();
+    let ring = KeyRing::open(keys.clone()).unwrap();
+    let roles = || {
+        ring.refresh().unwrap();
+        ring.find(token.secret().as_bytes()).unwrap().roles.clone()
+    };
+    let set = |given| keys.set_role(&name("alice"), Role::Chaos, given).unwrap();
+    for _ in 0..2 {
+        assert_eq!(set(true), [Role::Chaos].into());
+        assert_eq!(roles(), [Role::Chaos].into());
+    }
+    for _ in 0..2 {
+        assert!(set(false).is_empty());
+        assert!(roles().is_empty());
+    }
+    let others = keys.list().unwrap().into_iter().filter(|key| !key.roles.is_empty());
+    assert_eq!(others.count(), 0, "nobody else was given it");
+    let unknown = keys.set_role(&name("bob"), Role::Chaos, true);
+    assert!(matches!(unknown, Err(KeyError::Unknown(_))), "{unknown:?}");
+}
+
+#[test]
 fn a_key_file_of_before_there_were_roles_is_read_and_gives_none() {
     let (_home, keys) = fresh();
     keys.ensure_first(NOW).unwrap();

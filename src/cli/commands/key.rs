@@ -4,20 +4,17 @@ use cospan_domain::ids::KeyName;
 use serde_json::json;
 
 use crate::api::v1::Instant;
-use crate::cli::args_operate::KeyCommand;
+use crate::cli::args_operate::{KeyCommand, KeyRoleArgs};
 use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::out::{columns, note};
 use crate::cli::when::{clock, now};
-use crate::keys::{KeyInfo, Role};
+use crate::keys::{KeyDirectory, KeyInfo, Role};
 
 /// Makes, lists and removes keys.
 pub(crate) fn run(context: &mut Context, command: &KeyCommand) -> Result<Exit, CliError> {
     let located = context.config()?;
     let keys = context.keys(&located);
-    let named = |name: &str| {
-        KeyName::new(name).map_err(|error| CliError::usage(error.to_string(), "correct the name"))
-    };
     match command {
         KeyCommand::Add { name, roles } => {
             let roles = roles.iter().map(|role| role.role()).collect();
@@ -27,12 +24,32 @@ pub(crate) fn run(context: &mut Context, command: &KeyCommand) -> Result<Exit, C
             note("this is shown only now; its owner sets COSPAN_TOKEN to it");
         }
         KeyCommand::List => list(context, &keys.list()?)?,
+        KeyCommand::Grant(args) => set_role(context, &keys, args, true)?,
+        KeyCommand::Revoke(args) => set_role(context, &keys, args, false)?,
         KeyCommand::Remove { name } => {
             keys.remove(&named(name)?)?;
             context.out.answer(&json!({ "removed": name }), |_| format!("key {name} removed\n"))?;
         }
     }
     Ok(Exit::Done)
+}
+
+fn named(name: &str) -> Result<KeyName, CliError> {
+    KeyName::new(name).map_err(|error| CliError::usage(error.to_string(), "correct the name"))
+}
+
+fn set_role(
+    context: &mut Context,
+    keys: &KeyDirectory,
+    args: &KeyRoleArgs,
+    given: bool,
+) -> Result<(), CliError> {
+    let roles = keys.set_role(&named(&args.name)?, args.role.role(), given)?;
+    let roles: Vec<_> = roles.iter().map(Role::to_string).collect();
+    let has = if roles.is_empty() { "no role".to_owned() } else { roles.join(", ") };
+    let answer = json!({ "name": args.name, "roles": roles });
+    context.out.answer(&answer, |_| format!("key {} has {has}\n", args.name))?;
+    Ok(())
 }
 
 fn list(context: &mut Context, keys: &[KeyInfo]) -> std::io::Result<()> {
