@@ -201,7 +201,7 @@ async fn a_status_without_idle_processors_tells_the_truth_about_attempts() {
 async fn a_control_file_switches_faults_of_a_running_server() {
     let ground = LocalGround::new();
     let path = ground.root().join("faults");
-    let site = FaultySite::with_control_file(ground.site(), path.clone());
+    let site = FaultySite::new(ground.site(), Faults::new()).controlled_by(path.clone());
     assert!(site.status(&[]).await.is_ok(), "no file, no faults");
     replace(&path, "all not-sent\nstatus lost-before next 1\n");
     assert!(matches!(site.status(&[]).await, Err(SiteError::OutcomeUnknown(_))));

@@ -1,6 +1,7 @@
 //! Rehearsals as the rest of the server sees them: begun, ended, shown.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use cospan_actors::api::ControlPlane;
@@ -45,13 +46,20 @@ pub enum Refusal {
 /// By site, what faults are injected with.
 pub type Handles = BTreeMap<SiteName, Faults>;
 
-/// Wraps sites, so that faults can be injected into the calls to them.
-pub fn wrap(sites: Vec<Arc<dyn Site>>) -> (Vec<Arc<dyn Site>>, Handles) {
+/// Wraps sites, so that faults can be injected into the calls to them; by files as well, one
+/// for each site, named like it, if there is a directory for them.
+pub fn wrap(sites: Vec<Arc<dyn Site>>, files: Option<&Path>) -> (Vec<Arc<dyn Site>>, Handles) {
     let mut handles = Handles::new();
     let wrapped = sites.into_iter().map(|site| {
         let faults = Faults::new();
         handles.insert(site.name().clone(), faults.clone());
-        Arc::new(FaultySite::new(site, faults)) as Arc<dyn Site>
+        let file = files.map(|directory| directory.join(site.name().as_str()));
+        let faulty = FaultySite::new(site, faults);
+        let faulty = match file {
+            Some(file) => faulty.controlled_by(file),
+            None => faulty,
+        };
+        Arc::new(faulty) as Arc<dyn Site>
     });
     let wrapped = wrapped.collect();
     (wrapped, handles)

@@ -129,8 +129,8 @@ fn start(
     let (sink, reports) = wiring::report_channel();
     let (opened, view, remains) = records::open(&path, &options, sink)?;
     let strikes = ChaosMetrics::register(&registry)?;
-    let sites = sites.into_iter().map(|site| settings::armed(site, data)).collect();
-    let (sites, faults) = wrapped(config, sites);
+    let sites = sites.into_iter().map(|site| Arc::new(site) as Arc<dyn Site>).collect();
+    let (sites, faults) = wrapped(config, data, sites);
     let parts = Parts {
         clock: Arc::new(SteadyClock::of_machine()),
         seed: seed(),
@@ -159,13 +159,22 @@ fn start(
 }
 
 /// Sites into which faults can be injected, if that is allowed; else the sites as they are.
-fn wrapped(config: &Config, sites: Vec<Arc<dyn Site>>) -> (Vec<Arc<dyn Site>>, Option<Handles>) {
-    if !config.chaos.allowed {
+/// In a build with planted faults a site goes wrong as the file `<data>/faults/<site>` says,
+/// too.
+fn wrapped(
+    config: &Config,
+    data: &Path,
+    sites: Vec<Arc<dyn Site>>,
+) -> (Vec<Arc<dyn Site>>, Option<Handles>) {
+    let (allowed, files) = (config.chaos.allowed, cfg!(cospan_chaos).then(|| data.join("faults")));
+    if !allowed && files.is_none() {
         return (sites, None);
     }
-    warn!("keys with the role chaos may inject faults: allowed is set in [chaos]");
-    let (sites, faults) = chaos::wrap(sites);
-    (sites, Some(faults))
+    let (sites, faults) = chaos::wrap(sites, files.as_deref());
+    if allowed {
+        warn!("keys with the role chaos may inject faults: allowed is set in [chaos]");
+    }
+    (sites, allowed.then_some(faults))
 }
 
 /// Memory, CPU and open files of this process.
@@ -236,6 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg(not(cospan_chaos))]
     fn unless_faults_may_be_injected_no_site_is_wrapped() {
         let home = tempfile::tempdir().unwrap();
         let name: SiteName = "delft".parse().unwrap();
@@ -247,10 +257,10 @@ mod tests {
         );
         let site: Arc<dyn Site> = Arc::new(LocalSite::new(local).unwrap());
         let mut config = Config::for_test(home.path()).unwrap();
-        let (sites, faults) = wrapped(&config, vec![site.clone()]);
+        let (sites, faults) = wrapped(&config, home.path(), vec![site.clone()]);
         assert!(Arc::ptr_eq(&sites[0], &site) && faults.is_none());
         config.chaos.allowed = true;
-        let (sites, faults) = wrapped(&config, vec![site.clone()]);
+        let (sites, faults) = wrapped(&config, home.path(), vec![site.clone()]);
         assert!(!Arc::ptr_eq(&sites[0], &site));
         assert_eq!(faults.unwrap().into_keys().collect::<Vec<_>>(), [name]);
     }

@@ -16,7 +16,7 @@ use cospan_domain::site::parameters::SiteParameters;
 use cospan_domain::transfer::parameters::CopyParameters;
 use cospan_domain::units::{BitsPerSecond, DurationMs};
 use cospan_sites::local::{LocalConfig, LocalSite};
-use cospan_sites::port::{Site, SiteError};
+use cospan_sites::port::SiteError;
 use cospan_storage::{EngineKind, Options};
 
 use crate::chaos::Limits;
@@ -185,20 +185,6 @@ pub(super) fn sites(config: &Config, data: &Path) -> Result<Vec<LocalSite>, Site
 pub(super) fn chaos(config: &Config) -> Limits {
     let chaos = &config.chaos;
     Limits { max_duration: chaos.max_duration, max_sites_percent: chaos.max_sites_percent }
-}
-
-/// A site as it is.
-#[cfg(not(cospan_chaos))]
-pub(super) fn armed(site: LocalSite, _: &Path) -> Arc<dyn Site> {
-    Arc::new(site)
-}
-
-/// In a build with planted faults, a site goes wrong as the file
-/// `<data>/faults/<site>` says.
-#[cfg(cospan_chaos)]
-pub(super) fn armed(site: LocalSite, data: &Path) -> Arc<dyn Site> {
-    let control = data.join("faults").join(site.name().as_str());
-    Arc::new(cospan_sites::fault::FaultySite::with_control_file(Arc::new(site), control))
 }
 
 fn absolute(path: &Path) -> PathBuf {

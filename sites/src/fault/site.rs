@@ -31,10 +31,10 @@ impl FaultySite {
         Self { inner, faults, control: None }
     }
 
-    /// Wraps a site whose faults are switched by a file, looked at before each call.
-    pub fn with_control_file(inner: Arc<dyn Site>, path: PathBuf) -> Self {
-        let control = Some(Mutex::new(ControlFile::new(path)));
-        Self { inner, faults: Faults::new(), control }
+    /// Has its faults switched by a file as well, looked at before each call.
+    #[must_use]
+    pub fn controlled_by(self, path: PathBuf) -> Self {
+        Self { control: Some(Mutex::new(ControlFile::new(path))), ..self }
     }
 
     /// The handle to its faults.
