@@ -142,10 +142,11 @@ fn the_table_of_states_is_that_of_the_code() {
 }
 
 #[test]
-fn the_page_of_the_interface_lists_every_code() {
+fn the_page_of_the_interface_lists_every_code_and_its_remedy() {
     let page = fs::read_to_string(book().join("reference/http.md")).unwrap();
     for code in cospan::api::v1::problem::Code::ALL {
-        let row = format!("| {} | {} | {} |", code.as_str(), code.status(), code.title());
+        let (title, remedy) = (code.title(), code.remedy());
+        let row = format!("| {} | {} | {title} | {remedy} |\n", code.as_str(), code.status());
         assert!(page.contains(&row), "{row}");
     }
 }

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use super::failure::Failure;
 use super::settings::HttpSettings;
 use crate::api::v1::parse;
-use crate::api::v1::problem::{Code, Problem};
+use crate::api::v1::problem::Code;
 
 /// Reads the whole body.
 pub(super) async fn read(
@@ -38,9 +38,7 @@ pub(super) async fn read(
 }
 
 fn too_large(limit: usize) -> Failure {
-    Problem::new(Code::BodyTooLarge, format!("the body is longer than {limit} bytes"))
-        .remedy("send fewer jobs at once")
-        .into()
+    Failure::new(Code::BodyTooLarge, format!("the body is longer than {limit} bytes"))
 }
 
 /// Reads the body as JSON of one shape.

@@ -92,7 +92,6 @@ impl From<Refusal> for Failure {
         let problem = match refusal {
             Refusal::Off => {
                 Problem::new(Code::ChaosOff, "this server does not let anybody inject faults")
-                    .remedy("set allowed = true in [chaos] of its configuration, and restart it")
             }
             Refusal::Plan(flaws) => {
                 let first = flaws.first().map(|flaw| flaw.place.clone()).unwrap_or_default();

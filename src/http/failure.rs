@@ -31,9 +31,7 @@ impl Failure {
     /// The detail says what the server failed at, which is nobody's business but the log's.
     pub(super) fn internal(what: &str, error: impl fmt::Display) -> Self {
         tracing::error!(%error, "cannot {what}");
-        Problem::new(Code::Internal, format!("cannot {what}"))
-            .remedy("look into the server's log")
-            .into()
+        Self::new(Code::Internal, format!("cannot {what}"))
     }
 }
 
@@ -78,21 +76,18 @@ impl From<ApiRefusal> for Failure {
             ApiRefusal::Invalid { index, problem } => {
                 Problem::new(Code::InvalidJob, problem).index(index)
             }
-            ApiRefusal::Unplaceable { index, problem } => Problem::new(Code::Unplaceable, problem)
-                .index(index)
-                .remedy("submit with allow_unplaceable to wait for a site that can hold it"),
+            ApiRefusal::Unplaceable { index, problem } => {
+                Problem::new(Code::Unplaceable, problem).index(index)
+            }
             ApiRefusal::IdempotencyMismatch { .. } => {
                 Problem::new(Code::IdempotencyMismatch, detail)
-                    .remedy("use a new idempotency key for a new request")
             }
             ApiRefusal::NotFound(_) => Problem::new(Code::NotFound, detail),
             ApiRefusal::Conflict(_) => Problem::new(Code::Conflict, detail),
             ApiRefusal::Busy { retry_after_s } => {
                 Problem::new(Code::Busy, detail).retry_after(retry_after_s)
             }
-            ApiRefusal::Stopping => Problem::new(Code::Stopping, detail)
-                .retry_after(5)
-                .remedy("try again when it is back; what was accepted is kept"),
+            ApiRefusal::Stopping => Problem::new(Code::Stopping, detail).retry_after(5),
             ApiRefusal::Site(_) => Problem::new(Code::Site, detail),
         };
         problem.into()

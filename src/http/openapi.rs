@@ -13,7 +13,7 @@ use utoipa_actix_web::service_config::ServiceConfig;
 use super::failure::{Answer, Failure};
 use super::state::Edge;
 use super::{accounts, chaos, files, health, jobs, orders, reading, sites, store, stream, submit};
-use crate::api::v1::problem::{Code, Problem};
+use crate::api::v1::problem::Code;
 
 #[derive(OpenApi)]
 #[openapi(
@@ -118,12 +118,10 @@ impl Addresses {
 pub(super) async fn nowhere(request: HttpRequest, edge: Data<Edge>) -> Answer {
     let shown: String = request.path().chars().take(200).collect();
     match edge.addresses.methods(request.path()) {
-        Some(methods) => Err(Failure::from(Problem::new(
+        Some(methods) => Err(Failure::new(
             Code::NoMethod,
             format!("{shown} takes {methods}, not {}", request.method()),
-        ))),
-        None => Err(Problem::new(Code::NoRoute, format!("there is nothing at {shown}"))
-            .remedy("/v1/openapi.json lists all addresses")
-            .into()),
+        )),
+        None => Err(Failure::new(Code::NoRoute, format!("there is nothing at {shown}"))),
     }
 }

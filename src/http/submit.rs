@@ -156,7 +156,7 @@ fn documents(bytes: &[u8], is_array: bool, most: usize) -> Result<Vec<JobDocumen
     }
     if documents.len() > most {
         let detail = format!("there are {} jobs; at most {most} are allowed", documents.len());
-        return Err(Problem::new(Code::TooManyJobs, detail).remedy("send several requests").into());
+        return Err(Failure::new(Code::TooManyJobs, detail));
     }
     Ok(documents)
 }

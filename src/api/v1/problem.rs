@@ -41,7 +41,8 @@ pub struct Problem {
 }
 
 macro_rules! codes {
-    ($($(#[$doc:meta])* $name:ident = $code:literal, $status:literal, $title:literal;)*) => {
+    ($($(#[$doc:meta])* $name:ident = $code:literal, $status:literal, $title:literal,
+        $remedy:literal;)*) => {
         /// The kinds of problems. A code is never given another meaning.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Code {
@@ -66,69 +67,105 @@ macro_rules! codes {
             pub fn title(self) -> &'static str {
                 match self { $(Code::$name => $title,)* }
             }
+
+            /// What to do about it, unless a problem says something more exact.
+            pub fn remedy(self) -> &'static str {
+                match self { $(Code::$name => $remedy,)* }
+            }
         }
     };
 }
 
 codes! {
     /// The body is not the JSON that was expected.
-    BadBody = "C1001", 400, "the body cannot be read";
+    BadBody = "C1001", 400, "the body cannot be read",
+        "correct the body at the place that is named";
     /// A parameter of the URL is wrong.
-    BadParameter = "C1002", 400, "a parameter is not valid";
+    BadParameter = "C1002", 400, "a parameter is not valid",
+        "correct the parameter that is named; `/v1/openapi.json` lists all";
     /// A header is wrong.
-    BadHeader = "C1003", 400, "a header is not valid";
+    BadHeader = "C1003", 400, "a header is not valid",
+        "correct the header that is named";
     /// The request is not valid HTTP, or was not sent in time.
-    BadRequest = "C1004", 400, "the request cannot be read";
+    BadRequest = "C1004", 400, "the request cannot be read",
+        "send a valid request, and the whole of it in time";
     /// The job can be read but makes no sense.
-    InvalidJob = "C1101", 422, "the job is not valid";
+    InvalidJob = "C1101", 422, "the job is not valid",
+        "correct the job; a dry run checks it without submitting it";
     /// More components than allowed.
-    TooManyComponents = "C1102", 422, "the job has too many components";
+    TooManyComponents = "C1102", 422, "the job has too many components",
+        "split the job, or have `limits.max_components` raised";
     /// No known site can ever hold it.
-    Unplaceable = "C1103", 422, "no known site can ever hold the job";
+    Unplaceable = "C1103", 422, "no known site can ever hold the job",
+        "ask for less, or for another site (`cospan site list` shows what each has); \
+         submit with `--allow-unplaceable` (over HTTP `?allow_unplaceable=true`) to wait for a site \
+         that can hold it";
     /// An input names a file that is not registered.
-    UnknownFile = "C1104", 422, "an input is not a registered file";
+    UnknownFile = "C1104", 422, "an input is not a registered file",
+        "register the file with `cospan file add`, or correct its name (`cospan file list`)";
     /// More jobs in one request than allowed.
-    TooManyJobs = "C1105", 422, "there are too many jobs in the request";
+    TooManyJobs = "C1105", 422, "there are too many jobs in the request",
+        "send several requests, each with fewer jobs";
     /// The array is empty.
-    NoJobs = "C1106", 422, "there is no job in the request";
+    NoJobs = "C1106", 422, "there is no job in the request",
+        "send at least one job";
     /// The selection of jobs is empty or ambiguous.
-    BadSelection = "C1107", 422, "the selection of jobs is not valid";
+    BadSelection = "C1107", 422, "the selection of jobs is not valid",
+        "name the jobs, or choose them by what they have in common";
     /// A plan of faults cannot be carried out.
-    BadPlan = "C1108", 422, "the plan of faults is not valid";
+    BadPlan = "C1108", 422, "the plan of faults is not valid",
+        "correct the plan; `cospan chaos inject PLAN --dry-run` checks it";
     /// No key, or an unknown one.
-    NoKey = "C2001", 401, "a valid key is needed";
+    NoKey = "C2001", 401, "a valid key is needed",
+        "send the header `Authorization: Bearer TOKEN`; `cospan key add NAME` makes a key";
     /// The key may not do this.
-    Forbidden = "C2002", 403, "the key may not do this";
+    Forbidden = "C2002", 403, "the key may not do this",
+        "use a key that may, or have it given the role with `cospan key grant`";
     /// Too many attempts without a valid key.
-    TooManyFailures = "C2003", 429, "too many requests without a valid key";
+    TooManyFailures = "C2003", 429, "too many requests without a valid key",
+        "correct the token; try again after the time that is told";
     /// The server's configuration does not allow injected faults.
-    ChaosOff = "C2004", 403, "faults may not be injected here";
+    ChaosOff = "C2004", 403, "faults may not be injected here",
+        "set `allowed = true` in `[chaos]` of the server's configuration, and restart it";
     /// There is no such thing.
-    NotFound = "C3001", 404, "there is no such thing";
+    NotFound = "C3001", 404, "there is no such thing",
+        "look for it with `cospan list`, `cospan site list` or `cospan file list`";
     /// There is no such address.
-    NoRoute = "C3002", 404, "there is no such address";
+    NoRoute = "C3002", 404, "there is no such address",
+        "`/v1/openapi.json` lists all addresses";
     /// The address exists, but not for this method.
-    NoMethod = "C3003", 405, "the address does not take this method";
+    NoMethod = "C3003", 405, "the address does not take this method",
+        "`/v1/openapi.json` lists the methods of each address";
     /// The idempotency key was used for another request.
-    IdempotencyMismatch = "C4001", 409, "the idempotency key was used for another request";
+    IdempotencyMismatch = "C4001", 409, "the idempotency key was used for another request",
+        "use a new idempotency key for a new request";
     /// It does not fit the present state.
-    Conflict = "C4002", 409, "it does not fit the present state";
+    Conflict = "C4002", 409, "it does not fit the present state",
+        "look at its present state, and order what that allows";
     /// The body is longer than allowed.
-    BodyTooLarge = "C5001", 413, "the body is too large";
+    BodyTooLarge = "C5001", 413, "the body is too large",
+        "send fewer jobs at once";
     /// Too much to do.
-    Busy = "C5002", 429, "the server has as much to do as it can take";
+    Busy = "C5002", 429, "the server has as much to do as it can take",
+        "send the same again after the time that is told";
     /// More requests with one key than allowed.
-    TooManyRequests = "C5003", 429, "too many requests with this key";
+    TooManyRequests = "C5003", 429, "too many requests with this key",
+        "send fewer requests a second, each with more jobs";
     /// Too many streams are open.
-    TooManyStreams = "C5004", 429, "too many streams are open";
+    TooManyStreams = "C5004", 429, "too many streams are open",
+        "close streams that are not needed, or ask now and then instead";
     /// The server stops.
-    Stopping = "C6001", 503, "the server is stopping";
+    Stopping = "C6001", 503, "the server is stopping",
+        "try again when it is back; what was accepted is kept";
     /// The server has not finished starting.
-    NotReady = "C6002", 503, "the server is not ready";
+    NotReady = "C6002", 503, "the server is not ready",
+        "try again after the time that is told; the server's log says what it does";
     /// The site did not do it.
-    Site = "C7001", 502, "the site did not do it";
+    Site = "C7001", 502, "the site did not do it",
+        "look at the site (`cospan site list`), and try again when it answers";
     /// A fault of the server.
-    Internal = "C9001", 500, "the server made an error";
+    Internal = "C9001", 500, "the server made an error",
+        "look into the server's log";
 }
 
 impl Problem {
@@ -143,12 +180,12 @@ impl Problem {
             index: None,
             key: None,
             nearest: None,
-            remedy: None,
+            remedy: Some(code.remedy().into()),
             retry_after_s: None,
         }
     }
 
-    /// With what to do about it.
+    /// With what to do about it here, in place of what helps in general.
     #[must_use]
     pub fn remedy(mut self, remedy: impl Into<String>) -> Self {
         self.remedy = Some(remedy.into());
