@@ -76,6 +76,8 @@ fn campaign(context: &mut Context, args: &ChaosRunArgs) -> Result<Exit, CliError
         }
     });
     let mut campaign = campaign.into_inner().unwrap_or_else(PoisonError::into_inner);
+    // Whichever came first, so that as many at once as you like tell the same.
+    campaign.broken.sort_by_key(|broken| broken.seed);
     campaign.seconds = begun.elapsed().as_secs_f64();
     campaign.coverage = share(&kinds(&campaign.struck));
     campaign.seeds_per_minute = args.seeds as f64 * 60.0 / campaign.seconds.max(0.001);
