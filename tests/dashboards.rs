@@ -92,6 +92,18 @@ fn rules() -> Vec<Value> {
     groups.iter().flat_map(|group| group["rules"].as_array().unwrap().clone()).collect()
 }
 
+/// `dashboards/record.py` records them anew.
+#[test]
+fn the_recorded_scrapes_have_every_metric_or_say_why_not() {
+    let excused = read("dashboards/recorded/empty.json");
+    let recorded: String =
+        (1..=4).map(|number| read(format!("dashboards/recorded/{number}.prom"))).collect();
+    for name in registered().keys() {
+        let found = recorded.contains(&format!("# TYPE {name} ")) || excused.contains(name);
+        assert!(found, "{name} was never recorded");
+    }
+}
+
 #[test]
 fn every_metric_that_is_shown_or_alerted_on_exists() {
     let registered = registered();
