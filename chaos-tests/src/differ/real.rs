@@ -25,6 +25,8 @@ use crate::stimulus::signal;
 /// How often a condition is looked at, and for how long at most.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(120);
+/// The longest that the answer to a call takes on a machine that does not stand still.
+const ANSWERED_WITHIN: Duration = Duration::from_millis(500);
 
 /// The payload's program, made below the directory of a run.
 pub(super) fn program(ground: &Ground) -> Result<PathBuf> {
@@ -69,6 +71,7 @@ pub(super) fn play(
     let drained = String::new();
     let mut user = User { scenario, ground, program, server, api, ids, drained, calls };
     user.act()?;
+    user.await_answers()?;
     user.stop()?;
     let stories = story::on_disk(&ground.data().join("store"))?;
     Ok(Played { stories, calls: user.calls })
@@ -132,11 +135,26 @@ impl User<'_> {
 
     /// kill -9; what it counted is noted before.
     fn stop(&mut self) -> Result<()> {
+        self.calls.add(&self.counted()?);
+        self.server.kill()
+    }
+
+    fn counted(&self) -> Result<Calls> {
         match self.api.get("/metrics") {
-            Reply::Answered(200, Value::String(text)) => self.calls.add(&Calls::parsed(&text)),
+            Reply::Answered(200, Value::String(text)) => Ok(Calls::parsed(&text)),
             other => bail!("no metrics: {other:?}"),
         }
-        self.server.kill()
+    }
+
+    /// Calls are counted once they are answered, and a job may end before: what its site
+    /// shows is enough.
+    fn await_answers(&self) -> Result<()> {
+        let mut before = self.counted()?.work();
+        wait("no more calls are answered", || {
+            std::thread::sleep(ANSWERED_WITHIN);
+            let now = self.counted()?.work();
+            Ok(std::mem::replace(&mut before, now.clone()) == now)
+        })
     }
 
     fn submit(&mut self, job: usize) -> Result<()> {
