@@ -2,13 +2,14 @@
 
 use cospan_domain::ids::{Digest, LrmId, Round, SiteName, Tag};
 use cospan_domain::job::spec::Executable;
-use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_domain::units::{BitsPerSecond, DurationMs, Timestamp};
 use cospan_sites::port::{AtGate, AttemptOrder, Begun, Exit, ExitCause, GateState, Observation};
 
 use super::batch::LrmJobId;
 
 /// The name of the program that simulated sites know. Its first argument is how long
-/// it runs in milliseconds, its second its exit code (0 if there is none).
+/// it runs in milliseconds, its second its exit code (0 if there is none), its third by
+/// how many thousandths of that time it runs longer for each further site of its job.
 pub const PROGRAM: &str = "simulated-payload";
 
 /// The path of an executable that no site has, neither simulated nor real.
@@ -19,6 +20,7 @@ pub const MISSING_PROGRAM: &str = "/nowhere/missing-program";
 pub(super) struct Payload {
     pub(super) run_time: DurationMs,
     pub(super) code: i32,
+    slowdown_per_mille: u64,
     /// There is no such program.
     pub(super) missing: bool,
 }
@@ -29,10 +31,34 @@ impl Payload {
         let number = |at: usize| order.program.arguments.get(at).and_then(|word| word.parse().ok());
         let run_time = DurationMs(number(0).unwrap_or(1_000));
         let code = number(1).and_then(|code: u64| i32::try_from(code).ok()).unwrap_or(0);
+        let slowdown_per_mille = number(2).unwrap_or(0);
         let missing = matches!(&order.program.executable,
             Executable::AtSite(path) if &**path == MISSING_PROGRAM);
-        Self { run_time, code, missing }
+        Self { run_time, code, slowdown_per_mille, missing }
     }
+
+    /// Its components talk to each other over links: it runs longer for each further site,
+    /// and by as much more as the slowest of the links is slower than the fastest of all.
+    fn slowed(self, spread: &Spread) -> DurationMs {
+        let further = spread.sites.saturating_sub(1) as u128;
+        let extra = u128::from(self.run_time.0)
+            .saturating_mul(u128::from(self.slowdown_per_mille))
+            .saturating_mul(further)
+            .saturating_mul(u128::from(spread.fastest.0))
+            / (1_000 * u128::from(spread.slowest.0.max(1)));
+        DurationMs(self.run_time.0.saturating_add(u64::try_from(extra).unwrap_or(u64::MAX)))
+    }
+}
+
+/// How a job lies over the grid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Spread {
+    /// Different sites of its components.
+    pub(super) sites: usize,
+    /// What the slowest link between them carries.
+    pub(super) slowest: BitsPerSecond,
+    /// What the fastest link of the grid carries.
+    pub(super) fastest: BitsPerSecond,
 }
 
 /// Where an attempt stands at its site.
@@ -85,6 +111,11 @@ impl Attempt {
             told_to_end: false,
             inputs: order.inputs.iter().map(|(content, _)| content.digest).collect(),
         }
+    }
+
+    /// Its payload learns where its peers are.
+    pub(super) fn learn(&mut self, spread: &Spread) {
+        self.payload.run_time = self.payload.slowed(spread);
     }
 
     pub(super) fn lrm_id(&self, site: &SiteName) -> LrmId {
@@ -148,4 +179,23 @@ impl Attempt {
 #[allow(clippy::expect_used, reason = "a site's name and a number always make an id")]
 pub(super) fn lrm_id(site: &SiteName, job: LrmJobId) -> LrmId {
     LrmId::new(&format!("{}.{site}", job.0)).expect("a valid id")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slowed(sites: usize, slowest: u64) -> u64 {
+        let run_time = DurationMs(60_000);
+        let payload = Payload { run_time, code: 0, slowdown_per_mille: 250, missing: false };
+        let (slowest, fastest) = (BitsPerSecond(slowest), BitsPerSecond(100));
+        payload.slowed(&Spread { sites, slowest, fastest }).0
+    }
+
+    #[test]
+    fn a_payload_runs_longer_for_each_further_site_and_the_slower_its_links_are() {
+        assert_eq!([1, 2, 3].map(|sites| slowed(sites, 100)), [60_000, 75_000, 90_000]);
+        assert_eq!([100, 50, 25].map(|slowest| slowed(2, slowest)), [75_000, 90_000, 120_000]);
+        assert!(slowed(2, 0) > 1_000_000, "as good as never over a link that is cut");
+    }
 }

@@ -1,21 +1,21 @@
 //! What the control plane can ask of a site, as the site carries it out at once.
 //! Delays and faults are the business of whoever carries the call.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use cospan_domain::ids::{LrmId, Tag};
+use cospan_domain::ids::{LrmId, SiteName, Tag};
 use cospan_domain::labels::Labels;
 use cospan_domain::resources::Resources;
 use cospan_domain::units::DurationMs;
 use cospan_sites::port::{
-    AttemptOrder, Capabilities, Exit, ExitCause, Found, GateDecision, GateState, Observation,
+    AttemptOrder, Capabilities, Exit, ExitCause, Found, GateDecision, GateState, Go, Observation,
     SiteDescription, SiteError, SiteStatus, Submitted, TagLookup,
 };
 use cospan_sites::wrapper::state::MISSING;
 
 use super::World;
 use super::agenda::{Event, SiteIndex};
-use super::attempt::{Attempt, Stage};
+use super::attempt::{Attempt, Spread, Stage};
 use super::batch::LrmJobId;
 use super::cluster::Occupant;
 use super::ledger::Deed;
@@ -105,6 +105,10 @@ impl World {
         tag: Tag,
         decision: &GateDecision,
     ) -> Result<GateState, SiteError> {
+        let spread = match decision {
+            GateDecision::Go(go) => Some(self.spread(go)),
+            GateDecision::Void => None,
+        };
         let (now, cluster) = (self.now, &mut self.sites[site.0]);
         if cluster.taken.contains(&tag) {
             return Ok(GateState::Voided);
@@ -129,10 +133,21 @@ impl World {
             GateDecision::Void => (GateState::Voided, Deed::Voided, Default::default()),
         };
         attempt.decision = Some((state, round));
+        spread.iter().for_each(|spread| attempt.learn(spread));
         self.ledger.note(now, &cluster.name, tag, deed);
         let delay = self.draw(self.pace.gate_max);
         self.agenda.add(now + delay, site, Event::GateSeen(tag));
         Ok(state)
+    }
+
+    /// Where the components of a job are, and how well these sites are linked.
+    fn spread(&self, go: &Go) -> Spread {
+        let sites: BTreeSet<&SiteName> = go.peers.iter().map(|peer| &peer.site).collect();
+        let pairs = sites.iter().flat_map(|from| sites.iter().map(move |to| (*from, *to)));
+        let links = pairs.filter(|(from, to)| from != to);
+        let slowest = links.filter_map(|(from, to)| self.network.capacity(from, to)).min();
+        let fastest = self.fastest_link;
+        Spread { sites: sites.len(), slowest: slowest.unwrap_or(fastest), fastest }
     }
 
     /// Ends an attempt, wherever it stands.

@@ -63,6 +63,7 @@ pub struct World {
     sites: Vec<Cluster>,
     by_name: BTreeMap<SiteName, SiteIndex>,
     network: Network,
+    fastest_link: BitsPerSecond,
     agenda: Agenda,
     ledger: Ledger,
     chance: StdRng,
@@ -87,6 +88,7 @@ impl World {
         for link in links {
             network.set_link(&link.from, &link.to, link.bandwidth, link.latency, now);
         }
+        let fastest_link = links.iter().map(|link| link.bandwidth).max().unwrap_or_default();
         let names = sites.iter().enumerate().map(|(at, site)| (site.name.clone(), SiteIndex(at)));
         let by_name = names.collect();
         let touched = vec![false; sites.len()];
@@ -96,6 +98,7 @@ impl World {
             sites,
             by_name,
             network,
+            fastest_link,
             agenda: Agenda::default(),
             ledger: Ledger::default(),
             chance: StdRng::seed_from_u64(seed),

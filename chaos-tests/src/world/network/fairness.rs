@@ -34,6 +34,11 @@ pub(super) fn rate(bandwidth: BitsPerSecond) -> Rate {
     u128::from(bandwidth.0) * MILLI
 }
 
+/// A rate as a bandwidth, rounded down.
+pub(super) fn bandwidth(rate: Rate) -> BitsPerSecond {
+    BitsPerSecond(u64::try_from(rate / MILLI).unwrap_or(u64::MAX))
+}
+
 /// What a channel has left while it is filled.
 #[derive(Debug, Clone, Copy)]
 struct Rest {

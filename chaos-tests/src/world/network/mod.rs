@@ -242,10 +242,15 @@ impl Network {
         completed.map(|(_, bytes)| *bytes).or_else(|| Some(self.flows.get(&id)?.done_at(now)))
     }
 
+    /// What a link carries; `None` if there is none.
+    pub fn capacity(&self, from: &SiteName, to: &SiteName) -> Option<BitsPerSecond> {
+        let channel = self.link(from, to).ok()?.channel;
+        Some(fairness::bandwidth(self.channels[channel].capacity))
+    }
+
     /// The bandwidth that a flow has now, rounded down; `None` if it is unknown.
     pub fn rate(&self, id: FlowId) -> Option<BitsPerSecond> {
-        let rate = self.flows.get(&id)?.rate / MILLI;
-        Some(BitsPerSecond(u64::try_from(rate).unwrap_or(u64::MAX)))
+        Some(fairness::bandwidth(self.flows.get(&id)?.rate))
     }
 
     /// Number of transfers under way.
