@@ -1,6 +1,7 @@
 //! All that will happen at the sites by itself, read or drawn beforehand.
 
 mod failures;
+mod level;
 mod local_load;
 
 use std::collections::BTreeMap;

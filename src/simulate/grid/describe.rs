@@ -2,7 +2,7 @@
 
 use cospan_domain::units::BitsPerSecond;
 
-use super::{Failures, Grid, GridSite, LocalLoad, LocalModel, LocalSource};
+use super::{Failures, Grid, GridSite, Level, LocalLoad, LocalModel, LocalSource};
 use cospan_chaos_tests::world::batch::Discipline;
 
 impl Grid {
@@ -47,6 +47,9 @@ impl LocalLoad {
             LocalSource::Log { path, start } => format!("log {} from {start} on", path.display()),
             LocalSource::Model { model, utilization } => {
                 format!("{} at {:.1} %", model.name(), utilization * 100.0)
+            }
+            LocalSource::Level(Level { least, most, .. }) => {
+                format!("held at {:.1} to {:.1} %", least * 100.0, most * 100.0)
             }
         };
         format!("local load: {source}, estimates {}", self.estimates.describe())

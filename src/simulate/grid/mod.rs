@@ -99,6 +99,20 @@ pub enum LocalSource {
         /// 0, at most 10.
         utilization: f64,
     },
+    /// Dummy jobs that hold the load of the site at a level.
+    Level(Level),
+}
+
+/// A level of local load: `least` of the processors are in use all the time; of those
+/// between `least` and `most` each node is, in turn, in use and free.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Level {
+    /// Share of the processors, 0 to 1.
+    pub least: f64,
+    /// Share of the processors, from `least` to 1.
+    pub most: f64,
+    /// Mean time that such a node is in use, and that it is free; exponential.
+    pub mean_run_time: DurationMs,
 }
 
 /// How local jobs are generated.

@@ -6,7 +6,7 @@ use rand::rngs::StdRng;
 use rand_distr::Exp1;
 
 use super::super::{GridSite, LocalModel, LocalSource};
-use super::{BuildError, BuildOptions, EVENTS_PER_SITE_MAX, LocalJob};
+use super::{BuildError, BuildOptions, EVENTS_PER_SITE_MAX, LocalJob, level};
 use crate::simulate::streams::stream;
 use crate::simulate::workload::{RawJob, SourceNotes, Times, log_jobs, settle};
 use cospan_chaos_tests::models::lublin::{LublinGenerator, LublinParameters};
@@ -42,6 +42,7 @@ pub(super) fn jobs(
         LocalSource::Model { model, utilization } => {
             (generated(site, model, *utilization, options)?, SourceNotes::default())
         }
+        LocalSource::Level(held) => (level::jobs(site, held, options)?, SourceNotes::default()),
     };
     let mut rng = stream(options.seed, "local estimates", site.name.as_str());
     let times = settle(raw.iter(), load.estimates, &mut notes, &mut rng)

@@ -10,8 +10,8 @@ use toml::de::DeValue;
 use super::super::describe::discipline_name;
 use super::super::table::{Table, share, text, whole, word, yes_or_no};
 use super::super::{
-    Failures, GridSite, LocalLoad, LocalModel, LocalSource, NODES_MAX, PROCESSORS_PER_NODE_MAX,
-    quantity,
+    Failures, GridSite, Level, LocalLoad, LocalModel, LocalSource, NODES_MAX,
+    PROCESSORS_PER_NODE_MAX, quantity,
 };
 use super::links::length;
 use crate::simulate::workload::Estimates;
@@ -94,8 +94,17 @@ fn local_load(
     processors: Option<u32>,
     directory: &Path,
 ) -> Option<LocalLoad> {
-    const ALL: [&str; 7] =
-        ["log", "start", "model", "utilization", "mean_run_time", "sizes", "estimates"];
+    const ALL: [&str; 9] = [
+        "log",
+        "start",
+        "model",
+        "utilization",
+        "least",
+        "most",
+        "mean_run_time",
+        "sizes",
+        "estimates",
+    ];
     let words = Estimates::ALL.map(|estimates| (estimates.describe(), estimates));
     let estimates = table.or("estimates", Estimates::AsGiven, |value| word(value, &words));
     let source = match is_log(table, "model") {
@@ -108,29 +117,57 @@ fn local_load(
             let (path, start) = log(table, directory);
             LocalSource::Log { path: path?, start: start? }
         }
-        Some(false) => {
-            let model = model(table, &ALL, processors);
-            let utilization = table.required("utilization", |value| share(value, UTILIZATION_MAX));
-            LocalSource::Model { model: model?, utilization: utilization?.value }
-        }
+        Some(false) => model(table, &ALL, processors)?,
     };
     Some(LocalLoad { source, estimates: estimates? })
 }
 
-/// Reads what one model needs and the other does not.
-fn model(table: &Table<'_, '_>, all: &[&str], processors: Option<u32>) -> Option<LocalModel> {
-    let models = [("lublin", true), ("poisson", false)];
-    let is_lublin = table.required("model", |value| word(value, &models))?.value;
-    if is_lublin {
-        goes_with(table, all, &["model", "utilization", "estimates"], "model = \"lublin\"");
-        return Some(LocalModel::Lublin);
+/// Which models there are.
+#[derive(Clone, Copy)]
+enum Model {
+    Lublin,
+    Poisson,
+    Level,
+}
+
+/// Reads what one model needs and the others do not.
+fn model(table: &Table<'_, '_>, all: &[&str], processors: Option<u32>) -> Option<LocalSource> {
+    let models = [("lublin", Model::Lublin), ("poisson", Model::Poisson), ("level", Model::Level)];
+    let utilization =
+        || table.required("utilization", |value| share(value, UTILIZATION_MAX)).map(|u| u.value);
+    match table.required("model", |value| word(value, &models))?.value {
+        Model::Lublin => {
+            goes_with(table, all, &["model", "utilization", "estimates"], "model = \"lublin\"");
+            Some(LocalSource::Model { model: LocalModel::Lublin, utilization: utilization()? })
+        }
+        Model::Poisson => {
+            let fitting = ["model", "utilization", "mean_run_time", "sizes", "estimates"];
+            goes_with(table, all, &fitting, "model = \"poisson\"");
+            let mean_run_time = table.required("mean_run_time", some_length);
+            let largest = processors.unwrap_or(u32::MAX);
+            let sizes = table.required("sizes", |value| sizes(value, largest));
+            let utilization = utilization();
+            let (mean_run_time, sizes) = (mean_run_time?.value, sizes?.value);
+            let model = LocalModel::Poisson { mean_run_time, sizes };
+            Some(LocalSource::Model { model, utilization: utilization? })
+        }
+        Model::Level => level(table, all).map(LocalSource::Level),
     }
-    let fitting = ["model", "utilization", "mean_run_time", "sizes", "estimates"];
-    goes_with(table, all, &fitting, "model = \"poisson\"");
+}
+
+fn level(table: &Table<'_, '_>, all: &[&str]) -> Option<Level> {
+    let fitting = ["model", "least", "most", "mean_run_time", "estimates"];
+    goes_with(table, all, &fitting, "model = \"level\"");
+    let least = table.required("least", |value| share(value, 1.0));
+    let most = table.required("most", |value| share(value, 1.0));
     let mean_run_time = table.required("mean_run_time", some_length);
-    let largest = processors.unwrap_or(u32::MAX);
-    let sizes = table.required("sizes", |value| sizes(value, largest));
-    Some(LocalModel::Poisson { mean_run_time: mean_run_time?.value, sizes: sizes?.value })
+    let (least, most, mean_run_time) = (least?.value, most?, mean_run_time?.value);
+    if most.value < least {
+        let message = format!("most in {} is below least", table.title());
+        table.wrong(&most.at, message, "give a most that is not below least");
+        return None;
+    }
+    Some(Level { least, most: most.value, mean_run_time })
 }
 
 fn failures(table: &Table<'_, '_>, directory: &Path) -> Option<Failures> {

@@ -1,5 +1,6 @@
 //! What a grid becomes: local jobs and links.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use cospan_domain::units::BitsPerSecond;
@@ -25,6 +26,28 @@ fn a_poisson_load_asks_for_the_utilization_it_is_set_to() {
     let grid = built(&one_site(POISSON), 300, 1);
     let load = offered(&grid.sites[0], 300);
     assert!((load - 0.4).abs() < 0.02, "{load}");
+}
+
+#[test]
+fn a_level_is_held_between_its_bounds() {
+    let load = "[site.local_load]\nmodel = \"level\"\nleast = 0.3\nmost = 0.5\n\
+                mean_run_time = \"10m\"";
+    let site = &built(&one_site(load), 30, 1).sites[0];
+    assert!(site.local_jobs.is_sorted_by_key(|job| job.at));
+    let mut changes: BTreeMap<Timestamp, i64> = BTreeMap::new();
+    for job in &site.local_jobs {
+        *changes.entry(job.at).or_default() += i64::from(job.processors);
+        *changes.entry(job.at + job.run_time).or_default() -= i64::from(job.processors);
+    }
+    let (mut used, mut seen) = (0, BTreeSet::new());
+    for (_, change) in changes.iter().take_while(|(at, _)| at.since(BEGIN).0 < 29 * DAY.0) {
+        used += change;
+        seen.insert(used);
+    }
+    // Of 32 processors 10 all the time, and up to three nodes of two.
+    assert_eq!(seen, [10, 12, 14, 16].into());
+    let load = offered(site, 30);
+    assert!((load - 13.0 / 32.0).abs() < 0.01, "{load}");
 }
 
 #[test]

@@ -105,6 +105,10 @@ fn a_load_or_failures_come_from_one_source() {
     assert_refused(&one_site("[site.failures]\nsystem = 2"), 5, &["neither log nor"]);
     let odd = "[site.local_load]\nmodel = \"lublin\"\nutilization = 0.1\nsizes = [1]";
     assert_refused(&one_site(odd), 8, &["sizes", "does not go with model = \"lublin\""]);
+    let level = "[site.local_load]\nmodel = \"level\"\nleast = 0.4\nmean_run_time = \"1m\"";
+    assert_refused(&one_site(&format!("{level}\nmost = 0.3")), 9, &["most", "below least"]);
+    let odd = format!("{level}\nmost = 0.5\nutilization = 0.4");
+    assert_refused(&one_site(&odd), 10, &["utilization", "does not go with model = \"level\""]);
     let odd = "[site.failures]\nmean_between_failures = \"9d\"\nmean_repair = \"1h\"\nsystem = 2";
     assert_refused(&one_site(odd), 8, &["does not go with mean_between_failures"]);
     let zero = "[site.failures]\nmean_between_failures = \"0s\"\nmean_repair = \"1h\"";
