@@ -137,6 +137,46 @@ fn a_seed_gives_the_same_bytes_and_another_seed_others() {
     assert_ne!(first, run(8, "other").replace(",8,", ",7,"));
 }
 
+/// The rows of `jobs.csv` of a simulation: of each these columns.
+fn columns(place: &TempDir, folder: &str, names: &[&str]) -> Vec<Vec<f64>> {
+    let text = read(place, &format!("{folder}/jobs.csv"));
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let header = reader.headers().unwrap().clone();
+    let at = |name: &&str| header.iter().position(|column| column == *name).unwrap();
+    let places: Vec<usize> = names.iter().map(at).collect();
+    let row = |row: csv::StringRecord| places.iter().map(|at| row[*at].parse().unwrap()).collect();
+    reader.records().map(|record| row(record.unwrap())).collect()
+}
+
+#[test]
+fn a_job_over_two_sites_runs_longer_by_the_slowdown() {
+    let place = place();
+    let words = "--model poisson --jobs 15 --sizes 2x5 --shortest 1m --longest 1m --policy \
+                 worst-fit,cluster-minimization";
+    simulated(&place, &format!("{words} --slowdown 0.5"));
+    let rows = columns(&place, "simulation", &["sites", "run_time_s"]);
+    for row in &rows {
+        let expected = if row[0] == 2.0 { 90.0 } else { 60.0 };
+        assert!((row[1] - expected).abs() < 2.0, "{row:?}");
+    }
+    assert!(rows.iter().any(|row| row[0] == 2.0) && rows.iter().any(|row| row[0] == 1.0));
+}
+
+#[test]
+fn each_job_can_have_a_file_of_its_own_at_several_sites() {
+    let place = place();
+    let words = "--model poisson --jobs 20 --sizes 4 --interarrival 10m --input-size 3GB";
+    for replicas in [1, 2] {
+        let to = replicas.to_string();
+        simulated(&place, &format!("{words} --replicas {replicas} --to {to}"));
+        let rows = columns(&place, &to, &["transfer_bytes", "transfer_time_s"]);
+        let moved = rows.iter().filter(|row| row[0] == 3e9 && row[1] > 200.0).count();
+        let stayed = rows.iter().filter(|row| row[0] == 0.0 && row[1] == 0.0).count();
+        assert_eq!(moved + stayed, 20, "{rows:?}");
+        assert_eq!(moved > 0, replicas == 1, "{rows:?}");
+    }
+}
+
 #[test]
 fn several_values_are_compared_seed_by_seed() {
     let place = place();

@@ -7,8 +7,8 @@ use clap::{Args, ValueEnum};
 use cospan_domain::ids::{LogicalName, PolicyName};
 
 use super::args_job::ClassArg;
-use crate::api::v1::Length;
-use crate::simulate::workload::Split;
+use crate::api::v1::{Length, Size};
+use crate::simulate::workload::{JobSize, Split};
 
 /// `simulate`
 #[derive(Debug, Args)]
@@ -68,6 +68,19 @@ pub(crate) struct WorkloadArgs {
     /// Files of the grid that jobs read, separated by commas; each job draws one. [default: none]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) input: Vec<LogicalName>,
+    /// Sizes of files, separated by commas, instead of --input: each job reads a file that no
+    /// other reads, of a size that it draws.
+    #[arg(long, value_name = "SIZES", value_delimiter = ',', conflicts_with = "input")]
+    pub(crate) input_size: Vec<Size>,
+    /// With --input-size: at how many sites each file lies, drawn for each.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, requires = "input_size",
+        value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) replicas: u32,
+    /// How much longer a job runs for each further site that it combines: with 0.2 it runs 1.4
+    /// times as long at three sites. If the slowest link between them carries a third of the
+    /// fastest of the grid, the share is three times as large. Users' estimates grow to the worst.
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = share)]
+    pub(crate) slowdown: f64,
     /// Classes of the placement queue, separated by commas; each job draws one. [default: low]
     #[arg(long, value_enum, value_name = "CLASSES", value_delimiter = ',')]
     pub(crate) priority: Vec<ClassArg>,
@@ -77,10 +90,10 @@ pub(crate) struct WorkloadArgs {
     /// Poisson only: mean time between submissions.
     #[arg(long, value_name = "DURATION", default_value = "60s")]
     pub(crate) interarrival: Length,
-    /// Poisson only: processors of a job, each entry equally likely.
-    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_value = "1,2,4,8,16",
-        value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) sizes: Vec<u32>,
+    /// Poisson only: processors of a job, each entry equally likely; 4x9 is a job of four
+    /// components of nine, whatever --split says.
+    #[arg(long, value_name = "SIZES", value_delimiter = ',', default_value = "1,2,4,8,16")]
+    pub(crate) sizes: Vec<JobSize>,
     /// Poisson only: the shortest run time.
     #[arg(long, value_name = "DURATION", default_value = "1m")]
     pub(crate) shortest: Length,
@@ -112,6 +125,10 @@ pub(crate) struct RunArgs {
     /// Divides the times between submissions: 2 doubles the load (0.001 to 1000).
     #[arg(long, value_name = "FACTORS", value_delimiter = ',', default_value = "1")]
     pub(crate) load_scale: Vec<f64>,
+    /// Longest time from the start of a batch job until its component is ready, drawn evenly for
+    /// each: what the middleware takes.
+    #[arg(long, value_name = "DURATION", default_value = "1s")]
+    pub(crate) launch: Length,
     /// The first seed of everything that is drawn.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub(crate) seed: u64,
@@ -126,6 +143,12 @@ pub(crate) struct RunArgs {
     /// How many runs at once. [default: the processors of this machine]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(crate) at_once: Option<u32>,
+}
+
+/// A share from 0 to 100.
+fn share(text: &str) -> Result<f64, String> {
+    let share = text.parse().ok().filter(|share| (0.0..=100.0).contains(share));
+    share.ok_or_else(|| "write a number from 0 to 100, like 0.2".to_owned())
 }
 
 /// A model of jobs.

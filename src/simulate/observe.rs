@@ -85,6 +85,8 @@ fn row(job: &Job) -> JobRow {
     };
     let placements = job.components.iter().filter_map(|component| component.placement.as_ref());
     let sites: BTreeSet<&SiteName> = placements.map(|placement| &placement.site).collect();
+    let placements = job.components.iter().filter_map(|component| component.placement.as_ref());
+    let transfer_time = placements.map(|placement| placement.transfer_time.0).max();
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     let attempts = job.components.iter().map(|component| component.attempt.0);
     let attempts = attempts.fold(0, u32::saturating_add);
@@ -97,6 +99,7 @@ fn row(job: &Job) -> JobRow {
         priority: job.spec.priority.as_str().to_owned(),
         submitted: job.submitted_at,
         placed: job.instants.placed,
+        claimed: job.instants.claimed,
         started: job.instants.started,
         finished,
         ending,
@@ -104,6 +107,7 @@ fn row(job: &Job) -> JobRow {
         attempts,
         site_errors: job.setbacks.site_errors,
         transfer_bytes: job.instants.transfer_volume.0,
+        transfer_time_ms: transfer_time.unwrap_or_default(),
         held_processor_ms: job.instants.wasted_processor_ms,
     }
 }

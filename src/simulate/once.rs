@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use cospan_chaos_tests::laboratory::experiment::{Experiment, Surroundings, run};
 use cospan_chaos_tests::laboratory::weather::{Climate, Weather};
+use cospan_chaos_tests::world::Pace;
 use cospan_domain::ids::LogicalName;
 use cospan_domain::units::{DurationMs, Timestamp};
 use rand::Rng;
@@ -13,7 +14,9 @@ use super::grid::{BuildError, BuildOptions, BuiltGrid, Grid, SiteNotes};
 use super::report::RunRecord;
 use super::streams::stream;
 use super::study::{Study, Variant};
-use super::workload::{Workload, WorkloadComplaints, WorkloadError, WorkloadOptions, load};
+use super::workload::{
+    Replica, Workload, WorkloadComplaints, WorkloadError, WorkloadOptions, load,
+};
 use super::{observe, world};
 
 /// When every simulation begins: midnight of 1 January 2000, UTC.
@@ -80,20 +83,27 @@ pub(super) struct Ready {
 
 /// Reads and draws everything that a run needs.
 pub(super) fn prepare(study: &Study, variant: &Variant, seed: u64) -> Result<Ready, SimulateError> {
-    let grid = variant.grid(&study.grid);
+    let mut grid = variant.grid(&study.grid);
     let options = WorkloadOptions {
         load_scale: study.workload.load_scale * variant.load_scale,
         seed,
         ..study.workload.clone()
     };
     check_inputs(&options.inputs, &grid)?;
-    let workload = options.plan(&grid.processors_by_site(), BEGINS)?;
+    let mut workload = options.plan(&grid.processors_by_site(), BEGINS)?;
+    let name = format!("{} under seed {seed}", variant.label);
+    let broken = |cause| SimulateError::Run { name: name.clone(), cause };
+    if let Some(own) = &options.own_files {
+        let replicas = own.give(&mut workload.jobs, grid.sites.len(), seed);
+        for Replica { name, size, site } in replicas.map_err(|error| broken(error.into()))? {
+            grid.sites[site].files.insert(name, size);
+        }
+    }
     let span = workload.jobs.last().map_or(DurationMs::ZERO, |job| job.at.since(BEGINS));
     let until = study.until.unwrap_or(span + PATIENCE);
     let horizon = until.min(span + AFTERMATH);
     let on_bad = options.on_bad;
     let built = grid.build(&BuildOptions { begin: BEGINS, horizon, seed, on_bad })?;
-    let name = format!("{} under seed {seed}", variant.label);
     let notes = Notes {
         source: options.source.describe(),
         jobs: workload.jobs.len(),
@@ -101,7 +111,6 @@ pub(super) fn prepare(study: &Study, variant: &Variant, seed: u64) -> Result<Rea
         workload: workload.complaints.clone(),
         sites: built.complaints.clone(),
     };
-    let broken = |cause| SimulateError::Run { name: name.clone(), cause };
     let (experiment, mut surroundings) =
         experiment(study, variant, seed, workload, &built).map_err(broken)?;
     surroundings.until = Some(BEGINS + until);
@@ -119,10 +128,12 @@ fn experiment(
     let mut settings = study.settings.clone();
     settings.links = world::links(grid);
     let (variant, count) = (variant.clone(), workload.jobs.len());
-    let jobs = workload.jobs.into_iter().map(move |job| world::planned(&job, &variant));
+    let slowdown = world::Slowdown::new(study.workload.slowdown_per_mille, grid);
+    let jobs = workload.jobs.into_iter().map(move |job| world::planned(&job, &variant, slowdown));
+    let pace = Pace { launch_max: study.launch_max, ..Pace::default() };
     let climate = Climate { way_max: WAY_MAX, ..Climate::default() };
     let experiment = Experiment {
-        world: world::world(grid, drawn("world"), BEGINS)?,
+        world: world::world(grid, pace, drawn("world"), BEGINS)?,
         settings,
         jobs: Box::new(jobs),
         count,

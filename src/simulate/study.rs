@@ -24,6 +24,8 @@ pub struct Study {
     pub variants: Vec<Variant>,
     /// Each variant is run under each of these, and the same seed draws the same jobs.
     pub seeds: Vec<u64>,
+    /// Longest time from the start of a batch job until its component is ready.
+    pub launch_max: DurationMs,
     /// Settings of the control plane.
     pub settings: Settings,
     /// How long a simulation may last; `None` for until the last job has ended, and

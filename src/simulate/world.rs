@@ -12,7 +12,7 @@ use cospan_domain::job::spec::{
     Content, FileRef, Flexible, Input, JobSpec, OnUnreachable, Request,
 };
 use cospan_domain::placement::policy_for;
-use cospan_domain::units::{BitsPerSecond, Bytes, Timestamp};
+use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Timestamp};
 
 use super::grid::{BuiltGrid, BuiltSite};
 use super::study::Variant;
@@ -22,7 +22,12 @@ use super::workload;
 const INPUT: &str = "input";
 
 /// The world as it is at `begins`.
-pub(super) fn world(grid: &BuiltGrid, seed: u64, begins: Timestamp) -> Result<World, InvalidId> {
+pub(super) fn world(
+    grid: &BuiltGrid,
+    pace: Pace,
+    seed: u64,
+    begins: Timestamp,
+) -> Result<World, InvalidId> {
     let sites = grid.sites.iter().map(cluster).collect::<Result<_, _>>()?;
     let link = |link: &super::grid::BuiltLink| LinkSpec {
         from: link.from.clone(),
@@ -31,7 +36,7 @@ pub(super) fn world(grid: &BuiltGrid, seed: u64, begins: Timestamp) -> Result<Wo
         latency: link.latency,
     };
     let links: Vec<LinkSpec> = grid.links.iter().map(link).collect();
-    Ok(World::new(sites, &links, Pace::default(), seed, begins))
+    Ok(World::new(sites, &links, pace, seed, begins))
 }
 
 fn cluster(site: &BuiltSite) -> Result<ClusterSpec, InvalidId> {
@@ -76,9 +81,44 @@ pub(super) fn failures(grid: &BuiltGrid) -> Vec<NodeFailure> {
     failures
 }
 
+/// How much longer jobs run over several sites.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Slowdown {
+    per_mille: u64,
+    /// Over all sites of the grid and its slowest link.
+    worst_per_mille: u64,
+}
+
+impl Slowdown {
+    /// `per_mille` for each further site, over links as fast as the fastest.
+    pub(super) fn new(per_mille: u64, grid: &BuiltGrid) -> Self {
+        let rates = || grid.links.iter().map(|link| link.bandwidth.0);
+        let (fastest, slowest) = (rates().max().unwrap_or(1), rates().min().unwrap_or(1));
+        let further = grid.sites.len().saturating_sub(1) as u64;
+        let slower = fastest.div_ceil(slowest.max(1));
+        let worst_per_mille = per_mille.saturating_mul(further).saturating_mul(slower);
+        Self { per_mille, worst_per_mille }
+    }
+
+    /// Users know what co-allocation may cost, and ask for as much time.
+    fn at_worst(self, estimate: DurationMs) -> DurationMs {
+        let extra = estimate.0.saturating_mul(self.worst_per_mille) / 1_000;
+        DurationMs(estimate.0.saturating_add(extra))
+    }
+}
+
 /// A job as the control plane receives it. Its user's estimate is its wall time.
-pub(super) fn planned(job: &workload::PlannedJob, variant: &Variant) -> anyhow::Result<PlannedJob> {
-    let mut spec = jobs::job(&job.components, job.run_time, job.estimate, 0)?;
+pub(super) fn planned(
+    job: &workload::PlannedJob,
+    variant: &Variant,
+    slowdown: Slowdown,
+) -> anyhow::Result<PlannedJob> {
+    let wall_time = slowdown.at_worst(job.estimate);
+    let mut spec = jobs::job(&job.components, job.run_time, wall_time, 0)?;
+    if slowdown.per_mille > 0 {
+        let word: Arc<str> = slowdown.per_mille.to_string().into();
+        spec.components.iter_mut().for_each(|c| c.program.arguments.push(word.clone()));
+    }
     spec.name = Some(job.name.as_str().into());
     spec.priority = job.priority;
     spec.policy = Some(variant.policy.clone());

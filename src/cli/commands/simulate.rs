@@ -11,6 +11,7 @@ use cospan_chaos_tests::world::batch::Discipline;
 use cospan_domain::ids::PolicyName;
 use cospan_domain::job::spec::Priority;
 use cospan_domain::placement::find_policy;
+use cospan_domain::units::Bytes;
 
 use crate::cli::args_job::ClassArg;
 use crate::cli::args_simulate::{
@@ -22,7 +23,7 @@ use crate::cli::interrupt;
 use crate::config::Config;
 use crate::simulate::grid::{Grid, GridError};
 use crate::simulate::report::{Report, ReportError, write_report};
-use crate::simulate::workload::{Estimates, Source, WorkloadOptions};
+use crate::simulate::workload::{Estimates, OwnFiles, Source, WorkloadOptions};
 use crate::simulate::{self, SimulateError, Study, Variant, Watcher};
 use progress::Display;
 
@@ -67,7 +68,7 @@ fn study(context: &Context, args: &SimulateArgs) -> Result<Study, CliError> {
             CliError { exit: Exit::Usage, message, remedy: None, quiet: false }
         }
     })?;
-    let RunArgs { seed, seeds, until, at_once, .. } = &args.runs;
+    let RunArgs { seed, seeds, until, at_once, launch, .. } = &args.runs;
     let processors = || std::thread::available_parallelism().map_or(1, usize::from);
     Ok(Study {
         grid,
@@ -75,6 +76,7 @@ fn study(context: &Context, args: &SimulateArgs) -> Result<Study, CliError> {
         variants: variants(&args.runs, &settings.default_policies.rigid)?,
         seeds: (0..u64::from(*seeds)).map(|n| seed.wrapping_add(n)).collect(),
         settings,
+        launch_max: launch.0,
         until: until.map(|length| length.0),
         at_once: at_once.map_or_else(processors, |number| number as usize),
     })
@@ -114,6 +116,10 @@ fn workload(args: &WorkloadArgs, seed: u64) -> Result<WorkloadOptions, CliError>
     options.jobs_max = jobs.filter(|_| args.log.is_some());
     options.split = args.split.0;
     options.inputs.clone_from(&args.input);
+    let sizes: Vec<Bytes> = args.input_size.iter().map(|size| size.0).collect();
+    let own = OwnFiles { sizes, replicas: args.replicas };
+    options.own_files = Some(own).filter(|own| !own.sizes.is_empty());
+    options.slowdown_per_mille = (args.slowdown * 1_000.0).round() as u64;
     options.priorities = args.priority.iter().map(|class| priority(*class)).collect();
     options.estimates = match args.estimates {
         EstimatesArg::AsGiven => Estimates::AsGiven,

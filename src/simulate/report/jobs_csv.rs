@@ -20,7 +20,7 @@ pub struct Column {
 }
 
 /// All columns, from left to right.
-pub const COLUMNS: [Column; 24] = [
+pub const COLUMNS: [Column; 26] = [
     column("run", "label of the run, such as its policy", |run, _| run.label.clone()),
     column("seed", "seed of the run", |run, _| run.seed.to_string()),
     column("job_id", "number of the job in its run", |_, job| job.id.to_string()),
@@ -38,6 +38,11 @@ pub const COLUMNS: [Column; 24] = [
     column("placed_s", "last placement, since the run began", |run, job| {
         since_began(run, job.placed)
     }),
+    column(
+        "claimed_s",
+        "all components at their gates for the last time, since the run began",
+        |run, job| since_began(run, job.claimed),
+    ),
     column("started_s", "last start of all components, since the run began", |run, job| {
         since_began(run, job.started)
     }),
@@ -57,6 +62,11 @@ pub const COLUMNS: [Column; 24] = [
     }),
     column("site_errors", "errors that sites answered with", |_, job| job.site_errors.to_string()),
     column("transfer_bytes", "bytes moved to sites", |_, job| job.transfer_bytes.to_string()),
+    column(
+        "transfer_time_s",
+        "estimated transfer time of the component that has the longest, as last placed",
+        |_, job| seconds(Some(DurationMs(job.transfer_time_ms))),
+    ),
     column("held_processor_s", "processors times seconds held without running", |_, job| {
         seconds(Some(DurationMs(job.held_processor_ms)))
     }),

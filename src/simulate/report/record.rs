@@ -151,6 +151,9 @@ pub struct JobRow {
     /// When it was last placed.
     #[serde(with = "millis::optional")]
     pub placed: Option<Timestamp>,
+    /// When all its components had their processors, for the last time.
+    #[serde(with = "millis::optional")]
+    pub claimed: Option<Timestamp>,
     /// When all components began to run, for the last time.
     #[serde(with = "millis::optional")]
     pub started: Option<Timestamp>,
@@ -167,6 +170,9 @@ pub struct JobRow {
     pub site_errors: u32,
     /// Bytes moved to sites for it.
     pub transfer_bytes: u64,
+    /// Longest time, in milliseconds, that a component's input was estimated to take when
+    /// the job was last placed.
+    pub transfer_time_ms: u64,
     /// Processors times milliseconds that were held for it without running.
     pub held_processor_ms: u64,
 }

@@ -11,6 +11,7 @@
 mod complaints;
 mod estimates;
 mod fit;
+mod own_files;
 mod plan;
 mod source;
 mod split;
@@ -31,9 +32,10 @@ use cospan_chaos_tests::models::tsafrir::EstimateError;
 pub use complaints::{SourceNotes, Unplaceable, WorkloadComplaints};
 pub use estimates::Estimates;
 pub(crate) use estimates::{Times, settle};
+pub use own_files::{OwnFiles, Replica};
 pub(crate) use source::{RawJob, log_jobs, open, reading};
 pub use source::{SHORTEST_RUN_TIME, SourceError};
-pub use split::{COMPONENTS_MAX, Split};
+pub use split::{COMPONENTS_MAX, JobSize, Split};
 
 /// The largest number of jobs that a model may be asked for.
 pub const JOBS_MAX: usize = 1_000_000;
@@ -58,8 +60,8 @@ pub enum Source {
         jobs: usize,
         /// Mean time between arrivals, above zero.
         mean_interarrival: DurationMs,
-        /// Processors of a job: each entry is equally likely. Not empty, no zero.
-        sizes: Vec<u32>,
+        /// Sizes of jobs: each entry is equally likely. Not empty, no zero.
+        sizes: Vec<JobSize>,
         /// The shortest run time.
         shortest: DurationMs,
         /// The longest run time, not below the shortest.
@@ -81,6 +83,11 @@ pub struct WorkloadOptions {
     pub split: Split,
     /// Input files; each job draws one of them. Empty: jobs have no input.
     pub inputs: Vec<LogicalName>,
+    /// Instead of `inputs`: each job reads a file that no other reads.
+    pub own_files: Option<OwnFiles>,
+    /// By how many thousandths of its run time a job runs longer for each further site
+    /// that it combines; more over slow links.
+    pub slowdown_per_mille: u64,
     /// Priorities; each job draws one of them. Empty: all have the default.
     pub priorities: Vec<Priority>,
     /// Where run time estimates come from.
@@ -191,7 +198,7 @@ impl Source {
             Self::Log(path) => format!("log {}", path.display()),
             Self::Lublin { jobs } => format!("{jobs} jobs of the Lublin-Feitelson model"),
             Self::Poisson { jobs, mean_interarrival, sizes, shortest, longest } => {
-                let sizes: Vec<String> = sizes.iter().map(u32::to_string).collect();
+                let sizes: Vec<String> = sizes.iter().map(JobSize::to_string).collect();
                 format!(
                     "{jobs} Poisson jobs every {mean_interarrival} of {} processors for \
                      {shortest} to {longest}",
@@ -212,6 +219,8 @@ impl WorkloadOptions {
             load_scale: 1.0,
             split: Split::None,
             inputs: Vec::new(),
+            own_files: None,
+            slowdown_per_mille: 0,
             priorities: Vec::new(),
             estimates: Estimates::AsGiven,
             on_bad: OnBad::Skip { kept_per_kind_max: 10 },
@@ -228,6 +237,11 @@ impl WorkloadOptions {
         if !self.inputs.is_empty() {
             let names: Vec<&str> = self.inputs.iter().map(LogicalName::as_str).collect();
             parts.push(format!("input {}", names.join("|")));
+        }
+        parts.extend(self.own_files.as_ref().map(OwnFiles::describe));
+        if self.slowdown_per_mille > 0 {
+            let share = self.slowdown_per_mille as f64 / 1_000.0;
+            parts.push(format!("slower by {share} a further site"));
         }
         if !self.priorities.is_empty() {
             let names: Vec<&str> = self.priorities.iter().map(|p| p.as_str()).collect();

@@ -50,13 +50,11 @@ impl WorkloadOptions {
 
     fn raw_jobs(&self, processors: u32) -> Result<(Vec<RawJob>, SourceNotes), WorkloadError> {
         let mut rng = self.stream("jobs");
-        let generated = match &self.source {
+        let raw = match &self.source {
             Source::Log(file) => return Ok(log_jobs(file, self.on_bad, processors, ALWAYS)?),
             Source::Lublin { jobs } => lublin_jobs(*jobs, processors, &mut rng)?,
             Source::Poisson { .. } => poisson_jobs(&self.source, &mut rng)?,
         };
-        let numbered = (1..).zip(&generated);
-        let raw = numbered.map(|(number, job)| RawJob::generated(number, job)).collect();
         Ok((raw, SourceNotes::default()))
     }
 
@@ -74,7 +72,8 @@ impl WorkloadOptions {
             if placeable.len() == most {
                 break;
             }
-            let components = self.split.components(job.processors, &mut rng);
+            let split = job.components.map_or(self.split, Split::Into);
+            let components = split.components(job.processors, &mut rng);
             if fits(&components, sites) {
                 placeable.push(Placeable { job, components });
                 continue;
@@ -130,7 +129,8 @@ impl WorkloadOptions {
                 check((1..=JOBS_MAX).contains(jobs), "the number of jobs", jobs, &jobs_range)?;
                 let remedy = "name at least one, each above 0";
                 check(!sizes.is_empty(), "the number of job sizes", &sizes.len(), remedy)?;
-                check(!sizes.contains(&0), "a job size", &0, remedy)?;
+                let none = sizes.iter().any(|size| size.processors() == 0);
+                check(!none, "a job size", &0, remedy)?;
                 let remedy = "give a longest one that is not below the shortest";
                 check(shortest <= longest, "the longest run time", longest, remedy)
             }

@@ -44,6 +44,8 @@ pub(crate) struct RawJob {
     pub(crate) processors: u32,
     pub(crate) run_time: DurationMs,
     pub(crate) estimate: Estimate,
+    /// How many components, if its source says so.
+    pub(crate) components: Option<u32>,
 }
 
 /// What a source says about an estimate.
@@ -60,7 +62,8 @@ pub(crate) enum Estimate {
 impl RawJob {
     pub(crate) fn generated(number: u64, job: &GeneratedJob) -> Self {
         let GeneratedJob { submitted, run_time, processors, .. } = *job;
-        Self { number, submitted, processors, run_time, estimate: Estimate::NotModelled }
+        let (estimate, components) = (Estimate::NotModelled, None);
+        Self { number, submitted, processors, run_time, estimate, components }
     }
 
     /// With its submit time counted from `start`.
@@ -71,6 +74,7 @@ impl RawJob {
             processors: job.processors,
             run_time: job.run_time,
             estimate: job.requested_time.map_or(Estimate::Missing, Estimate::Given),
+            components: None,
         }
     }
 }
@@ -113,25 +117,28 @@ pub(super) fn lublin_jobs(
     jobs: usize,
     processors: u32,
     rng: &mut StdRng,
-) -> Result<Vec<GeneratedJob>, ParameterError> {
+) -> Result<Vec<RawJob>, ParameterError> {
     let parameters = LublinParameters::default().for_system(processors);
-    Ok(LublinGenerator::new(&parameters)?.jobs(jobs, rng))
+    let jobs = LublinGenerator::new(&parameters)?.jobs(jobs, rng);
+    Ok((1..).zip(&jobs).map(|(number, job)| RawJob::generated(number, job)).collect())
 }
 
 /// The jobs of a Poisson source; none for any other.
 pub(super) fn poisson_jobs(
     source: &Source,
     rng: &mut StdRng,
-) -> Result<Vec<GeneratedJob>, ParameterError> {
+) -> Result<Vec<RawJob>, ParameterError> {
     let Source::Poisson { jobs, mean_interarrival, sizes, shortest, longest } = source else {
         return Ok(Vec::new());
     };
     let mut arrivals = PoissonArrivals::new(*mean_interarrival)?;
-    let draw = |_| GeneratedJob {
-        submitted: arrivals.next_arrival(rng),
-        run_time: DurationMs(rng.random_range(shortest.0..=longest.0)),
-        processors: sizes[rng.random_range(0..sizes.len())],
-        interactive: false,
+    let draw = |number| {
+        let submitted = arrivals.next_arrival(rng);
+        let run_time = DurationMs(rng.random_range(shortest.0..=longest.0));
+        let size = sizes[rng.random_range(0..sizes.len())];
+        let processors = size.processors();
+        let job = GeneratedJob { submitted, run_time, processors, interactive: false };
+        RawJob { components: size.count(), ..RawJob::generated(number, &job) }
     };
-    Ok((0..*jobs).map(draw).collect())
+    Ok((1..).take(*jobs).map(draw).collect())
 }

@@ -1,5 +1,8 @@
 //! How a job becomes components.
 
+use std::fmt;
+use std::str::FromStr;
+
 use rand::Rng;
 use rand::rngs::StdRng;
 
@@ -20,6 +23,74 @@ pub enum Split {
     /// 1, 2 or 4 components, equally likely; fewer for jobs that have fewer
     /// processors.
     Random,
+}
+
+/// The size of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobSize {
+    /// Processors in all, which a [`Split`] makes components of.
+    Whole(u32),
+    /// Components that are given, whatever the [`Split`].
+    Parts {
+        /// How many, at least 1.
+        count: u32,
+        /// Processors of each, at least 1.
+        each: u32,
+    },
+}
+
+impl JobSize {
+    /// Processors in all.
+    pub fn processors(self) -> u32 {
+        match self {
+            Self::Whole(processors) => processors,
+            Self::Parts { count, each } => count.saturating_mul(each),
+        }
+    }
+
+    /// How many components are given.
+    pub(super) fn count(self) -> Option<u32> {
+        match self {
+            Self::Whole(_) => None,
+            Self::Parts { count, .. } => Some(count),
+        }
+    }
+}
+
+impl From<u32> for JobSize {
+    fn from(processors: u32) -> Self {
+        Self::Whole(processors)
+    }
+}
+
+impl fmt::Display for JobSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Whole(processors) => write!(f, "{processors}"),
+            Self::Parts { count, each } => write!(f, "{count}x{each}"),
+        }
+    }
+}
+
+impl FromStr for JobSize {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |text: &str| text.parse().ok().filter(|number: &u32| *number > 0);
+        let size = match text.split_once('x') {
+            None => number(text).map(Self::Whole),
+            Some((count, each)) => number(count)
+                .filter(|count| *count <= COMPONENTS_MAX)
+                .zip(number(each))
+                .map(|(count, each)| Self::Parts { count, each }),
+        };
+        size.ok_or_else(|| {
+            format!(
+                "write processors like 36, or components like 4x9 (at most {COMPONENTS_MAX}), \
+                 above 0"
+            )
+        })
+    }
 }
 
 impl Split {
@@ -43,6 +114,29 @@ impl Split {
             Self::Into(count) => format!("split into {count}"),
             Self::LargerThan(most) => format!("split above {most} processors"),
             Self::Random => "split into 1, 2 or 4 at random".into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_they_are_written() {
+        for (text, size) in
+            [("36", JobSize::Whole(36)), ("4x9", JobSize::Parts { count: 4, each: 9 })]
+        {
+            assert_eq!(text.parse(), Ok(size));
+            assert_eq!((size.to_string(), size.processors()), (text.to_owned(), 36));
+        }
+    }
+
+    #[test]
+    fn sizes_of_nothing_or_of_too_many_components_are_refused() {
+        for text in ["", "0", "0x9", "4x0", "x9", "4x", "4x9x2", "1001x1", "-1"] {
+            let refusal = text.parse::<JobSize>().unwrap_err();
+            assert!(refusal.contains("components like 4x9"), "{text}: {refusal}");
         }
     }
 }

@@ -4,7 +4,7 @@ mod shape;
 
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use super::{PlannedJob, Source, Split, Workload, WorkloadOptions, load};
+use super::{JobSize, PlannedJob, Source, Split, Workload, WorkloadOptions, load};
 
 const BEGIN: Timestamp = Timestamp(1_000_000_000);
 /// A grid like the DAS-2.
@@ -14,7 +14,7 @@ fn poisson(jobs: usize, sizes: &[u32]) -> WorkloadOptions {
     let source = Source::Poisson {
         jobs,
         mean_interarrival: DurationMs::from_secs(30),
-        sizes: sizes.to_vec(),
+        sizes: sizes.iter().map(|size| JobSize::from(*size)).collect(),
         shortest: DurationMs::from_secs(60),
         longest: DurationMs::from_secs(180),
     };

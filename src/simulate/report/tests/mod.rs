@@ -52,6 +52,7 @@ fn short_job() -> JobRow {
         priority: "high".to_owned(),
         submitted: Timestamp(1_000),
         placed: Some(Timestamp(3_500)),
+        claimed: Some(Timestamp(20_000)),
         started: Some(Timestamp(21_000)),
         finished: Some(Timestamp(26_000)),
         ending: Ending::Done,
@@ -59,6 +60,7 @@ fn short_job() -> JobRow {
         attempts: 3,
         site_errors: 0,
         transfer_bytes: 12,
+        transfer_time_ms: 4_500,
         held_processor_ms: 30_000,
     }
 }

@@ -35,8 +35,10 @@ fn every_job_has_one_row_that_gives_its_facts_back() {
         assert_eq!(field("ending"), job.ending.word());
         assert_eq!(ms(field("submitted_s")), since(Some(job.submitted)));
         assert_eq!(ms(field("placed_s")), since(job.placed));
+        assert_eq!(ms(field("claimed_s")), since(job.claimed));
         assert_eq!(ms(field("started_s")), since(job.started));
         assert_eq!(ms(field("finished_s")), since(job.finished));
+        assert_eq!(ms(field("transfer_time_s")), Some(job.transfer_time_ms));
         assert_eq!(ms(field("held_processor_s")), Some(job.held_processor_ms));
     }
 }

@@ -275,6 +275,7 @@ fn job(rng: &mut StdRng, id: u64, at: u64) -> JobRow {
         priority: ["low", "low", "high"][rng.random_range(0..3)].to_owned(),
         submitted: Timestamp(at),
         placed: None,
+        claimed: None,
         started: None,
         finished: None,
         ending: Ending::Unfinished,
@@ -282,6 +283,7 @@ fn job(rng: &mut StdRng, id: u64, at: u64) -> JobRow {
         attempts: 0,
         site_errors: u32::from(rng.random_range(0..20) == 0),
         transfer_bytes: 0,
+        transfer_time_ms: 0,
         held_processor_ms: 0,
     }
 }

@@ -1,10 +1,12 @@
 //! Workloads from models.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use cospan_domain::ids::LogicalName;
 use cospan_domain::job::spec::Priority;
+use cospan_domain::units::Bytes;
 
-use super::super::{Estimates, JOBS_MAX};
+use super::super::{Estimates, JOBS_MAX, OwnFiles};
 use super::*;
 use cospan_chaos_tests::logs::OnBad;
 
@@ -77,6 +79,44 @@ fn another_option_leaves_what_it_is_not_about_as_it_was() {
         assert_eq!((plain.at, plain.run_time), (rich.at, rich.run_time));
         assert_eq!(plain.processors(), rich.processors());
     }
+}
+
+#[test]
+fn a_size_in_components_is_kept_whatever_the_split() {
+    let mut options = WorkloadOptions { split: Split::Into(3), ..poisson(400, &[6]) };
+    if let Source::Poisson { sizes, .. } = &mut options.source {
+        sizes.push(JobSize::Parts { count: 4, each: 9 });
+    }
+    let jobs = planned(&options).jobs;
+    let in_four = jobs.iter().filter(|job| job.components == [9, 9, 9, 9]).count();
+    let in_three = jobs.iter().filter(|job| job.components == [2, 2, 2]).count();
+    assert_eq!(in_four + in_three, 400);
+    assert!((150..250).contains(&in_four), "{in_four}");
+}
+
+#[test]
+fn each_job_has_a_file_of_its_own_and_more_replicas_only_add_places() {
+    let options = poisson(300, &[1]);
+    let given = |replicas| {
+        let own = OwnFiles { sizes: vec![Bytes(2), Bytes(4)], replicas };
+        let mut jobs = planned(&options).jobs;
+        let given = own.give(&mut jobs, SITES.len(), 1).unwrap();
+        let names: BTreeSet<LogicalName> =
+            jobs.iter().filter_map(|job| job.input.clone()).collect();
+        assert_eq!(names.len(), 300);
+        given
+    };
+    let (one, three) = (given(1), given(3));
+    assert_eq!((one.len(), three.len(), given(9).len()), (300, 900, 1500));
+    assert!(one.iter().all(|replica| three.contains(replica)));
+    for site in 0..SITES.len() {
+        let here = one.iter().filter(|replica| replica.site == site).count();
+        assert!((35..85).contains(&here), "{here} of 300 files at site {site}");
+    }
+    let small = one.iter().filter(|replica| replica.size == Bytes(2)).count();
+    assert!((110..190).contains(&small), "{small}");
+    let places: BTreeSet<_> = three.iter().map(|replica| (&replica.name, replica.site)).collect();
+    assert_eq!(places.len(), 900);
 }
 
 #[test]
@@ -153,7 +193,7 @@ fn options_out_of_range_are_refused_with_the_range() {
     let turned = Source::Poisson {
         jobs: 1,
         mean_interarrival: DurationMs(0),
-        sizes: vec![1],
+        sizes: vec![1.into()],
         shortest: DurationMs(2),
         longest: DurationMs(1),
     };

@@ -1,0 +1,65 @@
+//! Files that one job reads and no other.
+
+use cospan_domain::ids::{InvalidId, LogicalName};
+use cospan_domain::units::Bytes;
+use rand::Rng;
+use rand::seq::SliceRandom;
+
+use super::PlannedJob;
+use crate::api::v1::Size;
+use crate::simulate::streams::stream;
+
+/// Files that one job reads and no other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnFiles {
+    /// Their sizes: each entry is equally likely. Not empty.
+    pub sizes: Vec<Bytes>,
+    /// At how many sites each lies, at least 1; at all sites if there are fewer.
+    pub replicas: u32,
+}
+
+/// A file at a site.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replica {
+    /// Which file.
+    pub name: LogicalName,
+    /// How large it is.
+    pub size: Bytes,
+    /// The place of its site in the grid.
+    pub site: usize,
+}
+
+impl OwnFiles {
+    /// Names the file of each job as its input, and draws where it lies. With more
+    /// replicas a file is where it was with fewer, and elsewhere too.
+    ///
+    /// # Errors
+    /// Never: the names of jobs make names of files.
+    pub fn give(
+        &self,
+        jobs: &mut [PlannedJob],
+        sites: usize,
+        seed: u64,
+    ) -> Result<Vec<Replica>, InvalidId> {
+        let mut rng = stream(seed, "own files", "workload");
+        let mut order: Vec<usize> = (0..sites).collect();
+        let mut replicas = Vec::new();
+        for job in jobs {
+            let name = LogicalName::new(&format!("file-of-job-{}", job.name))?;
+            let size = self.sizes[rng.random_range(0..self.sizes.len())];
+            order.sort();
+            order.shuffle(&mut rng);
+            let at = order.iter().take(self.replicas as usize);
+            replicas.extend(at.map(|site| Replica { name: name.clone(), size, site: *site }));
+            job.input = Some(name);
+        }
+        Ok(replicas)
+    }
+
+    /// Part of a line: what it does.
+    pub fn describe(&self) -> String {
+        let sizes: Vec<String> = self.sizes.iter().map(|size| Size(*size).to_string()).collect();
+        let places = if self.replicas == 1 { "place" } else { "places" };
+        format!("a file of {} each, in {} {places}", sizes.join("|"), self.replicas)
+    }
+}
