@@ -1,0 +1,36 @@
+//! Which mutant is active. Written into a copy of the sources; not part of Cospan.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+
+/// One more than the highest number of a mutant.
+pub const COUNT: usize = NUMBER_OF_MUTANTS;
+
+static ACTIVE: AtomicU32 = AtomicU32::new(u32::MAX);
+static REACHED: [AtomicBool; COUNT] = [const { AtomicBool::new(false) }; COUNT];
+
+/// Whether this mutant is active. That it was asked for is noted.
+#[inline]
+pub fn on(mutant: u32) -> bool {
+    REACHED[mutant as usize].store(true, Relaxed);
+    ACTIVE.load(Relaxed) == mutant
+}
+
+/// Makes one mutant active.
+pub fn activate(mutant: u32) {
+    ACTIVE.store(mutant, Relaxed);
+}
+
+/// Which were asked for since the last call.
+pub fn take_reached() -> Vec<usize> {
+    (0..COUNT).filter(|mutant| REACHED[*mutant].swap(false, Relaxed)).collect()
+}
+
+/// What a function returns that gives an iterator.
+pub fn either<T>(
+    mutated: bool,
+    other: impl Iterator<Item = T>,
+    original: impl Iterator<Item = T>,
+) -> impl Iterator<Item = T> {
+    let (others, originals) = if mutated { (usize::MAX, 0) } else { (0, usize::MAX) };
+    other.take(others).chain(original.take(originals))
+}

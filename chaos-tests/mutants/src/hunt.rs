@@ -1,0 +1,226 @@
+//! Lets seeds find mutants: each in a process of its own, which may hang, crash or
+//! take all the memory it wants.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+
+/// How large each run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct Setting {
+    /// Jobs.
+    pub(crate) jobs: u32,
+    /// Sites.
+    pub(crate) sites: u32,
+    /// Hours of trouble.
+    pub(crate) hours: u32,
+    /// Seeds, from 1 on.
+    pub(crate) seeds: u64,
+}
+
+impl std::str::FromStr for Setting {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let parts: Vec<&str> = text.split(',').collect();
+        let [jobs, sites, hours, seeds] = parts[..] else {
+            bail!("a setting is JOBS,SITES,HOURS,SEEDS, such as 60,3,6,1000; not {text:?}");
+        };
+        Ok(Self {
+            jobs: jobs.parse()?,
+            sites: sites.parse()?,
+            hours: hours.parse()?,
+            seeds: seeds.parse()?,
+        })
+    }
+}
+
+/// How it ended with a mutant.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Fate {
+    /// An oracle found a rule broken, in the run of this seed.
+    Rule(u64, String),
+    /// A part of the control plane panicked; no rule was broken.
+    Panic(u64, String),
+    /// A run did not end.
+    Timeout(u64),
+    /// The process died.
+    Died(u64, String),
+    /// All seeds held.
+    Survived,
+    /// No seed ever came there.
+    NotReached,
+}
+
+/// One line of the results.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Outcome {
+    /// Number of the mutant in the list.
+    pub(crate) mutant: u32,
+    /// Runs.
+    pub(crate) setting: Setting,
+    /// What came of it.
+    pub(crate) fate: Fate,
+}
+
+/// Which seeds come to which mutant.
+pub(crate) type Reach = BTreeMap<u32, Vec<u64>>;
+
+/// The program that runs seeds.
+pub(crate) struct Runner {
+    /// Where it is.
+    pub(crate) program: PathBuf,
+    /// A run that takes longer does not end.
+    pub(crate) limit_seconds: u64,
+    /// What a process may take.
+    pub(crate) memory_mib: u64,
+}
+
+impl Runner {
+    fn start(&self, mutant: &str, setting: Setting, seeds: &[u64]) -> Result<std::process::Child> {
+        let limit = format!("ulimit -v {} && exec \"$@\"", self.memory_mib * 1_024);
+        let numbers = [setting.jobs, setting.sites, setting.hours].map(|n| n.to_string());
+        let mut child = Command::new("sh")
+            .args(["-c", &limit, "sh"])
+            .arg(&self.program)
+            .arg(mutant)
+            .args(numbers)
+            .arg(self.limit_seconds.to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("cannot start the runner")?;
+        let mut input = child.stdin.take().context("its input")?;
+        let seeds: String = seeds.iter().map(|seed| format!("{seed}\n")).collect();
+        // It may be gone before it has read all of them.
+        std::thread::spawn(move || input.write_all(seeds.as_bytes()));
+        Ok(child)
+    }
+
+    /// Runs the seeds without a mutant: all must hold. Which mutants each came to.
+    ///
+    /// # Errors
+    /// A seed does not hold.
+    pub(crate) fn baseline(&self, setting: Setting) -> Result<Reach> {
+        let seeds: Vec<u64> = (1..=setting.seeds).collect();
+        let half = seeds.len().div_ceil(2);
+        let reaches = std::thread::scope(|scope| {
+            let parts = seeds.chunks(half).map(|part| scope.spawn(|| self.reach(setting, part)));
+            let parts: Vec<_> = parts.collect();
+            parts.into_iter().map(|part| part.join()).collect::<Vec<_>>()
+        });
+        let mut all = Reach::new();
+        for part in reaches {
+            for (mutant, seeds) in part.map_err(|_| anyhow::anyhow!("a thread broke"))?? {
+                all.entry(mutant).or_default().extend(seeds);
+            }
+        }
+        all.values_mut().for_each(|seeds| seeds.sort_unstable());
+        Ok(all)
+    }
+
+    fn reach(&self, setting: Setting, seeds: &[u64]) -> Result<Reach> {
+        let mut child = self.start("none", setting, seeds)?;
+        let output = BufReader::new(child.stdout.take().context("its output")?);
+        let (mut reach, mut count) = (Reach::new(), 0);
+        for line in output.lines() {
+            let line = line?;
+            let parts: Vec<&str> = line.split('\t').collect();
+            let [seed, "holds", reached] = parts[..] else {
+                bail!("without a mutant: {line}");
+            };
+            count += 1;
+            for mutant in reached.split(' ').filter(|text| !text.is_empty()) {
+                reach.entry(mutant.parse()?).or_default().push(seed.parse()?);
+            }
+        }
+        let status = child.wait()?;
+        if count != seeds.len() {
+            bail!("the runner without a mutant ended early: {status}");
+        }
+        Ok(reach)
+    }
+
+    /// Runs seeds with this mutant until one finds it.
+    ///
+    /// # Errors
+    /// The runner cannot be started.
+    pub(crate) fn hunt(&self, mutant: u32, setting: Setting, seeds: &[u64]) -> Result<Fate> {
+        if seeds.is_empty() {
+            return Ok(Fate::NotReached);
+        }
+        let mut child = self.start(&mutant.to_string(), setting, seeds)?;
+        let output = BufReader::new(child.stdout.take().context("its output")?);
+        let (mut held, mut fate) = (0, None);
+        for line in output.lines() {
+            let line = line?;
+            let mut parts = line.splitn(3, '\t');
+            let seed = parts.next().unwrap_or("").parse().unwrap_or(0);
+            let (how, said) = (parts.next().unwrap_or(""), parts.next().unwrap_or("").to_owned());
+            fate = match how {
+                "rule" => Some(Fate::Rule(seed, said)),
+                "panic" => Some(Fate::Panic(seed, said)),
+                "timeout" => Some(Fate::Timeout(seeds.get(held).copied().unwrap_or(0))),
+                _ => None,
+            };
+            held += 1;
+            if fate.is_some() {
+                break;
+            }
+        }
+        if fate.is_some() {
+            // It may have ended by itself.
+            drop(child.kill());
+        }
+        let status = child.wait()?;
+        Ok(fate.unwrap_or_else(|| match seeds.get(held) {
+            Some(seed) => Fate::Died(*seed, status.to_string()),
+            None => Fate::Survived,
+        }))
+    }
+
+    /// Hunts these mutants, some at once, and tells of each.
+    ///
+    /// # Errors
+    /// The runner cannot be started.
+    pub(crate) fn hunt_all(
+        &self,
+        mutants: &[u32],
+        setting: Setting,
+        reach: &Reach,
+        at_once: usize,
+        tell: &(dyn Fn(Outcome) -> Result<()> + Sync),
+    ) -> Result<()> {
+        let next = Mutex::new(mutants.iter());
+        let work = || -> Result<()> {
+            loop {
+                let mutant = next.lock().unwrap_or_else(PoisonError::into_inner).next().copied();
+                let Some(mutant) = mutant else { return Ok(()) };
+                let seeds = reach.get(&mutant).map_or(&[][..], Vec::as_slice);
+                tell(Outcome { mutant, setting, fate: self.hunt(mutant, setting, seeds)? })?;
+            }
+        };
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..at_once.max(1)).map(|_| scope.spawn(work)).collect();
+            for worker in workers {
+                worker.join().map_err(|_| anyhow::anyhow!("a thread broke"))??;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// What is known so far, by mutant and setting.
+///
+/// # Errors
+/// The file is not what this program wrote.
+pub(crate) fn read_outcomes(path: &Path) -> Result<Vec<Outcome>> {
+    let Ok(text) = std::fs::read_to_string(path) else { return Ok(Vec::new()) };
+    text.lines().map(|line| Ok(serde_json::from_str(line)?)).collect()
+}

@@ -1,0 +1,143 @@
+//! The list of `cargo mutants --list --json`, and what is left out of it.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+/// Line and column, both from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+pub(crate) struct Position {
+    /// Line.
+    pub(crate) line: usize,
+    /// Column, in characters.
+    pub(crate) column: usize,
+}
+
+/// From where to where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub(crate) struct Extent {
+    /// The first character.
+    pub(crate) start: Position,
+    /// Behind the last.
+    pub(crate) end: Position,
+}
+
+/// The function around a mutant.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Function {
+    /// Its path, with the type it belongs to.
+    pub(crate) function_name: String,
+}
+
+/// How a mutant changes the source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+pub(crate) enum Genre {
+    /// Another value instead of a function's body.
+    FnValue,
+    /// Another operator.
+    BinaryOperator,
+    /// No operator.
+    UnaryOperator,
+    /// One arm of a match less.
+    MatchArm,
+    /// A guard that always or never holds.
+    MatchArmGuard,
+    /// A field that is left to the base of a struct.
+    StructField,
+}
+
+/// One mutant as listed.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Mutant {
+    /// What is done, with the place: `file:line:column: what`.
+    pub(crate) name: String,
+    /// Relative to the workspace.
+    pub(crate) file: String,
+    /// Where it is; constants are in no function.
+    pub(crate) function: Option<Function>,
+    /// What is replaced.
+    pub(crate) span: Extent,
+    /// By what.
+    pub(crate) replacement: String,
+    /// How.
+    pub(crate) genre: Genre,
+}
+
+impl Mutant {
+    /// What is done and where, without line and column: it survives edits elsewhere.
+    pub(crate) fn key(&self) -> String {
+        let what = self.name.splitn(4, ':').nth(3).unwrap_or(&self.name);
+        format!("{}:{what}", self.file)
+    }
+
+    /// What is done, without the place.
+    pub(crate) fn what(&self) -> &str {
+        self.name.splitn(4, ':').nth(3).unwrap_or(&self.name).trim()
+    }
+
+    fn function(&self) -> &str {
+        self.function.as_ref().map_or("", |function| &function.function_name)
+    }
+
+    /// The function's own name.
+    fn method(&self) -> &str {
+        self.function().rsplit("::").next().unwrap_or_default()
+    }
+}
+
+/// Reads the list.
+///
+/// # Errors
+/// It cannot be read, or is not what cargo-mutants writes.
+pub(crate) fn read(path: &Path) -> Result<Vec<Mutant>> {
+    let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    serde_json::from_slice(&text).with_context(|| format!("{} is no list", path.display()))
+}
+
+type Holds = fn(&Mutant) -> bool;
+
+/// What no seed can find by its nature, each with the reason.
+pub(crate) const EXCLUDED: [(&str, Holds); 8] = [
+    ("text for people: `Debug`, `Display`", |mutant| {
+        ["Debug for", "Display for"].iter().any(|part| mutant.function().contains(part))
+    }),
+    ("words for logs, labels of metrics, and pages", |mutant| {
+        let is_data = mutant.file == "domain/src/ids.rs";
+        let names = ["as_str", "cause", "code", "kind", "outcome_label"];
+        !is_data && names.contains(&mutant.method())
+    }),
+    ("figures for operators, which decide nothing", |mutant| {
+        let files = ["metrics.rs", "job/count.rs", "transfer/account.rs"];
+        let names = ["show_metrics", "count_phases"];
+        files.iter().any(|file| mutant.file == format!("actors/src/{file}"))
+            || names.contains(&mutant.method())
+    }),
+    ("answers that only the HTTP interface asks for", |mutant| {
+        let asked = [
+            "isolated", "owner", "preview", "progress", "scan", "site", "sites", "standing",
+            "store_size", "tag",
+        ];
+        mutant.file == "actors/src/coallocator/explain.rs"
+            || mutant.file == "actors/src/api/handle.rs" && asked.contains(&mutant.method())
+    }),
+    ("checks of settings, before there is a control plane", |mutant| {
+        let names = ["as_ratio", "validate", "warnings"];
+        mutant.file.ends_with("/parameters.rs") && names.contains(&mutant.method())
+    }),
+    ("clocks of the machine, where virtual time is another", |mutant| {
+        ["SystemClock", "SteadyClock"].iter().any(|clock| mutant.function().contains(clock))
+    }),
+    ("the rules that oracles judge by, and nobody else reads", |mutant| {
+        ["domain/src/invariants.rs", "domain/src/job/table.rs"].contains(&mutant.file.as_str())
+    }),
+    ("the planted bugs, crash points and their switches", |mutant| {
+        ["domain/src/planted.rs", "actors/src/chaos.rs", "actors/src/chaos/loud.rs"]
+            .contains(&mutant.file.as_str())
+    }),
+];
+
+/// Why this mutant is left out.
+pub(crate) fn excluded(mutant: &Mutant) -> Option<&'static str> {
+    EXCLUDED.iter().find(|(_, holds)| holds(mutant)).map(|(reason, _)| *reason)
+}

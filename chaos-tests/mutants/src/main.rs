@@ -1,0 +1,237 @@
+//! Plants the mutants that cargo-mutants lists into a copy of the sources, all in one
+//! build, and lets seeds of chaos find a random sample of them.
+//!
+//! ```console
+//! $ cargo mutants --list --json -p cospan-domain -p cospan-actors > target/mutants/list.json
+//! $ cargo run --release --manifest-path chaos-tests/mutants/Cargo.toml -- plant
+//! $ cargo run --release --manifest-path chaos-tests/mutants/Cargo.toml -- hunt
+//! $ cargo run --release --manifest-path chaos-tests/mutants/Cargo.toml -- table
+//! ```
+
+mod copy;
+mod hunt;
+mod listed;
+mod places;
+mod rewrite;
+mod table;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context, Result, ensure};
+use clap::{Parser, Subcommand};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+
+use copy::Copy;
+use hunt::{Fate, Outcome, Reach, Runner, Setting, read_outcomes};
+use listed::Mutant;
+use rewrite::Impossible;
+
+/// Rounds of asking the compiler which mutants it takes; each kind of error hides the next.
+const BUILDS_MAX: usize = 40;
+
+/// Plants mutants into a copy of the sources and lets seeds of chaos find them.
+#[derive(Debug, Parser)]
+struct Cli {
+    /// The work tree; its committed state is copied
+    #[arg(long, default_value = ".")]
+    tree: PathBuf,
+    /// Where the list, the copy and the results are
+    #[arg(long, default_value = "target/mutants")]
+    work: PathBuf,
+    /// Seed of the sample
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// How many mutants are sampled
+    #[arg(long, default_value_t = 300)]
+    sample: usize,
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Copy the sources, put all mutants behind switches, drop those that do not
+    /// compile, and build the program that runs seeds
+    Plant,
+    /// Run seeds with each mutant of the sample until one finds it
+    Hunt {
+        /// JOBS,SITES,HOURS,SEEDS; a later one is tried on what survived the one before
+        #[arg(long, default_values = ["60,3,6,1000", "200,5,24,100"])]
+        setting: Vec<Setting>,
+        /// Processes at once
+        #[arg(long, default_value_t = 2)]
+        at_once: usize,
+        /// A run without a verdict for so long does not end
+        #[arg(long, default_value_t = 30)]
+        limit_seconds: u64,
+        /// Memory of a process
+        #[arg(long, default_value_t = 3_000)]
+        memory_mib: u64,
+    },
+    /// Print the results as a page of the book
+    Table {
+        /// What was found out about survivors: key, kind and remark between tabs
+        #[arg(long, default_value = "chaos-tests/mutants/survivors.tsv")]
+        survivors: PathBuf,
+    },
+}
+
+/// All that is known of the mutants.
+struct Known {
+    work: PathBuf,
+    mutants: BTreeMap<u32, Mutant>,
+    impossible: BTreeMap<u32, Impossible>,
+    unviable: BTreeSet<u32>,
+}
+
+impl Known {
+    fn read(cli: &Cli) -> Result<Self> {
+        let listed = listed::read(&cli.work.join("list.json"))?;
+        let mutants: BTreeMap<u32, Mutant> = (0..).zip(listed).collect();
+        let unviable = match std::fs::read(cli.work.join("unviable.json")) {
+            Ok(text) => serde_json::from_slice(&text)?,
+            Err(_) => BTreeSet::new(),
+        };
+        let impossible = Copy::impossible(&cli.tree, &mutants)?;
+        Ok(Self { work: cli.work.clone(), mutants, impossible, unviable })
+    }
+
+    /// Those in the build.
+    fn planted(&self) -> BTreeSet<u32> {
+        let left_out = |number: &u32, mutant: &Mutant| {
+            listed::excluded(mutant).is_some()
+                || self.impossible.contains_key(number)
+                || self.unviable.contains(number)
+        };
+        let kept = self.mutants.iter().filter(|(number, mutant)| !left_out(number, mutant));
+        kept.map(|(number, _)| *number).collect()
+    }
+
+    fn sample(&self, seed: u64, size: usize) -> Vec<u32> {
+        let mut numbers: Vec<u32> = self.mutants.keys().copied().collect();
+        numbers.shuffle(&mut StdRng::seed_from_u64(seed));
+        let planted = self.planted();
+        numbers.into_iter().filter(|number| planted.contains(number)).take(size).collect()
+    }
+}
+
+fn main() -> Result<()> {
+    let cli = Cli::parse();
+    let known = Known::read(&cli)?;
+    match &cli.what {
+        What::Plant => plant(&cli, known),
+        What::Hunt { setting, at_once, limit_seconds, memory_mib } => {
+            let runner = Runner {
+                program: std::path::absolute(cli.work.join("target/release/mutant_seeds"))?,
+                limit_seconds: *limit_seconds,
+                memory_mib: *memory_mib,
+            };
+            hunt(&cli, &known, &runner, setting, *at_once)
+        }
+        What::Table { survivors } => {
+            let outcomes = read_outcomes(&cli.work.join("outcomes.jsonl"))?;
+            let sample = known.sample(cli.seed, cli.sample);
+            let remarks = table::read_remarks(&cli.tree.join(survivors))?;
+            print!("{}", table::page(&known, &sample, cli.seed, &outcomes, &remarks)?);
+            Ok(())
+        }
+    }
+}
+
+fn plant(cli: &Cli, mut known: Known) -> Result<()> {
+    let work = std::path::absolute(&cli.work)?;
+    let copy = Copy { root: work.join("copy"), target: work.join("target") };
+    extract(&cli.tree, &copy.root)?;
+    for round in 1..=BUILDS_MAX {
+        let planted = known.planted();
+        copy.write(&cli.tree, &known.mutants, &planted)?;
+        let refused = copy.build()?;
+        println!("build {round}: {} planted, {} refused", planted.len(), refused.mutants.len());
+        ensure!(
+            !refused.mutants.is_empty() || refused.others.is_empty(),
+            "the copy does not compile, whatever is planted:\n{}",
+            refused.others.join("\n")
+        );
+        if refused.mutants.is_empty() {
+            return Ok(());
+        }
+        known.unviable.extend(refused.mutants);
+        let unviable = serde_json::to_vec(&known.unviable)?;
+        std::fs::write(known.work.join("unviable.json"), unviable)?;
+    }
+    anyhow::bail!("still refused after {BUILDS_MAX} rounds")
+}
+
+/// The committed state: what lies about in the work tree is not tried. Files that are
+/// there already stay as they are, or all would be compiled again.
+fn extract(tree: &Path, to: &Path) -> Result<()> {
+    let mut git = Command::new("git");
+    let head = git.arg("-C").arg(tree).args(["rev-parse", "HEAD"]).output()?.stdout;
+    let mark = to.with_extension("commit");
+    if std::fs::read(&mark).is_ok_and(|before| before == head) {
+        return Ok(());
+    }
+    std::fs::create_dir_all(to)?;
+    let archive = to.with_extension("tar");
+    let mut git = Command::new("git");
+    let made = git.arg("-C").arg(tree).args(["archive", "HEAD", "-o"]).arg(&archive).status()?;
+    ensure!(made.success(), "git archive failed");
+    let unpacked = Command::new("tar").arg("xf").arg(&archive).arg("-C").arg(to).status()?;
+    ensure!(unpacked.success(), "tar failed");
+    std::fs::write(mark, head).context("cannot write the mark of the copy")
+}
+
+fn hunt(
+    cli: &Cli,
+    known: &Known,
+    runner: &Runner,
+    settings: &[Setting],
+    at_once: usize,
+) -> Result<()> {
+    let results = cli.work.join("outcomes.jsonl");
+    let sample = known.sample(cli.seed, cli.sample);
+    for setting in settings {
+        let reach = baseline(&cli.work, runner, *setting)?;
+        let before = read_outcomes(&results)?;
+        let is_done = |mutant: &u32| {
+            before
+                .iter()
+                .any(|o| o.mutant == *mutant && (o.setting == *setting || is_killed(&o.fate)))
+        };
+        let open: Vec<u32> = sample.iter().copied().filter(|mutant| !is_done(mutant)).collect();
+        println!("{setting:?}: {} of {} to hunt", open.len(), sample.len());
+        let file = std::fs::OpenOptions::new().create(true).append(true).open(&results);
+        let file = Mutex::new(file.context("cannot write results")?);
+        runner.hunt_all(&open, *setting, &reach, at_once, &|outcome: Outcome| {
+            let name = known.mutants.get(&outcome.mutant).map_or("", |mutant| &mutant.name);
+            println!("{}: {:?}: {name}", outcome.mutant, outcome.fate);
+            let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+            writeln!(file, "{}", serde_json::to_string(&outcome)?)?;
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+/// Whether seeds found it.
+fn is_killed(fate: &Fate) -> bool {
+    !matches!(fate, Fate::Survived | Fate::NotReached)
+}
+
+fn baseline(work: &Path, runner: &Runner, setting: Setting) -> Result<Reach> {
+    let Setting { jobs, sites, hours, seeds } = setting;
+    let path = work.join(format!("reach-{jobs}-{sites}-{hours}-{seeds}.json"));
+    if let Ok(text) = std::fs::read(&path) {
+        return Ok(serde_json::from_slice(&text)?);
+    }
+    println!("{seeds} seeds without a mutant");
+    let reach = runner.baseline(setting)?;
+    std::fs::write(&path, serde_json::to_vec(&reach)?)?;
+    Ok(reach)
+}

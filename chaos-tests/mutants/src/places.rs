@@ -1,0 +1,196 @@
+//! Where in a file mutants can be: what cargo-mutants names by line and column, with
+//! the parts that a switch needs.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use anyhow::Result;
+use proc_macro2::Span;
+use syn::spanned::Spanned;
+use syn::visit::{self, Visit};
+use syn::{Arm, Block, Expr, Member, Pat, ReturnType, Signature, Type, UnOp};
+
+use crate::listed::{Genre, Position};
+
+/// Bytes of the file.
+pub(crate) type Bytes = Range<usize>;
+
+/// What is at a place.
+#[derive(Debug, Clone)]
+pub(crate) enum Place {
+    /// The statements of a function.
+    Body {
+        /// All of them.
+        all: Bytes,
+        /// Whether the type of its value has no name, and is an iterator.
+        iterator: bool,
+    },
+    /// Two operands and what is between them.
+    Binary {
+        /// The first.
+        left: Bytes,
+        /// Between them.
+        operator: Bytes,
+        /// The second.
+        right: Bytes,
+        /// It binds names, so that it can stand nowhere else.
+        binds: bool,
+    },
+    /// An operator before its operand.
+    Unary {
+        /// All of it.
+        all: Bytes,
+        /// Without the operator.
+        operand: Bytes,
+    },
+    /// The pattern of an arm.
+    Arm(Bytes),
+    /// The guard of an arm.
+    Guard(Bytes),
+    /// A field of a struct that has a base.
+    Field {
+        /// All of the struct.
+        all: Bytes,
+        /// The field, with its comma.
+        field: Bytes,
+    },
+}
+
+/// The places of a file.
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    /// By what cargo-mutants says of them.
+    pub(crate) by_start: BTreeMap<(Genre, Position), Place>,
+    /// Functions that may run while compiling, where no switch can be.
+    pub(crate) const_functions: Vec<Bytes>,
+    /// Constants, where no switch can be.
+    pub(crate) constants: Vec<Bytes>,
+}
+
+/// Finds the places of a file.
+///
+/// # Errors
+/// It is not Rust.
+pub(crate) fn find(source: &str) -> Result<Places> {
+    let mut places = Places::default();
+    places.visit_file(&syn::parse_file(source)?);
+    Ok(places)
+}
+
+fn position(span: Span) -> Position {
+    let start = span.start();
+    Position { line: start.line, column: start.column + 1 }
+}
+
+fn has_let(expr: &Expr) -> bool {
+    match expr {
+        Expr::Let(_) => true,
+        Expr::Binary(binary) => has_let(&binary.left) || has_let(&binary.right),
+        _ => false,
+    }
+}
+
+impl Places {
+    fn add(&mut self, genre: Genre, span: Span, place: Place) {
+        self.by_start.insert((genre, position(span)), place);
+    }
+
+    fn function(&mut self, signature: &Signature, block: &Block) {
+        let (Some(first), Some(last)) = (block.stmts.first(), block.stmts.last()) else { return };
+        let all = first.span().byte_range().start..last.span().byte_range().end;
+        if signature.constness.is_some() {
+            self.const_functions.push(all.clone());
+        }
+        let iterator = matches!(&signature.output, ReturnType::Type(_, kind) if matches!(**kind, Type::ImplTrait(_)));
+        self.add(Genre::FnValue, first.span(), Place::Body { all, iterator });
+    }
+}
+
+impl<'ast> Visit<'ast> for Places {
+    fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
+        self.function(&item.sig, &item.block);
+        visit::visit_item_fn(self, item);
+    }
+
+    fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
+        self.function(&item.sig, &item.block);
+        visit::visit_impl_item_fn(self, item);
+    }
+
+    fn visit_trait_item_fn(&mut self, item: &'ast syn::TraitItemFn) {
+        if let Some(block) = &item.default {
+            self.function(&item.sig, block);
+        }
+        visit::visit_trait_item_fn(self, item);
+    }
+
+    fn visit_item_const(&mut self, item: &'ast syn::ItemConst) {
+        self.constants.push(item.span().byte_range());
+        visit::visit_item_const(self, item);
+    }
+
+    fn visit_impl_item_const(&mut self, item: &'ast syn::ImplItemConst) {
+        self.constants.push(item.span().byte_range());
+        visit::visit_impl_item_const(self, item);
+    }
+
+    fn visit_item_static(&mut self, item: &'ast syn::ItemStatic) {
+        self.constants.push(item.span().byte_range());
+        visit::visit_item_static(self, item);
+    }
+
+    fn visit_expr_binary(&mut self, expr: &'ast syn::ExprBinary) {
+        let place = Place::Binary {
+            left: expr.left.span().byte_range(),
+            operator: expr.op.span().byte_range(),
+            right: expr.right.span().byte_range(),
+            binds: has_let(&expr.left) || has_let(&expr.right),
+        };
+        self.add(Genre::BinaryOperator, expr.op.span(), place);
+        visit::visit_expr_binary(self, expr);
+    }
+
+    fn visit_expr_unary(&mut self, expr: &'ast syn::ExprUnary) {
+        if matches!(expr.op, UnOp::Not(_) | UnOp::Neg(_)) {
+            let (all, operand) = (expr.span().byte_range(), expr.expr.span().byte_range());
+            self.add(Genre::UnaryOperator, expr.op.span(), Place::Unary { all, operand });
+        }
+        visit::visit_expr_unary(self, expr);
+    }
+
+    fn visit_expr_match(&mut self, expr: &'ast syn::ExprMatch) {
+        let takes_all = |arm: &Arm| arm.guard.is_none() && matches!(arm.pat, Pat::Wild(_));
+        // Without it an arm less leaves cases without an arm.
+        let complete = expr.arms.iter().any(takes_all);
+        for arm in &expr.arms {
+            match &arm.guard {
+                Some((_, guard)) => {
+                    let place = Place::Guard(guard.span().byte_range());
+                    self.add(Genre::MatchArmGuard, guard.span(), place);
+                }
+                None if !complete => {}
+                None => {
+                    let place = Place::Arm(arm.pat.span().byte_range());
+                    self.add(Genre::MatchArm, arm.span(), place);
+                }
+            }
+        }
+        visit::visit_expr_match(self, expr);
+    }
+
+    fn visit_expr_struct(&mut self, expr: &'ast syn::ExprStruct) {
+        if expr.rest.is_some() {
+            for pair in expr.fields.pairs() {
+                let (field, comma) = (pair.value(), pair.punct());
+                let start = field.span().byte_range();
+                let end = comma.map_or(start.end, |comma| comma.span().byte_range().end);
+                if matches!(field.member, Member::Named(_)) {
+                    let place =
+                        Place::Field { all: expr.span().byte_range(), field: start.start..end };
+                    self.add(Genre::StructField, field.span(), place);
+                }
+            }
+        }
+        visit::visit_expr_struct(self, expr);
+    }
+}

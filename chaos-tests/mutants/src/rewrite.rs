@@ -1,0 +1,208 @@
+//! Puts mutants behind switches. Each one stands between marks that name it, so that
+//! what the compiler says against it can be told from what it says against others.
+
+use std::collections::BTreeMap;
+
+use crate::listed::Mutant;
+use crate::places::{Bytes, Place, Places};
+
+/// Why no switch can be put there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Impossible {
+    /// It is computed while compiling.
+    Constant,
+    /// It binds names: cargo-mutants finds it unviable as well.
+    Binds,
+    /// The place was not found.
+    NotFound,
+}
+
+#[derive(Debug, Clone)]
+enum Piece {
+    Text(String),
+    Source(Bytes),
+}
+
+/// A part of the source and what it becomes.
+#[derive(Debug)]
+struct Edit {
+    at: Bytes,
+    becomes: Vec<Piece>,
+}
+
+/// The edits of a file, outer ones first.
+#[derive(Debug, Default)]
+pub(crate) struct Rewriting {
+    edits: Vec<Edit>,
+}
+
+/// Which mutants are at one place.
+type Here<'a> = Vec<(u32, &'a Mutant)>;
+
+fn switch(number: u32) -> String {
+    format!("::cospan_domain::mutant_switch::on({number})")
+}
+
+fn marked(number: u32, inner: Vec<Piece>) -> Vec<Piece> {
+    let mut pieces = vec![Piece::Text(format!("/*<{number}*/"))];
+    pieces.extend(inner);
+    pieces.push(Piece::Text(format!("/*{number}>*/")));
+    pieces
+}
+
+/// One of several expressions.
+fn choice(alternatives: Vec<(u32, Vec<Piece>)>, original: Vec<Piece>) -> Vec<Piece> {
+    let mut pieces = vec![Piece::Text("(".to_owned())];
+    for (number, alternative) in alternatives {
+        pieces.push(Piece::Text(format!("if {} {{(", switch(number))));
+        pieces.extend(marked(number, alternative));
+        pieces.push(Piece::Text(")} else ".to_owned()));
+    }
+    pieces.push(Piece::Text("{(".to_owned()));
+    pieces.extend(original);
+    pieces.push(Piece::Text(")})".to_owned()));
+    pieces
+}
+
+/// Whether a switch can be put there.
+///
+/// # Errors
+/// Why it cannot.
+pub(crate) fn check(places: &Places, mutant: &Mutant) -> Result<(), Impossible> {
+    let Some(place) = places.by_start.get(&(mutant.genre, mutant.span.start)) else {
+        return Err(Impossible::NotFound);
+    };
+    let at = match place {
+        Place::Body { all, .. } | Place::Unary { all, .. } | Place::Field { all, .. } => all,
+        Place::Binary { binds: true, .. } => return Err(Impossible::Binds),
+        Place::Binary { operator: at, .. } | Place::Arm(at) | Place::Guard(at) => at,
+    };
+    let within = |outer: &Bytes| outer.start <= at.start && at.end <= outer.end;
+    let constant = places.constants.iter().any(within) || places.const_functions.iter().any(within);
+    if constant { Err(Impossible::Constant) } else { Ok(()) }
+}
+
+impl Rewriting {
+    /// Of a file with these mutants, each with its number.
+    pub(crate) fn new<'a>(
+        places: &Places,
+        mutants: impl Iterator<Item = (u32, &'a Mutant)>,
+    ) -> Self {
+        let mut here: BTreeMap<_, Here<'a>> = BTreeMap::new();
+        for (number, mutant) in mutants.filter(|(_, mutant)| check(places, mutant).is_ok()) {
+            here.entry((mutant.genre, mutant.span.start)).or_default().push((number, mutant));
+        }
+        let mut rewriting = Self::default();
+        for ((genre, start), mutants) in &here {
+            if let Some(place) = places.by_start.get(&(*genre, *start)) {
+                rewriting.edits.push(edit(place, mutants));
+            }
+        }
+        // What is inserted comes before what begins there, an outer part before an inner.
+        let inserted = |edit: &Edit| !edit.at.is_empty();
+        rewriting
+            .edits
+            .sort_by_key(|edit| (edit.at.start, inserted(edit), std::cmp::Reverse(edit.at.end)));
+        rewriting
+    }
+
+    /// The source with all switches.
+    pub(crate) fn apply(&self, source: &str) -> String {
+        self.render(source, 0..source.len(), 0)
+    }
+
+    fn render(&self, source: &str, part: Bytes, first: usize) -> String {
+        let (mut text, mut at) = (String::new(), part.start);
+        for (index, edit) in self.edits.iter().enumerate().skip(first) {
+            if edit.at.start < at || edit.at.end > part.end {
+                continue;
+            }
+            text.push_str(&source[at..edit.at.start]);
+            for piece in &edit.becomes {
+                match piece {
+                    Piece::Text(written) => text.push_str(written),
+                    Piece::Source(inner) => {
+                        text.push_str(&self.render(source, inner.clone(), index + 1));
+                    }
+                }
+            }
+            at = edit.at.end;
+        }
+        text.push_str(&source[at..part.end]);
+        text
+    }
+}
+
+fn edit(place: &Place, mutants: &Here<'_>) -> Edit {
+    match place {
+        Place::Body { all, iterator: true } => iterator_body(all, mutants),
+        Place::Body { all, iterator: false } => {
+            let returned = |(number, mutant): &(u32, &Mutant)| {
+                let text = format!("return {};", mutant.replacement);
+                let mut pieces = vec![Piece::Text(format!("if {} {{", switch(*number)))];
+                pieces.extend(marked(*number, vec![Piece::Text(text)]));
+                pieces.push(Piece::Text("}\n".to_owned()));
+                pieces
+            };
+            Edit { at: all.start..all.start, becomes: mutants.iter().flat_map(returned).collect() }
+        }
+        Place::Binary { left, operator, right, .. } => {
+            let with = |operator: Piece| {
+                vec![Piece::Source(left.clone()), operator, Piece::Source(right.clone())]
+            };
+            let other = |(number, mutant): &(u32, &Mutant)| {
+                (*number, with(Piece::Text(format!(" {} ", mutant.replacement))))
+            };
+            let alternatives = mutants.iter().map(other).collect();
+            let original = with(Piece::Source(operator.clone()));
+            Edit { at: left.start..right.end, becomes: choice(alternatives, original) }
+        }
+        Place::Unary { all, operand } => {
+            let without = || vec![Piece::Source(operand.clone())];
+            let alternatives = mutants.iter().map(|(number, _)| (*number, without())).collect();
+            Edit {
+                at: all.clone(),
+                becomes: choice(alternatives, vec![Piece::Source(all.clone())]),
+            }
+        }
+        Place::Arm(pattern) => {
+            let off = |(number, _): &(u32, &Mutant)| {
+                marked(*number, vec![Piece::Text(format!(" if !{}", switch(*number)))])
+            };
+            Edit { at: pattern.end..pattern.end, becomes: mutants.iter().flat_map(off).collect() }
+        }
+        Place::Guard(guard) => {
+            let fixed = |(number, mutant): &(u32, &Mutant)| {
+                (*number, vec![Piece::Text(mutant.replacement.clone())])
+            };
+            let alternatives = mutants.iter().map(fixed).collect();
+            let original = vec![Piece::Source(guard.clone())];
+            Edit { at: guard.clone(), becomes: choice(alternatives, original) }
+        }
+        Place::Field { all, field } => {
+            let without =
+                || vec![Piece::Source(all.start..field.start), Piece::Source(field.end..all.end)];
+            let alternatives = mutants.iter().map(|(number, _)| (*number, without())).collect();
+            Edit {
+                at: all.clone(),
+                becomes: choice(alternatives, vec![Piece::Source(all.clone())]),
+            }
+        }
+    }
+}
+
+/// A function whose value has a type without a name must return one type always.
+fn iterator_body(all: &Bytes, mutants: &Here<'_>) -> Edit {
+    let mut pieces = vec![Piece::Text("let original = {".to_owned()), Piece::Source(all.clone())];
+    pieces.push(Piece::Text("};\n".to_owned()));
+    for (number, mutant) in mutants {
+        let text = format!(
+            "let original = ::cospan_domain::mutant_switch::either({}, {}, original);\n",
+            switch(*number),
+            mutant.replacement
+        );
+        pieces.extend(marked(*number, vec![Piece::Text(text)]));
+    }
+    pieces.push(Piece::Text("original".to_owned()));
+    Edit { at: all.clone(), becomes: pieces }
+}

@@ -1,0 +1,172 @@
+//! The page of the book.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::hunt::{Fate, Outcome};
+use crate::listed::{EXCLUDED, Mutant, excluded};
+use crate::rewrite::Impossible;
+use crate::{Known, is_killed};
+
+/// What was found out about a survivor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Remark {
+    /// Equivalent, performance, gap and so on.
+    pub(crate) kind: String,
+    /// Why.
+    pub(crate) text: String,
+}
+
+/// Remarks by the key of their mutant.
+///
+/// # Errors
+/// The file cannot be read.
+pub(crate) fn read_remarks(path: &Path) -> Result<BTreeMap<String, Remark>> {
+    let Ok(text) = std::fs::read_to_string(path) else { return Ok(BTreeMap::new()) };
+    let remark = |line: &str| {
+        let mut parts = line.splitn(3, '\t').map(str::to_owned);
+        Some((parts.next()?, Remark { kind: parts.next()?, text: parts.next()? }))
+    };
+    Ok(text.lines().filter_map(remark).collect())
+}
+
+/// The page.
+///
+/// # Errors
+/// Text cannot be written: never.
+pub(crate) fn page(
+    known: &Known,
+    sample: &[u32],
+    seed: u64,
+    outcomes: &[Outcome],
+    remarks: &BTreeMap<String, Remark>,
+) -> Result<String> {
+    let fates: BTreeMap<u32, Vec<&Outcome>> = sample
+        .iter()
+        .map(|mutant| (*mutant, outcomes.iter().filter(|o| o.mutant == *mutant).collect()))
+        .collect();
+    let mut page = include_str!("../planted/page.md").to_owned();
+    counts(&mut page, known, sample, seed)?;
+    killed(&mut page, &fates)?;
+    survivors(&mut page, known, &fates, remarks)?;
+    Ok(page)
+}
+
+fn counts(page: &mut String, known: &Known, sample: &[u32], seed: u64) -> Result<()> {
+    writeln!(page, "\n## What was tried\n\n| mutants | |\n|---|---|")?;
+    writeln!(page, "| listed by cargo-mutants | {} |", known.mutants.len())?;
+    for (reason, _) in EXCLUDED {
+        let count = known.mutants.values().filter(|m| excluded(m) == Some(reason)).count();
+        writeln!(page, "| left out: {reason} | {count} |")?;
+    }
+    let others = |why: Impossible| {
+        let of = |(number, is): &(&u32, &Impossible)| {
+            **is == why && known.mutants.get(number).is_some_and(|m| excluded(m).is_none())
+        };
+        known.impossible.iter().filter(of).count()
+    };
+    writeln!(
+        page,
+        "| left out: constants, where no switch can be | {} |",
+        others(Impossible::Constant)
+    )?;
+    let unviable = known.unviable.len() + others(Impossible::Binds) + others(Impossible::NotFound);
+    writeln!(page, "| unviable: they do not compile | {unviable} |")?;
+    writeln!(page, "| planted | {} |", known.planted().len())?;
+    writeln!(page, "| sampled (seed {seed}) | {} |", sample.len())?;
+    Ok(())
+}
+
+/// How one was found, without the names of jobs.
+fn rule(fate: &Fate) -> Option<(String, u64)> {
+    Some(match fate {
+        Fate::Rule(seed, said) => (shortened(said), *seed),
+        Fate::Panic(seed, _) => ("a part of the control plane panicked".to_owned(), *seed),
+        Fate::Timeout(seed) => ("the run did not end".to_owned(), *seed),
+        Fate::Died(seed, _) => ("the process died".to_owned(), *seed),
+        Fate::Survived | Fate::NotReached => return None,
+    })
+}
+
+fn shortened(said: &str) -> String {
+    let known = [
+        ("makes no progress", "a job makes no progress"),
+        ("never counted its error", "a charge was not counted"),
+        ("pays for its own error", "a site pays for a job's own error"),
+        ("its record breaks", "a record breaks an invariant"),
+        ("do not give its record", "events do not give the record"),
+        ("was submitted twice", "a job was submitted twice under one key"),
+        ("was refused", "a job was refused"),
+        ("older record", "a job went back to an older record"),
+        (" led from ", "a transition that is not listed"),
+        ("ended by itself", "the control plane ended by itself"),
+        ("changes were not judged", "changes were not judged"),
+    ];
+    let found = known.iter().find(|(part, _)| said.contains(part)).map(|(_, name)| *name);
+    found.unwrap_or_else(|| said.split(": ").next().unwrap_or(said)).to_owned()
+}
+
+fn killed(page: &mut String, fates: &BTreeMap<u32, Vec<&Outcome>>) -> Result<()> {
+    let mut rules: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+    for outcomes in fates.values() {
+        let found = outcomes.iter().find_map(|outcome| rule(&outcome.fate));
+        found.into_iter().for_each(|(rule, seed)| rules.entry(rule).or_default().push(seed));
+    }
+    let killed: usize = rules.values().map(Vec::len).sum();
+    let share = 100.0 * killed as f64 / fates.len().max(1) as f64;
+    let is = |which: fn(&Fate) -> bool| {
+        let all_so = |outcomes: &&Vec<&Outcome>| outcomes.iter().all(|o| which(&o.fate));
+        fates.values().filter(all_so).count()
+    };
+    let (unreached, survived) = (is(|fate| *fate == Fate::NotReached), is(|fate| !is_killed(fate)));
+    writeln!(page, "\n**{killed} of {} were killed: {share:.1} %.**", fates.len())?;
+    writeln!(page, "{survived} survived; no seed ever came to {unreached} of these.")?;
+    writeln!(
+        page,
+        "\n## By what\n\n| found by | mutants | median seed | last |\n|---|---|---|---|"
+    )?;
+    let mut rules: Vec<_> = rules.into_iter().collect();
+    rules.sort_by_key(|(_, seeds)| std::cmp::Reverse(seeds.len()));
+    for (rule, mut seeds) in rules {
+        seeds.sort_unstable();
+        let (median, last) = (seeds[seeds.len() / 2], seeds[seeds.len() - 1]);
+        writeln!(page, "| {rule} | {} | {median} | {last} |", seeds.len())?;
+    }
+    Ok(())
+}
+
+fn survivors(
+    page: &mut String,
+    known: &Known,
+    fates: &BTreeMap<u32, Vec<&Outcome>>,
+    remarks: &BTreeMap<String, Remark>,
+) -> Result<()> {
+    let survived = |(_, outcomes): &(&u32, &Vec<&Outcome>)| {
+        outcomes.iter().all(|outcome| !is_killed(&outcome.fate))
+    };
+    let mut rows: BTreeMap<(&String, usize, u32), (&Mutant, bool)> = BTreeMap::new();
+    let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+    for (number, outcomes) in fates.iter().filter(survived) {
+        let Some(mutant) = known.mutants.get(number) else { continue };
+        let reached = outcomes.iter().any(|outcome| outcome.fate == Fate::Survived);
+        rows.insert((&mutant.file, mutant.span.start.line, *number), (mutant, reached));
+        let kind = remarks.get(&mutant.key()).map_or("not judged", |remark| &remark.kind);
+        *kinds.entry(kind).or_default() += 1;
+    }
+    writeln!(page, "\n## Survivors\n\n| kind | mutants |\n|---|---|")?;
+    for (kind, count) in kinds {
+        writeln!(page, "| {kind} | {count} |")?;
+    }
+    writeln!(page, "\n| place | mutant | reached | kind | why |\n|---|---|---|---|---|")?;
+    for ((file, line, _), (mutant, reached)) in rows {
+        let remark = remarks.get(&mutant.key());
+        let (kind, text) = remark.map_or(("", ""), |r| (&r.kind, &r.text));
+        let what = mutant.what().replace('|', "\\|");
+        let reached = if reached { "yes" } else { "no" };
+        writeln!(page, "| {file}:{line} | `{what}` | {reached} | {kind} | {text} |")?;
+    }
+    Ok(())
+}
