@@ -1,4 +1,4 @@
-//! The list of `cargo mutants --list --json`, and what is left out of it.
+//! The list of `cargo mutants --list --json`, and what in it no seed can find.
 
 use std::path::Path;
 
@@ -97,8 +97,9 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Mutant>> {
 
 type Holds = fn(&Mutant) -> bool;
 
-/// What no seed can find by its nature, each with the reason.
-pub(crate) const EXCLUDED: [(&str, Holds); 8] = [
+/// What no seed can find by its nature, each with the reason. They are tried all the
+/// same, and count as survivors.
+pub(crate) const BEYOND_SEEDS: [(&str, Holds); 8] = [
     ("text for people: `Debug`, `Display`", |mutant| {
         ["Debug for", "Display for"].iter().any(|part| mutant.function().contains(part))
     }),
@@ -137,7 +138,7 @@ pub(crate) const EXCLUDED: [(&str, Holds); 8] = [
     }),
 ];
 
-/// Why this mutant is left out.
-pub(crate) fn excluded(mutant: &Mutant) -> Option<&'static str> {
-    EXCLUDED.iter().find(|(_, holds)| holds(mutant)).map(|(reason, _)| *reason)
+/// Why no seed can find this mutant.
+pub(crate) fn beyond_seeds(mutant: &Mutant) -> Option<&'static str> {
+    BEYOND_SEEDS.iter().find(|(_, holds)| holds(mutant)).map(|(reason, _)| *reason)
 }

@@ -48,7 +48,7 @@ struct Cli {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// How many mutants are sampled
-    #[arg(long, default_value_t = 300)]
+    #[arg(long, default_value_t = 200)]
     sample: usize,
     #[command(subcommand)]
     what: What,
@@ -62,7 +62,7 @@ enum What {
     /// Run seeds with each mutant of the sample until one finds it
     Hunt {
         /// JOBS,SITES,HOURS,SEEDS; a later one is tried on what survived the one before
-        #[arg(long, default_values = ["60,3,6,1000", "200,5,24,100"])]
+        #[arg(long, default_values = ["60,3,6,300", "200,5,24,100"])]
         setting: Vec<Setting>,
         /// Processes at once
         #[arg(long, default_value_t = 2)]
@@ -104,13 +104,10 @@ impl Known {
 
     /// Those in the build.
     fn planted(&self) -> BTreeSet<u32> {
-        let left_out = |number: &u32, mutant: &Mutant| {
-            listed::excluded(mutant).is_some()
-                || self.impossible.contains_key(number)
-                || self.unviable.contains(number)
+        let left_out = |number: &u32| {
+            self.impossible.contains_key(number) || self.unviable.contains(number)
         };
-        let kept = self.mutants.iter().filter(|(number, mutant)| !left_out(number, mutant));
-        kept.map(|(number, _)| *number).collect()
+        self.mutants.keys().copied().filter(|number| !left_out(number)).collect()
     }
 
     fn sample(&self, seed: u64, size: usize) -> Vec<u32> {

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use crate::hunt::{Fate, Outcome};
-use crate::listed::{EXCLUDED, Mutant, excluded};
+use crate::listed::{Mutant, beyond_seeds};
 use crate::rewrite::Impossible;
 use crate::{Known, is_killed};
 
@@ -58,21 +58,11 @@ pub(crate) fn page(
 fn counts(page: &mut String, known: &Known, sample: &[u32], seed: u64) -> Result<()> {
     writeln!(page, "\n## What was tried\n\n| mutants | |\n|---|---|")?;
     writeln!(page, "| listed by cargo-mutants | {} |", known.mutants.len())?;
-    for (reason, _) in EXCLUDED {
-        let count = known.mutants.values().filter(|m| excluded(m) == Some(reason)).count();
-        writeln!(page, "| left out: {reason} | {count} |")?;
-    }
     let others = |why: Impossible| {
-        let of = |(number, is): &(&u32, &Impossible)| {
-            **is == why && known.mutants.get(number).is_some_and(|m| excluded(m).is_none())
-        };
-        known.impossible.iter().filter(of).count()
+        known.impossible.values().filter(|is| **is == why).count()
     };
-    writeln!(
-        page,
-        "| left out: constants, where no switch can be | {} |",
-        others(Impossible::Constant)
-    )?;
+    let constants = others(Impossible::Constant);
+    writeln!(page, "| left out: constants, where no switch can be | {constants} |")?;
     let unviable = known.unviable.len() + others(Impossible::Binds) + others(Impossible::NotFound);
     writeln!(page, "| unviable: they do not compile | {unviable} |")?;
     writeln!(page, "| planted | {} |", known.planted().len())?;
