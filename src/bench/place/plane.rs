@@ -138,7 +138,7 @@ fn start(place: &Path, sites: &[Arc<StubSite>]) -> Result<ControlPlane> {
         epoch: opened.epoch,
         view: view_of(loaded),
         metrics: Arc::new(Metrics::new(&prometheus::Registry::new())?),
-        sites: sites.iter().map(|site| -> Arc<dyn Site> { site.clone() }).collect(),
+        sites: sites.iter().map(|site| Arc::clone(site) as Arc<dyn Site>).collect(),
         store: opened.journal,
         messenger: Arc::new(Nobody),
         on_fatal: Box::new(|problem| panic!("the control plane ended: {problem}")),
