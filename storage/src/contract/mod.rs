@@ -78,7 +78,9 @@ macro_rules! contract_tests {
                 a_closed_journal_takes_nothing_and_says_so_when_read
                 a_scan_shows_a_prefix_in_order
                 a_scan_stops_when_it_is_told_to
+                a_scan_of_everything_stops_when_it_is_told_to
                 a_scan_shows_one_moment_while_writing_goes_on
+                a_scan_of_everything_shows_one_moment_while_writing_goes_on
                 the_size_counts_the_keys
                 any_history_leaves_what_the_model_says
             );

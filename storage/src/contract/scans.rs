@@ -20,6 +20,14 @@ pub fn a_scan_shows_a_prefix_in_order(subject: &dyn Subject) {
 }
 
 pub fn a_scan_stops_when_it_is_told_to(subject: &dyn Subject) {
+    stops(subject, "j/");
+}
+
+pub fn a_scan_of_everything_stops_when_it_is_told_to(subject: &dyn Subject) {
+    stops(subject, "");
+}
+
+fn stops(subject: &dyn Subject, prefix: &str) {
     let mut client = Client::open(subject);
     for i in 0..1_000 {
         client.append(vec![put(&format!("j/{i:04}"), "a")]);
@@ -30,24 +38,32 @@ pub fn a_scan_stops_when_it_is_told_to(subject: &dyn Subject) {
         seen.push(stored.key);
         if seen.len() == 600 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    client.journal.scan(b"j/", visit).unwrap();
+    client.journal.scan(prefix.as_bytes(), visit).unwrap();
     assert_eq!(seen.len(), 600);
     assert_eq!(seen.last(), Some(&Key::from("j/0599")));
 }
 
-/// While a scan stands at its first key, every kind of change happens behind it.
 pub fn a_scan_shows_one_moment_while_writing_goes_on(subject: &dyn Subject) {
+    shows_one_moment(subject, "j/");
+}
+
+pub fn a_scan_of_everything_shows_one_moment_while_writing_goes_on(subject: &dyn Subject) {
+    shows_one_moment(subject, "");
+}
+
+/// While a scan stands at its first key, every kind of change happens behind it.
+fn shows_one_moment(subject: &dyn Subject, prefix: &str) {
     const KEYS: usize = 1_000;
     let mut client = Client::open(subject);
     for i in 0..KEYS {
         client.append(vec![put(&format!("j/{i:04}"), "old")]);
     }
     client.commit(Vec::new());
-    let before = client.scan("j/");
+    let before = client.scan(prefix);
     let journal = Arc::clone(&client.journal);
     let mut seen = Vec::new();
     journal
-        .scan(b"j/", &mut |stored| {
+        .scan(prefix.as_bytes(), &mut |stored| {
             if seen.is_empty() {
                 client.commit(vec![put("j/0000", "new"), put("j/0400", "new")]);
                 client.commit(vec![put("j/0999", "new"), put("j/0400", "newer")]);

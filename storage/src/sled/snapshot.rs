@@ -18,7 +18,7 @@ use crate::port::{Key, StoreError, StoreSize};
 /// Values that a walk reads before it lets the writer in again.
 const CHUNK: usize = 256;
 /// Chunks that a walk over everything reads ahead of what it shows.
-const AHEAD: usize = 16;
+const AHEAD: usize = 2;
 
 /// Where to read on.
 type From = Bound<Vec<u8>>;
