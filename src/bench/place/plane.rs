@@ -141,7 +141,10 @@ fn start(place: &Path, sites: &[Arc<StubSite>]) -> Result<ControlPlane> {
         sites: sites.iter().map(|site| Arc::clone(site) as Arc<dyn Site>).collect(),
         store: opened.journal,
         messenger: Arc::new(Nobody),
-        on_fatal: Box::new(|problem| panic!("the control plane ended: {problem}")),
+        on_fatal: Box::new(|problem| {
+            crate::cli::progress(&format!("the control plane ended: {problem}"));
+            std::process::exit(1);
+        }),
     };
     Ok(wiring::start(parts, remains, reports))
 }
