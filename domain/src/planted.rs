@@ -122,7 +122,7 @@ impl Bug {
     ];
 }
 
-/// Bugs that no seed shows, because what they break is repaired soon: a look that is
+/// Bugs that few seeds show, because what they break is repaired soon: a look that is
 /// forgotten is made up for by the next timer.
 pub const REPAIRED: [Bug; 1] = [Bug::ForgetLook];
 
