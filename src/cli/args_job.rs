@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use super::ids::IdList;
 use crate::api::v1::Length;
 use crate::api::v1::control::StateName;
+use crate::client::JobFilter;
 
 /// `submit`
 #[derive(Debug, Args)]
@@ -41,15 +42,9 @@ pub(crate) struct SubmitArgs {
     pub(crate) idempotency_key: Option<String>,
 }
 
-/// `list`
+/// Which jobs a list or a report is about.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  cospan list                            the newest 50
-  cospan list --state running --site delft
-  cospan list --all -o json              every job, page after page
-  cospan list --after 4711               the next page")]
-pub(crate) struct ListArgs {
+pub(crate) struct OnlyArgs {
     /// Only jobs in this state: queued, placed, claiming, starting, running, collecting, aborting,
     /// finished, failed or cancelled.
     #[arg(long, value_name = "STATE")]
@@ -63,6 +58,33 @@ pub(crate) struct ListArgs {
     /// Only jobs with this text in their name.
     #[arg(long)]
     pub(crate) name: Option<String>,
+}
+
+impl OnlyArgs {
+    /// The same for the server: what comes after this job, so many a page.
+    pub(crate) fn filter(&self, after: Option<u64>, limit: u32) -> JobFilter {
+        JobFilter {
+            state: self.state.map(|state| state.to_string()),
+            site: self.site.clone(),
+            owner: self.owner.clone(),
+            name: self.name.clone(),
+            after,
+            limit,
+        }
+    }
+}
+
+/// `list`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  cospan list                            the newest 50
+  cospan list --state running --site delft
+  cospan list --all -o json              every job, page after page
+  cospan list --after 4711               the next page")]
+pub(crate) struct ListArgs {
+    #[command(flatten)]
+    pub(crate) only: OnlyArgs,
     /// At most so many on a page.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) limit: u32,
@@ -95,19 +117,8 @@ Examples:
   cospan report --state finished --owner alice
   cospan report -o json")]
 pub(crate) struct ReportArgs {
-    /// Only jobs in this state: queued, placed, claiming, starting, running, collecting, aborting,
-    /// finished, failed or cancelled.
-    #[arg(long, value_name = "STATE")]
-    pub(crate) state: Option<StateName>,
-    /// Only jobs with a component at this site.
-    #[arg(long)]
-    pub(crate) site: Option<String>,
-    /// Only jobs submitted with this key.
-    #[arg(long, value_name = "KEY-NAME")]
-    pub(crate) owner: Option<String>,
-    /// Only jobs with this text in their name.
-    #[arg(long)]
-    pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) only: OnlyArgs,
     /// Only jobs after this number: to go on where an earlier report ended.
     #[arg(long, value_name = "ID")]
     pub(crate) after: Option<u64>,

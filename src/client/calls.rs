@@ -56,6 +56,18 @@ pub struct JobFilter {
     pub limit: u32,
 }
 
+impl JobFilter {
+    fn added_to(&self, query: Query) -> Query {
+        query
+            .with_some("state", self.state.as_ref())
+            .with_some("site", self.site.as_ref())
+            .with_some("owner", self.owner.as_ref())
+            .with_some("name", self.name.as_ref())
+            .with_some("after", self.after)
+            .with("limit", self.limit)
+    }
+}
+
 /// An order about jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "named after what they do")]
@@ -206,15 +218,7 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn jobs(&self, filter: &JobFilter) -> Result<JobPage, ClientError> {
-        let path = Query::of("/v1/jobs")
-            .with("newest", true)
-            .with_some("state", filter.state.as_ref())
-            .with_some("site", filter.site.as_ref())
-            .with_some("owner", filter.owner.as_ref())
-            .with_some("name", filter.name.as_ref())
-            .with_some("after", filter.after)
-            .with("limit", filter.limit);
-        self.get(&path.0)
+        self.get(&filter.added_to(Query::of("/v1/jobs").with("newest", true)).0)
     }
 
     /// One page of what jobs cost, by number, archived ones included.
@@ -222,14 +226,7 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn accounts(&self, filter: &JobFilter) -> Result<AccountPage, ClientError> {
-        let path = Query::of("/v1/accounts")
-            .with_some("state", filter.state.as_ref())
-            .with_some("site", filter.site.as_ref())
-            .with_some("owner", filter.owner.as_ref())
-            .with_some("name", filter.name.as_ref())
-            .with_some("after", filter.after)
-            .with("limit", filter.limit);
-        self.get(&path.0)
+        self.get(&filter.added_to(Query::of("/v1/accounts")).0)
     }
 
     /// One job in full.

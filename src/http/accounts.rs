@@ -54,12 +54,8 @@ struct AccountQuery {
 pub(super) async fn list(request: HttpRequest, edge: Data<Edge>) -> Answer {
     let asked: AccountQuery = query::read(&request)?;
     let limit = query::limit(asked.limit, PAGE, MAX_PAGE)?;
-    let filter = Filter {
-        state: asked.state,
-        owner: asked.owner.as_deref().map(query::part).transpose()?,
-        site: asked.site.as_deref().map(query::part).transpose()?,
-        name: asked.name,
-    };
+    let (owner, site) = (asked.owner.as_deref(), asked.site.as_deref());
+    let filter = Filter::read(asked.state, owner, site, asked.name)?;
     let first = asked.after.unwrap_or(0).saturating_add(1);
     let view = edge.backend.view();
     let mut page = AccountPage::default();

@@ -57,6 +57,17 @@ pub(super) struct Filter {
 }
 
 impl Filter {
+    /// From parts of a query.
+    pub(super) fn read(
+        state: Option<StateName>,
+        owner: Option<&str>,
+        site: Option<&str>,
+        name: Option<String>,
+    ) -> Result<Self, Failure> {
+        let owner = owner.map(query::part).transpose()?;
+        Ok(Self { state, owner, site: site.map(query::part).transpose()?, name })
+    }
+
     pub(super) fn lets_through(&self, job: &Job) -> bool {
         self.state.is_none_or(|state| job.phase.kind() == state.0)
             && self.owner.as_ref().is_none_or(|owner| job.owner == *owner)
@@ -90,12 +101,8 @@ fn is_at(job: &Job, site: &SiteName) -> bool {
 pub(super) async fn list(request: HttpRequest, edge: Data<Edge>) -> Answer {
     let asked: ListQuery = query::read(&request)?;
     let limit = query::limit(asked.limit, PAGE, MAX_PAGE)?;
-    let filter = Filter {
-        state: asked.state,
-        owner: asked.owner.as_deref().map(query::part).transpose()?,
-        site: asked.site.as_deref().map(query::part).transpose()?,
-        name: asked.name,
-    };
+    let (owner, site) = (asked.owner.as_deref(), asked.site.as_deref());
+    let filter = Filter::read(asked.state, owner, site, asked.name)?;
     let view = edge.backend.view();
     let after = asked.after.map(JobId);
     let page = if asked.newest {

@@ -1,6 +1,6 @@
 //! What a job cost: KOALA's instants and durations (section 3).
 
-use crate::job::state::{Job, Phase};
+use crate::job::state::Job;
 use crate::units::{Bytes, DurationMs, Timestamp};
 
 /// What is noted while a job goes its way.
@@ -70,12 +70,6 @@ impl Accounting {
         let instants = &job.instants;
         let length = |from: Option<Timestamp>, to: Option<Timestamp>| Some(to?.since(from?));
         let submitted = Some(job.submitted_at);
-        let ended = match job.phase {
-            Phase::Finished { at } | Phase::Failed { at, .. } | Phase::Cancelled { at, .. } => {
-                Some(at)
-            }
-            _ => None,
-        };
         let delay = instants.start_estimate.zip(instants.first_start_estimate);
         let delay = delay.map(|(last, first)| last.0 as i64 - first.0 as i64);
         Self {
@@ -89,7 +83,7 @@ impl Accounting {
             gained_processor_ms: instants.gained_processor_ms,
             wasted_processor_ms: instants.wasted_processor_ms,
             execution_time: length(instants.started, instants.succeeded),
-            response_time: length(submitted, ended),
+            response_time: length(submitted, job.ended_at()),
             sites_combined: job.sites_combined(),
             transfer_volume: instants.transfer_volume,
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::ids::{Attempt, ComponentIndex, LrmId, SiteName};
 use crate::job::spec::{ComponentSpec, Content, Request};
-use crate::job::state::Job;
+use crate::job::state::{Job, Phase};
 use crate::planted::{Bug, bug};
 use crate::resources::Resources;
 use crate::units::{DurationMs, Timestamp};
@@ -276,6 +276,16 @@ impl Job {
     /// Whether a site's record is still to have an error of it.
     pub fn owes_charges(&self) -> bool {
         self.components.iter().any(|component| component.charge.is_some())
+    }
+
+    /// When it ended, if it has.
+    pub fn ended_at(&self) -> Option<Timestamp> {
+        match self.phase {
+            Phase::Finished { at } | Phase::Failed { at, .. } | Phase::Cancelled { at, .. } => {
+                Some(at)
+            }
+            _ => None,
+        }
     }
 
     /// Whether nothing can happen to it any more.

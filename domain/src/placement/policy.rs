@@ -132,15 +132,6 @@ impl Default for DefaultPolicies {
 }
 
 impl DefaultPolicies {
-    /// Checks that each exists and serves its requests.
-    ///
-    /// # Errors
-    /// See [`UnknownPolicy`].
-    pub fn validate(&self) -> Result<(), UnknownPolicy> {
-        policy_for(&self.rigid, &Request::NonFixed)?;
-        policy_for(&self.flexible, &Request::Flexible(Default::default())).map(|_| ())
-    }
-
     /// The one for this type of request.
     pub fn for_request(&self, request: &Request) -> &PolicyName {
         match request {

@@ -1,7 +1,7 @@
 //! What jobs cost, one by one.
 
 use cospan_domain::job::accounting::Accounting;
-use cospan_domain::job::state::{Job, Phase};
+use cospan_domain::job::state::Job;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -98,12 +98,6 @@ pub struct AccountRow {
 
 impl From<&Job> for AccountRow {
     fn from(job: &Job) -> Self {
-        let ended = match job.phase {
-            Phase::Finished { at } | Phase::Failed { at, .. } | Phase::Cancelled { at, .. } => {
-                Some(at)
-            }
-            _ => None,
-        };
         let attempts = job.components.iter().map(|component| component.attempt.0);
         Self {
             id: job.id.0,
@@ -117,7 +111,7 @@ impl From<&Job> for AccountRow {
             submitted_at: job.submitted_at.into(),
             placed_at: job.instants.placed.map(Instant),
             started_at: job.instants.started.map(Instant),
-            ended_at: ended.map(Instant),
+            ended_at: job.ended_at().map(Instant),
             rounds: job.round.0,
             attempts: attempts.fold(0, u32::saturating_add),
             accounting: job.into(),

@@ -11,14 +11,8 @@ use crate::client::{Client, JobFilter};
 /// Lists jobs.
 pub(crate) fn run(context: &mut Context, args: &ListArgs) -> Result<Exit, CliError> {
     let client = context.client()?;
-    let filter = JobFilter {
-        state: args.state.map(|state| state.to_string()),
-        site: args.site.clone(),
-        owner: args.owner.clone(),
-        name: args.name.clone(),
-        after: args.after,
-        limit: if args.all { PAGE } else { args.limit },
-    };
+    let limit = if args.all { PAGE } else { args.limit };
+    let filter = args.only.filter(args.after, limit);
     let page = if args.all { every_page(&client, filter)? } else { one_page(&client, filter)? };
     context.out.answer(&page, table)?;
     if let Some(next) = page.next {

@@ -7,7 +7,6 @@ use crate::cli::args::Format;
 use crate::cli::args_job::ReportArgs;
 use crate::cli::context::{Context, PAGE};
 use crate::cli::exit::{CliError, Exit};
-use crate::client::JobFilter;
 
 /// Heads of the columns, in their order.
 pub(crate) const COLUMNS: [&str; 27] = [
@@ -43,14 +42,7 @@ pub(crate) const COLUMNS: [&str; 27] = [
 /// Writes what jobs cost, page after page, so that any number of them can be written.
 pub(crate) fn run(context: &mut Context, args: &ReportArgs) -> Result<Exit, CliError> {
     let client = context.client()?;
-    let mut filter = JobFilter {
-        state: args.state.map(|state| state.to_string()),
-        site: args.site.clone(),
-        owner: args.owner.clone(),
-        name: args.name.clone(),
-        after: args.after,
-        limit: PAGE,
-    };
+    let mut filter = args.only.filter(args.after, PAGE);
     let structured = context.out.format() != Format::Table;
     let mut whole = AccountPage::default();
     let mut page = client.accounts(&filter)?;

@@ -3,7 +3,7 @@
 
 use std::cmp::Reverse;
 
-use super::worst_fit::most_remaining;
+use super::worst_fit::spread;
 use crate::job::spec::Request;
 use crate::placement::plan::Plan;
 use crate::placement::policy::{Board, Policy};
@@ -32,23 +32,13 @@ impl Policy for ClusterMinimization {
     }
 
     fn place(&self, request: &PlacementRequest, board: &mut Board<'_>) -> Result<Plan, Refusal> {
+        // Of that order one component alone takes the site with the most left.
         if let [_] = request.components() {
-            return place_alone(request, board);
+            return spread(request, board);
         }
         let order = by_usable(board.remaining);
         in_order(request, board, &order)
     }
-}
-
-/// A single component goes to the first site of that order that takes it, which is the
-/// one with the most left.
-pub(super) fn place_alone(
-    request: &PlacementRequest,
-    board: &mut Board<'_>,
-) -> Result<Plan, Refusal> {
-    board.place_each(request, |search, component, remaining| {
-        most_remaining(search, component, remaining).map(Choice::site)
-    })
 }
 
 /// Site indexes by decreasing usable processors, equal ones by name.

@@ -4,8 +4,9 @@
 
 use std::cmp::Reverse;
 
-use super::cluster_minimization::{by_usable, in_order, place_alone};
+use super::cluster_minimization::{by_usable, in_order};
 use super::flexible::{Bounds, Candidate, place_flexible};
+use super::worst_fit::spread;
 use crate::job::spec::Request;
 use crate::placement::grid::GridSnapshot;
 use crate::placement::plan::Plan;
@@ -82,7 +83,7 @@ impl Policy for ConnectedClusterMinimization {
 
     fn place(&self, request: &PlacementRequest, board: &mut Board<'_>) -> Result<Plan, Refusal> {
         if let [_] = request.components() {
-            return place_alone(request, board);
+            return spread(request, board);
         }
         let order = by_usable(board.remaining);
         let grid = board.grid;

@@ -28,10 +28,18 @@ impl Policy for WorstFit {
     }
 
     fn place(&self, request: &PlacementRequest, board: &mut Board<'_>) -> Result<Plan, Refusal> {
-        board.place_each(request, |search, component, remaining| {
-            most_remaining(search, component, remaining).map(Choice::site)
-        })
+        spread(request, board)
     }
+}
+
+/// Each component, the largest first, on the site with the most left.
+///
+/// # Errors
+/// A component without a site; the board is as it was.
+pub(super) fn spread(request: &PlacementRequest, board: &mut Board<'_>) -> Result<Plan, Refusal> {
+    board.place_each(request, |search, component, remaining| {
+        most_remaining(search, component, remaining).map(Choice::site)
+    })
 }
 
 /// Mostly the site with the most left is open to the component, and the decision
