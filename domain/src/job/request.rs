@@ -124,3 +124,31 @@ impl JobSpec {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(total: u32, bounds: Flexible) -> Result<(), SpecError> {
+        bounds.validate(&ComponentName::new("grid").unwrap(), total)
+    }
+
+    /// Vector FCM-18, and listed splits, for which the bounds do not count.
+    #[test]
+    fn bounds_that_no_split_could_meet_are_refused() {
+        let min = |min| Flexible { min_component_size: min, ..Flexible::default() };
+        assert_eq!(checked(5, min(5)), Ok(()));
+        let Err(SpecError::BelowMinimum { total: 4, min: 5, .. }) = checked(4, min(5)) else {
+            panic!("a total below the minimum")
+        };
+        assert_eq!(checked(4, min(0)), Err(SpecError::ZeroBound));
+        let none = Flexible { max_components: Some(0), ..Flexible::default() };
+        assert_eq!(checked(4, none), Err(SpecError::ZeroBound));
+        let listed = |split: &[u32]| Flexible { splits: vec![split.to_vec()], ..min(9) };
+        assert_eq!(checked(4, listed(&[3, 1])), Ok(()));
+        for split in [&[3, 2][..], &[4, 0], &[]] {
+            let refused = SpecError::SplitSum { split: split.to_vec(), total: 4 };
+            assert_eq!(checked(4, listed(split)), Err(refused));
+        }
+    }
+}
