@@ -55,6 +55,8 @@ pub struct Board {
     /// Somebody waits for placement, so that fresh reports are worth asking for.
     wanted: AtomicBool,
     doubted_at: Mutex<Option<Timestamp>>,
+    /// Since when a claim waits for a fresh report, by site.
+    fresh_wanted: Mutex<BTreeMap<SiteName, Timestamp>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -73,6 +75,7 @@ impl Board {
             isolation: Mutex::new(isolation),
             wanted: AtomicBool::new(false),
             doubted_at: Mutex::default(),
+            fresh_wanted: Mutex::default(),
         }
     }
 
@@ -128,6 +131,26 @@ impl Board {
     /// Since when an answer is wanted of every site, whether anything of ours is there or not.
     pub fn doubted_at(&self) -> Option<Timestamp> {
         *lock(&self.doubted_at)
+    }
+
+    /// A claim is to be tried: what the site says now is worth knowing.
+    pub fn want_fresh(&self, site: &SiteName, now: Timestamp) {
+        lock(&self.fresh_wanted).insert(site.clone(), now);
+    }
+
+    /// Since when a fresh report of the site is wanted.
+    pub fn fresh_wanted(&self, site: &SiteName) -> Option<Timestamp> {
+        lock(&self.fresh_wanted).get(site).copied()
+    }
+
+    /// A report of the site is as fresh as was wanted; tells whether anybody waited for it.
+    pub fn fresh_given(&self, site: &SiteName, asked_at: Timestamp) -> bool {
+        let mut wanted = lock(&self.fresh_wanted);
+        let given = wanted.get(site).is_some_and(|&since| asked_at >= since);
+        if given {
+            wanted.remove(site);
+        }
+        given
     }
 
     /// Whether anybody waits for placement.

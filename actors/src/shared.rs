@@ -14,7 +14,7 @@ use cospan_domain::labels::Labels;
 use cospan_domain::placement::History;
 use cospan_domain::site::state::{AttemptId, Breaker};
 use cospan_domain::transfer::state::CopyRecord;
-use cospan_domain::units::DurationMs;
+use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::Site;
 use tokio::sync::broadcast;
 
@@ -230,6 +230,11 @@ impl Shared {
         self.settings.submit_settle.get(site).copied().unwrap_or(self.settings.job.settle)
     }
 
+    /// When a job's processors are to be claimed next; `None` while it waits for that no more.
+    pub(crate) fn claim_time(&self, job: &Job) -> Option<Timestamp> {
+        job.claim_time(&self.settings.job)
+    }
+
     /// The labels of a site; none until it answered.
     pub(crate) fn labels(&self, site: &SiteName) -> Labels {
         let report = self.board.site(site);
@@ -284,7 +289,10 @@ impl Shared {
 
     fn job_changed(&self, old: &Arc<Job>, new: &Arc<Job>) {
         let queued = |job: &Job| matches!(job.phase, Phase::Queued { .. });
-        let placed = |job: &Job| matches!(job.phase, Phase::Placed { .. });
+        let placed = |job: &Job| {
+            let claims = matches!(job.phase, Phase::Placed { .. } | Phase::Claiming { .. });
+            claims && job.unclaimed().next().is_some()
+        };
         if queued(old) || queued(new) {
             lock(&self.dirty.jobs).insert(new.id);
         }

@@ -10,6 +10,7 @@ use cospan_domain::placement::policy_for;
 use super::Config;
 use super::problem::{Problems, nearest};
 use super::table::Places;
+use super::value::Value;
 
 struct Check<'c> {
     config: &'c Config,
@@ -30,6 +31,7 @@ pub(super) fn check(
     check.placement();
     check.queue();
     check.claim();
+    check.claim_times();
     check.sites();
     check.links();
     check.log();
@@ -103,6 +105,17 @@ impl Check<'_> {
             let message = format!("history_seed in [placement] names the site {name}");
             let remedy = "name sites that are configured with [[site]]";
             self.wrong("placement.history_seed", message, remedy);
+        }
+    }
+
+    fn claim_times(&mut self) {
+        let claim = &self.config.claim;
+        if claim.l_min > claim.l {
+            let (least, first) = (claim.l_min.show(), claim.l.show());
+            let message = format!("L_min = {least} is above L = {first} in [claim]");
+            let path =
+                if self.places.contains_key("claim.L_min") { "claim.L_min" } else { "claim.L" };
+            self.wrong(path, message, "L falls from L to L_min: lower L_min, or raise L");
         }
     }
 

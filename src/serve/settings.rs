@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cospan_actors::settings::Settings;
+use cospan_domain::claim::{ClaimParameters, MinClaimStep};
 use cospan_domain::ids::{PolicyName, SiteName};
 use cospan_domain::job::parameters::JobParameters;
 use cospan_domain::job::spec::SpecLimits;
@@ -21,6 +22,7 @@ use cospan_storage::{EngineKind, Options};
 
 use crate::chaos::Limits;
 use crate::config::sections::{Basis, Engine, SiteKind};
+use crate::config::value::Auto;
 use crate::config::{Config, SecretUrl};
 use crate::http::{HttpSettings, TlsFiles};
 
@@ -76,6 +78,17 @@ pub(crate) fn actors(config: &Config) -> Result<Settings, cospan_domain::ids::In
 fn job(config: &Config) -> JobParameters {
     let claim = &config.claim;
     JobParameters {
+        claim: ClaimParameters {
+            l: claim.l,
+            l_step: claim.l_step,
+            l_min: claim.l_min,
+            threshold: claim.threshold,
+            min_claim_step: match claim.min_claim_step {
+                Auto::Auto => MinClaimStep::Auto,
+                Auto::Given(step) => MinClaimStep::Fixed(step),
+            },
+            max_claim_tries: claim.max_claim_tries,
+        },
         claim_timeout: claim.claim_timeout,
         hold_slack: claim.hold_slack,
         hold_max: claim.hold_max,
@@ -117,6 +130,7 @@ fn queue(config: &Config) -> QueueParameters {
         n4: queue.n4,
         scan_interval: queue.scan_interval,
         promote_after: queue.promotion_tries,
+        events: queue.events,
         ..QueueParameters::default()
     }
 }

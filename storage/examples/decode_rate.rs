@@ -132,6 +132,9 @@ fn job(id: u64) -> Result<Job, Box<dyn Error>> {
         start_at: None,
         components: Vec::new(),
         setbacks: Setbacks::default(),
+        next_claim: None,
+        preempting: Vec::new(),
+        promoted: false,
         instants: Instants::default(),
         revision: 1,
     })

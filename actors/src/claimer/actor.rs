@@ -1,23 +1,44 @@
 //! The claimer: the claiming queue, in order of claiming time.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use actix::{Actor, AsyncContext, Context, Handler};
-use cospan_domain::claim::queue::ClaimingQueue;
-use cospan_domain::ids::JobId;
-use cospan_domain::job::state::{Job, Phase};
-use cospan_domain::units::Timestamp;
+use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, WrapFuture};
+use cospan_domain::claim::{ClaimTry, ClaimingQueue, plan_claim};
+use cospan_domain::ids::{JobId, SiteName};
+use cospan_domain::job::command::JobCommand;
+use cospan_domain::job::state::Job;
+use cospan_domain::resources::Resources;
+use cospan_domain::units::{DurationMs, Timestamp};
+use tracing::debug;
 
-use super::timer::Expired;
+use super::field::Field;
 use crate::chaos::{self, Point};
+use crate::coallocator::GridMaker;
+use crate::job::{self, Order};
 use crate::shared::Shared;
 use crate::supervision::{ActorId, LifeGuard};
 use crate::switchboard::{Dirty, Look};
+
+/// A report this old when a try is due is as good as a new one.
+const FRESH: DurationMs = DurationMs(1_000);
+/// A site that has not answered for this long since a try was due is judged by what it
+/// said before.
+const PATIENCE: DurationMs = DurationMs(5_000);
+/// Before a try is made again that its job did not take, and between looks at silent sites.
+const AGAIN: Duration = Duration::from_millis(250);
 
 /// Keeps the claiming queue, and a timer for each job in it.
 pub struct Claimer {
     shared: Arc<Shared>,
     queue: ClaimingQueue,
+    grid: GridMaker,
+    /// When a try that waits for fresh reports became due.
+    awaited: BTreeMap<JobId, Timestamp>,
+    /// Tries that were sent to their jobs, and what they take.
+    under_way: BTreeMap<JobId, Vec<(SiteName, Resources)>>,
+    looks_again: bool,
     dirty: Dirty,
     _guard: LifeGuard,
 }
@@ -25,42 +46,160 @@ pub struct Claimer {
 impl Claimer {
     /// A new life: the queue is made anew from the view.
     pub fn new(shared: Arc<Shared>, dirty: Dirty, guard: LifeGuard) -> Self {
-        Self { shared, queue: ClaimingQueue::default(), dirty, _guard: guard }
+        Self {
+            queue: ClaimingQueue::default(),
+            grid: GridMaker::new(&shared),
+            awaited: BTreeMap::new(),
+            under_way: BTreeMap::new(),
+            looks_again: false,
+            shared,
+            dirty,
+            _guard: guard,
+        }
     }
 
     fn fold(&mut self, id: JobId, job: Option<&Job>) {
-        match job.and_then(claim_time) {
+        match job.and_then(|job| self.shared.claim_time(job)) {
             Some(at) if self.queue.time_of(id) != Some(at) => {
+                self.awaited.remove(&id);
                 self.queue.insert(id, at);
                 self.shared.start(ActorId::ClaimTimer(id));
             }
             Some(_) => {}
-            None => drop(self.queue.remove(id)),
+            None => {
+                self.awaited.remove(&id);
+                self.queue.remove(id);
+            }
         }
     }
 
-    fn look(&mut self) {
+    fn look(&mut self, ctx: &mut Context<Self>) {
         self.dirty.take();
         let view = self.shared.view.load_full();
         for id in self.shared.dirty.take_claims() {
             self.fold(id, view.jobs.get(&id).map(AsRef::as_ref));
         }
-        self.claim_due();
+        self.claim_due(ctx);
     }
 
-    /// In order of claiming time: each job decides what follows.
-    fn claim_due(&mut self) {
+    /// In order of claiming time, each on what those before it leave.
+    fn claim_due(&mut self, ctx: &mut Context<Self>) {
         let now = self.shared.clock.now();
+        let view = self.shared.view.load_full();
         let due: Vec<JobId> = self.queue.due(now).map(|(_, job)| job).collect();
-        due.iter().for_each(|job| self.shared.switchboard.jobs.look(job));
+        let ready: Vec<&Arc<Job>> = due
+            .iter()
+            .filter(|job| !self.under_way.contains_key(job))
+            .filter_map(|job| view.jobs.get(job))
+            .filter(|job| job.held.is_none())
+            .collect();
+        let all = ready.len();
+        let ready: Vec<_> = ready.into_iter().filter(|job| self.is_informed(job, now)).collect();
+        if ready.len() < all {
+            self.look_later(ctx);
+        }
+        if ready.is_empty() {
+            return;
+        }
+        let shared = self.shared.clone();
+        let mut grid = std::mem::replace(&mut self.grid, GridMaker::new(&shared));
+        let mut field = Field::new(&shared, &mut grid, self.under_way.values().flatten());
+        let parameters = &shared.settings.job.claim;
+        let tries: Vec<(Arc<Job>, ClaimTry)> = ready
+            .into_iter()
+            .map(|job| (job.clone(), plan_claim(job, parameters, now, &mut field)))
+            .collect();
+        self.grid = grid;
+        for (job, attempt) in tries {
+            self.send(&job, attempt, ctx);
+        }
+    }
+
+    /// Whether the sites of its unclaimed components have just said what is idle; asks them
+    /// if not. Nobody waits long for a silent one.
+    fn is_informed(&mut self, job: &Job, now: Timestamp) -> bool {
+        let asks = !self.awaited.contains_key(&job.id);
+        let since = *self.awaited.entry(job.id).or_insert(now);
+        if now >= since + PATIENCE {
+            return true;
+        }
+        let board = &self.shared.board;
+        let placed = |index: &cospan_domain::ids::ComponentIndex| {
+            job.components.get(index.0 as usize)?.placement.as_ref()
+        };
+        let unclaimed: Vec<_> = job.unclaimed().collect();
+        let mut informed = true;
+        for placement in unclaimed.iter().filter_map(placed) {
+            let report = board.site(&placement.site).unwrap_or_default();
+            let asked_at = report.idle.as_ref().map(|(asked_at, _)| *asked_at);
+            let fresh = asked_at.is_some_and(|asked_at| asked_at + FRESH >= since);
+            if !fresh && report.contact.is_answering() {
+                informed = false;
+                if asks {
+                    board.want_fresh(&placement.site, now);
+                    self.shared.switchboard.clusters.look(&placement.site);
+                }
+            }
+        }
+        informed
+    }
+
+    fn send(&mut self, job: &Job, attempt: ClaimTry, ctx: &mut Context<Self>) {
+        let id = job.id;
+        self.awaited.remove(&id);
+        self.under_way.insert(id, uses(job, &attempt));
+        debug!(job = %id, ?attempt, "claiming try");
+        let shared = self.shared.clone();
+        let sight = job::sight(&shared, job);
+        let victims = attempt.preempting.clone();
+        let taken = async move {
+            let Some(addr) = shared.job_actor(id).await else { return false };
+            let taken = addr.send(Order(JobCommand::Claim(attempt, sight))).await;
+            let taken = matches!(taken, Ok(Ok(())));
+            if taken {
+                preempt(&shared, id, victims).await;
+            }
+            taken
+        };
+        ctx.spawn(taken.into_actor(self).map(move |taken, this, ctx| {
+            this.under_way.remove(&id);
+            match taken {
+                true => this.look(ctx),
+                false => this.look_later(ctx),
+            }
+        }));
+    }
+
+    fn look_later(&mut self, ctx: &mut Context<Self>) {
+        if !self.looks_again {
+            self.looks_again = true;
+            ctx.run_later(AGAIN, |this, ctx| {
+                this.looks_again = false;
+                this.look(ctx);
+            });
+        }
     }
 }
 
-/// When a job is to be claimed for.
-pub(super) fn claim_time(job: &Job) -> Option<Timestamp> {
-    match job.phase {
-        Phase::Placed { start_estimate, .. } => Some(start_estimate),
-        _ => None,
+/// What a try takes at which site.
+fn uses(job: &Job, attempt: &ClaimTry) -> Vec<(SiteName, Resources)> {
+    let moved = |index| attempt.moves.iter().find(|(at, _)| *at == index).map(|(_, to)| to);
+    let placed = attempt.start.iter().filter_map(|&index| {
+        let placement =
+            moved(index).or(job.components.get(index.0 as usize)?.placement.as_ref())?;
+        Some((placement.site.clone(), job.resources_of(index)?))
+    });
+    placed.collect()
+}
+
+/// The claim that needs their processors is durable. One that is not told keeps them, and
+/// the claim is lost in time.
+async fn preempt(shared: &Shared, by: JobId, victims: Vec<JobId>) {
+    for victim in victims {
+        if let Some(addr) = shared.job_actor(victim).await {
+            // Refused where it ended or changed meanwhile.
+            let _ = addr.send(Order(JobCommand::Preempt { by })).await;
+        }
     }
 }
 
@@ -81,16 +220,8 @@ impl Actor for Claimer {
 impl Handler<Look> for Claimer {
     type Result = ();
 
-    fn handle(&mut self, _: Look, _: &mut Context<Self>) {
+    fn handle(&mut self, _: Look, ctx: &mut Context<Self>) {
         chaos::reach(Point::HandlerEntry);
-        self.look();
-    }
-}
-
-impl Handler<Expired> for Claimer {
-    type Result = ();
-
-    fn handle(&mut self, _: Expired, _: &mut Context<Self>) {
-        self.claim_due();
+        self.look(ctx);
     }
 }

@@ -1,9 +1,8 @@
-//! The claimer, and a claim timer for each job in the claiming queue.
-//!
-//! With one try, at the estimated start (JST), the queue has one time a job;
-//! what follows is the job's own decision.
+//! The claimer: the claiming queue in order of claiming time, a timer for each job in it,
+//! and the plan of each try on what sites say is idle at that moment.
 
 mod actor;
+mod field;
 mod timer;
 
 pub use actor::Claimer;

@@ -4,18 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::{Actor, ActorContext, AsyncContext, Context, Message};
+use actix::{Actor, ActorContext, AsyncContext, Context};
 use cospan_domain::ids::JobId;
 
-use super::actor::claim_time;
 use crate::chaos::{self, Point};
 use crate::shared::Shared;
 use crate::supervision::LifeGuard;
-
-/// A claim timer has run out.
-#[derive(Debug, Message)]
-#[rtype(result = "()")]
-pub(super) struct Expired;
 
 /// When to claim for one job.
 pub struct ClaimTimer {
@@ -32,17 +26,15 @@ impl ClaimTimer {
 
     fn arm(&mut self, ctx: &mut Context<Self>) {
         let view = self.shared.view.load();
-        let Some(time) = view.jobs.get(&self.job).and_then(|job| claim_time(job)) else {
+        let Some(time) = view.jobs.get(&self.job).and_then(|job| self.shared.claim_time(job))
+        else {
             self.guard.disarm();
             ctx.stop();
             return;
         };
         let now = self.shared.clock.now();
         if time <= now {
-            if let Some(claimer) = self.shared.switchboard.claimer.addr(&()) {
-                // A full mailbox of the claimer holds its looks, which do the same.
-                let _ = claimer.try_send(Expired);
-            }
+            self.shared.switchboard.claimer.look(&());
             self.guard.disarm();
             ctx.stop();
             return;

@@ -69,6 +69,9 @@ impl Cluster {
         if self.shared.board.doubted_at().is_some_and(|doubted| polled_at < doubted) {
             return Some(now);
         }
+        if self.shared.board.fresh_wanted(&self.name).is_some() {
+            return Some(now);
+        }
         let settings = &self.shared.settings;
         let hinted = self.hinted.then(|| polled_at + HINT_GAP);
         let live = self.pause().map(|pause| polled_at + pause);
@@ -134,6 +137,9 @@ impl Cluster {
             Err(error) => self.failed(&error, now),
         };
         self.shared.board.publish(self.name.clone(), Arc::new(self.report.clone()));
+        if self.shared.board.fresh_given(&self.name, polled.asked_at) {
+            self.shared.switchboard.claimer.look(&());
+        }
         self.show_metrics();
         concerned.iter().for_each(|job| self.shared.switchboard.jobs.look(job));
         self.look(ctx);

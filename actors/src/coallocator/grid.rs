@@ -75,6 +75,25 @@ impl GridMaker {
         }
     }
 
+    /// What is known now, with other idle processors than were reported and nothing of ours
+    /// pending, for one component of a job that is being claimed.
+    pub fn for_claim(
+        &mut self,
+        shared: &Shared,
+        idle: impl Fn(&SiteName) -> Option<Resources>,
+    ) -> GridSnapshot {
+        let view = shared.view.load_full();
+        self.index(&view);
+        let now = shared.clock.now();
+        let sites = shared.sites.keys().map(|name| {
+            let report = shared.board.site(name).unwrap_or_default();
+            let site = site(shared, &view, name, &report, now);
+            let idle = idle(name).map(|idle| Belief { idle, asked_at: now });
+            GridSite { idle, pending: Resources::default(), ..site }
+        });
+        GridSnapshot::new(view.seq, sites, self.network.clone(), self.catalogue.clone())
+    }
+
     /// What is known now.
     pub fn snapshot(&mut self, shared: &Shared, offers: &Offers) -> Arc<GridSnapshot> {
         let view = shared.view.load_full();
@@ -147,7 +166,7 @@ fn site(
 }
 
 /// A report twice as old as its expiry is no information any more.
-fn belief(shared: &Shared, report: &SiteReport, now: Timestamp) -> Option<Belief> {
+pub(crate) fn belief(shared: &Shared, report: &SiteReport, now: Timestamp) -> Option<Belief> {
     let (asked_at, idle) = report.idle.clone()?;
     let expiry = shared.settings.information_expiry;
     (now.since(asked_at) <= expiry + expiry).then_some(Belief { idle, asked_at })

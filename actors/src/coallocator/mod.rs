@@ -9,4 +9,5 @@ mod tests;
 
 pub use actor::{AskStanding, CoAllocator};
 pub use explain::{Explanation, Wait, explain, preview};
+pub(crate) use grid::belief;
 pub use grid::{GridMaker, Offers};

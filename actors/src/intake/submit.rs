@@ -208,6 +208,9 @@ fn new_job(id: JobId, submission: Submission, owner: KeyName, now: Timestamp) ->
         start_at: None,
         components: Vec::new(),
         setbacks: Setbacks::default(),
+        next_claim: None,
+        preempting: Vec::new(),
+        promoted: false,
         instants: Instants::default(),
         revision: 1,
     }

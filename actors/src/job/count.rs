@@ -51,6 +51,7 @@ pub fn cause_name(why: &AbortCause) -> &'static str {
         AbortCause::Unreachable { .. } => "unreachable",
         AbortCause::Application { .. } => "application",
         AbortCause::Cancelled => "cancelled",
+        AbortCause::Preempted { .. } => "preempted",
         AbortCause::Drained { .. } => "drained",
     }
 }

@@ -9,3 +9,4 @@ mod sight;
 pub use actor::{JobActor, Order};
 pub use count::cause_name;
 pub(crate) use count::count;
+pub(crate) use sight::sight;

@@ -105,6 +105,8 @@ pub(super) fn views(story: &Story) -> BTreeMap<String, Vec<String>> {
 fn component_of(what: &Happened) -> Option<ComponentIndex> {
     match what {
         Happened::AttemptRenewed { component }
+        | Happened::ComponentMoved { component, .. }
+        | Happened::ClaimGivenBack { component }
         | Happened::AttemptSubmitted { component, .. }
         | Happened::SubmissionUncertain { component, .. }
         | Happened::AttemptAbsent { component, .. }
@@ -122,6 +124,9 @@ fn component_of(what: &Happened) -> Option<ComponentIndex> {
         | Happened::InputsArrived
         | Happened::AvoidanceLapsed
         | Happened::ClaimBegun
+        | Happened::ComponentsClaimed { .. }
+        | Happened::ClaimMissed { .. }
+        | Happened::ClaimReturned
         | Happened::GoDecided { .. }
         | Happened::JobStarted
         | Happened::PayloadsSucceeded
@@ -149,7 +154,10 @@ fn line(event: &JobEvent) -> String {
         Happened::SubmissionUncertain { settled_at, .. } => length(settled_at),
         Happened::AttemptAbsent { look_at, .. } => length(look_at),
         Happened::GoDecided { start_at } => length(start_at),
-        Happened::StartPostponed { start_estimate } => *start_estimate = Timestamp(0),
+        Happened::StartPostponed { start_estimate, next_claim } => {
+            (*start_estimate, *next_claim) = (Timestamp(0), Timestamp(0));
+        }
+        Happened::ClaimMissed { next_claim, .. } => *next_claim = Timestamp(0),
         Happened::JobRequeued { not_before } => *not_before = Timestamp(0),
         Happened::AttemptSubmitted { component, .. } => {
             return format!("AttemptSubmitted {{ component: {component:?} }}");

@@ -3,15 +3,19 @@
 //!
 //! With `threshold` T = 1 a try is all or nothing: a component that cannot start
 //! makes F < T, so re-placing single components and preemption never happen.
-//! The same holds for jobs of one component. Claiming is needed only where a
+//! The same holds for jobs of one component, unless T = 0. Claiming is needed only where a
 //! site cannot reserve. Absent here: calls to sites, and timers.
 
 pub mod parameters;
+pub mod plan;
+pub mod preemption;
 pub mod queue;
 pub mod schedule;
 pub mod startable;
 
 pub use parameters::{ClaimParameters, MinClaimStep};
+pub use plan::{ClaimField, ClaimTry, plan_claim};
+pub use preemption::{MAX_PREEMPTIONS, Victim, choose_victims};
 pub use queue::ClaimingQueue;
 pub use schedule::ClaimSchedule;
 pub use startable::{Startable, Wanted, startable};

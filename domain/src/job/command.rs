@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::ids::{Attempt, ComponentIndex, KeyName, LrmId, SiteName};
+use crate::claim::ClaimTry;
+use crate::ids::{Attempt, ComponentIndex, JobId, KeyName, LrmId, SiteName};
 use crate::job::spec::{Content, Priority};
 use crate::job::state::Placement;
 use crate::units::{DurationMs, Timestamp};
@@ -24,6 +25,13 @@ pub enum JobCommand {
     },
     /// Look at the clock, and at what others know.
     Look(Sight),
+    /// It is time to claim processors: what the claimer found, and what others know.
+    Claim(ClaimTry, Sight),
+    /// A job of a higher class takes the processors.
+    Preempt {
+        /// Which job.
+        by: JobId,
+    },
     /// A submission was answered.
     SubmitAnswered {
         /// Of which component.
@@ -117,6 +125,9 @@ pub struct Sight {
     pub inputs: Inputs,
     /// Components whose site does not answer, and since when.
     pub unreachable: Vec<(ComponentIndex, Timestamp)>,
+    /// A component that waits for processors of a job that waits for ours, and that job,
+    /// which was submitted earlier.
+    pub gives_way: Option<(ComponentIndex, JobId)>,
 }
 
 /// How the input of a round is doing.

@@ -19,6 +19,9 @@ pub struct Component {
     pub attempt: Attempt,
     /// What its latest attempt is doing.
     pub run: Run,
+    /// It lost its processors or gives them back: its attempt is being ended, and it may be
+    /// claimed again in the same round.
+    pub given_back: bool,
     /// Its latest attempt is owed to its site's record: an error to charge.
     pub charge: Option<Charge>,
     /// Sites where it failed through the site since it was placed; avoided at the next

@@ -31,11 +31,12 @@ pub struct Holding {
 
 /// What a job holds, or will claim, at sites.
 pub fn holdings(job: &Job) -> Vec<Holding> {
-    let planned = matches!(job.phase, Phase::Placed { .. });
+    let claims = matches!(job.phase, Phase::Placed { .. } | Phase::Claiming { .. });
+    let planned = |component: &Component| claims && matches!(component.run, Run::Idle);
     let awaited = matches!(job.phase, Phase::Claiming { .. } | Phase::Starting { .. });
     let lives = |component: &Component| component.run.may_live();
     job.indexed()
-        .filter(|(_, component)| planned || lives(component))
+        .filter(|(_, component)| planned(component) || lives(component))
         .filter_map(|(index, component)| {
             let placement = component.placement.as_ref()?;
             Some(Holding {
@@ -43,7 +44,7 @@ pub fn holdings(job: &Job) -> Vec<Holding> {
                 site: placement.site.clone(),
                 resources: job.resources_of(index)?,
                 visible_from: visible_from(&component.run),
-                live: !planned,
+                live: lives(component),
                 awaited,
             })
         })

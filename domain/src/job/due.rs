@@ -80,6 +80,7 @@ pub fn due(job: &Job, now: Timestamp) -> Vec<JobEffect> {
             push(EffectKind::RecordCharge);
         }
         match job.phase {
+            Phase::Claiming { .. } if component.given_back => aborting(component, now, &mut push),
             Phase::Claiming { .. } => claiming(component, now, &mut push),
             Phase::Starting { .. } => {
                 if matches!(component.run, Run::AtGate { .. }) {
@@ -158,7 +159,7 @@ pub fn next_wake(job: &Job, parameters: &JobParameters) -> Option<Timestamp> {
     });
     let phase = match job.phase {
         Phase::Queued { since, .. } => avoids(job).then_some(since + parameters.avoid_for),
-        Phase::Placed { start_estimate, .. } => Some(start_estimate),
+        Phase::Placed { .. } => job.claim_time(parameters),
         Phase::Claiming { since } => claiming_ends(job, parameters, since),
         Phase::Starting { since } => Some(since + parameters.go_grace),
         Phase::Running { since } => Some(since + job.spec.wall_time + parameters.wall_margin),
@@ -176,15 +177,12 @@ pub fn avoids(job: &Job) -> bool {
     job.components.iter().any(|component| !component.avoid.is_empty())
 }
 
-/// The claim's time-out, or, once all wait at their gates, the end of the longest hold.
+/// The claim's time-out, or the end of the longest hold.
 fn claiming_ends(job: &Job, parameters: &JobParameters, since: Timestamp) -> Option<Timestamp> {
-    let holds = job.components.iter().map(|component| match component.run {
-        Run::AtGate { since, .. } => Some(since + parameters.hold_max),
-        _ => None,
+    let kept = job.components.iter().filter(|c| !matches!(c.run, Run::Idle) && !c.given_back);
+    let ends = kept.map(|component| match component.run {
+        Run::AtGate { since, .. } => since + parameters.hold_max,
+        _ => since + parameters.claim_timeout,
     });
-    let all: Option<Vec<Timestamp>> = holds.collect();
-    match all {
-        Some(ends) => ends.into_iter().min(),
-        None => Some(since + parameters.claim_timeout),
-    }
+    ends.min()
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::ids::{Attempt, ComponentIndex, KeyName, LrmId, Round};
+use crate::ids::{Attempt, ComponentIndex, JobId, KeyName, LrmId, Round};
 use crate::job::spec::{Content, Priority};
 use crate::job::state::{AbortCause, AfterAbort, Charge, Ending, Placement};
 use crate::units::Timestamp;
@@ -32,11 +32,41 @@ pub enum Happened {
     StartPostponed {
         /// New estimate.
         start_estimate: Timestamp,
+        /// The next claiming try.
+        next_claim: Timestamp,
     },
     /// All input of the round is at its sites, whole and checked.
     InputsArrived,
     /// Processors are being claimed: an attempt of each component is to be submitted.
     ClaimBegun,
+    /// Processors of some components are being claimed, or those of lower jobs with them.
+    ComponentsClaimed {
+        /// Which components.
+        components: Vec<ComponentIndex>,
+        /// Jobs that give way.
+        preempting: Vec<JobId>,
+    },
+    /// A component that could not start at its site goes to another.
+    ComponentMoved {
+        /// Which.
+        component: ComponentIndex,
+        /// Where to.
+        placement: Placement,
+    },
+    /// A claiming try failed; there is time for another.
+    ClaimMissed {
+        /// When.
+        next_claim: Timestamp,
+        /// What was missing.
+        detail: Arc<str>,
+    },
+    /// A component lost its processors or gives them back; its attempt is being ended.
+    ClaimGivenBack {
+        /// Which.
+        component: ComponentIndex,
+    },
+    /// Nothing is held any more; the job waits for its next claiming try.
+    ClaimReturned,
     /// A new attempt replaces one that certainly never arrived.
     AttemptRenewed {
         /// Of which component.
@@ -201,6 +231,11 @@ impl Happened {
             Happened::StartPostponed { .. } => "StartPostponed",
             Happened::InputsArrived => "InputsArrived",
             Happened::ClaimBegun => "ClaimBegun",
+            Happened::ComponentsClaimed { .. } => "ComponentsClaimed",
+            Happened::ComponentMoved { .. } => "ComponentMoved",
+            Happened::ClaimMissed { .. } => "ClaimMissed",
+            Happened::ClaimGivenBack { .. } => "ClaimGivenBack",
+            Happened::ClaimReturned => "ClaimReturned",
             Happened::AttemptRenewed { .. } => "AttemptRenewed",
             Happened::AttemptSubmitted { .. } => "AttemptSubmitted",
             Happened::SubmissionUncertain { .. } => "SubmissionUncertain",

@@ -14,9 +14,34 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
         Happened::JobPlaced { round, placements, start_estimate } => {
             place(job, *round, placements, *start_estimate, at);
         }
-        Happened::StartPostponed { start_estimate } => postpone(job, *start_estimate),
-        Happened::InputsArrived => job.inputs_here = true,
-        Happened::ClaimBegun => begin_claim(job, at),
+        Happened::StartPostponed { start_estimate, next_claim } => {
+            postpone(job, *start_estimate, *next_claim);
+        }
+        Happened::InputsArrived => inputs_arrived(job),
+        Happened::ClaimBegun => {
+            job.phase = Phase::Claiming { since: at };
+            job.components.iter_mut().for_each(|component| renew(component, at));
+        }
+        Happened::ComponentsClaimed { components, preempting } => {
+            job.phase = Phase::Claiming { since: at };
+            job.preempting.extend(preempting);
+            components.iter().for_each(|index| with(job, *index, |c| renew(c, at)));
+        }
+        Happened::ComponentMoved { component, placement } => {
+            move_component(job, *component, placement);
+        }
+        Happened::ClaimMissed { next_claim, .. } => {
+            job.setbacks.claims += 1;
+            job.next_claim = Some(*next_claim);
+        }
+        Happened::ClaimGivenBack { component } => {
+            with(job, *component, |c| c.given_back = true);
+        }
+        Happened::ClaimReturned => {
+            let instants = &job.instants;
+            let start_estimate = instants.start_estimate.unwrap_or(at);
+            job.phase = Phase::Placed { at: instants.placed.unwrap_or(at), start_estimate };
+        }
         Happened::AttemptRenewed { component } => {
             with(job, *component, |c| renew(c, at));
         }
@@ -70,6 +95,7 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
         }
         Happened::RoundAborted { why, then } => {
             count_setback(job, why);
+            job.components.iter_mut().for_each(|component| component.given_back = false);
             job.phase = Phase::Aborting { since: at, why: why.clone(), then: then.clone() };
         }
         Happened::AbortRedirected { then: next } => {
@@ -80,7 +106,10 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
         Happened::JobRequeued { not_before } => {
             job.phase = Phase::Queued { since: at, not_before: *not_before };
         }
-        Happened::PriorityChanged { to, .. } => job.priority = *to,
+        Happened::PriorityChanged { to, by } => {
+            job.priority = *to;
+            job.promoted = by.is_none();
+        }
         Happened::JobFrozen { by } => job.frozen_by = Some(by.clone()),
         Happened::JobThawed { .. } => job.frozen_by = None,
         Happened::JobHeld { reason } => job.held = Some(reason.clone()),
@@ -129,12 +158,15 @@ fn place(job: &mut Job, round: Round, placements: &[Placement], start: Timestamp
         // Served: a site that failed long ago must not keep a job waiting for ever.
         component.avoid.clear();
         component.run = Run::Idle;
+        component.given_back = false;
         component.collected = vec![Collected::default(); outputs];
     }
     job.phase = Phase::Placed { at, start_estimate: start };
     job.round = round;
     job.inputs_here = placements.iter().all(|placement| placement.sources.is_empty());
     job.start_at = None;
+    job.next_claim = None;
+    job.preempting.clear();
     let instants = &mut job.instants;
     instants.first_placed.get_or_insert(at);
     instants.placed = Some(at);
@@ -161,16 +193,28 @@ fn moved(placements: &[Placement]) -> Bytes {
         .fold(Bytes(0), |sum, (_, source)| sum + source.content.size)
 }
 
-fn postpone(job: &mut Job, estimate: Timestamp) {
+/// Its input is taken as on its way until it is seen to be there.
+fn move_component(job: &mut Job, index: ComponentIndex, placement: &Placement) {
+    let volume = moved(std::slice::from_ref(placement));
+    job.instants.transfer_volume = job.instants.transfer_volume + volume;
+    job.inputs_here &= placement.sources.is_empty();
+    with(job, index, |component| component.placement = Some(placement.clone()));
+}
+
+/// Once all is there the job need not wait for its estimated start.
+fn inputs_arrived(job: &mut Job) {
+    job.inputs_here = true;
+    if matches!(job.phase, Phase::Placed { .. }) {
+        job.next_claim = None;
+    }
+}
+
+fn postpone(job: &mut Job, estimate: Timestamp, next_claim: Timestamp) {
+    job.next_claim = Some(next_claim);
     if let Phase::Placed { start_estimate, .. } = &mut job.phase {
         *start_estimate = estimate;
         job.instants.start_estimate = Some(estimate);
     }
-}
-
-fn begin_claim(job: &mut Job, at: Timestamp) {
-    job.phase = Phase::Claiming { since: at };
-    job.components.iter_mut().for_each(|component| renew(component, at));
 }
 
 fn renew(component: &mut Component, at: Timestamp) {
@@ -232,7 +276,10 @@ fn end_attempt(
         *sum = sum.saturating_add(wasted);
     }
     with(job, index, |component| {
-        if component.attempt == attempt {
+        if component.attempt == attempt && component.given_back {
+            component.given_back = false;
+            component.run = Run::Idle;
+        } else if component.attempt == attempt {
             component.run = Run::Ended { how: how.clone(), at };
         }
     });
@@ -275,7 +322,11 @@ fn count_setback(job: &mut Job, why: &crate::job::state::AbortCause) {
         job.setbacks.rounds += 1;
     }
     match why {
-        AbortCause::ClaimLost { .. } => job.setbacks.claims += 1,
+        AbortCause::ClaimLost { .. } => {
+            job.setbacks.claims += 1;
+            job.setbacks.missed_starts += 1;
+        }
+        AbortCause::Preempted { .. } => job.setbacks.preemptions += 1,
         AbortCause::InputLost { .. } => job.setbacks.inputs += 1,
         AbortCause::Application { .. } => job.setbacks.own_errors += 1,
         AbortCause::SiteError { .. }

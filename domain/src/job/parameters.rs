@@ -1,10 +1,13 @@
 //! Settings of a job's life at its sites.
 
+use crate::claim::ClaimParameters;
 use crate::units::DurationMs;
 
 /// Times and limits between placement and end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobParameters {
+    /// When and how processors are claimed.
+    pub claim: ClaimParameters,
     /// A claimed component that is not at its gate after this time was lost to others.
     pub claim_timeout: DurationMs,
     /// How far ahead of its input a claim may be.
@@ -36,6 +39,7 @@ pub struct JobParameters {
 impl Default for JobParameters {
     fn default() -> Self {
         Self {
+            claim: ClaimParameters::default(),
             claim_timeout: DurationMs::from_secs(120),
             hold_slack: DurationMs::from_secs(60),
             hold_max: DurationMs::from_secs(600),

@@ -36,6 +36,13 @@ pub struct Job {
     pub inputs_here: bool,
     /// The common start of this round, once it is decided: no payload begins before.
     pub start_at: Option<Timestamp>,
+    /// The next claiming try (JCT), once one of this round has failed; before, it follows from
+    /// placement and input: see [`Job::claim_time`].
+    pub next_claim: Option<Timestamp>,
+    /// Jobs that this round preempted, all at once: there is one such wave a round.
+    pub preempting: Vec<JobId>,
+    /// Its class was raised by promotion: it counts as such, but does not preempt.
+    pub promoted: bool,
     /// Attempts, placements and exits, one entry a component; empty before the first placement.
     pub components: Vec<Component>,
     /// How often it came back to its queue, by cause.
@@ -65,16 +72,17 @@ pub enum Phase {
         /// Not tried before.
         not_before: Timestamp,
     },
-    /// Placed; its input is on the way; waits in the claiming queue.
+    /// Placed; its input is on the way; waits in the claiming queue, and holds nothing.
     Placed {
         /// Job placement time (JPT).
         at: Timestamp,
         /// Estimated job start time (JST), when processors are claimed at the latest.
         start_estimate: Timestamp,
     },
-    /// Attempts are submitted; waits until all are at their gates and all input is there.
+    /// Attempts are submitted, of all components or, with T < 1, of some; waits until all are
+    /// at their gates and all input is there.
     Claiming {
-        /// When the claim began.
+        /// When components were last claimed.
         since: Timestamp,
     },
     /// The start is decided; gates are being opened. Never void from here, but by abort.
@@ -234,6 +242,11 @@ pub enum AbortCause {
     },
     /// A user asked for it.
     Cancelled,
+    /// A job of a higher class takes its processors.
+    Preempted {
+        /// Which.
+        by: JobId,
+    },
     /// An operator empties a site.
     Drained {
         /// The site.
@@ -264,8 +277,12 @@ pub enum AfterAbort {
 /// How often a job came back to its queue, by cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Setbacks {
-    /// Claims that were lost.
+    /// Claiming tries that failed.
     pub claims: u32,
+    /// Rounds that could not be claimed by their start time; each lowers L.
+    pub missed_starts: u32,
+    /// Rounds that gave way to jobs of a higher class.
+    pub preemptions: u32,
     /// Rounds that were aborted after at least one attempt was submitted.
     pub rounds: u32,
     /// Errors of sites.

@@ -33,10 +33,12 @@ pub const TRANSITIONS: &[Transition] = table! {
     Queued JobPlaced Placed: "every component has a site";
     Queued JobFailed Failed: "more tries than max_placement_tries";
     Queued JobCancelled Cancelled: "a user cancels";
-    Placed ClaimBegun Claiming: "all input is there, or the estimated start has come";
+    Placed ClaimBegun Claiming: "it is time to claim, and every component could start now";
+    Placed ComponentsClaimed Claiming: "it is time to claim, and enough components could start now (T < 1)";
     Placed RoundAborted Aborting: "input is lost, or the site is being drained";
     Placed JobCancelled Cancelled: "a user cancels";
     Claiming GoDecided Starting: "all wait at their gates and all input is there";
+    Claiming ClaimReturned Placed: "what was claimed was given back, and there is time for another try";
     Claiming RoundAborted Aborting: "processors are not had in time, a site fails, a payload cannot start, input is lost, drain, cancel";
     Starting JobStarted Running: "all payloads have begun";
     Starting RoundAborted Aborting: "one has not begun within go_grace, fails, or its site is silent; cancel";

@@ -3,13 +3,13 @@
 
 use std::collections::BTreeSet;
 
-use crate::ids::{PolicyName, SiteName};
+use crate::ids::{ComponentIndex, PolicyName, SiteName};
 use crate::job::spec::{ComponentSpec, Content, Executable, JobSpec, Request, Where};
 use crate::job::state::Job;
 use crate::labels::{Constraint, Labels};
 use crate::resources::Resources;
 
-use super::policy::DefaultPolicies;
+use super::policy::{DefaultPolicies, policy_for};
 
 /// A job's requirements, reduced to what decides its placement.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -98,6 +98,18 @@ impl PlacementRequest {
             .map(|(index, component)| ComponentRequest::of_component(component, avoid(index)));
         let policy = spec.policy.as_ref().unwrap_or_else(|| defaults.for_request(&spec.request));
         Self::new(policy.clone(), spec.request.clone(), spec.rerunnable, components.collect())
+    }
+
+    /// For one component alone, which is not split further (KOALA, section 4.5, step 2). Where
+    /// the job's policy places flexible requests only, the default one for others serves.
+    pub fn of_one(job: &Job, index: ComponentIndex, defaults: &DefaultPolicies) -> Option<Self> {
+        let avoid = job.components.get(index.0 as usize)?.avoid.clone();
+        let mut component = ComponentRequest::of_component(job.spec_of(index)?, avoid);
+        component.resources = job.resources_of(index)?;
+        let own = job.spec.policy.as_ref();
+        let own = own.filter(|policy| policy_for(policy, &Request::NonFixed).is_ok());
+        let policy = own.unwrap_or(&defaults.rigid).clone();
+        Some(Self::new(policy, Request::NonFixed, job.spec.rerunnable, vec![component]))
     }
 
     /// The policy that places it.

@@ -1,6 +1,6 @@
 //! How the domain's state is shown.
 
-use cospan_domain::ids::ComponentIndex;
+use cospan_domain::ids::{ComponentIndex, JobId};
 use cospan_domain::job::event::{Happened, JobEvent};
 use cospan_domain::job::spec::{ComponentSpec, Content};
 use cospan_domain::job::state::{
@@ -106,6 +106,7 @@ fn abort_cause(cause: &AbortCause) -> String {
             format!("component {component} failed: {detail}")
         }
         AbortCause::Cancelled => "a user asked for it".into(),
+        AbortCause::Preempted { by } => format!("preempted by job {by}, of a higher class"),
         AbortCause::Drained { site } => format!("site {site} is drained"),
     }
 }
@@ -205,6 +206,8 @@ impl From<&Setbacks> for SetbacksReport {
     fn from(setbacks: &Setbacks) -> Self {
         Self {
             claims: setbacks.claims,
+            missed_starts: setbacks.missed_starts,
+            preemptions: setbacks.preemptions,
             rounds: setbacks.rounds,
             site_errors: setbacks.site_errors,
             own_errors: setbacks.own_errors,
@@ -315,7 +318,13 @@ impl From<&JobEvent> for EventReport {
                 report.sites = placements.iter().map(|p| p.site.to_string()).collect();
                 report.until(*start_estimate)
             }
-            Happened::StartPostponed { start_estimate } => report.until(*start_estimate),
+            Happened::StartPostponed { start_estimate, .. } => report.until(*start_estimate),
+            Happened::ClaimMissed { next_claim, detail } => {
+                report.detail(detail).until(*next_claim)
+            }
+            Happened::ComponentsClaimed { components, preempting } => {
+                claimed(report, components, preempting)
+            }
             Happened::GoDecided { start_at } => report.until(*start_at),
             Happened::JobRequeued { not_before } => report.until(*not_before),
             Happened::RoundAborted { why, then } => {
@@ -338,6 +347,7 @@ impl From<&JobEvent> for EventReport {
             Happened::InputsArrived
             | Happened::AvoidanceLapsed
             | Happened::ClaimBegun
+            | Happened::ClaimReturned
             | Happened::JobStarted
             | Happened::PayloadsSucceeded
             | Happened::JobFinished => report,
@@ -346,9 +356,30 @@ impl From<&JobEvent> for EventReport {
     }
 }
 
+fn claimed(
+    report: EventReport,
+    components: &[ComponentIndex],
+    preempting: &[JobId],
+) -> EventReport {
+    let list = |numbers: Vec<String>| numbers.join(", ");
+    let claimed = list(components.iter().map(ToString::to_string).collect());
+    match preempting {
+        [] => report.detail(format!("components {claimed}")),
+        jobs => {
+            let jobs = list(jobs.iter().map(ToString::to_string).collect());
+            report.detail(format!("components {claimed}; preempting jobs {jobs}"))
+        }
+    }
+}
+
 fn of_a_component(mut report: EventReport, what: &Happened) -> EventReport {
     match what {
+        Happened::ComponentMoved { component, placement } => {
+            report.sites = vec![placement.site.to_string()];
+            report.about(*component)
+        }
         Happened::AttemptRenewed { component }
+        | Happened::ClaimGivenBack { component }
         | Happened::AttemptSeen { component }
         | Happened::GateOpened { component }
         | Happened::ComponentBegan { component }

@@ -157,8 +157,14 @@ pub struct OutputReport {
 /// How often a job came back to its queue, by cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct SetbacksReport {
-    /// Claims that were lost.
+    /// Claiming tries that failed.
     pub claims: u32,
+    /// Rounds that could not be claimed by their estimated start; each lowers L.
+    #[serde(default)]
+    pub missed_starts: u32,
+    /// Rounds that gave way to jobs of a higher class.
+    #[serde(default)]
+    pub preemptions: u32,
     /// Rounds aborted after an attempt was submitted.
     pub rounds: u32,
     /// Errors of sites.

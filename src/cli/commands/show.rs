@@ -65,7 +65,9 @@ fn header(job: &JobReport) -> String {
     let optional = |at: Option<crate::api::v1::Instant>| at.map(clock).unwrap_or_default();
     let setbacks = job.setbacks;
     let counted = [
-        ("claims lost", setbacks.claims),
+        ("failed claiming tries", setbacks.claims),
+        ("missed starts", setbacks.missed_starts),
+        ("preemptions", setbacks.preemptions),
         ("rounds aborted", setbacks.rounds),
         ("site errors", setbacks.site_errors),
         ("own errors", setbacks.own_errors),

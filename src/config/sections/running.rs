@@ -2,11 +2,11 @@
 
 use cospan_domain::placement::History;
 use cospan_domain::placement::policy::{DEFAULT_FLEXIBLE_POLICY, DEFAULT_POLICY};
-use cospan_domain::units::DurationMs;
+use cospan_domain::units::{DurationMs, PerMillion};
 
 use crate::config::history::HistorySeed;
 use crate::config::section::section;
-use crate::config::value::choice;
+use crate::config::value::{Auto, choice};
 
 const DAY: DurationMs = DurationMs::from_secs(86_400);
 
@@ -56,6 +56,9 @@ section! {
         /// place at once; the scan is the fallback, and the only try that counts.
         "scan_interval" => scan_interval: DurationMs = secs(60),
             in secs(1) => DAY, since "0.1.0";
+        /// Whether jobs are also placed when one arrives or processors become free. Without, only
+        /// the scans place.
+        "events" => events: bool = true, since "0.1.0";
         /// Turns of the two high queues in a cycle; at least `N_l`.
         "N_h" => n_h: u32 = 1, in 1 => 1_000, since "0.1.0";
         /// Turns of the two low queues in a cycle.
@@ -77,6 +80,29 @@ section! {
     /// How processors are claimed, held until all components are ready, and started together;
     /// and when a job goes back to its queue.
     Claim("claim") {
+        /// How much of a job's transfer time passes before its processors are claimed for the
+        /// first time, and of the rest before each next try (KOALA's L), from 0 to 1. The last
+        /// try is at the estimated start; a job without input is claimed when it is placed.
+        "L" => l: PerMillion = PerMillion(750_000),
+            in PerMillion(0) => PerMillion::ONE, since "0.1.0";
+        /// How much L falls each time that a job could not be claimed by its estimated start.
+        "L_step" => l_step: PerMillion = PerMillion(250_000),
+            in PerMillion(0) => PerMillion::ONE, since "0.1.0";
+        /// L never falls below this; at most `L`.
+        "L_min" => l_min: PerMillion = PerMillion(0),
+            in PerMillion(0) => PerMillion::ONE, since "0.1.0";
+        /// The part of a job's components that must be able to start for a try to go on (KOALA's
+        /// T), from 0 to 1. With 1 a claim takes all components or none. Below 1 those that
+        /// could not start are placed elsewhere one by one, or jobs of lower classes are
+        /// preempted for them; jobs of one component are only with 0.
+        "T" => threshold: PerMillion = PerMillion::ONE,
+            in PerMillion(0) => PerMillion::ONE, since "0.1.0";
+        /// Least time between two tries. `"auto"`: a 64th of the transfer time, and at least 1 s.
+        "min_claim_step" => min_claim_step: Auto<DurationMs> = Auto::Auto,
+            in DurationMs(1) => DAY, since "0.1.0";
+        /// A job that does not say otherwise fails after more failed claiming tries than this.
+        "max_claim_tries" => max_claim_tries: Option<u32> = None,
+            in 1 => u32::MAX, since "0.1.0";
         /// A claimed component that is not running after this time was lost to others.
         "claim_timeout" => claim_timeout: DurationMs = secs(120),
             in secs(1) => DAY, since "0.1.0";

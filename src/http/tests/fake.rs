@@ -138,6 +138,9 @@ fn new_job(id: JobId, submission: Submission, by: &ApiCommandBy) -> Job {
         start_at: None,
         components: Vec::new(),
         setbacks: Setbacks::default(),
+        next_claim: None,
+        preempting: Vec::new(),
+        promoted: false,
         instants: Instants::default(),
         revision: 1,
     }

@@ -214,6 +214,9 @@ impl Draw {
             start_at: None,
             components: Vec::new(),
             setbacks: Setbacks::default(),
+            next_claim: None,
+            preempting: Vec::new(),
+            promoted: false,
             instants: Instants::default(),
             revision: 1,
         }
@@ -231,6 +234,9 @@ impl Draw {
         next.inputs_here = self.coin();
         next.start_at = self.maybe(Self::at);
         next.setbacks = self.setbacks();
+        next.next_claim = self.maybe(Self::at);
+        next.preempting = self.some(|draw| JobId(draw.n64()));
+        next.promoted = self.coin();
         next.instants = self.instants();
         let count = job.spec.components.len();
         match self.below(8) {
@@ -254,6 +260,8 @@ impl Draw {
             site_errors: self.n32(),
             own_errors: self.n32(),
             inputs: self.n32(),
+            missed_starts: self.n32(),
+            preemptions: self.n32(),
         }
     }
 
@@ -292,7 +300,7 @@ impl Draw {
 
     fn cause(&mut self) -> AbortCause {
         let (component, detail) = (self.index(), self.text());
-        match self.below(8) {
+        match self.below(9) {
             0 => AbortCause::ClaimLost { component, detail },
             1 => AbortCause::InputLost { detail },
             2 => AbortCause::SiteError { component, detail },
@@ -300,6 +308,7 @@ impl Draw {
             4 => AbortCause::Unreachable { component },
             5 => AbortCause::Application { component, detail },
             6 => AbortCause::Cancelled,
+            7 => AbortCause::Preempted { by: JobId(self.n64()) },
             _ => AbortCause::Drained { site: self.name() },
         }
     }
@@ -317,6 +326,7 @@ impl Draw {
             placement: self.maybe(Self::placement),
             attempt: Attempt(self.n32()),
             run: self.run(),
+            given_back: self.coin(),
             charge: self.maybe(Self::charge),
             avoid: self.some(Self::name),
             collected: self
@@ -368,13 +378,13 @@ impl Draw {
 
     fn happened(&mut self) -> Happened {
         let (component, at) = (self.index(), self.at());
-        match self.below(32) {
+        match self.below(37) {
             0 => Happened::JobPlaced {
                 round: Round(self.n32()),
                 placements: self.some(Self::placement),
                 start_estimate: at,
             },
-            1 => Happened::StartPostponed { start_estimate: at },
+            1 => Happened::StartPostponed { start_estimate: at, next_claim: self.at() },
             2 => Happened::InputsArrived,
             3 => Happened::ClaimBegun,
             4 => Happened::AttemptRenewed { component },
@@ -410,6 +420,14 @@ impl Draw {
             28 => Happened::JobFinished,
             29 => Happened::JobFailed { reason: self.text() },
             30 => Happened::AvoidanceLapsed,
+            31 => Happened::ComponentsClaimed {
+                components: self.some(Self::index),
+                preempting: self.some(|draw| JobId(draw.n64())),
+            },
+            32 => Happened::ComponentMoved { component, placement: self.placement() },
+            33 => Happened::ClaimMissed { next_claim: at, detail: self.text() },
+            34 => Happened::ClaimGivenBack { component },
+            35 => Happened::ClaimReturned,
             _ => Happened::JobCancelled { by: self.name() },
         }
     }

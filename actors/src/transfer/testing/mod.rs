@@ -351,6 +351,9 @@ pub(crate) fn queued(id: u64, content: Content) -> Job {
         start_at: None,
         components: Vec::new(),
         setbacks: Setbacks::default(),
+        next_claim: None,
+        preempting: Vec::new(),
+        promoted: false,
         instants: Instants::default(),
         revision: 1,
     }

@@ -33,12 +33,15 @@ fn after(draft: &Draft<'_>, why: &AbortCause) -> AfterAbort {
     let fail = |reason: String| AfterAbort::Fail { reason: reason.into() };
     let setbacks = &job.setbacks;
     match why {
-        AbortCause::ClaimLost { detail, .. } => match job.spec.max_claim_tries {
-            Some(max) if setbacks.claims >= max => {
-                fail(format!("no processors after {} claims: {detail}", setbacks.claims + 1))
+        AbortCause::ClaimLost { detail, .. } => {
+            let max = job.spec.max_claim_tries.or(parameters.claim.max_claim_tries);
+            match max.is_some_and(|max| setbacks.claims >= max) {
+                true => {
+                    fail(format!("no processors after {} claims: {detail}", setbacks.claims + 1))
+                }
+                false => requeue(parameters.claim_backoff, setbacks.missed_starts + 1),
             }
-            _ => requeue(parameters.claim_backoff, setbacks.claims + 1),
-        },
+        }
         AbortCause::InputLost { detail } if setbacks.inputs >= parameters.max_input_losses => {
             fail(format!("input could not be brought to its site: {detail}"))
         }
@@ -64,7 +67,9 @@ fn after(draft: &Draft<'_>, why: &AbortCause) -> AfterAbort {
                 requeue(parameters.site_backoff, setbacks.site_errors.max(1))
             }
         }
-        AbortCause::Drained { .. } => AfterAbort::Requeue { not_before: draft.now },
+        AbortCause::Preempted { .. } | AbortCause::Drained { .. } => {
+            AfterAbort::Requeue { not_before: draft.now }
+        }
         AbortCause::Cancelled => fail("cancelled".into()),
     }
 }

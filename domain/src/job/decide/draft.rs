@@ -5,7 +5,7 @@ use crate::job::command::Rejection;
 use crate::job::event::{Happened, JobEvent};
 use crate::job::evolve::evolve;
 use crate::job::parameters::JobParameters;
-use crate::job::state::{Component, Job};
+use crate::job::state::{Component, Job, Phase};
 use crate::units::Timestamp;
 
 /// Events decided so far. Each is applied at once, so that what follows is
@@ -47,6 +47,13 @@ impl<'a> Draft<'a> {
             .get(index.0 as usize)
             .filter(|component| component.attempt == attempt && component.run.may_live())
             .ok_or(Rejection::Stale)
+    }
+
+    /// Whether a component's attempt is being ended: with its round, or by itself.
+    pub(super) fn is_ending(&self, index: ComponentIndex) -> bool {
+        let component = self.job.components.get(index.0 as usize);
+        matches!(self.job.phase, Phase::Aborting { .. })
+            || component.is_some_and(|component| component.given_back)
     }
 
     /// Indexes of all components, free of any borrow.

@@ -1,6 +1,7 @@
 //! What follows from a command.
 
 mod abort;
+mod claims;
 mod draft;
 mod orders;
 mod progress;
@@ -51,6 +52,8 @@ fn route(draft: &mut Draft<'_>, command: JobCommand) -> Result<(), Rejection> {
         JobCommand::Recover { settle } => submission::recover(draft, &settle),
         JobCommand::Place { placements } => orders::place(draft, placements),
         JobCommand::Look(sight) => progress::look(draft, &sight),
+        JobCommand::Claim(attempt, sight) => claims::claim(draft, attempt, &sight),
+        JobCommand::Preempt { by } => claims::preempt(draft, by),
         JobCommand::SubmitAnswered { component, attempt, answer } => {
             submission::answered(draft, component, attempt, answer)
         }

@@ -20,6 +20,11 @@ pub(super) fn place(draft: &mut Draft<'_>, placements: Vec<Placement>) -> Result
     let start_estimate = draft.now + times.max().unwrap_or(DurationMs::ZERO);
     let round = Round(draft.job.round.0 + 1);
     draft.emit(Happened::JobPlaced { round, placements, start_estimate });
+    if draft.job.inputs_here || start_estimate <= draft.now {
+        // Nothing to wait for, and what is idle was just looked at: this is its one
+        // claiming try (vector J-5).
+        draft.emit(Happened::ClaimBegun);
+    }
     Ok(())
 }
 

@@ -1,9 +1,10 @@
 //! What follows from the state and the clock alone.
 
+use crate::claim::ClaimSchedule;
 use crate::ids::ComponentIndex;
 use crate::job::command::{Inputs, Rejection, Sight};
 use crate::job::decide::draft::Draft;
-use crate::job::decide::{abort, orders};
+use crate::job::decide::{abort, claims, orders};
 use crate::job::due::avoids;
 use crate::job::event::Happened;
 use crate::job::spec::OnUnreachable;
@@ -19,6 +20,9 @@ pub(super) fn look(draft: &mut Draft<'_>, sight: &Sight) -> Result<(), Rejection
     look_at_inputs(draft, &sight.inputs);
     for &(index, since) in &sight.unreachable {
         look_at_unreachable(draft, index, since);
+    }
+    if let Some((component, to)) = sight.gives_way {
+        claims::give_way(draft, component, to);
     }
     Ok(())
 }
@@ -40,10 +44,21 @@ fn look_at_inputs(draft: &mut Draft<'_>, inputs: &Inputs) {
                 && draft.now >= start_estimate
                 && late
             {
-                draft.emit(Happened::StartPostponed { start_estimate: *arrival });
+                postpone(draft, *arrival);
             }
         }
     }
+}
+
+fn postpone(draft: &mut Draft<'_>, start_estimate: Timestamp) {
+    let schedule = draft.job.claim_schedule(&draft.parameters.claim);
+    let next = schedule.and_then(|schedule| {
+        let transfer_time = start_estimate.since(schedule.placed_at);
+        ClaimSchedule { transfer_time, ..schedule }.next_try(draft.now, draft.now)
+    });
+    let held_until_start = start_estimate - draft.parameters.hold_max;
+    let next_claim = next.unwrap_or(start_estimate).max(held_until_start);
+    draft.emit(Happened::StartPostponed { start_estimate, next_claim });
 }
 
 /// How long a job waits for a silent site, once its payload may have begun there.
@@ -81,7 +96,7 @@ fn look_at_unreachable(draft: &mut Draft<'_>, index: ComponentIndex, since: Time
         abort::charge(draft, index, format!("no answer for {waited}").into());
         abort::abort(draft, AbortCause::Unreachable { component: index });
     }
-    if lives && matches!(draft.job.phase, Phase::Aborting { .. }) {
+    if lives && draft.is_ending(index) {
         let how = Ending::Abandoned;
         draft.emit(Happened::AttemptEnded { component: index, attempt, how });
     }
@@ -107,11 +122,7 @@ fn step(draft: &mut Draft<'_>) {
                 draft.emit(Happened::AvoidanceLapsed);
             }
         }
-        Phase::Placed { start_estimate, .. } => {
-            if draft.job.inputs_here || draft.now >= start_estimate {
-                draft.emit(Happened::ClaimBegun);
-            }
-        }
+        Phase::Placed { .. } => {}
         Phase::Claiming { since } => step_claiming(draft, since),
         Phase::Starting { since } => step_starting(draft, since),
         Phase::Running { since } => step_running(draft, since),
@@ -126,34 +137,14 @@ fn step(draft: &mut Draft<'_>) {
 }
 
 fn step_claiming(draft: &mut Draft<'_>, since: Timestamp) {
-    let at_gate = |run: &Run| matches!(run, Run::AtGate { .. });
-    let early = bug(Bug::GoEarly) && draft.job.components.iter().any(|c| at_gate(&c.run));
-    let absent =
-        draft.job.indexed().find(|(_, c)| !early && !at_gate(&c.run)).map(|(index, _)| index);
-    match absent {
-        None if draft.job.inputs_here || bug(Bug::GoWithoutInput) => {
-            let start_at = draft.now + draft.parameters.go_lead;
-            draft.emit(Happened::GoDecided { start_at });
-        }
-        None => step_holding(draft),
-        Some(component) if draft.now >= since + draft.parameters.claim_timeout => {
-            let detail = format!("not running within {}", draft.parameters.claim_timeout).into();
-            abort::abort(draft, AbortCause::ClaimLost { component, detail });
-        }
-        Some(_) => {}
-    }
-}
-
-/// All hold their processors, and input is still missing.
-fn step_holding(draft: &mut Draft<'_>) {
-    let hold_max = draft.parameters.hold_max;
-    let over = draft
-        .job
-        .indexed()
-        .find(|(_, c)| matches!(c.run, Run::AtGate { since, .. } if draft.now >= since + hold_max));
-    if let Some((component, _)) = over {
-        let detail = format!("input did not arrive within {hold_max} of waiting").into();
-        abort::abort(draft, AbortCause::ClaimLost { component, detail });
+    let ready = |c: &Component| matches!(c.run, Run::AtGate { .. }) && !c.given_back;
+    let early = bug(Bug::GoEarly) && draft.job.components.iter().any(ready);
+    let all = early || draft.job.components.iter().all(ready);
+    if all && (draft.job.inputs_here || bug(Bug::GoWithoutInput)) {
+        let start_at = draft.now + draft.parameters.go_lead;
+        draft.emit(Happened::GoDecided { start_at });
+    } else {
+        claims::step(draft, since);
     }
 }
 

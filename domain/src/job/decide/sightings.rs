@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::ids::{Attempt, ComponentIndex};
 use crate::job::command::{Rejection, Sighting};
 use crate::job::decide::draft::Draft;
-use crate::job::decide::{abort, submission};
+use crate::job::decide::{abort, claims, submission};
 use crate::job::event::Happened;
 use crate::job::state::{AbortCause, Ending, Phase, Run};
 use crate::planted::{Bug, bug};
@@ -39,10 +39,6 @@ fn ended(component: ComponentIndex, attempt: Attempt, how: Ending) -> Happened {
     Happened::AttemptEnded { component, attempt, how }
 }
 
-fn aborting(draft: &Draft<'_>) -> bool {
-    matches!(draft.job.phase, Phase::Aborting { .. })
-}
-
 fn seen(draft: &mut Draft<'_>, index: ComponentIndex) {
     let run = &draft.job.components[index.0 as usize].run;
     if matches!(run, Run::Submitted { absences: 1.., .. }) {
@@ -52,7 +48,7 @@ fn seen(draft: &mut Draft<'_>, index: ComponentIndex) {
 
 fn ready(draft: &mut Draft<'_>, index: ComponentIndex, host: Arc<str>) {
     let run = &draft.job.components[index.0 as usize].run;
-    if matches!(run, Run::Submitted { .. }) && !aborting(draft) {
+    if matches!(run, Run::Submitted { .. }) && !draft.is_ending(index) {
         draft.emit(Happened::ComponentReady { component: index, host });
     }
 }
@@ -79,7 +75,7 @@ fn began_unseen(draft: &mut Draft<'_>, index: ComponentIndex) {
 }
 
 fn failed(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt, detail: Arc<str>) {
-    if aborting(draft) {
+    if draft.is_ending(index) {
         draft.emit(ended(index, attempt, Ending::Killed));
         return;
     }
@@ -93,18 +89,20 @@ fn failed(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt, detail
 
 fn void(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt) {
     let detail: Arc<str> = "its gate was closed before the start".into();
-    draft.emit(ended(index, attempt, Ending::NeverRan(detail.clone())));
-    if !aborting(draft) {
-        abort::abort(draft, AbortCause::ClaimLost { component: index, detail });
+    let how = Ending::NeverRan(detail.clone());
+    if draft.is_ending(index) {
+        draft.emit(ended(index, attempt, how));
+    } else {
+        claims::lost(draft, index, detail, Some(how));
     }
 }
 
 /// The site lost an attempt.
 fn lost(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt, detail: Arc<str>) {
-    let was_aborting = aborting(draft);
-    let how = if was_aborting { Ending::Killed } else { Ending::Lost(detail.clone()) };
+    let was_ending = draft.is_ending(index);
+    let how = if was_ending { Ending::Killed } else { Ending::Lost(detail.clone()) };
     draft.emit(ended(index, attempt, how));
-    if !was_aborting {
+    if !was_ending {
         abort::charge(draft, index, detail.clone());
         abort::abort(draft, AbortCause::SiteError { component: index, detail });
     }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use crate::ids::{Attempt, ComponentIndex, LrmId};
 use crate::job::command::{Rejection, SubmitAnswer};
-use crate::job::decide::abort;
 use crate::job::decide::draft::Draft;
+use crate::job::decide::{abort, claims};
 use crate::job::event::Happened;
-use crate::job::state::{AbortCause, Ending, Phase, Run};
+use crate::job::state::{AbortCause, Ending, Run};
 use crate::planted::{Bug, bug};
 use crate::units::{DurationMs, Timestamp};
 
@@ -73,17 +73,16 @@ fn never_ran(
     detail: Arc<str>,
     sites_fault: bool,
 ) {
-    let aborting = matches!(draft.job.phase, Phase::Aborting { .. });
     let how = Ending::NeverRan(detail.clone());
-    draft.emit(Happened::AttemptEnded { component: index, attempt, how });
-    if aborting {
+    if !sites_fault && !draft.is_ending(index) {
+        claims::lost(draft, index, detail, Some(how));
         return;
     }
-    if sites_fault {
+    let ending = draft.is_ending(index);
+    draft.emit(Happened::AttemptEnded { component: index, attempt, how });
+    if !ending {
         abort::charge(draft, index, detail.clone());
         abort::abort(draft, AbortCause::SiteError { component: index, detail });
-    } else {
-        abort::abort(draft, AbortCause::ClaimLost { component: index, detail });
     }
 }
 
@@ -106,7 +105,7 @@ pub(super) fn looked_up(
         let soon = draft.now + draft.parameters.look_up_interval;
         let look_at = if counts { soon } else { soon.min(settled_at.max(draft.now)) };
         draft.emit(Happened::AttemptAbsent { component: index, counts, look_at });
-    } else if matches!(draft.job.phase, Phase::Aborting { .. }) {
+    } else if draft.is_ending(index) {
         let how = Ending::NeverRan("never arrived at the site".into());
         draft.emit(Happened::AttemptEnded { component: index, attempt, how });
     } else {
@@ -132,7 +131,7 @@ pub(super) fn absent(
             return Err(Rejection::Stale);
         }
     };
-    if asked_at < since + settle || matches!(draft.job.phase, Phase::Aborting { .. }) {
+    if asked_at < since + settle || draft.is_ending(index) {
         return Ok(());
     }
     if absences + 1 < ABSENCES {

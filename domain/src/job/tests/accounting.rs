@@ -79,7 +79,7 @@ fn the_durations_of_a_job_with_two_placements() {
     world.tell(JobCommand::Place { placements }).unwrap();
     world.pass(320);
     let lost = Inputs::Lost("no replica".into());
-    let _ = world.tell(JobCommand::Look(Sight { inputs: lost, unreachable: Vec::new() }));
+    let _ = world.tell(JobCommand::Look(Sight { inputs: lost, ..Sight::default() }));
     if world.phase() == PhaseKind::Aborting {
         world.see_all(Sighting::Void);
     }
@@ -117,7 +117,7 @@ fn a_start_that_comes_earlier_than_first_estimated_is_a_negative_delay() {
     world.tell(JobCommand::Place { placements }).unwrap();
     world.pass(100);
     let lost = Inputs::Lost("no replica".into());
-    world.tell(JobCommand::Look(Sight { inputs: lost, unreachable: Vec::new() })).unwrap();
+    world.tell(JobCommand::Look(Sight { inputs: lost, ..Sight::default() })).unwrap();
     world.pass(20);
     world.place();
     assert_eq!(accounting(&world).start_delay_ms, Some(-880_000));

@@ -4,11 +4,12 @@
 use proptest::prelude::*;
 
 use super::world::{World, flexible, key, site, spec};
-use crate::ids::{Attempt, ComponentIndex, LrmId};
+use crate::claim::ClaimTry;
+use crate::ids::{Attempt, ComponentIndex, JobId, LrmId};
 use crate::job::command::{Inputs, JobCommand, Sight, Sighting, SubmitAnswer};
 use crate::job::due::{EffectKind, due};
 use crate::job::evolve::evolve;
-use crate::job::state::Phase;
+use crate::job::state::{Phase, Placement};
 use crate::units::DurationMs;
 
 #[derive(Debug, Clone)]
@@ -22,6 +23,9 @@ enum Blow {
     Inputs(u8),
     Silent(usize, u64),
     Charges,
+    Claim(u8, bool),
+    Preempt,
+    GiveWay(usize),
     Order(u8),
     Recover,
     Pass(u64),
@@ -39,6 +43,9 @@ fn blow() -> impl Strategy<Value = Blow> {
         2 => (0..4u8).prop_map(Blow::Inputs),
         1 => (index, 0..4_000u64).prop_map(|(i, s)| Blow::Silent(i, s)),
         2 => Just(Blow::Charges),
+        4 => (0..8u8, any::<bool>()).prop_map(|(mask, moves)| Blow::Claim(mask, moves)),
+        1 => Just(Blow::Preempt),
+        1 => (0..3usize).prop_map(Blow::GiveWay),
         1 => (0..6u8).prop_map(Blow::Order),
         1 => Just(Blow::Recover),
         2 => (0..200u64).prop_map(Blow::Pass),
@@ -108,12 +115,18 @@ fn strike(world: &mut World, blow: &Blow) {
                 2 => Inputs::Expected(world.now + DurationMs::from_secs(500)),
                 _ => Inputs::Lost("no replica".into()),
             };
-            JobCommand::Look(Sight { inputs, unreachable: Vec::new() })
+            JobCommand::Look(Sight { inputs, ..Sight::default() })
         }
         Blow::Silent(index, secs) => JobCommand::Look(Sight {
             inputs: Inputs::Unknown,
             unreachable: vec![(at(index), world.now - DurationMs::from_secs(secs))],
+            gives_way: None,
         }),
+        Blow::Claim(mask, moves) => claim(world, mask, moves),
+        Blow::Preempt => JobCommand::Preempt { by: JobId(9) },
+        Blow::GiveWay(index) => {
+            JobCommand::Look(Sight { gives_way: Some((at(index), JobId(3))), ..Sight::default() })
+        }
         Blow::Charges => return world.record_charges(),
         Blow::Order(kind) => match kind {
             0 => JobCommand::Cancel(key()),
@@ -128,6 +141,24 @@ fn strike(world: &mut World, blow: &Blow) {
     };
     // A command that does not fit is rejected; that nothing happened then is the rule.
     let _ = world.tell(command);
+}
+
+/// A try that finds some of the unclaimed components startable, perhaps elsewhere.
+fn claim(world: &World, mask: u8, moves: bool) -> JobCommand {
+    let start: Vec<ComponentIndex> =
+        world.job.unclaimed().filter(|index| mask & (1 << index.0) != 0).collect();
+    let moved = start.first().filter(|_| moves).map(|&index| {
+        let before = world.job.components[index.0 as usize].placement.clone();
+        let placement = Placement { site: site(3), ..before.unwrap() };
+        (index, placement)
+    });
+    let attempt = ClaimTry {
+        round: world.job.round,
+        start,
+        moves: moved.into_iter().collect(),
+        preempting: Vec::new(),
+    };
+    JobCommand::Claim(attempt, Sight::default())
 }
 
 /// Everything goes well from here on: does what is due, sees what is to be seen.
@@ -183,8 +214,9 @@ fn behave(world: &mut World) {
             };
             world.see(index, sighting);
         }
-        let here = JobCommand::Look(Sight { inputs: Inputs::Here, unreachable: Vec::new() });
-        let _ = world.tell(here);
+        if !world.job.is_final() {
+            world.look(Inputs::Here);
+        }
     }
 }
 

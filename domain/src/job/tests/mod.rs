@@ -1,6 +1,7 @@
 //! The life of a job: stories, and random lives that must keep the rules.
 
 mod accounting;
+mod claims;
 mod lives;
 mod stories;
 mod world;

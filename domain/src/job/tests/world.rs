@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::claim::ClaimTry;
 use crate::ids::{Attempt, ComponentIndex, ComponentName, JobId, KeyName, LrmId, Round, SiteName};
 use crate::job::command::{Inputs, JobCommand, Rejection, Sight, Sighting, SubmitAnswer};
 use crate::job::due::{EffectKind, due};
@@ -93,6 +94,9 @@ impl World {
             start_at: None,
             components: Vec::new(),
             setbacks: Setbacks::default(),
+            next_claim: None,
+            preempting: Vec::new(),
+            promoted: false,
             instants: Instants::default(),
             revision: 1,
         };
@@ -191,7 +195,18 @@ impl World {
     }
 
     pub(super) fn look(&mut self, inputs: Inputs) -> Vec<&'static str> {
-        self.tell(JobCommand::Look(Sight { inputs, unreachable: Vec::new() })).unwrap()
+        let sight = Sight { inputs, ..Sight::default() };
+        match self.job.claim_time(&self.parameters) {
+            Some(time) if time <= self.now => self.claim_all(sight),
+            _ => self.tell(JobCommand::Look(sight)).unwrap(),
+        }
+    }
+
+    /// A claiming try that finds every site idle.
+    pub(super) fn claim_all(&mut self, sight: Sight) -> Vec<&'static str> {
+        let start = self.job.unclaimed().collect();
+        let attempt = ClaimTry { round: self.job.round, start, ..ClaimTry::default() };
+        self.tell(JobCommand::Claim(attempt, sight)).unwrap()
     }
 
     /// From the queue to running payloads.

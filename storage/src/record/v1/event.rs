@@ -14,9 +14,14 @@ wire_struct!(JobEvent = event::JobEvent { at: u64, what: Happened });
 
 wire_enum!(Happened = DomainHappened {
     JobPlaced { round: u32, placements: Vec<Placement>, start_estimate: u64 },
-    StartPostponed { start_estimate: u64 },
+    StartPostponed { start_estimate: u64, next_claim: u64 },
     InputsArrived,
     ClaimBegun,
+    ComponentsClaimed { components: Vec<u32>, preempting: Vec<u64> },
+    ComponentMoved { component: u32, placement: Placement },
+    ClaimMissed { next_claim: u64, detail: Arc<str> },
+    ClaimGivenBack { component: u32 },
+    ClaimReturned,
     AttemptRenewed { component: u32 },
     AttemptSubmitted { component: u32, lrm_id: Text<LrmId> },
     SubmissionUncertain { component: u32, settled_at: u64 },

@@ -38,6 +38,12 @@ pub(crate) struct Head {
     #[serde(default, skip_serializing_if = "is_default")]
     setbacks: Setbacks,
     #[serde(default, skip_serializing_if = "is_default")]
+    next_claim: Option<u64>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    preempting: Vec<u64>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    promoted: bool,
+    #[serde(default, skip_serializing_if = "is_default")]
     instants: Instants,
 }
 
@@ -58,6 +64,9 @@ impl Head {
             frozen_by: job.frozen_by.to_wire(),
             held: job.held.to_wire(),
             setbacks: job.setbacks.to_wire(),
+            next_claim: job.next_claim.to_wire(),
+            preempting: job.preempting.to_wire(),
+            promoted: job.promoted,
             instants: job.instants.to_wire(),
         }
     }
@@ -84,6 +93,9 @@ impl Head {
             inputs_here: self.inputs_here,
             start_at: Convert::from_wire(self.start_at)?,
             setbacks: Convert::from_wire(self.setbacks)?,
+            next_claim: Convert::from_wire(self.next_claim)?,
+            preempting: Convert::from_wire(self.preempting)?,
+            promoted: self.promoted,
             instants: Convert::from_wire(self.instants)?,
             revision: self.revision,
         })
@@ -113,6 +125,7 @@ wire_enum!(AbortCause = DomainAbortCause {
     Unreachable { component: u32 },
     Application { component: u32, detail: Arc<str> },
     Cancelled,
+    Preempted { by: u64 },
     Drained { site: Text<SiteName> },
 });
 
@@ -125,6 +138,7 @@ wire_enum!(AfterAbort = DomainAfterAbort {
 #[rustfmt::skip]
 wire_struct!(Setbacks = state::Setbacks {
     ; claims: u32, rounds: u32, site_errors: u32, own_errors: u32, inputs: u32,
+    missed_starts: u32, preemptions: u32,
 });
 
 wire_struct!(Instants = state::Instants {

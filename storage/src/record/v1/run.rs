@@ -12,6 +12,7 @@ wire_struct!(Component = state::Component {
     run: Run;
     placement: Option<Placement>,
     attempt: u32,
+    given_back: bool,
     charge: Option<Charge>,
     avoid: Vec<Text<SiteName>>,
     collected: Vec<Collected>,
@@ -121,6 +122,7 @@ mod tests {
             }),
             attempt,
             run,
+            given_back: true,
             charge: Some(state::Charge { site: site('a'), attempt, detail: text(items) }),
             avoid: ('a'..='z').take(items).map(site).collect(),
             collected: vec![collected; items],

@@ -1,0 +1,130 @@
+//! The sites as a claim sees them: idle processors as their resource managers count them,
+//! less what was submitted since they were asked.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cospan_domain::claim::{ClaimField, Victim};
+use cospan_domain::ids::{ComponentIndex, JobId, SiteName};
+use cospan_domain::job::state::{Job, Phase, Placement};
+use cospan_domain::placement::{self, Board, History, PlacementRequest, Remaining, Silent};
+use cospan_domain::resources::Resources;
+use cospan_domain::units::Timestamp;
+
+use crate::api::View;
+use crate::coallocator::{GridMaker, belief};
+use crate::shared::Shared;
+
+/// One pass over the jobs that are due.
+pub(super) struct Field<'a> {
+    shared: &'a Shared,
+    view: Arc<View>,
+    now: Timestamp,
+    grid: &'a mut GridMaker,
+    /// What is left at each site that was looked at; `None` if that is not known.
+    idle: BTreeMap<SiteName, Option<Resources>>,
+}
+
+impl<'a> Field<'a> {
+    /// Claims that were sent out and are not committed yet are in `under_way`.
+    pub(super) fn new<'b>(
+        shared: &'a Shared,
+        grid: &'a mut GridMaker,
+        under_way: impl Iterator<Item = &'b (SiteName, Resources)>,
+    ) -> Self {
+        let (view, now) = (shared.view.load_full(), shared.clock.now());
+        let mut field = Self { shared, view, now, grid, idle: BTreeMap::new() };
+        for (site, used) in under_way {
+            field.take(site, used);
+        }
+        field
+    }
+
+    /// What a site's resource manager counts as idle, less what it cannot have counted.
+    fn reported(&self, site: &SiteName) -> Option<Resources> {
+        let report = self.shared.board.site(site)?;
+        if !report.contact.is_answering() {
+            return None;
+        }
+        let belief = belief(self.shared, &report, self.now)?;
+        let mut idle = belief.idle;
+        let holdings = self.view.holdings.get(site);
+        for holding in holdings.into_iter().flat_map(|holdings| holdings.values()) {
+            let unseen = holding.visible_from.is_none_or(|from| from > belief.asked_at);
+            if holding.live && unseen {
+                idle.subtract(&holding.resources);
+            }
+        }
+        Some(idle)
+    }
+}
+
+impl ClaimField for Field<'_> {
+    fn idle_at(&self, site: &SiteName) -> Option<Resources> {
+        match self.idle.get(site) {
+            Some(idle) => idle.clone(),
+            None => self.reported(site),
+        }
+    }
+
+    fn take(&mut self, site: &SiteName, used: &Resources) {
+        let mut idle = self.idle_at(site);
+        if let Some(idle) = &mut idle {
+            idle.subtract(used);
+        }
+        self.idle.insert(site.clone(), idle);
+    }
+
+    fn replace(&mut self, job: &Job, component: ComponentIndex) -> Option<Placement> {
+        let defaults = &self.shared.settings.default_policies;
+        let request = PlacementRequest::of_one(job, component, defaults)?;
+        let idle: BTreeMap<SiteName, Resources> = self
+            .shared
+            .sites
+            .keys()
+            .filter_map(|site| Some((site.clone(), self.idle_at(site)?)))
+            .collect();
+        let grid = self.grid.for_claim(self.shared, |site| idle.get(site).cloned());
+        let mut history = History::clone(&self.shared.history.load());
+        let mut board = Board {
+            grid: &grid,
+            remaining: &mut Remaining::of(&grid),
+            history: &mut history,
+            observer: &mut Silent,
+        };
+        let placement = placement::place(&request, &mut board).ok()?.placements.pop()?;
+        let before = job.components.get(component.0 as usize)?.placement.as_ref()?;
+        Some(Placement { share: before.share, ..placement })
+    }
+
+    fn victims_at(&self, site: &SiteName) -> Vec<Victim> {
+        let mut victims: BTreeMap<JobId, Victim> = BTreeMap::new();
+        for ((id, _), holding) in self.view.holdings.get(site).into_iter().flatten() {
+            let Some(job) = self.view.jobs.get(id).filter(|job| gives_way(job)) else { continue };
+            if holding.live {
+                let victim = victims.entry(*id).or_insert_with(|| victim(job));
+                victim.resources.add(&holding.resources);
+            }
+        }
+        victims.into_values().collect()
+    }
+}
+
+fn gives_way(job: &Job) -> bool {
+    let holds = matches!(
+        job.phase,
+        Phase::Claiming { .. } | Phase::Starting { .. } | Phase::Running { .. }
+    );
+    holds && job.held.is_none() && job.may_be_preempted()
+}
+
+fn victim(job: &Job) -> Victim {
+    Victim {
+        job: job.id,
+        priority: job.priority,
+        resources: Resources::default(),
+        start_estimate: job.instants.start_estimate.unwrap_or_default(),
+        submitted_at: job.submitted_at,
+        at_gate: matches!(job.phase, Phase::Claiming { .. }),
+    }
+}

@@ -1,0 +1,117 @@
+//! One claiming try of one job: what starts, what moves, who gives way.
+
+use super::parameters::ClaimParameters;
+use super::preemption::{Victim, choose_victims};
+use super::startable::{Wanted, startable};
+use crate::ids::{ComponentIndex, JobId, Round, SiteName};
+use crate::job::spec::{Priority, Request};
+use crate::job::state::{Job, Placement};
+use crate::resources::Resources;
+use crate::units::Timestamp;
+
+/// What a try found, for the job to decide on. Nothing to start means that it failed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ClaimTry {
+    /// The round that it is for.
+    pub round: Round,
+    /// Components whose processors are to be claimed now.
+    pub start: Vec<ComponentIndex>,
+    /// Those of them that go to another site than the one they were placed at.
+    pub moves: Vec<(ComponentIndex, Placement)>,
+    /// Jobs that give way.
+    pub preempting: Vec<JobId>,
+}
+
+/// The sites as a claim sees them.
+pub trait ClaimField {
+    /// What the site's resource manager says is idle, less what was taken; `None` if it is
+    /// not known.
+    fn idle_at(&self, site: &SiteName) -> Option<Resources>;
+
+    /// Takes from what is idle; more than there is takes all.
+    fn take(&mut self, site: &SiteName, used: &Resources);
+
+    /// Another place for one component alone, by the job's policy, without splitting it.
+    fn replace(&mut self, job: &Job, component: ComponentIndex) -> Option<Placement>;
+
+    /// Jobs of ours that may give way at a site.
+    fn victims_at(&self, site: &SiteName) -> Vec<Victim>;
+}
+
+/// One try of the Incremental Claiming Policy (KOALA, section 4.5, steps 1 to 4), and
+/// takes what it starts from the field. With T = 1 the second and third step never run.
+pub fn plan_claim(
+    job: &Job,
+    parameters: &ClaimParameters,
+    now: Timestamp,
+    field: &mut impl ClaimField,
+) -> ClaimTry {
+    let mut plan = ClaimTry { round: job.round, ..ClaimTry::default() };
+    let found = startable(wanted(job), |site| field.idle_at(site));
+    let started = job.components.iter().filter(|component| component.is_claimed()).count();
+    if !found.reaches(job.claim_threshold(parameters), started) {
+        return plan;
+    }
+    for &component in &found.now {
+        if let Some((site, need)) = place_of(job, component) {
+            field.take(site, &need);
+            plan.start.push(component);
+        }
+    }
+    let start = job.instants.start_estimate.unwrap_or(now);
+    for &component in &found.not {
+        if !move_elsewhere(job, component, start.since(now), field, &mut plan) {
+            preempt(job, component, field, &mut plan);
+        }
+    }
+    plan
+}
+
+fn place_of(job: &Job, component: ComponentIndex) -> Option<(&SiteName, Resources)> {
+    let placement = job.components.get(component.0 as usize)?.placement.as_ref()?;
+    Some((&placement.site, job.resources_of(component)?))
+}
+
+fn wanted(job: &Job) -> Vec<Wanted> {
+    let wanted = job.unclaimed().filter_map(|component| {
+        let (site, resources) = place_of(job, component)?;
+        Some(Wanted { component, site: site.clone(), resources })
+    });
+    wanted.collect()
+}
+
+/// Step 2: to another site, if its input can be there by the start time.
+fn move_elsewhere(
+    job: &Job,
+    component: ComponentIndex,
+    time_left: crate::units::DurationMs,
+    field: &mut impl ClaimField,
+    plan: &mut ClaimTry,
+) -> bool {
+    if matches!(job.spec.request, Request::Fixed) {
+        return false;
+    }
+    let Some(placement) = field.replace(job, component) else { return false };
+    if placement.transfer_time > time_left {
+        return false;
+    }
+    field.take(&placement.site, &job.resources_of(component).unwrap_or_default());
+    plan.moves.push((component, placement));
+    plan.start.push(component);
+    true
+}
+
+/// Step 3: at its own site, if lower jobs there hold enough. One wave a round.
+fn preempt(job: &Job, component: ComponentIndex, field: &mut impl ClaimField, plan: &mut ClaimTry) {
+    let may_not = job.priority == Priority::SuperLow || job.promoted || !job.preempting.is_empty();
+    let Some((site, need)) = place_of(job, component).filter(|_| !may_not) else { return };
+    let Some(idle) = field.idle_at(site) else { return };
+    let mut candidates = field.victims_at(site);
+    candidates.retain(|victim| victim.job != job.id && !plan.preempting.contains(&victim.job));
+    if let Some(victims) = choose_victims(&idle, &need, job.priority, candidates) {
+        // What more than that they hold is seen once it is idle.
+        field.take(site, &idle);
+        plan.preempting.extend(victims.iter().map(|victim| victim.job));
+        plan.start.push(component);
+    }
+}

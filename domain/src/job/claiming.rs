@@ -1,0 +1,82 @@
+//! When a job's processors are claimed, and which components still wait for theirs.
+
+use crate::claim::{ClaimParameters, ClaimSchedule, MAX_PREEMPTIONS};
+use crate::ids::ComponentIndex;
+use crate::job::parameters::JobParameters;
+use crate::job::state::{Component, Job, Phase, Run};
+use crate::units::{PerMillion, Timestamp};
+
+/// After this many aborted rounds a job claims all of its components or none.
+const ROUNDS_UNTIL_ATOMIC: u32 = 2;
+
+impl Component {
+    /// Its processors are held or asked for, and not being given back.
+    pub fn is_claimed(&self) -> bool {
+        self.run.may_live() && !self.given_back
+    }
+}
+
+impl Job {
+    /// The claiming times of its round; `None` before its first placement.
+    pub fn claim_schedule(&self, parameters: &ClaimParameters) -> Option<ClaimSchedule> {
+        let placed_at = self.instants.placed?;
+        let start = self.instants.start_estimate?;
+        let missed = self.setbacks.missed_starts;
+        let l = (0..missed).fold(parameters.l, |l, _| parameters.lowered(l));
+        Some(ClaimSchedule {
+            placed_at,
+            transfer_time: start.since(placed_at),
+            l,
+            min_step: parameters.min_claim_step,
+        })
+    }
+
+    /// When its next claiming try is (JCT); `None` while it waits for none. A job whose
+    /// input is there is claimed at once, and no claim is earlier than it could be held.
+    pub fn claim_time(&self, parameters: &JobParameters) -> Option<Timestamp> {
+        if !self.awaits_claim() {
+            return None;
+        }
+        let schedule = self.claim_schedule(&parameters.claim)?;
+        match self.next_claim {
+            Some(next) => Some(next),
+            None if self.inputs_here => Some(schedule.placed_at),
+            None => {
+                let held_until_start = schedule.start_time() - parameters.hold_max;
+                Some(schedule.first_try().max(held_until_start))
+            }
+        }
+    }
+
+    /// Whether a component is still to be claimed, and none is being given back.
+    pub fn awaits_claim(&self) -> bool {
+        match self.phase {
+            Phase::Placed { .. } => true,
+            Phase::Claiming { .. } => {
+                self.components.iter().any(|c| matches!(c.run, Run::Idle))
+                    && !self.components.iter().any(|c| c.given_back)
+            }
+            _ => false,
+        }
+    }
+
+    /// Components that have no processors yet and wait for them.
+    pub fn unclaimed(&self) -> impl Iterator<Item = ComponentIndex> + '_ {
+        self.indexed().filter(|(_, c)| matches!(c.run, Run::Idle)).map(|(index, _)| index)
+    }
+
+    /// Whether it may give way to a job of a higher class: not for ever, and not if its
+    /// payload may have begun and must not run twice.
+    pub fn may_be_preempted(&self) -> bool {
+        let may_run_again = self.spec.rerunnable || self.start_at.is_none();
+        may_run_again && self.setbacks.preemptions < MAX_PREEMPTIONS
+    }
+
+    /// T for this job: a job that was aborted again and again takes all or nothing.
+    pub fn claim_threshold(&self, parameters: &ClaimParameters) -> PerMillion {
+        match self.setbacks.rounds >= ROUNDS_UNTIL_ATOMIC {
+            true => PerMillion::ONE,
+            false => parameters.threshold,
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Claiming processors, losing them, and trying again before the estimated start
+//! (KOALA, section 4.5).
+
+use std::sync::Arc;
+
+use crate::claim::ClaimTry;
+use crate::ids::{ComponentIndex, JobId};
+use crate::job::command::{Rejection, Sight};
+use crate::job::decide::draft::Draft;
+use crate::job::decide::{abort, progress};
+use crate::job::event::Happened;
+use crate::job::state::{AbortCause, Component, Ending, Phase, Run};
+use crate::units::{PerMillion, Timestamp};
+
+/// A claiming try, if it is still time for one after looking at what others know.
+pub(super) fn claim(
+    draft: &mut Draft<'_>,
+    attempt: ClaimTry,
+    sight: &Sight,
+) -> Result<(), Rejection> {
+    let idle = |index: &ComponentIndex| {
+        let component = draft.job.components.get(index.0 as usize);
+        component.is_some_and(|component| matches!(component.run, Run::Idle))
+    };
+    if attempt.round != draft.job.round || !attempt.start.iter().all(idle) {
+        return Err(Rejection::Stale);
+    }
+    progress::look(draft, sight)?;
+    match draft.job.claim_time(draft.parameters) {
+        Some(planned) if planned <= draft.now => perform(draft, attempt, planned),
+        Some(_) | None => {}
+    }
+    Ok(())
+}
+
+fn perform(draft: &mut Draft<'_>, attempt: ClaimTry, planned: Timestamp) {
+    let whole = attempt.start.len() == draft.job.unclaimed().count();
+    let next = next_claim(draft, planned);
+    // Nothing is started that would be given back at once.
+    if whole || (next.is_some() && !attempt.start.is_empty()) {
+        for (component, placement) in attempt.moves {
+            draft.emit(Happened::ComponentMoved { component, placement });
+        }
+        let all = attempt.start.len() == draft.job.components.len();
+        draft.emit(match all && attempt.preempting.is_empty() {
+            true => Happened::ClaimBegun,
+            false => Happened::ComponentsClaimed {
+                components: attempt.start,
+                preempting: attempt.preempting,
+            },
+        });
+    }
+    let unclaimed = draft.job.unclaimed().next();
+    if let Some(component) = unclaimed {
+        let detail = format!("component {} could not start at its site", name(draft, component));
+        missed(draft, component, next, detail.into());
+    }
+}
+
+fn name(draft: &Draft<'_>, component: ComponentIndex) -> String {
+    draft.job.name_of(component).unwrap_or_default()
+}
+
+/// The try after one that was planned for `planned`; `None` if the round is lost.
+fn next_claim(draft: &Draft<'_>, planned: Timestamp) -> Option<Timestamp> {
+    let claims = draft.job.setbacks.claims;
+    let max = draft.job.spec.max_claim_tries.or(draft.parameters.claim.max_claim_tries);
+    let schedule = draft.job.claim_schedule(&draft.parameters.claim)?;
+    schedule.next_try(planned, draft.now).filter(|_| max.is_none_or(|max| claims < max))
+}
+
+fn missed(
+    draft: &mut Draft<'_>,
+    component: ComponentIndex,
+    next: Option<Timestamp>,
+    detail: Arc<str>,
+) {
+    match next {
+        Some(next_claim) => draft.emit(Happened::ClaimMissed { next_claim, detail }),
+        None => abort::abort(draft, AbortCause::ClaimLost { component, detail }),
+    }
+}
+
+/// A component does not have the processors that were claimed for it. With T = 1 all go
+/// back; else the others keep theirs. `over` tells how its attempt ended, if it has.
+pub(super) fn lost(
+    draft: &mut Draft<'_>,
+    index: ComponentIndex,
+    detail: Arc<str>,
+    over: Option<Ending>,
+) {
+    let claiming = matches!(draft.job.phase, Phase::Claiming { .. });
+    let lives = draft.job.components[index.0 as usize].run.may_live();
+    let next = next_claim(draft, draft.now).filter(|_| claiming && lives);
+    let atomic = draft.job.claim_threshold(&draft.parameters.claim) == PerMillion::ONE;
+    if next.is_some() {
+        let goes = |at: ComponentIndex| atomic || at == index;
+        for component in draft.indexes().filter(|at| goes(*at)) {
+            if draft.job.components[component.0 as usize].is_claimed() {
+                draft.emit(Happened::ClaimGivenBack { component });
+            }
+        }
+    }
+    if let Some(how) = over {
+        let attempt = draft.job.components[index.0 as usize].attempt;
+        draft.emit(Happened::AttemptEnded { component: index, attempt, how });
+    }
+    missed(draft, index, next, detail);
+}
+
+/// Goes on with a claim as far as state and clock allow.
+pub(super) fn step(draft: &mut Draft<'_>, since: Timestamp) {
+    let (parameters, now) = (draft.parameters, draft.now);
+    if draft.job.components.iter().all(|component| matches!(component.run, Run::Idle)) {
+        draft.emit(Happened::ClaimReturned);
+        return;
+    }
+    let due = |component: &Component| !matches!(component.run, Run::Idle) && !component.given_back;
+    let late = draft.job.indexed().filter(|(_, component)| due(component));
+    let mut late = late.filter_map(|(index, component)| match component.run {
+        Run::AtGate { since, .. } => (now >= since + parameters.hold_max)
+            .then(|| (index, format!("the others were not ready within {}", parameters.hold_max))),
+        _ => (now >= since + parameters.claim_timeout)
+            .then(|| (index, format!("not running within {}", parameters.claim_timeout))),
+    });
+    if let Some((component, detail)) = late.next() {
+        drop(late);
+        lost(draft, component, detail.into(), None);
+    }
+}
+
+/// A job that was submitted earlier holds what this one waits for, and waits for what this
+/// one holds: one of them must give way, or neither ever starts.
+pub(super) fn give_way(draft: &mut Draft<'_>, component: ComponentIndex, to: JobId) {
+    if matches!(draft.job.phase, Phase::Claiming { .. }) {
+        let name = name(draft, component);
+        let detail = format!("component {name} and job {to} waited for each other").into();
+        abort::abort(draft, AbortCause::ClaimLost { component, detail });
+    }
+}
+
+/// A job of a higher class takes the processors.
+pub(super) fn preempt(draft: &mut Draft<'_>, by: JobId) -> Result<(), Rejection> {
+    let holds = matches!(
+        draft.job.phase,
+        Phase::Claiming { .. } | Phase::Starting { .. } | Phase::Running { .. }
+    );
+    if !holds || !draft.job.may_be_preempted() {
+        return Err(Rejection::Stale);
+    }
+    abort::abort(draft, AbortCause::Preempted { by });
+    Ok(())
+}
