@@ -8,6 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use cospan_actors::settings::Settings;
 use cospan_domain::ids::{Attempt, ComponentIndex, Epoch, InstanceId, JobId, Round, Tag};
+use cospan_domain::job::parameters::JobParameters;
 use cospan_domain::job::state::PhaseKind;
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -149,7 +150,9 @@ fn ground(scenario: &Scenario, instance: InstanceId) -> Result<Ground> {
     }
     plant_others(&mut world, instance)?;
     let links = scenario.links.iter();
+    let job = JobParameters { claim: scenario.claim.clone(), ..JobParameters::default() };
     let settings = Settings {
+        job,
         poll_interval: scenario.poll_interval,
         intake_bound: scenario.intake_bound,
         calls_per_site: scenario.calls_per_site,

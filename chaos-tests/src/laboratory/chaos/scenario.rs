@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
+use cospan_domain::claim::{ClaimParameters, MinClaimStep};
 use cospan_domain::ids::{PolicyName, RelPath, SiteName};
 use cospan_domain::job::spec::{Content, Flexible, Priority, Request};
 use cospan_domain::placement::policy::POLICIES;
@@ -103,6 +104,8 @@ pub struct Scenario {
     pub policies: DefaultPolicies,
     /// How much of each site may be filled.
     pub quotas: BTreeMap<SiteName, Quota>,
+    /// When and how processors are claimed.
+    pub claim: ClaimParameters,
     /// Reigns that are killed, one after the other.
     pub kills: Vec<Kill>,
     /// Whether sites tell of changes.
@@ -183,6 +186,7 @@ impl Scenario {
             calls_per_site: drawing.chance.random_range(1..=8),
             launch_max: DurationMs([1_000, MINUTE][drawing.chance.random_range(0..2)]),
             keep_jobs: DurationMs([HOUR, 24 * HOUR][drawing.chance.random_range(0..2)]),
+            claim: draw_claim(&mut drawing),
             files,
             jobs: drawn,
             calm_at,
@@ -244,13 +248,15 @@ fn draw_files(
     let file = |number: usize| {
         let path = RelPath::new(&format!("data/file-{number}"))?;
         let digest = blake3::hash(format!("file {number}").as_bytes());
-        let size = Bytes(drawing.chance.random_range(1_000_000..2_000_000_000));
+        // On its way for up to ten minutes: time enough to claim more than once.
+        let most = [2_000_000_000, 8_000_000_000][drawing.chance.random_range(0..2)];
+        let size = Bytes(drawing.chance.random_range(1_000_000..most));
         let digest = cospan_domain::ids::Digest(*digest.as_bytes());
         let count = drawing.chance.random_range(1..=names.len().min(3));
         let at = names.choose_multiple(&mut drawing.chance, count).cloned().collect();
         Ok((path, Content { digest, size }, at))
     };
-    (0..4).map(file).collect()
+    (0..12).map(file).collect()
 }
 
 fn draw_site(
@@ -322,6 +328,17 @@ fn draw_split(drawing: &mut Drawing, components: &[u32]) -> Flexible {
     let most = drawing.chance.random_bool(0.3).then_some(most);
     let min_component_size = drawing.chance.random_range(1..=total.min(4));
     Flexible { min_component_size, max_components: most, splits }
+}
+
+/// All or nothing, or bit by bit; early or at the last moment.
+fn draw_claim(drawing: &mut Drawing) -> ClaimParameters {
+    let mut ratio = |ratios: [u32; 3]| PerMillion(ratios[drawing.chance.random_range(0..3)]);
+    ClaimParameters {
+        threshold: ratio([0, 500_000, 1_000_000]),
+        l: ratio([0, 750_000, 1_000_000]),
+        min_claim_step: MinClaimStep::Fixed(DurationMs(5_000)),
+        ..ClaimParameters::default()
+    }
 }
 
 /// One of the policies for each type of request.
