@@ -12,6 +12,7 @@ use cospan_domain::ids::{Digest, Epoch, InstanceId, JobId, Seq, SiteName};
 use cospan_domain::job::state::{Ending, Job, Phase, Run};
 use cospan_domain::labels::Labels;
 use cospan_domain::placement::History;
+use cospan_domain::queue::Hoard;
 use cospan_domain::site::state::{AttemptId, Breaker};
 use cospan_domain::transfer::state::CopyRecord;
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -91,6 +92,8 @@ pub struct Shared {
     pub board: Board,
     /// The history table of Close-to-Files as the co-allocator left it.
     pub history: ArcSwap<History>,
+    /// Processors that the last scan withheld for one job.
+    pub hoard: ArcSwap<Option<Hoard>>,
     /// Where everybody is.
     pub switchboard: Switchboard,
     /// What is counted.
@@ -154,6 +157,7 @@ impl Shared {
             epoch: parts.epoch,
             view: ArcSwap::from_pointee(parts.view),
             history: ArcSwap::from_pointee(history),
+            hoard: ArcSwap::from_pointee(None),
             board,
             switchboard: Switchboard::default(),
             metrics: parts.metrics,

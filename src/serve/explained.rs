@@ -7,7 +7,7 @@ use cospan_domain::placement::{Outcome, SiteVerdict};
 use cospan_domain::queue::{Condition, Standing};
 use cospan_domain::units::{Bytes, Timestamp};
 
-use crate::api::v1::explain::{ExplainReport, TransferReport, VerdictReport};
+use crate::api::v1::explain::{ExplainReport, TransferReport, VerdictReport, WithheldReport};
 
 /// How far a copy of some content has come on its way to a site.
 #[derive(Debug, Clone, Copy, Default)]
@@ -35,8 +35,19 @@ pub(super) fn report(
         position: standing.map(|standing| standing.ahead as u64 + 1),
         estimate: None,
         verdicts: if waits { verdicts(explanation) } else { Vec::new() },
+        withheld: withheld(explanation).filter(|_| waits),
         transfers: transfers(job, copies),
     }
+}
+
+fn withheld(explanation: &Explanation) -> Option<WithheldReport> {
+    let hoard = explanation.hoard.as_ref()?;
+    let processors = hoard.withheld.iter().map(|(site, count)| (site.to_string(), *count));
+    Some(WithheldReport {
+        job: hoard.job.0,
+        until: crate::api::v1::Instant(hoard.until),
+        processors: processors.collect(),
+    })
 }
 
 /// The input of the present round, while not all of it is where it belongs.
@@ -75,6 +86,7 @@ pub(super) fn preview(explanation: &Explanation) -> ExplainReport {
         position: None,
         estimate: None,
         verdicts: verdicts(explanation),
+        withheld: withheld(explanation),
         transfers: Vec::new(),
     }
 }

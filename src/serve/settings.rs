@@ -11,7 +11,7 @@ use cospan_domain::ids::{PolicyName, SiteName};
 use cospan_domain::job::parameters::JobParameters;
 use cospan_domain::job::spec::SpecLimits;
 use cospan_domain::placement::{DefaultPolicies, Quota, QuotaBasis};
-use cospan_domain::queue::QueueParameters;
+use cospan_domain::queue::{HoardParameters, QueueParameters};
 use cospan_domain::site::contact::ContactParameters;
 use cospan_domain::site::parameters::SiteParameters;
 use cospan_domain::transfer::parameters::CopyParameters;
@@ -131,6 +131,11 @@ fn queue(config: &Config) -> QueueParameters {
         scan_interval: queue.scan_interval,
         promote_after: queue.promotion_tries,
         events: queue.events,
+        hoard: HoardParameters {
+            after: queue.hoard_after,
+            share: queue.hoard_share,
+            time: queue.hoard_time,
+        },
         ..QueueParameters::default()
     }
 }

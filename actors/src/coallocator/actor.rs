@@ -200,6 +200,7 @@ impl CoAllocator {
             self.again = true;
             self.shared.history.store(Arc::new(self.queues.history().clone()));
         }
+        self.shared.hoard.store(Arc::new(self.queues.hoard_in_effect().cloned()));
         for decision in report.decisions {
             let (job, command) = match decision {
                 QueueDecision::Promote { job, .. } => (job, JobCommand::Promote),

@@ -8,6 +8,7 @@ use cospan_domain::job::state::Job;
 use cospan_domain::placement::{
     self, Board, History, PlacementRequest, Plan, Recorder, Refusal, Remaining, SiteVerdict,
 };
+use cospan_domain::queue::Hoard;
 use cospan_domain::site::availability::{Obstacle, obstacles};
 use cospan_domain::site::state::SiteRecord;
 
@@ -29,6 +30,8 @@ pub struct Explanation {
     pub obstacles: Vec<(SiteName, Vec<Obstacle>)>,
     /// What the job itself waits for.
     pub wait: Wait,
+    /// What is withheld for another job; it counts as taken here.
+    pub hoard: Option<Hoard>,
 }
 
 /// What a job waits for, whatever the sites are like.
@@ -60,19 +63,32 @@ pub fn explain(shared: &Shared, job: &Job) -> Explanation {
             _ => Wait::Phase,
         },
     };
-    ask(shared, &job.spec, &request, wait)
+    let hoard = shared.hoard.load().as_ref().clone().filter(|hoard| hoard.job != job.id);
+    ask(shared, &job.spec, &request, wait, hoard)
 }
 
 /// What would become of a job if it were submitted now.
 pub fn preview(shared: &Shared, spec: &JobSpec) -> Explanation {
     let request =
         PlacementRequest::of_spec(spec, &shared.settings.default_policies, |_| BTreeSet::new());
-    ask(shared, spec, &request, Wait::NotSubmitted)
+    let hoard = shared.hoard.load().as_ref().clone();
+    ask(shared, spec, &request, Wait::NotSubmitted, hoard)
 }
 
-fn ask(shared: &Shared, spec: &JobSpec, request: &PlacementRequest, wait: Wait) -> Explanation {
+fn ask(
+    shared: &Shared,
+    spec: &JobSpec,
+    request: &PlacementRequest,
+    wait: Wait,
+    hoard: Option<Hoard>,
+) -> Explanation {
     let grid = GridMaker::new(shared).snapshot(shared, &Offers::default());
     let mut remaining = Remaining::of(&grid);
+    for (site, count) in hoard.iter().flat_map(|hoard| &hoard.withheld) {
+        if let Some(site) = grid.index_of(site) {
+            remaining.withhold(site, *count);
+        }
+    }
     let mut observer = Recorder::default();
     let mut history = History::clone(&shared.history.load());
     let mut board = Board {
@@ -103,5 +119,6 @@ fn ask(shared: &Shared, spec: &JobSpec, request: &PlacementRequest, wait: Wait) 
         verdicts: observer.verdicts,
         obstacles: obstacles.collect(),
         wait,
+        hoard,
     }
 }

@@ -60,6 +60,11 @@ impl Remaining {
         }
     }
 
+    /// Keeps processors from everybody.
+    pub fn withhold(&mut self, site: usize, processors: u32) {
+        self.processors[site] = self.processors[site].saturating_sub(processors);
+    }
+
     /// Gives back what [`Remaining::take`] took.
     pub fn give_back(&mut self, site: usize, used: &Resources) {
         self.processors[site] = self.processors[site].saturating_add(used.processors);

@@ -187,6 +187,15 @@ impl<'a> Search<'a> {
         }
     }
 
+    /// Whether a site takes the job's placements and could hold the component when empty.
+    pub fn could_hold(&self, index: usize, site: usize) -> bool {
+        let (component, at) = (self.component(index), &self.grid.sites()[site]);
+        component.site.as_ref().is_none_or(|name| *name == at.name)
+            && at.acceptance.hindrance(self.request.is_restartable()).is_none()
+            && at.shape.is_some()
+            && never_fits(component, at, &mut |_, _, _| Break(())).is_continue()
+    }
+
     /// Whether a site where the component has not failed takes the job's placements,
     /// could hold it when empty, and can be brought its files. If not, its avoided sites
     /// are not avoided (vector FT-5): a site that takes nothing must not keep a job waiting.

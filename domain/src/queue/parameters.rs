@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 
+use super::hoard::HoardParameters;
 use crate::job::spec::Priority;
 use crate::units::DurationMs;
 
@@ -29,6 +30,8 @@ pub struct QueueParameters {
     pub events: bool,
     /// Processors that one turn of a queue is worth when freed capacity is offered.
     pub turn_processors: u32,
+    /// For whom freed processors are withheld.
+    pub hoard: HoardParameters,
 }
 
 /// A setting outside its range.
@@ -75,6 +78,7 @@ impl Default for QueueParameters {
             promote_after: None,
             events: true,
             turn_processors: 64,
+            hoard: HoardParameters::default(),
         }
     }
 }

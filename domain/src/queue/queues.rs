@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Unbounded};
+use std::sync::Arc;
 
+use super::hoard::Hoard;
 use super::parameters::QueueParameters;
 use super::shapes::{ShapeId, Shapes};
 use super::tries::{QueueDecision, Tries};
@@ -10,7 +12,7 @@ use super::turns::Turns;
 use super::waiting::{Condition, Standing, Waiting};
 use crate::ids::JobId;
 use crate::job::spec::Priority;
-use crate::placement::History;
+use crate::placement::{History, PlacementRequest};
 use crate::units::Timestamp;
 
 /// The four placement queues. Entering, changing and leaving cost O(log n).
@@ -20,6 +22,7 @@ pub struct PlacementQueues {
     pub(super) turns: Turns,
     pub(super) shapes: Shapes,
     pub(super) history: History,
+    pub(super) hoard: Option<Hoard>,
     entries: BTreeMap<JobId, Entry>,
     /// Everyone, head to tail within a class.
     order: BTreeSet<(Priority, Timestamp, JobId)>,
@@ -54,6 +57,7 @@ impl PlacementQueues {
             turns: Turns::new(&parameters),
             parameters,
             history,
+            hoard: None,
             shapes: Shapes::default(),
             entries: BTreeMap::new(),
             order: BTreeSet::new(),
@@ -68,6 +72,11 @@ impl PlacementQueues {
     /// The history table of Close-to-Files as it is now.
     pub fn history(&self) -> &History {
         &self.history
+    }
+
+    /// What the last scan withheld, and for whom.
+    pub fn hoard_in_effect(&self) -> Option<&Hoard> {
+        self.hoard.as_ref()
     }
 
     /// A job waits, or waits otherwise than before: after its event was committed.
@@ -231,6 +240,15 @@ impl PlacementQueues {
     }
 
     // What a scan needs.
+
+    pub(super) fn condition(&self, job: JobId) -> Option<Condition> {
+        self.entries.get(&job).map(|entry| entry.condition)
+    }
+
+    pub(super) fn request_of(&self, job: JobId) -> Option<(ShapeId, Arc<PlacementRequest>)> {
+        let shape = self.entries.get(&job)?.shape;
+        Some((shape, self.shapes.request(shape)?.clone()))
+    }
 
     pub(super) fn arrivals(&self) -> u64 {
         self.arrivals

@@ -9,7 +9,7 @@ use super::shapes::ShapeId;
 use super::tries::QueueDecision;
 use crate::ids::JobId;
 use crate::job::spec::Priority;
-use crate::placement::{self, Board, GridSnapshot, Plan, Remaining, Silent};
+use crate::placement::{self, Board, GridSnapshot, Plan, Refusal, Remaining, Silent};
 use crate::units::Timestamp;
 
 /// Why a scan is made.
@@ -67,15 +67,16 @@ pub struct ScanReport {
 /// A scan under way. Jobs that become ready after it began are not tried.
 #[derive(Debug, Clone)]
 pub struct Scan {
-    grid: Arc<GridSnapshot>,
-    remaining: Remaining,
-    now: Timestamp,
+    pub(super) grid: Arc<GridSnapshot>,
+    pub(super) remaining: Remaining,
+    pub(super) now: Timestamp,
     arrivals: u64,
     stage: Stage,
     then_offer: bool,
     lanes: [Lane; 4],
     refused: BTreeSet<ShapeId>,
-    trying: Option<JobId>,
+    pub(super) trying: Option<JobId>,
+    hoards: bool,
     report: ScanReport,
 }
 
@@ -168,6 +169,7 @@ impl PlacementQueues {
             lanes: Default::default(),
             refused: BTreeSet::new(),
             trying: None,
+            hoards: true,
             report: ScanReport::default(),
         }
     }
@@ -181,6 +183,9 @@ impl PlacementQueues {
 
     /// Goes on with a scan until it has a plan, is done, or has used the budget.
     pub fn step(&mut self, scan: &mut Scan, budget: &mut SliceBudget) -> ScanStep {
+        if std::mem::take(&mut scan.hoards) {
+            self.hoard = self.hoard(scan);
+        }
         loop {
             match scan.stage {
                 Stage::Turn(class) => match self.try_class(scan, class, budget) {
@@ -292,12 +297,16 @@ impl PlacementQueues {
                 Some(Offer { job, plan, processors: request.processors() })
             }
             Err(refusal) => {
-                scan.refused.insert(shape);
-                scan.report.shapes_refused += 1;
-                self.shapes.set_refusal(shape, Some(refusal));
+                self.refused(scan, shape, refusal);
                 None
             }
         }
+    }
+
+    pub(super) fn refused(&mut self, scan: &mut Scan, shape: ShapeId, refusal: Refusal) {
+        scan.refused.insert(shape);
+        scan.report.shapes_refused += 1;
+        self.shapes.set_refusal(shape, Some(refusal));
     }
 
     /// Puts the head of each shape into the lane; false if the budget ends before.

@@ -23,9 +23,23 @@ pub struct ExplainReport {
     pub estimate: Option<EstimateReport>,
     /// What was found for each component at each site, in the order of preference.
     pub verdicts: Vec<VerdictReport>,
+    /// Processors that are withheld for another job and count as taken here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub withheld: Option<WithheldReport>,
     /// How far its input has come, while it waits for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub transfers: Vec<TransferReport>,
+}
+
+/// Processors that are withheld for a job that has waited long.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WithheldReport {
+    /// For which job.
+    pub job: u64,
+    /// Until when.
+    pub until: Instant,
+    /// How many at which site.
+    pub processors: std::collections::BTreeMap<String, u32>,
 }
 
 /// How far one file has come on its way to one site.

@@ -39,6 +39,15 @@ pub(super) fn text(report: &ExplainReport) -> String {
     if let Some(policy) = &report.policy {
         text.push_str(&format!("  policy {policy}\n"));
     }
+    if let Some(withheld) = &report.withheld {
+        let sites: Vec<String> =
+            withheld.processors.iter().map(|(site, count)| format!("{count} at {site}")).collect();
+        let (sites, until) = (sites.join(", "), clock(withheld.until));
+        text.push_str(&format!(
+            "  withheld until {until} for job {}, which has waited long: {sites}\n",
+            withheld.job
+        ));
+    }
     if !report.verdicts.is_empty() {
         let rows: Vec<Vec<String>> = report.verdicts.iter().map(row).collect();
         text.push('\n');

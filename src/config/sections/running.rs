@@ -56,6 +56,16 @@ section! {
         /// place at once; the scan is the fallback, and the only try that counts.
         "scan_interval" => scan_interval: DurationMs = secs(60),
             in secs(1) => DAY, since "0.1.0";
+        /// A super-high job that has waited this long may have processors withheld for it where
+        /// it is nearest to fitting, so that small jobs do not starve it.
+        "hoard_after" => hoard_after: Option<DurationMs> = Some(secs(600)),
+            in secs(1) => DAY, since "0.1.0";
+        /// The part of a site that may be withheld, from 0 to 1.
+        "hoard_share" => hoard_share: PerMillion = PerMillion(500_000),
+            in PerMillion(0) => PerMillion::ONE, since "0.1.0";
+        /// How long they are withheld; then they are everybody's for as long, and so on in turn.
+        "hoard_time" => hoard_time: DurationMs = secs(1_800),
+            in secs(1) => DAY, since "0.1.0";
         /// Whether jobs are also placed when one arrives or processors become free. Without, only
         /// the scans place.
         "events" => events: bool = true, since "0.1.0";

@@ -1,5 +1,6 @@
 mod changes;
 mod cycle;
+mod hoard;
 mod properties;
 mod scans;
 mod tries;

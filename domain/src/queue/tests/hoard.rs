@@ -1,0 +1,70 @@
+//! Hoarding: a large job of the highest class is not starved by small ones.
+
+use super::*;
+use crate::ids::SiteName;
+use crate::placement::testing::site_of;
+use crate::queue::{Hoard, HoardParameters};
+use crate::resources::Resources;
+use crate::units::PerMillion;
+use Priority::{Low, SuperHigh};
+
+fn hoarding() -> QueueParameters {
+    let hoard = HoardParameters {
+        after: Some(DurationMs::from_secs(100)),
+        share: PerMillion(500_000),
+        time: DurationMs::from_secs(1_000),
+    };
+    QueueParameters { hoard, ..QueueParameters::default() }
+}
+
+/// A site of 40 processors.
+fn of_40(idle: u32) -> Arc<GridSnapshot> {
+    Arc::new(grid([site_of("A", Resources::processors(40), Resources::processors(idle))]))
+}
+
+fn placed_at(
+    parameters: QueueParameters,
+    secs: u64,
+    idle_processors: u32,
+) -> (Vec<u64>, Option<Hoard>) {
+    let mut jobs = vec![waiting(0, SuperHigh, 40)];
+    jobs.extend((1..=20).map(|job| waiting(job, Low, 2)));
+    let mut queues = queues_of(parameters, jobs);
+    let (placed, _) = scan(&mut queues, Trigger::Event, &of_40(idle_processors), seconds(secs));
+    (placed, queues.hoard_in_effect().cloned())
+}
+
+#[test]
+fn what_is_free_is_withheld_from_the_others_up_to_the_share() {
+    let (placed, hoard) = placed_at(hoarding(), 150, 30);
+    assert_eq!(placed.len(), 5, "the rest is for small jobs");
+    let hoard = hoard.unwrap();
+    assert_eq!(hoard.withheld, [(SiteName::new("A").unwrap(), 20)]);
+    assert_eq!((hoard.job, hoard.until), (JobId(0), seconds(1_100)));
+}
+
+#[test]
+fn nothing_is_withheld_before_its_time_nor_for_ever_nor_if_that_is_off() {
+    for secs in [99, 1_101, 2_000] {
+        assert_eq!(placed_at(hoarding(), secs, 30), ((1..=15).collect(), None), "at {secs} s");
+    }
+    assert!(placed_at(hoarding(), 2_150, 30).1.is_some(), "it has its turn again");
+    let mut off = hoarding();
+    off.hoard.after = None;
+    assert_eq!(placed_at(off, 150, 30).1, None);
+}
+
+#[test]
+fn a_job_that_fits_is_placed_and_hoards_nothing() {
+    let (placed, hoard) = placed_at(hoarding(), 150, 40);
+    assert_eq!(placed.first(), Some(&0));
+    assert_eq!(hoard, None);
+}
+
+#[test]
+fn a_job_that_no_site_could_ever_hold_withholds_nothing() {
+    let jobs = vec![waiting(0, SuperHigh, 400), waiting(1, Low, 2)];
+    let mut queues = queues_of(hoarding(), jobs);
+    let (placed, _) = scan(&mut queues, Trigger::Event, &of_40(30), seconds(150));
+    assert_eq!((placed, queues.hoard_in_effect()), (vec![1], None));
+}
