@@ -23,6 +23,7 @@ use cospan_domain::job::spec::{
 use cospan_domain::job::state::{Job, Phase, PhaseKind};
 use cospan_domain::labels::Labels;
 use cospan_domain::resources::Resources;
+use cospan_domain::runner::RunOptions;
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use cospan_sites::port::{
@@ -338,6 +339,7 @@ fn job(components: usize, processors: u32) -> Submission {
         inputs: Vec::new(),
         outputs: Vec::new(),
         at: BTreeMap::new(),
+        restart: None,
     };
     let spec = JobSpec {
         name: None,
@@ -351,6 +353,7 @@ fn job(components: usize, processors: u32) -> Submission {
         max_placement_tries: None,
         max_claim_tries: None,
         max_retries: 0,
+        run: RunOptions::default(),
     };
     Submission { spec: Arc::new(spec), idempotency: None, allow_unplaceable: true }
 }

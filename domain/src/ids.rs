@@ -174,6 +174,12 @@ impl PolicyName {
 }
 
 name! {
+    /// Name of a runner.
+    RunnerName, "runner name", 63,
+    |_, c| c.is_ascii_lowercase() || c == '-',
+    "lower-case letters and -"
+}
+name! {
     /// The number that a site's resource manager gave to a submission; opaque to us.
     LrmId, "resource manager id", 255,
     |_, c| !c.is_control() && c != ' ',

@@ -16,6 +16,7 @@ pub mod placement;
 pub mod planted;
 pub mod queue;
 pub mod resources;
+pub mod runner;
 pub mod site;
 pub mod text;
 pub mod transfer;

@@ -47,6 +47,9 @@ fn order(tag: Tag, executable: &str, argument: Option<&str>) -> AttemptOrder {
         staged_executable: None,
         inputs: Vec::new(),
         lrm_options: Vec::new(),
+        warning: None,
+        earlier: None,
+        lists_hosts: false,
         hold_max: DurationMs::from_secs(600),
         wall_time: DurationMs::from_secs(600),
     }

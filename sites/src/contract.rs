@@ -89,6 +89,9 @@ pub fn order(tag: Tag, program: Program) -> AttemptOrder {
         staged_executable: None,
         inputs: Vec::new(),
         lrm_options: Vec::new(),
+        warning: None,
+        earlier: None,
+        lists_hosts: false,
         hold_max: DurationMs::from_secs(600),
         wall_time: DurationMs::from_secs(600),
     }

@@ -10,6 +10,7 @@ use cospan_domain::ids::{
 use cospan_domain::job::spec::{Content, Program};
 use cospan_domain::labels::Labels;
 use cospan_domain::resources::Resources;
+pub use cospan_domain::runner::Warning;
 pub use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Timestamp};
 use thiserror::Error;
@@ -166,6 +167,13 @@ pub struct AttemptOrder {
     pub hold_max: DurationMs,
     /// Longest run from the opening of the gate.
     pub wall_time: DurationMs,
+    /// Signal that the payload gets before that ends.
+    pub warning: Option<Warning>,
+    /// The component's latest attempt here that began, if the job is restarted: the payload
+    /// is told where its work directory is, as long as that is there.
+    pub earlier: Option<Tag>,
+    /// The payload finds a file that lists the hosts of all components.
+    pub lists_hosts: bool,
 }
 
 /// A submission that the site acknowledged.

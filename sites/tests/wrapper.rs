@@ -6,5 +6,6 @@ mod wrapper {
     pub mod bench;
     mod gate;
     mod payload;
+    mod telling;
     mod words;
 }

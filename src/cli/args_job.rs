@@ -58,6 +58,9 @@ pub(crate) struct OnlyArgs {
     /// Only jobs with this text in their name.
     #[arg(long)]
     pub(crate) name: Option<String>,
+    /// Only the runs of the sweep that begins with this job.
+    #[arg(long, value_name = "ID")]
+    pub(crate) group: Option<u64>,
 }
 
 impl OnlyArgs {
@@ -68,6 +71,7 @@ impl OnlyArgs {
             site: self.site.clone(),
             owner: self.owner.clone(),
             name: self.name.clone(),
+            group: self.group,
             after,
             limit,
         }
@@ -80,6 +84,7 @@ impl OnlyArgs {
 Examples:
   cospan list                            the newest 50
   cospan list --state running --site delft
+  cospan list --group 12 --all           the runs of a sweep
   cospan list --all -o json              every job, page after page
   cospan list --after 4711               the next page")]
 pub(crate) struct ListArgs {
@@ -128,12 +133,14 @@ pub(crate) struct ReportArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Shows where each component is, what it waits for, the job's history, and who did what to it.
+A sweep as a whole (group:ID) is shown by how many of its runs are in which state.
 
 Examples:
   cospan show last
+  cospan show group:12
   cospan show 12-14 -o json")]
 pub(crate) struct ShowArgs {
-    /// Jobs: 1,3,5-8,last,all.
+    /// Jobs: 1,3,5-8,last,all,group:12.
     #[arg(required = true, value_name = "IDS")]
     pub(crate) ids: IdList,
     /// Without the history.
@@ -149,7 +156,7 @@ For a waiting job: every site, and what keeps the job from it. For a placed job:
 Example:
   cospan explain last")]
 pub(crate) struct ExplainArgs {
-    /// Jobs: 1,3,5-8,last,all.
+    /// Jobs: 1,3,5-8,last,all,group:12.
     #[arg(required = true, value_name = "IDS")]
     pub(crate) ids: IdList,
 }
@@ -163,9 +170,10 @@ Waiting changes nothing: interrupt it and wait again as you like.
 Examples:
   cospan wait last
   cospan wait 12-20 --timeout 1h30m
+  cospan wait group:12                   every run of a sweep
   cospan wait 12-20 --any                until the first has ended")]
 pub(crate) struct WaitArgs {
-    /// Jobs: 1,3,5-8,last,all.
+    /// Jobs: 1,3,5-8,last,all,group:12.
     #[arg(required = true, value_name = "IDS")]
     pub(crate) ids: IdList,
     /// Until the first of them has ended, instead of all.
@@ -246,9 +254,10 @@ but not continued.
 Examples:
   cospan cancel 12
   cospan cancel 12,15-20
+  cospan cancel group:12                 every run of a sweep
   cospan cancel --all --site delft       every unfinished job with a component there")]
 pub(crate) struct CancelArgs {
-    /// Jobs: 1,3,5-8,last,all.
+    /// Jobs: 1,3,5-8,last,all,group:12.
     #[arg(required_unless_present = "all", value_name = "IDS")]
     pub(crate) ids: Option<IdList>,
     /// Every unfinished job, as narrowed by --site and --owner.
@@ -265,7 +274,7 @@ pub(crate) struct CancelArgs {
 /// `freeze`, `thaw`, `release`
 #[derive(Debug, Args)]
 pub(crate) struct SteerArgs {
-    /// Jobs: 1,3,5-8,last,all.
+    /// Jobs: 1,3,5-8,last,all,group:12.
     #[arg(required = true, value_name = "IDS")]
     pub(crate) ids: IdList,
 }
@@ -274,7 +283,7 @@ pub(crate) struct SteerArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  cospan priority 12-20 high")]
 pub(crate) struct PriorityArgs {
-    /// Jobs: 1,3,5-8,last,all.
+    /// Jobs: 1,3,5-8,last,all,group:12.
     #[arg(value_name = "IDS")]
     pub(crate) ids: IdList,
     /// The new class.

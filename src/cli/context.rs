@@ -84,7 +84,8 @@ impl Context {
                 IdItem::One(JobId(id)) => found.push(*id),
                 IdItem::Range(JobId(from), JobId(to)) => found.extend(*from..=*to),
                 IdItem::Last => found.push(last(client)?),
-                IdItem::All => found.extend(all(client)?),
+                IdItem::All => found.extend(every(client, JobFilter::default())?),
+                IdItem::Group(JobId(group)) => found.extend(runs(client, *group)?),
             }
         }
         let mut seen = std::collections::BTreeSet::new();
@@ -114,9 +115,22 @@ fn last(client: &Client) -> Result<u64, CliError> {
     })
 }
 
-fn all(client: &Client) -> Result<Vec<u64>, CliError> {
+/// The runs of a sweep, the first first.
+fn runs(client: &Client, group: u64) -> Result<Vec<u64>, CliError> {
+    let mut runs = every(client, JobFilter { group: Some(group), ..JobFilter::default() })?;
+    runs.reverse();
+    if runs.is_empty() {
+        return Err(CliError::usage(
+            format!("no sweep begins with job {group}, or its runs are archived"),
+            "`cospan list` shows the sweep of each job; `cospan report --group` knows archived ones",
+        ));
+    }
+    Ok(runs)
+}
+
+fn every(client: &Client, only: JobFilter) -> Result<Vec<u64>, CliError> {
     let mut ids = Vec::new();
-    let mut filter = JobFilter { limit: PAGE, ..JobFilter::default() };
+    let mut filter = JobFilter { limit: PAGE, ..only };
     loop {
         let page = client.jobs(&filter)?;
         ids.extend(page.jobs.iter().map(|row| row.id));

@@ -1,4 +1,4 @@
-//! Jobs as people name them: `1,3,5-8,last,all`.
+//! Jobs as people name them: `1,3,5-8,last,all,group:12`.
 
 use std::str::FromStr;
 
@@ -18,6 +18,8 @@ pub(crate) enum IdItem {
     Last,
     /// Every job.
     All,
+    /// The runs of the sweep that begins with this job.
+    Group(JobId),
 }
 
 /// A list of jobs as given.
@@ -37,6 +39,9 @@ fn item(text: &str) -> Result<IdItem, String> {
         "" => Err("a number is missing; write jobs like 1,3,5-8,last,all".into()),
         "last" => Ok(IdItem::Last),
         "all" => Ok(IdItem::All),
+        text if text.starts_with("group:") => {
+            number(text.trim_start_matches("group:")).map(IdItem::Group)
+        }
         text => match text.split_once('-') {
             None => number(text).map(IdItem::One),
             Some((from, to)) => {
@@ -68,13 +73,14 @@ mod tests {
 
     #[test]
     fn jobs_are_read_in_every_documented_spelling() {
-        let list: IdList = "1,3, 5-8,last,all".parse().unwrap();
+        let list: IdList = "1,3, 5-8,last,all,group:12".parse().unwrap();
         let expected = [
             IdItem::One(JobId(1)),
             IdItem::One(JobId(3)),
             IdItem::Range(JobId(5), JobId(8)),
             IdItem::Last,
             IdItem::All,
+            IdItem::Group(JobId(12)),
         ];
         assert_eq!(list.0, expected);
     }
@@ -90,6 +96,7 @@ mod tests {
             ("0", "from 1"),
             ("x", "\"x\" is no job"),
             ("+1", "no job"),
+            ("group:", "no job"),
             ("1-900000", "shorter range"),
             ("99999999999999999999", "no job"),
         ] {

@@ -50,6 +50,8 @@ pub struct JobFilter {
     pub owner: Option<String>,
     /// With this text in its name.
     pub name: Option<String>,
+    /// Only runs of this sweep.
+    pub group: Option<u64>,
     /// After this one in the list.
     pub after: Option<u64>,
     /// At most so many.
@@ -63,6 +65,7 @@ impl JobFilter {
             .with_some("site", self.site.as_ref())
             .with_some("owner", self.owner.as_ref())
             .with_some("name", self.name.as_ref())
+            .with_some("group", self.group)
             .with_some("after", self.after)
             .with("limit", self.limit)
     }

@@ -37,6 +37,8 @@ struct AccountQuery {
     site: Option<String>,
     /// Only with this text in their name.
     name: Option<String>,
+    /// Only the runs of the sweep that begins with this job.
+    group: Option<u64>,
 }
 
 /// Lists what jobs cost, by number, archived ones included.
@@ -55,7 +57,7 @@ pub(super) async fn list(request: HttpRequest, edge: Data<Edge>) -> Answer {
     let asked: AccountQuery = query::read(&request)?;
     let limit = query::limit(asked.limit, PAGE, MAX_PAGE)?;
     let (owner, site) = (asked.owner.as_deref(), asked.site.as_deref());
-    let filter = Filter::read(asked.state, owner, site, asked.name)?;
+    let filter = Filter::read(asked.state, owner, site, asked.name)?.of_group(asked.group);
     let first = asked.after.unwrap_or(0).saturating_add(1);
     let view = edge.backend.view();
     let mut page = AccountPage::default();

@@ -45,11 +45,14 @@ struct ListQuery {
     site: Option<String>,
     /// Only with this text in their name.
     name: Option<String>,
+    /// Only the runs of the sweep that begins with this job.
+    group: Option<u64>,
 }
 
 /// Which jobs a list or an order is about.
 #[derive(Debug, Default)]
 pub(super) struct Filter {
+    pub(super) group: Option<JobId>,
     pub(super) state: Option<StateName>,
     pub(super) owner: Option<KeyName>,
     pub(super) site: Option<SiteName>,
@@ -65,11 +68,20 @@ impl Filter {
         name: Option<String>,
     ) -> Result<Self, Failure> {
         let owner = owner.map(query::part).transpose()?;
-        Ok(Self { state, owner, site: site.map(query::part).transpose()?, name })
+        let site = site.map(query::part).transpose()?;
+        Ok(Self { state, owner, site, name, group: None })
+    }
+
+    /// Only the runs of this sweep.
+    pub(super) fn of_group(self, group: Option<u64>) -> Self {
+        Self { group: group.map(JobId), ..self }
     }
 
     pub(super) fn lets_through(&self, job: &Job) -> bool {
         self.state.is_none_or(|state| job.phase.kind() == state.0)
+            && self.group.is_none_or(|group| {
+                job.spec.run.task.as_ref().is_some_and(|task| task.group == group)
+            })
             && self.owner.as_ref().is_none_or(|owner| job.owner == *owner)
             && self.site.as_ref().is_none_or(|site| is_at(job, site))
             && self.name.as_ref().is_none_or(|part| {
@@ -102,7 +114,7 @@ pub(super) async fn list(request: HttpRequest, edge: Data<Edge>) -> Answer {
     let asked: ListQuery = query::read(&request)?;
     let limit = query::limit(asked.limit, PAGE, MAX_PAGE)?;
     let (owner, site) = (asked.owner.as_deref(), asked.site.as_deref());
-    let filter = Filter::read(asked.state, owner, site, asked.name)?;
+    let filter = Filter::read(asked.state, owner, site, asked.name)?.of_group(asked.group);
     let view = edge.backend.view();
     let after = asked.after.map(JobId);
     let page = if asked.newest {

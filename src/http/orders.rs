@@ -33,10 +33,11 @@ fn select(edge: &Edge, selection: &JobSelection) -> Result<(Vec<JobId>, Option<u
     let filtered = selection.site.is_some()
         || selection.state.is_some()
         || selection.owner.is_some()
+        || selection.group.is_some()
         || selection.after.is_some();
     match (selection.ids.is_empty(), selection.all) {
         (true, false) => {
-            Err(bad("name jobs in `ids`, or say `all` (with `site`, `state`, `owner`)"))
+            Err(bad("name jobs in `ids`, or say `all` (with `site`, `state`, `owner`, `group`)"))
         }
         (false, true) => Err(bad("`ids` and `all` exclude each other")),
         (false, false) if filtered => Err(bad("`ids` cannot be narrowed down; use `all`")),
@@ -58,6 +59,7 @@ fn scan(edge: &Edge, selection: &JobSelection) -> (Vec<JobId>, Option<u64>) {
         owner: selection.owner.clone(),
         site: selection.site.clone(),
         name: None,
+        group: selection.group.map(JobId),
     };
     let view = edge.backend.view();
     let begin = selection.after.map_or(Bound::Unbounded, |id| Bound::Excluded(JobId(id)));

@@ -21,6 +21,8 @@ pub struct HttpSettings {
     pub max_body_bytes: usize,
     /// Most jobs in one request.
     pub max_bulk_jobs: usize,
+    /// Most runs that the sweeps of one request may have.
+    pub max_sweep_tasks: usize,
     /// Longest time that a request's head may take to arrive.
     pub head_timeout: Duration,
     /// Longest time that a request's body may take to arrive.
@@ -68,6 +70,7 @@ impl Default for HttpSettings {
             max_connections: 4096,
             max_body_bytes: 4 * 1024 * 1024,
             max_bulk_jobs: 1000,
+            max_sweep_tasks: 1000,
             head_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(60),
             keep_alive: Duration::from_secs(75),

@@ -73,30 +73,51 @@ pub(super) async fn submit(
     let is_array = bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
     let outcome = match submissions(&bytes, is_array, key.as_ref(), &asked, &edge.settings) {
         Err(failure) => Err(failure),
-        Ok(submissions) if asked.dry_run => preview(&*edge.backend, submissions).await,
-        Ok(submissions) => accept(&*edge.backend, caller, submissions).await,
+        Ok((submissions, origins)) => {
+            let outcome = match asked.dry_run {
+                true => preview(&*edge.backend, submissions).await,
+                false => accept(&*edge.backend, caller, submissions).await,
+            };
+            outcome.map_err(|failure| at_origin(failure, &origins))
+        }
     };
     outcome.map_err(|failure| unless_array(failure, is_array))
 }
 
+/// The jobs of a request, and the position of the document that each is of: a sweep stands
+/// for many.
 fn submissions(
     bytes: &[u8],
     is_array: bool,
     key: Option<&IdempotencyKey>,
     asked: &SubmitQuery,
     settings: &HttpSettings,
-) -> Result<Vec<Submission>, Failure> {
+) -> Result<(Vec<Submission>, Vec<usize>), Failure> {
     let documents = documents(bytes, is_array, settings.max_bulk_jobs)?;
     let named_by = key.map(|key| (key, Digest(*blake3::hash(bytes).as_bytes())));
-    let submission = |(index, document)| {
-        let spec =
-            specify(document, &settings.spec_limits).map_err(|failure| at_index(failure, index))?;
-        let idempotency =
-            named_by.map(|(key, body)| named(key, is_array.then_some(index), body)).transpose()?;
-        let allow_unplaceable = asked.allow_unplaceable;
-        Ok(Submission { spec: Arc::new(spec), idempotency, allow_unplaceable })
-    };
-    documents.into_iter().enumerate().map(submission).collect()
+    let (mut submissions, mut origins) = (Vec::new(), Vec::new());
+    let mut tasks_left = settings.max_sweep_tasks;
+    for (index, document) in documents.into_iter().enumerate() {
+        let specs = specify(document, &settings.spec_limits, tasks_left)
+            .map_err(|failure| at_index(failure, index))?;
+        for spec in specs {
+            let task = spec.run.task.as_ref().map(|task| task.index);
+            tasks_left -= usize::from(task.is_some());
+            let place = (is_array.then_some(index), task);
+            let idempotency = named_by.map(|(key, body)| named(key, place, body)).transpose()?;
+            let allow_unplaceable = asked.allow_unplaceable;
+            submissions.push(Submission { spec: Arc::new(spec), idempotency, allow_unplaceable });
+            origins.push(index);
+        }
+    }
+    Ok((submissions, origins))
+}
+
+/// The control plane counts jobs, the client its documents.
+fn at_origin(mut failure: Failure, origins: &[usize]) -> Failure {
+    let origin = failure.0.index.and_then(|index| origins.get(usize::try_from(index).ok()?));
+    failure.0.index = origin.map(|origin| *origin as u64);
+    failure
 }
 
 fn at_index(mut failure: Failure, index: usize) -> Failure {
@@ -123,9 +144,19 @@ async fn accept(backend: &dyn Backend, caller: Caller, submissions: Vec<Submissi
 async fn preview(backend: &dyn Backend, submissions: Vec<Submission>) -> Answer {
     let mut report = CheckedReport::default();
     for (index, submission) in submissions.into_iter().enumerate() {
+        let task = submission.spec.run.task.as_ref().map(|task| (task.index, task.count));
         let explained = backend.preview(submission).await;
-        let explained = explained.map_err(|refusal| at_index(refusal.into(), index))?;
-        report.jobs.push(explained);
+        let mut explained = explained.map_err(|refusal| at_index(refusal.into(), index))?;
+        match task {
+            None => report.jobs.push(explained),
+            Some((0, count)) => {
+                let summary = explained.summary;
+                explained.summary = format!("the first of {count} runs: {summary}");
+                report.jobs.push(explained);
+            }
+            // All are checked, and ask for the same: one is shown.
+            Some(_) => {}
+        }
     }
     Ok(HttpResponse::Ok().json(report))
 }
@@ -137,7 +168,11 @@ fn submitted(jobs: &[SubmittedJob]) -> HttpResponse {
     for (index, job) in jobs.iter().enumerate() {
         let comma = if index == 0 { "" } else { "," };
         // Writing into a vector cannot fail.
-        let _ = write!(text, "{comma}{{\"id\":{},\"repeated\":{}}}", job.id, job.repeated);
+        let _ = write!(text, "{comma}{{\"id\":{},\"repeated\":{}", job.id, job.repeated);
+        if let Some(group) = job.group {
+            let _ = write!(text, ",\"group\":{group}");
+        }
+        text.push(b'}');
     }
     text.extend_from_slice(b"]}");
     let repeated = !jobs.is_empty() && jobs.iter().all(|job| job.repeated);
@@ -161,16 +196,20 @@ fn documents(bytes: &[u8], is_array: bool, most: usize) -> Result<Vec<JobDocumen
     Ok(documents)
 }
 
-/// From a document to a specification. Bounds, names of files and the sites
+/// From a document to what it stands for. Bounds, names of files and the sites
 /// are the control plane's to judge.
-fn specify(document: JobDocument, limits: &SpecLimits) -> Result<JobSpec, Failure> {
+fn specify(
+    document: JobDocument,
+    limits: &SpecLimits,
+    max_tasks: usize,
+) -> Result<Vec<JobSpec>, Failure> {
     let (count, most) = (document.component.len(), limits.max_components as usize);
     if count > most {
         let detail = format!("the job has {count} components; at most {most} are allowed");
         return Err(Problem::new(Code::TooManyComponents, detail).key("component").into());
     }
     document
-        .into_spec()
+        .into_specs(max_tasks)
         .map_err(|error| Problem::new(Code::InvalidJob, error.problem).key(error.key).into())
 }
 
@@ -186,12 +225,16 @@ fn idempotency_key(request: &HttpRequest) -> Result<Option<IdempotencyKey>, Fail
     IdempotencyKey::new(text).map(Some).map_err(|error| wrong(error.to_string()))
 }
 
-/// The name of one job of a request: the key itself, or with its index in an array.
-fn named(key: &IdempotencyKey, index: Option<usize>, body: Digest) -> Result<Idempotency, Failure> {
-    let key = match index {
-        None => key.clone(),
-        Some(index) => IdempotencyKey::new(&format!("{key}#{index}"))
-            .map_err(|error| Failure::new(Code::BadHeader, error.to_string()))?,
-    };
+/// The name of one job of a request: the key itself, with its index in an array and, after
+/// the first, the number of its run in a sweep.
+fn named(
+    key: &IdempotencyKey,
+    (index, task): (Option<usize>, Option<u32>),
+    body: Digest,
+) -> Result<Idempotency, Failure> {
+    let index = index.map(|index| format!("#{index}")).unwrap_or_default();
+    let task = task.filter(|task| *task > 0).map(|task| format!(".{task}")).unwrap_or_default();
+    let key = IdempotencyKey::new(&format!("{key}{index}{task}"))
+        .map_err(|error| Failure::new(Code::BadHeader, error.to_string()))?;
     Ok(Idempotency { key, body })
 }

@@ -238,6 +238,7 @@ pub(super) fn http(config: &Config) -> HttpSettings {
         max_connections: server.max_connections as usize,
         max_body_bytes: usize::try_from(server.max_body.0).unwrap_or(usize::MAX),
         max_bulk_jobs: config.limits.max_jobs_per_request as usize,
+        max_sweep_tasks: config.limits.max_sweep_tasks as usize,
         head_timeout: ms(server.head_timeout),
         body_timeout: ms(server.body_timeout),
         keep_alive: ms(server.keep_alive),

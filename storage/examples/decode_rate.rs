@@ -18,6 +18,7 @@ use cospan_domain::job::spec::{
 };
 use cospan_domain::job::state::{Component, Instants, Job, Phase, Placement, Setbacks, Source};
 use cospan_domain::resources::Resources;
+use cospan_domain::runner::RunOptions;
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use cospan_storage::port::{Change, Key, Stored, Token, Unit, Version};
 use cospan_storage::record::Loader;
@@ -116,6 +117,7 @@ fn job(id: u64) -> Result<Job, Box<dyn Error>> {
         max_placement_tries: None,
         max_claim_tries: None,
         max_retries: 3,
+        run: RunOptions::default(),
     };
     Ok(Job {
         id: JobId(id),
@@ -158,6 +160,7 @@ fn component(index: u8) -> Result<ComponentSpec, Box<dyn Error>> {
         inputs: vec![Input { file, path: RelPath::new("input.dat")? }],
         outputs: Vec::new(),
         at: BTreeMap::new(),
+        restart: None,
     })
 }
 

@@ -87,6 +87,8 @@ pub struct SubmittedJob {
     pub id: JobId,
     /// It had been accepted before, under the same idempotency key.
     pub repeated: bool,
+    /// The sweep that it is a run of.
+    pub group: Option<JobId>,
 }
 
 /// What became of one job of a command on several.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use cospan_domain::ids::{Digest, IdempotencyKey, JobId, KeyName, Round};
+use cospan_domain::job::spec::JobSpec;
 use cospan_domain::job::state::{Instants, Job, Phase, Setbacks};
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -89,9 +90,11 @@ impl Intake {
         self.reserve_ids(0, ctx);
         let now = self.shared.clock.now();
         let (mut jobs, mut submitted) = (Vec::with_capacity(fresh), Vec::new());
-        for (submission, known) in submissions.into_iter().zip(earlier) {
+        let mut groups = Groups::default();
+        for (mut submission, known) in submissions.into_iter().zip(earlier) {
             let id = known.unwrap_or(JobId(first + jobs.len() as u64));
-            submitted.push(SubmittedJob { id, repeated: known.is_some() });
+            let group = groups.enter(&mut submission.spec, id);
+            submitted.push(SubmittedJob { id, repeated: known.is_some(), group });
             if known.is_none() {
                 let job = Arc::new(new_job(id, submission, by.clone(), now));
                 self.known.learn(&job);
@@ -189,6 +192,21 @@ fn ended_at(job: &Job) -> Option<Timestamp> {
     match job.phase {
         Phase::Finished { at } | Phase::Failed { at, .. } | Phase::Cancelled { at, .. } => Some(at),
         _ => None,
+    }
+}
+
+/// Names each sweep of a request by the job of its first run.
+#[derive(Default)]
+struct Groups(Option<JobId>);
+
+impl Groups {
+    fn enter(&mut self, spec: &mut Arc<JobSpec>, id: JobId) -> Option<JobId> {
+        let first = spec.run.task.as_ref()?.index == 0;
+        let group = *if first { self.0.insert(id) } else { self.0.get_or_insert(id) };
+        if let Some(task) = &mut Arc::make_mut(spec).run.task {
+            task.group = group;
+        }
+        Some(group)
     }
 }
 

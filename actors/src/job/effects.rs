@@ -5,9 +5,10 @@ use cospan_domain::ids::{Attempt, SiteName, Tag};
 use cospan_domain::job::command::{JobCommand, Sighting, SubmitAnswer};
 use cospan_domain::job::decide::is_last_absence;
 use cospan_domain::job::due::{EffectKind, JobEffect, charge_of};
-use cospan_domain::job::spec::{Collect, Executable, ProgramAtSite};
+use cospan_domain::job::spec::Collect;
 use cospan_domain::job::state::Run;
 use cospan_domain::planted::{Bug, bug};
+use cospan_domain::runner::Launch;
 use cospan_domain::site::failure::FailureClass;
 use cospan_domain::site::state::{AttemptId, Breaker};
 use cospan_domain::transfer::place::FilePlace;
@@ -163,26 +164,25 @@ fn order(actor: &JobActor, effect: &JobEffect) -> AttemptOrder {
     let site = actor.site_of(effect);
     let labels = site.as_ref().map(|site| actor.shared.labels(site)).unwrap_or_default();
     // Placed before it is submitted, so that it has a site; see `place` in domain.
-    let at_site = match &site {
-        Some(site) => spec.program_at(site, &labels),
-        None => ProgramAtSite { program: spec.program.clone(), lrm_options: Vec::new() },
-    };
-    let staged_executable = match &at_site.program.executable {
-        Executable::Staged(file) => file.bound.map(|content| content.digest),
-        Executable::AtSite(_) => None,
-    };
+    let launch = site.and_then(|site| Launch::of(job, effect.component, &site, &labels));
+    let Launch { at_site, earlier, lists_hosts } = launch.unwrap_or_else(|| Launch::plain(spec));
+    let staged = at_site.program.executable.content();
     let inputs = spec.inputs.iter();
+    let tag = tag(actor, effect);
     AttemptOrder {
-        tag: tag(actor, effect),
+        tag,
         round: job.round,
         epoch: actor.shared.epoch,
         resources: job.resources_of(effect.component).unwrap_or_default(),
         program: at_site.program,
-        staged_executable,
+        staged_executable: staged.map(|content| content.digest),
         inputs: inputs.filter_map(|i| Some((i.file.bound?, i.path.clone()))).collect(),
         lrm_options: at_site.lrm_options,
         hold_max: actor.shared.settings.job.hold_max,
         wall_time: job.spec.wall_time,
+        warning: job.spec.run.warning,
+        earlier: earlier.map(|attempt| Tag { attempt, ..tag }),
+        lists_hosts,
     }
 }
 

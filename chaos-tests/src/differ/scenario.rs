@@ -11,6 +11,7 @@ use cospan_domain::job::spec::{
     Priority, Program, Request,
 };
 use cospan_domain::resources::Resources;
+use cospan_domain::runner::RunOptions;
 use cospan_domain::units::{Bytes, DurationMs};
 use serde_json::{Value, json};
 
@@ -233,6 +234,7 @@ impl Scenario {
             max_placement_tries: None,
             max_claim_tries: None,
             max_retries: planned.retries,
+            run: RunOptions::default(),
         })
     }
 }
@@ -266,6 +268,7 @@ fn component(
         inputs: planned.inputs.iter().map(input).collect::<Result<_>>()?,
         outputs: planned.output.iter().map(output).collect::<Result<_>>()?,
         at: BTreeMap::new(),
+        restart: None,
     })
 }
 

@@ -9,6 +9,7 @@ use cospan_domain::job::spec::{
     ComponentSpec, Executable, JobSpec, OnUnreachable, Priority, Program, Request,
 };
 use cospan_domain::resources::Resources;
+use cospan_domain::runner::RunOptions;
 use cospan_domain::units::DurationMs;
 
 use crate::world::attempt::PROGRAM;
@@ -40,6 +41,7 @@ pub fn job(
             inputs: Vec::new(),
             outputs: Vec::new(),
             at: BTreeMap::new(),
+            restart: None,
         })
     };
     let components = components.iter().enumerate().map(component).collect::<Result<_>>()?;
@@ -55,6 +57,7 @@ pub fn job(
         max_placement_tries: None,
         max_claim_tries: None,
         max_retries: 0,
+        run: RunOptions::default(),
     })
 }
 

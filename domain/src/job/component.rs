@@ -29,6 +29,17 @@ pub struct Component {
     pub avoid: BTreeSet<SiteName>,
     /// Its outputs that are brought to sites, by position in the specification.
     pub collected: Vec<Collected>,
+    /// Its latest attempt whose payload began, of this round or an earlier one.
+    pub began: Option<Began>,
+}
+
+/// An attempt whose payload began.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Began {
+    /// Where.
+    pub site: SiteName,
+    /// Which.
+    pub attempt: Attempt,
 }
 
 /// Where a component goes.

@@ -3,7 +3,7 @@
 use crate::ids::{Attempt, ComponentIndex, Round};
 use crate::job::event::{Happened, JobEvent};
 use crate::job::spec::Request;
-use crate::job::state::{Collected, Component, Job, Phase, Placement, Run};
+use crate::job::state::{Began, Collected, Component, Job, Phase, Placement, Run};
 use crate::planted::{Bug, bug};
 use crate::units::{Bytes, Timestamp};
 
@@ -259,6 +259,9 @@ fn open(component: &mut Component, at: Timestamp) {
 fn begin(component: &mut Component, at: Timestamp) {
     if let Run::AtGate { lrm_id, host, .. } | Run::Opened { lrm_id, host, .. } = &component.run {
         component.run = Run::Running { lrm_id: lrm_id.clone(), host: host.clone(), since: at };
+        let placement = component.placement.as_ref();
+        component.began = placement
+            .map(|placement| Began { site: placement.site.clone(), attempt: component.attempt });
     }
 }
 

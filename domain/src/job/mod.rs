@@ -13,12 +13,13 @@ pub mod due;
 pub mod event;
 pub mod evolve;
 pub mod parameters;
+mod program;
 mod request;
 pub mod spec;
 pub mod state;
 pub mod table;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use crate::machine::Machine;
 use crate::units::Timestamp;

@@ -9,8 +9,10 @@ use thiserror::Error;
 use crate::ids::{ComponentName, Digest, KeyName, LogicalName, PolicyName, RelPath, SiteName};
 use crate::labels::Constraint;
 use crate::resources::Resources;
+use crate::runner::{RunOptions, RunnerError};
 use crate::units::{Bytes, DurationMs};
 
+pub use super::program::ProgramAtSite;
 pub use super::request::{Flexible, Request};
 
 /// A job as submitted. Input files are bound to their digests; see [`bind_inputs`].
@@ -40,6 +42,8 @@ pub struct JobSpec {
     pub max_claim_tries: Option<u32>,
     /// Fails after this many restarts for errors of its own; 0 none.
     pub max_retries: u32,
+    /// By which runner, and what that is to know.
+    pub run: RunOptions,
 }
 
 /// Classes of placement queues, most urgent last so that order follows urgency.
@@ -100,6 +104,8 @@ pub struct ComponentSpec {
     pub outputs: Vec<Output>,
     /// What differs at certain sites: applied in order, later ones win.
     pub at: BTreeMap<Where, Override>,
+    /// What differs when it is started again after all payloads of the job had begun.
+    pub restart: Option<Override>,
 }
 
 /// What a component runs. None of it is interpreted by a shell but `setup`.
@@ -124,6 +130,16 @@ pub enum Executable {
     AtSite(Arc<str>),
     /// Brought there like an input file.
     Staged(FileRef),
+}
+
+impl Executable {
+    /// The content that must be brought for it.
+    pub fn content(&self) -> Option<Content> {
+        match self {
+            Executable::Staged(file) => file.bound,
+            Executable::AtSite(_) => None,
+        }
+    }
 }
 
 /// A logical file and, once bound, the content it stood for at submission.
@@ -274,6 +290,8 @@ pub enum SpecError {
     VariableName(ComponentName, Arc<str>),
     #[error("component {0:?} has an empty executable")]
     NoExecutable(ComponentName),
+    #[error(transparent)]
+    Runner(#[from] RunnerError),
 }
 
 impl JobSpec {
@@ -301,6 +319,7 @@ impl JobSpec {
             }
             component.validate(&self.request)?;
         }
+        self.validate_run()?;
         self.validate_flexible()
     }
 
@@ -365,7 +384,7 @@ impl ComponentSpec {
 
     fn validate_program(&self) -> Result<(), SpecError> {
         let name = || self.name.clone();
-        let overrides = self.at.values();
+        let overrides = self.overrides();
         let executables = overrides.clone().filter_map(|o| o.executable.as_ref());
         for executable in std::iter::once(&self.program.executable).chain(executables) {
             match executable {
@@ -399,11 +418,16 @@ impl ComponentSpec {
         Ok(())
     }
 
+    /// Everything that may replace parts of its program.
+    fn overrides(&self) -> impl Iterator<Item = &Override> + Clone {
+        self.at.values().chain(&self.restart)
+    }
+
     /// Every file that must be at the site before it can start: inputs, and
     /// executables that are staged (also those of overrides).
     pub fn file_refs(&self) -> impl Iterator<Item = &FileRef> {
         let staged = std::iter::once(&self.program.executable)
-            .chain(self.at.values().filter_map(|o| o.executable.as_ref()))
+            .chain(self.overrides().filter_map(|o| o.executable.as_ref()))
             .filter_map(|executable| match executable {
                 Executable::Staged(file) => Some(file),
                 Executable::AtSite(_) => None,
@@ -413,72 +437,21 @@ impl ComponentSpec {
 
     fn file_refs_mut(&mut self) -> impl Iterator<Item = &mut FileRef> {
         let staged = std::iter::once(&mut self.program.executable)
-            .chain(self.at.values_mut().filter_map(|o| o.executable.as_mut()))
+            .chain(
+                self.at.values_mut().chain(&mut self.restart).filter_map(|o| o.executable.as_mut()),
+            )
             .filter_map(|executable| match executable {
                 Executable::Staged(file) => Some(file),
                 Executable::AtSite(_) => None,
             });
         self.inputs.iter_mut().map(|input| &mut input.file).chain(staged)
     }
-
-    /// The program as it runs at a site: overrides by label first, then by name.
-    pub fn program_at(&self, site: &SiteName, labels: &crate::labels::Labels) -> ProgramAtSite {
-        let mut result = ProgramAtSite { program: self.program.clone(), lrm_options: Vec::new() };
-        let applies = |place: &Where| match place {
-            Where::Site(name) => name == site,
-            Where::Label(key, value) => labels.get(key).is_some_and(|v| v.contains(value)),
-        };
-        for (_, change) in self.at.iter().filter(|(place, _)| applies(place)) {
-            result.apply(change);
-        }
-        result
-    }
-
-    /// Contents that must be at `site` before the component can start there, each once.
-    pub fn contents_at(
-        &self,
-        site: &SiteName,
-        labels: &crate::labels::Labels,
-    ) -> BTreeSet<Content> {
-        let staged = match self.program_at(site, labels).program.executable {
-            Executable::Staged(file) => file.bound,
-            Executable::AtSite(_) => None,
-        };
-        self.inputs.iter().filter_map(|input| input.file.bound).chain(staged).collect()
-    }
-}
-
-/// A program with the overrides of one site applied.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ProgramAtSite {
-    /// What runs.
-    pub program: Program,
-    /// Options for the site's resource manager.
-    pub lrm_options: Vec<Arc<str>>,
-}
-
-impl ProgramAtSite {
-    fn apply(&mut self, change: &Override) {
-        let program = &mut self.program;
-        if let Some(executable) = &change.executable {
-            program.executable = executable.clone();
-        }
-        if let Some(arguments) = &change.arguments {
-            program.arguments = arguments.clone();
-        }
-        if let Some(directory) = &change.directory {
-            program.directory = Some(directory.clone());
-        }
-        program.environment.extend(change.environment.iter().map(|(k, v)| (k.clone(), v.clone())));
-        program.setup.extend(change.setup.iter().cloned());
-        self.lrm_options.extend(change.lrm_options.iter().cloned());
-    }
 }
 
 /// Who did something to a job: the name of the key that asked for it.
 pub type Actor = KeyName;
 
-fn is_variable_name(name: &str) -> bool {
+pub(crate) fn is_variable_name(name: &str) -> bool {
     let mut bytes = name.bytes();
     bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
         && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_')

@@ -7,7 +7,7 @@ use crate::job::spec::{JobSpec, Priority};
 use crate::units::Timestamp;
 
 pub use super::accounting::Instants;
-pub use super::component::{Charge, Collected, Component, Ending, Placement, Run, Source};
+pub use super::component::{Began, Charge, Collected, Component, Ending, Placement, Run, Source};
 
 /// One job as it stands in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]

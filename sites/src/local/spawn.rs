@@ -99,12 +99,15 @@ fn prepare(root: &Root, config: &LocalConfig, order: &AttemptOrder) -> io::Resul
         wall_time: order.wall_time,
         grace: config.grace,
         poll: config.poll,
+        warning: order.warning,
     };
     let base = &config.root;
     let program = parameters::staged_program(order);
     let staged = program.as_ref().map(|p| base.join(ATTEMPTS).join(tag.to_string()).join(p));
     let staged = staged.as_ref().map(|p| p.as_os_str().as_bytes());
-    let command = parameters::Command::of(&order.program, staged);
+    let mut command = parameters::Command::of(&order.program, staged);
+    command.earlier = order.earlier;
+    command.lists_hosts = order.lists_hosts;
     let inputs = inputs(base, order, program);
     if !inputs.is_empty() {
         root.write(&format!("{spool}/inputs"), &parameters::encode_inputs(tag, &inputs))?;

@@ -123,12 +123,15 @@ impl Bench {
             environment: Vec::new(),
             directory: None,
             setup: Vec::new(),
+            earlier: None,
+            lists_hosts: false,
         };
         let pace = Pace {
             hold_max: DurationMs::from_secs(600),
             wall_time: DurationMs::from_secs(600),
             grace: DurationMs::from_secs(5),
             poll: DurationMs::from_secs(5),
+            warning: None,
         };
         Ok(fs::write(spool.join("params"), command.encode(tag, &pace))?)
     }

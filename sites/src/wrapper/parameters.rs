@@ -9,7 +9,7 @@ use cospan_domain::ids::{RelPath, Tag};
 use cospan_domain::job::spec::{Executable, Program};
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use crate::port::{AttemptOrder, Go};
+use crate::port::{AttemptOrder, Go, Warning};
 
 /// How long the wrapper waits for things.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub struct Pace {
     pub grace: DurationMs,
     /// Between two looks at the gate without a hint.
     pub poll: DurationMs,
+    /// Signal to the payload before its wall time ends.
+    pub warning: Option<Warning>,
 }
 
 /// What the wrapper runs, as bytes.
@@ -37,6 +39,10 @@ pub struct Command {
     pub directory: Option<RelPath>,
     /// Shell lines run before it.
     pub setup: Vec<u8>,
+    /// An attempt whose work directory it is told, if that is there.
+    pub earlier: Option<Tag>,
+    /// It finds a file that lists the hosts of all components.
+    pub lists_hosts: bool,
 }
 
 impl Command {
@@ -57,6 +63,8 @@ impl Command {
                 .collect(),
             directory: program.directory.clone(),
             setup: program.setup.join("\n").into_bytes(),
+            earlier: None,
+            lists_hosts: false,
         }
     }
 
@@ -70,6 +78,15 @@ impl Command {
             ("poll_s", pace.poll),
         ] {
             line(&mut out, key, &length.as_secs_ceil().max(1).to_string());
+        }
+        if let Some(Warning { signal, before }) = &pace.warning {
+            line(&mut out, "warn", &format!("{signal} {}", before.as_secs_ceil()));
+        }
+        if let Some(earlier) = &self.earlier {
+            line(&mut out, "earlier", &earlier.to_string());
+        }
+        if self.lists_hosts {
+            line(&mut out, "hosts", "-");
         }
         if let Some(directory) = &self.directory {
             value(&mut out, "dir", directory.as_str().as_bytes());

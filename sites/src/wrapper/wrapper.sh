@@ -9,6 +9,7 @@
 #   ready     host, pid, start time, boot id: it waits at the gate
 #   decision  `go` or `void`; made by ln, so exactly one wins
 #   begun     pid and start time of the payload, which leads its own session
+#   hosts     host, processors, site and rank of each component, if a job asks for it
 #   exit      how the payload ended
 #   trouble   why the site could not run it (then there is no `exit`)
 # Their modification times are the times of the events, by the site's clock.
@@ -104,6 +105,7 @@ set_alarm() {
     timers="$timers $!"
     noting=
     [ -z "$late" ] || terminate "$late"
+    [ -z "$again" ] || { again= && on_look; }
 }
 
 # Ends alarms that have not rung. One that has is forgotten, for its number may be another's.
@@ -128,6 +130,17 @@ terminate() {
     set_alarm "$grace"
 }
 
+# Tells the payload that its wall time will end soon, and waits for that.
+warning() {
+    if [ -n "$noting" ]; then
+        again=1
+        return 0
+    fi
+    signal "$warn"
+    warn= timers=
+    set_alarm "$(((end_at - now + 99) / 100))"
+}
+
 # What a signal asks for.
 on_end() {
     told=1 tick=1
@@ -150,6 +163,8 @@ on_look() {
     elif [ "$now" -ge "$end_at" ]; then
         [ -n "$noting" ] || timers=
         terminate walltime
+    elif [ -n "$warn" ] && [ "$now" -ge "$warn_at" ]; then
+        warning
     fi
 }
 
@@ -176,7 +191,7 @@ take() {
 # Reads `decision`; true if it is a complete `go`. Ends the wrapper if it is `void`.
 decided() {
     [ -e decision ] || return 1
-    verdict= complete= hosts= sites= counts= wait_ms=0
+    verdict= complete= hosts= sites= counts= size=0 wait_ms=0
     while read -r key a b c d e; do
         complete=
         case $key in
@@ -186,7 +201,10 @@ decided() {
         start_at) start_at=$a ;;
         wait_ms) wait_ms=$a ;;
         rank) rank=$a ;;
-        peer) hosts=$hosts${hosts:+,}$e sites=$sites${sites:+,}$c counts=$counts${counts:+,}$d ;;
+        peer)
+            hosts=$hosts${hosts:+,}$e sites=$sites${sites:+,}$c counts=$counts${counts:+,}$d
+            size=$((size + 1))
+            ;;
         end) [ "$a" != "$tag" ] || complete=1 ;;
         esac
     done < decision
@@ -310,6 +328,14 @@ attend() {
     finish "${ending:+$ending }$cause"
 }
 
+# Lists the components for a parallel program, a line each, by rank.
+list_hosts() {
+    while read -r key a b c d e; do
+        [ "$key" != peer ] || printf '%s %s %s %s\n' "$e" "$d" "$c" "$a"
+    done < decision > hosts || trouble "cannot write hosts"
+    export COSPAN_HOSTS_FILE="$attempt/hosts" COSPAN_LEADER="${hosts%%,*}"
+}
+
 # Tells the payload about its round.
 describe_round() {
     rest=${tag#*-}
@@ -318,7 +344,10 @@ describe_round() {
     export COSPAN_COMPONENT="${rest%%-*}" COSPAN_ATTEMPT="${rest#*-}" COSPAN_TAG="$tag"
     export COSPAN_RANK="$rank" COSPAN_ROUND="$round" COSPAN_EPOCH="$epoch"
     export COSPAN_START_AT="$start_at" COSPAN_ROUND_FILE="$attempt/decision"
-    export COSPAN_ATTEMPT_DIR="$attempt"
+    export COSPAN_ATTEMPT_DIR="$attempt" COSPAN_SIZE="$size"
+    left=${attempt%/*}/$earlier/work
+    if [ -n "$earlier" ] && [ -d "$left" ]; then export COSPAN_EARLIER_DIR="$left"; fi
+    [ -z "$lists_hosts" ] || list_hosts
     # A very wide job finds the others in the file: a variable holds 128 KiB at most.
     if [ "${#hosts}" -lt 60000 ] && [ "${#sites}" -lt 60000 ]; then
         export COSPAN_HOSTS="$hosts" COSPAN_SITES="$sites" COSPAN_PROCESSORS="$counts"
@@ -352,7 +381,7 @@ launch() {
     payload=$!
     [ -z "$told" ] || terminate terminated
     [ -z "$missed" ] || signal "$missed"
-    [ -n "$ending" ] || set_alarm "$wall"
+    [ -n "$ending" ] || set_alarm "$((wall - warn_s))"
     attend
 }
 
@@ -377,6 +406,9 @@ run() {
         wall_s) wall=$a ;;
         grace_s) grace=$a ;;
         poll_s) poll=$a ;;
+        warn) warn=$a warn_s=$b ;;
+        earlier) earlier=$a ;;
+        hosts) lists_hosts=1 ;;
         dir) value "$a" && directory=$value ;;
         setup) value "$a" && setup=$value ;;
         env)
@@ -403,6 +435,7 @@ run() {
     clock
     opened=$now
     end_at=$((now + wall * 100))
+    warn_at=$((end_at - warn_s * 100))
     launch "$@"
 }
 
@@ -410,6 +443,7 @@ main() {
     set -f
     attempt=$1/attempts/$2 spool=$1/spool/$2 tag=$2
     payload= sleeper= timers= told= tick= missed= ending= noting= late= setsid= exe= directory= setup= path=$PATH
+    warn= warn_s=0 again= earlier= lists_hosts= size=0
     round= epoch= start_at= rank= hold=3600 wall=3600 grace=5 poll=1
     trap on_end TERM INT
     trap 'on_pass USR1' USR1

@@ -51,6 +51,7 @@ impl Bench {
             wall_time: DurationMs::from_secs(300),
             grace: DurationMs::from_secs(1),
             poll: DurationMs::from_secs(1),
+            warning: None,
         };
         Self { place, shell, pace }
     }
@@ -96,8 +97,13 @@ impl Bench {
 
     /// Links a decision unless there is one; what it is then.
     pub fn decide(&self, decision: GateState) -> GateState {
+        self.decide_as(decision, &go())
+    }
+
+    /// The same; what the payload is told if it is let in.
+    pub fn decide_as(&self, decision: GateState, go: &Go) -> GateState {
         let bytes = match decision {
-            GateState::Opened => encode_go(tag(1), &go(), Timestamp(0)),
+            GateState::Opened => encode_go(tag(1), go, Timestamp(0)),
             GateState::Voided => encode_void(tag(1)),
         };
         fs::write(self.path("adapter.tmp"), bytes).unwrap();
@@ -173,6 +179,8 @@ pub fn command(executable: &str, arguments: &[&[u8]]) -> parameters::Command {
         environment: Vec::new(),
         directory: None,
         setup: Vec::new(),
+        earlier: None,
+        lists_hosts: false,
     }
 }
 

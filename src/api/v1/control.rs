@@ -33,6 +33,9 @@ pub struct JobSelection {
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub owner: Option<KeyName>,
+    /// Only the runs of the sweep that begins with this job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<u64>,
     /// Only jobs with a number above this one: where a long selection goes on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<u64>,

@@ -10,7 +10,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use cospan_domain::ids::{ComponentName, Digest, LogicalName, PolicyName, RelPath, SiteName};
+use cospan_domain::ids::{
+    ComponentName, Digest, LogicalName, PolicyName, RelPath, RunnerName, SiteName,
+};
 use cospan_domain::job::spec::{Flexible, OnUnreachable, Priority, Request};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
@@ -19,6 +21,7 @@ use utoipa::ToSchema;
 
 use super::label::{Demand, Place};
 use super::quantity::{Length, Size};
+use super::runner::{SweepDocument, WarningDocument};
 use super::{number, text};
 
 /// A job.
@@ -70,6 +73,18 @@ pub struct JobDocument {
     /// Restarts after errors of its own.
     #[serde(default, deserialize_with = "number::any")]
     pub max_retries: u32,
+    /// What runs it: `default` (components only start together), `parallel` (each also finds
+    /// the others in a file), `sweep` (many independent runs). Left out: sweep with a `[sweep]`
+    /// table, else default.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, example = "parallel")]
+    pub runner: Option<RunnerName>,
+    /// What the runs of a sweep differ in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep: Option<SweepDocument>,
+    /// A signal to the payloads before the wall time ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warning: Option<WarningDocument>,
     /// The components: processes that start together, each at one site.
     #[serde(default)]
     pub component: Vec<ComponentDocument>,
@@ -284,6 +299,9 @@ pub struct ComponentDocument {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(value_type = BTreeMap<String, OverrideDocument>)]
     pub at: BTreeMap<Place, OverrideDocument>,
+    /// What differs when it is started again after all payloads of the job had begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restart: Option<OverrideDocument>,
 }
 
 /// What to run: a path or name at the site, or `{ file = "..." }` for a file that is brought there.

@@ -14,6 +14,7 @@ use super::job::{
     SourceReport,
 };
 use super::quantity::Instant;
+use super::runner::TaskReport;
 
 impl From<&Job> for JobReport {
     fn from(job: &Job) -> Self {
@@ -28,6 +29,7 @@ impl From<&Job> for JobReport {
             frozen_by: job.frozen_by.as_ref().map(ToString::to_string),
             held: job.held.as_deref().map(str::to_owned),
             round: job.round.0,
+            sweep: job.spec.run.task.as_ref().map(TaskReport::from),
             inputs_here: job.inputs_here,
             start_at: job.start_at.map(Instant),
             components: components.filter_map(|index| component(job, index)).collect(),
@@ -259,6 +261,7 @@ impl From<&Job> for JobRow {
             sites,
             frozen: job.frozen_by.is_some(),
             held: job.held.is_some(),
+            group: job.spec.run.task.as_ref().map(|task| task.group.0),
         }
     }
 }

@@ -9,6 +9,7 @@ use super::accounting::AccountingReport;
 use super::document::{JobDocument, PriorityName};
 use super::explain::ExplainReport;
 use super::quantity::Instant;
+use super::runner::TaskReport;
 
 /// Everything known about one job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -34,6 +35,9 @@ pub struct JobReport {
     pub held: Option<String>,
     /// Number of its latest co-allocation; 0 before the first.
     pub round: u32,
+    /// Which run of a sweep it is, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep: Option<TaskReport>,
     /// All input of this round is at its sites, whole and checked.
     pub inputs_here: bool,
     /// The common start of this round, once decided.
@@ -232,6 +236,9 @@ pub struct JobRow {
     /// It is held after an internal error.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub held: bool,
+    /// The sweep that it is a run of: the job of the first run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<u64>,
 }
 
 /// One page of a list of jobs.
@@ -258,6 +265,9 @@ pub struct SubmittedRow {
     pub id: u64,
     /// It had been accepted before, under the same idempotency key.
     pub repeated: bool,
+    /// The sweep that it is a run of: the job of the first run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<u64>,
 }
 
 /// The answer to a submission that was only tried: it would be accepted.

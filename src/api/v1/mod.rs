@@ -14,6 +14,7 @@ pub mod number;
 pub mod parse;
 pub mod problem;
 pub mod quantity;
+pub mod runner;
 pub mod site;
 pub mod spec;
 pub mod store;

@@ -9,6 +9,7 @@ use cospan_domain::job::spec::{
     Output, Override, Program, Request,
 };
 use cospan_domain::resources::Resources;
+use cospan_domain::runner::{RunOptions, Warning};
 use cospan_domain::units::{Bytes, DurationMs};
 use thiserror::Error;
 
@@ -18,6 +19,7 @@ use super::document::{
 };
 use super::label::{Demand, Place};
 use super::quantity::{Length, Size};
+use super::runner::WarningDocument;
 
 const MB: u64 = 1_000_000;
 const MEMORY: &str = "memory_mb";
@@ -42,8 +44,8 @@ fn wrong<T>(key: impl Into<String>, problem: impl Into<String>) -> Result<T, Spe
 }
 
 impl JobDocument {
-    /// The specification that it stands for. Bounds and names across components
-    /// are left to [`JobSpec::validate`].
+    /// The specification that it stands for, without what a sweep makes of it. Bounds and
+    /// names across components are left to [`JobSpec::validate`].
     ///
     /// # Errors
     /// Fields that contradict each other.
@@ -89,6 +91,11 @@ impl JobDocument {
             max_placement_tries: self.max_placement_tries,
             max_claim_tries: self.max_claim_tries,
             max_retries: self.max_retries,
+            run: RunOptions {
+                runner: self.runner,
+                task: None,
+                warning: self.warning.map(Warning::from),
+            },
         })
     }
 }
@@ -100,6 +107,7 @@ fn component(index: usize, document: ComponentDocument) -> Result<ComponentSpec,
         let key = format!("{key}.at.{place}");
         Ok((place.0, override_of(&key, change)?))
     });
+    let restart = document.restart.map(|change| override_of(&format!("{key}.restart"), change));
     let inputs = document.input.into_iter().enumerate();
     let outputs = document.output.into_iter().enumerate();
     Ok(ComponentSpec {
@@ -121,6 +129,7 @@ fn component(index: usize, document: ComponentDocument) -> Result<ComponentSpec,
             .map(|(i, file)| output(&format!("{key}.output[{i}]"), file))
             .collect::<Result<_, _>>()?,
         at: at.collect::<Result<_, SpecProblem>>()?,
+        restart: restart.transpose()?,
     })
 }
 
@@ -224,6 +233,10 @@ impl From<&JobSpec> for JobDocument {
             max_placement_tries: spec.max_placement_tries,
             max_claim_tries: spec.max_claim_tries,
             max_retries: spec.max_retries,
+            // A run of a sweep is shown as the one job that it is.
+            runner: spec.run.runner.clone().filter(|_| spec.run.task.is_none()),
+            sweep: None,
+            warning: spec.run.warning.map(WarningDocument::from),
             component: spec.components.iter().map(ComponentDocument::from).collect(),
         }
     }
@@ -258,6 +271,7 @@ impl From<&ComponentSpec> for ComponentDocument {
             input: spec.inputs.iter().map(InputDocument::from).collect(),
             output: spec.outputs.iter().map(OutputDocument::from).collect(),
             at: at.map(|(place, change)| (Place(place.clone()), change.into())).collect(),
+            restart: spec.restart.as_ref().map(OverrideDocument::from),
         }
     }
 }

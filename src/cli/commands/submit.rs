@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::explain;
 use super::wait::{Until, wait_for};
-use crate::api::v1::job::{CheckedReport, SubmittedReport};
+use crate::api::v1::job::{CheckedReport, SubmittedReport, SubmittedRow};
 use crate::api::v1::parse::parse_all;
 use crate::api::v1::{Format, JobDocument};
 use crate::cli::args_job::SubmitArgs;
@@ -130,12 +130,24 @@ fn read_file(file: &Path) -> Result<(String, Vec<u8>), CliError> {
     Ok((file.display().to_string(), bytes))
 }
 
+/// A line for each job, or for each sweep.
 fn submitted_text(submitted: &SubmittedReport) -> String {
-    let line = |row: &crate::api::v1::job::SubmittedRow| match row.repeated {
-        false => format!("job {} submitted\n", row.id),
-        true => format!("job {} had been submitted already\n", row.id),
+    let together = |a: &SubmittedRow, b: &SubmittedRow| {
+        a.group.is_some() && (a.group, a.repeated) == (b.group, b.repeated)
     };
-    submitted.jobs.iter().map(line).collect()
+    let line = |rows: &[SubmittedRow]| {
+        let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return String::new() };
+        let how = if first.repeated { "had been submitted already" } else { "submitted" };
+        match (first.group, first.id == last.id) {
+            (None, _) => format!("job {} {how}\n", first.id),
+            (Some(group), true) => format!("job {} {how}: group:{group}\n", first.id),
+            (Some(group), false) => {
+                let count = rows.len();
+                format!("jobs {}-{} {how}: {count} runs, group:{group}\n", first.id, last.id)
+            }
+        }
+    };
+    submitted.jobs.chunk_by(together).map(line).collect()
 }
 
 fn checked_text(checked: &CheckedReport) -> String {

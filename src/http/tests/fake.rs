@@ -92,7 +92,7 @@ impl Fake {
             && let Some((body, id)) = keys.get(&given.key)
         {
             return match *body == given.body {
-                true => Ok(SubmittedJob { id: *id, repeated: true }),
+                true => Ok(SubmittedJob { id: *id, repeated: true, group: None }),
                 false => Err(ApiRefusal::IdempotencyMismatch { job: *id }),
             };
         }
@@ -105,7 +105,7 @@ impl Fake {
         view.jobs.insert(id, Arc::new(new_job(id, submission, by)));
         drop(view);
         let _ = self.changes.send(Change { seq, job: id, submitted: true, events: Vec::new() });
-        Ok(SubmittedJob { id, repeated: false })
+        Ok(SubmittedJob { id, repeated: false, group: None })
     }
 
     fn orders(&self, ids: Vec<JobId>) -> ApiAnswer {

@@ -1,6 +1,7 @@
 //! Draws any job, copy, site and file, from a seed.
 
 mod objects;
+mod runner;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,8 +13,8 @@ use cospan_domain::job::spec::{
     Output, Override, Priority, Program, Request, Where,
 };
 use cospan_domain::job::state::{
-    AbortCause, AfterAbort, Charge, Collected, Component, Ending, Idempotency, Instants, Job,
-    Phase, Placement, Run, Setbacks, Source,
+    AbortCause, AfterAbort, Began, Charge, Collected, Component, Ending, Idempotency, Instants,
+    Job, Phase, Placement, Run, Setbacks, Source,
 };
 use cospan_domain::labels::{Constraint, Rule};
 use cospan_domain::resources::Resources;
@@ -123,6 +124,7 @@ impl Draw {
             max_placement_tries: self.maybe(Self::n32),
             max_claim_tries: self.maybe(Self::n32),
             max_retries: self.n32(),
+            run: self.run_options(),
         }
     }
 
@@ -145,6 +147,7 @@ impl Draw {
             inputs: self.some(|draw| Input { file: draw.file_ref(), path: draw.path() }),
             outputs: self.some(|draw| Output { path: draw.path(), collect: draw.collect() }),
             at: self.some(|draw| (draw.place(), draw.change())),
+            restart: self.maybe(Self::change),
         }
     }
 
@@ -331,6 +334,7 @@ impl Draw {
             avoid: self.some(Self::name),
             collected: self
                 .some(|draw| Collected { content: draw.maybe(Self::content), done: draw.coin() }),
+            began: self.maybe(|draw| Began { site: draw.name(), attempt: Attempt(draw.n32()) }),
         }
     }
 

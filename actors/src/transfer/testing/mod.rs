@@ -20,6 +20,7 @@ use cospan_domain::job::state::{
     Collected, Component, Instants, Job, Phase, Placement, Run, Setbacks, Source,
 };
 use cospan_domain::resources::Resources;
+use cospan_domain::runner::RunOptions;
 use cospan_domain::site::state::SiteRecord;
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::transfer::state::{CopyPhase, CopyRecord};
@@ -322,6 +323,7 @@ pub(crate) fn queued(id: u64, content: Content) -> Job {
         inputs: vec![Input { file, path: path("input") }],
         outputs: Vec::new(),
         at: BTreeMap::new(),
+        restart: None,
     };
     let spec = JobSpec {
         name: None,
@@ -335,6 +337,7 @@ pub(crate) fn queued(id: u64, content: Content) -> Job {
         max_placement_tries: None,
         max_claim_tries: None,
         max_retries: 0,
+        run: RunOptions::default(),
     };
     Job {
         id: JobId(id),

@@ -194,6 +194,9 @@ fn plant_others(world: &mut World, instance: InstanceId) -> Result<()> {
                 staged_executable: None,
                 inputs: Vec::new(),
                 lrm_options: Vec::new(),
+                warning: None,
+                earlier: None,
+                lists_hosts: false,
                 hold_max: DurationMs::from_secs(30 * 86_400),
                 wall_time: spec.wall_time,
             };

@@ -4,4 +4,4 @@ mod accounting;
 mod claims;
 mod lives;
 mod stories;
-mod world;
+pub(crate) mod world;

@@ -16,10 +16,11 @@ use crate::job::state::{Instants, Job, Phase, PhaseKind, Placement, Setbacks, So
 use crate::job::table;
 use crate::job::{decide::decide, evolve::evolve};
 use crate::resources::Resources;
+use crate::runner::RunOptions;
 use crate::units::{Bytes, DurationMs, Timestamp};
 
-pub(super) struct World {
-    pub(super) job: Job,
+pub(crate) struct World {
+    pub(crate) job: Job,
     pub(super) now: Timestamp,
     pub(super) parameters: JobParameters,
     pub(super) events: Vec<JobEvent>,
@@ -49,10 +50,11 @@ fn component(index: usize) -> ComponentSpec {
         inputs: Vec::new(),
         outputs: Vec::new(),
         at: Default::default(),
+        restart: None,
     }
 }
 
-pub(super) fn spec(components: usize) -> JobSpec {
+pub(crate) fn spec(components: usize) -> JobSpec {
     JobSpec {
         name: None,
         request: Request::NonFixed,
@@ -65,6 +67,7 @@ pub(super) fn spec(components: usize) -> JobSpec {
         max_placement_tries: None,
         max_claim_tries: None,
         max_retries: 0,
+        run: RunOptions::default(),
     }
 }
 
@@ -77,7 +80,7 @@ pub(super) fn flexible() -> JobSpec {
 }
 
 impl World {
-    pub(super) fn new(spec: JobSpec) -> Self {
+    pub(crate) fn new(spec: JobSpec) -> Self {
         let now = Timestamp(1_000_000_000_000);
         let job = Job {
             id: JobId(7),

@@ -16,7 +16,10 @@ wire_struct!(Component = state::Component {
     charge: Option<Charge>,
     avoid: Vec<Text<SiteName>>,
     collected: Vec<Collected>,
+    began: Option<Began>,
 });
+
+wire_struct!(Began = state::Began { site: Text<SiteName>, attempt: u32 });
 
 wire_struct!(Placement = state::Placement {
     site: Text<SiteName>,
@@ -52,8 +55,8 @@ wire_struct!(Collected = state::Collected { ; content: Option<Content>, done: bo
 
 /// Bytes that a component takes as written, at most; quickly.
 pub(crate) fn most_bytes(component: &state::Component) -> usize {
-    /// Names of fields, numbers, and two names of sites.
-    const FIELDS: usize = 512;
+    /// Names of fields, numbers, and three names of sites.
+    const FIELDS: usize = 640;
     /// A digest, a size and the name of a site, with their fields.
     const ITEM: usize = 256;
     /// What a byte of text takes at most: `\u0000`.
@@ -126,6 +129,7 @@ mod tests {
             charge: Some(state::Charge { site: site('a'), attempt, detail: text(items) }),
             avoid: ('a'..='z').take(items).map(site).collect(),
             collected: vec![collected; items],
+            began: Some(state::Began { site: site('b'), attempt }),
         }
     }
 

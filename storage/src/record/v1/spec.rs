@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
-use cospan_domain::ids::{ComponentName, Digest, LogicalName, PolicyName, RelPath, SiteName};
+use cospan_domain::ids::{
+    ComponentName, Digest, LogicalName, PolicyName, RelPath, RunnerName, SiteName,
+};
 use cospan_domain::job::spec::{self, Collect as DomainCollect, Executable as DomainExecutable};
 use cospan_domain::job::spec::{OnUnreachable as DomainOnUnreachable, Priority as DomainPriority};
 use cospan_domain::job::spec::{Request as DomainRequest, Where as DomainWhere};
 use cospan_domain::labels::{self, Rule as DomainRule};
 use cospan_domain::resources;
+use cospan_domain::runner::{self, Signal as DomainSignal};
 
-use super::convert::{Text, wire_enum, wire_inner, wire_struct};
+use super::convert::{Convert, Text, wire_enum, wire_inner, wire_struct};
 
 type Pairs = Vec<(Arc<str>, Arc<str>)>;
 type Texts = Vec<Arc<str>>;
@@ -26,7 +29,30 @@ wire_struct!(JobSpec = spec::JobSpec {
     policy: Option<Text<PolicyName>>,
     max_placement_tries: Option<u32>,
     max_claim_tries: Option<u32>,
+    run: RunOptions,
 });
+
+wire_struct!(RunOptions = runner::RunOptions {
+    ;
+    runner: Option<Text<RunnerName>>,
+    task: Option<Task>,
+    warning: Option<Warning>,
+});
+wire_struct!(Task = runner::Task {
+    group: u64,
+    index: u32,
+    count: u32;
+    at_once: Option<u32>,
+    values: Pairs,
+});
+wire_struct!(Warning = runner::Warning { signal: Signal, before: u64 });
+wire_enum!(Signal = DomainSignal { Usr1, Usr2, Term, Int, Hup });
+
+impl Default for RunOptions {
+    fn default() -> Self {
+        runner::RunOptions::default().to_wire()
+    }
+}
 
 wire_enum!(Request = DomainRequest { Fixed, NonFixed, Flexible(Flexible) });
 wire_struct!(Flexible = spec::Flexible {
@@ -46,6 +72,7 @@ wire_struct!(ComponentSpec = spec::ComponentSpec {
     inputs: Vec<Input>,
     outputs: Vec<Output>,
     at: Vec<(Where, Override)>,
+    restart: Option<Override>,
 });
 
 wire_struct!(Resources = resources::Resources {

@@ -1,0 +1,12 @@
+//! The default runner: the components of a job start together, and nothing else.
+
+use super::{DEFAULT_RUNNER, Runner};
+
+/// Components only start together.
+pub(super) struct Default;
+
+impl Runner for Default {
+    fn name(&self) -> &'static str {
+        DEFAULT_RUNNER
+    }
+}

@@ -1,0 +1,65 @@
+//! What an attempt is started with.
+
+use std::sync::Arc;
+
+use super::runner_of;
+use crate::ids::{Attempt, ComponentIndex, SiteName};
+use crate::job::spec::{ComponentSpec, ProgramAtSite};
+use crate::job::state::Job;
+use crate::labels::Labels;
+
+/// What an attempt is started with. Its runner adds to it what its programs are told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Launch {
+    /// The program as it runs at the site.
+    pub at_site: ProgramAtSite,
+    /// The component's latest attempt that began at this site, if the job is restarted: it
+    /// left a work directory there.
+    pub earlier: Option<Attempt>,
+    /// The attempt finds a file that lists the hosts of all components.
+    pub lists_hosts: bool,
+}
+
+impl Launch {
+    /// Tells the payload that all payloads of the job had begun before.
+    pub const RESTART: &'static str = "COSPAN_RESTART";
+
+    /// What the next attempt of a placed component is started with at a site with these
+    /// labels; `None` if there is no such component.
+    pub fn of(job: &Job, index: ComponentIndex, site: &SiteName, labels: &Labels) -> Option<Self> {
+        let spec = job.spec_of(index)?;
+        let mut launch = Self { at_site: spec.program_at(site, labels), ..Self::plain(spec) };
+        if job.is_restarted() {
+            launch.set(Self::RESTART, "1");
+            if let Some(change) = &spec.restart {
+                launch.at_site.apply(change);
+            }
+            let began = job.components.get(index.0 as usize).and_then(|c| c.began.as_ref());
+            launch.earlier = began.filter(|began| began.site == *site).map(|began| began.attempt);
+        }
+        // A runner that this version does not know has nothing to tell.
+        if let Ok(runner) = runner_of(&job.spec) {
+            runner.tell(job, &mut launch);
+        }
+        Some(launch)
+    }
+
+    /// The component's program as it was described.
+    pub fn plain(spec: &ComponentSpec) -> Self {
+        let at_site = ProgramAtSite { program: spec.program.clone(), lrm_options: Vec::new() };
+        Self { at_site, earlier: None, lists_hosts: false }
+    }
+
+    /// Sets a variable of the payload.
+    pub fn set(&mut self, name: &str, value: impl Into<Arc<str>>) {
+        self.at_site.program.environment.insert(name.into(), value.into());
+    }
+}
+
+impl Job {
+    /// Whether all its payloads had begun in a round before the present one. Until then
+    /// every start is a first one: components that work together must not disagree on it.
+    pub fn is_restarted(&self) -> bool {
+        self.instants.started.is_some()
+    }
+}

@@ -1,0 +1,78 @@
+//! What a job says of how it is run, whatever its runner.
+
+use std::fmt;
+
+use super::sweep::Task;
+use super::{RunnerError, runner_of};
+use crate::ids::RunnerName;
+use crate::job::spec::JobSpec;
+use crate::units::DurationMs;
+
+/// How a job is run.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RunOptions {
+    /// Its runner; `None` for the default one.
+    pub runner: Option<RunnerName>,
+    /// Which run of a sweep it is.
+    pub task: Option<Task>,
+    /// The warning that its payloads get before their wall time ends.
+    pub warning: Option<Warning>,
+}
+
+/// A signal ahead of the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Warning {
+    /// Which.
+    pub signal: Signal,
+    /// So long before the wall time ends; above 0 and below the wall time.
+    pub before: DurationMs,
+}
+
+/// Signals that a payload may be warned with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[allow(missing_docs, reason = "named after the signals")]
+pub enum Signal {
+    #[default]
+    Usr1,
+    Usr2,
+    Term,
+    Int,
+    Hup,
+}
+
+impl Signal {
+    /// Its name without SIG, as `kill -s` takes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Signal::Usr1 => "USR1",
+            Signal::Usr2 => "USR2",
+            Signal::Term => "TERM",
+            Signal::Int => "INT",
+            Signal::Hup => "HUP",
+        }
+    }
+}
+
+impl fmt::Display for Signal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl JobSpec {
+    /// Checks what it says of how it is run.
+    pub(crate) fn validate_run(&self) -> Result<(), RunnerError> {
+        runner_of(self)?;
+        if let Some(Warning { before, .. }) = self.run.warning
+            && (before == DurationMs::ZERO || before >= self.wall_time)
+        {
+            return Err(RunnerError::Warning { before, wall_time: self.wall_time });
+        }
+        match self.components.iter().find(|component| component.restart.is_some()) {
+            Some(component) if !self.rerunnable => {
+                Err(RunnerError::RestartForbidden(component.name.clone()))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+}

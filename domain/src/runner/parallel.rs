@@ -1,0 +1,18 @@
+//! The runner of parallel programs, whose components talk to each other: no payload begins
+//! before all are ready, and each finds the others in a file.
+
+use super::{Launch, Runner};
+use crate::job::state::Job;
+
+/// Each component is told the hosts of all others, and its rank.
+pub(super) struct Parallel;
+
+impl Runner for Parallel {
+    fn name(&self) -> &'static str {
+        "parallel"
+    }
+
+    fn tell(&self, _: &Job, launch: &mut Launch) {
+        launch.lists_hosts = true;
+    }
+}

@@ -1,0 +1,106 @@
+//! Indices as batch systems write them for arrays: `0-99`, `1,3,5-8`, `0-100:10`, `0-99%4`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::runner::RunnerError;
+
+/// Indices, and how many of them may run at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Indices {
+    text: String,
+    spans: Vec<Span>,
+    at_once: Option<u32>,
+}
+
+/// `first`, then every `step`th, up to `last`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Span {
+    first: u64,
+    last: u64,
+    step: u64,
+}
+
+impl Span {
+    fn count(self) -> u64 {
+        (self.last - self.first) / self.step + 1
+    }
+
+    fn each(self) -> impl Iterator<Item = u64> {
+        (0..self.count()).map(move |index| self.first + index * self.step)
+    }
+}
+
+impl Indices {
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.spans.iter().map(|span| span.count()).fold(0, u64::saturating_add)
+    }
+
+    /// The limit given with them.
+    pub fn at_once(&self) -> Option<u32> {
+        self.at_once
+    }
+
+    /// Each, in the order given.
+    pub fn each(&self) -> impl Iterator<Item = u64> + '_ {
+        self.spans.iter().flat_map(|span| span.each())
+    }
+}
+
+impl fmt::Display for Indices {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl FromStr for Indices {
+    type Err = RunnerError;
+
+    fn from_str(text: &str) -> Result<Self, RunnerError> {
+        let wrong = |problem| RunnerError::Indices { text: text.to_owned(), problem };
+        let (list, at_once) = match text.split_once('%') {
+            None => (text, None),
+            Some((list, limit)) => (list, Some(number(limit).map_err(wrong)?)),
+        };
+        let at_once = match at_once {
+            Some(0) => return Err(RunnerError::ZeroLimit),
+            Some(limit) => Some(u32::try_from(limit).map_err(|_| wrong("the limit is too large"))?),
+            None => None,
+        };
+        let spans: Result<Vec<Span>, &'static str> = list.split(',').map(span).collect();
+        Ok(Self { text: text.to_owned(), spans: spans.map_err(wrong)?, at_once })
+    }
+}
+
+fn span(text: &str) -> Result<Span, &'static str> {
+    let (range, step) = match text.split_once(':') {
+        None => (text, 1),
+        Some((range, step)) => (range, number(step)?),
+    };
+    let (first, last) = match range.split_once('-') {
+        None => (number(range)?, number(range)?),
+        Some((first, last)) => (number(first)?, number(last)?),
+    };
+    if step == 0 {
+        return Err("a step of 0 leads nowhere");
+    }
+    if last < first {
+        return Err("a range goes backwards");
+    }
+    Ok(Span { first, last, step })
+}
+
+/// Indices stay below this, so that no sum of them overflows.
+const MOST: u64 = 1 << 53;
+
+fn number(text: &str) -> Result<u64, &'static str> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Err("a number is missing");
+    }
+    if !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err("there is something that is no number");
+    }
+    text.parse().ok().filter(|number| *number < MOST).ok_or("a number is too large")
+}

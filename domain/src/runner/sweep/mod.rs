@@ -1,0 +1,195 @@
+//! The sweep runner: many independent runs of one description, each a job of its own.
+
+mod fill;
+mod indices;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub use indices::Indices;
+
+use super::{Described, Launch, Runner, RunnerError};
+use crate::ids::JobId;
+use crate::job::spec::{Collect, JobSpec, is_variable_name};
+use crate::job::state::Job;
+use fill::Filler;
+
+/// The placeholder of a task's own number.
+const TASK: &str = "task";
+
+/// The parameter that holds the index of an array's task.
+const INDEX: &str = "index";
+
+/// The values of one task, by parameter.
+pub type Row = BTreeMap<Arc<str>, Arc<str>>;
+
+/// What the runs of a sweep differ in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sweep {
+    /// The values that they get.
+    pub over: Over,
+    /// At most so many of them are placed, held or running at once; `None` for no limit.
+    pub at_once: Option<u32>,
+}
+
+/// Where the values of a sweep come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Over {
+    /// Every combination; the last parameter, by name, varies fastest.
+    Grid(BTreeMap<Arc<str>, Vec<Arc<str>>>),
+    /// These, a row for each task; all rows name the same parameters.
+    List(Vec<Row>),
+    /// These numbers, as the parameter `index`.
+    Array(Indices),
+}
+
+/// One run of a sweep.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Task {
+    /// The job of the first task: what the whole sweep is called by. 0 until it is accepted.
+    pub group: JobId,
+    /// Its number in the sweep, from 0.
+    pub index: u32,
+    /// How many runs the sweep has.
+    pub count: u32,
+    /// At most so many of the sweep are placed, held or running at once.
+    pub at_once: Option<u32>,
+    /// Its values.
+    pub values: Row,
+}
+
+impl Sweep {
+    /// The limit, wherever it was given.
+    fn limit(&self) -> Result<Option<u32>, RunnerError> {
+        let with_array = match &self.over {
+            Over::Array(indices) => indices.at_once(),
+            Over::Grid(_) | Over::List(_) => None,
+        };
+        match (self.at_once, with_array) {
+            (Some(_), Some(_)) => Err(RunnerError::LimitTwice),
+            (Some(0), None) => Err(RunnerError::ZeroLimit),
+            (limit, None) | (None, limit) => Ok(limit),
+        }
+    }
+}
+
+impl Over {
+    /// How many tasks there are, `u64::MAX` for more than can be counted.
+    fn count(&self) -> u64 {
+        match self {
+            Over::Grid(axes) if axes.is_empty() => 0,
+            Over::Grid(axes) => {
+                let lengths = axes.values().map(|values| values.len() as u64);
+                lengths.fold(1, u64::saturating_mul)
+            }
+            Over::List(rows) => rows.len() as u64,
+            Over::Array(indices) => indices.count(),
+        }
+    }
+
+    /// The values of every task. Call it only once their number is known to be bearable.
+    fn rows(&self) -> Vec<Row> {
+        match self {
+            Over::Grid(axes) => axes.iter().fold(vec![Row::new()], |rows, (name, values)| {
+                let longer = |row: Row| {
+                    values.iter().map(move |value| {
+                        let mut row = row.clone();
+                        row.insert(name.clone(), value.clone());
+                        row
+                    })
+                };
+                rows.into_iter().flat_map(longer).collect()
+            }),
+            Over::List(rows) => rows.clone(),
+            Over::Array(indices) => {
+                let row = |index: u64| Row::from([(INDEX.into(), index.to_string().into())]);
+                indices.each().map(row).collect()
+            }
+        }
+    }
+
+    fn validate(&self) -> Result<(), RunnerError> {
+        let names: Vec<&Arc<str>> = match self {
+            Over::Grid(axes) => axes.keys().collect(),
+            Over::List(rows) => rows.first().into_iter().flat_map(Row::keys).collect(),
+            Over::Array(_) => Vec::new(),
+        };
+        if let Some(wrong) =
+            names.iter().find(|name| !is_variable_name(name) || name.as_ref() == TASK)
+        {
+            return Err(RunnerError::ParameterName((*wrong).clone()));
+        }
+        let Over::List(rows) = self else { return Ok(()) };
+        match rows.iter().position(|row| !row.keys().eq(names.iter().copied())) {
+            None => Ok(()),
+            Some(row) => {
+                let names = names.iter().map(ToString::to_string).collect();
+                Err(RunnerError::RowsDiffer { row, names })
+            }
+        }
+    }
+}
+
+/// Many independent runs of one description.
+pub(super) struct SweepRunner;
+
+impl Runner for SweepRunner {
+    fn name(&self) -> &'static str {
+        "sweep"
+    }
+
+    fn jobs(&self, described: Described) -> Result<Vec<JobSpec>, RunnerError> {
+        let sweep = described.sweep.ok_or(RunnerError::NoSweep)?;
+        let at_once = sweep.limit()?;
+        let (count, max) = (sweep.over.count(), described.max_tasks);
+        if count == 0 {
+            return Err(RunnerError::NoTasks);
+        }
+        let tasks = usize::try_from(count).ok().filter(|tasks| *tasks <= max);
+        let tasks = tasks.and_then(|tasks| u32::try_from(tasks).ok());
+        let tasks = tasks.ok_or(RunnerError::TooManyTasks { count, max })?;
+        sweep.over.validate()?;
+        let rows = sweep.over.rows();
+        let mut jobs = Vec::with_capacity(rows.len());
+        for (index, values) in (0..tasks).zip(rows) {
+            if let Some((name, _)) = values.iter().find(|(_, value)| value.contains('\0')) {
+                return Err(RunnerError::Nul(name.clone()));
+            }
+            let mut job = Filler { values: &values, task: index }.job(&described.spec)?;
+            let group = JobId(0);
+            job.run.task = Some(Task { group, index, count: tasks, at_once, values });
+            jobs.push(job);
+        }
+        check_registered(&jobs)?;
+        Ok(jobs)
+    }
+
+    fn tell(&self, job: &Job, launch: &mut Launch) {
+        let Some(task) = &job.spec.run.task else { return };
+        launch.set("COSPAN_GROUP", task.group.to_string());
+        launch.set("COSPAN_TASK", task.index.to_string());
+        launch.set("COSPAN_TASKS", task.count.to_string());
+        for (name, value) in &task.values {
+            launch.set(&format!("COSPAN_PARAMETER_{name}"), value.clone());
+        }
+    }
+}
+
+/// What one run registers, another must not take from it.
+fn check_registered(jobs: &[JobSpec]) -> Result<(), RunnerError> {
+    let mut seen = BTreeMap::new();
+    for (task, job) in (0..).zip(jobs) {
+        let outputs = job.components.iter().flat_map(|component| &component.outputs);
+        for output in outputs {
+            let Collect::ToSite { register, .. } = &output.collect else { continue };
+            match seen.insert(register, task) {
+                Some(first) if first != task => {
+                    let (name, second) = (register.clone(), task);
+                    return Err(RunnerError::RegisterTwice { name, first, second });
+                }
+                Some(_) | None => {}
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,262 @@
+//! What descriptions become, and what attempts are told.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::ids::{Attempt, ComponentIndex, JobId, LogicalName, RelPath, SiteName};
+use crate::job::spec::{Collect, Executable, Output, Override, SpecLimits};
+use crate::job::state::{Began, Component};
+use crate::job::tests::world::{World, spec};
+use crate::labels::Labels;
+use crate::units::{DurationMs, Timestamp};
+
+fn sweep(over: Over) -> Described {
+    let mut spec = spec(1);
+    spec.run.runner = Some(RunnerName::new("sweep").unwrap());
+    Described { spec, sweep: Some(Sweep { over, at_once: None }), max_tasks: 1_000 }
+}
+
+fn array(text: &str) -> Over {
+    Over::Array(text.parse().unwrap())
+}
+
+fn arguments(jobs: &[JobSpec]) -> Vec<String> {
+    jobs.iter().map(|job| job.components[0].program.arguments.join(" ")).collect()
+}
+
+#[test]
+fn a_grid_becomes_every_combination_and_the_last_name_varies_fastest() {
+    let axis = |values: &[&str]| values.iter().map(|value| Arc::from(*value)).collect();
+    let axes = [("seed".into(), axis(&["1", "2"])), ("model".into(), axis(&["a", "b"]))];
+    let mut described = sweep(Over::Grid(axes.into()));
+    described.spec.components[0].program.arguments =
+        vec!["{{model}}".into(), "x{{ seed }}".into(), "{{{{no}}".into(), "{{task}}".into()];
+    let jobs = described.jobs().unwrap();
+    let expected = ["a x1 {{no}} 0", "a x2 {{no}} 1", "b x1 {{no}} 2", "b x2 {{no}} 3"];
+    assert_eq!(arguments(&jobs), expected);
+    let tasks = jobs.iter().map(|job| job.run.task.as_ref().unwrap());
+    assert!(tasks.clone().map(|task| task.index).eq(0..4));
+    assert!(tasks.clone().all(|task| task.count == 4));
+}
+
+#[test]
+fn an_array_is_written_as_batch_systems_write_it() {
+    for (text, expected, at_once) in [
+        ("0-3", vec![0, 1, 2, 3], None),
+        ("7", vec![7], None),
+        ("1,3,5-6", vec![1, 3, 5, 6], None),
+        ("0-10:5", vec![0, 5, 10], None),
+        ("0-9:4%2", vec![0, 4, 8], Some(2)),
+    ] {
+        let indices: Indices = text.parse().unwrap();
+        assert_eq!(indices.each().collect::<Vec<u64>>(), expected, "{text}");
+        assert_eq!((indices.count(), indices.at_once()), (expected.len() as u64, at_once));
+    }
+    for text in
+        ["", "a", "3-1", "1-2-3", "0-9:0", "1,,2", "0-3%0", "0-3%", "-1", "0-99999999999999999"]
+    {
+        assert!(text.parse::<Indices>().is_err(), "{text:?}");
+    }
+}
+
+#[test]
+fn every_text_of_a_component_is_filled_but_shell_lines() {
+    let mut described = sweep(array("7"));
+    let component = &mut described.spec.components[0];
+    component.program.executable = Executable::AtSite("/opt/{{index}}/run".into());
+    component.program.environment.insert("N".into(), "{{index}}".into());
+    component.program.directory = Some(RelPath::new("run-{{index}}").unwrap());
+    component.program.setup = vec!["echo {{index}}".into()];
+    let restart = Override { arguments: Some(vec!["{{index}}".into()]), ..Override::default() };
+    component.restart = Some(restart);
+    let register = LogicalName::new("out/{{index}}").unwrap();
+    let site = SiteName::new("delft").unwrap();
+    let path = RelPath::new("o.{{index}}").unwrap();
+    component.outputs = vec![Output { path, collect: Collect::ToSite { site, register } }];
+    described.spec.name = Some("run {{index}}".into());
+    let job = described.jobs().unwrap().remove(0);
+    let component = &job.components[0];
+    assert_eq!(job.name.as_deref(), Some("run 7"));
+    assert_eq!(component.program.executable, Executable::AtSite("/opt/7/run".into()));
+    assert_eq!(component.program.environment["N"].as_ref(), "7");
+    assert_eq!(component.program.directory.as_ref().unwrap().as_str(), "run-7");
+    assert_eq!(component.program.setup, ["echo {{index}}".into()]);
+    assert_eq!(component.restart.as_ref().unwrap().arguments, Some(vec!["7".into()]));
+    assert_eq!(component.outputs[0].path.as_str(), "o.7");
+    assert_eq!(job.validate(&SpecLimits::default()), Ok(()));
+}
+
+#[test]
+fn a_sweep_that_cannot_be_says_why_and_where() {
+    let with = |change: fn(&mut Described)| {
+        let mut described = sweep(array("0-9"));
+        change(&mut described);
+        let error = described.jobs().unwrap_err();
+        (error.key().to_owned(), error.to_string())
+    };
+    let of =
+        |over: Over| move |described: &mut Described| described.sweep.as_mut().unwrap().over = over;
+    let refused = |over: Over| {
+        let mut described = sweep(array("0-9"));
+        of(over)(&mut described);
+        described.jobs().unwrap_err().to_string()
+    };
+    let value = |text: &str| Arc::<str>::from(text);
+    let one = |name: &str| Row::from([(value(name), value("1"))]);
+    for (found, key, text) in [
+        (with(|d| d.sweep = None), "sweep", "nothing to sweep"),
+        (with(|d| d.max_tasks = 9), "sweep", "10 tasks; at most 9"),
+        (with(|d| d.sweep.as_mut().unwrap().at_once = Some(0)), "sweep.at_once", "at least 1"),
+        (with(|d| d.spec.name = Some("{{inde}}".into())), "name", "there are: task, index"),
+        (with(|d| d.spec.name = Some("{{index".into())), "name", "does not end"),
+        (
+            with(|d| d.spec.components[0].program.arguments = vec!["{{x}}".into()]),
+            "component[0].arguments[0]",
+            "{{x}} names no parameter",
+        ),
+        (with(|d| d.spec.run.runner = None), "sweep", "\"default\" makes one job"),
+        (
+            with(|d| d.spec.run.runner = Some(RunnerName::new("swep").unwrap())),
+            "runner",
+            "default, parallel, sweep",
+        ),
+    ] {
+        assert_eq!(found.0, key, "{found:?}");
+        assert!(found.1.contains(text), "{found:?}");
+    }
+    assert!(refused(Over::List(Vec::new())).contains("no tasks"));
+    assert!(refused(Over::Grid(BTreeMapOf::from([(value("a"), Vec::new())]))).contains("no tasks"));
+    assert!(refused(Over::Grid(BTreeMapOf::new())).contains("no tasks"));
+    assert!(refused(Over::List(vec![one("a"), one("b")])).contains("row 1"));
+    assert!(refused(Over::List(vec![one("task")])).contains("name a parameter"));
+    assert!(refused(Over::List(vec![one("a-b")])).contains("name a parameter"));
+    let huge = vec![value("1"); 100_000];
+    let axes = ["a", "b", "c", "d", "e"].map(|name| (value(name), huge.clone()));
+    assert!(refused(Over::Grid(axes.into())).contains("at most 1000"), "and counts nothing out");
+    let mut twice = sweep(array("0-9%3"));
+    twice.sweep.as_mut().unwrap().at_once = Some(3);
+    assert_eq!(twice.jobs(), Err(RunnerError::LimitTwice));
+}
+
+type BTreeMapOf = std::collections::BTreeMap<Arc<str>, Vec<Arc<str>>>;
+
+#[test]
+fn two_runs_never_register_the_same_file() {
+    let with = |name: &str| {
+        let mut described = sweep(array("0-9"));
+        let site = SiteName::new("delft").unwrap();
+        let register = LogicalName::new(name).unwrap();
+        let path = RelPath::new("o").unwrap();
+        described.spec.components[0].outputs =
+            vec![Output { path, collect: Collect::ToSite { site, register } }];
+        described.jobs()
+    };
+    assert!(matches!(with("o"), Err(RunnerError::RegisterTwice { first: 0, second: 1, .. })));
+    assert_eq!(with("o-{{task}}").unwrap().len(), 10);
+}
+
+#[test]
+fn a_warning_comes_within_the_wall_time() {
+    let mut spec = spec(1);
+    for (before, fits) in [(0, false), (1, true), (3_599_999, true), (3_600_000, false)] {
+        let warning = Warning { signal: Signal::Usr1, before: DurationMs(before) };
+        spec.run.warning = Some(warning);
+        assert_eq!(spec.validate(&SpecLimits::default()).is_ok(), fits, "{before}");
+    }
+}
+
+#[test]
+fn what_must_not_run_twice_has_no_restart() {
+    let mut spec = spec(2);
+    spec.components[1].restart = Some(Override::default());
+    assert_eq!(spec.validate(&SpecLimits::default()), Ok(()));
+    spec.rerunnable = false;
+    assert!(spec.validate(&SpecLimits::default()).is_err());
+}
+
+/// The launch of the first component at a site, of a job that may have been started before.
+fn launch(runner: &str, started: bool, at: &str) -> Launch {
+    let mut spec = spec(1);
+    spec.run.runner = Some(RunnerName::new(runner).unwrap());
+    let group = JobId(7);
+    let values = Row::from([("alpha".into(), "0.5".into())]);
+    spec.run.task = Some(Task { group, index: 2, count: 4, at_once: None, values });
+    let arguments = Some(vec!["--resume".into()]);
+    spec.components[0].restart = Some(Override { arguments, ..Override::default() });
+    let mut job = World::new(spec).job;
+    let began = Some(Began { site: SiteName::new("delft").unwrap(), attempt: Attempt(3) });
+    job.components = vec![Component { began, ..Component::default() }];
+    job.instants.started = started.then_some(Timestamp(5));
+    let site = SiteName::new(at).unwrap();
+    Launch::of(&job, ComponentIndex(0), &site, &Labels::default()).unwrap()
+}
+
+#[test]
+fn a_first_start_is_no_restart_and_a_restart_finds_what_was_left_at_its_site() {
+    let resume: [Arc<str>; 1] = ["--resume".into()];
+    let first = launch("default", false, "delft");
+    assert_eq!((first.earlier, first.at_site.program.arguments.len()), (None, 0));
+    assert!(!first.at_site.program.environment.contains_key(Launch::RESTART));
+    let again = launch("default", true, "delft");
+    assert_eq!(again.earlier, Some(Attempt(3)));
+    assert_eq!(again.at_site.program.arguments, resume);
+    assert_eq!(again.at_site.program.environment[Launch::RESTART].as_ref(), "1");
+    let elsewhere = launch("default", true, "leiden");
+    assert_eq!((elsewhere.earlier, elsewhere.lists_hosts), (None, false));
+    assert_eq!(elsewhere.at_site.program.arguments, resume);
+}
+
+#[test]
+fn each_runner_tells_its_programs_what_they_need() {
+    assert!(launch("parallel", false, "delft").lists_hosts);
+    let task = launch("sweep", false, "delft").at_site.program.environment;
+    for (name, value) in [
+        ("COSPAN_GROUP", "7"),
+        ("COSPAN_TASK", "2"),
+        ("COSPAN_TASKS", "4"),
+        ("COSPAN_PARAMETER_alpha", "0.5"),
+    ] {
+        assert_eq!(task[name].as_ref(), value);
+    }
+}
+
+proptest! {
+    /// Whatever is swept over, there is one job for each row, each with its own values, and
+    /// what has no placeholder stays as it was.
+    #[test]
+    fn a_sweep_makes_one_job_of_each_row(
+        lengths in prop::collection::vec(1_usize..5, 1..4),
+        other in "[a-z${}]{0,12}",
+    ) {
+        prop_assume!(!other.contains("{{"));
+        let axis = |length: usize| (0..length).map(|value| value.to_string().into()).collect();
+        let axes = lengths.iter().enumerate();
+        let axes = axes.map(|(i, length)| (format!("p{i}").into(), axis(*length)));
+        let mut described = sweep(Over::Grid(axes.collect()));
+        let all: Vec<String> = (0..lengths.len()).map(|i| format!("{{{{p{i}}}}}")).collect();
+        described.spec.components[0].program.arguments =
+            vec![all.join("-").into(), other.clone().into()];
+        let jobs = described.jobs().unwrap();
+        let distinct: std::collections::BTreeSet<String> = arguments(&jobs).into_iter().collect();
+        prop_assert_eq!(distinct.len(), lengths.iter().product::<usize>());
+        prop_assert!(jobs.iter().all(|job| *job.components[0].program.arguments[1] == *other));
+    }
+
+    /// No text makes the filling panic or loop.
+    #[test]
+    fn any_text_is_filled_or_refused(text in "[{}a-z ]{0,40}") {
+        let mut described = sweep(array("0-1"));
+        described.spec.components[0].program.arguments = vec![text.into()];
+        let _ = described.jobs();
+    }
+
+    #[test]
+    fn any_indices_are_read_or_refused(text in "[0-9,:%-]{0,12}") {
+        if let Ok(indices) = text.parse::<Indices>() {
+            prop_assert!(indices.count() > 0);
+            prop_assert!(indices.each().take(100).count() as u64 <= indices.count());
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! How a job is run, as its user writes it: runner, sweep, warning.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use cospan_domain::job::spec::JobSpec;
+use cospan_domain::runner::{
+    Described, Indices, Over, Row, RunnerError, Signal, Sweep, Task, Warning,
+};
+use serde::de::{Deserializer, Error, Visitor};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::document::JobDocument;
+use super::number;
+use super::parse::nearest;
+use super::quantity::Length;
+use super::spec::SpecProblem;
+
+/// What the runs of a sweep differ in: exactly one of `grid`, `list` and `array`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SweepDocument {
+    /// Every combination of these values; the last parameter, by name, varies fastest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<BTreeMap<String, Vec<String>>>)]
+    pub grid: Option<BTreeMap<Arc<str>, Vec<ValueText>>>,
+    /// A row of values for each run; all rows name the same parameters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<BTreeMap<String, String>>>)]
+    pub list: Option<Vec<BTreeMap<Arc<str>, ValueText>>>,
+    /// Numbers, as the parameter `index`: `0-99`, `1,3,5-8`, `0-100:10`, `0-99%4`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, example = "0-99%4")]
+    pub array: Option<Arc<str>>,
+    /// At most so many runs are placed, held or running at once; no limit if left out.
+    #[serde(
+        default,
+        deserialize_with = "number::any_option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub at_once: Option<u32>,
+}
+
+/// A value of a parameter: a text, number or truth value, handed on as text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(transparent)]
+pub struct ValueText(pub Arc<str>);
+
+impl<'de> Deserialize<'de> for ValueText {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct ValueVisitor;
+
+        impl Visitor<'_> for ValueVisitor {
+            type Value = ValueText;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text, a number, true or false")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<ValueText, E> {
+                Ok(ValueText(text.into()))
+            }
+
+            fn visit_i64<E: Error>(self, value: i64) -> Result<ValueText, E> {
+                Ok(ValueText(value.to_string().into()))
+            }
+
+            fn visit_u64<E: Error>(self, value: u64) -> Result<ValueText, E> {
+                Ok(ValueText(value.to_string().into()))
+            }
+
+            fn visit_f64<E: Error>(self, value: f64) -> Result<ValueText, E> {
+                Ok(ValueText(value.to_string().into()))
+            }
+
+            fn visit_bool<E: Error>(self, value: bool) -> Result<ValueText, E> {
+                Ok(ValueText(value.to_string().into()))
+            }
+        }
+
+        from.deserialize_any(ValueVisitor)
+    }
+}
+
+fn row(values: BTreeMap<Arc<str>, ValueText>) -> Row {
+    values.into_iter().map(|(name, ValueText(value))| (name, value)).collect()
+}
+
+impl SweepDocument {
+    fn into_sweep(self) -> Result<Sweep, SpecProblem> {
+        let text = |values: Vec<ValueText>| values.into_iter().map(|ValueText(v)| v).collect();
+        let over = match (self.grid, self.list, self.array) {
+            (Some(axes), None, None) => {
+                Over::Grid(axes.into_iter().map(|(name, values)| (name, text(values))).collect())
+            }
+            (None, Some(rows), None) => Over::List(rows.into_iter().map(row).collect()),
+            (None, None, Some(text)) => Over::Array(text.parse::<Indices>()?),
+            _ => {
+                return Err(SpecProblem {
+                    key: "sweep".into(),
+                    problem: "give exactly one of grid, list and array".into(),
+                });
+            }
+        };
+        Ok(Sweep { over, at_once: self.at_once })
+    }
+}
+
+/// A signal that the payloads get before the wall time of their job ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WarningDocument {
+    /// Which signal.
+    #[serde(default)]
+    pub signal: SignalName,
+    /// So long before the wall time ends.
+    pub before: Length,
+}
+
+/// Signals that a payload may be warned with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "UPPERCASE")]
+#[allow(missing_docs, reason = "named after the signals")]
+pub enum SignalName {
+    #[default]
+    Usr1,
+    Usr2,
+    Term,
+    Int,
+    Hup,
+}
+
+impl From<SignalName> for Signal {
+    fn from(name: SignalName) -> Signal {
+        match name {
+            SignalName::Usr1 => Signal::Usr1,
+            SignalName::Usr2 => Signal::Usr2,
+            SignalName::Term => Signal::Term,
+            SignalName::Int => Signal::Int,
+            SignalName::Hup => Signal::Hup,
+        }
+    }
+}
+
+impl From<Signal> for SignalName {
+    fn from(signal: Signal) -> SignalName {
+        match signal {
+            Signal::Usr1 => SignalName::Usr1,
+            Signal::Usr2 => SignalName::Usr2,
+            Signal::Term => SignalName::Term,
+            Signal::Int => SignalName::Int,
+            Signal::Hup => SignalName::Hup,
+        }
+    }
+}
+
+impl From<WarningDocument> for Warning {
+    fn from(document: WarningDocument) -> Warning {
+        Warning { signal: document.signal.into(), before: document.before.0 }
+    }
+}
+
+impl From<Warning> for WarningDocument {
+    fn from(warning: Warning) -> WarningDocument {
+        WarningDocument { signal: warning.signal.into(), before: Length(warning.before) }
+    }
+}
+
+/// Which run of a sweep a job is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TaskReport {
+    /// The job of its first run: what the whole sweep is called by.
+    pub group: u64,
+    /// Its number in the sweep, from 0.
+    pub task: u32,
+    /// How many runs the sweep has.
+    pub tasks: u32,
+    /// At most so many of them are placed, held or running at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_once: Option<u32>,
+    /// Its values.
+    #[schema(value_type = BTreeMap<String, String>)]
+    pub values: BTreeMap<Arc<str>, Arc<str>>,
+}
+
+impl From<&Task> for TaskReport {
+    fn from(task: &Task) -> Self {
+        Self {
+            group: task.group.0,
+            task: task.index,
+            tasks: task.count,
+            at_once: task.at_once,
+            values: task.values.clone(),
+        }
+    }
+}
+
+impl From<RunnerError> for SpecProblem {
+    fn from(error: RunnerError) -> Self {
+        let close = match &error {
+            RunnerError::Unknown { name, known } => {
+                let known: Vec<String> = known.iter().map(|name| (*name).to_owned()).collect();
+                nearest(name, &known)
+            }
+            RunnerError::Placeholder { name, known, .. } => nearest(name, known),
+            _ => None,
+        };
+        let hint = close.map(|close| format!("; did you mean {close:?}?")).unwrap_or_default();
+        SpecProblem { key: error.key().to_owned(), problem: format!("{error}{hint}") }
+    }
+}
+
+impl JobDocument {
+    /// The jobs that it stands for, at most so many.
+    ///
+    /// # Errors
+    /// Fields that contradict each other, or a runner that cannot run this.
+    pub fn into_specs(mut self, max_tasks: usize) -> Result<Vec<JobSpec>, SpecProblem> {
+        let sweep = self.sweep.take().map(SweepDocument::into_sweep).transpose()?;
+        let named = self.runner.is_some();
+        let mut spec = self.into_spec()?;
+        if sweep.is_some() && !named {
+            spec.run.runner = cospan_domain::ids::RunnerName::new("sweep").ok();
+        }
+        Ok(Described { spec, sweep, max_tasks }.jobs()?)
+    }
+}

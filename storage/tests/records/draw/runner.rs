@@ -1,0 +1,28 @@
+//! Draws how a job is run.
+
+use cospan_domain::ids::JobId;
+use cospan_domain::runner::{RunOptions, Signal, Task, Warning};
+use cospan_domain::units::DurationMs;
+
+use super::Draw;
+
+impl Draw {
+    pub(super) fn run_options(&mut self) -> RunOptions {
+        const SIGNALS: [Signal; 5] =
+            [Signal::Usr1, Signal::Usr2, Signal::Term, Signal::Int, Signal::Hup];
+        RunOptions {
+            runner: self.maybe(Self::name),
+            task: self.maybe(|draw| Task {
+                group: JobId(draw.n64()),
+                index: draw.n32(),
+                count: draw.n32(),
+                at_once: draw.maybe(Self::n32),
+                values: draw.pairs(),
+            }),
+            warning: self.maybe(|draw| Warning {
+                signal: draw.one(&SIGNALS),
+                before: DurationMs(draw.n64()),
+            }),
+        }
+    }
+}
