@@ -95,11 +95,13 @@ impl Reign {
     }
 }
 
-struct Silent;
+/// Messages arrive, or not, as the weather has it.
+struct Post(Arc<Weather>);
 
-impl Messenger for Silent {
+impl Messenger for Post {
     fn send(&self, _: &str, _: Notice) -> BoxFuture<'static, Result<(), String>> {
-        async { Ok(()) }.boxed()
+        let arrives = if self.0.takes_messages() { Ok(()) } else { Err("not delivered".into()) };
+        async { arrives }.boxed()
     }
 }
 
@@ -204,7 +206,7 @@ fn open(
         metrics: Arc::new(Metrics::new(&registry)?),
         sites: sites(ground, clock, doom),
         store: Arc::new(MortalJournal(disk.clone())),
-        messenger: Arc::new(Silent),
+        messenger: Arc::new(Post(ground.weather.clone())),
         // As the server does: it ends, and its service manager starts it again.
         on_fatal: Box::new(move |_| fatal.strike()),
     };

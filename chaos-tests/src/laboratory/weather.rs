@@ -196,6 +196,12 @@ impl Weather {
         (length, chance.random_range(0..1_000_000) < climate.failing_syncs)
     }
 
+    /// Whether the next message arrives: each second one, while anything goes wrong at all.
+    pub(super) fn takes_messages(&self) -> bool {
+        let mut state = self.lock();
+        state.climate.faults.is_empty() || state.chance.random_bool(0.5)
+    }
+
     /// Any number below `bound`.
     pub(super) fn draw_below(&self, bound: usize) -> usize {
         self.lock().chance.random_range(0..bound)

@@ -9,19 +9,19 @@ use std::sync::Arc;
 use cospan_actors::api::View;
 use cospan_actors::journal::Change;
 use cospan_domain::catalogue::state::FileRecord;
-use cospan_domain::ids::{Attempt, ComponentIndex, JobId, LogicalName};
+use cospan_domain::ids::{Attempt, ComponentIndex, JobId, LogicalName, SiteName};
 use cospan_domain::invariants::broken;
 use cospan_domain::job::event::{Happened, JobEvent};
 use cospan_domain::job::evolve::evolve;
 use cospan_domain::job::state::{AbortCause, Charge, Ending, Job, PhaseKind};
 use cospan_domain::job::table::allowed;
 use cospan_domain::site::parameters::SiteParameters;
-use cospan_domain::site::state::AttemptId;
+use cospan_domain::site::state::{AttemptId, SiteRecord};
 use cospan_domain::units::{DurationMs, Timestamp};
 use tokio::sync::broadcast::error::RecvError;
 
 use super::accounts::Accounts;
-use super::sites;
+use super::sites::{self, KNOWN_WITHIN};
 use crate::laboratory::reign::Reign;
 
 /// By then it is noticed that no site answers, and what was decided before is written.
@@ -46,6 +46,8 @@ pub(super) struct Seen {
     /// What it wrote about times at gates.
     pub(super) accounts: Accounts,
     owed: BTreeMap<(JobId, ComponentIndex), Charge>,
+    /// Sites' records, each with the time since when it is so.
+    sites: BTreeMap<SiteName, (Timestamp, Arc<SiteRecord>)>,
     cut_offs: Vec<(Timestamp, Timestamp)>,
     /// Durable changes.
     pub(super) changes: u64,
@@ -67,6 +69,7 @@ impl Seen {
             }
             Change::Job { old, new, events } => {
                 self.judge(old, new, events);
+                self.judge_sites(new, events, now);
                 self.learn(new, events, view, now);
                 events.iter().for_each(|event| self.accounts.note(new, event, ahead_ms));
                 self.timeline
@@ -76,7 +79,9 @@ impl Seen {
                 }
                 self.last.insert(new.id, new.clone());
             }
-            Change::Site { old: Some(old), new } => {
+            Change::Site { old, new } => {
+                self.sites.insert(new.site.clone(), (now, new.clone()));
+                let Some(old) = old else { return };
                 let parameters = SiteParameters::default();
                 let broken = sites::broken(old, new, &parameters);
                 self.violations.extend(broken.map(|text| format!("the breaker erred: {text}")));
@@ -96,6 +101,9 @@ impl Seen {
             let from = folded.phase.kind();
             evolve(&mut folded, event);
             let (name, to) = (event.what.name(), folded.phase.kind());
+            if name == "JobPlaced" && folded.frozen_by.is_some() {
+                self.break_rule(new, "it is placed although it is frozen".to_owned());
+            }
             if !allowed(from, name, to) {
                 self.break_rule(new, format!("{name} led from {from:?} to {to:?}"));
             }
@@ -109,6 +117,27 @@ impl Seen {
         }
         if self.last.get(&new.id).is_some_and(|last| last.revision > old.revision) {
             self.break_rule(new, "it went back to an older record".to_owned());
+        }
+    }
+
+    /// Nothing is placed where nothing must be placed, or where its user does not want it.
+    fn judge_sites(&mut self, job: &Job, events: &[JobEvent], now: Timestamp) {
+        for event in events {
+            let Happened::JobPlaced { placements, .. } = &event.what else { continue };
+            for (placement, component) in placements.iter().zip(&job.spec.components) {
+                let site = &placement.site;
+                if component.site.as_ref().is_some_and(|fixed| fixed != site) {
+                    self.break_rule(job, format!("a fixed component is placed at {site}"));
+                }
+                let closed = self.sites.get(site).is_some_and(|(since, record)| {
+                    let (to, from) = (event.at, Timestamp(event.at.0 - KNOWN_WITHIN.0));
+                    let at = |at| sites::keeps_away(record, job.spec.rerunnable, at);
+                    *since + KNOWN_WITHIN < now && at(from) && at(to)
+                });
+                if closed {
+                    self.break_rule(job, format!("it is placed at {site}, which takes nothing"));
+                }
+            }
         }
     }
 

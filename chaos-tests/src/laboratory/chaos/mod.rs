@@ -3,10 +3,14 @@
 //! truth, and every change that became durable.
 
 mod accounts;
+mod answers;
 pub mod campaign;
 pub mod coverage;
+mod endings;
 mod history;
 pub mod oracle;
+pub mod rarities;
+mod rest;
 pub mod run;
 pub mod scenario;
 mod sites;

@@ -16,9 +16,11 @@ use cospan_sites::port::AttemptOrder;
 use cospan_storage::memory::MemoryDisk;
 use cospan_storage::record::job::read_archived;
 
+use super::endings::unfounded;
 use super::history::{Seen, follow};
 use super::oracle::{Asked, Evidence, judge};
-use super::scenario::{BEGINS, Scenario};
+use super::rest::is_at_rest;
+use super::scenario::{BEGINS, Deal, Scenario};
 use super::users::{Known, all_ended, deal, output_name};
 use crate::laboratory::handle::WorldHandle;
 use crate::laboratory::jobs::job;
@@ -31,7 +33,7 @@ use crate::world::trouble::Struck;
 use crate::world::{Pace, World};
 
 /// Within this time after the last trouble every job must have ended.
-const CONVERGE_MAX: DurationMs = DurationMs(3 * 86_400_000);
+const CONVERGE_MAX: DurationMs = DurationMs(86_400_000);
 /// Within this time after that everything must have been cleaned up.
 const CLEAN_MAX: DurationMs = DurationMs(3 * 3_600_000);
 
@@ -157,6 +159,7 @@ fn ground(scenario: &Scenario, instance: InstanceId) -> Result<Ground> {
         intake_bound: scenario.intake_bound,
         calls_per_site: scenario.calls_per_site,
         keep_jobs: scenario.keep_jobs,
+        webhooks: [(None, vec!["https://administrators.example".into()])].into(),
         links: links.map(|l| ((l.from.clone(), l.to.clone()), l.bandwidth)).collect(),
         default_policies: scenario.policies.clone(),
         quotas: scenario.quotas.clone(),
@@ -208,7 +211,7 @@ fn plant_others(world: &mut World, instance: InstanceId) -> Result<()> {
 
 /// More durable changes than this are no progress: about twenty a job are.
 fn changes_max(scenario: &Scenario) -> u64 {
-    100_000 + 2_000 * scenario.jobs.len() as u64
+    10_000 + 500 * scenario.jobs.len() as u64
 }
 
 /// A reign that will be killed; when that was.
@@ -261,8 +264,7 @@ fn calm(
             reign.until(reign.clock.now() + CLEAN_MAX).await;
             let files = reign.plane.view().files.clone();
             seen.borrow_mut().files = Some(files.into_iter().collect());
-            anyhow::ensure!(reign.plane.view().folds_agree(), "a fold differs from a fresh one");
-            Ok::<(), anyhow::Error>(())
+            is_at_rest(&reign, scenario.keep_jobs)
         };
         tokio::select! {
             biased;
@@ -331,6 +333,14 @@ fn judged(
             apart_max: DurationMs(90_000) + clocks_apart(scenario),
         })
     });
+    let asked_to_cancel = scenario.deals.iter().filter_map(|(_, deal)| match deal {
+        Deal::Cancel(number) => known.acknowledged.get(number).copied(),
+        _ => None,
+    });
+    let asked_to_cancel = asked_to_cancel.collect();
+    let unfounded = ground
+        .world
+        .read(|world| unfounded(&seen.last, world.ledger().entries(), instance, &asked_to_cancel));
     let told = known.complaints.iter().chain(&seen.violations).cloned();
-    Ok(told.chain(found).collect())
+    Ok(told.chain(found).chain(unfounded).collect())
 }

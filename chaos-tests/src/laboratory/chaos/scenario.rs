@@ -8,11 +8,13 @@ use cospan_domain::ids::{PolicyName, RelPath, SiteName};
 use cospan_domain::job::spec::{Content, Flexible, Priority, Request};
 use cospan_domain::placement::policy::POLICIES;
 use cospan_domain::placement::{DefaultPolicies, Quota, QuotaBasis};
+use cospan_domain::site::command::Operation;
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, PerMillion, Timestamp};
 use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, IteratorRandom};
 use rand::{Rng, SeedableRng};
 
+use super::rarities::{Rarity, draw_orders, draw_rarities};
 use super::troubles::{cut_off, draw_cut_offs, draw_troubles};
 use crate::laboratory::doom::Moment;
 use crate::laboratory::weather::{CallFault, Climate};
@@ -58,6 +60,8 @@ pub enum Deal {
     Freeze(usize, bool),
     /// Gives it another priority.
     Raise(usize, Priority),
+    /// An operator orders something about the site with this number.
+    Site(usize, Operation),
 }
 
 /// A job as drawn.
@@ -77,6 +81,8 @@ pub struct DrawnJob {
     pub input: Option<usize>,
     /// The site that is to keep what its first component writes, by number.
     pub output: Option<usize>,
+    /// What few jobs ask for.
+    pub rarity: Rarity,
 }
 
 /// Everything that a run consists of.
@@ -164,18 +170,22 @@ impl Scenario {
         let files = draw_files(&mut drawing, &names)?;
         let drawn: Vec<DrawnJob> =
             (0..jobs).map(|_| draw_job(&mut drawing, files.len(), names.len())).collect();
+        let drawn = draw_rarities(seed, drawn, names.len());
         let cut_offs = draw_cut_offs(&mut drawing);
         let sites: Vec<ClusterSpec> =
             names.iter().map(|name| draw_site(&mut drawing, name, &files)).collect();
         let mut troubles = draw_troubles(&mut drawing, &names);
         troubles.extend(cut_off(&names, &cut_offs));
+        let mut deals = draw_deals(&mut drawing, jobs);
+        deals.extend(draw_orders(seed, names.len(), calm_at));
+        deals.sort_by_key(|(at, _)| *at);
         Ok(Self {
             seed,
             policies: draw_policies(&mut drawing),
             quotas: draw_quotas(&mut drawing, &sites),
             sites,
             links: all_links(&names),
-            deals: draw_deals(&mut drawing, jobs),
+            deals,
             climate: draw_climate(&mut drawing),
             troubles,
             cut_offs,
@@ -313,7 +323,8 @@ fn draw_job(drawing: &mut Drawing, files: usize, sites: usize) -> DrawnJob {
     let output = leaves.then(|| drawing.chance.random_range(0..sites));
     let flexible = (output.is_none() && drawing.chance.random_bool(0.2))
         .then(|| draw_split(drawing, &components));
-    DrawnJob { components, flexible, run_time, wall_time, code, input, output }
+    let rarity = Rarity::default();
+    DrawnJob { components, flexible, run_time, wall_time, code, input, output, rarity }
 }
 
 /// Bounds, or the drawn components as the preferred of two splits.
@@ -389,7 +400,6 @@ fn draw_deals(drawing: &mut Drawing, jobs: usize) -> Vec<(Timestamp, Deal)> {
             deals.push((at + drawing.within(0, HOUR), Deal::Raise(number, to)));
         }
     }
-    deals.sort_by_key(|(at, _)| *at);
     deals
 }
 

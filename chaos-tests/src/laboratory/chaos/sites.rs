@@ -2,7 +2,11 @@
 //! what it should, and lets in no more probes than it may.
 
 use cospan_domain::site::parameters::SiteParameters;
-use cospan_domain::site::state::{Breaker, Operator, SiteRecord};
+use cospan_domain::site::state::{Breaker, SiteRecord};
+use cospan_domain::units::{DurationMs, Timestamp};
+
+/// By then everybody goes by what is on the disk.
+pub(super) const KNOWN_WITHIN: DurationMs = DurationMs(60_000);
 
 /// What must not be about a change of a site's record; nothing, if all is well.
 pub(super) fn broken(
@@ -11,7 +15,7 @@ pub(super) fn broken(
     parameters: &SiteParameters,
 ) -> Option<String> {
     // What an operator orders is no step of the automaton.
-    if old.operator != new.operator || new.operator != Operator::default() {
+    if old.operator != new.operator || new.operator.forced.is_some() {
         return None;
     }
     let threshold = parameters.site_error_threshold;
@@ -38,9 +42,48 @@ pub(super) fn broken(
             false
         }
     };
+    let holds = holds && is_told(old, new) && is_paused(&new.breaker, parameters);
     (!holds).then(|| {
         let (before, after) = (old.consecutive_errors, new.consecutive_errors);
         let (from, to) = (&old.breaker, &new.breaker);
         format!("{}: {from:?} ({before} errors) led to {to:?} ({after} errors)", new.site)
     })
+}
+
+/// Whether administrators are told when it becomes unusable, stays so, or is usable again.
+fn is_told(old: &SiteRecord, new: &SiteRecord) -> bool {
+    let turned = matches!(
+        (&old.breaker, &new.breaker),
+        (Breaker::Closed | Breaker::HalfOpen { .. }, Breaker::Open { .. })
+            | (Breaker::HalfOpen { .. }, Breaker::Closed)
+    );
+    !turned || new.last_notification > old.last_notification
+}
+
+/// Whether the first probe waits as long as it should: twice as long with each trip, up
+/// to a bound, and then by chance a little longer.
+fn is_paused(breaker: &Breaker, parameters: &SiteParameters) -> bool {
+    let Breaker::Open { since, probe_at, trips } = breaker else { return true };
+    let longest = parameters.probe_interval_max.0;
+    let doubled = |pause: u64, _| pause.saturating_mul(2).min(longest);
+    let least = (1..*trips).fold(parameters.probe_interval.0, doubled);
+    let most = least + least / 4;
+    (least..=most).contains(&probe_at.since(*since).0)
+}
+
+/// Whether a site takes no component of such a job at this time.
+pub(super) fn keeps_away(site: &SiteRecord, rerunnable: bool, at: Timestamp) -> bool {
+    let operator = &site.operator;
+    if operator.draining.is_some() || operator.frozen.is_some() {
+        return true;
+    }
+    if operator.windows.iter().any(|window| (window.from..window.until).contains(&at)) {
+        return true;
+    }
+    match (&operator.forced, &site.breaker) {
+        (Some(forced), _) if at < forced.until => !forced.usable,
+        (_, Breaker::Closed) => false,
+        (_, Breaker::Open { probe_at, .. }) => !rerunnable || at < *probe_at,
+        (_, Breaker::HalfOpen { .. }) => !rerunnable,
+    }
 }

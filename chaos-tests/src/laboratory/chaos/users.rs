@@ -10,11 +10,13 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRefusal, Ask, JobOutcome, Submission};
 use cospan_domain::ids::{Digest, IdempotencyKey, JobId, KeyName, LogicalName, RelPath, SiteName};
-use cospan_domain::job::spec::{Collect, FileRef, Input, Output, Request};
+use cospan_domain::job::spec::{Collect, FileRef, Input, JobSpec, OnUnreachable, Output, Request};
 use cospan_domain::job::state::Idempotency;
 use cospan_domain::units::Timestamp;
 use futures_util::future::join_all;
 
+use super::answers::untrue;
+use super::rarities::Rarity;
 use super::scenario::{Deal, Scenario};
 use crate::laboratory::jobs::job;
 use crate::laboratory::reign::Reign;
@@ -67,6 +69,7 @@ pub(super) async fn deal(
         let mut known = known.borrow_mut();
         known.next_deal += 1;
         for answer in answers {
+            known.complaints.extend(untrue(deal, &answer, &scenario, &reign.plane.view()));
             known.learn(deal, answer, reign.clock.now());
         }
     }
@@ -80,6 +83,7 @@ fn strikes_at(deal: &Deal, reign: &Reign, known: &Known) -> Option<(&'static str
         Deal::Freeze(number, true) => ("freeze", number),
         Deal::Freeze(number, false) => ("thaw", number),
         Deal::Raise(number, _) => ("raise", number),
+        Deal::Site(..) => return None,
     };
     let id = known.acknowledged.get(number)?;
     let view = reign.plane.view();
@@ -161,6 +165,10 @@ fn ask(deal: &Deal, scenario: &Scenario, known: &Known) -> Result<Option<MakeAsk
             let to = *to;
             id(number).map(|id| -> MakeAsk { Box::new(move || Ask::SetPriority(vec![id], to)) })
         }
+        Deal::Site(site, order) => {
+            let (site, order) = (scenario.sites[*site].name.clone(), order.clone());
+            Some(Box::new(move || Ask::Site(site.clone(), order.clone())))
+        }
     })
 }
 
@@ -172,7 +180,8 @@ pub(super) fn output_name(number: usize) -> Result<LogicalName> {
 fn submission(number: usize, scenario: &Scenario) -> Result<Submission> {
     let drawn = &scenario.jobs[number];
     let mut spec = job(&drawn.components, drawn.run_time, drawn.wall_time, drawn.code)?;
-    if let Some(bounds) = &drawn.flexible {
+    ask_for_rarities(&mut spec, &drawn.rarity, scenario);
+    if let (Some(bounds), Request::NonFixed) = (&drawn.flexible, &spec.request) {
         let total = spec.total_resources();
         spec.components.truncate(1);
         spec.components[0].resources = total;
@@ -193,6 +202,24 @@ fn submission(number: usize, scenario: &Scenario) -> Result<Submission> {
     let body = Digest(*blake3::hash(&number.to_le_bytes()).as_bytes());
     let idempotency = Some(Idempotency { key, body });
     Ok(Submission { spec: Arc::new(spec), idempotency, allow_unplaceable: true })
+}
+
+fn ask_for_rarities(spec: &mut JobSpec, rarity: &Rarity, scenario: &Scenario) {
+    if let Some(first) = rarity.fixed_from {
+        spec.request = Request::Fixed;
+        for (index, component) in spec.components.iter_mut().enumerate() {
+            let site = &scenario.sites[(first + index) % scenario.sites.len()];
+            component.site = Some(site.name.clone());
+        }
+    }
+    if rarity.waits {
+        spec.on_unreachable = OnUnreachable::Wait;
+    }
+    spec.priority = rarity.priority;
+    spec.rerunnable = rarity.rerunnable;
+    spec.max_retries = rarity.max_retries;
+    spec.max_placement_tries = rarity.max_placement_tries;
+    spec.max_claim_tries = rarity.max_claim_tries;
 }
 
 impl Known {

@@ -1,0 +1,97 @@
+//! Judges how jobs ended by what was asked for and by what really happened: nothing
+//! fails or is cancelled without a reason, and nothing runs more often, or elsewhere,
+//! than its user allowed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use cospan_domain::ids::{Attempt, ComponentIndex, InstanceId, JobId, Round};
+use cospan_domain::job::state::{Job, Phase, PhaseKind};
+
+use crate::world::ledger::{Deed, Entry};
+
+/// What the sites did for one job.
+#[derive(Debug, Default)]
+struct Deeds {
+    /// Attempts of each component whose payload began.
+    began: BTreeMap<ComponentIndex, BTreeSet<Attempt>>,
+    rounds: BTreeMap<(ComponentIndex, Attempt), Round>,
+    /// Rounds in which a payload ended badly by itself.
+    own_errors: BTreeSet<Round>,
+    violations: Vec<String>,
+}
+
+/// Everything that must not be; nothing, if all is well.
+pub(super) fn unfounded(
+    jobs: &BTreeMap<JobId, Arc<Job>>,
+    ledger: &[Entry],
+    instance: InstanceId,
+    asked_to_cancel: &BTreeSet<JobId>,
+) -> Vec<String> {
+    let mut deeds: BTreeMap<JobId, Deeds> = BTreeMap::new();
+    for entry in ledger.iter().filter(|entry| entry.tag.instance == instance) {
+        if let Some(job) = jobs.get(&entry.tag.job) {
+            deeds.entry(job.id).or_default().learn(job, entry);
+        }
+    }
+    let judged = jobs.values().flat_map(|job| {
+        let deeds = deeds.remove(&job.id).unwrap_or_default();
+        let told = deeds.violations.iter().cloned();
+        let text = match job.phase.kind() {
+            PhaseKind::Failed => without_reason(job, &deeds),
+            PhaseKind::Cancelled if !asked_to_cancel.contains(&job.id) => {
+                Some(format!("job {} was cancelled, and nobody asked for it", job.id))
+            }
+            _ => None,
+        };
+        told.chain(text).chain(ran_again(job, &deeds)).collect::<Vec<_>>()
+    });
+    judged.map(|text| format!("a job ended as it must not: {text}")).collect()
+}
+
+impl Deeds {
+    fn learn(&mut self, job: &Job, entry: &Entry) {
+        let part = (entry.tag.component, entry.tag.attempt);
+        match &entry.deed {
+            Deed::Opened(round, _) => drop(self.rounds.insert(part, *round)),
+            Deed::Began => {
+                self.began.entry(part.0).or_default().insert(part.1);
+                let fixed =
+                    job.spec.components.get(part.0.0 as usize).and_then(|c| c.site.as_ref());
+                if fixed.is_some_and(|site| *site != entry.site) {
+                    self.violations.push(format!("{} began at {}", entry.tag, entry.site));
+                }
+            }
+            Deed::Exited(0) => {}
+            Deed::Exited(_) | Deed::WallTime => self.own_errors.extend(self.rounds.get(&part)),
+            _ => {}
+        }
+    }
+}
+
+/// A job whose site is silent when its wall time is over is given up, whatever its
+/// payloads did: that is known, and not judged here.
+const OVERDUE: &str = "still there long after its wall time";
+
+/// Why a failed job should not have failed.
+fn without_reason(job: &Job, deeds: &Deeds) -> Option<String> {
+    let spec = &job.spec;
+    if matches!(&job.phase, Phase::Failed { reason, .. } if reason.ends_with(OVERDUE)) {
+        return None;
+    }
+    let reads = spec.components.iter().any(|component| !component.inputs.is_empty());
+    let tries = spec.max_placement_tries.is_some() || spec.max_claim_tries.is_some();
+    if reads || tries || !spec.rerunnable {
+        return None;
+    }
+    let (errors, retries) = (deeds.own_errors.len(), spec.max_retries as usize);
+    let (id, why) = (job.id, &job.phase);
+    (errors <= retries)
+        .then(|| format!("job {id} has {errors} errors of its own, {retries} retries: {why:?}"))
+}
+
+/// What ran a second time although it must not.
+fn ran_again(job: &Job, deeds: &Deeds) -> Option<String> {
+    let twice = deeds.began.iter().find(|(_, attempts)| attempts.len() > 1)?;
+    (!job.spec.rerunnable).then(|| format!("job {} ran again: {twice:?}", job.id))
+}

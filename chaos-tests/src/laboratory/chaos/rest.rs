@@ -1,0 +1,45 @@
+//! Judges what is left when all jobs have ended and there was time to clean up.
+
+use anyhow::{Result, ensure};
+use cospan_domain::job::state::Phase;
+use cospan_domain::site::availability::SiteState;
+use cospan_domain::units::DurationMs;
+
+use crate::laboratory::reign::Reign;
+
+/// An ended job is archived at most so long after its time.
+const ARCHIVED_WITHIN: DurationMs = DurationMs(2 * 3_600_000);
+
+/// Whether nothing is left that ought to be over.
+///
+/// # Errors
+/// What is left.
+pub(super) fn is_at_rest(reign: &Reign, keep_jobs: DurationMs) -> Result<()> {
+    let (view, now) = (reign.plane.view(), reign.clock.now());
+    ensure!(view.folds_agree(), "a fold differs from a fresh one");
+    for job in view.jobs.values() {
+        if let Phase::Finished { at } | Phase::Failed { at, .. } | Phase::Cancelled { at, .. } =
+            job.phase
+        {
+            let late = at + keep_jobs + ARCHIVED_WITHIN < now;
+            ensure!(!late, "job {} ended at {} and is not archived", job.id, at.0);
+        }
+    }
+    for (site, held) in &view.holdings {
+        ensure!(held.is_empty(), "ended jobs hold something at {site}");
+    }
+    for ((digest, site), jobs) in &view.needs {
+        ensure!(jobs.is_empty(), "ended jobs need {digest} at {site}: {jobs:?}");
+    }
+    for site in view.sites.values() {
+        ensure!(site.owed.is_empty(), "{} still owes a message: {:?}", site.site, site.owed);
+    }
+    for site in reign.plane.sites() {
+        let is_well = matches!(
+            site.state,
+            SiteState::Usable | SiteState::Unusable | SiteState::Probing { .. }
+        );
+        ensure!(is_well, "site {} is {:?} although nothing is wrong", site.name, site.state);
+    }
+    Ok(())
+}
