@@ -7,12 +7,14 @@ use std::sync::Arc;
 
 use cospan_domain::ids::{Attempt, ComponentIndex, InstanceId, JobId, Round};
 use cospan_domain::job::state::{Job, Phase, PhaseKind};
+use cospan_domain::units::{DurationMs, Timestamp};
 
 use crate::world::ledger::{Deed, Entry};
 
 /// What the sites did for one job.
 #[derive(Debug, Default)]
 struct Deeds {
+    last_began: Option<Timestamp>,
     /// Attempts of each component whose payload began.
     began: BTreeMap<ComponentIndex, BTreeSet<Attempt>>,
     rounds: BTreeMap<(ComponentIndex, Attempt), Round>,
@@ -21,9 +23,15 @@ struct Deeds {
     violations: Vec<String>,
 }
 
-/// Everything that must not be; nothing, if all is well.
+/// How each job ended, and when that became durable.
+type Ended = BTreeMap<JobId, (PhaseKind, Timestamp)>;
+
+/// Everything that must not be; nothing, if all is well. `clocks_apart`: by how much
+/// control planes may be wrong about the time.
 pub(super) fn unfounded(
     jobs: &BTreeMap<JobId, Arc<Job>>,
+    ended: &Ended,
+    clocks_apart: DurationMs,
     ledger: &[Entry],
     instance: InstanceId,
     asked_to_cancel: &BTreeSet<JobId>,
@@ -38,7 +46,10 @@ pub(super) fn unfounded(
         let deeds = deeds.remove(&job.id).unwrap_or_default();
         let told = deeds.violations.iter().cloned();
         let text = match job.phase.kind() {
-            PhaseKind::Failed => without_reason(job, &deeds),
+            PhaseKind::Failed => {
+                let ended = ended.get(&job.id).map_or(Timestamp(0), |(_, at)| *at);
+                without_reason(job, &deeds, ended + clocks_apart)
+            }
             PhaseKind::Cancelled if !asked_to_cancel.contains(&job.id) => {
                 Some(format!("job {} was cancelled, and nobody asked for it", job.id))
             }
@@ -55,6 +66,7 @@ impl Deeds {
         match &entry.deed {
             Deed::Opened(round, _) => drop(self.rounds.insert(part, *round)),
             Deed::Began => {
+                self.last_began = Some(entry.at);
                 self.began.entry(part.0).or_default().insert(part.1);
                 let fixed =
                     job.spec.components.get(part.0.0 as usize).and_then(|c| c.site.as_ref());
@@ -69,15 +81,17 @@ impl Deeds {
     }
 }
 
-/// A job whose site is silent when its wall time is over is given up, whatever its
-/// payloads did: that is known, and not judged here.
+/// Why a job is given up whose site does not answer when its wall time is over, whatever
+/// its payloads did.
 const OVERDUE: &str = "still there long after its wall time";
 
 /// Why a failed job should not have failed.
-fn without_reason(job: &Job, deeds: &Deeds) -> Option<String> {
+fn without_reason(job: &Job, deeds: &Deeds, ended: Timestamp) -> Option<String> {
     let spec = &job.spec;
     if matches!(&job.phase, Phase::Failed { reason, .. } if reason.ends_with(OVERDUE)) {
-        return None;
+        let over = deeds.last_began.is_some_and(|began| began + spec.wall_time <= ended);
+        return (!over)
+            .then(|| format!("job {} was given up before its wall time was over", job.id));
     }
     let reads = spec.components.iter().any(|component| !component.inputs.is_empty());
     let tries = spec.max_placement_tries.is_some() || spec.max_claim_tries.is_some();

@@ -15,6 +15,9 @@ const ORDERS: u64 = 0x6f72_6465_7273;
 /// Orders about sites in one run, at most.
 const MANY_ORDERS: usize = 8;
 
+/// Processors that even the smallest site has, beside those that others hold all the time.
+const ALWAYS_IDLE: u32 = 4;
+
 /// What few jobs ask for; the default is what all others do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rarity {
@@ -58,8 +61,10 @@ pub(super) fn draw_rarities(seed: u64, jobs: Vec<DrawnJob>, sites: usize) -> Vec
             exist.map(|exists| exists && chance.random_bool(0.15));
         let fits = job.components.len() <= sites;
         let most = |exists: bool, chance: &mut StdRng| exists.then(|| chance.random_range(1..=20));
+        let small = job.components.iter().all(|processors| *processors <= ALWAYS_IDLE);
+        let fixed_from = (fixed && fits).then(|| chance.random_range(0..sites));
         let rarity = Rarity {
-            fixed_from: (fixed && fits).then(|| chance.random_range(0..sites)),
+            fixed_from: fixed_from.filter(|_| small),
             priority: match classes {
                 true => Priority::ALL[chance.random_range(0..Priority::ALL.len())],
                 false => Priority::Low,

@@ -338,9 +338,10 @@ fn judged(
         _ => None,
     });
     let asked_to_cancel = asked_to_cancel.collect();
-    let unfounded = ground
-        .world
-        .read(|world| unfounded(&seen.last, world.ledger().entries(), instance, &asked_to_cancel));
+    let (jobs, ended, apart) = (&seen.last, &seen.ended, apart_max(scenario));
+    let unfounded = ground.world.read(|world| {
+        unfounded(jobs, ended, apart, world.ledger().entries(), instance, &asked_to_cancel)
+    });
     let told = known.complaints.iter().chain(&seen.violations).cloned();
     Ok(told.chain(found).chain(unfounded).collect())
 }
