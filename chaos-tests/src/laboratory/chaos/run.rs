@@ -300,6 +300,12 @@ fn clocks_apart(scenario: &Scenario) -> DurationMs {
     DurationMs(most.abs_diff(least))
 }
 
+/// The grace after a decision, three times. It is measured by the clock of the control
+/// plane, which between two lives may have been set back.
+fn apart_max(scenario: &Scenario) -> DurationMs {
+    DurationMs(90_000) + clocks_apart(scenario)
+}
+
 fn judged(
     ground: &Ground,
     scenario: &Scenario,
@@ -328,9 +334,7 @@ fn judged(
             jobs: &seen.last,
             accounts: &seen.accounts,
             clocks_apart: clocks_apart(scenario),
-            // The grace after a decision, three times. It is measured by the clock of the
-            // control plane, which between two lives may have been set back.
-            apart_max: DurationMs(90_000) + clocks_apart(scenario),
+            apart_max: apart_max(scenario),
         })
     });
     let asked_to_cancel = scenario.deals.iter().filter_map(|(_, deal)| match deal {
