@@ -17,9 +17,10 @@ struct Deeds {
     last_began: Option<Timestamp>,
     /// Attempts of each component whose payload began.
     began: BTreeMap<ComponentIndex, BTreeSet<Attempt>>,
+    /// Rounds of attempts whose gate was opened.
     rounds: BTreeMap<(ComponentIndex, Attempt), Round>,
-    /// Rounds in which a payload ended badly by itself.
-    own_errors: BTreeSet<Round>,
+    /// A payload ended badly by itself.
+    erred: bool,
     violations: Vec<String>,
 }
 
@@ -75,7 +76,7 @@ impl Deeds {
                 }
             }
             Deed::Exited(0) => {}
-            Deed::Exited(_) | Deed::WallTime => self.own_errors.extend(self.rounds.get(&part)),
+            Deed::Exited(_) | Deed::WallTime => self.erred = true,
             _ => {}
         }
     }
@@ -98,10 +99,11 @@ fn without_reason(job: &Job, deeds: &Deeds, ended: Timestamp) -> Option<String> 
     if reads || tries || !spec.rerunnable {
         return None;
     }
-    let (errors, retries) = (deeds.own_errors.len(), spec.max_retries as usize);
-    let (id, why) = (job.id, &job.phase);
-    (errors <= retries)
-        .then(|| format!("job {id} has {errors} errors of its own, {retries} retries: {why:?}"))
+    // A round that was given up as overdue counts like one with an error.
+    let rounds: BTreeSet<&Round> = deeds.rounds.values().collect();
+    let erred = deeds.erred && rounds.len() > spec.max_retries as usize;
+    let (id, rounds, why) = (job.id, rounds.len(), &job.phase);
+    (!erred).then(|| format!("job {id} failed after {rounds} rounds: {why:?}"))
 }
 
 /// What ran a second time although it must not.

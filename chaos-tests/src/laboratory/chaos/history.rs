@@ -69,7 +69,7 @@ impl Seen {
             }
             Change::Job { old, new, events } => {
                 self.judge(old, new, events);
-                self.judge_sites(new, events, now);
+                self.judge_sites(new, events, view, now);
                 self.learn(new, events, view, now);
                 events.iter().for_each(|event| self.accounts.note(new, event, ahead_ms));
                 self.timeline
@@ -121,7 +121,7 @@ impl Seen {
     }
 
     /// Nothing is placed where nothing must be placed, or where its user does not want it.
-    fn judge_sites(&mut self, job: &Job, events: &[JobEvent], now: Timestamp) {
+    fn judge_sites(&mut self, job: &Job, events: &[JobEvent], view: &View, now: Timestamp) {
         for event in events {
             let Happened::JobPlaced { placements, .. } = &event.what else { continue };
             for (placement, component) in placements.iter().zip(&job.spec.components) {
@@ -129,7 +129,10 @@ impl Seen {
                 if component.site.as_ref().is_some_and(|fixed| fixed != site) {
                     self.break_rule(job, format!("a fixed component is placed at {site}"));
                 }
-                let closed = self.sites.get(site).is_some_and(|(since, record)| {
+                // What became durable right before a death was seen by nobody.
+                let seen = self.sites.get(site);
+                let seen = seen.filter(|(_, record)| view.sites.get(site) == Some(record));
+                let closed = seen.is_some_and(|(since, record)| {
                     let (to, from) = (event.at, Timestamp(event.at.0 - KNOWN_WITHIN.0));
                     let at = |at| sites::keeps_away(record, job.spec.rerunnable, at);
                     *since + KNOWN_WITHIN < now && at(from) && at(to)

@@ -33,7 +33,7 @@ use crate::world::trouble::Struck;
 use crate::world::{Pace, World};
 
 /// Within this time after the last trouble every job must have ended.
-const CONVERGE_MAX: DurationMs = DurationMs(86_400_000);
+const CONVERGE_MAX: DurationMs = DurationMs(3 * 86_400_000);
 /// Within this time after that everything must have been cleaned up.
 const CLEAN_MAX: DurationMs = DurationMs(3 * 3_600_000);
 
