@@ -12,7 +12,8 @@ use cospan_chaos_tests::laboratory::chaos::campaign::{Size, seed};
 use cospan_domain::mutant_switch::{activate, take_reached};
 use cospan_domain::units::DurationMs;
 
-const TICK: Duration = Duration::from_millis(100);
+const LOOK: Duration = Duration::from_millis(500);
+const SECOND_NS: u64 = 1_000_000_000;
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
@@ -24,16 +25,16 @@ fn main() {
     };
     let mutant = args[1].parse::<u32>().ok();
     mutant.into_iter().for_each(activate);
-    let (panicked, ticks) = (Arc::new(Mutex::new(None)), Arc::new(AtomicU64::new(0)));
+    let (panicked, begun) = (Arc::new(Mutex::new(None)), Arc::new(AtomicU64::new(0)));
     let noted = panicked.clone();
     std::panic::set_hook(Box::new(move |panic| {
         let mut first = noted.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         first.get_or_insert_with(|| panic.to_string().replace('\n', " "));
     }));
-    watch(ticks.clone(), number(5));
+    watch(begun.clone(), number(5));
     for line in std::io::stdin().lock().lines() {
         let number: u64 = line.expect("a line").parse().expect("a seed");
-        ticks.store(0, Relaxed);
+        begun.store(on_processor_ns(), Relaxed);
         let found = judged(number, size);
         let panicked = panicked.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
         let reached = take_reached();
@@ -59,16 +60,22 @@ fn judged(number: u64, size: Size) -> Option<String> {
     }
 }
 
-/// Ends the process if a seed takes too long. Ticks are counted, not time: a process
-/// that was stopped for a while is not at fault.
-fn watch(ticks: Arc<AtomicU64>, limit_seconds: u64) {
+/// Ends the process if a seed takes too long: time on a processor counts, so that one
+/// that others kept waiting, or that was stopped for a while, is not at fault.
+fn watch(begun: Arc<AtomicU64>, limit_seconds: u64) {
     std::thread::spawn(move || {
         loop {
-            std::thread::sleep(TICK);
-            if ticks.fetch_add(1, Relaxed) > limit_seconds * 10 {
+            std::thread::sleep(LOOK);
+            if on_processor_ns().saturating_sub(begun.load(Relaxed)) > limit_seconds * SECOND_NS {
                 println!("0\ttimeout\tno verdict within {limit_seconds} s");
                 std::process::exit(3);
             }
         }
     });
+}
+
+/// How long the first thread, which runs the seeds, was on a processor.
+fn on_processor_ns() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/schedstat").expect("Linux");
+    text.split(' ').next().and_then(|text| text.parse().ok()).expect("a number")
 }

@@ -79,9 +79,8 @@ impl Copy {
     ) -> Result<()> {
         for file in files(listed) {
             let source = std::fs::read_to_string(tree.join(file))?;
-            let is_here = |number: &u32, mutant: &Mutant| {
-                mutant.file == *file && planted.contains(number)
-            };
+            let is_here =
+                |number: &u32, mutant: &Mutant| mutant.file == *file && planted.contains(number);
             let here = listed.iter().filter(|(number, mutant)| is_here(number, mutant));
             let rewriting =
                 Rewriting::new(&places::find(&source)?, here.map(|(number, m)| (*number, m)));

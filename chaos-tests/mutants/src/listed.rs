@@ -116,8 +116,16 @@ pub(crate) const BEYOND_SEEDS: [(&str, Holds); 8] = [
     }),
     ("answers that only the HTTP interface asks for", |mutant| {
         let asked = [
-            "isolated", "owner", "preview", "progress", "scan", "site", "sites", "standing",
-            "store_size", "tag",
+            "isolated",
+            "owner",
+            "preview",
+            "progress",
+            "scan",
+            "site",
+            "sites",
+            "standing",
+            "store_size",
+            "tag",
         ];
         mutant.file == "actors/src/coallocator/explain.rs"
             || mutant.file == "actors/src/api/handle.rs" && asked.contains(&mutant.method())

@@ -11,6 +11,11 @@ use crate::listed::{Mutant, beyond_seeds};
 use crate::rewrite::Impossible;
 use crate::{Known, is_killed};
 
+/// The kind of what no seed can find by its nature.
+const NO_SEED: &str = "no seed can";
+/// Kinds of survivors that no laboratory could find.
+const BEYOND: [&str; 3] = [NO_SEED, "equivalent", "not used yet"];
+
 /// What was found out about a survivor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Remark {
@@ -33,6 +38,9 @@ pub(crate) fn read_remarks(path: &Path) -> Result<BTreeMap<String, Remark>> {
     Ok(text.lines().filter_map(remark).collect())
 }
 
+/// What came of each mutant of the sample, setting by setting.
+type Fates<'a> = BTreeMap<u32, Vec<&'a Outcome>>;
+
 /// The page.
 ///
 /// # Errors
@@ -44,29 +52,28 @@ pub(crate) fn page(
     outcomes: &[Outcome],
     remarks: &BTreeMap<String, Remark>,
 ) -> Result<String> {
-    let fates: BTreeMap<u32, Vec<&Outcome>> = sample
-        .iter()
-        .map(|mutant| (*mutant, outcomes.iter().filter(|o| o.mutant == *mutant).collect()))
-        .collect();
+    let of = |mutant: &u32| outcomes.iter().filter(|o| o.mutant == *mutant).collect::<Vec<_>>();
+    let all = sample.iter().map(|mutant| (*mutant, of(mutant)));
+    // A sample in order of chance: its beginning is a sample as well.
+    let fates: Fates<'_> = all.take_while(|(_, outcomes)| !outcomes.is_empty()).collect();
     let mut page = include_str!("../planted/page.md").to_owned();
-    counts(&mut page, known, sample, seed)?;
-    killed(&mut page, &fates)?;
+    counts(&mut page, known, fates.len(), seed)?;
+    killed(&mut page, known, &fates, remarks)?;
+    found_by(&mut page, &fates)?;
     survivors(&mut page, known, &fates, remarks)?;
     Ok(page)
 }
 
-fn counts(page: &mut String, known: &Known, sample: &[u32], seed: u64) -> Result<()> {
+fn counts(page: &mut String, known: &Known, sampled: usize, seed: u64) -> Result<()> {
     writeln!(page, "\n## What was tried\n\n| mutants | |\n|---|---|")?;
     writeln!(page, "| listed by cargo-mutants | {} |", known.mutants.len())?;
-    let others = |why: Impossible| {
-        known.impossible.values().filter(|is| **is == why).count()
-    };
+    let others = |why: Impossible| known.impossible.values().filter(|is| **is == why).count();
     let constants = others(Impossible::Constant);
     writeln!(page, "| left out: constants, where no switch can be | {constants} |")?;
     let unviable = known.unviable.len() + others(Impossible::Binds) + others(Impossible::NotFound);
     writeln!(page, "| unviable: they do not compile | {unviable} |")?;
     writeln!(page, "| planted | {} |", known.planted().len())?;
-    writeln!(page, "| sampled (seed {seed}) | {} |", sample.len())?;
+    writeln!(page, "| sampled (seed {seed}) | {sampled} |")?;
     Ok(())
 }
 
@@ -90,6 +97,11 @@ fn shortened(said: &str) -> String {
         ("do not give its record", "events do not give the record"),
         ("was submitted twice", "a job was submitted twice under one key"),
         ("was refused", "a job was refused"),
+        ("goes round in circles", "the control plane goes round in circles"),
+        ("is not archived", "an ended job is not archived"),
+        ("takes nothing", "a job is placed where nothing may be"),
+        ("came to", "an answer is not so"),
+        ("the laboratory itself broke", "a part of the control plane panicked"),
         ("older record", "a job went back to an older record"),
         (" led from ", "a transition that is not listed"),
         ("ended by itself", "the control plane ended by itself"),
@@ -99,21 +111,45 @@ fn shortened(said: &str) -> String {
     found.unwrap_or_else(|| said.split(": ").next().unwrap_or(said)).to_owned()
 }
 
-fn killed(page: &mut String, fates: &BTreeMap<u32, Vec<&Outcome>>) -> Result<()> {
+fn survived(outcomes: &[&Outcome]) -> bool {
+    outcomes.iter().all(|outcome| !is_killed(&outcome.fate))
+}
+
+fn killed(
+    page: &mut String,
+    known: &Known,
+    fates: &Fates<'_>,
+    remarks: &BTreeMap<String, Remark>,
+) -> Result<()> {
+    let survivors = || fates.iter().filter(|(_, outcomes)| survived(outcomes));
+    let beyond = survivors().filter(|(number, _)| {
+        let mutant = known.mutants.get(number);
+        mutant.is_some_and(|mutant| BEYOND.contains(&judged(mutant, remarks).0))
+    });
+    let (all, left, beyond) = (fates.len(), survivors().count(), beyond.count());
+    let killed = all - left;
+    let is_unreached =
+        |outcomes: &&Vec<&Outcome>| outcomes.iter().all(|outcome| outcome.fate == Fate::NotReached);
+    let unreached = fates.values().filter(is_unreached).count();
+    let share = |of: usize| 100.0 * killed as f64 / of.max(1) as f64;
+    writeln!(page, "\n**{killed} of {all} were killed: {:.1} %.**", share(all))?;
+    writeln!(page, "{left} survived; no seed ever came to {unreached} of these.")?;
+    let rest = all - beyond;
+    writeln!(
+        page,
+        "Without the {beyond} survivors that no laboratory could find ({}),",
+        BEYOND.join(", ")
+    )?;
+    writeln!(page, "{killed} of {rest} were killed: {:.1} %.", share(rest))?;
+    Ok(())
+}
+
+fn found_by(page: &mut String, fates: &Fates<'_>) -> Result<()> {
     let mut rules: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     for outcomes in fates.values() {
         let found = outcomes.iter().find_map(|outcome| rule(&outcome.fate));
         found.into_iter().for_each(|(rule, seed)| rules.entry(rule).or_default().push(seed));
     }
-    let killed: usize = rules.values().map(Vec::len).sum();
-    let share = 100.0 * killed as f64 / fates.len().max(1) as f64;
-    let is = |which: fn(&Fate) -> bool| {
-        let all_so = |outcomes: &&Vec<&Outcome>| outcomes.iter().all(|o| which(&o.fate));
-        fates.values().filter(all_so).count()
-    };
-    let (unreached, survived) = (is(|fate| *fate == Fate::NotReached), is(|fate| !is_killed(fate)));
-    writeln!(page, "\n**{killed} of {} were killed: {share:.1} %.**", fates.len())?;
-    writeln!(page, "{survived} survived; no seed ever came to {unreached} of these.")?;
     writeln!(
         page,
         "\n## By what\n\n| found by | mutants | median seed | last |\n|---|---|---|---|"
@@ -128,23 +164,28 @@ fn killed(page: &mut String, fates: &BTreeMap<u32, Vec<&Outcome>>) -> Result<()>
     Ok(())
 }
 
+/// The kind of a survivor, and why: as somebody found out, or by its nature.
+fn judged<'a>(mutant: &Mutant, remarks: &'a BTreeMap<String, Remark>) -> (&'a str, &'a str) {
+    match (remarks.get(&mutant.key()), beyond_seeds(mutant)) {
+        (Some(remark), _) => (&remark.kind, &remark.text),
+        (None, Some(reason)) => (NO_SEED, reason),
+        (None, None) => ("not judged", ""),
+    }
+}
+
 fn survivors(
     page: &mut String,
     known: &Known,
-    fates: &BTreeMap<u32, Vec<&Outcome>>,
+    fates: &Fates<'_>,
     remarks: &BTreeMap<String, Remark>,
 ) -> Result<()> {
-    let survived = |(_, outcomes): &(&u32, &Vec<&Outcome>)| {
-        outcomes.iter().all(|outcome| !is_killed(&outcome.fate))
-    };
     let mut rows: BTreeMap<(&String, usize, u32), (&Mutant, bool)> = BTreeMap::new();
     let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
-    for (number, outcomes) in fates.iter().filter(survived) {
+    for (number, outcomes) in fates.iter().filter(|(_, outcomes)| survived(outcomes)) {
         let Some(mutant) = known.mutants.get(number) else { continue };
         let reached = outcomes.iter().any(|outcome| outcome.fate == Fate::Survived);
         rows.insert((&mutant.file, mutant.span.start.line, *number), (mutant, reached));
-        let kind = remarks.get(&mutant.key()).map_or("not judged", |remark| &remark.kind);
-        *kinds.entry(kind).or_default() += 1;
+        *kinds.entry(judged(mutant, remarks).0).or_default() += 1;
     }
     writeln!(page, "\n## Survivors\n\n| kind | mutants |\n|---|---|")?;
     for (kind, count) in kinds {
@@ -152,8 +193,7 @@ fn survivors(
     }
     writeln!(page, "\n| place | mutant | reached | kind | why |\n|---|---|---|---|---|")?;
     for ((file, line, _), (mutant, reached)) in rows {
-        let remark = remarks.get(&mutant.key());
-        let (kind, text) = remark.map_or(("", ""), |r| (&r.kind, &r.text));
+        let (kind, text) = judged(mutant, remarks);
         let what = mutant.what().replace('|', "\\|");
         let reached = if reached { "yes" } else { "no" };
         writeln!(page, "| {file}:{line} | `{what}` | {reached} | {kind} | {text} |")?;

@@ -32,8 +32,12 @@ use crate::world::ledger::Entry;
 use crate::world::trouble::Struck;
 use crate::world::{Pace, World};
 
-/// Within this time after the last trouble every job must have ended.
+/// Within this time after the last trouble every job must have ended, were it not for the
+/// queues of the sites' own users.
 const CONVERGE_MAX: DurationMs = DurationMs(3 * 86_400_000);
+/// Those submit so many times as much as their site can do, at most; who may run nowhere
+/// else has to wait for it.
+const OVERLOAD_MAX: u64 = 8;
 /// Within this time after that everything must have been cleaned up.
 const CLEAN_MAX: DurationMs = DurationMs(3 * 3_600_000);
 
@@ -259,7 +263,8 @@ fn calm(
             deal(reign.clone(), scenario.clone(), known.clone(), tally).await?;
             anyhow::ensure!(known.borrow().is_done(&scenario), "the users were not done");
             let ids: Vec<JobId> = known.borrow().acknowledged.values().copied().collect();
-            all_ended(&reign, &ids, reign.clock.now() + CONVERGE_MAX).await?;
+            let queued = DurationMs(OVERLOAD_MAX * scenario.calm_at.since(BEGINS).0);
+            all_ended(&reign, &ids, reign.clock.now() + CONVERGE_MAX + queued).await?;
             note_ends(&reign, &ids, &seen);
             reign.until(reign.clock.now() + CLEAN_MAX).await;
             let files = reign.plane.view().files.clone();
