@@ -185,7 +185,7 @@ impl JobActor {
     }
 
     fn set_wake(&mut self, now: Timestamp, ctx: &mut Context<Self>) {
-        let state = due::next_wake(self.job(), &self.shared.settings.job);
+        let state = due::next_wake(self.job(), &self.shared.settings.job, now);
         let silent = sight::next_wake(&self.shared, self.job());
         let again = self.not_before.values().copied().filter(|&time| time > now).min();
         // While a claim is awaited, the claim timer wakes us; see the claimer.

@@ -149,7 +149,7 @@ pub fn charge_of(job: &Job, index: ComponentIndex) -> Option<&Charge> {
 }
 
 /// When to look again if nothing happens before.
-pub fn next_wake(job: &Job, parameters: &JobParameters) -> Option<Timestamp> {
+pub fn next_wake(job: &Job, parameters: &JobParameters, now: Timestamp) -> Option<Timestamp> {
     if job.held.is_some() {
         return None;
     }
@@ -162,7 +162,9 @@ pub fn next_wake(job: &Job, parameters: &JobParameters) -> Option<Timestamp> {
         Phase::Placed { .. } => job.claim_time(parameters),
         Phase::Claiming { since } => claiming_ends(job, parameters, since),
         Phase::Starting { since } => Some(since + parameters.go_grace),
-        Phase::Running { since } => Some(since + job.spec.wall_time + parameters.wall_margin),
+        // From then on its sites may say any time that it is still there.
+        Phase::Running { .. } => overdue_at(job, parameters)
+            .map(|time| if now < time { time } else { now + parameters.look_up_interval }),
         Phase::Aborting { .. }
         | Phase::Collecting { .. }
         | Phase::Finished { .. }
@@ -170,6 +172,12 @@ pub fn next_wake(job: &Job, parameters: &JobParameters) -> Option<Timestamp> {
         | Phase::Cancelled { .. } => None,
     };
     look_ups.chain(phase).min()
+}
+
+/// From when on its payloads ought to be over, if they run.
+pub fn overdue_at(job: &Job, parameters: &JobParameters) -> Option<Timestamp> {
+    let Phase::Running { since } = job.phase else { return None };
+    Some(since + job.spec.wall_time + parameters.wall_margin)
 }
 
 /// Whether there are sites that it would rather not go to again.

@@ -56,8 +56,8 @@ impl Machine for JobMachine {
     fn next_wake(
         job: &state::Job,
         parameters: &parameters::JobParameters,
-        _: Timestamp,
+        now: Timestamp,
     ) -> Option<Timestamp> {
-        due::next_wake(job, parameters)
+        due::next_wake(job, parameters, now)
     }
 }

@@ -125,7 +125,7 @@ fn step(draft: &mut Draft<'_>) {
         Phase::Placed { .. } => {}
         Phase::Claiming { since } => step_claiming(draft, since),
         Phase::Starting { since } => step_starting(draft, since),
-        Phase::Running { since } => step_running(draft, since),
+        Phase::Running { .. } => step_running(draft),
         Phase::Collecting { .. } => {
             if orders::all_collected(draft) {
                 draft.emit(Happened::JobFinished);
@@ -168,19 +168,11 @@ fn step_starting(draft: &mut Draft<'_>, since: Timestamp) {
     }
 }
 
-fn step_running(draft: &mut Draft<'_>, since: Timestamp) {
+fn step_running(draft: &mut Draft<'_>) {
     let succeeded = |run: &Run| matches!(run, Run::Ended { how: Ending::Succeeded, .. });
     let any = bug(Bug::FinishEarly) && draft.job.components.iter().any(|c| succeeded(&c.run));
     if any || draft.job.components.iter().all(|c| succeeded(&c.run)) {
         draft.emit(Happened::PayloadsSucceeded);
-        return;
-    }
-    if draft.now >= since + draft.job.spec.wall_time + draft.parameters.wall_margin {
-        let late = draft.job.indexed().find(|(_, c)| c.run.may_live()).map(|(index, _)| index);
-        if let Some(component) = late {
-            let detail = "still there long after its wall time".into();
-            abort::abort(draft, AbortCause::Application { component, detail });
-        }
     }
 }
 

@@ -6,6 +6,7 @@ use crate::ids::{Attempt, ComponentIndex};
 use crate::job::command::{Rejection, Sighting};
 use crate::job::decide::draft::Draft;
 use crate::job::decide::{abort, claims, submission};
+use crate::job::due::overdue_at;
 use crate::job::event::Happened;
 use crate::job::state::{AbortCause, Ending, Phase, Run};
 use crate::planted::{Bug, bug};
@@ -32,7 +33,18 @@ pub(super) fn sighted(
         Sighting::Void => void(draft, index, attempt),
         Sighting::Vanished(detail) => lost(draft, index, attempt, detail),
     }
+    end_overdue(draft, index, asked_at);
     Ok(())
+}
+
+/// Ends a payload that its site ought to have ended long ago. A site that says nothing may
+/// well have done so: only what it shows afterwards counts.
+fn end_overdue(draft: &mut Draft<'_>, index: ComponentIndex, asked_at: Timestamp) {
+    let overdue = overdue_at(&draft.job, draft.parameters).is_some_and(|time| time <= asked_at);
+    if overdue && draft.job.components[index.0 as usize].run.may_live() {
+        let detail = "still there long after its wall time".into();
+        abort::abort(draft, AbortCause::Application { component: index, detail });
+    }
 }
 
 fn ended(component: ComponentIndex, attempt: Attempt, how: Ending) -> Happened {

@@ -3,7 +3,7 @@
 use super::world::{World, key, site, spec};
 use crate::ids::{ComponentIndex, LrmId, RelPath};
 use crate::job::command::{Inputs, JobCommand, Rejection, Sight, Sighting, SubmitAnswer};
-use crate::job::due::EffectKind;
+use crate::job::due::{EffectKind, next_wake};
 use crate::job::spec::{Collect, Content, OnUnreachable, Output};
 use crate::job::state::{Phase, PhaseKind};
 use crate::units::{Bytes, DurationMs};
@@ -350,6 +350,23 @@ fn a_payload_that_outlives_its_wall_time_by_far_is_ended_from_here() {
     let mut world = World::new(spec(1));
     world.run();
     world.pass(3_600 + 61);
-    world.look(Inputs::Unknown);
+    world.see(0, Sighting::Begun("node1".into()));
     assert_eq!(world.phase(), PhaseKind::Aborting);
+}
+
+#[test]
+fn no_payload_is_given_up_before_its_site_says_that_it_outlived_its_wall_time() {
+    let mut world = World::new(spec(1));
+    world.run();
+    let before = world.now;
+    world.pass(3_600 + 61);
+    assert_eq!(world.look(Inputs::Unknown), Vec::<&str>::new());
+    let (component, attempt) = (ComponentIndex(0), world.attempt(0));
+    let sighting = Sighting::Begun("node1".into());
+    let old = JobCommand::Sighted { component, attempt, asked_at: before, sighting };
+    assert_eq!(world.tell(old), Ok(Vec::new()));
+    let wake = next_wake(&world.job, &world.parameters, world.now);
+    assert!(wake.is_some_and(|time| time > world.now), "what it says next is looked at");
+    world.see(0, Sighting::Succeeded);
+    assert_eq!(world.phase(), PhaseKind::Finished);
 }
