@@ -51,8 +51,8 @@ pub struct SiteOrderMessage {
 pub struct AskAdmission {
     /// The attempt.
     pub attempt: AttemptId,
-    /// It may run a second time.
-    pub rerunnable: bool,
+    /// Its job may try out a site after errors.
+    pub may_probe: bool,
 }
 
 /// A notification was sent.
@@ -151,8 +151,8 @@ impl Handler<AskAdmission> for Cluster {
     type Result = Answer;
 
     fn handle(&mut self, message: AskAdmission, ctx: &mut Context<Self>) -> Answer {
-        let (probe, rerunnable) = (message.attempt, message.rerunnable);
-        self.order(SiteCommand::StartProbe { probe, rerunnable }, ctx)
+        let (probe, may_probe) = (message.attempt, message.may_probe);
+        self.order(SiteCommand::StartProbe { probe, may_probe }, ctx)
     }
 }
 

@@ -105,7 +105,7 @@ fn ask(
         let record = view.sites.get(name).map_or(&fresh, |record| record.as_ref());
         let contact = shared.board.site(name).unwrap_or_default().contact;
         let held = view.holdings.get(name).map_or(0, |held| held.len() as u32);
-        (name.clone(), obstacles(record, contact, held, request.is_restartable(), now))
+        (name.clone(), obstacles(record, contact, held, request.may_probe(), now))
     });
     let count = match &decision {
         Ok(plan) => plan.placements.len(),

@@ -135,7 +135,8 @@ fn admission(
     let (shared, site) = (actor.shared.clone(), actor.site_of(effect));
     let attempt =
         AttemptId { job: actor.job().id, component: effect.component, attempt: effect.attempt };
-    let rerunnable = actor.job().spec.rerunnable;
+    let spec = &actor.job().spec;
+    let may_probe = spec.request.may_probe(spec.rerunnable);
     Box::pin(async move {
         let Some(site) = site else { return Ok(()) };
         let record = shared.view.load().sites.get(&site).cloned();
@@ -144,7 +145,7 @@ fn admission(
         }
         let cluster = shared.switchboard.clusters.addr(&site);
         let cluster = cluster.ok_or("the site is not served at the moment")?;
-        let admitted = cluster.send(AskAdmission { attempt, rerunnable }).await;
+        let admitted = cluster.send(AskAdmission { attempt, may_probe }).await;
         admitted.map_err(|error| error.to_string())?.map_err(|rejection| rejection.to_string())
     })
 }

@@ -26,6 +26,12 @@ impl Request {
             Request::Flexible(_) => "flexible",
         }
     }
+
+    /// Whether such a job may try out a site after errors. Who can go nowhere else may, also
+    /// if it must not run twice: it would wait for ever where nobody else goes.
+    pub fn may_probe(&self, rerunnable: bool) -> bool {
+        rerunnable || matches!(self, Request::Fixed)
+    }
 }
 
 /// Bounds of a split (communication-aware placement, "Flexible requests").

@@ -70,7 +70,7 @@ pub struct Belief {
 pub enum Acceptance {
     /// Any job's.
     Open,
-    /// Only of jobs that may run a second time: it is being tried out after errors.
+    /// Only of jobs that may try it out after errors.
     ProbesOnly,
     /// None, for this reason.
     Closed(Hindrance),
@@ -115,10 +115,10 @@ impl Replicas for BTreeMap<Digest, BTreeSet<SiteName>> {
 
 impl Acceptance {
     /// What keeps a job from being placed here, if anything.
-    pub fn hindrance(self, restartable: bool) -> Option<Hindrance> {
+    pub fn hindrance(self, may_probe: bool) -> Option<Hindrance> {
         match self {
             Acceptance::Open => None,
-            Acceptance::ProbesOnly if restartable => None,
+            Acceptance::ProbesOnly if may_probe => None,
             Acceptance::ProbesOnly => Some(Hindrance::Probing),
             Acceptance::Closed(hindrance) => Some(hindrance),
         }

@@ -46,7 +46,7 @@ impl Search<'_> {
             report(ReasonCode::NotTheNamedSite, 0, &|| Reason::NotTheNamedSite(named.clone()))?;
         }
         never_fits(request, site, report)?;
-        if let Some(hindrance) = closed(site, self.request.is_restartable()) {
+        if let Some(hindrance) = closed(site, self.request.may_probe()) {
             report(hindrance.into(), 0, &|| Reason::Closed(hindrance))?;
         }
         if let Some(shape) = &site.shape {
@@ -179,9 +179,9 @@ fn too_small(
 }
 
 /// What closes the site to the job; one whose shape or load is not known is closed.
-fn closed(site: &GridSite, restartable: bool) -> Option<Hindrance> {
+fn closed(site: &GridSite, may_probe: bool) -> Option<Hindrance> {
     let unknown = || (site.shape.is_none() || site.idle.is_none()).then_some(Hindrance::Unknown);
-    site.acceptance.hindrance(restartable).or_else(unknown)
+    site.acceptance.hindrance(may_probe).or_else(unknown)
 }
 
 /// One resource of the vector, told apart without comparing names where possible.

@@ -132,9 +132,14 @@ impl PlacementRequest {
         &self.splits
     }
 
-    /// Whether it may run a second time, and so may try out a site after errors.
+    /// Whether it may run a second time.
     pub fn is_restartable(&self) -> bool {
         self.restartable
+    }
+
+    /// Whether it may try out a site after errors.
+    pub fn may_probe(&self) -> bool {
+        self.request.may_probe(self.restartable)
     }
 
     /// Its components, by component index; of a flexible request the smallest that

@@ -204,7 +204,7 @@ impl<'a> Search<'a> {
         component.site.is_none()
             && self.grid.sites().iter().enumerate().any(|(at, site)| {
                 !component.avoid.contains(&site.name)
-                    && site.acceptance.hindrance(self.request.is_restartable()).is_none()
+                    && site.acceptance.hindrance(self.request.may_probe()).is_none()
                     && never_fits(component, site, &mut |_, _, _| Break(())).is_continue()
                     && self.transfer_time(index, at).is_some()
             })

@@ -82,7 +82,7 @@ pub enum Obstacle {
         /// How many are allowed.
         allowed: u32,
     },
-    /// It is tried out with jobs only that may run a second time.
+    /// It is tried out with jobs only that may run twice or can go nowhere else.
     OnlyRerunnable,
     /// An operator does not want anything new there.
     Frozen {
@@ -113,13 +113,13 @@ pub fn state(record: &SiteRecord, contact: Contact, held: u32, now: Timestamp) -
 }
 
 /// Everything that keeps a component away, most lasting first; none: it can be
-/// placed there. All of it must go before it can. `rerunnable` tells whether the
-/// component's job may run it a second time.
+/// placed there. All of it must go before it can. `may_probe` tells whether the
+/// component's job may try out a site after errors.
 pub fn obstacles(
     record: &SiteRecord,
     contact: Contact,
     held: u32,
-    rerunnable: bool,
+    may_probe: bool,
     now: Timestamp,
 ) -> Vec<Obstacle> {
     let operator = &record.operator;
@@ -133,7 +133,7 @@ pub fn obstacles(
         .into_iter()
         .chain(window)
         .chain(no_contact(contact))
-        .chain(distrust(record, rerunnable, now))
+        .chain(distrust(record, may_probe, now))
         .chain(frozen)
         .collect()
 }
@@ -152,7 +152,7 @@ fn no_contact(contact: Contact) -> Option<Obstacle> {
     }
 }
 
-fn distrust(record: &SiteRecord, rerunnable: bool, now: Timestamp) -> Option<Obstacle> {
+fn distrust(record: &SiteRecord, may_probe: bool, now: Timestamp) -> Option<Obstacle> {
     if let Some(forced) = record.forced_at(now) {
         return (!forced.usable)
             .then(|| Obstacle::ForcedUnusable { by: forced.by.clone(), until: forced.until });
@@ -162,8 +162,8 @@ fn distrust(record: &SiteRecord, rerunnable: bool, now: Timestamp) -> Option<Obs
         Breaker::Open { probe_at, .. } if now < *probe_at => {
             Some(Obstacle::BreakerOpen { errors: record.consecutive_errors, probe_at: *probe_at })
         }
-        Breaker::Open { .. } => (!rerunnable).then_some(Obstacle::OnlyRerunnable),
-        Breaker::HalfOpen { .. } if !rerunnable => Some(Obstacle::OnlyRerunnable),
+        Breaker::Open { .. } => (!may_probe).then_some(Obstacle::OnlyRerunnable),
+        Breaker::HalfOpen { .. } if !may_probe => Some(Obstacle::OnlyRerunnable),
         Breaker::HalfOpen { allowed, running, .. } => (running.len() >= *allowed as usize)
             .then_some(Obstacle::ProbesTaken { allowed: *allowed }),
     }
@@ -183,8 +183,8 @@ fn free_probes(record: &SiteRecord, now: Timestamp) -> Option<u32> {
 
 impl SiteState {
     /// Whether a component can be placed there.
-    pub fn accepts_placement(self, rerunnable: bool) -> bool {
-        self.acceptance().hindrance(rerunnable).is_none()
+    pub fn accepts_placement(self, may_probe: bool) -> bool {
+        self.acceptance().hindrance(may_probe).is_none()
     }
 
     /// The same, as placement sees it.
@@ -264,9 +264,9 @@ impl fmt::Display for Obstacle {
             Obstacle::ProbesTaken { allowed } => {
                 write!(f, "the site is tried out with {allowed} at a time, and they are under way")
             }
-            Obstacle::OnlyRerunnable => {
-                f.write_str("the site is tried out with jobs that may run a second time only")
-            }
+            Obstacle::OnlyRerunnable => f.write_str(
+                "the site is tried out with jobs only that may run twice or can go nowhere else",
+            ),
             Obstacle::Frozen { by } => write!(f, "{by} does not want anything new there"),
         }
     }

@@ -36,8 +36,8 @@ pub enum SiteCommand {
     StartProbe {
         /// Its attempt.
         probe: AttemptId,
-        /// Its job may run a component a second time.
-        rerunnable: bool,
+        /// Its job may try out a site after errors.
+        may_probe: bool,
     },
     /// A probe is over. Says nothing that [`SiteCommand::RecordError`] or
     /// [`SiteCommand::RecordSuccess`] of the same attempt would not say too.
@@ -136,7 +136,7 @@ pub enum Rejection {
     NotYetProbed { errors: u32, probe_at: Timestamp },
     #[error("the site is being probed with {allowed} at a time, and they are under way")]
     ProbesTaken { allowed: u32 },
-    #[error("the site is being probed, with jobs that may run twice only")]
+    #[error("the site is being probed, with jobs only that may run twice or can go nowhere else")]
     OnlyRerunnable,
     #[error("an operator said that the site is unusable")]
     ForcedUnusable { until: Timestamp },

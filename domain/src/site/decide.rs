@@ -33,7 +33,7 @@ pub fn decide(
             Ok(desk.record_error(attempt, class, &detail, isolated, jitter))
         }
         SiteCommand::RecordSuccess { attempt } => Ok(desk.record_success(attempt)),
-        SiteCommand::StartProbe { probe, rerunnable } => desk.start_probe(probe, rerunnable),
+        SiteCommand::StartProbe { probe, may_probe } => desk.start_probe(probe, may_probe),
         SiteCommand::EndProbe { probe, outcome, jitter } => {
             Ok(desk.end_probe(probe, outcome, jitter))
         }
@@ -113,7 +113,7 @@ impl Desk<'_> {
         events
     }
 
-    fn start_probe(&self, probe: AttemptId, rerunnable: bool) -> Decided {
+    fn start_probe(&self, probe: AttemptId, may_probe: bool) -> Decided {
         if let Some(forced) = self.record.forced_at(self.now) {
             return if forced.usable {
                 Ok(Vec::new())
@@ -128,7 +128,7 @@ impl Desk<'_> {
                 let errors = self.record.consecutive_errors;
                 Err(Rejection::NotYetProbed { errors, probe_at: *probe_at })
             }
-            Breaker::Open { .. } | Breaker::HalfOpen { .. } if !rerunnable => {
+            Breaker::Open { .. } | Breaker::HalfOpen { .. } if !may_probe => {
                 Err(Rejection::OnlyRerunnable)
             }
             Breaker::HalfOpen { allowed, running, .. } if running.len() >= *allowed as usize => {

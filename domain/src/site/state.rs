@@ -65,7 +65,7 @@ pub enum Breaker {
         /// Openings since it was last closed.
         trips: u32,
     },
-    /// A few restartable components are let in to see.
+    /// A few components are let in to see, of jobs that may try it out.
     HalfOpen {
         /// Since when.
         since: Timestamp,

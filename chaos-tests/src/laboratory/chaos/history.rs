@@ -132,9 +132,10 @@ impl Seen {
                 // What became durable right before a death was seen by nobody.
                 let seen = self.sites.get(site);
                 let seen = seen.filter(|(_, record)| view.sites.get(site) == Some(record));
+                let tries_out = job.spec.rerunnable || component.site.is_some();
                 let closed = seen.is_some_and(|(since, record)| {
                     let (to, from) = (event.at, Timestamp(event.at.0 - KNOWN_WITHIN.0));
-                    let at = |at| sites::keeps_away(record, job.spec.rerunnable, at);
+                    let at = |at| sites::keeps_away(record, tries_out, at);
                     *since + KNOWN_WITHIN < now && at(from) && at(to)
                 });
                 if closed {

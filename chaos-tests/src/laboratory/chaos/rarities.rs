@@ -69,9 +69,7 @@ pub(super) fn draw_rarities(seed: u64, jobs: Vec<DrawnJob>, sites: usize) -> Vec
                 true => Priority::ALL[chance.random_range(0..Priority::ALL.len())],
                 false => Priority::Low,
             },
-            // A site that is tried out takes only what may run twice: for a fixed job that
-            // must not, and that nobody else tries it out for, it stays shut.
-            rerunnable: !once || fixed_from.is_some(),
+            rerunnable: !once,
             waits: patient,
             max_retries: if retries { chance.random_range(1..=3) } else { 0 },
             max_placement_tries: most(placements, &mut chance),

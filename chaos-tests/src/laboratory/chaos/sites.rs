@@ -71,8 +71,9 @@ fn is_paused(breaker: &Breaker, parameters: &SiteParameters) -> bool {
     (least..=most).contains(&probe_at.since(*since).0)
 }
 
-/// Whether a site takes no component of such a job at this time.
-pub(super) fn keeps_away(site: &SiteRecord, rerunnable: bool, at: Timestamp) -> bool {
+/// Whether a site takes no component of a job at this time. `tries_out`: the job may run
+/// twice, or can go nowhere else.
+pub(super) fn keeps_away(site: &SiteRecord, tries_out: bool, at: Timestamp) -> bool {
     let operator = &site.operator;
     if operator.draining.is_some() || operator.frozen.is_some() {
         return true;
@@ -83,7 +84,7 @@ pub(super) fn keeps_away(site: &SiteRecord, rerunnable: bool, at: Timestamp) -> 
     match (&operator.forced, &site.breaker) {
         (Some(forced), _) if at < forced.until => !forced.usable,
         (_, Breaker::Closed) => false,
-        (_, Breaker::Open { probe_at, .. }) => !rerunnable || at < *probe_at,
-        (_, Breaker::HalfOpen { .. }) => !rerunnable,
+        (_, Breaker::Open { probe_at, .. }) => !tries_out || at < *probe_at,
+        (_, Breaker::HalfOpen { .. }) => !tries_out,
     }
 }

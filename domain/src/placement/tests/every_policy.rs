@@ -43,7 +43,7 @@ fn keeps_the_rules(request: &PlacementRequest, grid: &GridSnapshot) -> Result<()
         let site = grid.index_of(&site).unwrap();
         prop_assert!(left.covers(site, &used), "{} is overfilled", grid.sites()[site].name);
         left.take(site, &used);
-        let open = grid.sites()[site].acceptance.hindrance(request.is_restartable()).is_none();
+        let open = grid.sites()[site].acceptance.hindrance(request.may_probe()).is_none();
         prop_assert!(open, "{} is closed", grid.sites()[site].name);
     }
     prop_assert_eq!(&remaining, &left);

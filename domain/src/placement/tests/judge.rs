@@ -62,7 +62,7 @@ impl Judge<'_> {
     fn is_open(&self, site: &GridSite) -> bool {
         match site.acceptance {
             Acceptance::Open => true,
-            Acceptance::ProbesOnly => self.drawn.request.is_restartable(),
+            Acceptance::ProbesOnly => self.drawn.request.may_probe(),
             Acceptance::Closed(_) => false,
         }
     }

@@ -164,6 +164,15 @@ fn only_an_open_site_takes_a_job_and_a_probed_one_only_what_may_run_twice() {
 }
 
 #[test]
+fn a_fixed_job_that_must_not_run_twice_tries_out_its_own_site() {
+    let acceptance = Acceptance::ProbesOnly;
+    let grid = grid([GridSite { acceptance, room: Some(1), ..site("A", 50) }, site("B", 50)]);
+    let part = ComponentRequest { site: Some(site_name("A")), ..component(8) };
+    let request = PlacementRequest::new(worst_fit(), Request::Fixed, false, vec![part]);
+    assert_eq!(sites_of(&placed(&request, &grid).unwrap()), ["A"]);
+}
+
+#[test]
 fn a_site_that_takes_one_more_component_gets_one() {
     let grid = grid([GridSite { room: Some(1), ..site("A", 50) }, site("B", 10)]);
     assert_eq!(sites_of(&placed(&sizes(&[4, 4]), &grid).unwrap()), ["A", "B"]);

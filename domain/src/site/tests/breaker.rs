@@ -199,7 +199,7 @@ fn no_probe_before_its_time_and_none_that_may_not_run_twice() {
     let probe_at = bench.now + DurationMs::from_secs(60);
     assert_eq!(bench.start_probe(10), Err(Rejection::NotYetProbed { errors: 3, probe_at }));
     bench.wait_secs(60);
-    let once = SiteCommand::StartProbe { probe: attempt(10), rerunnable: false };
+    let once = SiteCommand::StartProbe { probe: attempt(10), may_probe: false };
     assert_eq!(bench.tell(once), Err(Rejection::OnlyRerunnable));
 }
 

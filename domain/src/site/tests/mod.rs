@@ -66,7 +66,7 @@ impl Bench {
     }
 
     fn start_probe(&mut self, job: u64) -> Result<Vec<SiteEvent>, Rejection> {
-        self.tell(SiteCommand::StartProbe { probe: attempt(job), rerunnable: true })
+        self.tell(SiteCommand::StartProbe { probe: attempt(job), may_probe: true })
     }
 
     fn operate(&mut self, what: Operation) -> Result<Vec<SiteEvent>, Rejection> {

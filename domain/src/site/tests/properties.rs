@@ -72,7 +72,7 @@ fn commands() -> impl Strategy<Value = SiteCommand> {
         ),
         2 => attempts().prop_map(|attempt| SiteCommand::RecordSuccess { attempt }),
         4 => (attempts(), prop::bool::weighted(0.9))
-            .prop_map(|(probe, rerunnable)| SiteCommand::StartProbe { probe, rerunnable }),
+            .prop_map(|(probe, may_probe)| SiteCommand::StartProbe { probe, may_probe }),
         2 => (attempts(), outcomes, jitters())
             .prop_map(|(probe, outcome, jitter)| SiteCommand::EndProbe { probe, outcome, jitter }),
         1 => prop::collection::btree_set(attempts(), 0..6)
@@ -266,7 +266,7 @@ proptest! {
 
     #[test]
     fn a_site_takes_a_component_exactly_if_nothing_is_in_its_way(
-        steps in steps(), held in 0_u32..2, rerunnable: bool, contact in 0_usize..4,
+        steps in steps(), held in 0_u32..2, may_probe: bool, contact in 0_usize..4,
     ) {
         let mut bench = start();
         steps.iter().for_each(|step| bench.step(step));
@@ -278,8 +278,8 @@ proptest! {
             Contact::CredentialsExpired { since },
         ][contact];
         let state = state(&bench.record, contact, held, bench.now);
-        let told = obstacles(&bench.record, contact, held, rerunnable, bench.now);
-        prop_assert_eq!(state.accepts_placement(rerunnable), told.is_empty(), "{:?} {:?}", state, told);
+        let told = obstacles(&bench.record, contact, held, may_probe, bench.now);
+        prop_assert_eq!(state.accepts_placement(may_probe), told.is_empty(), "{:?} {:?}", state, told);
     }
 
     #[test]
