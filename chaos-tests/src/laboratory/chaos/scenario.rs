@@ -343,11 +343,15 @@ fn draw_split(drawing: &mut Drawing, components: &[u32]) -> Flexible {
 
 /// All or nothing, or bit by bit; early or at the last moment.
 fn draw_claim(drawing: &mut Drawing) -> ClaimParameters {
+    let often = drawing.chance.random_bool(0.2);
     let mut ratio = |ratios: [u32; 3]| PerMillion(ratios[drawing.chance.random_range(0..3)]);
     ClaimParameters {
         threshold: ratio([0, 500_000, 1_000_000]),
         l: ratio([0, 750_000, 1_000_000]),
-        min_claim_step: MinClaimStep::Fixed(DurationMs(5_000)),
+        min_claim_step: match often {
+            true => MinClaimStep::Fixed(DurationMs(5_000)),
+            false => MinClaimStep::Auto,
+        },
         ..ClaimParameters::default()
     }
 }
