@@ -122,3 +122,29 @@ fn a_split_that_cannot_be_is_refused_with_its_reason() {
     }
     scene.server.kill().unwrap();
 }
+
+#[test]
+fn a_job_for_a_drained_site_waits_for_it_or_is_refused_as_its_user_says() {
+    let mut scene = scene();
+    scene.must(&["site", "drain", "s1"]);
+    let job = scene.job_file(
+        r#"
+        name = "here"
+        wall_time = "1m"
+        request = "fixed"
+        [[component]]
+        name = "one"
+        site = "s1"
+        processors = 1
+        executable = "/bin/true"
+        "#,
+    );
+    let refused = scene.cospan(&["submit", "--refuse-closed", &job]);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success());
+    assert!(said.contains("site s1, which takes no jobs now") && said.contains("C1109"), "{said}");
+    scene.must(&["submit", &job]);
+    scene.must(&["site", "undrain", "s1"]);
+    scene.must(&["wait", "1"]);
+    scene.server.kill().unwrap();
+}

@@ -36,6 +36,10 @@ pub(crate) struct SubmitArgs {
     /// Accept a job although no known site could ever hold it.
     #[arg(long)]
     pub(crate) allow_unplaceable: bool,
+    /// Refuse a job that names a site which takes no jobs now, instead of having it wait for that
+    /// site.
+    #[arg(long)]
+    pub(crate) refuse_closed: bool,
     /// Your name for this submission: repeating it with the same jobs gives the same jobs back
     /// instead of new ones. [default: drawn anew, so that a lost answer is never a second job]
     #[arg(long, value_name = "KEY")]

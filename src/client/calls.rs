@@ -37,6 +37,8 @@ pub struct SubmitOptions {
     pub idempotency_key: Option<String>,
     /// Accept jobs that no known site can ever hold.
     pub allow_unplaceable: bool,
+    /// Refuse jobs that name a site which takes no jobs now.
+    pub refuse_closed: bool,
 }
 
 /// Which jobs a list shows, and how many.
@@ -206,6 +208,7 @@ impl Client {
     ) -> Result<T, ClientError> {
         let path = Query::of("/v1/jobs")
             .with_some("allow_unplaceable", options.allow_unplaceable.then_some(true))
+            .with_some("refuse_closed", options.refuse_closed.then_some(true))
             .with_some("dry_run", dry_run.then_some(true));
         let mut request = self.request("POST", &path.0).header("content-type", "application/json");
         if let Some(key) = &options.idempotency_key {

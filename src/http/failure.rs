@@ -79,6 +79,9 @@ impl From<ApiRefusal> for Failure {
             ApiRefusal::Unplaceable { index, problem } => {
                 Problem::new(Code::Unplaceable, problem).index(index)
             }
+            ApiRefusal::ClosedSite { index, .. } => {
+                Problem::new(Code::ClosedSite, detail).index(index)
+            }
             ApiRefusal::IdempotencyMismatch { .. } => {
                 Problem::new(Code::IdempotencyMismatch, detail)
             }

@@ -38,6 +38,9 @@ struct SubmitQuery {
     dry_run: bool,
     /// Accept a job although no known site can ever hold it.
     allow_unplaceable: bool,
+    /// Refuse a job that names a site which takes no jobs now (drained, unusable, in a
+    /// maintenance window, silent); else it waits for that site.
+    refuse_closed: bool,
 }
 
 /// Accepts a job, or an array of jobs: all of them or none.
@@ -105,8 +108,12 @@ fn submissions(
             tasks_left -= usize::from(task.is_some());
             let place = (is_array.then_some(index), task);
             let idempotency = named_by.map(|(key, body)| named(key, place, body)).transpose()?;
-            let allow_unplaceable = asked.allow_unplaceable;
-            submissions.push(Submission { spec: Arc::new(spec), idempotency, allow_unplaceable });
+            submissions.push(Submission {
+                spec: Arc::new(spec),
+                idempotency,
+                allow_unplaceable: asked.allow_unplaceable,
+                refuse_closed: asked.refuse_closed,
+            });
             origins.push(index);
         }
     }

@@ -7,7 +7,9 @@ use cospan_domain::placement::{Outcome, SiteVerdict};
 use cospan_domain::queue::{Condition, Standing};
 use cospan_domain::units::{Bytes, Timestamp};
 
+use crate::api::v1::Instant;
 use crate::api::v1::explain::{ExplainReport, TransferReport, VerdictReport, WithheldReport};
+use crate::api::v1::from_domain::abort_cause;
 
 /// How far a copy of some content has come on its way to a site.
 #[derive(Debug, Clone, Copy, Default)]
@@ -45,7 +47,7 @@ fn withheld(explanation: &Explanation) -> Option<WithheldReport> {
     let processors = hoard.withheld.iter().map(|(site, count)| (site.to_string(), *count));
     Some(WithheldReport {
         job: hoard.job.0,
-        until: crate::api::v1::Instant(hoard.until),
+        until: Instant(hoard.until),
         processors: processors.collect(),
     })
 }
@@ -69,7 +71,7 @@ fn transfers(job: &Job, copies: impl Fn(Digest, &SiteName) -> CopyProgress) -> V
                 digest: content.digest.to_string(),
                 done_bytes: if copy.here { content.size.0 } else { copy.done.0 },
                 size_bytes: content.size.0,
-                expected_at: copy.expected.map(crate::api::v1::Instant),
+                expected_at: copy.expected.map(Instant),
                 here: copy.here,
             }
         }))
@@ -131,14 +133,14 @@ fn summary(job: &Job, explanation: &Explanation, standing: Option<&Standing>) ->
         Wait::Ended => format!("it is {}", job.phase.kind().as_str()),
         Wait::Held(reason) => format!("it is held: {reason}"),
         Wait::Frozen => "it is frozen; `cospan thaw` lets it be placed".into(),
-        Wait::Phase => phase(job),
+        Wait::Phase => phase(job, explanation.next_claim),
         Wait::NotSubmitted | Wait::Placement => placement(explanation, standing),
     }
 }
 
 fn placement(explanation: &Explanation, standing: Option<&Standing>) -> String {
     if let Some(Condition::BackedOff(until)) = standing.map(|standing| standing.condition) {
-        let until = crate::api::v1::quantity::Instant(until);
+        let until = Instant(until);
         return format!("it backs off after a setback and is tried again at {until}");
     }
     match &explanation.decision {
@@ -151,27 +153,35 @@ fn placement(explanation: &Explanation, standing: Option<&Standing>) -> String {
     }
 }
 
-fn phase(job: &Job) -> String {
+fn phase(job: &Job, next_claim: Option<Timestamp>) -> String {
+    let next = next_claim.map(|at| format!("; processors are claimed next at {}", Instant(at)));
+    let next = next.unwrap_or_default();
     let waiting = |run: &str| {
         let names: Vec<String> = job
             .indexed()
             .filter(|(_, component)| component.run.as_str() == run)
             .filter_map(|(index, _)| name(job, index))
             .collect();
-        names.join(", ")
+        if names.is_empty() { "none".into() } else { names.join(", ") }
     };
     match &job.phase {
-        Phase::Placed { .. } => "it is placed; its input is on the way".into(),
+        Phase::Placed { .. } if job.inputs_here => {
+            format!("it is placed, its input is there{next}")
+        }
+        Phase::Placed { .. } => format!("it is placed; its input is on the way{next}"),
         Phase::Claiming { .. } if job.inputs_here => format!(
-            "processors are being claimed; at the gate: {}; submitted: {}",
+            "processors are being claimed; at the gate: {}; submitted: {}; not yet: {}{next}",
             waiting("at-gate"),
-            waiting("submitted")
+            waiting("submitted"),
+            waiting("idle")
         ),
-        Phase::Claiming { .. } => "processors are claimed; its input is on the way".into(),
+        Phase::Claiming { .. } => format!("processors are claimed; its input is on the way{next}"),
         Phase::Starting { .. } => "its start is decided; gates are being opened".into(),
         Phase::Running { .. } => format!("it runs: {}", waiting("running")),
         Phase::Collecting { .. } => "it succeeded; its outputs are brought to their sites".into(),
-        Phase::Aborting { why, .. } => format!("its round is being given up: {why:?}"),
+        Phase::Aborting { why, .. } => {
+            format!("its round is being given up: {}", abort_cause(why))
+        }
         Phase::Queued { .. }
         | Phase::Finished { .. }
         | Phase::Failed { .. }

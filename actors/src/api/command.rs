@@ -67,6 +67,8 @@ pub struct Submission {
     pub idempotency: Option<Idempotency>,
     /// Accept it although no known site can ever hold it.
     pub allow_unplaceable: bool,
+    /// Refuse it if it names a site that takes no placements now; else it waits for the site.
+    pub refuse_closed: bool,
 }
 
 /// What a command came to. Everything in it is durable and in the view.
@@ -114,6 +116,10 @@ pub enum ApiRefusal {
         "job {index} of the request can never be placed: {problem}; submit with --allow-unplaceable to wait for a site that can"
     )]
     Unplaceable { index: usize, problem: String },
+    #[error(
+        "job {index} of the request: component {component} is for site {site}, which takes no jobs now ({why})"
+    )]
+    ClosedSite { index: usize, component: String, site: SiteName, why: String },
     #[error("this idempotency key was used for job {job} with another body")]
     IdempotencyMismatch { job: JobId },
     #[error("{0}")]

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use cospan_domain::ids::{Digest, Epoch, InstanceId, JobId, KeyName, SiteName, Tag};
 use cospan_domain::job::state::Job;
-use cospan_domain::placement::{GridSnapshot, PlacementRequest, can_ever_be_placed};
+use cospan_domain::placement::{GridSnapshot, PlacementRequest, can_ever_be_placed, closed_site};
 use cospan_domain::queue::Standing;
 use cospan_domain::site::availability::{SiteState, state};
 use cospan_domain::site::state::SiteRecord;
@@ -128,6 +128,13 @@ impl ControlPlane {
         if !submission.allow_unplaceable {
             can_ever_be_placed(&request, &self.shapes())
                 .map_err(|error| ApiRefusal::Unplaceable { index, problem: error.to_string() })?;
+        }
+        let closed = submission.refuse_closed.then(|| closed_site(&request, &self.shapes()));
+        if let Some((component, site, why)) = closed.flatten() {
+            let spec = &submission.spec;
+            let component = spec.name_of(component, spec.components.len()).unwrap_or_default();
+            let why = why.to_string();
+            return Err(ApiRefusal::ClosedSite { index, component, site, why });
         }
         Ok(())
     }

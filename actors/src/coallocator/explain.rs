@@ -11,6 +11,7 @@ use cospan_domain::placement::{
 use cospan_domain::queue::Hoard;
 use cospan_domain::site::availability::{Obstacle, obstacles};
 use cospan_domain::site::state::SiteRecord;
+use cospan_domain::units::Timestamp;
 
 use super::grid::{GridMaker, Offers};
 use crate::shared::Shared;
@@ -30,6 +31,8 @@ pub struct Explanation {
     pub obstacles: Vec<(SiteName, Vec<Obstacle>)>,
     /// What the job itself waits for.
     pub wait: Wait,
+    /// When processors are claimed for it next, if it waits for that.
+    pub next_claim: Option<Timestamp>,
     /// What is withheld for another job; it counts as taken here.
     pub hoard: Option<Hoard>,
 }
@@ -64,7 +67,8 @@ pub fn explain(shared: &Shared, job: &Job) -> Explanation {
         },
     };
     let hoard = shared.hoard.load().as_ref().clone().filter(|hoard| hoard.job != job.id);
-    ask(shared, &job.spec, &request, wait, hoard)
+    let explanation = ask(shared, &job.spec, &request, wait, hoard);
+    Explanation { next_claim: shared.claim_time(job), ..explanation }
 }
 
 /// What would become of a job if it were submitted now.
@@ -119,6 +123,7 @@ fn ask(
         verdicts: observer.verdicts,
         obstacles: obstacles.collect(),
         wait,
+        next_claim: None,
         hoard,
     }
 }

@@ -276,6 +276,7 @@ async fn submit_all(reign: &Reign, jobs: PlannedJobs) -> Result<()> {
             spec: job.spec,
             idempotency: None,
             allow_unplaceable: true,
+            refuse_closed: false,
         };
         let submissions: Vec<Submission> = together.into_iter().map(submission).collect();
         loop {

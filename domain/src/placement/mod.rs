@@ -33,7 +33,7 @@ pub use quota::{Quota, QuotaBasis};
 pub use reason::{Observer, Outcome, Reason, ReasonCode, Recorder, Refusal, Silent, SiteVerdict};
 pub use remaining::Remaining;
 pub use request::{ComponentRequest, PlacementRequest};
-pub use submission::{Unplaceable, can_ever_be_placed};
+pub use submission::{Unplaceable, can_ever_be_placed, closed_site};
 
 #[cfg(test)]
 pub(crate) mod testing;

@@ -4,7 +4,7 @@ use std::ops::ControlFlow::Break;
 
 use thiserror::Error;
 
-use super::grid::{GridSite, GridSnapshot};
+use super::grid::{GridSite, GridSnapshot, Hindrance};
 use super::obstacles::{Obstacle, never_fits, worst_of};
 use super::reason::Reason;
 use super::request::{ComponentRequest, PlacementRequest};
@@ -87,6 +87,18 @@ pub fn can_ever_be_placed(
         together_fit(&fixed, std::iter::once(site))?;
     }
     Ok(())
+}
+
+/// The first component of a fixed request whose site takes no placements now, and why.
+pub fn closed_site(
+    request: &PlacementRequest,
+    grid: &GridSnapshot,
+) -> Option<(ComponentIndex, SiteName, Hindrance)> {
+    request.components().iter().enumerate().find_map(|(index, component)| {
+        let site = grid.site(component.site.as_ref()?)?;
+        let hindrance = site.acceptance.hindrance(request.is_restartable())?;
+        Some((ComponentIndex(index as u32), site.name.clone(), hindrance))
+    })
 }
 
 /// One of the allowed splits could be placed, or the bounds leave one.

@@ -89,7 +89,7 @@ fn since(phase: &Phase) -> Timestamp {
     }
 }
 
-fn abort_cause(cause: &AbortCause) -> String {
+pub(crate) fn abort_cause(cause: &AbortCause) -> String {
     match cause {
         AbortCause::ClaimLost { component, detail } => {
             format!("the claim of component {component} was lost: {detail}")

@@ -100,6 +100,10 @@ codes! {
         "ask for less, or for another site (`cospan site list` shows what each has); \
          submit with `--allow-unplaceable` (over HTTP `?allow_unplaceable=true`) to wait for a site \
          that can hold it";
+    /// A site that it names takes no jobs now.
+    ClosedSite = "C1109", 422, "a site of the job takes no jobs now",
+        "see `cospan site list`; submit without `--refuse-closed` to wait for the site, or name \
+         another";
     /// An input names a file that is not registered.
     UnknownFile = "C1104", 422, "an input is not a registered file",
         "register the file with `cospan file add`, or correct its name (`cospan file list`)";

@@ -173,7 +173,12 @@ impl Scene {
     }
 
     async fn submit(&self, specs: Vec<Arc<JobSpec>>) -> Result<Vec<JobId>> {
-        let one = |spec| Submission { spec, idempotency: None, allow_unplaceable: true };
+        let one = |spec| Submission {
+            spec,
+            idempotency: None,
+            allow_unplaceable: true,
+            refuse_closed: false,
+        };
         let answer = self.ask(Ask::Submit(specs.into_iter().map(one).collect())).await?;
         let ApiAnswer::Submitted(jobs) = answer else { bail!("no jobs in the answer") };
         Ok(jobs.iter().map(|job| job.id).collect())

@@ -28,8 +28,11 @@ pub(crate) fn run(context: &mut Context, args: &SubmitArgs) -> Result<Exit, CliE
         Some(key) => key.clone(),
         None => drawn_key()?,
     };
-    let options =
-        SubmitOptions { idempotency_key: Some(key), allow_unplaceable: args.allow_unplaceable };
+    let options = SubmitOptions {
+        idempotency_key: Some(key),
+        allow_unplaceable: args.allow_unplaceable,
+        refuse_closed: args.refuse_closed,
+    };
     if args.dry_run {
         let checked = client.check(&jobs, &options)?;
         context.out.answer(&checked, checked_text)?;

@@ -201,7 +201,12 @@ fn submission(number: usize, scenario: &Scenario) -> Result<Submission> {
     let key = IdempotencyKey::new(&format!("job-{number}"))?;
     let body = Digest(*blake3::hash(&number.to_le_bytes()).as_bytes());
     let idempotency = Some(Idempotency { key, body });
-    Ok(Submission { spec: Arc::new(spec), idempotency, allow_unplaceable: true })
+    Ok(Submission {
+        spec: Arc::new(spec),
+        idempotency,
+        allow_unplaceable: true,
+        refuse_closed: false,
+    })
 }
 
 fn ask_for_rarities(spec: &mut JobSpec, rarity: &Rarity, scenario: &Scenario) {

@@ -1,5 +1,7 @@
 //! The state after an event.
 
+mod claims;
+
 use crate::ids::{Attempt, ComponentIndex, Round};
 use crate::job::event::{Happened, JobEvent};
 use crate::job::spec::Request;
@@ -14,34 +16,14 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
         Happened::JobPlaced { round, placements, start_estimate } => {
             place(job, *round, placements, *start_estimate, at);
         }
-        Happened::StartPostponed { start_estimate, next_claim } => {
-            postpone(job, *start_estimate, *next_claim);
-        }
-        Happened::InputsArrived => inputs_arrived(job),
-        Happened::ClaimBegun => {
-            job.phase = Phase::Claiming { since: at };
-            job.components.iter_mut().for_each(|component| renew(component, at));
-        }
-        Happened::ComponentsClaimed { components, preempting } => {
-            job.phase = Phase::Claiming { since: at };
-            job.preempting.extend(preempting);
-            components.iter().for_each(|index| with(job, *index, |c| renew(c, at)));
-        }
-        Happened::ComponentMoved { component, placement } => {
-            move_component(job, *component, placement);
-        }
-        Happened::ClaimMissed { next_claim, .. } => {
-            job.setbacks.claims += 1;
-            job.next_claim = Some(*next_claim);
-        }
-        Happened::ClaimGivenBack { component } => {
-            with(job, *component, |c| c.given_back = true);
-        }
-        Happened::ClaimReturned => {
-            let instants = &job.instants;
-            let start_estimate = instants.start_estimate.unwrap_or(at);
-            job.phase = Phase::Placed { at: instants.placed.unwrap_or(at), start_estimate };
-        }
+        Happened::StartPostponed { .. }
+        | Happened::InputsArrived
+        | Happened::ClaimBegun
+        | Happened::ComponentsClaimed { .. }
+        | Happened::ComponentMoved { .. }
+        | Happened::ClaimMissed { .. }
+        | Happened::ClaimGivenBack { .. }
+        | Happened::ClaimReturned => claims::evolve(job, &event.what, at),
         Happened::AttemptRenewed { component } => {
             with(job, *component, |c| renew(c, at));
         }
@@ -191,30 +173,6 @@ fn moved(placements: &[Placement]) -> Bytes {
         .flat_map(|placement| placement.sources.iter().map(move |source| (placement, source)))
         .filter(|(placement, source)| source.from != placement.site)
         .fold(Bytes(0), |sum, (_, source)| sum + source.content.size)
-}
-
-/// Its input is taken as on its way until it is seen to be there.
-fn move_component(job: &mut Job, index: ComponentIndex, placement: &Placement) {
-    let volume = moved(std::slice::from_ref(placement));
-    job.instants.transfer_volume = job.instants.transfer_volume + volume;
-    job.inputs_here &= placement.sources.is_empty();
-    with(job, index, |component| component.placement = Some(placement.clone()));
-}
-
-/// Once all is there the job need not wait for its estimated start.
-fn inputs_arrived(job: &mut Job) {
-    job.inputs_here = true;
-    if matches!(job.phase, Phase::Placed { .. }) {
-        job.next_claim = None;
-    }
-}
-
-fn postpone(job: &mut Job, estimate: Timestamp, next_claim: Timestamp) {
-    job.next_claim = Some(next_claim);
-    if let Phase::Placed { start_estimate, .. } = &mut job.phase {
-        *start_estimate = estimate;
-        job.instants.start_estimate = Some(estimate);
-    }
 }
 
 fn renew(component: &mut Component, at: Timestamp) {
