@@ -21,7 +21,7 @@ use rand::rngs::StdRng;
 
 /// An attempt that is at its gate from the moment of its submission.
 #[derive(Debug, Clone, Copy)]
-struct Running {
+pub(super) struct Running {
     processors: u32,
     ready: Timestamp,
     opened: Option<(Timestamp, Timestamp)>,

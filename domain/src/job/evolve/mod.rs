@@ -1,11 +1,12 @@
 //! The state after an event.
 
+mod attempts;
 mod claims;
 
 use crate::ids::{Attempt, ComponentIndex, Round};
 use crate::job::event::{Happened, JobEvent};
 use crate::job::spec::Request;
-use crate::job::state::{Began, Collected, Component, Job, Phase, Placement, Run};
+use crate::job::state::{Collected, Component, Job, Phase, Placement, Run};
 use crate::planted::{Bug, bug};
 use crate::units::{Bytes, Timestamp};
 
@@ -24,38 +25,20 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
         | Happened::ClaimMissed { .. }
         | Happened::ClaimGivenBack { .. }
         | Happened::ClaimReturned => claims::evolve(job, &event.what, at),
-        Happened::AttemptRenewed { component } => {
-            with(job, *component, |c| renew(c, at));
-        }
-        Happened::AttemptSubmitted { component, lrm_id } => with(job, *component, |c| {
-            c.run = Run::Submitted { lrm_id: lrm_id.clone(), at, absences: 0 };
-        }),
-        Happened::SubmissionUncertain { component, settled_at } => with(job, *component, |c| {
-            c.run = Run::Uncertain { settled_at: *settled_at, absences: 0, look_at: at };
-        }),
-        Happened::AttemptAbsent { component, counts, look_at: next } => {
-            with(job, *component, |c| absent(&mut c.run, *counts, *next));
-        }
-        Happened::AttemptSeen { component } => with(job, *component, |c| {
-            if let Run::Submitted { absences, .. } = &mut c.run {
-                *absences = 0;
-            }
-        }),
+        Happened::AttemptRenewed { .. }
+        | Happened::AttemptSubmitted { .. }
+        | Happened::SubmissionUncertain { .. }
+        | Happened::AttemptAbsent { .. }
+        | Happened::AttemptSeen { .. }
+        | Happened::ComponentReady { .. }
+        | Happened::GateOpened { .. }
+        | Happened::ComponentBegan { .. }
+        | Happened::AttemptEnded { .. } => attempts::evolve(job, &event.what, at),
         Happened::AvoidanceLapsed => job.components.iter_mut().for_each(|c| c.avoid.clear()),
-        Happened::ComponentReady { component, host } => with(job, *component, |c| {
-            if let Some(lrm_id) = c.run.lrm_id().cloned() {
-                c.run = Run::AtGate { lrm_id, host: host.clone(), since: at };
-            }
-        }),
         Happened::GoDecided { start_at } => decide_go(job, *start_at, at),
-        Happened::GateOpened { component } => with(job, *component, |c| open(c, at)),
-        Happened::ComponentBegan { component } => with(job, *component, |c| begin(c, at)),
         Happened::JobStarted => {
             job.phase = Phase::Running { since: at };
             job.instants.started = Some(at);
-        }
-        Happened::AttemptEnded { component, attempt, how } => {
-            end_attempt(job, *component, *attempt, how, at);
         }
         Happened::SiteCharged { component, charge } => {
             job.setbacks.site_errors += 1;
@@ -180,22 +163,6 @@ fn renew(component: &mut Component, at: Timestamp) {
     component.run = Run::Intended { at };
 }
 
-fn absent(run: &mut Run, counts: bool, next: Timestamp) {
-    match run {
-        Run::Uncertain { absences, look_at, .. } => {
-            *absences += u8::from(counts);
-            *look_at = next;
-        }
-        Run::Submitted { absences, .. } => *absences += u8::from(counts),
-        Run::Idle
-        | Run::Intended { .. }
-        | Run::AtGate { .. }
-        | Run::Opened { .. }
-        | Run::Running { .. }
-        | Run::Ended { .. } => {}
-    }
-}
-
 fn decide_go(job: &mut Job, start_at: Timestamp, at: Timestamp) {
     job.phase = Phase::Starting { since: at };
     job.start_at = Some(start_at);
@@ -206,44 +173,6 @@ fn decide_go(job: &mut Job, start_at: Timestamp, at: Timestamp) {
     job.instants.claimed = Some(claims.max().unwrap_or(at));
     count_gain(job);
     count_waste(job, at);
-}
-
-fn open(component: &mut Component, at: Timestamp) {
-    if let Run::AtGate { lrm_id, host, .. } = &component.run {
-        component.run = Run::Opened { lrm_id: lrm_id.clone(), host: host.clone(), at };
-    }
-}
-
-fn begin(component: &mut Component, at: Timestamp) {
-    if let Run::AtGate { lrm_id, host, .. } | Run::Opened { lrm_id, host, .. } = &component.run {
-        component.run = Run::Running { lrm_id: lrm_id.clone(), host: host.clone(), since: at };
-        let placement = component.placement.as_ref();
-        component.began = placement
-            .map(|placement| Began { site: placement.site.clone(), attempt: component.attempt });
-    }
-}
-
-fn end_attempt(
-    job: &mut Job,
-    index: ComponentIndex,
-    attempt: Attempt,
-    how: &crate::job::state::Ending,
-    at: Timestamp,
-) {
-    let held = job.start_at.is_none() && !bug(Bug::ForgetWaste);
-    if held {
-        let wasted = waste_of(job, index, at);
-        let sum = &mut job.instants.wasted_processor_ms;
-        *sum = sum.saturating_add(wasted);
-    }
-    with(job, index, |component| {
-        if component.attempt == attempt && component.given_back {
-            component.given_back = false;
-            component.run = Run::Idle;
-        } else if component.attempt == attempt {
-            component.run = Run::Ended { how: how.clone(), at };
-        }
-    });
 }
 
 /// PGT in processors x time: between placement and claim others could use them.

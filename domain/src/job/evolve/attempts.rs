@@ -1,0 +1,96 @@
+//! Attempts, from their submission to their end.
+
+use super::{renew, waste_of, with};
+use crate::ids::{Attempt, ComponentIndex};
+use crate::job::event::Happened;
+use crate::job::state::{Began, Component, Ending, Job, Run};
+use crate::planted::{Bug, bug};
+use crate::units::Timestamp;
+
+/// Applies an event of one attempt; others change nothing.
+pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
+    match what {
+        Happened::AttemptRenewed { component } => {
+            with(job, *component, |c| renew(c, at));
+        }
+        Happened::AttemptSubmitted { component, lrm_id } => with(job, *component, |c| {
+            c.run = Run::Submitted { lrm_id: lrm_id.clone(), at, absences: 0 };
+        }),
+        Happened::SubmissionUncertain { component, settled_at } => with(job, *component, |c| {
+            c.run = Run::Uncertain { settled_at: *settled_at, absences: 0, look_at: at };
+        }),
+        Happened::AttemptAbsent { component, counts, look_at: next } => {
+            with(job, *component, |c| absent(&mut c.run, *counts, *next));
+        }
+        Happened::AttemptSeen { component } => with(job, *component, |c| {
+            if let Run::Submitted { absences, .. } = &mut c.run {
+                *absences = 0;
+            }
+        }),
+        Happened::ComponentReady { component, host } => with(job, *component, |c| {
+            if let Some(lrm_id) = c.run.lrm_id().cloned() {
+                c.run = Run::AtGate { lrm_id, host: host.clone(), since: at };
+            }
+        }),
+        Happened::GateOpened { component } => with(job, *component, |c| open(c, at)),
+        Happened::ComponentBegan { component } => with(job, *component, |c| begin(c, at)),
+        Happened::AttemptEnded { component, attempt, how } => {
+            end_attempt(job, *component, *attempt, how, at);
+        }
+        _ => {}
+    }
+}
+
+fn absent(run: &mut Run, counts: bool, next: Timestamp) {
+    match run {
+        Run::Uncertain { absences, look_at, .. } => {
+            *absences += u8::from(counts);
+            *look_at = next;
+        }
+        Run::Submitted { absences, .. } => *absences += u8::from(counts),
+        Run::Idle
+        | Run::Intended { .. }
+        | Run::AtGate { .. }
+        | Run::Opened { .. }
+        | Run::Running { .. }
+        | Run::Ended { .. } => {}
+    }
+}
+
+fn open(component: &mut Component, at: Timestamp) {
+    if let Run::AtGate { lrm_id, host, .. } = &component.run {
+        component.run = Run::Opened { lrm_id: lrm_id.clone(), host: host.clone(), at };
+    }
+}
+
+fn begin(component: &mut Component, at: Timestamp) {
+    if let Run::AtGate { lrm_id, host, .. } | Run::Opened { lrm_id, host, .. } = &component.run {
+        component.run = Run::Running { lrm_id: lrm_id.clone(), host: host.clone(), since: at };
+        let placement = component.placement.as_ref();
+        component.began = placement
+            .map(|placement| Began { site: placement.site.clone(), attempt: component.attempt });
+    }
+}
+
+fn end_attempt(
+    job: &mut Job,
+    index: ComponentIndex,
+    attempt: Attempt,
+    how: &Ending,
+    at: Timestamp,
+) {
+    let held = job.start_at.is_none() && !bug(Bug::ForgetWaste);
+    if held {
+        let wasted = waste_of(job, index, at);
+        let sum = &mut job.instants.wasted_processor_ms;
+        *sum = sum.saturating_add(wasted);
+    }
+    with(job, index, |component| {
+        if component.attempt == attempt && component.given_back {
+            component.given_back = false;
+            component.run = Run::Idle;
+        } else if component.attempt == attempt {
+            component.run = Run::Ended { how: how.clone(), at };
+        }
+    });
+}
