@@ -6,7 +6,9 @@ mod claims;
 use crate::ids::{Attempt, ComponentIndex, Round};
 use crate::job::event::{Happened, JobEvent};
 use crate::job::spec::Request;
-use crate::job::state::{Collected, Component, Job, Phase, Placement, Run};
+use crate::job::state::{
+    AbortCause, AfterAbort, Charge, Collected, Component, Job, Phase, Placement, Run,
+};
 use crate::planted::{Bug, bug};
 use crate::units::{Bytes, Timestamp};
 
@@ -40,13 +42,7 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
             job.phase = Phase::Running { since: at };
             job.instants.started = Some(at);
         }
-        Happened::SiteCharged { component, charge } => {
-            job.setbacks.site_errors += 1;
-            with(job, *component, |c| {
-                c.avoid.insert(charge.site.clone());
-                c.charge = Some(charge.clone());
-            });
-        }
+        Happened::SiteCharged { component, charge } => charge_site(job, *component, charge),
         Happened::ChargeRecorded { component } => with(job, *component, |c| c.charge = None),
         Happened::PayloadsSucceeded => {
             job.phase = Phase::Collecting { since: at };
@@ -58,11 +54,7 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
         Happened::OutputCollected { component, output } => {
             with_output(job, *component, *output, |o| o.done = true);
         }
-        Happened::RoundAborted { why, then } => {
-            count_setback(job, why);
-            job.components.iter_mut().for_each(|component| component.given_back = false);
-            job.phase = Phase::Aborting { since: at, why: why.clone(), then: then.clone() };
-        }
+        Happened::RoundAborted { why, then } => abort(job, why, then, at),
         Happened::AbortRedirected { then: next } => {
             if let Phase::Aborting { then, .. } = &mut job.phase {
                 *then = next.clone();
@@ -85,6 +77,20 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
         }
         Happened::JobCancelled { by } => job.phase = Phase::Cancelled { at, by: by.clone() },
     }
+}
+
+fn charge_site(job: &mut Job, index: ComponentIndex, charge: &Charge) {
+    job.setbacks.site_errors += 1;
+    with(job, index, |component| {
+        component.avoid.insert(charge.site.clone());
+        component.charge = Some(charge.clone());
+    });
+}
+
+fn abort(job: &mut Job, why: &AbortCause, then: &AfterAbort, at: Timestamp) {
+    count_setback(job, why);
+    job.components.iter_mut().for_each(|component| component.given_back = false);
+    job.phase = Phase::Aborting { since: at, why: why.clone(), then: then.clone() };
 }
 
 fn with(job: &mut Job, index: ComponentIndex, change: impl FnOnce(&mut Component)) {
@@ -206,8 +212,7 @@ fn waste_of(job: &Job, index: ComponentIndex, at: Timestamp) -> u64 {
     }
 }
 
-fn count_setback(job: &mut Job, why: &crate::job::state::AbortCause) {
-    use crate::job::state::AbortCause;
+fn count_setback(job: &mut Job, why: &AbortCause) {
     if job.components.iter().any(|component| component.run != Run::Idle) {
         job.setbacks.rounds += 1;
     }
