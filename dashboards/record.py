@@ -59,7 +59,7 @@ def configuration(home, port, webhook):
         text += f'[[site]]\nname = "{name}"\nkind = "local"\nroot = "{home}/{name}"\n'
         text += f"processors = {processors}\n"
     for a, b in [("amsterdam", "berlin"), ("amsterdam", "cracow"), ("berlin", "cracow")]:
-        text += f'[[link]]\nfrom = "{a}"\nto = "{b}"\nbandwidth = "400Mbit/s"\n'
+        text += f'[[link]]\nfrom = "{a}"\nto = "{b}"\nbandwidth = "40Mbit/s"\n'
     return text
 
 

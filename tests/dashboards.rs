@@ -37,6 +37,7 @@ fn registered() -> BTreeMap<String, bool> {
     m.jobs.with_label_values(x).set(1);
     m.queue_length.with_label_values(x).set(1);
     m.jobs_ended.with_label_values(x).inc();
+    m.link_bandwidth.with_label_values(&["x", "y"]).set(1);
     m.transfer_failures.with_label_values(x).inc();
     m.rounds_aborted.with_label_values(x).inc();
     m.site_state.with_label_values(&["x", "y"]).set(1);

@@ -15,6 +15,7 @@ pub mod information;
 pub mod intake;
 pub mod job;
 pub mod journal;
+pub mod links;
 pub mod metrics;
 pub mod notifier;
 pub mod settings;

@@ -45,6 +45,8 @@ pub struct Metrics {
     pub transfer_seconds: Histogram,
     /// Bytes copied and checked.
     pub transferred_bytes: IntCounter,
+    /// Bytes per second of a link, as its latest transfers had it.
+    pub link_bandwidth: IntGaugeVec,
     /// Copies that failed, by whose fault.
     pub transfer_failures: IntCounterVec,
     /// Rounds that were aborted, by cause.
@@ -171,6 +173,11 @@ impl Metrics {
             )?,
             transferred_bytes: make
                 .counter("cospan_transferred_bytes_total", "Bytes copied and checked.")?,
+            link_bandwidth: make.gauges(
+                "cospan_link_bandwidth_bytes_per_second",
+                "Bandwidth from a site to another, as the latest transfers had it.",
+                &["source", "destination"],
+            )?,
             transfer_failures: make.counters(
                 "cospan_transfer_failures_total",
                 "Copies that failed, by whose fault.",

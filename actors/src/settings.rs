@@ -6,8 +6,10 @@ use std::sync::Arc;
 use cospan_domain::ids::SiteName;
 use cospan_domain::job::parameters::JobParameters;
 use cospan_domain::job::spec::SpecLimits;
+use cospan_domain::placement::network::DEFAULT_MESSAGE;
 use cospan_domain::placement::{DefaultPolicies, History, Quota};
-use cospan_domain::units::{BitsPerSecond, DurationMs};
+use cospan_domain::transfer::rates::RateParameters;
+use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs};
 
 /// All settings of the actors.
 #[derive(Debug, Clone)]
@@ -26,6 +28,8 @@ pub struct Settings {
     pub queue: cospan_domain::queue::QueueParameters,
     /// A report of a site older than this is asked for again before placing.
     pub information_expiry: DurationMs,
+    /// How sites are asked.
+    pub information: InformationSettings,
     /// Breaker and probes.
     pub site: cospan_domain::site::parameters::SiteParameters,
     /// When a site counts as unreachable.
@@ -42,6 +46,8 @@ pub struct Settings {
     pub transfer: cospan_domain::transfer::parameters::CopyParameters,
     /// Bandwidth from a site to another.
     pub links: BTreeMap<(SiteName, SiteName), BitsPerSecond>,
+    /// What else there is to know of links.
+    pub network: NetworkSettings,
     /// Calls to one site that may be under way at once.
     pub calls_per_site: usize,
     /// Attempt directories are kept this long after their job ended.
@@ -54,4 +60,53 @@ pub struct Settings {
     pub webhooks: BTreeMap<Option<SiteName>, Vec<Arc<str>>>,
     /// Whether a fallback tick marks everything dirty now and then.
     pub fallback_tick: Option<DurationMs>,
+}
+
+/// What there is to know of links beside their bandwidth.
+#[derive(Debug, Clone)]
+pub struct NetworkSettings {
+    /// How long the first bit takes from a site to another; one that is missing takes none.
+    pub latencies: BTreeMap<(SiteName, SiteName), DurationMs>,
+    /// What an exchange between components of a job carries.
+    pub message: Bytes,
+    /// How past transfers count as measurements of bandwidth.
+    pub rates: RateParameters,
+}
+
+impl Default for NetworkSettings {
+    fn default() -> Self {
+        Self {
+            latencies: BTreeMap::new(),
+            message: DEFAULT_MESSAGE,
+            rates: RateParameters::default(),
+        }
+    }
+}
+
+/// How sites are asked for what they have.
+#[derive(Debug, Clone)]
+pub struct InformationSettings {
+    /// So long before its report expires, a site that jobs are placed at is asked again.
+    pub refresh_ahead: DurationMs,
+    /// A query that takes longer has no answer.
+    pub query_timeout: DurationMs,
+    /// The same of single sites, where it is another.
+    pub query_timeouts: BTreeMap<SiteName, DurationMs>,
+}
+
+impl Default for InformationSettings {
+    fn default() -> Self {
+        Self {
+            refresh_ahead: DurationMs::from_secs(15),
+            query_timeout: DurationMs::from_secs(10),
+            query_timeouts: BTreeMap::new(),
+        }
+    }
+}
+
+impl InformationSettings {
+    /// How long a query to this site may take.
+    pub fn timeout_of(&self, site: &SiteName) -> DurationMs {
+        self.query_timeouts.get(site).copied().unwrap_or(self.query_timeout)
+    }
 }

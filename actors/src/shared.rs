@@ -14,6 +14,7 @@ use cospan_domain::labels::Labels;
 use cospan_domain::placement::History;
 use cospan_domain::queue::Hoard;
 use cospan_domain::site::state::{AttemptId, Breaker};
+use cospan_domain::transfer::rates::Rates;
 use cospan_domain::transfer::state::CopyRecord;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::Site;
@@ -90,6 +91,8 @@ pub struct Shared {
     pub view: ArcSwap<View>,
     /// What sites said last.
     pub board: Board,
+    /// What past transfers had of the links.
+    pub(crate) rates: Mutex<Rates>,
     /// The history table of Close-to-Files as the co-allocator left it.
     pub history: ArcSwap<History>,
     /// Processors that the last scan withheld for one job.
@@ -148,6 +151,7 @@ impl Shared {
         let (stream, _) = broadcast::channel(Self::STREAM_BOUND);
         let names = parts.sites.iter().map(|site| site.name());
         let history = parts.settings.history_seed.clone();
+        let rates = Rates::new(parts.settings.network.rates.clone());
         let board = Board::new(names, parts.settings.isolation_window);
         Self {
             clock: parts.clock,
@@ -156,6 +160,7 @@ impl Shared {
             instance: parts.instance,
             epoch: parts.epoch,
             view: ArcSwap::from_pointee(parts.view),
+            rates: Mutex::new(rates),
             history: ArcSwap::from_pointee(history),
             hoard: ArcSwap::from_pointee(None),
             board,

@@ -13,7 +13,7 @@ use futures_util::Stream;
 
 use crate::api::v1::explain::ExplainReport;
 use crate::api::v1::file::{FilePage, FileReport};
-use crate::api::v1::site::SiteList;
+use crate::api::v1::site::{LinkReport, SiteList};
 use crate::api::v1::store::StoreReport;
 use crate::chaos::Rehearsals;
 
@@ -40,6 +40,9 @@ pub trait Backend: Send + Sync + 'static {
 
     /// All sites.
     fn sites(&self) -> SiteList;
+
+    /// Links that bring files to a site, by where they begin.
+    fn links_to(&self, site: &SiteName) -> Vec<LinkReport>;
 
     /// The store.
     fn store(&self) -> StoreReport;

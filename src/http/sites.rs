@@ -39,7 +39,10 @@ pub(super) async fn show(edge: Data<Edge>, name: Path<String>) -> Answer {
     let name: SiteName = query::part(&name)?;
     let mut sites = edge.backend.sites().sites;
     match sites.iter().position(|site| site.name == name.as_str()) {
-        Some(at) => Ok(HttpResponse::Ok().json(sites.swap_remove(at))),
+        Some(at) => {
+            let links = edge.backend.links_to(&name);
+            Ok(HttpResponse::Ok().json(SiteReport { links, ..sites.swap_remove(at) }))
+        }
         None => {
             let known: Vec<String> = sites.into_iter().map(|site| site.name).collect();
             let problem = Problem::new(Code::NotFound, format!("there is no site {name}"));

@@ -22,7 +22,7 @@ use super::explained;
 use super::sited;
 use crate::api::v1::explain::ExplainReport;
 use crate::api::v1::file::{FilePage, FileReport, ReplicaReport};
-use crate::api::v1::site::{SiteList, SiteReport};
+use crate::api::v1::site::{LinkReport, SiteList, SiteReport};
 use crate::api::v1::store::StoreReport;
 use crate::chaos::Rehearsals;
 use crate::http::backend::{
@@ -97,6 +97,10 @@ impl Backend for Served {
         };
         let sites = self.plane.sites().iter().map(report).collect();
         SiteList { sites, isolated: self.plane.isolated() }
+    }
+
+    fn links_to(&self, site: &SiteName) -> Vec<LinkReport> {
+        self.plane.links_to(site).iter().map(sited::link).collect()
     }
 
     fn store(&self) -> StoreReport {

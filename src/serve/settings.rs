@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cospan_actors::settings::Settings;
+use cospan_actors::settings::{InformationSettings, NetworkSettings, Settings};
 use cospan_domain::claim::{ClaimParameters, MinClaimStep};
 use cospan_domain::ids::{PolicyName, SiteName};
 use cospan_domain::job::parameters::JobParameters;
@@ -15,13 +15,14 @@ use cospan_domain::queue::{HoardParameters, QueueParameters};
 use cospan_domain::site::contact::ContactParameters;
 use cospan_domain::site::parameters::SiteParameters;
 use cospan_domain::transfer::parameters::CopyParameters;
-use cospan_domain::units::{BitsPerSecond, DurationMs};
+use cospan_domain::transfer::rates::RateParameters;
+use cospan_domain::units::DurationMs;
 use cospan_sites::local::{LocalConfig, LocalSite};
 use cospan_sites::port::SiteError;
 use cospan_storage::{EngineKind, Options};
 
 use crate::chaos::Limits;
-use crate::config::sections::{Basis, Engine, SiteKind};
+use crate::config::sections::{Basis, Engine, Link, SiteKind};
 use crate::config::value::Auto;
 use crate::config::{Config, SecretUrl};
 use crate::http::{HttpSettings, TlsFiles};
@@ -46,6 +47,7 @@ pub(crate) fn actors(config: &Config) -> Result<Settings, cospan_domain::ids::In
         quotas: quotas(config),
         queue: queue(config),
         information_expiry: config.placement.is_expiry,
+        information: information(config),
         site: SiteParameters {
             site_error_threshold: sites.site_error_threshold,
             probe_interval: sites.probe_interval,
@@ -65,7 +67,8 @@ pub(crate) fn actors(config: &Config) -> Result<Settings, cospan_domain::ids::In
             partial_keep: config.store.keep_partials,
             ..CopyParameters::default()
         },
-        links: links(config),
+        links: links(config, |link| link.bandwidth),
+        network: network(config),
         calls_per_site: sites.exec_limit as usize,
         keep_attempts: config.store.keep_attempts,
         keep_jobs: config.store.keep_finished,
@@ -148,15 +151,41 @@ fn settle(kind: SiteKind, _: &Config) -> DurationMs {
     }
 }
 
-fn links(config: &Config) -> BTreeMap<(SiteName, SiteName), BitsPerSecond> {
+/// Something of every link, in each of its directions.
+fn links<T: Copy>(config: &Config, of: impl Fn(&Link) -> T) -> BTreeMap<(SiteName, SiteName), T> {
     let mut links = BTreeMap::new();
     for link in &config.link {
-        links.insert((link.from.clone(), link.to.clone()), link.bandwidth);
+        links.insert((link.from.clone(), link.to.clone()), of(link));
         if link.both_ways {
-            links.insert((link.to.clone(), link.from.clone()), link.bandwidth);
+            links.insert((link.to.clone(), link.from.clone()), of(link));
         }
     }
     links
+}
+
+fn information(config: &Config) -> InformationSettings {
+    let sites = config.site.iter();
+    let own = sites.filter_map(|site| Some((site.name.clone(), site.query_timeout?)));
+    InformationSettings {
+        refresh_ahead: config.placement.refresh_ahead,
+        query_timeout: config.sites.query_timeout,
+        query_timeouts: own.collect(),
+    }
+}
+
+fn network(config: &Config) -> NetworkSettings {
+    let placement = &config.placement;
+    let mut latencies = links(config, |link| link.latency);
+    latencies.retain(|_, latency| *latency > DurationMs::ZERO);
+    NetworkSettings {
+        latencies,
+        message: placement.message_size,
+        rates: RateParameters {
+            half_life: placement.bandwidth_half_life,
+            expiry: placement.bandwidth_expiry,
+            ..RateParameters::default()
+        },
+    }
 }
 
 fn webhooks(config: &Config) -> BTreeMap<Option<SiteName>, Vec<Arc<str>>> {

@@ -1,12 +1,13 @@
 //! A site as the API shows it.
 
 use cospan_actors::api::SiteStanding;
+use cospan_actors::links::LinkStanding;
 use cospan_domain::resources::Resources;
 use cospan_domain::site::availability::obstacles;
 use cospan_domain::site::state::Breaker;
 use cospan_domain::units::Timestamp;
 
-use crate::api::v1::site::{Counts, SiteReport, WindowReport};
+use crate::api::v1::site::{Counts, LinkReport, SiteReport, WindowReport};
 
 /// The report of one site.
 pub(super) fn report(site: &SiteStanding, now: Timestamp) -> SiteReport {
@@ -52,6 +53,21 @@ pub(super) fn report(site: &SiteStanding, now: Timestamp) -> SiteReport {
             .collect(),
         components: site.held,
         injected_faults: Vec::new(),
+        links: Vec::new(),
+    }
+}
+
+/// The report of one link.
+pub(super) fn link(link: &LinkStanding) -> LinkReport {
+    let measured = link.measured.as_ref();
+    LinkReport {
+        from: link.from.to_string(),
+        bandwidth_bps: link.bandwidth.0,
+        configured_bps: link.configured.0,
+        latency_ms: link.latency.map(|latency| latency.0),
+        measured_bps: measured.map(|measured| measured.bandwidth.0),
+        measured_at: measured.map(|measured| measured.at.into()),
+        transfers: measured.map(|measured| measured.transfers),
     }
 }
 

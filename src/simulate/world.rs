@@ -57,6 +57,12 @@ pub(super) fn links(grid: &BuiltGrid) -> BTreeMap<(SiteName, SiteName), BitsPerS
     links.map(|link| ((link.from.clone(), link.to.clone()), link.bandwidth)).collect()
 }
 
+/// How long the first bit takes over each of them.
+pub(super) fn latencies(grid: &BuiltGrid) -> BTreeMap<(SiteName, SiteName), DurationMs> {
+    let links = grid.links.iter();
+    links.map(|link| ((link.from.clone(), link.to.clone()), link.latency)).collect()
+}
+
 /// Every replica of every file: its name, its site and its place there.
 pub(super) fn files(grid: &BuiltGrid) -> Result<Vec<(LogicalName, SiteName, RelPath)>, InvalidId> {
     let replicas =

@@ -20,6 +20,7 @@ use crate::board::{Progress, SiteReport};
 use crate::cluster::{Call, CallKind};
 use crate::coallocator::{AskStanding, Explanation, GridMaker, Offers, explain, preview};
 use crate::intake::Command;
+use crate::links::LinkStanding;
 use crate::shared::{Committed, Shared};
 use crate::sharing::Recent;
 
@@ -179,6 +180,11 @@ impl ControlPlane {
         let held = view.holdings.get(name).map_or(0, |held| held.len() as u32);
         let state = state(&record, report.contact, held, self.now());
         Some(SiteStanding { name: name.clone(), state, record, report, held })
+    }
+
+    /// Links that bring files to a site, by where they begin.
+    pub fn links_to(&self, site: &SiteName) -> Vec<LinkStanding> {
+        self.shared.links_to(site)
     }
 
     /// Whether so many sites are silent that the fault seems to be ours.

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use cospan_domain::catalogue::state::FileRecord;
 use cospan_domain::ids::{Digest, JobId, LogicalName, SiteName};
 use cospan_domain::placement::{
-    Acceptance, Belief, GridSite, GridSnapshot, Hindrance, Network, SiteShape,
+    Acceptance, Belief, GridSite, GridSnapshot, Hindrance, Link, Network, SiteShape,
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::site::availability::{serves_files, state};
 use cospan_domain::site::state::SiteRecord;
-use cospan_domain::units::Timestamp;
+use cospan_domain::units::{BitsPerSecond, Timestamp};
 use imbl::OrdMap;
 
 use crate::api::View;
@@ -59,6 +59,8 @@ type ReplicaIndex = BTreeMap<Digest, BTreeSet<SiteName>>;
 #[derive(Debug)]
 pub struct GridMaker {
     network: Arc<Network>,
+    /// What of it is measured; the rest is as configured.
+    measured: BTreeMap<(SiteName, SiteName), BitsPerSecond>,
     files: OrdMap<LogicalName, Arc<FileRecord>>,
     catalogue: Arc<ReplicaIndex>,
 }
@@ -66,10 +68,17 @@ pub struct GridMaker {
 impl GridMaker {
     /// For the links of the settings.
     pub fn new(shared: &Shared) -> Self {
-        let links = shared.settings.links.iter();
-        let links = links.map(|((from, to), rate)| (from.clone(), to.clone(), *rate));
+        let settings = &shared.settings.network;
+        let link = |(pair, bandwidth): (&(SiteName, SiteName), &BitsPerSecond)| Link {
+            from: pair.0.clone(),
+            to: pair.1.clone(),
+            bandwidth: *bandwidth,
+            latency: settings.latencies.get(pair).copied().unwrap_or_default(),
+        };
+        let links = shared.settings.links.iter().map(link);
         Self {
-            network: Arc::new(Network::from_links(links)),
+            network: Arc::new(Network::new(links, settings.message)),
+            measured: BTreeMap::new(),
             files: OrdMap::new(),
             catalogue: Arc::default(),
         }
@@ -98,6 +107,7 @@ impl GridMaker {
     pub fn snapshot(&mut self, shared: &Shared, offers: &Offers) -> Arc<GridSnapshot> {
         let view = shared.view.load_full();
         self.index(&view);
+        self.measure(shared);
         let now = shared.clock.now();
         let isolated = shared.board.isolated();
         let sites = shared.sites.keys().map(|name| {
@@ -110,6 +120,21 @@ impl GridMaker {
             site
         });
         Arc::new(GridSnapshot::new(view.seq, sites, self.network.clone(), self.catalogue.clone()))
+    }
+
+    /// Follows what transfers measured, link by link: there are as many as sites squared.
+    fn measure(&mut self, shared: &Shared) {
+        let measured: BTreeMap<_, _> = shared.measured_links().into_iter().collect();
+        if measured == self.measured {
+            return;
+        }
+        let network = Arc::make_mut(&mut self.network);
+        let expired = self.measured.keys().filter(|pair| !measured.contains_key(*pair));
+        let configured = expired.filter_map(|pair| Some((pair, shared.settings.links.get(pair)?)));
+        for ((from, to), bandwidth) in configured.chain(&measured) {
+            network.set(from, to, *bandwidth);
+        }
+        self.measured = measured;
     }
 
     fn index(&mut self, view: &View) {

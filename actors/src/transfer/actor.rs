@@ -12,6 +12,7 @@ use cospan_domain::machine::Machine;
 use cospan_domain::transfer::CopyMachine;
 use cospan_domain::transfer::command::CopyCommand;
 use cospan_domain::transfer::due::{CopyEffect, deletes_needed};
+use cospan_domain::transfer::event::Happened;
 use cospan_domain::transfer::state::{CopyPhase, CopyRecord};
 use cospan_domain::units::{DurationMs, Timestamp};
 use imbl::OrdSet;
@@ -154,6 +155,9 @@ impl Transfer {
                 this.steps.committed(next, accepted);
                 let count = |event| account::count(&this.shared.metrics, &this.key, &before, event);
                 events.iter().for_each(count);
+                if events.iter().any(|event| event.what == Happened::CopyCompleted) {
+                    this.measure(&before);
+                }
                 this.go_on(ctx);
             }
             Ok(Err(AppendError::Conflict)) => this.reload(ctx),

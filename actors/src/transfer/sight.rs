@@ -6,7 +6,7 @@ use cospan_domain::site::contact::Contact;
 use cospan_domain::site::state::SiteRecord;
 use cospan_domain::transfer::command::{CopyCommand, Seen};
 use cospan_domain::transfer::links::Links;
-use cospan_domain::transfer::state::{CopyPhase, Nonce, Try};
+use cospan_domain::transfer::state::{CopyPhase, CopyRecord, Nonce, Try};
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::CopyStatus;
 
@@ -24,8 +24,7 @@ impl Transfer {
             self.watch = Some(Watch::new(order.nonce, now));
         }
         if self.promised.is_none() {
-            let link = (order.source.site.clone(), self.key.1.clone());
-            let bandwidth = self.shared.settings.links.get(&link).copied();
+            let bandwidth = self.shared.bandwidth(&order.source.site, &self.key.1);
             let time = bandwidth.and_then(|b| self.record().content.size.transfer_time(b));
             self.promised = Some(now + time.unwrap_or_default());
         }
@@ -73,6 +72,17 @@ impl Transfer {
         }
     }
 
+    /// The copy is whole: what its last try moved while it was watched measures the link.
+    pub(super) fn measure(&self, completed: &CopyRecord) {
+        let CopyPhase::Copying { order, .. } = &completed.phase else { return };
+        let watch = self.watch.filter(|watch| watch.is_of(order.nonce));
+        let now = self.now();
+        if let Some((moved, time)) = watch.and_then(|w| w.moved(completed.content.size, now)) {
+            let pair = (order.source.site.clone(), self.key.1.clone());
+            self.shared.transferred(pair, moved, time, now);
+        }
+    }
+
     /// Chooses where to copy from; `None` while a site that has it is yet to answer.
     pub(super) fn choose_source(&mut self) -> Option<CopyCommand> {
         let record = self.record().clone();
@@ -80,8 +90,7 @@ impl Transfer {
         let view = self.shared.view.load();
         let replicas = source::replicas(&view, &self.key, self.shared.instance);
         let link = |(from, _): &source::Replica| {
-            let bandwidth = self.shared.settings.links.get(&(from.clone(), to.clone()))?;
-            Some((from.clone(), to.clone(), *bandwidth))
+            Some((from.clone(), to.clone(), self.shared.bandwidth(from, to)?))
         };
         let links: Links = replicas.iter().filter_map(link).collect();
         let now = self.now();

@@ -392,3 +392,28 @@ fn needs_that_come_up_while_the_data_manager_is_dead_are_found() {
         world.until("the copy is whole", |w| w.is_ready(&key)).await;
     });
 }
+
+#[test]
+fn what_a_transfer_had_of_a_link_is_what_the_next_is_expected_to_have() {
+    paused(|| async {
+        let world = World::new(&["Delft", "Leiden", "Utrecht"]);
+        let link = |from: &str| world.shared.link(&site(from), &site("Utrecht")).expect("a link");
+        world.at("Utrecht").inside().copy_time = Duration::from_secs(40);
+        world.add_file("input", content(1), &["Delft", "Leiden"]).await;
+        world.place_job(1, content(1), "Utrecht").await;
+        world.until("the copy is whole", |w| w.is_ready(&copy_key(1, "Utrecht"))).await;
+        let (slow, other) = (link("Delft"), link("Leiden"));
+        // Ten megabits in forty seconds, over a link of one megabit per second.
+        assert!((240_000..=260_000).contains(&slow.bandwidth.0), "{slow:?}");
+        assert_eq!(slow.measured.map(|measured| measured.transfers), Some(1));
+        assert_eq!((other.bandwidth.0, other.measured), (1_000_000, None));
+        // Equal links go by name; the other one is faster now.
+        world.place_job(2, content(2), "Utrecht").await;
+        world.add_file("other", content(2), &["Delft", "Leiden"]).await;
+        world.until("the copy is whole", |w| w.is_ready(&copy_key(2, "Utrecht"))).await;
+        let from = world.at("Utrecht").inside().begun[1].source.site.clone();
+        assert_eq!(from.as_str(), "Leiden");
+        tokio::time::sleep(Duration::from_secs(3_700)).await;
+        assert_eq!(link("Delft").bandwidth.0, 1_000_000, "too long ago");
+    });
+}

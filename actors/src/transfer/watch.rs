@@ -55,6 +55,13 @@ impl Watch {
         since_base.expected_at(rest(size), since, now)
     }
 
+    /// What arrived since the first look, and in which time, of a try that is whole now;
+    /// `None` if it was not seen to arrive.
+    pub(super) fn moved(&self, size: Bytes, now: Timestamp) -> Option<(Bytes, DurationMs)> {
+        let (base, since) = self.base.filter(|_| !self.blind)?;
+        Some((Bytes(size.0.saturating_sub(base.0)), now.since(since)))
+    }
+
     /// Bytes seen so far.
     pub(super) fn done(&self) -> Bytes {
         self.progress.done
@@ -89,6 +96,17 @@ mod tests {
         assert_eq!(watch.expected(Bytes(1_000), Timestamp(10)), None);
         watch.saw(Bytes(600), Timestamp(1_010));
         assert_eq!(watch.expected(Bytes(1_000), Timestamp(1_010)), Some(Timestamp(5_010)));
+    }
+
+    #[test]
+    fn what_was_there_before_it_was_watched_measures_nothing() {
+        let mut watch = Watch::new(Nonce(1), Timestamp(0));
+        assert_eq!(watch.moved(Bytes(1_000), Timestamp(10)), None);
+        watch.saw(Bytes(400), Timestamp(10));
+        let moved = Some((Bytes(600), DurationMs(3_000)));
+        assert_eq!(watch.moved(Bytes(1_000), Timestamp(3_010)), moved);
+        watch.saw_nothing();
+        assert_eq!(watch.moved(Bytes(1_000), Timestamp(9_010)), None, "it ended unseen");
     }
 
     #[test]

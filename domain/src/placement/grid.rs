@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use super::network::Network;
+use super::network::{Exchange, Network};
 use super::quota::Quota;
 use crate::ids::{Digest, Seq, SiteName};
 use crate::labels::Labels;
@@ -209,6 +209,14 @@ impl GridSnapshot {
         match (self.positions[from], self.positions[to]) {
             (Some(from), Some(to)) => self.network.between(from, to),
             _ => BitsPerSecond(0),
+        }
+    }
+
+    /// How long a message between components takes between sites, by index.
+    pub(super) fn exchange(&self, from: usize, to: usize) -> Exchange {
+        match (self.positions[from], self.positions[to]) {
+            (Some(from), Some(to)) => self.network.exchange(from, to),
+            _ => Exchange::NEVER,
         }
     }
 

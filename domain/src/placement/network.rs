@@ -1,38 +1,100 @@
-//! Bandwidth between sites, dense so that a policy can look at every pair.
+//! The network between sites, dense so that a policy can look at every pair.
 
 use std::collections::BTreeMap;
 
 use crate::ids::SiteName;
 use crate::transfer::links::Links;
-use crate::units::BitsPerSecond;
+use crate::units::{BitsPerSecond, Bytes, DurationMs};
 
-/// Measured or configured bandwidth of ordered pairs of sites. A pair that is
-/// not known carries nothing.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+/// What an exchange between two components carries where nothing else is said.
+pub const DEFAULT_MESSAGE: Bytes = Bytes(1_000_000);
+
+/// Measured or configured bandwidth and latency of ordered pairs of sites. A pair
+/// that is not known carries nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Network {
     /// Sites with at least one link, by name.
     names: Vec<SiteName>,
     /// Row: from; column: to.
     bandwidth: Vec<BitsPerSecond>,
+    latency: Vec<DurationMs>,
+    exchange: Vec<Exchange>,
+    message: Bytes,
+}
+
+/// How long a message between two components takes from one site to another, in
+/// nanoseconds: the time of its first bit, then of all the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Exchange(u64);
+
+impl Exchange {
+    /// Within a site.
+    pub const NONE: Exchange = Exchange(0);
+    /// Over a link that carries nothing.
+    pub const NEVER: Exchange = Exchange(u64::MAX);
+
+    fn of(message: Bytes, bandwidth: BitsPerSecond, latency: DurationMs) -> Self {
+        let nanoseconds = u128::from(message.0) * 8_000_000_000;
+        match nanoseconds.checked_div(u128::from(bandwidth.0)) {
+            None => Self::NEVER,
+            Some(sent) => {
+                let time = sent + u128::from(latency.0) * 1_000_000;
+                Exchange(u64::try_from(time).unwrap_or(u64::MAX - 1))
+            }
+        }
+    }
+}
+
+/// One link, in one direction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Link {
+    /// Where it begins.
+    pub from: SiteName,
+    /// Where it ends.
+    pub to: SiteName,
+    /// What it carries; 0 means nothing.
+    pub bandwidth: BitsPerSecond,
+    /// How long the first bit takes.
+    pub latency: DurationMs,
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        Self::new([], DEFAULT_MESSAGE)
+    }
 }
 
 impl Network {
-    /// From links (from, to, bandwidth); the last one of a pair counts.
+    /// From links, the last one of a pair counts; `message`: what an exchange between two
+    /// components carries.
+    pub fn new(links: impl IntoIterator<Item = Link>, message: Bytes) -> Self {
+        let links: Vec<Link> = links.into_iter().collect();
+        let ends = links.iter().flat_map(|link| [&link.from, &link.to]);
+        let mut index: BTreeMap<SiteName, usize> = ends.map(|name| (name.clone(), 0)).collect();
+        index.values_mut().enumerate().for_each(|(position, slot)| *slot = position);
+        let pairs = index.len() * index.len();
+        let mut network = Self {
+            names: index.into_keys().collect(),
+            bandwidth: vec![BitsPerSecond(0); pairs],
+            latency: vec![DurationMs::ZERO; pairs],
+            exchange: vec![Exchange::NEVER; pairs],
+            message,
+        };
+        for link in links {
+            if let Some(pair) = network.pair(&link.from, &link.to) {
+                network.latency[pair] = link.latency;
+                network.set(&link.from, &link.to, link.bandwidth);
+            }
+        }
+        network
+    }
+
+    /// From links (from, to, bandwidth) without latency; the last one of a pair counts.
     pub fn from_links(
         links: impl IntoIterator<Item = (SiteName, SiteName, BitsPerSecond)>,
     ) -> Self {
-        let links: Vec<_> = links.into_iter().collect();
-        let mut index: BTreeMap<SiteName, usize> =
-            links.iter().flat_map(|(from, to, _)| [(from.clone(), 0), (to.clone(), 0)]).collect();
-        index.values_mut().enumerate().for_each(|(position, slot)| *slot = position);
-        let size = index.len();
-        let mut bandwidth = vec![BitsPerSecond(0); size * size];
-        for (from, to, rate) in &links {
-            if let (Some(from), Some(to)) = (index.get(from), index.get(to)) {
-                bandwidth[from * size + to] = *rate;
-            }
-        }
-        Self { names: index.into_keys().collect(), bandwidth }
+        let link = |(from, to, bandwidth)| Link { from, to, bandwidth, latency: DurationMs::ZERO };
+        Self::new(links.into_iter().map(link), DEFAULT_MESSAGE)
     }
 
     /// From what was measured or configured.
@@ -40,12 +102,17 @@ impl Network {
         Self::from_links(links.iter().map(|(from, to, rate)| (from.clone(), to.clone(), rate)))
     }
 
+    /// Sets the bandwidth of a pair of sites that both have links.
+    pub fn set(&mut self, from: &SiteName, to: &SiteName, bandwidth: BitsPerSecond) {
+        if let Some(pair) = self.pair(from, to) {
+            self.bandwidth[pair] = bandwidth;
+            self.exchange[pair] = Exchange::of(self.message, bandwidth, self.latency[pair]);
+        }
+    }
+
     /// Bandwidth from one site to another; 0 if it is not known.
     pub fn bandwidth(&self, from: &SiteName, to: &SiteName) -> BitsPerSecond {
-        match (self.position(from), self.position(to)) {
-            (Some(from), Some(to)) => self.between(from, to),
-            _ => BitsPerSecond(0),
-        }
+        self.pair(from, to).map_or(BitsPerSecond(0), |pair| self.bandwidth[pair])
     }
 
     /// Where a site stands in the table, if it has any link.
@@ -56,6 +123,15 @@ impl Network {
     /// Bandwidth by positions.
     pub(super) fn between(&self, from: usize, to: usize) -> BitsPerSecond {
         self.bandwidth[from * self.names.len() + to]
+    }
+
+    /// How long an exchange takes, by positions.
+    pub(super) fn exchange(&self, from: usize, to: usize) -> Exchange {
+        self.exchange[from * self.names.len() + to]
+    }
+
+    fn pair(&self, from: &SiteName, to: &SiteName) -> Option<usize> {
+        Some(self.position(from)? * self.names.len() + self.position(to)?)
     }
 }
 
@@ -75,6 +151,24 @@ mod tests {
         ]);
         assert_eq!(network.bandwidth(&name("b"), &name("a")), BitsPerSecond(5));
         assert_eq!(network.bandwidth(&name("a"), &name("b")), BitsPerSecond(0));
+        assert_eq!(network.bandwidth(&name("a"), &name("z")), BitsPerSecond(0));
+    }
+
+    #[test]
+    fn an_exchange_takes_the_latency_and_the_time_of_its_bits() {
+        let link = |to: &str, mbit: u64, latency| Link {
+            from: name("a"),
+            to: name(to),
+            bandwidth: BitsPerSecond(mbit * 1_000_000),
+            latency: DurationMs(latency),
+        };
+        let mut network = Network::new([link("b", 100, 5), link("c", 0, 5)], Bytes(1_000_000));
+        assert_eq!(network.exchange(0, 1), Exchange(85_000_000));
+        assert_eq!(network.exchange(0, 2), Exchange::NEVER);
+        assert_eq!(network.exchange(1, 0), Exchange::NEVER);
+        network.set(&name("a"), &name("b"), BitsPerSecond(10_000_000));
+        assert_eq!(network.exchange(0, 1), Exchange(805_000_000), "as measured, and as far away");
+        network.set(&name("a"), &name("z"), BitsPerSecond(1));
         assert_eq!(network.bandwidth(&name("a"), &name("z")), BitsPerSecond(0));
     }
 }

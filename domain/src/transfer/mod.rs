@@ -10,6 +10,7 @@ pub mod links;
 pub mod parameters;
 pub mod place;
 pub mod progress;
+pub mod rates;
 pub mod state;
 #[cfg(test)]
 mod tests;

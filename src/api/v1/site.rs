@@ -56,6 +56,32 @@ pub struct SiteReport {
     /// Faults that are being injected on purpose into the calls to it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub injected_faults: Vec<String>,
+    /// Links that bring files to it; only where one site is shown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<LinkReport>,
+}
+
+/// A link from another site.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+pub struct LinkReport {
+    /// Where it begins.
+    pub from: String,
+    /// Bits per second that placement and transfers reckon with: as measured, else as configured.
+    pub bandwidth_bps: u64,
+    /// Bits per second as configured.
+    pub configured_bps: u64,
+    /// How long the first bit takes, if that is configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_ms: Option<u64>,
+    /// Bits per second that the latest transfers had; missing if there were none lately.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured_bps: Option<u64>,
+    /// When the latest of them ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured_at: Option<Instant>,
+    /// How many transfers that is made from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transfers: Option<u32>,
 }
 
 /// A window of maintenance: its begin is in it, its end is not.

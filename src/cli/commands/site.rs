@@ -1,14 +1,16 @@
 //! `cospan site ...`
 
-use cospan_domain::units::DurationMs;
+use cospan_domain::units::{BitsPerSecond, DurationMs};
 
 use crate::api::v1::Instant;
-use crate::api::v1::site::{Counts, ForceOrder, SiteList, SiteReport, WindowEnd, WindowReport};
+use crate::api::v1::site::{
+    Counts, ForceOrder, LinkReport, SiteList, SiteReport, WindowEnd, WindowReport,
+};
 use crate::cli::args_operate::{SiteCommand, VerdictArg};
 use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::out::{bold, columns, fields, state};
-use crate::cli::when::{clock, now, rough};
+use crate::cli::when::{age, clock, now, pace, rough};
 use crate::client::{Client, SiteAction};
 
 /// Looks at sites and steers them.
@@ -128,7 +130,7 @@ fn show(site: &SiteReport) -> String {
     let windows: Vec<String> = site.maintenance.iter().map(window).collect();
     let orders: Vec<String> =
         site.orders.iter().map(|(order, by)| format!("{order} by {by}")).collect();
-    fields(&[
+    let mut text = fields(&[
         ("Site", bold(&site.name)),
         ("State", state(&site.state)),
         ("Why", why(site)),
@@ -144,5 +146,26 @@ fn show(site: &SiteReport) -> String {
         ("Next probe", site.next_probe_at.map(clock).unwrap_or_default()),
         ("Maintenance", windows.join(", ")),
         ("Orders", orders.join(", ")),
-    ])
+    ]);
+    if !site.links.is_empty() {
+        let rows: Vec<Vec<String>> = site.links.iter().map(link).collect();
+        text.push('\n');
+        text.push_str(&columns(&["FILES FROM", "AT", "CONFIGURED", "LATENCY", "MEASURED"], &rows));
+    }
+    text
+}
+
+fn link(link: &LinkReport) -> Vec<String> {
+    let latency = link.latency_ms.map_or_else(|| "-".into(), |ms| DurationMs(ms).to_string());
+    let measured = link.measured_at.map_or_else(
+        || "not lately".into(),
+        |at| format!("{} ago, {} transfer(s)", age(at, now()), link.transfers.unwrap_or(1)),
+    );
+    vec![
+        link.from.clone(),
+        pace(BitsPerSecond(link.bandwidth_bps)),
+        pace(BitsPerSecond(link.configured_bps)),
+        latency,
+        measured,
+    ]
 }

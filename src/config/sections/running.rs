@@ -1,8 +1,9 @@
 //! KOALA's parameters, by the names its papers give them, and ours beside them.
 
 use cospan_domain::placement::History;
+use cospan_domain::placement::network::DEFAULT_MESSAGE;
 use cospan_domain::placement::policy::{DEFAULT_FLEXIBLE_POLICY, DEFAULT_POLICY};
-use cospan_domain::units::{DurationMs, PerMillion};
+use cospan_domain::units::{Bytes, DurationMs, PerMillion};
 
 use crate::config::history::HistorySeed;
 use crate::config::section::section;
@@ -44,6 +45,21 @@ section! {
         /// What a site reported is too old to place by after this time.
         "is_expiry" => is_expiry: DurationMs = secs(60),
             in secs(1) => DAY, since "0.1.0";
+        /// A site that jobs are placed at is asked again so long before what it reported is
+        /// `is_expiry` old, but not more often than `sites.poll_interval` says.
+        "refresh_ahead" => refresh_ahead: DurationMs = secs(15),
+            in DurationMs::ZERO => DAY, since "0.1.0";
+        /// A transfer measures the bandwidth between its sites; after this time it counts half
+        /// as much beside later ones. `0s`: only the latest counts.
+        "bandwidth_half_life" => bandwidth_half_life: DurationMs = secs(600),
+            in DurationMs::ZERO => DAY, since "0.1.0";
+        /// Without a transfer for this long, the configured bandwidth between two sites counts
+        /// again. `0s`: it always counts, and nothing is measured.
+        "bandwidth_expiry" => bandwidth_expiry: DurationMs = secs(3_600),
+            in DurationMs::ZERO => DurationMs(30 * DAY.0), since "0.1.0";
+        /// What components of a job are taken to send each other at a time, for the
+        /// `connected-...` policies: the smaller, the more latency counts beside bandwidth.
+        "message_size" => message_size: Bytes = DEFAULT_MESSAGE, since "0.1.0";
     }
 }
 

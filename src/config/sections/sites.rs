@@ -43,6 +43,9 @@ section! {
         /// is taken to be ours: nothing is charged, opened or moved until one answers.
         "isolation_window" => isolation_window: DurationMs = secs(60),
             in secs(1) => secs(3_600), since "0.1.0";
+        /// A status query that takes longer counts as not answered.
+        "query_timeout" => query_timeout: DurationMs = secs(10),
+            in DurationMs(100) => secs(600), since "0.1.0";
         /// Commands that run for one site at the same time.
         "exec_limit" => exec_limit: u32 = 8, in 1 => 256, since "0.1.0";
         /// What a site acknowledged counts as lost when it is absent this long after.
@@ -84,6 +87,9 @@ section! {
         /// What it is like, for the demands of components: `{ arch = "x86_64", software =
         /// ["gcc", "mpi"] }`.
         "labels" => labels: Labels = Labels::new(), since "0.1.0";
+        /// Another `query_timeout` than that of `[sites]`, for a site that is slow to answer.
+        "query_timeout" => query_timeout: Option<DurationMs> = None,
+            in DurationMs(100) => secs(600), since "0.1.0";
         /// Whom people should ask about it: a name, a mail address, a page.
         "administrator" => administrator: String = String::new(), since "0.1.0";
         /// Address that receives this site's notifications as JSON (HTTP POST), beside those
@@ -100,8 +106,13 @@ section! {
         "from" => from: SiteName, since "0.1.0";
         /// The site that receives.
         "to" => to: SiteName, since "0.1.0";
-        /// Bits per second that Cospan may use.
+        /// Bits per second that Cospan may use. Placement reckons with what past transfers had
+        /// of it, where there were any lately: see `placement.bandwidth_expiry`.
         "bandwidth" => bandwidth: BitsPerSecond, since "0.1.0";
+        /// How long the first bit takes. The `connected-...` policies weigh it beside the
+        /// bandwidth.
+        "latency" => latency: DurationMs = DurationMs::ZERO,
+            in DurationMs::ZERO => secs(3_600), since "0.1.0";
         /// The same holds from `to` to `from`.
         "both_ways" => both_ways: bool = true, since "0.1.0";
     }

@@ -169,6 +169,7 @@ fn sites_are_listed_shown_and_ordered() {
     let served = Served::start();
     assert_eq!(served.get("/v1/sites").json::<SiteList>().sites.len(), 2);
     assert_eq!(served.get("/v1/sites/delft").json::<SiteReport>().name, "delft");
+    assert_eq!(served.get("/v1/sites/delft").json::<SiteReport>().links[0].bandwidth_bps, 8);
     let problem = served.get("/v1/sites/deft").problem(404, "C3001");
     assert!(problem.remedy.unwrap().contains("delft"));
     for order in ["drain", "undrain", "freeze", "thaw", "reset", "unforce"] {

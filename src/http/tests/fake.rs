@@ -21,7 +21,7 @@ use tokio::sync::broadcast;
 
 use crate::api::v1::explain::{ExplainReport, VerdictReport};
 use crate::api::v1::file::{FilePage, FileReport, ReplicaReport};
-use crate::api::v1::site::{SiteList, SiteReport};
+use crate::api::v1::site::{LinkReport, SiteList, SiteReport};
 use crate::api::v1::store::StoreReport;
 use crate::chaos::Rehearsals;
 use crate::http::backend::{
@@ -235,6 +235,10 @@ impl Backend for Fake {
             ..SiteReport::default()
         };
         SiteList { sites: vec![site("delft"), site("leiden")], isolated: false }
+    }
+
+    fn links_to(&self, _: &SiteName) -> Vec<LinkReport> {
+        vec![LinkReport { from: "leiden".into(), bandwidth_bps: 8, ..LinkReport::default() }]
     }
 
     fn store(&self) -> StoreReport {

@@ -1,21 +1,20 @@
 //! Cluster Minimization that knows the network: of the smallest sets of sites the one
-//! whose slowest link is the fastest. The authors of CM and FCM name it as future work
+//! whose slowest link is the fastest, by what a message takes over it: latency and bandwidth,
+//! as measured or configured. The authors of CM and FCM name it as future work
 //! (communication-aware placement, section 6).
-
-use std::cmp::Reverse;
 
 use super::cluster_minimization::{by_usable, in_order};
 use super::flexible::{Bounds, Candidate, place_flexible};
 use super::worst_fit::spread;
 use crate::job::spec::Request;
 use crate::placement::grid::GridSnapshot;
+use crate::placement::network::Exchange;
 use crate::placement::plan::Plan;
 use crate::placement::policy::{Board, Policy};
 use crate::placement::reason::{Refusal, Silent};
 use crate::placement::request::PlacementRequest;
 use crate::placement::search::Search;
 use crate::placement::split::split;
-use crate::units::BitsPerSecond;
 
 /// Cluster Minimization over well connected sites: never more sites than without.
 #[derive(Debug, Clone, Copy)]
@@ -36,22 +35,22 @@ impl ConnectedFlexibleClusterMinimization {
     pub const NAME: &'static str = "connected-flexible-cluster-minimization";
 }
 
-/// Sites in the order in which they joined, and their slowest link.
+/// Sites in the order in which they joined, and what a message takes over their slowest link.
 #[derive(Debug, Clone)]
 struct Group {
     sites: Vec<usize>,
-    slowest: BitsPerSecond,
+    slowest: Exchange,
 }
 
 impl Group {
     fn of(site: usize) -> Self {
-        Self { sites: vec![site], slowest: BitsPerSecond(u64::MAX) }
+        Self { sites: vec![site], slowest: Exchange::NONE }
     }
 
     /// The slowest link if this site joined.
-    fn with(&self, site: usize, grid: &GridSnapshot) -> BitsPerSecond {
-        let link = |&other: &usize| grid.bandwidth(site, other).min(grid.bandwidth(other, site));
-        self.sites.iter().map(link).fold(self.slowest, BitsPerSecond::min)
+    fn with(&self, site: usize, grid: &GridSnapshot) -> Exchange {
+        let link = |&other: &usize| grid.exchange(site, other).max(grid.exchange(other, site));
+        self.sites.iter().map(link).fold(self.slowest, Exchange::max)
     }
 
     /// Of these sites the best connected one joins, of equal ones the first; whether any did.
@@ -59,7 +58,7 @@ impl Group {
         let members = self.sites.clone();
         let others = sites.filter(|site| !members.contains(site));
         let links = others.map(|site| (self.with(site, grid), site));
-        let best = links.reduce(|best, next| if next.0 > best.0 { next } else { best });
+        let best = links.reduce(|best, next| if next.0 < best.0 { next } else { best });
         let Some((slowest, site)) = best else { return false };
         self.slowest = slowest;
         self.sites.push(site);
@@ -67,8 +66,8 @@ impl Group {
     }
 
     /// Fewer sites first, then the faster slowest link.
-    fn rank(&self) -> (usize, Reverse<BitsPerSecond>) {
-        (self.sites.len(), Reverse(self.slowest))
+    fn rank(&self) -> (usize, Exchange) {
+        (self.sites.len(), self.slowest)
     }
 }
 

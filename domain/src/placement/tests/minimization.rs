@@ -1,5 +1,7 @@
 //! The vectors of Cluster Minimization and its flexible form.
 
+use std::sync::Arc;
+
 use crate::job::spec::Flexible;
 use crate::placement::testing::*;
 use crate::placement::*;
@@ -150,4 +152,31 @@ fn of_equally_few_sites_those_are_combined_that_are_well_connected() {
     assert_eq!(shares_of(&placed(&near, &grid).unwrap()), [("C", 16), ("D", 14)]);
     let more = flexible("connected-flexible-cluster-minimization", 31, Flexible::default());
     assert_eq!(shares_of(&placed(&more, &grid).unwrap()).len(), 2, "C and D have 30 only");
+}
+
+/// Far away and fast, or near and slow: what a message takes over the link decides.
+#[test]
+fn latency_counts_beside_bandwidth_and_the_more_the_smaller_messages_are() {
+    let link = |from: &str, to: &str, mbit: u64, latency_ms| Link {
+        from: site_name(from),
+        to: site_name(to),
+        bandwidth: crate::units::BitsPerSecond(mbit * MBIT),
+        latency: crate::units::DurationMs(latency_ms),
+    };
+    let both = |a: &str, b: &str, mbit, latency_ms| {
+        [link(a, b, mbit, latency_ms), link(b, a, mbit, latency_ms)]
+    };
+    let links = || both("A", "B", 1_000, 50).into_iter().chain(both("C", "D", 100, 1));
+    let sites = || [site("A", 20), site("B", 20), site("C", 20), site("D", 20)];
+    let chosen = |message: u64| {
+        let network = Network::new(links(), crate::units::Bytes(message));
+        let replicas = std::collections::BTreeMap::new();
+        let grid =
+            GridSnapshot::new(crate::ids::Seq(1), sites(), network.into(), Arc::new(replicas));
+        let near = under("connected-cluster-minimization", &sizes(&[14, 14]));
+        sites_of(&placed(&near, &grid).unwrap()).iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    // 80 ms and 8 ms of bits a megabyte: 58 ms beside 81; a tenth of it: 51 beside 9.
+    assert_eq!(chosen(1_000_000), ["A", "B"]);
+    assert_eq!(chosen(100_000), ["C", "D"]);
 }

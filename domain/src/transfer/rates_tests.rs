@@ -1,0 +1,101 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const MINUTE: u64 = 60_000;
+
+fn pair() -> (SiteName, SiteName) {
+    (SiteName::new("A").unwrap(), SiteName::new("B").unwrap())
+}
+
+fn rates() -> Rates {
+    Rates::new(RateParameters::default())
+}
+
+fn known(rates: &Rates, now: u64) -> Option<u64> {
+    let (from, to) = pair();
+    rates.get(&from, &to, Timestamp(now)).map(|measured| measured.bandwidth.0)
+}
+
+/// So many megabytes in so many seconds.
+fn moved(rates: &mut Rates, megabytes: u64, secs: u64, now: u64) -> bool {
+    let (bytes, time) = (Bytes(megabytes * 1_000_000), DurationMs::from_secs(secs));
+    rates.observe(pair(), bytes, time, Timestamp(now))
+}
+
+#[test]
+fn one_transfer_gives_its_own_pace_until_it_is_too_old() {
+    let mut rates = rates();
+    assert!(moved(&mut rates, 100, 8, 0));
+    assert_eq!(known(&rates, 59 * MINUTE), Some(100_000_000));
+    assert_eq!(known(&rates, 60 * MINUTE), None, "the configured bandwidth counts again");
+    let (from, to) = pair();
+    assert_eq!(rates.get(&to, &from, Timestamp(0)), None, "the way back is another pair");
+}
+
+#[test]
+fn a_transfer_counts_half_as_much_after_each_half_life() {
+    let mut rates = rates();
+    moved(&mut rates, 80, 8, 0);
+    moved(&mut rates, 8, 8, 10 * MINUTE);
+    // (80 / 2 + 8) MB in (8 / 2 + 8) s.
+    assert_eq!(known(&rates, 10 * MINUTE), Some(32_000_000));
+    moved(&mut rates, 8, 8, 40 * MINUTE);
+    // ((80 / 2 + 8) / 8 + 8) MB in (12 / 8 + 8) s.
+    assert_eq!(known(&rates, 40 * MINUTE), Some(11_789_473));
+}
+
+#[test]
+fn a_transfer_that_was_hardly_watched_or_moved_nothing_does_not_count() {
+    let mut rates = rates();
+    assert!(!moved(&mut rates, 100, 1, 0));
+    assert!(!moved(&mut rates, 0, 10, 0));
+    assert_eq!(known(&rates, 0), None);
+    let mut off = Rates::new(RateParameters { expiry: DurationMs::ZERO, ..Default::default() });
+    assert!(!moved(&mut off, 100, 10, 0), "it is switched off");
+}
+
+#[test]
+fn after_an_expiry_transfers_are_counted_anew() {
+    let mut rates = rates();
+    moved(&mut rates, 100, 8, 0);
+    moved(&mut rates, 1, 8, 61 * MINUTE);
+    let (from, to) = pair();
+    let measured = rates.get(&from, &to, Timestamp(61 * MINUTE)).unwrap();
+    assert_eq!((measured.bandwidth, measured.transfers), (BitsPerSecond(1_000_000), 1));
+}
+
+proptest! {
+    #[test]
+    fn what_is_measured_lies_between_the_slowest_and_the_fastest_transfer(
+        transfers in prop::collection::vec((1..10_000u64, 2..1_000u64, 0..20 * MINUTE), 1..20),
+        half_life in 0..60 * MINUTE,
+    ) {
+        let half_life = DurationMs(half_life);
+        let mut rates = Rates::new(RateParameters { half_life, ..RateParameters::default() });
+        let mut now = 0;
+        for &(megabytes, secs, pause) in &transfers {
+            now += pause;
+            moved(&mut rates, megabytes, secs, now);
+        }
+        let paces = transfers.iter().map(|(megabytes, secs, _)| megabytes * 8_000_000 / secs);
+        let (least, most) = (paces.clone().min().unwrap(), paces.max().unwrap());
+        let known = known(&rates, now).unwrap();
+        // Sums are rounded down in the thousandths.
+        prop_assert!(known >= least - least / 1_000 - 1, "{known} below {least}");
+        prop_assert!(known <= most + most / 1_000 + 1, "{known} above {most}");
+    }
+
+    #[test]
+    fn with_no_half_life_only_the_latest_transfer_counts(
+        transfers in prop::collection::vec((1..10_000u64, 2..1_000u64), 1..9),
+    ) {
+        let half_life = DurationMs::ZERO;
+        let mut rates = Rates::new(RateParameters { half_life, ..RateParameters::default() });
+        for &(megabytes, secs) in &transfers {
+            moved(&mut rates, megabytes, secs, 0);
+        }
+        let (megabytes, secs) = transfers.last().unwrap();
+        prop_assert_eq!(known(&rates, 0), Some(megabytes * 8_000_000 / secs));
+    }
+}
