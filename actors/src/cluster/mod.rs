@@ -7,6 +7,8 @@ mod gauges;
 mod poll;
 mod reconcile;
 mod record;
+#[cfg(test)]
+mod tests;
 
 pub use actor::Cluster;
 pub use calls::{Call, CallKind};

@@ -1,6 +1,7 @@
 //! The one loop that asks the site: for its load, and for our attempts, in one query.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use cospan_domain::ids::{JobId, Tag};
@@ -25,6 +26,14 @@ struct Polled {
     asked_at: Timestamp,
     status: Result<SiteStatus, SiteError>,
     description: Option<SiteDescription>,
+}
+
+impl Polled {
+    /// The site took the query and let it hang.
+    fn unanswered(asked_at: Timestamp, longest: DurationMs) -> Self {
+        let error = SiteError::OutcomeUnknown(format!("it did not answer within {longest}"));
+        Self { asked_at, status: Err(error), description: None }
+    }
 }
 
 impl Cluster {
@@ -78,7 +87,22 @@ impl Cluster {
         // While somebody waits, what was freed since the last answer is worth knowing soon.
         let pause = settings.poll_interval.min(settings.information_expiry);
         let wanted = self.shared.board.wanted().then(|| polled_at + pause);
-        hinted.into_iter().chain(live).chain(wanted).min()
+        let busy = self.is_busy().then(|| polled_at + self.refresh_pause());
+        hinted.into_iter().chain(live).chain(wanted).chain(busy).min()
+    }
+
+    /// Jobs are placed here, whether they have claimed anything yet or not.
+    fn is_busy(&self) -> bool {
+        self.shared.view.load().holdings.contains_key(&self.name)
+    }
+
+    /// What a busy site said is asked for again before it expires: it is about to be needed,
+    /// and nobody should have to wait for it then.
+    fn refresh_pause(&self) -> DurationMs {
+        let settings = &self.shared.settings;
+        let expiry = settings.information_expiry;
+        let ahead = settings.information.refresh_ahead;
+        DurationMs(expiry.0.saturating_sub(ahead.0)).max(settings.poll_interval.min(expiry))
     }
 
     fn retry_pause(&self) -> DurationMs {
@@ -121,7 +145,12 @@ impl Cluster {
                 }
             }
         };
-        ctx.spawn(asked.into_actor(self).map(|polled, this, ctx| this.polled(polled, ctx)));
+        let longest = self.shared.settings.information.timeout_of(&self.name);
+        let answered = tokio::time::timeout(Duration::from_millis(longest.0), asked);
+        ctx.spawn(answered.into_actor(self).map(move |polled, this, ctx| {
+            let polled = polled.unwrap_or_else(|_| Polled::unanswered(now, longest));
+            this.polled(polled, ctx);
+        }));
     }
 
     fn polled(&mut self, polled: Polled, ctx: &mut Context<Self>) {

@@ -21,6 +21,8 @@ use tokio::time::Instant;
 pub(crate) struct Inside {
     /// It answers.
     pub(crate) up: bool,
+    /// It takes status queries, and never answers one.
+    pub(crate) hanging: bool,
     /// Files that can be inspected here.
     pub(crate) files: BTreeMap<FilePlace, Inspected>,
     /// Contents of its store.
@@ -63,6 +65,7 @@ impl FakeSite {
     pub(crate) fn new(name: &SiteName) -> Self {
         let inside = Inside {
             up: true,
+            hanging: false,
             files: BTreeMap::new(),
             store: BTreeSet::new(),
             copy_time: Duration::from_secs(10),
@@ -144,6 +147,9 @@ impl Site for FakeSite {
     }
 
     async fn status(&self, _: &[Tag]) -> Result<SiteStatus, SiteError> {
+        if self.inside().hanging {
+            std::future::pending::<()>().await;
+        }
         drop(self.answering()?);
         Ok(SiteStatus { site_clock: None, idle: Resources::default(), attempts: BTreeMap::new() })
     }
