@@ -9,6 +9,7 @@ use actix::Addr;
 use arc_swap::ArcSwap;
 use cospan_domain::catalogue::state::FileRecord;
 use cospan_domain::ids::{Digest, Epoch, InstanceId, JobId, Seq, SiteName};
+use cospan_domain::job::event::JobEvent;
 use cospan_domain::job::state::{Ending, Job, Phase, Run};
 use cospan_domain::labels::Labels;
 use cospan_domain::placement::History;
@@ -266,7 +267,7 @@ impl Shared {
                 self.count_phases(None, jobs.iter());
                 self.switchboard.co_allocator.look(&());
             }
-            Change::Job { old, new, .. } => self.job_changed(old, new),
+            Change::Job { old, new, events } => self.job_changed(old, new, events),
             Change::JobArchived { job, .. } => {
                 self.metrics.jobs.with_label_values(&[job.phase.kind().as_str()]).dec();
             }
@@ -296,7 +297,7 @@ impl Shared {
         new.for_each(|job| gauge(job).inc());
     }
 
-    fn job_changed(&self, old: &Arc<Job>, new: &Arc<Job>) {
+    fn job_changed(&self, old: &Arc<Job>, new: &Arc<Job>, events: &[JobEvent]) {
         let queued = |job: &Job| matches!(job.phase, Phase::Queued { .. });
         let placed = |job: &Job| {
             let claims = matches!(job.phase, Phase::Placed { .. } | Phase::Claiming { .. });
@@ -313,8 +314,8 @@ impl Shared {
         self.metrics.held.add(held(new) - held(old));
         if old.phase.kind() != new.phase.kind() {
             self.count_phases(Some(old), std::iter::once(new));
-            crate::job::count(&self.metrics, old, new);
         }
+        crate::job::count(&self.metrics, old, new, events);
         let before = cospan_domain::job::demands::needs(old);
         let after = cospan_domain::job::demands::needs(new);
         if before != after {

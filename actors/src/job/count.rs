@@ -1,42 +1,52 @@
-//! What a change of phase means for the histograms.
+//! What the events of a job mean for the metrics.
 
 use cospan_domain::job::accounting::Accounting;
+use cospan_domain::job::event::{Happened, JobEvent};
 use cospan_domain::job::state::{AbortCause, Job, Phase};
+use cospan_domain::units::DurationMs;
+use prometheus::Histogram;
 
 use crate::metrics::Metrics;
 
-/// Counts a change of phase.
-pub(crate) fn count(metrics: &Metrics, old: &Job, new: &Job) {
+/// Counts what happened to a job in one step. A step may lead through several phases:
+/// what counts is each event, not where the job stood before and stands now.
+pub(crate) fn count(metrics: &Metrics, old: &Job, new: &Job, events: &[JobEvent]) {
+    events.iter().for_each(|event| count_event(metrics, old, new, event));
     if new.is_final() && !old.is_final() {
         let cost = Accounting::of(new);
         metrics.gained_processor_seconds.inc_by(cost.gained_processor_ms / 1_000);
         metrics.wasted_processor_seconds.inc_by(cost.wasted_processor_ms / 1_000);
     }
-    match (&old.phase, &new.phase) {
-        (Phase::Queued { since, .. }, Phase::Placed { at, .. }) => {
-            metrics.placement_seconds.observe(at.since(*since).as_secs_f64());
+}
+
+fn count_event(metrics: &Metrics, old: &Job, new: &Job, event: &JobEvent) {
+    let observe = |histogram: &Histogram, time: DurationMs| histogram.observe(time.as_secs_f64());
+    let ended = |how| metrics.jobs_ended.with_label_values(&[how]).inc();
+    match &event.what {
+        Happened::JobPlaced { .. } => {
+            observe(&metrics.placement_seconds, new.instants.placement_time);
         }
-        (_, Phase::Starting { since }) => {
-            if let Some(placed) = new.instants.placed {
-                metrics.claim_seconds.observe(since.since(placed).as_secs_f64());
-            }
+        Happened::GoDecided { .. } => {
+            let placed = new.instants.placed.unwrap_or(event.at);
+            observe(&metrics.claim_seconds, event.at.since(placed));
         }
-        (Phase::Starting { since: decided }, Phase::Running { since }) => {
-            metrics.start_seconds.observe(since.since(*decided).as_secs_f64());
-            metrics.wait_seconds.observe(since.since(new.submitted_at).as_secs_f64());
+        Happened::JobStarted => {
+            let decided = if let Phase::Starting { since } = old.phase { since } else { event.at };
+            observe(&metrics.start_seconds, event.at.since(decided));
+            observe(&metrics.wait_seconds, event.at.since(new.submitted_at));
         }
-        (_, Phase::Aborting { why, .. }) => {
+        Happened::RoundAborted { why, .. } => {
             metrics.rounds_aborted.with_label_values(&[cause_name(why)]).inc();
         }
-        (_, Phase::Finished { at }) => {
-            if let Some(started) = new.instants.started {
-                metrics.run_seconds.observe(at.since(started).as_secs_f64());
-            }
-            metrics.response_seconds.observe(at.since(new.submitted_at).as_secs_f64());
-            metrics.jobs_ended.with_label_values(&["finished"]).inc();
+        Happened::JobFinished => {
+            let succeeded = new.instants.succeeded.unwrap_or(event.at);
+            let started = new.instants.started.unwrap_or(succeeded);
+            observe(&metrics.run_seconds, succeeded.since(started));
+            observe(&metrics.response_seconds, event.at.since(new.submitted_at));
+            ended("finished");
         }
-        (_, Phase::Failed { .. }) => metrics.jobs_ended.with_label_values(&["failed"]).inc(),
-        (_, Phase::Cancelled { .. }) => metrics.jobs_ended.with_label_values(&["cancelled"]).inc(),
+        Happened::JobFailed { .. } => ended("failed"),
+        Happened::JobCancelled { .. } => ended("cancelled"),
         _ => {}
     }
 }
