@@ -80,6 +80,10 @@ pub enum End<T> {
 pub struct Reign {
     /// The control plane.
     pub plane: ControlPlane,
+    /// The world; only judges look at it.
+    pub world: Arc<WorldHandle>,
+    /// How its calls and messages fare.
+    pub weather: Arc<Weather>,
     /// The true time.
     pub clock: Arc<dyn Clock>,
     /// Whether it lives: what it answers counts only then.
@@ -99,8 +103,10 @@ impl Reign {
 struct Post(Arc<Weather>);
 
 impl Messenger for Post {
-    fn send(&self, _: &str, _: Notice) -> BoxFuture<'static, Result<(), String>> {
-        let arrives = if self.0.takes_messages() { Ok(()) } else { Err("not delivered".into()) };
+    fn send(&self, _: &str, notice: Notice) -> BoxFuture<'static, Result<(), String>> {
+        let Notice { site, notification } = notice;
+        let taken = self.0.takes_message(site, notification.id);
+        let arrives = if taken { Ok(()) } else { Err("not delivered".into()) };
         async { arrives }.boxed()
     }
 }
@@ -143,7 +149,9 @@ where
     let (now, world) = (clock.clone(), ground.world.clone());
     let driver = actix_rt::spawn(world.drive(move || now.now()));
     let clock_ahead_ms = plan.clock_ahead_ms;
-    let reign = Reign { plane, clock: clock.clone(), doom: doom.clone(), clock_ahead_ms };
+    let (world, weather) = (ground.world.clone(), ground.weather.clone());
+    let (its_clock, its_doom) = (clock.clone(), doom.clone());
+    let reign = Reign { plane, world, weather, clock: its_clock, doom: its_doom, clock_ahead_ms };
     let killed_at = async {
         match plan.killed_at {
             Some(at) => reign.until(at).await,

@@ -1,8 +1,10 @@
 //! What happens to calls on their way to a site and back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use cospan_domain::ids::SiteName;
+use cospan_domain::site::state::NotificationId;
 use cospan_domain::units::DurationMs;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -141,13 +143,16 @@ pub struct Weather {
 struct State {
     climate: Climate,
     chance: StdRng,
+    /// Messages that arrived.
+    arrived: BTreeSet<(SiteName, NotificationId)>,
 }
 
 impl Weather {
     /// Everything drawn follows from `seed`.
     pub fn new(climate: Climate, seed: u64) -> Self {
         let chance = StdRng::seed_from_u64(seed);
-        Self { state: Mutex::new(State { climate, chance }), tally: Arc::default() }
+        let state = State { climate, chance, arrived: BTreeSet::new() };
+        Self { state: Mutex::new(state), tally: Arc::default() }
     }
 
     /// From now on nothing goes wrong any more.
@@ -191,15 +196,25 @@ impl Weather {
     /// How long a sync takes, and whether it fails.
     pub(super) fn draw_sync(&self) -> (DurationMs, bool) {
         let mut state = self.lock();
-        let State { climate, chance } = &mut *state;
+        let State { climate, chance, .. } = &mut *state;
         let length = DurationMs(chance.random_range(0..=climate.sync_max.0));
         (length, chance.random_range(0..1_000_000) < climate.failing_syncs)
     }
 
-    /// Whether the next message arrives: each second one, while anything goes wrong at all.
-    pub(super) fn takes_messages(&self) -> bool {
+    /// Whether a message about a site arrives: each second one, while anything goes wrong
+    /// at all.
+    pub(super) fn takes_message(&self, site: SiteName, id: NotificationId) -> bool {
         let mut state = self.lock();
-        state.climate.faults.is_empty() || state.chance.random_bool(0.5)
+        let arrives = state.climate.faults.is_empty() || state.chance.random_bool(0.5);
+        if arrives {
+            state.arrived.insert((site, id));
+        }
+        arrives
+    }
+
+    /// Whether administrators had this message about a site.
+    pub(super) fn has_arrived(&self, site: &SiteName, id: NotificationId) -> bool {
+        self.lock().arrived.contains(&(site.clone(), id))
     }
 
     /// Any number below `bound`.

@@ -23,6 +23,13 @@ use super::ledger::Deed;
 /// What an LRM adds to the wall time that it is asked for.
 const LRM_MARGIN: DurationMs = DurationMs(60_000);
 
+/// The labels of a site: where it is, and in which half of the country.
+fn labels_of(name: &SiteName) -> Labels {
+    let half = if name.as_str() < "e" { "north" } else { "south" };
+    let label = |key: &str, value: &str| (key.into(), [value.into()].into());
+    [label("place", name.as_str()), label("half", half)].into()
+}
+
 impl World {
     /// What the site is.
     pub fn describe(&self, site: SiteIndex) -> SiteDescription {
@@ -30,7 +37,7 @@ impl World {
         SiteDescription {
             total: total.clone(),
             largest_component: total,
-            labels: Labels::default(),
+            labels: labels_of(&self.sites[site.0].name),
             capabilities: Capabilities { find_by_tag: true, ..Capabilities::default() },
             manager: "simulated".into(),
         }

@@ -55,7 +55,7 @@ fn is_so(deal: &Deal, job: &Job) -> bool {
         Deal::Freeze(_, frozen) => job.frozen_by.is_some() == *frozen,
         // It may have been promoted since.
         Deal::Raise(_, to) => job.priority >= *to,
-        Deal::Submit(..) | Deal::Site(..) => true,
+        Deal::Submit(..) | Deal::Site(..) | Deal::File(..) => true,
     }
 }
 

@@ -15,17 +15,21 @@ use cospan_domain::job::event::{Happened, JobEvent};
 use cospan_domain::job::evolve::evolve;
 use cospan_domain::job::state::{AbortCause, Charge, Ending, Job, PhaseKind};
 use cospan_domain::job::table::allowed;
+use cospan_domain::labels::{Constraint, Rule};
+use cospan_domain::queue::QueueParameters;
 use cospan_domain::site::parameters::SiteParameters;
 use cospan_domain::site::state::{AttemptId, SiteRecord};
 use cospan_domain::units::{DurationMs, Timestamp};
 use tokio::sync::broadcast::error::RecvError;
 
 use super::accounts::Accounts;
+use super::counters::Counters;
+use super::queueing::Queues;
 use super::sites::{self, KNOWN_WITHIN};
 use crate::laboratory::reign::Reign;
 
 /// By then it is noticed that no site answers, and what was decided before is written.
-const NOTICED: DurationMs = DurationMs(300_000);
+pub(super) const NOTICED: DurationMs = DurationMs(300_000);
 
 /// What was seen of the jobs.
 #[derive(Debug, Default)]
@@ -49,6 +53,10 @@ pub(super) struct Seen {
     /// Sites' records, each with the time since when it is so.
     sites: BTreeMap<SiteName, (Timestamp, Arc<SiteRecord>)>,
     cut_offs: Vec<(Timestamp, Timestamp)>,
+    /// What the control plane that reigns did so far.
+    pub(super) counters: Counters,
+    /// Who waits for a place.
+    queues: Queues,
     /// Durable changes.
     pub(super) changes: u64,
     /// The catalogue when all was over, if it came to that.
@@ -57,20 +65,31 @@ pub(super) struct Seen {
 
 impl Seen {
     /// Nothing yet. `cut_offs`: times in which no site answers.
-    pub(super) fn new(cut_offs: Vec<(Timestamp, Timestamp)>) -> Self {
-        Self { cut_offs, ..Self::default() }
+    pub(super) fn new(cut_offs: Vec<(Timestamp, Timestamp)>, queue: QueueParameters) -> Self {
+        Self { cut_offs, queues: Queues::new(queue), ..Self::default() }
+    }
+
+    /// Another control plane begins to reign.
+    fn begin(&mut self, its_now: Timestamp) {
+        self.counters = Counters::default();
+        self.queues.begin(its_now);
     }
 
     fn note(&mut self, change: &Change, view: &View, now: Timestamp, ahead_ms: i64) {
         self.changes += 1;
+        self.counters.note(change);
+        let its_now = Timestamp(now.0.saturating_add_signed(ahead_ms));
         match change {
             Change::NewJobs(jobs) => {
                 self.last.extend(jobs.iter().map(|job| (job.id, job.clone())));
+                jobs.iter().for_each(|job| self.queues.learn(job, its_now));
             }
             Change::Job { old, new, events } => {
                 self.judge(old, new, events);
                 self.judge_sites(new, events, view, now);
                 self.learn(new, events, view, now);
+                let unfair = self.queues.note(new, events, its_now);
+                self.violations.extend(unfair.iter().map(|text| format!("a queue erred: {text}")));
                 events.iter().for_each(|event| self.accounts.note(new, event, ahead_ms));
                 self.timeline
                     .extend(events.iter().map(|event| (now, new.id, format!("{:?}", event.what))));
@@ -124,8 +143,14 @@ impl Seen {
     fn judge_sites(&mut self, job: &Job, events: &[JobEvent], view: &View, now: Timestamp) {
         for event in events {
             let Happened::JobPlaced { placements, .. } = &event.what else { continue };
-            for (placement, component) in placements.iter().zip(&job.spec.components) {
+            let specs = &job.spec.components;
+            for (index, placement) in placements.iter().enumerate() {
+                // All components of a split are as the one that was asked for.
+                let Some(component) = specs.get(index).or(specs.first()) else { continue };
                 let site = &placement.site;
+                if !component.constraints.iter().all(|constraint| is_met(constraint, site)) {
+                    self.break_rule(job, format!("its constraints do not allow {site}"));
+                }
                 if component.site.as_ref().is_some_and(|fixed| fixed != site) {
                     self.break_rule(job, format!("a fixed component is placed at {site}"));
                 }
@@ -195,9 +220,24 @@ impl Seen {
     }
 }
 
+/// Whether a site has the labels that are asked for.
+fn is_met(constraint: &Constraint, site: &SiteName) -> bool {
+    let half = if site.as_str() < "e" { "north" } else { "south" };
+    let is = |value: &Arc<str>| match &*constraint.key {
+        "place" => **value == *site.as_str(),
+        _ => **value == *half,
+    };
+    match &constraint.rule {
+        Rule::Is(value) => is(value),
+        Rule::OneOf(values) => values.iter().any(is),
+        Rule::IsNot(value) => !is(value),
+    }
+}
+
 /// Follows one reign for as long as it is polled, and ends it if it makes too many changes.
 pub(super) async fn follow(reign: Reign, seen: Rc<RefCell<Seen>>, changes_max: u64) {
     let mut changes = reign.plane.subscribe();
+    seen.borrow_mut().begin(reign.plane.now());
     loop {
         match changes.recv().await {
             Ok(committed) => {

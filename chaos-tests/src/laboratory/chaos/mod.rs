@@ -4,11 +4,17 @@
 
 mod accounts;
 mod answers;
+mod bounds;
 pub mod campaign;
+mod counters;
 pub mod coverage;
+mod door;
 mod endings;
 mod history;
+mod isolation;
 pub mod oracle;
+mod questions;
+mod queueing;
 pub mod rarities;
 mod rest;
 pub mod run;

@@ -3,6 +3,7 @@
 use anyhow::{Result, ensure};
 use cospan_domain::job::state::Phase;
 use cospan_domain::site::availability::SiteState;
+use cospan_domain::site::state::NotificationId;
 use cospan_domain::units::DurationMs;
 
 use crate::laboratory::reign::Reign;
@@ -32,6 +33,9 @@ pub(super) fn is_at_rest(reign: &Reign, keep_jobs: DurationMs) -> Result<()> {
         ensure!(jobs.is_empty(), "ended jobs need {digest} at {site}: {jobs:?}");
     }
     for site in view.sites.values() {
+        let mut ids = (1..=site.last_notification.0).map(NotificationId);
+        let lost = ids.find(|id| !reign.weather.has_arrived(&site.site, *id));
+        ensure!(lost.is_none(), "nobody had message {lost:?} about {}", site.site);
         ensure!(site.owed.is_empty(), "{} still owes a message: {:?}", site.site, site.owed);
     }
     for site in reign.plane.sites() {

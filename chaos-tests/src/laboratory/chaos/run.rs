@@ -16,9 +16,12 @@ use cospan_sites::port::AttemptOrder;
 use cospan_storage::memory::MemoryDisk;
 use cospan_storage::record::job::read_archived;
 
+use super::bounds;
 use super::endings::unfounded;
 use super::history::{Seen, follow};
+use super::isolation::watch;
 use super::oracle::{Asked, Evidence, judge};
+use super::questions;
 use super::rest::is_at_rest;
 use super::scenario::{BEGINS, Deal, Scenario};
 use super::users::{Known, all_ended, deal, output_name};
@@ -40,6 +43,9 @@ const CONVERGE_MAX: DurationMs = DurationMs(3 * 86_400_000);
 const OVERLOAD_MAX: u64 = 8;
 /// Within this time after that everything must have been cleaned up.
 const CLEAN_MAX: DurationMs = DurationMs(3 * 3_600_000);
+
+/// Changes are seen that much later at most.
+const SEEN_WITHIN: DurationMs = DurationMs(1_000);
 
 /// What came of a seed.
 #[derive(Debug)]
@@ -81,7 +87,7 @@ pub fn run(scenario: Scenario) -> Result<Verdict> {
     let ground = ground(&scenario, instance)?;
     let scenario = Arc::new(scenario);
     let known = Rc::new(RefCell::new(Known::default()));
-    let seen = Rc::new(RefCell::new(Seen::new(scenario.plain_cut_offs())));
+    let seen = Rc::new(RefCell::new(Seen::new(scenario.plain_cut_offs(), scenario.queue.clone())));
     let undisturbed = |begins| {
         let seed = scenario.seed;
         Plan { begins, killed_at: None, moment: None, seed, clock_ahead_ms: 0 }
@@ -167,6 +173,7 @@ fn ground(scenario: &Scenario, instance: InstanceId) -> Result<Ground> {
         links: links.map(|l| ((l.from.clone(), l.to.clone()), l.bandwidth)).collect(),
         default_policies: scenario.policies.clone(),
         quotas: scenario.quotas.clone(),
+        queue: scenario.queue.clone(),
         ..default_settings()
     };
     Ok(Ground {
@@ -229,6 +236,7 @@ fn troubled(
     let (scenario, known, seen) = (scenario.clone(), known.clone(), seen.clone());
     let tally = ground.weather.tally().clone();
     let end: End<()> = reign(ground, plan, move |reign| async move {
+        let watching = watch(reign.clone(), scenario.clone(), seen.clone());
         let following = follow(reign.clone(), seen, changes_max(&scenario));
         let dealing = async {
             if let Err(problem) = deal(reign.clone(), scenario, known.clone(), tally).await {
@@ -240,6 +248,7 @@ fn troubled(
             biased;
             () = following => {}
             () = dealing => {}
+            () = watching => {}
         }
     })?;
     match end {
@@ -269,7 +278,10 @@ fn calm(
             reign.until(reign.clock.now() + CLEAN_MAX).await;
             let files = reign.plane.view().files.clone();
             seen.borrow_mut().files = Some(files.into_iter().collect());
-            is_at_rest(&reign, scenario.keep_jobs)
+            is_at_rest(&reign, scenario.keep_jobs)?;
+            known.borrow_mut().asked = questions::ask(&reign, &scenario).await?;
+            reign.until(reign.clock.now() + SEEN_WITHIN).await;
+            shows_what_it_did(&reign, &seen.borrow())
         };
         tokio::select! {
             biased;
@@ -281,6 +293,15 @@ fn calm(
         End::Done(_, result) => result.err().map(|problem| problem.to_string()),
         End::Killed(at) => Some(format!("the control plane ended by itself at {}", at.0)),
     })
+}
+
+/// Whether the metrics of a control plane at rest are right.
+fn shows_what_it_did(reign: &Reign, seen: &Seen) -> Result<()> {
+    let view = reign.plane.view();
+    let jobs = view.jobs.values().map(|job| &**job);
+    let wrong = seen.counters.misstated(&reign.plane.shared().metrics, jobs);
+    anyhow::ensure!(wrong.is_empty(), "a metric is wrong: {wrong:?}");
+    Ok(())
 }
 
 /// A change that became durable right before a death was seen by nobody but the store.
@@ -346,11 +367,13 @@ fn judged(
         Deal::Cancel(number) => known.acknowledged.get(number).copied(),
         _ => None,
     });
-    let asked_to_cancel = asked_to_cancel.collect();
+    let asked_to_cancel = asked_to_cancel.chain(known.asked).collect();
     let (jobs, ended, apart) = (&seen.last, &seen.ended, apart_max(scenario));
     let unfounded = ground.world.read(|world| {
         unfounded(jobs, ended, apart, world.ledger().entries(), instance, &asked_to_cancel)
     });
     let told = known.complaints.iter().chain(&seen.violations).cloned();
-    Ok(told.chain(found).chain(unfounded).collect())
+    let bounds = bounds::wrongly_judged(scenario.seed);
+    let bounds = bounds.into_iter().map(|text| format!("settings are misjudged: {text}"));
+    Ok(told.chain(found).chain(unfounded).chain(bounds).collect())
 }

@@ -8,13 +8,14 @@ use cospan_domain::ids::{PolicyName, RelPath, SiteName};
 use cospan_domain::job::spec::{Content, Flexible, Priority, Request};
 use cospan_domain::placement::policy::POLICIES;
 use cospan_domain::placement::{DefaultPolicies, Quota, QuotaBasis};
+use cospan_domain::queue::QueueParameters;
 use cospan_domain::site::command::Operation;
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, PerMillion, Timestamp};
 use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, IteratorRandom};
 use rand::{Rng, SeedableRng};
 
-use super::rarities::{Rarity, draw_orders, draw_rarities};
+use super::rarities::{Rarity, draw_moves, draw_orders, draw_queue, draw_rarities};
 use super::troubles::{cut_off, draw_cut_offs, draw_troubles};
 use crate::laboratory::doom::Moment;
 use crate::laboratory::weather::{CallFault, Climate};
@@ -62,7 +63,13 @@ pub enum Deal {
     Raise(usize, Priority),
     /// An operator orders something about the site with this number.
     Site(usize, Operation),
+    /// Says that the file with this number is not at one of its sites any more, or that
+    /// it is again.
+    File(usize, SiteName, bool),
 }
+
+/// A file with the sites that have it.
+pub type DrawnFile = (RelPath, Content, Vec<SiteName>);
 
 /// A job as drawn.
 #[derive(Debug, Clone)]
@@ -95,7 +102,7 @@ pub struct Scenario {
     /// The links between them.
     pub links: Vec<LinkSpec>,
     /// Files, each with the sites that have it.
-    pub files: Vec<(RelPath, Content, Vec<SiteName>)>,
+    pub files: Vec<DrawnFile>,
     /// Jobs by number.
     pub jobs: Vec<DrawnJob>,
     /// What users do, in order of time.
@@ -112,6 +119,8 @@ pub struct Scenario {
     pub quotas: BTreeMap<SiteName, Quota>,
     /// When and how processors are claimed.
     pub claim: ClaimParameters,
+    /// How placement queues are served.
+    pub queue: QueueParameters,
     /// Reigns that are killed, one after the other.
     pub kills: Vec<Kill>,
     /// Whether sites tell of changes.
@@ -170,7 +179,7 @@ impl Scenario {
         let files = draw_files(&mut drawing, &names)?;
         let drawn: Vec<DrawnJob> =
             (0..jobs).map(|_| draw_job(&mut drawing, files.len(), names.len())).collect();
-        let drawn = draw_rarities(seed, drawn, names.len());
+        let drawn = draw_rarities(seed, drawn, &names);
         let cut_offs = draw_cut_offs(&mut drawing);
         let sites: Vec<ClusterSpec> =
             names.iter().map(|name| draw_site(&mut drawing, name, &files)).collect();
@@ -178,11 +187,13 @@ impl Scenario {
         troubles.extend(cut_off(&names, &cut_offs));
         let mut deals = draw_deals(&mut drawing, jobs);
         deals.extend(draw_orders(seed, names.len(), calm_at));
+        deals.extend(draw_moves(seed, &files, calm_at));
         deals.sort_by_key(|(at, _)| *at);
         Ok(Self {
             seed,
             policies: draw_policies(&mut drawing),
             quotas: draw_quotas(&mut drawing, &sites),
+            queue: draw_queue(seed),
             sites,
             links: all_links(&names),
             deals,
@@ -251,10 +262,7 @@ impl Scenario {
     }
 }
 
-fn draw_files(
-    drawing: &mut Drawing,
-    names: &[SiteName],
-) -> Result<Vec<(RelPath, Content, Vec<SiteName>)>> {
+fn draw_files(drawing: &mut Drawing, names: &[SiteName]) -> Result<Vec<DrawnFile>> {
     let file = |number: usize| {
         let path = RelPath::new(&format!("data/file-{number}"))?;
         let digest = blake3::hash(format!("file {number}").as_bytes());
@@ -269,11 +277,7 @@ fn draw_files(
     (0..12).map(file).collect()
 }
 
-fn draw_site(
-    drawing: &mut Drawing,
-    name: &SiteName,
-    files: &[(RelPath, Content, Vec<SiteName>)],
-) -> ClusterSpec {
+fn draw_site(drawing: &mut Drawing, name: &SiteName, files: &[DrawnFile]) -> ClusterSpec {
     let disciplines = [Discipline::Fcfs, Discipline::Easy, Discipline::Conservative];
     let discipline = disciplines[drawing.chance.random_range(0..3)];
     let nodes = drawing.chance.random_range(4..=32);

@@ -16,6 +16,7 @@ use cospan_domain::units::Timestamp;
 use futures_util::future::join_all;
 
 use super::answers::untrue;
+use super::door;
 use super::rarities::Rarity;
 use super::scenario::{Deal, Scenario};
 use crate::laboratory::jobs::job;
@@ -34,6 +35,8 @@ pub(super) struct Known {
     pub(super) cancelled: BTreeMap<JobId, Timestamp>,
     /// What a user was told and must not have been.
     pub(super) complaints: Vec<String>,
+    /// A job that was submitted to ask about it, and cancelled.
+    pub(super) asked: Option<JobId>,
     files_done: BTreeSet<(usize, SiteName)>,
     next_deal: usize,
 }
@@ -48,10 +51,15 @@ pub(super) async fn deal(
     while !reign.plane.is_ready() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
+    let odd = [door::wrongly_judged(&reign.plane)?, door::misread_names()].concat();
+    known.borrow_mut().complaints.extend(odd);
     register_files(&reign, &scenario, &known, &tally).await?;
     loop {
         let next = known.borrow().next_deal;
-        let Some((at, deal)) = scenario.deals.get(next) else { return Ok(()) };
+        let Some((at, deal)) = scenario.deals.get(next) else {
+            // What a site did not answer for when a file came back to it is said again.
+            return register_files(&reign, &scenario, &known, &tally).await;
+        };
         reign.until(*at).await;
         let asked = ask(deal, &scenario, &known.borrow())?;
         let Some(ask) = asked else {
@@ -83,7 +91,7 @@ fn strikes_at(deal: &Deal, reign: &Reign, known: &Known) -> Option<(&'static str
         Deal::Freeze(number, true) => ("freeze", number),
         Deal::Freeze(number, false) => ("thaw", number),
         Deal::Raise(number, _) => ("raise", number),
-        Deal::Site(..) => return None,
+        Deal::Site(..) | Deal::File(..) => return None,
     };
     let id = known.acknowledged.get(number)?;
     let view = reign.plane.view();
@@ -139,7 +147,7 @@ async fn register_files(
     Ok(())
 }
 
-fn logical_name(number: usize) -> Result<LogicalName> {
+pub(super) fn logical_name(number: usize) -> Result<LogicalName> {
     Ok(LogicalName::new(&format!("file-{number}"))?)
 }
 
@@ -169,7 +177,25 @@ fn ask(deal: &Deal, scenario: &Scenario, known: &Known) -> Result<Option<MakeAsk
             let (site, order) = (scenario.sites[*site].name.clone(), order.clone());
             Some(Box::new(move || Ask::Site(site.clone(), order.clone())))
         }
+        Deal::File(number, site, is_there) => Some(file_ask(*number, site, *is_there, scenario)?),
     })
+}
+
+fn file_ask(
+    number: usize,
+    site: &SiteName,
+    is_there: bool,
+    scenario: &Scenario,
+) -> Result<MakeAsk> {
+    let (name, path, site) =
+        (logical_name(number)?, scenario.files[number].0.clone(), site.clone());
+    Ok(Box::new(move || {
+        let (name, path, site) = (name.clone(), path.clone(), site.clone());
+        match is_there {
+            true => Ask::AddFile { name, site, path, replace: false },
+            false => Ask::RemoveFile { name, site: Some(site), force: false },
+        }
+    }))
 }
 
 /// The logical name of what a job leaves.
@@ -217,6 +243,9 @@ fn ask_for_rarities(spec: &mut JobSpec, rarity: &Rarity, scenario: &Scenario) {
             component.site = Some(site.name.clone());
         }
     }
+    for component in &mut spec.components {
+        component.constraints.extend(rarity.constraint.clone());
+    }
     if rarity.waits {
         spec.on_unreachable = OnUnreachable::Wait;
     }
@@ -247,6 +276,14 @@ impl Known {
                         self.cancelled.entry(id).or_insert(now);
                     }
                 }
+            }
+            (Deal::File(number, site, true), Ok(_)) => {
+                self.files_done.insert((*number, site.clone()));
+            }
+            // Whatever the answer: if nobody says before the next reign that it is there,
+            // it is said then.
+            (Deal::File(number, site, false), _) => {
+                self.files_done.remove(&(*number, site.clone()));
             }
             _ => {}
         }

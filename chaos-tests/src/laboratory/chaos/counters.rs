@@ -1,0 +1,160 @@
+//! What a control plane shows of itself is what it did: its metrics are compared with the
+//! changes that became durable while it reigned.
+
+use std::collections::BTreeMap;
+
+use cospan_actors::journal::Change;
+use cospan_actors::metrics::Metrics;
+use cospan_domain::job::event::{Happened, JobEvent};
+use cospan_domain::job::state::{AbortCause, Job, Phase, PhaseKind};
+use cospan_domain::units::Timestamp;
+use prometheus::Histogram;
+
+/// Sums of lengths of time are compared in seconds, and come from milliseconds.
+const ROUNDING_S: f64 = 1e-3;
+
+/// How often something took some time, and how long all of it in milliseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Lengths {
+    count: u64,
+    sum_ms: u64,
+}
+
+impl Lengths {
+    fn add(&mut self, from: Timestamp, to: Timestamp) {
+        self.count += 1;
+        self.sum_ms += to.since(from).0;
+    }
+
+    fn is_shown(self, histogram: &Histogram) -> bool {
+        let shown_s = histogram.get_sample_sum();
+        histogram.get_sample_count() == self.count
+            && (shown_s - self.sum_ms as f64 / 1_000.0).abs() < ROUNDING_S * (1.0 + shown_s)
+    }
+}
+
+/// What one control plane did so far.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    submitted: u64,
+    ended: BTreeMap<&'static str, u64>,
+    aborted: BTreeMap<&'static str, u64>,
+    waited_for_place: Lengths,
+    started: Lengths,
+    responded: Lengths,
+    gained_s: u64,
+    wasted_s: u64,
+}
+
+impl Counters {
+    /// Takes note of a change.
+    pub(super) fn note(&mut self, change: &Change) {
+        match change {
+            Change::NewJobs(jobs) => self.submitted += jobs.len() as u64,
+            Change::Job { old, new, events } => {
+                let mut queued_since = queued_since(old);
+                for event in events {
+                    self.note_event(new, event, queued_since);
+                    if matches!(event.what, Happened::JobRequeued { .. }) {
+                        queued_since = Some(event.at);
+                    }
+                }
+                if new.is_final() && !old.is_final() {
+                    self.gained_s += new.instants.gained_processor_ms / 1_000;
+                    self.wasted_s += new.instants.wasted_processor_ms / 1_000;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn note_event(&mut self, job: &Job, event: &JobEvent, queued_since: Option<Timestamp>) {
+        let mut end = |how| *self.ended.entry(how).or_default() += 1;
+        match &event.what {
+            Happened::JobPlaced { .. } => {
+                self.waited_for_place.add(queued_since.unwrap_or(event.at), event.at);
+            }
+            Happened::JobStarted => self.started.add(job.submitted_at, event.at),
+            Happened::RoundAborted { why, .. } => {
+                *self.aborted.entry(cause(why)).or_default() += 1;
+            }
+            Happened::JobFinished => {
+                end("finished");
+                self.responded.add(job.submitted_at, event.at);
+            }
+            Happened::JobFailed { .. } => end("failed"),
+            Happened::JobCancelled { .. } => end("cancelled"),
+            _ => {}
+        }
+    }
+
+    /// What the metrics show otherwise. `jobs`: all that are kept.
+    pub(super) fn misstated<'a>(
+        &self,
+        metrics: &Metrics,
+        jobs: impl Iterator<Item = &'a Job>,
+    ) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut check = |what: &str, shown: u64, is: u64| {
+            if shown != is {
+                found.push(format!("{what} is shown as {shown} and is {is}"));
+            }
+        };
+        check("jobs submitted", metrics.jobs_submitted.get(), self.submitted);
+        for how in ["finished", "failed", "cancelled"] {
+            let is = self.ended.get(how).copied().unwrap_or(0);
+            check(how, metrics.jobs_ended.with_label_values(&[how]).get(), is);
+        }
+        for cause in CAUSES {
+            let is = self.aborted.get(cause).copied().unwrap_or(0);
+            check(cause, metrics.rounds_aborted.with_label_values(&[cause]).get(), is);
+        }
+        check("time gained", metrics.gained_processor_seconds.get(), self.gained_s);
+        check("time wasted", metrics.wasted_processor_seconds.get(), self.wasted_s);
+        let mut phases: BTreeMap<PhaseKind, u64> = BTreeMap::new();
+        jobs.for_each(|job| *phases.entry(job.phase.kind()).or_default() += 1);
+        for kind in PhaseKind::ALL {
+            let shown = metrics.jobs.with_label_values(&[kind.as_str()]).get();
+            let is = phases.get(&kind).copied().unwrap_or(0);
+            check(kind.as_str(), u64::try_from(shown).unwrap_or(u64::MAX), is);
+        }
+        check("jobs held", u64::try_from(metrics.held.get()).unwrap_or(u64::MAX), 0);
+        let lengths = [
+            ("placement", self.waited_for_place, &metrics.placement_seconds),
+            ("wait", self.started, &metrics.wait_seconds),
+            ("response", self.responded, &metrics.response_seconds),
+        ];
+        let wrong = lengths.iter().filter(|(_, is, histogram)| !is.is_shown(histogram));
+        found.extend(wrong.map(|(name, is, _)| format!("times of {name} are not {is:?}")));
+        found
+    }
+}
+
+fn queued_since(job: &Job) -> Option<Timestamp> {
+    if let Phase::Queued { since, .. } = job.phase { Some(since) } else { None }
+}
+
+/// The causes as the reference names them.
+const CAUSES: [&str; 8] = [
+    "claim-lost",
+    "input-lost",
+    "site-error",
+    "start-missed",
+    "unreachable",
+    "application",
+    "cancelled",
+    "drained",
+];
+
+fn cause(why: &AbortCause) -> &'static str {
+    CAUSES[match why {
+        AbortCause::ClaimLost { .. } => 0,
+        AbortCause::InputLost { .. } => 1,
+        AbortCause::SiteError { .. } => 2,
+        AbortCause::StartMissed { .. } => 3,
+        AbortCause::Unreachable { .. } => 4,
+        AbortCause::Application { .. } => 5,
+        AbortCause::Cancelled => 6,
+        AbortCause::Drained { .. } => 7,
+    }]
+}

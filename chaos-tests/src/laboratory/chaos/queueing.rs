@@ -1,0 +1,174 @@
+//! Judges the placement queues by their published rules: who waits longer comes first
+//! among those who ask for the same, classes rise and jobs are given up only after so many
+//! tries, and a job that comes back waits as long as it should.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cospan_domain::ids::JobId;
+use cospan_domain::job::event::{Happened, JobEvent};
+use cospan_domain::job::spec::{JobSpec, Priority};
+use cospan_domain::job::state::{AbortCause, AfterAbort, Job, Phase};
+use cospan_domain::queue::QueueParameters;
+use cospan_domain::units::{DurationMs, Timestamp};
+
+/// Offers are on their way, and decisions are written, at most so long.
+const UNDER_WAY: DurationMs = DurationMs(120_000);
+/// A job waits at first after a lost claim, or after anything else, and at most; by chance
+/// up to a quarter longer.
+const CLAIM_WAIT_MS: u64 = 5_000;
+const OTHER_WAIT_MS: u64 = 1_000;
+const WAIT_MAX_MS: u64 = 600_000;
+
+/// A job in its queue.
+#[derive(Debug, Clone)]
+struct Waiting {
+    spec: Arc<JobSpec>,
+    class: Priority,
+    /// Its place in the queue.
+    since: Timestamp,
+    /// It could be placed from then on, whatever the sites are like.
+    ready: Timestamp,
+    /// It avoids sites where it failed: others do not ask for the same.
+    avoids: bool,
+    /// Somebody with a later place was placed before it.
+    overtaken: Option<(Timestamp, JobId)>,
+}
+
+/// What is known of the queues.
+#[derive(Debug, Default)]
+pub(super) struct Queues {
+    parameters: QueueParameters,
+    waiting: BTreeMap<JobId, Waiting>,
+    /// When each job came into its class, as far as the control plane that reigns knows.
+    in_class: BTreeMap<JobId, Timestamp>,
+    begun: Timestamp,
+}
+
+impl Queues {
+    /// Nobody waits yet.
+    pub(super) fn new(parameters: QueueParameters) -> Self {
+        Self { parameters, ..Self::default() }
+    }
+
+    /// A control plane begins to reign, by its clock: it counts anew.
+    pub(super) fn begin(&mut self, now: Timestamp) {
+        self.begun = now;
+        self.in_class.clear();
+        self.waiting.clear();
+    }
+
+    /// Takes note of what happened to a job; tells what must not have.
+    pub(super) fn note(&mut self, job: &Job, events: &[JobEvent], now: Timestamp) -> Vec<String> {
+        let mut found = Vec::new();
+        for event in events {
+            found.extend(self.judge(job, event, now));
+        }
+        self.learn(job, now);
+        found
+    }
+
+    /// Takes note of where a job stands.
+    pub(super) fn learn(&mut self, job: &Job, now: Timestamp) {
+        let Phase::Queued { since, not_before } = job.phase else {
+            self.waiting.remove(&job.id);
+            return;
+        };
+        if job.frozen_by.is_some() || job.held.is_some() {
+            self.waiting.remove(&job.id);
+            return;
+        }
+        let waiting = Waiting {
+            spec: job.spec.clone(),
+            class: job.priority,
+            since,
+            ready: not_before.max(now),
+            avoids: job.components.iter().any(|c| !c.avoid.is_empty() || c.charge.is_some()),
+            overtaken: None,
+        };
+        self.waiting.insert(job.id, waiting);
+    }
+
+    fn judge(&mut self, job: &Job, event: &JobEvent, now: Timestamp) -> Option<String> {
+        match &event.what {
+            Happened::JobPlaced { .. } => return self.place(job.id, now),
+            Happened::PriorityChanged { to, by: None } => return self.promote(job, *to, event.at),
+            Happened::PriorityChanged { .. } => drop(self.in_class.insert(job.id, event.at)),
+            Happened::JobFailed { reason } if reason.contains("max_placement_tries") => {
+                let most = job.spec.max_placement_tries.unwrap_or(u32::MAX);
+                let least = self.tries_take(most);
+                let began = job.submitted_at.max(self.begun);
+                return (event.at < began + least)
+                    .then(|| format!("job {} was given up after fewer tries", job.id));
+            }
+            Happened::RoundAborted { why, then: AfterAbort::Requeue { not_before } } => {
+                return backs_off_wrongly(job, why, not_before.since(event.at));
+            }
+            _ => {}
+        }
+        None
+    }
+
+    /// So many counted tries and one more take at least so long.
+    fn tries_take(&self, tries: u32) -> DurationMs {
+        DurationMs(self.parameters.scan_interval.0.saturating_mul(tries.into()))
+    }
+
+    fn promote(&mut self, job: &Job, to: Priority, at: Timestamp) -> Option<String> {
+        let came = self.in_class.insert(job.id, at).unwrap_or(self.begun.max(job.submitted_at));
+        let class = self.waiting.get(&job.id).map(|waiting| waiting.class);
+        let wrong = |why: &str| Some(format!("job {} rose to {}: {why}", job.id, to.as_str()));
+        match (self.parameters.promote_after, class) {
+            (None, _) => wrong("nobody is promoted"),
+            (Some(after), _) if at < came + self.tries_take(after - 1) => wrong("too soon"),
+            (_, Some(Priority::Low)) if to != Priority::High => wrong("from low"),
+            (_, Some(Priority::High)) if to != Priority::SuperHigh => wrong("from high"),
+            (_, Some(Priority::SuperHigh | Priority::SuperLow)) => wrong("from the last"),
+            _ => None,
+        }
+    }
+
+    /// A job is placed: who asks for the same and has waited longer ought to be by now, or
+    /// soon. Gives who was overtaken, and never came.
+    fn place(&mut self, id: JobId, now: Timestamp) -> Option<String> {
+        let placed = self.waiting.remove(&id)?;
+        let mut lost = None;
+        for (other, waiting) in &mut self.waiting {
+            let ready = waiting.ready + UNDER_WAY < now;
+            let same = waiting.class == placed.class
+                && !waiting.avoids
+                && !placed.avoids
+                && *waiting.spec == *placed.spec;
+            if same && ready && (waiting.since, *other) < (placed.since, id) {
+                waiting.overtaken.get_or_insert((now, id));
+            }
+            if let Some((at, by)) = waiting.overtaken
+                && at + UNDER_WAY < now
+            {
+                lost = Some(format!("job {other} has waited longer than job {by}, and waits on"));
+            }
+        }
+        lost
+    }
+}
+
+/// A job comes back to its queue at a time that is not as it should be.
+fn backs_off_wrongly(job: &Job, why: &AbortCause, wait: DurationMs) -> Option<String> {
+    let setbacks = &job.setbacks;
+    let (first, count) = match why {
+        AbortCause::Drained { .. } => {
+            return (wait.0 > 0).then(|| format!("job {} waits although it may go on", job.id));
+        }
+        AbortCause::ClaimLost { .. } => (CLAIM_WAIT_MS, setbacks.claims),
+        AbortCause::InputLost { .. } => (OTHER_WAIT_MS, setbacks.inputs),
+        AbortCause::Application { .. } => (OTHER_WAIT_MS, setbacks.own_errors),
+        AbortCause::SiteError { .. }
+        | AbortCause::StartMissed { .. }
+        | AbortCause::Unreachable { .. } => (OTHER_WAIT_MS, setbacks.site_errors.max(1)),
+        AbortCause::Cancelled => return None,
+    };
+    let doubled = first.saturating_mul(1 << count.saturating_sub(1).min(20));
+    let least = doubled.min(WAIT_MAX_MS);
+    let fits = (least..=least + least / 4).contains(&wait.0);
+    (!fits).then(|| format!("job {} waits {wait} after {why:?}, not {least} ms", job.id))
+}
