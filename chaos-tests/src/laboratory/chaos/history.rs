@@ -82,7 +82,7 @@ impl Seen {
         match change {
             Change::NewJobs(jobs) => {
                 self.last.extend(jobs.iter().map(|job| (job.id, job.clone())));
-                jobs.iter().for_each(|job| self.queues.learn(job, its_now));
+                jobs.iter().for_each(|job| self.queues.arrive(job, its_now));
             }
             Change::Job { old, new, events } => {
                 self.judge(old, new, events);

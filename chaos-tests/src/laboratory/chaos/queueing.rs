@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use cospan_domain::ids::JobId;
 use cospan_domain::job::event::{Happened, JobEvent};
-use cospan_domain::job::spec::{JobSpec, Priority};
+use cospan_domain::job::spec::{ComponentSpec, JobSpec, Priority};
 use cospan_domain::job::state::{AbortCause, AfterAbort, Job, Phase};
 use cospan_domain::queue::QueueParameters;
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -40,8 +40,10 @@ struct Waiting {
 pub(super) struct Queues {
     parameters: QueueParameters,
     waiting: BTreeMap<JobId, Waiting>,
-    /// When each job came into its class, as far as the control plane that reigns knows.
-    in_class: BTreeMap<JobId, Timestamp>,
+    /// Jobs that came while this control plane reigns, and when.
+    came: BTreeMap<JobId, Timestamp>,
+    /// Jobs that it promoted, and when.
+    promoted: BTreeMap<JobId, Timestamp>,
     begun: Timestamp,
 }
 
@@ -54,7 +56,8 @@ impl Queues {
     /// A control plane begins to reign, by its clock: it counts anew.
     pub(super) fn begin(&mut self, now: Timestamp) {
         self.begun = now;
-        self.in_class.clear();
+        self.came.clear();
+        self.promoted.clear();
         self.waiting.clear();
     }
 
@@ -68,8 +71,14 @@ impl Queues {
         found
     }
 
+    /// Takes note of a new job.
+    pub(super) fn arrive(&mut self, job: &Job, now: Timestamp) {
+        self.came.insert(job.id, now);
+        self.learn(job, now);
+    }
+
     /// Takes note of where a job stands.
-    pub(super) fn learn(&mut self, job: &Job, now: Timestamp) {
+    fn learn(&mut self, job: &Job, now: Timestamp) {
         let Phase::Queued { since, not_before } = job.phase else {
             self.waiting.remove(&job.id);
             return;
@@ -93,12 +102,10 @@ impl Queues {
         match &event.what {
             Happened::JobPlaced { .. } => return self.place(job.id, now),
             Happened::PriorityChanged { to, by: None } => return self.promote(job, *to, event.at),
-            Happened::PriorityChanged { .. } => drop(self.in_class.insert(job.id, event.at)),
             Happened::JobFailed { reason } if reason.contains("max_placement_tries") => {
                 let most = job.spec.max_placement_tries.unwrap_or(u32::MAX);
                 let least = self.tries_take(most);
-                let began = job.submitted_at.max(self.begun);
-                return (event.at < began + least)
+                return (event.at < self.known_since(job.id) + least)
                     .then(|| format!("job {} was given up after fewer tries", job.id));
             }
             Happened::RoundAborted { why, then: AfterAbort::Requeue { not_before } } => {
@@ -114,8 +121,14 @@ impl Queues {
         DurationMs(self.parameters.scan_interval.0.saturating_mul(tries.into()))
     }
 
+    /// Since when the control plane that reigns may have counted tries of a job.
+    fn known_since(&self, job: JobId) -> Timestamp {
+        self.came.get(&job).copied().unwrap_or(self.begun)
+    }
+
     fn promote(&mut self, job: &Job, to: Priority, at: Timestamp) -> Option<String> {
-        let came = self.in_class.insert(job.id, at).unwrap_or(self.begun.max(job.submitted_at));
+        let known = self.known_since(job.id);
+        let came = self.promoted.insert(job.id, at).unwrap_or(known);
         let class = self.waiting.get(&job.id).map(|waiting| waiting.class);
         let wrong = |why: &str| Some(format!("job {} rose to {}: {why}", job.id, to.as_str()));
         match (self.parameters.promote_after, class) {
@@ -138,7 +151,7 @@ impl Queues {
             let same = waiting.class == placed.class
                 && !waiting.avoids
                 && !placed.avoids
-                && *waiting.spec == *placed.spec;
+                && asks_for_the_same(&waiting.spec, &placed.spec);
             if same && ready && (waiting.since, *other) < (placed.since, id) {
                 waiting.overtaken.get_or_insert((now, id));
             }
@@ -150,6 +163,19 @@ impl Queues {
         }
         lost
     }
+}
+
+/// Whether two jobs fare alike wherever they are tried.
+fn asks_for_the_same(one: &JobSpec, other: &JobSpec) -> bool {
+    let needs = |spec: &JobSpec| {
+        let of = |part: &ComponentSpec| {
+            let part = part.clone();
+            (part.site, part.resources, part.constraints, part.inputs)
+        };
+        let parts: Vec<_> = spec.components.iter().map(of).collect();
+        (spec.request.clone(), spec.policy.clone(), spec.rerunnable, parts)
+    };
+    needs(one) == needs(other)
 }
 
 /// A job comes back to its queue at a time that is not as it should be.
