@@ -13,6 +13,7 @@ mod endings;
 mod history;
 mod isolation;
 pub mod oracle;
+mod policies;
 mod questions;
 mod queueing;
 pub mod rarities;

@@ -7,12 +7,14 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail, ensure};
 use cospan_actors::api::command::{ApiAnswer, ApiCommand, Ask, Submission};
+use cospan_actors::coallocator::Explanation;
 use cospan_domain::ids::{JobId, KeyName, PolicyName, SiteName};
 use cospan_domain::job::spec::{JobSpec, Request};
 use cospan_domain::placement::{Outcome, Quota, QuotaBasis, Reason, SiteVerdict};
 use cospan_domain::site::availability::SiteState;
 use cospan_domain::units::DurationMs;
 
+use super::policies;
 use super::scenario::Scenario;
 use crate::laboratory::jobs::job;
 use crate::laboratory::reign::Reign;
@@ -27,12 +29,12 @@ const ANSWERS_WITHIN: DurationMs = DurationMs(120_000);
 
 /// A site as it is, and what we may take of it.
 #[derive(Debug, Clone)]
-struct Place {
-    name: SiteName,
+pub(super) struct Place {
+    pub(super) name: SiteName,
     total: u64,
     idle: u64,
     quota: Option<Quota>,
-    left: u64,
+    pub(super) left: u64,
 }
 
 impl Place {
@@ -98,8 +100,9 @@ pub(super) async fn ask(reign: &Reign, scenario: &Scenario) -> Result<Option<Job
     let giant = submit_giant(reign).await?;
     reign.until(reign.clock.now() + ASKED_WITHIN).await;
     let places = places(reign, scenario)?;
-    let judged =
-        explains_giant(reign, giant, &places).await.and_then(|()| previews(reign, &places));
+    let judged = explains_giant(reign, giant, &places)
+        .await
+        .and_then(|()| previews(reign, scenario, &places));
     cancel(reign, giant).await?;
     judged.map(|()| Some(giant))
 }
@@ -208,7 +211,7 @@ fn check_verdicts(
 
 /// What would become of jobs of one component that just fit, or just do not, of two
 /// components, and of such that are fixed.
-fn previews(reign: &Reign, places: &[Place]) -> Result<()> {
+fn previews(reign: &Reign, scenario: &Scenario, places: &[Place]) -> Result<()> {
     // A site that takes only a few components would have to be looked at more closely.
     if places.len() < reign.plane.sites().len() {
         return Ok(());
@@ -223,10 +226,11 @@ fn previews(reign: &Reign, places: &[Place]) -> Result<()> {
             preview_fixed(reign, place, size)?;
         }
     }
-    Ok(())
+    policies::check(reign, scenario, places)
 }
 
-fn previewed(reign: &Reign, spec: JobSpec) -> Result<cospan_actors::coallocator::Explanation> {
+/// What would become of a job.
+pub(super) fn previewed(reign: &Reign, spec: JobSpec) -> Result<Explanation> {
     let (spec, idempotency) = (Arc::new(spec), None);
     let submission = Submission { spec, idempotency, allow_unplaceable: true };
     reign.plane.preview(submission).map_err(|refusal| anyhow::anyhow!("refused: {refusal}"))

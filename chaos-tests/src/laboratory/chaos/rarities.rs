@@ -95,7 +95,9 @@ pub(super) fn draw_rarities(seed: u64, jobs: Vec<DrawnJob>, names: &[SiteName]) 
         let small = job.components.iter().sum::<u32>() <= ALWAYS_IDLE;
         let constraint = (choosy && small && choice.random_bool(0.3))
             .then(|| draw_constraint(&mut choice, names))
-            .filter(|_| rarity.fixed_from.is_none());
+            // Whom no other site may take, and who must not run twice, waits for ever where
+            // nobody else tries a site out: that is known, and not judged here.
+            .filter(|_| rarity.fixed_from.is_none() && rarity.rerunnable);
         let rarity = Rarity { constraint, ..rarity };
         // Without errors of its own a job has nothing to retry.
         let code = if retries { 1 } else { job.code };
