@@ -13,7 +13,8 @@ use cospan_domain::ids::{
 use cospan_domain::job::spec::{
     ComponentSpec, Executable, Flexible, JobSpec, Override, Request, Where,
 };
-use cospan_domain::units::DurationMs;
+use cospan_domain::site::command::Operation;
+use cospan_domain::units::{DurationMs, Timestamp};
 
 use crate::laboratory::jobs::job;
 
@@ -151,6 +152,44 @@ pub(super) fn wrongly_judged(plane: &ControlPlane) -> Result<Vec<String>> {
     let taken = taken.map(|name| format!("a job with {name} was taken"));
     let right = RIGHT.iter().filter(|case| !is_taken(changed(case)));
     Ok(taken.chain(right.map(|(name, _)| format!("a job with {name} was not taken"))).collect())
+}
+
+/// Who asks for a policy that there is not, or that does not serve, is told which do.
+///
+/// # Errors
+/// Never: all names are valid.
+pub(super) fn untold_policies(plane: &ControlPlane) -> Result<Vec<String>> {
+    let told = |policy: &str, spec: JobSpec| -> Result<String> {
+        let spec = Arc::new(JobSpec { policy: Some(PolicyName::new(policy)?), ..spec });
+        let asked = Submission { spec, idempotency: None, allow_unplaceable: true };
+        Ok(plane.preview(asked).err().map(|refusal| refusal.to_string()).unwrap_or_default())
+    };
+    let plain = job(&[4], DurationMs(1_000), DurationMs(60_000), 0)?;
+    let mut split = plain.clone();
+    flexible(&mut split, Flexible::default());
+    let unknown = told("no-such", plain)?;
+    let unsuited = told("worst-fit", split)?;
+    let expected = [
+        (&unknown, "close-to-files"),
+        (&unknown, "worst-fit"),
+        (&unsuited, "flexible-cluster-minimization"),
+    ];
+    let missing = expected.iter().filter(|(text, name)| !text.contains(name));
+    Ok(missing.map(|(text, name)| format!("{text:?} does not name {name}")).collect())
+}
+
+/// What no operator may order, whatever a site is like.
+pub(super) fn senseless_orders(now: Timestamp) -> Vec<Operation> {
+    let (before, after) = (now - DurationMs(3_600_000), now + DurationMs(3_600_000));
+    let window = |from, until| Operation::SetWindow { from, until, reason: "drawn".into() };
+    vec![
+        window(after, after),
+        window(after, now),
+        window(before, before + DurationMs(1_000)),
+        Operation::RemoveWindow { from: Timestamp(1) },
+        Operation::Force { usable: true, until: before },
+        Operation::Force { usable: false, until: now },
+    ]
 }
 
 /// Whether a text is such a name.

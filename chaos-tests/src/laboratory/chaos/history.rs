@@ -25,6 +25,7 @@ use tokio::sync::broadcast::error::RecvError;
 use super::accounts::Accounts;
 use super::counters::Counters;
 use super::queueing::Queues;
+use super::setbacks;
 use super::sites::{self, KNOWN_WITHIN};
 use crate::laboratory::reign::Reign;
 
@@ -86,6 +87,9 @@ impl Seen {
             }
             Change::Job { old, new, events } => {
                 self.judge(old, new, events);
+                for text in setbacks::misjudged(old, new, events) {
+                    self.break_rule(new, text);
+                }
                 self.judge_sites(new, events, view, now);
                 self.learn(new, events, view, now);
                 let unfair = self.queues.note(new, events, its_now);

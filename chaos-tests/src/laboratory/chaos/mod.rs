@@ -20,6 +20,7 @@ pub mod rarities;
 mod rest;
 pub mod run;
 pub mod scenario;
+mod setbacks;
 mod sites;
 #[cfg(test)]
 mod tests;

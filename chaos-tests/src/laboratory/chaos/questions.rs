@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::{Result, bail, ensure};
-use cospan_actors::api::command::{ApiAnswer, ApiCommand, Ask, Submission};
+use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRefusal, Ask, Submission};
 use cospan_actors::coallocator::Explanation;
 use cospan_domain::ids::{JobId, KeyName, PolicyName, SiteName};
-use cospan_domain::job::spec::{JobSpec, Request};
+use cospan_domain::job::spec::{Flexible, JobSpec, Priority, Request};
 use cospan_domain::placement::{Outcome, Quota, QuotaBasis, Reason, SiteVerdict};
 use cospan_domain::site::availability::SiteState;
 use cospan_domain::units::DurationMs;
@@ -91,20 +91,23 @@ fn told(reason: &Reason) -> String {
     }
 }
 
-/// Asks, and tells the first answer that is wrong. Gives the job that was submitted for it,
-/// and cancelled.
+/// Asks, and tells the first answer that is wrong. `submitted` is told of the job that is
+/// submitted for it, and cancelled.
 ///
 /// # Errors
 /// That answer.
-pub(super) async fn ask(reign: &Reign, scenario: &Scenario) -> Result<Option<JobId>> {
+pub(super) async fn ask(
+    reign: &Reign,
+    scenario: &Scenario,
+    submitted: impl FnOnce(JobId),
+) -> Result<()> {
     let giant = submit_giant(reign).await?;
+    submitted(giant);
     reign.until(reign.clock.now() + ASKED_WITHIN).await;
     let places = places(reign, scenario)?;
-    let judged = explains_giant(reign, giant, &places)
-        .await
-        .and_then(|()| previews(reign, scenario, &places));
-    cancel(reign, giant).await?;
-    judged.map(|()| Some(giant))
+    explains_giant(reign, giant, &places).await?;
+    previews(reign, scenario, &places)?;
+    cancel(reign, giant).await
 }
 
 async fn command(reign: &Reign, what: Ask) -> Result<ApiAnswer> {
@@ -182,7 +185,16 @@ async fn explains_giant(reign: &Reign, giant: JobId, places: &[Place]) -> Result
     let job = view.jobs.get(&giant).map(|job| &**job);
     let explanation = job.map(|job| reign.plane.explain(job));
     let Some(explanation) = explanation else { bail!("job {giant} is gone") };
-    ensure!(explanation.decision.is_err(), "a job that fits nowhere is said to have a place");
+    let Err(refusal) = &explanation.decision else { bail!("a job that fits nowhere has a place") };
+    let lengths = &reign.plane.shared().metrics.queue_length;
+    for class in Priority::ALL {
+        let shown = lengths.with_label_values(&[class.as_str()]).get();
+        ensure!(shown == i64::from(class == Priority::Low), "{shown} jobs in {}", class.as_str());
+    }
+    let nearest = places.iter().find(|place| refusal.site.as_ref() == Some(&place.name));
+    let is_so = |place: &Place| place.obstacles(GIANT.into()).contains(&told(&refusal.reason));
+    let elsewhere = places.len() < reign.plane.sites().len();
+    ensure!(elsewhere || nearest.is_some_and(is_so), "a job that fits nowhere waits for {refusal}");
     check_verdicts(&explanation.verdicts, places, GIANT.into(), None)
 }
 
@@ -226,7 +238,60 @@ fn previews(reign: &Reign, scenario: &Scenario, places: &[Place]) -> Result<()> 
             preview_fixed(reign, place, size)?;
         }
     }
+    check_refusals(reign, places)?;
     policies::check(reign, scenario, places)
+}
+
+/// What no site could ever take is refused at once, what only has to wait is not.
+fn check_refusals(reign: &Reign, places: &[Place]) -> Result<()> {
+    let most = |place: &Place| place.quota().min(place.total);
+    let largest = places.iter().map(most).max().unwrap_or(0);
+    let all: u64 = places.iter().map(most).sum();
+    for (sizes, fits) in [
+        (vec![largest], true),
+        (vec![largest + 1], false),
+        (vec![1, largest], all > largest),
+        (vec![largest; places.len() + 1], false),
+    ] {
+        let sizes: Vec<u32> = sizes.iter().filter_map(|size| u32::try_from(*size).ok()).collect();
+        check_taken(reign, worst_fit(&sizes)?, fits)?;
+    }
+    for place in places {
+        for (size, fits) in [(most(place), true), (most(place) + 1, false)] {
+            let mut spec = worst_fit(&[u32::try_from(size)?])?;
+            spec.request = Request::Fixed;
+            spec.components[0].site = Some(place.name.clone());
+            check_taken(reign, spec, fits)?;
+        }
+    }
+    for (total, fits) in [(all, true), (all + 1, false)] {
+        let mut spec = job(&[u32::try_from(total)?], DurationMs(1_000), DurationMs(60_000), 0)?;
+        spec.request = Request::Flexible(Flexible::default());
+        check_taken(reign, spec, fits)?;
+    }
+    let mut spec = worst_fit(&[1])?;
+    spec.components[0].resources.others.insert("gpus".into(), 1);
+    check_taken(reign, spec.clone(), false)?;
+    let has_place = previewed(reign, spec)?.decision.is_ok();
+    ensure!(!has_place, "what no site has is said to be somewhere");
+    let mut spec = worst_fit(&[1])?;
+    spec.request = Request::Fixed;
+    spec.components[0].site = Some(SiteName::new("nowhere")?);
+    check_taken(reign, spec, false)
+}
+
+fn check_taken(reign: &Reign, spec: JobSpec, fits: bool) -> Result<()> {
+    let asked = format!("{:?} {:?}", spec.request, spec.total_resources());
+    let (spec, idempotency) = (Arc::new(spec), None);
+    let submission = Submission { spec, idempotency, allow_unplaceable: false };
+    let told = reign.plane.preview(submission);
+    let is_right = match &told {
+        Ok(_) => fits,
+        Err(ApiRefusal::Unplaceable { .. }) => !fits,
+        Err(_) => false,
+    };
+    ensure!(is_right, "{asked} ought to {}: {told:?}", if fits { "wait" } else { "be refused" });
+    Ok(())
 }
 
 /// What would become of a job.

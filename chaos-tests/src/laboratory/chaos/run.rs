@@ -279,9 +279,15 @@ fn calm(
             let files = reign.plane.view().files.clone();
             seen.borrow_mut().files = Some(files.into_iter().collect());
             is_at_rest(&reign, scenario.keep_jobs)?;
-            known.borrow_mut().asked = questions::ask(&reign, &scenario).await?;
+            let note = |giant| known.borrow_mut().asked = Some(giant);
+            questions::ask(&reign, &scenario, note).await?;
             reign.until(reign.clock.now() + SEEN_WITHIN).await;
-            shows_what_it_did(&reign, &seen.borrow())
+            shows_what_it_did(&reign, &seen.borrow())?;
+            let listed = reign.plane.shared().board.sites().len();
+            anyhow::ensure!(listed == scenario.sites.len(), "{listed} sites are listed");
+            reign.plane.stop();
+            anyhow::ensure!(!reign.plane.is_ready(), "it takes work after it was stopped");
+            Ok(())
         };
         tokio::select! {
             biased;

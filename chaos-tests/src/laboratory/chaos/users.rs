@@ -51,8 +51,10 @@ pub(super) async fn deal(
     while !reign.plane.is_ready() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    let odd = [door::wrongly_judged(&reign.plane)?, door::misread_names()].concat();
-    known.borrow_mut().complaints.extend(odd);
+    let (misjudged, untold) =
+        (door::wrongly_judged(&reign.plane)?, door::untold_policies(&reign.plane)?);
+    known.borrow_mut().complaints.extend([misjudged, untold, door::misread_names()].concat());
+    order_nonsense(&reign, &scenario, &known, &tally).await;
     register_files(&reign, &scenario, &known, &tally).await?;
     loop {
         let next = known.borrow().next_deal;
@@ -112,6 +114,22 @@ async fn command(
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
             answer => return answer,
+        }
+    }
+}
+
+/// Operators give orders that make no sense, and must be refused.
+async fn order_nonsense(
+    reign: &Reign,
+    scenario: &Scenario,
+    known: &Rc<RefCell<Known>>,
+    tally: &Tally,
+) {
+    let Some(site) = scenario.sites.first().map(|site| site.name.clone()) else { return };
+    for order in door::senseless_orders(reign.plane.now()) {
+        let answer = command(reign, || Ask::Site(site.clone(), order.clone()), tally).await;
+        if answer.is_ok() && !reign.doom.is_dead() {
+            known.borrow_mut().complaints.push(format!("{order:?} makes no sense and is done"));
         }
     }
 }
