@@ -72,7 +72,9 @@ impl Cluster {
             return None;
         }
         let Some(polled_at) = self.polled_at else { return Some(now) };
-        if !self.contact.contact().is_answering() {
+        // One failure tells nothing: whether it fell silent is found out, also where nothing
+        // of ours is, or nobody would learn that it is we who are cut off.
+        if !self.contact.contact().is_answering() || self.contact.failures() > 0 {
             return Some(polled_at + self.retry_pause());
         }
         if self.shared.board.doubted_at().is_some_and(|doubted| polled_at < doubted) {

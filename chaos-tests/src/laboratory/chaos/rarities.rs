@@ -92,7 +92,9 @@ pub(super) fn draw_rarities(seed: u64, jobs: Vec<DrawnJob>, names: &[SiteName]) 
             max_placement_tries: most(placements, &mut chance),
             max_claim_tries: most(claims, &mut chance),
         };
-        let small = job.components.iter().sum::<u32>() <= ALWAYS_IDLE;
+        // Several components that only one site may take wait for ever while that is tried
+        // out with one at a time: that is known, and not judged here.
+        let small = matches!(job.components[..], [processors] if processors <= ALWAYS_IDLE);
         let constraint = (choosy && small && choice.random_bool(0.3))
             .then(|| draw_constraint(&mut choice, names))
             // Whom no other site may take, and who must not run twice, waits for ever where
