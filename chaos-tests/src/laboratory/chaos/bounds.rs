@@ -59,6 +59,7 @@ fn draw_queue(chance: &mut StdRng) -> QueueParameters {
         promote_after: [None, Some(0), Some(1)][chance.random_range(0..3)],
         events: chance.random_bool(0.5),
         turn_processors: u32::from(!rare(chance)),
+        ..QueueParameters::default()
     }
 }
 

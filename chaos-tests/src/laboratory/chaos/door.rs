@@ -130,7 +130,7 @@ pub(super) fn wrongly_judged(plane: &ControlPlane) -> Result<Vec<String>> {
     let plain = job(&[2, 1], DurationMs(1_000), DurationMs(60_000), 0)?;
     let is_taken = |spec: JobSpec| {
         let (spec, idempotency) = (Arc::new(spec), None);
-        let asked = Submission { spec, idempotency, allow_unplaceable: true };
+        let asked = Submission { spec, idempotency, allow_unplaceable: true, refuse_closed: false };
         !matches!(plane.preview(asked), Err(ApiRefusal::Invalid { .. }))
     };
     let changed = |(_, change): &Case| {
@@ -161,7 +161,8 @@ pub(super) fn wrongly_judged(plane: &ControlPlane) -> Result<Vec<String>> {
 pub(super) fn untold_policies(plane: &ControlPlane) -> Result<Vec<String>> {
     let told = |policy: &str, spec: JobSpec| -> Result<String> {
         let spec = Arc::new(JobSpec { policy: Some(PolicyName::new(policy)?), ..spec });
-        let asked = Submission { spec, idempotency: None, allow_unplaceable: true };
+        let asked =
+            Submission { spec, idempotency: None, allow_unplaceable: true, refuse_closed: false };
         Ok(plane.preview(asked).err().map(|refusal| refusal.to_string()).unwrap_or_default())
     };
     let plain = job(&[4], DurationMs(1_000), DurationMs(60_000), 0)?;
