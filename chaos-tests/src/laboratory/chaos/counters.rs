@@ -135,7 +135,7 @@ fn queued_since(job: &Job) -> Option<Timestamp> {
 }
 
 /// The causes as the reference names them.
-const CAUSES: [&str; 8] = [
+const CAUSES: [&str; 9] = [
     "claim-lost",
     "input-lost",
     "site-error",
@@ -144,6 +144,7 @@ const CAUSES: [&str; 8] = [
     "application",
     "cancelled",
     "drained",
+    "preempted",
 ];
 
 fn cause(why: &AbortCause) -> &'static str {
@@ -156,5 +157,6 @@ fn cause(why: &AbortCause) -> &'static str {
         AbortCause::Application { .. } => 5,
         AbortCause::Cancelled => 6,
         AbortCause::Drained { .. } => 7,
+        AbortCause::Preempted { .. } => 8,
     }]
 }

@@ -182,10 +182,10 @@ fn asks_for_the_same(one: &JobSpec, other: &JobSpec) -> bool {
 fn backs_off_wrongly(job: &Job, why: &AbortCause, wait: DurationMs) -> Option<String> {
     let setbacks = &job.setbacks;
     let (first, count) = match why {
-        AbortCause::Drained { .. } => {
+        AbortCause::Drained { .. } | AbortCause::Preempted { .. } => {
             return (wait.0 > 0).then(|| format!("job {} waits although it may go on", job.id));
         }
-        AbortCause::ClaimLost { .. } => (CLAIM_WAIT_MS, setbacks.claims),
+        AbortCause::ClaimLost { .. } => (CLAIM_WAIT_MS, setbacks.missed_starts),
         AbortCause::InputLost { .. } => (OTHER_WAIT_MS, setbacks.inputs),
         AbortCause::Application { .. } => (OTHER_WAIT_MS, setbacks.own_errors),
         AbortCause::SiteError { .. }

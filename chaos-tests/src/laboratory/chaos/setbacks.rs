@@ -19,6 +19,7 @@ pub(super) fn misjudged(old: &Job, new: &Job, events: &[JobEvent]) -> Vec<String
     for event in events {
         match &event.what {
             Happened::SiteCharged { .. } => expected.site_errors += 1,
+            Happened::ClaimMissed { .. } => expected.claims += 1,
             Happened::RoundAborted { why, then } => {
                 count(&mut expected, why);
                 found.extend(too_soon(new, &expected, why, then));
@@ -37,7 +38,11 @@ pub(super) fn misjudged(old: &Job, new: &Job, events: &[JobEvent]) -> Vec<String
 
 fn count(setbacks: &mut Setbacks, why: &AbortCause) {
     match why {
-        AbortCause::ClaimLost { .. } => setbacks.claims += 1,
+        AbortCause::ClaimLost { .. } => {
+            setbacks.claims += 1;
+            setbacks.missed_starts += 1;
+        }
+        AbortCause::Preempted { .. } => setbacks.preemptions += 1,
         AbortCause::InputLost { .. } => setbacks.inputs += 1,
         AbortCause::Application { .. } => setbacks.own_errors += 1,
         _ => {}
@@ -59,7 +64,7 @@ fn too_soon(job: &Job, had: &Setbacks, why: &AbortCause, then: &AfterAbort) -> O
         AbortCause::SiteError { .. }
         | AbortCause::StartMissed { .. }
         | AbortCause::Unreachable { .. } => job.start_at.is_some() && !spec.rerunnable,
-        AbortCause::Drained { .. } => false,
+        AbortCause::Preempted { .. } | AbortCause::Drained { .. } => false,
         AbortCause::Cancelled => return None,
     };
     (fails != may_fail).then(|| format!("after {why:?} and {had:?} it came to {then:?}"))

@@ -10,7 +10,7 @@ use crate::job::decide::draft::Draft;
 use crate::job::decide::{abort, progress};
 use crate::job::event::Happened;
 use crate::job::state::{AbortCause, Component, Ending, Phase, Run};
-use crate::units::{PerMillion, Timestamp};
+use crate::units::{DurationMs, PerMillion, Timestamp};
 
 /// A claiming try, if it is still time for one after looking at what others know.
 pub(super) fn claim(
@@ -117,15 +117,23 @@ pub(super) fn step(draft: &mut Draft<'_>, since: Timestamp) {
     }
     let due = |component: &Component| !matches!(component.run, Run::Idle) && !component.given_back;
     let late = draft.job.indexed().filter(|(_, component)| due(component));
+    let all = draft.job.components.iter().all(|c| matches!(c.run, Run::AtGate { .. }));
     let mut late = late.filter_map(|(index, component)| match component.run {
         Run::AtGate { since, .. } => (now >= since + parameters.hold_max)
-            .then(|| (index, format!("the others were not ready within {}", parameters.hold_max))),
+            .then(|| (index, held_too_long(parameters.hold_max, all))),
         _ => (now >= since + parameters.claim_timeout)
             .then(|| (index, format!("not running within {}", parameters.claim_timeout))),
     });
     if let Some((component, detail)) = late.next() {
         drop(late);
         lost(draft, component, detail.into(), None);
+    }
+}
+
+fn held_too_long(hold_max: DurationMs, all: bool) -> String {
+    match all {
+        true => format!("input did not arrive within {hold_max} of waiting"),
+        false => format!("the others were not ready within {hold_max}"),
     }
 }
 
