@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
+use cospan_domain::job::spec::SpecLimits;
 use cospan_domain::job::table;
 
 fn root() -> &'static Path {
@@ -162,8 +163,13 @@ fn every_job_file_in_the_book_and_the_readme_is_one() {
         let blocks = text.split("```toml\n").skip(1).filter_map(|rest| rest.split_once("```"));
         for (block, _) in blocks.filter(|(block, _)| block.contains("component]]")) {
             use cospan::api::v1::parse::{Format, parse_all};
-            if let Err(problem) = parse_all(block, Format::Toml) {
-                panic!("{}: {problem}\n{block}", page.display());
+            let page = page.display();
+            let documents = parse_all(block, Format::Toml);
+            let documents = documents.unwrap_or_else(|error| panic!("{page}: {error}\n{block}"));
+            for document in documents {
+                let specs = document.into_specs(1_000);
+                let specs = specs.unwrap_or_else(|error| panic!("{page}: {error}\n{block}"));
+                specs.iter().for_each(|spec| spec.validate(&SpecLimits::default()).unwrap());
             }
             count += 1;
         }

@@ -303,7 +303,9 @@ impl Shared {
             let claims = matches!(job.phase, Phase::Placed { .. } | Phase::Claiming { .. });
             claims && job.unclaimed().next().is_some()
         };
-        if queued(old) || queued(new) {
+        // The end of a run may give another one of its sweep its turn.
+        let limited = new.spec.run.task.as_ref().is_some_and(|task| task.at_once.is_some());
+        if queued(old) || queued(new) || (limited && new.is_final()) {
             lock(&self.dirty.jobs).insert(new.id);
         }
         if placed(old) || placed(new) {

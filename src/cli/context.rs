@@ -85,12 +85,28 @@ impl Context {
                 IdItem::Range(JobId(from), JobId(to)) => found.extend(*from..=*to),
                 IdItem::Last => found.push(last(client)?),
                 IdItem::All => found.extend(every(client, JobFilter::default())?),
-                IdItem::Group(JobId(group)) => found.extend(runs(client, *group)?),
+                IdItem::Group(JobId(group)) => found.extend(self.runs(client, *group)?),
             }
         }
         let mut seen = std::collections::BTreeSet::new();
         found.retain(|id| seen.insert(*id));
         Ok(found)
+    }
+
+    /// The runs of a sweep that are not archived, the first first.
+    ///
+    /// # Errors
+    /// There are none, or the server is not reachable.
+    pub(crate) fn runs(&self, client: &Client, group: u64) -> Result<Vec<u64>, CliError> {
+        let mut runs = every(client, JobFilter { group: Some(group), ..JobFilter::default() })?;
+        runs.reverse();
+        if runs.is_empty() {
+            return Err(CliError::usage(
+                format!("no sweep begins with job {group}, or its runs are archived"),
+                "`cospan show ID` tells of a job's sweep; `cospan report --group` knows archived runs",
+            ));
+        }
+        Ok(runs)
     }
 
     /// One job as a number.
@@ -113,19 +129,6 @@ fn last(client: &Client) -> Result<u64, CliError> {
     page.jobs.first().map(|row| row.id).ok_or_else(|| {
         CliError::usage("there is no last job: nothing was submitted yet", "submit one first")
     })
-}
-
-/// The runs of a sweep, the first first.
-fn runs(client: &Client, group: u64) -> Result<Vec<u64>, CliError> {
-    let mut runs = every(client, JobFilter { group: Some(group), ..JobFilter::default() })?;
-    runs.reverse();
-    if runs.is_empty() {
-        return Err(CliError::usage(
-            format!("no sweep begins with job {group}, or its runs are archived"),
-            "`cospan list` shows the sweep of each job; `cospan report --group` knows archived ones",
-        ));
-    }
-    Ok(runs)
 }
 
 fn every(client: &Client, only: JobFilter) -> Result<Vec<u64>, CliError> {

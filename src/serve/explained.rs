@@ -133,6 +133,9 @@ fn summary(job: &Job, explanation: &Explanation, standing: Option<&Standing>) ->
         Wait::Ended => format!("it is {}", job.phase.kind().as_str()),
         Wait::Held(reason) => format!("it is held: {reason}"),
         Wait::Frozen => "it is frozen; `cospan thaw` lets it be placed".into(),
+        Wait::Turn(limit) => {
+            format!("it waits for its turn: at most {limit} run(s) of its sweep at once")
+        }
         Wait::Phase => phase(job, explanation.next_claim),
         Wait::NotSubmitted | Wait::Placement => placement(explanation, standing),
     }

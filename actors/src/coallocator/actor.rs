@@ -1,6 +1,6 @@
 //! The co-allocator actor: queues, scans in slices, offers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,13 +9,14 @@ use cospan_domain::ids::JobId;
 use cospan_domain::job::command::JobCommand;
 use cospan_domain::job::spec::Priority;
 use cospan_domain::queue::{
-    Offer, PlacementQueues, QueueDecision, Scan, ScanReport, ScanStep, SliceBudget, Standing,
-    Trigger, Waiting,
+    Groups, Offer, PlacementQueues, QueueDecision, Scan, ScanReport, ScanStep, SliceBudget,
+    Standing, Trigger, Waiting,
 };
 use cospan_domain::units::Timestamp;
 use tracing::{debug, error};
 
 use super::grid::{GridMaker, Offers};
+use crate::api::View;
 use crate::chaos::{self, Point};
 use crate::job::Order;
 use crate::shared::Shared;
@@ -29,7 +30,9 @@ const REFUSED_PAUSE: Duration = Duration::from_millis(20);
 pub struct CoAllocator {
     shared: Arc<Shared>,
     queues: PlacementQueues,
-    /// Their lengths as shown, by class.
+    /// Sweeps that may have only so many runs at once.
+    groups: Groups,
+    /// Lengths of the queues as shown, by class.
     lengths: [prometheus::IntGauge; Priority::ALL.len()],
     grid: GridMaker,
     offers: Offers,
@@ -60,6 +63,7 @@ impl CoAllocator {
             |class: Priority| shared.metrics.queue_length.with_label_values(&[class.as_str()]);
         Self {
             queues,
+            groups: Groups::default(),
             lengths: Priority::ALL.map(length),
             grid: GridMaker::new(&shared),
             offers: Offers::default(),
@@ -78,7 +82,14 @@ impl CoAllocator {
         self.shared.dirty.take_jobs();
         let view = self.shared.view.load_full();
         let policies = &self.shared.settings.default_policies;
-        for waiting in view.jobs.values().filter_map(|job| Waiting::of_job(job, policies)) {
+        for job in view.jobs.values() {
+            self.groups.note(job);
+        }
+        for group in self.groups.all() {
+            self.groups.give_turns(group, std::iter::empty());
+        }
+        let tried = view.jobs.values().filter(|job| self.groups.has_turn(job));
+        for waiting in tried.filter_map(|job| Waiting::of_job(job, policies)) {
             self.queues.insert(waiting);
         }
     }
@@ -88,17 +99,29 @@ impl CoAllocator {
         if dirty.is_empty() {
             return;
         }
-        let view = self.shared.view.load();
+        let view = self.shared.view.load_full();
+        let (mut groups, mut changed) = (BTreeSet::new(), BTreeSet::new());
         for id in dirty {
-            let job = view.jobs.get(&id);
-            let waiting =
-                job.and_then(|job| Waiting::of_job(job, &self.shared.settings.default_policies));
-            match waiting {
-                Some(waiting) => self.queues.insert(waiting),
-                None if job.is_none_or(|job| job.is_final()) => self.queues.forget(id),
-                None => self.queues.remove(id),
-            }
             self.offers.remove(id);
+            groups.extend(view.jobs.get(&id).and_then(|job| self.groups.note(job)));
+            changed.insert(id);
+        }
+        for group in groups {
+            changed.extend(self.groups.give_turns(group, self.offers.jobs()));
+        }
+        changed.into_iter().for_each(|id| self.fold(&view, id));
+    }
+
+    /// A job as it stands in the view, and as its sweep lets it be tried.
+    fn fold(&mut self, view: &View, id: JobId) {
+        let job = view.jobs.get(&id);
+        let waiting = job
+            .filter(|job| self.groups.has_turn(job))
+            .and_then(|job| Waiting::of_job(job, &self.shared.settings.default_policies));
+        match waiting {
+            Some(waiting) => self.queues.insert(waiting),
+            None if job.is_none_or(|job| job.is_final()) => self.queues.forget(id),
+            None => self.queues.remove(id),
         }
     }
 

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use cospan_domain::ids::{ComponentIndex, PolicyName, SiteName};
+use cospan_domain::ids::{ComponentIndex, JobId, PolicyName, SiteName};
 use cospan_domain::job::spec::JobSpec;
-use cospan_domain::job::state::Job;
+use cospan_domain::job::state::{Job, Phase};
 use cospan_domain::placement::{
     self, Board, History, PlacementRequest, Plan, Recorder, Refusal, Remaining, SiteVerdict,
 };
-use cospan_domain::queue::Hoard;
+use cospan_domain::queue::{Groups, Hoard};
 use cospan_domain::site::availability::{Obstacle, obstacles};
 use cospan_domain::site::state::SiteRecord;
 use cospan_domain::units::Timestamp;
@@ -42,6 +42,8 @@ pub struct Explanation {
 pub enum Wait {
     /// For a place: the verdicts say why it has none.
     Placement,
+    /// For its turn: its sweep may have only so many runs at once.
+    Turn(u32),
     /// A user does not want it placed.
     Frozen,
     /// It is held after an internal error, for this reason.
@@ -62,13 +64,27 @@ pub fn explain(shared: &Shared, job: &Job) -> Explanation {
         (Some(reason), _) => Wait::Held(reason.to_string()),
         (None, Some(_)) => Wait::Frozen,
         (None, None) => match job.phase {
-            cospan_domain::job::state::Phase::Queued { .. } => Wait::Placement,
+            Phase::Queued { .. } => turn(shared, job).map_or(Wait::Placement, Wait::Turn),
             _ => Wait::Phase,
         },
     };
     let hoard = shared.hoard.load().as_ref().clone().filter(|hoard| hoard.job != job.id);
     let explanation = ask(shared, &job.spec, &request, wait, hoard);
     Explanation { next_claim: shared.claim_time(job), ..explanation }
+}
+
+/// The limit of a job's sweep, if that is what it waits for.
+fn turn(shared: &Shared, job: &Job) -> Option<u32> {
+    let task = job.spec.run.task.as_ref()?;
+    let limit = task.at_once?;
+    let end = JobId(task.group.0.saturating_add(u64::from(task.count)));
+    let mut groups = Groups::default();
+    let view = shared.view.load();
+    for (_, run) in view.jobs.range(task.group..end) {
+        groups.note(run);
+    }
+    groups.give_turns(task.group, std::iter::empty());
+    (!groups.has_turn(job)).then_some(limit)
 }
 
 /// What would become of a job if it were submitted now.

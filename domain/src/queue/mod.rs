@@ -7,6 +7,7 @@
 //! the cycle's pointer and offers under way are volatile; what follows from
 //! them (a promotion, giving up) is returned and made durable elsewhere.
 
+pub mod groups;
 pub mod hoard;
 pub mod parameters;
 pub mod queues;
@@ -16,6 +17,7 @@ pub mod tries;
 pub mod turns;
 pub mod waiting;
 
+pub use groups::Groups;
 pub use hoard::{Hoard, HoardParameters};
 pub use parameters::{ParameterError, ParameterWarning, QueueParameters};
 pub use queues::PlacementQueues;

@@ -3,9 +3,9 @@
 use super::{DEFAULT_RUNNER, Runner};
 
 /// Components only start together.
-pub(super) struct Default;
+pub(super) struct DefaultRunner;
 
-impl Runner for Default {
+impl Runner for DefaultRunner {
     fn name(&self) -> &'static str {
         DEFAULT_RUNNER
     }

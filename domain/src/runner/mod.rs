@@ -23,8 +23,8 @@ pub use launch::Launch;
 pub use options::{RunOptions, Signal, Warning};
 pub use sweep::{Indices, Over, Row, Sweep, Task};
 
-use default::Default;
-use parallel::Parallel;
+use default::DefaultRunner;
+use parallel::ParallelRunner;
 use sweep::SweepRunner;
 
 use crate::ids::RunnerName;
@@ -32,7 +32,7 @@ use crate::job::spec::JobSpec;
 use crate::job::state::Job;
 
 /// Every runner. A new one is its file and a line here.
-pub static RUNNERS: &[&dyn Runner] = &[&Default, &Parallel, &SweepRunner];
+pub static RUNNERS: &[&dyn Runner] = &[&DefaultRunner, &ParallelRunner, &SweepRunner];
 
 /// Name of the runner of jobs that name none.
 pub const DEFAULT_RUNNER: &str = "default";

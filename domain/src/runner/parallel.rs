@@ -5,9 +5,9 @@ use super::{Launch, Runner};
 use crate::job::state::Job;
 
 /// Each component is told the hosts of all others, and its rank.
-pub(super) struct Parallel;
+pub(super) struct ParallelRunner;
 
-impl Runner for Parallel {
+impl Runner for ParallelRunner {
     fn name(&self) -> &'static str {
         "parallel"
     }

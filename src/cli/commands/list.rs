@@ -35,7 +35,7 @@ fn one_page(client: &Client, mut filter: JobFilter) -> Result<JobPage, CliError>
     Ok(page)
 }
 
-fn every_page(client: &Client, mut filter: JobFilter) -> Result<JobPage, CliError> {
+pub(super) fn every_page(client: &Client, mut filter: JobFilter) -> Result<JobPage, CliError> {
     let mut page = client.jobs(&filter)?;
     while let Some(next) = page.next {
         filter.after = Some(next);
@@ -46,7 +46,7 @@ fn every_page(client: &Client, mut filter: JobFilter) -> Result<JobPage, CliErro
     Ok(page)
 }
 
-fn table(page: &JobPage) -> String {
+pub(super) fn table(page: &JobPage) -> String {
     let now = now();
     let rows: Vec<Vec<String>> = page.jobs.iter().map(|row| cells(row, now)).collect();
     if rows.is_empty() {

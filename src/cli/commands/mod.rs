@@ -6,6 +6,7 @@ pub(super) mod configuration;
 pub(super) mod doctor;
 pub(super) mod explain;
 pub(super) mod file;
+mod group;
 pub(super) mod key;
 pub(super) mod list;
 pub(super) mod logs;

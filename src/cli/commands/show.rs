@@ -1,14 +1,18 @@
 //! `cospan show`
 
+use cospan_domain::ids::JobId;
 use serde::Serialize;
 
+use super::group;
 use crate::api::v1::Length;
 use crate::api::v1::accounting::AccountingReport;
 use crate::api::v1::event::HistoryReport;
 use crate::api::v1::job::{ComponentReport, JobReport};
+use crate::api::v1::runner::TaskReport;
 use crate::cli::args_job::ShowArgs;
 use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
+use crate::cli::ids::IdItem;
 use crate::cli::out::{bold, columns, dim, fields, state};
 use crate::cli::when::{age, clock, now};
 
@@ -24,6 +28,9 @@ struct Shown {
 /// Shows jobs in full.
 pub(crate) fn run(context: &mut Context, args: &ShowArgs) -> Result<Exit, CliError> {
     let client = context.client()?;
+    if let [IdItem::Group(JobId(group))] = args.ids.0.as_slice() {
+        return group::show(context, &client, *group);
+    }
     let ids = context.resolve(&client, &args.ids)?;
     let mut shown = Vec::with_capacity(ids.len());
     for id in ids {
@@ -102,10 +109,19 @@ fn header(job: &JobReport) -> String {
         ("Priority", job.priority.to_string()),
         ("Wall time", job.document.wall_time.to_string()),
         ("Round", job.round.to_string()),
+        ("Runner", job.document.runner.as_ref().map(ToString::to_string).unwrap_or_default()),
+        ("Sweep", job.sweep.as_ref().map(task_text).unwrap_or_default()),
         ("Setbacks", counted.join(", ")),
         ("Took", took(&job.accounting)),
         ("Processors", processor_time(&job.accounting)),
     ])
+}
+
+/// Which run of which sweep it is, and with what.
+fn task_text(task: &TaskReport) -> String {
+    let values = task.values.iter().map(|(name, value)| format!(" {name}={value}"));
+    let values: String = values.collect();
+    format!("run {} (from 0) of {} of group:{}{values}", task.task, task.tasks, task.group)
 }
 
 /// The lengths that are known.

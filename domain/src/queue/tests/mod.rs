@@ -1,5 +1,6 @@
 mod changes;
 mod cycle;
+mod groups;
 mod hoard;
 mod properties;
 mod scans;

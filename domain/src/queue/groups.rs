@@ -1,0 +1,75 @@
+//! Sweeps with a limit: which of their waiting runs have their turn.
+//!
+//! Runs that are placed, held or running count; of those that wait, as many have their turn
+//! as the limit leaves room for, the first by number first. Only they are in the placement
+//! queues.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::ids::JobId;
+use crate::job::state::{Job, Phase};
+
+/// Sweeps that may have only so many runs at once, by their first job.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Groups(BTreeMap<JobId, Group>);
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Group {
+    limit: usize,
+    waiting: BTreeSet<JobId>,
+    busy: BTreeSet<JobId>,
+    turn: BTreeSet<JobId>,
+}
+
+impl Groups {
+    /// Takes in where a job stands; its sweep, if that has a limit.
+    pub fn note(&mut self, job: &Job) -> Option<JobId> {
+        let task = job.spec.run.task.as_ref()?;
+        let limit = task.at_once?;
+        let group = self.0.entry(task.group).or_default();
+        group.limit = limit as usize;
+        group.waiting.remove(&job.id);
+        group.busy.remove(&job.id);
+        match job.phase {
+            Phase::Queued { .. } if job.frozen_by.is_some() || job.held.is_some() => {}
+            Phase::Queued { .. } => drop(group.waiting.insert(job.id)),
+            Phase::Finished { .. } | Phase::Failed { .. } | Phase::Cancelled { .. } => {}
+            _ => drop(group.busy.insert(job.id)),
+        }
+        Some(task.group)
+    }
+
+    /// Gives turns anew; the jobs that got theirs or lost it. A plan was offered to those
+    /// of `offered`: they keep theirs, for they may be placed at any moment.
+    pub fn give_turns(
+        &mut self,
+        group: JobId,
+        offered: impl Iterator<Item = JobId>,
+    ) -> BTreeSet<JobId> {
+        let Some(state) = self.0.get_mut(&group) else { return BTreeSet::new() };
+        let mut turn: BTreeSet<JobId> = offered.filter(|id| state.waiting.contains(id)).collect();
+        let room = state.limit.saturating_sub(state.busy.len()).saturating_sub(turn.len());
+        let next: Vec<JobId> =
+            state.waiting.iter().filter(|id| !turn.contains(id)).take(room).copied().collect();
+        turn.extend(next);
+        let changed = turn.symmetric_difference(&state.turn).copied().collect();
+        state.turn = turn;
+        if state.waiting.is_empty() && state.busy.is_empty() {
+            self.0.remove(&group);
+        }
+        changed
+    }
+
+    /// Whether a waiting job may be tried: it has its turn, or needs none.
+    pub fn has_turn(&self, job: &Job) -> bool {
+        match job.spec.run.task.as_ref().filter(|task| task.at_once.is_some()) {
+            None => true,
+            Some(task) => self.0.get(&task.group).is_some_and(|group| group.turn.contains(&job.id)),
+        }
+    }
+
+    /// All sweeps with a limit.
+    pub fn all(&self) -> Vec<JobId> {
+        self.0.keys().copied().collect()
+    }
+}

@@ -1,0 +1,68 @@
+//! `cospan show group:ID`: a sweep as a whole.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::list;
+use crate::api::v1::job::{JobPage, JobRow};
+use crate::api::v1::runner::TaskReport;
+use crate::cli::context::{Context, PAGE};
+use crate::cli::exit::{CliError, Exit};
+use crate::cli::out::{bold, fields, state};
+use crate::client::{Client, JobFilter};
+
+/// A sweep: how far it is, and its runs.
+#[derive(Debug, Serialize)]
+struct GroupShown {
+    group: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    /// How many runs it has, archived ones included.
+    runs: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at_once: Option<u32>,
+    /// Runs that are not archived, by state.
+    states: BTreeMap<String, u32>,
+    jobs: Vec<JobRow>,
+}
+
+/// Shows a sweep.
+pub(super) fn show(context: &mut Context, client: &Client, group: u64) -> Result<Exit, CliError> {
+    let ids = context.runs(client, group)?;
+    let Some(first) = ids.first() else { return Ok(Exit::Done) };
+    let one = client.job(*first)?;
+    let filter = JobFilter { group: Some(group), limit: PAGE, ..JobFilter::default() };
+    let mut jobs = list::every_page(client, filter)?.jobs;
+    jobs.reverse();
+    let mut states = BTreeMap::new();
+    jobs.iter().for_each(|job| *states.entry(job.state.clone()).or_default() += 1);
+    let shown = GroupShown {
+        group,
+        name: one.document.name.as_deref().map(str::to_owned),
+        runs: one.sweep.as_ref().map_or(0, |task: &TaskReport| task.tasks),
+        at_once: one.sweep.and_then(|task| task.at_once),
+        states,
+        jobs,
+    };
+    context.out.answer(&shown, text)?;
+    Ok(Exit::Done)
+}
+
+fn text(shown: &GroupShown) -> String {
+    let states = shown.states.iter().map(|(name, count)| format!("{count} {}", state(name)));
+    let limit = shown.at_once.map(|limit| format!("{limit}")).unwrap_or_default();
+    let mut text = fields(&[
+        ("Sweep", format!("{} {}", bold(&format!("group:{}", shown.group)), name(shown))),
+        ("Runs", shown.runs.to_string()),
+        ("At once", limit),
+        ("State", states.collect::<Vec<_>>().join(", ")),
+    ]);
+    text.push('\n');
+    text.push_str(&list::table(&JobPage { jobs: shown.jobs.clone(), next: None }));
+    text
+}
+
+fn name(shown: &GroupShown) -> &str {
+    shown.name.as_deref().unwrap_or_default()
+}

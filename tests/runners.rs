@@ -1,0 +1,185 @@
+//! Runners as users meet them, on real sites: programs that find each other, sweeps with a
+//! limit, restarts from what was left, and descriptions that cannot be.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use cospan_chaos_tests::ground::{Ground, Layout};
+use cospan_chaos_tests::server::Server;
+
+/// Longest that anything is waited for.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+struct Scene {
+    ground: Ground,
+    server: Server,
+}
+
+/// A server of so many sites with four processors each.
+fn scene(sites: usize) -> Scene {
+    let layout = Layout { sites, processors: 4, ..Layout::default() };
+    let ground = Ground::new(Path::new(env!("CARGO_TARGET_TMPDIR")), &layout).unwrap();
+    let mut server = Server::new(env!("CARGO_BIN_EXE_cospan").as_ref(), &ground);
+    server.start().unwrap();
+    let scene = Scene { ground, server };
+    let begun = Instant::now();
+    while !scene.get("/v1/sites")["sites"].as_array().unwrap().iter().all(is_usable) {
+        assert!(begun.elapsed() < PATIENCE, "not all sites are usable");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    scene
+}
+
+fn is_usable(site: &serde_json::Value) -> bool {
+    site["state"] == "usable"
+}
+
+impl Scene {
+    fn get(&self, path: &str) -> serde_json::Value {
+        self.server.api().unwrap().want(path).unwrap()
+    }
+
+    fn cospan(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cospan"));
+        command.args(arguments).arg("--config").arg(self.ground.config());
+        command.env_clear().env("HOME", self.ground.path());
+        command.output().unwrap()
+    }
+
+    fn must(&self, arguments: &[&str]) -> String {
+        let output = self.cospan(arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {said}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn job_file(&self, text: &str) -> String {
+        let file = self.ground.path().join("job.toml");
+        std::fs::write(&file, text).unwrap();
+        file.display().to_string()
+    }
+
+    /// Submits a job, and waits for it.
+    fn run(&self, text: &str) {
+        self.must(&["submit", &self.job_file(text), "--wait"]);
+    }
+}
+
+/// A job of one component that is a line of shell; `more` comes before it.
+fn shell(more: &str, line: &str) -> String {
+    format!(
+        "wall_time = \"1m\"\n{more}\n[[component]]\nname = \"only\"\nprocessors = 1\n\
+         executable = \"/bin/sh\"\narguments = [\"-c\", '''{line}''']\n"
+    )
+}
+
+#[test]
+fn the_components_of_a_parallel_job_find_each_other_in_a_file() {
+    let mut scene = scene(2);
+    let component = |name: &str| {
+        format!(
+            "[[component]]\nname = \"{name}\"\nprocessors = 3\nexecutable = \"/bin/sh\"\n\
+             arguments = [\"-c\", 'echo $COSPAN_RANK/$COSPAN_SIZE; cat $COSPAN_HOSTS_FILE']\n"
+        )
+    };
+    let head = "runner = \"parallel\"\nwall_time = \"1m\"\n";
+    scene.run(&format!("{head}{}{}", component("a"), component("b")));
+    let job = scene.get("/v1/jobs/1");
+    let site = |index: usize| job["components"][index]["site"].as_str().unwrap().to_owned();
+    assert_ne!(site(0), site(1));
+    for (name, rank) in [("a", "0/2"), ("b", "1/2")] {
+        let printed = scene.must(&["logs", "1", "--component", name]);
+        let lines: Vec<Vec<&str>> = printed.lines().map(|line| line.split(' ').collect()).collect();
+        assert_eq!(lines[0], [rank]);
+        for (index, line) in lines[1..].iter().enumerate() {
+            assert_eq!(line[1..], ["3", &site(index), &index.to_string()], "{printed}");
+            assert!(!line[0].is_empty(), "{printed}");
+        }
+        assert_eq!(lines.len(), 3);
+    }
+    scene.server.kill().unwrap();
+}
+
+#[test]
+fn a_sweep_becomes_jobs_of_which_no_more_than_allowed_run_at_once() {
+    let mut scene = scene(2);
+    let sweep = shell("[sweep]\narray = \"10-14%2\"", "sleep 0.2; echo {{index}} $COSPAN_TASK");
+    let file = scene.job_file(&format!("name = \"flow {{{{task}}}}\"\n{sweep}"));
+    assert!(scene.must(&["submit", &file, "--dry-run"]).contains("the first of 5 runs"));
+    let said = scene.must(&["submit", &file]);
+    assert_eq!(said, "jobs 1-5 submitted: 5 runs, group:1\n");
+    let begun = Instant::now();
+    let mut at_once = 0;
+    loop {
+        let page = scene.get("/v1/jobs?group=1");
+        let states = page["jobs"].as_array().unwrap().iter().map(|job| job["state"].clone());
+        let (ended, others): (Vec<_>, Vec<_>) = states.partition(|state| state == "finished");
+        let active = others.iter().filter(|state| **state != "queued").count();
+        assert!(active <= 2, "{others:?}");
+        at_once = at_once.max(active);
+        if ended.len() == 5 {
+            break;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{others:?}");
+    }
+    assert_eq!(at_once, 2, "the limit is used");
+    assert_eq!(scene.must(&["logs", "5"]), "14 4\n");
+    let shown = scene.must(&["show", "group:1"]);
+    assert!(shown.contains("5 finished") && shown.contains("flow 3"), "{shown}");
+    assert_eq!(scene.must(&["report", "--group", "1"]).lines().count(), 6);
+    scene.must(&["wait", "group:1"]);
+    let endless = scene.job_file(&shell("[sweep]\narray = \"0-3%1\"", "sleep 300"));
+    scene.must(&["submit", &endless]);
+    let waits = scene.must(&["explain", "9"]);
+    assert!(waits.contains("at most 1 run(s) of its sweep"), "{waits}");
+    scene.must(&["cancel", "group:6"]);
+    assert_eq!(scene.cospan(&["wait", "group:6"]).status.code(), Some(5));
+    scene.server.kill().unwrap();
+}
+
+#[test]
+fn a_job_that_failed_goes_on_from_what_it_left() {
+    let mut scene = scene(1);
+    let line = "echo step 400 > state; exit 3";
+    let job = shell("max_retries = 1", line);
+    let restart = "[component.restart]\n\
+        arguments = [\"-c\", 'echo $COSPAN_RESTART $COSPAN_ATTEMPT; cat $COSPAN_EARLIER_DIR/state']\n";
+    scene.run(&format!("{job}{restart}"));
+    assert_eq!(scene.must(&["logs", "1"]), "1 2\nstep 400\n");
+    assert_eq!(scene.get("/v1/jobs/1")["setbacks"]["own_errors"], 1);
+    scene.server.kill().unwrap();
+}
+
+#[test]
+fn what_cannot_be_run_is_refused_with_its_key_and_reason() {
+    let mut scene = scene(1);
+    let plain = |more: &str| shell(more, "true");
+    for (text, key, reason) in [
+        (plain("runner = \"paralel\""), "runner", "did you mean \"parallel\"?"),
+        (plain("runner = \"sweep\""), "sweep", "nothing to sweep over"),
+        (plain("runner = \"parallel\"\n[sweep]\narray = \"0-1\""), "sweep", "runner \"parallel\""),
+        (plain("[sweep]\n"), "sweep", "exactly one of grid, list and array"),
+        (plain("[sweep]\ngrid = { a = [] }"), "sweep", "has no tasks"),
+        (plain("[sweep]\narray = \"0-1000\""), "sweep", "1001 tasks; at most 1000"),
+        (plain("[sweep]\narray = \"0-3\"\nat_once = 0"), "sweep.at_once", "at least 1"),
+        (plain("[sweep]\narray = \"3-0\""), "sweep.array", "goes backwards"),
+        (
+            shell("[sweep]\ngrid = { speed = [1] }", "echo {{sped}}"),
+            "component[0].arguments[1]",
+            "did you mean \"speed\"?",
+        ),
+        (plain("warning = { before = \"1m\" }"), "warning", "above 0 and shorter"),
+        (plain("warning = { before = \"5s\", signal = \"KILL\" }"), "warning.signal", "KILL"),
+        (plain("[sweep]\nat_onse = 3"), "sweep.at_onse", "at_once"),
+    ] {
+        let output = scene.cospan(&["submit", &scene.job_file(&text)]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{text}");
+        assert!(said.contains(key) && said.contains(reason), "{text}: {said}");
+    }
+    assert_eq!(scene.get("/v1/jobs")["jobs"].as_array().unwrap().len(), 0);
+    scene.server.kill().unwrap();
+}
