@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use cospan_chaos_tests::ground::{Ground, Layout};
 use cospan_chaos_tests::server::Server;
+use cospan_chaos_tests::webhook::Receiver;
 
 /// Longest that anything is waited for.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -20,7 +21,10 @@ struct Scene {
 
 /// A server of so many sites with four processors each.
 fn scene(sites: usize) -> Scene {
-    let layout = Layout { sites, processors: 4, ..Layout::default() };
+    scene_with(Layout { sites, processors: 4, ..Layout::default() })
+}
+
+fn scene_with(layout: Layout) -> Scene {
     let ground = Ground::new(Path::new(env!("CARGO_TARGET_TMPDIR")), &layout).unwrap();
     let mut server = Server::new(env!("CARGO_BIN_EXE_cospan").as_ref(), &ground);
     server.start().unwrap();
@@ -150,6 +154,31 @@ fn a_job_that_failed_goes_on_from_what_it_left() {
     scene.run(&format!("{job}{restart}"));
     assert_eq!(scene.must(&["logs", "1"]), "1 2\nstep 400\n");
     assert_eq!(scene.get("/v1/jobs/1")["setbacks"]["own_errors"], 1);
+    scene.server.kill().unwrap();
+}
+
+#[test]
+fn whoever_a_job_names_is_told_of_its_end_also_while_another_one_does_not_answer() {
+    let receiver = Receiver::start().unwrap();
+    let targets = format!("{{ team = {:?}, gone = \"http://127.0.0.1:1/\" }}", receiver.address());
+    let notify = format!("targets = {targets}\n");
+    let mut scene = scene_with(Layout { sites: 1, processors: 4, notify, ..Layout::default() });
+    let named = |targets: &str| shell(&format!("name = \"wave\"\nnotify = {targets}"), "exit 3");
+    let file = scene.job_file(&named("[\"gone\", \"team\"]"));
+    assert_eq!(scene.cospan(&["submit", &file, "--wait"]).status.code(), Some(1));
+    let begun = Instant::now();
+    while receiver.received().is_empty() || !scene.must(&["show", "1"]).contains("EndTold") {
+        assert!(begun.elapsed() < PATIENCE, "nobody was told");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let told = &receiver.received()[0];
+    for (key, value) in [("kind", "job-ended"), ("state", "failed"), ("name", "wave")] {
+        assert_eq!(told[key], value, "{told}");
+    }
+    assert_eq!((&told["job"], told["text"].as_str()), (&1.into(), Some("job 1 (wave) failed")));
+    let output = scene.cospan(&["submit", &scene.job_file(&named("[\"tem\"]"))]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("notify names tem") && said.contains("gone, team"), "{said}");
     scene.server.kill().unwrap();
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cospan_domain::ids::SiteName;
+use cospan_domain::ids::{SiteName, TargetName};
 use cospan_domain::job::parameters::JobParameters;
 use cospan_domain::job::spec::SpecLimits;
 use cospan_domain::placement::network::DEFAULT_MESSAGE;
@@ -58,6 +58,10 @@ pub struct Settings {
     pub intake_bound: usize,
     /// Who is told about a site, by site; those of no site are told about all.
     pub webhooks: BTreeMap<Option<SiteName>, Vec<Arc<str>>>,
+    /// Addresses that jobs may name to have somebody told of their end.
+    pub targets: BTreeMap<TargetName, Arc<str>>,
+    /// Telling of a job's end is given up this long after it, once it failed.
+    pub tell_for: DurationMs,
     /// Whether a fallback tick marks everything dirty now and then.
     pub fallback_tick: Option<DurationMs>,
 }

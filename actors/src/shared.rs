@@ -314,6 +314,9 @@ impl Shared {
         }
         let held = |job: &Job| i64::from(job.held.is_some());
         self.metrics.held.add(held(new) - held(old));
+        if new.untold().next().is_some() {
+            self.switchboard.notifier.look(&());
+        }
         if old.phase.kind() != new.phase.kind() {
             self.count_phases(Some(old), std::iter::once(new));
         }

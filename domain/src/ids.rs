@@ -180,6 +180,12 @@ name! {
     "lower-case letters and -"
 }
 name! {
+    /// Name of an address that people can be told at, as the operator configured it.
+    TargetName, "notification target", 63,
+    |i, c| c.is_ascii_alphanumeric() || (i > 0 && "-_.".contains(c)),
+    "letters, digits, - _ . and a letter or digit first"
+}
+name! {
     /// The number that a site's resource manager gave to a submission; opaque to us.
     LrmId, "resource manager id", 255,
     |_, c| !c.is_control() && c != ' ',

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use cospan_domain::ids::{PolicyName, SiteName};
+use cospan_domain::ids::{PolicyName, SiteName, TargetName};
 use cospan_domain::job::spec::{Flexible, Request};
 use cospan_domain::placement::policy_for;
 
@@ -34,6 +34,7 @@ pub(super) fn check(
     check.claim_times();
     check.sites();
     check.links();
+    check.notify();
     check.log();
 }
 
@@ -244,6 +245,14 @@ impl Check<'_> {
                     );
                 }
             }
+        }
+    }
+
+    fn notify(&mut self) {
+        let wrong = |name: &std::sync::Arc<str>| TargetName::new(name).err();
+        if let Some(problem) = self.config.notify.targets.keys().find_map(wrong) {
+            let message = format!("targets in [notify]: {problem}");
+            self.wrong("notify.targets", message, "give it another name");
         }
     }
 

@@ -341,6 +341,21 @@ impl Value for BTreeMap<Arc<str>, u64> {
     }
 }
 
+/// Addresses by name: `{ team = "https://host/path" }`.
+impl Value for BTreeMap<Arc<str>, SecretUrl> {
+    fn form() -> String {
+        "a table like { team = \"https://host/path\" }".into()
+    }
+
+    fn read(value: &DeValue<'_>) -> Result<Self, String> {
+        entries(value, SecretUrl::read)
+    }
+
+    fn show(&self) -> String {
+        show_entries(self.iter().map(|(key, url)| (key, url.show())))
+    }
+}
+
 /// Labels: `{ arch = "x86_64", software = ["gcc", "mpi"] }`.
 impl Value for Labels {
     fn form() -> String {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use cospan_actors::settings::{InformationSettings, NetworkSettings, Settings};
 use cospan_domain::claim::{ClaimParameters, MinClaimStep};
-use cospan_domain::ids::{PolicyName, SiteName};
+use cospan_domain::ids::{PolicyName, SiteName, TargetName};
 use cospan_domain::job::parameters::JobParameters;
 use cospan_domain::job::spec::SpecLimits;
 use cospan_domain::placement::{DefaultPolicies, Quota, QuotaBasis};
@@ -74,6 +74,8 @@ pub(crate) fn actors(config: &Config) -> Result<Settings, cospan_domain::ids::In
         keep_jobs: config.store.keep_finished,
         intake_bound: config.limits.max_intake as usize,
         webhooks: webhooks(config),
+        targets: targets(config),
+        tell_for: config.notify.give_up_after,
         fallback_tick: Some(FALLBACK_TICK),
     })
 }
@@ -186,6 +188,14 @@ fn network(config: &Config) -> NetworkSettings {
             ..RateParameters::default()
         },
     }
+}
+
+fn targets(config: &Config) -> BTreeMap<TargetName, Arc<str>> {
+    let targets = config.notify.targets.iter();
+    // Names were checked with the configuration.
+    targets
+        .filter_map(|(name, url)| Some((TargetName::new(name).ok()?, url.0.as_str().into())))
+        .collect()
 }
 
 fn webhooks(config: &Config) -> BTreeMap<Option<SiteName>, Vec<Arc<str>>> {

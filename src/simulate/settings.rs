@@ -28,6 +28,8 @@ pub fn settings(config: &Config) -> Result<Settings, InvalidId> {
         submit_settle: Default::default(),
         links: Default::default(),
         webhooks: Default::default(),
+        targets: Default::default(),
+        tell_for: cospan_domain::units::DurationMs::from_secs(86_400),
         fallback_tick: None,
         ..serve::settings::actors(config)?
     })

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cospan_domain::ids::{Digest, Epoch, InstanceId, JobId, KeyName, SiteName, Tag};
+use cospan_domain::ids::{Digest, Epoch, InstanceId, JobId, KeyName, SiteName, Tag, TargetName};
 use cospan_domain::job::state::Job;
 use cospan_domain::placement::{GridSnapshot, PlacementRequest, can_ever_be_placed, closed_site};
 use cospan_domain::queue::Standing;
@@ -114,6 +114,14 @@ impl ControlPlane {
             .spec
             .validate(&self.shared.settings.limits)
             .map_err(|error| invalid(error.to_string()))?;
+        let targets = &self.shared.settings.targets;
+        if let Some(name) = submission.spec.run.notify.iter().find(|n| !targets.contains_key(*n)) {
+            let known: Vec<&str> = targets.keys().map(TargetName::as_str).collect();
+            let known = if known.is_empty() { "none".into() } else { known.join(", ") };
+            return Err(invalid(format!(
+                "notify names {name}, which is no target that the operator configured; there are: {known} (notify.targets)"
+            )));
+        }
         self.bind(submission).map_err(|name| {
             let remedy = format!("register it with `cospan file add {name} SITE:PATH`");
             invalid(format!("no file is registered as {name}; {remedy}"))

@@ -33,6 +33,8 @@ pub struct View {
     pub holdings: OrdMap<SiteName, OrdMap<(JobId, ComponentIndex), Arc<Holding>>>,
     /// Jobs that need content at a site; derived from `jobs`.
     pub needs: OrdMap<(Digest, SiteName), OrdSet<JobId>>,
+    /// Jobs of whose end somebody is still to be told; derived from `jobs`.
+    pub untold: OrdSet<JobId>,
     /// Names that stand for content; derived from `files`.
     pub names: OrdMap<Digest, OrdSet<LogicalName>>,
 }
@@ -78,6 +80,7 @@ impl View {
             holdings: OrdMap::new(),
             needs: OrdMap::new(),
             names: OrdMap::new(),
+            untold: OrdSet::new(),
             ..self.clone()
         };
         self.jobs.values().for_each(|job| fresh.follow(None, Some(job)));
@@ -88,10 +91,20 @@ impl View {
     /// Whether everything derived is what a fresh fold gives.
     pub fn folds_agree(&self) -> bool {
         let fresh = self.refolded();
-        fresh.holdings == self.holdings && fresh.needs == self.needs && fresh.names == self.names
+        fresh.holdings == self.holdings
+            && fresh.needs == self.needs
+            && fresh.names == self.names
+            && fresh.untold == self.untold
     }
 
     fn follow(&mut self, old: Option<&Arc<Job>>, new: Option<&Arc<Job>>) {
+        let untold = |job: Option<&Arc<Job>>| job.is_some_and(|job| job.untold().next().is_some());
+        if let Some(job) = old.or(new).filter(|_| untold(old) != untold(new)) {
+            match untold(new) {
+                true => drop(self.untold.insert(job.id)),
+                false => drop(self.untold.remove(&job.id)),
+            }
+        }
         let demands =
             |job: Option<&Arc<Job>>| job.filter(|job| !job.components.is_empty()).cloned();
         let (old, new) = (demands(old), demands(new));

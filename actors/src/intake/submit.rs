@@ -167,7 +167,10 @@ impl Intake {
         let now = self.shared.clock.now();
         let keep = self.shared.settings.keep_jobs;
         let view = self.shared.view.load_full();
-        let over = |job: &Job| ended_at(job).is_some_and(|at| now >= at + keep);
+        // One whose end somebody is to be told stays until they are, or cannot be.
+        let over = |job: &Job| {
+            ended_at(job).is_some_and(|at| now >= at + keep) && job.untold().next().is_none()
+        };
         let old: Vec<Arc<Job>> =
             view.jobs.values().filter(|job| over(job)).take(AT_ONCE).cloned().collect();
         let more = old.len() == AT_ONCE;
@@ -230,6 +233,7 @@ fn new_job(id: JobId, submission: Submission, owner: KeyName, now: Timestamp) ->
         preempting: Vec::new(),
         promoted: false,
         instants: Instants::default(),
+        told: Default::default(),
         revision: 1,
     }
 }

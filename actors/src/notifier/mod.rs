@@ -1,5 +1,10 @@
-//! The notifier: messages to site administrators. What is owed is in the sites'
-//! records, so nothing is lost by a crash, and at most told twice.
+//! The notifier: messages to site administrators, and to those who want to know of the end
+//! of a job. What is owed is in the records of sites and jobs, so nothing is lost by a crash,
+//! and at most told twice.
+
+mod ended;
+#[cfg(test)]
+pub(crate) mod tests;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,6 +12,7 @@ use std::time::Duration;
 
 use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, WrapFuture};
 use cospan_domain::ids::SiteName;
+use cospan_domain::job::state::Job;
 use cospan_domain::site::state::{Notification, NotificationId};
 use futures_util::future::BoxFuture;
 use tracing::{info, warn};
@@ -19,11 +25,16 @@ use crate::switchboard::{Dirty, Look};
 
 /// A message to somebody.
 #[derive(Debug, Clone)]
-pub struct Notice {
-    /// About which site.
-    pub site: SiteName,
-    /// What happened.
-    pub notification: Notification,
+pub enum Notice {
+    /// About a site.
+    Site {
+        /// Which.
+        site: SiteName,
+        /// What happened.
+        notification: Notification,
+    },
+    /// A job has ended.
+    JobEnded(Arc<Job>),
 }
 
 /// Carries messages out of the house.
@@ -37,6 +48,7 @@ pub struct Notifier {
     shared: Arc<Shared>,
     under_way: BTreeSet<(SiteName, NotificationId)>,
     failures: u32,
+    ended: ended::Ended,
     dirty: Dirty,
     _guard: LifeGuard,
 }
@@ -48,11 +60,13 @@ impl Notifier {
 
     /// A new life.
     pub fn new(shared: Arc<Shared>, dirty: Dirty, guard: LifeGuard) -> Self {
-        Self { shared, under_way: BTreeSet::new(), failures: 0, dirty, _guard: guard }
+        let (under_way, ended) = (BTreeSet::new(), ended::Ended::default());
+        Self { shared, under_way, failures: 0, ended, dirty, _guard: guard }
     }
 
     fn look(&mut self, ctx: &mut Context<Self>) {
         self.dirty.take();
+        self.tell_of_ended(ctx);
         let view = self.shared.view.load_full();
         for (site, record) in &view.sites {
             for notification in &record.owed {
@@ -76,12 +90,13 @@ impl Notifier {
             .flatten()
             .cloned()
             .collect();
-        let notice = Notice { site: site.clone(), notification: notification.clone() };
+        let notice = Notice::Site { site: site.clone(), notification: notification.clone() };
+        let about = key.clone();
+        let text = notification.text.clone();
         let messenger = self.shared.messenger.clone();
         let sent = async move {
             if addresses.is_empty() {
-                let text = &notice.notification.text;
-                info!(site = %notice.site, %text, "nobody is configured to be told");
+                info!(site = %about.0, %text, "nobody is configured to be told");
             }
             // One that fails has all of them told again: at least once, not exactly once.
             let sends = addresses.iter().map(|address| messenger.send(address, notice.clone()));

@@ -23,7 +23,6 @@ use cospan_domain::job::spec::{
 };
 use cospan_domain::job::state::{Job, Phase, PhaseKind};
 use cospan_domain::resources::Resources;
-use cospan_domain::runner::RunOptions;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::Site;
 use cospan_storage::memory::{self, MemoryDisk};
@@ -92,6 +91,8 @@ fn settings() -> Settings {
         keep_jobs: DurationMs::from_secs(360_000),
         intake_bound: 64,
         webhooks: BTreeMap::new(),
+        targets: Default::default(),
+        tell_for: DurationMs::from_secs(86_400),
         fallback_tick: None,
     }
 }
@@ -156,7 +157,7 @@ fn job(components: usize, processors: u32) -> Submission {
         max_placement_tries: None,
         max_claim_tries: None,
         max_retries: 0,
-        run: RunOptions::default(),
+        run: Default::default(),
     };
     Submission {
         spec: Arc::new(spec),

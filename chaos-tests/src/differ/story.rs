@@ -140,7 +140,8 @@ fn component_of(what: &Happened) -> Option<ComponentIndex> {
         | Happened::JobReleased { .. }
         | Happened::JobFinished
         | Happened::JobFailed { .. }
-        | Happened::JobCancelled { .. } => None,
+        | Happened::JobCancelled { .. }
+        | Happened::EndTold { .. } => None,
     }
 }
 

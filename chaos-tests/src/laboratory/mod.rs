@@ -13,5 +13,7 @@ pub mod reign;
 mod retention_tests;
 pub mod settings;
 mod site;
+#[cfg(test)]
+mod sweep_tests;
 pub mod tally;
 pub mod weather;

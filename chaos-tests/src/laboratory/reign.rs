@@ -104,8 +104,10 @@ struct Post(Arc<Weather>);
 
 impl Messenger for Post {
     fn send(&self, _: &str, notice: Notice) -> BoxFuture<'static, Result<(), String>> {
-        let Notice { site, notification } = notice;
-        let taken = self.0.takes_message(site, notification.id);
+        let taken = match notice {
+            Notice::Site { site, notification } => self.0.takes_message(site, notification.id),
+            Notice::JobEnded(_) => true,
+        };
         let arrives = if taken { Ok(()) } else { Err("not delivered".into()) };
         async { arrives }.boxed()
     }

@@ -31,6 +31,8 @@ pub fn default_settings() -> Settings {
         keep_jobs: DurationMs::from_secs(86_400),
         intake_bound: 1_024,
         webhooks: BTreeMap::new(),
+        targets: Default::default(),
+        tell_for: cospan_domain::units::DurationMs::from_secs(86_400),
         fallback_tick: None,
     }
 }

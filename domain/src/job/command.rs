@@ -5,7 +5,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::claim::ClaimTry;
-use crate::ids::{Attempt, ComponentIndex, JobId, KeyName, LrmId, SiteName};
+use crate::ids::{Attempt, ComponentIndex, JobId, KeyName, LrmId, SiteName, TargetName};
 use crate::job::spec::{Content, Priority};
 use crate::job::state::Placement;
 use crate::units::{DurationMs, Timestamp};
@@ -112,6 +112,13 @@ pub enum JobCommand {
     Thaw(KeyName),
     /// A user does not want it any more.
     Cancel(KeyName),
+    /// Somebody was told that it has ended, or nobody tries to tell them any more.
+    EndTold {
+        /// Who.
+        target: TargetName,
+        /// Why they could not be told; `None` if they were.
+        problem: Option<Arc<str>>,
+    },
     /// It made an actor panic again and again.
     Hold(Arc<str>),
     /// An operator lets it go on.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::ids::{Attempt, ComponentIndex, LrmId, SiteName};
+use crate::ids::{Attempt, ComponentIndex, LrmId, SiteName, TargetName};
 use crate::job::spec::{ComponentSpec, Content, Request};
 use crate::job::state::{Job, Phase};
 use crate::planted::{Bug, bug};
@@ -290,6 +290,12 @@ impl Job {
     /// Whether a site's record is still to have an error of it.
     pub fn owes_charges(&self) -> bool {
         self.components.iter().any(|component| component.charge.is_some())
+    }
+
+    /// Who is still to be told that it has ended.
+    pub fn untold(&self) -> impl Iterator<Item = &TargetName> {
+        let ended = self.is_final();
+        self.spec.run.notify.difference(&self.told).filter(move |_| ended)
     }
 
     /// When it ended, if it has.

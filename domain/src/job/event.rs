@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::ids::{Attempt, ComponentIndex, JobId, KeyName, LrmId, Round};
+use crate::ids::{Attempt, ComponentIndex, JobId, KeyName, LrmId, Round, TargetName};
 use crate::job::spec::{Content, Priority};
 use crate::job::state::{AbortCause, AfterAbort, Charge, Ending, Placement};
 use crate::units::Timestamp;
@@ -221,9 +221,19 @@ pub enum Happened {
         /// By which key.
         by: KeyName,
     },
+    /// Somebody was told that it has ended, or nobody tries to tell them any more.
+    EndTold {
+        /// Who.
+        target: TargetName,
+        /// Why they could not be told; `None` if they were.
+        problem: Option<Arc<str>>,
+    },
 }
 
 impl Happened {
+    /// The name of the only event that comes after the last change of phase.
+    pub const END_TOLD: &'static str = "EndTold";
+
     /// Its name in the journal, in histories and in the event stream.
     pub fn name(&self) -> &'static str {
         match self {
@@ -264,6 +274,7 @@ impl Happened {
             Happened::JobFinished => "JobFinished",
             Happened::JobFailed { .. } => "JobFailed",
             Happened::JobCancelled { .. } => "JobCancelled",
+            Happened::EndTold { .. } => Happened::END_TOLD,
         }
     }
 }

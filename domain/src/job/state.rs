@@ -1,8 +1,11 @@
 //! The durable state of one job.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::ids::{ComponentIndex, Digest, IdempotencyKey, JobId, KeyName, Round, SiteName};
+use crate::ids::{
+    ComponentIndex, Digest, IdempotencyKey, JobId, KeyName, Round, SiteName, TargetName,
+};
 use crate::job::spec::{JobSpec, Priority};
 use crate::units::Timestamp;
 
@@ -49,6 +52,8 @@ pub struct Job {
     pub setbacks: Setbacks,
     /// The instants of KOALA's accounting.
     pub instants: Instants,
+    /// Who was told that it has ended, or could not be told.
+    pub told: BTreeSet<TargetName>,
     /// How many units were journalled for it; the version of its head.
     pub revision: u64,
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::job::event::Happened;
 use crate::job::state::PhaseKind;
 
 /// One listed transition: in this phase, this event leads to that phase.
@@ -52,10 +53,10 @@ pub const TRANSITIONS: &[Transition] = table! {
 };
 
 /// Whether an event may lead from one phase to another. Events that keep the
-/// phase are always allowed, except in a final one.
+/// phase are always allowed, except in a final one: there it is only noted who was told.
 pub fn allowed(from: PhaseKind, event: &str, to: PhaseKind) -> bool {
     if from == to {
-        return !from.is_final();
+        return from.is_final() == (event == Happened::END_TOLD);
     }
     TRANSITIONS.iter().any(|t| t.from == from && t.event == event && t.to == to)
 }

@@ -1,10 +1,11 @@
 //! What a job says of how it is run, whatever its runner.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use super::sweep::Task;
 use super::{RunnerError, runner_of};
-use crate::ids::RunnerName;
+use crate::ids::{RunnerName, TargetName};
 use crate::job::spec::JobSpec;
 use crate::units::DurationMs;
 
@@ -17,6 +18,8 @@ pub struct RunOptions {
     pub task: Option<Task>,
     /// The warning that its payloads get before their wall time ends.
     pub warning: Option<Warning>,
+    /// Who is told when it has ended.
+    pub notify: BTreeSet<TargetName>,
 }
 
 /// A signal ahead of the end.

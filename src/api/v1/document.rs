@@ -6,7 +6,7 @@
 //!
 //! [`spec`]: super::spec
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use utoipa::ToSchema;
 
 use super::label::{Demand, Place};
 use super::quantity::{Length, Size};
-use super::runner::{SweepDocument, WarningDocument};
+use super::runner::{SweepDocument, Target, WarningDocument};
 use super::{number, text};
 
 /// A job.
@@ -85,6 +85,10 @@ pub struct JobDocument {
     /// A signal to the payloads before the wall time ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warning: Option<WarningDocument>,
+    /// Who is told when it has ended: names that the operator configured (`notify.targets`).
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    #[schema(value_type = Vec<String>)]
+    pub notify: BTreeSet<Target>,
     /// The components: processes that start together, each at one site.
     #[serde(default)]
     pub component: Vec<ComponentDocument>,

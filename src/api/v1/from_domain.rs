@@ -346,6 +346,10 @@ impl From<&JobEvent> for EventReport {
                 report.by = Some(by.to_string());
                 report
             }
+            Happened::EndTold { target, problem: None } => report.detail(format!("to {target}")),
+            Happened::EndTold { target, problem: Some(problem) } => {
+                report.detail(format!("to {target}: given up: {problem}"))
+            }
             Happened::JobHeld { reason } | Happened::JobFailed { reason } => report.detail(reason),
             Happened::InputsArrived
             | Happened::AvoidanceLapsed

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use cospan_domain::ids::TargetName;
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::runner::{
     Described, Indices, Over, Row, RunnerError, Signal, Sweep, Task, Warning,
@@ -13,10 +14,10 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::document::JobDocument;
-use super::number;
 use super::parse::nearest;
 use super::quantity::Length;
 use super::spec::SpecProblem;
+use super::{number, text};
 
 /// What the runs of a sweep differ in: exactly one of `grid`, `list` and `array`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
@@ -167,6 +168,11 @@ impl From<Warning> for WarningDocument {
         WarningDocument { signal: warning.signal.into(), before: Length(warning.before) }
     }
 }
+
+/// The name of a notification target.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Target(#[serde(with = "text")] pub TargetName);
 
 /// Which run of a sweep a job is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -19,7 +19,7 @@ use super::document::{
 };
 use super::label::{Demand, Place};
 use super::quantity::{Length, Size};
-use super::runner::WarningDocument;
+use super::runner::{Target, WarningDocument};
 
 const MB: u64 = 1_000_000;
 const MEMORY: &str = "memory_mb";
@@ -95,6 +95,7 @@ impl JobDocument {
                 runner: self.runner,
                 task: None,
                 warning: self.warning.map(Warning::from),
+                notify: self.notify.into_iter().map(|Target(name)| name).collect(),
             },
         })
     }
@@ -237,6 +238,7 @@ impl From<&JobSpec> for JobDocument {
             runner: spec.run.runner.clone().filter(|_| spec.run.task.is_none()),
             sweep: None,
             warning: spec.run.warning.map(WarningDocument::from),
+            notify: spec.run.notify.iter().cloned().map(Target).collect(),
             component: spec.components.iter().map(ComponentDocument::from).collect(),
         }
     }

@@ -21,6 +21,9 @@ on_unreachable = { rerun_after = "45m" }
 max_placement_tries = 100
 max_claim_tries = 3
 max_retries = 2
+runner = "parallel"
+warning = { signal = "TERM", before = "90s" }
+notify = ["team", "alice"]
 
 [[component]]
 name = "solver"
@@ -63,6 +66,9 @@ arguments = []
 environment = { A = "b" }
 setup = ["module load arm"]
 directory = "arm"
+
+[component.restart]
+arguments = ["--resume"]
 "#;
 
 const SMALL_JSON: &str = r#"{"wall_time":"90s","component":[
@@ -83,7 +89,11 @@ fn a_full_document_says_everything_that_a_specification_can_hold() {
     assert_eq!(spec.request, Request::Fixed);
     assert_eq!(spec.wall_time, DurationMs::from_secs(36 * 3600));
     assert_eq!(spec.on_unreachable, OnUnreachable::RerunAfter(DurationMs::from_secs(2700)));
+    assert_eq!(spec.run.runner.as_ref().unwrap().as_str(), "parallel");
+    assert_eq!(spec.run.warning.unwrap().before, DurationMs::from_secs(90));
+    assert_eq!(spec.run.notify.len(), 2);
     let solver = &spec.components[0];
+    assert_eq!(solver.restart.as_ref().unwrap().arguments, Some(vec!["--resume".into()]));
     assert_eq!(solver.resources.others["memory_mb"], 4_000);
     assert_eq!(solver.resources.others["disk_mb"], 10_000);
     assert_eq!(solver.resources.others["gpus"], 2);

@@ -1,7 +1,9 @@
 //! How the server listens, stores, logs and tells.
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use cospan_domain::units::{Bytes, DurationMs};
 
@@ -133,10 +135,17 @@ section! {
 }
 
 section! {
-    /// Who is told when a site becomes unusable, or comes back.
+    /// Who is told when a site becomes unusable, or comes back, and whom jobs may have told of
+    /// their end.
     Notify("notify") {
         /// Addresses that receive each notification as a JSON document (HTTP POST).
         "webhooks" => webhooks: Vec<SecretUrl> = Vec::new(), since "0.1.0";
+        /// Addresses that a job may name (`notify = ["team"]`) to have its end told there, as a
+        /// JSON document (HTTP POST).
+        "targets" => targets: BTreeMap<Arc<str>, SecretUrl> = BTreeMap::new(), since "0.1.0";
+        /// Telling of a job's end is given up this long after it, once it failed.
+        "give_up_after" => give_up_after: DurationMs = DurationMs::from_secs(86_400),
+            in DurationMs::ZERO => DurationMs::from_secs(30 * 86_400), since "0.1.0";
         /// Time for one delivery; a failed one is tried again.
         "timeout" => timeout: DurationMs = DurationMs::from_secs(10),
             in DurationMs(100) => DurationMs::from_secs(300), since "0.1.0";

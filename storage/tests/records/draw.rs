@@ -221,6 +221,7 @@ impl Draw {
             preempting: Vec::new(),
             promoted: false,
             instants: Instants::default(),
+            told: self.some(Self::name),
             revision: 1,
         }
     }

@@ -28,8 +28,6 @@ use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Timestamp};
 use cospan_sites::port::{Inspected, Site};
 use cospan_storage::memory::{self, MemoryDisk};
 use cospan_storage::record::Loader;
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use prometheus::Registry;
 
 use super::{CopyKey, DataManager, Transfer, content_of};
@@ -38,7 +36,7 @@ use crate::cluster::Cluster;
 use crate::information::Information;
 use crate::journal::{Append, Change, Journal, view_of};
 use crate::metrics::Metrics;
-use crate::notifier::{Messenger, Notice};
+use crate::notifier::tests::Letters;
 use crate::settings::Settings;
 use crate::shared::{Parts, Shared};
 use crate::supervision::{ActorId, Builder, LifeGuard, Supervisor, Verdict};
@@ -79,14 +77,6 @@ pub(crate) fn key() -> KeyName {
 /// Content that takes ten seconds over the links of [`World`].
 pub(crate) fn content(seed: u8) -> Content {
     Content { digest: Digest([seed; 32]), size: Bytes(1_250_000) }
-}
-
-struct Silent;
-
-impl Messenger for Silent {
-    fn send(&self, _: &str, _: Notice) -> BoxFuture<'static, Result<(), String>> {
-        async { Ok(()) }.boxed()
-    }
 }
 
 /// Builds the actors that move files; the others have no part in this world.
@@ -140,6 +130,7 @@ impl Builder for Workshop {
 pub(crate) struct World {
     pub(crate) shared: Arc<Shared>,
     pub(crate) sites: BTreeMap<SiteName, Arc<FakeSite>>,
+    pub(crate) letters: Arc<Letters>,
     disk: MemoryDisk,
 }
 
@@ -158,6 +149,7 @@ impl World {
         let opened = memory::open_and_load(&disk, instance, sink, &mut load);
         let opened = opened.expect("a store in memory");
         let view = view_of(loader.finish().expect("records"));
+        let letters = Arc::new(Letters::default());
         let parts = Parts {
             clock: Arc::new(RuntimeClock::starting_at(now)),
             seed: opened.epoch.0,
@@ -168,7 +160,7 @@ impl World {
             metrics: Arc::new(Metrics::new(&Registry::new()).expect("metrics")),
             sites: sites.values().map(|site| site.clone() as Arc<dyn Site>).collect(),
             store: opened.journal,
-            messenger: Arc::new(Silent),
+            messenger: letters.clone(),
             // An earlier one is told that it lost the store.
             on_fatal: Box::new(|_| {}),
         };
@@ -183,7 +175,7 @@ impl World {
         sites.keys().for_each(|site| shared.start(ActorId::Cluster(site.clone())));
         shared.start(ActorId::Information);
         shared.start(ActorId::DataManager);
-        Self { shared, sites, disk }
+        Self { shared, sites, letters, disk }
     }
 
     /// The same sites and what was durable, under a control plane that knows
@@ -358,6 +350,7 @@ pub(crate) fn queued(id: u64, content: Content) -> Job {
         preempting: Vec::new(),
         promoted: false,
         instants: Instants::default(),
+        told: Default::default(),
         revision: 1,
     }
 }
@@ -389,6 +382,8 @@ fn settings<'a>(sites: impl Iterator<Item = &'a SiteName> + Clone) -> Settings {
         keep_jobs: DurationMs::from_secs(3_600),
         intake_bound: 64,
         webhooks: BTreeMap::new(),
+        targets: ["team", "gone"].map(|name| (name.parse().expect("a name"), name.into())).into(),
+        tell_for: DurationMs::from_secs(3_600),
         fallback_tick: None,
     }
 }

@@ -82,6 +82,7 @@ fn route(draft: &mut Draft<'_>, command: JobCommand) -> Result<(), Rejection> {
         JobCommand::Freeze(by) => orders::freeze(draft, by),
         JobCommand::Thaw(by) => orders::thaw(draft, by),
         JobCommand::Cancel(by) => abort::cancel(draft, by),
+        JobCommand::EndTold { target, problem } => orders::end_told(draft, target, problem),
         JobCommand::Hold(reason) => orders::hold(draft, reason),
         JobCommand::Release(by) => orders::release(draft, by),
     }

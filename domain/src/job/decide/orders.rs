@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::ids::{Attempt, ComponentIndex, KeyName, Round};
+use crate::ids::{Attempt, ComponentIndex, KeyName, Round, TargetName};
 use crate::job::command::Rejection;
 use crate::job::decide::abort;
 use crate::job::decide::draft::Draft;
@@ -183,5 +183,17 @@ pub(super) fn release(draft: &mut Draft<'_>, by: KeyName) -> Result<(), Rejectio
         return Err(Rejection::AlreadySo);
     }
     draft.emit(Happened::JobReleased { by });
+    Ok(())
+}
+
+pub(super) fn end_told(
+    draft: &mut Draft<'_>,
+    target: TargetName,
+    problem: Option<Arc<str>>,
+) -> Result<(), Rejection> {
+    if !draft.job.untold().any(|untold| *untold == target) {
+        return Err(Rejection::Stale);
+    }
+    draft.emit(Happened::EndTold { target, problem });
     Ok(())
 }

@@ -76,6 +76,7 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
             job.phase = Phase::Failed { at, reason: reason.clone() };
         }
         Happened::JobCancelled { by } => job.phase = Phase::Cancelled { at, by: by.clone() },
+        Happened::EndTold { target, .. } => drop(job.told.insert(target.clone())),
     }
 }
 

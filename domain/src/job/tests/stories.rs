@@ -1,7 +1,7 @@
 //! What happens in which case, one story each.
 
 use super::world::{World, key, site, spec};
-use crate::ids::{ComponentIndex, LrmId, RelPath};
+use crate::ids::{ComponentIndex, LrmId, RelPath, TargetName};
 use crate::job::command::{Inputs, JobCommand, Rejection, Sight, Sighting, SubmitAnswer};
 use crate::job::due::{EffectKind, next_wake};
 use crate::job::spec::{Collect, Content, OnUnreachable, Output};
@@ -369,4 +369,43 @@ fn no_payload_is_given_up_before_its_site_says_that_it_outlived_its_wall_time() 
     assert!(wake.is_some_and(|time| time > world.now), "what it says next is looked at");
     world.see(0, Sighting::Succeeded);
     assert_eq!(world.phase(), PhaseKind::Finished);
+}
+
+#[test]
+fn whoever_is_named_is_told_of_the_end_once_it_has_come_and_nothing_else_changes() {
+    let mut spec = spec(1);
+    let team = TargetName::new("team").unwrap();
+    spec.run.notify = [team.clone()].into();
+    let mut world = World::new(spec);
+    let told = |problem: Option<&str>| JobCommand::EndTold {
+        target: team.clone(),
+        problem: problem.map(Into::into),
+    };
+    assert_eq!(world.tell(told(None)), Err(Rejection::Stale), "it has not ended");
+    world.tell(JobCommand::Cancel(key())).unwrap();
+    assert!(world.job.untold().eq([&team]));
+    assert_eq!(world.tell(told(Some("nobody answers"))), Ok(vec!["EndTold"]));
+    assert_eq!((world.phase(), world.job.untold().next()), (PhaseKind::Cancelled, None));
+    assert_eq!(world.tell(told(None)), Err(Rejection::Stale), "they were told");
+}
+
+#[test]
+fn a_start_is_a_restart_once_all_payloads_had_begun() {
+    let mut spec = spec(2);
+    spec.max_retries = 2;
+    let mut world = World::new(spec);
+    world.place();
+    world.accept_all();
+    world.see_all(Sighting::Ready("a".into()));
+    world.see(0, Sighting::Begun("a".into()));
+    assert!(!world.job.is_restarted(), "one has begun, the other not");
+    world.see(1, Sighting::Begun("a".into()));
+    world.see(0, Sighting::Failed("exit code 3".into()));
+    world.see(1, Sighting::Failed("ended with it".into()));
+    assert_eq!(world.phase(), PhaseKind::Queued);
+    world.pass(3_600);
+    world.place();
+    assert!(world.job.is_restarted());
+    let began = world.job.components[0].began.clone().unwrap();
+    assert_eq!((began.attempt.0, world.job.components[0].attempt.0), (1, 2));
 }

@@ -101,6 +101,7 @@ impl World {
             preempting: Vec::new(),
             promoted: false,
             instants: Instants::default(),
+            told: Default::default(),
             revision: 1,
         };
         Self { job, now, parameters: JobParameters::default(), events: Vec::new() }

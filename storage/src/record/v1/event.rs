@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cospan_domain::ids::{KeyName, LrmId};
+use cospan_domain::ids::{KeyName, LrmId, TargetName};
 use cospan_domain::job::event::{self, Happened as DomainHappened};
 
 use super::convert::{Text, wire_enum, wire_struct};
@@ -50,6 +50,7 @@ wire_enum!(Happened = DomainHappened {
     JobFinished,
     JobFailed { reason: Arc<str> },
     JobCancelled { by: Text<KeyName> },
+    EndTold { target: Text<TargetName>, problem: Option<Arc<str>> },
 });
 
 impl JobEvent {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cospan_domain::ids::Round;
-use cospan_domain::ids::{Digest, IdempotencyKey, KeyName, SiteName};
+use cospan_domain::ids::{Digest, IdempotencyKey, KeyName, SiteName, TargetName};
 use cospan_domain::job::state::{
     self, AbortCause as DomainAbortCause, AfterAbort as DomainAfterAbort, Component, Job,
     Phase as DomainPhase,
@@ -45,6 +45,8 @@ pub(crate) struct Head {
     promoted: bool,
     #[serde(default, skip_serializing_if = "is_default")]
     instants: Instants,
+    #[serde(default, skip_serializing_if = "is_default")]
+    told: Vec<Text<TargetName>>,
 }
 
 impl Head {
@@ -68,6 +70,7 @@ impl Head {
             preempting: job.preempting.to_wire(),
             promoted: job.promoted,
             instants: job.instants.to_wire(),
+            told: job.told.to_wire(),
         }
     }
 
@@ -97,6 +100,7 @@ impl Head {
             preempting: Convert::from_wire(self.preempting)?,
             promoted: self.promoted,
             instants: Convert::from_wire(self.instants)?,
+            told: Convert::from_wire(self.told)?,
             revision: self.revision,
         })
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cospan_domain::ids::{
-    ComponentName, Digest, LogicalName, PolicyName, RelPath, RunnerName, SiteName,
+    ComponentName, Digest, LogicalName, PolicyName, RelPath, RunnerName, SiteName, TargetName,
 };
 use cospan_domain::job::spec::{self, Collect as DomainCollect, Executable as DomainExecutable};
 use cospan_domain::job::spec::{OnUnreachable as DomainOnUnreachable, Priority as DomainPriority};
@@ -37,6 +37,7 @@ wire_struct!(RunOptions = runner::RunOptions {
     runner: Option<Text<RunnerName>>,
     task: Option<Task>,
     warning: Option<Warning>,
+    notify: Vec<Text<TargetName>>,
 });
 wire_struct!(Task = runner::Task {
     group: u64,

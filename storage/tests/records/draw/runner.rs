@@ -23,6 +23,7 @@ impl Draw {
                 signal: draw.one(&SIGNALS),
                 before: DurationMs(draw.n64()),
             }),
+            notify: self.some(Self::name),
         }
     }
 }

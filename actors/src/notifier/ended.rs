@@ -1,0 +1,165 @@
+//! Telling of the end of jobs: at least once each, not for ever, and no target that does not
+//! answer keeps the others waiting.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+use cospan_domain::ids::{JobId, TargetName};
+use cospan_domain::job::command::JobCommand;
+use cospan_domain::job::decide::decide;
+use cospan_domain::job::evolve::evolve;
+use cospan_domain::job::state::Job;
+use cospan_domain::units::{DurationMs, Timestamp};
+use tracing::warn;
+
+use super::{Notice, Notifier};
+use crate::journal::{Append, AppendError, Change};
+use crate::shared::Shared;
+
+/// What is known of targets, and what is under way.
+#[derive(Debug, Default)]
+pub(super) struct Ended {
+    under_way: BTreeSet<(JobId, TargetName)>,
+    silent: BTreeMap<TargetName, Silence>,
+}
+
+/// A target that did not take the last message.
+#[derive(Debug, Clone)]
+struct Silence {
+    failures: u32,
+    until: Timestamp,
+    problem: String,
+}
+
+/// What is to be done about one message that is owed.
+enum Next {
+    Send(Arc<str>),
+    GiveUp(String),
+    Wait,
+}
+
+impl Notifier {
+    /// Sends what is owed, as far as targets take it.
+    pub(super) fn tell_of_ended(&mut self, ctx: &mut Context<Self>) {
+        let view = self.shared.view.load_full();
+        for job in view.untold.iter().filter_map(|id| view.jobs.get(id)) {
+            for target in job.untold() {
+                if self.ended.under_way.len() >= Self::AT_ONCE {
+                    return;
+                }
+                match self.next(job, target) {
+                    Next::Send(address) => self.tell(job, target, &address, ctx),
+                    Next::GiveUp(problem) => self.note(job.id, target, Some(problem), ctx),
+                    Next::Wait => {}
+                }
+            }
+        }
+    }
+
+    fn next(&self, job: &Job, target: &TargetName) -> Next {
+        if self.ended.under_way.contains(&(job.id, target.clone())) {
+            return Next::Wait;
+        }
+        let Some(address) = self.shared.settings.targets.get(target) else {
+            return Next::GiveUp("no such target is configured any more".into());
+        };
+        let Some(silence) = self.ended.silent.get(target) else {
+            return Next::Send(address.clone());
+        };
+        let now = self.shared.clock.now();
+        let give_up_at = job.ended_at().map(|at| at + self.shared.settings.tell_for);
+        if give_up_at.is_some_and(|at| now >= at) {
+            return Next::GiveUp(silence.problem.clone());
+        }
+        // One message finds out whether it answers again.
+        let probed = self.ended.under_way.iter().any(|(_, other)| other == target);
+        match now < silence.until || probed {
+            true => Next::Wait,
+            false => Next::Send(address.clone()),
+        }
+    }
+
+    fn tell(
+        &mut self,
+        job: &Arc<Job>,
+        target: &TargetName,
+        address: &str,
+        ctx: &mut Context<Self>,
+    ) {
+        let key = (job.id, target.clone());
+        self.ended.under_way.insert(key.clone());
+        let sent = self.shared.messenger.send(address, Notice::JobEnded(job.clone()));
+        ctx.spawn(sent.into_actor(self).map(move |sent, this, ctx| {
+            let outcome = if sent.is_ok() { "sent" } else { "failed" };
+            this.shared.metrics.notifications.with_label_values(&[outcome]).inc();
+            match sent {
+                Ok(()) => {
+                    this.ended.silent.remove(&key.1);
+                    this.note(key.0, &key.1, None, ctx);
+                }
+                Err(problem) => this.failed(key, problem, ctx),
+            }
+        }));
+    }
+
+    fn failed(&mut self, key: (JobId, TargetName), problem: String, ctx: &mut Context<Self>) {
+        warn!(job = %key.0, target = %key.1, problem, "its end could not be told; tried again");
+        let failures = self.ended.silent.get(&key.1).map_or(0, |silence| silence.failures);
+        let failures = failures.saturating_add(1);
+        let pause = (1_u64 << failures.min(9)).min(Self::RETRY_MAX_S);
+        let until = self.shared.clock.now() + DurationMs::from_secs(pause);
+        self.ended.silent.insert(key.1.clone(), Silence { failures, until, problem });
+        self.ended.under_way.remove(&key);
+        ctx.run_later(Duration::from_secs(pause), |this, ctx| this.tell_of_ended(ctx));
+        // Others may be waiting for this place, or to be given up.
+        self.tell_of_ended(ctx);
+    }
+
+    /// Makes durable that somebody was told, or cannot be.
+    fn note(
+        &mut self,
+        id: JobId,
+        target: &TargetName,
+        problem: Option<String>,
+        ctx: &mut Context<Self>,
+    ) {
+        let key = (id, target.clone());
+        self.ended.under_way.insert(key.clone());
+        let written = write(self.shared.clone(), key.clone(), problem.map(Arc::from));
+        ctx.spawn(written.into_actor(self).map(move |(), this, ctx| {
+            this.ended.under_way.remove(&key);
+            this.tell_of_ended(ctx);
+        }));
+    }
+}
+
+/// The job's own actor has retired: the version of its record decides between us, another
+/// message about the same job, and whoever archives it. What could not be written because of
+/// them is written again, and not told again.
+async fn write(shared: Arc<Shared>, key: (JobId, TargetName), problem: Option<Arc<str>>) {
+    while let Some(change) = told(&shared, &key, problem.clone()) {
+        let written = shared.journal().send(Append(change)).await;
+        if !matches!(written, Ok(Err(AppendError::Conflict))) {
+            return;
+        }
+        // Behind it, the view shows who was first.
+        let _ = shared.journal().send(Append(Change::Barrier)).await;
+    }
+}
+
+fn told(
+    shared: &Shared,
+    (id, target): &(JobId, TargetName),
+    problem: Option<Arc<str>>,
+) -> Option<Change> {
+    let old = shared.view.load().jobs.get(id).cloned()?;
+    let command = JobCommand::EndTold { target: target.clone(), problem };
+    let now = shared.clock.now();
+    let events = decide(&old, &shared.settings.job, command, now).ok()?;
+    let mut next = Job::clone(&old);
+    events.iter().for_each(|event| evolve(&mut next, event));
+    next.revision += 1;
+    Some(Change::Job { old, new: Arc::new(next), events })
+}

@@ -1,0 +1,121 @@
+//! Telling of the end of jobs, with receivers that answer or do not.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use actix::Actor;
+use cospan_domain::ids::{JobId, TargetName};
+use cospan_domain::job::state::{Job, Phase};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+use super::{Messenger, Notice, Notifier};
+use crate::journal::Change;
+use crate::supervision::{ActorId, LifeGuard};
+use crate::switchboard::{Dirty, Post};
+use crate::transfer::testing::{World, content, paused, queued};
+
+/// Receivers whose address is their name.
+#[derive(Debug, Default)]
+pub(crate) struct Letters {
+    silent: Mutex<BTreeSet<String>>,
+    got: Mutex<Vec<(String, u64)>>,
+}
+
+impl Letters {
+    fn silence(&self, names: &[&str]) {
+        *self.silent.lock().unwrap_or_else(PoisonError::into_inner) =
+            names.iter().map(|name| (*name).to_owned()).collect();
+    }
+
+    fn got(&self) -> Vec<(String, u64)> {
+        self.got.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Messenger for Letters {
+    fn send(&self, address: &str, notice: Notice) -> BoxFuture<'static, Result<(), String>> {
+        let silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner).contains(address);
+        if let (false, Notice::JobEnded(job)) = (silent, notice) {
+            let letter = (address.to_owned(), job.id.0);
+            self.got.lock().unwrap_or_else(PoisonError::into_inner).push(letter);
+        }
+        async move { if silent { Err("no answer".into()) } else { Ok(()) } }.boxed()
+    }
+}
+
+impl World {
+    fn start_notifier(&self) {
+        let supervisor = self.shared.supervisor.get().expect("it is started first");
+        let guard = LifeGuard::new(ActorId::Notifier, supervisor.clone());
+        let dirty = Dirty::default();
+        let addr = Notifier::new(self.shared.clone(), dirty.clone(), guard).start();
+        self.shared.switchboard.notifier.enter((), Post::new(addr, dirty));
+    }
+
+    /// A job that has just ended, and whom it names.
+    async fn ended(&self, id: u64, names: &[&str]) {
+        let running = queued(id, content(1));
+        let mut job = Job::clone(&running);
+        let names = names.iter().map(|name| TargetName::new(name).expect("a name"));
+        Arc::make_mut(&mut job.spec).run.notify = names.collect();
+        let old = Arc::new(job);
+        self.append(Change::NewJobs(vec![old.clone()])).await;
+        let mut new = Job::clone(&old);
+        new.phase = Phase::Finished { at: self.shared.clock.now() };
+        new.revision += 1;
+        self.append(Change::Job { old, new: Arc::new(new), events: Vec::new() }).await;
+    }
+
+    fn untold(&self) -> Vec<JobId> {
+        self.shared.view.load().untold.iter().copied().collect()
+    }
+}
+
+#[test]
+fn each_target_is_told_once_and_one_that_is_silent_keeps_no_other_waiting() {
+    paused(|| async {
+        let world = World::new(&["Delft"]);
+        world.start_notifier();
+        world.letters.silence(&["gone"]);
+        for id in 1..=20 {
+            world.ended(id, &["gone"]).await;
+        }
+        world.ended(21, &["gone", "team"]).await;
+        world.until("the team is told", |world| !world.letters.got().is_empty()).await;
+        assert_eq!(world.letters.got(), [("team".to_owned(), 21)]);
+        world.letters.silence(&[]);
+        world.until("all are told", |world| world.untold().is_empty()).await;
+        let got = world.letters.got();
+        let distinct: BTreeSet<&(String, u64)> = got.iter().collect();
+        assert_eq!((got.len(), distinct.len()), (22, 22), "{got:?}");
+        assert!(world.shared.view.load().folds_agree());
+    });
+}
+
+#[test]
+fn a_target_that_never_answers_is_given_up_in_the_end() {
+    paused(|| async {
+        let world = World::new(&["Delft"]);
+        world.start_notifier();
+        world.letters.silence(&["gone"]);
+        world.ended(1, &["gone"]).await;
+        world.until("it is given up", |world| world.untold().is_empty()).await;
+        let view = world.shared.view.load();
+        assert_eq!((view.jobs[&JobId(1)].told.len(), world.letters.got().len()), (1, 0));
+        let passed = world.shared.clock.now().since(view.jobs[&JobId(1)].ended_at().expect("it"));
+        assert!(passed >= world.shared.settings.tell_for, "{passed}");
+    });
+}
+
+#[test]
+fn what_is_owed_is_told_after_a_restart_and_a_target_that_left_is_given_up() {
+    paused(|| async {
+        let world = World::new(&["Delft"]);
+        world.ended(1, &["team", "left"]).await;
+        let world = world.restarted().await;
+        world.start_notifier();
+        world.until("all are told", |world| world.untold().is_empty()).await;
+        assert_eq!(world.letters.got(), [("team".to_owned(), 1)]);
+    });
+}
