@@ -104,7 +104,7 @@ pub struct ComponentSpec {
     pub outputs: Vec<Output>,
     /// What differs at certain sites: applied in order, later ones win.
     pub at: BTreeMap<Where, Override>,
-    /// What differs when it is started again after all payloads of the job had begun.
+    /// What differs when it is started again after every payload of the job had begun.
     pub restart: Option<Override>,
 }
 

@@ -21,7 +21,7 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// Tells the payload that all payloads of the job had begun before.
+    /// Tells the payload that every payload of the job had begun before.
     pub const RESTART: &'static str = "COSPAN_RESTART";
 
     /// What the next attempt of a placed component is started with at a site with these
@@ -57,9 +57,12 @@ impl Launch {
 }
 
 impl Job {
-    /// Whether all its payloads had begun in a round before the present one. Until then
-    /// every start is a first one: components that work together must not disagree on it.
+    /// Whether every one of its payloads is known to have begun before. Until then every
+    /// start is a first one: components that work together must not disagree on it. A
+    /// flexible job that was started is restarted also with another split.
     pub fn is_restarted(&self) -> bool {
+        let mut components = self.components.iter();
         self.instants.started.is_some()
+            || (!self.components.is_empty() && components.all(|c| c.began.is_some()))
     }
 }

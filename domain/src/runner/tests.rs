@@ -10,7 +10,7 @@ use crate::job::spec::{Collect, Executable, Output, Override, SpecLimits};
 use crate::job::state::{Began, Component};
 use crate::job::tests::world::{World, spec};
 use crate::labels::Labels;
-use crate::units::{DurationMs, Timestamp};
+use crate::units::DurationMs;
 
 fn sweep(over: Over) -> Described {
     let mut spec = spec(1);
@@ -187,8 +187,8 @@ fn launch(runner: &str, started: bool, at: &str) -> Launch {
     spec.components[0].restart = Some(Override { arguments, ..Override::default() });
     let mut job = World::new(spec).job;
     let began = Some(Began { site: SiteName::new("delft").unwrap(), attempt: Attempt(3) });
+    let began = began.filter(|_| started);
     job.components = vec![Component { began, ..Component::default() }];
-    job.instants.started = started.then_some(Timestamp(5));
     let site = SiteName::new(at).unwrap();
     Launch::of(&job, ComponentIndex(0), &site, &Labels::default()).unwrap()
 }

@@ -303,7 +303,7 @@ pub struct ComponentDocument {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(value_type = BTreeMap<String, OverrideDocument>)]
     pub at: BTreeMap<Place, OverrideDocument>,
-    /// What differs when it is started again after all payloads of the job had begun.
+    /// What differs when it is started again after every payload of the job had begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart: Option<OverrideDocument>,
 }

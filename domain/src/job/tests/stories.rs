@@ -390,7 +390,7 @@ fn whoever_is_named_is_told_of_the_end_once_it_has_come_and_nothing_else_changes
 }
 
 #[test]
-fn a_start_is_a_restart_once_all_payloads_had_begun() {
+fn a_start_is_a_restart_once_every_payload_had_begun() {
     let mut spec = spec(2);
     spec.max_retries = 2;
     let mut world = World::new(spec);
@@ -408,4 +408,16 @@ fn a_start_is_a_restart_once_all_payloads_had_begun() {
     assert!(world.job.is_restarted());
     let began = world.job.components[0].began.clone().unwrap();
     assert_eq!((began.attempt.0, world.job.components[0].attempt.0), (1, 2));
+}
+
+#[test]
+fn a_payload_that_failed_before_it_was_seen_to_run_had_begun_too() {
+    let mut spec = spec(1);
+    spec.max_retries = 1;
+    let mut world = World::new(spec);
+    world.place();
+    world.accept_all();
+    world.see_all(Sighting::Ready("a".into()));
+    world.see(0, Sighting::Failed("exit code 3".into()));
+    assert!(world.job.is_restarted() && world.job.instants.started.is_none());
 }
