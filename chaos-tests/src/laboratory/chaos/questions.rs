@@ -188,9 +188,11 @@ async fn explains_giant(reign: &Reign, giant: JobId, places: &[Place]) -> Result
     let Some(explanation) = explanation else { bail!("job {giant} is gone") };
     let Err(refusal) = &explanation.decision else { bail!("a job that fits nowhere has a place") };
     let lengths = &reign.plane.shared().metrics.queue_length;
+    // It may have been promoted since.
+    let its_class = job.map(|job| job.priority);
     for class in Priority::ALL {
         let shown = lengths.with_label_values(&[class.as_str()]).get();
-        ensure!(shown == i64::from(class == Priority::Low), "{shown} jobs in {}", class.as_str());
+        ensure!(shown == i64::from(its_class == Some(class)), "{shown} jobs in {}", class.as_str());
     }
     let nearest = places.iter().find(|place| refusal.site.as_ref() == Some(&place.name));
     let is_so = |place: &Place| place.obstacles(GIANT.into()).contains(&told(&refusal.reason));
