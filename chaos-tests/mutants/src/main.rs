@@ -48,7 +48,7 @@ struct Cli {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// How many mutants are sampled
-    #[arg(long, default_value_t = 160)]
+    #[arg(long, default_value_t = 150)]
     sample: usize,
     #[command(subcommand)]
     what: What,
@@ -62,7 +62,7 @@ enum What {
     /// Run seeds with each mutant of the sample until one finds it
     Hunt {
         /// JOBS,SITES,HOURS,SEEDS; a later one is tried on what survived the one before
-        #[arg(long, default_values = ["30,3,3,8", "60,3,6,24"])]
+        #[arg(long, default_values = ["60,3,6,80", "200,5,24,8"])]
         setting: Vec<Setting>,
         /// Processes at once
         #[arg(long, default_value_t = 2)]
