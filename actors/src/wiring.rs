@@ -28,7 +28,7 @@ use crate::notifier::Notifier;
 use crate::shared::{Parts, Shared};
 use crate::supervision::{ActorId, Builder, LifeGuard, Supervisor, Verdict};
 use crate::switchboard::{Directory, Dirty, Look, Post};
-use crate::transfer::{DataManager, Transfer, content_of};
+use crate::transfer::{DataManager, Transfer, blank_of};
 
 /// Builds actors for the supervisor.
 struct Workshop(Arc<Shared>);
@@ -222,13 +222,13 @@ fn build(shared: &Arc<Shared>, id: &ActorId, guard: LifeGuard) {
 
 fn build_transfer(shared: &Arc<Shared>, key: (Digest, SiteName), mut guard: LifeGuard) {
     let view = shared.view.load_full();
-    let Some(content) = content_of(&view, &key) else { return guard.disarm() };
+    let Some(blank) = blank_of(&view, &key) else { return guard.disarm() };
     if shared.switchboard.transfers.addr(&key).is_some() {
         return guard.disarm();
     }
     let record = view.copies.get(&key).cloned();
     enter(&shared.switchboard.transfers, key.clone(), |dirty| {
-        Transfer::new(shared.clone(), key, record, content, dirty, guard)
+        Transfer::new(shared.clone(), key, record, blank, dirty, guard)
     });
 }
 

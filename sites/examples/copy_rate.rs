@@ -80,6 +80,7 @@ fn make_order(source: &Path, size: usize) -> CopyOrder {
     let digest = Digest(*blake3::hash(&bytes).as_bytes());
     CopyOrder {
         content: Content { digest, size: Bytes(size as u64) },
+        chunk: None,
         source: CopySource {
             site: SiteName::new("a").unwrap(),
             place: FilePlace::User(RelPath::new("x").unwrap()),

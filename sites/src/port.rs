@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use cospan_domain::ids::{
     Attempt, ComponentIndex, Digest, Epoch, LrmId, RelPath, Round, SiteName, Tag,
 };
+use cospan_domain::job::chunk::Chunk;
 use cospan_domain::job::spec::{Content, Program};
 use cospan_domain::labels::Labels;
 use cospan_domain::resources::Resources;
@@ -250,6 +251,9 @@ pub enum GateState {
 pub struct CopyOrder {
     /// What to copy.
     pub content: Content,
+    /// If it is to be cut from the source: which bytes of which file. The source has that
+    /// file, and is checked against its digest; `content` names what is kept.
+    pub chunk: Option<Chunk>,
     /// Where from.
     pub source: CopySource,
     /// Tells the partial data of one try from another's: instance and a drawn number.

@@ -4,6 +4,8 @@
 
 #[path = "files/agents.rs"]
 mod agents;
+#[path = "files/chunks.rs"]
+mod chunks;
 #[path = "files/copies.rs"]
 mod copies;
 #[path = "files/hostile.rs"]

@@ -139,7 +139,7 @@ pub(super) fn planned(
         let path = RelPath::new(INPUT)?;
         for component in &mut spec.components {
             let file = FileRef { name: name.clone(), bound: None };
-            component.inputs.push(Input { file, path: path.clone() });
+            component.inputs.push(Input { file, path: path.clone(), feed: Default::default() });
         }
     }
     Ok(PlannedJob { at: job.at, spec: Arc::new(spec) })

@@ -158,7 +158,7 @@ fn component(index: u8) -> Result<ComponentSpec, Box<dyn Error>> {
             directory: None,
             setup: Vec::new(),
         },
-        inputs: vec![Input { file, path: RelPath::new("input.dat")? }],
+        inputs: vec![Input { file, path: RelPath::new("input.dat")?, feed: Default::default() }],
         outputs: Vec::new(),
         at: BTreeMap::new(),
         restart: None,
@@ -169,7 +169,7 @@ fn placed(job: &Job) -> Result<Job, Box<dyn Error>> {
     let at = Timestamp(1_700_000_060_000);
     let component = |index: u8| -> Result<Component, Box<dyn Error>> {
         let content = Content { digest: Digest([index; 32]), size: Bytes(1 << 20) };
-        let sources = vec![Source { content, from: "leiden".parse()? }];
+        let sources = vec![Source { content, from: "leiden".parse()?, chunk: None }];
         let transfer_time = DurationMs(1_000);
         let placement = Placement { site: "delft".parse()?, sources, transfer_time, share: None };
         Ok(Component { placement: Some(placement), ..Component::default() })

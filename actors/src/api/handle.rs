@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cospan_domain::ids::{Digest, Epoch, InstanceId, JobId, KeyName, SiteName, Tag, TargetName};
+use cospan_domain::ids::{
+    Digest, Epoch, InstanceId, JobId, KeyName, LogicalName, SiteName, Tag, TargetName,
+};
+use cospan_domain::job::spec::{Feed, Input};
 use cospan_domain::job::state::Job;
 use cospan_domain::placement::{GridSnapshot, PlacementRequest, can_ever_be_placed, closed_site};
 use cospan_domain::queue::Standing;
@@ -126,6 +129,10 @@ impl ControlPlane {
             let remedy = format!("register it with `cospan file add {name} SITE:PATH`");
             invalid(format!("no file is registered as {name}; {remedy}"))
         })?;
+        if let Some(name) = self.chunked_directory(submission) {
+            let problem = format!("{name} is a directory; only a file can be read in chunks");
+            return Err(invalid(problem));
+        }
         submission.spec = self.recent.share(submission.spec.clone());
         let request = PlacementRequest::of_spec(
             &submission.spec,
@@ -146,6 +153,19 @@ impl ControlPlane {
             return Err(ApiRefusal::ClosedSite { index, component, site, why });
         }
         Ok(())
+    }
+
+    /// An input that is to be read in chunks, and cannot be.
+    fn chunked_directory(&self, submission: &Submission) -> Option<LogicalName> {
+        let inputs = submission.spec.components.iter().flat_map(|component| &component.inputs);
+        let mut chunked = inputs.filter(|input| input.feed == Feed::Chunk).peekable();
+        chunked.peek()?;
+        let view = self.shared.view.load();
+        let is_directory = |input: &&Input| {
+            let entry = view.files.get(&input.file.name).and_then(|file| file.entry.as_ref());
+            entry.is_some_and(|entry| entry.directory && input.file.bound == Some(entry.content))
+        };
+        chunked.find(is_directory).map(|input| input.file.name.clone())
     }
 
     fn bind(&self, submission: &mut Submission) -> Result<(), cospan_domain::ids::LogicalName> {

@@ -1,12 +1,16 @@
 //! Has sites do what is due for a job.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
-use cospan_domain::ids::{Attempt, SiteName, Tag};
+use cospan_domain::ids::{Attempt, ComponentIndex, SiteName, Tag};
+use cospan_domain::job::chunk::Chunk;
 use cospan_domain::job::command::{JobCommand, Sighting, SubmitAnswer};
 use cospan_domain::job::decide::is_last_absence;
 use cospan_domain::job::due::{EffectKind, JobEffect, charge_of};
-use cospan_domain::job::spec::Collect;
-use cospan_domain::job::state::Run;
+use cospan_domain::job::spec::{Collect, ComponentSpec, Input};
+use cospan_domain::job::state::{Job, Placement, Run};
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::runner::Launch;
 use cospan_domain::site::failure::FailureClass;
@@ -26,6 +30,9 @@ use crate::information::RegisterOutput;
 const RETRY: DurationMs = DurationMs(1_000);
 /// Before an order to end is given again to an attempt that is still there.
 const END_AGAIN: DurationMs = DurationMs(5_000);
+
+/// Variable that tells a component which chunks it reads.
+const CHUNKS: &str = "COSPAN_CHUNKS";
 
 type Outcome = (Option<JobCommand>, DurationMs);
 type Pending = futures_util::future::BoxFuture<'static, Outcome>;
@@ -159,6 +166,26 @@ fn withdraw(effect: &JobEffect) -> Pending {
     Box::pin(async move { (Some(command), DurationMs::ZERO) })
 }
 
+/// The chunks that a component reads, by position of its input.
+fn chunks(job: &Job, index: ComponentIndex) -> BTreeMap<usize, Chunk> {
+    let Some(spec) = job.spec_of(index) else { return BTreeMap::new() };
+    let placements: Vec<Placement> =
+        job.components.iter().filter_map(|component| component.placement.clone()).collect();
+    let chunk = |input| job.spec.chunk(index.0 as usize, input, &placements);
+    let inputs = spec.inputs.iter().enumerate();
+    inputs.filter_map(|(at, input)| Some((at, chunk(input)?))).collect()
+}
+
+/// What a component is told of its chunks: one line for each, with where it begins, how
+/// long it is, how long the whole file is, and where it appears.
+fn described(spec: &ComponentSpec, chunks: &BTreeMap<usize, Chunk>) -> Arc<str> {
+    let line = |(at, chunk): (&usize, &Chunk)| {
+        let path = spec.inputs.get(*at).map(|input| input.path.as_str()).unwrap_or_default();
+        format!("{} {} {} {path}", chunk.offset.0, chunk.length.0, chunk.of.size.0)
+    };
+    chunks.iter().map(line).collect::<Vec<_>>().join("\n").into()
+}
+
 fn order(actor: &JobActor, effect: &JobEffect) -> AttemptOrder {
     let job = actor.job();
     let spec = job.spec_of(effect.component).unwrap_or(&job.spec.components[0]);
@@ -166,9 +193,20 @@ fn order(actor: &JobActor, effect: &JobEffect) -> AttemptOrder {
     let labels = site.as_ref().map(|site| actor.shared.labels(site)).unwrap_or_default();
     // Placed before it is submitted, so that it has a site; see `place` in domain.
     let launch = site.and_then(|site| Launch::of(job, effect.component, &site, &labels));
-    let Launch { at_site, earlier, lists_hosts } = launch.unwrap_or_else(|| Launch::plain(spec));
+    let mut launch = launch.unwrap_or_else(|| Launch::plain(spec));
+    let chunks = chunks(job, effect.component);
+    if !chunks.is_empty() {
+        launch.set(CHUNKS, described(spec, &chunks));
+    }
+    let named = |index: usize, input: &Input| match chunks.get(&index) {
+        Some(chunk) => Some(chunk.content()),
+        None => input.file.bound,
+    };
+    let inputs = spec.inputs.iter().enumerate();
+    let inputs = inputs.filter_map(|(index, i)| Some((named(index, i)?, i.path.clone())));
+    let inputs = inputs.collect();
+    let Launch { at_site, earlier, lists_hosts } = launch;
     let staged = at_site.program.executable.content();
-    let inputs = spec.inputs.iter();
     let tag = tag(actor, effect);
     AttemptOrder {
         tag,
@@ -177,7 +215,7 @@ fn order(actor: &JobActor, effect: &JobEffect) -> AttemptOrder {
         resources: job.resources_of(effect.component).unwrap_or_default(),
         program: at_site.program,
         staged_executable: staged.map(|content| content.digest),
-        inputs: inputs.filter_map(|i| Some((i.file.bound?, i.path.clone()))).collect(),
+        inputs,
         lrm_options: at_site.lrm_options,
         hold_max: actor.shared.settings.job.hold_max,
         wall_time: job.spec.wall_time,

@@ -7,7 +7,6 @@ use actix::{
     Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, SpawnHandle, WrapFuture,
 };
 use cospan_domain::ids::JobId;
-use cospan_domain::job::spec::Content;
 use cospan_domain::machine::Machine;
 use cospan_domain::transfer::CopyMachine;
 use cospan_domain::transfer::command::CopyCommand;
@@ -61,25 +60,24 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    /// A new life. `record` is what the journal has of the copy. Nothing else is
+    /// A new life. `record` is what the journal has of the copy, `blank` what it begins as. Nothing else is
     /// handed over from an earlier life: an order that may have been given is
     /// given again under the same nonce, and joins what runs.
     pub fn new(
         shared: Arc<Shared>,
         key: CopyKey,
         record: Option<Arc<CopyRecord>>,
-        content: Content,
+        blank: CopyRecord,
         dirty: Dirty,
         guard: LifeGuard,
     ) -> Self {
-        let blank = || Arc::new(CopyRecord::new(content, key.1.clone()));
         let deletes = |record: &Arc<CopyRecord>| matches!(record.phase, CopyPhase::Deleting { .. });
         let settled_at = match record.as_ref().is_some_and(deletes) {
             true => shared.clock.now() + shared.settings.job.settle,
             false => Timestamp(0),
         };
         Self {
-            steps: Steps::new(record.clone().unwrap_or_else(blank)),
+            steps: Steps::new(record.clone().unwrap_or_else(|| Arc::new(blank))),
             stored: record,
             shared,
             key,
@@ -175,7 +173,8 @@ impl Transfer {
     /// The record moved on without us: never overwrite, take what is there.
     fn reload(&mut self, ctx: &mut Context<Self>) {
         self.stored = self.shared.view.load().copies.get(&self.key).cloned();
-        let blank = || CopyRecord::new(self.record().content, self.key.1.clone());
+        let (content, chunk) = (self.record().content, self.record().chunk);
+        let blank = || CopyRecord { chunk, ..CopyRecord::new(content, self.key.1.clone()) };
         let record = self.stored.clone().unwrap_or_else(|| Arc::new(blank()));
         self.steps.reloaded(record);
         self.go_on(ctx);
@@ -245,8 +244,8 @@ impl Transfer {
         if self.calling {
             return;
         }
-        let content = self.record().content;
-        let Some(pending) = effects::call_for(&self.shared, &self.key, content, &effect) else {
+        let record = self.record().clone();
+        let Some(pending) = effects::call_for(&self.shared, &self.key, &record, &effect) else {
             return;
         };
         chaos::reach_for(effect.name(), Point::BeforeEffect);

@@ -1,12 +1,12 @@
 //! Has the site do what is due for a copy. Every order may be given again: the
 //! site joins what runs under the same nonce, and deletes what is not there.
 
-use cospan_domain::job::spec::Content;
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::transfer::command::{CopyCommand, Seen, StartAnswer};
 use cospan_domain::transfer::due::CopyEffect;
 use cospan_domain::transfer::event::Blame;
-use cospan_domain::transfer::state::{Nonce, Try};
+use cospan_domain::transfer::place::FilePlace;
+use cospan_domain::transfer::state::{CopyRecord, Nonce, Try};
 use cospan_domain::units::Bytes;
 use cospan_sites::port::{CopyBlame, CopyOrder, CopySource, CopyStatus, Site, SiteError};
 use futures_util::FutureExt;
@@ -36,15 +36,15 @@ type Pending = BoxFuture<'static, Outcome>;
 pub(super) fn call_for(
     shared: &Shared,
     key: &CopyKey,
-    content: Content,
+    copy: &CopyRecord,
     effect: &CopyEffect,
 ) -> Option<Pending> {
     Some(match effect {
         CopyEffect::Look | CopyEffect::ChooseSource { .. } => return None,
-        CopyEffect::StartCopy(order) => start(shared, key, content, order),
-        CopyEffect::WatchCopy(order) => watch(shared, key, content, order),
-        CopyEffect::StopCopy(order) => stop(shared, key, content, order),
-        CopyEffect::DiscardPartial(order) => discard(shared, key, content, order),
+        CopyEffect::StartCopy(order) => start(shared, key, copy, order),
+        CopyEffect::WatchCopy(order) => watch(shared, key, copy, order),
+        CopyEffect::StopCopy(order) => stop(shared, key, copy, order),
+        CopyEffect::DiscardPartial(order) => discard(shared, key, copy, order),
         CopyEffect::CheckContent(nonce) => verify(shared, key, *nonce),
         CopyEffect::DeleteContent { nonce, .. } => delete(shared, key, *nonce),
     })
@@ -89,10 +89,13 @@ fn answer<T: Send + 'static>(
     called.map(|result| result.map_or_else(Outcome::Again, done)).boxed()
 }
 
-fn order(shared: &Shared, (_, to): &CopyKey, content: Content, order: &Try) -> CopyOrder {
+fn order(shared: &Shared, (_, to): &CopyKey, copy: &CopyRecord, order: &Try) -> CopyOrder {
     let link = (order.source.site.clone(), to.clone());
+    // A copy of the same chunk is read as it is.
+    let is_cut = order.source.place != FilePlace::Store(copy.content.digest);
     CopyOrder {
-        content,
+        content: copy.content,
+        chunk: copy.chunk.filter(|_| is_cut),
         source: CopySource { site: order.source.site.clone(), place: order.source.place.clone() },
         nonce: format!("{}-{}", shared.instance, order.nonce),
         // The whole link's: the copies at a site share it out among themselves.
@@ -100,8 +103,8 @@ fn order(shared: &Shared, (_, to): &CopyKey, content: Content, order: &Try) -> C
     }
 }
 
-fn start(shared: &Shared, key: &CopyKey, content: Content, attempt: &Try) -> Pending {
-    let (nonce, order) = (attempt.nonce, order(shared, key, content, attempt));
+fn start(shared: &Shared, key: &CopyKey, copy: &CopyRecord, attempt: &Try) -> Pending {
+    let (nonce, order) = (attempt.nonce, order(shared, key, copy, attempt));
     let started = call(shared, key, CallKind::StartCopy, move |site| {
         async move { site.start_copy(&order).await }.boxed()
     });
@@ -121,8 +124,8 @@ fn start(shared: &Shared, key: &CopyKey, content: Content, attempt: &Try) -> Pen
         .boxed()
 }
 
-fn watch(shared: &Shared, key: &CopyKey, content: Content, attempt: &Try) -> Pending {
-    let (nonce, order) = (attempt.nonce, order(shared, key, content, attempt));
+fn watch(shared: &Shared, key: &CopyKey, copy: &CopyRecord, attempt: &Try) -> Pending {
+    let (nonce, order) = (attempt.nonce, order(shared, key, copy, attempt));
     let status = call(shared, key, CallKind::CopyStatus, move |site| {
         async move { site.copy_status(&order).await }.boxed()
     });
@@ -130,8 +133,8 @@ fn watch(shared: &Shared, key: &CopyKey, content: Content, attempt: &Try) -> Pen
 }
 
 /// Whole is whole, also when the order to stop came late.
-fn stop(shared: &Shared, key: &CopyKey, content: Content, attempt: &Try) -> Pending {
-    let (nonce, order) = (attempt.nonce, order(shared, key, content, attempt));
+fn stop(shared: &Shared, key: &CopyKey, copy: &CopyRecord, attempt: &Try) -> Pending {
+    let (nonce, order) = (attempt.nonce, order(shared, key, copy, attempt));
     let stopped = call(shared, key, CallKind::StopCopy, move |site| {
         async move {
             site.stop_copy(&order, false).await?;
@@ -153,8 +156,8 @@ fn stop(shared: &Shared, key: &CopyKey, content: Content, attempt: &Try) -> Pend
     })
 }
 
-fn discard(shared: &Shared, key: &CopyKey, content: Content, attempt: &Try) -> Pending {
-    let (nonce, order) = (attempt.nonce, order(shared, key, content, attempt));
+fn discard(shared: &Shared, key: &CopyKey, copy: &CopyRecord, attempt: &Try) -> Pending {
+    let (nonce, order) = (attempt.nonce, order(shared, key, copy, attempt));
     if bug(Bug::ForgetDiscard) {
         let done = CopyCommand::DiscardConfirmed { nonce };
         return async move { Outcome::Tell(done) }.boxed();

@@ -24,7 +24,7 @@ use cospan_domain::ids::{Digest, SiteName};
 
 pub use actor::Transfer;
 pub use manager::DataManager;
-pub use need::{content_of, is_needed};
+pub use need::{blank_of, is_needed};
 pub(crate) use need::{pins, source_key};
 
 /// Which copy: the content, and the site that is to have it.

@@ -2,6 +2,7 @@
 
 use cospan_domain::catalogue::state::FileRecord;
 use cospan_domain::ids::Digest;
+use cospan_domain::job::chunk::Chunk;
 use cospan_domain::job::spec::Content;
 use cospan_domain::job::state::{Collected, Job};
 use cospan_domain::transfer::place::FilePlace;
@@ -15,15 +16,17 @@ pub fn is_needed(view: &View, key: &CopyKey) -> bool {
     view.needs.contains_key(key) || is_pinned(view, key) || is_read(view, key)
 }
 
-/// What is to be copied; `None` if nothing tells.
-pub fn content_of(view: &View, key: &CopyKey) -> Option<Content> {
-    let recorded = view.copies.get(key).map(|copy| copy.content);
+/// A copy that does not exist yet: what is to be copied; `None` if nothing tells.
+pub fn blank_of(view: &View, key: &CopyKey) -> Option<CopyRecord> {
+    let recorded = view.copies.get(key).map(|copy| (copy.content, copy.chunk));
     let jobs = || {
         let jobs = view.needs.get(key).into_iter().flatten().filter_map(|id| view.jobs.get(id));
-        jobs.flat_map(|job| contents(job)).find(|content| content.digest == key.0)
+        jobs.flat_map(|job| contents(job)).find(|(content, _)| content.digest == key.0)
     };
     let named = || files_with(view, key.0).find_map(|file| Some(file.entry.as_ref()?.content));
-    recorded.or_else(jobs).or_else(named)
+    let whole = |content| (content, None);
+    let (content, chunk) = recorded.or_else(jobs).or_else(|| named().map(whole))?;
+    Some(CopyRecord { chunk, ..CopyRecord::new(content, key.1.clone()) })
 }
 
 /// Files of the catalogue that stand for some content.
@@ -69,10 +72,11 @@ fn is_read(view: &View, key: &CopyKey) -> bool {
     copies_of(view, key.0).any(|copy| copy.is_needed() && source_key(copy).as_ref() == Some(key))
 }
 
-fn contents(job: &Job) -> impl Iterator<Item = Content> {
+fn contents(job: &Job) -> impl Iterator<Item = (Content, Option<Chunk>)> {
     job.components.iter().flat_map(|component| {
         let placed = component.placement.iter().flat_map(|placement| &placement.sources);
         let collected = component.collected.iter().filter_map(|Collected { content, .. }| *content);
-        placed.map(|source| source.content).chain(collected)
+        let placed = placed.map(|source| (source.content, source.chunk));
+        placed.chain(collected.map(|content| (content, None)))
     })
 }

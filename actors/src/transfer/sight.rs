@@ -88,7 +88,7 @@ impl Transfer {
         let record = self.record().clone();
         let (_, to) = &self.key;
         let view = self.shared.view.load();
-        let replicas = source::replicas(&view, &self.key, self.shared.instance);
+        let replicas = source::replicas(&view, &self.key, record.chunk, self.shared.instance);
         let link = |(from, _): &source::Replica| {
             Some((from.clone(), to.clone(), self.shared.bandwidth(from, to)?))
         };

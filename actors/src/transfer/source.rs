@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use cospan_domain::ids::{InstanceId, SiteName, Tag};
+use cospan_domain::job::chunk::Chunk;
 use cospan_domain::job::spec::{Collect, Content};
 use cospan_domain::job::state::Job;
 use cospan_domain::transfer::links::{Chosen, Links, choose_source};
@@ -43,13 +44,25 @@ pub(super) enum Choice {
 }
 
 /// Everything that is known to hold the content: files of the catalogue, whole
-/// copies at other sites, and outputs of jobs that are to be collected there.
-pub(super) fn replicas(view: &View, key: &CopyKey, instance: InstanceId) -> BTreeSet<Replica> {
+/// copies at other sites, and outputs of jobs that are to be collected there. A
+/// chunk is cut from a file of the catalogue.
+pub(super) fn replicas(
+    view: &View,
+    key: &CopyKey,
+    chunk: Option<Chunk>,
+    instance: InstanceId,
+) -> BTreeSet<Replica> {
     let (digest, site) = key;
-    let named = files_with(view, *digest)
+    let file = chunk.map_or(*digest, |chunk| chunk.of.digest);
+    let is_there =
+        |at: &SiteName| view.copies.get(&(file, at.clone())).is_some_and(|copy| copy.is_ready());
+    let named = files_with(view, file)
         .flat_map(|file| file.entry.iter().flat_map(|entry| entry.replicas.clone()))
         // What the catalogue has in a store is a copy, and counts while it is whole.
-        .filter(|(_, place)| !matches!(place, FilePlace::Store(_)));
+        .filter(|(at, place)| match place {
+            FilePlace::Store(_) => chunk.is_some() && is_there(at),
+            FilePlace::User(_) | FilePlace::Output(..) => true,
+        });
     let copies = copies_of(view, *digest)
         .filter(|copy| copy.is_ready() && copy.site != *site)
         .map(|copy| (copy.site.clone(), FilePlace::Store(*digest)));

@@ -257,7 +257,8 @@ fn component(
     };
     let input = |file: &usize| -> Result<Input> {
         let name = LogicalName::new(&file_name(*file))?;
-        Ok(Input { file: FileRef { name, bound: None }, path: RelPath::new(&file_name(*file))? })
+        let path = RelPath::new(&file_name(*file))?;
+        Ok(Input { file: FileRef { name, bound: None }, path, feed: Default::default() })
     };
     Ok(ComponentSpec {
         name: ComponentName::new(&format!("c{index}"))?,

@@ -71,7 +71,7 @@ impl World {
         let from = self.index_of(&order.source.site);
         let source = from.and_then(|from| self.content_at(from, &order.source.place));
         let failed = match source {
-            Some(found) if found == content => None,
+            Some(found) if found == order.chunk.map_or(content, |chunk| chunk.of) => None,
             Some(_) => Some((CopyBlame::Source, "the source has another digest".to_owned())),
             None => Some((CopyBlame::Source, "the source has no such file".to_owned())),
         };

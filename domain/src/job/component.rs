@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::ids::{Attempt, ComponentIndex, LrmId, SiteName, TargetName};
+use crate::job::chunk::Chunk;
 use crate::job::spec::{ComponentSpec, Content, Request};
 use crate::job::state::{Job, Phase};
 use crate::planted::{Bug, bug};
@@ -63,6 +64,8 @@ pub struct Source {
     pub content: Content,
     /// The file site.
     pub from: SiteName,
+    /// If it is a chunk of a file: of which, and which.
+    pub chunk: Option<Chunk>,
 }
 
 /// What an attempt is doing, as far as we know it for certain.

@@ -4,6 +4,7 @@
 //! next state, [`due`] derives from the state what is to be done.
 
 pub mod accounting;
+pub mod chunk;
 mod claiming;
 pub mod command;
 mod component;

@@ -12,6 +12,7 @@ use crate::resources::Resources;
 use crate::runner::{RunOptions, RunnerError};
 use crate::units::{Bytes, DurationMs};
 
+pub use super::chunk::Feed;
 pub use super::program::ProgramAtSite;
 pub use super::request::{Flexible, Request};
 
@@ -167,6 +168,8 @@ pub struct Input {
     pub file: FileRef,
     /// Where it appears below the work directory.
     pub path: RelPath,
+    /// How much of it the component reads.
+    pub feed: Feed,
 }
 
 /// A file that a component leaves.

@@ -1,10 +1,11 @@
 //! What a policy needs to know of a job, and nothing else: jobs with equal
 //! requests have the same *shape* and fare alike on the same snapshot.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ids::{ComponentIndex, PolicyName, SiteName};
-use crate::job::spec::{ComponentSpec, Content, Executable, JobSpec, Request, Where};
+use crate::job::chunk::{Chunk, Part};
+use crate::job::spec::{ComponentSpec, Content, Executable, Feed, JobSpec, Request, Where};
 use crate::job::state::Job;
 use crate::labels::{Constraint, Labels};
 use crate::resources::Resources;
@@ -35,8 +36,11 @@ pub struct ComponentRequest {
     pub constraints: Vec<Constraint>,
     /// Its site, in a fixed request.
     pub site: Option<SiteName>,
-    /// Contents that it reads, wherever it runs.
+    /// Contents that it reads whole, wherever it runs.
     pub inputs: BTreeSet<Content>,
+    /// Chunks that it reads, by what they are called; of a flexible request's total the
+    /// files that they are cut from.
+    pub chunks: BTreeMap<Content, Chunk>,
     /// Its executable, if that is staged.
     pub executable: Option<Content>,
     /// Sites with another executable, in order of application; `None` for one found there.
@@ -58,11 +62,15 @@ impl PlacementRequest {
         let (mut total, mut splits) = (None, Vec::new());
         if let (Request::Flexible(bounds), [whole]) = (&request, components.as_mut_slice()) {
             let rigid = |split: &Vec<u32>| {
-                let parts = split.iter().map(|&size| whole.portion(size)).collect();
-                Self::new(policy.clone(), Request::NonFixed, restartable, parts)
+                let mut before = 0;
+                let parts = split.iter().map(|&size| {
+                    before += size;
+                    whole.portion(before - size, size)
+                });
+                Self::new(policy.clone(), Request::NonFixed, restartable, parts.collect())
             };
             splits = bounds.splits.iter().map(rigid).collect();
-            let least = whole.portion(bounds.least());
+            let least = whole.portion(0, bounds.least());
             total = Some(std::mem::replace(whole, least).resources);
         }
         let mut by_size: Vec<u32> = (0..components.len() as u32).collect();
@@ -94,8 +102,10 @@ impl PlacementRequest {
         avoid: impl Fn(usize) -> BTreeSet<SiteName>,
     ) -> Self {
         let components = spec.components.iter().enumerate();
-        let components = components
-            .map(|(index, component)| ComponentRequest::of_component(component, avoid(index)));
+        let components = components.map(|(index, component)| {
+            let part_of = |of| spec.part_of(index, of);
+            ComponentRequest::of_component(component, avoid(index), part_of)
+        });
         let policy = spec.policy.as_ref().unwrap_or_else(|| defaults.for_request(&spec.request));
         Self::new(policy.clone(), spec.request.clone(), spec.rerunnable, components.collect())
     }
@@ -104,7 +114,8 @@ impl PlacementRequest {
     /// the job's policy places flexible requests only, the default one for others serves.
     pub fn of_one(job: &Job, index: ComponentIndex, defaults: &DefaultPolicies) -> Option<Self> {
         let avoid = job.components.get(index.0 as usize)?.avoid.clone();
-        let mut component = ComponentRequest::of_component(job.spec_of(index)?, avoid);
+        let part_of = |of| job.part_of(index, of);
+        let mut component = ComponentRequest::of_component(job.spec_of(index)?, avoid, part_of);
         component.resources = job.resources_of(index)?;
         let own = job.spec.policy.as_ref();
         let own = own.filter(|policy| policy_for(policy, &Request::NonFixed).is_ok());
@@ -153,6 +164,12 @@ impl PlacementRequest {
         &self.by_size
     }
 
+    /// The content of which a replica serves this one: the file that a chunk is cut from.
+    pub(super) fn file_of(&self, content: Content) -> Content {
+        let chunk = self.components.iter().find_map(|part| part.chunks.get(&content));
+        chunk.map_or(content, |chunk| chunk.of)
+    }
+
     /// Every content that any component may need at some site, each once, in order.
     pub fn contents(&self) -> &[Content] {
         &self.contents
@@ -175,21 +192,34 @@ impl ComponentRequest {
             constraints: Vec::new(),
             site: None,
             inputs: BTreeSet::new(),
+            chunks: BTreeMap::new(),
             executable: None,
             executable_at: Vec::new(),
             avoid: BTreeSet::new(),
         }
     }
 
-    /// The same with the part of its resources that belongs to so many processors.
-    fn portion(&self, processors: u32) -> Self {
-        Self { resources: self.resources.portion(processors), ..self.clone() }
+    /// The part of it that belongs to so many of its processors, after those of other parts.
+    fn portion(&self, before: u32, own: u32) -> Self {
+        let total = self.resources.processors.into();
+        let part = Part { before: before.into(), own: own.into(), total };
+        let chunks = self.chunks.values().map(|chunk| Chunk::of_part(chunk.of, part));
+        Self { resources: self.resources.portion(own), chunks: named(chunks), ..self.clone() }
     }
 
-    fn of_component(component: &ComponentSpec, avoid: BTreeSet<SiteName>) -> Self {
+    /// `part_of`: which part of a file it reads.
+    fn of_component(
+        component: &ComponentSpec,
+        avoid: BTreeSet<SiteName>,
+        part_of: impl Fn(Content) -> Part,
+    ) -> Self {
         let staged = |executable: &Executable| match executable {
             Executable::Staged(file) => file.bound,
             Executable::AtSite(_) => None,
+        };
+        let bound = |feed: Feed| {
+            let fed = component.inputs.iter().filter(move |input| input.feed == feed);
+            fed.filter_map(|input| input.file.bound)
         };
         let executable_at = component.at.iter().filter_map(|(place, change)| {
             change.executable.as_ref().map(|executable| (place.clone(), staged(executable)))
@@ -198,7 +228,8 @@ impl ComponentRequest {
             resources: component.resources.clone(),
             constraints: component.constraints.clone(),
             site: component.site.clone(),
-            inputs: component.inputs.iter().filter_map(|input| input.file.bound).collect(),
+            inputs: bound(Feed::Whole).collect(),
+            chunks: named(bound(Feed::Chunk).map(|of| Chunk::of_part(of, part_of(of)))),
             executable: staged(&component.program.executable),
             executable_at: executable_at.collect(),
             avoid,
@@ -210,9 +241,15 @@ impl ComponentRequest {
         self.all_contents().next().is_some()
     }
 
+    /// What it reads, each once.
+    fn read(&self) -> impl Iterator<Item = Content> + '_ {
+        let chunks = self.chunks.keys().filter(|chunk| !self.inputs.contains(*chunk));
+        self.inputs.iter().chain(chunks).copied()
+    }
+
     pub(super) fn all_contents(&self) -> impl Iterator<Item = Content> + '_ {
         let elsewhere = self.executable_at.iter().filter_map(|(_, content)| *content);
-        self.inputs.iter().copied().chain(self.executable).chain(elsewhere)
+        self.read().chain(self.executable).chain(elsewhere)
     }
 
     /// Contents that must be at this site before it can start there, each once.
@@ -227,7 +264,13 @@ impl ComponentRequest {
         };
         let change = self.executable_at.iter().rev().find(|(place, _)| applies(place));
         let executable = change.map_or(self.executable, |(_, content)| *content);
-        let executable = executable.filter(|content| !self.inputs.contains(content));
-        self.inputs.iter().copied().chain(executable)
+        let is_read =
+            |content: &Content| self.inputs.contains(content) || self.chunks.contains_key(content);
+        self.read().chain(executable.filter(|content| !is_read(content)))
     }
+}
+
+/// Chunks by what they are called.
+fn named(chunks: impl Iterator<Item = Chunk>) -> BTreeMap<Content, Chunk> {
+    chunks.map(|chunk| (chunk.content(), chunk)).collect()
 }

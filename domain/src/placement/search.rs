@@ -14,6 +14,7 @@ use super::reason::{Observer, Outcome, Reason, ReasonCode, Refusal, SiteVerdict}
 use super::remaining::Remaining;
 use super::request::{ComponentRequest, PlacementRequest};
 use crate::ids::{ComponentIndex, SiteName};
+use crate::job::chunk::{Chunk, Part};
 use crate::job::spec::Content;
 use crate::job::state::{Placement, Source};
 use crate::units::DurationMs;
@@ -50,7 +51,8 @@ pub struct Search<'a> {
 impl<'a> Search<'a> {
     /// Looks up what the request's components share.
     pub fn new(request: &'a PlacementRequest, grid: &'a GridSnapshot) -> Self {
-        let replicas = request.contents().iter().map(|content| sites_with(grid, content)).collect();
+        let files = request.contents().iter().map(|content| request.file_of(*content));
+        let replicas = files.map(|content| sites_with(grid, &content)).collect();
         let mut search = Self { request, grid, replicas, avoids: Vec::new(), history: None };
         if request.components().iter().any(|component| !component.avoid.is_empty()) {
             let count = request.components().len();
@@ -109,6 +111,17 @@ impl<'a> Search<'a> {
     }
 
     pub(super) fn placement(&self, component: usize, choice: Choice) -> Placement {
+        self.placement_of(component, choice, None)
+    }
+
+    /// The placement of a component; `part`: which part of what the request describes it is,
+    /// where that was not known before.
+    pub(super) fn placement_of(
+        &self,
+        component: usize,
+        choice: Choice,
+        part: Option<Part>,
+    ) -> Placement {
         let site = choice.site;
         let place = &self.grid.sites()[site];
         let mut placement = Placement {
@@ -120,9 +133,19 @@ impl<'a> Search<'a> {
         let Some(shape) = &place.shape else { return placement };
         for content in self.contents_at(component, site, shape) {
             if let Some((from, time)) = self.source(content, choice) {
+                let chunk = self.component(component).chunks.get(&content).copied();
+                let chunk = match part {
+                    Some(part) => chunk.map(|chunk| Chunk::of_part(chunk.of, part)),
+                    None => chunk,
+                };
+                let content = chunk.map_or(content, |chunk| chunk.content());
+                let own = chunk
+                    .filter(|_| from != site)
+                    .and_then(|chunk| chunk.length.transfer_time(self.grid.bandwidth(from, site)));
                 let from = self.grid.sites()[from].name.clone();
-                placement.sources.push(Source { content, from });
-                placement.transfer_time = placement.transfer_time + time;
+                let chunk = chunk.filter(|chunk| !chunk.is_whole());
+                placement.sources.push(Source { content, from, chunk });
+                placement.transfer_time = placement.transfer_time + own.unwrap_or(time);
             }
         }
         placement

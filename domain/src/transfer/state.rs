@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::ids::SiteName;
+use crate::job::chunk::Chunk;
 use crate::job::spec::Content;
 use crate::transfer::place::FilePlace;
 use crate::units::Timestamp;
@@ -18,6 +19,8 @@ pub const MAX_LEFTOVERS: usize = 16;
 pub struct CopyRecord {
     /// What is copied.
     pub content: Content,
+    /// If it is a chunk of a file: of which, and which.
+    pub chunk: Option<Chunk>,
     /// Where to.
     pub site: SiteName,
     /// Whether someone needs it there.
@@ -141,6 +144,7 @@ impl CopyRecord {
     pub fn new(content: Content, site: SiteName) -> Self {
         Self {
             content,
+            chunk: None,
             site,
             usage: Usage::Unneeded { since: Timestamp(0) },
             phase: CopyPhase::Absent,

@@ -154,6 +154,7 @@ async fn bring_content(ground: &impl Ground, site: &dyn Site, name: &str, bytes:
     assert_eq!(inspected.content, content_of(bytes));
     let copy = CopyOrder {
         content: inspected.content,
+        chunk: None,
         source: CopySource { site: site.name().clone(), place },
         nonce: "contract-1".to_owned(),
         limit: None,

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use super::area::{FileArea, SourceArea};
 use super::root::{INCOMING, Root};
 use super::task::Task;
-use super::wire::{Blame, LinkLimit, Order, Outcome};
+use super::wire::{Blame, Cut, LinkLimit, Order, Outcome};
 use crate::port::{CopyBlame, CopyOrder, CopyStatus, SiteError};
 
 /// Longest nonce.
@@ -45,6 +45,9 @@ impl FileArea {
             place: (&order.source.place).into(),
             stall_ms: u64::try_from(self.config.stall.as_millis()).unwrap_or(u64::MAX),
             expected: Some(order.content.into()),
+            cut: order
+                .chunk
+                .map(|chunk| Cut { file: chunk.of.into(), offset_bytes: chunk.offset.0 }),
             limit: order.limit.map(|limit| LinkLimit {
                 link: order.source.site.to_string(),
                 bits_per_second: limit.0,

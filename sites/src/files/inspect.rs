@@ -43,6 +43,7 @@ impl FileArea {
             place: place.into(),
             stall_ms: u64::try_from(self.config.stall.as_millis()).unwrap_or(u64::MAX),
             expected: None,
+            cut: None,
             limit: None,
         };
         self.start_agent(&root, ("inspect", INSPECT, &task_name(place)), &order)

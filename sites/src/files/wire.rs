@@ -29,6 +29,9 @@ pub(super) struct Order {
     pub(super) stall_ms: u64,
     /// What is to arrive; `None` to find out what the file is.
     pub(super) expected: Option<Expected>,
+    /// If it is to be cut from the file: from which byte of what.
+    #[serde(default)]
+    pub(super) cut: Option<Cut>,
     /// Link and bandwidth to keep to, in bits per second.
     pub(super) limit: Option<LinkLimit>,
 }
@@ -38,6 +41,14 @@ pub(super) struct Order {
 pub(super) struct Expected {
     pub(super) digest: String,
     pub(super) size_bytes: u64,
+}
+
+/// From where a chunk is cut.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Cut {
+    /// What the source must be.
+    pub(super) file: Expected,
+    pub(super) offset_bytes: u64,
 }
 
 /// A link's name and bandwidth.

@@ -126,6 +126,7 @@ pub(crate) fn user(path: &str) -> FilePlace {
 pub(crate) fn order(content: Content, path: &str) -> CopyOrder {
     CopyOrder {
         content,
+        chunk: None,
         source: CopySource { site: SiteName::new("a").unwrap(), place: user(path) },
         nonce: "inst-1".into(),
         limit: None,

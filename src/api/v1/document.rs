@@ -376,6 +376,9 @@ pub struct InputDocument {
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub path: Option<RelPath>,
+    /// How much of it the component reads; all of it if left out.
+    #[serde(default, skip_serializing_if = "FeedDocument::is_whole")]
+    pub read: FeedDocument,
     /// BLAKE3 digest of its content; what the name means now if left out.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
@@ -387,6 +390,24 @@ pub struct InputDocument {
         skip_serializing_if = "Option::is_none"
     )]
     pub size_bytes: Option<u64>,
+}
+
+/// How much of a file a component reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FeedDocument {
+    /// All of it.
+    #[default]
+    Whole,
+    /// Its own chunk, in proportion to its processors among all components that read the
+    /// file in chunks.
+    Chunk,
+}
+
+impl FeedDocument {
+    fn is_whole(&self) -> bool {
+        *self == Self::Whole
+    }
 }
 
 /// A file that a component leaves. Without `site` it stays where it is until it is fetched.

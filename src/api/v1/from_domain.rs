@@ -146,6 +146,8 @@ fn component(job: &Job, index: ComponentIndex) -> Option<ComponentReport> {
             digest: source.content.digest.to_string(),
             size_bytes: source.content.size.0,
             from: source.from.to_string(),
+            chunk_of: source.chunk.map(|chunk| chunk.of.digest.to_string()),
+            offset_bytes: source.chunk.map(|chunk| chunk.offset.0),
         };
         report.sources = placement.sources.iter().map(source).collect();
     }

@@ -141,6 +141,12 @@ pub struct SourceReport {
     pub size_bytes: u64,
     /// The site that has it.
     pub from: String,
+    /// If it is a chunk: digest of the file that it is cut from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chunk_of: Option<String>,
+    /// If it is a chunk: where in that file it begins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offset_bytes: Option<u64>,
 }
 
 /// An output of a component.

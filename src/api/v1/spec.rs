@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use cospan_domain::ids::{Digest, LogicalName, RelPath};
 use cospan_domain::job::spec::{
-    Collect, ComponentSpec, Content, Executable, FileRef, Flexible, Input, JobSpec, OnUnreachable,
-    Output, Override, Program, Request,
+    Collect, ComponentSpec, Content, Executable, Feed, FileRef, Flexible, Input, JobSpec,
+    OnUnreachable, Output, Override, Program, Request,
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::runner::{RunOptions, Warning};
@@ -14,7 +14,7 @@ use cospan_domain::units::{Bytes, DurationMs};
 use thiserror::Error;
 
 use super::document::{
-    ComponentDocument, ExecutableDocument, FileDocument, InputDocument, JobDocument,
+    ComponentDocument, ExecutableDocument, FeedDocument, FileDocument, InputDocument, JobDocument,
     OutputDocument, OverrideDocument, RequestName,
 };
 use super::label::{Demand, Place};
@@ -185,7 +185,11 @@ fn input(key: &str, document: InputDocument) -> Result<Input, SpecProblem> {
             None => return wrong(key, "its name ends in no file name; say where: path = \"...\""),
         },
     };
-    Ok(Input { file: FileRef { name: document.file, bound }, path })
+    let feed = match document.read {
+        FeedDocument::Whole => Feed::Whole,
+        FeedDocument::Chunk => Feed::Chunk,
+    };
+    Ok(Input { file: FileRef { name: document.file, bound }, path, feed })
 }
 
 fn last_part(name: &LogicalName) -> Option<RelPath> {
@@ -296,6 +300,10 @@ impl From<&Input> for InputDocument {
         Self {
             file: input.file.name.clone(),
             path: Some(input.path.clone()),
+            read: match input.feed {
+                Feed::Whole => FeedDocument::Whole,
+                Feed::Chunk => FeedDocument::Chunk,
+            },
             digest: input.file.bound.map(|content| content.digest),
             size_bytes: input.file.bound.map(|content| content.size.0),
         }

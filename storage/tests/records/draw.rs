@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cospan_domain::ids::{Attempt, ComponentIndex, Digest, JobId, LogicalName, RelPath, Round};
+use cospan_domain::job::chunk::Chunk;
 use cospan_domain::job::event::{Happened, JobEvent};
 use cospan_domain::job::spec::{
-    Collect, ComponentSpec, Content, Executable, FileRef, Flexible, Input, JobSpec, OnUnreachable,
-    Output, Override, Priority, Program, Request, Where,
+    Collect, ComponentSpec, Content, Executable, Feed, FileRef, Flexible, Input, JobSpec,
+    OnUnreachable, Output, Override, Priority, Program, Request, Where,
 };
 use cospan_domain::job::state::{
     AbortCause, AfterAbort, Began, Charge, Collected, Component, Ending, Idempotency, Instants,
@@ -144,7 +145,11 @@ impl Draw {
                 directory: self.maybe(Self::path),
                 setup: self.some(Self::text),
             },
-            inputs: self.some(|draw| Input { file: draw.file_ref(), path: draw.path() }),
+            inputs: self.some(|draw| Input {
+                file: draw.file_ref(),
+                path: draw.path(),
+                feed: draw.one(&[Feed::Whole, Feed::Chunk]),
+            }),
             outputs: self.some(|draw| Output { path: draw.path(), collect: draw.collect() }),
             at: self.some(|draw| (draw.place(), draw.change())),
             restart: self.maybe(Self::change),
@@ -180,6 +185,10 @@ impl Draw {
             true => Collect::Fetch,
             false => Collect::ToSite { site: self.name(), register: self.logical() },
         }
+    }
+
+    pub(crate) fn chunk(&mut self) -> Chunk {
+        Chunk { of: self.content(), offset: Bytes(self.n64()), length: Bytes(self.n64()) }
     }
 
     fn place(&mut self) -> Where {
@@ -346,7 +355,11 @@ impl Draw {
     pub(crate) fn placement(&mut self) -> Placement {
         Placement {
             site: self.name(),
-            sources: self.some(|draw| Source { content: draw.content(), from: draw.name() }),
+            sources: self.some(|draw| Source {
+                content: draw.content(),
+                from: draw.name(),
+                chunk: draw.maybe(Self::chunk),
+            }),
             transfer_time: DurationMs(self.n64()),
             share: self.maybe(Self::n32),
         }

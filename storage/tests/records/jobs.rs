@@ -203,8 +203,9 @@ fn the_largest_job_goes_through_its_life_and_a_larger_one_is_refused() {
             let mut component = draw.component();
             let mut placement = draw.placement();
             let from = placement.site.clone();
-            placement.sources =
-                (0..10).map(|j| Source { content: content(i + j), from: from.clone() }).collect();
+            placement.sources = (0..10)
+                .map(|j| Source { content: content(i + j), from: from.clone(), chunk: None })
+                .collect();
             component.placement = Some(placement);
             component
         })

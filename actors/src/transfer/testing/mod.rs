@@ -13,8 +13,8 @@ use cospan_domain::ids::{
     SiteName,
 };
 use cospan_domain::job::spec::{
-    Collect, ComponentSpec, Content, Executable, FileRef, Input, JobSpec, OnUnreachable, Output,
-    Priority, Program, Request,
+    Collect, ComponentSpec, Content, Executable, Feed, FileRef, Input, JobSpec, OnUnreachable,
+    Output, Priority, Program, Request,
 };
 use cospan_domain::job::state::{
     Collected, Component, Instants, Job, Phase, Placement, Run, Setbacks, Source,
@@ -30,7 +30,7 @@ use cospan_storage::memory::{self, MemoryDisk};
 use cospan_storage::record::Loader;
 use prometheus::Registry;
 
-use super::{CopyKey, DataManager, Transfer, content_of};
+use super::{CopyKey, DataManager, Transfer, blank_of};
 use crate::clock::RuntimeClock;
 use crate::cluster::Cluster;
 use crate::information::Information;
@@ -111,10 +111,10 @@ impl Builder for Workshop {
             ActorId::Transfer(digest, at) => {
                 let key = (*digest, at.clone());
                 let view = shared.view.load_full();
-                let content = content_of(&view, &key).expect("known content");
+                let blank = blank_of(&view, &key).expect("known content");
                 let record = view.copies.get(&key).cloned();
                 enter(&board.transfers, key.clone(), |dirty| {
-                    Transfer::new(shared, key, record, content, dirty, guard)
+                    Transfer::new(shared, key, record, blank, dirty, guard)
                 });
             }
             _ => guard.disarm(),
@@ -255,7 +255,7 @@ impl World {
         let placement = Placement {
             share: None,
             site: site(at),
-            sources: vec![Source { content, from: site(at) }],
+            sources: vec![Source { content, from: site(at), chunk: None }],
             transfer_time: DurationMs::ZERO,
         };
         job.components = vec![Component { placement: Some(placement), ..Component::default() }];
@@ -312,7 +312,7 @@ pub(crate) fn queued(id: u64, content: Content) -> Job {
         resources: Resources::default(),
         constraints: Vec::new(),
         program,
-        inputs: vec![Input { file, path: path("input") }],
+        inputs: vec![Input { file, path: path("input"), feed: Feed::Whole }],
         outputs: Vec::new(),
         at: BTreeMap::new(),
         restart: None,

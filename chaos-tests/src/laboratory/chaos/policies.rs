@@ -145,7 +145,11 @@ fn check_files(reign: &Reign, scenario: &Scenario, places: &[Place], number: usi
     let name = logical_name(number)?;
     let reads = |spec: &mut cospan_domain::job::spec::JobSpec| {
         let file = FileRef { name: name.clone(), bound: None };
-        spec.components[0].inputs.push(Input { file, path: RelPath::new("input")? });
+        spec.components[0].inputs.push(Input {
+            file,
+            path: RelPath::new("input")?,
+            feed: Default::default(),
+        });
         Ok(())
     };
     let time_ms = content.size.0 * 8_000 / BANDWIDTH.0;

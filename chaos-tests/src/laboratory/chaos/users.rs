@@ -234,7 +234,11 @@ fn submission(number: usize, scenario: &Scenario) -> Result<Submission> {
     if let Some(file) = drawn.input {
         for component in &mut spec.components {
             let file = FileRef { name: logical_name(file)?, bound: None };
-            component.inputs.push(Input { file, path: RelPath::new("input")? });
+            component.inputs.push(Input {
+                file,
+                path: RelPath::new("input")?,
+                feed: Default::default(),
+            });
         }
     }
     if let Some(site) = drawn.output {

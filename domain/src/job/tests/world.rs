@@ -150,7 +150,7 @@ impl World {
         let content = Content { digest: crate::ids::Digest([1; 32]), size: Bytes(bytes) };
         let sources = move |at: usize| match bytes {
             0 => Vec::new(),
-            _ => vec![Source { content, from: site(at + 1) }],
+            _ => vec![Source { content, from: site(at + 1), chunk: None }],
         };
         let shares = match self.job.spec.request {
             Request::Fixed | Request::NonFixed => vec![None; self.job.spec.components.len()],

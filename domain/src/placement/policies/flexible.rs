@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 
 use super::cluster_minimization::{by_usable, in_order};
 use crate::ids::ComponentIndex;
+use crate::job::chunk::Part;
 use crate::job::spec::Request;
 use crate::job::state::Placement;
 use crate::placement::history::History;
@@ -102,9 +103,12 @@ fn place_shares(
     total: &Resources,
     shares: &[(usize, u32)],
 ) -> Vec<Placement> {
+    let mut part = Part { before: 0, own: 0, total: total.processors.into() };
     let placements = shares.iter().map(|&(site, size)| {
         board.remaining.take(site, &total.portion(size));
-        Placement { share: Some(size), ..search.placement(0, Choice::site(site)) }
+        part = Part { before: part.before + part.own, own: size.into(), ..part };
+        let placement = search.placement_of(0, Choice::site(site), Some(part));
+        Placement { share: Some(size), ..placement }
     });
     placements.collect()
 }

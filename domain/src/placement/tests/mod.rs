@@ -1,3 +1,4 @@
+mod chunks;
 mod close_to_files;
 mod drawn;
 mod every_policy;

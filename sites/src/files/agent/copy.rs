@@ -30,6 +30,8 @@ pub(super) struct Copy<'a> {
     pub(super) name: &'a str,
     pub(super) order: &'a Order,
     pub(super) wanted: Content,
+    /// If it is cut from a file: what that file is, and from which byte.
+    pub(super) cut: Option<(Content, u64)>,
     pub(super) watch: Arc<Watch>,
 }
 
@@ -57,14 +59,21 @@ impl Copy<'_> {
         }
         // What is wrong is of no use to the next try.
         self.task.dir.remove(DATA).at_destination("dropping what is wrong")?;
+        let file = self.file();
         Err(Trouble::source(format_args!(
             "it is not what was ordered: {} bytes with digest {} instead of {} with {}",
-            moved.size, moved.digest, self.wanted.size.0, self.wanted.digest
+            moved.size, moved.digest, file.size.0, file.digest
         )))
     }
 
+    /// What the source has to be.
+    fn file(&self) -> Content {
+        self.cut.map_or(self.wanted, |(file, _)| file)
+    }
+
     fn is_wanted(&self, moved: Moved) -> bool {
-        moved == Moved { digest: self.wanted.digest, size: self.wanted.size.0 }
+        let file = self.file();
+        moved == Moved { digest: file.digest, size: file.size.0 }
     }
 
     fn mover(&self) -> Result<Mover, Trouble> {
@@ -73,28 +82,41 @@ impl Copy<'_> {
             Limiter::new(budget, BitsPerSecond(limit.bits_per_second))
         });
         let limiter = limiter.transpose().at_destination("finding the link's budget")?;
-        Ok(Mover::new(self.watch.clone(), limiter, self.wanted.size.0))
+        Ok(Mover::new(self.watch.clone(), limiter, self.file().size.0))
     }
 
     fn once(&self, source: &Source, mover: &mut Mover) -> Result<Moved, Trouble> {
         match source {
             Source::File(from) => self.once_file(from, mover),
+            Source::Directory(_) if self.cut.is_some() => {
+                Err(Trouble::source("it is a directory, and was to be read in chunks"))
+            }
             Source::Directory(from) => self.once_directory(from, mover),
         }
     }
 
     fn once_file(&self, from: &File, mover: &mut Mover) -> Result<Moved, Trouble> {
-        self.drop_unless(FileType::RegularFile)?;
+        match self.cut {
+            None => self.drop_unless(FileType::RegularFile)?,
+            // Nothing tells how much of it an earlier try had from the right file.
+            Some(_) => self.drop_all()?,
+        }
         let length = i64::try_from(self.wanted.size.0).unwrap_or(i64::MAX);
         let data = open_copy(&self.task.dir, DATA, length).at_destination("opening the copy")?;
-        let moved = mover.file(from, Some(&data), "the file")?;
+        let moved = match self.cut {
+            None => mover.file(from, Some(&data), "the file")?,
+            Some((_, offset)) => {
+                let run = offset..offset.saturating_add(self.wanted.size.0);
+                mover.run(from, &data, run, "the file")?
+            }
+        };
         self.watch.enter(Phase::Free);
         rustix::fs::fchmod(&data, SEALED_EXECUTABLE)
             .map_err(Into::into)
             .at_destination("sealing")?;
         data.sync_all().at_destination("flushing the copy")?;
         let length = data.metadata().at_destination("measuring the copy")?.len();
-        if length != moved.size {
+        if length != self.wanted.size.0 && self.is_wanted(moved) {
             return Err(Trouble::destination("somebody else wrote to the copy"));
         }
         Ok(moved)
@@ -119,17 +141,24 @@ impl Copy<'_> {
         }
     }
 
+    /// Drops what an earlier try left.
+    fn drop_all(&self) -> Result<(), Trouble> {
+        let dir = &self.task.dir;
+        match dir.find(DATA).at_destination("looking for an earlier try")? {
+            Some(_) => dir.remove(DATA).at_destination("dropping"),
+            None => Ok(()),
+        }
+    }
+
     /// A file of another length needs no reading.
     fn check_size(&self, source: &Source) -> Result<(), Trouble> {
         let Source::File(file) = source else { return Ok(()) };
         let length = file.metadata().at_source("measuring the file")?.len();
-        if length == self.wanted.size.0 {
+        let wanted = self.file().size.0;
+        if length == wanted {
             return Ok(());
         }
-        Err(Trouble::source(format_args!(
-            "it has {length} bytes instead of {}",
-            self.wanted.size.0
-        )))
+        Err(Trouble::source(format_args!("it has {length} bytes instead of {wanted}")))
     }
 
     /// Refuses what cannot fit before it fills the disk for everybody.

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use cospan_domain::ids::InvalidId;
 use cospan_domain::job::spec::Content;
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::Bytes;
@@ -115,7 +116,9 @@ impl Agent {
         };
         let Self { root, task, name, order, .. } = self;
         let wanted = expected.content().map_err(Trouble::process)?;
-        let copy = Copy { root, task, name, order, wanted, watch };
+        let cut = order.cut.as_ref().map(|cut| Ok((cut.file.content()?, cut.offset_bytes)));
+        let cut = cut.transpose().map_err(|error: InvalidId| Trouble::process(error))?;
+        let copy = Copy { root, task, name, order, wanted, cut, watch };
         copy.bring()?;
         // From here on nobody writes to the task's directory.
         drop(looker);

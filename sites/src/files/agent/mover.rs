@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -84,6 +85,44 @@ impl Mover {
         Ok(Moved { digest: Digest(*hasher.finalize().as_bytes()), size })
     }
 
+    /// Reads a file to its end, and brings one run of its bytes to an empty destination. The
+    /// digest is that of the whole file: the run is right if the file is. The link carries
+    /// the run alone.
+    pub(super) fn run(
+        &mut self,
+        from: &File,
+        to: &File,
+        run: Range<u64>,
+        name: &str,
+    ) -> Result<Moved, Trouble> {
+        let before = stamp(from).at_source(name)?;
+        let (mut hasher, mut size) = (blake3::Hasher::new(), 0);
+        loop {
+            let length = self.fetch(from, size, name)?;
+            let Some(bytes) = self.buffer.get(..length).filter(|bytes| !bytes.is_empty()) else {
+                break;
+            };
+            hasher.update(bytes);
+            let end = size + length as u64;
+            let (first, last) = (run.start.clamp(size, end), run.end.clamp(size, end));
+            let part = (first - size) as usize..(last - size) as usize;
+            if let Some(part) = bytes.get(part).filter(|part| !part.is_empty()) {
+                self.watch.enter(Phase::Writing);
+                to.write_all_at(part, first - run.start)
+                    .at_destination(format_args!("writing {name}"))?;
+                let moved = part.len();
+                self.watch.count(moved);
+                self.pace(moved)?;
+            }
+            size = end;
+        }
+        self.watch.enter(Phase::Free);
+        if stamp(from).at_source(name)? != before {
+            return Err(Trouble::source(format_args!("{name} changed while it was read")));
+        }
+        Ok(Moved { digest: Digest(*hasher.finalize().as_bytes()), size })
+    }
+
     /// Reads back what an earlier try left, and drops what cannot be of use.
     fn found(
         &mut self,
@@ -115,19 +154,31 @@ impl Mover {
         Ok(offset)
     }
 
-    /// Reads a chunk of the source when the link has room for it.
+    /// Reads some of the source when the link has room for it.
     fn read(&mut self, from: &File, offset: u64, name: &str) -> Result<usize, Trouble> {
+        let length = self.fetch(from, offset, name)?;
+        self.pace(length)?;
+        Ok(length)
+    }
+
+    /// Reads some of the source.
+    fn fetch(&mut self, from: &File, offset: u64, name: &str) -> Result<usize, Trouble> {
         self.watch.check_stop()?;
         self.watch.enter(Phase::Reading);
         let space = self.buffer.get_mut(..self.quantum).unwrap_or_default();
         let length = read_at(from, space, offset).at_source(format_args!("reading {name}"))?;
         self.spend(length as u64, name)?;
+        Ok(length)
+    }
+
+    /// Waits until the link has room for so many bytes.
+    fn pace(&mut self, length: usize) -> Result<(), Trouble> {
         if let Some(limiter) = self.limiter.as_ref().filter(|_| length > 0) {
             self.watch.enter(Phase::Free);
             let wait = limiter.take(length).at_destination("sharing the link's bandwidth")?;
             self.watch.wait(wait)?;
         }
-        Ok(length)
+        Ok(())
     }
 
     fn spend(&mut self, bytes: u64, name: &str) -> Result<(), Trouble> {
@@ -176,7 +227,7 @@ fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
+    use std::io::{Read, Seek, SeekFrom, Write};
 
     use super::*;
     use crate::files::wire::Blame;
@@ -221,6 +272,24 @@ mod tests {
         let moved = mover.file(&from, Some(&to), "x").unwrap();
         assert_eq!(moved.digest, Digest(*blake3::hash(b"abXdef").as_bytes()));
         assert!(mover.resumed);
+    }
+
+    #[test]
+    fn a_run_of_bytes_is_moved_and_the_whole_file_is_checked() {
+        let bytes: Vec<u8> = (0..3 * CHUNK_BYTES + 7).map(|n| n as u8).collect();
+        let from = file_with(&bytes);
+        let ends = [0, 5, CHUNK_BYTES - 1, CHUNK_BYTES, 2 * CHUNK_BYTES + 9, bytes.len()];
+        for pair in ends.windows(2) {
+            let mut to = file_with(b"");
+            let run = pair[0] as u64..pair[1] as u64;
+            let moved = mover(bytes.len() as u64).run(&from, &to, run, "x").unwrap();
+            assert_eq!(moved.digest, Digest(*blake3::hash(&bytes).as_bytes()));
+            assert_eq!(moved.size, bytes.len() as u64);
+            let mut found = Vec::new();
+            to.seek(SeekFrom::Start(0)).unwrap();
+            to.read_to_end(&mut found).unwrap();
+            assert!(found == bytes[pair[0]..pair[1]], "{pair:?}");
+        }
     }
 
     #[test]

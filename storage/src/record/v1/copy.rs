@@ -7,13 +7,14 @@ use cospan_domain::transfer::place::FilePlace as DomainPlace;
 use cospan_domain::transfer::state::{self, CopyPhase as DomainPhase, Usage as DomainUsage};
 
 use super::convert::{Text, wire_enum, wire_struct};
-use super::spec::Content;
+use super::spec::{Chunk, Content};
 
 wire_struct!(CopyRecord = state::CopyRecord {
     content: Content,
     site: Text<SiteName>,
     usage: Usage,
     phase: CopyPhase;
+    chunk: Option<Chunk>,
     trouble: Trouble,
     latest: Option<Try>,
     leftovers: Vec<(u64, Source)>,

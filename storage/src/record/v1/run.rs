@@ -6,7 +6,7 @@ use cospan_domain::ids::{LrmId, SiteName};
 use cospan_domain::job::state::{self, Ending as DomainEnding, Run as DomainRun};
 
 use super::convert::{Text, wire_enum, wire_inner, wire_struct};
-use super::spec::Content;
+use super::spec::{Chunk, Content};
 
 wire_struct!(Component = state::Component {
     run: Run;
@@ -28,7 +28,11 @@ wire_struct!(Placement = state::Placement {
     share: Option<u32>,
 });
 
-wire_struct!(Source = state::Source { content: Content, from: Text<SiteName> });
+wire_struct!(Source = state::Source {
+    content: Content,
+    from: Text<SiteName>;
+    chunk: Option<Chunk>,
+});
 
 wire_enum!(Run = DomainRun {
     Idle,
@@ -57,8 +61,9 @@ wire_struct!(Collected = state::Collected { ; content: Option<Content>, done: bo
 pub(crate) fn most_bytes(component: &state::Component) -> usize {
     /// Names of fields, numbers, and three names of sites.
     const FIELDS: usize = 640;
-    /// A digest, a size and the name of a site, with their fields.
-    const ITEM: usize = 256;
+    /// A digest, a size and the name of a site, or two digests and four numbers beside it,
+    /// with their fields.
+    const ITEM: usize = 512;
     /// What a byte of text takes at most: `\u0000`.
     const ESCAPED: usize = 6;
     let sources = component.placement.as_ref().map_or(0, |placement| placement.sources.len());
@@ -113,7 +118,9 @@ mod tests {
     fn largest(run: DomainRun, items: usize) -> state::Component {
         let site = |last: char| SiteName::new(&format!("{}{last}", "s".repeat(62))).unwrap();
         let content = Content { digest: Digest([255; 32]), size: Bytes(u64::MAX) };
-        let source = state::Source { content, from: site('a') };
+        let (offset, length) = (Bytes(u64::MAX), Bytes(u64::MAX));
+        let chunk = Some(cospan_domain::job::chunk::Chunk { of: content, offset, length });
+        let source = state::Source { content, from: site('a'), chunk };
         let collected = state::Collected { content: Some(content), done: true };
         let attempt = Attempt(u32::MAX);
         state::Component {

@@ -45,6 +45,7 @@ impl Draw {
         let (since, at, nonce) = (self.at(), self.at(), Nonce(self.n64()));
         CopyRecord {
             content: self.content(),
+            chunk: self.maybe(Self::chunk),
             site: self.name(),
             usage: self.maybe(Self::at).map_or(Usage::Needed, |since| Usage::Unneeded { since }),
             phase: match self.below(6) {

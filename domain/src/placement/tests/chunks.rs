@@ -1,0 +1,93 @@
+//! Components that read chunks of a file: what is estimated and what is copied.
+
+use std::collections::BTreeMap;
+
+use crate::ids::PolicyName;
+use crate::job::chunk::{Chunk, Part};
+use crate::job::spec::{Content, Flexible, Request};
+use crate::placement::testing::*;
+use crate::placement::*;
+use crate::units::{Bytes, DurationMs};
+
+fn chunk(of: Content, before: u64, own: u64, total: u64) -> Chunk {
+    Chunk::of_part(of, Part { before, own, total })
+}
+
+fn reading(processors: u32, chunk: Chunk) -> ComponentRequest {
+    ComponentRequest { chunks: BTreeMap::from([(chunk.content(), chunk)]), ..component(processors) }
+}
+
+fn sources(plan: &Plan) -> Vec<(u64, u64, &str)> {
+    let sources = plan.placements.iter().flat_map(|placement| &placement.sources);
+    let told = sources.map(|source| {
+        let offset = source.chunk.map_or(0, |chunk| chunk.offset.0);
+        (offset / GB, source.content.size.0 / GB, source.from.as_str())
+    });
+    told.collect()
+}
+
+#[test]
+fn a_component_waits_for_its_own_chunk_only() {
+    let whole = file(1, 16);
+    let sites = [site("A", 12), site("B", 4), site("F", 0)];
+    let links = [("F", "A", 100), ("F", "B", 100)];
+    let grid = grid_with(sites, &[(whole, "F")], &links);
+    let parts = vec![reading(12, chunk(whole, 0, 12, 16)), reading(4, chunk(whole, 12, 4, 16))];
+    let plan = placed(&request(parts), &grid).unwrap();
+    assert_eq!(sites_of(&plan), ["A", "B"]);
+    assert_eq!(sources(&plan), [(0, 12, "F"), (12, 4, "F")]);
+    let times: Vec<DurationMs> = plan.placements.iter().map(|p| p.transfer_time).collect();
+    // 12 GB and 4 GB at 100 Mbit/s.
+    assert_eq!(times, [DurationMs::from_secs(960), DurationMs::from_secs(320)]);
+    let digests: Vec<_> = plan.placements.iter().map(|p| p.sources[0].content.digest).collect();
+    assert!(digests[0] != digests[1] && !digests.contains(&whole.digest), "{digests:?}");
+}
+
+#[test]
+fn close_to_files_runs_where_the_file_is_that_a_chunk_is_cut_from() {
+    let whole = file(1, 16);
+    let sites = [site("A", 40), site("F", 8)];
+    let grid = grid_with(sites, &[(whole, "F")], &[("F", "A", 100)]);
+    let parts = request(vec![reading(4, chunk(whole, 0, 4, 8)), reading(4, chunk(whole, 4, 4, 8))]);
+    let plan = placed(&under("close-to-files", &parts), &grid).unwrap();
+    assert_eq!(sites_of(&plan), ["F", "F"]);
+    assert_eq!(plan.transfer_time, DurationMs::ZERO);
+}
+
+fn flexible_reading(policy: &str, total: u32, of: Content, bounds: Flexible) -> PlacementRequest {
+    let whole = reading(total, chunk(of, 0, total.into(), total.into()));
+    let policy = PolicyName::new(policy).unwrap();
+    PlacementRequest::new(policy, Request::Flexible(bounds), true, vec![whole])
+}
+
+#[test]
+fn the_chunks_of_a_flexible_job_follow_its_shares() {
+    let whole = file(1, 20);
+    let sites = || [site("A", 12), site("B", 8), site("F", 0)];
+    let links = [("F", "A", 100), ("F", "B", 100), ("A", "B", 1), ("B", "A", 1)];
+    let grid = grid_with(sites(), &[(whole, "F")], &links);
+    for policy in ["flexible-cluster-minimization", "connected-flexible-cluster-minimization"] {
+        let plan = placed(&flexible_reading(policy, 20, whole, Flexible::default()), &grid);
+        let plan = plan.unwrap();
+        assert_eq!(shares_of(&plan), [("A", 12), ("B", 8)], "{policy}");
+        assert_eq!(sources(&plan), [(0, 12, "F"), (12, 8, "F")], "{policy}");
+        assert_eq!(plan.transfer_time, DurationMs::from_secs(960), "{policy}");
+    }
+    let listed = Flexible { splits: vec![vec![15, 5], vec![8, 12]], ..Flexible::default() };
+    let plan = placed(&flexible_reading("flexible-cluster-minimization", 20, whole, listed), &grid);
+    let plan = plan.unwrap();
+    assert_eq!(shares_of(&plan), [("B", 8), ("A", 12)]);
+    assert_eq!(sources(&plan), [(0, 8, "F"), (8, 12, "F")]);
+}
+
+#[test]
+fn a_flexible_job_that_is_not_split_reads_the_file_itself() {
+    let whole = file(1, 20);
+    let sites = [site("A", 20), site("F", 0)];
+    let grid = grid_with(sites, &[(whole, "F")], &[("F", "A", 100)]);
+    let request = flexible_reading("flexible-cluster-minimization", 20, whole, Flexible::default());
+    let plan = placed(&request, &grid).unwrap();
+    let source = &plan.placements[0].sources[0];
+    assert_eq!((source.content, source.chunk), (whole, None));
+    assert_eq!(source.content.size, Bytes(20 * GB));
+}
