@@ -56,8 +56,8 @@ impl Search<'_> {
                 }
             }
         }
-        if self.lacks_pair(component, index) {
-            report(ReasonCode::NotInHistory, 0, &|| Reason::NotInHistory)?;
+        if let Some(reason) = self.pair_obstacle(component, index) {
+            report(reason.code(), 0, &|| reason.clone())?;
         }
         if self.avoids.get(component) == Some(&true) && request.avoid.contains(&site.name) {
             report(ReasonCode::Avoided, 0, &|| Reason::Avoided)?;

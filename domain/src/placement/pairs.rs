@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use super::reason::Reason;
 use super::remaining::Remaining;
 use super::search::{Choice, Search};
 use crate::job::spec::Content;
@@ -105,13 +106,25 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// Whether the component's files would have to come from one of the sites that hold
-    /// them all, and no such pair may be used.
-    pub(super) fn lacks_pair(&self, component: usize, site: usize) -> bool {
-        self.history.is_some()
-            && self.missing_bytes(component, site).is_some()
-            && self.file_sites(component, site).next().is_some()
-            && self.nearest_pair(component, site).is_none()
+    /// Why the component's files cannot come from one of the sites that hold them all, as
+    /// they must where there are such sites. Not where a file cannot be brought at all:
+    /// that is said of the file.
+    pub(super) fn pair_obstacle(&self, component: usize, site: usize) -> Option<Reason> {
+        self.history?;
+        self.missing_bytes(component, site)?;
+        let holders: Vec<usize> = self.file_sites(component, site).collect();
+        if holders.is_empty() || self.nearest_pair(component, site).is_some() {
+            return None;
+        }
+        let carries = |&from: &usize| {
+            self.grid.sites()[from].serves_files && self.grid.bandwidth(from, site).0 > 0
+        };
+        if holders.iter().any(carries) {
+            return Some(Reason::NotInHistory);
+        }
+        self.transfer_time(component, site)?;
+        let first = self.needed(component, site).next()?;
+        Some(self.no_replica(first, &holders, site))
     }
 
     /// Sites that hold all files that the component needs there, in order of name.

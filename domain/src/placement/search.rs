@@ -132,23 +132,35 @@ impl<'a> Search<'a> {
         };
         let Some(shape) = &place.shape else { return placement };
         for content in self.contents_at(component, site, shape) {
-            if let Some((from, time)) = self.source(content, choice) {
-                let chunk = self.component(component).chunks.get(&content).copied();
-                let chunk = match part {
-                    Some(part) => chunk.map(|chunk| Chunk::of_part(chunk.of, part)),
-                    None => chunk,
-                };
-                let content = chunk.map_or(content, |chunk| chunk.content());
-                let own = chunk
-                    .filter(|_| from != site)
-                    .and_then(|chunk| chunk.length.transfer_time(self.grid.bandwidth(from, site)));
-                let from = self.grid.sites()[from].name.clone();
-                let chunk = chunk.filter(|chunk| !chunk.is_whole());
-                placement.sources.push(Source { content, from, chunk });
-                placement.transfer_time = placement.transfer_time + own.unwrap_or(time);
+            if let Some((source, time)) = self.brought(component, content, choice, part) {
+                placement.sources.push(source);
+                placement.transfer_time = placement.transfer_time + time;
             }
         }
         placement
+    }
+
+    /// Where a content comes from, and how long that takes; of a file that is read in chunks
+    /// the chunk.
+    fn brought(
+        &self,
+        component: usize,
+        content: Content,
+        choice: Choice,
+        part: Option<Part>,
+    ) -> Option<(Source, DurationMs)> {
+        let (from, time) = self.source(content, choice)?;
+        let name = self.grid.sites()[from].name.clone();
+        let Some(chunk) = self.component(component).chunks.get(&content) else {
+            return Some((Source { content, from: name, chunk: None }, time));
+        };
+        let chunk = part.map_or(*chunk, |part| Chunk::of_part(chunk.of, part));
+        let time = match from == choice.site {
+            true => DurationMs::ZERO,
+            false => chunk.length.transfer_time(self.grid.bandwidth(from, choice.site))?,
+        };
+        let cut = Some(chunk).filter(|chunk| !chunk.is_whole());
+        Some((Source { content: chunk.content(), from: name, chunk: cut }, time))
     }
 
     fn source(&self, content: Content, choice: Choice) -> Option<(usize, DurationMs)> {
@@ -197,7 +209,7 @@ impl<'a> Search<'a> {
         nearest.ok_or_else(|| self.no_replica(content, sites, to))
     }
 
-    fn no_replica(&self, content: Content, sites: &[usize], to: usize) -> Reason {
+    pub(super) fn no_replica(&self, content: Content, sites: &[usize], to: usize) -> Reason {
         let site = |index: usize| &self.grid.sites()[index];
         match (sites.iter().find(|&&from| site(from).serves_files), sites.first()) {
             (Some(&from), _) => {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
+use crate::job::spec::{Flexible, Request};
 use crate::labels::{Constraint, Rule};
 use crate::placement::testing::*;
 use crate::placement::*;
@@ -90,6 +91,19 @@ impl Drawn {
             .map(|&(from, to)| (NAMES[from], NAMES[to], 100 + 7 * from as u64))
             .collect();
         grid_with(sites, &replicas, &links)
+    }
+
+    /// The same under another policy: of a flexible one the whole in one component, which
+    /// any site takes that takes the component.
+    pub(super) fn under(mut self, policy: &dyn Policy) -> Drawn {
+        let parts = self.request.components().to_vec();
+        let processors = parts[0].resources.processors;
+        let bounds = Flexible { min_component_size: processors, ..Flexible::default() };
+        let kinds = [Request::NonFixed, Request::Flexible(bounds)];
+        let kind = kinds.into_iter().find(|kind| policy.serves(kind)).unwrap();
+        let name = crate::ids::PolicyName::new(policy.name()).unwrap();
+        self.request = PlacementRequest::new(name, kind, self.request.is_restartable(), parts);
+        self
     }
 
     pub(super) fn grid(&self) -> GridSnapshot {

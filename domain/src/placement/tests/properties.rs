@@ -7,6 +7,8 @@ use proptest::prelude::*;
 use super::drawn::{Drawn, NAMES, drawn, knob, lift};
 use super::judge::Judge;
 use crate::ids::ComponentIndex;
+use crate::job::spec::{Flexible, Request};
+use crate::placement::policy::POLICIES;
 use crate::placement::testing::*;
 use crate::placement::*;
 use crate::resources::Resources;
@@ -151,13 +153,16 @@ proptest! {
         prop_assert!(outcome.is_err() || chosen == drawn.request.components().len());
     }
 
-    /// What keeps a component from a site is all that does, and each part of it is needed.
-    /// Not where it avoids a site and reads files: a replica or a link that is new for one
-    /// site may make another one the reason to avoid it.
+    /// What keeps a component from a site is all that does, and each part of it is needed,
+    /// under every policy. Not where it avoids a site and reads files: a replica or a link
+    /// that is new for one site may make another one the reason to avoid it.
     #[test]
-    fn lifting_all_obstacles_of_a_site_opens_it_and_all_but_one_does_not(drawn in drawn(1..2)) {
+    fn lifting_all_obstacles_of_a_site_opens_it_and_all_but_one_does_not(
+        drawn in drawn(1..2), policy in 0..POLICIES.len(),
+    ) {
         let coupled = |part: &ComponentRequest| !part.avoid.is_empty() && !part.inputs.is_empty();
         prop_assume!(!drawn.request.components().iter().any(coupled));
+        let drawn = drawn.under(POLICIES[policy]);
         let (_, recorder) = explained(&drawn.request, &drawn.grid());
         for (index, verdict) in recorder.verdicts.iter().enumerate() {
             let Outcome::Refused(reasons) = &verdict.outcome else { continue };
@@ -173,6 +178,66 @@ proptest! {
             for &code in &codes {
                 prop_assert!(!without(Some(code)), "{}: {code:?} of {reasons:?}", verdict.site);
             }
+        }
+    }
+
+    /// A site that Close-to-Files knows no pair of: the pair opens it, if nothing else is in
+    /// the way.
+    #[test]
+    fn a_pair_that_is_missing_from_the_history_opens_its_site(drawn in drawn(1..2)) {
+        let request = under("close-to-files", &drawn.request);
+        let grid = drawn.grid();
+        let with = |history: &mut History| {
+            let mut recorder = Recorder::default();
+            let mut remaining = Remaining::of(&grid);
+            let mut board =
+                Board { grid: &grid, remaining: &mut remaining, history, observer: &mut recorder };
+            let _ = place(&request, &mut board);
+            recorder.verdicts
+        };
+        for verdict in with(&mut History::Pairs(BTreeSet::new())) {
+            let Outcome::Refused(reasons) = &verdict.outcome else { continue };
+            if !reasons.contains(&Reason::NotInHistory) {
+                continue;
+            }
+            let pairs = NAMES.map(|name| (verdict.site.clone(), site_name(name)));
+            let opened = with(&mut History::Pairs(pairs.into()));
+            let now = opened.iter().find(|other| other.site == verdict.site).unwrap();
+            let left = match &now.outcome {
+                Outcome::Refused(left) => left.clone(),
+                Outcome::Chosen | Outcome::NotPreferred => Vec::new(),
+            };
+            let others = reasons.iter().filter(|reason| **reason != Reason::NotInHistory);
+            prop_assert_eq!(others.cloned().collect::<Vec<_>>(), left);
+        }
+    }
+
+    /// Where no split fits, one that the sites could take has just as much as is missing.
+    #[test]
+    fn what_a_split_lacks_is_what_would_make_one(
+        idle in prop::collection::vec(0..30u32, 1..6),
+        total in 1..200u32, min in 1..9u32, most in 1..6u32,
+    ) {
+        prop_assume!(min <= total);
+        let bounds = Flexible { min_component_size: min, max_components: Some(most), splits: vec![] };
+        for policy in POLICIES.iter().filter(|policy| policy.serves(&Request::Flexible(bounds.clone()))) {
+            let request = flexible(policy.name(), total, bounds.clone());
+            let grid_of = |more: u32| {
+                let mut left: Vec<u32> = idle.clone();
+                let largest = (0..left.len()).max_by_key(|&at| (left[at], usize::MAX - at)).unwrap();
+                left[largest] += more;
+                grid(NAMES.iter().zip(left).map(|(name, idle)| site(name, idle)))
+            };
+            let Err(refusal) = placed(&request, &grid_of(0)) else { continue };
+            let Reason::NoSplit { usable, sites, .. } = refusal.reason else { continue };
+            let missing = u64::from(total).saturating_sub(usable) as u32;
+            if missing == 0 {
+                // Enough is idle, but so many components cannot each have the least.
+                prop_assert!(u64::from(min) * u64::from(sites) > u64::from(total) || sites > 1);
+                continue;
+            }
+            prop_assert!(placed(&request, &grid_of(missing)).is_ok(), "{missing} more would do");
+            prop_assert!(placed(&request, &grid_of(missing - 1)).is_err(), "less would do");
         }
     }
 }
