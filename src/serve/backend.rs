@@ -54,8 +54,9 @@ impl Backend for Served {
     }
 
     async fn preview(&self, submission: Submission) -> Result<ExplainReport, ApiRefusal> {
+        let spec = submission.spec.clone();
         let explanation = self.plane.preview(submission)?;
-        Ok(explained::preview(&explanation))
+        Ok(explained::preview(&explanation, &spec, self.plane.hold_max()))
     }
 
     fn view(&self) -> Arc<View> {
@@ -143,7 +144,13 @@ impl Backend for Served {
                 expected: progress.map(|progress| progress.expected),
             }
         };
-        Ok(Some(explained::report(&job, &explanation, standing.as_ref(), copies)))
+        Ok(Some(explained::report(
+            &job,
+            &explanation,
+            standing.as_ref(),
+            self.plane.hold_max(),
+            copies,
+        )))
     }
 
     async fn read(&self, what: &ReadOrder) -> Result<Piece, ApiRefusal> {

@@ -1,14 +1,18 @@
 //! Why a job is where it is, as the API shows it.
 
-use cospan_actors::coallocator::{Explanation, Wait};
+use cospan_actors::coallocator::{Estimate, Explanation, Wait};
 use cospan_domain::ids::{ComponentIndex, Digest, SiteName};
+use cospan_domain::job::spec::JobSpec;
 use cospan_domain::job::state::{Component, Job, Phase};
 use cospan_domain::placement::{Outcome, SiteVerdict};
 use cospan_domain::queue::{Condition, Standing};
-use cospan_domain::units::{Bytes, Timestamp};
+use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 
 use crate::api::v1::Instant;
-use crate::api::v1::explain::{ExplainReport, TransferReport, VerdictReport, WithheldReport};
+use crate::api::v1::explain::{
+    CostReport, EstimateReport, ExpectedTransferReport, ExplainReport, TransferReport,
+    VerdictReport, WithheldReport,
+};
 use crate::api::v1::from_domain::abort_cause;
 
 /// How far a copy of some content has come on its way to a site.
@@ -22,11 +26,13 @@ pub(super) struct CopyProgress {
     pub(super) expected: Option<Timestamp>,
 }
 
-/// The report on one job; `copies` knows how far a copy is.
+/// The report on one job; `copies` knows how far a copy is, `hold` is how long a component
+/// waits for the others at most.
 pub(super) fn report(
     job: &Job,
     explanation: &Explanation,
     standing: Option<&Standing>,
+    hold: DurationMs,
     copies: impl Fn(Digest, &SiteName) -> CopyProgress,
 ) -> ExplainReport {
     let waits = explanation.wait == Wait::Placement;
@@ -35,7 +41,9 @@ pub(super) fn report(
         summary: summary(job, explanation, standing),
         policy: Some(explanation.policy.to_string()),
         position: standing.map(|standing| standing.ahead as u64 + 1),
-        estimate: None,
+        estimate: estimate(explanation),
+        estimate_unknown: unknown(explanation),
+        cost: if waits { cost(explanation, &job.spec, hold) } else { None },
         verdicts: if waits { verdicts(explanation) } else { Vec::new() },
         withheld: withheld(explanation).filter(|_| waits),
         transfers: transfers(job, copies),
@@ -80,17 +88,70 @@ fn transfers(job: &Job, copies: impl Fn(Digest, &SiteName) -> CopyProgress) -> V
 }
 
 /// The report on a job that is not submitted.
-pub(super) fn preview(explanation: &Explanation) -> ExplainReport {
+pub(super) fn preview(
+    explanation: &Explanation,
+    spec: &JobSpec,
+    hold: DurationMs,
+) -> ExplainReport {
     ExplainReport {
         job: 0,
         summary: placement(explanation, None),
         policy: Some(explanation.policy.to_string()),
         position: None,
-        estimate: None,
+        estimate: estimate(explanation),
+        estimate_unknown: unknown(explanation),
+        cost: cost(explanation, spec, hold),
         verdicts: verdicts(explanation),
         withheld: withheld(explanation),
         transfers: Vec::new(),
     }
+}
+
+fn estimate(explanation: &Explanation) -> Option<EstimateReport> {
+    match &explanation.estimate {
+        Estimate::Within { from, until, basis } => Some(EstimateReport {
+            from: (*from).into(),
+            until: (*until).into(),
+            basis: basis.clone(),
+        }),
+        Estimate::Unknown(_) | Estimate::None => None,
+    }
+}
+
+fn unknown(explanation: &Explanation) -> Option<String> {
+    match &explanation.estimate {
+        Estimate::Unknown(reason) => Some(reason.clone()),
+        Estimate::Within { .. } | Estimate::None => None,
+    }
+}
+
+/// What the plan would cost, if there is one.
+fn cost(explanation: &Explanation, spec: &JobSpec, hold: DurationMs) -> Option<CostReport> {
+    let plan = explanation.decision.as_ref().ok()?;
+    let transfers = explanation.transfers.iter().map(|transfer| {
+        let measured = transfer.link.as_ref().and_then(|link| link.measured);
+        let component = explanation.components.get(transfer.component.0 as usize);
+        ExpectedTransferReport {
+            component: component.cloned().unwrap_or_default(),
+            site: transfer.to.to_string(),
+            from: transfer.source.from.to_string(),
+            digest: transfer.source.content.digest.to_string(),
+            bytes: transfer.source.content.size.0,
+            time_ms: transfer.time.0,
+            bandwidth_bps: transfer.link.as_ref().map(|link| link.bandwidth.0),
+            measured_at: measured.map(|measured| measured.at.into()),
+        }
+    });
+    let moved = explanation.transfers.iter().filter(|transfer| transfer.source.from != transfer.to);
+    let processors = u64::from(spec.total_resources().processors);
+    let held = |length: DurationMs| processors.saturating_mul(length.0);
+    Some(CostReport {
+        transfers: transfers.collect(),
+        moved_bytes: moved.map(|transfer| transfer.source.content.size.0).sum(),
+        transfer_ms: plan.transfer_time.0,
+        held_processor_ms: held(plan.transfer_time + hold + spec.wall_time),
+        run_processor_ms: held(spec.wall_time),
+    })
 }
 
 fn verdicts(explanation: &Explanation) -> Vec<VerdictReport> {
@@ -109,6 +170,8 @@ fn of_site(explanation: &Explanation, verdict: &SiteVerdict) -> Vec<VerdictRepor
         code: code.into(),
         chosen,
         detail,
+        transfer_ms: verdict.transfer_time.map(|time| time.0),
+        age_ms: explanation.ages.get(&verdict.site).map(|age| age.0),
     };
     let left = format!("{} processors left", verdict.remaining_processors);
     let share = explanation.decision.as_ref().ok().and_then(|plan| {

@@ -12,7 +12,7 @@ use cospan_domain::placement::{GridSnapshot, PlacementRequest, can_ever_be_place
 use cospan_domain::queue::Standing;
 use cospan_domain::site::availability::{SiteState, state};
 use cospan_domain::site::state::SiteRecord;
-use cospan_domain::units::{Bytes, Timestamp};
+use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use cospan_sites::port::{Piece, Readable, SiteError};
 use cospan_storage::port::{StoreError, StoreSize, Stored};
 use tokio::sync::{broadcast, oneshot};
@@ -208,6 +208,11 @@ impl ControlPlane {
         let held = view.holdings.get(name).map_or(0, |held| held.len() as u32);
         let state = state(&record, report.contact, held, self.now());
         Some(SiteStanding { name: name.clone(), state, record, report, held })
+    }
+
+    /// How long a component waits for the others of its job at most.
+    pub fn hold_max(&self) -> DurationMs {
+        self.shared.settings.job.hold_max
     }
 
     /// Links that bring files to a site, by where they begin.

@@ -1,19 +1,22 @@
 //! Why a job is where it is: the same policy, with a recording observer.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cospan_domain::ids::{ComponentIndex, JobId, PolicyName, SiteName};
 use cospan_domain::job::spec::JobSpec;
-use cospan_domain::job::state::{Job, Phase};
+use cospan_domain::job::state::{Job, Phase, Placement, Source};
 use cospan_domain::placement::{
-    self, Board, History, PlacementRequest, Plan, Recorder, Refusal, Remaining, SiteVerdict,
+    self, Board, GridSite, GridSnapshot, History, PlacementRequest, Plan, Recorder, Refusal,
+    Remaining, SiteVerdict,
 };
 use cospan_domain::queue::{Groups, Hoard};
 use cospan_domain::site::availability::{Obstacle, obstacles};
 use cospan_domain::site::state::SiteRecord;
-use cospan_domain::units::Timestamp;
+use cospan_domain::units::{DurationMs, Timestamp};
 
+use super::estimate::{self, Estimate};
 use super::grid::{GridMaker, Offers};
+use crate::links::LinkStanding;
 use crate::shared::Shared;
 
 /// Why a job is where it is, or what would become of it now.
@@ -35,6 +38,27 @@ pub struct Explanation {
     pub next_claim: Option<Timestamp>,
     /// What is withheld for another job; it counts as taken here.
     pub hoard: Option<Hoard>,
+    /// When it may start.
+    pub estimate: Estimate,
+    /// What would be brought where if it were placed as decided.
+    pub transfers: Vec<ExpectedTransfer>,
+    /// How old what each site said is.
+    pub ages: BTreeMap<SiteName, DurationMs>,
+}
+
+/// One content on its way to a component.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExpectedTransfer {
+    /// The component.
+    pub component: ComponentIndex,
+    /// What it needs, and where that comes from.
+    pub source: Source,
+    /// Where it goes.
+    pub to: SiteName,
+    /// How long that takes.
+    pub time: DurationMs,
+    /// The link, if there is any on the way.
+    pub link: Option<LinkStanding>,
 }
 
 /// What a job waits for, whatever the sites are like.
@@ -69,8 +93,10 @@ pub fn explain(shared: &Shared, job: &Job) -> Explanation {
         },
     };
     let hoard = shared.hoard.load().as_ref().clone().filter(|hoard| hoard.job != job.id);
-    let explanation = ask(shared, &job.spec, &request, wait, hoard);
-    Explanation { next_claim: shared.claim_time(job), ..explanation }
+    let grid = GridMaker::new(shared).snapshot(shared, &Offers::default());
+    let estimate = estimate::of_job(shared, &grid, job);
+    let explanation = ask(shared, &grid, &job.spec, &request, wait, hoard);
+    Explanation { next_claim: shared.claim_time(job), estimate, ..explanation }
 }
 
 /// The limit of a job's sweep, if that is what it waits for.
@@ -92,18 +118,20 @@ pub fn preview(shared: &Shared, spec: &JobSpec) -> Explanation {
     let request =
         PlacementRequest::of_spec(spec, &shared.settings.default_policies, |_| BTreeSet::new());
     let hoard = shared.hoard.load().as_ref().clone();
-    ask(shared, spec, &request, Wait::NotSubmitted, hoard)
+    let grid = GridMaker::new(shared).snapshot(shared, &Offers::default());
+    let estimate = estimate::of_request(shared, &grid, &request, spec);
+    Explanation { estimate, ..ask(shared, &grid, spec, &request, Wait::NotSubmitted, hoard) }
 }
 
 fn ask(
     shared: &Shared,
+    grid: &GridSnapshot,
     spec: &JobSpec,
     request: &PlacementRequest,
     wait: Wait,
     hoard: Option<Hoard>,
 ) -> Explanation {
-    let grid = GridMaker::new(shared).snapshot(shared, &Offers::default());
-    let mut remaining = Remaining::of(&grid);
+    let mut remaining = Remaining::of(grid);
     for (site, count) in hoard.iter().flat_map(|hoard| &hoard.withheld) {
         if let Some(site) = grid.index_of(site) {
             remaining.withhold(site, *count);
@@ -111,12 +139,8 @@ fn ask(
     }
     let mut observer = Recorder::default();
     let mut history = History::clone(&shared.history.load());
-    let mut board = Board {
-        grid: &grid,
-        remaining: &mut remaining,
-        history: &mut history,
-        observer: &mut observer,
-    };
+    let mut board =
+        Board { grid, remaining: &mut remaining, history: &mut history, observer: &mut observer };
     let decision = placement::place(request, &mut board);
     let now = shared.clock.now();
     let view = shared.view.load();
@@ -132,7 +156,11 @@ fn ask(
         Err(_) => spec.components.len(),
     };
     let names = (0..count as u32).map(|index| spec.name_of(ComponentIndex(index), count));
+    let age = |site: &GridSite| Some((site.name.clone(), site.age(now)?));
     Explanation {
+        estimate: Estimate::None,
+        transfers: decision.as_ref().map(|plan| transfers(shared, plan)).unwrap_or_default(),
+        ages: grid.sites().iter().filter_map(age).collect(),
         components: names.flatten().collect(),
         policy: request.policy().clone(),
         decision,
@@ -142,4 +170,28 @@ fn ask(
         next_claim: None,
         hoard,
     }
+}
+
+/// What a plan brings to its sites, and over which links.
+fn transfers(shared: &Shared, plan: &Plan) -> Vec<ExpectedTransfer> {
+    let of_component = |(index, placement): (usize, &Placement)| {
+        let to = placement.site.clone();
+        placement
+            .sources
+            .iter()
+            .map(move |source| {
+                let link = shared.link(&source.from, &to);
+                let time =
+                    link.as_ref().and_then(|l| source.content.size.transfer_time(l.bandwidth));
+                ExpectedTransfer {
+                    component: ComponentIndex(index as u32),
+                    source: source.clone(),
+                    to: to.clone(),
+                    time: time.unwrap_or_default(),
+                    link,
+                }
+            })
+            .collect::<Vec<_>>()
+    };
+    plan.placements.iter().enumerate().flat_map(of_component).collect()
 }

@@ -2,12 +2,14 @@
 //! all their components, on a snapshot of what is known.
 
 mod actor;
+mod estimate;
 mod explain;
 mod grid;
 #[cfg(test)]
 mod tests;
 
 pub use actor::{AskStanding, CoAllocator};
-pub use explain::{Explanation, Wait, explain, preview};
+pub use estimate::Estimate;
+pub use explain::{ExpectedTransfer, Explanation, Wait, explain, preview};
 pub(crate) use grid::belief;
 pub use grid::{GridMaker, Offers};

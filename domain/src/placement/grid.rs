@@ -179,6 +179,11 @@ impl GridSnapshot {
         Self { seq, sites, usable, network, positions, replicas }
     }
 
+    /// The same files and links, with the same sites in another condition.
+    pub(super) fn with_sites(&self, sites: Vec<GridSite>) -> Self {
+        Self::new(self.seq, sites, self.network.clone(), self.replicas.clone())
+    }
+
     /// The committed sequence that it reflects.
     pub fn seq(&self) -> Seq {
         self.seq

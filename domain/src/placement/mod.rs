@@ -8,6 +8,7 @@
 //!
 //! To add a policy, add its file in [`policies`] and one line in [`policy::POLICIES`].
 
+pub mod estimate;
 pub mod grid;
 pub mod history;
 pub mod network;

@@ -10,6 +10,7 @@ use crate::job::state::Job;
 use crate::labels::{Constraint, Labels};
 use crate::resources::Resources;
 
+use super::plan::Plan;
 use super::policy::{DefaultPolicies, policy_for};
 
 /// A job's requirements, reduced to what decides its placement.
@@ -173,6 +174,17 @@ impl PlacementRequest {
     /// Every content that any component may need at some site, each once, in order.
     pub fn contents(&self) -> &[Content] {
         &self.contents
+    }
+
+    /// What a plan for it takes of each site.
+    pub fn uses<'a>(&'a self, plan: &'a Plan) -> impl Iterator<Item = (SiteName, Resources)> + 'a {
+        plan.placements.iter().enumerate().filter_map(|(index, placement)| {
+            let resources = match (placement.share, &self.total) {
+                (Some(share), Some(total)) => total.portion(share),
+                _ => self.components.get(index)?.resources.clone(),
+            };
+            Some((placement.site.clone(), resources))
+        })
     }
 
     /// Processors of all components together.

@@ -21,6 +21,12 @@ pub struct ExplainReport {
     /// When it may start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimate: Option<EstimateReport>,
+    /// Why it cannot be said when it starts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub estimate_unknown: Option<String>,
+    /// What it would cost if it were placed as it would be now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<CostReport>,
     /// What was found for each component at each site, in the order of preference.
     pub verdicts: Vec<VerdictReport>,
     /// Processors that are withheld for another job and count as taken here.
@@ -65,12 +71,53 @@ pub struct TransferReport {
 }
 
 /// When a waiting job may start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EstimateReport {
     /// At the earliest.
     pub from: Instant,
     /// In all likelihood before this.
     pub until: Instant,
+    /// What that is based on.
+    pub basis: String,
+}
+
+/// What a placement would cost.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+pub struct CostReport {
+    /// What would be brought to its sites, and how long that takes.
+    pub transfers: Vec<ExpectedTransferReport>,
+    /// Bytes of them that come from other sites.
+    pub moved_bytes: u64,
+    /// Time until all input is there.
+    pub transfer_ms: u64,
+    /// Processor time that it would hold at most: claimed while its input is on the way, waiting
+    /// for the common start as long as `claim.hold_max`, and running for its wall time.
+    pub held_processor_ms: u64,
+    /// The part of it in which it runs.
+    pub run_processor_ms: u64,
+}
+
+/// One content that a component would wait for.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+pub struct ExpectedTransferReport {
+    /// The component.
+    pub component: String,
+    /// Where it runs.
+    pub site: String,
+    /// Where the content comes from; the same site if it is there.
+    pub from: String,
+    /// BLAKE3 digest of the content.
+    pub digest: String,
+    /// Its size; of a chunk, the chunk's.
+    pub bytes: u64,
+    /// How long it takes.
+    pub time_ms: u64,
+    /// Bits per second that this reckons with; missing if nothing is moved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bandwidth_bps: Option<u64>,
+    /// When that was measured; missing if it is as configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured_at: Option<Instant>,
 }
 
 /// What was found for one component at one site.
@@ -87,6 +134,12 @@ pub struct VerdictReport {
     pub code: String,
     /// The component goes there.
     pub chosen: bool,
+    /// How long its input would take to get there; missing if it cannot be brought.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transfer_ms: Option<u64>,
+    /// How old what the site said is; missing if it never said anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age_ms: Option<u64>,
     /// In words.
     pub detail: String,
 }

@@ -1,13 +1,13 @@
 //! `cospan explain`
 
-use cospan_domain::units::Bytes;
+use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs};
 
-use crate::api::v1::explain::{ExplainReport, TransferReport, VerdictReport};
+use crate::api::v1::explain::{CostReport, ExplainReport, TransferReport, VerdictReport};
 use crate::cli::args_job::ExplainArgs;
 use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::out::{bold, columns, state};
-use crate::cli::when::clock;
+use crate::cli::when::{clock, pace};
 
 /// Says why jobs are where they are.
 pub(crate) fn run(context: &mut Context, args: &ExplainArgs) -> Result<Exit, CliError> {
@@ -32,10 +32,7 @@ pub(super) fn text(report: &ExplainReport) -> String {
     if let Some(position) = report.position {
         text.push_str(&format!("  number {position} in its queue\n"));
     }
-    if let Some(estimate) = report.estimate {
-        let (from, until) = (clock(estimate.from), clock(estimate.until));
-        text.push_str(&format!("  start expected from {from}, in all likelihood before {until}\n"));
-    }
+    text.push_str(&start(report));
     if let Some(policy) = &report.policy {
         text.push_str(&format!("  policy {policy}\n"));
     }
@@ -48,6 +45,9 @@ pub(super) fn text(report: &ExplainReport) -> String {
             withheld.job
         ));
     }
+    if let Some(cost) = &report.cost {
+        text.push_str(&costs(cost));
+    }
     if !report.verdicts.is_empty() {
         let rows: Vec<Vec<String>> = report.verdicts.iter().map(row).collect();
         text.push('\n');
@@ -57,6 +57,51 @@ pub(super) fn text(report: &ExplainReport) -> String {
         let rows: Vec<Vec<String>> = report.transfers.iter().map(transfer).collect();
         text.push('\n');
         text.push_str(&columns(&["COMPONENT", "FROM", "TO", "HERE", "OF", "EXPECTED"], &rows));
+    }
+    text
+}
+
+fn start(report: &ExplainReport) -> String {
+    match (&report.estimate, &report.estimate_unknown) {
+        (Some(estimate), _) => {
+            let (from, until) = (clock(estimate.from), clock(estimate.until));
+            let basis = &estimate.basis;
+            format!("  start from {from}, in all likelihood before {until}: {basis}\n")
+        }
+        (None, Some(reason)) => format!("  start unknown: {reason}\n"),
+        (None, None) => String::new(),
+    }
+}
+
+fn costs(cost: &CostReport) -> String {
+    let hours = |ms: u64| DurationMs(ms).as_secs_f64() / 3_600.0;
+    let mut text = format!(
+        "  {} to be moved in {}; at most {:.1} processor-hours held, {:.1} of them running\n",
+        Bytes(cost.moved_bytes),
+        DurationMs(cost.transfer_ms),
+        hours(cost.held_processor_ms),
+        hours(cost.run_processor_ms),
+    );
+    let moved: Vec<Vec<String>> = cost
+        .transfers
+        .iter()
+        .filter(|transfer| transfer.from != transfer.site)
+        .map(|transfer| {
+            let bandwidth = transfer.bandwidth_bps.map(|rate| pace(BitsPerSecond(rate)));
+            let known = if transfer.measured_at.is_some() { "measured" } else { "configured" };
+            vec![
+                transfer.component.clone(),
+                transfer.from.clone(),
+                transfer.site.clone(),
+                Bytes(transfer.bytes).to_string(),
+                DurationMs(transfer.time_ms).to_string(),
+                format!("{}, {known}", bandwidth.unwrap_or_default()),
+            ]
+        })
+        .collect();
+    if !moved.is_empty() {
+        text.push('\n');
+        text.push_str(&columns(&["COMPONENT", "FROM", "TO", "BYTES", "TIME", "AT"], &moved));
     }
     text
 }

@@ -1,0 +1,210 @@
+//! When a job may start, as far as that can be said without guessing what others do.
+
+use std::sync::Arc;
+
+use cospan_domain::job::demands::Holding;
+use cospan_domain::job::state::{Job, Phase};
+use cospan_domain::placement::estimate::{Forecast, Release, Waiter, forecast};
+use cospan_domain::placement::{GridSnapshot, History, PlacementRequest};
+use cospan_domain::units::{DurationMs, Timestamp};
+
+use crate::api::View;
+use crate::shared::Shared;
+
+/// Jobs before it that are looked at; with more of them nothing is said.
+const MOST_AHEAD: usize = 50;
+
+/// When a job may start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Estimate {
+    /// Within this time.
+    Within {
+        /// At the earliest.
+        from: Timestamp,
+        /// At the latest, if what it is based on holds.
+        until: Timestamp,
+        /// What it is based on.
+        basis: String,
+    },
+    /// It cannot be said, for this reason.
+    Unknown(String),
+    /// It has started, or never will.
+    None,
+}
+
+/// Estimates the start of a job; `input_at`: when the last of its input is expected.
+pub(super) fn of_job(shared: &Shared, grid: &GridSnapshot, job: &Job) -> Estimate {
+    let now = shared.clock.now();
+    let claim = shared.settings.job.claim_timeout;
+    match &job.phase {
+        _ if job.held.is_some() => Estimate::Unknown("it is held".into()),
+        Phase::Queued { not_before, .. } => {
+            if job.frozen_by.is_some() {
+                return Estimate::Unknown("it is frozen".into());
+            }
+            let request = PlacementRequest::of_job(job, &shared.settings.default_policies);
+            let waiter = waiter(shared, request, *not_before, job.spec.wall_time);
+            match ahead(shared, job) {
+                Ok(ahead) => of_waiter(shared, grid, &waiter, &ahead),
+                Err(count) => {
+                    let reason = format!("{count} jobs are before it, too many to look ahead");
+                    Estimate::Unknown(reason)
+                }
+            }
+        }
+        Phase::Placed { start_estimate, .. } => {
+            let here = if job.inputs_here { now } else { (*start_estimate).max(now) };
+            let basis = format!("its input is expected by then, and a claim takes {claim} at most");
+            Estimate::Within { from: here, until: here + claim, basis }
+        }
+        Phase::Claiming { since } => {
+            let here = job.instants.start_estimate.filter(|_| !job.inputs_here);
+            let until = (*since).max(here.unwrap_or(now)) + claim;
+            let basis = format!("a claim takes {claim} at most once its input is there");
+            Estimate::Within { from: now, until: until.max(now), basis }
+        }
+        Phase::Starting { since } => {
+            let until = *since + shared.settings.job.go_grace;
+            let basis = "its start is decided".into();
+            Estimate::Within { from: job.start_at.unwrap_or(now), until: until.max(now), basis }
+        }
+        _ => Estimate::None,
+    }
+}
+
+/// Estimates the start of a job that would be submitted now, behind all of its class.
+pub(super) fn of_request(
+    shared: &Shared,
+    grid: &GridSnapshot,
+    request: &PlacementRequest,
+    spec: &cospan_domain::job::spec::JobSpec,
+) -> Estimate {
+    let waiter = waiter(shared, request.clone(), Timestamp(0), spec.wall_time);
+    let view = shared.view.load();
+    let before = |job: &&Arc<Job>| job.priority >= spec.priority;
+    match waiting(shared, &view, before) {
+        Ok(ahead) => of_waiter(shared, grid, &waiter, &ahead),
+        Err(count) => {
+            Estimate::Unknown(format!("{count} jobs would be before it, too many to look ahead"))
+        }
+    }
+}
+
+fn of_waiter(shared: &Shared, grid: &GridSnapshot, waiter: &Waiter, ahead: &[Waiter]) -> Estimate {
+    let now = shared.clock.now();
+    let history = History::clone(&shared.history.load());
+    let claim = shared.settings.job.claim_timeout;
+    match forecast(grid, &history, releases(shared, now), ahead, waiter, now) {
+        Err(None) => Estimate::Unknown("too much is bound to end before it fits".into()),
+        Err(Some(refusal)) => Estimate::Unknown(format!(
+            "whatever of ours is bound to end, it does not fit then either: {refusal}"
+        )),
+        Ok(Forecast { at, plan, ended }) => {
+            let scan =
+                if at > now { shared.settings.queue.scan_interval } else { DurationMs::ZERO };
+            let until = at + scan + plan.transfer_time + claim;
+            let from = now.max(waiter.not_before) + plan.transfer_time;
+            Estimate::Within { from, until, basis: basis(ended, ahead.len(), at > now, claim) }
+        }
+    }
+}
+
+fn basis(ended: usize, ahead: usize, later: bool, claim: DurationMs) -> String {
+    let mut basis = match (later, ended) {
+        (false, _) => "it fits now".to_owned(),
+        (true, 0) => "it fits, and waits for its time".to_owned(),
+        (true, count) => {
+            format!("it fits when {count} component(s) of ours have ended by their limits")
+        }
+    };
+    if ahead > 0 {
+        basis.push_str(&format!(", after {ahead} job(s) before it"));
+    }
+    basis.push_str(&format!(
+        "; its input takes as long as links had it lately, and a claim {claim} at most; \
+         without local users who take more, or jobs that are more urgent"
+    ));
+    basis
+}
+
+fn waiter(
+    shared: &Shared,
+    request: PlacementRequest,
+    not_before: Timestamp,
+    wall_time: DurationMs,
+) -> Waiter {
+    let job = &shared.settings.job;
+    let longest = job.claim_timeout + job.hold_max + job.go_grace + wall_time;
+    Waiter { request, not_before, longest }
+}
+
+/// Jobs before this one: more urgent, or as urgent and longer in the queue.
+fn ahead(shared: &Shared, job: &Job) -> Result<Vec<Waiter>, usize> {
+    let place = |job: &Job| match job.phase {
+        Phase::Queued { since, .. } => (std::cmp::Reverse(job.priority), since, job.id),
+        _ => (std::cmp::Reverse(job.priority), Timestamp(0), job.id),
+    };
+    let own = place(job);
+    waiting(shared, &shared.view.load(), |other| place(other) < own)
+}
+
+fn waiting(
+    shared: &Shared,
+    view: &View,
+    before: impl Fn(&&Arc<Job>) -> bool,
+) -> Result<Vec<Waiter>, usize> {
+    let is_queued = |job: &&Arc<Job>| {
+        let waits = job.held.is_none() && job.frozen_by.is_none();
+        waits && matches!(job.phase, Phase::Queued { .. })
+    };
+    let mut jobs: Vec<&Arc<Job>> = view.jobs.values().filter(is_queued).filter(before).collect();
+    if jobs.len() > MOST_AHEAD {
+        return Err(jobs.len());
+    }
+    let entered = |job: &Arc<Job>| match job.phase {
+        Phase::Queued { since, not_before } => (since, not_before),
+        _ => (Timestamp(0), Timestamp(0)),
+    };
+    jobs.sort_by_key(|job| (std::cmp::Reverse(job.priority), entered(job).0, job.id));
+    let defaults = &shared.settings.default_policies;
+    let waiter = |job: &Arc<Job>| {
+        let request = PlacementRequest::of_job(job, defaults);
+        waiter(shared, request, entered(job).1, job.spec.wall_time)
+    };
+    Ok(jobs.into_iter().map(waiter).collect())
+}
+
+/// Everything that jobs of ours hold, with when it has ended at the latest.
+fn releases(shared: &Shared, now: Timestamp) -> Vec<Release> {
+    let view = shared.view.load();
+    let parameters = &shared.settings.job;
+    let asked_at = |holding: &Holding| {
+        let report = shared.board.site(&holding.site)?;
+        report.idle.as_ref().map(|(asked_at, _)| *asked_at)
+    };
+    let release = |id: cospan_domain::ids::JobId, holding: &Holding| {
+        let job = view.jobs.get(&id)?;
+        let begins = match &job.phase {
+            Phase::Placed { start_estimate, .. } => {
+                (*start_estimate).max(now) + parameters.claim_timeout
+            }
+            Phase::Claiming { since } => *since + parameters.claim_timeout,
+            _ => job.instants.started.or(job.start_at).unwrap_or(now),
+        };
+        let waits = match job.phase {
+            Phase::Running { .. } => DurationMs::ZERO,
+            _ => parameters.hold_max + parameters.go_grace,
+        };
+        let asked = asked_at(holding);
+        let visible =
+            holding.visible_from.is_some_and(|from| asked.is_some_and(|asked| from <= asked));
+        Some(Release {
+            at: begins + waits + job.spec.wall_time,
+            site: holding.site.clone(),
+            resources: holding.resources.clone(),
+            visible,
+        })
+    };
+    let holdings = view.holdings.values().flat_map(|site| site.iter());
+    holdings.filter_map(|((id, _), holding)| release(*id, holding)).collect()
+}

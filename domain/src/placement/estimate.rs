@@ -1,0 +1,175 @@
+//! When a job that waits can be placed at the latest, if nothing changes but what is
+//! bound to end, and what is before it in the queue is placed first.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::grid::{GridSite, GridSnapshot};
+use super::history::History;
+use super::plan::Plan;
+use super::policy::{Board, place};
+use super::reason::{Refusal, Silent};
+use super::remaining::Remaining;
+use super::request::PlacementRequest;
+use crate::ids::SiteName;
+use crate::resources::Resources;
+use crate::units::{DurationMs, Timestamp};
+
+/// Most instants that are looked at.
+const MOST_STEPS: usize = 500;
+
+/// Something of ours that has ended by then.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Release {
+    /// When it has ended at the latest.
+    pub at: Timestamp,
+    /// Where it is.
+    pub site: SiteName,
+    /// What it holds or will claim.
+    pub resources: Resources,
+    /// The site's own count includes it.
+    pub visible: bool,
+}
+
+/// A job that waits for its placement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiter {
+    /// What it asks for.
+    pub request: PlacementRequest,
+    /// Not placed before.
+    pub not_before: Timestamp,
+    /// How long it keeps what it is given, at most, from when its input is there.
+    pub longest: DurationMs,
+}
+
+/// When a job can be placed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Forecast {
+    /// When at the latest.
+    pub at: Timestamp,
+    /// How it is placed then.
+    pub plan: Plan,
+    /// How many components have ended before.
+    pub ended: usize,
+}
+
+/// Looks ahead until `job` is placed: whatever is before it first.
+///
+/// # Errors
+/// What keeps it from a place when everything that is bound to end has ended; `None` if so
+/// much happens before that nothing can be said.
+pub fn forecast(
+    grid: &GridSnapshot,
+    history: &History,
+    releases: Vec<Release>,
+    ahead: &[Waiter],
+    job: &Waiter,
+    now: Timestamp,
+) -> Result<Forecast, Option<Refusal>> {
+    let mut future = Future::new(grid, history, releases, now);
+    let mut before: Vec<&Waiter> = ahead.iter().collect();
+    for _ in 0..MOST_STEPS {
+        let refusal = match future.look(&mut before, job) {
+            Ok(plan) if job.not_before <= future.now => {
+                return Ok(Forecast { at: future.now, plan, ended: future.ended });
+            }
+            outcome => outcome.err(),
+        };
+        let wakes = before.iter().copied().chain([job]).map(|waiter| waiter.not_before);
+        let wakes: BTreeSet<Timestamp> = wakes.filter(|at| *at > future.now).collect();
+        if !future.go_on(wakes.first().copied()) {
+            return Err(refusal);
+        }
+    }
+    Err(None)
+}
+
+/// The grid at some instant to come.
+struct Future<'a> {
+    grid: &'a GridSnapshot,
+    history: History,
+    sites: Vec<GridSite>,
+    ends: BTreeMap<Timestamp, Vec<Release>>,
+    now: Timestamp,
+    ended: usize,
+}
+
+impl<'a> Future<'a> {
+    fn new(
+        grid: &'a GridSnapshot,
+        history: &History,
+        releases: Vec<Release>,
+        now: Timestamp,
+    ) -> Self {
+        let mut ends: BTreeMap<Timestamp, Vec<Release>> = BTreeMap::new();
+        for release in releases {
+            // What should have ended already may do so at any time, but not in the past.
+            ends.entry(release.at.max(now + DurationMs(1))).or_default().push(release);
+        }
+        let (history, sites) = (history.clone(), grid.sites().to_vec());
+        Self { grid, history, sites, ends, now, ended: 0 }
+    }
+
+    /// Places what is before the job as far as it fits, then the job.
+    fn look(&mut self, before: &mut Vec<&Waiter>, job: &Waiter) -> Result<Plan, Refusal> {
+        let grid = self.grid.with_sites(self.sites.clone());
+        let mut remaining = Remaining::of(&grid);
+        let mut place = |waiter: &Waiter| {
+            let (history, observer) = (&mut self.history, &mut Silent);
+            let mut board = Board { grid: &grid, remaining: &mut remaining, history, observer };
+            place(&waiter.request, &mut board)
+        };
+        let now = self.now;
+        let mut placed = Vec::new();
+        before.retain(|waiter| {
+            let plan = (waiter.not_before <= now).then(|| place(waiter).ok()).flatten();
+            let found = plan.is_some();
+            placed.extend(plan.map(|plan| (*waiter, plan)));
+            !found
+        });
+        let outcome = place(job);
+        placed.into_iter().for_each(|(waiter, plan)| self.take(waiter, &plan));
+        outcome
+    }
+
+    /// A job that is placed first keeps what it is given until it has ended.
+    fn take(&mut self, waiter: &Waiter, plan: &Plan) {
+        let end = self.now + plan.transfer_time + waiter.longest;
+        for (name, resources) in waiter.request.uses(plan) {
+            if let Some(site) = self.sites.iter_mut().find(|site| site.name == name) {
+                site.pending.add(&resources);
+                site.ours.add(&resources);
+            }
+            let release = Release { at: end, site: name, resources, visible: false };
+            self.ends.entry(end).or_default().push(release);
+        }
+    }
+
+    /// Goes to the next instant at which something changes, if there is one.
+    fn go_on(&mut self, wake: Option<Timestamp>) -> bool {
+        let end = self.ends.keys().next().copied();
+        let Some(next) = end.into_iter().chain(wake).min() else { return false };
+        self.now = next.max(self.now);
+        while let Some(entry) = self.ends.first_entry().filter(|entry| *entry.key() <= next) {
+            for release in entry.remove() {
+                self.end(&release);
+            }
+        }
+        true
+    }
+
+    fn end(&mut self, release: &Release) {
+        self.ended += 1;
+        let site = self.sites.iter_mut().find(|site| site.name == release.site);
+        let Some(site) = site else { return };
+        site.ours.subtract(&release.resources);
+        match (&mut site.idle, release.visible) {
+            (Some(belief), true) => belief.idle.add(&release.resources),
+            (_, true) => {}
+            (_, false) => site.pending.subtract(&release.resources),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "estimate_tests.rs"]
+mod tests;
