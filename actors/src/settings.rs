@@ -48,6 +48,9 @@ pub struct Settings {
     pub links: BTreeMap<(SiteName, SiteName), BitsPerSecond>,
     /// What else there is to know of links.
     pub network: NetworkSettings,
+    /// How much of a site copies may take, by site; one that is missing has no bound, and
+    /// keeps nothing.
+    pub staging: BTreeMap<SiteName, Staging>,
     /// Calls to one site that may be under way at once.
     pub calls_per_site: usize,
     /// Attempt directories are kept this long after their job ended.
@@ -113,4 +116,13 @@ impl InformationSettings {
     pub fn timeout_of(&self, site: &SiteName) -> DurationMs {
         self.query_timeouts.get(site).copied().unwrap_or(self.query_timeout)
     }
+}
+
+/// How much of a site copies may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Staging {
+    /// Copies that jobs need; `None` for no bound.
+    pub budget: Option<Bytes>,
+    /// Copies that no job needs and that are kept as replicas for later ones.
+    pub replicas: Bytes,
 }

@@ -366,6 +366,13 @@ impl Shared {
         let gone = new.is_none().then(|| key.clone());
         self.copies_concerned([source(old), source(new), gone].into_iter().flatten());
         let view = self.view.load();
+        let usage = |copy: Option<&CopyRecord>| copy.map(|copy| (copy.usage, copy.is_ready()));
+        if self.settings.staging.contains_key(&key.1) && usage(old) != usage(new) {
+            // One that is kept may have to make room.
+            let unused = transfer::unused_at(&view, &key.1).map(|(copy, _)| copy.content.digest);
+            let unused: Vec<_> = unused.map(|digest| (digest, key.1.clone())).collect();
+            self.copies_concerned(unused.into_iter());
+        }
         view.needs.get(key).into_iter().flatten().for_each(|job| self.switchboard.jobs.look(job));
     }
 

@@ -79,7 +79,7 @@ impl Backend for Served {
         let beyond = |name: &LogicalName| after.is_none_or(|after| name > after);
         let found = view.files.iter().filter(|(name, file)| beyond(name) && has(file));
         let mut files: Vec<FileReport> =
-            found.take(limit + 1).filter_map(|(_, file)| file_report(file)).collect();
+            found.take(limit + 1).filter_map(|(_, file)| file_report(&view, file)).collect();
         let more = files.len() > limit;
         files.truncate(limit);
         let next = files.last().filter(|_| more).map(|last| last.name.clone());
@@ -87,7 +87,8 @@ impl Backend for Served {
     }
 
     fn file(&self, name: &LogicalName) -> Option<FileReport> {
-        file_report(self.plane.view().files.get(name)?)
+        let view = self.plane.view();
+        file_report(&view, view.files.get(name)?)
     }
 
     fn sites(&self) -> SiteList {
@@ -239,19 +240,25 @@ fn changes_of(
     }
 }
 
-fn file_report(file: &FileRecord) -> Option<FileReport> {
+fn file_report(view: &View, file: &FileRecord) -> Option<FileReport> {
     let entry = file.entry.as_ref()?;
+    let kept = cospan_actors::transfer::kept(view, entry).map(|site| ReplicaReport {
+        site: site.to_string(),
+        path: None,
+        kept: true,
+    });
     let replicas = entry.replicas.iter().map(|(site, place)| ReplicaReport {
         site: site.to_string(),
         path: match place {
             FilePlace::User(path) => Some(path.to_string()),
             FilePlace::Store(_) | FilePlace::Output(..) => None,
         },
+        kept: false,
     });
     Some(FileReport {
         name: file.name.to_string(),
         digest: entry.content.digest.to_string(),
         size_bytes: entry.content.size.0,
-        replicas: replicas.collect(),
+        replicas: replicas.chain(kept).collect(),
     })
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cospan_actors::settings::{InformationSettings, NetworkSettings, Settings};
+use cospan_actors::settings::{InformationSettings, NetworkSettings, Settings, Staging};
 use cospan_domain::claim::{ClaimParameters, MinClaimStep};
 use cospan_domain::ids::{PolicyName, SiteName, TargetName};
 use cospan_domain::job::parameters::JobParameters;
@@ -69,6 +69,7 @@ pub(crate) fn actors(config: &Config) -> Result<Settings, cospan_domain::ids::In
         },
         links: links(config, |link| link.bandwidth),
         network: network(config),
+        staging: staging(config),
         calls_per_site: sites.exec_limit as usize,
         keep_attempts: config.store.keep_attempts,
         keep_jobs: config.store.keep_finished,
@@ -173,6 +174,13 @@ fn information(config: &Config) -> InformationSettings {
         query_timeout: config.sites.query_timeout,
         query_timeouts: own.collect(),
     }
+}
+
+fn staging(config: &Config) -> BTreeMap<SiteName, Staging> {
+    let sites = config.site.iter();
+    let staging = sites
+        .map(|site| (site.name.clone(), Staging { budget: site.staging, replicas: site.replicas }));
+    staging.filter(|(_, staging)| *staging != Staging::default()).collect()
 }
 
 fn network(config: &Config) -> NetworkSettings {

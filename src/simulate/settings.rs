@@ -27,6 +27,7 @@ pub fn settings(config: &Config) -> Result<Settings, InvalidId> {
         reconcile_interval: RECONCILE,
         submit_settle: Default::default(),
         links: Default::default(),
+        staging: Default::default(),
         webhooks: Default::default(),
         targets: Default::default(),
         tell_for: cospan_domain::units::DurationMs::from_secs(86_400),

@@ -11,12 +11,14 @@ use cospan_domain::placement::{
 use cospan_domain::resources::Resources;
 use cospan_domain::site::availability::{serves_files, state};
 use cospan_domain::site::state::SiteRecord;
-use cospan_domain::units::{BitsPerSecond, Timestamp};
+use cospan_domain::transfer::state::CopyRecord;
+use cospan_domain::units::{BitsPerSecond, Bytes, Timestamp};
 use imbl::OrdMap;
 
 use crate::api::View;
 use crate::board::SiteReport;
 use crate::shared::Shared;
+use crate::transfer::{CopyKey, staged};
 
 /// Plans that were offered to jobs and are neither committed nor refused yet:
 /// deducted until then, or for five seconds.
@@ -67,6 +69,7 @@ pub struct GridMaker {
     /// What of it is measured; the rest is as configured.
     measured: BTreeMap<(SiteName, SiteName), BitsPerSecond>,
     files: OrdMap<LogicalName, Arc<FileRecord>>,
+    copies: OrdMap<CopyKey, Arc<CopyRecord>>,
     catalogue: Arc<ReplicaIndex>,
 }
 
@@ -85,8 +88,21 @@ impl GridMaker {
             network: Arc::new(Network::new(links, settings.message)),
             measured: BTreeMap::new(),
             files: OrdMap::new(),
+            copies: OrdMap::new(),
             catalogue: Arc::default(),
         }
+    }
+
+    /// What is known now.
+    pub fn snapshot(&mut self, shared: &Shared, offers: &Offers) -> Arc<GridSnapshot> {
+        let isolated = shared.board.isolated();
+        Arc::new(self.known(shared, |mut site| {
+            site.pending.add(&offers.at(&site.name));
+            if isolated {
+                site.acceptance = Acceptance::Closed(Hindrance::Isolated);
+            }
+            site
+        }))
     }
 
     /// What is known now, with other idle processors than were reported and nothing of ours
@@ -96,35 +112,24 @@ impl GridMaker {
         shared: &Shared,
         idle: impl Fn(&SiteName) -> Option<Resources>,
     ) -> GridSnapshot {
-        let view = shared.view.load_full();
-        self.index(&view);
-        let now = shared.clock.now();
-        let sites = shared.sites.keys().map(|name| {
-            let report = shared.board.site(name).unwrap_or_default();
-            let site = site(shared, &view, name, &report, now);
-            let idle = idle(name).map(|idle| Belief { idle, asked_at: now });
+        let asked_at = shared.clock.now();
+        self.known(shared, |site| {
+            let idle = idle(&site.name).map(|idle| Belief { idle, asked_at });
             GridSite { idle, pending: Resources::default(), ..site }
-        });
-        GridSnapshot::new(view.seq, sites, self.network.clone(), self.catalogue.clone())
+        })
     }
 
-    /// What is known now.
-    pub fn snapshot(&mut self, shared: &Shared, offers: &Offers) -> Arc<GridSnapshot> {
+    fn known(&mut self, shared: &Shared, change: impl Fn(GridSite) -> GridSite) -> GridSnapshot {
         let view = shared.view.load_full();
-        self.index(&view);
+        let keeps = shared.settings.staging.values().any(|staging| staging.replicas > Bytes(0));
+        self.index(&view, keeps);
         self.measure(shared);
         let now = shared.clock.now();
-        let isolated = shared.board.isolated();
         let sites = shared.sites.keys().map(|name| {
             let report = shared.board.site(name).unwrap_or_default();
-            let mut site = site(shared, &view, name, &report, now);
-            site.pending.add(&offers.at(name));
-            if isolated {
-                site.acceptance = Acceptance::Closed(Hindrance::Isolated);
-            }
-            site
+            change(site(shared, &view, name, &report, now))
         });
-        Arc::new(GridSnapshot::new(view.seq, sites, self.network.clone(), self.catalogue.clone()))
+        GridSnapshot::new(view.seq, sites, self.network.clone(), self.catalogue.clone())
     }
 
     /// Follows what transfers measured, link by link: there are as many as sites squared.
@@ -142,8 +147,9 @@ impl GridMaker {
         self.measured = measured;
     }
 
-    fn index(&mut self, view: &View) {
-        if self.files.ptr_eq(&view.files) {
+    /// Where files are; with copies in stores, if such are kept as replicas.
+    fn index(&mut self, view: &View, keeps: bool) {
+        if self.files.ptr_eq(&view.files) && (!keeps || self.copies.ptr_eq(&view.copies)) {
             return;
         }
         let mut index = ReplicaIndex::new();
@@ -151,7 +157,13 @@ impl GridMaker {
             let sites = index.entry(entry.content.digest).or_default();
             sites.extend(entry.replicas.iter().map(|(site, _)| site.clone()));
         }
+        for copy in view.copies.values().filter(|copy| keeps && copy.is_ready()) {
+            if let Some(sites) = index.get_mut(&copy.content.digest) {
+                sites.insert(copy.site.clone());
+            }
+        }
         self.files = view.files.clone();
+        self.copies = view.copies.clone();
         self.catalogue = Arc::new(index);
     }
 }
@@ -191,6 +203,7 @@ fn site(
         ours,
         quota: shared.settings.quotas.get(name).copied().unwrap_or_default(),
         room: state.probe_room(),
+        staging_left: staging_left(shared, view, name),
         serves_files: serves_files(record, report.contact, now),
     }
 }
@@ -200,4 +213,10 @@ pub(crate) fn belief(shared: &Shared, report: &SiteReport, now: Timestamp) -> Op
     let (asked_at, idle) = report.idle.clone()?;
     let expiry = shared.settings.information_expiry;
     (now.since(asked_at) <= expiry + expiry).then_some(Belief { idle, asked_at })
+}
+
+/// What copies may still take of a site, if that is bounded.
+fn staging_left(shared: &Shared, view: &View, site: &SiteName) -> Option<Bytes> {
+    let budget = shared.settings.staging.get(site)?.budget?;
+    Some(Bytes(budget.0.saturating_sub(staged(view, site).0)))
 }

@@ -129,7 +129,7 @@ impl Transfer {
             return;
         }
         let now = self.now();
-        match self.steps.decide(&self.shared.settings.transfer, now) {
+        match self.steps.decide(&self.parameters(), now) {
             Some(step) => self.write(step, ctx),
             None => self.perform_due(ctx),
         }
@@ -166,7 +166,7 @@ impl Transfer {
     }
 
     fn due_names(&self, record: &CopyRecord) -> Vec<&'static str> {
-        let due = CopyMachine::due(record, &self.shared.settings.transfer, self.now());
+        let due = CopyMachine::due(record, &self.parameters(), self.now());
         due.iter().map(CopyEffect::name).collect()
     }
 
@@ -197,7 +197,7 @@ impl Transfer {
         }
         self.show_progress();
         let now = self.now();
-        let due = CopyMachine::due(self.record(), &self.shared.settings.transfer, now);
+        let due = CopyMachine::due(self.record(), &self.parameters(), now);
         self.not_before.retain(|(effect, _)| due.contains(effect));
         for effect in due {
             if self.not_before.iter().any(|(other, time)| *other == effect && *time > now) {
@@ -318,7 +318,7 @@ impl Transfer {
 
     fn set_wake(&mut self, ctx: &mut Context<Self>) {
         let now = self.now();
-        let state = CopyMachine::next_wake(self.record(), &self.shared.settings.transfer, now);
+        let state = CopyMachine::next_wake(self.record(), &self.parameters(), now);
         // What a call under way comes to will wake us anyway.
         let again = self.not_before.iter().map(|(_, time)| *time).filter(|&time| time > now).min();
         let next = [state, again].into_iter().flatten().min();

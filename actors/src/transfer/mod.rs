@@ -3,9 +3,7 @@
 //!
 //! Who needs a copy is read from the records of jobs, the catalogue and other
 //! copies, never counted, so that a crash cannot leave a file behind that nobody
-//! accounts for. What is absent on purpose: a budget for staged bytes per site.
-//! Its place is the choice of a source, which a copy beyond the budget would
-//! put off, and `grid` of the co-allocator, which would show it as disk in use.
+//! accounts for.
 
 mod account;
 mod actor;
@@ -14,6 +12,7 @@ mod manager;
 mod need;
 mod sight;
 mod source;
+mod staging;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
@@ -26,6 +25,8 @@ pub use actor::Transfer;
 pub use manager::DataManager;
 pub use need::{blank_of, is_needed};
 pub(crate) use need::{pins, source_key};
+pub use staging::kept;
+pub(crate) use staging::{staged, unused_at};
 
 /// Which copy: the content, and the site that is to have it.
 pub type CopyKey = (Digest, SiteName);

@@ -6,16 +6,21 @@ use cospan_domain::site::contact::Contact;
 use cospan_domain::site::state::SiteRecord;
 use cospan_domain::transfer::command::{CopyCommand, Seen};
 use cospan_domain::transfer::links::Links;
+use cospan_domain::transfer::parameters::CopyParameters;
 use cospan_domain::transfer::state::{CopyPhase, CopyRecord, Nonce, Try};
-use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use cospan_sites::port::CopyStatus;
 
 use super::Transfer;
 use super::effects;
 use super::source::{self, Choice, Serving};
+use super::staging::is_kept;
 use super::watch::Watch;
 use crate::board::Progress;
 use crate::chance::Purpose;
+
+/// Until it is looked at again: whatever needs its space makes it look.
+const KEPT: DurationMs = DurationMs::from_secs(366 * 86_400);
 
 impl Transfer {
     /// Begins to watch a try, unless it is watched.
@@ -72,8 +77,12 @@ impl Transfer {
         }
     }
 
-    /// The copy is whole: what its last try moved while it was watched measures the link.
+    /// The copy is whole: what its last try moved while it was watched measures the link. Not
+    /// a chunk: reading the file that it is cut from takes time that no link would save.
     pub(super) fn measure(&self, completed: &CopyRecord) {
+        if completed.chunk.is_some() {
+            return;
+        }
         let CopyPhase::Copying { order, .. } = &completed.phase else { return };
         let watch = self.watch.filter(|watch| watch.is_of(order.nonce));
         let now = self.now();
@@ -81,6 +90,17 @@ impl Transfer {
             let pair = (order.source.site.clone(), self.key.1.clone());
             self.shared.transferred(pair, moved, time, now);
         }
+    }
+
+    /// The settings of copies; one that is kept as a replica is not deleted for its age.
+    pub(super) fn parameters(&self) -> CopyParameters {
+        let mut parameters = self.shared.settings.transfer.clone();
+        let staging = self.shared.settings.staging.get(&self.key.1);
+        let budget = staging.map_or(Bytes(0), |staging| staging.replicas);
+        if budget > Bytes(0) && is_kept(&self.shared.view.load(), self.record(), budget) {
+            parameters.ready_keep = KEPT;
+        }
+        parameters
     }
 
     /// Chooses where to copy from; `None` while a site that has it is yet to answer.

@@ -86,6 +86,7 @@ fn settings() -> Settings {
         transfer: Default::default(),
         links: BTreeMap::new(),
         network: Default::default(),
+        staging: BTreeMap::new(),
         calls_per_site: 8,
         keep_attempts: DurationMs::from_secs(36_000),
         keep_jobs: DurationMs::from_secs(360_000),

@@ -26,6 +26,7 @@ pub fn default_settings() -> Settings {
         transfer: Default::default(),
         links: BTreeMap::new(),
         network: Default::default(),
+        staging: BTreeMap::new(),
         calls_per_site: 8,
         keep_attempts: DurationMs::from_secs(3_600),
         keep_jobs: DurationMs::from_secs(86_400),

@@ -9,7 +9,7 @@ use super::quota::Quota;
 use crate::ids::{Digest, Seq, SiteName};
 use crate::labels::Labels;
 use crate::resources::Resources;
-use crate::units::{BitsPerSecond, DurationMs, Timestamp};
+use crate::units::{BitsPerSecond, Bytes, DurationMs, Timestamp};
 
 /// What is known of all sites, their files and the links between them.
 #[derive(Debug, Clone)]
@@ -41,6 +41,8 @@ pub struct GridSite {
     pub quota: Quota,
     /// How many more components it takes; `None` for no such limit.
     pub room: Option<u32>,
+    /// How many more bytes may be staged there; `None` for no such limit.
+    pub staging_left: Option<Bytes>,
     /// Whether its files can be read now.
     pub serves_files: bool,
 }
@@ -137,6 +139,7 @@ impl GridSite {
             ours: Resources::default(),
             quota: Quota::NONE,
             room: None,
+            staging_left: None,
             serves_files: false,
         }
     }

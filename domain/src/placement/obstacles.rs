@@ -10,6 +10,7 @@ use super::remaining::Remaining;
 use super::request::ComponentRequest;
 use super::search::Search;
 use crate::resources::Resources;
+use crate::units::Bytes;
 
 /// What is done with an obstacle: its code, how much is missing (0 where that
 /// is no number), and how to say it. `Break` ends the search for more. Reasons
@@ -62,6 +63,7 @@ impl Search<'_> {
         if self.avoids.get(component) == Some(&true) && request.avoid.contains(&site.name) {
             report(ReasonCode::Avoided, 0, &|| Reason::Avoided)?;
         }
+        self.staging(component, index, report)?;
         if remaining.room(index) == 0 {
             report(ReasonCode::SiteFull, 0, &|| Reason::SiteFull)?;
         }
@@ -69,6 +71,20 @@ impl Search<'_> {
             self.shortages(&request.resources, index, remaining, report)?;
         }
         Continue(())
+    }
+
+    /// All of its input is copied to the site's store, also what lies at the site already.
+    fn staging(&self, component: usize, index: usize, report: &mut Report<'_>) -> ControlFlow<()> {
+        let site = &self.grid.sites()[index];
+        let (Some(left), Some(shape)) = (site.staging_left, &site.shape) else {
+            return Continue(());
+        };
+        let contents = self.contents_at(component, index, shape);
+        let needed = contents.fold(Bytes(0), |sum, content| sum + content.size);
+        if needed <= left {
+            return Continue(());
+        }
+        report(ReasonCode::StagingFull, needed.0 - left.0, &|| Reason::StagingFull { needed, left })
     }
 
     fn shortages(

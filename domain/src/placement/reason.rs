@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::grid::Hindrance;
 use crate::ids::{ComponentIndex, Digest, PolicyName, SiteName};
 use crate::labels::Constraint;
-use crate::units::DurationMs;
+use crate::units::{Bytes, DurationMs};
 
 /// Codes of reasons, nearest to a placement first: what may pass by itself
 /// comes before what needs an operator, and that before what never changes.
@@ -17,6 +17,7 @@ pub enum ReasonCode {
     NotEnoughIdle,
     QuotaReached,
     SiteFull,
+    StagingFull,
     Avoided,
     NoSplit,
     NotInHistory,
@@ -70,6 +71,13 @@ pub enum Reason {
     },
     /// The site takes no further submission of ours.
     SiteFull,
+    /// Its input would take more than copies may take there.
+    StagingFull {
+        /// What its input takes.
+        needed: Bytes,
+        /// What is left for copies.
+        left: Bytes,
+    },
     /// The component failed there by a fault of the site.
     Avoided,
     /// A flexible request cannot be split over the sites that could take part.
@@ -167,6 +175,7 @@ impl ReasonCode {
             ReasonCode::NotEnoughIdle => "not-enough-idle",
             ReasonCode::QuotaReached => "quota-reached",
             ReasonCode::SiteFull => "site-full",
+            ReasonCode::StagingFull => "staging-full",
             ReasonCode::Avoided => "avoided-after-error",
             ReasonCode::NoSplit => "no-split",
             ReasonCode::NotInHistory => "not-in-history",
@@ -202,6 +211,7 @@ impl Reason {
             Reason::NotEnoughIdle { .. } => ReasonCode::NotEnoughIdle,
             Reason::QuotaReached { .. } => ReasonCode::QuotaReached,
             Reason::SiteFull => ReasonCode::SiteFull,
+            Reason::StagingFull { .. } => ReasonCode::StagingFull,
             Reason::Avoided => ReasonCode::Avoided,
             Reason::NoSplit { .. } => ReasonCode::NoSplit,
             Reason::NotInHistory => ReasonCode::NotInHistory,
@@ -250,6 +260,9 @@ impl fmt::Display for Reason {
                 write!(f, "needs {needed} {resource}, the quota leaves {usable}")
             }
             Reason::SiteFull => f.write_str("the site takes no more submissions of ours now"),
+            Reason::StagingFull { needed, left } => {
+                write!(f, "its input takes {needed}, and copies may take {left} more there")
+            }
             Reason::Avoided => f.write_str("the component failed there by a fault of the site"),
             Reason::NoSplit { total, min, sites, usable } => write!(
                 f,

@@ -48,6 +48,9 @@ pub struct ReplicaReport {
     /// Where it is below the site's file root; missing for a copy in the site's own store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
+    /// It is a copy that jobs needed and that is there still; nobody registered it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub kept: bool,
 }
 
 /// One page of a list of files.

@@ -49,6 +49,7 @@ fn every_page(client: &Client) -> Result<FilePage, CliError> {
 fn places(file: &FileReport) -> Vec<String> {
     let place = |replica: &crate::api::v1::file::ReplicaReport| match &replica.path {
         Some(path) => format!("{}:{path}", replica.site),
+        None if replica.kept => format!("{} (kept)", replica.site),
         None => format!("{} (copy)", replica.site),
     };
     file.replicas.iter().map(place).collect()

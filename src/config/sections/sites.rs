@@ -90,6 +90,12 @@ section! {
         /// Another `query_timeout` than that of `[sites]`, for a site that is slow to answer.
         "query_timeout" => query_timeout: Option<DurationMs> = None,
             in DurationMs(100) => secs(600), since "0.1.0";
+        /// Bytes that copies for placed jobs may take there. A job whose input would take more is
+        /// not placed there now. Left out: no bound.
+        "staging" => staging: Option<Bytes> = None, since "0.1.0";
+        /// Bytes of copies that are kept there as further replicas when no job needs them any
+        /// more; what was not used for longest goes first. `"0B"`: none are kept.
+        "replicas" => replicas: Bytes = Bytes(0), since "0.1.0";
         /// Whom people should ask about it: a name, a mail address, a page.
         "administrator" => administrator: String = String::new(), since "0.1.0";
         /// Address that receives this site's notifications as JSON (HTTP POST), beside those

@@ -181,6 +181,7 @@ impl Backend for Fake {
                     replicas: vec![ReplicaReport {
                         site: site.to_string(),
                         path: Some(path.to_string()),
+                        kept: false,
                     }],
                 };
                 self.files.lock().unwrap().insert(name, report);

@@ -37,7 +37,7 @@ use crate::information::Information;
 use crate::journal::{Append, Change, Journal, view_of};
 use crate::metrics::Metrics;
 use crate::notifier::tests::Letters;
-use crate::settings::Settings;
+use crate::settings::{Settings, Staging};
 use crate::shared::{Parts, Shared};
 use crate::supervision::{ActorId, Builder, LifeGuard, Supervisor, Verdict};
 use crate::switchboard::{Directory, Dirty, Look, Post};
@@ -138,10 +138,22 @@ impl World {
     /// A world with these sites, each with a link of 1 Mbit/s to each other one.
     pub(crate) fn new(names: &[&str]) -> Self {
         let sites = names.iter().map(|text| (site(text), Arc::new(FakeSite::new(&site(text)))));
-        Self::with(sites.collect(), MemoryDisk::default(), Timestamp(1_000_000))
+        Self::with(sites.collect(), BTreeMap::new(), MemoryDisk::default(), Timestamp(1_000_000))
     }
 
-    fn with(sites: BTreeMap<SiteName, Arc<FakeSite>>, disk: MemoryDisk, now: Timestamp) -> Self {
+    /// The same, where copies are bounded and kept.
+    pub(crate) fn staging(names: &[&str], at: &str, staging: Staging) -> Self {
+        let sites = names.iter().map(|text| (site(text), Arc::new(FakeSite::new(&site(text)))));
+        let staging = BTreeMap::from([(site(at), staging)]);
+        Self::with(sites.collect(), staging, MemoryDisk::default(), Timestamp(1_000_000))
+    }
+
+    fn with(
+        sites: BTreeMap<SiteName, Arc<FakeSite>>,
+        staging: BTreeMap<SiteName, Staging>,
+        disk: MemoryDisk,
+        now: Timestamp,
+    ) -> Self {
         let (sink, reports) = report_channel();
         let mut loader = Loader::default();
         let mut load = |stored| loader.take(stored).expect("a record");
@@ -153,7 +165,7 @@ impl World {
         let parts = Parts {
             clock: Arc::new(RuntimeClock::starting_at(now)),
             seed: opened.epoch.0,
-            settings: settings(sites.keys()),
+            settings: Settings { staging, ..settings(sites.keys()) },
             instance: opened.instance,
             epoch: opened.epoch,
             view,
@@ -187,7 +199,8 @@ impl World {
         }
         self.settle().await;
         let now = self.shared.clock.now();
-        Self::with(self.sites, self.disk, now)
+        let staging = self.shared.settings.staging.clone();
+        Self::with(self.sites, staging, self.disk, now)
     }
 
     /// Lets everything that can happen at this instant happen.
@@ -377,6 +390,7 @@ fn settings<'a>(sites: impl Iterator<Item = &'a SiteName> + Clone) -> Settings {
         transfer: Default::default(),
         links: pairs.filter(|(from, to)| from != to).map(link).collect(),
         network: Default::default(),
+        staging: BTreeMap::new(),
         calls_per_site: 8,
         keep_attempts: DurationMs::from_secs(3_600),
         keep_jobs: DurationMs::from_secs(3_600),

@@ -4,7 +4,7 @@ use crate::ids::ComponentIndex;
 use crate::placement::testing::*;
 use crate::placement::*;
 use crate::resources::Resources;
-use crate::units::PerMillion;
+use crate::units::{Bytes, PerMillion};
 
 fn outcomes(recorder: &Recorder, component: u32) -> Vec<(String, String)> {
     let of_component =
@@ -75,4 +75,23 @@ fn a_refusal_names_the_site_that_comes_nearest() {
         refusal.to_string(),
         "component 0 at C: needs 8 processors, 6 idle of which 0 are promised: 2 more would do"
     );
+}
+
+#[test]
+fn a_site_where_copies_would_take_too_much_says_how_much_is_left() {
+    let left = |name, left| GridSite { staging_left: Some(Bytes(left * GB)), ..site(name, 50) };
+    let mut one = component(8);
+    one.inputs.insert(file(1, 3));
+    let links = [("F", "A", 100), ("F", "B", 100)];
+    let drained =
+        || GridSite { acceptance: Acceptance::Closed(Hindrance::Drained), ..site("F", 0) };
+    let at = |a: u64, b: u64| {
+        grid_with([left("A", a), left("B", b), drained()], &[(file(1, 3), "F")], &links)
+    };
+    let request = request(vec![one]);
+    assert_eq!(sites_of(&placed(&request, &at(2, 3)).unwrap()), ["B"]);
+    let refusal = placed(&request, &at(2, 1)).unwrap_err();
+    assert_eq!(refusal.reason, Reason::StagingFull { needed: Bytes(3 * GB), left: Bytes(2 * GB) });
+    assert_eq!(refusal.site.unwrap().as_str(), "A", "the nearer one");
+    assert!(placed(&sizes(&[8]), &at(0, 0)).is_ok(), "a job without input needs none");
 }

@@ -1,0 +1,111 @@
+use std::time::Duration;
+
+use super::*;
+use crate::coallocator::{GridMaker, Offers};
+use crate::settings::Staging;
+use crate::transfer::testing::{World, content, name, paused, site};
+
+/// Room for so many files of [`content`]'s size.
+fn files(count: u64) -> Bytes {
+    Bytes(count * content(1).size.0)
+}
+
+fn keeping(count: u64) -> World {
+    let staging = Staging { budget: None, replicas: files(count) };
+    World::staging(&["Delft", "Leiden"], "Leiden", staging)
+}
+
+fn key(seed: u8) -> CopyKey {
+    (content(seed).digest, site("Leiden"))
+}
+
+/// A job that reads a file at Leiden, and ends.
+async fn ran(world: &World, id: u64) {
+    let seed = id as u8;
+    let text = format!("input-{id}");
+    world.add_file(&text, content(seed), &["Delft"]).await;
+    world.place_job(id, content(seed), "Leiden").await;
+    world.until("the copy is whole", |w| w.is_ready(&key(seed))).await;
+    world.finish_job(id).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+}
+
+#[test]
+fn copies_are_kept_as_replicas_within_the_budget_and_the_longest_unused_goes() {
+    paused(|| async {
+        let world = keeping(2);
+        for id in 1..=2 {
+            ran(&world, id).await;
+        }
+        tokio::time::sleep(Duration::from_secs(86_400)).await;
+        assert!(world.is_ready(&key(1)) && world.is_ready(&key(2)), "a day later");
+        let grid = GridMaker::new(&world.shared).snapshot(&world.shared, &Offers::default());
+        let mut sites = Vec::new();
+        grid.replicas().visit_sites(&content(1).digest, &mut |site| sites.push(site.to_string()));
+        assert_eq!(sites, ["Delft", "Leiden"], "placement knows of it");
+        let view = world.shared.view.load_full();
+        let entry = view.files[&name("input-1")].entry.clone().expect("an entry");
+        let told: Vec<&str> = kept(&view, &entry).map(SiteName::as_str).collect();
+        assert_eq!(told, ["Leiden"], "and so do people");
+        ran(&world, 3).await;
+        world.until("the first one is gone", |w| w.copy(&key(1)).is_none()).await;
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        assert!(world.is_ready(&key(2)) && world.is_ready(&key(3)));
+        assert_eq!(world.at("Delft").inside().deletions, 0, "what users registered stays");
+    });
+}
+
+#[test]
+fn a_copy_that_is_used_again_is_the_latest() {
+    paused(|| async {
+        let world = keeping(2);
+        for id in 1..=2 {
+            ran(&world, id).await;
+        }
+        world.place_job(11, content(1), "Leiden").await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        world.finish_job(11).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(world.at("Leiden").inside().begun.len(), 2, "it was not copied again");
+        ran(&world, 3).await;
+        world.until("the second one is gone", |w| w.copy(&key(2)).is_none()).await;
+        assert!(world.is_ready(&key(1)) && world.is_ready(&key(3)));
+    });
+}
+
+#[test]
+fn without_a_budget_nothing_is_kept_and_what_is_kept_survives_a_restart() {
+    paused(|| async {
+        let world = keeping(0);
+        ran(&world, 1).await;
+        world.until("it is gone", |w| w.copy(&key(1)).is_none()).await;
+        let world = keeping(1);
+        ran(&world, 1).await;
+        let world = world.restarted().await;
+        tokio::time::sleep(Duration::from_secs(86_400)).await;
+        assert!(world.is_ready(&key(1)));
+    });
+}
+
+#[test]
+fn what_placed_jobs_need_counts_against_the_budget_before_it_is_copied() {
+    paused(|| async {
+        let staging = Staging { budget: Some(files(3)), replicas: Bytes(0) };
+        let world = World::staging(&["Delft", "Leiden"], "Leiden", staging);
+        let left = |world: &World| {
+            let grid = GridMaker::new(&world.shared).snapshot(&world.shared, &Offers::default());
+            let left = |at: &str| grid.site(&site(at)).expect("a site").staging_left;
+            (left("Leiden"), left("Delft"))
+        };
+        assert_eq!(left(&world), (Some(files(3)), None));
+        world.add_file("input", content(1), &["Delft"]).await;
+        world.place_job(1, content(1), "Leiden").await;
+        assert_eq!(left(&world), (Some(files(2)), None), "at once");
+        world.place_job(2, content(1), "Leiden").await;
+        assert_eq!(left(&world), (Some(files(2)), None), "one copy serves both");
+        for id in 1..=2 {
+            world.finish_job(id).await;
+        }
+        assert_eq!(left(&world), (Some(files(3)), None));
+    });
+}
