@@ -49,7 +49,7 @@ impl HoardParameters {
         let time = self.time.0.max(1);
         let past = now.0.checked_sub(begins.0)?;
         let turn = past / time;
-        (turn % 2 == 0).then(|| begins + DurationMs((turn + 1).saturating_mul(time)))
+        turn.is_multiple_of(2).then(|| begins + DurationMs((turn + 1).saturating_mul(time)))
     }
 }
 

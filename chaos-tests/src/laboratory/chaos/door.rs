@@ -24,6 +24,7 @@ const COMPONENTS_MAX: usize = 1_000;
 
 /// A job with one thing about it that is as its name says.
 type Case = (&'static str, fn(&mut JobSpec));
+type CaseAtASite = (&'static str, fn(&mut Override));
 
 /// No server may take one of these.
 const WRONG: [Case; 21] = [
@@ -62,7 +63,7 @@ const WRONG: [Case; 21] = [
 ];
 
 /// The same where only one site is concerned.
-const WRONG_AT_A_SITE: [(&str, fn(&mut Override)); 4] = [
+const WRONG_AT_A_SITE: [CaseAtASite; 4] = [
     ("an empty executable", |at| at.executable = Some(Executable::AtSite("".into()))),
     ("a NUL in the executable", |at| at.executable = Some(Executable::AtSite("\0".into()))),
     ("a NUL in an argument", |at| at.arguments = Some(vec!["\0".into()])),
@@ -138,7 +139,7 @@ pub(super) fn wrongly_judged(plane: &ControlPlane) -> Result<Vec<String>> {
         change(&mut spec);
         spec
     };
-    let at_a_site = |(_, change): &(&str, fn(&mut Override))| {
+    let at_a_site = |(_, change): &CaseAtASite| {
         let (mut spec, mut at) = (plain.clone(), Override::default());
         change(&mut at);
         site("delft").into_iter().for_each(|delft| {

@@ -17,7 +17,7 @@ use super::scenario::{BEGINS, Deal, DrawnFile, DrawnJob, HOUR, MINUTE};
 /// Tell the streams apart.
 const JOBS: u64 = 0x6a6f_6273;
 const CONSTRAINTS: u64 = 0x6c61_6265_6c73;
-const MOVES: u64 = 0x6d6f_7665_73;
+const MOVES: u64 = 0x006d_6f76_6573;
 const QUEUES: u64 = 0x7175_6575_6573;
 const ORDERS: u64 = 0x6f72_6465_7273;
 /// Replicas that come and go in one run, at most.
