@@ -25,7 +25,7 @@ use crate::api::View;
 use crate::board::Board;
 use crate::chance::Chance;
 use crate::clock::Clock;
-use crate::cluster::Succeeded;
+use crate::cluster::Ended;
 use crate::job::JobActor;
 use crate::journal::{Change, Journal};
 use crate::metrics::Metrics;
@@ -331,7 +331,7 @@ impl Shared {
         self.switchboard.co_allocator.look(&());
     }
 
-    /// Sites look for attempts to poll, and hear of successes while that matters.
+    /// Sites look for attempts to poll, and hear of those that are over while that matters.
     fn tell_sites(&self, old: &Job, new: &Job) {
         let view = self.view.load();
         for (index, component) in new.indexed() {
@@ -344,13 +344,16 @@ impl Shared {
             let doubted = view.sites.get(&placement.site).is_some_and(|record| {
                 record.consecutive_errors > 0 || record.breaker != Breaker::Closed
             });
-            if doubted && matches!(component.run, Run::Ended { how: Ending::Succeeded, .. }) {
+            let over = match &component.run {
+                Run::Ended { how, .. } if component.charge.is_none() => how,
+                _ => continue,
+            };
+            if doubted && let Some(cluster) = self.switchboard.clusters.addr(&placement.site) {
                 let attempt = component.attempt;
                 let attempt = AttemptId { job: new.id, component: index, attempt };
-                if let Some(cluster) = self.switchboard.clusters.addr(&placement.site) {
-                    // Only a hint; a full mailbox costs the site one success.
-                    let _ = cluster.try_send(Succeeded(attempt));
-                }
+                let succeeded = *over == Ending::Succeeded;
+                // Only a hint, so that a full mailbox does no harm.
+                let _ = cluster.try_send(Ended { attempt, succeeded });
             }
         }
     }

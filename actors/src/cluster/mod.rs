@@ -12,4 +12,4 @@ mod tests;
 
 pub use actor::Cluster;
 pub use calls::{Call, CallKind};
-pub use record::{AskAdmission, Charge, NotificationSent, SiteOrderMessage, Succeeded};
+pub use record::{AskAdmission, Charge, Ended, NotificationSent, SiteOrderMessage};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use actix::{ActorFutureExt, AsyncContext, Context, Handler, Message, WrapFuture};
 use cospan_domain::ids::KeyName;
 use cospan_domain::planted::{Bug, bug};
-use cospan_domain::site::command::{Operation, Rejection, SiteCommand};
+use cospan_domain::site::command::{Operation, ProbeOutcome, Rejection, SiteCommand};
 use cospan_domain::site::contact::Contact;
 use cospan_domain::site::failure::FailureClass;
 use cospan_domain::site::state::{AttemptId, NotificationId};
@@ -29,11 +29,16 @@ pub struct Charge {
     pub detail: Arc<str>,
 }
 
-/// An attempt ended without an error of the site. Only a hint: lost, it costs
-/// the site one success.
+/// An attempt is over, and the site is not charged with it. Only a hint: lost, it costs the
+/// site one success, or keeps a probe's place taken until the next reconciliation.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
-pub struct Succeeded(pub AttemptId);
+pub struct Ended {
+    /// Which.
+    pub attempt: AttemptId,
+    /// Its payload succeeded. Otherwise it tells nothing of the site.
+    pub succeeded: bool,
+}
 
 /// An operator's order.
 #[derive(Debug, Message)]
@@ -130,11 +135,19 @@ impl Handler<Charge> for Cluster {
     }
 }
 
-impl Handler<Succeeded> for Cluster {
+impl Handler<Ended> for Cluster {
     type Result = ();
 
-    fn handle(&mut self, message: Succeeded, ctx: &mut Context<Self>) {
-        self.record.push(SiteCommand::RecordSuccess { attempt: message.0 }, None);
+    fn handle(&mut self, Ended { attempt, succeeded }: Ended, ctx: &mut Context<Self>) {
+        let command = match succeeded {
+            true => SiteCommand::RecordSuccess { attempt },
+            false => SiteCommand::EndProbe {
+                probe: attempt,
+                outcome: ProbeOutcome::Inconclusive,
+                jitter: PerMillion::default(),
+            },
+        };
+        self.record.push(command, None);
         self.turn(ctx);
     }
 }

@@ -8,6 +8,8 @@ pub mod experiment;
 pub mod handle;
 pub mod jobs;
 pub mod journal;
+#[cfg(test)]
+mod probe_tests;
 pub mod reign;
 #[cfg(test)]
 mod retention_tests;
