@@ -1,10 +1,17 @@
 """What the tables and figures of several experiments have in common."""
 
+import csv
+import json
 import math
 import statistics
+from collections import defaultdict
 
-# Student's t, 97.5 %, by degrees of freedom.
-T_975 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
+# Student's t, 97.5 %, by degrees of freedom from 1 on.
+T_975 = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228]
+T_975 += [2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093]
+
+PLACED_ALIKE = ["worst-fit", "close-to-files", "cluster-minimization", "connected-cluster-minimization"]
+SPLIT_ALSO = ["flexible-cluster-minimization", "connected-flexible-cluster-minimization"]
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 300, 60, 16, 36, 44
 COLOURS = ["#1b6ca8", "#c8553d", "#5b8c5a"]
@@ -16,13 +23,52 @@ def half_width(values):
     """Of the interval of 95 % of the mean of one value a seed."""
     if len(values) < 2:
         return 0.0
-    return T_975.get(len(values) - 1, 1.96) * statistics.stdev(values) / math.sqrt(len(values))
+    degrees = len(values) - 1
+    t = T_975[degrees - 1] if degrees <= len(T_975) else 1.96
+    return t * statistics.stdev(values) / math.sqrt(len(values))
 
 
 def interval(values):
     """Mean of one value a seed, with its interval of 95 %."""
     mean = statistics.mean(values)
     return f"{mean:.3g} ± {half_width(values):.2g}" if len(values) > 1 else f"{mean:.3g}"
+
+
+def rows_of(folder):
+    """Rows of the jobs of a simulation by the label of its runs, then by seed."""
+    runs = defaultdict(lambda: defaultdict(list))
+    with open(folder / "jobs.csv", newline="") as file:
+        for row in csv.DictReader(file):
+            runs[row["run"]][row["seed"]].append(row)
+    return runs
+
+
+def summaries_of(folder):
+    """Summaries of its runs by label, one a seed."""
+    runs = defaultdict(list)
+    for run in json.loads((folder / "summary.json").read_text())["runs"]:
+        runs[run["label"]].append(run)
+    return runs
+
+
+def counted(rows, column):
+    """The sum of a column."""
+    return sum(float(row[column]) for row in rows)
+
+
+CLAIMING = ["gained (1000 processor s)", "wasted", "wasted over gained (%)", "failed tries",
+            "rounds late", "components moved", "preemptions"]
+
+
+def claiming(by_seed, summaries):
+    """Cells of a table for what claiming did, in the order of CLAIMING; means over seeds."""
+    of_seeds = lambda column, by=1: [counted(rows, column) / by for rows in by_seed.values()]
+    gained, wasted = of_seeds("gained_processor_s", 1000), of_seeds("held_processor_s", 1000)
+    shares = [100 * w / g for g, w in zip(gained, wasted) if g]
+    moved = [run["counters"]["components moved"] for run in summaries]
+    tries, late = of_seeds("failed_claims"), of_seeds("missed_starts")
+    counts = [interval(each) for each in (tries, late, moved, of_seeds("preemptions"))]
+    return [interval(gained), interval(wasted), interval(shares) if shares else "-", *counts]
 
 
 def line(*cells):

@@ -1,13 +1,11 @@
 """Prints the tables of the experiment from the rows of its jobs."""
 
-import csv
 import statistics
 import sys
-from collections import defaultdict
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parent.parent))
-from shared import bars, head, interval, line  # noqa: E402
+from shared import bars, head, interval, line, rows_of  # noqa: E402
 
 POLICIES = {
     "WF": "worst-fit",
@@ -26,15 +24,6 @@ MEANS = {
     "execution (s)": lambda row: float(row["run_time_s"]),
     "sites": lambda row: int(row["sites"]),
 }
-
-
-def read(folder):
-    """Rows by policy, then by seed."""
-    runs = defaultdict(lambda: defaultdict(list))
-    with open(folder / "jobs.csv", newline="") as file:
-        for row in csv.DictReader(file):
-            runs[row["run"]][row["seed"]].append(row)
-    return runs
 
 
 def means(by_seed, value):
@@ -81,7 +70,7 @@ def range_of_settings(to):
         for setting in SETTINGS:
             row = []
             for gap in LOADS.values():
-                runs = read(to / f"{gap}-{setting}")
+                runs = rows_of(to / f"{gap}-{setting}")
                 row += [interval(means(runs[POLICIES[p]], MEANS[name])) for p in policies]
             line(setting.replace("-", ", "), *row)
 
@@ -103,7 +92,7 @@ def by_components(runs):
 
 def main():
     to = Path(sys.argv[1])
-    base = {load: read(to / f"{gap}-0.2-30s") for load, gap in LOADS.items()}
+    base = {load: rows_of(to / f"{gap}-0.2-30s") for load, gap in LOADS.items()}
     plain = ["WF", "CM", "FCM"]
     overview(base, plain, "slowdown 0.2, launch 30 s")
     differences(base, [("CM", "WF"), ("FCM", "CM"), ("FCM", "WF")], "seed by seed")
@@ -121,7 +110,7 @@ def main():
     by_components(base)
     range_of_settings(to)
     linked = {
-        load: {**read(to / f"{gap}-cm"), **read(to / f"{gap}-fcm")} for load, gap in LOADS.items()
+        load: {**rows_of(to / f"{gap}-cm"), **rows_of(to / f"{gap}-fcm")} for load, gap in LOADS.items()
     }
     connected = ["CM", "connected CM", "FCM", "connected FCM"]
     overview(linked, connected, "two regions, slowdown 0.05")

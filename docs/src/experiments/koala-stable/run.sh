@@ -8,7 +8,8 @@ mkdir -p "$to"
 
 # A workload of 200 jobs under both policies: run NAME REPLICAS INTERARRIVAL FILES SIZES
 run() {
-    "${COSPAN:-cospan}" simulate "$here/$network.toml" --to "$to/$1-$2" --seeds "${SEEDS:-10}" \
+    "${COSPAN:-cospan}" simulate "$here/$network.toml" --config "$here/control-plane.toml" \
+        --to "$to/$1-$2" --seeds "${SEEDS:-10}" \
         --policy worst-fit,close-to-files --model poisson --jobs 200 --priority high \
         --shortest 90s --longest 192s --interarrival "$3" --input-size "$4" --replicas "$2" \
         --sizes "$5" > "$to/$1-$2.txt"

@@ -1,14 +1,13 @@
 """Prints the tables of the experiment from the rows of its jobs."""
 
-import csv
-import json
 import statistics
 import sys
-from collections import defaultdict
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parent.parent))
-from shared import bars, head, interval, line  # noqa: E402
+from shared import (  # noqa: E402
+    CLAIMING, bars, claiming, counted, head, interval, line, rows_of, summaries_of,
+)
 
 POLICIES = {"WF": "worst-fit", "CF": "close-to-files"}
 PROCESSORS = 400
@@ -18,13 +17,8 @@ class Run:
     """One policy under all seeds."""
 
     def __init__(self, folder, policy):
-        self.by_seed = defaultdict(list)
-        with open(folder / "jobs.csv", newline="") as file:
-            for row in csv.DictReader(file):
-                if row["run"] == policy:
-                    self.by_seed[row["seed"]].append(row)
-        summary = json.loads((folder / "summary.json").read_text())
-        self.summaries = [run for run in summary["runs"] if run["label"] == policy]
+        self.by_seed = rows_of(folder)[policy]
+        self.summaries = summaries_of(folder)[policy]
 
     def mean(self, value, wanted=lambda row: True):
         """For each seed the mean over the jobs that are wanted."""
@@ -58,17 +52,6 @@ def running(rows):
     return 100 * work / (until * PROCESSORS)
 
 
-def gained(rows):
-    """Processor seconds left to others between placement and claim, in thousands."""
-    times = ((r, float(r["claimed_s"]) - float(r["placed_s"])) for r in rows)
-    return sum(float(row["processors"]) * time for row, time in times) / 1000
-
-
-def wasted(rows):
-    """Processor seconds held without running, in thousands."""
-    return sum(float(row["held_processor_s"]) for row in rows) / 1000
-
-
 def overview(runs):
     head("load, replicas, policy", "done", "transfer time (s)", "placement time (s)", "wait (s)",
          "our share (%)", "with local (%)", "longest queue", "ends after last job came (s)")
@@ -79,7 +62,7 @@ def overview(runs):
             f"{load}, {replicas}, {policy}",
             str(run.done()),
             interval(run.column("transfer_time_s")),
-            interval(run.column("placement_time_s")),
+            interval(run.column("total_placement_time_s")),
             interval(run.column("wait_s")),
             interval(shares),
             interval([sum(pair) for pair in zip(shares, local)]),
@@ -94,7 +77,7 @@ def differences(runs):
         wf, cf = (runs[load, replicas, policy] for policy in POLICIES)
         cells = [
             interval([c - w for w, c in zip(wf.column(name), cf.column(name))])
-            for name in ("transfer_time_s", "placement_time_s", "wait_s")
+            for name in ("transfer_time_s", "total_placement_time_s", "wait_s")
         ]
         line(f"{load}, {replicas}", *cells)
     print()
@@ -104,19 +87,12 @@ def differences(runs):
 
 
 def processor_seconds(runs):
-    head("load, replicas, policy", "gained (1000 processor s)", "wasted", "wasted over gained (%)",
-         "rounds that failed (%)")
+    head("load, replicas, policy", *CLAIMING, "rounds submitted that failed (%)")
     for (load, replicas, policy), run in runs.items():
-        pairs = list(zip(run.of_seeds(gained), run.of_seeds(wasted)))
-        rounds = run.of_seeds(lambda rows: sum(int(r["rounds"]) for r in rows))
-        failed = [100 * (1 - len(r) / n) for r, n in zip(run.by_seed.values(), rounds)]
-        line(
-            f"{load}, {replicas}, {policy}",
-            interval([g for g, _ in pairs]),
-            interval([w for _, w in pairs]),
-            interval([100 * w / g for g, w in pairs]),
-            interval(failed),
-        )
+        failed = run.of_seeds(lambda rows: counted(rows, "rounds_aborted"))
+        shares = [100 * n / (n + len(rows)) for n, rows in zip(failed, run.by_seed.values())]
+        cells = claiming(run.by_seed, run.summaries)
+        line(f"{load}, {replicas}, {policy}", *cells, interval(shares))
 
 
 def by_shape(runs, sizes):
@@ -128,7 +104,7 @@ def by_shape(runs, sizes):
         for count, each in shapes:
             of = (str(count), str(count * each))
             wanted = lambda r, of=of: (r["components"], r["processors"]) == of
-            cells.append(interval(run.column("placement_time_s", wanted)))
+            cells.append(interval(run.column("total_placement_time_s", wanted)))
         line(f"{load}, {replicas}, {policy}", *cells)
 
 

@@ -32,10 +32,23 @@ done < "$here/logs.txt"
 
 cp "$here/grid.toml" "$to/failures.toml"
 awk '/^\[/ { failures = /site\.failures/ } !failures' "$here/grid.toml" > "$to/no-failures.toml"
+# Under one policy: simulate GRID POLICY [MORE]
 simulate() {
-    "${COSPAN:-cospan}" simulate "$to/$1.toml" --to "$to/$1" --log "$to/grid.swf" \
-        --split random --seeds "${SEEDS:-5}" "${@:2}" > "$to/$1.txt"
+    "${COSPAN:-cospan}" simulate "$to/$1.toml" --to "$to/$1-$2" --policy "$2" --log "$to/grid.swf" \
+        --split random --seeds "${SEEDS:-3}" "${@:3}" > "$to/$1-$2.txt"
 }
-simulate no-failures
-simulate failures --rerunnable yes,no
-python3 "$here/table.py" "$to"
+policies=(worst-fit cluster-minimization flexible-cluster-minimization)
+for policy in "${policies[@]}"; do
+    simulate no-failures "$policy"
+    if [ "$policy" = worst-fit ]; then
+        simulate failures "$policy" --rerunnable yes,no
+    else
+        simulate failures "$policy"
+    fi
+done
+# Whether the others differ here at all, where no job has input and links are alike.
+alike=close-to-files,connected-cluster-minimization,connected-flexible-cluster-minimization
+"${COSPAN:-cospan}" simulate "$to/failures.toml" --to "$to/alike" --log "$to/grid.swf" --jobs 5000 \
+    --split random --policy "$(IFS=,; echo "${policies[*]}"),$alike" > "$to/alike.txt"
+python3 "$here/table.py" "$to" "${policies[@]}"
+cp "$to/failures-worst-fit/figures/utilization-rerunnable.svg" "$to/utilization.svg"

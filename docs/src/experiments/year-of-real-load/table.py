@@ -7,7 +7,6 @@ difference, job by job.
 
 import csv
 import json
-import math
 import statistics
 import sys
 from collections import defaultdict
@@ -15,8 +14,9 @@ from pathlib import Path
 
 from figure import lost_through_the_year
 
-# Student's t, 97.5 %, by degrees of freedom.
-T_975 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
+sys.path.append(str(Path(__file__).parent.parent))
+from shared import half_width, head, line  # noqa: E402
+
 TITLES = {"rerunnable": "placed again", "not rerunnable": "not placed again"}
 # Calls to sites take up to 50 ms each way; a run time is seen that much longer or shorter.
 SLACK_S = 0.5
@@ -42,9 +42,9 @@ def interval(values):
     if None in values:
         return "-"
     mean = statistics.mean(values)
-    if len(values) < 2 or min(values) == max(values):
+    half = half_width(values)
+    if not half:
         return number(mean)
-    half = T_975.get(len(values) - 1, 1.96) * statistics.stdev(values) / math.sqrt(len(values))
     return f"{number(mean)} ± {half:,.2g}" if half < 100 else f"{number(mean)} ± {half:,.0f}"
 
 
@@ -114,20 +114,67 @@ def hours_late(row, calm):
     return (float(row["response_s"]) - float(calm["response_s"])) / 3600
 
 
-def main():
-    to = Path(sys.argv[1])
-    calm_jobs, calm_summaries = jobs(to / "no-failures"), summaries(to / "no-failures")
+def with_and_without(to, policy):
+    """The runs of a policy without failures by seed, and with them by label and seed."""
+    calm_jobs, calm_summaries = (read(to / f"no-failures-{policy}") for read in (jobs, summaries))
     calm = {seed: (rows, calm_summaries[label, seed]) for (label, seed), rows in calm_jobs.items()}
-    disturbed, disturbed_summaries = jobs(to / "failures"), summaries(to / "failures")
-    results = {label: [] for label in TITLES}
+    disturbed, disturbed_summaries = (read(to / f"failures-{policy}") for read in (jobs, summaries))
     for (label, seed), rows in disturbed.items():
         if set(rows) != set(calm[seed][0]):
             sys.exit(f"{label}, seed {seed}: other jobs than without failures")
-        results[label].append(against_calm(rows, disturbed_summaries[label, seed], *calm[seed]))
+    return calm, {key: (rows, disturbed_summaries[key]) for key, rows in disturbed.items()}
+
+
+def main():
+    to, policies = Path(sys.argv[1]), sys.argv[2:]
+    calm, disturbed = with_and_without(to, policies[0])
+    results = {label: [] for label in TITLES}
+    for (label, seed), (rows, summary) in disturbed.items():
+        results[label].append(against_calm(rows, summary, *calm[seed]))
     table(results, list(calm.values()))
-    checks(results, calm, disturbed)
+    checks(results, calm, [rows for rows, _ in disturbed.values()])
     lines = {TITLES[label]: [run["lost_at_days"] for run in runs] for label, runs in results.items()}
     (to / "lost.svg").write_text(lost_through_the_year(lines))
+    head("placed again", "lost", "struck", "run in vain (processor h)", "mean delay (h)", "wait (s)",
+         "response (s)", "slowdown", "utilization (%)", "over several sites", "sites of those")
+    for policy in policies:
+        calm, disturbed = with_and_without(to, policy)
+        again = {s: run for (label, s), run in disturbed.items() if label != "not rerunnable"}
+        line(policy, *compared(calm, again))
+    alike(to / "alike")
+
+
+ALIKE = {
+    "close-to-files": "worst-fit",
+    "connected-cluster-minimization": "cluster-minimization",
+    "connected-flexible-cluster-minimization": "flexible-cluster-minimization",
+}
+
+
+def alike(folder):
+    """Whether policies do the same to every job of the short runs."""
+    runs = {label: list(rows.values()) for (label, _), rows in jobs(folder).items()}
+    plain = lambda label: [{**row, "run": ""} for row in runs[label]]
+    print()
+    for one, other in ALIKE.items():
+        differ = sum(a != b for a, b in zip(plain(one), plain(other), strict=True))
+        print(f"{one} and {other}: {differ} of {len(runs[one])} jobs fare otherwise")
+
+
+def compared(calm, disturbed):
+    """Cells for one policy: what failures did, and what its jobs saw with them."""
+    results = [against_calm(*run, *calm[seed]) for seed, run in disturbed.items()]
+    runs = list(disturbed.values())
+    cells = [interval([run[key] for run in results])
+             for key in ("lost", "struck", "vain_hours", "mean_delay_h")]
+    for key in ("wait_s", "response_s", "bounded_slowdown"):
+        cells.append(interval([summary[key]["mean"] for _, summary in runs]))
+    used = lambda load: 100 * (load["grid_running"] + load["local"])
+    cells.append(interval([used(summary["load"]) for _, summary in runs]))
+    cells.append(interval([summary["jobs"]["over_several_sites"] for _, summary in runs]))
+    several = lambda rows: [int(row["sites"]) for row in rows.values() if int(row["sites"]) > 1]
+    cells.append(interval([statistics.mean(several(rows) or [1]) for rows, _ in runs]))
+    return cells
 
 
 def table(results, calm):
@@ -144,7 +191,7 @@ def table(results, calm):
 def checks(results, calm, disturbed):
     own = {sum(not is_done(row) for row in rows.values()) for rows, _ in calm.values()}
     odd = sum(run["odd"] for runs in results.values() for run in runs)
-    rounds = max(int(row["rounds"]) for rows in disturbed.values() for row in rows.values())
+    rounds = max(int(row["rounds"]) for rows in disturbed for row in rows.values())
     print()
     print(f"seeds: {len(calm)}")
     print(f"jobs, each there once in every run: {sorted({len(rows) for rows, _ in calm.values()})}")
