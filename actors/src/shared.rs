@@ -344,14 +344,15 @@ impl Shared {
             let doubted = view.sites.get(&placement.site).is_some_and(|record| {
                 record.consecutive_errors > 0 || record.breaker != Breaker::Closed
             });
-            let over = match &component.run {
-                Run::Ended { how, .. } if component.charge.is_none() => how,
+            let succeeded = match &component.run {
+                Run::Ended { how, .. } if component.charge.is_none() => *how == Ending::Succeeded,
+                // Its claim was given back.
+                Run::Idle if before.is_some_and(Run::may_live) => false,
                 _ => continue,
             };
             if doubted && let Some(cluster) = self.switchboard.clusters.addr(&placement.site) {
                 let attempt = component.attempt;
                 let attempt = AttemptId { job: new.id, component: index, attempt };
-                let succeeded = *over == Ending::Succeeded;
                 // Only a hint, so that a full mailbox does no harm.
                 let _ = cluster.try_send(Ended { attempt, succeeded });
             }
