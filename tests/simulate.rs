@@ -170,7 +170,9 @@ fn each_job_can_have_a_file_of_its_own_at_several_sites() {
         let to = replicas.to_string();
         simulated(&place, &format!("{words} --replicas {replicas} --to {to}"));
         let rows = columns(&place, &to, &["transfer_bytes", "transfer_time_s"]);
-        let slow = rows.iter().filter(|row| row[0] == 3e9 && row[1] == 240.0).count();
+        // As the link says, or a little longer as past transfers had it.
+        let took = |row: &Vec<f64>| row[0] == 3e9 && (240.0..241.0).contains(&row[1]);
+        let slow = rows.iter().filter(|row| took(row)).count();
         let at_once = rows.iter().filter(|row| row[1] == 0.0).count();
         assert_eq!(slow + at_once, 20, "3 GB over 100 Mbit/s, or no way at all: {rows:?}");
         assert_eq!(slow > 0, replicas == 1, "{rows:?}");
