@@ -58,7 +58,8 @@ fn ground() -> Ground {
 async fn submit(reign: &Reign, components: &[u32]) {
     let hour = DurationMs::from_secs(3_600);
     let spec = shared_job(components, hour, hour + hour, 0).unwrap();
-    let submission = Submission { spec, idempotency: None, allow_unplaceable: false };
+    let submission =
+        Submission { spec, idempotency: None, allow_unplaceable: false, refuse_closed: false };
     let (by, what) = (KeyName::new("alice").unwrap(), Ask::Submit(vec![submission]));
     reign.plane.command(ApiCommand { by, what }).await.unwrap();
 }
