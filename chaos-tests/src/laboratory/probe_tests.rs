@@ -64,9 +64,9 @@ async fn submit(reign: &Reign, components: &[u32]) {
     reign.plane.command(ApiCommand { by, what }).await.unwrap();
 }
 
-/// Waits until it holds, for ten minutes at most.
+/// Waits until it holds, for twenty minutes at most: longer than sites are avoided.
 async fn until(reign: &Reign, holds: impl Fn() -> bool) -> bool {
-    let end = reign.clock.now() + DurationMs::from_secs(600);
+    let end = reign.clock.now() + DurationMs::from_secs(1_200);
     while !holds() && reign.clock.now() < end {
         reign.until(reign.clock.now() + SECOND).await;
     }
