@@ -51,4 +51,4 @@ alike=close-to-files,connected-cluster-minimization,connected-flexible-cluster-m
 "${COSPAN:-cospan}" simulate "$to/failures.toml" --to "$to/alike" --log "$to/grid.swf" --jobs 5000 \
     --split random --policy "$(IFS=,; echo "${policies[*]}"),$alike" > "$to/alike.txt"
 python3 "$here/table.py" "$to" "${policies[@]}"
-cp "$to/failures-worst-fit/figures/utilization-rerunnable.svg" "$to/utilization.svg"
+cp "$to/failures-worst-fit/figures/utilization-1-rerunnable.svg" "$to/utilization.svg"
