@@ -7,6 +7,7 @@ use cospan_chaos_tests::world::World;
 use cospan_chaos_tests::world::cluster::{self, Cluster};
 use cospan_chaos_tests::world::ledger::{Deed, Entry};
 use cospan_domain::ids::{SiteName, Tag};
+use cospan_domain::job::accounting::Accounting;
 use cospan_domain::job::state::{Job, Phase, Setbacks};
 use cospan_domain::units::Timestamp;
 
@@ -65,6 +66,7 @@ fn counters(outcome: &Outcome<Kept>) -> BTreeMap<String, u64> {
         ("durable changes".to_owned(), outcome.changes),
         ("local jobs ended".to_owned(), outcome.world.read(local)),
         ("components killed by failing nodes".to_owned(), outcome.world.read(deeds)),
+        ("components moved".to_owned(), outcome.moved),
         ("failed claiming tries".to_owned(), sum(|setbacks| setbacks.claims)),
         ("preemptions".to_owned(), sum(|setbacks| setbacks.preemptions)),
         ("rounds aborted".to_owned(), sum(|setbacks| setbacks.rounds)),
@@ -91,6 +93,7 @@ fn row(job: &Job) -> JobRow {
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     let attempts = job.components.iter().map(|component| component.attempt.0);
     let attempts = attempts.fold(0, u32::saturating_add);
+    let accounting = Accounting::of(job);
     JobRow {
         id: job.id.0,
         name: job.spec.name.as_deref().unwrap_or_default().to_owned(),
@@ -104,11 +107,18 @@ fn row(job: &Job) -> JobRow {
         started: job.instants.started,
         finished,
         ending,
+        total_placement_time_ms: accounting.total_placement_time.0,
+        start_delay_ms: accounting.start_delay_ms,
         rounds: job.round.0,
+        rounds_aborted: job.setbacks.rounds,
         attempts,
+        failed_claims: job.setbacks.claims,
+        missed_starts: job.setbacks.missed_starts,
+        preemptions: job.setbacks.preemptions,
         site_errors: job.setbacks.site_errors,
         transfer_bytes: job.instants.transfer_volume.0,
         transfer_time_ms: transfer_time.unwrap_or_default(),
+        gained_processor_ms: job.instants.gained_processor_ms,
         held_processor_ms: job.instants.wasted_processor_ms,
     }
 }

@@ -11,6 +11,7 @@ use cospan_actors::api::command::{ApiCommand, ApiRefusal, Ask, Submission};
 use cospan_actors::journal::Change;
 use cospan_actors::settings::Settings;
 use cospan_domain::ids::{JobId, KeyName, LogicalName, RelPath, SiteName};
+use cospan_domain::job::event::{Happened, JobEvent};
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::job::state::{Job, Phase};
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -90,6 +91,8 @@ pub struct Outcome<T> {
     pub world: Arc<WorldHandle>,
     /// Changes that became durable.
     pub changes: u64,
+    /// Components that went to another site while they were claimed.
+    pub moved: u64,
     /// Hash of everything that became durable.
     pub hash: String,
 }
@@ -147,10 +150,11 @@ pub fn run<T: 'static>(
         End::Done(at, done) => done.map(|()| at)?,
         End::Killed(at) => bail!("the control plane ended by itself at {} ms", at.0),
     };
-    let Watched { ended: mut jobs, live, queue, changes, .. } = watched.replace(Watched::new(keep));
+    let Watched { ended: mut jobs, live, queue, changes, moved, .. } =
+        watched.replace(Watched::new(keep));
     jobs.extend(live.into_values().map(|job| keep(&job)));
     let (hash, _) = EventHash::finish(&ground.hash);
-    Ok(Outcome { ended, jobs, queue, world: ground.world, changes, hash })
+    Ok(Outcome { ended, jobs, queue, world: ground.world, changes, moved, hash })
 }
 
 /// What is noted while jobs come and go.
@@ -161,12 +165,14 @@ struct Watched<T> {
     ended: Vec<T>,
     queue: Vec<(Timestamp, u32)>,
     changes: u64,
+    moved: u64,
 }
 
 impl<T> Watched<T> {
     fn new(keep: fn(&Job) -> T) -> Self {
         let (waiting, live) = (BTreeSet::new(), BTreeMap::new());
-        Self { keep, waiting, live, ended: Vec::new(), queue: Vec::new(), changes: 0 }
+        let (ended, queue) = (Vec::new(), Vec::new());
+        Self { keep, waiting, live, ended, queue, changes: 0, moved: 0 }
     }
 
     fn note(&mut self, change: &Change, now: Timestamp) {
@@ -176,7 +182,10 @@ impl<T> Watched<T> {
                 self.waiting.extend(jobs.iter().map(|job| job.id));
                 self.live.extend(jobs.iter().map(|job| (job.id, job.clone())));
             }
-            Change::Job { old, new, .. } => {
+            Change::Job { old, new, events } => {
+                let moves =
+                    |event: &&JobEvent| matches!(event.what, Happened::ComponentMoved { .. });
+                self.moved += events.iter().filter(moves).count() as u64;
                 match matches!(new.phase, Phase::Queued { .. }) {
                     true => self.waiting.insert(new.id),
                     false => self.waiting.remove(&new.id),

@@ -20,7 +20,7 @@ pub struct Column {
 }
 
 /// All columns, from left to right.
-pub const COLUMNS: [Column; 26] = [
+pub const COLUMNS: [Column; 33] = [
     column("run", "label of the run, such as its policy", |run, _| run.label.clone()),
     column("seed", "seed of the run", |run, _| run.seed.to_string()),
     column("job_id", "number of the job in its run", |_, job| job.id.to_string()),
@@ -48,6 +48,14 @@ pub const COLUMNS: [Column; 26] = [
     }),
     column("finished_s", "end, since the run began", |run, job| since_began(run, job.finished)),
     column("placement_time_s", "placed less submitted", |_, job| seconds(job.placement_time())),
+    column("total_placement_time_s", "time in the placement queue, of all rounds", |_, job| {
+        seconds(Some(DurationMs(job.total_placement_time_ms)))
+    }),
+    column(
+        "start_delay_s",
+        "estimated start as last placed less that as first placed",
+        |_, job| signed_seconds(job.start_delay_ms),
+    ),
     column("wait_s", "started less submitted", |_, job| seconds(job.wait())),
     column("run_time_s", "finished less started", |_, job| seconds(job.run_time())),
     column("response_s", "finished less submitted", |_, job| seconds(job.response())),
@@ -57,8 +65,20 @@ pub const COLUMNS: [Column; 26] = [
         |_, job| job.bounded_slowdown().map_or(String::new(), |ratio| format!("{ratio:.4}")),
     ),
     column("rounds", "rounds of co-allocation", |_, job| job.rounds.to_string()),
+    column("rounds_aborted", "rounds aborted after something was submitted", |_, job| {
+        job.rounds_aborted.to_string()
+    }),
     column("attempts", "attempts of components that were submitted to sites", |_, job| {
         job.attempts.to_string()
+    }),
+    column("failed_claims", "tries to claim processors that failed", |_, job| {
+        job.failed_claims.to_string()
+    }),
+    column("missed_starts", "rounds not claimed by their estimated start", |_, job| {
+        job.missed_starts.to_string()
+    }),
+    column("preemptions", "rounds that gave way to a job of a higher class", |_, job| {
+        job.preemptions.to_string()
     }),
     column("site_errors", "errors that sites answered with", |_, job| job.site_errors.to_string()),
     column("transfer_bytes", "bytes moved to sites", |_, job| job.transfer_bytes.to_string()),
@@ -66,6 +86,11 @@ pub const COLUMNS: [Column; 26] = [
         "transfer_time_s",
         "estimated transfer time of the component that has the longest, as last placed",
         |_, job| seconds(Some(DurationMs(job.transfer_time_ms))),
+    ),
+    column(
+        "gained_processor_s",
+        "processors times seconds left to others from placement to claim, of rounds that started",
+        |_, job| seconds(Some(DurationMs(job.gained_processor_ms))),
     ),
     column("held_processor_s", "processors times seconds held without running", |_, job| {
         seconds(Some(DurationMs(job.held_processor_ms)))
@@ -102,10 +127,14 @@ const fn column(
 
 /// Seconds with three decimals from the begin of the run, negative before it.
 fn since_began(run: &RunRecord, at: Option<Timestamp>) -> String {
-    let Some(at) = at else { return String::new() };
-    let sign = if at < run.began { "-" } else { "" };
-    let distance_ms = at.0.abs_diff(run.began.0);
-    format!("{sign}{}", seconds(Some(DurationMs(distance_ms))))
+    signed_seconds(at.map(|at| at.0.wrapping_sub(run.began.0) as i64))
+}
+
+/// Seconds with three decimals, and a sign below zero.
+fn signed_seconds(ms: Option<i64>) -> String {
+    let Some(ms) = ms else { return String::new() };
+    let sign = if ms < 0 { "-" } else { "" };
+    format!("{sign}{}", seconds(Some(DurationMs(ms.unsigned_abs()))))
 }
 
 /// Seconds with three decimals.

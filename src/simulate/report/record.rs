@@ -162,10 +162,22 @@ pub struct JobRow {
     pub finished: Option<Timestamp>,
     /// How it ended.
     pub ending: Ending,
+    /// Milliseconds that it waited to be placed, in all its rounds together.
+    pub total_placement_time_ms: u64,
+    /// Its start as estimated at its last placement less that at its first, in milliseconds.
+    pub start_delay_ms: Option<i64>,
     /// Rounds of co-allocation that were begun.
     pub rounds: u32,
+    /// Those that were aborted after something of them had been submitted to a site.
+    pub rounds_aborted: u32,
     /// Attempts of its components that were submitted to sites.
     pub attempts: u32,
+    /// Tries to claim its processors that failed.
+    pub failed_claims: u32,
+    /// Rounds that were not claimed by their estimated start.
+    pub missed_starts: u32,
+    /// Rounds that gave way to a job of a higher class.
+    pub preemptions: u32,
     /// Errors that sites answered with.
     pub site_errors: u32,
     /// Bytes moved to sites for it.
@@ -173,6 +185,9 @@ pub struct JobRow {
     /// Longest time, in milliseconds, that a component's input was estimated to take when
     /// the job was last placed.
     pub transfer_time_ms: u64,
+    /// Processors times milliseconds that others could use between its placement and its
+    /// claim, in rounds that started.
+    pub gained_processor_ms: u64,
     /// Processors times milliseconds that were held for it without running.
     pub held_processor_ms: u64,
 }

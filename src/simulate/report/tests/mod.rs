@@ -56,11 +56,18 @@ fn short_job() -> JobRow {
         started: Some(Timestamp(21_000)),
         finished: Some(Timestamp(26_000)),
         ending: Ending::Done,
+        total_placement_time_ms: 2_500,
+        start_delay_ms: Some(-500),
         rounds: 1,
+        rounds_aborted: 0,
         attempts: 3,
+        failed_claims: 2,
+        missed_starts: 0,
+        preemptions: 0,
         site_errors: 0,
         transfer_bytes: 12,
         transfer_time_ms: 4_500,
+        gained_processor_ms: 33_000,
         held_processor_ms: 30_000,
     }
 }

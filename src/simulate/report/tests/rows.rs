@@ -55,6 +55,10 @@ fn the_figures_of_a_job_follow_from_its_instants() {
     assert_eq!(field("run_time_s"), "5.000");
     assert_eq!(field("response_s"), "25.000");
     assert_eq!(field("bounded_slowdown"), "2.5000", "25 s over the threshold of 10 s");
+    assert_eq!(field("total_placement_time_s"), "2.500");
+    assert_eq!(field("start_delay_s"), "-0.500", "the last placement promised an earlier start");
+    assert_eq!((field("failed_claims").as_str(), field("rounds_aborted").as_str()), ("2", "0"));
+    assert_eq!(field("gained_processor_s"), "33.000");
     assert_eq!(field("held_share"), "0.7500", "30 of 40 processor-seconds");
 }
 

@@ -279,11 +279,18 @@ fn job(rng: &mut StdRng, id: u64, at: u64) -> JobRow {
         started: None,
         finished: None,
         ending: Ending::Unfinished,
+        total_placement_time_ms: 0,
+        start_delay_ms: None,
         rounds: 0,
+        rounds_aborted: 0,
         attempts: 0,
+        failed_claims: 0,
+        missed_starts: 0,
+        preemptions: 0,
         site_errors: u32::from(rng.random_range(0..20) == 0),
         transfer_bytes: 0,
         transfer_time_ms: 0,
+        gained_processor_ms: 0,
         held_processor_ms: 0,
     }
 }
