@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use actix_web::dev::{Server, ServerHandle};
 use actix_web::middleware::from_fn;
@@ -105,11 +105,22 @@ impl Bound {
     }
 }
 
+/// A server that was killed while it started a process leaves its address to that process
+/// for a moment, until the program is loaded: so one in use is tried for a while.
 fn listen(address: SocketAddr) -> Result<TcpListener, BindError> {
-    let listener = TcpListener::bind(address).map_err(|source| match source.kind() {
-        ErrorKind::AddrInUse => BindError::InUse(address),
-        _ => BindError::Listen { address, source },
-    })?;
+    const PATIENCE: Duration = Duration::from_secs(2);
+    const PAUSE: Duration = Duration::from_millis(50);
+    let begun = Instant::now();
+    let listener = loop {
+        match TcpListener::bind(address) {
+            Ok(listener) => break listener,
+            Err(source) if source.kind() != ErrorKind::AddrInUse => {
+                return Err(BindError::Listen { address, source });
+            }
+            Err(_) if begun.elapsed() >= PATIENCE => return Err(BindError::InUse(address)),
+            Err(_) => std::thread::sleep(PAUSE),
+        }
+    };
     listener.set_nonblocking(true).map_err(|source| BindError::Listen { address, source })?;
     Ok(listener)
 }
