@@ -61,6 +61,7 @@ value() {
 
 # Sends signal $1 to the payload: to its group, or to itself before it has one.
 signal() {
+    signalled=1
     kill -s "$1" -- "-$payload" 2> /dev/null || kill -s "$1" "$payload" 2> /dev/null
 }
 
@@ -136,8 +137,14 @@ warning() {
         again=1
         return 0
     fi
+    timers=
+    # It cannot hear before it has begun: the signal would only end it.
+    if [ ! -e begun ]; then
+        set_alarm 1
+        return 0
+    fi
     signal "$warn"
-    warn= timers=
+    warn=
     set_alarm "$(((end_at - now + 99) / 100))"
 }
 
@@ -322,7 +329,9 @@ attend() {
     # Nothing of its session's group outlives it.
     kill -s KILL -- "-$payload" 2> /dev/null
     if [ -e unstarted ]; then finish "unstarted missing"; fi
-    [ -e begun ] || trouble "the payload could not be started here"
+    # Our own signal may end it before it could say that it begins.
+    [ -e begun ] || { [ -n "$signalled" ] && [ "$status" -gt 128 ]; } \
+        || trouble "the payload could not be started here"
     cause="code $status"
     if [ "$status" -gt 128 ] && [ "$status" -le 192 ]; then cause="signal $((status - 128))"; fi
     finish "${ending:+$ending }$cause"
@@ -443,7 +452,7 @@ main() {
     set -f
     attempt=$1/attempts/$2 spool=$1/spool/$2 tag=$2
     payload= sleeper= timers= told= tick= missed= ending= noting= late= setsid= exe= directory= setup= path=$PATH
-    warn= warn_s=0 again= earlier= lists_hosts= size=0
+    warn= warn_s=0 signalled= again= earlier= lists_hosts= size=0
     round= epoch= start_at= rank= hold=3600 wall=3600 grace=5 poll=1
     trap on_end TERM INT
     trap 'on_pass USR1' USR1
