@@ -10,7 +10,8 @@ use cospan_domain::units::{BitsPerSecond, DurationMs};
 
 use super::scenario::{BANDWIDTH_BITS_PER_S, Scenario, site_name};
 
-/// Sections of the configuration file.
+/// Sections of the configuration file. How long real transfers take is no matter of the
+/// control plane: what it measures of them counts in neither.
 pub(super) const SECTIONS: &str = r#"
 [queue]
 scan_interval = "1s"
@@ -25,6 +26,8 @@ backoff_max = "2s"
 [sites]
 poll_interval = "200ms"
 unreachable_after = "10m"
+[placement]
+bandwidth_expiry = "0s"
 "#;
 
 /// How long a local site may take to let a submission take effect, as the server has it.
@@ -48,6 +51,7 @@ pub(super) fn settings(scenario: &Scenario) -> Result<Settings> {
     settings.job.backoff_max = DurationMs(2_000);
     settings.poll_interval = DurationMs(200);
     settings.contact.unreachable_after = DurationMs::from_secs(600);
+    settings.network.rates.expiry = DurationMs::ZERO;
     // Defaults of the configuration file where the laboratory has others.
     settings.transfer.ready_keep = DurationMs::from_secs(600);
     settings.keep_attempts = DurationMs::from_secs(7 * 86_400);
