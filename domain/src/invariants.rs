@@ -18,10 +18,13 @@ pub enum Broken {
     GoWithoutInput,
     /// J5: an attempt that may live has a number.
     NoAttempt,
-    /// J6: a job that runs, or collects, has begun with every component.
+    /// J6: a job that runs, or collects, has begun with every component but those that are
+    /// restarted alone.
     NotAllBegun,
     /// J7: an error is charged to the site where the component was placed.
     StrangeCharge,
+    /// J8: components are restarted alone only while their job runs.
+    StrangeRestart,
 }
 
 impl fmt::Display for Broken {
@@ -39,7 +42,8 @@ pub fn broken(job: &Job) -> Vec<Broken> {
     let decided = job.start_at.is_some();
     let open = |run: &Run| matches!(run, Run::Opened { .. } | Run::Running { .. });
     let components = || job.components.iter();
-    let all_begun = components().all(|component| component.run.has_begun());
+    let all_begun =
+        components().all(|component| component.run.has_begun() || component.restart.is_some());
     let checks = [
         (rests && job.may_live_anywhere(), Broken::AliveAtRest),
         (placed && components().any(|c| c.placement.is_none()), Broken::NoPlace),
@@ -54,6 +58,10 @@ pub fn broken(job: &Job) -> Vec<Broken> {
                 (None, _) => false,
             }),
             Broken::StrangeCharge,
+        ),
+        (
+            kind != PhaseKind::Running && components().any(|c| c.restart.is_some()),
+            Broken::StrangeRestart,
         ),
     ];
     checks.into_iter().filter(|(is_broken, _)| *is_broken).map(|(_, rule)| rule).collect()

@@ -243,7 +243,15 @@ fn phase(job: &Job, next_claim: Option<Timestamp>) -> String {
         ),
         Phase::Claiming { .. } => format!("processors are claimed; its input is on the way{next}"),
         Phase::Starting { .. } => "its start is decided; gates are being opened".into(),
-        Phase::Running { .. } => format!("it runs: {}", waiting("running")),
+        Phase::Running { .. } => {
+            let restarted = job.indexed().filter(|(_, component)| component.restart.is_some());
+            let restarted: Vec<_> = restarted.filter_map(|(index, _)| name(job, index)).collect();
+            let running = waiting("running");
+            match restarted.as_slice() {
+                [] => format!("it runs: {running}"),
+                names => format!("it runs: {running}; restarted alone: {}{next}", names.join(", ")),
+            }
+        }
         Phase::Collecting { .. } => "it succeeded; its outputs are brought to their sites".into(),
         Phase::Aborting { why, .. } => {
             format!("its round is being given up: {}", abort_cause(why))

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use cospan_domain::ids::{ComponentIndex, JobId, SiteName, Tag};
 use cospan_domain::job::command::{Inputs, JobCommand, Sight, Sighting};
+use cospan_domain::job::demands;
 use cospan_domain::job::due::avoids;
 use cospan_domain::job::spec::OnUnreachable;
 use cospan_domain::job::state::{Component, Job, Phase, Run};
@@ -132,13 +133,15 @@ fn exited(exit: &Exit) -> Sighting {
 }
 
 fn inputs(shared: &Shared, job: &Job) -> Inputs {
-    if job.inputs_here || !matches!(job.phase, Phase::Placed { .. } | Phase::Claiming { .. }) {
-        return Inputs::Unknown;
-    }
+    let needs = match job.phase {
+        Phase::Placed { .. } | Phase::Claiming { .. } if !job.inputs_here => demands::needs(job),
+        Phase::Running { .. } => demands::staging(job),
+        _ => return Inputs::Unknown,
+    };
     let view = shared.view.load();
     let mut expected = Timestamp(0);
     let mut missing = false;
-    for (digest, site) in cospan_domain::job::demands::needs(job) {
+    for (digest, site) in needs {
         let copy = view.copies.get(&(digest, site.clone()));
         if let Some(lost) = copy.and_then(|copy| copy.lost()) {
             return Inputs::Lost(lost);

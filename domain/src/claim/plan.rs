@@ -5,7 +5,7 @@ use super::preemption::{Victim, choose_victims};
 use super::startable::{Wanted, startable};
 use crate::ids::{ComponentIndex, JobId, Round, SiteName};
 use crate::job::spec::{Priority, Request};
-use crate::job::state::{Job, Placement};
+use crate::job::state::{Component, Job, Phase, Placement, RestartStep};
 use crate::resources::Resources;
 use crate::units::Timestamp;
 
@@ -46,6 +46,9 @@ pub fn plan_claim(
     now: Timestamp,
     field: &mut impl ClaimField,
 ) -> ClaimTry {
+    if matches!(job.phase, Phase::Running { .. }) {
+        return plan_restart(job, field);
+    }
     let mut plan = ClaimTry { round: job.round, ..ClaimTry::default() };
     let found = startable(wanted(job), |site| field.idle_at(site));
     let started = job.components.iter().filter(|component| component.is_claimed()).count();
@@ -62,6 +65,29 @@ pub fn plan_claim(
     for &component in &found.not {
         if !move_elsewhere(job, component, start.since(now), field, &mut plan) {
             preempt(job, component, field, &mut plan);
+        }
+    }
+    plan
+}
+
+/// Components that are restarted alone: each that can be had now where its input is, and a
+/// site for each other. Nobody gives way to them.
+fn plan_restart(job: &Job, field: &mut impl ClaimField) -> ClaimTry {
+    let mut plan = ClaimTry { round: job.round, ..ClaimTry::default() };
+    let staged = |component: &Component| {
+        component.restart.as_ref().is_some_and(|restart| restart.step == RestartStep::Staged)
+    };
+    for (index, component) in job.indexed().filter(|(_, component)| component.awaits_restart()) {
+        let Some((site, need)) = place_of(job, index) else { continue };
+        if staged(component) && field.idle_at(site).is_some_and(|idle| idle.covers(&need)) {
+            field.take(site, &need);
+            plan.start.push(index);
+        } else if let Some(placement) = field.replace(job, index) {
+            field.take(&placement.site, &need);
+            if placement.sources.is_empty() {
+                plan.start.push(index);
+            }
+            plan.moves.push((index, placement));
         }
     }
     plan

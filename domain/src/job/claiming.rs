@@ -3,13 +3,21 @@
 use crate::claim::{ClaimParameters, ClaimSchedule, MAX_PREEMPTIONS};
 use crate::ids::ComponentIndex;
 use crate::job::parameters::JobParameters;
-use crate::job::state::{Component, Job, Phase, Run};
+use crate::job::state::{Component, Job, Phase, Restart, RestartStep, Run};
 use crate::units::{PerMillion, Timestamp};
 
 /// After this many aborted rounds a job claims all of its components or none.
 const ROUNDS_UNTIL_ATOMIC: u32 = 2;
 
 impl Component {
+    /// It is restarted alone, waits for processors, and can have them.
+    pub fn awaits_restart(&self) -> bool {
+        let waits = |restart: &Restart| restart.step != RestartStep::Staging;
+        matches!(self.run, Run::Idle)
+            && self.charge.is_none()
+            && self.restart.as_ref().is_some_and(waits)
+    }
+
     /// Its processors are held or asked for, and not being given back.
     pub fn is_claimed(&self) -> bool {
         self.run.may_live() && !self.given_back
@@ -56,6 +64,7 @@ impl Job {
                 self.components.iter().any(|c| matches!(c.run, Run::Idle))
                     && !self.components.iter().any(|c| c.given_back)
             }
+            Phase::Running { .. } => self.components.iter().any(Component::awaits_restart),
             _ => false,
         }
     }

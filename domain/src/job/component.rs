@@ -32,6 +32,30 @@ pub struct Component {
     pub collected: Vec<Collected>,
     /// Its latest attempt whose payload began, of this round or an earlier one.
     pub began: Option<Began>,
+    /// It failed while the job ran, and is restarted alone; until its payload begins anew.
+    pub restart: Option<Restart>,
+}
+
+/// A component on its way to run again, while the others go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Restart {
+    /// How far it is.
+    pub step: RestartStep,
+    /// When it came to this step, or when its processors were claimed.
+    pub since: Timestamp,
+    /// Tries to find or to claim processors that failed since its payload ended.
+    pub tries: u32,
+}
+
+/// How far a restarted component is on its way to its processors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RestartStep {
+    /// It has no site yet: the one where it failed is only remembered.
+    ToPlace,
+    /// It has a site, and its input is on the way there.
+    Staging,
+    /// Its input is there: its processors can be claimed, or are.
+    Staged,
 }
 
 /// An attempt whose payload began.

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use crate::ids::{ComponentIndex, Digest, SiteName};
 use crate::job::spec::Collect;
-use crate::job::state::{Component, Job, Phase, Run};
+use crate::job::state::{Component, Job, Phase, RestartStep, Run};
 use crate::resources::Resources;
 use crate::units::Timestamp;
 
@@ -32,7 +32,9 @@ pub struct Holding {
 /// What a job holds, or will claim, at sites.
 pub fn holdings(job: &Job) -> Vec<Holding> {
     let claims = matches!(job.phase, Phase::Placed { .. } | Phase::Claiming { .. });
-    let planned = |component: &Component| claims && matches!(component.run, Run::Idle);
+    let planned = |component: &Component| {
+        matches!(component.run, Run::Idle) && (claims || is_placed_again(component))
+    };
     let awaited = matches!(job.phase, Phase::Claiming { .. } | Phase::Starting { .. });
     let lives = |component: &Component| component.run.may_live();
     job.indexed()
@@ -45,10 +47,29 @@ pub fn holdings(job: &Job) -> Vec<Holding> {
                 resources: job.resources_of(index)?,
                 visible_from: visible_from(&component.run),
                 live: lives(component),
-                awaited,
+                awaited: awaited || component.restart.is_some(),
             })
         })
         .collect()
+}
+
+/// It is restarted alone, and has a site for that.
+fn is_placed_again(component: &Component) -> bool {
+    component.restart.as_ref().is_some_and(|restart| restart.step != RestartStep::ToPlace)
+}
+
+/// It is restarted alone, and nobody knows where yet.
+fn is_nowhere(component: &Component) -> bool {
+    matches!(component.run, Run::Idle)
+        && component.restart.as_ref().is_some_and(|r| r.step == RestartStep::ToPlace)
+}
+
+/// Content that a restarted component waits for.
+pub fn staging(job: &Job) -> BTreeSet<(Digest, SiteName)> {
+    let stages = |c: &&Component| {
+        c.restart.as_ref().is_some_and(|restart| restart.step == RestartStep::Staging)
+    };
+    job.components.iter().filter(stages).flat_map(inputs).collect()
 }
 
 fn visible_from(run: &Run) -> Option<Timestamp> {
@@ -66,7 +87,9 @@ pub fn needs(job: &Job) -> BTreeSet<(Digest, SiteName)> {
         Phase::Placed { .. }
         | Phase::Claiming { .. }
         | Phase::Starting { .. }
-        | Phase::Running { .. } => job.components.iter().flat_map(inputs).collect(),
+        | Phase::Running { .. } => {
+            job.components.iter().filter(|c| !is_nowhere(c)).flat_map(inputs).collect()
+        }
         Phase::Aborting { .. } => {
             job.components.iter().filter(|c| c.run.may_live()).flat_map(inputs).collect()
         }

@@ -89,9 +89,15 @@ pub fn due(job: &Job, now: Timestamp) -> Vec<JobEffect> {
             }
             Phase::Aborting { .. } => aborting(component, now, &mut push),
             Phase::Collecting { .. } => collecting(job, index, component, &mut push),
+            Phase::Running { .. } if component.given_back => aborting(component, now, &mut push),
+            Phase::Running { .. } => {
+                claiming(component, now, &mut push);
+                if matches!(component.run, Run::AtGate { .. }) {
+                    push(EffectKind::OpenGate);
+                }
+            }
             Phase::Queued { .. }
             | Phase::Placed { .. }
-            | Phase::Running { .. }
             | Phase::Finished { .. }
             | Phase::Failed { .. }
             | Phase::Cancelled { .. } => {}
@@ -163,8 +169,12 @@ pub fn next_wake(job: &Job, parameters: &JobParameters, now: Timestamp) -> Optio
         Phase::Claiming { since } => claiming_ends(job, parameters, since),
         Phase::Starting { since } => Some(since + parameters.go_grace),
         // From then on its sites may say any time that it is still there.
-        Phase::Running { .. } => overdue_at(job, parameters)
-            .map(|time| if now < time { time } else { now + parameters.look_up_interval }),
+        Phase::Running { .. } => {
+            let overdue = job.components.iter().filter_map(|c| overdue_at(job, c, parameters));
+            let looks = overdue
+                .map(|time| if now < time { time } else { now + parameters.look_up_interval });
+            looks.chain(job.components.iter().filter_map(|c| restart_ends(c, parameters))).min()
+        }
         Phase::Aborting { .. }
         | Phase::Collecting { .. }
         | Phase::Finished { .. }
@@ -174,10 +184,29 @@ pub fn next_wake(job: &Job, parameters: &JobParameters, now: Timestamp) -> Optio
     look_ups.chain(phase).min()
 }
 
-/// From when on its payloads ought to be over, if they run.
-pub fn overdue_at(job: &Job, parameters: &JobParameters) -> Option<Timestamp> {
-    let Phase::Running { since } = job.phase else { return None };
-    Some(since + job.spec.wall_time + parameters.wall_margin)
+/// From when on the payload of a component ought to be over, if it runs.
+pub fn overdue_at(
+    job: &Job,
+    component: &Component,
+    parameters: &JobParameters,
+) -> Option<Timestamp> {
+    match component.run {
+        Run::Running { since, .. } => Some(since + job.spec.wall_time + parameters.wall_margin),
+        _ => None,
+    }
+}
+
+/// When a restarted component has waited long enough for what it waits for: for sites other
+/// than those that failed it, for its processors, or at its gate.
+pub fn restart_ends(component: &Component, parameters: &JobParameters) -> Option<Timestamp> {
+    let restart = component.restart.as_ref().filter(|_| !component.given_back)?;
+    match component.run {
+        Run::Idle if component.avoid.is_empty() => None,
+        Run::Idle => Some(restart.since + parameters.avoid_for),
+        Run::AtGate { since, .. } => Some(since + parameters.hold_max),
+        Run::Opened { at, .. } => Some(at + parameters.go_grace),
+        _ => Some(restart.since + parameters.claim_timeout),
+    }
 }
 
 /// Whether there are sites that it would rather not go to again.

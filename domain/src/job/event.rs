@@ -65,6 +65,15 @@ pub enum Happened {
         /// Which.
         component: ComponentIndex,
     },
+    /// A component failed and is restarted alone; the others go on.
+    ComponentFailed {
+        /// Which.
+        component: ComponentIndex,
+        /// Why.
+        why: AbortCause,
+        /// No processors are looked for before.
+        next_claim: Timestamp,
+    },
     /// Nothing is held any more; the job waits for its next claiming try.
     ClaimReturned,
     /// A new attempt replaces one that certainly never arrived.
@@ -245,6 +254,7 @@ impl Happened {
             Happened::ComponentMoved { .. } => "ComponentMoved",
             Happened::ClaimMissed { .. } => "ClaimMissed",
             Happened::ClaimGivenBack { .. } => "ClaimGivenBack",
+            Happened::ComponentFailed { .. } => "ComponentFailed",
             Happened::ClaimReturned => "ClaimReturned",
             Happened::AttemptRenewed { .. } => "AttemptRenewed",
             Happened::AttemptSubmitted { .. } => "AttemptSubmitted",

@@ -10,7 +10,9 @@ use crate::job::spec::{JobSpec, Priority};
 use crate::units::Timestamp;
 
 pub use super::accounting::Instants;
-pub use super::component::{Began, Charge, Collected, Component, Ending, Placement, Run, Source};
+pub use super::component::{
+    Began, Charge, Collected, Component, Ending, Placement, Restart, RestartStep, Run, Source,
+};
 
 /// One job as it stands in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -257,6 +259,23 @@ pub enum AbortCause {
         /// The site.
         site: SiteName,
     },
+}
+
+impl AbortCause {
+    /// The component that it is about, if it is about one.
+    pub fn component(&self) -> Option<ComponentIndex> {
+        match self {
+            AbortCause::ClaimLost { component, .. }
+            | AbortCause::SiteError { component, .. }
+            | AbortCause::StartMissed { component }
+            | AbortCause::Unreachable { component }
+            | AbortCause::Application { component, .. } => Some(*component),
+            AbortCause::InputLost { .. }
+            | AbortCause::Cancelled
+            | AbortCause::Preempted { .. }
+            | AbortCause::Drained { .. } => None,
+        }
+    }
 }
 
 /// What becomes of a job after its round was aborted.

@@ -121,7 +121,11 @@ impl PlacementRequest {
         let own = job.spec.policy.as_ref();
         let own = own.filter(|policy| policy_for(policy, &Request::NonFixed).is_ok());
         let policy = own.unwrap_or(&defaults.rigid).clone();
-        Some(Self::new(policy, Request::NonFixed, job.spec.rerunnable, vec![component]))
+        let request = match job.spec.request {
+            Request::Fixed => Request::Fixed,
+            Request::NonFixed | Request::Flexible(_) => Request::NonFixed,
+        };
+        Some(Self::new(policy, request, job.spec.rerunnable, vec![component]))
     }
 
     /// The policy that places it.

@@ -22,6 +22,14 @@ pub enum RunnerError {
     )]
     RestartForbidden(ComponentName),
     #[error(
+        "components of runner {runner:?} know each other, so none can be restarted alone; set restart_scope = \"job\" or another runner"
+    )]
+    ScopeWithRunner { runner: &'static str },
+    #[error(
+        "components are to be restarted, but the job must not run twice; set rerunnable = true or drop `restart_scope`"
+    )]
+    ScopeForbidden,
+    #[error(
         "runner {runner:?} makes one job of a description; set runner = \"sweep\" or drop [sweep]"
     )]
     SweepElsewhere { runner: &'static str },
@@ -71,6 +79,7 @@ impl RunnerError {
         match self {
             RunnerError::Unknown { .. } => "runner",
             RunnerError::Warning { .. } => "warning.before",
+            RunnerError::ScopeWithRunner { .. } | RunnerError::ScopeForbidden => "restart_scope",
             RunnerError::RestartForbidden(_) => "component.restart",
             RunnerError::SweepElsewhere { .. }
             | RunnerError::NoSweep

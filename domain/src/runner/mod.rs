@@ -20,7 +20,7 @@ mod tests;
 
 pub use error::RunnerError;
 pub use launch::Launch;
-pub use options::{RunOptions, Signal, Warning};
+pub use options::{RestartScope, RunOptions, Signal, Warning};
 pub use sweep::{Indices, Over, Row, Sweep, Task};
 
 use default::DefaultRunner;
@@ -52,6 +52,11 @@ pub trait Runner: Send + Sync {
             Some(_) => Err(RunnerError::SweepElsewhere { runner: self.name() }),
             None => Ok(vec![described.spec]),
         }
+    }
+
+    /// Whether a component can be restarted while the others go on.
+    fn components_are_independent(&self) -> bool {
+        true
     }
 
     /// Adds what an attempt of one of its jobs is told.

@@ -20,6 +20,18 @@ pub struct RunOptions {
     pub warning: Option<Warning>,
     /// Who is told when it has ended.
     pub notify: BTreeSet<TargetName>,
+    /// What is restarted when a component fails.
+    pub restart_scope: RestartScope,
+}
+
+/// What is restarted when a component of a running job fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RestartScope {
+    /// All of them, together.
+    #[default]
+    Job,
+    /// That one, while the others go on; for components that do not talk to each other.
+    Component,
 }
 
 /// A signal ahead of the end.
@@ -65,7 +77,15 @@ impl fmt::Display for Signal {
 impl JobSpec {
     /// Checks what it says of how it is run.
     pub(crate) fn validate_run(&self) -> Result<(), RunnerError> {
-        runner_of(self)?;
+        let runner = runner_of(self)?;
+        if self.run.restart_scope == RestartScope::Component {
+            if !runner.components_are_independent() {
+                return Err(RunnerError::ScopeWithRunner { runner: runner.name() });
+            }
+            if !self.rerunnable {
+                return Err(RunnerError::ScopeForbidden);
+            }
+        }
         if let Some(Warning { before, .. }) = self.run.warning
             && (before == DurationMs::ZERO || before >= self.wall_time)
         {

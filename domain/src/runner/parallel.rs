@@ -12,6 +12,10 @@ impl Runner for ParallelRunner {
         "parallel"
     }
 
+    fn components_are_independent(&self) -> bool {
+        false
+    }
+
     fn tell(&self, _: &Job, launch: &mut Launch) {
         launch.lists_hosts = true;
     }

@@ -21,7 +21,7 @@ use utoipa::ToSchema;
 
 use super::label::{Demand, Place};
 use super::quantity::{Length, Size};
-use super::runner::{SweepDocument, Target, WarningDocument};
+use super::runner::{RestartScopeName, SweepDocument, Target, WarningDocument};
 use super::{number, text};
 
 /// A job.
@@ -73,6 +73,10 @@ pub struct JobDocument {
     /// Restarts after errors of its own.
     #[serde(default, deserialize_with = "number::any")]
     pub max_retries: u32,
+    /// What is restarted when a component of the running job fails: all of it (`job`), or that
+    /// one while the others go on (`component`).
+    #[serde(default, skip_serializing_if = "RestartScopeName::is_job")]
+    pub restart_scope: RestartScopeName,
     /// What runs it: `default` (components only start together), `parallel` (each also finds
     /// the others in a file), `sweep` (many independent runs). Left out: sweep with a `[sweep]`
     /// table, else default.

@@ -4,7 +4,7 @@ use cospan_domain::ids::{ComponentIndex, JobId};
 use cospan_domain::job::event::{Happened, JobEvent};
 use cospan_domain::job::spec::{ComponentSpec, Content};
 use cospan_domain::job::state::{
-    AbortCause, AfterAbort, Component, Ending, Instants, Job, Phase, Run, Setbacks,
+    AbortCause, AfterAbort, Component, Ending, Instants, Job, Phase, RestartStep, Run, Setbacks,
 };
 use cospan_domain::units::Timestamp;
 
@@ -155,6 +155,10 @@ fn component(job: &Job, index: ComponentIndex) -> Option<ComponentReport> {
     report.avoid = state.avoid.iter().map(ToString::to_string).collect();
     report.outputs = outputs(spec, state);
     show_run(&mut report, &state.run);
+    if let Some(restart) = state.restart.as_ref().filter(|_| matches!(state.run, Run::Idle)) {
+        report.since = Some(Instant(restart.since));
+        report.detail = Some(restart_detail(restart.step).into());
+    }
     Some(report)
 }
 
@@ -180,6 +184,14 @@ fn show_run(report: &mut ComponentReport, run: &Run) {
             report.since = Some(Instant(*at));
             report.detail = ending_detail(how);
         }
+    }
+}
+
+fn restart_detail(step: RestartStep) -> &'static str {
+    match step {
+        RestartStep::ToPlace => "restarted alone: waits for a site",
+        RestartStep::Staging => "restarted alone: its input is on the way",
+        RestartStep::Staged => "restarted alone: waits for its processors",
     }
 }
 
@@ -386,6 +398,9 @@ fn of_a_component(mut report: EventReport, what: &Happened) -> EventReport {
         Happened::ComponentMoved { component, placement } => {
             report.sites = vec![placement.site.to_string()];
             report.about(*component)
+        }
+        Happened::ComponentFailed { component, why, next_claim } => {
+            report.about(*component).detail(abort_cause(why)).until(*next_claim)
         }
         Happened::AttemptRenewed { component }
         | Happened::ClaimGivenBack { component }

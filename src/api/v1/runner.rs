@@ -7,7 +7,7 @@ use std::sync::Arc;
 use cospan_domain::ids::TargetName;
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::runner::{
-    Described, Indices, Over, Row, RunnerError, Signal, Sweep, Task, Warning,
+    Described, Indices, Over, RestartScope, Row, RunnerError, Signal, Sweep, Task, Warning,
 };
 use serde::de::{Deserializer, Error, Visitor};
 use serde::{Deserialize, Serialize};
@@ -106,6 +106,42 @@ impl SweepDocument {
             }
         };
         Ok(Sweep { over, at_once: self.at_once })
+    }
+}
+
+/// What is restarted when a component of a running job fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RestartScopeName {
+    /// All components, together.
+    #[default]
+    Job,
+    /// The one that failed, while the others go on.
+    Component,
+}
+
+impl RestartScopeName {
+    /// Whether it says what holds if nothing is said.
+    pub fn is_job(&self) -> bool {
+        *self == RestartScopeName::Job
+    }
+}
+
+impl From<RestartScopeName> for RestartScope {
+    fn from(name: RestartScopeName) -> RestartScope {
+        match name {
+            RestartScopeName::Job => RestartScope::Job,
+            RestartScopeName::Component => RestartScope::Component,
+        }
+    }
+}
+
+impl From<RestartScope> for RestartScopeName {
+    fn from(scope: RestartScope) -> RestartScopeName {
+        match scope {
+            RestartScope::Job => RestartScopeName::Job,
+            RestartScope::Component => RestartScopeName::Component,
+        }
     }
 }
 

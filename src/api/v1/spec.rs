@@ -19,7 +19,7 @@ use super::document::{
 };
 use super::label::{Demand, Place};
 use super::quantity::{Length, Size};
-use super::runner::{Target, WarningDocument};
+use super::runner::{RestartScopeName, Target, WarningDocument};
 
 const MB: u64 = 1_000_000;
 const MEMORY: &str = "memory_mb";
@@ -96,6 +96,7 @@ impl JobDocument {
                 task: None,
                 warning: self.warning.map(Warning::from),
                 notify: self.notify.into_iter().map(|Target(name)| name).collect(),
+                restart_scope: self.restart_scope.into(),
             },
         })
     }
@@ -238,6 +239,7 @@ impl From<&JobSpec> for JobDocument {
             max_placement_tries: spec.max_placement_tries,
             max_claim_tries: spec.max_claim_tries,
             max_retries: spec.max_retries,
+            restart_scope: RestartScopeName::from(spec.run.restart_scope),
             // A run of a sweep is shown as the one job that it is.
             runner: spec.run.runner.clone().filter(|_| spec.run.task.is_none()),
             sweep: None,

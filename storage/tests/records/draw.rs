@@ -15,7 +15,7 @@ use cospan_domain::job::spec::{
 };
 use cospan_domain::job::state::{
     AbortCause, AfterAbort, Began, Charge, Collected, Component, Ending, Idempotency, Instants,
-    Job, Phase, Placement, Run, Setbacks, Source,
+    Job, Phase, Placement, Restart, RestartStep, Run, Setbacks, Source,
 };
 use cospan_domain::labels::{Constraint, Rule};
 use cospan_domain::resources::Resources;
@@ -345,6 +345,11 @@ impl Draw {
             collected: self
                 .some(|draw| Collected { content: draw.maybe(Self::content), done: draw.coin() }),
             began: self.maybe(|draw| Began { site: draw.name(), attempt: Attempt(draw.n32()) }),
+            restart: self.maybe(|draw| Restart {
+                step: draw.one(&[RestartStep::ToPlace, RestartStep::Staging, RestartStep::Staged]),
+                since: draw.at(),
+                tries: draw.n32(),
+            }),
         }
     }
 
@@ -396,7 +401,7 @@ impl Draw {
 
     fn happened(&mut self) -> Happened {
         let (component, at) = (self.index(), self.at());
-        match self.below(37) {
+        match self.below(38) {
             0 => Happened::JobPlaced {
                 round: Round(self.n32()),
                 placements: self.some(Self::placement),
@@ -446,6 +451,7 @@ impl Draw {
             33 => Happened::ClaimMissed { next_claim: at, detail: self.text() },
             34 => Happened::ClaimGivenBack { component },
             35 => Happened::ClaimReturned,
+            36 => Happened::ComponentFailed { component, why: self.cause(), next_claim: self.at() },
             _ => Happened::JobCancelled { by: self.name() },
         }
     }

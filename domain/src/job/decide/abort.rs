@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::ids::{ComponentIndex, KeyName, SiteName};
 use crate::job::command::Rejection;
 use crate::job::decide::draft::Draft;
+use crate::job::decide::restarts;
 use crate::job::event::Happened;
 use crate::job::state::{AbortCause, AfterAbort, Charge, Phase};
 use crate::planted::{Bug, bug};
@@ -18,13 +19,19 @@ pub(super) fn charge(draft: &mut Draft<'_>, index: ComponentIndex, detail: Arc<s
     }
 }
 
-/// Gives up the round and decides what comes after.
+/// Gives up the round and decides what comes after; or only the component that failed, if
+/// the others can go on without it.
 pub(super) fn abort(draft: &mut Draft<'_>, why: AbortCause) {
+    if let Some(component) = why.component()
+        && restarts::fails_alone(draft, component, &why)
+    {
+        return;
+    }
     let then = after(draft, &why);
     draft.emit(Happened::RoundAborted { why, then });
 }
 
-fn after(draft: &Draft<'_>, why: &AbortCause) -> AfterAbort {
+pub(super) fn after(draft: &Draft<'_>, why: &AbortCause) -> AfterAbort {
     let (job, parameters) = (&draft.job, draft.parameters);
     let seed = job.id.0.wrapping_add(u64::from(job.round.0) << 32);
     let requeue = |first, count| AfterAbort::Requeue {
@@ -113,9 +120,9 @@ pub(super) fn leave_site(draft: &mut Draft<'_>, site: &SiteName) -> Result<(), R
             abort(draft, AbortCause::Drained { site: site.clone() });
             Ok(())
         }
+        Phase::Running { .. } => restarts::leave_site(draft, site),
         Phase::Queued { .. }
         | Phase::Starting { .. }
-        | Phase::Running { .. }
         | Phase::Collecting { .. }
         | Phase::Aborting { .. }
         | Phase::Finished { .. }

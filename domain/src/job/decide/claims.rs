@@ -7,7 +7,7 @@ use crate::claim::ClaimTry;
 use crate::ids::{ComponentIndex, JobId};
 use crate::job::command::{Rejection, Sight};
 use crate::job::decide::draft::Draft;
-use crate::job::decide::{abort, progress};
+use crate::job::decide::{abort, progress, restarts};
 use crate::job::event::Happened;
 use crate::job::state::{AbortCause, Component, Ending, Phase, Run};
 use crate::units::{DurationMs, PerMillion, Timestamp};
@@ -22,13 +22,18 @@ pub(super) fn claim(
         let component = draft.job.components.get(index.0 as usize);
         component.is_some_and(|component| matches!(component.run, Run::Idle))
     };
-    if attempt.round != draft.job.round || !attempt.start.iter().all(idle) {
+    let mut components = attempt.start.iter().chain(attempt.moves.iter().map(|(index, _)| index));
+    if attempt.round != draft.job.round || !components.all(idle) {
         return Err(Rejection::Stale);
     }
     progress::look(draft, sight)?;
     match draft.job.claim_time(draft.parameters) {
-        Some(planned) if planned <= draft.now => perform(draft, attempt, planned),
-        Some(_) | None => {}
+        Some(planned) if planned > draft.now => {}
+        Some(_) if matches!(draft.job.phase, Phase::Running { .. }) => {
+            restarts::perform(draft, attempt);
+        }
+        Some(planned) => perform(draft, attempt, planned),
+        None => {}
     }
     Ok(())
 }
@@ -89,6 +94,10 @@ pub(super) fn lost(
     detail: Arc<str>,
     over: Option<Ending>,
 ) {
+    if matches!(draft.job.phase, Phase::Running { .. }) {
+        restarts::lost(draft, index, detail, over);
+        return;
+    }
     let claiming = matches!(draft.job.phase, Phase::Claiming { .. });
     let lives = draft.job.components[index.0 as usize].run.may_live();
     let next = next_claim(draft, draft.now).filter(|_| claiming && lives);

@@ -32,6 +32,11 @@ impl<'a> Draft<'a> {
         self.events.len()
     }
 
+    /// A component as it is now.
+    pub(super) fn component(&self, index: ComponentIndex) -> Option<&Component> {
+        self.job.components.get(index.0 as usize)
+    }
+
     pub(super) fn into_events(self) -> Vec<JobEvent> {
         self.events
     }

@@ -5,6 +5,7 @@ mod claims;
 mod draft;
 mod orders;
 mod progress;
+mod restarts;
 mod sightings;
 mod submission;
 

@@ -4,7 +4,7 @@ use crate::claim::ClaimSchedule;
 use crate::ids::ComponentIndex;
 use crate::job::command::{Inputs, Rejection, Sight};
 use crate::job::decide::draft::Draft;
-use crate::job::decide::{abort, claims, orders};
+use crate::job::decide::{abort, claims, orders, restarts};
 use crate::job::due::avoids;
 use crate::job::event::Happened;
 use crate::job::spec::OnUnreachable;
@@ -28,6 +28,10 @@ pub(super) fn look(draft: &mut Draft<'_>, sight: &Sight) -> Result<(), Rejection
 }
 
 fn look_at_inputs(draft: &mut Draft<'_>, inputs: &Inputs) {
+    if matches!(draft.job.phase, Phase::Running { .. }) {
+        restarts::look_at_inputs(draft, inputs);
+        return;
+    }
     let waits = matches!(draft.job.phase, Phase::Placed { .. } | Phase::Claiming { .. });
     if !waits || draft.job.inputs_here {
         return;
@@ -62,8 +66,10 @@ fn postpone(draft: &mut Draft<'_>, start_estimate: Timestamp) {
 }
 
 /// How long a job waits for a silent site, once its payload may have begun there.
-fn patience(draft: &Draft<'_>) -> Option<DurationMs> {
-    if draft.job.start_at.is_none() || bug(Bug::AbandonEarly) {
+fn patience(draft: &Draft<'_>, component: &Component) -> Option<DurationMs> {
+    let unopened = !matches!(component.run, Run::AtGate { .. } | Run::Opened { .. });
+    let not_begun = draft.job.start_at.is_none() || (component.restart.is_some() && unopened);
+    if not_begun || bug(Bug::AbandonEarly) {
         return Some(DurationMs::ZERO);
     }
     match draft.job.spec.on_unreachable {
@@ -76,12 +82,13 @@ fn look_at_unreachable(draft: &mut Draft<'_>, index: ComponentIndex, since: Time
     let Some(component) = draft.job.components.get(index.0 as usize) else { return };
     let (lives, attempt) = (component.run.may_live(), component.attempt);
     let uncollected = component.collected.iter().any(|output| !output.done);
-    let Some(patience) = patience(draft) else { return };
+    let Some(patience) = patience(draft, component) else { return };
     if draft.now < since + patience {
         return;
     }
     let gives_up = match draft.job.phase {
-        Phase::Starting { .. } | Phase::Running { .. } => lives,
+        Phase::Starting { .. } => lives,
+        Phase::Running { .. } => lives && !component.given_back,
         Phase::Collecting { .. } => uncollected,
         Phase::Queued { .. }
         | Phase::Placed { .. }
@@ -169,6 +176,7 @@ fn step_starting(draft: &mut Draft<'_>, since: Timestamp) {
 }
 
 fn step_running(draft: &mut Draft<'_>) {
+    restarts::step(draft);
     let succeeded = |run: &Run| matches!(run, Run::Ended { how: Ending::Succeeded, .. });
     let any = bug(Bug::FinishEarly) && draft.job.components.iter().any(|c| succeeded(&c.run));
     if any || draft.job.components.iter().all(|c| succeeded(&c.run)) {

@@ -40,8 +40,9 @@ pub(super) fn sighted(
 /// Ends a payload that its site ought to have ended long ago. A site that says nothing may
 /// well have done so: only what it shows afterwards counts.
 fn end_overdue(draft: &mut Draft<'_>, index: ComponentIndex, asked_at: Timestamp) {
-    let overdue = overdue_at(&draft.job, draft.parameters).is_some_and(|time| time <= asked_at);
-    if overdue && draft.job.components[index.0 as usize].run.may_live() {
+    let component = &draft.job.components[index.0 as usize];
+    let overdue = overdue_at(&draft.job, component, draft.parameters);
+    if overdue.is_some_and(|time| time <= asked_at) && !draft.is_ending(index) {
         let detail = "still there long after its wall time".into();
         abort::abort(draft, AbortCause::Application { component: index, detail });
     }
@@ -67,7 +68,8 @@ fn ready(draft: &mut Draft<'_>, index: ComponentIndex, host: Arc<str>) {
 
 fn begun(draft: &mut Draft<'_>, index: ComponentIndex, host: &Arc<str>) {
     let run = &draft.job.components[index.0 as usize].run;
-    if matches!(draft.job.phase, Phase::Starting { .. }) && !run.has_begun() {
+    let starts = matches!(draft.job.phase, Phase::Starting { .. } | Phase::Running { .. });
+    if starts && !run.has_begun() && !draft.is_ending(index) {
         if matches!(run, Run::Submitted { .. }) {
             draft.emit(Happened::ComponentReady { component: index, host: host.clone() });
         }
@@ -131,8 +133,10 @@ pub(super) fn gate_answered(
         return Err(Rejection::Stale);
     }
     match (&draft.job.phase, open) {
-        (Phase::Starting { .. }, true) => draft.emit(Happened::GateOpened { component: index }),
-        (Phase::Starting { .. }, false) => void(draft, index, attempt),
+        (Phase::Starting { .. } | Phase::Running { .. }, true) => {
+            draft.emit(Happened::GateOpened { component: index });
+        }
+        (Phase::Starting { .. } | Phase::Running { .. }, false) => void(draft, index, attempt),
         _ => return Err(Rejection::Stale),
     }
     Ok(())

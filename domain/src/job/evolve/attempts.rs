@@ -32,13 +32,28 @@ pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
                 c.run = Run::AtGate { lrm_id, host: host.clone(), since: at };
             }
         }),
-        Happened::GateOpened { component } => with(job, *component, |c| open(c, at)),
+        Happened::GateOpened { component } => {
+            if is_restarted(job, *component) {
+                count_waste_of(job, *component, at);
+            }
+            with(job, *component, |c| open(c, at));
+        }
         Happened::ComponentBegan { component } => with(job, *component, |c| begin(c, at)),
         Happened::AttemptEnded { component, attempt, how } => {
             end_attempt(job, *component, *attempt, how, at);
         }
         _ => {}
     }
+}
+
+fn is_restarted(job: &Job, index: ComponentIndex) -> bool {
+    job.components.get(index.0 as usize).is_some_and(|component| component.restart.is_some())
+}
+
+fn count_waste_of(job: &mut Job, index: ComponentIndex, at: Timestamp) {
+    let wasted = waste_of(job, index, at);
+    let sum = &mut job.instants.wasted_processor_ms;
+    *sum = sum.saturating_add(wasted);
 }
 
 fn absent(run: &mut Run, counts: bool, next: Timestamp) {
@@ -66,6 +81,7 @@ fn open(component: &mut Component, at: Timestamp) {
 fn begin(component: &mut Component, at: Timestamp) {
     if let Run::AtGate { lrm_id, host, .. } | Run::Opened { lrm_id, host, .. } = &component.run {
         component.run = Run::Running { lrm_id: lrm_id.clone(), host: host.clone(), since: at };
+        component.restart = None;
         let placement = component.placement.as_ref();
         component.began = placement
             .map(|placement| Began { site: placement.site.clone(), attempt: component.attempt });
@@ -79,11 +95,9 @@ fn end_attempt(
     how: &Ending,
     at: Timestamp,
 ) {
-    let held = job.start_at.is_none() && !bug(Bug::ForgetWaste);
-    if held {
-        let wasted = waste_of(job, index, at);
-        let sum = &mut job.instants.wasted_processor_ms;
-        *sum = sum.saturating_add(wasted);
+    let held = job.start_at.is_none() || is_restarted(job, index);
+    if held && !bug(Bug::ForgetWaste) {
+        count_waste_of(job, index, at);
     }
     with(job, index, |component| {
         if component.attempt == attempt && component.given_back {
@@ -91,6 +105,9 @@ fn end_attempt(
             component.run = Run::Idle;
         } else if component.attempt == attempt {
             component.run = Run::Ended { how: how.clone(), at };
+            if matches!(how, Ending::Succeeded) {
+                component.restart = None;
+            }
         }
     });
 }

@@ -2,6 +2,7 @@
 
 mod attempts;
 mod claims;
+mod restarts;
 
 use crate::ids::{Attempt, ComponentIndex, Round};
 use crate::job::event::{Happened, JobEvent};
@@ -19,7 +20,17 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
         Happened::JobPlaced { round, placements, start_estimate } => {
             place(job, *round, placements, *start_estimate, at);
         }
+        Happened::ComponentFailed { .. }
+        | Happened::ComponentMoved { .. }
+        | Happened::InputsArrived
+        | Happened::ComponentsClaimed { .. }
+        | Happened::ClaimMissed { .. }
+            if matches!(job.phase, Phase::Running { .. }) =>
+        {
+            restarts::evolve(job, &event.what, at);
+        }
         Happened::StartPostponed { .. }
+        | Happened::ComponentFailed { .. }
         | Happened::InputsArrived
         | Happened::ClaimBegun
         | Happened::ComponentsClaimed { .. }
@@ -90,7 +101,10 @@ fn charge_site(job: &mut Job, index: ComponentIndex, charge: &Charge) {
 
 fn abort(job: &mut Job, why: &AbortCause, then: &AfterAbort, at: Timestamp) {
     count_setback(job, why);
-    job.components.iter_mut().for_each(|component| component.given_back = false);
+    for component in &mut job.components {
+        component.given_back = false;
+        component.restart = None;
+    }
     job.phase = Phase::Aborting { since: at, why: why.clone(), then: then.clone() };
 }
 
@@ -131,6 +145,7 @@ fn place(job: &mut Job, round: Round, placements: &[Placement], start: Timestamp
         component.avoid.clear();
         component.run = Run::Idle;
         component.given_back = false;
+        component.restart = None;
         component.collected = vec![Collected::default(); outputs];
     }
     job.phase = Phase::Placed { at, start_estimate: start };
@@ -217,15 +232,20 @@ fn count_setback(job: &mut Job, why: &AbortCause) {
     if job.components.iter().any(|component| component.run != Run::Idle) {
         job.setbacks.rounds += 1;
     }
+    if matches!(why, AbortCause::ClaimLost { .. }) {
+        job.setbacks.claims += 1;
+        job.setbacks.missed_starts += 1;
+    }
+    count_cause(job, why);
+}
+
+fn count_cause(job: &mut Job, why: &AbortCause) {
     match why {
-        AbortCause::ClaimLost { .. } => {
-            job.setbacks.claims += 1;
-            job.setbacks.missed_starts += 1;
-        }
         AbortCause::Preempted { .. } => job.setbacks.preemptions += 1,
         AbortCause::InputLost { .. } => job.setbacks.inputs += 1,
         AbortCause::Application { .. } => job.setbacks.own_errors += 1,
-        AbortCause::SiteError { .. }
+        AbortCause::ClaimLost { .. }
+        | AbortCause::SiteError { .. }
         | AbortCause::StartMissed { .. }
         | AbortCause::Unreachable { .. }
         | AbortCause::Cancelled

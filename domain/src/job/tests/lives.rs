@@ -8,8 +8,10 @@ use crate::claim::ClaimTry;
 use crate::ids::{Attempt, ComponentIndex, JobId, LrmId};
 use crate::job::command::{Inputs, JobCommand, Sight, Sighting, SubmitAnswer};
 use crate::job::due::{EffectKind, due};
+use crate::job::event::Happened;
 use crate::job::evolve::evolve;
-use crate::job::state::{Phase, Placement};
+use crate::job::state::{Phase, PhaseKind, Placement};
+use crate::runner::RestartScope;
 use crate::units::DurationMs;
 
 #[derive(Debug, Clone)]
@@ -216,12 +218,55 @@ fn behave(world: &mut World) {
         }
         if !world.job.is_final() {
             world.look(Inputs::Here);
+            let _ = world.tell(claim(world, 7, true));
         }
     }
 }
 
+fn scope(alone: bool) -> RestartScope {
+    if alone { RestartScope::Component } else { RestartScope::Job }
+}
+
+/// A job of two components that runs, and restarts them alone.
+fn running_apart(max_retries: u32) -> World {
+    let mut spec = spec(2);
+    spec.run.restart_scope = RestartScope::Component;
+    spec.max_retries = max_retries;
+    let mut world = World::new(spec);
+    world.run();
+    world
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
+
+    /// Until the round itself is given up.
+    #[test]
+    fn a_failure_of_one_component_touches_no_other_that_is_restarted_alone(
+        blows in proptest::collection::vec(blow(), 0..120),
+    ) {
+        let mut world = running_apart(3);
+        for blow in &blows {
+            let before = world.job.clone();
+            let seen = world.events.len();
+            strike(&mut world, blow);
+            let failed: Vec<_> = world.events[seen..].iter().filter_map(|e| match e.what {
+                Happened::ComponentFailed { component, .. } => Some(component),
+                _ => None,
+            }).collect();
+            if world.phase() != PhaseKind::Running || failed.len() != 1 {
+                continue;
+            }
+            for (index, component) in world.job.indexed().filter(|(i, _)| !failed.contains(i)) {
+                let then = &before.components[index.0 as usize];
+                if then.restart.is_some() {
+                    continue;
+                }
+                prop_assert_eq!(then.attempt, component.attempt);
+                prop_assert_eq!(then.given_back, component.given_back);
+            }
+        }
+    }
 
     /// The table, the rule of the common start and the numbering of attempts are
     /// checked at each step by the world itself.
@@ -229,10 +274,12 @@ proptest! {
     fn any_life_keeps_the_rules_and_ends_once_the_world_behaves(
         components in 0..4usize,
         rerunnable in any::<bool>(),
+        alone in any::<bool>(),
         blows in proptest::collection::vec(blow(), 0..120),
     ) {
         let mut spec = if components == 0 { flexible() } else { spec(components) };
         spec.rerunnable = rerunnable;
+        spec.run.restart_scope = scope(alone);
         let mut world = World::new(spec);
         let mut attempts = [Attempt(0); 3];
         for blow in &blows {
@@ -256,8 +303,11 @@ proptest! {
     fn folding_the_events_gives_the_record(
         blows in proptest::collection::vec(blow(), 0..120),
         is_flexible in any::<bool>(),
+        alone in any::<bool>(),
     ) {
-        let mut world = World::new(if is_flexible { flexible() } else { spec(3) });
+        let mut spec = if is_flexible { flexible() } else { spec(3) };
+        spec.run.restart_scope = scope(alone);
+        let mut world = World::new(spec);
         let mut fold = world.job.clone();
         blows.iter().for_each(|blow| strike(&mut world, blow));
         world.events.iter().for_each(|event| evolve(&mut fold, event));
@@ -267,9 +317,13 @@ proptest! {
     /// A site is charged once an attempt, however often its failure is seen.
     #[test]
     fn no_attempt_is_charged_twice(
-        blows in proptest::collection::vec(blow(), 0..150), is_flexible in any::<bool>(),
+        blows in proptest::collection::vec(blow(), 0..150),
+        is_flexible in any::<bool>(),
+        alone in any::<bool>(),
     ) {
-        let mut world = World::new(if is_flexible { flexible() } else { spec(3) });
+        let mut spec = if is_flexible { flexible() } else { spec(3) };
+        spec.run.restart_scope = scope(alone);
+        let mut world = World::new(spec);
         blows.iter().for_each(|blow| strike(&mut world, blow));
         let mut charged = std::collections::BTreeSet::new();
         for event in &world.events {

@@ -3,5 +3,6 @@
 mod accounting;
 mod claims;
 mod lives;
+mod restarts;
 mod stories;
 pub(crate) mod world;

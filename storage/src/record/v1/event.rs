@@ -21,6 +21,7 @@ wire_enum!(Happened = DomainHappened {
     ComponentMoved { component: u32, placement: Placement },
     ClaimMissed { next_claim: u64, detail: Arc<str> },
     ClaimGivenBack { component: u32 },
+    ComponentFailed { component: u32, why: AbortCause, next_claim: u64 },
     ClaimReturned,
     AttemptRenewed { component: u32 },
     AttemptSubmitted { component: u32, lrm_id: Text<LrmId> },

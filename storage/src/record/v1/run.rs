@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use cospan_domain::ids::{LrmId, SiteName};
-use cospan_domain::job::state::{self, Ending as DomainEnding, Run as DomainRun};
+use cospan_domain::job::state::{
+    self, Ending as DomainEnding, RestartStep as DomainStep, Run as DomainRun,
+};
 
 use super::convert::{Text, wire_enum, wire_inner, wire_struct};
 use super::spec::{Chunk, Content};
@@ -17,7 +19,11 @@ wire_struct!(Component = state::Component {
     avoid: Vec<Text<SiteName>>,
     collected: Vec<Collected>,
     began: Option<Began>,
+    restart: Option<Restart>,
 });
+
+wire_struct!(Restart = state::Restart { step: RestartStep, since: u64; tries: u32 });
+wire_enum!(RestartStep = DomainStep { ToPlace, Staging, Staged });
 
 wire_struct!(Began = state::Began { site: Text<SiteName>, attempt: u32 });
 
@@ -137,6 +143,11 @@ mod tests {
             avoid: ('a'..='z').take(items).map(site).collect(),
             collected: vec![collected; items],
             began: Some(state::Began { site: site('b'), attempt }),
+            restart: Some(state::Restart {
+                step: DomainStep::Staging,
+                since: Timestamp(u64::MAX),
+                tries: u32::MAX,
+            }),
         }
     }
 

@@ -11,7 +11,7 @@ use cospan_domain::job::spec::{OnUnreachable as DomainOnUnreachable, Priority as
 use cospan_domain::job::spec::{Request as DomainRequest, Where as DomainWhere};
 use cospan_domain::labels::{self, Rule as DomainRule};
 use cospan_domain::resources;
-use cospan_domain::runner::{self, Signal as DomainSignal};
+use cospan_domain::runner::{self, RestartScope as DomainScope, Signal as DomainSignal};
 
 use super::convert::{Convert, Text, wire_enum, wire_inner, wire_struct};
 
@@ -39,7 +39,15 @@ wire_struct!(RunOptions = runner::RunOptions {
     task: Option<Task>,
     warning: Option<Warning>,
     notify: Vec<Text<TargetName>>,
+    restart_scope: RestartScope,
 });
+wire_enum!(RestartScope = DomainScope { Job, Component });
+
+impl Default for RestartScope {
+    fn default() -> Self {
+        DomainScope::default().to_wire()
+    }
+}
 wire_struct!(Task = runner::Task {
     group: u64,
     index: u32,

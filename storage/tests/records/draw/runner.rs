@@ -1,7 +1,7 @@
 //! Draws how a job is run.
 
 use cospan_domain::ids::JobId;
-use cospan_domain::runner::{RunOptions, Signal, Task, Warning};
+use cospan_domain::runner::{RestartScope, RunOptions, Signal, Task, Warning};
 use cospan_domain::units::DurationMs;
 
 use super::Draw;
@@ -24,6 +24,7 @@ impl Draw {
                 before: DurationMs(draw.n64()),
             }),
             notify: self.some(Self::name),
+            restart_scope: self.one(&[RestartScope::Job, RestartScope::Component]),
         }
     }
 }

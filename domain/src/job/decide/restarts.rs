@@ -1,0 +1,157 @@
+//! Restarting a component alone, while the others of its job go on.
+
+use std::sync::Arc;
+
+use crate::claim::ClaimTry;
+use crate::ids::{ComponentIndex, SiteName};
+use crate::job::command::{Inputs, Rejection};
+use crate::job::decide::abort;
+use crate::job::decide::draft::Draft;
+use crate::job::due::restart_ends;
+use crate::job::event::Happened;
+use crate::job::state::{AbortCause, AfterAbort, Component, Ending, Phase, RestartStep, Run};
+use crate::runner::RestartScope;
+use crate::units::{DurationMs, Timestamp};
+
+/// Longest time between two tries to find processors for a component that is restarted.
+const LONGEST_PAUSE: DurationMs = DurationMs(60_000);
+
+/// Gives up one component and leaves the others alone, if its job runs, wants that, and may
+/// try again; false if the whole round is to be given up.
+pub(super) fn fails_alone(
+    draft: &mut Draft<'_>,
+    component: ComponentIndex,
+    why: &AbortCause,
+) -> bool {
+    let job = &draft.job;
+    let alone = job.spec.run.restart_scope == RestartScope::Component;
+    if !alone || !matches!(job.phase, Phase::Running { .. }) {
+        return false;
+    }
+    if draft.is_ending(component) {
+        return true;
+    }
+    let next_claim = match why {
+        AbortCause::ClaimLost { .. } | AbortCause::Drained { .. } => next_try(draft, component),
+        _ => match abort::after(draft, why) {
+            AfterAbort::Requeue { not_before } => not_before,
+            AfterAbort::Fail { .. } | AfterAbort::Cancel { .. } => return false,
+        },
+    };
+    draft.emit(Happened::ComponentFailed { component, why: why.clone(), next_claim });
+    true
+}
+
+fn next_try(draft: &Draft<'_>, component: ComponentIndex) -> Timestamp {
+    let restart = draft.component(component).and_then(|component| component.restart.as_ref());
+    let tries = restart.map_or(0, |restart| restart.tries);
+    let (job, parameters) = (&draft.job, draft.parameters);
+    let pause = parameters.backoff(parameters.claim_backoff, tries + 1, job.id.0);
+    draft.now + pause.min(LONGEST_PAUSE)
+}
+
+/// A claiming try: places what has no site yet, and claims what can start now.
+pub(super) fn perform(draft: &mut Draft<'_>, attempt: ClaimTry) {
+    for (component, placement) in attempt.moves {
+        if draft.component(component).is_some_and(Component::awaits_restart) {
+            draft.emit(Happened::ComponentMoved { component, placement });
+        }
+    }
+    let can_start = |component: &Component| {
+        let restart = component.restart.as_ref();
+        component.awaits_restart() && restart.is_some_and(|r| r.step == RestartStep::Staged)
+    };
+    let mut components = attempt.start;
+    components.retain(|index| draft.component(*index).is_some_and(can_start));
+    if !components.is_empty() {
+        let preempting = attempt.preempting;
+        draft.emit(Happened::ComponentsClaimed { components, preempting });
+    }
+    let waiting = draft.job.indexed().find(|(_, component)| component.awaits_restart());
+    if let Some((component, _)) = waiting {
+        let name = draft.job.name_of(component).unwrap_or_default();
+        let detail = format!("no site has room for component {name} now").into();
+        let next_claim = next_try(draft, component);
+        draft.emit(Happened::ClaimMissed { next_claim, detail });
+    }
+}
+
+/// A component did not get its processors; `over` tells how its attempt ended, if it has.
+pub(super) fn lost(
+    draft: &mut Draft<'_>,
+    component: ComponentIndex,
+    detail: Arc<str>,
+    over: Option<Ending>,
+) {
+    if let Some((how, state)) = over.zip(draft.component(component)) {
+        let attempt = state.attempt;
+        draft.emit(Happened::AttemptEnded { component, attempt, how });
+    }
+    abort::abort(draft, AbortCause::ClaimLost { component, detail });
+}
+
+/// What is known of the input of those that are restarted.
+pub(super) fn look_at_inputs(draft: &mut Draft<'_>, inputs: &Inputs) {
+    let staging =
+        |c: &Component| c.restart.as_ref().is_some_and(|r| r.step == RestartStep::Staging);
+    let waiting: Vec<ComponentIndex> =
+        draft.job.indexed().filter(|(_, c)| staging(c)).map(|(index, _)| index).collect();
+    match inputs {
+        Inputs::Here if !waiting.is_empty() => draft.emit(Happened::InputsArrived),
+        Inputs::Lost(detail) => {
+            for component in waiting {
+                give_up(draft, component, AbortCause::InputLost { detail: detail.clone() });
+            }
+        }
+        Inputs::Here | Inputs::Unknown | Inputs::Expected(_) => {}
+    }
+}
+
+/// Places a component anew for a reason that is not its own; the round is given up instead
+/// if that has been tried often enough.
+fn give_up(draft: &mut Draft<'_>, component: ComponentIndex, why: AbortCause) {
+    if matches!(draft.job.phase, Phase::Running { .. }) && !fails_alone(draft, component, &why) {
+        abort::abort(draft, why);
+    }
+}
+
+/// Leaves a site that is being emptied with what is not claimed there yet.
+pub(super) fn leave_site(draft: &mut Draft<'_>, site: &SiteName) -> Result<(), Rejection> {
+    let placed = |component: &Component| {
+        let restart = component.restart.as_ref();
+        let there = component.placement.as_ref().is_some_and(|placement| placement.site == *site);
+        there
+            && matches!(component.run, Run::Idle)
+            && restart.is_some_and(|restart| restart.step != RestartStep::ToPlace)
+    };
+    let leaving: Vec<ComponentIndex> =
+        draft.job.indexed().filter(|(_, c)| placed(c)).map(|(index, _)| index).collect();
+    if leaving.is_empty() {
+        return Err(Rejection::Stale);
+    }
+    for component in leaving {
+        give_up(draft, component, AbortCause::Drained { site: site.clone() });
+    }
+    Ok(())
+}
+
+/// What the clock alone decides: who waited long enough for what.
+pub(super) fn step(draft: &mut Draft<'_>) {
+    for index in draft.indexes() {
+        let Some(component) = draft.component(index) else { return };
+        let ends = restart_ends(component, draft.parameters);
+        if ends.is_none_or(|ends| draft.now < ends) {
+            continue;
+        }
+        let detail = match component.run {
+            Run::Idle => {
+                draft.emit(Happened::AvoidanceLapsed);
+                continue;
+            }
+            Run::AtGate { .. } => "its gate could not be opened in time",
+            Run::Opened { .. } => "did not begin after its gate was opened",
+            _ => "its processors were not had in time",
+        };
+        abort::abort(draft, AbortCause::ClaimLost { component: index, detail: detail.into() });
+    }
+}

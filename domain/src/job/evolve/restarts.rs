@@ -1,0 +1,68 @@
+//! Components that are restarted alone while their job runs.
+
+use super::{count_cause, moved, renew, with};
+use crate::ids::ComponentIndex;
+use crate::job::event::Happened;
+use crate::job::state::{AbortCause, Component, Job, Placement, Restart, RestartStep, Run};
+use crate::units::Timestamp;
+
+/// Applies an event of a running job that is about restarts; others change nothing.
+pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
+    match what {
+        Happened::ComponentFailed { component, why, next_claim } => {
+            job.next_claim = Some(*next_claim);
+            fail(job, *component, why, at);
+        }
+        Happened::ComponentMoved { component, placement } => place(job, *component, placement, at),
+        Happened::InputsArrived => {
+            for restart in job.components.iter_mut().filter_map(|c| c.restart.as_mut()) {
+                if restart.step == RestartStep::Staging {
+                    (restart.step, restart.since) = (RestartStep::Staged, at);
+                }
+            }
+        }
+        Happened::ComponentsClaimed { components, .. } => {
+            components.iter().for_each(|index| with(job, *index, |c| claim(c, at)));
+        }
+        Happened::ClaimMissed { next_claim, .. } => {
+            job.next_claim = Some(*next_claim);
+            let waiting = job.components.iter_mut().filter(|c| c.awaits_restart());
+            waiting.filter_map(|c| c.restart.as_mut()).for_each(|restart| restart.tries += 1);
+        }
+        _ => {}
+    }
+}
+
+fn fail(job: &mut Job, index: ComponentIndex, why: &AbortCause, at: Timestamp) {
+    count_cause(job, why);
+    with(job, index, |component| {
+        let tries = component.restart.as_ref().map_or(0, |restart| restart.tries + 1);
+        component.restart = Some(Restart { step: RestartStep::ToPlace, since: at, tries });
+        component.given_back = component.run.may_live();
+        if !component.given_back {
+            component.run = Run::Idle;
+        }
+    });
+}
+
+fn place(job: &mut Job, index: ComponentIndex, placement: &Placement, at: Timestamp) {
+    let volume = moved(std::slice::from_ref(placement));
+    job.instants.transfer_volume = job.instants.transfer_volume + volume;
+    with(job, index, |component| {
+        component.placement = Some(placement.clone());
+        if let Some(restart) = &mut component.restart {
+            restart.step = match placement.sources.is_empty() {
+                true => RestartStep::Staged,
+                false => RestartStep::Staging,
+            };
+            restart.since = at;
+        }
+    });
+}
+
+fn claim(component: &mut Component, at: Timestamp) {
+    renew(component, at);
+    if let Some(restart) = &mut component.restart {
+        restart.since = at;
+    }
+}

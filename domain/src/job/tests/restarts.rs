@@ -1,0 +1,231 @@
+//! Components that are restarted alone, one story each.
+
+use super::world::{World, key, site, spec};
+use crate::claim::ClaimTry;
+use crate::ids::{ComponentIndex, LrmId};
+use crate::job::command::{Inputs, JobCommand, Rejection, Sight, Sighting, SubmitAnswer};
+use crate::job::demands::{holdings, needs};
+use crate::job::due::{EffectKind, next_wake};
+use crate::job::spec::OnUnreachable;
+use crate::job::state::{PhaseKind, Placement};
+use crate::runner::{RestartScope, RunOptions};
+use crate::units::DurationMs;
+
+fn apart(components: usize) -> World {
+    let mut spec = spec(components);
+    spec.run = RunOptions { restart_scope: RestartScope::Component, ..RunOptions::default() };
+    let mut world = World::new(spec);
+    world.run();
+    world
+}
+
+/// A claiming try that finds another site for the component.
+fn claim_at(world: &mut World, index: usize, to: usize, bytes: u64) -> Vec<&'static str> {
+    let component = ComponentIndex(index as u32);
+    let placement = Placement { site: site(to), ..world.placements(bytes)[index].clone() };
+    let starts = placement.sources.is_empty();
+    let attempt = ClaimTry {
+        round: world.job.round,
+        start: starts.then_some(component).into_iter().collect(),
+        moves: vec![(component, placement)],
+        preempting: Vec::new(),
+    };
+    world.tell(JobCommand::Claim(attempt, Sight::default())).unwrap()
+}
+
+/// From its claim to its payload.
+fn begin(world: &mut World, index: usize) {
+    world.submit(index, SubmitAnswer::Accepted(LrmId::new("9").unwrap()));
+    world.see(index, Sighting::Ready("m".into()));
+    assert_eq!(world.due(), [EffectKind::OpenGate]);
+    let (component, attempt) = (ComponentIndex(index as u32), world.attempt(index));
+    world.tell(JobCommand::GateAnswered { component, attempt, open: true }).unwrap();
+    world.see(index, Sighting::Begun("m".into()));
+}
+
+#[test]
+fn a_component_whose_site_fails_runs_again_elsewhere_while_the_others_go_on() {
+    let mut world = apart(3);
+    let names = world.see(1, Sighting::Vanished("the node died".into()));
+    assert_eq!(names, ["AttemptEnded", "SiteCharged", "ComponentFailed"]);
+    assert_eq!(world.phase(), PhaseKind::Running);
+    assert!(world.job.claim_time(&world.parameters).is_none(), "its site's record comes first");
+    world.record_charges();
+    assert!(world.job.components[1].avoid.contains(&site(1)));
+    world.see(0, Sighting::Succeeded);
+    world.pass(10);
+    assert_eq!(claim_at(&mut world, 1, 3, 0), ["ComponentMoved", "ComponentsClaimed"]);
+    assert_eq!(world.due(), [EffectKind::Submit]);
+    begin(&mut world, 1);
+    world.see(2, Sighting::Succeeded);
+    assert_eq!(world.phase(), PhaseKind::Running, "one is not over");
+    world.see(1, Sighting::Succeeded);
+    assert_eq!(world.phase(), PhaseKind::Finished);
+    let attempts: Vec<u32> = (0..3).map(|index| world.attempt(index).0).collect();
+    assert_eq!(attempts, [1, 2, 1]);
+    assert_eq!((world.job.round.0, world.job.setbacks.rounds), (1, 0));
+}
+
+#[test]
+fn no_processors_are_asked_for_before_the_input_is_at_the_new_site() {
+    let mut world = apart(2);
+    world.see(0, Sighting::Vanished("lost".into()));
+    world.record_charges();
+    assert_eq!(needs(&world.job).len(), 0);
+    world.pass(10);
+    assert_eq!(claim_at(&mut world, 0, 3, 9_000), ["ComponentMoved"]);
+    assert!(holdings(&world.job).iter().any(|holding| holding.site == site(3) && !holding.live));
+    assert_eq!(needs(&world.job).len(), 1);
+    assert!(world.job.claim_time(&world.parameters).is_none());
+    assert_eq!(world.look(Inputs::Expected(world.now)), Vec::<&str>::new());
+    assert_eq!(world.look(Inputs::Here), ["InputsArrived"]);
+    assert_eq!(world.look(Inputs::Unknown), ["ComponentsClaimed"]);
+    begin(&mut world, 0);
+    assert_eq!(world.job.components[0].run.as_str(), "running");
+}
+
+#[test]
+fn input_that_is_lost_on_the_way_has_the_component_placed_again() {
+    let mut world = apart(2);
+    world.see(0, Sighting::Vanished("lost".into()));
+    world.record_charges();
+    world.pass(10);
+    claim_at(&mut world, 0, 3, 9_000);
+    assert_eq!(world.look(Inputs::Lost("no replica".into())), ["ComponentFailed"]);
+    assert_eq!((world.phase(), world.job.setbacks.inputs), (PhaseKind::Running, 1));
+    assert_eq!(needs(&world.job).len(), 0, "nothing is brought to where nobody goes");
+}
+
+#[test]
+fn a_site_without_room_is_asked_again_later_and_nobody_is_disturbed() {
+    let mut world = apart(2);
+    world.see(0, Sighting::Vanished("lost".into()));
+    world.record_charges();
+    world.pass(10);
+    let mut waits = Vec::new();
+    for _ in 0..8 {
+        let nothing = ClaimTry { round: world.job.round, ..ClaimTry::default() };
+        let names = world.tell(JobCommand::Claim(nothing, Sight::default())).unwrap();
+        assert_eq!(names, ["ClaimMissed"]);
+        let next = world.job.claim_time(&world.parameters).unwrap();
+        waits.push(next.since(world.now));
+        world.now = next;
+    }
+    assert!(waits.windows(2).all(|pair| pair[0] <= pair[1]), "{waits:?}");
+    assert_eq!(waits[7], DurationMs::from_secs(60));
+    assert_eq!((world.job.setbacks.claims, world.phase()), (0, PhaseKind::Running));
+}
+
+#[test]
+fn processors_that_others_took_are_claimed_again_elsewhere() {
+    let mut world = apart(2);
+    world.see(1, Sighting::Vanished("lost".into()));
+    world.record_charges();
+    world.pass(10);
+    claim_at(&mut world, 1, 3, 0);
+    world.submit(1, SubmitAnswer::Accepted(LrmId::new("9").unwrap()));
+    world.pass(world.parameters.claim_timeout.0 / 1_000 + 1);
+    assert_eq!(world.look(Inputs::Unknown), ["ComponentFailed"]);
+    assert_eq!(world.due(), [EffectKind::End]);
+    world.see(1, Sighting::Void);
+    assert!(world.job.components[1].charge.is_none(), "nobody is blamed");
+    world.pass(60);
+    assert_eq!(claim_at(&mut world, 1, 2, 0), ["ComponentMoved", "ComponentsClaimed"]);
+    assert_eq!(world.attempt(1).0, 3);
+}
+
+#[test]
+fn what_runs_at_a_silent_site_is_left_there_only_after_the_patience_of_the_job() {
+    let mut world = apart(2);
+    let silent = |world: &mut World, secs: u64| {
+        let unreachable = vec![(ComponentIndex(0), world.now - DurationMs::from_secs(secs))];
+        world.tell(JobCommand::Look(Sight { unreachable, ..Sight::default() })).unwrap()
+    };
+    assert_eq!(silent(&mut world, 1_799), Vec::<&str>::new());
+    assert_eq!(silent(&mut world, 1_800), ["SiteCharged", "ComponentFailed", "AttemptEnded"]);
+    assert_eq!(world.phase(), PhaseKind::Running);
+    assert_eq!(world.job.components[1].run.as_str(), "running");
+}
+
+#[test]
+fn what_has_not_begun_again_waits_for_no_silent_site() {
+    let mut world = apart(2);
+    std::sync::Arc::make_mut(&mut world.job.spec).on_unreachable = OnUnreachable::Wait;
+    world.see(0, Sighting::Vanished("lost".into()));
+    world.record_charges();
+    world.pass(10);
+    claim_at(&mut world, 0, 3, 0);
+    world.submit(0, SubmitAnswer::Accepted(LrmId::new("9").unwrap()));
+    let unreachable = vec![(ComponentIndex(0), world.now)];
+    let names = world.tell(JobCommand::Look(Sight { unreachable, ..Sight::default() })).unwrap();
+    assert_eq!(names, ["SiteCharged", "ComponentFailed", "AttemptEnded"]);
+}
+
+#[test]
+fn a_component_that_fails_by_itself_uses_up_the_jobs_retries() {
+    let mut world = apart(2);
+    std::sync::Arc::make_mut(&mut world.job.spec).max_retries = 1;
+    world.see(0, Sighting::Failed("exit code 3".into()));
+    assert_eq!((world.phase(), world.job.setbacks.own_errors), (PhaseKind::Running, 1));
+    world.pass(10);
+    claim_at(&mut world, 0, 2, 0);
+    begin(&mut world, 0);
+    world.see(0, Sighting::Failed("exit code 3".into()));
+    assert_eq!(world.phase(), PhaseKind::Aborting);
+    world.see(1, Sighting::Succeeded);
+    assert_eq!(world.phase(), PhaseKind::Failed);
+}
+
+#[test]
+fn sites_that_failed_it_are_avoided_for_so_long_only() {
+    let mut world = apart(2);
+    world.see(0, Sighting::Vanished("lost".into()));
+    world.record_charges();
+    let lapses = world.now + world.parameters.avoid_for;
+    assert_eq!(next_wake(&world.job, &world.parameters, world.now), Some(lapses));
+    world.now = lapses;
+    let names = world.tell(JobCommand::Look(Sight::default())).unwrap();
+    assert_eq!(names, ["AvoidanceLapsed"]);
+    assert!(world.job.components[0].avoid.is_empty());
+}
+
+#[test]
+fn a_site_that_is_emptied_is_left_by_what_is_not_claimed_there_yet() {
+    let mut world = apart(2);
+    assert_eq!(world.tell(JobCommand::LeaveSite(site(1))), Err(Rejection::Stale), "it runs there");
+    world.see(0, Sighting::Vanished("lost".into()));
+    world.record_charges();
+    world.pass(10);
+    claim_at(&mut world, 0, 3, 9_000);
+    assert_eq!(world.tell(JobCommand::LeaveSite(site(3))).unwrap(), ["ComponentFailed"]);
+    assert_eq!(world.phase(), PhaseKind::Running);
+}
+
+#[test]
+fn a_cancelled_job_leaves_nothing_of_a_restart() {
+    let mut world = apart(2);
+    world.see(0, Sighting::Vanished("lost".into()));
+    world.record_charges();
+    world.pass(10);
+    claim_at(&mut world, 0, 3, 0);
+    world.tell(JobCommand::Cancel(key())).unwrap();
+    let mut due = world.due();
+    due.sort();
+    assert_eq!(due, [EffectKind::Withdraw, EffectKind::End]);
+    world.submit(0, SubmitAnswer::NotSent("withdrawn".into()));
+    world.see(1, Sighting::Void);
+    assert_eq!(world.phase(), PhaseKind::Cancelled);
+}
+
+#[test]
+fn before_all_have_begun_a_failure_is_one_of_the_whole_job() {
+    let mut spec = spec(2);
+    spec.run.restart_scope = RestartScope::Component;
+    let mut world = World::new(spec);
+    world.place();
+    world.accept_all();
+    world.see_all(Sighting::Ready("n".into()));
+    world.see(0, Sighting::Begun("n".into()));
+    world.see(0, Sighting::Vanished("lost".into()));
+    assert_eq!(world.phase(), PhaseKind::Aborting);
+}
