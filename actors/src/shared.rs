@@ -301,8 +301,7 @@ impl Shared {
         let queued = |job: &Job| matches!(job.phase, Phase::Queued { .. });
         let placed = |job: &Job| {
             let claims = matches!(job.phase, Phase::Placed { .. } | Phase::Claiming { .. });
-            let restarts = job.components.iter().any(|component| component.restart.is_some());
-            restarts || (claims && job.unclaimed().next().is_some())
+            job.restarting().next().is_some() || (claims && job.unclaimed().next().is_some())
         };
         // The end of a run may give another one of its sweep its turn.
         let limited = new.spec.run.task.as_ref().is_some_and(|task| task.at_once.is_some());

@@ -244,8 +244,7 @@ fn phase(job: &Job, next_claim: Option<Timestamp>) -> String {
         Phase::Claiming { .. } => format!("processors are claimed; its input is on the way{next}"),
         Phase::Starting { .. } => "its start is decided; gates are being opened".into(),
         Phase::Running { .. } => {
-            let restarted = job.indexed().filter(|(_, component)| component.restart.is_some());
-            let restarted: Vec<_> = restarted.filter_map(|(index, _)| name(job, index)).collect();
+            let restarted: Vec<_> = job.restarting().filter_map(|index| name(job, index)).collect();
             let running = waiting("running");
             match restarted.as_slice() {
                 [] => format!("it runs: {running}"),

@@ -233,7 +233,11 @@ impl JobActor {
 
 fn runs_differ(old: &Job, new: &Job) -> bool {
     old.components.len() != new.components.len()
-        || old.components.iter().zip(&new.components).any(|(old, new)| old.run != new.run)
+        || old
+            .components
+            .iter()
+            .zip(&new.components)
+            .any(|(old, new)| old.run != new.run || old.restart != new.restart)
 }
 
 impl Actor for JobActor {

@@ -291,7 +291,8 @@ fn go(actor: &JobActor, effect: &JobEffect) -> Go {
         Run::AtGate { host, .. } | Run::Opened { host, .. } | Run::Running { host, .. } => {
             host.to_string()
         }
-        _ => String::new(),
+        // It is over, or not there yet again: others have a place in the list all the same.
+        _ => "-".to_owned(),
     };
     let peers = job.indexed().filter_map(|(index, c)| {
         Some(Peer {

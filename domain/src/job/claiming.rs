@@ -74,6 +74,11 @@ impl Job {
         self.indexed().filter(|(_, c)| matches!(c.run, Run::Idle)).map(|(index, _)| index)
     }
 
+    /// Components that are restarted alone, and have not begun anew.
+    pub fn restarting(&self) -> impl Iterator<Item = ComponentIndex> + '_ {
+        self.indexed().filter(|(_, c)| c.restart.is_some()).map(|(index, _)| index)
+    }
+
     /// Whether it may give way to a job of a higher class: not for ever, and not if its
     /// payload may have begun and must not run twice.
     pub fn may_be_preempted(&self) -> bool {

@@ -54,9 +54,19 @@ impl Accounts {
                 let key = (job.id, *component, ready.attempt);
                 self.counted.entry(key).or_default().from.get_or_insert(written);
             }
-            // What ends after its start was decided was counted then, seen or not.
-            Happened::AttemptEnded { component, attempt, .. } if job.start_at.is_none() => {
+            // What ends after its start was decided was counted then, seen or not; but for
+            // what is started anew while the others run.
+            Happened::AttemptEnded { component, attempt, .. }
+                if job.start_at.is_none() || is_restarted(job, *component) =>
+            {
                 let key = (job.id, *component, *attempt);
+                self.counted.entry(key).or_default().until.get_or_insert(written);
+            }
+            Happened::GateOpened { component }
+                if job.instants.started.is_some_and(|started| started < event.at) =>
+            {
+                let Some(opened) = job.components.get(component.0 as usize) else { return };
+                let key = (job.id, *component, opened.attempt);
                 self.counted.entry(key).or_default().until.get_or_insert(written);
             }
             Happened::GoDecided { .. } => {
@@ -68,6 +78,10 @@ impl Accounts {
             _ => {}
         }
     }
+}
+
+fn is_restarted(job: &Job, component: ComponentIndex) -> bool {
+    job.components.get(component.0 as usize).is_some_and(|component| component.restart.is_some())
 }
 
 /// What the world knows of an attempt that came to its gate.

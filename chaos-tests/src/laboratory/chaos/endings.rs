@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use cospan_domain::ids::{Attempt, ComponentIndex, InstanceId, JobId, Round};
 use cospan_domain::job::state::{Job, Phase, PhaseKind};
+use cospan_domain::runner::RestartScope;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use crate::world::ledger::{Deed, Entry};
@@ -100,10 +101,13 @@ fn without_reason(job: &Job, deeds: &Deeds, ended: Timestamp) -> Option<String> 
         return None;
     }
     // A round that was given up as overdue counts like one with an error.
-    let rounds: BTreeSet<&Round> = deeds.rounds.values().collect();
-    let erred = deeds.erred && rounds.len() > spec.max_retries as usize;
-    let (id, rounds, why) = (job.id, rounds.len(), &job.phase);
-    (!erred).then(|| format!("job {id} failed after {rounds} rounds: {why:?}"))
+    let starts = match spec.run.restart_scope {
+        RestartScope::Job => deeds.rounds.values().collect::<BTreeSet<&Round>>().len(),
+        RestartScope::Component => deeds.rounds.len(),
+    };
+    let erred = deeds.erred && starts > spec.max_retries as usize;
+    let (id, why) = (job.id, &job.phase);
+    (!erred).then(|| format!("job {id} failed after {starts} starts: {why:?}"))
 }
 
 /// What ran a second time although it must not.

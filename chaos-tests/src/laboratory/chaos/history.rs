@@ -13,7 +13,7 @@ use cospan_domain::ids::{Attempt, ComponentIndex, JobId, LogicalName, SiteName};
 use cospan_domain::invariants::broken;
 use cospan_domain::job::event::{Happened, JobEvent};
 use cospan_domain::job::evolve::evolve;
-use cospan_domain::job::state::{AbortCause, Charge, Ending, Job, PhaseKind};
+use cospan_domain::job::state::{AbortCause, Charge, Ending, Job, PhaseKind, Placement};
 use cospan_domain::job::table::allowed;
 use cospan_domain::labels::{Constraint, Rule};
 use cospan_domain::queue::QueueParameters;
@@ -146,9 +146,15 @@ impl Seen {
     /// Nothing is placed where nothing must be placed, or where its user does not want it.
     fn judge_sites(&mut self, job: &Job, events: &[JobEvent], view: &View, now: Timestamp) {
         for event in events {
-            let Happened::JobPlaced { placements, .. } = &event.what else { continue };
+            let placed: Vec<(usize, &Placement)> = match &event.what {
+                Happened::JobPlaced { placements, .. } => placements.iter().enumerate().collect(),
+                Happened::ComponentMoved { component, placement } => {
+                    vec![(component.0 as usize, placement)]
+                }
+                _ => continue,
+            };
             let specs = &job.spec.components;
-            for (index, placement) in placements.iter().enumerate() {
+            for (index, placement) in placed {
                 // All components of a split are as the one that was asked for.
                 let Some(component) = specs.get(index).or(specs.first()) else { continue };
                 let site = &placement.site;

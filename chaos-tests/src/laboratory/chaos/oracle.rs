@@ -10,6 +10,7 @@ use cospan_domain::ids::{
 };
 use cospan_domain::job::spec::{JobSpec, Request};
 use cospan_domain::job::state::{Job, PhaseKind};
+use cospan_domain::runner::RestartScope;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::accounts::{self, Accounts};
@@ -55,6 +56,8 @@ pub struct Asked {
     pub components: Option<u32>,
     /// Their processors.
     pub processors: u32,
+    /// A component that fails is restarted alone.
+    pub apart: bool,
 }
 
 impl Asked {
@@ -65,7 +68,8 @@ impl Asked {
             Request::Fixed | Request::NonFixed => Some(count),
             Request::Flexible(_) => None,
         };
-        Self { components, processors: spec.total_resources().processors }
+        let apart = spec.run.restart_scope == RestartScope::Component;
+        Self { components, processors: spec.total_resources().processors, apart }
     }
 
     /// Whether attempts with these processors are all that it asked for.
@@ -152,10 +156,28 @@ fn began_twice(lives: &BTreeMap<Tag, Life>) -> Vec<String> {
     twice.map(|(tag, life)| format!("{tag} at {:?}", life.began)).collect()
 }
 
+/// When the gates of a round's components were opened first.
+fn first_openings(lives: &BTreeMap<Tag, Life>) -> BTreeMap<(JobId, Round, ComponentIndex), Tag> {
+    let mut first: BTreeMap<_, (Timestamp, Tag)> = BTreeMap::new();
+    for (tag, life) in lives {
+        let Some((at, round, _)) = &life.opened else { continue };
+        let opening = first.entry((tag.job, *round, tag.component)).or_insert((*at, *tag));
+        *opening = (*opening).min((*at, *tag));
+    }
+    first.into_iter().map(|(part, (_, tag))| (part, tag)).collect()
+}
+
 fn opened_early(lives: &BTreeMap<Tag, Life>, evidence: &Evidence<'_>) -> Vec<String> {
     let mut found = Vec::new();
+    let first = first_openings(lives);
     for (tag, life) in lives {
-        let Some((at, _, peers)) = &life.opened else { continue };
+        let Some((at, round, peers)) = &life.opened else { continue };
+        if first.get(&(tag.job, *round, tag.component)) != Some(tag) {
+            if !evidence.asked.get(&tag.job).is_some_and(|asked| asked.apart) {
+                found.push(format!("{tag} was opened in a round that had begun"));
+            }
+            continue;
+        }
         let peers = peers.iter().enumerate().map(|(index, attempt)| {
             let component = ComponentIndex(u32::try_from(index).unwrap_or(u32::MAX));
             Tag { component, attempt: *attempt, ..*tag }
@@ -196,13 +218,17 @@ fn whole_rounds(
         }
     }
     let mut whole: BTreeMap<JobId, Vec<Parts>> = BTreeMap::new();
-    for ((job, _), parts) in rounds {
+    let first = first_openings(lives);
+    for ((job, round), parts) in rounds {
+        // Those that are restarted alone began with the others before.
+        let begins = |component: &ComponentIndex| {
+            lives.get(first.get(&(job, round, *component))?)?.began.first().copied()
+        };
+        let began: BTreeSet<Timestamp> = parts.keys().filter_map(begins).collect();
         let asked = evidence.asked.get(&job).copied().unwrap_or_default();
         let processors = |(.., tag): &Span| lives.get(tag).map_or(0, |life| life.processors);
         let sizes: Vec<u32> = parts.values().map(processors).collect();
-        let last_began = parts.values().map(|(began, ..)| *began).max();
-        let first_began = parts.values().map(|(began, ..)| *began).min();
-        let apart = last_began.zip(first_began).map(|(last, first)| last.since(first).0);
+        let apart = began.last().zip(began.first()).map(|(last, first)| last.since(*first).0);
         if asked.is_met(&sizes) && apart.is_some_and(|apart| apart <= evidence.apart_max.0) {
             whole.entry(job).or_default().push(parts);
         }

@@ -20,6 +20,7 @@ const CONSTRAINTS: u64 = 0x6c61_6265_6c73;
 const MOVES: u64 = 0x006d_6f76_6573;
 const QUEUES: u64 = 0x7175_6575_6573;
 const ORDERS: u64 = 0x6f72_6465_7273;
+const APART: u64 = 0x6170_6172_7400;
 /// Replicas that come and go in one run, at most.
 const MANY_MOVES: usize = 6;
 /// Orders about sites in one run, at most.
@@ -44,6 +45,8 @@ pub struct Rarity {
     pub waits: bool,
     /// Restarts after errors of its own.
     pub max_retries: u32,
+    /// A component that fails is restarted alone.
+    pub apart: bool,
     /// Counted placement tries.
     pub max_placement_tries: Option<u32>,
     /// Refused claims.
@@ -59,6 +62,7 @@ impl Default for Rarity {
             rerunnable: true,
             waits: false,
             max_retries: 0,
+            apart: false,
             max_placement_tries: None,
             max_claim_tries: None,
         }
@@ -70,6 +74,8 @@ pub(super) fn draw_rarities(seed: u64, jobs: Vec<DrawnJob>, names: &[SiteName]) 
     let sites = names.len();
     let mut choice = StdRng::seed_from_u64(seed ^ CONSTRAINTS);
     let choosy = choice.random_bool(0.5);
+    let mut parting = StdRng::seed_from_u64(seed ^ APART);
+    let parts = parting.random_bool(0.5);
     let mut chance = StdRng::seed_from_u64(seed ^ JOBS);
     let exist: [bool; 7] = std::array::from_fn(|_| chance.random_bool(0.5));
     let draw = |job: DrawnJob| {
@@ -89,6 +95,7 @@ pub(super) fn draw_rarities(seed: u64, jobs: Vec<DrawnJob>, names: &[SiteName]) 
             rerunnable: !once,
             waits: patient,
             max_retries: if retries { chance.random_range(1..=3) } else { 0 },
+            apart: parts && parting.random_bool(0.5) && !once,
             max_placement_tries: most(placements, &mut chance),
             max_claim_tries: most(claims, &mut chance),
         };

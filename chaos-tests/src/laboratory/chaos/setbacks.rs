@@ -2,7 +2,7 @@
 //! of it: every cause counts once, and only who had more setbacks than it allows fails.
 
 use cospan_domain::job::event::{Happened, JobEvent};
-use cospan_domain::job::state::{AbortCause, AfterAbort, Job, Setbacks};
+use cospan_domain::job::state::{AbortCause, AfterAbort, Job, PhaseKind, Setbacks};
 
 /// A job gives up when its input was lost more often than this.
 const INPUT_LOSSES_MAX: u32 = 5;
@@ -19,7 +19,16 @@ pub(super) fn misjudged(old: &Job, new: &Job, events: &[JobEvent]) -> Vec<String
     for event in events {
         match &event.what {
             Happened::SiteCharged { .. } => expected.site_errors += 1,
+            // The tries of a component that is restarted alone are its own.
+            Happened::ClaimMissed { .. } if old.phase.kind() == PhaseKind::Running => {}
             Happened::ClaimMissed { .. } => expected.claims += 1,
+            Happened::ComponentFailed { why, next_claim, .. } => {
+                if !matches!(why, AbortCause::ClaimLost { .. }) {
+                    count(&mut expected, why);
+                }
+                let then = AfterAbort::Requeue { not_before: *next_claim };
+                found.extend(too_soon(new, &expected, why, &then));
+            }
             Happened::RoundAborted { why, then } => {
                 count(&mut expected, why);
                 found.extend(too_soon(new, &expected, why, then));

@@ -12,6 +12,7 @@ use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRefusal, Ask, JobOut
 use cospan_domain::ids::{Digest, IdempotencyKey, JobId, KeyName, LogicalName, RelPath, SiteName};
 use cospan_domain::job::spec::{Collect, FileRef, Input, JobSpec, OnUnreachable, Output, Request};
 use cospan_domain::job::state::Idempotency;
+use cospan_domain::runner::RestartScope;
 use cospan_domain::units::Timestamp;
 use futures_util::future::join_all;
 
@@ -274,6 +275,9 @@ fn ask_for_rarities(spec: &mut JobSpec, rarity: &Rarity, scenario: &Scenario) {
     spec.priority = rarity.priority;
     spec.rerunnable = rarity.rerunnable;
     spec.max_retries = rarity.max_retries;
+    if rarity.apart {
+        spec.run.restart_scope = RestartScope::Component;
+    }
     spec.max_placement_tries = rarity.max_placement_tries;
     spec.max_claim_tries = rarity.max_claim_tries;
 }

@@ -50,7 +50,7 @@ fn is_restarted(job: &Job, index: ComponentIndex) -> bool {
     job.components.get(index.0 as usize).is_some_and(|component| component.restart.is_some())
 }
 
-fn count_waste_of(job: &mut Job, index: ComponentIndex, at: Timestamp) {
+pub(super) fn count_waste_of(job: &mut Job, index: ComponentIndex, at: Timestamp) {
     let wasted = waste_of(job, index, at);
     let sum = &mut job.instants.wasted_processor_ms;
     *sum = sum.saturating_add(wasted);

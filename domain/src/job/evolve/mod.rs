@@ -101,6 +101,9 @@ fn charge_site(job: &mut Job, index: ComponentIndex, charge: &Charge) {
 
 fn abort(job: &mut Job, why: &AbortCause, then: &AfterAbort, at: Timestamp) {
     count_setback(job, why);
+    for index in job.restarting().collect::<Vec<_>>() {
+        attempts::count_waste_of(job, index, at);
+    }
     for component in &mut job.components {
         component.given_back = false;
         component.restart = None;

@@ -1,76 +1,12 @@
 //! Runners as users meet them, on real sites: programs that find each other, sweeps with a
 //! limit, restarts from what was left, and descriptions that cannot be.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-use std::path::Path;
-use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use cospan_chaos_tests::ground::{Ground, Layout};
-use cospan_chaos_tests::server::Server;
+use cospan_chaos_tests::ground::Layout;
 use cospan_chaos_tests::webhook::Receiver;
 
-/// Longest that anything is waited for.
-const PATIENCE: Duration = Duration::from_secs(120);
-
-struct Scene {
-    ground: Ground,
-    server: Server,
-}
-
-/// A server of so many sites with four processors each.
-fn scene(sites: usize) -> Scene {
-    scene_with(Layout { sites, processors: 4, ..Layout::default() })
-}
-
-fn scene_with(layout: Layout) -> Scene {
-    let ground = Ground::new(Path::new(env!("CARGO_TARGET_TMPDIR")), &layout).unwrap();
-    let mut server = Server::new(env!("CARGO_BIN_EXE_cospan").as_ref(), &ground);
-    server.start().unwrap();
-    let scene = Scene { ground, server };
-    let begun = Instant::now();
-    while !scene.get("/v1/sites")["sites"].as_array().unwrap().iter().all(is_usable) {
-        assert!(begun.elapsed() < PATIENCE, "not all sites are usable");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    scene
-}
-
-fn is_usable(site: &serde_json::Value) -> bool {
-    site["state"] == "usable"
-}
-
-impl Scene {
-    fn get(&self, path: &str) -> serde_json::Value {
-        self.server.api().unwrap().want(path).unwrap()
-    }
-
-    fn cospan(&self, arguments: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_cospan"));
-        command.args(arguments).arg("--config").arg(self.ground.config());
-        command.env_clear().env("HOME", self.ground.path());
-        command.output().unwrap()
-    }
-
-    fn must(&self, arguments: &[&str]) -> String {
-        let output = self.cospan(arguments);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{arguments:?}: {said}");
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    fn job_file(&self, text: &str) -> String {
-        let file = self.ground.path().join("job.toml");
-        std::fs::write(&file, text).unwrap();
-        file.display().to_string()
-    }
-
-    /// Submits a job, and waits for it.
-    fn run(&self, text: &str) {
-        self.must(&["submit", &self.job_file(text), "--wait"]);
-    }
-}
+use super::scene::{PATIENCE, scene, scene_with};
 
 /// A job of one component that is a line of shell; `more` comes before it.
 fn shell(more: &str, line: &str) -> String {
@@ -78,6 +14,56 @@ fn shell(more: &str, line: &str) -> String {
         "wall_time = \"1m\"\n{more}\n[[component]]\nname = \"only\"\nprocessors = 1\n\
          executable = \"/bin/sh\"\narguments = [\"-c\", '''{line}''']\n"
     )
+}
+
+/// Two components of which the second fails at its first start, once both are seen to run,
+/// while the first waits for what the second leaves at its second start.
+const APART: &str = r#"
+wall_time = "1m"
+restart_scope = "component"
+max_retries = 1
+[[component]]
+name = "steady"
+processors = 2
+executable = "/bin/sh"
+arguments = ["-c", "while ! [ -e $0/done ]; do sleep 0.1; done", "SHARED"]
+[[component]]
+name = "shaky"
+processors = 3
+executable = "/bin/sh"
+arguments = ["-c", """
+if [ -n "$COSPAN_RESTART" ]; then : > $0/done; exit; fi
+while ! [ -e $0/seen ]; do sleep 0.1; done
+exit 3
+""", "SHARED"]
+"#;
+
+#[test]
+fn a_component_that_fails_is_restarted_while_the_other_one_goes_on() {
+    let mut scene = scene(2);
+    let shared = scene.ground.path().display().to_string();
+    scene.must(&["submit", &scene.job_file(&APART.replace("SHARED", &shared))]);
+    let begun = Instant::now();
+    while scene.get("/v1/jobs/1")["phase"]["state"] != "running" {
+        assert!(begun.elapsed() < PATIENCE, "it does not run");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::fs::write(scene.ground.path().join("seen"), "").unwrap();
+    scene.must(&["wait", "1"]);
+    let job = scene.get("/v1/jobs/1");
+    assert_eq!(job["round"], 1, "{job}");
+    let attempts = |job: &serde_json::Value| {
+        let components = job["components"].as_array().unwrap();
+        components.iter().map(|c| c["attempt"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(attempts(&job), [1, 2]);
+    let refused = scene.cospan(&[
+        "submit",
+        &scene.job_file(&APART.replace("max_retries", "runner = \"parallel\"\nmax_retries")),
+    ]);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && said.contains("restart_scope"), "{said}");
+    scene.server.kill().unwrap();
 }
 
 #[test]

@@ -2,15 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::path::Path;
-use std::process::{Command, Output};
-use std::time::{Duration, Instant};
+mod runners;
+mod scene;
 
-use cospan_chaos_tests::ground::{Ground, Layout};
-use cospan_chaos_tests::server::Server;
-
-/// Longest that anything is waited for.
-const PATIENCE: Duration = Duration::from_secs(120);
+use scene::scene;
 
 const FLEXIBLE: &str = r#"
 name = "laplace"
@@ -24,55 +19,9 @@ executable = "/bin/sh"
 arguments = ["-c", "echo rank $COSPAN_RANK of $COSPAN_PROCESSORS"]
 "#;
 
-struct Scene {
-    ground: Ground,
-    server: Server,
-}
-
-/// A server of three sites with four processors each.
-fn scene() -> Scene {
-    let layout = Layout { sites: 3, processors: 4, ..Layout::default() };
-    let ground = Ground::new(Path::new(env!("CARGO_TARGET_TMPDIR")), &layout).unwrap();
-    let mut server = Server::new(env!("CARGO_BIN_EXE_cospan").as_ref(), &ground);
-    server.start().unwrap();
-    let scene = Scene { ground, server };
-    let api = scene.server.api().unwrap();
-    let begun = Instant::now();
-    loop {
-        let sites = api.want("/v1/sites").unwrap();
-        if sites["sites"].as_array().unwrap().iter().all(|site| site["state"] == "usable") {
-            return scene;
-        }
-        assert!(begun.elapsed() < PATIENCE, "not all sites are usable");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-impl Scene {
-    fn cospan(&self, arguments: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_cospan"));
-        command.args(arguments).arg("--config").arg(self.ground.config());
-        command.env_clear().env("HOME", self.ground.path());
-        command.output().unwrap()
-    }
-
-    fn must(&self, arguments: &[&str]) -> String {
-        let output = self.cospan(arguments);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{arguments:?}: {said}");
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    fn job_file(&self, text: &str) -> String {
-        let file = self.ground.path().join("job.toml");
-        std::fs::write(&file, text).unwrap();
-        file.display().to_string()
-    }
-}
-
 #[test]
 fn a_flexible_job_is_split_over_the_sites_and_accounted_for() {
-    let mut scene = scene();
+    let mut scene = scene(3);
     let file = scene.job_file(FLEXIBLE);
     let preview = scene.must(&["submit", &file, "--dry-run"]);
     assert!(preview.contains("it can be placed now, on 3 site(s)"), "{preview}");
@@ -101,7 +50,7 @@ fn a_flexible_job_is_split_over_the_sites_and_accounted_for() {
 
 #[test]
 fn a_split_that_cannot_be_is_refused_with_its_reason() {
-    let mut scene = scene();
+    let mut scene = scene(3);
     let refusals = [
         (FLEXIBLE.replace("processors = 10", "processors = 13"), "cannot be split into components"),
         (FLEXIBLE.replace("size = 2", "size = 11"), "less than min_component_size (11)"),
@@ -125,7 +74,7 @@ fn a_split_that_cannot_be_is_refused_with_its_reason() {
 
 #[test]
 fn a_job_for_a_drained_site_waits_for_it_or_is_refused_as_its_user_says() {
-    let mut scene = scene();
+    let mut scene = scene(3);
     scene.must(&["site", "drain", "s1"]);
     let job = scene.job_file(
         r#"

@@ -1,0 +1,69 @@
+//! A server with sites of its own, and the commands that users give it.
+
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use cospan_chaos_tests::ground::{Ground, Layout};
+use cospan_chaos_tests::server::Server;
+
+/// Longest that anything is waited for.
+pub(super) const PATIENCE: Duration = Duration::from_secs(120);
+
+pub(super) struct Scene {
+    pub(super) ground: Ground,
+    pub(super) server: Server,
+}
+
+/// A server of so many sites with four processors each.
+pub(super) fn scene(sites: usize) -> Scene {
+    scene_with(Layout { sites, processors: 4, ..Layout::default() })
+}
+
+pub(super) fn scene_with(layout: Layout) -> Scene {
+    let ground = Ground::new(Path::new(env!("CARGO_TARGET_TMPDIR")), &layout).unwrap();
+    let mut server = Server::new(env!("CARGO_BIN_EXE_cospan").as_ref(), &ground);
+    server.start().unwrap();
+    let scene = Scene { ground, server };
+    let begun = Instant::now();
+    while !scene.get("/v1/sites")["sites"].as_array().unwrap().iter().all(is_usable) {
+        assert!(begun.elapsed() < PATIENCE, "not all sites are usable");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    scene
+}
+
+fn is_usable(site: &serde_json::Value) -> bool {
+    site["state"] == "usable"
+}
+
+impl Scene {
+    pub(super) fn get(&self, path: &str) -> serde_json::Value {
+        self.server.api().unwrap().want(path).unwrap()
+    }
+
+    pub(super) fn cospan(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cospan"));
+        command.args(arguments).arg("--config").arg(self.ground.config());
+        command.env_clear().env("HOME", self.ground.path());
+        command.output().unwrap()
+    }
+
+    pub(super) fn must(&self, arguments: &[&str]) -> String {
+        let output = self.cospan(arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {said}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    pub(super) fn job_file(&self, text: &str) -> String {
+        let file = self.ground.path().join("job.toml");
+        std::fs::write(&file, text).unwrap();
+        file.display().to_string()
+    }
+
+    /// Submits a job, and waits for it.
+    pub(super) fn run(&self, text: &str) {
+        self.must(&["submit", &self.job_file(text), "--wait"]);
+    }
+}
