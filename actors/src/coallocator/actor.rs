@@ -226,7 +226,7 @@ impl CoAllocator {
         self.shared.hoard.store(Arc::new(self.queues.hoard_in_effect().cloned()));
         for decision in report.decisions {
             let (job, command) = match decision {
-                QueueDecision::Promote { job, .. } => (job, JobCommand::Promote),
+                QueueDecision::Promote { job, to } => (job, JobCommand::Promote { to }),
                 QueueDecision::GiveUp { job, tries } => {
                     (job, JobCommand::GiveUpPlacement { tries })
                 }

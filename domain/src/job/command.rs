@@ -96,7 +96,10 @@ pub enum JobCommand {
         output: u32,
     },
     /// Enough placement tries failed: one class up.
-    Promote,
+    Promote {
+        /// The class above the one in which they were counted.
+        to: Priority,
+    },
     /// Too many placement tries failed.
     GiveUpPlacement {
         /// How many tries it had.

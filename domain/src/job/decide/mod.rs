@@ -76,7 +76,7 @@ fn route(draft: &mut Draft<'_>, command: JobCommand) -> Result<(), Rejection> {
         JobCommand::OutputRegistered { component, output } => {
             orders::output_registered(draft, component, output)
         }
-        JobCommand::Promote => orders::promote(draft),
+        JobCommand::Promote { to } => orders::promote(draft, to),
         JobCommand::GiveUpPlacement { tries } => orders::give_up_placement(draft, tries),
         JobCommand::LeaveSite(site) => abort::leave_site(draft, &site),
         JobCommand::SetPriority(priority, by) => orders::set_priority(draft, priority, by),

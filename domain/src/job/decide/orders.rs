@@ -114,13 +114,14 @@ pub(super) fn all_collected(draft: &Draft<'_>) -> bool {
     })
 }
 
-pub(super) fn promote(draft: &mut Draft<'_>) -> Result<(), Rejection> {
-    let to = match draft.job.priority {
+/// Once for each class: tries are counted again before a promotion is durable.
+pub(super) fn promote(draft: &mut Draft<'_>, to: Priority) -> Result<(), Rejection> {
+    let next = match draft.job.priority {
         Priority::Low => Priority::High,
         Priority::High => Priority::SuperHigh,
         Priority::SuperHigh | Priority::SuperLow => return Err(Rejection::AlreadySo),
     };
-    if !matches!(draft.job.phase, Phase::Queued { .. }) {
+    if to != next || !matches!(draft.job.phase, Phase::Queued { .. }) {
         return Err(Rejection::Stale);
     }
     draft.emit(Happened::PriorityChanged { to, by: None });

@@ -10,6 +10,7 @@ use crate::job::command::{Inputs, JobCommand, Sight, Sighting, SubmitAnswer};
 use crate::job::due::{EffectKind, due};
 use crate::job::event::Happened;
 use crate::job::evolve::evolve;
+use crate::job::spec::Priority;
 use crate::job::state::{Phase, PhaseKind, Placement};
 use crate::runner::RestartScope;
 use crate::units::DurationMs;
@@ -134,7 +135,7 @@ fn strike(world: &mut World, blow: &Blow) {
             0 => JobCommand::Cancel(key()),
             1 => JobCommand::Freeze(key()),
             2 => JobCommand::Thaw(key()),
-            3 => JobCommand::Promote,
+            3 => JobCommand::Promote { to: Priority::High },
             4 => JobCommand::LeaveSite(site(1)),
             _ => JobCommand::Release(key()),
         },

@@ -4,7 +4,7 @@ use super::world::{World, key, site, spec};
 use crate::ids::{ComponentIndex, LrmId, RelPath, TargetName};
 use crate::job::command::{Inputs, JobCommand, Rejection, Sight, Sighting, SubmitAnswer};
 use crate::job::due::{EffectKind, next_wake};
-use crate::job::spec::{Collect, Content, OnUnreachable, Output};
+use crate::job::spec::{Collect, Content, OnUnreachable, Output, Priority};
 use crate::job::state::{Phase, PhaseKind};
 use crate::units::{Bytes, DurationMs};
 
@@ -420,4 +420,14 @@ fn a_payload_that_failed_before_it_was_seen_to_run_had_begun_too() {
     world.see_all(Sighting::Ready("a".into()));
     world.see(0, Sighting::Failed("exit code 3".into()));
     assert!(world.job.is_restarted() && world.job.instants.started.is_none());
+}
+
+/// Tries are counted again while a promotion is on its way to the disk.
+#[test]
+fn a_promotion_that_is_told_twice_raises_one_class() {
+    let mut world = World::new(spec(1));
+    let promote = || JobCommand::Promote { to: Priority::High };
+    assert_eq!(world.tell(promote()), Ok(vec!["PriorityChanged"]));
+    assert_eq!(world.tell(promote()), Err(Rejection::Stale));
+    assert_eq!(world.job.priority, Priority::High);
 }
