@@ -36,6 +36,8 @@ pub struct CoAllocator {
     lengths: [prometheus::IntGauge; Priority::ALL.len()],
     grid: GridMaker,
     offers: Offers,
+    /// Jobs that were offered a place and did not answer yet, however long that takes.
+    asked: BTreeSet<JobId>,
     scan: Option<Scan>,
     /// Something changed during a scan: another follows.
     again: bool,
@@ -67,6 +69,7 @@ impl CoAllocator {
             lengths: Priority::ALL.map(length),
             grid: GridMaker::new(&shared),
             offers: Offers::default(),
+            asked: BTreeSet::new(),
             scan: None,
             again: false,
             interval_due: false,
@@ -107,7 +110,7 @@ impl CoAllocator {
             changed.insert(id);
         }
         for group in groups {
-            changed.extend(self.groups.give_turns(group, self.offers.jobs()));
+            changed.extend(self.groups.give_turns(group, self.asked.iter().copied()));
         }
         changed.into_iter().for_each(|id| self.fold(&view, id));
     }
@@ -189,6 +192,7 @@ impl CoAllocator {
         let (job, now) = (offer.job, self.shared.clock.now());
         let view = self.shared.view.load();
         let Some(record) = view.jobs.get(&job) else { return self.queues.forget(job) };
+        self.asked.insert(job);
         let placements = &offer.plan.placements;
         self.offers.add(job, now, record.spec.uses(placements).collect());
         let shared = self.shared.clone();
@@ -209,6 +213,7 @@ impl CoAllocator {
         };
         ctx.spawn(taken.into_actor(self).map(move |taken, this, ctx| {
             chaos::reach_for("PlaceJob", Point::AfterEffect);
+            this.asked.remove(&job);
             if !taken {
                 this.offers.remove(job);
                 this.queues.withdraw_offer(job);

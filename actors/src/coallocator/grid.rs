@@ -38,11 +38,6 @@ impl Offers {
         self.0.remove(&job);
     }
 
-    /// Jobs with an offer.
-    pub fn jobs(&self) -> impl Iterator<Item = JobId> + '_ {
-        self.0.keys().copied()
-    }
-
     /// Jobs whose offer has waited too long.
     pub fn expire(&mut self, now: Timestamp) -> Vec<JobId> {
         let old = |at: &Timestamp| now.since(*at).0 > Self::VALID_MS;
