@@ -128,25 +128,29 @@ impl Notifier {
         let key = (id, target.clone());
         self.ended.under_way.insert(key.clone());
         let written = write(self.shared.clone(), key.clone(), problem.map(Arc::from));
-        ctx.spawn(written.into_actor(self).map(move |(), this, ctx| {
-            this.ended.under_way.remove(&key);
-            this.tell_of_ended(ctx);
+        ctx.spawn(written.into_actor(self).map(move |written, this, ctx| {
+            // Otherwise the process is ending, and whoever was told would be told again.
+            if written {
+                this.ended.under_way.remove(&key);
+                this.tell_of_ended(ctx);
+            }
         }));
     }
 }
 
 /// The job's own actor has retired: the version of its record decides between us, another
 /// message about the same job, and whoever archives it. What could not be written because of
-/// them is written again, and not told again.
-async fn write(shared: Arc<Shared>, key: (JobId, TargetName), problem: Option<Arc<str>>) {
+/// them is written again, and not told again. `false` if nothing can be written any more.
+async fn write(shared: Arc<Shared>, key: (JobId, TargetName), problem: Option<Arc<str>>) -> bool {
     while let Some(change) = told(&shared, &key, problem.clone()) {
         let written = shared.journal().send(Append(change)).await;
         if !matches!(written, Ok(Err(AppendError::Conflict))) {
-            return;
+            return matches!(written, Ok(Ok(_)));
         }
         // Behind it, the view shows who was first.
         let _ = shared.journal().send(Append(Change::Barrier)).await;
     }
+    true
 }
 
 fn told(
