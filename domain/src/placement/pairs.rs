@@ -11,10 +11,11 @@ use crate::units::{Bytes, DurationMs};
 /// What decides between pairs: time, most left, execution site.
 type Order = (DurationMs, Reverse<u32>, usize);
 
-/// What a component needs at a site, and the sites that hold all of it, in order of name.
-struct Files {
-    contents: Vec<Content>,
-    holders: Vec<usize>,
+/// What a component needs at a site, each with the sites that hold it.
+struct Files<'s> {
+    contents: Vec<(Bytes, &'s [usize])>,
+    /// The sites that hold all of it and can be read, in order of name.
+    sources: Vec<usize>,
 }
 
 impl<'a> Search<'a> {
@@ -79,31 +80,30 @@ impl<'a> Search<'a> {
         component: usize,
         site: usize,
     ) -> Option<(usize, DurationMs)> {
-        let contents = self.needed(component, site).collect();
-        let holders = self.file_sites(component, site).collect();
-        self.nearest_of(&Files { contents, holders }, site)
+        self.nearest_of(&self.files(component, site), site)
     }
 
-    fn nearest_of(&self, files: &Files, site: usize) -> Option<(usize, DurationMs)> {
-        let absent = files.contents.iter().filter(|c| !self.replicas_of(**c).contains(&site));
-        let bytes = absent.map(|content| content.size).reduce(|sum, size| sum + size)?;
-        let time = |&from: &usize| {
-            let file_site = &self.grid.sites()[from];
-            let usable = file_site.serves_files && self.has_pair(site, from);
-            let time = bytes.transfer_time(self.grid.bandwidth(from, site));
-            time.filter(|_| usable).map(|time| (from, time))
-        };
-        files.holders.iter().filter_map(time).min_by_key(|&(from, time)| (time, from))
+    fn nearest_of(&self, files: &Files<'_>, site: usize) -> Option<(usize, DurationMs)> {
+        let absent = files.contents.iter().filter(|(_, holders)| !holders.contains(&site));
+        let bytes = absent.map(|(size, _)| *size).reduce(|sum, size| sum + size)?;
+        let sources = files.sources.iter().copied();
+        self.first_arrival(bytes, sources.filter(|&from| self.has_pair(site, from)), site)
+    }
+
+    fn files(&self, component: usize, site: usize) -> Files<'_> {
+        let held = |content: Content| (content.size, self.replicas_of(content));
+        let is_readable = |from: &usize| self.grid.sites()[*from].serves_files;
+        Files {
+            contents: self.needed(component, site).map(held).collect(),
+            sources: self.file_sites(component, site).filter(is_readable).collect(),
+        }
     }
 
     /// The files of a component that needs the same ones wherever it runs.
-    fn same_everywhere(&self, component: usize) -> Option<Files> {
+    fn same_everywhere(&self, component: usize) -> Option<Files<'_>> {
         let request = self.component(component);
         let any = self.grid.sites().iter().position(|site| site.shape.is_some())?;
-        request.executable_at.is_empty().then(|| Files {
-            contents: self.needed(component, any).collect(),
-            holders: self.file_sites(component, any).collect(),
-        })
+        request.executable_at.is_empty().then(|| self.files(component, any))
     }
 
     /// Why the component's files cannot come from one of the sites that hold them all, as
@@ -112,8 +112,11 @@ impl<'a> Search<'a> {
     pub(super) fn pair_obstacle(&self, component: usize, site: usize) -> Option<Reason> {
         self.history?;
         self.missing_bytes(component, site)?;
+        if self.nearest_pair(component, site).is_some() {
+            return None;
+        }
         let holders: Vec<usize> = self.file_sites(component, site).collect();
-        if holders.is_empty() || self.nearest_pair(component, site).is_some() {
+        if holders.is_empty() {
             return None;
         }
         let carries = |&from: &usize| {

@@ -17,7 +17,7 @@ use crate::ids::{ComponentIndex, SiteName};
 use crate::job::chunk::{Chunk, Part};
 use crate::job::spec::Content;
 use crate::job::state::{Placement, Source};
-use crate::units::DurationMs;
+use crate::units::{BitsPerSecond, Bytes, DurationMs};
 
 /// A site for a component, and the file site that serves it there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -200,13 +200,33 @@ impl<'a> Search<'a> {
         if sites.contains(&to) {
             return Ok((to, DurationMs::ZERO));
         }
-        let arrival = |&from: &usize| {
-            let readable = self.grid.sites()[from].serves_files;
-            let time = content.size.transfer_time(self.grid.bandwidth(from, to));
-            time.filter(|_| readable).map(|time| (from, time))
-        };
-        let nearest = sites.iter().filter_map(arrival).min_by_key(|&(from, time)| (time, from));
+        let readable = sites.iter().copied().filter(|&from| self.grid.sites()[from].serves_files);
+        let nearest = self.first_arrival(content.size, readable, to);
         nearest.ok_or_else(|| self.no_replica(content, sites, to))
+    }
+
+    /// Of these sites, in order of name, the one from where so many bytes arrive first, and
+    /// when; equal ones by name.
+    pub(super) fn first_arrival(
+        &self,
+        size: Bytes,
+        from: impl Iterator<Item = usize>,
+        to: usize,
+    ) -> Option<(usize, DurationMs)> {
+        let (mut nearest, mut fastest) = (None, BitsPerSecond(0));
+        for site in from {
+            let rate = self.grid.bandwidth(site, to);
+            // A slower link, or none, brings nothing sooner: its time is not worked out.
+            if rate <= fastest {
+                continue;
+            }
+            fastest = rate;
+            let Some(time) = size.transfer_time(rate) else { continue };
+            if nearest.is_none_or(|(_, known)| time < known) {
+                nearest = Some((site, time));
+            }
+        }
+        nearest
     }
 
     pub(super) fn no_replica(&self, content: Content, sites: &[usize], to: usize) -> Reason {

@@ -136,3 +136,17 @@ fn files_that_no_site_holds_together_come_each_from_where_it_arrives_first() {
         plan.placements[0].sources.iter().map(|source| source.from.as_str()).collect();
     assert_eq!((sources, plan.transfer_time), (vec!["A", "B"], DurationMs::from_secs(160)));
 }
+
+/// Time counts in whole milliseconds, however much faster the second link is.
+#[test]
+fn of_links_that_bring_a_file_in_the_same_millisecond_the_first_by_name_serves() {
+    let (input, sites) = (file(1, 1), [site("A", 0), site("B", 8), site("D", 0)]);
+    let links = [("A", "B", 9_000_000), ("D", "B", 10_000_000)];
+    let grid = grid_with(sites, &[(input, "A"), (input, "D")], &links);
+    for policy in ["worst-fit", NAME] {
+        let plan = placed(&under(policy, &reading(&[8], input)), &grid).unwrap();
+        let placement = &plan.placements[0];
+        assert_eq!(placement.sources[0].from.as_str(), "A", "{policy}");
+        assert_eq!(placement.transfer_time, DurationMs(1), "{policy}");
+    }
+}
