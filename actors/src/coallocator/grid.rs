@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use cospan_domain::catalogue::state::FileRecord;
-use cospan_domain::ids::{Digest, JobId, LogicalName, SiteName};
+use cospan_domain::ids::{ComponentIndex, Digest, JobId, LogicalName, SiteName};
+use cospan_domain::job::state::Job;
 use cospan_domain::placement::{
-    Acceptance, Belief, GridSite, GridSnapshot, Hindrance, Link, Network, SiteShape,
+    Acceptance, Belief, GridSite, GridSnapshot, Hindrance, Link, Network, PlacementRequest,
+    SiteShape, could_ever_hold,
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::site::availability::{serves_files, state};
@@ -201,6 +203,19 @@ fn site(
         staging_left: staging_left(shared, view, name),
         serves_files: serves_files(record, report.contact, now),
     }
+}
+
+/// Whether no other site could ever hold a component of a job, as far as is known.
+pub(crate) fn only_here(shared: &Shared, job: &Job, index: ComponentIndex, at: &SiteName) -> bool {
+    let defaults = &shared.settings.default_policies;
+    let Some(request) = PlacementRequest::of_one(job, index, defaults) else { return false };
+    let (view, now) = (shared.view.load_full(), shared.clock.now());
+    let mut others = shared.sites.keys().filter(|name| *name != at);
+    others.all(|name| {
+        let report = shared.board.site(name).unwrap_or_default();
+        let other = site(shared, &view, name, &report, now);
+        !request.components().iter().any(|component| could_ever_hold(component, &other))
+    })
 }
 
 /// A report twice as old as its expiry is no information any more.

@@ -11,5 +11,5 @@ mod tests;
 pub use actor::{AskStanding, CoAllocator};
 pub use estimate::Estimate;
 pub use explain::{ExpectedTransfer, Explanation, Wait, explain, preview};
-pub(crate) use grid::belief;
 pub use grid::{GridMaker, Offers};
+pub(crate) use grid::{belief, only_here};

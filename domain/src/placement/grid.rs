@@ -39,7 +39,7 @@ pub struct GridSite {
     pub ours: Resources,
     /// How much of it we may fill.
     pub quota: Quota,
-    /// How many more components it takes; `None` for no such limit.
+    /// How many more jobs it takes; `None` for no such limit.
     pub room: Option<u32>,
     /// How many more bytes may be staged there; `None` for no such limit.
     pub staging_left: Option<Bytes>,

@@ -28,6 +28,7 @@ pub mod submission;
 pub use grid::{Acceptance, Belief, GridSite, GridSnapshot, Hindrance, Replicas, SiteShape};
 pub use history::History;
 pub use network::{Link, Network};
+pub use obstacles::could_ever_hold;
 pub use plan::Plan;
 pub use policy::{Board, DefaultPolicies, Policy, UnknownPolicy, find_policy, place, policy_for};
 pub use quota::{Quota, QuotaBasis};

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow::{self, Continue};
 use std::sync::Arc;
 
-use super::grid::{GridSite, Hindrance, SiteShape};
+use super::grid::{Acceptance, GridSite, Hindrance, SiteShape};
 use super::quota::QuotaBasis;
 use super::reason::{Reason, ReasonCode};
 use super::remaining::Remaining;
@@ -47,7 +47,9 @@ impl Search<'_> {
             report(ReasonCode::NotTheNamedSite, 0, &|| Reason::NotTheNamedSite(named.clone()))?;
         }
         never_fits(request, site, report)?;
-        if let Some(hindrance) = closed(site, self.request.may_probe()) {
+        let probes = || self.request.may_probe() || self.only_here(component, index);
+        let may_probe = site.acceptance == Acceptance::ProbesOnly && probes();
+        if let Some(hindrance) = closed(site, may_probe) {
             report(hindrance.into(), 0, &|| Reason::Closed(hindrance))?;
         }
         if let Some(shape) = &site.shape {
@@ -64,13 +66,20 @@ impl Search<'_> {
             report(ReasonCode::Avoided, 0, &|| Reason::Avoided)?;
         }
         self.staging(component, index, report)?;
-        if remaining.room(index) == 0 {
+        if !remaining.has_room(index) {
             report(ReasonCode::SiteFull, 0, &|| Reason::SiteFull)?;
         }
         if site.shape.is_some() && site.idle.is_some() {
             self.shortages(&request.resources, index, remaining, report)?;
         }
         Continue(())
+    }
+
+    /// Whether no other site could ever hold the component.
+    fn only_here(&self, component: usize, index: usize) -> bool {
+        let others = self.grid.sites().iter().enumerate().filter(|(other, _)| *other != index);
+        let request = self.component(component);
+        others.map(|(_, site)| site).all(|site| !could_ever_hold(request, site))
     }
 
     /// All of its input is copied to the site's store, also what lies at the site already.
@@ -169,6 +178,11 @@ pub(super) fn never_fits(
         too_small(Kind::Other(name), needed, site, shape, report)?;
     }
     Continue(())
+}
+
+/// Whether the site could hold the component if it were empty and open, as far as is known.
+pub fn could_ever_hold(component: &ComponentRequest, site: &GridSite) -> bool {
+    never_fits(component, site, &mut |_, _, _| ControlFlow::Break(())).is_continue()
 }
 
 fn too_small(

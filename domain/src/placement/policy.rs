@@ -147,6 +147,7 @@ impl DefaultPolicies {
 /// # Errors
 /// Not every component has a site now, or the policy is gone.
 pub fn place(request: &PlacementRequest, board: &mut Board<'_>) -> Result<Plan, Refusal> {
+    board.remaining.begin_request();
     match find_policy(request.policy()) {
         Ok(policy) if policy.serves(request.request()) => policy.place(request, board),
         Ok(_) => Err(unsuited(request)),

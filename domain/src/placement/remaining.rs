@@ -14,6 +14,8 @@ pub struct Remaining {
     processors: Vec<u32>,
     others: Vec<BTreeMap<Arc<str>, u64>>,
     room: Vec<u32>,
+    /// Components of the request that is being placed: they take the room of one.
+    joined: Vec<u32>,
 }
 
 impl Remaining {
@@ -23,6 +25,7 @@ impl Remaining {
             processors: grid.usable().iter().map(|usable| usable.processors).collect(),
             others: grid.usable().iter().map(|usable| usable.others.clone()).collect(),
             room: grid.sites().iter().map(|site| site.room.unwrap_or(u32::MAX)).collect(),
+            joined: vec![0; grid.sites().len()],
         }
     }
 
@@ -31,9 +34,15 @@ impl Remaining {
         &self.processors
     }
 
-    /// How many more components the site takes.
-    pub fn room(&self, site: usize) -> u32 {
-        self.room[site]
+    /// Another request is placed from now on.
+    pub fn begin_request(&mut self) {
+        self.joined.fill(0);
+    }
+
+    /// Whether the site takes a component of this request: one more job, or one that
+    /// goes there already.
+    pub fn has_room(&self, site: usize) -> bool {
+        self.room[site] > 0 || self.joined[site] > 0
     }
 
     /// What is left at a site of a resource other than processors.
@@ -44,7 +53,7 @@ impl Remaining {
     /// Whether the site still has all of `need`, and room for one component.
     pub fn covers(&self, site: usize, need: &Resources) -> bool {
         self.processors[site] >= need.processors
-            && self.room[site] > 0
+            && self.has_room(site)
             && need.others.iter().all(|(name, count)| self.other(site, name) >= *count)
     }
 
@@ -52,7 +61,10 @@ impl Remaining {
     pub fn take(&mut self, site: usize, used: &Resources) {
         debug_assert!(self.covers(site, used), "taken from a site that does not have it");
         self.processors[site] = self.processors[site].saturating_sub(used.processors);
-        self.room[site] = self.room[site].saturating_sub(1);
+        if self.joined[site] == 0 {
+            self.room[site] = self.room[site].saturating_sub(1);
+        }
+        self.joined[site] += 1;
         for (name, count) in &used.others {
             if let Some(left) = self.others[site].get_mut(name) {
                 *left = left.saturating_sub(*count);
@@ -68,7 +80,10 @@ impl Remaining {
     /// Gives back what [`Remaining::take`] took.
     pub fn give_back(&mut self, site: usize, used: &Resources) {
         self.processors[site] = self.processors[site].saturating_add(used.processors);
-        self.room[site] = self.room[site].saturating_add(1);
+        self.joined[site] = self.joined[site].saturating_sub(1);
+        if self.joined[site] == 0 {
+            self.room[site] = self.room[site].saturating_add(1);
+        }
         for (name, count) in &used.others {
             if let Some(left) = self.others[site].get_mut(name) {
                 *left = left.saturating_add(*count);

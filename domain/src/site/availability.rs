@@ -5,7 +5,7 @@ use std::fmt;
 use crate::ids::KeyName;
 use crate::placement::grid::{Acceptance, Hindrance};
 use crate::site::contact::Contact;
-use crate::site::state::{Breaker, SiteRecord};
+use crate::site::state::{Breaker, SiteRecord, probing_jobs};
 use crate::units::Timestamp;
 
 /// What a site is to placement and to people: the first thing that keeps work away.
@@ -164,7 +164,7 @@ fn distrust(record: &SiteRecord, may_probe: bool, now: Timestamp) -> Option<Obst
         }
         Breaker::Open { .. } => (!may_probe).then_some(Obstacle::OnlyRerunnable),
         Breaker::HalfOpen { .. } if !may_probe => Some(Obstacle::OnlyRerunnable),
-        Breaker::HalfOpen { allowed, running, .. } => (running.len() >= *allowed as usize)
+        Breaker::HalfOpen { allowed, running, .. } => (probing_jobs(running) >= *allowed)
             .then_some(Obstacle::ProbesTaken { allowed: *allowed }),
     }
 }
@@ -176,7 +176,7 @@ fn free_probes(record: &SiteRecord, now: Timestamp) -> Option<u32> {
         Breaker::Closed => None,
         Breaker::Open { .. } => Some(1),
         Breaker::HalfOpen { allowed, running, .. } => {
-            Some(allowed.saturating_sub(u32::try_from(running.len()).unwrap_or(u32::MAX)))
+            Some(allowed.saturating_sub(probing_jobs(running)))
         }
     }
 }
@@ -204,7 +204,7 @@ impl SiteState {
         }
     }
 
-    /// How many more components it takes because it is being tried out; `None` for no limit.
+    /// How many more jobs it takes because it is being tried out; `None` for no limit.
     pub fn probe_room(self) -> Option<u32> {
         match self {
             SiteState::Probing { free } => Some(free),

@@ -9,7 +9,7 @@ use crate::site::failure::{FailureClass, Verdict};
 use crate::site::parameters::SiteParameters;
 use crate::site::state::{
     AttemptId, Breaker, MAX_WINDOWS, Notification, NotificationId, NotificationKind, RECENT_ERRORS,
-    SiteRecord,
+    SiteRecord, probing_jobs,
 };
 use crate::text;
 use crate::units::{PerMillion, Timestamp};
@@ -124,6 +124,10 @@ impl Desk<'_> {
         match &self.record.breaker {
             Breaker::Closed => Ok(Vec::new()),
             Breaker::HalfOpen { running, .. } if running.contains(&probe) => Ok(Vec::new()),
+            // The components of one job are one probe.
+            Breaker::HalfOpen { running, .. } if running.iter().any(|r| r.job == probe.job) => {
+                Ok(vec![Happened::ProbeStarted { probe }])
+            }
             Breaker::Open { probe_at, .. } if self.now < *probe_at => {
                 let errors = self.record.consecutive_errors;
                 Err(Rejection::NotYetProbed { errors, probe_at: *probe_at })
@@ -131,7 +135,7 @@ impl Desk<'_> {
             Breaker::Open { .. } | Breaker::HalfOpen { .. } if !may_probe => {
                 Err(Rejection::OnlyRerunnable)
             }
-            Breaker::HalfOpen { allowed, running, .. } if running.len() >= *allowed as usize => {
+            Breaker::HalfOpen { allowed, running, .. } if probing_jobs(running) >= *allowed => {
                 Err(Rejection::ProbesTaken { allowed: *allowed })
             }
             Breaker::Open { .. } | Breaker::HalfOpen { .. } => {
@@ -182,8 +186,15 @@ impl Desk<'_> {
 
     /// One probe, then 2, 4, ...: each success doubles, the one at the limit closes.
     fn probe_succeeded(&self, probe: AttemptId) -> Vec<Happened> {
-        let Breaker::HalfOpen { allowed, .. } = &self.record.breaker else { return Vec::new() };
+        let Breaker::HalfOpen { allowed, running, .. } = &self.record.breaker else {
+            return Vec::new();
+        };
         let limit = self.parameters.probe_limit.max(1);
+        // Its other components are still trying.
+        if running.iter().any(|other| other.job == probe.job && *other != probe) {
+            let allowed = *allowed;
+            return vec![Happened::ProbeEnded { probe, succeeded: true, allowed }];
+        }
         if *allowed < limit {
             let allowed = allowed.saturating_mul(2).min(limit);
             return vec![Happened::ProbeEnded { probe, succeeded: true, allowed }];

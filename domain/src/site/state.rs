@@ -65,17 +65,26 @@ pub enum Breaker {
         /// Openings since it was last closed.
         trips: u32,
     },
-    /// A few components are let in to see, of jobs that may try it out.
+    /// A few jobs that may try it out are let in to see.
     HalfOpen {
         /// Since when.
         since: Timestamp,
-        /// How many probes there may be at the same time.
+        /// How many jobs may try it out at the same time.
         allowed: u32,
-        /// Those under way.
+        /// Their attempts that are under way.
         running: BTreeSet<AttemptId>,
         /// Openings since it was last closed.
         trips: u32,
     },
+}
+
+/// How many jobs these attempts are of: those of one job count as one probe, for a job that
+/// only this site can take needs all of them to start.
+pub fn probing_jobs(running: &BTreeSet<AttemptId>) -> u32 {
+    let mut jobs: Vec<JobId> = running.iter().map(|attempt| attempt.job).collect();
+    // Attempts are ordered by their job.
+    jobs.dedup();
+    jobs.len() as u32
 }
 
 impl Breaker {

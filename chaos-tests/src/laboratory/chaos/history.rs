@@ -25,6 +25,7 @@ use tokio::sync::broadcast::error::RecvError;
 use super::accounts::Accounts;
 use super::counters::Counters;
 use super::queueing::Queues;
+use super::rarities::ALWAYS_IDLE;
 use super::setbacks;
 use super::sites::{self, KNOWN_WITHIN};
 use crate::laboratory::reign::Reign;
@@ -167,7 +168,10 @@ impl Seen {
                 // What became durable right before a death was seen by nobody.
                 let seen = self.sites.get(site);
                 let seen = seen.filter(|(_, record)| view.sites.get(site) == Some(record));
-                let tries_out = job.spec.rerunnable || component.site.is_some();
+                // A site may be the only one that is like that, or that is large enough.
+                let choosy = !component.constraints.is_empty()
+                    || component.resources.processors > ALWAYS_IDLE;
+                let tries_out = job.spec.rerunnable || component.site.is_some() || choosy;
                 let closed = seen.is_some_and(|(since, record)| {
                     let (to, from) = (event.at, Timestamp(event.at.0 - KNOWN_WITHIN.0));
                     let at = |at| sites::keeps_away(record, tries_out, at);

@@ -27,7 +27,7 @@ const MANY_MOVES: usize = 6;
 const MANY_ORDERS: usize = 8;
 
 /// Processors that even the smallest site has, beside those that others hold all the time.
-const ALWAYS_IDLE: u32 = 4;
+pub(super) const ALWAYS_IDLE: u32 = 4;
 
 /// What few jobs ask for; the default is what all others do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,14 +99,10 @@ pub(super) fn draw_rarities(seed: u64, jobs: Vec<DrawnJob>, names: &[SiteName]) 
             max_placement_tries: most(placements, &mut chance),
             max_claim_tries: most(claims, &mut chance),
         };
-        // Several components that only one site may take wait for ever while that is tried
-        // out with one at a time: that is known, and not judged here.
-        let small = matches!(job.components[..], [processors] if processors <= ALWAYS_IDLE);
+        let small = job.components.iter().sum::<u32>() <= ALWAYS_IDLE;
         let constraint = (choosy && small && choice.random_bool(0.3))
             .then(|| draw_constraint(&mut choice, names))
-            // Whom no other site may take, and who must not run twice, waits for ever where
-            // nobody else tries a site out: that is known, and not judged here.
-            .filter(|_| rarity.fixed_from.is_none() && rarity.rerunnable);
+            .filter(|_| rarity.fixed_from.is_none());
         let rarity = Rarity { constraint, ..rarity };
         // Without errors of its own a job has nothing to retry.
         let code = if retries { 1 } else { job.code };

@@ -67,14 +67,17 @@ fn too_soon(job: &Job, had: &Setbacks, why: &AbortCause, then: &AfterAbort) -> O
         AfterAbort::Cancel { .. } => return None,
     };
     let may_fail = match why {
+        AbortCause::Cancelled => return None,
+        // A payload may have begun.
+        _ if job.start_at.is_some() && !spec.rerunnable => true,
         AbortCause::ClaimLost { .. } => spec.max_claim_tries.is_some_and(|max| had.claims > max),
         AbortCause::InputLost { .. } => had.inputs > INPUT_LOSSES_MAX,
         AbortCause::Application { .. } => had.own_errors > spec.max_retries || !spec.rerunnable,
         AbortCause::SiteError { .. }
         | AbortCause::StartMissed { .. }
-        | AbortCause::Unreachable { .. } => job.start_at.is_some() && !spec.rerunnable,
-        AbortCause::Preempted { .. } | AbortCause::Drained { .. } => false,
-        AbortCause::Cancelled => return None,
+        | AbortCause::Unreachable { .. }
+        | AbortCause::Preempted { .. }
+        | AbortCause::Drained { .. } => false,
     };
     (fails != may_fail).then(|| format!("after {why:?} and {had:?} it came to {then:?}"))
 }

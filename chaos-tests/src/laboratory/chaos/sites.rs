@@ -2,7 +2,7 @@
 //! what it should, and lets in no more probes than it may.
 
 use cospan_domain::site::parameters::SiteParameters;
-use cospan_domain::site::state::{Breaker, SiteRecord};
+use cospan_domain::site::state::{Breaker, SiteRecord, probing_jobs};
 use cospan_domain::units::{DurationMs, Timestamp};
 
 /// By then everybody goes by what is on the disk.
@@ -36,7 +36,7 @@ pub(super) fn broken(
             *allowed == parameters.probe_limit && new.consecutive_errors == 0
         }
         (Breaker::HalfOpen { .. }, Breaker::HalfOpen { allowed, running, .. }) => {
-            running.len() <= *allowed as usize && *allowed <= parameters.probe_limit
+            probing_jobs(running) <= *allowed && *allowed <= parameters.probe_limit
         }
         (Breaker::Closed, Breaker::HalfOpen { .. }) | (Breaker::Open { .. }, Breaker::Closed) => {
             false

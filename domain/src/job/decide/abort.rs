@@ -7,7 +7,7 @@ use crate::job::command::Rejection;
 use crate::job::decide::draft::Draft;
 use crate::job::decide::restarts;
 use crate::job::event::Happened;
-use crate::job::state::{AbortCause, AfterAbort, Charge, Phase};
+use crate::job::state::{AbortCause, AfterAbort, Charge, Job, Phase};
 use crate::planted::{Bug, bug};
 
 /// Charges the site of a component with an error, until its record has it.
@@ -40,6 +40,14 @@ pub(super) fn after(draft: &Draft<'_>, why: &AbortCause) -> AfterAbort {
     let fail = |reason: String| AfterAbort::Fail { reason: reason.into() };
     let setbacks = &job.setbacks;
     match why {
+        AbortCause::Cancelled => fail("cancelled".into()),
+        // Once the start is decided a payload may have begun, seen or not.
+        _ if job.start_at.is_some() && !job.spec.rerunnable => fail(match why {
+            AbortCause::Application { component, detail } => own_failure(job, *component, detail),
+            _ => "its payload may have begun before this round was lost, and the job must not run \
+                  twice"
+                .into(),
+        }),
         AbortCause::ClaimLost { detail, .. } => {
             let max = job.spec.max_claim_tries.or(parameters.claim.max_claim_tries);
             match max.is_some_and(|max| setbacks.claims >= max) {
@@ -55,8 +63,7 @@ pub(super) fn after(draft: &Draft<'_>, why: &AbortCause) -> AfterAbort {
         AbortCause::InputLost { .. } => requeue(parameters.site_backoff, setbacks.inputs + 1),
         AbortCause::Application { component, detail } => {
             if setbacks.own_errors >= job.spec.max_retries || !job.spec.rerunnable {
-                let name = job.name_of(*component).unwrap_or_default();
-                fail(format!("component {name}: {detail}"))
+                fail(own_failure(job, *component, detail))
             } else {
                 requeue(parameters.site_backoff, setbacks.own_errors + 1)
             }
@@ -64,21 +71,16 @@ pub(super) fn after(draft: &Draft<'_>, why: &AbortCause) -> AfterAbort {
         AbortCause::SiteError { .. }
         | AbortCause::StartMissed { .. }
         | AbortCause::Unreachable { .. } => {
-            // Once the start is decided a payload may have begun, seen or not.
-            if job.start_at.is_some() && !job.spec.rerunnable {
-                fail(
-                    "a site failed after the payload had begun, and the job must not run twice"
-                        .into(),
-                )
-            } else {
-                requeue(parameters.site_backoff, setbacks.site_errors.max(1))
-            }
+            requeue(parameters.site_backoff, setbacks.site_errors.max(1))
         }
         AbortCause::Preempted { .. } | AbortCause::Drained { .. } => {
             AfterAbort::Requeue { not_before: draft.now }
         }
-        AbortCause::Cancelled => fail("cancelled".into()),
     }
+}
+
+fn own_failure(job: &Job, component: ComponentIndex, detail: &str) -> String {
+    format!("component {}: {detail}", job.name_of(component).unwrap_or_default())
 }
 
 pub(super) fn cancel(draft: &mut Draft<'_>, by: KeyName) -> Result<(), Rejection> {

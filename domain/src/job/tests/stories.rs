@@ -84,6 +84,25 @@ fn a_refused_submission_charges_the_site_and_places_the_job_again() {
 }
 
 #[test]
+fn what_must_not_run_twice_does_not_after_a_gate_was_shut_beside_one_that_was_opened() {
+    let mut spec = spec(2);
+    spec.rerunnable = false;
+    let mut world = World::new(spec);
+    world.place();
+    world.accept_all();
+    world.see_all(Sighting::Ready("n".into()));
+    let gate = |component, open| JobCommand::GateAnswered {
+        component: ComponentIndex(component),
+        attempt: crate::ids::Attempt(1),
+        open,
+    };
+    world.tell(gate(1, true)).unwrap();
+    world.tell(gate(0, false)).unwrap();
+    world.see(1, Sighting::Failed("terminated".into()));
+    assert_eq!(world.phase(), PhaseKind::Failed);
+}
+
+#[test]
 fn a_full_site_is_nobodys_error() {
     let mut world = World::new(spec(1));
     world.place();

@@ -8,14 +8,12 @@ use crate::resources::Resources;
 pub(super) struct Judge<'a> {
     drawn: &'a Drawn,
     taken: Vec<Resources>,
-    count: Vec<u32>,
 }
 
 impl Judge<'_> {
     pub(super) fn place(drawn: &Drawn) -> Option<Vec<usize>> {
         let sites = drawn.sites.len();
-        let mut judge =
-            Judge { drawn, taken: vec![Resources::default(); sites], count: vec![0; sites] };
+        let mut judge = Judge { drawn, taken: vec![Resources::default(); sites] };
         let parts = drawn.request.components();
         let mut order: Vec<usize> = (0..parts.len()).collect();
         order.sort_by_key(|&i| (-i64::from(parts[i].resources.processors), i));
@@ -26,7 +24,6 @@ impl Judge<'_> {
             open.sort_by_key(|&site| (-judge.left(site, "processors"), site));
             chosen[i] = *open.first()?;
             judge.taken[chosen[i]].add(&parts[i].resources);
-            judge.count[chosen[i]] += 1;
         }
         Some(chosen)
     }
@@ -59,10 +56,13 @@ impl Judge<'_> {
             && gpus(&part.resources) <= cap(gpus(&shape.total))
     }
 
-    fn is_open(&self, site: &GridSite) -> bool {
+    fn is_open(&self, part: &ComponentRequest, site: &GridSite) -> bool {
+        let mut others = self.drawn.sites.iter().filter(|other| other.name != site.name);
         match site.acceptance {
             Acceptance::Open => true,
-            Acceptance::ProbesOnly => self.drawn.request.may_probe(),
+            Acceptance::ProbesOnly => {
+                self.drawn.request.may_probe() || !others.any(|other| self.could_ever(part, other))
+            }
             Acceptance::Closed(_) => false,
         }
     }
@@ -71,14 +71,14 @@ impl Judge<'_> {
         let site = &self.drawn.sites[index];
         let other = self.drawn.sites.iter().enumerate().any(|(at, other)| {
             !part.avoid.contains(&other.name)
-                && self.is_open(other)
+                && self.is_open(part, other)
                 && self.could_ever(part, other)
                 && part.inputs.iter().all(|content| self.can_bring(content.digest.0[0], at))
         });
-        self.is_open(site)
+        self.is_open(part, site)
             && self.could_ever(part, site)
             && !(other && part.avoid.contains(&site.name))
-            && site.room.is_none_or(|room| self.count[index] < room)
+            && site.room.is_none_or(|room| room > 0)
             && self.left(index, "processors") >= i64::from(part.resources.processors)
             && part.resources.others.iter().all(|(n, c)| self.left(index, n) >= *c as i64)
             && part.inputs.iter().all(|content| self.can_bring(content.digest.0[0], index))

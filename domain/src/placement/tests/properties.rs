@@ -76,6 +76,7 @@ proptest! {
         let mut remaining = Remaining::of(&grid);
         let mut used = vec![Resources::default(); drawn.sites.len()];
         for _ in 0..repeats {
+            remaining.begin_request();
             let before = remaining.clone();
             let mut board = Board { grid: &grid, remaining: &mut remaining, history: &mut History::All, observer: &mut Silent };
             let Ok(plan) = place(&drawn.request, &mut board) else {

@@ -151,16 +151,29 @@ fn constraints_on_labels_narrow_the_choice() {
 #[test]
 fn only_an_open_site_takes_a_job_and_a_probed_one_only_what_may_run_twice() {
     let outcome = |acceptance, restartable| {
-        let grid = grid([GridSite { acceptance, room: Some(1), ..site("A", 50) }]);
+        // B could hold it, if it were not busy.
+        let grid = grid([GridSite { acceptance, room: Some(1), ..site("A", 50) }, site("B", 0)]);
         let parts = vec![component(8)];
         let request = PlacementRequest::new(worst_fit(), Request::NonFixed, restartable, parts);
         placed(&request, &grid).map_err(|refusal| refusal.reason.code())
     };
     assert!(outcome(Acceptance::Open, false).is_ok());
     assert!(outcome(Acceptance::ProbesOnly, true).is_ok());
-    assert_eq!(outcome(Acceptance::ProbesOnly, false).unwrap_err(), ReasonCode::Probing);
+    assert!(outcome(Acceptance::ProbesOnly, false).is_err());
     let drained = Acceptance::Closed(Hindrance::Drained);
-    assert_eq!(outcome(drained, true).unwrap_err(), ReasonCode::Drained);
+    assert!(outcome(drained, true).is_err());
+}
+
+#[test]
+fn a_job_that_must_not_run_twice_tries_out_the_only_site_that_can_hold_it() {
+    let tried = GridSite { acceptance: Acceptance::ProbesOnly, room: Some(1), ..site("A", 50) };
+    let other = |largest| site_of("B", Resources::processors(largest), Resources::default());
+    let outcome = |largest| {
+        let parts = vec![component(8)];
+        let request = PlacementRequest::new(worst_fit(), Request::NonFixed, false, parts);
+        placed(&request, &grid([tried.clone(), other(largest)])).is_ok()
+    };
+    assert_eq!([7, 8].map(outcome), [true, false]);
 }
 
 #[test]
@@ -172,10 +185,18 @@ fn a_fixed_job_that_must_not_run_twice_tries_out_its_own_site() {
     assert_eq!(sites_of(&placed(&request, &grid).unwrap()), ["A"]);
 }
 
+/// A job of several components that only one site can take could never try it out else.
 #[test]
-fn a_site_that_takes_one_more_component_gets_one() {
+fn a_site_that_takes_one_more_job_takes_all_of_its_components_and_no_other_job() {
     let grid = grid([GridSite { room: Some(1), ..site("A", 50) }, site("B", 10)]);
-    assert_eq!(sites_of(&placed(&sizes(&[4, 4]), &grid).unwrap()), ["A", "B"]);
+    let mut remaining = Remaining::of(&grid);
+    let mut next = || {
+        let (history, observer) = (&mut History::All, &mut Silent);
+        let mut board = Board { grid: &grid, remaining: &mut remaining, history, observer };
+        place(&sizes(&[4, 4]), &mut board).unwrap()
+    };
+    assert_eq!(sites_of(&next()), ["A", "A"]);
+    assert_eq!(sites_of(&next()), ["B", "B"]);
 }
 
 #[test]

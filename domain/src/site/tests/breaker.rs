@@ -143,6 +143,18 @@ fn one_probe_is_let_in_then_two_then_four_then_all() {
 }
 
 #[test]
+fn the_components_of_one_job_are_one_probe() {
+    let mut bench = Bench::due_for_a_probe();
+    for component in 0..3 {
+        let probe = AttemptId { component: ComponentIndex(component), ..attempt(10) };
+        bench.tell(SiteCommand::StartProbe { probe, may_probe: true }).unwrap();
+    }
+    assert_eq!(bench.start_probe(11), Err(Rejection::ProbesTaken { allowed: 1 }));
+    bench.success(10);
+    assert_eq!(bench.start_probe(11), Err(Rejection::ProbesTaken { allowed: 1 }), "two are there");
+}
+
+#[test]
 fn a_failed_probe_opens_again_for_twice_as_long() {
     let mut bench = Bench::due_for_a_probe();
     bench.start_probe(10).unwrap();
