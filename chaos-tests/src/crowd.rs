@@ -40,6 +40,16 @@ struct State {
     to_send: Vec<Drawn>,
 }
 
+impl State {
+    fn acknowledge(&mut self, name: &str, id: u64) {
+        let ids = self.promises.acknowledged.entry(name.to_owned()).or_default();
+        if ids.is_empty() {
+            self.open.push(id);
+        }
+        ids.push(id);
+    }
+}
+
 /// Clients at work.
 #[derive(Debug)]
 pub struct Crowd {
@@ -174,17 +184,16 @@ impl Client {
         let mut state = lock(&self.state);
         match reply {
             Reply::Answered(200 | 201, value) => {
-                let Some(id) = value["jobs"][0]["id"].as_u64() else {
-                    return state.promises.refused.push(format!("{}: {value}", drawn.name));
-                };
-                let ids = state.promises.acknowledged.entry(drawn.name.clone()).or_default();
-                let first = ids.is_empty();
-                ids.push(id);
-                if first {
-                    state.open.push(id);
+                let jobs = value["jobs"].as_array().into_iter().flatten();
+                let ids: Vec<u64> = jobs.filter_map(|job| job["id"].as_u64()).collect();
+                if ids.len() != drawn.names.len() {
+                    return state.promises.refused.push(format!("{:?}: {value}", drawn.names));
                 }
-                if let Some(ms) = drawn.cancel_after_ms.take() {
-                    state.to_cancel.push((Instant::now() + Duration::from_millis(ms), id));
+                for (name, id) in drawn.names.iter().zip(ids) {
+                    state.acknowledge(name, id);
+                    if let Some(ms) = drawn.cancel_after_ms.take() {
+                        state.to_cancel.push((Instant::now() + Duration::from_millis(ms), id));
+                    }
                 }
                 if std::mem::take(&mut drawn.repeated) {
                     state.to_send.push(drawn);
@@ -196,7 +205,7 @@ impl Client {
                 std::thread::sleep(Duration::from_millis(50));
             }
             Reply::Answered(status, value) => {
-                state.promises.refused.push(format!("{}: {status} {value}", drawn.name));
+                state.promises.refused.push(format!("{:?}: {status} {value}", drawn.names));
             }
             Reply::Silent(_) => {
                 // With a key it can be repeated; without one it may have been accepted or not.

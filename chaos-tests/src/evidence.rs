@@ -27,12 +27,36 @@ pub struct JobTruth {
     pub state: String,
     /// Number of its components.
     pub components: u32,
+    /// What was asked for beside them.
+    pub asked: Asked,
     /// What happened to it.
     pub events: Vec<Event>,
     /// Older events are gone.
     pub shortened: bool,
     /// First line of each output that was collected or can be fetched, by component.
     pub outputs: BTreeMap<u32, String>,
+}
+
+/// What a job asked for, as far as it is judged.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// The policy splits it.
+    pub flexible: bool,
+    /// No payload of it may begin twice.
+    pub once: bool,
+    /// Its sweep, and how many runs of that may be active at once.
+    pub sweep: Option<(u64, u64)>,
+}
+
+impl Asked {
+    fn of(job: &Value) -> Self {
+        let (document, sweep) = (&job["document"], &job["sweep"]);
+        Self {
+            flexible: !document["flexible"].is_null() || document["request"] == "flexible",
+            once: document["rerunnable"] == false,
+            sweep: sweep["group"].as_u64().zip(sweep["at_once"].as_u64()),
+        }
+    }
 }
 
 /// A site as it was left.
@@ -83,6 +107,8 @@ pub struct Foreign {
 
 /// The lock of the directory of copies; it stays.
 const GATE: &str = "gate";
+/// The instance of whoever else uses the sites, as tags have it.
+pub(crate) const FOREIGN: &str = "cabcdefgh";
 const FOREIGN_TAG: &str = "cabcdefgh-1-0-1";
 
 impl Foreign {
@@ -206,7 +232,7 @@ pub fn gather_places(ground: &Ground, api: &Api) -> Result<Evidence> {
     Ok(Evidence {
         sites: sites.collect(),
         processes: carried
-            .filter(|(_, tag)| tag != FOREIGN_TAG)
+            .filter(|(_, tag)| !tag.starts_with(FOREIGN))
             .map(|(pid, tag)| format!("{tag} ({pid})"))
             .collect(),
         ..Evidence::default()
@@ -219,8 +245,8 @@ fn job_truth(ground: &Ground, api: &Api, row: &Value) -> Result<JobTruth> {
     let state = row["state"].as_str().unwrap_or_default().to_owned();
     let components = row["components"].as_u64().unwrap_or(0) as u32;
     let mut outputs = BTreeMap::new();
+    let job = api.want(&format!("/v1/jobs/{id}"))?;
     if state == "finished" {
-        let job = api.want(&format!("/v1/jobs/{id}"))?;
         for index in 0..components {
             let output = &job["components"][index as usize]["outputs"][0];
             let wanted = &job["document"]["component"][index as usize]["output"][0];
@@ -239,6 +265,7 @@ fn job_truth(ground: &Ground, api: &Api, row: &Value) -> Result<JobTruth> {
         name: row["name"].as_str().unwrap_or_default().into(),
         state,
         components,
+        asked: Asked::of(&job),
         events: history::events(&history)?,
         shortened: history["shortened"] == true,
         outputs,

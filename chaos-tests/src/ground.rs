@@ -29,6 +29,8 @@ pub struct Layout {
     /// Processors of each.
     pub processors: u32,
     /// Lines added to the sections of the configuration, by section.
+    pub queue: String,
+    /// Lines of `[claim]`.
     pub claim: String,
     /// Lines of `[sites]`.
     pub watching: String,
@@ -43,6 +45,7 @@ impl Default for Layout {
         Self {
             sites: 4,
             processors: 12,
+            queue: "hoard_after = \"2s\"\nhoard_time = \"2s\"\n".into(),
             claim: "claim_timeout = \"20s\"\nclaim_backoff = \"200ms\"\nsite_backoff = \"200ms\"\n\
                     backoff_max = \"2s\"\n"
                 .into(),
@@ -58,9 +61,9 @@ impl Default for Layout {
 impl Layout {
     fn sections(&self) -> String {
         format!(
-            "[store]\nkeep_copies = \"1s\"\nkeep_partials = \"1s\"\n\n[queue]\nscan_interval = \"1s\"\n\n\
+            "[store]\nkeep_copies = \"1s\"\nkeep_partials = \"1s\"\n\n[queue]\nscan_interval = \"1s\"\n{}\n\
              [claim]\n{}\n[sites]\n{}\n[notify]\n{}\n",
-            self.claim, self.watching, self.notify
+            self.queue, self.claim, self.watching, self.notify
         )
     }
 }

@@ -16,6 +16,8 @@ pub struct Event {
     pub component: Option<u32>,
     /// The round.
     pub round: Option<u32>,
+    /// Sites, by component where several are placed.
+    pub sites: Vec<String>,
     /// More, for people.
     pub detail: String,
 }
@@ -49,10 +51,16 @@ pub fn events(history: &Value) -> Result<Vec<Event>> {
                 name: event["event"].as_str().context("an event without a name")?.into(),
                 component: number(&event["component"]),
                 round: number(&event["round"]),
+                sites: texts(&event["sites"]),
                 detail: event["detail"].as_str().unwrap_or_default().into(),
             })
         })
         .collect()
+}
+
+fn texts(list: &Value) -> Vec<String> {
+    let texts = list.as_array().into_iter().flatten();
+    texts.filter_map(|text| text.as_str().map(str::to_owned)).collect()
 }
 
 /// An instant of the interface, in milliseconds since 1970.
@@ -66,22 +74,26 @@ pub fn time_ms(value: &Value) -> Result<u64> {
     Ok(u64::try_from(since.as_millis())?)
 }
 
-/// Follows the events of a job with so many components.
-pub fn rounds(components: u32, events: &[Event]) -> Vec<Round> {
-    let mut attempts: BTreeMap<u32, u32> = (0..components).map(|index| (index, 0)).collect();
+/// Follows the events of a job; each round of a flexible one has components of its own.
+pub fn rounds(flexible: bool, events: &[Event]) -> Vec<Round> {
+    let mut attempts: BTreeMap<u32, u32> = BTreeMap::new();
     let mut rounds: Vec<Round> = Vec::new();
     for event in events {
         if event.name == "JobPlaced" {
             rounds.push(Round { number: event.round.unwrap_or(0), ..Round::default() });
+            attempts = placed(flexible, &attempts, event.sites.len());
             continue;
         }
         let Some(round) = rounds.last_mut() else { continue };
+        let mut renew = |index: u32| {
+            *attempts.entry(index).or_default() += 1;
+            round.ready.remove(&index);
+        };
         match (event.name.as_str(), event.component) {
             ("ClaimBegun", _) => attempts.values_mut().for_each(|attempt| *attempt += 1),
-            ("AttemptRenewed", Some(index)) => {
-                *attempts.entry(index).or_default() += 1;
-                round.ready.remove(&index);
-            }
+            ("ComponentsClaimed", _) => claimed(&event.detail).for_each(renew),
+            ("AttemptRenewed", Some(index)) => renew(index),
+            ("ClaimGivenBack", Some(index)) => drop(round.ready.remove(&index)),
             // Seen late, after the decision, it proves nothing.
             ("ComponentReady", Some(index)) if round.go_ms.is_none() => {
                 round.ready.insert(index);
@@ -97,6 +109,24 @@ pub fn rounds(components: u32, events: &[Event]) -> Vec<Round> {
     rounds
 }
 
+/// Numbers of the latest attempts when a job is placed: those of another split go on from
+/// the highest.
+fn placed(flexible: bool, before: &BTreeMap<u32, u32>, components: usize) -> BTreeMap<u32, u32> {
+    let last = before.values().max().copied().unwrap_or(0);
+    let number = |index| match flexible {
+        true => last,
+        false => before.get(&index).copied().unwrap_or(0),
+    };
+    (0..).take(components).map(|index| (index, number(index))).collect()
+}
+
+/// The components of `components 0, 2; preempting jobs 7`.
+fn claimed(detail: &str) -> impl Iterator<Item = u32> {
+    let list = detail.strip_prefix("components ").unwrap_or_default();
+    let list = list.split(';').next().unwrap_or_default();
+    list.split(", ").filter_map(|number| number.parse().ok())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,6 +138,7 @@ mod tests {
             name: name.into(),
             component,
             round: (name == "JobPlaced").then_some(1),
+            sites: vec!["s1".into(); if name == "JobPlaced" { 2 } else { 0 }],
             detail: String::new(),
         };
         let events = [
@@ -122,10 +153,39 @@ mod tests {
             event("ComponentReady", Some(1)),
             event("GoDecided", None),
         ];
-        let rounds = rounds(2, &events);
+        let rounds = rounds(false, &events);
         assert_eq!(rounds[0].go_ms, None);
         assert_eq!(rounds[0].aborted_ms, Some(5));
         assert_eq!(rounds[1].attempts, BTreeMap::from([(0, 2), (1, 3)]));
         assert_eq!(rounds[1].ready, BTreeSet::from([0, 1]));
+    }
+
+    #[test]
+    fn what_was_given_back_is_claimed_anew_and_another_split_counts_on() {
+        let event = |name: &str, component: Option<u32>, sites: usize, detail: &str| Event {
+            at_ms: 5,
+            name: name.into(),
+            component,
+            sites: vec!["s1".into(); sites],
+            detail: detail.into(),
+            ..Event::default()
+        };
+        let events = [
+            event("JobPlaced", None, 3, ""),
+            event("ComponentsClaimed", None, 0, "components 0, 2"),
+            event("ComponentReady", Some(0), 0, ""),
+            event("ComponentReady", Some(2), 0, ""),
+            event("ClaimGivenBack", Some(2), 0, ""),
+            event("ComponentsClaimed", None, 0, "components 1, 2; preempting jobs 7"),
+            event("GoDecided", None, 0, ""),
+            event("RoundAborted", None, 0, ""),
+            event("JobPlaced", None, 2, ""),
+            event("ClaimBegun", None, 0, ""),
+            event("GoDecided", None, 0, ""),
+        ];
+        let rounds = rounds(true, &events);
+        assert_eq!(rounds[0].attempts, BTreeMap::from([(0, 1), (1, 1), (2, 2)]));
+        assert_eq!(rounds[0].ready, BTreeSet::from([0]));
+        assert_eq!(rounds[1].attempts, BTreeMap::from([(0, 3), (1, 3)]));
     }
 }

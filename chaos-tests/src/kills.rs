@@ -12,6 +12,7 @@ use crate::api::Api;
 use crate::crowd::Crowd;
 use crate::evidence::Foreign;
 use crate::ground::{Ground, Layout};
+use crate::locals::Locals;
 use crate::oracle::Verdict;
 use crate::server::Server;
 use crate::settle;
@@ -48,6 +49,8 @@ pub struct Outcome {
     pub restarts: Vec<Duration>,
     /// The oracle's.
     pub verdict: Verdict,
+    /// How often local users took processors.
+    pub taken: u32,
     /// States that were struck too rarely.
     pub rare: Vec<&'static str>,
     /// How long it took.
@@ -73,6 +76,7 @@ impl Outcome {
         let mut text = format!(
             "{}\nrestart to ready: p50 {} ms, p90 {} ms, max {} ms over {} kills\n\
              jobs: {:?}, payloads started: {}, histories shortened: {}\n\
+             claims: {:?}, processors taken by others: {} times\n\
              took {:.1} s on {}\n",
             self.table,
             at(50),
@@ -82,6 +86,8 @@ impl Outcome {
             self.verdict.states,
             self.verdict.payloads,
             self.verdict.shortened,
+            self.verdict.claims,
+            self.taken,
             self.took.as_secs_f64(),
             self.file_system,
         );
@@ -112,13 +118,22 @@ pub fn register_shared(ground: &Ground, api: &Api) -> Result<()> {
     Ok(())
 }
 
+/// Claims that are made bit by bit, so that components move and jobs give way.
+fn layout() -> Layout {
+    let mut layout = Layout::default();
+    layout.claim += "T = 0\n";
+    // Long enough on its way for others to come in between.
+    layout.bandwidth = "10Mbit/s".into();
+    layout
+}
+
 /// Kills and restarts as often as asked, settles, judges.
 ///
 /// # Errors
 /// The server does not start, or the harness cannot work.
 pub fn run(options: &Options) -> Result<Outcome> {
     let begun = Instant::now();
-    let mut ground = Ground::new(&options.base, &Layout::default())?;
+    let mut ground = Ground::new(&options.base, &layout())?;
     let mut server = Server::new(&options.binary, &ground);
     let outcome = run_on(options, &ground, &mut server, begun);
     server.kill()?;
@@ -141,6 +156,7 @@ fn run_on(
     let mut foreign = vec![Foreign::plant(&ground.sites[0])?, Foreign::plant(&ground.sites[1])?];
     let mut random = StdRng::seed_from_u64(options.seed);
     let workload = Workload::new(ground, "job");
+    let locals = Locals::start(ground, api.clone(), random.random());
     let crowd = Crowd::start(api.clone(), workload, options.depth, random.random());
     let (mut table, mut restarts) = (Table::default(), Vec::new());
     let mut counted = 0;
@@ -161,6 +177,7 @@ fn run_on(
         restarts.push(server.start()?);
     }
     let promises = crowd.finish();
+    let taken = locals.finish()?;
     let (verdict, _) = settle::settle_and_judge(ground, &api, &promises, &mut foreign, SETTLE_MAX)?;
     restarts.sort();
     Ok(Outcome {
@@ -168,6 +185,7 @@ fn run_on(
         table,
         restarts,
         verdict,
+        taken,
         took: begun.elapsed(),
         directory: ground.path().into(),
         file_system: ground.file_system.clone(),

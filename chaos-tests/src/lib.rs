@@ -17,6 +17,7 @@ pub mod ground;
 pub mod history;
 pub mod kills;
 pub mod laboratory;
+pub mod locals;
 pub mod logs;
 pub mod models;
 pub mod oracle;

@@ -9,6 +9,7 @@ use crate::evidence::{Evidence, JobTruth, SiteTruth};
 use crate::history::{self, Round};
 use crate::payload::Run;
 
+mod asked;
 #[cfg(test)]
 mod tests;
 
@@ -45,11 +46,17 @@ pub enum Rule {
     NothingStaged,
     /// Attempts of others are not touched.
     OthersLeftAlone,
+    /// No payload of a job that must not run twice starts a second time.
+    RunsOnce,
+    /// No more runs of a sweep are active than it allows.
+    LimitHolds,
+    /// Payloads that are told of each other are told of all.
+    PeersKnown,
 }
 
 impl Rule {
     /// All rules.
-    pub const ALL: [Rule; 15] = [
+    pub const ALL: [Rule; 18] = [
         Rule::NothingLost,
         Rule::NothingDoubled,
         Rule::NothingRefused,
@@ -65,6 +72,9 @@ impl Rule {
         Rule::NothingRuns,
         Rule::NothingStaged,
         Rule::OthersLeftAlone,
+        Rule::RunsOnce,
+        Rule::LimitHolds,
+        Rule::PeersKnown,
     ];
 }
 
@@ -94,6 +104,8 @@ pub struct Verdict {
     pub payloads: usize,
     /// Jobs with so long a history that its beginning is gone: judged in part.
     pub shortened: usize,
+    /// What happened to claims, and how often.
+    pub claims: BTreeMap<&'static str, usize>,
 }
 
 impl Verdict {
@@ -116,6 +128,7 @@ pub fn judge(evidence: &Evidence) -> Verdict {
         ends(job, runs, &mut verdict);
     }
     overlaps(evidence, &mut verdict);
+    asked::judge(evidence, &by_job, &mut verdict);
     remains(evidence, &mut verdict);
     verdict
 }
@@ -189,7 +202,7 @@ fn runs_by_job<'a>(
 
 /// (a), (b), and that nothing starts after a cancellation.
 fn starts(job: &JobTruth, runs: &[(Tag, &Run)], evidence: &Evidence, verdict: &mut Verdict) {
-    let rounds = history::rounds(job.components, &job.events);
+    let rounds = history::rounds(job.asked.flexible, &job.events);
     let mut seen = BTreeSet::new();
     let cancelled = job.events.iter().find(|event| event.name == "JobCancelled");
     for (tag, run) in runs {
@@ -245,7 +258,7 @@ fn ends(job: &JobTruth, runs: &[(Tag, &Run)], verdict: &mut Verdict) {
         return;
     }
     let id = job.id;
-    let rounds = history::rounds(job.components, &job.events);
+    let rounds = history::rounds(job.asked.flexible, &job.events);
     let Some(last) = rounds.last() else {
         return verdict.blame(Rule::FinishedIsDone, format!("job {id} finished without a round"));
     };

@@ -9,7 +9,8 @@ use anyhow::{Context, Result, bail};
 ///
 /// Each line is one write to a file opened for appending, so lines never mix.
 /// A later attempt of a component looks whether an earlier one still lives:
-/// it wrote its own line before, so of two that overlap one sees the other.
+/// it wrote its own line before, so of two that overlap one sees the other. With `PEERS`
+/// in its environment it looks whether it was told of so many components, and its own place.
 pub const SCRIPT: &str = r#"
 ledger=$1 seconds=$2 code=$3 manners=$4 output=$5 bytes=$6
 shift 6
@@ -24,6 +25,11 @@ if [ "${COSPAN_TAG##*-}" -gt 1 ]; then
             echo "beside $COSPAN_TAG $nonce $$ $(date +%s%3N) $tag" >> "$ledger"
         fi
     done
+fi
+if [ -n "$PEERS" ]; then
+    told=$(grep -c . "$COSPAN_HOSTS_FILE") place=${component%-}
+    [ "$told $COSPAN_RANK" = "$PEERS ${place##*-}" ] ||
+        echo "peers $COSPAN_TAG $nonce $$ $(date +%s%3N) $told" >> "$ledger"
 fi
 while [ "$#" -gt 0 ]; do
     line=
@@ -61,6 +67,9 @@ pub struct Run {
     pub beside: Vec<String>,
     /// Inputs that were not what they should be.
     pub bad_inputs: Vec<String>,
+    /// It was told of so many components, or of another place of its own, although it has
+    /// others.
+    pub wrong_peers: Option<String>,
 }
 
 /// Everything that payloads wrote, in the order of their starts.
@@ -105,6 +114,7 @@ impl Ledger {
                     end: None,
                     beside: Vec::new(),
                     bad_inputs: Vec::new(),
+                    wrong_peers: None,
                 });
                 continue;
             }
@@ -114,6 +124,7 @@ impl Ledger {
                 ("end", [code]) => run.end = Some((ms, code.parse()?)),
                 ("beside", [other]) => run.beside.push((*other).into()),
                 ("input", [path]) => run.bad_inputs.push((*path).into()),
+                ("peers", [told]) => run.wrong_peers = Some((*told).into()),
                 _ => bail!("{line:?} is no line of a payload"),
             }
         }

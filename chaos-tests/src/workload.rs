@@ -1,27 +1,65 @@
-//! Jobs that are drawn: components, inputs, outputs, failures.
+//! Jobs that are drawn: of every type of request, under every policy, by every runner, in
+//! every class; with inputs, outputs and failures.
 
 use rand::Rng;
 use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
 use serde_json::{Value, json};
 
 use crate::ground::Ground;
 
 /// Names of the files that jobs share.
 pub const SHARED: [&str; 3] = ["mesh", "sky", "tide"];
+/// Policies for jobs whose components are given.
+const RIGID: [&str; 4] =
+    ["worst-fit", "close-to-files", "cluster-minimization", "connected-cluster-minimization"];
+/// Policies that split a job themselves.
+const FLEXIBLE: [&str; 2] =
+    ["flexible-cluster-minimization", "connected-flexible-cluster-minimization"];
+const CLASSES: [&str; 4] = ["super-low", "low", "high", "super-high"];
+/// Runs of a sweep, at most.
+const RUNS_MAX: usize = 4;
 
-/// A job about to be submitted.
+/// A job, or a sweep, about to be submitted.
 #[derive(Debug, Clone)]
 pub struct Drawn {
-    /// Its name, used once.
-    pub name: String,
+    /// The names of its jobs, each used once.
+    pub names: Vec<String>,
     /// The document.
     pub document: Value,
     /// The client's name for the request.
     pub key: Option<String>,
     /// The request is sent once more after it was answered.
     pub repeated: bool,
-    /// It is cancelled this long after it was accepted.
+    /// The first of its jobs is cancelled this long after it was accepted.
     pub cancel_after_ms: Option<u64>,
+}
+
+/// What a job asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Components that the policy places.
+    NonFixed,
+    /// Components that name their sites.
+    Fixed,
+    /// One component that the policy splits.
+    Flexible,
+    /// Components that are told of each other.
+    Parallel,
+    /// Some runs of one description.
+    Sweep,
+}
+
+impl Kind {
+    fn draw(random: &mut StdRng) -> Self {
+        match random.random_range(0..20) {
+            0..4 => Kind::Fixed,
+            4..7 => Kind::Flexible,
+            7..10 => Kind::Parallel,
+            10 => Kind::Sweep,
+            _ => Kind::NonFixed,
+        }
+    }
 }
 
 /// Draws jobs.
@@ -46,30 +84,71 @@ impl Workload {
         }
     }
 
-    /// The next job.
+    /// The next job, or sweep.
     pub fn draw(&mut self, random: &mut StdRng) -> Drawn {
         self.count += 1;
-        let name = format!("{}-{}", self.prefix, self.count);
-        let components = random.random_range(1..=3);
-        let components: Vec<Value> =
-            (0..components).map(|index| self.component(&name, index, random)).collect();
-        let document = json!({
-            "name": name,
-            "wall_time": "60s",
-            "max_retries": if random.random_bool(0.5) { 1 } else { 0 },
-            "component": components,
-        });
+        let (kind, name) = (Kind::draw(random), format!("{}-{}", self.prefix, self.count));
         let key = random.random_bool(0.9).then(|| format!("key-{name}"));
+        let runs = random.random_range(2..=RUNS_MAX);
+        let (names, title) = match kind {
+            Kind::Sweep => (
+                (1..=runs).map(|run| format!("{name}.{run}")).collect(),
+                format!("{name}.{{{{index}}}}"),
+            ),
+            _ => (vec![name.clone()], name),
+        };
+        let mut document = self.document(&title, kind, random);
+        if kind == Kind::Sweep {
+            let at_once = random.random_range(1..=2);
+            document["sweep"] = json!({ "array": format!("1-{runs}"), "at_once": at_once });
+        }
         Drawn {
             repeated: key.is_some() && random.random_bool(0.2),
             cancel_after_ms: random.random_bool(0.15).then(|| random.random_range(0..2_500)),
-            name,
+            names,
             document,
             key,
         }
     }
 
-    fn component(&self, job: &str, index: u32, random: &mut StdRng) -> Value {
+    fn document(&self, name: &str, kind: Kind, random: &mut StdRng) -> Value {
+        let count = match kind {
+            Kind::Flexible => 1,
+            Kind::Parallel => random.random_range(2..=3),
+            _ => random.random_range(1..=3),
+        };
+        let mut components: Vec<Value> =
+            (0..count).map(|index| self.component(name, index, kind, random)).collect();
+        if kind == Kind::Parallel {
+            let peers = json!({ "PEERS": count.to_string() });
+            components.iter_mut().for_each(|component| component["environment"] = peers.clone());
+        }
+        let mut document = json!({
+            "name": name,
+            "wall_time": "60s",
+            "max_retries": if random.random_bool(0.5) { 1 } else { 0 },
+            "rerunnable": random.random_bool(0.9),
+            "component": components,
+        });
+        if random.random_bool(0.6) {
+            document["priority"] = json!(CLASSES.choose(random));
+        }
+        if random.random_bool(0.6) {
+            let policies: &[&str] = if kind == Kind::Flexible { &FLEXIBLE } else { &RIGID };
+            document["policy"] = json!(policies.choose(random));
+        }
+        match kind {
+            Kind::Flexible => {
+                let least = random.random_range(1..=2);
+                document["flexible"] = json!({ "min_component_size": least, "max_components": 3 });
+            }
+            Kind::Parallel => document["runner"] = json!("parallel"),
+            Kind::NonFixed | Kind::Fixed | Kind::Sweep => {}
+        }
+        document
+    }
+
+    fn component(&self, job: &str, index: u32, kind: Kind, random: &mut StdRng) -> Value {
         // One in eight ignores TERM and must be killed.
         let rude = random.random_bool(0.12);
         let seconds = match rude {
@@ -78,8 +157,9 @@ impl Workload {
         };
         let seconds = if random.random_bool(0.1) && !rude { "2".to_owned() } else { seconds };
         let code = if random.random_bool(0.06) { "3" } else { "0" };
-        let collects = random.random_bool(0.4);
-        let output = if collects || random.random_bool(0.3) { "out" } else { "-" };
+        let leaves = kind != Kind::Flexible;
+        let collects = leaves && random.random_bool(0.4);
+        let output = if collects || (leaves && random.random_bool(0.3)) { "out" } else { "-" };
         let bytes = if random.random_bool(0.5) { "100" } else { "1500000" };
         let manners = if rude { "rude" } else { "polite" };
         let mut arguments: Vec<String> =
@@ -94,18 +174,24 @@ impl Workload {
                 arguments.extend([format!("in-{file}"), file.to_owned()]);
             }
         }
+        let processors = match kind {
+            Kind::Flexible => random.random_range(3..=9),
+            _ => random.random_range(1..=3),
+        };
         let mut component = json!({
             "name": format!("c{index}"),
-            "processors": random.random_range(1..=3),
+            "processors": processors,
             "executable": "/bin/sh",
             "arguments": arguments,
             "input": inputs,
         });
+        if kind == Kind::Fixed {
+            component["site"] = json!(self.sites.choose(random));
+        }
         if output == "out" {
             let mut collected = json!({ "path": "out" });
             if collects {
-                let site = &self.sites[random.random_range(0..self.sites.len())];
-                collected["site"] = json!(site);
+                collected["site"] = json!(self.sites.choose(random));
                 collected["register"] = json!(format!("out/{job}/c{index}"));
             }
             component["output"] = json!([collected]);

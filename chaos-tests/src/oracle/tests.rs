@@ -2,14 +2,17 @@
 
 use super::*;
 use crate::crowd::Promises;
+use crate::evidence::Asked;
 use crate::history::Event;
 use crate::payload::Ledger;
 
 const INSTANCE: &str = "abcdefgh";
 
 fn event(at_ms: u64, name: &str, component: Option<u32>) -> Event {
-    let round = (name == "JobPlaced").then_some(1);
-    Event { at_ms, name: name.into(), component, round, detail: String::new() }
+    let placed = name == "JobPlaced";
+    let sites = vec!["s1".into(); if placed { 2 } else { 0 }];
+    let (name, round, detail) = (name.into(), placed.then_some(1), String::new());
+    Event { at_ms, name, component, round, sites, detail }
 }
 
 fn run(tag: &str, start_ms: u64, end: Option<(u64, i32)>) -> Run {
@@ -21,6 +24,7 @@ fn run(tag: &str, start_ms: u64, end: Option<(u64, i32)>) -> Run {
         end,
         beside: Vec::new(),
         bad_inputs: Vec::new(),
+        wrong_peers: None,
     }
 }
 
@@ -44,6 +48,7 @@ fn innocent() -> Evidence {
         name: "one".into(),
         state: "finished".into(),
         components: 2,
+        asked: Asked::default(),
         events,
         shortened: false,
         outputs: [(0, format!("c{INSTANCE}-1-0-2"))].into(),
@@ -190,7 +195,8 @@ fn a_wrong_input_is_seen() {
 fn a_start_or_a_success_after_a_cancellation_is_seen() {
     broken(Rule::CancelHolds, |e| e.promises.cancelled.push(1));
     broken(Rule::CancelHolds, |e| {
-        let decided = ["JobPlaced", "ClaimBegun"].map(|name| event(380, name, None));
+        let mut decided = ["JobPlaced", "ClaimBegun"].map(|name| event(380, name, None));
+        decided[0].sites.truncate(1);
         e.jobs[1].events.splice(0..0, decided);
         e.jobs[1].events.insert(2, event(381, "ComponentReady", Some(0)));
         e.jobs[1].events.insert(3, event(382, "GoDecided", None));
@@ -222,4 +228,34 @@ fn a_file_that_stays_is_seen() {
 #[test]
 fn a_touched_attempt_of_others_is_seen() {
     broken(Rule::OthersLeftAlone, |e| e.foreign.push("changed".into()));
+}
+
+#[test]
+fn a_second_start_of_what_must_not_run_twice_is_seen() {
+    broken(Rule::RunsOnce, |e| e.jobs[0].asked.once = true);
+}
+
+#[test]
+fn one_run_of_a_sweep_too_many_is_seen() {
+    broken(Rule::LimitHolds, |e| {
+        let mut other = e.jobs[0].clone();
+        (other.id, other.name) = (3, "three".into());
+        e.jobs.push(other);
+        e.jobs.iter_mut().for_each(|job| job.asked.sweep = Some((1, 1)));
+        for mut run in e.ledger.runs.clone() {
+            run.tag = run.tag.replacen("-1-", "-3-", 1);
+            e.ledger.runs.push(run);
+        }
+        let tags: Vec<String> = e.sites[0].ready_ms.keys().cloned().collect();
+        for tag in tags {
+            let at = e.sites[0].ready_ms[&tag];
+            e.sites[0].ready_ms.insert(tag.replacen("-1-", "-3-", 1), at);
+        }
+        e.jobs[2].outputs.clear();
+    });
+}
+
+#[test]
+fn peers_that_are_not_told_of_are_seen() {
+    broken(Rule::PeersKnown, |e| e.ledger.runs[1].wrong_peers = Some("1".into()));
 }

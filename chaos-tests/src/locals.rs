@@ -1,0 +1,115 @@
+//! Local users of the sites under test: they take processors whenever they like, and most
+//! often where jobs have just been placed, which the server finds out like everybody.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+
+use crate::api::Api;
+use crate::evidence::FOREIGN;
+use crate::ground::{Ground, GroundSite};
+
+/// Between two of their jobs, at most.
+const PAUSE_MAX_MS: u64 = 400;
+/// How long a job of theirs runs, at most.
+const RUN_MAX_MS: u64 = 1_200;
+
+/// Users at work until they are told to stop.
+#[derive(Debug)]
+pub struct Locals {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Result<u32>>>,
+}
+
+impl Locals {
+    /// They begin.
+    pub fn start(ground: &Ground, api: Api, seed: u64) -> Self {
+        let (sites, stop) = (ground.sites.clone(), Arc::new(AtomicBool::new(false)));
+        let told = stop.clone();
+        let thread = std::thread::spawn(move || work(&sites, &api, seed, &told));
+        Self { stop, thread: Some(thread) }
+    }
+
+    /// They submit no more, and what runs is over soon; how often they took processors.
+    ///
+    /// # Errors
+    /// They could not work.
+    pub fn finish(mut self) -> Result<u32> {
+        self.stop.store(true, Ordering::Relaxed);
+        let thread = self.thread.take().context("local users that were finished before")?;
+        thread.join().map_err(|_| anyhow::anyhow!("the local users panicked"))?
+    }
+}
+
+impl Drop for Locals {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+fn work(sites: &[GroundSite], api: &Api, seed: u64, stop: &AtomicBool) -> Result<u32> {
+    let mut random = StdRng::seed_from_u64(seed);
+    let (mut running, mut taken): (Vec<Child>, u32) = (Vec::new(), 0);
+    while !stop.load(Ordering::Relaxed) {
+        let contested = contested(sites, api);
+        let all: Vec<&GroundSite> = sites.iter().collect();
+        let from = if random.random_bool(0.2) { &all } else { &contested };
+        if let Some(site) = from.choose(&mut random) {
+            taken += 1;
+            let processors = random.random_range(1..=site.processors);
+            let run_ms = random.random_range(100..=RUN_MAX_MS);
+            running.push(take(site, taken, processors, run_ms)?);
+        }
+        std::thread::sleep(Duration::from_millis(random.random_range(0..=PAUSE_MAX_MS)));
+        running.retain_mut(|child| !matches!(child.try_wait(), Ok(Some(_))));
+    }
+    for mut child in running {
+        child.wait()?;
+    }
+    Ok(taken)
+}
+
+/// Sites where jobs are placed and hold nothing yet; none while the server is down.
+fn contested<'a>(sites: &'a [GroundSite], api: &Api) -> Vec<&'a GroundSite> {
+    let rows = api.want("/v1/jobs?state=placed&limit=20").unwrap_or_default();
+    let placed = rows["jobs"].as_array().into_iter().flatten();
+    let names = placed.flat_map(|row| row["sites"].as_array().into_iter().flatten());
+    let names: Vec<&str> = names.filter_map(|name| name.as_str()).collect();
+    sites.iter().filter(|site| names.contains(&site.name.as_str())).collect()
+}
+
+/// Takes processors as an attempt of a control plane does that is not ours: its directory
+/// and its process are there before the entry that holds them.
+fn take(site: &GroundSite, number: u32, processors: u32, run_ms: u64) -> Result<Child> {
+    let tag = format!("{FOREIGN}-{}-0-1", number + 1);
+    let place = site.root.join("attempts").join(&tag);
+    fs::create_dir_all(&place)?;
+    let seconds = format!("{}.{:03}", run_ms / 1_000, run_ms % 1_000);
+    let child = Command::new("sleep")
+        .arg(seconds)
+        .env("COSPAN_TAG", &tag)
+        .env("COSPAN_ATTEMPT_DIR", &place)
+        .spawn()?;
+    hold(site, &tag, processors)?;
+    Ok(child)
+}
+
+fn hold(site: &GroundSite, tag: &str, processors: u32) -> Result<()> {
+    let entry = format!("processors {processors}\nlongest_ms 60000\nend {tag}\n");
+    let written = site.root.join(format!("{tag}.held"));
+    fs::write(&written, entry)?;
+    put(&written, &site.root.join("live").join(tag))
+}
+
+fn put(from: &Path, to: &Path) -> Result<()> {
+    fs::rename(from, to).with_context(|| format!("cannot make {}", to.display()))
+}

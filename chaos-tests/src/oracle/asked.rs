@@ -1,0 +1,74 @@
+//! Judges what single jobs ask for beside the rules that hold of all, and counts what
+//! happened to their claims.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cospan_domain::ids::Tag;
+
+use super::{Rule, Verdict};
+use crate::evidence::{Evidence, JobTruth};
+use crate::payload::Run;
+
+/// Events that tell of what happens to claims.
+const CLAIMS: [&str; 4] = ["ClaimGivenBack", "ClaimMissed", "ClaimReturned", "ComponentMoved"];
+/// Rounds that gave way, as the list of claims has it.
+const PREEMPTED: &str = "Preempted";
+
+/// A payload that ran: its job, and from when until when, in milliseconds since 1970.
+type Span = (u64, u64, u64);
+/// Runs of payloads, by job.
+type Runs<'a> = BTreeMap<u64, Vec<(Tag, &'a Run)>>;
+
+pub(super) fn judge(evidence: &Evidence, runs: &Runs<'_>, verdict: &mut Verdict) {
+    for job in &evidence.jobs {
+        count(job, verdict);
+        runs_once(job, runs, verdict);
+    }
+    for run in &evidence.ledger.runs {
+        if let Some(told) = &run.wrong_peers {
+            verdict.blame(Rule::PeersKnown, format!("{} was told of {told}", run.tag));
+        }
+    }
+    limits(evidence, runs, verdict);
+}
+
+fn count(job: &JobTruth, verdict: &mut Verdict) {
+    for event in &job.events {
+        let preempted = event.name == "RoundAborted" && event.detail.contains("preempted");
+        let listed = CLAIMS.into_iter().find(|name| *name == event.name);
+        for name in listed.into_iter().chain(preempted.then_some(PREEMPTED)) {
+            *verdict.claims.entry(name).or_default() += 1;
+        }
+    }
+}
+
+fn runs_once(job: &JobTruth, runs: &Runs<'_>, verdict: &mut Verdict) {
+    let runs = runs.get(&job.id).filter(|_| job.asked.once).into_iter().flatten();
+    let mut begun = BTreeSet::new();
+    for (tag, _) in runs {
+        if !begun.insert(tag.component) {
+            verdict.blame(Rule::RunsOnce, format!("{tag} ran again"));
+        }
+    }
+}
+
+/// Payloads that ended by themselves tell from when until when they ran.
+fn limits(evidence: &Evidence, runs: &Runs<'_>, verdict: &mut Verdict) {
+    let mut sweeps: BTreeMap<(u64, u64), Vec<Span>> = BTreeMap::new();
+    for job in &evidence.jobs {
+        let Some(sweep) = job.asked.sweep else { continue };
+        let spans = runs.get(&job.id).into_iter().flatten();
+        let spans = spans.filter_map(|(_, run)| Some((job.id, run.start_ms, run.end?.0)));
+        sweeps.entry(sweep).or_default().extend(spans);
+    }
+    for ((group, limit), spans) in sweeps {
+        for (job, start, _) in &spans {
+            let there = spans.iter().filter(|(_, from, until)| from <= start && start < until);
+            let there: BTreeSet<u64> = there.map(|(job, ..)| *job).collect();
+            if there.len() as u64 > limit {
+                let what = format!("{there:?} of sweep {group} ran when job {job} began");
+                verdict.blame(Rule::LimitHolds, format!("{what}; {limit} may"));
+            }
+        }
+    }
+}
