@@ -23,7 +23,12 @@ pub(super) fn broken(
     let holds = match (&old.breaker, &new.breaker) {
         (Breaker::Closed, Breaker::Closed) => new.consecutive_errors < threshold,
         (Breaker::Closed, Breaker::Open { trips, .. }) => {
-            charged && new.consecutive_errors >= threshold && *trips == 1
+            let reached = match new.consecutive_errors {
+                // The last of what was written at once was a success.
+                0 => old.consecutive_errors + errors_added(old, new) >= threshold,
+                errors => charged && errors >= threshold,
+            };
+            reached && *trips == 1
         }
         (Breaker::Open { .. }, Breaker::HalfOpen { running, allowed, .. }) => {
             *allowed == 1 && running.len() == 1
@@ -48,6 +53,12 @@ pub(super) fn broken(
         let (from, to) = (&old.breaker, &new.breaker);
         format!("{}: {from:?} ({before} errors) led to {to:?} ({after} errors)", new.site)
     })
+}
+
+/// Errors that the later record has and the earlier one does not.
+fn errors_added(old: &SiteRecord, new: &SiteRecord) -> u32 {
+    let added = new.recent_errors.iter().filter(|error| !old.recent_errors.contains(error));
+    u32::try_from(added.count()).unwrap_or(u32::MAX)
 }
 
 /// Whether administrators are told when it becomes unusable, stays so, or is usable again.
