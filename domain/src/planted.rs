@@ -78,11 +78,44 @@ pub enum Bug {
     SplitAsWhole,
     /// What attempts held in vain that never started is not counted.
     ForgetWaste,
+    /// What a claim gives back is never ended at its site.
+    KeepGivenBack,
+    /// What a claim gives back counts as free before its site has ended it.
+    FreeUnended,
+    /// A component that its site did not start in time is over for us, and free to move,
+    /// although the site may yet start it.
+    MoveUnended,
+    /// The start is decided although some components are not claimed yet.
+    GoPartial,
+    /// A round that preempts and still lacks processors preempts again.
+    PreemptInWaves,
+    /// Jobs of the same class give way.
+    PreemptEquals,
+    /// Jobs that run and must not run twice give way.
+    PreemptOnce,
+    /// Jobs give way however often they did.
+    PreemptForEver,
+    /// Jobs that rose by waiting preempt like those that were submitted so high.
+    PromotedPreempt,
+    /// A job pays for being preempted as for an error of its own.
+    ChargePreempted,
+    /// Processors are withheld for a job as long as it waits.
+    HoardForEver,
+    /// All that a job lacks is withheld, whatever part of the site that is.
+    HoardWhole,
+    /// Only runs of a sweep that hold something count towards its limit.
+    IgnorePlaced,
+    /// Runs of a sweep to which a plan was offered do not count towards its limit.
+    IgnoreOffered,
+    /// Who was told that a job has ended is told again while that is being written.
+    TellTwice,
+    /// Who could not be told that a job has ended counts as told.
+    TellNobody,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 36] = [
+    pub const ALL: [Bug; 52] = [
         Bug::RetryBlind,
         Bug::TrustEarlyAbsence,
         Bug::UnknownIsGone,
@@ -119,6 +152,22 @@ impl Bug {
         Bug::SplitCountsAnew,
         Bug::SplitAsWhole,
         Bug::ForgetWaste,
+        Bug::KeepGivenBack,
+        Bug::FreeUnended,
+        Bug::MoveUnended,
+        Bug::GoPartial,
+        Bug::PreemptInWaves,
+        Bug::PreemptEquals,
+        Bug::PreemptOnce,
+        Bug::PreemptForEver,
+        Bug::PromotedPreempt,
+        Bug::ChargePreempted,
+        Bug::HoardForEver,
+        Bug::HoardWhole,
+        Bug::IgnorePlaced,
+        Bug::IgnoreOffered,
+        Bug::TellTwice,
+        Bug::TellNobody,
     ];
 }
 

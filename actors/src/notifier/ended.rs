@@ -11,6 +11,7 @@ use cospan_domain::job::command::JobCommand;
 use cospan_domain::job::decide::decide;
 use cospan_domain::job::evolve::evolve;
 use cospan_domain::job::state::Job;
+use cospan_domain::planted::{Bug, bug};
 use cospan_domain::units::{DurationMs, Timestamp};
 use tracing::warn;
 
@@ -99,6 +100,7 @@ impl Notifier {
                     this.ended.silent.remove(&key.1);
                     this.note(key.0, &key.1, None, ctx);
                 }
+                Err(_) if bug(Bug::TellNobody) => this.note(key.0, &key.1, None, ctx),
                 Err(problem) => this.failed(key, problem, ctx),
             }
         }));
@@ -126,7 +128,10 @@ impl Notifier {
         ctx: &mut Context<Self>,
     ) {
         let key = (id, target.clone());
-        self.ended.under_way.insert(key.clone());
+        match bug(Bug::TellTwice) {
+            true => self.ended.under_way.remove(&key),
+            false => self.ended.under_way.insert(key.clone()),
+        };
         let written = write(self.shared.clone(), key.clone(), problem.map(Arc::from));
         ctx.spawn(written.into_actor(self).map(move |written, this, ctx| {
             // Otherwise the process is ending, and whoever was told would be told again.

@@ -1,7 +1,8 @@
 //! One reign of a control plane over the world: from its start until it is killed or
 //! told to stop. The next one finds what it left in its store and at the sites.
 
-use std::sync::{Arc, Mutex};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use actix::System;
@@ -14,7 +15,8 @@ use cospan_actors::notifier::{Messenger, Notice};
 use cospan_actors::settings::Settings;
 use cospan_actors::shared::Parts;
 use cospan_actors::wiring::{report_channel, start};
-use cospan_domain::ids::InstanceId;
+use cospan_domain::ids::{InstanceId, JobId};
+use cospan_domain::job::state::Job;
 use cospan_domain::units::Timestamp;
 use cospan_sites::port::Site;
 use cospan_storage::memory::{self, MemoryDisk};
@@ -100,13 +102,34 @@ impl Reign {
 }
 
 /// Messages arrive, or not, as the weather has it.
-struct Post(Arc<Weather>);
+struct Post {
+    weather: Arc<Weather>,
+    /// Jobs of whose end this control plane told somebody who heard it, and whom.
+    told: Mutex<BTreeSet<(JobId, Box<str>)>>,
+}
+
+impl Post {
+    fn end(&self, job: &Job, address: &str) -> bool {
+        let (weather, kind) = (&self.weather, job.phase.kind().as_str());
+        let arrives = weather.takes_end(job.id, address);
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if arrives && !told.insert((job.id, address.into())) {
+            weather.complain(format!("{address} heard twice that job {} is {kind}", job.id));
+        }
+        if !job.is_final() {
+            weather.complain(format!("{address} heard that job {} is {kind}", job.id));
+        }
+        arrives
+    }
+}
 
 impl Messenger for Post {
-    fn send(&self, _: &str, notice: Notice) -> BoxFuture<'static, Result<(), String>> {
+    fn send(&self, address: &str, notice: Notice) -> BoxFuture<'static, Result<(), String>> {
         let taken = match notice {
-            Notice::Site { site, notification } => self.0.takes_message(site, notification.id),
-            Notice::JobEnded(_) => true,
+            Notice::Site { site, notification } => {
+                self.weather.takes_message(site, notification.id)
+            }
+            Notice::JobEnded(job) => self.end(&job, address),
         };
         let arrives = if taken { Ok(()) } else { Err("not delivered".into()) };
         async { arrives }.boxed()
@@ -216,7 +239,7 @@ fn open(
         metrics: Arc::new(Metrics::new(&registry)?),
         sites: sites(ground, clock, doom),
         store: Arc::new(MortalJournal(disk.clone())),
-        messenger: Arc::new(Post(ground.weather.clone())),
+        messenger: Arc::new(Post { weather: ground.weather.clone(), told: Mutex::default() }),
         // As the server does: it ends, and its service manager starts it again.
         on_fatal: Box::new(move |_| fatal.strike()),
     };

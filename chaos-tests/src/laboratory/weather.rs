@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cospan_domain::ids::SiteName;
+use cospan_domain::ids::{JobId, SiteName};
 use cospan_domain::site::state::NotificationId;
 use cospan_domain::units::DurationMs;
 use rand::rngs::StdRng;
@@ -145,13 +145,18 @@ struct State {
     chance: StdRng,
     /// Messages that arrived.
     arrived: BTreeSet<(SiteName, NotificationId)>,
+    /// Jobs of whose end somebody heard, and who.
+    told: BTreeSet<(JobId, Box<str>)>,
+    /// What nobody should have heard.
+    idle_talk: Vec<String>,
 }
 
 impl Weather {
     /// Everything drawn follows from `seed`.
     pub fn new(climate: Climate, seed: u64) -> Self {
         let chance = StdRng::seed_from_u64(seed);
-        let state = State { climate, chance, arrived: BTreeSet::new() };
+        let (arrived, told, idle_talk) = Default::default();
+        let state = State { climate, chance, arrived, told, idle_talk };
         Self { state: Mutex::new(state), tally: Arc::default() }
     }
 
@@ -215,6 +220,31 @@ impl Weather {
     /// Whether administrators had this message about a site.
     pub(super) fn has_arrived(&self, site: &SiteName, id: NotificationId) -> bool {
         self.lock().arrived.contains(&(site.clone(), id))
+    }
+
+    /// Whether a message about the end of a job arrives, as [`Weather::takes_message`] does.
+    pub(super) fn takes_end(&self, job: JobId, address: &str) -> bool {
+        let mut state = self.lock();
+        let arrives = state.climate.faults.is_empty() || state.chance.random_bool(0.5);
+        if arrives {
+            state.told.insert((job, address.into()));
+        }
+        arrives
+    }
+
+    /// Whether somebody heard of the end of a job.
+    pub(super) fn has_heard(&self, job: JobId, address: &str) -> bool {
+        self.lock().told.contains(&(job, address.into()))
+    }
+
+    /// Somebody heard what they should not have.
+    pub(super) fn complain(&self, text: String) {
+        self.lock().idle_talk.push(text);
+    }
+
+    /// What anybody should not have heard.
+    pub(super) fn idle_talk(&self) -> Vec<String> {
+        self.lock().idle_talk.clone()
     }
 
     /// Any number below `bound`.

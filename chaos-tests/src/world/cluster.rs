@@ -135,6 +135,12 @@ impl Cluster {
         self.nodes
     }
 
+    /// Idle processors that nobody waits for; `None` while it is not well, or does not show
+    /// what it is like.
+    pub fn spare_processors(&self) -> Option<u32> {
+        (self.batch.queued() == 0 && !self.ailments.hinder()).then(|| self.batch.idle())
+    }
+
     /// Its load since the beginning.
     pub fn load(&self) -> &[LoadStep] {
         &self.load

@@ -133,6 +133,12 @@ pub(super) struct Shown {
 }
 
 impl Ailments {
+    /// Whether it cannot be worked with, or shows what is not so.
+    pub fn hinder(&self) -> bool {
+        let deaf = self.silent || self.cut_off || self.frozen || self.revoked;
+        deaf || self.stale.is_some()
+    }
+
     /// A time as the site's clock has it.
     pub(super) fn clock(&self, at: Timestamp) -> Timestamp {
         Timestamp(at.0.saturating_add_signed(self.clock_ahead_ms))

@@ -6,6 +6,7 @@ use super::startable::{Wanted, startable};
 use crate::ids::{ComponentIndex, JobId, Round, SiteName};
 use crate::job::spec::{Priority, Request};
 use crate::job::state::{Component, Job, Phase, Placement, RestartStep};
+use crate::planted::{Bug, bug};
 use crate::resources::Resources;
 use crate::units::Timestamp;
 
@@ -129,7 +130,9 @@ fn move_elsewhere(
 
 /// Step 3: at its own site, if lower jobs there hold enough. One wave a round.
 fn preempt(job: &Job, component: ComponentIndex, field: &mut impl ClaimField, plan: &mut ClaimTry) {
-    let may_not = job.priority == Priority::SuperLow || job.promoted || !job.preempting.is_empty();
+    let rose = job.promoted && !bug(Bug::PromotedPreempt);
+    let did = !job.preempting.is_empty() && !bug(Bug::PreemptInWaves);
+    let may_not = job.priority == Priority::SuperLow || rose || did;
     let Some((site, need)) = place_of(job, component).filter(|_| !may_not) else { return };
     let Some(idle) = field.idle_at(site) else { return };
     let mut candidates = field.victims_at(site);

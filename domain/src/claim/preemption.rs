@@ -3,6 +3,7 @@
 
 use crate::ids::JobId;
 use crate::job::spec::Priority;
+use crate::planted::{Bug, bug};
 use crate::resources::Resources;
 use crate::units::Timestamp;
 
@@ -37,7 +38,11 @@ pub fn choose_victims(
     priority: Priority,
     mut candidates: Vec<Victim>,
 ) -> Option<Vec<Victim>> {
-    candidates.retain(|victim| victim.priority < priority);
+    let lower = |victim: &Victim| match bug(Bug::PreemptEquals) {
+        true => victim.priority <= priority,
+        false => victim.priority < priority,
+    };
+    candidates.retain(lower);
     candidates
         .sort_by_key(|v| std::cmp::Reverse((v.at_gate, v.start_estimate, v.submitted_at, v.job)));
     let mut chosen = Vec::new();

@@ -4,6 +4,7 @@ use crate::claim::{ClaimParameters, ClaimSchedule, MAX_PREEMPTIONS};
 use crate::ids::ComponentIndex;
 use crate::job::parameters::JobParameters;
 use crate::job::state::{Component, Job, Phase, Restart, RestartStep, Run};
+use crate::planted::{Bug, bug};
 use crate::units::{PerMillion, Timestamp};
 
 /// After this many aborted rounds a job claims all of its components or none.
@@ -82,8 +83,10 @@ impl Job {
     /// Whether it may give way to a job of a higher class: not for ever, and not if its
     /// payload may have begun and must not run twice.
     pub fn may_be_preempted(&self) -> bool {
-        let may_run_again = self.spec.rerunnable || self.start_at.is_none();
-        may_run_again && self.setbacks.preemptions < MAX_PREEMPTIONS
+        let once = bug(Bug::PreemptOnce);
+        let may_run_again = self.spec.rerunnable || self.start_at.is_none() || once;
+        let spared = self.setbacks.preemptions >= MAX_PREEMPTIONS && !bug(Bug::PreemptForEver);
+        may_run_again && !spared
     }
 
     /// T for this job: a job that was aborted again and again takes all or nothing.

@@ -4,6 +4,7 @@ use crate::ids::{Attempt, ComponentIndex};
 use crate::job::parameters::JobParameters;
 use crate::job::spec::Collect;
 use crate::job::state::{Charge, Component, Job, Phase, Run};
+use crate::planted::{Bug, bug};
 use crate::units::Timestamp;
 
 /// One thing to be done. It stays due until an event records its outcome.
@@ -80,7 +81,11 @@ pub fn due(job: &Job, now: Timestamp) -> Vec<JobEffect> {
             push(EffectKind::RecordCharge);
         }
         match job.phase {
-            Phase::Claiming { .. } if component.given_back => aborting(component, now, &mut push),
+            Phase::Claiming { .. } if component.given_back => {
+                if !bug(Bug::KeepGivenBack) {
+                    aborting(component, now, &mut push);
+                }
+            }
             Phase::Claiming { .. } => claiming(component, now, &mut push),
             Phase::Starting { .. } => {
                 if matches!(component.run, Run::AtGate { .. }) {

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ids::JobId;
 use crate::job::state::{Job, Phase};
+use crate::planted::{Bug, bug};
 
 /// Sweeps that may have only so many runs at once, by their first job.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -34,6 +35,7 @@ impl Groups {
             Phase::Queued { .. } if job.frozen_by.is_some() || job.held.is_some() => {}
             Phase::Queued { .. } => drop(group.waiting.insert(job.id)),
             Phase::Finished { .. } | Phase::Failed { .. } | Phase::Cancelled { .. } => {}
+            Phase::Placed { .. } if bug(Bug::IgnorePlaced) => {}
             _ => drop(group.busy.insert(job.id)),
         }
         Some(task.group)
@@ -48,7 +50,8 @@ impl Groups {
     ) -> BTreeSet<JobId> {
         let Some(state) = self.0.get_mut(&group) else { return BTreeSet::new() };
         let mut turn: BTreeSet<JobId> = offered.filter(|id| state.waiting.contains(id)).collect();
-        let room = state.limit.saturating_sub(state.busy.len()).saturating_sub(turn.len());
+        let due = if bug(Bug::IgnoreOffered) { 0 } else { turn.len() };
+        let room = state.limit.saturating_sub(state.busy.len()).saturating_sub(due);
         let next: Vec<JobId> =
             state.waiting.iter().filter(|id| !turn.contains(id)).take(room).copied().collect();
         turn.extend(next);

@@ -8,6 +8,7 @@ use crate::ids::{JobId, SiteName};
 use crate::job::spec::Priority;
 use crate::placement::search::Search;
 use crate::placement::{self, Board, GridSnapshot, PlacementRequest, Remaining, Silent};
+use crate::planted::{Bug, bug};
 use crate::units::{DurationMs, PerMillion, Timestamp};
 
 /// Processors that only one job may have.
@@ -48,7 +49,7 @@ impl HoardParameters {
         let begins = entered + self.after?;
         let time = self.time.0.max(1);
         let past = now.0.checked_sub(begins.0)?;
-        let turn = past / time;
+        let turn = if bug(Bug::HoardForEver) { past / time / 2 * 2 } else { past / time };
         turn.is_multiple_of(2).then(|| begins + DurationMs((turn + 1).saturating_mul(time)))
     }
 }
@@ -78,7 +79,10 @@ impl PlacementQueues {
         scan.trying = None;
         // It has its turn like everybody else; what it lacks is not told of a smaller grid.
         self.refused(scan, shape, outcome.err()?);
-        let share = self.parameters.hoard.share;
+        let share = match bug(Bug::HoardWhole) {
+            true => PerMillion::ONE,
+            false => self.parameters.hoard.share,
+        };
         let withheld = withhold(&request, &scan.grid, share, &mut scan.remaining);
         (!withheld.is_empty()).then_some(Hoard { job, withheld, until })
     }

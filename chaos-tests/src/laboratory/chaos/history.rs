@@ -24,6 +24,8 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::accounts::Accounts;
 use super::counters::Counters;
+use super::holds::Holds;
+use super::preemptions::Preemptions;
 use super::queueing::Queues;
 use super::rarities::ALWAYS_IDLE;
 use super::setbacks;
@@ -59,6 +61,10 @@ pub(super) struct Seen {
     pub(super) counters: Counters,
     /// Who waits for a place.
     queues: Queues,
+    /// Who gave way to whom.
+    preemptions: Preemptions,
+    /// What claims gave back, and what was given up.
+    pub(super) holds: Holds,
     /// Durable changes.
     pub(super) changes: u64,
     /// The catalogue when all was over, if it came to that.
@@ -72,9 +78,11 @@ impl Seen {
     }
 
     /// Another control plane begins to reign.
-    fn begin(&mut self, its_now: Timestamp) {
+    fn begin(&mut self, view: &View, now: Timestamp, its_now: Timestamp) {
         self.counters = Counters::default();
         self.queues.begin(its_now);
+        self.preemptions.begin(view, its_now);
+        self.holds.begin(view, now);
     }
 
     fn note(&mut self, change: &Change, view: &View, now: Timestamp, ahead_ms: i64) {
@@ -84,7 +92,10 @@ impl Seen {
         match change {
             Change::NewJobs(jobs) => {
                 self.last.extend(jobs.iter().map(|job| (job.id, job.clone())));
-                jobs.iter().for_each(|job| self.queues.arrive(job, its_now));
+                for job in jobs {
+                    self.queues.arrive(job, its_now);
+                    self.preemptions.arrive(job);
+                }
             }
             Change::Job { old, new, events } => {
                 self.judge(old, new, events);
@@ -95,6 +106,10 @@ impl Seen {
                 self.learn(new, events, view, now);
                 let unfair = self.queues.note(new, events, its_now);
                 self.violations.extend(unfair.iter().map(|text| format!("a queue erred: {text}")));
+                let unfair = self.preemptions.note(new, events);
+                self.violations
+                    .extend(unfair.iter().map(|text| format!("preemption erred: {text}")));
+                self.holds.note(new, events, now);
                 events.iter().for_each(|event| self.accounts.note(new, event, ahead_ms));
                 self.timeline
                     .extend(events.iter().map(|event| (now, new.id, format!("{:?}", event.what))));
@@ -251,7 +266,7 @@ fn is_met(constraint: &Constraint, site: &SiteName) -> bool {
 /// Follows one reign for as long as it is polled, and ends it if it makes too many changes.
 pub(super) async fn follow(reign: Reign, seen: Rc<RefCell<Seen>>, changes_max: u64) {
     let mut changes = reign.plane.subscribe();
-    seen.borrow_mut().begin(reign.plane.now());
+    seen.borrow_mut().begin(&reign.plane.view(), reign.clock.now(), reign.plane.now());
     loop {
         match changes.recv().await {
             Ok(committed) => {

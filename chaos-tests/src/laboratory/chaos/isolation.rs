@@ -39,12 +39,13 @@ pub(super) async fn watch(reign: Reign, scenario: Arc<Scenario>, seen: Rc<RefCel
     std::future::pending().await
 }
 
-/// Jobs that could be placed if there were room.
+/// Jobs that could be placed if there were room. Runs of sweeps may not have their turn.
 fn waiting(reign: &Reign) -> Vec<cospan_domain::ids::JobId> {
     let (view, now) = (reign.plane.view(), reign.plane.now());
     let waits = |job: &&Arc<Job>| {
         let ready = matches!(job.phase, Phase::Queued { not_before, .. } if not_before <= now);
-        ready && job.frozen_by.is_none() && job.held.is_none()
+        let alone = job.spec.run.task.is_none();
+        ready && alone && job.frozen_by.is_none() && job.held.is_none()
     };
     view.jobs.values().filter(waits).map(|job| job.id).collect()
 }

@@ -29,7 +29,8 @@ struct Waiting {
     since: Timestamp,
     /// It could be placed from then on, whatever the sites are like.
     ready: Timestamp,
-    /// It avoids sites where it failed: others do not ask for the same.
+    /// It avoids sites where it failed: others do not ask for the same. Or it may not have
+    /// its turn in its sweep.
     avoids: bool,
     /// Somebody with a later place was placed before it.
     overtaken: Option<(Timestamp, JobId)>,
@@ -92,7 +93,8 @@ impl Queues {
             class: job.priority,
             since,
             ready: not_before.max(now),
-            avoids: job.components.iter().any(|c| !c.avoid.is_empty() || c.charge.is_some()),
+            avoids: job.spec.run.task.is_some()
+                || job.components.iter().any(|c| !c.avoid.is_empty() || c.charge.is_some()),
             overtaken: None,
         };
         self.waiting.insert(job.id, waiting);

@@ -6,19 +6,22 @@ use std::sync::Arc;
 use cospan_domain::ids::SiteName;
 use cospan_domain::job::spec::Priority;
 use cospan_domain::labels::{Constraint, Rule};
-use cospan_domain::queue::QueueParameters;
+use cospan_domain::queue::{HoardParameters, QueueParameters};
 use cospan_domain::site::command::Operation;
-use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_domain::units::{DurationMs, PerMillion, Timestamp};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::scenario::{BEGINS, Deal, DrawnFile, DrawnJob, HOUR, MINUTE};
+use super::scenario::{BEGINS, Deal, DrawnFile, DrawnJob, HOUR, MINUTE, Scenario};
 
 /// Tell the streams apart.
 const JOBS: u64 = 0x6a6f_6273;
 const CONSTRAINTS: u64 = 0x6c61_6265_6c73;
+const MESSAGES: u64 = 0x6d65_7373;
 const MOVES: u64 = 0x006d_6f76_6573;
 const QUEUES: u64 = 0x7175_6575_6573;
+const HOARDS: u64 = 0x686f_6172_6473;
+const RIVALS: u64 = 0x7269_7661_6c73;
 const ORDERS: u64 = 0x6f72_6465_7273;
 const APART: u64 = 0x6170_6172_7400;
 /// Replicas that come and go in one run, at most.
@@ -26,8 +29,15 @@ const MANY_MOVES: usize = 6;
 /// Orders about sites in one run, at most.
 const MANY_ORDERS: usize = 8;
 
+/// Rivals run so long at most; one that was given up at a site that does not answer must be
+/// over before it runs again.
+const RIVAL_MS_MAX: u64 = 20 * MINUTE;
+
 /// Processors that even the smallest site has, beside those that others hold all the time.
 pub(super) const ALWAYS_IDLE: u32 = 4;
+
+/// Who may be told of the end of jobs.
+pub const TARGETS: [&str; 2] = ["pager", "team"];
 
 /// What few jobs ask for; the default is what all others do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,6 +61,8 @@ pub struct Rarity {
     pub max_placement_tries: Option<u32>,
     /// Refused claims.
     pub max_claim_tries: Option<u32>,
+    /// Everybody in [`TARGETS`] is told of its end.
+    pub notifies: bool,
 }
 
 impl Default for Rarity {
@@ -65,6 +77,7 @@ impl Default for Rarity {
             apart: false,
             max_placement_tries: None,
             max_claim_tries: None,
+            notifies: false,
         }
     }
 }
@@ -76,6 +89,7 @@ pub(super) fn draw_rarities(seed: u64, jobs: Vec<DrawnJob>, names: &[SiteName]) 
     let choosy = choice.random_bool(0.5);
     let mut parting = StdRng::seed_from_u64(seed ^ APART);
     let parts = parting.random_bool(0.5);
+    let mut teller = StdRng::seed_from_u64(seed ^ MESSAGES);
     let mut chance = StdRng::seed_from_u64(seed ^ JOBS);
     let exist: [bool; 7] = std::array::from_fn(|_| chance.random_bool(0.5));
     let draw = |job: DrawnJob| {
@@ -98,6 +112,7 @@ pub(super) fn draw_rarities(seed: u64, jobs: Vec<DrawnJob>, names: &[SiteName]) 
             apart: parts && parting.random_bool(0.5) && !once,
             max_placement_tries: most(placements, &mut chance),
             max_claim_tries: most(claims, &mut chance),
+            notifies: teller.random_bool(0.2),
         };
         let small = job.components.iter().sum::<u32>() <= ALWAYS_IDLE;
         let constraint = (choosy && small && choice.random_bool(0.3))
@@ -109,6 +124,35 @@ pub(super) fn draw_rarities(seed: u64, jobs: Vec<DrawnJob>, names: &[SiteName]) 
         DrawnJob { code, rarity, ..job }
     };
     jobs.into_iter().map(draw).collect()
+}
+
+/// A grid of rivals, if it is one: every job has a class of its own, all come within a short
+/// time and run for long, and most wait for input, while claims are made bit by bit. There
+/// components move and jobs give way.
+pub(super) fn draw_rivals(scenario: &mut Scenario) {
+    let mut chance = StdRng::seed_from_u64(scenario.seed ^ RIVALS);
+    if chance.random_bool(0.6) {
+        return;
+    }
+    let files = scenario.files.len();
+    scenario.claim.threshold = PerMillion([0, 500_000][chance.random_range(0..2)]);
+    scenario.claim.l = PerMillion(750_000);
+    for job in &mut scenario.jobs {
+        job.rarity.priority = Priority::ALL[chance.random_range(0..Priority::ALL.len())];
+        let longer = DurationMs(chance.random_range(0..=RIVAL_MS_MAX)).max(job.run_time);
+        job.wall_time = DurationMs(job.wall_time.0 + longer.0 - job.run_time.0);
+        job.run_time = longer;
+        if chance.random_bool(0.7) {
+            job.input.get_or_insert(chance.random_range(0..files));
+        }
+    }
+    let hurry = chance.random_range(2..=6);
+    for (at, deal) in &mut scenario.deals {
+        if !matches!(deal, Deal::Site(..) | Deal::File(..)) {
+            *at = BEGINS + DurationMs(at.since(BEGINS).0 / hurry);
+        }
+    }
+    scenario.deals.sort_by_key(|(at, _)| *at);
 }
 
 /// What some sites satisfy: another than this, one of these, a half of the country.
@@ -146,7 +190,19 @@ pub(super) fn draw_queue(seed: u64) -> QueueParameters {
         promote_after: chance.random_bool(0.7).then(|| chance.random_range(1..=5)),
         events: chance.random_bool(0.7),
         turn_processors: [1, 16, 64][chance.random_range(0..3)],
-        ..QueueParameters::default()
+        hoard: draw_hoard(seed),
+    }
+}
+
+/// For whom processors are withheld, and how much for how long.
+fn draw_hoard(seed: u64) -> HoardParameters {
+    let mut chance = StdRng::seed_from_u64(seed ^ HOARDS);
+    let mut within = |least, most| DurationMs(chance.random_range(least * MINUTE..=most * MINUTE));
+    let (after, time) = (within(1, 10), within(2, 20));
+    HoardParameters {
+        after: chance.random_bool(0.8).then_some(after),
+        share: PerMillion([250_000, 500_000, 1_000_000][chance.random_range(0..3)]),
+        time,
     }
 }
 

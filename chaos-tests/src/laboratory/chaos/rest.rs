@@ -32,6 +32,7 @@ pub(super) fn is_at_rest(reign: &Reign, keep_jobs: DurationMs) -> Result<()> {
     for ((digest, site), jobs) in &view.needs {
         ensure!(jobs.is_empty(), "ended jobs need {digest} at {site}: {jobs:?}");
     }
+    ensure!(view.untold.is_empty(), "nobody was told of the end of {:?}", view.untold);
     for site in view.sites.values() {
         let mut ids = (1..=site.last_notification.0).map(NotificationId);
         let lost = ids.find(|id| !reign.weather.has_arrived(&site.site, *id));

@@ -19,12 +19,15 @@ use cospan_storage::record::job::read_archived;
 use super::bounds;
 use super::endings::unfounded;
 use super::history::{Seen, follow};
+use super::hoards;
+use super::holds::wrongly_held;
 use super::isolation::watch;
 use super::oracle::{Asked, Evidence, judge};
 use super::questions;
 use super::rest::is_at_rest;
 use super::scenario::{BEGINS, Deal, Scenario};
-use super::users::{Known, all_ended, deal, output_name};
+use super::sweeps::over_limit;
+use super::users::{Known, all_ended, deal, output_name, targets};
 use crate::laboratory::handle::WorldHandle;
 use crate::laboratory::jobs::job;
 use crate::laboratory::journal::EventHash;
@@ -169,6 +172,7 @@ fn ground(scenario: &Scenario, instance: InstanceId) -> Result<Ground> {
         intake_bound: scenario.intake_bound,
         calls_per_site: scenario.calls_per_site,
         keep_jobs: scenario.keep_jobs,
+        targets: targets()?.into_iter().map(|name| (name.clone(), name.as_str().into())).collect(),
         webhooks: [(None, vec!["https://administrators.example".into()])].into(),
         links: links.map(|l| ((l.from.clone(), l.to.clone()), l.bandwidth)).collect(),
         default_policies: scenario.policies.clone(),
@@ -237,6 +241,7 @@ fn troubled(
     let tally = ground.weather.tally().clone();
     let end: End<()> = reign(ground, plan, move |reign| async move {
         let watching = watch(reign.clone(), scenario.clone(), seen.clone());
+        let hoarding = hoards::watch(reign.clone(), scenario.clone(), seen.clone());
         let following = follow(reign.clone(), seen, changes_max(&scenario));
         let dealing = async {
             if let Err(problem) = deal(reign.clone(), scenario, known.clone(), tally).await {
@@ -249,6 +254,7 @@ fn troubled(
             () = following => {}
             () = dealing => {}
             () = watching => {}
+            () = hoarding => {}
         }
     })?;
     match end {
@@ -268,6 +274,7 @@ fn calm(
     let tally = ground.weather.tally().clone();
     let end = reign(ground, plan, move |reign| async move {
         let following = follow(reign.clone(), seen.clone(), changes_max(&scenario));
+        let hoarding = hoards::watch(reign.clone(), scenario.clone(), seen.clone());
         let rest = async {
             deal(reign.clone(), scenario.clone(), known.clone(), tally).await?;
             anyhow::ensure!(known.borrow().is_done(&scenario), "the users were not done");
@@ -292,6 +299,7 @@ fn calm(
         tokio::select! {
             biased;
             () = following => Ok(()),
+            () = hoarding => Ok(()),
             rest = rest => rest,
         }
     })?;
@@ -378,8 +386,28 @@ fn judged(
     let unfounded = ground.world.read(|world| {
         unfounded(jobs, ended, apart, world.ledger().entries(), instance, &asked_to_cancel)
     });
+    let (holds, sweeps) = (&seen.holds, &scenario.sweeps);
+    let (held, crowded) = ground.world.read(|world| {
+        let ledger = world.ledger().entries();
+        let held = wrongly_held(holds, scenario, ledger, instance, jobs);
+        (held, over_limit(sweeps, known, holds, ledger, instance))
+    });
+    let held = held.into_iter().map(|text| format!("processors were held wrongly: {text}"));
+    let crowded = crowded.into_iter().map(|text| format!("a sweep's limit was exceeded: {text}"));
     let told = known.complaints.iter().chain(&seen.violations).cloned();
     let bounds = bounds::wrongly_judged(scenario.seed);
     let bounds = bounds.into_iter().map(|text| format!("settings are misjudged: {text}"));
+    let found = found.into_iter().chain(held).chain(crowded).chain(talk(ground, seen));
     Ok(told.chain(found).chain(unfounded).chain(bounds).collect())
+}
+
+/// Ends of which somebody was told what they should not have been, or nothing.
+fn talk(ground: &Ground, seen: &Seen) -> Vec<String> {
+    let idle = ground.weather.idle_talk().into_iter();
+    let idle = idle.map(|text| format!("somebody was told wrongly: {text}"));
+    let ended = seen.last.values().filter(|job| job.is_final());
+    let owed = ended.flat_map(|job| job.spec.run.notify.iter().map(|target| (job.id, target)));
+    let unheard = owed.filter(|(job, target)| !ground.weather.has_heard(*job, target.as_str()));
+    idle.chain(unheard.map(|(job, target)| format!("nobody was told: {target} of job {job}")))
+        .collect()
 }

@@ -15,10 +15,11 @@ use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, IteratorRandom};
 use rand::{Rng, SeedableRng};
 
-use super::rarities::{Rarity, draw_moves, draw_orders, draw_queue, draw_rarities};
-use super::troubles::{cut_off, draw_cut_offs, draw_troubles};
+use super::rarities::{Rarity, draw_moves, draw_orders, draw_queue, draw_rarities, draw_rivals};
+use super::sweeps::{DrawnSweep, draw_sweeps};
+use super::troubles::{cut_off, draw_climate, draw_cut_offs, draw_kills, draw_troubles};
 use crate::laboratory::doom::Moment;
-use crate::laboratory::weather::{CallFault, Climate};
+use crate::laboratory::weather::Climate;
 use crate::world::LinkSpec;
 use crate::world::batch::Discipline;
 use crate::world::cluster::{ClusterSpec, LocalJob};
@@ -30,8 +31,6 @@ pub(super) const MINUTE: u64 = 60_000;
 pub(super) const HOUR: u64 = 60 * MINUTE;
 /// Clocks are set off by an hour at most.
 const CLOCK_OFF_MS: i64 = 3_600_000;
-/// Reigns of one run that end by a kill, at most.
-const MANY_KILLS: usize = 20;
 const NAMES: [&str; 5] = ["amsterdam", "delft", "leiden", "twente", "utrecht"];
 /// What links carry while they are well.
 pub(super) const BANDWIDTH: BitsPerSecond = BitsPerSecond(100_000_000);
@@ -52,8 +51,8 @@ pub struct Kill {
 /// What a user does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Deal {
-    /// Submits the job with this number so many times at once; a later deal may
-    /// submit it again.
+    /// Submits the job with this number, with all of its sweep if it is the first of one, so
+    /// many times at once; a later deal may submit it again.
     Submit(usize, usize),
     /// Cancels it.
     Cancel(usize),
@@ -105,6 +104,8 @@ pub struct Scenario {
     pub files: Vec<DrawnFile>,
     /// Jobs by number.
     pub jobs: Vec<DrawnJob>,
+    /// Those of them that are runs of sweeps.
+    pub sweeps: Vec<DrawnSweep>,
     /// What users do, in order of time.
     pub deals: Vec<(Timestamp, Deal)>,
     /// What becomes of calls.
@@ -179,17 +180,19 @@ impl Scenario {
         let files = draw_files(&mut drawing, &names)?;
         let drawn: Vec<DrawnJob> =
             (0..jobs).map(|_| draw_job(&mut drawing, files.len(), names.len())).collect();
-        let drawn = draw_rarities(seed, drawn, &names);
+        let mut drawn = draw_rarities(seed, drawn, &names);
+        let (sweeps, swept) = draw_sweeps(seed, &mut drawn, files.len(), calm_at);
         let cut_offs = draw_cut_offs(&mut drawing);
         let sites: Vec<ClusterSpec> =
             names.iter().map(|name| draw_site(&mut drawing, name, &files)).collect();
         let mut troubles = draw_troubles(&mut drawing, &names);
         troubles.extend(cut_off(&names, &cut_offs));
         let mut deals = draw_deals(&mut drawing, jobs);
+        deals.extend(swept);
         deals.extend(draw_orders(seed, names.len(), calm_at));
         deals.extend(draw_moves(seed, &files, calm_at));
         deals.sort_by_key(|(at, _)| *at);
-        Ok(Self {
+        let mut scenario = Self {
             seed,
             policies: draw_policies(&mut drawing),
             quotas: draw_quotas(&mut drawing, &sites),
@@ -210,8 +213,11 @@ impl Scenario {
             claim: draw_claim(&mut drawing),
             files,
             jobs: drawn,
+            sweeps,
             calm_at,
-        })
+        };
+        draw_rivals(&mut scenario);
+        Ok(scenario)
     }
 
     /// Times in which no site answers although each did before: then it is plain that the
@@ -409,41 +415,4 @@ fn draw_deals(drawing: &mut Drawing, jobs: usize) -> Vec<(Timestamp, Deal)> {
         }
     }
     deals
-}
-
-fn draw_climate(drawing: &mut Drawing) -> Climate {
-    let mut faults = BTreeMap::new();
-    for fault in CallFault::ALL {
-        if drawing.exists() {
-            faults.insert(fault, drawing.chance.random_range(1_000..=30_000));
-        }
-    }
-    let way_max = drawing.within(1, 2_000);
-    let slow_disk = [0, 20, 1_000, 5_000][drawing.chance.random_range(0..4)];
-    let failing_syncs = if drawing.exists() { 5_000 } else { 0 };
-    Climate { way_max, faults, sync_max: DurationMs(slow_disk), failing_syncs }
-}
-
-fn draw_kills(drawing: &mut Drawing) -> Vec<Kill> {
-    if !drawing.exists() {
-        return Vec::new();
-    }
-    let clocks_are_set = drawing.exists();
-    let kill = |drawing: &mut Drawing| {
-        let number = drawing.chance.random_range(1..=200);
-        let moments = [
-            None,
-            Some(Moment::BeforeAppend(number)),
-            Some(Moment::AfterAppend(number)),
-            Some(Moment::BeforeCall(number)),
-            Some(Moment::AfterCall(number)),
-        ];
-        Kill {
-            after: drawing.within(1_000, 2 * HOUR),
-            moment: moments[drawing.chance.random_range(0..moments.len())],
-            down: drawing.within(100, 10 * MINUTE),
-            clock_ahead_ms: if clocks_are_set { drawing.ahead_ms() } else { 0 },
-        }
-    };
-    (0..drawing.chance.random_range(1..=MANY_KILLS)).map(|_| kill(drawing)).collect()
 }

@@ -1,10 +1,14 @@
 //! Trouble of the world, as a seed draws it.
 
+use std::collections::BTreeMap;
+
 use cospan_domain::ids::SiteName;
 use cospan_domain::units::{BitsPerSecond, DurationMs, Timestamp};
 use rand::Rng;
 
-use super::scenario::{BANDWIDTH, Drawing, HOUR, MINUTE};
+use super::scenario::{BANDWIDTH, Drawing, HOUR, Kill, MINUTE};
+use crate::laboratory::doom::Moment;
+use crate::laboratory::weather::{CallFault, Climate};
 use crate::world::trouble::Trouble;
 
 /// A request that a frozen site has in its hands comes so much later at most; directories
@@ -13,6 +17,8 @@ const FROZEN_MAX: u64 = 30 * MINUTE;
 
 /// A scheduler that is killed and loses nothing is killed again so often.
 const FORGETS_AGAIN: u32 = 60;
+/// Reigns of one run that end by a kill, at most.
+const MANY_KILLS: usize = 20;
 /// So many more of what seldom meets anything.
 const RARE: usize = 5;
 
@@ -139,4 +145,43 @@ fn all_well(names: &[SiteName], at: Timestamp) -> Vec<Planned> {
         all.into_iter().map(move |trouble| (at, site, trouble))
     };
     (0..names.len()).flat_map(at_site).collect()
+}
+
+/// What becomes of calls, and of the disk.
+pub(super) fn draw_climate(drawing: &mut Drawing) -> Climate {
+    let mut faults = BTreeMap::new();
+    for fault in CallFault::ALL {
+        if drawing.exists() {
+            faults.insert(fault, drawing.chance.random_range(1_000..=30_000));
+        }
+    }
+    let way_max = drawing.within(1, 2_000);
+    let slow_disk = [0, 20, 1_000, 5_000][drawing.chance.random_range(0..4)];
+    let failing_syncs = if drawing.exists() { 5_000 } else { 0 };
+    Climate { way_max, faults, sync_max: DurationMs(slow_disk), failing_syncs }
+}
+
+/// Which reigns end by a kill, and how.
+pub(super) fn draw_kills(drawing: &mut Drawing) -> Vec<Kill> {
+    if !drawing.exists() {
+        return Vec::new();
+    }
+    let clocks_are_set = drawing.exists();
+    let kill = |drawing: &mut Drawing| {
+        let number = drawing.chance.random_range(1..=200);
+        let moments = [
+            None,
+            Some(Moment::BeforeAppend(number)),
+            Some(Moment::AfterAppend(number)),
+            Some(Moment::BeforeCall(number)),
+            Some(Moment::AfterCall(number)),
+        ];
+        Kill {
+            after: drawing.within(1_000, 2 * HOUR),
+            moment: moments[drawing.chance.random_range(0..moments.len())],
+            down: drawing.within(100, 10 * MINUTE),
+            clock_ahead_ms: if clocks_are_set { drawing.ahead_ms() } else { 0 },
+        }
+    };
+    (0..drawing.chance.random_range(1..=MANY_KILLS)).map(|_| kill(drawing)).collect()
 }

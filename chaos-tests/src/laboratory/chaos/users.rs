@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRefusal, Ask, JobOutcome, Submission};
-use cospan_domain::ids::{Digest, IdempotencyKey, JobId, KeyName, LogicalName, RelPath, SiteName};
+use cospan_domain::ids::{
+    Digest, IdempotencyKey, JobId, KeyName, LogicalName, RelPath, SiteName, TargetName,
+};
 use cospan_domain::job::spec::{Collect, FileRef, Input, JobSpec, OnUnreachable, Output, Request};
 use cospan_domain::job::state::Idempotency;
 use cospan_domain::runner::RestartScope;
@@ -18,8 +20,9 @@ use futures_util::future::join_all;
 
 use super::answers::untrue;
 use super::door;
-use super::rarities::Rarity;
+use super::rarities::{Rarity, TARGETS};
 use super::scenario::{Deal, Scenario};
+use super::sweeps::{DrawnSweep, run_of};
 use crate::laboratory::jobs::job;
 use crate::laboratory::reign::Reign;
 use crate::laboratory::tally::Tally;
@@ -176,8 +179,10 @@ fn ask(deal: &Deal, scenario: &Scenario, known: &Known) -> Result<Option<MakeAsk
     let id = |number: &usize| known.acknowledged.get(number).copied();
     Ok(match deal {
         Deal::Submit(number, _) => {
-            let submission = submission(*number, scenario)?;
-            Some(Box::new(move || Ask::Submit(vec![submission.clone()])))
+            let sweep = scenario.sweeps.iter().find(|sweep| sweep.first == *number);
+            let numbers = sweep.map_or(*number..*number + 1, DrawnSweep::numbers);
+            let all: Vec<_> = numbers.map(|n| submission(n, scenario)).collect::<Result<_>>()?;
+            Some(Box::new(move || Ask::Submit(all.clone())))
         }
         Deal::Cancel(number) => {
             id(number).map(|id| -> MakeAsk { Box::new(move || Ask::Cancel(vec![id])) })
@@ -226,6 +231,9 @@ fn submission(number: usize, scenario: &Scenario) -> Result<Submission> {
     let drawn = &scenario.jobs[number];
     let mut spec = job(&drawn.components, drawn.run_time, drawn.wall_time, drawn.code)?;
     ask_for_rarities(&mut spec, &drawn.rarity, scenario);
+    if drawn.rarity.notifies {
+        spec.run.notify = targets()?;
+    }
     if let (Some(bounds), Request::NonFixed) = (&drawn.flexible, &spec.request) {
         let total = spec.total_resources();
         spec.components.truncate(1);
@@ -247,6 +255,10 @@ fn submission(number: usize, scenario: &Scenario) -> Result<Submission> {
         let collect = Collect::ToSite { site, register };
         spec.components[0].outputs.push(Output { path: RelPath::new(OUTPUT_PATH)?, collect });
     }
+    let sweep = scenario.sweeps.iter().find(|sweep| sweep.numbers().contains(&number));
+    if let Some(sweep) = sweep {
+        spec = run_of(sweep, number, spec)?;
+    }
     let key = IdempotencyKey::new(&format!("job-{number}"))?;
     let body = Digest(*blake3::hash(&number.to_le_bytes()).as_bytes());
     let idempotency = Some(Idempotency { key, body });
@@ -256,6 +268,11 @@ fn submission(number: usize, scenario: &Scenario) -> Result<Submission> {
         allow_unplaceable: true,
         refuse_closed: false,
     })
+}
+
+/// Who is told of the end of jobs, each under an address that is its name.
+pub(super) fn targets() -> Result<BTreeSet<TargetName>> {
+    Ok(TARGETS.into_iter().map(TargetName::new).collect::<Result<_, _>>()?)
 }
 
 fn ask_for_rarities(spec: &mut JobSpec, rarity: &Rarity, scenario: &Scenario) {
@@ -286,11 +303,12 @@ impl Known {
     fn learn(&mut self, deal: &Deal, answer: Result<ApiAnswer, ApiRefusal>, now: Timestamp) {
         match (deal, answer) {
             (Deal::Submit(number, _), Ok(ApiAnswer::Submitted(jobs))) => {
-                let Some(submitted) = jobs.first() else { return };
-                let before = self.acknowledged.insert(*number, submitted.id);
-                if before.is_some_and(|before| before != submitted.id) {
-                    let text = format!("job {number} was submitted twice under one key");
-                    self.complaints.push(text);
+                for (number, submitted) in (*number..).zip(jobs) {
+                    let before = self.acknowledged.insert(number, submitted.id);
+                    if before.is_some_and(|before| before != submitted.id) {
+                        let text = format!("job {number} was submitted twice under one key");
+                        self.complaints.push(text);
+                    }
                 }
             }
             (Deal::Submit(number, _), Err(refusal)) => {

@@ -10,6 +10,7 @@ use crate::job::decide::draft::Draft;
 use crate::job::decide::{abort, progress, restarts};
 use crate::job::event::Happened;
 use crate::job::state::{AbortCause, Component, Ending, Phase, Run};
+use crate::planted::{Bug, bug};
 use crate::units::{DurationMs, PerMillion, Timestamp};
 
 /// A claiming try, if it is still time for one after looking at what others know.
@@ -110,6 +111,8 @@ pub(super) fn lost(
             }
         }
     }
+    let gives_up = || Ending::NeverRan(detail.clone());
+    let over = over.or_else(|| (next.is_some() && bug(Bug::MoveUnended)).then(gives_up));
     if let Some(how) = over {
         let attempt = draft.job.components[index.0 as usize].attempt;
         draft.emit(Happened::AttemptEnded { component: index, attempt, how });

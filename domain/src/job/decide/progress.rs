@@ -146,7 +146,8 @@ fn step(draft: &mut Draft<'_>) {
 fn step_claiming(draft: &mut Draft<'_>, since: Timestamp) {
     let ready = |c: &Component| matches!(c.run, Run::AtGate { .. }) && !c.given_back;
     let early = bug(Bug::GoEarly) && draft.job.components.iter().any(ready);
-    let all = early || draft.job.components.iter().all(ready);
+    let unclaimed = |c: &Component| bug(Bug::GoPartial) && matches!(c.run, Run::Idle);
+    let all = early || draft.job.components.iter().all(|c| ready(c) || unclaimed(c));
     if all && (draft.job.inputs_here || bug(Bug::GoWithoutInput)) {
         let start_at = draft.now + draft.parameters.go_lead;
         draft.emit(Happened::GoDecided { start_at });

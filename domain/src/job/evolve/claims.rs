@@ -3,7 +3,8 @@
 use super::{moved, renew, with};
 use crate::ids::ComponentIndex;
 use crate::job::event::Happened;
-use crate::job::state::{Job, Phase, Placement};
+use crate::job::state::{Job, Phase, Placement, Run};
+use crate::planted::{Bug, bug};
 use crate::units::Timestamp;
 
 /// Applies an event of claiming; others change nothing.
@@ -30,7 +31,10 @@ pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
             job.next_claim = Some(*next_claim);
         }
         Happened::ClaimGivenBack { component } => {
-            with(job, *component, |c| c.given_back = true);
+            with(job, *component, |c| match bug(Bug::FreeUnended) {
+                true => c.run = Run::Idle,
+                false => c.given_back = true,
+            });
         }
         Happened::ClaimReturned => {
             let instants = &job.instants;

@@ -244,7 +244,10 @@ fn count_setback(job: &mut Job, why: &AbortCause) {
 
 fn count_cause(job: &mut Job, why: &AbortCause) {
     match why {
-        AbortCause::Preempted { .. } => job.setbacks.preemptions += 1,
+        AbortCause::Preempted { .. } => {
+            job.setbacks.preemptions += 1;
+            job.setbacks.own_errors += u32::from(bug(Bug::ChargePreempted));
+        }
         AbortCause::InputLost { .. } => job.setbacks.inputs += 1,
         AbortCause::Application { .. } => job.setbacks.own_errors += 1,
         AbortCause::ClaimLost { .. }

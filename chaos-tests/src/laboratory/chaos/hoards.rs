@@ -1,0 +1,144 @@
+//! Judges whether processors are withheld no longer and no more than they may be, and that
+//! nobody waits for ever beside processors that stand idle.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use cospan_actors::api::View;
+use cospan_domain::ids::{JobId, SiteName};
+use cospan_domain::job::spec::Request;
+use cospan_domain::job::state::{Job, Phase};
+use cospan_domain::queue::{HoardParameters, QueueParameters};
+use cospan_domain::site::availability::SiteState;
+use cospan_domain::units::{DurationMs, Timestamp};
+
+use super::history::Seen;
+use super::scenario::Scenario;
+use crate::laboratory::reign::Reign;
+
+/// Between two looks.
+const EVERY: DurationMs = DurationMs(15_000);
+/// Sites tell what is idle, and decisions are written, at most so late.
+const LATE: DurationMs = DurationMs(300_000);
+
+/// Looks again and again, as long as it is polled.
+pub(super) async fn watch(reign: Reign, scenario: Arc<Scenario>, seen: Rc<RefCell<Seen>>) {
+    let mut withheld = Withheld::default();
+    let mut beside: BTreeMap<(JobId, SiteName), Timestamp> = BTreeMap::new();
+    loop {
+        reign.until(reign.clock.now() + EVERY).await;
+        let now = reign.clock.now();
+        let mut found = withheld.look(&reign, &scenario.queue, now);
+        let rooms = rooms(&reign, &scenario);
+        beside.retain(|key, _| rooms.contains(key));
+        for key in rooms {
+            let since = *beside.entry(key.clone()).or_insert(now);
+            if since + patience(&scenario.queue) < now {
+                beside.insert(key.clone(), now);
+                let (job, site) = key;
+                found.push(format!("job {job} waits since {} beside room at {site}", since.0));
+            }
+        }
+        let told = found.into_iter().map(|text| format!("processors are kept idle: {text}"));
+        seen.borrow_mut().violations.extend(told);
+    }
+}
+
+/// By then whoever fits has been tried with nothing withheld.
+fn patience(queue: &QueueParameters) -> DurationMs {
+    let hoards = if queue.hoard.after.is_some() { queue.hoard.time } else { DurationMs::ZERO };
+    // Without events a queue has its turn once a cycle at least.
+    let cycle = DurationMs(queue.scan_interval.0.saturating_mul(queue.cycle_length() + 1));
+    hoards + hoards + cycle + LATE
+}
+
+/// For whom processors are withheld, and since when without a pause.
+#[derive(Debug, Default)]
+struct Withheld(Option<(JobId, Timestamp)>);
+
+impl Withheld {
+    fn look(&mut self, reign: &Reign, queue: &QueueParameters, now: Timestamp) -> Vec<String> {
+        let hoard = reign.plane.shared().hoard.load();
+        let waits = |job: &JobId| {
+            let view = reign.plane.view();
+            view.jobs.get(job).is_some_and(|job| matches!(job.phase, Phase::Queued { .. }))
+        };
+        // What the last scan withheld is shown until the next, which comes if anybody waits.
+        let Some(hoard) = hoard.as_ref().as_ref().filter(|hoard| waits(&hoard.job)) else {
+            self.0 = None;
+            return Vec::new();
+        };
+        let since = match self.0 {
+            Some((job, since)) if job == hoard.job => since,
+            _ => now,
+        };
+        self.0 = Some((hoard.job, since));
+        let HoardParameters { share, time, .. } = queue.hoard;
+        let mut found = Vec::new();
+        if since + time + queue.scan_interval + LATE < now {
+            self.0 = Some((hoard.job, now));
+            found.push(format!("withheld for job {} since {}", hoard.job, since.0));
+        }
+        reign.world.read(|world| {
+            for (name, count) in &hoard.withheld {
+                let site = world.sites().iter().find(|site| site.name() == name);
+                let total = site.map_or(0, |site| site.processors());
+                if u64::from(*count) * 1_000_000 > u64::from(total) * u64::from(share.0) {
+                    found.push(format!("{count} of {total} withheld at {name}"));
+                }
+            }
+        });
+        found
+    }
+}
+
+/// Waiting jobs that anybody would place, each with the sites where, by their own count, as
+/// many processors are idle and nobody is about to take them.
+fn rooms(reign: &Reign, scenario: &Scenario) -> Vec<(JobId, SiteName)> {
+    let (view, now) = (reign.plane.view(), reign.plane.now());
+    let waiting: Vec<_> =
+        view.jobs.values().filter_map(|job| Some((job.id, plainly_waits(job, now)?))).collect();
+    if waiting.is_empty() || reign.plane.isolated() {
+        return Vec::new();
+    }
+    let standings = reign.plane.sites();
+    let well = standings.iter().filter(|site| {
+        matches!(site.state, SiteState::Usable)
+            && site.report.contact.is_answering()
+            && !scenario.quotas.contains_key(&site.name)
+    });
+    reign.world.read(|world| {
+        let idle = well.filter_map(|standing| {
+            let site = world.sites().iter().find(|site| *site.name() == standing.name)?;
+            let idle = site.spare_processors()?;
+            Some((&standing.name, idle.saturating_sub(promised(&view, &standing.name))))
+        });
+        let idle: Vec<_> = idle.collect();
+        let rooms = waiting.iter().flat_map(|(job, processors)| {
+            let sites = idle.iter().filter(|(_, idle)| idle >= processors);
+            sites.map(|(site, _)| (*job, (*site).clone()))
+        });
+        rooms.collect()
+    })
+}
+
+/// Processors of a job that waits, may go anywhere as a whole, and needs nothing else.
+fn plainly_waits(job: &Job, now: Timestamp) -> Option<u32> {
+    let Phase::Queued { not_before, .. } = job.phase else { return None };
+    let [component] = &job.spec.components[..] else { return None };
+    let free = job.frozen_by.is_none() && job.held.is_none() && not_before <= now;
+    let limited = job.spec.run.task.is_some();
+    let avoids = job.components.iter().any(|c| !c.avoid.is_empty() || c.charge.is_some());
+    let plain = component.inputs.is_empty() && component.constraints.is_empty();
+    let anywhere = matches!(job.spec.request, Request::NonFixed) && job.spec.rerunnable;
+    (free && !limited && !avoids && plain && anywhere).then_some(component.resources.processors)
+}
+
+/// Processors at a site that placed jobs will take, or may just have taken.
+fn promised(view: &View, site: &SiteName) -> u32 {
+    let holdings = view.holdings.get(site).into_iter().flat_map(|site| site.values());
+    let coming = holdings.filter(|holding| holding.visible_from.is_none());
+    coming.map(|holding| holding.resources.processors).sum()
+}

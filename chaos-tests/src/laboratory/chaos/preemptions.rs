@@ -1,0 +1,108 @@
+//! Judges preemption by its published rules: only lower classes give way, nobody too often,
+//! and a round preempts once. What was decided is taken from the events of the jobs, and
+//! classes are followed from the beginning.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cospan_actors::api::View;
+use cospan_domain::ids::JobId;
+use cospan_domain::job::event::{Happened, JobEvent};
+use cospan_domain::job::spec::Priority;
+use cospan_domain::job::state::{AbortCause, Job};
+use cospan_domain::units::{DurationMs, Timestamp};
+
+/// Who gave way so often is spared from then on.
+const TIMES_MAX: u32 = 3;
+/// Between the plan and what comes of it lies so much time at most.
+const UNDER_WAY: DurationMs = DurationMs(120_000);
+
+/// A job's class, and since when by the clock of the control plane.
+#[derive(Debug, Clone, Copy)]
+struct Class {
+    priority: Priority,
+    /// It rose by waiting.
+    promoted: bool,
+    since: Timestamp,
+}
+
+impl Class {
+    fn is_settled(self, now: Timestamp) -> bool {
+        self.since + UNDER_WAY < now
+    }
+}
+
+/// What is known of who gave way to whom.
+#[derive(Debug, Default)]
+pub(super) struct Preemptions {
+    classes: BTreeMap<JobId, Class>,
+    times: BTreeMap<JobId, u32>,
+    /// Jobs whose round has preempted.
+    waves: BTreeSet<JobId>,
+}
+
+impl Preemptions {
+    /// Another control plane reigns; what became durable right before the death of the last
+    /// was seen by nobody.
+    pub(super) fn begin(&mut self, view: &View, now: Timestamp) {
+        self.classes.clear();
+        self.waves.clear();
+        view.jobs.values().for_each(|job| self.enter(job, now));
+    }
+
+    /// Takes note of a new job: it was never of another class.
+    pub(super) fn arrive(&mut self, job: &Job) {
+        self.enter(job, Timestamp(0));
+    }
+
+    fn enter(&mut self, job: &Job, since: Timestamp) {
+        let class = Class { priority: job.priority, promoted: job.promoted, since };
+        self.classes.insert(job.id, class);
+    }
+
+    /// Takes note of what happened to a job; tells what must not have.
+    pub(super) fn note(&mut self, job: &Job, events: &[JobEvent]) -> Vec<String> {
+        let found = events.iter().filter_map(|event| self.judge(job, &event.what, event.at));
+        found.map(|text| format!("job {}: {text}", job.id)).collect()
+    }
+
+    fn judge(&mut self, job: &Job, what: &Happened, now: Timestamp) -> Option<String> {
+        match what {
+            Happened::PriorityChanged { to, by } => {
+                let class = Class { priority: *to, promoted: by.is_none(), since: now };
+                self.classes.insert(job.id, class);
+                None
+            }
+            Happened::JobPlaced { .. } => {
+                self.waves.remove(&job.id);
+                None
+            }
+            Happened::ComponentsClaimed { preempting, .. } if !preempting.is_empty() => {
+                let again = !self.waves.insert(job.id);
+                let class = self.classes.get(&job.id).filter(|class| class.is_settled(now));
+                let may_not = class
+                    .is_some_and(|class| class.promoted || class.priority == Priority::SuperLow);
+                match (again, may_not) {
+                    (true, _) => Some("its round preempts a second time".to_owned()),
+                    (_, true) => Some(format!("it preempts as {class:?}")),
+                    _ => None,
+                }
+            }
+            Happened::RoundAborted { why: AbortCause::Preempted { by }, .. } => {
+                self.give_way(job, *by, now)
+            }
+            _ => None,
+        }
+    }
+
+    fn give_way(&mut self, job: &Job, by: JobId, now: Timestamp) -> Option<String> {
+        let times = self.times.entry(job.id).or_default();
+        *times += 1;
+        if *times > TIMES_MAX {
+            return Some(format!("it gives way for the {times}th time"));
+        }
+        let settled = |id| self.classes.get(id).copied().filter(|class| class.is_settled(now));
+        let (own, other) = (settled(&job.id)?, settled(&by)?);
+        let lower = own.priority < other.priority;
+        (!lower).then(|| format!("as {own:?} it gives way to job {by} as {other:?}"))
+    }
+}
