@@ -72,7 +72,11 @@ fn next_claim(draft: &Draft<'_>, planned: Timestamp) -> Option<Timestamp> {
     let claims = draft.job.setbacks.claims;
     let max = draft.job.spec.max_claim_tries.or(draft.parameters.claim.max_claim_tries);
     let schedule = draft.job.claim_schedule(&draft.parameters.claim)?;
-    schedule.next_try(planned, draft.now).filter(|_| max.is_none_or(|max| claims < max))
+    let next = schedule.next_try(planned, draft.now)?;
+    // With its input there it has no reason to wait for a start that was estimated far too late.
+    let soon = draft.now + draft.parameters.backoff_max;
+    let next = if draft.job.inputs_here { next.min(soon) } else { next };
+    max.is_none_or(|max| claims < max).then_some(next)
 }
 
 fn missed(

@@ -383,3 +383,13 @@ fn input_that_is_there_is_not_waited_for() {
     make_try(&mut world, &field());
     assert_eq!(next_try(&world), Some(242_500), "and then as late as before");
 }
+
+/// A link may have been measured while it was cut, and promise a start in a month.
+#[test]
+fn a_start_that_was_estimated_far_too_late_is_not_waited_for_once_input_is_there() {
+    let mut world = job_at(10, 1_000, 8);
+    world.parameters.backoff_max = DurationMs::from_secs(30);
+    world.look(Inputs::Here);
+    make_try(&mut world, &field());
+    assert_eq!(next_try(&world), Some(40_000));
+}
