@@ -135,7 +135,7 @@ fn exited(exit: &Exit) -> Sighting {
 fn inputs(shared: &Shared, job: &Job) -> Inputs {
     let needs = match job.phase {
         Phase::Placed { .. } | Phase::Claiming { .. } if !job.inputs_here => demands::needs(job),
-        Phase::Running { .. } => demands::staging(job),
+        Phase::Running { .. } if job.is_staging() => demands::staging(job),
         _ => return Inputs::Unknown,
     };
     let view = shared.view.load();

@@ -75,6 +75,12 @@ impl Job {
         self.indexed().filter(|(_, c)| matches!(c.run, Run::Idle)).map(|(index, _)| index)
     }
 
+    /// Whether a component that is restarted alone waits for its input.
+    pub fn is_staging(&self) -> bool {
+        let stages = |restart: &Restart| restart.step == RestartStep::Staging;
+        self.components.iter().filter_map(|c| c.restart.as_ref()).any(stages)
+    }
+
     /// Components that are restarted alone, and have not begun anew.
     pub fn restarting(&self) -> impl Iterator<Item = ComponentIndex> + '_ {
         self.indexed().filter(|(_, c)| c.restart.is_some()).map(|(index, _)| index)

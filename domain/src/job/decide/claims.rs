@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::claim::ClaimTry;
 use crate::ids::{ComponentIndex, JobId};
-use crate::job::command::{Rejection, Sight};
+use crate::job::command::{Inputs, Rejection, Sight};
 use crate::job::decide::draft::Draft;
 use crate::job::decide::{abort, progress, restarts};
 use crate::job::event::Happened;
@@ -27,7 +27,14 @@ pub(super) fn claim(
     if attempt.round != draft.job.round || !components.all(idle) {
         return Err(Rejection::Stale);
     }
-    progress::look(draft, sight)?;
+    // The try was planned on an older state: what it saw of input may be that of another site
+    // than where a restarted component goes by now.
+    match draft.job.phase {
+        Phase::Running { .. } => {
+            progress::look(draft, &Sight { inputs: Inputs::Unknown, ..sight.clone() })?;
+        }
+        _ => progress::look(draft, sight)?,
+    }
     match draft.job.claim_time(draft.parameters) {
         Some(planned) if planned > draft.now => {}
         Some(_) if matches!(draft.job.phase, Phase::Running { .. }) => {

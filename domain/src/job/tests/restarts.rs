@@ -229,3 +229,15 @@ fn before_all_have_begun_a_failure_is_one_of_the_whole_job() {
     world.see(0, Sighting::Vanished("lost".into()));
     assert_eq!(world.phase(), PhaseKind::Aborting);
 }
+
+#[test]
+fn what_an_older_try_saw_of_input_says_nothing_of_the_site_that_was_chosen_since() {
+    let mut world = apart(2);
+    world.see(0, Sighting::Vanished("lost".into()));
+    world.record_charges();
+    world.pass(10);
+    claim_at(&mut world, 0, 3, 9_000);
+    let older = ClaimTry { round: world.job.round, ..ClaimTry::default() };
+    let sight = Sight { inputs: Inputs::Here, ..Sight::default() };
+    assert_eq!(world.tell(JobCommand::Claim(older, sight)), Ok(Vec::new()));
+}
