@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, WrapFuture};
+use actix::{Actor, AsyncContext, Context, Handler};
 use cospan_domain::claim::{ClaimTry, ClaimingQueue, plan_claim};
 use cospan_domain::ids::{JobId, SiteName};
-use cospan_domain::job::command::JobCommand;
+use cospan_domain::job::command::{JobCommand, Sight};
 use cospan_domain::job::state::Job;
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -41,6 +41,14 @@ pub struct Claimer {
     looks_again: bool,
     dirty: Dirty,
     _guard: LifeGuard,
+}
+
+/// What became of a try.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+struct Answered {
+    job: JobId,
+    taken: bool,
 }
 
 impl Claimer {
@@ -101,15 +109,13 @@ impl Claimer {
         if ready.is_empty() {
             return;
         }
-        let shared = self.shared.clone();
-        let mut grid = std::mem::replace(&mut self.grid, GridMaker::new(&shared));
-        let mut field = Field::new(&shared, &mut grid, self.under_way.values().flatten());
-        let parameters = &shared.settings.job.claim;
+        let parameters = &self.shared.settings.job.claim;
+        let under_way = self.under_way.values().flatten();
+        let mut field = Field::new(&self.shared, &mut self.grid, under_way);
         let tries: Vec<(Arc<Job>, ClaimTry)> = ready
             .into_iter()
             .map(|job| (job.clone(), plan_claim(job, parameters, now, &mut field)))
             .collect();
-        self.grid = grid;
         for (job, attempt) in tries {
             self.send(&job, attempt, ctx);
         }
@@ -149,25 +155,14 @@ impl Claimer {
         self.awaited.remove(&id);
         self.under_way.insert(id, uses(job, &attempt));
         debug!(job = %id, ?attempt, "claiming try");
-        let shared = self.shared.clone();
+        let (shared, this) = (self.shared.clone(), ctx.address());
         let sight = job::sight(&shared, job);
-        let victims = attempt.preempting.clone();
-        let taken = async move {
-            let Some(addr) = shared.job_actor(id).await else { return false };
-            let taken = addr.send(Order(JobCommand::Claim(attempt, sight))).await;
-            let taken = matches!(taken, Ok(Ok(())));
-            if taken {
-                preempt(&shared, id, victims).await;
-            }
-            taken
-        };
-        ctx.spawn(taken.into_actor(self).map(move |taken, this, ctx| {
-            this.under_way.remove(&id);
-            match taken {
-                true => this.look(ctx),
-                false => this.look_later(ctx),
-            }
-        }));
+        // Not a future of this actor: it would look at all of them whenever one is answered.
+        actix_rt::spawn(async move {
+            let taken = claim(&shared, id, attempt, sight).await;
+            // Whoever is built anew has nothing under way.
+            let _ = this.send(Answered { job: id, taken }).await;
+        });
     }
 
     fn look_later(&mut self, ctx: &mut Context<Self>) {
@@ -190,6 +185,18 @@ fn uses(job: &Job, attempt: &ClaimTry) -> Vec<(SiteName, Resources)> {
         Some((placement.site.clone(), job.resources_of(index)?))
     });
     placed.collect()
+}
+
+/// Has the job decide on a try; whether it took it.
+async fn claim(shared: &Shared, id: JobId, attempt: ClaimTry, sight: Sight) -> bool {
+    let victims = attempt.preempting.clone();
+    let Some(addr) = shared.job_actor(id).await else { return false };
+    let answer = addr.send(Order(JobCommand::Claim(attempt, sight))).await;
+    let taken = matches!(answer, Ok(Ok(())));
+    if taken {
+        preempt(shared, id, victims).await;
+    }
+    taken
 }
 
 /// The claim that needs their processors is durable. One that is not told keeps them, and
@@ -223,5 +230,18 @@ impl Handler<Look> for Claimer {
     fn handle(&mut self, _: Look, ctx: &mut Context<Self>) {
         chaos::reach(Point::HandlerEntry);
         self.look(ctx);
+    }
+}
+
+impl Handler<Answered> for Claimer {
+    type Result = ();
+
+    fn handle(&mut self, answer: Answered, ctx: &mut Context<Self>) {
+        self.under_way.remove(&answer.job);
+        match answer.taken {
+            // Once for all tries that are answered at about the same time.
+            true => self.shared.switchboard.claimer.look(&()),
+            false => self.look_later(ctx),
+        }
     }
 }

@@ -48,6 +48,14 @@ pub struct CoAllocator {
     _guard: LifeGuard,
 }
 
+/// What became of an offer.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+struct Answered {
+    job: JobId,
+    taken: bool,
+}
+
 /// Where a job stands in its placement queue.
 #[derive(Debug, actix::Message)]
 #[rtype(result = "Option<Standing>")]
@@ -195,10 +203,11 @@ impl CoAllocator {
         self.asked.insert(job);
         let placements = &offer.plan.placements;
         self.offers.add(job, now, record.spec.uses(placements).collect());
-        let shared = self.shared.clone();
+        let (shared, this) = (self.shared.clone(), ctx.address());
         let placements = offer.plan.placements;
         debug!(%job, ?placements, "offered");
-        let taken = async move {
+        // Not a future of this actor: it would look at all of them whenever one is answered.
+        actix_rt::spawn(async move {
             let answer = match shared.job_actor(job).await {
                 Some(addr) => addr.send(Order(JobCommand::Place { placements })).await.ok(),
                 None => None,
@@ -209,17 +218,20 @@ impl CoAllocator {
                 // pause the same offer would be made again before anybody had a turn.
                 tokio::time::sleep(REFUSED_PAUSE).await;
             }
-            taken
-        };
-        ctx.spawn(taken.into_actor(self).map(move |taken, this, ctx| {
-            chaos::reach_for("PlaceJob", Point::AfterEffect);
-            this.asked.remove(&job);
-            if !taken {
-                this.offers.remove(job);
-                this.queues.withdraw_offer(job);
-                this.look(ctx);
-            }
-        }));
+            // Whoever is built anew has no offers.
+            let _ = this.send(Answered { job, taken }).await;
+        });
+    }
+
+    /// A job that did not take its offer is tried again.
+    fn answered(&mut self, answer: &Answered, ctx: &mut Context<Self>) {
+        chaos::reach_for("PlaceJob", Point::AfterEffect);
+        self.asked.remove(&answer.job);
+        if !answer.taken {
+            self.offers.remove(answer.job);
+            self.queues.withdraw_offer(answer.job);
+            self.look(ctx);
+        }
     }
 
     fn finish(&mut self, report: ScanReport) {
@@ -318,6 +330,14 @@ impl Handler<Look> for CoAllocator {
     fn handle(&mut self, _: Look, ctx: &mut Context<Self>) {
         chaos::reach(Point::HandlerEntry);
         self.look(ctx);
+    }
+}
+
+impl Handler<Answered> for CoAllocator {
+    type Result = ();
+
+    fn handle(&mut self, answer: Answered, ctx: &mut Context<Self>) {
+        self.answered(&answer, ctx);
     }
 }
 
