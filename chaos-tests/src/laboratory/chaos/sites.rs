@@ -31,7 +31,7 @@ pub(super) fn broken(
             reached && *trips == 1
         }
         (Breaker::Open { .. }, Breaker::HalfOpen { running, allowed, .. }) => {
-            *allowed == 1 && running.len() == 1
+            *allowed == 1 && probing_jobs(running) == 1
         }
         (Breaker::Open { trips, .. }, Breaker::Open { trips: still, .. }) => trips == still,
         (Breaker::HalfOpen { trips, .. }, Breaker::Open { trips: now, .. }) => {

@@ -81,7 +81,9 @@ fn open(component: &mut Component, at: Timestamp) {
 fn begin(component: &mut Component, at: Timestamp) {
     if let Run::AtGate { lrm_id, host, .. } | Run::Opened { lrm_id, host, .. } = &component.run {
         component.run = Run::Running { lrm_id: lrm_id.clone(), host: host.clone(), since: at };
-        component.restart = None;
+        if !component.given_back {
+            component.restart = None;
+        }
         let placement = component.placement.as_ref();
         component.began = placement
             .map(|placement| Began { site: placement.site.clone(), attempt: component.attempt });
@@ -100,14 +102,20 @@ fn end_attempt(
         count_waste_of(job, index, at);
     }
     with(job, index, |component| {
-        if component.attempt == attempt && component.given_back {
-            component.given_back = false;
+        if component.attempt != attempt {
+            return;
+        }
+        // What was given up as too late to begin, and did begin and succeed, is done.
+        let done = matches!(how, Ending::Succeeded);
+        let is_dropped = component.given_back && !(done && component.restart.is_some());
+        component.given_back = false;
+        if is_dropped {
             component.run = Run::Idle;
-        } else if component.attempt == attempt {
-            component.run = Run::Ended { how: how.clone(), at };
-            if matches!(how, Ending::Succeeded) {
-                component.restart = None;
-            }
+            return;
+        }
+        component.run = Run::Ended { how: how.clone(), at };
+        if done {
+            component.restart = None;
         }
     });
 }

@@ -1,6 +1,6 @@
 //! Claiming: what is claimed, given back and tried again.
 
-use super::{moved, renew, with};
+use super::{moved, renew, restarts, with};
 use crate::ids::ComponentIndex;
 use crate::job::event::Happened;
 use crate::job::state::{Job, Phase, Placement, Run};
@@ -9,6 +9,10 @@ use crate::units::Timestamp;
 
 /// Applies an event of claiming; others change nothing.
 pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
+    if matches!(job.phase, Phase::Running { .. }) {
+        restarts::evolve(job, what, at);
+        return;
+    }
     match what {
         Happened::StartPostponed { start_estimate, next_claim } => {
             postpone(job, *start_estimate, *next_claim);

@@ -20,15 +20,6 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
         Happened::JobPlaced { round, placements, start_estimate } => {
             place(job, *round, placements, *start_estimate, at);
         }
-        Happened::ComponentFailed { .. }
-        | Happened::ComponentMoved { .. }
-        | Happened::InputsArrived
-        | Happened::ComponentsClaimed { .. }
-        | Happened::ClaimMissed { .. }
-            if matches!(job.phase, Phase::Running { .. }) =>
-        {
-            restarts::evolve(job, &event.what, at);
-        }
         Happened::StartPostponed { .. }
         | Happened::ComponentFailed { .. }
         | Happened::InputsArrived

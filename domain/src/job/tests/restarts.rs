@@ -241,3 +241,21 @@ fn what_an_older_try_saw_of_input_says_nothing_of_the_site_that_was_chosen_since
     let sight = Sight { inputs: Inputs::Here, ..Sight::default() };
     assert_eq!(world.tell(JobCommand::Claim(older, sight)), Ok(Vec::new()));
 }
+
+#[test]
+fn a_payload_that_began_too_late_and_succeeded_all_the_same_is_done() {
+    let mut world = apart(2);
+    world.see(0, Sighting::Vanished("lost".into()));
+    world.record_charges();
+    world.pass(10);
+    claim_at(&mut world, 0, 3, 0);
+    world.submit(0, SubmitAnswer::Accepted(LrmId::new("9").unwrap()));
+    world.see(0, Sighting::Ready("m".into()));
+    let (component, attempt) = (ComponentIndex(0), world.attempt(0));
+    world.tell(JobCommand::GateAnswered { component, attempt, open: true }).unwrap();
+    world.pass(31);
+    assert_eq!(world.look(Inputs::Unknown), ["ComponentFailed"]);
+    world.see(0, Sighting::Succeeded);
+    world.see(1, Sighting::Succeeded);
+    assert_eq!(world.phase(), PhaseKind::Finished);
+}
