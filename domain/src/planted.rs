@@ -93,8 +93,6 @@ pub enum Bug {
     PreemptEquals,
     /// Jobs that run and must not run twice give way.
     PreemptOnce,
-    /// Jobs give way however often they did.
-    PreemptForEver,
     /// Jobs that rose by waiting preempt like those that were submitted so high.
     PromotedPreempt,
     /// A job pays for being preempted as for an error of its own.
@@ -115,7 +113,7 @@ pub enum Bug {
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 52] = [
+    pub const ALL: [Bug; 51] = [
         Bug::RetryBlind,
         Bug::TrustEarlyAbsence,
         Bug::UnknownIsGone,
@@ -159,7 +157,6 @@ impl Bug {
         Bug::PreemptInWaves,
         Bug::PreemptEquals,
         Bug::PreemptOnce,
-        Bug::PreemptForEver,
         Bug::PromotedPreempt,
         Bug::ChargePreempted,
         Bug::HoardForEver,

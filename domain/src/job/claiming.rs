@@ -91,8 +91,7 @@ impl Job {
     pub fn may_be_preempted(&self) -> bool {
         let once = bug(Bug::PreemptOnce);
         let may_run_again = self.spec.rerunnable || self.start_at.is_none() || once;
-        let spared = self.setbacks.preemptions >= MAX_PREEMPTIONS && !bug(Bug::PreemptForEver);
-        may_run_again && !spared
+        may_run_again && self.setbacks.preemptions < MAX_PREEMPTIONS
     }
 
     /// T for this job: a job that was aborted again and again takes all or nothing.
