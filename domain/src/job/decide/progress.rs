@@ -180,7 +180,9 @@ fn step_running(draft: &mut Draft<'_>) {
     restarts::step(draft);
     let succeeded = |run: &Run| matches!(run, Run::Ended { how: Ending::Succeeded, .. });
     let any = bug(Bug::FinishEarly) && draft.job.components.iter().any(|c| succeeded(&c.run));
-    if any || draft.job.components.iter().all(|c| succeeded(&c.run)) {
+    let all = draft.job.components.iter().all(|c| succeeded(&c.run));
+    // One that was restarted alone may still owe an error to its site.
+    if any || (all && !draft.job.owes_charges()) {
         draft.emit(Happened::PayloadsSucceeded);
     }
 }
