@@ -19,6 +19,15 @@ fn apart(components: usize) -> World {
     world
 }
 
+/// Of two components one has lost its site, and the time has come to claim for it.
+fn apart_without(index: usize) -> World {
+    let mut world = apart(2);
+    world.see(index, Sighting::Vanished("lost".into()));
+    world.record_charges();
+    world.pass(10);
+    world
+}
+
 /// A claiming try that finds another site for the component.
 fn claim_at(world: &mut World, index: usize, to: usize, bytes: u64) -> Vec<&'static str> {
     let component = ComponentIndex(index as u32);
@@ -86,10 +95,7 @@ fn no_processors_are_asked_for_before_the_input_is_at_the_new_site() {
 
 #[test]
 fn input_that_is_lost_on_the_way_has_the_component_placed_again() {
-    let mut world = apart(2);
-    world.see(0, Sighting::Vanished("lost".into()));
-    world.record_charges();
-    world.pass(10);
+    let mut world = apart_without(0);
     claim_at(&mut world, 0, 3, 9_000);
     assert_eq!(world.look(Inputs::Lost("no replica".into())), ["ComponentFailed"]);
     assert_eq!((world.phase(), world.job.setbacks.inputs), (PhaseKind::Running, 1));
@@ -98,10 +104,7 @@ fn input_that_is_lost_on_the_way_has_the_component_placed_again() {
 
 #[test]
 fn a_site_without_room_is_asked_again_later_and_nobody_is_disturbed() {
-    let mut world = apart(2);
-    world.see(0, Sighting::Vanished("lost".into()));
-    world.record_charges();
-    world.pass(10);
+    let mut world = apart_without(0);
     let mut waits = Vec::new();
     for _ in 0..8 {
         let nothing = ClaimTry { round: world.job.round, ..ClaimTry::default() };
@@ -118,10 +121,7 @@ fn a_site_without_room_is_asked_again_later_and_nobody_is_disturbed() {
 
 #[test]
 fn processors_that_others_took_are_claimed_again_elsewhere() {
-    let mut world = apart(2);
-    world.see(1, Sighting::Vanished("lost".into()));
-    world.record_charges();
-    world.pass(10);
+    let mut world = apart_without(1);
     claim_at(&mut world, 1, 3, 0);
     world.submit(1, SubmitAnswer::Accepted(LrmId::new("9").unwrap()));
     world.pass(world.parameters.claim_timeout.0 / 1_000 + 1);
@@ -203,10 +203,7 @@ fn a_site_that_is_emptied_is_left_by_what_is_not_claimed_there_yet() {
 
 #[test]
 fn a_cancelled_job_leaves_nothing_of_a_restart() {
-    let mut world = apart(2);
-    world.see(0, Sighting::Vanished("lost".into()));
-    world.record_charges();
-    world.pass(10);
+    let mut world = apart_without(0);
     claim_at(&mut world, 0, 3, 0);
     world.tell(JobCommand::Cancel(key())).unwrap();
     let mut due = world.due();
@@ -232,10 +229,7 @@ fn before_all_have_begun_a_failure_is_one_of_the_whole_job() {
 
 #[test]
 fn what_an_older_try_saw_of_input_says_nothing_of_the_site_that_was_chosen_since() {
-    let mut world = apart(2);
-    world.see(0, Sighting::Vanished("lost".into()));
-    world.record_charges();
-    world.pass(10);
+    let mut world = apart_without(0);
     claim_at(&mut world, 0, 3, 9_000);
     let older = ClaimTry { round: world.job.round, ..ClaimTry::default() };
     let sight = Sight { inputs: Inputs::Here, ..Sight::default() };
@@ -244,10 +238,7 @@ fn what_an_older_try_saw_of_input_says_nothing_of_the_site_that_was_chosen_since
 
 #[test]
 fn a_payload_that_began_too_late_and_succeeded_all_the_same_is_done() {
-    let mut world = apart(2);
-    world.see(0, Sighting::Vanished("lost".into()));
-    world.record_charges();
-    world.pass(10);
+    let mut world = apart_without(0);
     claim_at(&mut world, 0, 3, 0);
     world.submit(0, SubmitAnswer::Accepted(LrmId::new("9").unwrap()));
     world.see(0, Sighting::Ready("m".into()));
