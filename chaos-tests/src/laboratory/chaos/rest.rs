@@ -26,6 +26,14 @@ pub(super) fn is_at_rest(reign: &Reign, keep_jobs: DurationMs) -> Result<()> {
             ensure!(!late, "job {} ended at {} and is not archived", job.id, at.0);
         }
     }
+    // Whoever asks anything afterwards may have sites swept by that.
+    let instance = reign.plane.shared().instance;
+    let left = reign.world.read(|world| {
+        let names = world.sites().iter().filter_map(|site| world.index_of(site.name()));
+        let mut tags = names.flat_map(|site| world.list_attempts(site));
+        tags.find(|tag| tag.instance == instance)
+    });
+    ensure!(left.is_none(), "{left:?} was left behind");
     for (site, held) in &view.holdings {
         ensure!(held.is_empty(), "ended jobs hold something at {site}");
     }
