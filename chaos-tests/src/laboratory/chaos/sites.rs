@@ -37,8 +37,10 @@ pub(super) fn broken(
         (Breaker::HalfOpen { trips, .. }, Breaker::Open { trips: now, .. }) => {
             charged && *now == trips.saturating_add(1)
         }
-        (Breaker::HalfOpen { allowed, .. }, Breaker::Closed) => {
-            *allowed == parameters.probe_limit && new.consecutive_errors == 0
+        (Breaker::HalfOpen { allowed, running, .. }, Breaker::Closed) => {
+            // Several may have succeeded in what was written at once.
+            let reached = (1..probing_jobs(running)).fold(*allowed, |allowed, _| allowed * 2);
+            reached >= parameters.probe_limit && new.consecutive_errors == 0
         }
         (Breaker::HalfOpen { .. }, Breaker::HalfOpen { allowed, running, .. }) => {
             probing_jobs(running) <= *allowed && *allowed <= parameters.probe_limit
