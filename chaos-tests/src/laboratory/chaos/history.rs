@@ -78,11 +78,11 @@ impl Seen {
     }
 
     /// Another control plane begins to reign.
-    fn begin(&mut self, view: &View, now: Timestamp, its_now: Timestamp) {
+    fn begin(&mut self, view: &View, its_now: Timestamp) {
         self.counters = Counters::default();
         self.queues.begin(its_now);
         self.preemptions.begin(view, its_now);
-        self.holds.begin(view, now);
+        self.holds.begin(view);
     }
 
     fn note(&mut self, change: &Change, view: &View, now: Timestamp, ahead_ms: i64) {
@@ -266,7 +266,7 @@ fn is_met(constraint: &Constraint, site: &SiteName) -> bool {
 /// Follows one reign for as long as it is polled, and ends it if it makes too many changes.
 pub(super) async fn follow(reign: Reign, seen: Rc<RefCell<Seen>>, changes_max: u64) {
     let mut changes = reign.plane.subscribe();
-    seen.borrow_mut().begin(&reign.plane.view(), reign.clock.now(), reign.plane.now());
+    seen.borrow_mut().begin(&reign.plane.view(), reign.plane.now());
     loop {
         match changes.recv().await {
             Ok(committed) => {

@@ -26,6 +26,8 @@ type Part = (JobId, ComponentIndex, Attempt);
 #[derive(Debug, Default)]
 pub(super) struct Holds {
     given_back: BTreeMap<Part, Timestamp>,
+    /// When the control plane was last seen to do something.
+    last_deed: Timestamp,
     /// Their sites did not answer, and their jobs did not wait: they may live on.
     abandoned: BTreeSet<Part>,
 }
@@ -33,13 +35,15 @@ pub(super) struct Holds {
 impl Holds {
     /// Another control plane reigns: nobody was there to end what was given back just now,
     /// and what became durable right before the death was seen by nobody.
-    pub(super) fn begin(&mut self, view: &View, now: Timestamp) {
-        self.given_back.retain(|_, at| *at + FREE_WITHIN < now);
+    pub(super) fn begin(&mut self, view: &View) {
+        let died_after = self.last_deed;
+        self.given_back.retain(|_, at| *at + FREE_WITHIN < died_after);
         view.jobs.values().for_each(|job| self.learn(job));
     }
 
     /// Takes note of what happened to a job.
     pub(super) fn note(&mut self, job: &Job, events: &[JobEvent], now: Timestamp) {
+        self.last_deed = now;
         for event in events {
             match &event.what {
                 Happened::ClaimGivenBack { component } => {
