@@ -47,12 +47,15 @@ pub(super) fn is_at_rest(reign: &Reign, keep_jobs: DurationMs) -> Result<()> {
         ensure!(lost.is_none(), "nobody had message {lost:?} about {}", site.site);
         ensure!(site.owed.is_empty(), "{} still owes a message: {:?}", site.site, site.owed);
     }
+    let now = reign.clock.now();
     for site in reign.plane.sites() {
         let is_well = matches!(
             site.state,
             SiteState::Usable | SiteState::Unusable | SiteState::Probing { .. }
         );
-        ensure!(is_well, "site {} is {:?} although nothing is wrong", site.name, site.state);
+        let known = reign.plane.shared().board.site(&site.name).map(|report| report.contact);
+        let (name, state) = (&site.name, site.state);
+        ensure!(is_well, "site {name} is {state:?} although nothing is wrong: {known:?}, {now:?}");
     }
     Ok(())
 }

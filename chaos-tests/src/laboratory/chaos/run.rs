@@ -282,7 +282,8 @@ fn calm(
             let queued = DurationMs(OVERLOAD_MAX * scenario.calm_at.since(BEGINS).0);
             all_ended(&reign, &ids, reign.clock.now() + CONVERGE_MAX + queued).await?;
             note_ends(&reign, &ids, &seen);
-            reign.until(reign.clock.now() + CLEAN_MAX).await;
+            // All jobs may be over before the trouble is.
+            reign.until(reign.clock.now().max(scenario.calm_at) + CLEAN_MAX).await;
             let files = reign.plane.view().files.clone();
             seen.borrow_mut().files = Some(files.into_iter().collect());
             is_at_rest(&reign, scenario.keep_jobs)?;
