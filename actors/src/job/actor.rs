@@ -129,11 +129,14 @@ impl JobActor {
 
     /// Takes up what came in while a write was under way, and only then does what is
     /// due: the outcome of an effect may be among it, and it must not be done twice.
+    /// What others know is looked at only after that, in the light of what was decided: a
+    /// claim may have sent a component elsewhere, where its input is not yet.
     fn go_on(&mut self, ctx: &mut Context<Self>) {
-        if self.dirty.owed() {
-            self.look(ctx);
-        } else {
+        if self.steps.has_commands() || !self.dirty.owed() {
             self.turn(ctx);
+        }
+        if !self.steps.is_writing() && self.dirty.owed() && !self.job().is_final() {
+            self.look(ctx);
         }
     }
 

@@ -5,6 +5,8 @@ mod actor;
 mod count;
 mod effects;
 mod sight;
+#[cfg(test)]
+mod tests;
 
 pub use actor::{JobActor, Order};
 pub use count::cause_name;

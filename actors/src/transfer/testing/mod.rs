@@ -302,7 +302,8 @@ impl World {
         self.change_job(id, job).await;
     }
 
-    async fn change_job(&self, id: u64, mut new: Job) {
+    /// A change that nobody decided on.
+    pub(crate) async fn change_job(&self, id: u64, mut new: Job) {
         new.revision += 1;
         let old = self.shared.view.load().jobs[&JobId(id)].clone();
         self.append(Change::Job { old, new: Arc::new(new), events: Vec::new() }).await;

@@ -1,0 +1,69 @@
+//! What a job's actor decides first.
+
+use std::sync::Arc;
+
+use actix::{Actor, Addr};
+use cospan_domain::claim::ClaimTry;
+use cospan_domain::ids::{ComponentIndex, JobId};
+use cospan_domain::job::command::{JobCommand, Sight};
+use cospan_domain::job::spec::Priority;
+use cospan_domain::job::state::{Job, Placement};
+
+use super::{JobActor, Order};
+use crate::supervision::{ActorId, LifeGuard};
+use crate::switchboard::{Dirty, Look};
+use crate::transfer::testing::{World, content, key, paused, site};
+
+const JOB: JobId = JobId(1);
+
+fn job(world: &World) -> Arc<Job> {
+    world.shared.view.load().jobs[&JOB].clone()
+}
+
+fn start(world: &World) -> Addr<JobActor> {
+    let supervisor = world.shared.supervisor.get().expect("a supervisor").clone();
+    let guard = LifeGuard::new(ActorId::Job(JOB), supervisor);
+    JobActor::new(world.shared.clone(), job(world), false, Dirty::default(), guard).start()
+}
+
+/// A job at delft, where its input is, which may claim now.
+async fn claimable() -> World {
+    let world = World::new(&["delft", "leiden", "twente"]);
+    world.add_file("input", content(1), &["twente"]).await;
+    world.place_job(JOB.0, content(1), "delft").await;
+    let copy = (content(1).digest, site("delft"));
+    world.until("its input is at delft", |world| world.is_ready(&copy)).await;
+    let (mut job, now) = (Job::clone(&job(&world)), world.shared.clock.now());
+    job.instants.placed = Some(now);
+    job.instants.start_estimate = Some(now);
+    job.next_claim = Some(now);
+    world.change_job(JOB.0, job).await;
+    world
+}
+
+fn claim_at_leiden(job: &Job) -> JobCommand {
+    let component = ComponentIndex(0);
+    let placement = job.components[0].placement.clone().expect("it is placed");
+    let attempt = ClaimTry {
+        round: job.round,
+        start: vec![component],
+        moves: vec![(component, Placement { site: site("leiden"), ..placement })],
+        preempting: Vec::new(),
+    };
+    JobCommand::Claim(attempt, Sight::default())
+}
+
+#[test]
+fn a_claim_that_came_during_a_write_is_decided_before_anybody_looks_for_its_input() {
+    paused(async || {
+        let world = claimable().await;
+        let actor = start(&world);
+        let raised = actor.send(Order(JobCommand::SetPriority(Priority::High, key())));
+        let claimed = actor.send(Order(claim_at_leiden(&job(&world))));
+        actor.do_send(Look);
+        assert_eq!((raised.await.unwrap(), claimed.await.unwrap()), (Ok(()), Ok(())));
+        let job = job(&world);
+        let at = &job.components[0].placement.as_ref().unwrap().site;
+        assert_eq!((at, job.inputs_here), (&site("leiden"), false), "its input is still at delft");
+    });
+}
