@@ -346,8 +346,10 @@ impl Shared {
             });
             let succeeded = match &component.run {
                 Run::Ended { how, .. } if component.charge.is_none() => *how == Ending::Succeeded,
-                // Its claim was given back.
-                Run::Idle if before.is_some_and(Run::may_live) => false,
+                // Its claim was given back. Where the site is to be charged it hears that instead.
+                Run::Idle if component.charge.is_none() && before.is_some_and(Run::may_live) => {
+                    false
+                }
                 _ => continue,
             };
             if doubted && let Some(cluster) = self.switchboard.clusters.addr(&placement.site) {

@@ -8,7 +8,7 @@ use actix::{Actor, AsyncContext, Context, Handler};
 use cospan_domain::claim::{ClaimTry, ClaimingQueue, plan_claim};
 use cospan_domain::ids::{JobId, SiteName};
 use cospan_domain::job::command::{JobCommand, Sight};
-use cospan_domain::job::state::Job;
+use cospan_domain::job::state::{Component, Job};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 use tracing::debug;
@@ -130,24 +130,41 @@ impl Claimer {
             return true;
         }
         let board = &self.shared.board;
-        let placed = |index: &cospan_domain::ids::ComponentIndex| {
-            job.components.get(index.0 as usize)?.placement.as_ref()
-        };
-        let unclaimed: Vec<_> = job.unclaimed().collect();
         let mut informed = true;
-        for placement in unclaimed.iter().filter_map(placed) {
-            let report = board.site(&placement.site).unwrap_or_default();
-            let asked_at = report.idle.as_ref().map(|(asked_at, _)| *asked_at);
-            let fresh = asked_at.is_some_and(|asked_at| asked_at + FRESH >= since);
+        for (site, oldest) in self.concerned(job, since, now) {
+            let report = board.site(&site).unwrap_or_default();
+            let fresh = report.idle.as_ref().is_some_and(|(asked_at, _)| *asked_at >= oldest);
             if !fresh && report.contact.is_answering() {
                 informed = false;
                 if asks {
-                    board.want_fresh(&placement.site, now);
-                    self.shared.switchboard.clusters.look(&placement.site);
+                    board.want_fresh(&site, now);
+                    self.shared.switchboard.clusters.look(&site);
                 }
             }
         }
         informed
+    }
+
+    /// Sites that a try which became due at `since` asks for, and how old their reports may
+    /// be: those that its components are placed at; for one that is restarted alone all,
+    /// as it may go anywhere and nobody else may have asked them lately.
+    fn concerned(
+        &self,
+        job: &Job,
+        since: Timestamp,
+        now: Timestamp,
+    ) -> BTreeMap<SiteName, Timestamp> {
+        let mut sites = BTreeMap::new();
+        if job.components.iter().any(Component::awaits_restart) {
+            let expired = now - self.shared.settings.information_expiry;
+            sites.extend(self.shared.sites.keys().map(|site| (site.clone(), expired)));
+        }
+        let placed = job.unclaimed().filter_map(|index| {
+            let component = job.components.get(index.0 as usize)?;
+            component.placement.as_ref().map(|placement| placement.site.clone())
+        });
+        sites.extend(placed.map(|site| (site, since - FRESH)));
+        sites
     }
 
     fn send(&mut self, job: &Job, attempt: ClaimTry, ctx: &mut Context<Self>) {

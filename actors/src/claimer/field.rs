@@ -7,7 +7,9 @@ use std::sync::Arc;
 use cospan_domain::claim::{ClaimField, Victim};
 use cospan_domain::ids::{ComponentIndex, JobId, SiteName};
 use cospan_domain::job::state::{Job, Phase, Placement};
-use cospan_domain::placement::{self, Board, History, PlacementRequest, Remaining, Silent};
+use cospan_domain::placement::{
+    self, Belief, Board, GridSite, GridSnapshot, History, PlacementRequest, Remaining, Silent,
+};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::Timestamp;
 
@@ -23,6 +25,8 @@ pub(super) struct Field<'a> {
     grid: &'a mut GridMaker,
     /// What is left at each site that was looked at; `None` if that is not known.
     idle: BTreeMap<SiteName, Option<Resources>>,
+    /// All else that is known of the sites; made when a component is first placed anew.
+    base: Option<GridSnapshot>,
 }
 
 impl<'a> Field<'a> {
@@ -33,7 +37,7 @@ impl<'a> Field<'a> {
         under_way: impl Iterator<Item = &'b (SiteName, Resources)>,
     ) -> Self {
         let (view, now) = (shared.view.load_full(), shared.clock.now());
-        let mut field = Self { shared, view, now, grid, idle: BTreeMap::new() };
+        let mut field = Self { shared, view, now, grid, idle: BTreeMap::new(), base: None };
         for (site, used) in under_way {
             field.take(site, used);
         }
@@ -57,6 +61,25 @@ impl<'a> Field<'a> {
         }
         Some(idle)
     }
+
+    /// The sites with what is left there.
+    fn grid_now(&mut self) -> GridSnapshot {
+        let base = self.base.take().unwrap_or_else(|| self.grid.for_claim(self.shared));
+        for site in base.sites() {
+            if !self.idle.contains_key(&site.name) {
+                self.idle.insert(site.name.clone(), self.reported(&site.name));
+            }
+        }
+        let now_idle = |site: &GridSite| {
+            let idle = self.idle.get(&site.name)?.clone()?;
+            Some(Belief { idle, asked_at: self.now })
+        };
+        let sites =
+            base.sites().iter().map(|site| GridSite { idle: now_idle(site), ..site.clone() });
+        let grid = base.with_sites(sites.collect());
+        self.base = Some(base);
+        grid
+    }
 }
 
 impl ClaimField for Field<'_> {
@@ -78,13 +101,7 @@ impl ClaimField for Field<'_> {
     fn replace(&mut self, job: &Job, component: ComponentIndex) -> Option<Placement> {
         let defaults = &self.shared.settings.default_policies;
         let request = PlacementRequest::of_one(job, component, defaults)?;
-        let idle: BTreeMap<SiteName, Resources> = self
-            .shared
-            .sites
-            .keys()
-            .filter_map(|site| Some((site.clone(), self.idle_at(site)?)))
-            .collect();
-        let grid = self.grid.for_claim(self.shared, |site| idle.get(site).cloned());
+        let grid = self.grid_now();
         let mut history = History::clone(&self.shared.history.load());
         let mut board = Board {
             grid: &grid,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cospan_domain::job::demands::Holding;
-use cospan_domain::job::state::{Job, Phase};
+use cospan_domain::job::state::{Job, Phase, Run};
 use cospan_domain::placement::estimate::{Forecast, Release, Waiter, forecast};
 use cospan_domain::placement::{GridSnapshot, History, PlacementRequest};
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -184,16 +184,20 @@ fn releases(shared: &Shared, now: Timestamp) -> Vec<Release> {
     };
     let release = |id: cospan_domain::ids::JobId, holding: &Holding| {
         let job = view.jobs.get(&id)?;
+        let began = match job.components.get(holding.component.0 as usize)?.run {
+            Run::Running { since, .. } => Some(since),
+            _ => None,
+        };
         let begins = match &job.phase {
             Phase::Placed { start_estimate, .. } => {
                 (*start_estimate).max(now) + parameters.claim_timeout
             }
             Phase::Claiming { since } => *since + parameters.claim_timeout,
-            _ => job.instants.started.or(job.start_at).unwrap_or(now),
+            _ => began.or(job.start_at).unwrap_or(now),
         };
-        let waits = match job.phase {
-            Phase::Running { .. } => DurationMs::ZERO,
-            _ => parameters.hold_max + parameters.go_grace,
+        let waits = match began {
+            Some(_) => DurationMs::ZERO,
+            None => parameters.hold_max + parameters.go_grace,
         };
         let asked = asked_at(holding);
         let visible =

@@ -102,18 +102,10 @@ impl GridMaker {
         }))
     }
 
-    /// What is known now, with other idle processors than were reported and nothing of ours
-    /// pending, for one component of a job that is being claimed.
-    pub fn for_claim(
-        &mut self,
-        shared: &Shared,
-        idle: impl Fn(&SiteName) -> Option<Resources>,
-    ) -> GridSnapshot {
-        let asked_at = shared.clock.now();
-        self.known(shared, |site| {
-            let idle = idle(&site.name).map(|idle| Belief { idle, asked_at });
-            GridSite { idle, pending: Resources::default(), ..site }
-        })
+    /// What is known now but for idle processors, with nothing of ours pending: for
+    /// components of jobs that are being claimed.
+    pub fn for_claim(&mut self, shared: &Shared) -> GridSnapshot {
+        self.known(shared, |site| GridSite { idle: None, pending: Resources::default(), ..site })
     }
 
     fn known(&mut self, shared: &Shared, change: impl Fn(GridSite) -> GridSite) -> GridSnapshot {

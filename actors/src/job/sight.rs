@@ -143,8 +143,9 @@ fn inputs(shared: &Shared, job: &Job) -> Inputs {
     let mut missing = false;
     for (digest, site) in needs {
         let copy = view.copies.get(&(digest, site.clone()));
-        if let Some(lost) = copy.and_then(|copy| copy.lost()) {
-            return Inputs::Lost(lost);
+        if let Some(detail) = copy.and_then(|copy| copy.lost()) {
+            let components = demands::needing(job, digest, &site).collect();
+            return Inputs::Lost { detail, components };
         }
         if !copy.is_some_and(|copy| copy.is_ready()) {
             missing = true;

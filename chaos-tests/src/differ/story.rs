@@ -105,6 +105,7 @@ pub(super) fn views(story: &Story) -> BTreeMap<String, Vec<String>> {
 fn component_of(what: &Happened) -> Option<ComponentIndex> {
     match what {
         Happened::AttemptRenewed { component }
+        | Happened::ComponentAvoidanceLapsed { component }
         | Happened::ComponentFailed { component, .. }
         | Happened::ComponentMoved { component, .. }
         | Happened::ClaimGivenBack { component }

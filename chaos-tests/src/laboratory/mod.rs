@@ -12,6 +12,8 @@ pub mod journal;
 mod probe_tests;
 pub mod reign;
 #[cfg(test)]
+mod restart_tests;
+#[cfg(test)]
 mod retention_tests;
 pub mod settings;
 mod site;

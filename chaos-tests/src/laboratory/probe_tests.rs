@@ -7,6 +7,7 @@ use cospan_actors::api::command::{ApiCommand, Ask, Submission};
 use cospan_actors::settings::Settings;
 use cospan_domain::ids::{KeyName, SiteName};
 use cospan_domain::job::state::Phase;
+use cospan_domain::runner::RestartScope;
 use cospan_domain::site::parameters::SiteParameters;
 use cospan_domain::site::state::Breaker;
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -21,16 +22,16 @@ use crate::world::batch::Discipline;
 use crate::world::cluster::ClusterSpec;
 use crate::world::{Pace, World};
 
-const BEGINS: Timestamp = Timestamp(1_000_000_000);
-const SECOND: DurationMs = DurationMs(1_000);
+pub(super) const BEGINS: Timestamp = Timestamp(1_000_000_000);
+pub(super) const SECOND: DurationMs = DurationMs(1_000);
 
-fn name(site: &str) -> SiteName {
+pub(super) fn name(site: &str) -> SiteName {
     SiteName::new(site).unwrap()
 }
 
-/// Two sites of one node each, unusable after one error, and hardly ever reconciled.
-fn ground() -> Ground {
-    let site = |site: &str| ClusterSpec {
+/// Sites of one node each, unusable after one error, and hardly ever reconciled.
+pub(super) fn ground(sites: &[&str]) -> Ground {
+    let site = |site: &&str| ClusterSpec {
         name: name(site),
         nodes: 1,
         processors_per_node: 2,
@@ -38,7 +39,8 @@ fn ground() -> Ground {
         local_jobs: Vec::new(),
         files: BTreeMap::new(),
     };
-    let world = World::new(["delft", "leiden"].map(site).into(), &[], Pace::default(), 1, BEGINS);
+    let sites = sites.iter().map(site).collect();
+    let world = World::new(sites, &[], Pace::default(), 1, BEGINS);
     let settings = Settings {
         site: SiteParameters { site_error_threshold: 1, ..SiteParameters::default() },
         reconcile_interval: DurationMs::from_secs(86_400),
@@ -55,9 +57,11 @@ fn ground() -> Ground {
     }
 }
 
-async fn submit(reign: &Reign, components: &[u32]) {
+/// Submits a job that runs for an hour.
+pub(super) async fn submit(reign: &Reign, components: &[u32], restart_scope: RestartScope) {
     let hour = DurationMs::from_secs(3_600);
-    let spec = shared_job(components, hour, hour + hour, 0).unwrap();
+    let mut spec = shared_job(components, hour, hour + hour, 0).unwrap();
+    Arc::make_mut(&mut spec).run.restart_scope = restart_scope;
     let submission =
         Submission { spec, idempotency: None, allow_unplaceable: false, refuse_closed: false };
     let (by, what) = (KeyName::new("alice").unwrap(), Ask::Submit(vec![submission]));
@@ -65,7 +69,7 @@ async fn submit(reign: &Reign, components: &[u32]) {
 }
 
 /// Waits until it holds, for twenty minutes at most: longer than sites are avoided.
-async fn until(reign: &Reign, holds: impl Fn() -> bool) -> bool {
+pub(super) async fn until(reign: &Reign, holds: impl Fn() -> bool) -> bool {
     let end = reign.clock.now() + DurationMs::from_secs(1_200);
     while !holds() && reign.clock.now() < end {
         reign.until(reign.clock.now() + SECOND).await;
@@ -73,11 +77,11 @@ async fn until(reign: &Reign, holds: impl Fn() -> bool) -> bool {
     holds()
 }
 
-fn breaker(reign: &Reign, site: &str) -> Option<Breaker> {
+pub(super) fn breaker(reign: &Reign, site: &str) -> Option<Breaker> {
     reign.plane.view().sites.get(&name(site)).map(|record| record.breaker.clone())
 }
 
-fn fail_node(reign: &Reign, world: &WorldHandle, site: &str) {
+pub(super) fn fail_node(reign: &Reign, world: &WorldHandle, site: &str) {
     world.at(reign.clock.now(), |world| {
         let site = world.index_of(&name(site)).unwrap();
         world.node_down(site, 0, SECOND);
@@ -86,13 +90,13 @@ fn fail_node(reign: &Reign, world: &WorldHandle, site: &str) {
 
 #[test]
 fn a_probe_whose_job_another_site_ended_makes_room_for_the_next_at_once() {
-    let ground = ground();
+    let ground = ground(&["delft", "leiden"]);
     let world = ground.world.clone();
     let plan = Plan { begins: BEGINS, killed_at: None, moment: None, seed: 1, clock_ahead_ms: 0 };
     let end = reign(&ground, plan, move |reign| async move {
         reign.until(BEGINS + SECOND).await;
         // Two components of the size of a site: each has one.
-        submit(&reign, &[2, 2]).await;
+        submit(&reign, &[2, 2], RestartScope::Job).await;
         let runs = || {
             let view = reign.plane.view();
             view.jobs.values().all(|job| matches!(job.phase, Phase::Running { .. }))

@@ -5,10 +5,10 @@ use super::preemption::{Victim, choose_victims};
 use super::startable::{Wanted, startable};
 use crate::ids::{ComponentIndex, JobId, Round, SiteName};
 use crate::job::spec::{Priority, Request};
-use crate::job::state::{Component, Job, Phase, Placement, RestartStep};
+use crate::job::state::{Component, Job, Phase, Placement, Restart, RestartStep};
 use crate::planted::{Bug, bug};
 use crate::resources::Resources;
-use crate::units::Timestamp;
+use crate::units::{DurationMs, Timestamp};
 
 /// What a try found, for the job to decide on. Nothing to start means that it failed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -48,7 +48,7 @@ pub fn plan_claim(
     field: &mut impl ClaimField,
 ) -> ClaimTry {
     if matches!(job.phase, Phase::Running { .. }) {
-        return plan_restart(job, field);
+        return plan_restart(job, now, field);
     }
     let mut plan = ClaimTry { round: job.round, ..ClaimTry::default() };
     let found = startable(wanted(job), |site| field.idle_at(site));
@@ -71,18 +71,22 @@ pub fn plan_claim(
     plan
 }
 
+/// How long a restarted component stays where its input was brought and is no room now.
+const STAYS: DurationMs = DurationMs(60_000);
+
 /// Components that are restarted alone: each that can be had now where its input is, and a
 /// site for each other. Nobody gives way to them.
-fn plan_restart(job: &Job, field: &mut impl ClaimField) -> ClaimTry {
+fn plan_restart(job: &Job, now: Timestamp, field: &mut impl ClaimField) -> ClaimTry {
     let mut plan = ClaimTry { round: job.round, ..ClaimTry::default() };
-    let staged = |component: &Component| {
-        component.restart.as_ref().is_some_and(|restart| restart.step == RestartStep::Staged)
-    };
-    for (index, component) in job.indexed().filter(|(_, component)| component.awaits_restart()) {
+    for (index, component) in job.indexed().filter(|(_, c)| c.is_claimable(now)) {
         let Some((site, need)) = place_of(job, index) else { continue };
-        if staged(component) && field.idle_at(site).is_some_and(|idle| idle.covers(&need)) {
+        let staged = component.restart.as_ref().filter(|r| r.step == RestartStep::Staged);
+        let idle = staged.and_then(|_| field.idle_at(site));
+        if idle.as_ref().is_some_and(|idle| idle.covers(&need)) {
             field.take(site, &need);
             plan.start.push(index);
+        } else if idle.is_some() && staged.is_some_and(|r| stays(component, r, now)) {
+            // Bringing its input to and fro for room that comes and goes helps nobody.
         } else if let Some(placement) = field.replace(job, index) {
             field.take(&placement.site, &need);
             if placement.sources.is_empty() {
@@ -92,6 +96,11 @@ fn plan_restart(job: &Job, field: &mut impl ClaimField) -> ClaimTry {
         }
     }
     plan
+}
+
+fn stays(component: &Component, staged: &Restart, now: Timestamp) -> bool {
+    let brought = component.placement.as_ref().is_some_and(|place| !place.sources.is_empty());
+    brought && now < staged.since + STAYS
 }
 
 fn place_of(job: &Job, component: ComponentIndex) -> Option<(&SiteName, Resources)> {
@@ -111,7 +120,7 @@ fn wanted(job: &Job) -> Vec<Wanted> {
 fn move_elsewhere(
     job: &Job,
     component: ComponentIndex,
-    time_left: crate::units::DurationMs,
+    time_left: DurationMs,
     field: &mut impl ClaimField,
     plan: &mut ClaimTry,
 ) -> bool {

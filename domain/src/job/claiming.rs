@@ -19,6 +19,11 @@ impl Component {
             && self.restart.as_ref().is_some_and(waits)
     }
 
+    /// It is restarted alone, and it is time to try for its processors.
+    pub fn is_claimable(&self, now: Timestamp) -> bool {
+        self.awaits_restart() && self.restart.as_ref().is_some_and(|r| r.not_before <= now)
+    }
+
     /// Its processors are held or asked for, and not being given back.
     pub fn is_claimed(&self) -> bool {
         self.run.may_live() && !self.given_back
@@ -45,6 +50,10 @@ impl Job {
     pub fn claim_time(&self, parameters: &JobParameters) -> Option<Timestamp> {
         if !self.awaits_claim() {
             return None;
+        }
+        if matches!(self.phase, Phase::Running { .. }) {
+            let waiting = self.components.iter().filter(|c| c.awaits_restart());
+            return waiting.filter_map(|c| c.restart.as_ref()).map(|r| r.not_before).min();
         }
         let schedule = self.claim_schedule(&parameters.claim)?;
         match self.next_claim {

@@ -150,8 +150,13 @@ pub enum Inputs {
     Here,
     /// On the way.
     Expected(Timestamp),
-    /// It cannot be brought: every replica failed, or the destination does.
-    Lost(Arc<str>),
+    /// Some cannot be brought: every replica failed, or the destination does.
+    Lost {
+        /// Why.
+        detail: Arc<str>,
+        /// Components that need what is lost.
+        components: Vec<ComponentIndex>,
+    },
 }
 
 /// How a site answered a submission.

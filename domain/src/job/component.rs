@@ -45,6 +45,8 @@ pub struct Restart {
     pub since: Timestamp,
     /// Tries to find or to claim processors that failed since its payload ended.
     pub tries: u32,
+    /// No try before.
+    pub not_before: Timestamp,
 }
 
 /// How far a restarted component is on its way to its processors.

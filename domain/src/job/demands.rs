@@ -72,6 +72,18 @@ pub fn staging(job: &Job) -> BTreeSet<(Digest, SiteName)> {
     job.components.iter().filter(stages).flat_map(inputs).collect()
 }
 
+/// Components whose placement brings this content to this site.
+pub fn needing<'a>(
+    job: &'a Job,
+    digest: Digest,
+    site: &'a SiteName,
+) -> impl Iterator<Item = ComponentIndex> + 'a {
+    let needs = move |component: &Component| {
+        inputs(component).any(|(other, at)| other == digest && at == *site)
+    };
+    job.indexed().filter(move |(_, component)| needs(component)).map(|(index, _)| index)
+}
+
 fn visible_from(run: &Run) -> Option<Timestamp> {
     match run {
         Run::Submitted { at, .. } => Some(*at),

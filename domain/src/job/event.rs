@@ -111,6 +111,12 @@ pub enum Happened {
     },
     /// Sites that failed the job are avoided no longer: it waited long enough for others.
     AvoidanceLapsed,
+    /// A component that is restarted alone has found no other site for so long that the
+    /// sites where it failed are as good as any.
+    ComponentAvoidanceLapsed {
+        /// Which component.
+        component: ComponentIndex,
+    },
     /// A wrapper waits at its gate.
     ComponentReady {
         /// Which component.
@@ -262,6 +268,7 @@ impl Happened {
             Happened::AttemptAbsent { .. } => "AttemptAbsent",
             Happened::AttemptSeen { .. } => "AttemptSeen",
             Happened::AvoidanceLapsed => "AvoidanceLapsed",
+            Happened::ComponentAvoidanceLapsed { .. } => "ComponentAvoidanceLapsed",
             Happened::ComponentReady { .. } => "ComponentReady",
             Happened::GoDecided { .. } => "GoDecided",
             Happened::GateOpened { .. } => "GateOpened",

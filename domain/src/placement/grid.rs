@@ -183,7 +183,7 @@ impl GridSnapshot {
     }
 
     /// The same files and links, with the same sites in another condition.
-    pub(super) fn with_sites(&self, sites: Vec<GridSite>) -> Self {
+    pub fn with_sites(&self, sites: Vec<GridSite>) -> Self {
         Self::new(self.seq, sites, self.network.clone(), self.replicas.clone())
     }
 

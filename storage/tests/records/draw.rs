@@ -349,6 +349,7 @@ impl Draw {
                 step: draw.one(&[RestartStep::ToPlace, RestartStep::Staging, RestartStep::Staged]),
                 since: draw.at(),
                 tries: draw.n32(),
+                not_before: draw.at(),
             }),
         }
     }
@@ -452,6 +453,7 @@ impl Draw {
             34 => Happened::ClaimGivenBack { component },
             35 => Happened::ClaimReturned,
             36 => Happened::ComponentFailed { component, why: self.cause(), next_claim: self.at() },
+            37 => Happened::ComponentAvoidanceLapsed { component },
             _ => Happened::JobCancelled { by: self.name() },
         }
     }

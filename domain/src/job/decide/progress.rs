@@ -39,7 +39,7 @@ fn look_at_inputs(draft: &mut Draft<'_>, inputs: &Inputs) {
     match inputs {
         Inputs::Unknown => {}
         Inputs::Here => draft.emit(Happened::InputsArrived),
-        Inputs::Lost(detail) => {
+        Inputs::Lost { detail, .. } => {
             abort::abort(draft, AbortCause::InputLost { detail: detail.clone() });
         }
         Inputs::Expected(arrival) => {
@@ -67,7 +67,10 @@ fn postpone(draft: &mut Draft<'_>, start_estimate: Timestamp) {
 
 /// How long a job waits for a silent site, once its payload may have begun there.
 fn patience(draft: &Draft<'_>, component: &Component) -> Option<DurationMs> {
-    let unopened = !matches!(component.run, Run::AtGate { .. } | Run::Opened { .. });
+    let unopened = matches!(
+        component.run,
+        Run::Idle | Run::Intended { .. } | Run::Uncertain { .. } | Run::Submitted { .. }
+    );
     let not_begun = draft.job.start_at.is_none() || (component.restart.is_some() && unopened);
     if not_begun || bug(Bug::AbandonEarly) {
         return Some(DurationMs::ZERO);

@@ -67,10 +67,11 @@ pub(super) fn perform(draft: &mut Draft<'_>, attempt: ClaimTry) {
         let preempting = attempt.preempting;
         draft.emit(Happened::ComponentsClaimed { components, preempting });
     }
-    let waiting = draft.job.indexed().find(|(_, component)| component.awaits_restart());
+    let now = draft.now;
+    let waiting = draft.job.indexed().find(|(_, component)| component.is_claimable(now));
     if let Some((component, _)) = waiting {
         let name = draft.job.name_of(component).unwrap_or_default();
-        let detail = format!("no site has room for component {name} now").into();
+        let detail = format!("no site takes component {name} now").into();
         let next_claim = next_try(draft, component);
         draft.emit(Happened::ClaimMissed { next_claim, detail });
     }
@@ -98,8 +99,8 @@ pub(super) fn look_at_inputs(draft: &mut Draft<'_>, inputs: &Inputs) {
         draft.job.indexed().filter(|(_, c)| staging(c)).map(|(index, _)| index).collect();
     match inputs {
         Inputs::Here if !waiting.is_empty() => draft.emit(Happened::InputsArrived),
-        Inputs::Lost(detail) => {
-            for component in waiting {
+        Inputs::Lost { detail, components } => {
+            for component in waiting.into_iter().filter(|index| components.contains(index)) {
                 give_up(draft, component, AbortCause::InputLost { detail: detail.clone() });
             }
         }
@@ -139,19 +140,31 @@ pub(super) fn leave_site(draft: &mut Draft<'_>, site: &SiteName) -> Result<(), R
 pub(super) fn step(draft: &mut Draft<'_>) {
     for index in draft.indexes() {
         let Some(component) = draft.component(index) else { return };
-        let ends = restart_ends(component, draft.parameters);
-        if ends.is_none_or(|ends| draft.now < ends) {
+        let Some(ends) = restart_ends(component, draft.parameters) else { continue };
+        if draft.now < ends {
             continue;
         }
         let detail = match component.run {
             Run::Idle => {
-                draft.emit(Happened::AvoidanceLapsed);
+                draft.emit(Happened::ComponentAvoidanceLapsed { component: index });
+                continue;
+            }
+            Run::Opened { .. } => {
+                start_missed(draft, index, ends);
                 continue;
             }
             Run::AtGate { .. } => "its gate could not be opened in time",
-            Run::Opened { .. } => "did not begin after its gate was opened",
             _ => "its processors were not had in time",
         };
         abort::abort(draft, AbortCause::ClaimLost { component: index, detail: detail.into() });
     }
+}
+
+/// It did not begin although its gate was opened: as at the start of a job, its site's fault
+/// unless nobody was here to see it begin.
+fn start_missed(draft: &mut Draft<'_>, component: ComponentIndex, ends: Timestamp) {
+    if draft.now < ends + draft.parameters.go_grace {
+        abort::charge(draft, component, "did not begin after its gate was opened".into());
+    }
+    abort::abort(draft, AbortCause::StartMissed { component });
 }

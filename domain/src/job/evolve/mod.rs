@@ -39,6 +39,9 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
         | Happened::ComponentBegan { .. }
         | Happened::AttemptEnded { .. } => attempts::evolve(job, &event.what, at),
         Happened::AvoidanceLapsed => job.components.iter_mut().for_each(|c| c.avoid.clear()),
+        Happened::ComponentAvoidanceLapsed { component } => {
+            with(job, *component, |component| component.avoid.clear());
+        }
         Happened::GoDecided { start_at } => decide_go(job, *start_at, at),
         Happened::JobStarted => {
             job.phase = Phase::Running { since: at };

@@ -10,8 +10,7 @@ use crate::units::Timestamp;
 pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
     match what {
         Happened::ComponentFailed { component, why, next_claim } => {
-            job.next_claim = Some(*next_claim);
-            fail(job, *component, why, at);
+            fail(job, *component, why, *next_claim, at);
         }
         Happened::ComponentMoved { component, placement } => place(job, *component, placement, at),
         Happened::InputsArrived => {
@@ -25,19 +24,34 @@ pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
             components.iter().for_each(|index| with(job, *index, |c| claim(c, at)));
         }
         Happened::ClaimMissed { next_claim, .. } => {
-            job.next_claim = Some(*next_claim);
-            let waiting = job.components.iter_mut().filter(|c| c.awaits_restart());
-            waiting.filter_map(|c| c.restart.as_mut()).for_each(|restart| restart.tries += 1);
+            let waiting = job.components.iter_mut().filter(|c| c.is_claimable(at));
+            waiting.filter_map(|c| c.restart.as_mut()).for_each(|restart| {
+                restart.tries += 1;
+                restart.not_before = *next_claim;
+            });
         }
         _ => {}
     }
 }
 
-fn fail(job: &mut Job, index: ComponentIndex, why: &AbortCause, at: Timestamp) {
-    count_cause(job, why);
+fn fail(
+    job: &mut Job,
+    index: ComponentIndex,
+    why: &AbortCause,
+    not_before: Timestamp,
+    at: Timestamp,
+) {
+    // Several that need the same input lose it at once: one fault.
+    let failed_now =
+        |restart: &Restart| restart.step == RestartStep::ToPlace && restart.since == at;
+    let told = job.components.iter().filter_map(|c| c.restart.as_ref()).any(failed_now);
+    if !matches!(why, AbortCause::InputLost { .. }) || !told {
+        count_cause(job, why);
+    }
     with(job, index, |component| {
         let tries = component.restart.as_ref().map_or(0, |restart| restart.tries + 1);
-        component.restart = Some(Restart { step: RestartStep::ToPlace, since: at, tries });
+        let step = RestartStep::ToPlace;
+        component.restart = Some(Restart { step, since: at, tries, not_before });
         component.given_back = component.run.may_live();
         if !component.given_back {
             component.run = Run::Idle;

@@ -1,6 +1,6 @@
 //! What a job cost: the vectors M-1 to M-4.
 
-use super::world::{World, spec};
+use super::world::{World, lost_input, spec};
 use crate::ids::LrmId;
 use crate::job::accounting::Accounting;
 use crate::job::command::{Inputs, JobCommand, Sight, Sighting, SubmitAnswer};
@@ -78,7 +78,7 @@ fn the_durations_of_a_job_with_two_placements() {
     let placements = world.placements(320_000);
     world.tell(JobCommand::Place { placements }).unwrap();
     world.pass(320);
-    let lost = Inputs::Lost("no replica".into());
+    let lost = lost_input(&[0]);
     let _ = world.tell(JobCommand::Look(Sight { inputs: lost, ..Sight::default() }));
     if world.phase() == PhaseKind::Aborting {
         world.see_all(Sighting::Void);
@@ -116,7 +116,7 @@ fn a_start_that_comes_earlier_than_first_estimated_is_a_negative_delay() {
     let placements = world.placements(1_000_000);
     world.tell(JobCommand::Place { placements }).unwrap();
     world.pass(100);
-    let lost = Inputs::Lost("no replica".into());
+    let lost = lost_input(&[0]);
     world.tell(JobCommand::Look(Sight { inputs: lost, ..Sight::default() })).unwrap();
     world.pass(20);
     world.place();

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 
-use super::world::{World, flexible, key, site, spec};
+use super::world::{World, flexible, key, lost_input, site, spec};
 use crate::claim::ClaimTry;
 use crate::ids::{Attempt, ComponentIndex, JobId, LrmId};
 use crate::job::command::{Inputs, JobCommand, Sight, Sighting, SubmitAnswer};
@@ -116,7 +116,7 @@ fn strike(world: &mut World, blow: &Blow) {
                 0 => Inputs::Unknown,
                 1 => Inputs::Here,
                 2 => Inputs::Expected(world.now + DurationMs::from_secs(500)),
-                _ => Inputs::Lost("no replica".into()),
+                _ => lost_input(&[0, 1]),
             };
             JobCommand::Look(Sight { inputs, ..Sight::default() })
         }

@@ -1,13 +1,15 @@
 //! Components that are restarted alone, one story each.
 
-use super::world::{World, key, site, spec};
-use crate::claim::ClaimTry;
-use crate::ids::{ComponentIndex, LrmId};
+use super::world::{World, key, lost_input, site, spec};
+use crate::claim::{ClaimField, ClaimTry, Victim, plan_claim};
+use crate::ids::{ComponentIndex, LrmId, SiteName};
 use crate::job::command::{Inputs, JobCommand, Rejection, Sight, Sighting, SubmitAnswer};
 use crate::job::demands::{holdings, needs};
 use crate::job::due::{EffectKind, next_wake};
+use crate::job::parameters::JobParameters;
 use crate::job::spec::OnUnreachable;
-use crate::job::state::{PhaseKind, Placement};
+use crate::job::state::{Job, PhaseKind, Placement};
+use crate::resources::Resources;
 use crate::runner::{RestartScope, RunOptions};
 use crate::units::DurationMs;
 
@@ -97,9 +99,59 @@ fn no_processors_are_asked_for_before_the_input_is_at_the_new_site() {
 fn input_that_is_lost_on_the_way_has_the_component_placed_again() {
     let mut world = apart_without(0);
     claim_at(&mut world, 0, 3, 9_000);
-    assert_eq!(world.look(Inputs::Lost("no replica".into())), ["ComponentFailed"]);
+    assert_eq!(world.look(lost_input(&[0])), ["ComponentFailed"]);
     assert_eq!((world.phase(), world.job.setbacks.inputs), (PhaseKind::Running, 1));
     assert_eq!(needs(&world.job).len(), 0, "nothing is brought to where nobody goes");
+}
+
+#[test]
+fn one_lost_file_is_one_setback_for_all_that_need_it_and_none_for_the_others() {
+    let mut world = apart(4);
+    for index in 0..3 {
+        world.see(index, Sighting::Vanished("lost".into()));
+    }
+    world.record_charges();
+    world.pass(60);
+    let placed = world.placements(9_000).into_iter().take(3);
+    let moves = (0..3).map(ComponentIndex).zip(placed).collect();
+    let attempt = ClaimTry { round: world.job.round, moves, ..ClaimTry::default() };
+    world.tell(JobCommand::Claim(attempt, Sight::default())).unwrap();
+    assert_eq!(world.look(lost_input(&[0, 1])), ["ComponentFailed"; 2]);
+    assert_eq!(world.job.setbacks.inputs, 1);
+    assert_eq!(world.look(Inputs::Here), ["InputsArrived"], "the third goes on");
+}
+
+#[test]
+fn room_that_comes_and_goes_moves_no_input_to_and_fro() {
+    let mut world = apart_without(0);
+    claim_at(&mut world, 0, 3, 9_000);
+    world.look(Inputs::Here);
+    let mut field = Elsewhere(world.placements(9_000)[1].clone());
+    let parameters = world.parameters.claim.clone();
+    let mut moves =
+        |world: &World| plan_claim(&world.job, &parameters, world.now, &mut field).moves.len();
+    assert_eq!(moves(&world), 0, "its input has just been brought");
+    world.pass(61);
+    assert_eq!(moves(&world), 1);
+}
+
+/// No room at any site but one.
+struct Elsewhere(Placement);
+
+impl ClaimField for Elsewhere {
+    fn idle_at(&self, _: &SiteName) -> Option<Resources> {
+        Some(Resources::default())
+    }
+
+    fn take(&mut self, _: &SiteName, _: &Resources) {}
+
+    fn replace(&mut self, _: &Job, _: ComponentIndex) -> Option<Placement> {
+        Some(self.0.clone())
+    }
+
+    fn victims_at(&self, _: &SiteName) -> Vec<Victim> {
+        Vec::new()
+    }
 }
 
 #[test]
@@ -185,8 +237,78 @@ fn sites_that_failed_it_are_avoided_for_so_long_only() {
     assert_eq!(next_wake(&world.job, &world.parameters, world.now), Some(lapses));
     world.now = lapses;
     let names = world.tell(JobCommand::Look(Sight::default())).unwrap();
-    assert_eq!(names, ["AvoidanceLapsed"]);
+    assert_eq!(names, ["ComponentAvoidanceLapsed"]);
     assert!(world.job.components[0].avoid.is_empty());
+}
+
+#[test]
+fn one_that_failed_just_now_does_not_go_back_because_another_has_waited_long() {
+    let mut world = apart(2);
+    world.see(0, Sighting::Vanished("lost".into()));
+    world.record_charges();
+    world.now = world.now + world.parameters.avoid_for;
+    world.see(1, Sighting::Vanished("lost".into()));
+    world.record_charges();
+    world.look(Inputs::Unknown);
+    let avoids = |index: usize| !world.job.components[index].avoid.is_empty();
+    assert_eq!((avoids(0), avoids(1)), (false, true));
+}
+
+#[test]
+fn the_pause_of_one_is_not_that_of_another() {
+    let mut world = apart_without(0);
+    world.job.setbacks.site_errors = 9;
+    let due = world.job.claim_time(&world.parameters).unwrap();
+    assert!(due <= world.now);
+    world.see(1, Sighting::Vanished("lost".into()));
+    world.record_charges();
+    assert_eq!(world.job.claim_time(&world.parameters), Some(due), "the first is due all the same");
+    let nothing = ClaimTry { round: world.job.round, ..ClaimTry::default() };
+    world.tell(JobCommand::Claim(nothing, Sight::default())).unwrap();
+    let restarts: Vec<_> =
+        world.job.components.iter().map(|c| c.restart.as_ref().unwrap()).collect();
+    assert_eq!((restarts[0].tries, restarts[1].tries), (1, 0), "one was tried for");
+    assert!(restarts[1].not_before > restarts[0].not_before);
+}
+
+#[test]
+fn what_was_given_up_while_it_ran_is_left_at_a_silent_site_only_after_the_patience_of_the_job() {
+    let mut world = apart(2);
+    world.pass(3_600 + world.parameters.wall_margin.0 / 1_000 + 1);
+    world.look(Inputs::Unknown);
+    for _ in 0..3 {
+        world.see(0, Sighting::Absent);
+        world.pass(60);
+    }
+    let component = &world.job.components[0];
+    assert!(component.given_back && component.run.has_begun(), "{component:?}");
+    let silent_for = |world: &mut World, secs: u64| {
+        let unreachable = vec![(ComponentIndex(0), world.now - DurationMs::from_secs(secs))];
+        world.tell(JobCommand::Look(Sight { unreachable, ..Sight::default() })).unwrap()
+    };
+    assert_eq!(silent_for(&mut world, 1_799), Vec::<&str>::new());
+    assert_eq!(silent_for(&mut world, 1_800), ["AttemptEnded"]);
+}
+
+#[test]
+fn an_opened_gate_behind_which_nothing_begins_is_its_sites_fault() {
+    let opened = || {
+        let mut world = apart_without(0);
+        claim_at(&mut world, 0, 3, 0);
+        world.submit(0, SubmitAnswer::Accepted(LrmId::new("9").unwrap()));
+        world.see(0, Sighting::Ready("m".into()));
+        let (component, attempt) = (ComponentIndex(0), world.attempt(0));
+        world.tell(JobCommand::GateAnswered { component, attempt, open: true }).unwrap();
+        world
+    };
+    let grace = JobParameters::default().go_grace.0 / 1_000;
+    let mut watched = opened();
+    watched.pass(grace + 1);
+    assert_eq!(watched.look(Inputs::Unknown), ["SiteCharged", "ComponentFailed"]);
+    assert!(watched.job.components[0].avoid.contains(&site(3)));
+    let mut away = opened();
+    away.pass(2 * grace + 1);
+    assert_eq!(away.look(Inputs::Unknown), ["ComponentFailed"], "nobody was here to see it");
 }
 
 #[test]
@@ -245,8 +367,10 @@ fn a_payload_that_began_too_late_and_succeeded_all_the_same_is_done() {
     let (component, attempt) = (ComponentIndex(0), world.attempt(0));
     world.tell(JobCommand::GateAnswered { component, attempt, open: true }).unwrap();
     world.pass(31);
-    assert_eq!(world.look(Inputs::Unknown), ["ComponentFailed"]);
+    assert_eq!(world.look(Inputs::Unknown), ["SiteCharged", "ComponentFailed"]);
     world.see(0, Sighting::Succeeded);
     world.see(1, Sighting::Succeeded);
+    assert_eq!(world.phase(), PhaseKind::Running, "its site has not been charged yet");
+    world.record_charges();
     assert_eq!(world.phase(), PhaseKind::Finished);
 }

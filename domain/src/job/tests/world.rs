@@ -71,6 +71,12 @@ pub(crate) fn spec(components: usize) -> JobSpec {
     }
 }
 
+/// Input of these components cannot be brought.
+pub(super) fn lost_input(components: &[u32]) -> Inputs {
+    let components = components.iter().copied().map(ComponentIndex).collect();
+    Inputs::Lost { detail: "no replica".into(), components }
+}
+
 /// A flexible job of six processors, which is split otherwise in each round.
 pub(super) fn flexible() -> JobSpec {
     let mut spec = spec(1);

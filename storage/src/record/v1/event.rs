@@ -29,6 +29,7 @@ wire_enum!(Happened = DomainHappened {
     AttemptAbsent { component: u32, counts: bool, look_at: u64 },
     AttemptSeen { component: u32 },
     AvoidanceLapsed,
+    ComponentAvoidanceLapsed { component: u32 },
     ComponentReady { component: u32, host: Arc<str> },
     GoDecided { start_at: u64 },
     GateOpened { component: u32 },

@@ -22,7 +22,12 @@ wire_struct!(Component = state::Component {
     restart: Option<Restart>,
 });
 
-wire_struct!(Restart = state::Restart { step: RestartStep, since: u64; tries: u32 });
+wire_struct!(Restart = state::Restart {
+    step: RestartStep,
+    since: u64;
+    tries: u32,
+    not_before: u64,
+});
 wire_enum!(RestartStep = DomainStep { ToPlace, Staging, Staged });
 
 wire_struct!(Began = state::Began { site: Text<SiteName>, attempt: u32 });
@@ -147,6 +152,7 @@ mod tests {
                 step: DomainStep::Staging,
                 since: Timestamp(u64::MAX),
                 tries: u32::MAX,
+                not_before: Timestamp(u64::MAX),
             }),
         }
     }

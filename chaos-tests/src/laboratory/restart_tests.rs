@@ -1,0 +1,72 @@
+//! Components that are restarted alone, on sites that have nothing else to do.
+
+use cospan_domain::job::state::{Phase, Run};
+use cospan_domain::runner::RestartScope;
+use cospan_domain::site::state::Breaker;
+use cospan_domain::units::{DurationMs, Timestamp};
+
+use super::handle::WorldHandle;
+use super::probe_tests::{BEGINS, SECOND, breaker, fail_node, ground, name, submit, until};
+use super::reign::{End, Plan, Reign, reign};
+
+fn plan() -> Plan {
+    Plan { begins: BEGINS, killed_at: None, moment: None, seed: 1, clock_ahead_ms: 0 }
+}
+
+/// Where the payloads of all jobs run, in order of component; empty unless all do.
+fn run_at(reign: &Reign) -> Vec<String> {
+    let view = reign.plane.view();
+    let jobs = view.jobs.values().filter(|job| matches!(job.phase, Phase::Running { .. }));
+    let components: Vec<_> = jobs.flat_map(|job| &job.components).collect();
+    let runs = components.iter().all(|component| matches!(component.run, Run::Running { .. }));
+    let placed = components.iter().filter(|_| runs).filter_map(|c| c.placement.as_ref());
+    placed.map(|placement| placement.site.to_string()).collect()
+}
+
+fn break_site(reign: &Reign, world: &WorldHandle, site: &str, repair: DurationMs) {
+    world.at(reign.clock.now(), |world| {
+        let site = world.index_of(&name(site)).unwrap();
+        world.site_down(site, repair);
+    });
+}
+
+#[test]
+fn a_component_goes_to_a_site_that_nobody_has_asked_for_hours() {
+    let ground = ground(&["delft", "leiden", "utrecht"]);
+    let world = ground.world.clone();
+    let end = reign(&ground, plan(), move |reign| async move {
+        reign.until(BEGINS + SECOND).await;
+        submit(&reign, &[2, 2], RestartScope::Component).await;
+        assert!(
+            until(&reign, || run_at(&reign) == ["delft", "leiden"]).await,
+            "{:?}",
+            run_at(&reign)
+        );
+        let calm: Timestamp = reign.clock.now() + DurationMs::from_secs(1_800);
+        reign.until(calm).await;
+        break_site(&reign, &world, "delft", DurationMs::from_secs(7_200));
+        until(&reign, || run_at(&reign) == ["utrecht", "leiden"]).await;
+        let took = reign.clock.now().since(calm);
+        assert!(took < DurationMs::from_secs(120), "{took}, at {:?}", run_at(&reign));
+    });
+    assert!(matches!(end.unwrap(), End::Done(..)));
+}
+
+#[test]
+fn a_site_whose_probe_fails_is_unusable_again() {
+    let ground = ground(&["delft", "leiden"]);
+    let world = ground.world.clone();
+    let end = reign(&ground, plan(), move |reign| async move {
+        reign.until(BEGINS + SECOND).await;
+        submit(&reign, &[2, 2], RestartScope::Component).await;
+        assert!(until(&reign, || !run_at(&reign).is_empty()).await, "both sites take a component");
+        fail_node(&reign, &world, "leiden");
+        let probed = || matches!(breaker(&reign, "leiden"), Some(Breaker::HalfOpen { .. }));
+        assert!(until(&reign, || probed() && !run_at(&reign).is_empty()).await, "it is probed");
+        fail_node(&reign, &world, "leiden");
+        until(&reign, || !probed()).await;
+        let state = breaker(&reign, "leiden");
+        assert!(matches!(state, Some(Breaker::Open { .. })), "{state:?}");
+    });
+    assert!(matches!(end.unwrap(), End::Done(..)));
+}
