@@ -139,6 +139,53 @@ fn stop(server: &mut Server) {
 }
 
 #[test]
+fn what_runs_while_its_store_moves_to_another_control_plane_goes_on_and_runs_once() {
+    let ground = ground();
+    let mut server = server(&ground);
+    server.start().unwrap();
+    let (began, go_on) = (ground.path().join("began"), ground.path().join("go-on"));
+    let script = format!(
+        "echo $COSPAN_TAG >> {}; until [ -e {} ]; do sleep 0.05; done; echo the end",
+        began.display(),
+        go_on.display()
+    );
+    let component = json!({
+        "name": "only", "processors": 1, "executable": "/bin/sh", "arguments": ["-c", script],
+    });
+    let document = json!({ "wall_time": "10m", "rerunnable": true, "component": [component] });
+    let answer = server.api().unwrap().must("/v1/jobs", &document).unwrap();
+    let id = answer["jobs"][0]["id"].as_u64().unwrap();
+    until_it_is(&server, id, "running");
+    let file = ground.path().join("export").display().to_string();
+    assert!(client(&ground, &["store", "export", &file]).status.success());
+    server.kill().unwrap();
+
+    std::fs::rename(ground.data(), ground.path().join("data-before")).unwrap();
+    let imported = with_config(&ground, &[], &["store", "import", &file]);
+    assert!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
+    server.start().unwrap();
+    until_it_is(&server, id, "running");
+    std::fs::write(&go_on, "").unwrap();
+    until_it_is(&server, id, "finished");
+    assert_eq!(std::fs::read_to_string(&began).unwrap().lines().count(), 1, "it ran twice");
+    let said = client(&ground, &["logs", &id.to_string()]);
+    assert_eq!(String::from_utf8_lossy(&said.stdout).trim(), "the end");
+}
+
+/// Waits until a job is in a state, which it must come to without having failed.
+fn until_it_is(server: &Server, id: u64, state: &str) {
+    loop {
+        let job = server.api().unwrap().want(&format!("/v1/jobs/{id}")).unwrap();
+        let now = job["phase"]["state"].as_str().unwrap();
+        assert!(now != "failed" && now != "cancelled", "{job}");
+        if now == state {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+#[test]
 fn a_damaged_store_is_found_by_the_check_and_named() {
     let ground = ground();
     let mut server = server(&ground);

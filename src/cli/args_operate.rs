@@ -175,8 +175,9 @@ pub(crate) enum StoreCommand {
     },
     /// Fill an empty store from an export; the server must not run
     #[command(after_help = "\
-The new store belongs to a new control plane: what the old one had running is looked up at its
-sites by its tags, and never taken for ours.
+The new store belongs to a new control plane. It takes over what the export knows: attempts that
+run go on under their old tags. Whatever the old server did after the export is not touched, so
+stop that server for good before this one starts: both would run the jobs that wait.
 
 Example:
   cospan store import backup.cospan")]

@@ -166,7 +166,7 @@ impl Backend for Served {
                 what.component, what.job
             ))
         })?;
-        let tag = self.plane.tag(what.job, what.component, what.attempt);
+        let tag = job.tag_of(self.plane.instance(), what.component, what.attempt);
         let file = match &what.file {
             Wanted::Stdout => Readable::Log(tag, Stream::Stdout),
             Wanted::Stderr => Readable::Log(tag, Stream::Stderr),

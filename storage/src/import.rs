@@ -1,7 +1,8 @@
 //! Makes a store from an export, as another control plane's.
 //!
-//! It draws a new instance, so that tags of the exporting one are foreign from
-//! now on, and an epoch above the exported one. The marker is written last: an
+//! It draws a new instance: what the exporting one does from now on is foreign, but the
+//! attempts that the export knows are taken over under their old tags. The epoch is above
+//! the exported one. The marker is written last: an
 //! import that broke off is not a store.
 
 use std::io::BufRead;
@@ -17,6 +18,7 @@ use crate::found;
 use crate::meta::{FORMAT, Ledger, RESERVED_PREFIX, Reign};
 use crate::open::{Directory, Marker, Options, draw_instance};
 use crate::port::{Change, Key, StoreError, Stored, Unit};
+use crate::record::adoption::Adoption;
 
 /// Bytes that are written together.
 const BATCH_BYTES: usize = 4 << 20;
@@ -85,13 +87,14 @@ fn fill(
     let header = lines.header()?;
     let exported_from = header.instance.parse().map_err(|error| lines.wrong(error))?;
     let mut engine = options.open_engine(directory)?;
-    let mut batch = Batch::default();
+    let (mut batch, mut adoption) = (Batch::default(), Adoption::new(exported_from));
     let end = loop {
         match lines.next()? {
-            Content::Record(stored) => batch.add(stored, &mut engine)?,
+            Content::Record(stored) => batch.add_all(adoption.take(stored), &mut engine)?,
             Content::End(end) => break end,
         }
     };
+    batch.add_all(adoption.finish(), &mut engine)?;
     batch.flush(&mut engine)?;
     let epoch = Epoch(header.epoch.saturating_add(1));
     let (records, ledger) = (batch.records, batch.ledger);
@@ -111,6 +114,14 @@ struct Batch {
 }
 
 impl Batch {
+    fn add_all(
+        &mut self,
+        values: Vec<Stored>,
+        engine: &mut Box<dyn Engine>,
+    ) -> Result<(), StoreError> {
+        values.into_iter().try_for_each(|stored| self.add(stored, engine))
+    }
+
     fn add(&mut self, stored: Stored, engine: &mut Box<dyn Engine>) -> Result<(), StoreError> {
         let (head, bytes) = envelope::seal(&stored.key.0, stored.version, &stored.value);
         self.ledger.add(&stored.key.0, head);

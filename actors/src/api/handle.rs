@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cospan_domain::ids::{
-    Digest, Epoch, InstanceId, JobId, KeyName, LogicalName, SiteName, Tag, TargetName,
+    Digest, Epoch, InstanceId, JobId, KeyName, LogicalName, SiteName, TargetName,
 };
 use cospan_domain::job::spec::{Feed, Input};
 use cospan_domain::job::state::Job;
@@ -273,16 +273,6 @@ impl ControlPlane {
         });
         let unknown = |error: actix::MailboxError| SiteError::OutcomeUnknown(error.to_string());
         cluster.send(call).await.map_err(unknown)?
-    }
-
-    /// The tag of a component's attempt.
-    pub fn tag(
-        &self,
-        job: JobId,
-        component: cospan_domain::ids::ComponentIndex,
-        attempt: cospan_domain::ids::Attempt,
-    ) -> Tag {
-        Tag { instance: self.shared.instance, job, component, attempt }
     }
 
     /// Keys and values of the store that begin with `prefix`.

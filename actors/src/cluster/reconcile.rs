@@ -38,10 +38,14 @@ pub(super) fn fate(
     now: Timestamp,
     keep: cospan_domain::units::DurationMs,
 ) -> Fate {
-    if tag.instance != instance && !bug(Bug::TouchOthers) {
+    let job = view.jobs.get(&tag.job);
+    // Also what was taken over from another control plane is ours.
+    let expected =
+        job.map_or(instance, |job| job.tag_of(instance, tag.component, tag.attempt).instance);
+    if tag.instance != expected && !bug(Bug::TouchOthers) {
         return Fate::Leave;
     }
-    let Some(job) = view.jobs.get(&tag.job) else { return Fate::Remove };
+    let Some(job) = job else { return Fate::Remove };
     let component = job.components.get(tag.component.0 as usize);
     if component.is_some_and(|c| c.attempt == tag.attempt && c.run.may_live()) {
         return Fate::Leave;

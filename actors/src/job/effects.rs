@@ -70,12 +70,8 @@ fn pending(actor: &JobActor, effect: &JobEffect) -> Option<Pending> {
 }
 
 fn tag(actor: &JobActor, effect: &JobEffect) -> Tag {
-    Tag {
-        instance: actor.shared.instance,
-        job: actor.job().id,
-        component: effect.component,
-        attempt: if bug(Bug::DropAttempt) { Attempt(1) } else { effect.attempt },
-    }
+    let attempt = if bug(Bug::DropAttempt) { Attempt(1) } else { effect.attempt };
+    actor.job().tag_of(actor.shared.instance, effect.component, attempt)
 }
 
 /// One call to the site of the effect's component, through its cluster actor.
@@ -222,7 +218,7 @@ fn order(actor: &JobActor, effect: &JobEffect) -> AttemptOrder {
         hold_max: actor.shared.settings.job.hold_max,
         wall_time: job.spec.wall_time,
         warning: job.spec.run.warning,
-        earlier: earlier.map(|attempt| Tag { attempt, ..tag }),
+        earlier: earlier.map(|a| job.tag_of(actor.shared.instance, effect.component, a)),
         lists_hosts,
     }
 }

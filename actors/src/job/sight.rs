@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use cospan_domain::ids::{ComponentIndex, JobId, SiteName, Tag};
+use cospan_domain::ids::{ComponentIndex, JobId, SiteName};
 use cospan_domain::job::command::{Inputs, JobCommand, Sight, Sighting};
 use cospan_domain::job::demands;
 use cospan_domain::job::due::avoids;
@@ -88,12 +88,7 @@ fn sighted(
         return None;
     }
     let report = shared.board.site(&component.placement.as_ref()?.site)?;
-    let tag = Tag {
-        instance: shared.instance,
-        job: job.id,
-        component: index,
-        attempt: component.attempt,
-    };
+    let tag = job.tag(shared.instance, index);
     let (asked_at, observation) = report.observations.get(&tag)?;
     Some(JobCommand::Sighted {
         component: index,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use cospan_domain::ids::{InstanceId, SiteName, Tag};
+use cospan_domain::ids::{InstanceId, SiteName};
 use cospan_domain::job::chunk::Chunk;
 use cospan_domain::job::spec::{Collect, Content};
 use cospan_domain::job::state::Job;
@@ -74,7 +74,7 @@ pub(super) fn replicas(
 /// Outputs of a job that are to be brought to this site and have this content.
 fn outputs(job: &Job, (digest, to): &CopyKey, instance: InstanceId) -> Vec<Replica> {
     let found = job.specified().flat_map(|(index, component, spec)| {
-        let tag = Tag { instance, job: job.id, component: index, attempt: component.attempt };
+        let tag = job.tag(instance, index);
         let from = component.placement.as_ref().map(|placement| placement.site.clone());
         component.collected.iter().zip(&spec.outputs).filter_map(move |(state, output)| {
             let Collect::ToSite { site, .. } = &output.collect else { return None };

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::ids::{Attempt, ComponentIndex, LrmId, SiteName, TargetName};
+use crate::ids::{Attempt, ComponentIndex, InstanceId, LrmId, SiteName, Tag, TargetName};
 use crate::job::chunk::Chunk;
 use crate::job::spec::{ComponentSpec, Content, Request};
 use crate::job::state::{Job, Phase};
@@ -34,6 +34,25 @@ pub struct Component {
     pub began: Option<Began>,
     /// It failed while the job ran, and is restarted alone; until its payload begins anew.
     pub restart: Option<Restart>,
+    /// Who made its attempts where it was not us: each time the store was imported, in order.
+    pub origins: Vec<Origin>,
+}
+
+/// Attempts that another control plane made, before its store was imported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Origin {
+    /// That control plane.
+    pub instance: InstanceId,
+    /// The last attempt that it may have made; earlier ones may be of an earlier origin.
+    pub last: Attempt,
+}
+
+impl Component {
+    /// Whose tag an attempt carries, given ours.
+    pub fn instance_of(&self, attempt: Attempt, ours: InstanceId) -> InstanceId {
+        let origin = self.origins.iter().find(|origin| attempt <= origin.last);
+        origin.map_or(ours, |origin| origin.instance)
+    }
 }
 
 /// A component on its way to run again, while the others go on.
@@ -251,10 +270,17 @@ pub struct Collected {
 }
 
 impl Job {
-    /// The tag of a component's latest attempt, given the instance.
-    pub fn tag(&self, instance: crate::ids::InstanceId, index: ComponentIndex) -> crate::ids::Tag {
+    /// The tag of a component's latest attempt, given our instance.
+    pub fn tag(&self, ours: InstanceId, index: ComponentIndex) -> Tag {
         let attempt = self.components.get(index.0 as usize).map_or(Attempt(0), |c| c.attempt);
-        crate::ids::Tag { instance, job: self.id, component: index, attempt }
+        self.tag_of(ours, index, attempt)
+    }
+
+    /// The tag of one of a component's attempts, given our instance.
+    pub fn tag_of(&self, ours: InstanceId, index: ComponentIndex, attempt: Attempt) -> Tag {
+        let component = self.components.get(index.0 as usize);
+        let instance = component.map_or(ours, |component| component.instance_of(attempt, ours));
+        Tag { instance, job: self.id, component: index, attempt }
     }
 
     /// Components with their indexes.

@@ -11,7 +11,8 @@ use crate::units::Timestamp;
 
 pub use super::accounting::Instants;
 pub use super::component::{
-    Began, Charge, Collected, Component, Ending, Placement, Restart, RestartStep, Run, Source,
+    Began, Charge, Collected, Component, Ending, Origin, Placement, Restart, RestartStep, Run,
+    Source,
 };
 
 /// One job as it stands in the store.

@@ -66,8 +66,8 @@ impl LastSpec {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Block {
-    components: Vec<v1::run::Component>,
+pub(super) struct Block {
+    pub(super) components: Vec<v1::run::Component>,
 }
 
 /// What happened in one unit.
@@ -78,10 +78,10 @@ struct Events {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Archived {
+pub(super) struct Archived {
     #[serde(flatten)]
     birth: Birth,
-    components: Vec<v1::run::Component>,
+    pub(super) components: Vec<v1::run::Component>,
     events: Vec<v1::event::JobEvent>,
 }
 

@@ -4,6 +4,7 @@
 //! A value says in which version it was written. A record larger than a value
 //! may be is cut into several. Only what changed is written.
 
+pub(crate) mod adoption;
 pub mod batch;
 mod frame;
 pub mod job;

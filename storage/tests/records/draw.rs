@@ -6,7 +6,9 @@ mod runner;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cospan_domain::ids::{Attempt, ComponentIndex, Digest, JobId, LogicalName, RelPath, Round};
+use cospan_domain::ids::{
+    Attempt, ComponentIndex, Digest, InstanceId, JobId, LogicalName, RelPath, Round,
+};
 use cospan_domain::job::chunk::Chunk;
 use cospan_domain::job::event::{Happened, JobEvent};
 use cospan_domain::job::spec::{
@@ -15,7 +17,7 @@ use cospan_domain::job::spec::{
 };
 use cospan_domain::job::state::{
     AbortCause, AfterAbort, Began, Charge, Collected, Component, Ending, Idempotency, Instants,
-    Job, Phase, Placement, Restart, RestartStep, Run, Setbacks, Source,
+    Job, Origin, Phase, Placement, Restart, RestartStep, Run, Setbacks, Source,
 };
 use cospan_domain::labels::{Constraint, Rule};
 use cospan_domain::resources::Resources;
@@ -350,6 +352,10 @@ impl Draw {
                 since: draw.at(),
                 tries: draw.n32(),
                 not_before: draw.at(),
+            }),
+            origins: self.some(|draw| Origin {
+                instance: InstanceId::from_random(draw.n64()),
+                last: Attempt(draw.n32()),
             }),
         }
     }

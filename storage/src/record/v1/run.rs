@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cospan_domain::ids::{LrmId, SiteName};
+use cospan_domain::ids::{InstanceId, LrmId, SiteName};
 use cospan_domain::job::state::{
     self, Ending as DomainEnding, RestartStep as DomainStep, Run as DomainRun,
 };
@@ -20,7 +20,10 @@ wire_struct!(Component = state::Component {
     collected: Vec<Collected>,
     began: Option<Began>,
     restart: Option<Restart>,
+    origins: Vec<Origin>,
 });
+
+wire_struct!(Origin = state::Origin { instance: Text<InstanceId>, last: u32 });
 
 wire_struct!(Restart = state::Restart {
     step: RestartStep,
@@ -78,7 +81,8 @@ pub(crate) fn most_bytes(component: &state::Component) -> usize {
     /// What a byte of text takes at most: `\u0000`.
     const ESCAPED: usize = 6;
     let sources = component.placement.as_ref().map_or(0, |placement| placement.sources.len());
-    let items = sources + component.avoid.len() + component.collected.len();
+    let items =
+        sources + component.avoid.len() + component.collected.len() + component.origins.len();
     let detail = component.charge.as_ref().map_or(0, |charge| charge.detail.len());
     FIELDS + items * ITEM + (run_text(&component.run) + detail) * ESCAPED
 }
@@ -104,6 +108,14 @@ fn run_text(run: &DomainRun) -> usize {
 }
 
 impl Component {
+    /// Signs its attempts as those of another control plane, but for those that are signed.
+    pub(crate) fn adopt(&mut self, instance: InstanceId) {
+        let signed = self.origins.last().map_or(0, |origin| origin.last);
+        if self.attempt > signed {
+            self.origins.push(Origin { instance: Text(instance), last: self.attempt });
+        }
+    }
+
     /// Leaves out where its input came from.
     pub(crate) fn shorten(&mut self) {
         if let Some(placement) = &mut self.placement {
@@ -154,6 +166,10 @@ mod tests {
                 tries: u32::MAX,
                 not_before: Timestamp(u64::MAX),
             }),
+            origins: vec![
+                state::Origin { instance: InstanceId::from_random(1), last: attempt };
+                items
+            ],
         }
     }
 

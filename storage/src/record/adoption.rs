@@ -1,0 +1,155 @@
+//! Records of another control plane, as the one that takes them over keeps them: each
+//! attempt says who made it, because its tag at the site does.
+
+use cospan_domain::ids::InstanceId;
+
+use super::frame::{self, Parts};
+use super::job::{Archived, Block};
+use super::keys::{self, JobPart};
+use crate::port::{Stored, Version};
+
+/// Takes the values of a store in order of their keys, and gives them back.
+#[derive(Debug)]
+pub(crate) struct Adoption {
+    from: InstanceId,
+    /// Values of the record that is being taken.
+    record: Vec<Stored>,
+}
+
+impl Adoption {
+    /// Of the records of this control plane.
+    pub(crate) fn new(from: InstanceId) -> Self {
+        Self { from, record: Vec::new() }
+    }
+
+    /// Takes the next value; gives back those that nothing more comes to.
+    pub(crate) fn take(&mut self, stored: Stored) -> Vec<Stored> {
+        let base = |stored: &Stored| keys::split(&stored.key).map(|(base, _)| base.to_owned());
+        let same = self.record.first().is_some_and(|first| base(first) == base(&stored));
+        let mut ready = if same { Vec::new() } else { self.finish() };
+        match same || has_attempts(&stored) {
+            true => self.record.push(stored),
+            false => ready.push(stored),
+        }
+        ready
+    }
+
+    /// Gives back what is left. What is no record that we know stays as it is: whoever
+    /// opens the store is told.
+    pub(crate) fn finish(&mut self) -> Vec<Stored> {
+        let record = std::mem::take(&mut self.record);
+        self.signed(&record).unwrap_or(record)
+    }
+
+    fn signed(&self, record: &[Stored]) -> Option<Vec<Stored>> {
+        let (base, _) = keys::split(&record.first()?.key)?;
+        let mut parts = Parts::default();
+        for stored in record {
+            let (_, chunk) = keys::split(&stored.key)?;
+            parts.take(&stored.key, chunk, &stored.value).ok()?;
+        }
+        let values = match base.as_bytes().starts_with(keys::ARCHIVE) {
+            true => {
+                let mut archived: Archived = parts.read(base).ok()?;
+                archived.components.iter_mut().for_each(|component| component.adopt(self.from));
+                frame::values(base, &archived).ok()?
+            }
+            false => {
+                let mut block: Block = parts.read(base).ok()?;
+                block.components.iter_mut().for_each(|component| component.adopt(self.from));
+                frame::values(base, &block).ok()?
+            }
+        };
+        let written = values.len();
+        let values = values.into_iter().enumerate().map(|(chunk, value)| {
+            let version = record.get(chunk).map_or(Version(1), |stored| stored.version);
+            Stored { key: keys::chunk(base, chunk), version, value }
+        });
+        Some(values.chain(record.iter().skip(written).cloned()).collect())
+    }
+}
+
+/// Whether a value is part of a record of components.
+fn has_attempts(stored: &Stored) -> bool {
+    let Some((base, _)) = keys::split(&stored.key) else { return false };
+    let block = keys::job_part(base).is_some_and(|(_, part)| matches!(part, JobPart::Block(_)));
+    block || base.as_bytes().starts_with(keys::ARCHIVE)
+}
+
+#[cfg(test)]
+mod tests {
+    use cospan_domain::ids::{Attempt, JobId, SiteName};
+    use cospan_domain::job::state::{Component, Ending, Placement, Run};
+    use cospan_domain::units::{DurationMs, Timestamp};
+
+    use super::super::v1::{Convert, run};
+    use super::*;
+
+    /// Components whose records take more than one value together.
+    fn record(attempt: u32) -> Vec<Stored> {
+        let how = Ending::Failed("x".repeat(2_000).into());
+        let component = Component {
+            attempt: Attempt(attempt),
+            run: Run::Ended { how, at: Timestamp(1) },
+            placement: Some(Placement {
+                site: SiteName::new("delft").unwrap(),
+                sources: Vec::new(),
+                transfer_time: DurationMs(0),
+                share: None,
+            }),
+            ..Component::default()
+        };
+        let components: Vec<run::Component> = vec![component.to_wire(); 60];
+        store(&Block { components })
+    }
+
+    fn store(block: &Block) -> Vec<Stored> {
+        let base = keys::block(JobId(7), 0);
+        let values = frame::values(&base, block).unwrap().into_iter().enumerate();
+        let version = |chunk: usize| Version(chunk as u64 + 3);
+        values
+            .map(|(at, value)| Stored { key: keys::chunk(&base, at), version: version(at), value })
+            .collect()
+    }
+
+    fn adopt(from: InstanceId, values: Vec<Stored>) -> Vec<Stored> {
+        let mut adoption = Adoption::new(from);
+        let mut taken: Vec<Stored> =
+            values.into_iter().flat_map(|stored| adoption.take(stored)).collect();
+        taken.extend(adoption.finish());
+        taken
+    }
+
+    fn read(values: &[Stored]) -> Vec<Component> {
+        let mut parts = Parts::default();
+        for (chunk, stored) in values.iter().enumerate() {
+            parts.take(&stored.key, chunk, &stored.value).unwrap();
+        }
+        let block: Block = parts.read("block").unwrap();
+        block.components.into_iter().map(|wire| Component::from_wire(wire).unwrap()).collect()
+    }
+
+    #[test]
+    fn every_attempt_keeps_the_tag_of_who_made_it_through_two_moves() {
+        let [first, second, third] = [1, 2, 3].map(InstanceId::from_random);
+        let before = record(4);
+        assert!(before.len() > 1, "it takes several values");
+        let once = adopt(first, before.clone());
+        assert!(once.iter().zip(&before).all(|(new, old)| new.version == old.version));
+        let mut again: Vec<run::Component> =
+            read(&once).iter().map(|component| component.to_wire()).collect();
+        again.iter_mut().for_each(|component| component.attempt = 6);
+        let twice = read(&adopt(second, store(&Block { components: again })));
+        let whose = |attempt: u32| twice[59].instance_of(Attempt(attempt), third);
+        assert_eq!([1, 4, 5, 6, 7].map(whose), [first, first, second, second, third]);
+    }
+
+    #[test]
+    fn what_is_no_record_of_components_stays_as_it_is() {
+        let values: Vec<Stored> = ["f/a", "j/0000000000000007/b0000", "j/0000000000000007/h", "x"]
+            .into_iter()
+            .map(|key| Stored { key: key.into(), version: Version(2), value: (*b"1 1 no").into() })
+            .collect();
+        assert_eq!(adopt(InstanceId::from_random(1), values.clone()), values);
+    }
+}
