@@ -17,7 +17,9 @@ impl Recent {
     /// The same specification: an earlier copy if one of the last few is equal.
     pub fn share(&self, spec: Arc<JobSpec>) -> Arc<JobSpec> {
         let mut recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(equal) = recent.iter().find(|earlier| **earlier == spec) {
+        if let Some(equal) =
+            recent.iter().find(|earlier| Arc::ptr_eq(earlier, &spec) || **earlier == spec)
+        {
             return equal.clone();
         }
         recent.truncate(Self::KEPT - 1);

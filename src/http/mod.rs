@@ -21,6 +21,7 @@ mod openapi;
 mod orders;
 mod query;
 mod reading;
+mod repeated;
 mod settings;
 mod sites;
 mod state;

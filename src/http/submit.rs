@@ -5,7 +5,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use actix_web::http::header::{self, HeaderValue};
-use actix_web::web::{Data, Payload};
+use actix_web::web::{Bytes, Data, Payload};
 use actix_web::{HttpRequest, HttpResponse, post};
 use cospan_actors::api::command::Ask;
 use cospan_actors::api::{ApiAnswer, ApiCommand, Submission, SubmittedJob};
@@ -19,6 +19,7 @@ use super::body;
 use super::failure::{Answer, Failure};
 use super::gate::Caller;
 use super::query;
+use super::repeated;
 use super::settings::HttpSettings;
 use super::state::Edge;
 use crate::api::v1::document::JobDocument;
@@ -90,34 +91,56 @@ pub(super) async fn submit(
 /// The jobs of a request, and the position of the document that each is of: a sweep stands
 /// for many.
 fn submissions(
-    bytes: &[u8],
+    bytes: &Bytes,
     is_array: bool,
     key: Option<&IdempotencyKey>,
     asked: &SubmitQuery,
     settings: &HttpSettings,
 ) -> Result<(Vec<Submission>, Vec<usize>), Failure> {
-    let documents = documents(bytes, is_array, settings.max_bulk_jobs)?;
+    let specs = specs(bytes, is_array, settings)?;
     let named_by = key.map(|key| (key, Digest(*blake3::hash(bytes).as_bytes())));
     let (mut submissions, mut origins) = (Vec::new(), Vec::new());
-    let mut tasks_left = settings.max_sweep_tasks;
-    for (index, document) in documents.into_iter().enumerate() {
-        let specs = specify(document, &settings.spec_limits, tasks_left)
-            .map_err(|failure| at_index(failure, index))?;
-        for spec in specs {
-            let task = spec.run.task.as_ref().map(|task| task.index);
-            tasks_left -= usize::from(task.is_some());
-            let place = (is_array.then_some(index), task);
-            let idempotency = named_by.map(|(key, body)| named(key, place, body)).transpose()?;
-            submissions.push(Submission {
-                spec: Arc::new(spec),
-                idempotency,
-                allow_unplaceable: asked.allow_unplaceable,
-                refuse_closed: asked.refuse_closed,
-            });
-            origins.push(index);
-        }
+    for (index, spec) in specs {
+        let task = spec.run.task.as_ref().map(|task| task.index);
+        let place = (is_array.then_some(index), task);
+        let idempotency = named_by.map(|(key, body)| named(key, place, body)).transpose()?;
+        submissions.push(Submission {
+            spec,
+            idempotency,
+            allow_unplaceable: asked.allow_unplaceable,
+            refuse_closed: asked.refuse_closed,
+        });
+        origins.push(index);
     }
     Ok((submissions, origins))
+}
+
+/// What the documents of a request ask for, with their positions.
+fn specs(
+    bytes: &Bytes,
+    is_array: bool,
+    settings: &HttpSettings,
+) -> Result<Vec<(usize, Arc<JobSpec>)>, Failure> {
+    if !is_array && let Some(spec) = repeated::known(bytes) {
+        return Ok(vec![(0, spec)]);
+    }
+    let (mut specs, mut tasks_left) = (Vec::new(), settings.max_sweep_tasks);
+    let documents = documents(bytes, is_array, settings.max_bulk_jobs)?;
+    for (index, document) in documents.into_iter().enumerate() {
+        let of_one = specify(document, &settings.spec_limits, tasks_left)
+            .map_err(|failure| at_index(failure, index))?;
+        for spec in of_one {
+            tasks_left -= usize::from(spec.run.task.is_some());
+            specs.push((index, Arc::new(spec)));
+        }
+    }
+    if let [(_, spec)] = &specs[..]
+        && !is_array
+        && spec.run.task.is_none()
+    {
+        repeated::remember(bytes, spec);
+    }
+    Ok(specs)
 }
 
 /// The control plane counts jobs, the client its documents.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use actix::{Actor, AsyncContext, Context, Handler, Message, StreamHandler};
 use cospan_domain::ids::Seq;
 use cospan_storage::port::{Group, Outcome, Report, Token};
+use cospan_storage::record::job::SpecTexts;
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
 use tracing::error;
@@ -48,6 +49,7 @@ pub struct Journal {
     port: Arc<dyn cospan_storage::port::Journal>,
     reports: Option<mpsc::UnboundedReceiver<JournalReport>>,
     pending: VecDeque<Pending>,
+    texts: SpecTexts,
     depth: prometheus::IntGauge,
     next_token: u64,
     stopped: bool,
@@ -66,12 +68,23 @@ impl Journal {
         let (pending, next_token) = (VecDeque::new(), 0);
         let reports = Some(reports);
         let depth = shared.metrics.mailbox_depth.with_label_values(&["journal"]);
-        Self { shared, port, reports, pending, depth, next_token, stopped: false, _guard: guard }
+        let texts = SpecTexts::default();
+        Self {
+            shared,
+            port,
+            reports,
+            pending,
+            texts,
+            depth,
+            next_token,
+            stopped: false,
+            _guard: guard,
+        }
     }
 
     fn append(&mut self, change: Change) -> oneshot::Receiver<Result<Seq, AppendError>> {
         let (reply, answer) = oneshot::channel();
-        match encode::units(&change) {
+        match encode::units(&change, &mut self.texts) {
             _ if self.stopped => drop(reply.send(Err(AppendError::Stopped))),
             _ if !self.follows(&change) => {
                 self.shared.metrics.journal_conflicts.inc();

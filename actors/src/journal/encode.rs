@@ -1,14 +1,15 @@
 //! Changes as units of the store.
 
 use cospan_storage::port::{Change as Stored, Key, MAX_CHANGES, Unit};
+use cospan_storage::record::job::SpecTexts;
 use cospan_storage::record::{RecordError, batch, job, object};
 
 use super::Change;
 
 /// The units of a change, in order; what it stands for counts from the last on.
-pub(super) fn units(change: &Change) -> Result<Vec<Unit>, RecordError> {
+pub(super) fn units(change: &Change, texts: &mut SpecTexts) -> Result<Vec<Unit>, RecordError> {
     match change {
-        Change::NewJobs(jobs) => batch::submissions(jobs.iter().map(AsRef::as_ref)),
+        Change::NewJobs(jobs) => batch::submissions(jobs.iter().map(AsRef::as_ref), texts),
         Change::Job { old, new, events } => Ok(one(job::update(old, new, events)?)),
         Change::JobArchived { job, events } => {
             let units = job::archive(job, events)?;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::RecordError;
 use super::frame::{self, Parts, damaged_record};
-use super::job::submission;
+use super::job::{SpecTexts, submission_by};
 use super::keys;
 use crate::port::{MAX_CHANGES, StoreError, Stored, Unit};
 
@@ -37,12 +37,15 @@ impl OpenBatch {
 ///
 /// # Errors
 /// One of them is too large.
-pub fn submissions<'a>(jobs: impl Iterator<Item = &'a Job>) -> Result<Vec<Unit>, RecordError> {
+pub fn submissions<'a>(
+    jobs: impl Iterator<Item = &'a Job>,
+    texts: &mut SpecTexts,
+) -> Result<Vec<Unit>, RecordError> {
     let (mut changes, mut first, mut count) = (Vec::new(), None, 0);
     for job in jobs {
         first.get_or_insert(job.id);
         count += 1;
-        changes.extend(submission(job)?);
+        changes.extend(submission_by(job, texts)?);
     }
     let Some(first) = first.filter(|_| changes.len() > MAX_CHANGES) else {
         return Ok(vec![Unit { changes }]);

@@ -1,6 +1,6 @@
 //! Jobs as records.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -32,8 +32,9 @@ pub(super) struct Birth {
     pub(super) head: Head,
 }
 
-/// The same as it is read: equal specifications are read once.
-#[derive(Deserialize)]
+/// The same around a specification that is, or stays, text: equal ones are read and
+/// written once.
+#[derive(Serialize, Deserialize)]
 struct BirthText<'a> {
     #[serde(borrow)]
     spec: &'a RawValue,
@@ -62,6 +63,34 @@ impl LastSpec {
         text.get().clone_into(&mut self.text);
         self.spec = Some(spec.clone());
         Ok(spec)
+    }
+}
+
+/// The specifications that were written last, as text. Users submit the same job many times
+/// in a row, and writing it out is most of the work of keeping it.
+#[derive(Debug, Default)]
+pub struct SpecTexts(VecDeque<(Arc<JobSpec>, Box<RawValue>)>);
+
+impl SpecTexts {
+    /// How many are remembered.
+    const KEPT: usize = 8;
+    /// Longer ones are not.
+    const MOST_BYTES: usize = 16 * 1_024;
+
+    fn write(&mut self, spec: &Arc<JobSpec>) -> serde_json::Result<&RawValue> {
+        let known = self.0.iter().position(|(other, _)| Arc::ptr_eq(other, spec));
+        let at = match known {
+            Some(at) => at,
+            None => {
+                let wire: v1::spec::JobSpec = (**spec).to_wire();
+                let text = serde_json::value::to_raw_value(&wire)?;
+                self.0.retain(|(_, text)| text.get().len() <= Self::MOST_BYTES);
+                self.0.truncate(Self::KEPT - 1);
+                self.0.push_front((spec.clone(), text));
+                0
+            }
+        };
+        Ok(&self.0[at].1)
     }
 }
 
@@ -99,7 +128,17 @@ pub struct ArchivedJob {
 /// # Errors
 /// It is larger than [`MAX_SPEC_BYTES`].
 pub fn submission(job: &Job) -> Result<Vec<Change>, RecordError> {
-    let birth = Birth { spec: (*job.spec).to_wire(), head: Head::of(job) };
+    submission_by(job, &mut SpecTexts::default())
+}
+
+/// The same for one of many.
+pub(super) fn submission_by(job: &Job, texts: &mut SpecTexts) -> Result<Vec<Change>, RecordError> {
+    let unwritable = |error: serde_json::Error| RecordError::Unwritable {
+        what: format!("job {}", job.id),
+        problem: error.to_string(),
+    };
+    let birth =
+        BirthText { spec: texts.write(&job.spec).map_err(unwritable)?, head: Head::of(job) };
     let changes = frame::write(&keys::spec(job.id), &birth, 0, Some(Version(0)))?;
     let values = changes.iter().filter_map(|change| change.value.as_ref());
     let bytes: usize = values.map(|value| value.len()).sum();

@@ -9,9 +9,9 @@ use cospan_domain::job::state::{Component, Job, Source};
 use cospan_domain::units::{Bytes, Timestamp};
 use cospan_storage::port::{Key, Outcome};
 use cospan_storage::record::job::{
-    archive, head_version, history, read, read_archived, submission, update,
+    SpecTexts, archive, head_version, history, read, read_archived, submission, update,
 };
-use cospan_storage::record::{Loader, keys};
+use cospan_storage::record::{Loader, batch, keys};
 use proptest::prelude::*;
 
 use crate::draw::Draw;
@@ -229,4 +229,22 @@ fn the_largest_job_goes_through_its_life_and_a_larger_one_is_refused() {
     job.spec = Arc::new(spec);
     let error = submission(&job).unwrap_err().to_string();
     assert!(error.contains("job 10") && error.contains("at most 2097152"), "{error}");
+}
+
+#[test]
+fn of_equal_jobs_in_a_row_each_is_written_as_if_it_were_alone() {
+    let mut draw = Draw::new(11);
+    let mut texts = SpecTexts::default();
+    let first = draw.submitted(JobId(1), 1);
+    let other = draw.submitted(JobId(2), 1);
+    let jobs: Vec<Job> = (3..30)
+        .map(|id| {
+            let like = if id % 3 == 0 { &other } else { &first };
+            Job { id: JobId(id), submitted_at: Timestamp(id), ..like.clone() }
+        })
+        .collect();
+    let together = batch::submissions(jobs.iter(), &mut texts).unwrap();
+    let together: Vec<_> = together.into_iter().flat_map(|unit| unit.changes).collect();
+    let alone: Vec<_> = jobs.iter().flat_map(|job| submission(job).unwrap()).collect();
+    assert_eq!(together, alone);
 }

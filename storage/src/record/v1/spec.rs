@@ -24,8 +24,8 @@ wire_struct!(JobSpec = spec::JobSpec {
     priority: Priority,
     wall_time: u64,
     rerunnable: bool,
-    on_unreachable: OnUnreachable,
-    max_retries: u32;
+    on_unreachable: OnUnreachable;
+    max_retries: u32,
     name: Option<Arc<str>>,
     policy: Option<Text<PolicyName>>,
     max_placement_tries: Option<u32>,
@@ -114,8 +114,14 @@ impl Default for Feed {
     }
 }
 
-wire_struct!(Output = spec::Output { path: Text<RelPath>, collect: Collect });
+wire_struct!(Output = spec::Output { path: Text<RelPath>; collect: Collect });
 wire_enum!(Collect = DomainCollect { Fetch, ToSite { site: Text<SiteName>, register: Text<LogicalName> } });
+
+impl Default for Collect {
+    fn default() -> Self {
+        super::Convert::to_wire(&DomainCollect::Fetch)
+    }
+}
 
 /// For which sites an override holds; a label's key and value as a pair.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
