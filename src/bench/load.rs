@@ -14,6 +14,8 @@ pub(super) struct Load {
     pub(super) path: &'static str,
     pub(super) token: String,
     pub(super) body: Vec<u8>,
+    /// Digits in the body in whose place each request has its own number.
+    pub(super) number: Option<&'static str>,
     pub(super) connections: usize,
     pub(super) requests: usize,
 }
@@ -84,16 +86,35 @@ async fn client(
         load.body.len()
     )
     .into_bytes();
+    let head = request.len();
     request.extend_from_slice(&load.body);
+    let places = places(&load).map(|at| head + at).collect::<Vec<_>>();
     let (mut done, mut buffer) = (Vec::new(), Vec::with_capacity(4_096));
     let take = |left: usize| left.checked_sub(1);
-    while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok() {
+    while let Ok(number) = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
+        write_number(&mut request, &places, load.number.map_or(0, str::len), number);
         let begin = Instant::now();
         stream.write_all(&request).await?;
         let answer = answer(&mut stream, &mut buffer).await?;
         done.push((begin.elapsed(), answer));
     }
     Ok(done)
+}
+
+/// Where the body has the digits that each request replaces.
+fn places(load: &Load) -> impl Iterator<Item = usize> {
+    let digits = load.number.map(str::as_bytes);
+    let length = digits.map_or(load.body.len() + 1, <[u8]>::len);
+    let windows = load.body.windows(length).enumerate();
+    windows.filter(move |(_, window)| Some(*window) == digits).map(|(at, _)| at)
+}
+
+fn write_number(request: &mut [u8], places: &[usize], digits: usize, number: usize) {
+    let text = format!("{number:0digits$}");
+    let last = &text.as_bytes()[text.len() - digits..];
+    for at in places {
+        request[*at..at + digits].copy_from_slice(last);
+    }
 }
 
 /// Reads one answer; anything but success ends the bench.

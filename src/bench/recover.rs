@@ -56,7 +56,7 @@ fn fill(server: &Server, jobs: usize) -> Result<()> {
     let (port, token, path) =
         (server.port, server.token.clone(), "/v1/jobs?allow_unplaceable=true");
     let requests = jobs.div_ceil(1_000);
-    post(Load { port, path, token, body, connections: 2, requests })?;
+    post(Load { port, path, token, body, number: None, connections: 2, requests })?;
     Ok(())
 }
 

@@ -63,7 +63,7 @@ fn run_jobs(server: &Server, jobs: usize) -> Result<f64> {
     let begin = Instant::now();
     let (port, token) = (server.port, server.token.clone());
     let requests = jobs.div_ceil(100);
-    post(Load { port, path: "/v1/jobs", token, body, connections: 1, requests })?;
+    post(Load { port, path: "/v1/jobs", token, body, number: None, connections: 1, requests })?;
     loop {
         let ended = ended(server)?;
         if ended.0 >= (requests * 100) as f64 {

@@ -16,6 +16,8 @@ const JOB: &[u8] = include_bytes!("jobs/one-kilobyte.json");
 /// Sites that exist and are full for a job of this size, but could ever hold it.
 /// The larger one first: a job that fits both would go there.
 const SITES: [(&str, u32); 2] = [("south", 72), ("north", 64)];
+/// The job's number in its study.
+const NUMBER: &str = "0017";
 /// Jobs in one request of the bulk figure.
 const BULK: usize = 1_000;
 
@@ -40,6 +42,10 @@ pub(super) fn bench(place: &Path, quick: bool) -> Result<Report> {
     );
     report.figure("submit_http_p99_ms", http.quantile_ms(0.99), "ms", "<= 25");
     let resident = server.resident_bytes()? as f64 / 1e6;
+    crate::cli::progress("submissions that all differ, 256 connections");
+    let distinct = Load { number: Some(NUMBER), ..load(&server, JOB.to_vec(), 256, requests / 4) };
+    let distinct = post(distinct)?;
+    report.figure("submit_http_distinct_per_s", distinct.per_second(), "jobs/s", "");
     let target = if quick { "" } else { "<= 400" };
     report.figure("rss_100k_queued_mb", resident, "MB", target);
     let bare = f64::midpoint(before, floor.per_second(requests / 2)?);
@@ -59,7 +65,7 @@ pub(super) fn bench(place: &Path, quick: bool) -> Result<Report> {
     let jobs_per_s = bulk.per_second() * BULK as f64;
     report.figure("submit_bulk_jobs_per_s", jobs_per_s, "jobs/s", ">= 35000");
     crate::cli::progress("kill -9, and every acknowledged id read back");
-    let acknowledged = ids([&http, &single, &bulk])?;
+    let acknowledged = ids([&http, &distinct, &single, &bulk])?;
     server.kill()?;
     server.restart()?;
     server.wait_ready()?;
@@ -84,12 +90,12 @@ fn distinct_jobs(place: &Path, jobs: usize) -> Result<f64> {
 
 /// The job with its number in the study in place of the first one's.
 fn numbered(number: usize) -> String {
-    String::from_utf8_lossy(JOB.trim_ascii()).replace("0017", &format!("{number:04}"))
+    String::from_utf8_lossy(JOB.trim_ascii()).replace(NUMBER, &format!("{number:04}"))
 }
 
 fn load(server: &Server, body: Vec<u8>, connections: usize, requests: usize) -> Load {
     let (port, token) = (server.port, server.token.clone());
-    Load { port, path: "/v1/jobs", token, body, connections, requests }
+    Load { port, path: "/v1/jobs", token, body, number: None, connections, requests }
 }
 
 fn bulk_body(job: impl Fn(usize) -> String) -> Vec<u8> {
@@ -139,7 +145,8 @@ impl Floor {
     fn per_second(&self, requests: usize) -> Result<f64> {
         crate::cli::progress("bare posts");
         let (port, token, body) = (self.port, "none".to_owned(), JOB.to_vec());
-        Ok(post(Load { port, path: "/", token, body, connections: 256, requests })?.per_second())
+        Ok(post(Load { port, path: "/", token, body, number: None, connections: 256, requests })?
+            .per_second())
     }
 }
 
@@ -162,7 +169,7 @@ fn wait_for(port: u16) -> Result<()> {
     Ok(())
 }
 
-fn ids(loads: [&Loaded; 3]) -> Result<BTreeSet<u64>> {
+fn ids(loads: [&Loaded; 4]) -> Result<BTreeSet<u64>> {
     let mut ids = BTreeSet::new();
     for answer in loads.into_iter().flat_map(|load| &load.answers) {
         let answer: Value = serde_json::from_slice(answer)?;
