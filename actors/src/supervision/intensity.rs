@@ -53,6 +53,11 @@ impl Deaths {
     /// Longest pause before a restart.
     pub const PAUSE_MAX: DurationMs = DurationMs(5_000);
 
+    /// Whether any of them still counts towards the limit.
+    pub fn count_still(&self, limit: Limit, now: Timestamp) -> bool {
+        self.0.back().is_some_and(|&last| now.since(last) <= limit.within)
+    }
+
     /// Takes in a death.
     pub fn record(&mut self, limit: Limit, now: Timestamp) -> Step {
         self.0.push_back(now);

@@ -78,11 +78,13 @@ impl Supervisor {
         }
     }
 
-    /// Deaths are remembered for as long as they count.
+    /// Deaths are remembered for as long as they count, most of all when many die.
     fn forget_old(&mut self, now: Timestamp) {
+        /// So few need no sweep.
+        const FEW: usize = 1_000;
         const SWEEP_MS: u64 = 120_000;
-        if now.since(self.swept_at).0 > SWEEP_MS && self.deaths.len() > 1_000 {
-            self.deaths.clear();
+        if now.since(self.swept_at).0 > SWEEP_MS && self.deaths.len() > FEW {
+            self.deaths.retain(|id, deaths| deaths.count_still(limit(id.kind()), now));
             self.swept_at = now;
         }
     }
@@ -154,6 +156,26 @@ mod tests {
         }
 
         fn judge(&self, _: &ActorId, _: Verdict) {}
+    }
+
+    #[test]
+    fn among_many_deaths_those_that_still_count_are_remembered() {
+        let (sender, _built) = mpsc::channel();
+        let builder = Box::new(Clumsy(sender, AtomicBool::new(false)));
+        let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).unwrap());
+        let (clock, chance) = (Arc::new(SystemClock), Arc::new(Chance::from_seed(1)));
+        let mut supervisor = Supervisor::new(builder, clock, chance, metrics);
+        let now = Timestamp(10_000_000);
+        let (long_ago, lately) = (Timestamp(now.0 - 61_000), Timestamp(now.0 - 1_000));
+        for number in 0..2_000 {
+            let id = ActorId::Job(JobId(number));
+            let at = if number < 1_500 { long_ago } else { lately };
+            supervisor.deaths.entry(id.clone()).or_default().record(limit(id.kind()), at);
+        }
+        supervisor.forget_old(now);
+        let remembered: Vec<_> = supervisor.deaths.keys().cloned().collect();
+        let expected: Vec<_> = (1_500..2_000).map(|number| ActorId::Job(JobId(number))).collect();
+        assert_eq!(remembered, expected);
     }
 
     #[test]
