@@ -4,6 +4,8 @@
 //! state. Ours learns of a death from a guard that every actor carries, and
 //! rebuilds the actor from durable state, after a pause, within limits.
 
+#[cfg(test)]
+mod escalation_tests;
 mod guard;
 pub mod intensity;
 mod supervisor;

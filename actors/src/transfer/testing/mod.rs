@@ -3,7 +3,7 @@
 mod site;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use actix::{Actor, System};
@@ -41,7 +41,7 @@ use crate::settings::{Settings, Staging};
 use crate::shared::{Parts, Shared};
 use crate::supervision::{ActorId, Builder, LifeGuard, Supervisor, Verdict};
 use crate::switchboard::{Directory, Dirty, Look, Post};
-use crate::wiring::report_channel;
+use crate::wiring::{self, report_channel};
 pub(crate) use site::FakeSite;
 
 /// Runs a test in its own system, under a clock that jumps from timer to timer.
@@ -129,30 +129,70 @@ impl Builder for Workshop {
 /// Everything.
 pub(crate) struct World {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) sites: BTreeMap<SiteName, Arc<FakeSite>>,
+    pub(crate) sites: Sites,
     pub(crate) letters: Arc<Letters>,
+    /// Why the process would have ended.
+    pub(crate) fatal: Arc<Mutex<Vec<String>>>,
     disk: MemoryDisk,
+}
+
+type Sites = BTreeMap<SiteName, Arc<FakeSite>>;
+type Reports = tokio::sync::mpsc::UnboundedReceiver<crate::journal::JournalReport>;
+
+fn fake_sites(names: &[&str]) -> Sites {
+    names.iter().map(|text| (site(text), Arc::new(FakeSite::new(&site(text))))).collect()
 }
 
 impl World {
     /// A world with these sites, each with a link of 1 Mbit/s to each other one.
     pub(crate) fn new(names: &[&str]) -> Self {
-        let sites = names.iter().map(|text| (site(text), Arc::new(FakeSite::new(&site(text)))));
-        Self::with(sites.collect(), BTreeMap::new(), MemoryDisk::default(), Timestamp(1_000_000))
+        Self::with(fake_sites(names), BTreeMap::new(), MemoryDisk::default(), Timestamp(1_000_000))
+    }
+
+    /// The same with every actor, put together as in the server.
+    pub(crate) fn complete(names: &[&str]) -> Self {
+        let (disk, now) = (MemoryDisk::default(), Timestamp(1_000_000));
+        Self::started(fake_sites(names), BTreeMap::new(), disk, now, |parts, reports| {
+            wiring::start(parts, Vec::new(), reports).shared().clone()
+        })
     }
 
     /// The same, where copies are bounded and kept.
     pub(crate) fn staging(names: &[&str], at: &str, staging: Staging) -> Self {
-        let sites = names.iter().map(|text| (site(text), Arc::new(FakeSite::new(&site(text)))));
         let staging = BTreeMap::from([(site(at), staging)]);
-        Self::with(sites.collect(), staging, MemoryDisk::default(), Timestamp(1_000_000))
+        Self::with(fake_sites(names), staging, MemoryDisk::default(), Timestamp(1_000_000))
     }
 
     fn with(
-        sites: BTreeMap<SiteName, Arc<FakeSite>>,
+        sites: Sites,
         staging: BTreeMap<SiteName, Staging>,
         disk: MemoryDisk,
         now: Timestamp,
+    ) -> Self {
+        Self::started(sites, staging, disk, now, |parts, reports| {
+            let names: Vec<_> = parts.sites.iter().map(|site| site.name().clone()).collect();
+            let shared = Arc::new(Shared::new(parts));
+            let workshop = Box::new(Workshop(shared.clone()));
+            let (clock, chance) = (shared.clock.clone(), shared.chance.clone());
+            let supervisor =
+                Supervisor::new(workshop, clock, chance, shared.metrics.clone()).start();
+            let _ = shared.supervisor.set(supervisor.clone());
+            let guard = LifeGuard::new(ActorId::Journal, supervisor.clone());
+            let journal = Journal::new(shared.clone(), shared.store.clone(), reports, guard);
+            let _ = shared.journal.set(journal.start());
+            names.into_iter().for_each(|site| shared.start(ActorId::Cluster(site)));
+            shared.start(ActorId::Information);
+            shared.start(ActorId::DataManager);
+            shared
+        })
+    }
+
+    fn started(
+        sites: Sites,
+        staging: BTreeMap<SiteName, Staging>,
+        disk: MemoryDisk,
+        now: Timestamp,
+        start: impl FnOnce(Parts, Reports) -> Arc<Shared>,
     ) -> Self {
         let (sink, reports) = report_channel();
         let mut loader = Loader::default();
@@ -162,6 +202,8 @@ impl World {
         let opened = opened.expect("a store in memory");
         let view = view_of(loader.finish().expect("records"));
         let letters = Arc::new(Letters::default());
+        let fatal = Arc::<Mutex<Vec<String>>>::default();
+        let problems = fatal.clone();
         let parts = Parts {
             clock: Arc::new(RuntimeClock::starting_at(now)),
             seed: opened.epoch.0,
@@ -174,25 +216,27 @@ impl World {
             store: opened.journal,
             messenger: letters.clone(),
             // An earlier one is told that it lost the store.
-            on_fatal: Box::new(|_| {}),
+            on_fatal: Box::new(move |problem| problems.lock().expect("whole").push(problem.into())),
         };
-        let shared = Arc::new(Shared::new(parts));
-        let workshop = Box::new(Workshop(shared.clone()));
-        let (clock, chance) = (shared.clock.clone(), shared.chance.clone());
-        let supervisor = Supervisor::new(workshop, clock, chance, shared.metrics.clone()).start();
-        let _ = shared.supervisor.set(supervisor.clone());
-        let guard = LifeGuard::new(ActorId::Journal, supervisor.clone());
-        let journal = Journal::new(shared.clone(), shared.store.clone(), reports, guard).start();
-        let _ = shared.journal.set(journal);
-        sites.keys().for_each(|site| shared.start(ActorId::Cluster(site.clone())));
-        shared.start(ActorId::Information);
-        shared.start(ActorId::DataManager);
-        Self { shared, sites, letters, disk }
+        Self { shared: start(parts, reports), sites, letters, fatal, disk }
     }
 
     /// The same sites and what was durable, under a control plane that knows
     /// nothing else. The earlier one reaches neither sites nor store any more.
     pub(crate) async fn restarted(self) -> Self {
+        let (sites, staging, disk, now) = self.left().await;
+        Self::with(sites, staging, disk, now)
+    }
+
+    /// The same with every actor, put together as in the server.
+    pub(crate) async fn restarted_complete(self) -> Self {
+        let (sites, staging, disk, now) = self.left().await;
+        Self::started(sites, staging, disk, now, |parts, reports| {
+            wiring::start(parts, Vec::new(), reports).shared().clone()
+        })
+    }
+
+    async fn left(self) -> (Sites, BTreeMap<SiteName, Staging>, MemoryDisk, Timestamp) {
         // Its actors keep their timers, but no call of theirs reaches a site.
         for site in self.sites.keys() {
             self.shared.switchboard.clusters.leave(site);
@@ -200,7 +244,7 @@ impl World {
         self.settle().await;
         let now = self.shared.clock.now();
         let staging = self.shared.settings.staging.clone();
-        Self::with(self.sites, staging, self.disk, now)
+        (self.sites, staging, self.disk, now)
     }
 
     /// Lets everything that can happen at this instant happen.

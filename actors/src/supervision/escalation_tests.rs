@@ -1,0 +1,149 @@
+//! What follows when an actor dies again and again: the whole control plane, with actors
+//! that a message kills.
+
+use actix::{Actor, Addr, Context, Handler, Message};
+use cospan_domain::ids::{JobId, SiteName};
+use cospan_domain::site::availability::SiteState;
+
+use crate::api::ControlPlane;
+use crate::api::command::{ApiAnswer, ApiCommand, Ask, JobOutcome};
+use crate::claimer::Claimer;
+use crate::cluster::Cluster;
+use crate::coallocator::CoAllocator;
+use crate::information::Information;
+use crate::intake::Intake;
+use crate::job::JobActor;
+use crate::journal::{Change, Journal};
+use crate::shared::Shared;
+use crate::supervision::ActorId;
+use crate::transfer::testing::{World, content, key, paused, queued, site};
+
+/// Ends an actor as a defect would.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Fall;
+
+macro_rules! falls {
+    ($($actor:ty),*) => {$(
+        impl Handler<Fall> for $actor {
+            type Result = ();
+
+            fn handle(&mut self, _: Fall, _: &mut Context<Self>) {
+                panic!("a planted defect");
+            }
+        }
+    )*};
+}
+
+falls!(Journal, Intake, Information, CoAllocator, Claimer, Cluster, JobActor);
+
+/// Kills an actor once it lives.
+async fn kill<A>(world: &World, find: impl Fn(&Shared) -> Option<Addr<A>>)
+where
+    A: Actor<Context = Context<A>> + Handler<Fall>,
+{
+    world.until("it lives", |w| find(&w.shared).is_some()).await;
+    let actor = find(&world.shared).expect("it lives");
+    actor.do_send(Fall);
+    world.until("it is dead", |_| !actor.connected()).await;
+}
+
+fn job_actor(id: JobId) -> impl Fn(&Shared) -> Option<Addr<JobActor>> {
+    move |shared| shared.switchboard.jobs.addr(&id)
+}
+
+fn held(world: &World, id: JobId) -> Option<String> {
+    world.shared.view.load().jobs[&id].held.as_deref().map(str::to_owned)
+}
+
+#[test]
+fn a_job_whose_actor_dies_again_and_again_is_held_with_the_reason_until_it_is_released() {
+    paused(|| async {
+        let world = World::complete(&["Delft"]);
+        let (ill, well) = (JobId(1), JobId(2));
+        let jobs = [ill, well].map(|id| queued(id.0, content(1)).into());
+        world.append(Change::NewJobs(jobs.into())).await;
+        [ill, well].into_iter().for_each(|id| world.shared.start(ActorId::Job(id)));
+        for _ in 0..2 {
+            kill(&world, job_actor(ill)).await;
+        }
+        world.until("it is built anew", |w| job_actor(ill)(&w.shared).is_some()).await;
+        assert_eq!(held(&world, ill), None, "twice is survived");
+        kill(&world, job_actor(ill)).await;
+        world.until("it is held", |w| held(w, ill).is_some()).await;
+        let reason = held(&world, ill).expect("it is held");
+        assert!(reason.contains("again and again") && reason.contains("cospan release"));
+        assert_eq!(held(&world, well), None);
+
+        let plane = ControlPlane::new(world.shared.clone());
+        let release = ApiCommand { by: key(), what: Ask::Release(vec![ill]) };
+        let answer = plane.command(release).await;
+        assert_eq!(answer, Ok(ApiAnswer::Jobs(vec![(ill, JobOutcome::Done)])));
+        assert_eq!(held(&world, ill), None);
+        assert!(plane.standing(ill).await.is_some(), "it stands in its queue again");
+        assert!(world.fatal.lock().expect("whole").is_empty());
+    });
+}
+
+#[test]
+fn a_site_whose_actor_dies_again_and_again_is_not_used_until_it_is_built_anew() {
+    paused(|| async {
+        let world = World::complete(&["Delft", "Leiden"]);
+        let plane = ControlPlane::new(world.shared.clone());
+        let state = |at: &SiteName| plane.site(at).expect("a site").state;
+        let (ill, well) = (site("Delft"), site("Leiden"));
+        let usable = |at: &SiteName| state(at) == SiteState::Usable;
+        world.until("both are usable", |_| usable(&ill) && usable(&well)).await;
+        for _ in 0..3 {
+            assert!(usable(&ill), "less is survived");
+            kill(&world, |shared| shared.switchboard.clusters.addr(&ill)).await;
+        }
+        world.until("it is not used any more", |_| !usable(&ill)).await;
+        assert!(usable(&well));
+        tokio::time::sleep(std::time::Duration::from_secs(30)).await;
+        assert!(!usable(&ill), "it is left alone for a while");
+        world.until("it is tried again", |_| usable(&ill)).await;
+        assert!(world.fatal.lock().expect("whole").is_empty());
+    });
+}
+
+/// Kills an actor so many times; why the process would have ended.
+async fn killed_often<A>(times: usize, find: impl Fn(&Shared) -> Option<Addr<A>>) -> Vec<String>
+where
+    A: Actor<Context = Context<A>> + Handler<Fall>,
+{
+    let world = World::complete(&["Delft"]);
+    for _ in 0..times {
+        kill(&world, &find).await;
+    }
+    world.settle().await;
+    let fatal = world.fatal.lock().expect("whole").clone();
+    fatal
+}
+
+/// Four deaths in a minute are survived; the fifth ends the process.
+fn ends_with_the_fifth<A>(name: &'static str, find: fn(&Shared) -> Option<Addr<A>>)
+where
+    A: Actor<Context = Context<A>> + Handler<Fall>,
+{
+    paused(move || async move {
+        assert_eq!(killed_often(4, find).await, Vec::<String>::new());
+        assert_eq!(killed_often(5, find).await, [format!("{name}: died too often")]);
+    });
+}
+
+#[test]
+fn an_actor_that_everything_needs_ends_the_process_with_its_fifth_death_in_a_minute() {
+    ends_with_the_fifth("intake", |shared| shared.switchboard.intake.addr(&()));
+    ends_with_the_fifth("co-allocator", |shared| shared.switchboard.co_allocator.addr(&()));
+    ends_with_the_fifth("claimer", |shared| shared.switchboard.claimer.addr(&()));
+    ends_with_the_fifth("information", |shared| shared.switchboard.information.addr(&()));
+}
+
+#[test]
+fn the_first_death_of_the_journal_ends_the_process() {
+    paused(|| async {
+        let ended = killed_often(1, |shared| Some(shared.journal().clone())).await;
+        assert_eq!(ended, ["journal: died too often"]);
+    });
+}
