@@ -26,3 +26,5 @@ pub mod supervision;
 pub mod switchboard;
 pub mod transfer;
 pub mod wiring;
+#[cfg(test)]
+mod wiring_tests;

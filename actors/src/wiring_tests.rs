@@ -1,0 +1,28 @@
+//! How the control plane starts.
+
+use std::time::Duration;
+
+use cospan_domain::ids::JobId;
+
+use crate::transfer::testing::{World, content, paused};
+
+#[test]
+fn what_is_under_way_at_a_start_is_taken_up_a_few_jobs_at_a_time() {
+    paused(|| async {
+        const JOBS: u64 = 150;
+        let world = World::new(&["Delft"]);
+        for id in 1..=JOBS {
+            world.place_job(id, content(1), "Delft").await;
+        }
+        let world = world.restarted_complete().await;
+        let taken_up = || {
+            let jobs = &world.shared.switchboard.jobs;
+            (1..=JOBS).filter(|id| jobs.contains(&JobId(*id))).collect::<Vec<_>>()
+        };
+        for count in [64, 128, JOBS] {
+            world.settle().await;
+            assert_eq!(taken_up(), (1..=count).collect::<Vec<_>>());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    });
+}
