@@ -113,3 +113,24 @@ fn a_program_that_cannot_run_is_the_jobs_own_error() {
         assert_eq!(site["consecutive_errors"], 0, "{site}");
     }
 }
+
+#[test]
+fn a_name_of_a_request_stands_for_one_body_only() {
+    let (_ground, _server, api) = started();
+    let named = |document: &Value| match api.post("/v1/jobs", Some("monday"), document) {
+        Reply::Answered(status, answer) => (status, answer),
+        Reply::Silent(problem) => panic!("no answer: {problem}"),
+    };
+    let (first, other) = (job(&json!({})), job(&json!({ "executable": "/bin/false" })));
+    let (status, answer) = named(&first);
+    assert_eq!(status, 201, "{answer}");
+    let id = &answer["jobs"][0]["id"];
+    let (status, again) = named(&first);
+    assert!(status == 200 || status == 201, "{again}");
+    assert_eq!(&again["jobs"][0]["id"], id, "the same request, the same job");
+    let (status, refused) = named(&other);
+    assert_eq!(status, 409, "{refused}");
+    let text = refused.to_string();
+    assert!(text.contains(&format!("job {id} with another body")), "{text}");
+    assert_eq!(api.want("/v1/jobs").unwrap()["jobs"].as_array().unwrap().len(), 1);
+}
