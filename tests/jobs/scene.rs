@@ -21,7 +21,14 @@ pub(super) fn scene(sites: usize) -> Scene {
 }
 
 pub(super) fn scene_with(layout: Layout) -> Scene {
-    let ground = Ground::new(Path::new(env!("CARGO_TARGET_TMPDIR")), &layout).unwrap();
+    scene_on(ground(&layout))
+}
+
+pub(super) fn ground(layout: &Layout) -> Ground {
+    Ground::new(Path::new(env!("CARGO_TARGET_TMPDIR")), layout).unwrap()
+}
+
+pub(super) fn scene_on(ground: Ground) -> Scene {
     let mut server = Server::new(env!("CARGO_BIN_EXE_cospan").as_ref(), &ground);
     server.start().unwrap();
     let scene = Scene { ground, server };

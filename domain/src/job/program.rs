@@ -57,3 +57,119 @@ impl ComponentSpec {
         self.inputs.iter().filter_map(|input| input.file.bound).chain(staged).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::spec::FileRef;
+    use super::*;
+    use crate::ids::{ComponentName, Digest, RelPath};
+    use crate::resources::Resources;
+    use crate::units::Bytes;
+
+    fn texts(words: &[&str]) -> Vec<Arc<str>> {
+        words.iter().map(|word| (*word).into()).collect()
+    }
+
+    fn variables(pairs: &[(&str, &str)]) -> BTreeMap<Arc<str>, Arc<str>> {
+        pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
+    }
+
+    fn staged(seed: u8) -> (Executable, Content) {
+        let content = Content { digest: Digest([seed; 32]), size: Bytes(1) };
+        let file = FileRef { name: "tool".parse().unwrap(), bound: Some(content) };
+        (Executable::Staged(file), content)
+    }
+
+    /// A component that is otherwise at arm sites, and otherwise again at Leiden.
+    fn component() -> ComponentSpec {
+        let program = Program {
+            executable: Executable::AtSite("/opt/solve".into()),
+            arguments: texts(&["--fast"]),
+            environment: variables(&[("KIND", "plain"), ("KEPT", "yes")]),
+            directory: None,
+            setup: texts(&["first"]),
+        };
+        let arm = Override {
+            executable: Some(staged(1).0),
+            arguments: Some(Vec::new()),
+            environment: variables(&[("KIND", "arm"), ("ARM", "yes")]),
+            setup: texts(&["of arm"]),
+            directory: Some(RelPath::new("arm").unwrap()),
+            lrm_options: texts(&["--partition=arm"]),
+        };
+        let leiden = Override {
+            executable: Some(Executable::AtSite("/opt/leiden".into())),
+            environment: variables(&[("KIND", "leiden")]),
+            setup: texts(&["of leiden"]),
+            lrm_options: texts(&["--exclusive"]),
+            ..Override::default()
+        };
+        let at = [
+            (Where::Site("leiden".parse().unwrap()), leiden),
+            (Where::Label("arch".into(), "arm64".into()), arm),
+        ];
+        ComponentSpec {
+            name: ComponentName::new("only").unwrap(),
+            site: None,
+            resources: Resources::default(),
+            constraints: Vec::new(),
+            program,
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            at: at.into(),
+            restart: None,
+        }
+    }
+
+    fn arm() -> Labels {
+        Labels::from([("arch".into(), ["arm64".into()].into())])
+    }
+
+    fn at(site: &str, labels: &Labels) -> ProgramAtSite {
+        component().program_at(&site.parse().unwrap(), labels)
+    }
+
+    #[test]
+    fn a_site_that_no_override_names_runs_the_program_as_it_is() {
+        let plain = at("delft", &Labels::new());
+        assert_eq!(plain.program, component().program);
+        assert_eq!(plain.lrm_options, texts(&[]));
+    }
+
+    #[test]
+    fn an_override_by_label_replaces_and_adds_at_every_site_of_that_label() {
+        let there = at("delft", &arm());
+        let program = there.program;
+        assert_eq!((program.executable, program.arguments), (staged(1).0, Vec::new()));
+        let expected = variables(&[("ARM", "yes"), ("KEPT", "yes"), ("KIND", "arm")]);
+        assert_eq!(program.environment, expected);
+        assert_eq!(program.setup, texts(&["first", "of arm"]));
+        assert_eq!(program.directory, Some(RelPath::new("arm").unwrap()));
+        assert_eq!(there.lrm_options, texts(&["--partition=arm"]));
+    }
+
+    #[test]
+    fn an_override_by_name_comes_after_those_by_label() {
+        let there = at("leiden", &arm());
+        let program = there.program;
+        assert_eq!(program.executable, Executable::AtSite("/opt/leiden".into()));
+        assert_eq!(&*program.environment["KIND"], "leiden");
+        assert_eq!(&*program.environment["ARM"], "yes", "what it does not say stays");
+        assert_eq!(program.arguments, texts(&[]));
+        assert_eq!(program.setup, texts(&["first", "of arm", "of leiden"]));
+        assert_eq!(there.lrm_options, texts(&["--partition=arm", "--exclusive"]));
+    }
+
+    #[test]
+    fn a_staged_executable_is_brought_only_where_it_runs() {
+        let component = component();
+        let contents = |site: &str, labels: &Labels| {
+            component.contents_at(&site.parse().unwrap(), labels).into_iter().collect::<Vec<_>>()
+        };
+        assert_eq!(contents("delft", &arm()), [staged(1).1]);
+        assert_eq!(contents("delft", &Labels::new()), []);
+        assert_eq!(contents("leiden", &arm()), [], "another program runs there");
+    }
+}
