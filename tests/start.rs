@@ -2,9 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output};
+use std::time::{Duration, Instant};
 
+use cospan_chaos_tests::api::{Api, Reply};
 use cospan_chaos_tests::ground::{Ground, Layout};
 use cospan_chaos_tests::server::Server;
 use serde_json::{Value, json};
@@ -203,4 +208,116 @@ fn a_damaged_store_is_found_by_the_check_and_named() {
     let output = with_config(&ground, &[], &["store", "check"]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && !said.contains("panicked"), "{said}");
+}
+
+/// Far more than anything takes here.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn until(what: &str, condition: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !condition() {
+        assert!(begun.elapsed() < PATIENCE, "never: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A job whose payload writes its process id to `pid`, and ends once there is `go`.
+fn waiting_job(ground: &Ground) -> Value {
+    let line =
+        format!("cd {:?}; echo $$ > pid; while ! [ -e go ]; do sleep 0.1; done", ground.path());
+    let component = json!({ "name": "only", "processors": 1, "executable": "/bin/sh", "arguments": ["-c", line] });
+    json!({ "wall_time": "5m", "component": [component] })
+}
+
+/// A request of which all but the last byte is sent.
+fn half_sent(ground: &Ground, body: &str) -> TcpStream {
+    let token = std::fs::read_to_string(ground.data().join("keys/admin.token")).unwrap();
+    let mut stream = TcpStream::connect(port(ground)).unwrap();
+    let head = format!(
+        "POST /v1/jobs HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        token.trim(),
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    stream.write_all(&body.as_bytes()[..body.len() - 1]).unwrap();
+    stream
+}
+
+#[test]
+fn a_stop_refuses_new_work_ends_soon_and_leaves_what_runs_for_the_next_start() {
+    const STOP_MAX: Duration = Duration::from_secs(10);
+    let ground = ground();
+    let mut server = server(&ground);
+    server.start().unwrap();
+    let api = server.api().unwrap();
+    let job = waiting_job(&ground);
+    let answer = api.must("/v1/jobs", &job).unwrap();
+    let path = format!("/v1/jobs/{}", answer["jobs"][0]["id"]);
+    let state = |api: &Api| api.want(&path).unwrap()["phase"]["state"].clone();
+    until("it runs", || ground.path().join("pid").exists() && state(&api) == "running");
+    let pid = std::fs::read_to_string(ground.path().join("pid")).unwrap();
+    let lives = || Path::new("/proc").join(pid.trim()).exists();
+
+    let body = job.to_string();
+    let mut late = half_sent(&ground, &body);
+    let begun = Instant::now();
+    cospan_chaos_tests::stimulus::signal(server.pid().unwrap(), rustix::process::Signal::TERM);
+    until("it says that it stops", || {
+        std::fs::read_to_string(ground.log()).unwrap().contains("stopping: no new work")
+    });
+    late.write_all(&body.as_bytes()[body.len() - 1..]).unwrap();
+    let mut answer = String::new();
+    late.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    assert!(answer.to_lowercase().contains("retry-after: "), "{answer}");
+    let status = loop {
+        if let Some(status) = server.ended().unwrap() {
+            break status;
+        }
+        assert!(begun.elapsed() < STOP_MAX, "it takes too long");
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    assert_eq!(status.code(), Some(0));
+    assert!(lives(), "the payload ended with the server");
+
+    server.start().unwrap();
+    until("it is seen to run", || state(&api) == "running");
+    assert!(lives());
+    std::fs::write(ground.path().join("go"), "").unwrap();
+    until("it finishes", || state(&api) == "finished");
+    let job = api.want(&path).unwrap();
+    assert_eq!((&job["round"], &job["components"][0]["attempt"]), (&1.into(), &1.into()), "{job}");
+    let jobs = api.want("/v1/jobs").unwrap();
+    assert_eq!(jobs["jobs"].as_array().unwrap().len(), 1, "the late one was refused");
+}
+
+/// Ended with the test, however that ends.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn the_service_manager_is_told_once_the_server_takes_work() {
+    let ground = ground();
+    // The path of a socket is short.
+    let place = tempfile::tempdir().unwrap();
+    let socket = place.path().join("notify");
+    let manager = UnixDatagram::bind(&socket).unwrap();
+    manager.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cospan"));
+    command.args(["serve", "--config"]).arg(ground.config()).env_clear();
+    command.env("HOME", ground.path()).env("PATH", "/usr/bin:/bin").env("NOTIFY_SOCKET", &socket);
+    let _server = Ended(command.stderr(std::process::Stdio::null()).spawn().unwrap());
+    let mut told = [0; 256];
+    let length = manager.recv(&mut told).unwrap();
+    let told = String::from_utf8_lossy(&told[..length]).into_owned();
+    assert!(told.lines().any(|line| line == "READY=1"), "{told}");
+    let answer = Api::new(ground.port(), String::new()).get("/readyz");
+    assert!(matches!(answer, Reply::Answered(200, _)), "{answer:?}");
 }
