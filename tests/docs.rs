@@ -244,6 +244,39 @@ fn the_unit_keeps_components_alive_over_a_restart() {
 }
 
 #[test]
+fn the_unit_is_hardened_and_starts_again_only_what_may_get_better() {
+    const LINES: [&str; 20] = [
+        "NoNewPrivileges=yes",
+        "CapabilityBoundingSet=",
+        "AmbientCapabilities=",
+        "ProtectSystem=strict",
+        "ProtectHome=yes",
+        "ProtectKernelTunables=yes",
+        "ProtectKernelModules=yes",
+        "ProtectKernelLogs=yes",
+        "ProtectControlGroups=yes",
+        "ProtectClock=yes",
+        "ProtectHostname=yes",
+        "PrivateDevices=yes",
+        "RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX",
+        "RestrictNamespaces=yes",
+        "RestrictSUIDSGID=yes",
+        "LockPersonality=yes",
+        "StateDirectoryMode=0700",
+        "UMask=0077",
+        "Restart=on-failure",
+        "RestartPreventExitStatus=2",
+    ];
+    let unit = fs::read_to_string(book().join("operations/cospan.service")).unwrap();
+    let (_, service) = unit.split_once("\n[Service]\n").unwrap();
+    let lines: BTreeSet<&str> = service.split("\n[").next().unwrap().lines().collect();
+    for line in LINES {
+        assert!(lines.contains(line), "{line}");
+    }
+    assert!(lines.iter().any(|line| line.starts_with("User=") && *line != "User=root"));
+}
+
+#[test]
 fn what_runs_for_every_change_runs_the_commands_of_the_readme() {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
     let run = fs::read_to_string(root().join(".ci/run")).unwrap();
