@@ -2,6 +2,7 @@
 //! files, and nothing is left of it, however it ends.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::print_stdout, reason = "what is skipped is said")]
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
@@ -168,6 +169,84 @@ fn ended(child: &mut Child) -> Option<i32> {
     }
     let _ = child.kill();
     panic!("it did not end");
+}
+
+/// What stands behind this word at the beginning of a line.
+fn row<'t>(told: &'t str, word: &str) -> &'t str {
+    let line = told.lines().find(|line| line.starts_with(word));
+    line.unwrap_or_else(|| panic!("no {word} in {told}"))[word.len()..].trim()
+}
+
+/// Ends the server that was kept, however the test ends.
+struct Kept(String);
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        let _ = Command::new("sh").args(["-c", &self.0]).output();
+    }
+}
+
+#[test]
+fn a_server_that_is_kept_answers_and_what_it_says_to_type_next_works() {
+    let home = home();
+    let place = home.path().join("kept");
+    let output = quickstart(&place, &["--keep"]).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    let stop = told.split("The server still runs; stop it with: ").nth(1);
+    let stop = stop.and_then(|rest| rest.lines().next()).unwrap_or_else(|| panic!("{told}"));
+    let kept = Kept(stop.to_owned());
+
+    let address = row(&told, "API").strip_suffix("/v1").unwrap();
+    assert_eq!(row(&told, "Metrics"), format!("{address}/metrics"));
+    assert_eq!(row(&told, "Described at"), format!("{address}/v1/openapi.json"));
+    let port = address.rsplit_once(':').unwrap().1.parse().unwrap();
+    let ready = cospan_chaos_tests::api::Api::new(port, String::new()).get("/readyz");
+    assert!(matches!(ready, cospan_chaos_tests::api::Reply::Answered(200, _)), "{ready:?}");
+    for place in ["Data", "Results", "Server log"] {
+        assert!(Path::new(row(&told, place)).exists(), "{place}");
+    }
+
+    let next = told.split("Next:\n").nth(1).unwrap();
+    assert!(next.contains("$cospan submit job.toml --wait"), "{next}");
+    let script = format!("set -e\n{next}");
+    let typed = Command::new("sh").args(["-c", &script]).env("HOME", home.path()).output().unwrap();
+    let said = String::from_utf8_lossy(&typed.stdout);
+    assert!(typed.status.success(), "{said}\n{}", String::from_utf8_lossy(&typed.stderr));
+    assert!(said.contains("amsterdam") && said.contains("finished"), "{said}");
+
+    let begun = Instant::now();
+    while !processes_of(&place).is_empty() {
+        let _ = Command::new("sh").args(["-c", &kept.0]).output().unwrap();
+        assert!(begun.elapsed() < PATIENCE, "{:?}", processes_of(&place));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// Elsewhere each stage is a line of its own; see the test of an interruption.
+#[test]
+fn on_a_terminal_progress_changes_in_place() {
+    if Command::new("script").arg("--version").output().is_err() {
+        println!("SKIPPED: `script`, which plays a terminal, is not installed");
+        return;
+    }
+    let home = home();
+    let place = home.path().join("live");
+    let plain = quickstart(&place, &[]);
+    let words = [plain.get_program()].into_iter().chain(plain.get_args());
+    let words: Vec<String> = words.map(|word| format!("'{}'", word.to_str().unwrap())).collect();
+    let mut terminal = Command::new("script");
+    terminal.args(["--quiet", "--return", "--command", &words.join(" "), "/dev/null"]);
+    terminal.env("TERM", "xterm").env("SHELL", "/bin/sh").env("HOME", home.path());
+    terminal.env_remove("COSPAN_CONFIG").env_remove("COSPAN_SERVER").env_remove("COSPAN_TOKEN");
+    let output = terminal.stdin(Stdio::null()).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{told}");
+    const ERASED: &str = "\r\u{1b}[2K";
+    let stages: Vec<&str> = told.split(ERASED).skip(1).filter(|line| line.contains("[#")).collect();
+    assert!(stages.len() > 5, "{told:?}");
+    assert!(told.contains("Everything is right."), "{told}");
+    assert_eq!(processes_of(&place), Vec::<String>::new());
 }
 
 #[test]
