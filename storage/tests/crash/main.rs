@@ -10,3 +10,4 @@ mod history;
 mod kill;
 mod refusals;
 mod trace;
+mod watch;

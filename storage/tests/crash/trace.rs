@@ -1,89 +1,25 @@
 //! What kill -9 cannot show: between the write of a group and its
 //! acknowledgement the store's file was synced. Seen by `strace`.
 
-use std::collections::BTreeMap;
 use std::process::Command;
 
 use cospan_storage::EngineKind;
 
 use crate::child;
 use crate::history::on_disk;
+use crate::watch::Watch;
 
 /// Groups that are looked at.
 const GROUPS: u64 = 100;
 
-/// What the trace has shown so far of one file.
-#[derive(Default)]
-struct Watch {
-    /// Written since the last sync began, or never synced.
-    dirty: bool,
-    /// Written since the last acknowledgement.
-    written: bool,
-    /// Calls under way, by thread.
-    unfinished: BTreeMap<String, Call>,
-    acknowledged: u64,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Call {
-    Write,
-    Sync,
-}
-
-impl Watch {
-    fn line(&mut self, line: &str, file: &str) {
-        let Some((thread, call)) = line.split_once(' ') else { return };
-        let call = call.trim_start();
-        if call.contains("resumed>") {
-            if let Some(call) = self.unfinished.remove(thread) {
-                self.end(call);
-            }
-            return;
-        }
-        if call.starts_with("write(1<") && call.contains("\\nack ") {
-            self.acknowledge(line);
-            return;
-        }
-        let kind = match call.split_once('(') {
-            Some((name, rest)) if rest.contains(file) => match name {
-                "fdatasync" | "fsync" => Call::Sync,
-                _ => Call::Write,
-            },
-            _ => return,
-        };
-        self.begin(kind);
-        match call.contains("<unfinished") {
-            true => drop(self.unfinished.insert(thread.into(), kind)),
-            false => self.end(kind),
-        }
-    }
-
-    fn begin(&mut self, call: Call) {
-        match call {
-            Call::Write => (self.dirty, self.written) = (true, true),
-            // A write that ends after this makes it dirty again.
-            Call::Sync => self.dirty = self.unfinished.values().any(|call| *call == Call::Write),
-        }
-    }
-
-    fn end(&mut self, call: Call) {
-        if call == Call::Write {
-            self.dirty = true;
-        }
-    }
-
-    fn acknowledge(&mut self, line: &str) {
-        let syncing = self.unfinished.values().any(|call| *call == Call::Sync);
-        assert!(self.written, "acknowledged without a write: {line}");
-        assert!(!self.dirty && !syncing, "acknowledged before it was synced: {line}");
-        self.written = false;
-        self.acknowledged += 1;
-    }
+/// What the child tells on its standard output.
+fn is_acknowledgement(call: &str) -> bool {
+    call.starts_with("write(1<") && call.contains("\\nack ")
 }
 
 fn every_group_is_synced_before_it_is_acknowledged(engine: EngineKind, file: &str) {
     if Command::new("strace").arg("-V").output().is_err() {
-        println!("skipped: strace is not installed");
+        println!("SKIPPED, nothing was shown: strace is not installed");
         return;
     }
     let directory = on_disk();
@@ -99,7 +35,7 @@ fn every_group_is_synced_before_it_is_acknowledged(engine: EngineKind, file: &st
     let told = child::acknowledged(&mut child).count() as u64;
     assert!(child.wait().unwrap().success());
     let file = format!("<{}>", path.canonicalize().unwrap().join(file).display());
-    let mut watch = Watch::default();
+    let mut watch = Watch::new(is_acknowledgement);
     let log = std::fs::read(&log).unwrap();
     String::from_utf8_lossy(&log).lines().for_each(|line| watch.line(line, &file));
     println!("{} groups acknowledged, each after a sync of {file}", watch.acknowledged);
@@ -126,7 +62,7 @@ fn the_watch_notices_an_acknowledgement_without_a_sync() {
     let fails = |lines: &[&str]| {
         let lines: Vec<String> = lines.iter().map(|line| (*line).to_string()).collect();
         std::panic::catch_unwind(move || {
-            let mut watch = Watch::default();
+            let mut watch = Watch::new(is_acknowledgement);
             lines.iter().for_each(|line| watch.line(line, "</s/db>"));
         })
         .is_err()
