@@ -15,6 +15,9 @@ use crate::client::JobFilter;
 A file may be TOML, JSON or YAML, told by its name or content; `-` reads standard input. A JSON or
 YAML file may hold a list of jobs. Several jobs are accepted all together or not at all.
 
+A component that fails has the whole job restarted; with restart_scope = \"component\" in the file,
+it is restarted alone while the others go on. The keys of a file are in docs/src/guide/job-files.md.
+
 Examples:
   cospan submit job.toml
   cospan submit job.yaml --wait
