@@ -64,8 +64,9 @@ pub(crate) fn run(context: &mut Context, command: &ChaosCommand) -> Result<Exit,
 /// Runs seeds on simulated sites.
 fn campaign(context: &mut Context, args: &ChaosRunArgs) -> Result<Exit, CliError> {
     let first = args.first.unwrap_or_else(drawn_seed);
+    let last = last_seed(first, args.seeds)?;
     let lines = context.out.format() == Format::Table;
-    note(&format!("seeds {first} to {}", first + args.seeds - 1));
+    note(&format!("seeds {first} to {last}"));
     let campaign = Mutex::new(Campaign { first, seeds: args.seeds, ..Campaign::default() });
     let begun = Instant::now();
     seeds(first, args.seeds, at_once(args), size(args), &|seed, verdict| {
@@ -82,7 +83,19 @@ fn campaign(context: &mut Context, args: &ChaosRunArgs) -> Result<Exit, CliError
     campaign.coverage = share(&kinds(&campaign.struck));
     campaign.seeds_per_minute = args.seeds as f64 * 60.0 / campaign.seconds.max(0.001);
     context.out.answer(&campaign, table)?;
-    Ok(if campaign.broken.is_empty() { Exit::Done } else { Exit::JobFailed })
+    // One that was never run did not hold either.
+    Ok(if campaign.held == args.seeds { Exit::Done } else { Exit::JobFailed })
+}
+
+/// The last of at least one seed, from `first` on.
+fn last_seed(first: u64, seeds: u64) -> Result<u64, CliError> {
+    let further = seeds.saturating_sub(1);
+    first.checked_add(further).ok_or_else(|| {
+        CliError::usage(
+            format!("{seeds} seeds from {first} on end behind the largest number, {}", u64::MAX),
+            format!("begin at {} at most (--first), or run fewer (--seeds)", u64::MAX - further),
+        )
+    })
 }
 
 fn drawn_seed() -> u64 {
@@ -200,4 +213,18 @@ fn table(campaign: &Campaign) -> String {
 fn joined<S: serde::Serializer>(struck: &Struck, serializer: S) -> Result<S::Ok, S::Error> {
     let joined = struck.iter().map(|((kind, step), count)| (format!("{kind} {step}"), count));
     serializer.collect_map(joined)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_behind_the_largest_number_are_refused_with_the_last_first_one_that_goes() {
+        assert_eq!(last_seed(7, 1).ok(), Some(7));
+        assert_eq!(last_seed(u64::MAX - 1, 2).ok(), Some(u64::MAX));
+        let refused = last_seed(u64::MAX, 2).unwrap_err();
+        assert_eq!(refused.exit, Exit::Usage);
+        assert!(refused.remedy.unwrap().contains("18446744073709551614"));
+    }
 }

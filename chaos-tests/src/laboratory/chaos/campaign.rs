@@ -63,7 +63,8 @@ pub fn hunt(bug: cospan_domain::planted::Bug, first: u64, most: u64, size: Size)
     found
 }
 
-/// Runs `count` seeds from `first` on, `at_once` at a time, and shows each verdict.
+/// Runs `count` seeds from `first` on, `at_once` at a time, and shows each verdict. There is
+/// none behind the largest number.
 pub fn seeds(
     first: u64,
     count: u64,
@@ -71,14 +72,13 @@ pub fn seeds(
     size: Size,
     show: &(dyn Fn(u64, Result<Verdict>) + Sync),
 ) {
-    let next = AtomicU64::new(first);
+    let next = AtomicU64::new(0);
     let shown = Mutex::new(());
     let work = || {
         loop {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            if number >= first + count {
-                return;
-            }
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let number = first.checked_add(index).filter(|_| index < count);
+            let Some(number) = number else { return };
             let verdict = seed(number, size);
             let _one_at_a_time = shown.lock().unwrap_or_else(PoisonError::into_inner);
             show(number, verdict);
