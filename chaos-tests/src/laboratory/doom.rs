@@ -17,7 +17,8 @@ pub enum Moment {
     AfterAppend(u64),
     /// In front of the call to a site with this number: it is not made.
     BeforeCall(u64),
-    /// Right after the site has carried it out; its answer is lost.
+    /// Right after a site has carried one out, the first one that does once so many calls
+    /// were made; its answer is lost.
     AfterCall(u64),
 }
 
@@ -70,23 +71,53 @@ impl Doom {
     /// Counts an append of this kind; whether it still happens, and whether it is the last.
     pub(super) fn append(&self, kind: &'static str) -> (bool, bool) {
         let number = self.appends.fetch_add(1, Ordering::Relaxed) + 1;
-        self.pass(Moment::BeforeAppend(number), Moment::AfterAppend(number), kind)
-    }
-
-    /// Counts a call to a site, as for an append.
-    pub(super) fn call(&self, kind: &'static str) -> (bool, bool) {
-        let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
-        self.pass(Moment::BeforeCall(number), Moment::AfterCall(number), kind)
-    }
-
-    fn pass(&self, before: Moment, after: Moment, kind: &'static str) -> (bool, bool) {
-        let reached = [before, after].into_iter().find(|here| self.moment == Some(*here));
-        if let Some(moment) = reached.filter(|_| !self.is_dead()) {
-            self.tally.count(moment.as_str(), kind);
+        self.dies_at(Moment::BeforeAppend(number), kind);
+        let lives = !self.is_dead();
+        let last = lives && self.moment == Some(Moment::AfterAppend(number));
+        if last {
+            self.tally.count(Moment::AfterAppend(number).as_str(), kind);
         }
-        if self.moment == Some(before) {
+        (lives, last)
+    }
+
+    /// Counts a call to a site; whether it is still made.
+    pub(super) fn call(&self, kind: &'static str) -> bool {
+        let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
+        self.dies_at(Moment::BeforeCall(number), kind);
+        !self.is_dead()
+    }
+
+    /// A site has carried a call out; whether the answer comes back to anybody alive.
+    pub(super) fn carried_out(&self, kind: &'static str) -> bool {
+        if let Some(moment @ Moment::AfterCall(number)) = self.moment
+            && self.calls.load(Ordering::Relaxed) >= number
+        {
+            self.dies_at(moment, kind);
+        }
+        !self.is_dead()
+    }
+
+    fn dies_at(&self, here: Moment, kind: &'static str) {
+        if self.moment == Some(here) && !self.is_dead() {
+            self.tally.count(here.as_str(), kind);
             self.strike();
         }
-        (!self.is_dead(), self.moment == Some(after))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_to_die_after_a_call_dies_after_the_first_that_is_carried_out_from_then_on() {
+        let tally = Arc::new(Tally::default());
+        let doom = Doom::at(Some(Moment::AfterCall(2)), tally.clone());
+        assert!(doom.call("status") && doom.carried_out("status"));
+        assert!(doom.call("submit"), "it is made, and meets a site that does not answer");
+        assert!(tally.struck().is_empty(), "and nobody was killed yet");
+        assert!(doom.call("cancel") && !doom.carried_out("cancel") && doom.is_dead());
+        assert!(!doom.call("status"), "the dead call nobody");
+        assert_eq!(tally.struck(), [(("killed-after-call", "cancel"), 1)].into());
     }
 }

@@ -18,6 +18,8 @@ mod retention_tests;
 pub mod settings;
 mod site;
 #[cfg(test)]
+mod site_tests;
+#[cfg(test)]
 mod sweep_tests;
 pub mod tally;
 pub mod weather;

@@ -237,7 +237,7 @@ fn open(
         epoch: opened.epoch,
         view: view_of(loaded),
         metrics: Arc::new(Metrics::new(&registry)?),
-        sites: sites(ground, clock, doom),
+        sites: sites(ground, clock, doom, opened.instance),
         store: Arc::new(MortalJournal(disk.clone())),
         messenger: Arc::new(Post { weather: ground.weather.clone(), told: Mutex::default() }),
         // As the server does: it ends, and its service manager starts it again.
@@ -246,7 +246,12 @@ fn open(
     Ok((start(parts, remains, reports), disk))
 }
 
-fn sites(ground: &Ground, clock: &Arc<dyn Clock>, doom: &Arc<Doom>) -> Vec<Arc<dyn Site>> {
+fn sites(
+    ground: &Ground,
+    clock: &Arc<dyn Clock>,
+    doom: &Arc<Doom>,
+    instance: InstanceId,
+) -> Vec<Arc<dyn Site>> {
     let named = |world: &crate::world::World| {
         let names = world.sites().iter().map(|site| site.name().clone());
         names.filter_map(|name| Some((world.index_of(&name)?, name))).collect::<Vec<_>>()
@@ -259,6 +264,7 @@ fn sites(ground: &Ground, clock: &Arc<dyn Clock>, doom: &Arc<Doom>) -> Vec<Arc<d
             clock: clock.clone(),
             weather: ground.weather.clone(),
             doom: doom.clone(),
+            instance,
             hints: ground.hints,
         })
     };

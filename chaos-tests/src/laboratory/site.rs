@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use cospan_actors::clock::Clock;
-use cospan_domain::ids::{Digest, LrmId, SiteName, Tag};
+use cospan_domain::ids::{Digest, InstanceId, LrmId, SiteName, Tag};
 use cospan_domain::units::{Bytes, DurationMs};
 use cospan_sites::port::{
     AttemptOrder, CopyOrder, CopyStatus, FilePlace, GateDecision, GateState, Inspected,
@@ -16,8 +16,8 @@ use cospan_sites::port::{
 
 use super::doom::Doom;
 use super::handle::WorldHandle;
-use super::weather::{CallFault, Weather};
-use crate::world::trouble::Ailments;
+use super::weather::{CallFault, Fate, Weather};
+use crate::world::trouble::Closed;
 use crate::world::{SiteIndex, World};
 
 /// Longest that a caller waits for a reply.
@@ -36,6 +36,8 @@ pub(super) struct SimulatedSite {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) weather: Arc<Weather>,
     pub(super) doom: Arc<Doom>,
+    /// Whose control plane it is.
+    pub(super) instance: InstanceId,
     /// Whether it tells of changes, or is only asked.
     pub(super) hints: bool,
 }
@@ -57,7 +59,7 @@ impl SimulatedSite {
         name: &'static str,
         act: impl Fn(&mut World, SiteIndex) -> Result<T, SiteError> + Send + Sync + 'static,
     ) -> Result<T, SiteError> {
-        self.call_or_pretend(name, None, act).await
+        self.meet(self.weather.draw(), name, None, act).await
     }
 
     /// The same for a call that may be answered as if it had been carried out.
@@ -67,10 +69,19 @@ impl SimulatedSite {
         pretended: Option<T>,
         act: impl Fn(&mut World, SiteIndex) -> Result<T, SiteError> + Send + Sync + 'static,
     ) -> Result<T, SiteError> {
-        let fate = self.weather.draw();
+        self.meet(self.weather.draw(), name, pretended, act).await
+    }
+
+    /// The same for a call of which it is known what becomes of it.
+    async fn meet<T: Send + 'static>(
+        &self,
+        fate: Fate,
+        name: &'static str,
+        pretended: Option<T>,
+        act: impl Fn(&mut World, SiteIndex) -> Result<T, SiteError> + Send + Sync + 'static,
+    ) -> Result<T, SiteError> {
         pause(fate.there).await;
-        let (lives, last) = self.doom.call(name);
-        if !lives {
+        if !self.doom.call(name) {
             return std::future::pending().await;
         }
         let act = Arc::new(act);
@@ -78,12 +89,11 @@ impl SimulatedSite {
             return answer;
         }
         let fault = fate.fault.filter(|fault| fault.concerns(name));
-        if let Some(fault) = fault {
+        if let Some(fault) = fault.filter(|fault| fault.always_strikes()) {
             self.weather.note(fault, name);
         }
         let answer = self.strike(fault, fate.dice, pretended, act).await;
-        if last {
-            self.doom.strike();
+        if fault.is_none_or(CallFault::is_carried_out) && !self.doom.carried_out(name) {
             return std::future::pending().await;
         }
         pause(fate.back).await;
@@ -103,23 +113,23 @@ impl SimulatedSite {
         name: &'static str,
         act: Arc<impl Fn(&mut World, SiteIndex) -> Result<T, SiteError> + Send + Sync + 'static>,
     ) -> Option<Result<T, SiteError>> {
-        let ailments = self.ailments();
-        if ailments.silent {
-            pause(DEADLINE).await;
-            return Some(Err(SiteError::NotSent("the site does not answer".into())));
-        }
-        if ailments.revoked {
-            return Some(Err(SiteError::NotSent("permission denied".into())));
-        }
-        if !ailments.frozen {
-            return None;
+        let turned_away = |world: &mut World| world.turn_away(self.index, self.instance);
+        match self.world.at(self.clock.now(), turned_away)? {
+            Closed::Silent => {
+                pause(DEADLINE).await;
+                return Some(Err(SiteError::NotSent("the site does not answer".into())));
+            }
+            Closed::Revoked => {
+                return Some(Err(SiteError::NotSent("permission denied".into())));
+            }
+            Closed::Frozen => {}
         }
         // What it has in its hands by then is carried out when it goes on; the rest runs
         // under a time-out there.
         if CallFault::Late.concerns(name) {
             let site = self.clone();
             actix_rt::spawn(async move {
-                while site.ailments().frozen {
+                while site.is_frozen() {
                     pause(THAW_LOOK).await;
                 }
                 let _ = site.carry_out(&*act);
@@ -129,12 +139,25 @@ impl SimulatedSite {
         Some(Err(lost()))
     }
 
-    fn ailments(&self) -> Ailing {
-        self.world.read(|world| {
-            let ailments = world.sites()[self.index.index()].ailments();
-            let Ailments { silent, cut_off, frozen, revoked, .. } = ailments;
-            Ailing { silent: *silent || *cut_off, frozen: *frozen, revoked: *revoked }
-        })
+    fn is_frozen(&self) -> bool {
+        self.world.read(|world| world.sites()[self.index.index()].ailments().frozen)
+    }
+
+    /// Makes a status say what is not so, if that is its fate.
+    fn falsify(&self, fate: Fate, status: &mut SiteStatus) {
+        let Some(fault) = fate.fault else { return };
+        let is_false = match fault {
+            CallFault::Truncated => cut_short(status, fate.dice),
+            CallFault::WrongIdle => {
+                let total = self.world.read(|world| world.sites()[self.index.index()].processors());
+                let wrong = (fate.dice % u64::from(total + 1)) as u32;
+                std::mem::replace(&mut status.idle.processors, wrong) != wrong
+            }
+            _ => false,
+        };
+        if is_false {
+            self.weather.note(fault, "status");
+        }
     }
 
     /// Carries a call out, or not, as its fault has it.
@@ -184,11 +207,15 @@ impl SimulatedSite {
     }
 }
 
-/// Why a site lets nobody in.
-struct Ailing {
-    silent: bool,
-    frozen: bool,
-    revoked: bool,
+/// Leaves out what a status says of some attempts; whether it said anything of them.
+fn cut_short(status: &mut SiteStatus, dice: u64) -> bool {
+    let kept = dice as usize % status.attempts.len().max(1);
+    let mut said = false;
+    for seen in status.attempts.values_mut().skip(kept) {
+        said |= !matches!(seen, Observation::Unknown(_));
+        *seen = Observation::Unknown("the answer was cut short".into());
+    }
+    said
 }
 
 #[async_trait]
@@ -207,23 +234,9 @@ impl Site for SimulatedSite {
 
     async fn status(&self, tags: &[Tag]) -> Result<SiteStatus, SiteError> {
         let (fate, asked) = (self.weather.draw(), tags.to_vec());
-        let mut status =
-            self.call("status", move |world, site| Ok(world.status(site, &asked))).await?;
-        match fate.fault {
-            Some(CallFault::Truncated) if !status.attempts.is_empty() => {
-                let kept = fate.dice as usize % status.attempts.len();
-                for seen in status.attempts.values_mut().skip(kept) {
-                    *seen = Observation::Unknown("the answer was cut short".into());
-                }
-                self.weather.note(CallFault::Truncated, "status");
-            }
-            Some(CallFault::WrongIdle) => {
-                let total = self.world.read(|world| world.sites()[self.index.index()].processors());
-                status.idle.processors = (fate.dice % u64::from(total + 1)) as u32;
-                self.weather.note(CallFault::WrongIdle, "status");
-            }
-            _ => {}
-        }
+        let look = move |world: &mut World, site| Ok(world.status(site, &asked));
+        let mut status = self.meet(fate, "status", None, look).await?;
+        self.falsify(fate, &mut status);
         Ok(status)
     }
 

@@ -91,6 +91,22 @@ pub const CALLS: [&str; 14] = [
 ];
 
 impl CallFault {
+    /// Whether the site carries out what it strikes, before the caller has given up.
+    pub(super) fn is_carried_out(self) -> bool {
+        match self {
+            CallFault::RequestLost | CallFault::Late | CallFault::Refused => false,
+            CallFault::NotSent | CallFault::NoEffect | CallFault::Panics => false,
+            CallFault::ReplyLost | CallFault::Doubled | CallFault::Garbage => true,
+            CallFault::Truncated | CallFault::WrongIdle => true,
+        }
+    }
+
+    /// Whether it strikes whatever the call is about. The others are counted where it shows
+    /// that something has become of them.
+    pub(super) fn always_strikes(self) -> bool {
+        !matches!(self, CallFault::Truncated | CallFault::WrongIdle)
+    }
+
     /// Some faults make sense for some calls only.
     pub fn concerns(self, call: &str) -> bool {
         match self {

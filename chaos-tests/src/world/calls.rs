@@ -8,7 +8,7 @@ use cospan_domain::labels::Labels;
 use cospan_domain::resources::Resources;
 use cospan_domain::units::DurationMs;
 use cospan_sites::port::{
-    AttemptOrder, Capabilities, Exit, ExitCause, Found, GateDecision, GateState, Go, Observation,
+    AttemptOrder, Capabilities, Exit, ExitCause, Found, GateDecision, GateState, Go,
     SiteDescription, SiteError, SiteStatus, Submitted, TagLookup,
 };
 use cospan_sites::wrapper::state::MISSING;
@@ -44,18 +44,15 @@ impl World {
     }
 
     /// Load, and what the attempts asked about are doing.
-    pub fn status(&self, site: SiteIndex, tags: &[Tag]) -> SiteStatus {
+    pub fn status(&mut self, site: SiteIndex, tags: &[Tag]) -> SiteStatus {
+        let attempts = tags.iter().map(|tag| (*tag, self.show(site, *tag))).collect();
         let cluster = &self.sites[site.0];
         let ailments = &cluster.ailments;
-        let observe = |tag: &Tag| match &ailments.stale {
-            Some(then) => then.attempts.get(tag).cloned().unwrap_or(Observation::Absent),
-            None => ailments.by_its_clock(cluster.observe(*tag)),
-        };
         let idle = ailments.stale.as_ref().map_or(cluster.batch.idle(), |then| then.idle);
         SiteStatus {
             site_clock: Some(ailments.clock(self.now)),
             idle: Resources::processors(idle),
-            attempts: tags.iter().map(|tag| (*tag, observe(tag))).collect(),
+            attempts,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cospan_domain::ids::{SiteName, Tag};
+use cospan_domain::ids::{InstanceId, SiteName, Tag};
 use cospan_domain::units::{BitsPerSecond, DurationMs, Timestamp};
 use cospan_sites::port::{AtGate, Begun, Exit, Observation};
 
@@ -123,6 +123,21 @@ pub struct Ailments {
     pub(super) clock_ahead_ms: i64,
     /// What comes from these sites arrives damaged.
     pub(super) corrupt_from: BTreeSet<SiteName>,
+    /// Kinds of trouble that nobody has met yet since they began.
+    unmet: BTreeSet<&'static str>,
+    /// Attempts of which an answer said what is not so, each with the kind of trouble.
+    misstated: BTreeSet<(&'static str, Tag)>,
+}
+
+/// Why a site turns its callers away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Closed {
+    /// It does not answer, or no way leads there.
+    Silent,
+    /// It refuses our account.
+    Revoked,
+    /// It takes requests and carries out none.
+    Frozen,
 }
 
 /// What a site showed at some time.
@@ -137,6 +152,17 @@ impl Ailments {
     pub fn hinder(&self) -> bool {
         let deaf = self.silent || self.cut_off || self.frozen || self.revoked;
         deaf || self.stale.is_some()
+    }
+
+    /// The kind of trouble that turns callers away now.
+    fn closed(&self) -> Option<(&'static str, Closed)> {
+        let kinds = [
+            (self.silent, "silent", Closed::Silent),
+            (self.cut_off, "cut-off", Closed::Silent),
+            (self.revoked, "revoked", Closed::Revoked),
+            (self.frozen, "frozen", Closed::Frozen),
+        ];
+        kinds.into_iter().find(|(ails, ..)| *ails).map(|(_, kind, closed)| (kind, closed))
     }
 
     /// A time as the site's clock has it.
@@ -175,7 +201,7 @@ impl World {
     pub(super) fn strike(&mut self, site: SiteIndex, number: usize) {
         let trouble = self.troubles[number].clone();
         if trouble.begins() {
-            self.count_struck(site, &trouble);
+            self.sites[site.0].ailments.unmet.insert(trouble.as_str());
         }
         let ailments = &mut self.sites[site.0].ailments;
         match trouble {
@@ -193,38 +219,71 @@ impl World {
                 }
             }
             Trouble::Drained(true) => self.sites[site.0].batch.drain(),
-            Trouble::Drained(false) => {
-                self.sites[site.0].batch.resume();
-                self.schedule(site);
-            }
+            Trouble::Drained(false) => self.resume(site),
             Trouble::Clock(ahead_ms) => self.set_clock(site, ahead_ms),
-            Trouble::Link { to, bandwidth } => {
-                let from = self.sites[site.0].name.clone();
-                // A link that does not exist cannot break.
-                let _ = self.network.set_capacity(&from, &to, bandwidth, self.now);
-            }
+            Trouble::Link { to, bandwidth } => self.set_link(site, &to, bandwidth),
             Trouble::Corrupts { to, corrupts } => self.set_corrupts(site, &to, corrupts),
         }
     }
 
-    /// What stands at the site when trouble begins is struck. Deaths and lost
-    /// submissions, and damaged copies, are counted where they happen.
-    fn count_struck(&mut self, site: SiteIndex, trouble: &Trouble) {
-        let kind = trouble.as_str();
-        let steps: Vec<&'static str> = match trouble {
-            Trouble::NodeDown { .. } | Trouble::SiteDown { .. } | Trouble::Forgets { .. } => return,
-            Trouble::Corrupts { .. } => return,
-            Trouble::Link { to, .. } => {
-                let from = self.sites[site.0].name.clone();
-                let flows = self.index_of(to).map_or(0, |to| self.copying(to, Some(&from)));
-                vec!["copying"; flows]
+    /// Why a site turns a caller away, if it does. The first that comes since then finds out
+    /// for all that stands there of its control plane.
+    pub fn turn_away(&mut self, site: SiteIndex, instance: InstanceId) -> Option<Closed> {
+        let (kind, closed) = self.sites[site.0].ailments.closed()?;
+        let cluster = &self.sites[site.0];
+        if cluster.ailments.unmet.contains(kind) {
+            let ours = cluster.attempts.iter().filter(|(tag, _)| tag.instance == instance);
+            let copying = vec!["copying"; self.copying(site, None)];
+            let steps: Vec<_> = ours.map(|(_, attempt)| attempt.step()).chain(copying).collect();
+            if !steps.is_empty() {
+                steps.into_iter().for_each(|step| count(&mut self.struck, kind, step));
+                self.sites[site.0].ailments.unmet.remove(kind);
             }
-            _ => {
-                let attempts = self.sites[site.0].attempts.values().map(|attempt| attempt.step());
-                attempts.chain(vec!["copying"; self.copying(site, None)]).collect()
+        }
+        Some(closed)
+    }
+
+    /// What a site says of an attempt: what it was like when it grew stale, by its own clock.
+    pub(super) fn show(&mut self, site: SiteIndex, tag: Tag) -> Observation {
+        let cluster = &mut self.sites[site.0];
+        let truth = cluster.observe(tag);
+        let (kind, shown) = match &cluster.ailments.stale {
+            Some(then) => {
+                ("stale", then.attempts.get(&tag).cloned().unwrap_or(Observation::Absent))
             }
+            None => ("site-clock", cluster.ailments.by_its_clock(truth.clone())),
         };
-        steps.into_iter().for_each(|step| count(&mut self.struck, kind, step));
+        if shown != truth && cluster.ailments.misstated.insert((kind, tag)) {
+            let step = cluster.attempts.get(&tag).map_or("ended", |attempt| attempt.step());
+            count(&mut self.struck, kind, step);
+        }
+        shown
+    }
+
+    /// Whoever is started at once had waited for this.
+    fn resume(&mut self, site: SiteIndex) {
+        let queued = |world: &Self| {
+            let attempts = world.sites[site.0].attempts.iter();
+            let queued = attempts.filter(|(_, attempt)| attempt.stage == Stage::Queued);
+            queued.map(|(tag, _)| *tag).collect::<BTreeSet<Tag>>()
+        };
+        let waited = queued(self);
+        self.sites[site.0].batch.resume();
+        self.schedule(site);
+        let wait_on = queued(self);
+        waited.difference(&wait_on).for_each(|_| count(&mut self.struck, "drained", "queued"));
+    }
+
+    /// What is on its way is struck if the link becomes another.
+    fn set_link(&mut self, from: SiteIndex, to: &SiteName, bandwidth: BitsPerSecond) {
+        let name = self.sites[from.0].name.clone();
+        let before = self.network.capacity(&name, to);
+        if self.sites[from.0].ailments.unmet.remove("link") && before != Some(bandwidth) {
+            let flows = self.index_of(to).map_or(0, |to| self.copying(to, Some(&name)));
+            (0..flows).for_each(|_| count(&mut self.struck, "link", "copying"));
+        }
+        // A link that does not exist cannot break.
+        let _ = self.network.set_capacity(&name, to, bandwidth, self.now);
     }
 
     /// A node dies, with all that runs there, and comes back after `repair`.
@@ -276,7 +335,10 @@ impl World {
             idle: cluster.batch.idle(),
             attempts: cluster.attempts.keys().map(|tag| (*tag, cluster.observe(*tag))).collect(),
         };
-        self.sites[site.0].ailments.stale = stale.then(shown);
+        let shown = stale.then(shown);
+        let ailments = &mut self.sites[site.0].ailments;
+        ailments.stale = shown;
+        ailments.misstated.retain(|(kind, _)| *kind != "stale");
         self.touch(site);
     }
 
@@ -285,6 +347,7 @@ impl World {
         let cluster = &mut self.sites[site.0];
         let before = cluster.ailments.clock_ahead_ms;
         cluster.ailments.clock_ahead_ms = ahead_ms;
+        cluster.ailments.misstated.retain(|(kind, _)| *kind != "site-clock");
         let jumps_to = Timestamp(self.now.0.saturating_add_signed(ahead_ms - before));
         let over = cluster.attempts.iter().filter(|(_, attempt)| match attempt.stage {
             Stage::AtGate { since } => since + attempt.hold_max <= jumps_to,

@@ -11,9 +11,8 @@ pub type Pair = (&'static str, &'static str);
 
 /// Steps of an attempt at its site.
 const STEPS: [&str; 5] = ["queued", "starting", "at-gate", "running", "ended"];
-/// Trouble of a whole site: it strikes whatever stands there.
-const OF_SITES: [&str; 7] =
-    ["silent", "cut-off", "frozen", "revoked", "stale", "drained", "site-clock"];
+/// Trouble that turns callers away: it strikes whatever stands there.
+const CLOSED: [&str; 4] = ["silent", "cut-off", "frozen", "revoked"];
 /// What a control plane writes while it runs.
 const RECORDS: [&str; 7] = ["job", "job-ids", "site", "copy", "file", "archive", "barrier"];
 
@@ -24,9 +23,12 @@ pub fn pairs() -> Vec<Pair> {
         let calls = CALLS.into_iter().filter(|call| fault.concerns(call));
         pairs.extend(calls.map(|call| (fault.as_str(), call)));
     }
-    for kind in OF_SITES {
+    for kind in CLOSED {
         pairs.extend(STEPS.into_iter().chain(["copying"]).map(|step| (kind, step)));
     }
+    pairs.extend(STEPS.map(|step| ("stale", step)));
+    pairs.extend(["at-gate", "running", "ended"].map(|step| ("site-clock", step)));
+    pairs.push(("drained", "queued"));
     pairs.extend(["queued", "starting", "at-gate", "running"].map(|step| ("forgets", step)));
     for kind in ["node-down", "site-down"] {
         pairs.extend(["starting", "at-gate", "running"].map(|step| (kind, step)));
