@@ -24,6 +24,8 @@ use crate::world::{SiteIndex, World};
 const DEADLINE: DurationMs = DurationMs(10_000);
 /// How much later than that a late request may still arrive.
 const LATEST: DurationMs = DurationMs(15_000);
+/// The bit of the dice that says that nobody hears of a request that came twice.
+const REPLY_LOST: u64 = 1 << 32;
 /// How soon after it goes on a frozen site comes to what it was told.
 const THAW_LOOK: DurationMs = DurationMs(5_000);
 
@@ -107,6 +109,18 @@ impl SimulatedSite {
         self.world.at(self.clock.now(), |world| act(world, self.index))
     }
 
+    fn carry_out_later<T: Send + 'static>(
+        &self,
+        delay: DurationMs,
+        act: Arc<impl Fn(&mut World, SiteIndex) -> Result<T, SiteError> + Send + Sync + 'static>,
+    ) {
+        let site = self.clone();
+        actix_rt::spawn(async move {
+            pause(delay).await;
+            let _ = site.carry_out(&*act);
+        });
+    }
+
     /// What callers learn while the site lets nobody in; `None` if it does.
     async fn out_of_reach<T: Send + 'static>(
         &self,
@@ -179,17 +193,19 @@ impl SimulatedSite {
                 Err(lost())
             }
             Some(CallFault::Late) => {
-                let (site, late) = (self.clone(), DurationMs(dice % LATEST.0));
-                actix_rt::spawn(async move {
-                    pause(DurationMs(DEADLINE.0 + late.0)).await;
-                    let _ = site.carry_out(&*act);
-                });
+                self.carry_out_later(DurationMs(DEADLINE.0 + dice % LATEST.0), act);
                 pause(DEADLINE).await;
                 Err(lost())
             }
             Some(CallFault::Doubled) => {
-                let _ = self.carry_out(&*act);
-                self.carry_out(&*act)
+                let answer = self.carry_out(&*act);
+                self.carry_out_later(DurationMs(dice % LATEST.0), act);
+                // A caller who has its answer does not look how often it arrived.
+                if dice & REPLY_LOST == 0 {
+                    return answer;
+                }
+                pause(DEADLINE).await;
+                Err(lost())
             }
             Some(CallFault::Refused) => Err(SiteError::Refused("the site is not well".into())),
             Some(CallFault::NotSent) => Err(SiteError::NotSent("connection refused".into())),
@@ -257,9 +273,10 @@ impl Site for SimulatedSite {
         self.call("decide-gate", move |world, site| world.decide_gate(site, tag, &decision)).await
     }
 
-    async fn cancel(&self, tag: Tag, _: Option<&LrmId>) -> Result<(), SiteError> {
+    async fn cancel(&self, tag: Tag, lrm_id: Option<&LrmId>) -> Result<(), SiteError> {
+        let lrm_id = lrm_id.cloned();
         self.call_or_pretend("cancel", Some(()), move |world, site| {
-            world.cancel(site, tag);
+            world.cancel(site, tag, lrm_id.as_ref());
             Ok(())
         })
         .await

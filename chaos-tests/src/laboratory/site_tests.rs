@@ -2,19 +2,23 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix_rt::System;
 use cospan_actors::clock::RuntimeClock;
-use cospan_domain::ids::{InstanceId, SiteName};
-use cospan_domain::units::Timestamp;
-use cospan_sites::port::Site;
+use cospan_domain::ids::{Attempt, ComponentIndex, Epoch, InstanceId, JobId, Round, SiteName, Tag};
+use cospan_domain::resources::Resources;
+use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_sites::port::{AttemptOrder, GateDecision, GateState, Observation, Site};
 
 use super::doom::{Doom, Moment};
 use super::handle::WorldHandle;
+use super::jobs::job;
 use super::site::SimulatedSite;
 use super::weather::{CallFault, Climate, Weather};
 use crate::world::batch::Discipline;
 use crate::world::cluster::ClusterSpec;
+use crate::world::ledger::Deed;
 use crate::world::trouble::{Struck, Trouble};
 use crate::world::{Pace, World};
 
@@ -52,6 +56,14 @@ fn site(
     }
 }
 
+fn under_virtual_time(work: impl Future<Output = ()>) {
+    let runtime = || {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_time().start_paused(true).build().unwrap()
+    };
+    System::with_tokio_rt(runtime).block_on(work);
+}
+
 fn struck(site: &SimulatedSite) -> Struck {
     site.weather.tally().struck()
 }
@@ -83,4 +95,91 @@ fn nobody_is_killed_after_a_call_that_was_turned_away() {
     System::new().block_on(async { site.status(&[]).await.unwrap_err() });
     assert!(!site.doom.is_dead());
     assert_eq!(struck(&site), Struck::new(), "neither a kill nor, where nothing stands, trouble");
+}
+
+fn order() -> AttemptOrder {
+    let (instance, component) = (InstanceId::from_random(1), ComponentIndex(0));
+    let tag = Tag { instance, job: JobId(1), component, attempt: Attempt(1) };
+    let second = DurationMs(1_000);
+    let spec = job(&[1], second, second, 0).unwrap();
+    AttemptOrder {
+        tag,
+        round: Round(1),
+        epoch: Epoch(1),
+        resources: Resources::processors(1),
+        program: spec.components[0].program.clone(),
+        staged_executable: None,
+        inputs: Vec::new(),
+        lrm_options: Vec::new(),
+        warning: None,
+        earlier: None,
+        lists_hosts: false,
+        hold_max: DurationMs(600_000),
+        wall_time: second,
+    }
+}
+
+fn at<T>(site: &SimulatedSite, ms: u64, act: impl FnOnce(&mut World) -> T) -> T {
+    site.world.at(BEGINS + DurationMs(ms), act)
+}
+
+fn deeds(site: &SimulatedSite) -> Vec<Deed> {
+    site.world.read(|world| world.ledger().entries().iter().map(|line| line.deed.clone()).collect())
+}
+
+#[test]
+fn of_two_submissions_under_one_tag_one_takes_the_directory_and_the_other_leaves() {
+    let (site, order) = (site(None, None, None), order());
+    at(&site, 0, |world| {
+        let ids = [(), ()].map(|()| world.submit(site.index, &order).unwrap().lrm_id);
+        let found = world.find_by_tag(site.index, order.tag).found;
+        assert_eq!(found.iter().map(|found| &found.lrm_id).collect::<Vec<_>>(), ids.each_ref());
+    });
+    at(&site, 5_000, |world| {
+        let state = world.decide_gate(site.index, order.tag, &GateDecision::Void).unwrap();
+        assert_eq!(state, GateState::Voided);
+    });
+    at(&site, 20_000, |world| {
+        assert_eq!(world.find_by_tag(site.index, order.tag).found.len(), 1, "the other has left");
+        world.remove_attempt(site.index, order.tag).unwrap();
+    });
+    let ready = deeds(&site).into_iter().filter(|deed| *deed == Deed::Ready).count();
+    assert_eq!(ready, 1, "{:?}", deeds(&site));
+}
+
+#[test]
+fn whichever_submission_is_taken_back_by_its_number_the_attempt_goes_on_with_the_other() {
+    for taken_back in [0, 1] {
+        let (site, order) = (site(None, None, None), order());
+        at(&site, 0, |world| {
+            // The site has one processor, and somebody else has it.
+            let mut other = order.clone();
+            other.tag.job = JobId(2);
+            world.submit(site.index, &other).unwrap();
+            let ids = [(), ()].map(|()| world.submit(site.index, &order).unwrap().lrm_id);
+            world.cancel(site.index, order.tag, Some(&ids[taken_back]));
+            let found = world.find_by_tag(site.index, order.tag).found;
+            assert_eq!(found.len(), 1);
+            assert_eq!(found[0].lrm_id, ids[1 - taken_back]);
+            let seen = world.status(site.index, &[order.tag]).attempts;
+            assert_eq!(seen[&order.tag], Observation::Queued);
+            assert!(world.remove_attempt(site.index, order.tag).is_err(), "it is in the queue");
+            world.cancel(site.index, order.tag, None);
+            world.remove_attempt(site.index, order.tag).unwrap();
+            assert!(world.find_by_tag(site.index, order.tag).found.is_empty());
+        });
+    }
+}
+
+#[test]
+fn a_request_that_came_twice_is_submitted_twice() {
+    let (site, order) = (site(Some(CallFault::Doubled), None, None), order());
+    // Who has the reply, and who has none, is drawn.
+    under_virtual_time(async {
+        let _ = site.submit(&order).await;
+        tokio::time::sleep(Duration::from_secs(20)).await;
+    });
+    let deeds = deeds(&site);
+    assert!(deeds.contains(&Deed::SubmittedAgain), "{deeds:?}");
+    assert_eq!(struck(&site), [(("doubled", "submit"), 1)].into());
 }

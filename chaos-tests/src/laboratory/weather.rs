@@ -20,7 +20,7 @@ pub enum CallFault {
     ReplyLost,
     /// It arrives after the caller has given up, and is carried out then.
     Late,
-    /// It arrives twice.
+    /// It arrives twice, the second time some seconds later; the reply may be lost.
     Doubled,
     /// The site refuses without a reason.
     Refused,
@@ -118,6 +118,8 @@ impl CallFault {
             // Work on files runs under a time-out at the site that is shorter than ours; what
             // the resource manager has in its hands is carried out whenever it comes to it.
             CallFault::Late => matches!(call, "submit" | "cancel"),
+            // Whatever else comes twice changes nothing the second time, and no answer.
+            CallFault::Doubled => call == "submit",
             // What becomes of those shows in the next status; who deletes is believed.
             CallFault::NoEffect => matches!(call, "submit" | "start-copy" | "cancel"),
             _ => true,

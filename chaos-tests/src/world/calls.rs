@@ -56,7 +56,7 @@ impl World {
         }
     }
 
-    /// Submits an attempt, or finds it submitted.
+    /// Submits an attempt; the batch system takes it under a tag that it knows as well.
     ///
     /// # Errors
     /// It is larger than the site.
@@ -65,16 +65,16 @@ impl World {
         site: SiteIndex,
         order: &AttemptOrder,
     ) -> Result<Submitted, SiteError> {
+        let asked = DurationMs(order.hold_max.0 + order.wall_time.0 + LRM_MARGIN.0);
         let (now, cluster) = (self.now, &mut self.sites[site.0]);
-        if let Some(known) = cluster.attempts.get(&order.tag) {
-            return Ok(Submitted { lrm_id: known.lrm_id(&cluster.name) });
+        if cluster.attempts.contains_key(&order.tag) {
+            return self.submit_again(site, order, asked);
         }
         let number = cluster.new_number();
-        let asked = order.hold_max.0 + order.wall_time.0 + LRM_MARGIN.0;
         let processors = order.resources.processors;
         cluster
             .batch
-            .submit(number, processors, DurationMs(asked), now)
+            .submit(number, processors, asked, now)
             .map_err(|problem| SiteError::Refused(problem.to_string()))?;
         let attempt = Attempt::new(order, number, now);
         let lrm_id = attempt.lrm_id(&cluster.name);
@@ -85,7 +85,7 @@ impl World {
         Ok(Submitted { lrm_id })
     }
 
-    /// Looks for submissions under a tag.
+    /// Looks for submissions under a tag. The first is the one that has the directory.
     pub fn find_by_tag(&self, site: SiteIndex, tag: Tag) -> TagLookup {
         let cluster = &self.sites[site.0];
         let shown = |tag| {
@@ -96,7 +96,8 @@ impl World {
             lrm_id: attempt.lrm_id(&cluster.name),
             submitted_at: attempt.submitted_at,
         });
-        TagLookup { found: found.into_iter().collect() }
+        let doubles = cluster.found_doubles(tag).filter(|_| shown(&tag));
+        TagLookup { found: found.into_iter().chain(doubles).collect() }
     }
 
     /// Decides a gate, or finds it decided: exactly one decision wins.
@@ -154,14 +155,31 @@ impl World {
         Spread { sites: sites.len(), slowest: slowest.unwrap_or(fastest), fastest }
     }
 
-    /// Ends an attempt, wherever it stands.
-    pub fn cancel(&mut self, site: SiteIndex, tag: Tag) {
+    /// Ends the batch job with this number if it has the tag; all that have it, if no number
+    /// is given or the number is not, or no longer, that of one of them.
+    pub fn cancel(&mut self, site: SiteIndex, tag: Tag, id: Option<&LrmId>) {
+        let job = id.and_then(|id| self.number(site, id));
+        let cluster = &self.sites[site.0];
+        if let Some(job) = job.filter(|job| cluster.doubles.contains_key(&(tag, *job))) {
+            return self.double_leaves(site, tag, job);
+        }
+        if cluster.attempts.get(&tag).is_none_or(|attempt| Some(attempt.lrm) != job) {
+            self.withdraw_doubles(site, tag);
+        }
+        self.cancel_attempt(site, tag);
+    }
+
+    fn cancel_attempt(&mut self, site: SiteIndex, tag: Tag) {
         let (now, cluster) = (self.now, &mut self.sites[site.0]);
         let Some(attempt) = cluster.attempts.get_mut(&tag) else { return };
         match attempt.stage.clone() {
             Stage::Queued => {
-                attempt.stage = Stage::Lost { began: false, detail: "cancelled in the queue" };
                 let job = attempt.lrm;
+                if cluster.stand_for_double(tag) {
+                    return self.double_leaves(site, tag, job);
+                }
+                let Some(attempt) = cluster.attempts.get_mut(&tag) else { return };
+                attempt.stage = Stage::Lost { began: false, detail: "cancelled in the queue" };
                 self.ledger.note(now, &cluster.name, tag, Deed::Withdrawn);
                 self.leave(site, tag, job);
             }
@@ -187,7 +205,8 @@ impl World {
     /// It has not ended.
     pub fn remove_attempt(&mut self, site: SiteIndex, tag: Tag) -> Result<(), SiteError> {
         let cluster = &mut self.sites[site.0];
-        if cluster.attempts.get(&tag).is_some_and(Attempt::is_live) {
+        let has_double = cluster.doubles_of(tag).next().is_some();
+        if has_double || cluster.attempts.get(&tag).is_some_and(Attempt::is_live) {
             return Err(SiteError::Refused(format!("{tag} has not ended; cancel it first")));
         }
         let known = cluster.attempts.remove(&tag).is_some();
@@ -213,6 +232,9 @@ impl World {
 
     pub(super) fn wrapper_ready(&mut self, site: SiteIndex, tag: Tag, job: LrmJobId) {
         let (now, cluster) = (self.now, &mut self.sites[site.0]);
+        if cluster.doubles.contains_key(&(tag, job)) && !cluster.take_directory(tag, job) {
+            return self.double_leaves(site, tag, job);
+        }
         let taken = cluster.taken.contains(&tag);
         let attempt = cluster.attempts.get_mut(&tag);
         let Some(attempt) = attempt.filter(|a| a.lrm == job && a.stage == Stage::Starting) else {

@@ -10,6 +10,7 @@ use cospan_sites::port::Observation;
 use super::attempt::{Attempt, Stage};
 use super::batch::{BatchSystem, Discipline, LrmJobId};
 use super::copies::Copy;
+use super::doubles::Double;
 use super::trouble::Ailments;
 
 /// What a simulated cluster is like.
@@ -72,6 +73,8 @@ pub struct Cluster {
     pub(super) batch: BatchSystem,
     pub(super) occupants: BTreeMap<LrmJobId, Occupant>,
     pub(super) attempts: BTreeMap<Tag, Attempt>,
+    /// Batch jobs of ours that no attempt stands for.
+    pub(super) doubles: BTreeMap<(Tag, LrmJobId), Double>,
     /// Directories that were taken before a wrapper could make them.
     pub(super) taken: BTreeSet<Tag>,
     pub(super) store: BTreeMap<Digest, Bytes>,
@@ -96,6 +99,7 @@ impl Cluster {
             batch: BatchSystem::new(spec.discipline, spec.nodes, spec.processors_per_node),
             occupants: BTreeMap::new(),
             attempts: BTreeMap::new(),
+            doubles: BTreeMap::new(),
             taken: BTreeSet::new(),
             store: BTreeMap::new(),
             files: spec.files,
@@ -193,10 +197,17 @@ impl Cluster {
         }
     }
 
-    pub(super) fn attempt_started(&mut self, tag: Tag) {
-        if let Some(attempt) = self.attempts.get_mut(&tag) {
+    pub(super) fn attempt_started(&mut self, tag: Tag, job: LrmJobId) {
+        if !self.double_started(tag, job)
+            && let Some(attempt) = self.attempts.get_mut(&tag)
+        {
             attempt.stage = Stage::Starting;
         }
+    }
+
+    /// Numbers from this one on are free again.
+    pub(super) fn hand_out_again(&mut self, job: LrmJobId) {
+        self.next_job = self.next_job.min(job.0);
     }
 
     /// The batch job is over: its processors are free.
@@ -218,6 +229,11 @@ impl Cluster {
     /// A batch job died with its node. The tag and where it stood, if it was ours.
     pub(super) fn killed_with_node(&mut self, job: LrmJobId) -> Option<(Tag, &'static str)> {
         let Occupant::Ours(tag) = self.occupants.remove(&job)? else { return None };
+        let is_double = self.doubles.remove(&(tag, job)).is_some();
+        let had_directory = self.attempts.get(&tag).is_some_and(Attempt::has_directory);
+        if is_double || (!had_directory && self.stand_for_double(tag)) {
+            return None;
+        }
         let attempt = self.attempts.get_mut(&tag)?;
         let (began, step) = (matches!(attempt.stage, Stage::Running { .. }), attempt.step());
         attempt.stage = Stage::Lost { began, detail: "its node failed" };
@@ -237,19 +253,32 @@ impl Cluster {
         let lost: Vec<(Tag, LrmJobId, &'static str)> = (self.attempts.iter().filter(lost))
             .map(|(tag, attempt)| (*tag, attempt.lrm, attempt.step()))
             .collect();
-        for (tag, job, _) in &lost {
-            if let Some(attempt) = self.attempts.get_mut(tag)
-                && attempt.stage != Stage::Queued
-            {
-                let began = matches!(attempt.stage, Stage::Running { .. });
-                attempt.stage = Stage::Lost { began, detail: "its scheduler forgot it" };
-            } else {
-                self.attempts.remove(tag);
+        let mut gone = Vec::new();
+        for (tag, job, step) in lost {
+            self.leave(job, now);
+            self.hand_out_again(job);
+            if !self.goes_on_without(tag) {
+                gone.push((tag, step));
             }
-            self.leave(*job, now);
-            self.next_job = self.next_job.min(job.0);
         }
-        lost.into_iter().map(|(tag, _, step)| (tag, step)).collect()
+        gone
+    }
+
+    /// The batch job that an attempt stands for is forgotten; whether there is another.
+    fn goes_on_without(&mut self, tag: Tag) -> bool {
+        let had_directory = self.attempts.get(&tag).is_some_and(Attempt::has_directory);
+        if !had_directory && self.stand_for_double(tag) {
+            return true;
+        }
+        if let Some(attempt) = self.attempts.get_mut(&tag)
+            && attempt.stage != Stage::Queued
+        {
+            let began = matches!(attempt.stage, Stage::Running { .. });
+            attempt.stage = Stage::Lost { began, detail: "its scheduler forgot it" };
+        } else {
+            self.attempts.remove(&tag);
+        }
+        false
     }
 
     /// Notes the load if it has changed.
@@ -258,6 +287,11 @@ impl Cluster {
         for (job, occupant) in &self.occupants {
             match occupant {
                 Occupant::Ours(tag) => match self.attempts.get(tag) {
+                    Some(attempt) if attempt.lrm != *job => {
+                        let double = self.doubles.get(&(*tag, *job));
+                        let double = double.filter(|_| self.batch.is_running(*job));
+                        held += double.map_or(0, |double| double.processors);
+                    }
                     Some(attempt) if attempt.is_holding() => held += attempt.processors,
                     Some(Attempt { stage: Stage::Running { .. }, processors, .. }) => {
                         running += processors;

@@ -12,6 +12,10 @@ pub enum Deed {
         /// With how many processors.
         processors: u32,
     },
+    /// The batch system took another batch job under its tag.
+    SubmittedAgain,
+    /// One of several batch jobs under its tag is over; the attempt goes on without it.
+    DoubleLeft,
     /// Its wrapper waits at the gate.
     Ready,
     /// Its gate was opened for this round, whose components have these attempts.

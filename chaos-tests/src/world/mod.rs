@@ -9,6 +9,7 @@ pub mod batch;
 mod calls;
 pub mod cluster;
 pub(crate) mod copies;
+mod doubles;
 pub mod ledger;
 pub mod network;
 pub mod trouble;
@@ -199,7 +200,7 @@ impl World {
         match self.sites[site.0].occupants.get(&job).cloned() {
             Some(Occupant::Ours(tag)) => {
                 let delay = self.draw(self.pace.launch_max);
-                self.sites[site.0].attempt_started(tag);
+                self.sites[site.0].attempt_started(tag, job);
                 self.agenda.add(self.now + delay, site, Event::WrapperReady(tag, job));
             }
             Some(Occupant::Local { run_time, .. }) => {

@@ -373,6 +373,10 @@ impl World {
     /// Gives how many of ours it lost.
     pub fn scheduler_forgets(&mut self, site: SiteIndex, window: DurationMs) -> usize {
         let now = self.now;
+        let doubles = self.sites[site.0].forget_doubles_since(now - window, now);
+        for tag in doubles {
+            self.ledger.note(now, &self.sites[site.0].name, tag, Deed::DoubleLeft);
+        }
         let lost = self.sites[site.0].forget_since(now - window, now);
         for (tag, step) in &lost {
             count(&mut self.struck, "forgets", step);

@@ -1,0 +1,136 @@
+//! Submissions that a batch system holds under a tag besides the first, as when a request
+//! came twice. Of all of them one wrapper takes the directory, the one that comes first;
+//! the others find it taken and leave.
+
+use cospan_domain::ids::{LrmId, Tag};
+use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_sites::port::{AttemptOrder, Found, SiteError, Submitted};
+
+use super::World;
+use super::agenda::SiteIndex;
+use super::attempt::{Stage, lrm_id};
+use super::batch::LrmJobId;
+use super::cluster::{Cluster, Occupant};
+use super::ledger::Deed;
+
+/// A batch job under the tag of an attempt that stands for another batch job.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Double {
+    pub(super) processors: u32,
+    submitted_at: Timestamp,
+    /// Whether its wrapper is on its way.
+    started: bool,
+}
+
+impl Cluster {
+    /// Batch jobs of a tag besides that of its attempt.
+    pub(super) fn doubles_of(&self, tag: Tag) -> impl Iterator<Item = (LrmJobId, &Double)> {
+        let all = (tag, LrmJobId(0))..=(tag, LrmJobId(u64::MAX));
+        self.doubles.range(all).map(|((_, job), double)| (*job, double))
+    }
+
+    /// What a look for the tag finds of them.
+    pub(super) fn found_doubles(&self, tag: Tag) -> impl Iterator<Item = Found> {
+        self.doubles_of(tag).map(|(job, double)| Found {
+            lrm_id: lrm_id(&self.name, job),
+            submitted_at: double.submitted_at,
+        })
+    }
+
+    /// Whether this batch job is one of them; it is started.
+    pub(super) fn double_started(&mut self, tag: Tag, job: LrmJobId) -> bool {
+        let double = self.doubles.get_mut(&(tag, job));
+        double.map(|double| double.started = true).is_some()
+    }
+
+    /// The wrapper of one of them comes to the directory before that of the attempt's own
+    /// batch job; `false` if it is too late.
+    pub(super) fn take_directory(&mut self, tag: Tag, job: LrmJobId) -> bool {
+        let Some(attempt) = self.attempts.get_mut(&tag) else { return false };
+        if !matches!(attempt.stage, Stage::Queued | Stage::Starting) {
+            return false;
+        }
+        let other = Double {
+            processors: attempt.processors,
+            submitted_at: attempt.submitted_at,
+            started: attempt.stage == Stage::Starting,
+        };
+        let Some(first) = self.doubles.remove(&(tag, job)) else { return false };
+        self.doubles.insert((tag, attempt.lrm), other);
+        attempt.submitted_at = first.submitted_at;
+        (attempt.lrm, attempt.stage) = (job, Stage::Starting);
+        true
+    }
+
+    /// The batch job of an attempt without a directory is gone: it stands for another one
+    /// from now on, if there is any.
+    pub(super) fn stand_for_double(&mut self, tag: Tag) -> bool {
+        let next = self.doubles_of(tag).max_by_key(|(_, double)| double.started);
+        let Some((job, double)) = next.map(|(job, double)| (job, *double)) else { return false };
+        let Some(attempt) = self.attempts.get_mut(&tag) else { return false };
+        self.doubles.remove(&(tag, job));
+        attempt.lrm = job;
+        attempt.submitted_at = double.submitted_at;
+        attempt.stage = if double.started { Stage::Starting } else { Stage::Queued };
+        true
+    }
+
+    /// Loses those that were submitted after `since`, and their numbers.
+    pub(super) fn forget_doubles_since(&mut self, since: Timestamp, now: Timestamp) -> Vec<Tag> {
+        let lost = self.doubles.iter().filter(|(_, double)| double.submitted_at > since);
+        let lost: Vec<(Tag, LrmJobId)> = lost.map(|(key, _)| *key).collect();
+        for (tag, job) in &lost {
+            self.doubles.remove(&(*tag, *job));
+            self.leave(*job, now);
+            self.hand_out_again(*job);
+        }
+        lost.into_iter().map(|(tag, _)| tag).collect()
+    }
+}
+
+impl World {
+    /// A submission under a tag that is known: the batch system takes it all the same.
+    pub(super) fn submit_again(
+        &mut self,
+        site: SiteIndex,
+        order: &AttemptOrder,
+        asked: DurationMs,
+    ) -> Result<Submitted, SiteError> {
+        let (now, cluster) = (self.now, &mut self.sites[site.0]);
+        let (number, processors) = (cluster.new_number(), order.resources.processors);
+        cluster
+            .batch
+            .submit(number, processors, asked, now)
+            .map_err(|problem| SiteError::Refused(problem.to_string()))?;
+        let double = Double { processors, submitted_at: now, started: false };
+        cluster.doubles.insert((order.tag, number), double);
+        cluster.occupants.insert(number, Occupant::Ours(order.tag));
+        let lrm_id = lrm_id(&cluster.name, number);
+        self.ledger.note(now, &cluster.name, order.tag, Deed::SubmittedAgain);
+        self.schedule(site);
+        Ok(Submitted { lrm_id })
+    }
+
+    /// One of several batch jobs under a tag is over, and the attempt goes on without it.
+    pub(super) fn double_leaves(&mut self, site: SiteIndex, tag: Tag, job: LrmJobId) {
+        let (now, cluster) = (self.now, &mut self.sites[site.0]);
+        cluster.doubles.remove(&(tag, job));
+        cluster.leave(job, now);
+        self.ledger.note(now, &cluster.name, tag, Deed::DoubleLeft);
+        self.schedule(site);
+    }
+
+    /// Takes back all batch jobs under a tag but that of the attempt.
+    pub(super) fn withdraw_doubles(&mut self, site: SiteIndex, tag: Tag) {
+        let doubles: Vec<LrmJobId> =
+            self.sites[site.0].doubles_of(tag).map(|(job, _)| job).collect();
+        doubles.into_iter().for_each(|job| self.double_leaves(site, tag, job));
+    }
+
+    /// The batch job of this number, if the number is one of this site.
+    pub(super) fn number(&self, site: SiteIndex, id: &LrmId) -> Option<LrmJobId> {
+        let (number, at) = id.as_str().split_once('.')?;
+        let here = at == self.sites[site.0].name.as_str();
+        number.parse().ok().filter(|_| here).map(LrmJobId)
+    }
+}
