@@ -109,11 +109,21 @@ pub enum Bug {
     TellTwice,
     /// Who could not be told that a job has ended counts as told.
     TellNobody,
+    /// A batch job is ended by its number, whoever has that number by now.
+    TrustNumber,
+    /// Submissions do not bear their tag in the queue of their site.
+    DropTag,
+    /// An attempt that its site started once more is let in once more.
+    LetInAgain,
+    /// What is written is acknowledged before it is on the disk.
+    SkipSync,
+    /// A record that moved on meanwhile is overwritten.
+    OverwriteOnConflict,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 51] = [
+    pub const ALL: [Bug; 56] = [
         Bug::RetryBlind,
         Bug::TrustEarlyAbsence,
         Bug::UnknownIsGone,
@@ -165,6 +175,11 @@ impl Bug {
         Bug::IgnoreOffered,
         Bug::TellTwice,
         Bug::TellNobody,
+        Bug::TrustNumber,
+        Bug::DropTag,
+        Bug::LetInAgain,
+        Bug::SkipSync,
+        Bug::OverwriteOnConflict,
     ];
 }
 

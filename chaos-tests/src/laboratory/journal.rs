@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use cospan_actors::clock::Clock;
-use cospan_domain::ids::Epoch;
+use cospan_domain::ids::{Epoch, InstanceId};
+use cospan_storage::memory::{self, MemoryDisk};
 use cospan_storage::port::{Journal, Report, Sink, StoreError, StoreSize, Stored, Token, Unit};
 use cospan_storage::record::keys;
 
@@ -68,6 +69,26 @@ pub(super) struct Disk {
     pub(super) hash: Arc<EventHash>,
     pub(super) waiting: Mutex<Waiting>,
     pub(super) keeps_archive: bool,
+    /// Takes whatever is written at once, and acknowledges it: a planted bug.
+    pub(super) hasty: Option<Hasty>,
+}
+
+/// What was written, whether or not it is on the disk: gone when the machine stops.
+pub(super) struct Hasty {
+    journal: Arc<dyn Journal>,
+    epoch: Epoch,
+}
+
+impl Hasty {
+    /// Over what is on the disk now.
+    pub(super) fn over(
+        disk: &MemoryDisk,
+        instance: InstanceId,
+        sink: Sink,
+    ) -> Result<Self, StoreError> {
+        let opened = memory::open(&disk.copy(), instance, sink)?;
+        Ok(Self { journal: opened.journal, epoch: opened.epoch })
+    }
 }
 
 /// Written and not yet on the disk.
@@ -137,6 +158,9 @@ impl Journal for MortalJournal {
         if !lives {
             return;
         }
+        if let Some(hasty) = &disk.hasty {
+            hasty.journal.append(hasty.epoch, token, unit.clone());
+        }
         disk.waiting().units.push_back((epoch, token, unit));
         if last {
             let all = disk.waiting().units.len();
@@ -156,7 +180,8 @@ impl Journal for MortalJournal {
         prefix: &[u8],
         visit: &mut dyn FnMut(Stored) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
-        self.0.inner.scan(prefix, visit)
+        let journal = self.0.hasty.as_ref().map_or(&self.0.inner, |hasty| &hasty.journal);
+        journal.scan(prefix, visit)
     }
 
     fn size(&self) -> StoreSize {

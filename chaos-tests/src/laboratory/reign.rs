@@ -17,6 +17,7 @@ use cospan_actors::shared::Parts;
 use cospan_actors::wiring::{report_channel, start};
 use cospan_domain::ids::{InstanceId, JobId};
 use cospan_domain::job::state::Job;
+use cospan_domain::planted::{Bug, bug};
 use cospan_domain::units::Timestamp;
 use cospan_sites::port::Site;
 use cospan_storage::memory::{self, MemoryDisk};
@@ -26,7 +27,7 @@ use futures_util::future::BoxFuture;
 
 use super::doom::{Doom, Moment};
 use super::handle::WorldHandle;
-use super::journal::{Disk, EventHash, MortalJournal};
+use super::journal::{Disk, EventHash, Hasty, MortalJournal};
 use super::site::SimulatedSite;
 use super::weather::Weather;
 
@@ -213,7 +214,11 @@ fn open(
         }
     };
     let instance = InstanceId::from_random(plan.seed);
-    let opened = memory::open_and_load(&ground.disk, instance, sink.clone(), &mut load)?;
+    let unheard = |_| {};
+    let heard = if bug(Bug::SkipSync) { Arc::new(unheard) } else { sink.clone() };
+    let opened = memory::open_and_load(&ground.disk, instance, heard, &mut load)?;
+    let hasty = || Hasty::over(&ground.disk, instance, sink.clone());
+    let hasty = bug(Bug::SkipSync).then(hasty).transpose()?;
     damage.map_or(Ok(()), Err)?;
     let mut loaded = loader.finish()?;
     let remains = std::mem::take(&mut loaded.remains);
@@ -226,6 +231,7 @@ fn open(
         hash: ground.hash.clone(),
         waiting: Mutex::default(),
         keeps_archive: ground.keeps_archive,
+        hasty,
     });
     let its_clock = Timestamp(plan.begins.0.saturating_add_signed(plan.clock_ahead_ms));
     let (fatal, registry) = (doom.clone(), prometheus::Registry::new());

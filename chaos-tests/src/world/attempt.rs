@@ -2,6 +2,7 @@
 
 use cospan_domain::ids::{Digest, LrmId, Round, SiteName, Tag};
 use cospan_domain::job::spec::Executable;
+use cospan_domain::planted::{Bug, bug};
 use cospan_domain::units::{BitsPerSecond, DurationMs, Timestamp};
 use cospan_sites::port::{AtGate, AttemptOrder, Begun, Exit, ExitCause, GateState, Observation};
 
@@ -14,6 +15,9 @@ pub const PROGRAM: &str = "simulated-payload";
 
 /// The path of an executable that no site has, neither simulated nor real.
 pub const MISSING_PROGRAM: &str = "/nowhere/missing-program";
+
+/// What an LRM adds to the wall time that it is asked for.
+const LRM_MARGIN: DurationMs = DurationMs(60_000);
 
 /// What a payload will do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,6 +92,8 @@ pub(super) struct Attempt {
     pub(super) processors: u32,
     pub(super) hold_max: DurationMs,
     pub(super) wall_time: DurationMs,
+    /// How long it may run, as the batch system knows it.
+    pub(super) asked: DurationMs,
     pub(super) payload: Payload,
     pub(super) stage: Stage,
     pub(super) decision: Option<(GateState, Round)>,
@@ -105,6 +111,7 @@ impl Attempt {
             processors: order.resources.processors,
             hold_max: order.hold_max,
             wall_time: order.wall_time,
+            asked: asked(order),
             payload: Payload::of(order),
             stage: Stage::Queued,
             decision: None,
@@ -154,6 +161,7 @@ impl Attempt {
     pub(super) fn observe(&self, tag: Tag) -> Observation {
         let host = || format!("node-{}", tag.component.0);
         match &self.stage {
+            Stage::Queued | Stage::Starting if bug(Bug::DropTag) => Observation::Absent,
             Stage::Queued => Observation::Queued,
             Stage::Starting => Observation::Starting,
             Stage::AtGate { since } => Observation::Ready(AtGate { host: host(), since: *since }),
@@ -173,6 +181,11 @@ impl Attempt {
             false => (self.wall_time, ExitCause::WallTime),
         }
     }
+}
+
+/// How long the batch system is asked to let an attempt run.
+pub(super) fn asked(order: &AttemptOrder) -> DurationMs {
+    DurationMs(order.hold_max.0 + order.wall_time.0 + LRM_MARGIN.0)
 }
 
 /// The number of a batch job, as adapters show it.

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cospan_domain::ids::{LrmId, SiteName, Tag};
 use cospan_domain::labels::Labels;
+use cospan_domain::planted::{Bug, bug};
 use cospan_domain::resources::Resources;
-use cospan_domain::units::DurationMs;
 use cospan_sites::port::{
     AttemptOrder, Capabilities, Exit, ExitCause, Found, GateDecision, GateState, Go,
     SiteDescription, SiteError, SiteStatus, Submitted, TagLookup,
@@ -15,13 +15,10 @@ use cospan_sites::wrapper::state::MISSING;
 
 use super::World;
 use super::agenda::{Event, SiteIndex};
-use super::attempt::{Attempt, Spread, Stage};
+use super::attempt::{Attempt, Spread, Stage, asked};
 use super::batch::LrmJobId;
 use super::cluster::Occupant;
 use super::ledger::Deed;
-
-/// What an LRM adds to the wall time that it is asked for.
-const LRM_MARGIN: DurationMs = DurationMs(60_000);
 
 /// The labels of a site: where it is, and in which half of the country.
 fn labels_of(name: &SiteName) -> Labels {
@@ -65,16 +62,15 @@ impl World {
         site: SiteIndex,
         order: &AttemptOrder,
     ) -> Result<Submitted, SiteError> {
-        let asked = DurationMs(order.hold_max.0 + order.wall_time.0 + LRM_MARGIN.0);
         let (now, cluster) = (self.now, &mut self.sites[site.0]);
         if cluster.attempts.contains_key(&order.tag) {
-            return self.submit_again(site, order, asked);
+            return self.submit_again(site, order);
         }
         let number = cluster.new_number();
         let processors = order.resources.processors;
         cluster
             .batch
-            .submit(number, processors, asked, now)
+            .submit(number, processors, asked(order), now)
             .map_err(|problem| SiteError::Refused(problem.to_string()))?;
         let attempt = Attempt::new(order, number, now);
         let lrm_id = attempt.lrm_id(&cluster.name);
@@ -97,6 +93,9 @@ impl World {
             submitted_at: attempt.submitted_at,
         });
         let doubles = cluster.found_doubles(tag).filter(|_| shown(&tag));
+        if bug(Bug::DropTag) {
+            return TagLookup { found: Vec::new() };
+        }
         TagLookup { found: found.into_iter().chain(doubles).collect() }
     }
 
@@ -159,6 +158,7 @@ impl World {
     /// is given or the number is not, or no longer, that of one of them.
     pub fn cancel(&mut self, site: SiteIndex, tag: Tag, id: Option<&LrmId>) {
         let job = id.and_then(|id| self.number(site, id));
+        let tag = if bug(Bug::TrustNumber) { self.holder(site, job).unwrap_or(tag) } else { tag };
         let cluster = &self.sites[site.0];
         if let Some(job) = job.filter(|job| cluster.doubles.contains_key(&(tag, *job))) {
             return self.double_leaves(site, tag, job);
@@ -167,6 +167,14 @@ impl World {
             self.withdraw_doubles(site, tag);
         }
         self.cancel_attempt(site, tag);
+    }
+
+    /// Who has this number now, if it is an attempt.
+    fn holder(&self, site: SiteIndex, job: Option<LrmJobId>) -> Option<Tag> {
+        match self.sites[site.0].occupants.get(&job?)? {
+            Occupant::Ours(tag) => Some(*tag),
+            Occupant::Local { .. } => None,
+        }
     }
 
     fn cancel_attempt(&mut self, site: SiteIndex, tag: Tag) {
@@ -233,7 +241,10 @@ impl World {
     pub(super) fn wrapper_ready(&mut self, site: SiteIndex, tag: Tag, job: LrmJobId) {
         let (now, cluster) = (self.now, &mut self.sites[site.0]);
         if cluster.doubles.contains_key(&(tag, job)) && !cluster.take_directory(tag, job) {
-            return self.double_leaves(site, tag, job);
+            if !cluster.let_in_again(tag, job) {
+                return self.double_leaves(site, tag, job);
+            }
+            self.agenda.add(now, site, Event::GateSeen(tag));
         }
         let taken = cluster.taken.contains(&tag);
         let attempt = cluster.attempts.get_mut(&tag);

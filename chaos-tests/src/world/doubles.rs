@@ -1,14 +1,15 @@
 //! Submissions that a batch system holds under a tag besides the first, as when a request
-//! came twice. Of all of them one wrapper takes the directory, the one that comes first;
+//! came twice, or a batch job is put back into the queue after its node died. Of all of them one wrapper takes the directory, the one that comes first;
 //! the others find it taken and leave.
 
 use cospan_domain::ids::{LrmId, Tag};
+use cospan_domain::planted::{Bug, bug};
 use cospan_domain::units::{DurationMs, Timestamp};
-use cospan_sites::port::{AttemptOrder, Found, SiteError, Submitted};
+use cospan_sites::port::{AttemptOrder, Found, GateState, SiteError, Submitted};
 
 use super::World;
 use super::agenda::SiteIndex;
-use super::attempt::{Stage, lrm_id};
+use super::attempt::{Attempt, Stage, asked, lrm_id};
 use super::batch::LrmJobId;
 use super::cluster::{Cluster, Occupant};
 use super::ledger::Deed;
@@ -17,6 +18,8 @@ use super::ledger::Deed;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Double {
     pub(super) processors: u32,
+    /// How long it may run, as the batch system knows it.
+    asked: DurationMs,
     submitted_at: Timestamp,
     /// Whether its wrapper is on its way.
     started: bool,
@@ -52,6 +55,7 @@ impl Cluster {
         }
         let other = Double {
             processors: attempt.processors,
+            asked: attempt.asked,
             submitted_at: attempt.submitted_at,
             started: attempt.stage == Stage::Starting,
         };
@@ -75,6 +79,37 @@ impl Cluster {
         true
     }
 
+    /// A batch job under the tag of an attempt that is over is let in all the same.
+    pub(super) fn let_in_again(&mut self, tag: Tag, job: LrmJobId) -> bool {
+        let Some(attempt) = self.attempts.get_mut(&tag) else { return false };
+        let began = matches!(attempt.decision, Some((GateState::Opened, _)));
+        let again = bug(Bug::LetInAgain) && began && !attempt.is_live();
+        if again {
+            self.doubles.remove(&(tag, job));
+            (attempt.lrm, attempt.stage) = (job, Stage::Starting);
+        }
+        again
+    }
+
+    /// The batch system puts a batch job of ours whose node died back into its queue.
+    /// `true` if nothing else has become of the attempt: there was no directory yet.
+    fn queue_again(&mut self, job: LrmJobId, now: Timestamp) -> bool {
+        let Some(Occupant::Ours(tag)) = self.occupants.get(&job) else { return false };
+        let (processors, asked) = if let Some(double) = self.doubles.get_mut(&(*tag, job)) {
+            double.started = false;
+            (double.processors, double.asked)
+        } else if let Some(attempt) = self.attempts.get_mut(tag)
+            && attempt.stage == Stage::Starting
+            && !attempt.told_to_end
+        {
+            attempt.stage = Stage::Queued;
+            (attempt.processors, attempt.asked)
+        } else {
+            return false;
+        };
+        self.batch.submit(job, processors, asked, now).is_ok()
+    }
+
     /// Loses those that were submitted after `since`, and their numbers.
     pub(super) fn forget_doubles_since(&mut self, since: Timestamp, now: Timestamp) -> Vec<Tag> {
         let lost = self.doubles.iter().filter(|(_, double)| double.submitted_at > since);
@@ -89,20 +124,44 @@ impl Cluster {
 }
 
 impl World {
+    /// A batch job died with its node, at a site that puts such batch jobs back into the
+    /// queue. The tag and where it stood, if that was the end of an attempt of ours: then
+    /// the batch job will be started once more, and find the directory.
+    pub(super) fn dies_and_is_requeued(
+        &mut self,
+        site: SiteIndex,
+        job: LrmJobId,
+    ) -> Option<(Tag, &'static str)> {
+        let (now, cluster) = (self.now, &mut self.sites[site.0]);
+        if cluster.queue_again(job, now) {
+            return None;
+        }
+        let (tag, step) = cluster.killed_with_node(job)?;
+        let attempt = cluster.attempts.get(&tag).filter(|attempt| !attempt.told_to_end)?;
+        let Attempt { processors, asked, .. } = *attempt;
+        if step != "starting" && cluster.batch.submit(job, processors, asked, now).is_ok() {
+            let double = Double { processors, asked, submitted_at: now, started: false };
+            cluster.doubles.insert((tag, job), double);
+            cluster.occupants.insert(job, Occupant::Ours(tag));
+            self.ledger.note(now, &cluster.name, tag, Deed::SubmittedAgain);
+        }
+        Some((tag, step))
+    }
+
     /// A submission under a tag that is known: the batch system takes it all the same.
     pub(super) fn submit_again(
         &mut self,
         site: SiteIndex,
         order: &AttemptOrder,
-        asked: DurationMs,
     ) -> Result<Submitted, SiteError> {
         let (now, cluster) = (self.now, &mut self.sites[site.0]);
         let (number, processors) = (cluster.new_number(), order.resources.processors);
+        let asked = asked(order);
         cluster
             .batch
             .submit(number, processors, asked, now)
             .map_err(|problem| SiteError::Refused(problem.to_string()))?;
-        let double = Double { processors, submitted_at: now, started: false };
+        let double = Double { processors, asked, submitted_at: now, started: false };
         cluster.doubles.insert((order.tag, number), double);
         cluster.occupants.insert(number, Occupant::Ours(order.tag));
         let lrm_id = lrm_id(&cluster.name, number);

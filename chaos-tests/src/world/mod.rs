@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 
 use cospan_domain::ids::SiteName;
 use cospan_domain::units::{BitsPerSecond, DurationMs, Timestamp};
+use cospan_sites::port::AttemptOrder;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -74,6 +75,10 @@ pub struct World {
     next_flow: u64,
     troubles: Vec<Trouble>,
     struck: Struck,
+    /// What another control plane submits where numbers are handed out again.
+    rival: Option<AttemptOrder>,
+    /// Whether batch jobs whose node died are put back into the queue.
+    requeues: bool,
 }
 
 impl World {
@@ -108,11 +113,25 @@ impl World {
             next_flow: 0,
             troubles: Vec::new(),
             struck: Struck::new(),
+            rival: None,
+            requeues: false,
         };
         for at in 0..world.sites.len() {
             world.expect_local_user(SiteIndex(at));
         }
         world
+    }
+
+    /// Another control plane uses the same account: where a scheduler forgets submissions,
+    /// it is the next to submit, and has their numbers.
+    pub fn set_rival(&mut self, order: AttemptOrder) {
+        self.rival = Some(order);
+    }
+
+    /// Batch jobs whose node died are put back into the queue from now on, although nobody
+    /// asked for that.
+    pub fn set_requeues(&mut self, requeues: bool) {
+        self.requeues = requeues;
     }
 
     /// The time that it has reached.

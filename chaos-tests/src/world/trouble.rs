@@ -302,7 +302,11 @@ impl World {
         for node in nodes {
             let killed = self.sites[site.0].batch.node_down(*node, now);
             for job in killed {
-                if let Some((tag, step)) = self.sites[site.0].killed_with_node(job) {
+                let killed = match self.requeues {
+                    true => self.dies_and_is_requeued(site, job),
+                    false => self.sites[site.0].killed_with_node(job),
+                };
+                if let Some((tag, step)) = killed {
                     count(&mut self.struck, kind, step);
                     self.ledger.note(now, &self.sites[site.0].name, tag, Deed::KilledByNode);
                     self.ledger.note(now, &self.sites[site.0].name, tag, Deed::Left);
@@ -388,6 +392,16 @@ impl World {
             self.ledger.note(now, name, *tag, Deed::Left);
         }
         self.schedule(site);
+        lost.iter().for_each(|_| self.rival_submits(site));
         lost.len()
+    }
+
+    /// Another control plane submits, and is given the lowest number that is free.
+    fn rival_submits(&mut self, site: SiteIndex) {
+        let Some(mut order) = self.rival.take() else { return };
+        // One that is too large for the site is refused, which is not our business.
+        let _ = self.submit(site, &order);
+        order.tag.job.0 += 1;
+        self.rival = Some(order);
     }
 }

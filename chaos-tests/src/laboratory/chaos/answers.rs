@@ -27,7 +27,12 @@ pub(super) fn untrue(
                     JobOutcome::NotFound => job.is_none(),
                     JobOutcome::Refused(_) => true,
                 };
-                let text = || format!("{deal:?} came to {outcome:?}: {:?}", job.map(|j| &j.phase));
+                let text = || {
+                    format!(
+                        "an answer is wrong: {deal:?} came to {outcome:?}, {:?}",
+                        job.map(|j| &j.phase)
+                    )
+                };
                 (!holds).then(text)
             });
             told.collect()
@@ -36,7 +41,7 @@ pub(super) fn untrue(
             let site = view.sites.get(&scenario.sites[*number].name);
             let untrue = site.filter(|site| !is_ordered(order, site));
             untrue
-                .map(|site| format!("{order:?} is done, but not so: {site:?}"))
+                .map(|site| format!("an order is done, and not so: {order:?}, {site:?}"))
                 .into_iter()
                 .collect()
         }

@@ -100,7 +100,7 @@ impl Seen {
             Change::Job { old, new, events } => {
                 self.judge(old, new, events);
                 for text in setbacks::misjudged(old, new, events) {
-                    self.break_rule(new, text);
+                    self.break_rule("a setback is misjudged", new, &text);
                 }
                 self.judge_sites(new, events, view, now);
                 self.learn(new, events, view, now);
@@ -126,7 +126,8 @@ impl Seen {
                 self.violations.extend(broken.map(|text| format!("the breaker erred: {text}")));
                 if new.consecutive_errors > old.consecutive_errors && self.is_cut_off(now) {
                     let (site, latest) = (&new.site, new.recent_errors.back());
-                    let text = format!("charged while we are cut off: {site}, {latest:?}");
+                    let text =
+                        format!("a site was charged while we are cut off: {site}, {latest:?}");
                     self.violations.push(text);
                 }
             }
@@ -141,21 +142,24 @@ impl Seen {
             evolve(&mut folded, event);
             let (name, to) = (event.what.name(), folded.phase.kind());
             if name == "JobPlaced" && folded.frozen_by.is_some() {
-                self.break_rule(new, "it is placed although it is frozen".to_owned());
+                self.break_rule("a frozen job was placed", new, name);
             }
             if !allowed(from, name, to) {
-                self.break_rule(new, format!("{name} led from {from:?} to {to:?}"));
+                let led = format!("{name} led from {from:?} to {to:?}");
+                self.break_rule("a transition is not listed", new, &led);
             }
         }
         folded.revision = new.revision;
         if folded != *new {
-            self.break_rule(new, "its events do not give its record".to_owned());
+            let names: Vec<&str> = events.iter().map(|event| event.what.name()).collect();
+            self.break_rule("the events do not give the record", new, &names.join(" "));
         }
         for rule in broken(new) {
-            self.break_rule(new, format!("its record breaks {rule}"));
+            self.break_rule("a record breaks an invariant", new, &rule.to_string());
         }
         if self.last.get(&new.id).is_some_and(|last| last.revision > old.revision) {
-            self.break_rule(new, "it went back to an older record".to_owned());
+            let older = format!("from revision {}", old.revision);
+            self.break_rule("a job went back to an older record", new, &older);
         }
     }
 
@@ -175,10 +179,10 @@ impl Seen {
                 let Some(component) = specs.get(index).or(specs.first()) else { continue };
                 let site = &placement.site;
                 if !component.constraints.iter().all(|constraint| is_met(constraint, site)) {
-                    self.break_rule(job, format!("its constraints do not allow {site}"));
+                    self.break_rule("constraints were not kept", job, site.as_str());
                 }
                 if component.site.as_ref().is_some_and(|fixed| fixed != site) {
-                    self.break_rule(job, format!("a fixed component is placed at {site}"));
+                    self.break_rule("a fixed component is elsewhere", job, site.as_str());
                 }
                 // What became durable right before a death was seen by nobody.
                 let seen = self.sites.get(site);
@@ -193,7 +197,7 @@ impl Seen {
                     *since + KNOWN_WITHIN < now && at(from) && at(to)
                 });
                 if closed {
-                    self.break_rule(job, format!("it is placed at {site}, which takes nothing"));
+                    self.break_rule("a site that takes nothing was chosen", job, site.as_str());
                 }
             }
         }
@@ -217,7 +221,7 @@ impl Seen {
                 Happened::RoundAborted { why: AbortCause::Unreachable { .. }, .. }
                     if self.is_cut_off(now) =>
                 {
-                    self.break_rule(job, "it is moved while we are cut off".to_owned());
+                    self.break_rule("a job was moved while we are cut off", job, "unreachable");
                 }
                 Happened::AttemptRenewed { component } => {
                     let renewed = job.components.get(component.0 as usize);
@@ -226,7 +230,11 @@ impl Seen {
                 }
                 Happened::SiteCharged { component, charge } => {
                     if self.own_errors.contains(&(job.id, *component, charge.attempt)) {
-                        self.break_rule(job, format!("{} pays for its own error", charge.site));
+                        self.break_rule(
+                            "a site pays for the job's error",
+                            job,
+                            charge.site.as_str(),
+                        );
                     }
                     self.owed.insert((job.id, *component), charge.clone());
                 }
@@ -236,7 +244,7 @@ impl Seen {
                     let id = AttemptId { job: job.id, component, attempt };
                     let counted = view.sites.get(&charge.site).map(|site| site.has_counted(id));
                     if counted != Some(true) {
-                        self.break_rule(job, format!("{} never counted its error", charge.site));
+                        self.break_rule("an error was never counted", job, charge.site.as_str());
                     }
                 }
                 _ => {}
@@ -244,8 +252,9 @@ impl Seen {
         }
     }
 
-    fn break_rule(&mut self, job: &Job, text: String) {
-        self.violations.push(format!("job {}: {text}", job.id));
+    /// The rule comes first, as in all verdicts: tables show no more than that.
+    fn break_rule(&mut self, rule: &str, job: &Job, what: &str) {
+        self.violations.push(format!("{rule}: job {}, {what}", job.id));
     }
 }
 
@@ -275,14 +284,14 @@ pub(super) async fn follow(reign: Reign, seen: Rc<RefCell<Seen>>, changes_max: u
                 seen.note(&committed.change, &view, reign.clock.now(), reign.clock_ahead_ms);
                 if seen.changes > changes_max {
                     let text =
-                        format!("{} durable changes: it goes round in circles", seen.changes);
+                        format!("it goes round in circles: {} durable changes", seen.changes);
                     seen.violations.push(text);
                     reign.doom.strike();
                     return;
                 }
             }
             Err(RecvError::Lagged(missed)) => {
-                seen.borrow_mut().violations.push(format!("{missed} changes were not judged"));
+                seen.borrow_mut().violations.push(format!("changes were not judged: {missed}"));
             }
             Err(RecvError::Closed) => return,
         }

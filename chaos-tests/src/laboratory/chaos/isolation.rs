@@ -32,7 +32,8 @@ pub(super) async fn watch(reign: Reign, scenario: Arc<Scenario>, seen: Rc<RefCel
         let still = waiting(&reign);
         let waits = still.iter().any(|id| waited.contains(id));
         if all_answer && waits && !reign.plane.isolated() {
-            let text = format!("cut off since {}, and nobody noticed by {}", from.0, noticed_at.0);
+            let text =
+                format!("nobody noticed that we are cut off: {} to {}", from.0, noticed_at.0);
             seen.borrow_mut().violations.push(text);
         }
     }

@@ -47,6 +47,9 @@ const OVERLOAD_MAX: u64 = 8;
 /// Within this time after that everything must have been cleaned up.
 const CLEAN_MAX: DurationMs = DurationMs(3 * 3_600_000);
 
+/// As long as that another's job has a number that was ours.
+const RIVAL_RUN_TIME: DurationMs = DurationMs(15 * 60_000);
+
 /// Changes are seen that much later at most.
 const SEEN_WITHIN: DurationMs = DurationMs(1_000);
 
@@ -164,6 +167,7 @@ fn ground(scenario: &Scenario, instance: InstanceId) -> Result<Ground> {
         world.plan(*at, site, trouble.clone());
     }
     plant_others(&mut world, instance)?;
+    world.set_requeues(scenario.requeues);
     let links = scenario.links.iter();
     let job = JobParameters { claim: scenario.claim.clone(), ..JobParameters::default() };
     let settings = Settings {
@@ -219,9 +223,20 @@ fn plant_others(world: &mut World, instance: InstanceId) -> Result<()> {
                 wall_time: spec.wall_time,
             };
             world.submit(index, &order)?;
+            if number == 3 {
+                world.set_rival(rival(order)?);
+            }
         }
     }
     Ok(())
+}
+
+/// What the other control plane submits where numbers are handed out again.
+fn rival(order: AttemptOrder) -> Result<AttemptOrder> {
+    let spec = job(&[1], RIVAL_RUN_TIME, RIVAL_RUN_TIME + RIVAL_RUN_TIME, 0)?;
+    let tag = Tag { job: JobId(1_000), ..order.tag };
+    let program = spec.components[0].program.clone();
+    Ok(AttemptOrder { tag, program, wall_time: spec.wall_time, ..order })
 }
 
 /// More durable changes than this are no progress: about twenty a job are.

@@ -134,6 +134,8 @@ pub struct Scenario {
     pub calls_per_site: usize,
     /// Longest time from the start of a batch job to its wrapper's arrival at the gate.
     pub launch_max: DurationMs,
+    /// Whether sites put batch jobs whose node died back into their queues.
+    pub requeues: bool,
     /// How long ended jobs are kept before they are archived.
     pub keep_jobs: DurationMs,
     /// From then on nothing goes wrong any more.
@@ -211,6 +213,7 @@ impl Scenario {
             launch_max: DurationMs([1_000, MINUTE][drawing.chance.random_range(0..2)]),
             keep_jobs: DurationMs([HOUR, 24 * HOUR][drawing.chance.random_range(0..2)]),
             claim: draw_claim(&mut drawing),
+            requeues: drawing.exists(),
             files,
             jobs: drawn,
             sweeps,

@@ -57,7 +57,9 @@ pub(super) async fn deal(
     }
     let (misjudged, untold) =
         (door::wrongly_judged(&reign.plane)?, door::untold_policies(&reign.plane)?);
-    known.borrow_mut().complaints.extend([misjudged, untold, door::misread_names()].concat());
+    let wrong = [misjudged, untold, door::misread_names()].concat().into_iter();
+    let wrong = wrong.map(|text| format!("what comes in is misjudged: {text}"));
+    known.borrow_mut().complaints.extend(wrong);
     order_nonsense(&reign, &scenario, &known, &tally).await;
     register_files(&reign, &scenario, &known, &tally).await?;
     loop {
@@ -133,7 +135,10 @@ async fn order_nonsense(
     for order in door::senseless_orders(reign.plane.now()) {
         let answer = command(reign, || Ask::Site(site.clone(), order.clone()), tally).await;
         if answer.is_ok() && !reign.doom.is_dead() {
-            known.borrow_mut().complaints.push(format!("{order:?} makes no sense and is done"));
+            known
+                .borrow_mut()
+                .complaints
+                .push(format!("an order makes no sense and is done: {order:?}"));
         }
     }
 }
@@ -306,13 +311,13 @@ impl Known {
                 for (number, submitted) in (*number..).zip(jobs) {
                     let before = self.acknowledged.insert(number, submitted.id);
                     if before.is_some_and(|before| before != submitted.id) {
-                        let text = format!("job {number} was submitted twice under one key");
+                        let text = format!("a key was taken twice: job {number}");
                         self.complaints.push(text);
                     }
                 }
             }
             (Deal::Submit(number, _), Err(refusal)) => {
-                self.complaints.push(format!("job {number} was refused: {refusal}"));
+                self.complaints.push(format!("a submission was refused: job {number}, {refusal}"));
             }
             (Deal::Cancel(_), Ok(ApiAnswer::Jobs(outcomes))) => {
                 for (id, outcome) in outcomes {
