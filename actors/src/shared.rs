@@ -82,6 +82,8 @@ pub struct Shared {
     pub clock: Arc<dyn Clock>,
     /// Chance.
     pub chance: Arc<Chance>,
+    /// When this control plane was started.
+    pub started_at: Timestamp,
     /// Settings, frozen.
     pub settings: Arc<Settings>,
     /// This control plane among others at the same sites.
@@ -155,6 +157,7 @@ impl Shared {
         let rates = Rates::new(parts.settings.network.rates.clone());
         let board = Board::new(names, parts.settings.isolation_window);
         Self {
+            started_at: parts.clock.now(),
             clock: parts.clock,
             chance: Arc::new(Chance::from_seed(parts.seed)),
             settings: Arc::new(parts.settings),

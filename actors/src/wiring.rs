@@ -1,6 +1,6 @@
 //! Puts the actors together: the order of start, and how each is built anew.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use actix::{Actor, Addr};
@@ -13,7 +13,7 @@ use cospan_domain::planted::{Bug, bug};
 use cospan_domain::site::state::SiteRecord;
 use cospan_storage::port::{Key, Report};
 use tokio::sync::mpsc;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 use crate::api::ControlPlane;
 use crate::chaos::{self, Point};
@@ -54,6 +54,7 @@ pub fn start(
         shared.journal().do_send(Append(Change::Swept(remains)));
     }
     count_phases(&shared);
+    warn_of_removed_sites(&shared);
     start_all(&shared);
     if let Some(every) = shared.settings.fallback_tick {
         actix_rt::spawn(tick(shared.clone(), every));
@@ -82,6 +83,22 @@ fn count_phases(shared: &Shared) {
         shared.metrics.jobs.with_label_values(&[phase]).add(count);
     }
     shared.metrics.held.add(held);
+}
+
+/// Jobs that hold something where nobody will look any more.
+fn warn_of_removed_sites(shared: &Shared) {
+    let view = shared.view.load();
+    for (site, holdings) in view.holdings.iter() {
+        if shared.sites.contains_key(site) {
+            continue;
+        }
+        let jobs: BTreeSet<JobId> = holdings.keys().map(|(job, _)| *job).collect();
+        warn!(
+            %site, ?jobs,
+            "jobs are at a site that is no longer in the configuration, and may still run there; \
+             put it back, or they are given up as from a site that does not answer since this start"
+        );
+    }
 }
 
 /// Sites first, so that attempts are seen before anything is decided about them.

@@ -34,6 +34,7 @@ pub(crate) fn sight(shared: &Shared, job: &Job) -> Sight {
     Sight {
         inputs: inputs(shared, job),
         unreachable: unreachable(shared, job),
+        removed: removed(shared, job),
         gives_way: gives_way(shared, job),
     }
 }
@@ -162,12 +163,20 @@ fn unreachable(shared: &Shared, job: &Job) -> Vec<(ComponentIndex, Timestamp)> {
     }
     let since = |component: &Component| {
         let site = &component.placement.as_ref()?.site;
-        if !shared.sites.contains_key(site) {
-            return Some(Timestamp(0));
-        }
         shared.board.site(site)?.contact.unreachable_since()
     };
     job.indexed().filter_map(|(index, component)| Some((index, since(component)?))).collect()
+}
+
+/// Components whose site left the configuration. Nobody knows how long its payload has been
+/// out of sight, so that time counts from our start only.
+fn removed(shared: &Shared, job: &Job) -> Vec<(ComponentIndex, Timestamp)> {
+    let is_gone = |component: &Component| {
+        let placement = component.placement.as_ref();
+        placement.is_some_and(|placement| !shared.sites.contains_key(&placement.site))
+    };
+    let gone = job.indexed().filter(|(_, component)| is_gone(component));
+    gone.map(|(index, _)| (index, shared.started_at)).collect()
 }
 
 /// When a job is to look again because of silent sites.
@@ -183,6 +192,10 @@ pub(super) fn next_wake(shared: &Shared, job: &Job) -> Option<Timestamp> {
     }
     let OnUnreachable::RerunAfter(patience) = job.spec.on_unreachable else { return None };
     let now = shared.clock.now();
-    let ends = unreachable(shared, job).into_iter().map(|(_, since)| since + patience);
-    ends.filter(|&end| end > now).min()
+    let silent = unreachable(shared, job).into_iter().chain(removed(shared, job));
+    silent.map(|(_, since)| since + patience).filter(|&end| end > now).min()
 }
+
+#[cfg(test)]
+#[path = "sight_tests.rs"]
+mod tests;

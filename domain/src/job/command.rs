@@ -135,6 +135,8 @@ pub struct Sight {
     pub inputs: Inputs,
     /// Components whose site does not answer, and since when.
     pub unreachable: Vec<(ComponentIndex, Timestamp)>,
+    /// Components whose site is no longer in the configuration, and since when we run without it.
+    pub removed: Vec<(ComponentIndex, Timestamp)>,
     /// A component that waits for processors of a job that waits for ours, and that job,
     /// which was submitted earlier.
     pub gives_way: Option<(ComponentIndex, JobId)>,

@@ -19,7 +19,10 @@ pub(super) fn look(draft: &mut Draft<'_>, sight: &Sight) -> Result<(), Rejection
     }
     look_at_inputs(draft, &sight.inputs);
     for &(index, since) in &sight.unreachable {
-        look_at_unreachable(draft, index, since);
+        look_at_silent(draft, index, since, Silence::Unreachable);
+    }
+    for &(index, since) in &sight.removed {
+        look_at_silent(draft, index, since, Silence::Removed);
     }
     if let Some((component, to)) = sight.gives_way {
         claims::give_way(draft, component, to);
@@ -81,7 +84,21 @@ fn patience(draft: &Draft<'_>, component: &Component) -> Option<DurationMs> {
     }
 }
 
-fn look_at_unreachable(draft: &mut Draft<'_>, index: ComponentIndex, since: Timestamp) {
+/// Why nothing is heard of a component.
+#[derive(Clone, Copy)]
+enum Silence {
+    /// Its site does not answer.
+    Unreachable,
+    /// Its site is no longer in the configuration, so that nobody asks it.
+    Removed,
+}
+
+fn look_at_silent(
+    draft: &mut Draft<'_>,
+    index: ComponentIndex,
+    since: Timestamp,
+    silence: Silence,
+) {
     let Some(component) = draft.job.components.get(index.0 as usize) else { return };
     let (lives, attempt) = (component.run.may_live(), component.attempt);
     let uncollected = component.collected.iter().any(|output| !output.done);
@@ -102,14 +119,35 @@ fn look_at_unreachable(draft: &mut Draft<'_>, index: ComponentIndex, since: Time
         | Phase::Cancelled { .. } => false,
     };
     if gives_up {
-        let waited = draft.now.since(since);
-        abort::charge(draft, index, format!("no answer for {waited}").into());
-        abort::abort(draft, AbortCause::Unreachable { component: index });
+        give_up_silent(draft, index, draft.now.since(since), silence);
     }
     if lives && draft.is_ending(index) {
         let how = Ending::Abandoned;
         draft.emit(Happened::AttemptEnded { component: index, attempt, how });
     }
+}
+
+fn give_up_silent(
+    draft: &mut Draft<'_>,
+    component: ComponentIndex,
+    waited: DurationMs,
+    silence: Silence,
+) {
+    let placement = draft.job.components[component.0 as usize].placement.as_ref();
+    let why = match (silence, placement) {
+        (Silence::Removed, Some(placement)) => {
+            let site = &placement.site;
+            let detail = format!("site {site} is no longer in the configuration, for {waited}");
+            AbortCause::SiteError { component, detail: detail.into() }
+        }
+        _ => AbortCause::Unreachable { component },
+    };
+    let detail = match &why {
+        AbortCause::SiteError { detail, .. } => detail.clone(),
+        _ => format!("no answer for {waited}").into(),
+    };
+    abort::charge(draft, component, detail);
+    abort::abort(draft, why);
 }
 
 /// Goes on as far as state and clock allow.

@@ -121,9 +121,8 @@ fn strike(world: &mut World, blow: &Blow) {
             JobCommand::Look(Sight { inputs, ..Sight::default() })
         }
         Blow::Silent(index, secs) => JobCommand::Look(Sight {
-            inputs: Inputs::Unknown,
             unreachable: vec![(at(index), world.now - DurationMs::from_secs(secs))],
-            gives_way: None,
+            ..Sight::default()
         }),
         Blow::Claim(mask, moves) => claim(world, mask, moves),
         Blow::Preempt => JobCommand::Preempt { by: JobId(9) },

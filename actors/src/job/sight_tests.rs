@@ -1,0 +1,83 @@
+//! Jobs whose site left the configuration.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cospan_domain::ids::{Attempt, ComponentIndex, LrmId};
+use cospan_domain::job::command::JobCommand;
+use cospan_domain::job::decide::decide;
+use cospan_domain::job::event::Happened;
+use cospan_domain::job::spec::{JobSpec, OnUnreachable};
+use cospan_domain::job::state::{AbortCause, Component, Job, Phase, Placement, Run};
+use cospan_domain::units::{DurationMs, Timestamp};
+
+use super::{next_wake, sight};
+use crate::shared::Shared;
+use crate::transfer::testing::{World, content, paused, queued, site};
+
+const PATIENCE: DurationMs = DurationMs::from_secs(1_800);
+
+/// A job that began long before our start, at a site that may be none of ours.
+fn running_at(name: &str) -> Job {
+    let mut job = queued(1, content(1));
+    let on_unreachable = OnUnreachable::RerunAfter(PATIENCE);
+    job.spec = Arc::new(JobSpec { on_unreachable, ..JobSpec::clone(&job.spec) });
+    let placement = Placement {
+        site: site(name),
+        sources: Vec::new(),
+        transfer_time: DurationMs::ZERO,
+        share: None,
+    };
+    job.phase = Phase::Running { since: Timestamp(2) };
+    job.start_at = Some(Timestamp(1));
+    job.inputs_here = true;
+    job.components = vec![Component {
+        placement: Some(placement),
+        attempt: Attempt(1),
+        run: Run::Running {
+            lrm_id: LrmId::new("7").expect("an id"),
+            host: "node".into(),
+            since: Timestamp(2),
+        },
+        ..Component::default()
+    }];
+    job
+}
+
+fn looks(shared: &Shared, job: &Job) -> Vec<Happened> {
+    let look = JobCommand::Look(sight(shared, job));
+    let events = decide(job, &shared.settings.job, look, shared.clock.now()).expect("a look");
+    events.into_iter().map(|event| event.what).collect()
+}
+
+#[test]
+fn a_job_at_a_site_that_left_the_configuration_is_given_up_only_after_its_patience_since_our_start()
+{
+    paused(|| async {
+        let world = World::new(&["Delft"]);
+        let job = running_at("Leiden");
+        let started_at = world.shared.started_at;
+        assert_eq!(looks(&world.shared, &job), [], "its payload may still run");
+        assert_eq!(next_wake(&world.shared, &job), Some(started_at + PATIENCE));
+        tokio::time::sleep(Duration::from_millis(PATIENCE.0)).await;
+        let events = looks(&world.shared, &job);
+        let cause = events.iter().find_map(|event| match event {
+            Happened::RoundAborted { why: AbortCause::SiteError { component, detail }, .. } => {
+                Some((*component, detail.to_string()))
+            }
+            _ => None,
+        });
+        let (component, detail) = cause.expect("it is given up, and the cause is named");
+        assert_eq!(component, ComponentIndex(0));
+        assert!(detail.contains("site Leiden is no longer in the configuration"), "{detail}");
+    });
+}
+
+#[test]
+fn a_job_at_a_site_of_ours_that_has_not_answered_yet_is_left_alone() {
+    paused(|| async {
+        let world = World::new(&["Delft"]);
+        let sight = sight(&world.shared, &running_at("Delft"));
+        assert_eq!((sight.removed, sight.unreachable), (Vec::new(), Vec::new()));
+    });
+}
