@@ -57,6 +57,8 @@ pub struct Board {
     doubted_at: Mutex<Option<Timestamp>>,
     /// Since when a claim waits for a fresh report, by site.
     fresh_wanted: Mutex<BTreeMap<SiteName, Timestamp>>,
+    /// When a claim was refused at a site, and the most processors it can have had then.
+    refused: Mutex<BTreeMap<SiteName, (Timestamp, u32)>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -76,6 +78,7 @@ impl Board {
             wanted: AtomicBool::new(false),
             doubted_at: Mutex::default(),
             fresh_wanted: Mutex::default(),
+            refused: Mutex::default(),
         }
     }
 
@@ -151,6 +154,32 @@ impl Board {
             wanted.remove(site);
         }
         given
+    }
+
+    /// A claim of so many processors was refused for want of them: whatever the site said
+    /// before, it has fewer. Holds until it is asked again.
+    pub fn refuse(&self, site: &SiteName, processors: u32, now: Timestamp) {
+        let most = processors.saturating_sub(1);
+        let mut refused = lock(&self.refused);
+        let (at, left) = refused.entry(site.clone()).or_insert((now, most));
+        (*at, *left) = (now.max(*at), most.min(*left));
+    }
+
+    /// The most processors that a site can have had when it was asked at this time, as far as
+    /// claims that it refused since tell.
+    pub fn most_left(&self, site: &SiteName, asked_at: Timestamp) -> Option<u32> {
+        let refused = lock(&self.refused);
+        refused.get(site).filter(|(at, _)| asked_at <= *at).map(|(_, most)| *most)
+    }
+
+    /// The site was asked: refusals before that count no more; tells whether there were any.
+    pub fn forget_refusals(&self, site: &SiteName, asked_at: Timestamp) -> bool {
+        let mut refused = lock(&self.refused);
+        let over = refused.get(site).is_some_and(|(at, _)| *at < asked_at);
+        if over {
+            refused.remove(site);
+        }
+        over
     }
 
     /// Whether anybody waits for placement.

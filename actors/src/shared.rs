@@ -330,6 +330,7 @@ impl Shared {
             lock(&self.dirty.copies).extend(before.symmetric_difference(&after).cloned());
             self.switchboard.data_manager.look(&());
         }
+        crate::claimer::note_refusals(&self.board, &self.settings.job, (old, new), events);
         self.tell_sites(old, new);
         self.switchboard.co_allocator.look(&());
     }

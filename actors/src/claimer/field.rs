@@ -50,7 +50,7 @@ impl<'a> Field<'a> {
         if !report.contact.is_answering() {
             return None;
         }
-        let belief = belief(self.shared, &report, self.now)?;
+        let belief = belief(self.shared, site, &report, self.now)?;
         let mut idle = belief.idle;
         let holdings = self.view.holdings.get(site);
         for holding in holdings.into_iter().flat_map(|holdings| holdings.values()) {

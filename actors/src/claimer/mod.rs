@@ -3,7 +3,9 @@
 
 mod actor;
 mod field;
+mod refused;
 mod timer;
 
 pub use actor::Claimer;
+pub(crate) use refused::note_refusals;
 pub use timer::ClaimTimer;

@@ -180,7 +180,9 @@ impl Cluster {
     fn answered(&mut self, status: SiteStatus, asked_at: Timestamp, now: Timestamp) -> Vec<JobId> {
         let mut concerned = self.contact_changed(QueryResult::Answered, now);
         let idle = Some((asked_at, status.idle));
-        if self.report.idle.as_ref().map(|(_, idle)| idle) != idle.as_ref().map(|(_, idle)| idle) {
+        let corrected = self.shared.board.forget_refusals(&self.name, asked_at);
+        let before = self.report.idle.as_ref().map(|(_, idle)| idle);
+        if corrected || before != idle.as_ref().map(|(_, idle)| idle) {
             self.shared.switchboard.co_allocator.look(&());
         }
         self.report.idle = idle;

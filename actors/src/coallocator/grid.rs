@@ -187,7 +187,7 @@ fn site(
             })
         }),
         acceptance: state.acceptance(),
-        idle: belief(shared, report, now),
+        idle: belief(shared, name, report, now),
         pending,
         ours,
         quota: shared.settings.quotas.get(name).copied().unwrap_or_default(),
@@ -210,9 +210,18 @@ pub(crate) fn only_here(shared: &Shared, job: &Job, index: ComponentIndex, at: &
     })
 }
 
-/// A report twice as old as its expiry is no information any more.
-pub(crate) fn belief(shared: &Shared, report: &SiteReport, now: Timestamp) -> Option<Belief> {
-    let (asked_at, idle) = report.idle.clone()?;
+/// What a site is believed to have idle: what it said last, or less if it has refused a claim
+/// since. A report twice as old as its expiry is no information any more.
+pub(crate) fn belief(
+    shared: &Shared,
+    site: &SiteName,
+    report: &SiteReport,
+    now: Timestamp,
+) -> Option<Belief> {
+    let (asked_at, mut idle) = report.idle.clone()?;
+    if let Some(most) = shared.board.most_left(site, asked_at) {
+        idle.processors = idle.processors.min(most);
+    }
     let expiry = shared.settings.information_expiry;
     (now.since(asked_at) <= expiry + expiry).then_some(Belief { idle, asked_at })
 }

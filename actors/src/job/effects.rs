@@ -105,6 +105,8 @@ fn submit(actor: &JobActor, effect: &JobEffect) -> Pending {
     let (component, attempt) = (effect.component, effect.attempt);
     let settle = actor.site_of(effect).map(|site| actor.shared.settle(&site)).unwrap_or_default();
     let order = order(actor, effect);
+    let processors = order.resources.processors;
+    let (shared, site) = (actor.shared.clone(), actor.site_of(effect));
     let admission = admission(actor, effect);
     let answer = call(
         actor,
@@ -121,7 +123,13 @@ fn submit(actor: &JobActor, effect: &JobEffect) -> Pending {
             Ok(Submitted { lrm_id }) => SubmitAnswer::Accepted(lrm_id),
             Err(SiteError::Refused(detail)) => SubmitAnswer::Refused(detail.into()),
             Err(SiteError::NotSent(detail)) => SubmitAnswer::NotSent(detail.into()),
-            Err(SiteError::SiteFull(detail)) => SubmitAnswer::Full(detail.into()),
+            Err(SiteError::SiteFull(detail)) => {
+                // Before anybody places on what it is believed to have.
+                if let Some(site) = &site {
+                    shared.board.refuse(site, processors, shared.clock.now());
+                }
+                SubmitAnswer::Full(detail.into())
+            }
             Err(SiteError::OutcomeUnknown(detail)) if bug(Bug::RetryBlind) => {
                 SubmitAnswer::NotSent(detail.into())
             }

@@ -2,6 +2,7 @@
 //! answer early, late and out of order, under a clock that jumps from timer to timer.
 
 mod site;
+mod snatched;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -186,6 +187,7 @@ async fn live(scenario: Scenario) -> Vec<u64> {
             attempts: Mutex::default(),
             chance: Mutex::new(StdRng::seed_from_u64(seed)),
             hints: scenario.hints.then(|| tokio::sync::watch::Sender::new(0)),
+            snatched: None,
         })
     };
     let stepped = Arc::new(AtomicI64::new(0));

@@ -28,6 +28,17 @@ pub(super) struct Running {
     void: bool,
 }
 
+/// Claims that were refused because local users had taken what was idle.
+#[derive(Debug, Default)]
+pub(super) struct Refusals {
+    /// Since the site was last asked what is idle.
+    since_report: u32,
+    /// The most between two reports.
+    pub(super) most: u32,
+    /// All.
+    pub(super) all: u32,
+}
+
 /// A site that acts at once and whose replies take their time.
 pub(super) struct PromptSite {
     pub(super) name: SiteName,
@@ -37,6 +48,8 @@ pub(super) struct PromptSite {
     pub(super) attempts: Mutex<BTreeMap<Tag, Running>>,
     pub(super) chance: Mutex<StdRng>,
     pub(super) hints: Option<tokio::sync::watch::Sender<u64>>,
+    /// Local users always take what it said is idle before a claim arrives.
+    pub(super) snatched: Option<Mutex<Refusals>>,
 }
 
 impl PromptSite {
@@ -111,6 +124,9 @@ impl Site for PromptSite {
         let now = self.clock.now();
         let attempts = tags.iter().map(|tag| (*tag, self.observe(tag, now))).collect();
         let idle = Resources::processors(self.idle(now));
+        if let Some(refusals) = &self.snatched {
+            refusals.lock().expect("refusals").since_report = 0;
+        }
         self.dawdle(30).await;
         Ok(SiteStatus { site_clock: Some(now), idle, attempts })
     }
@@ -118,6 +134,13 @@ impl Site for PromptSite {
     async fn submit(&self, order: &AttemptOrder) -> Result<Submitted, SiteError> {
         let now = self.clock.now();
         let processors = order.resources.processors;
+        if let Some(refusals) = &self.snatched {
+            let mut refusals = refusals.lock().expect("refusals");
+            refusals.since_report += 1;
+            refusals.all += 1;
+            refusals.most = refusals.most.max(refusals.since_report);
+            return Err(SiteError::SiteFull("local users were faster".into()));
+        }
         if self.idle(now) < processors {
             return Err(SiteError::SiteFull("no processors".into()));
         }

@@ -1,0 +1,110 @@
+//! Claims that a site refused by letting them wait in its own queue: it has fewer processors
+//! than it was believed to have.
+
+use cospan_domain::job::event::{Happened, JobEvent};
+use cospan_domain::job::parameters::JobParameters;
+use cospan_domain::job::state::{AbortCause, Job, Phase, Run};
+
+use crate::board::Board;
+
+/// Corrects what the sites of a job are believed to have, if its claim was given up because
+/// they did not start it in time. A refusal of the submission itself corrects it at once.
+pub(crate) fn note_refusals(
+    board: &Board,
+    parameters: &JobParameters,
+    (old, new): (&Job, &Job),
+    events: &[JobEvent],
+) {
+    let Phase::Claiming { since } = old.phase else { return };
+    let Some(loss) = events.iter().find(|event| is_loss(&event.what)) else { return };
+    if loss.at < since + parameters.claim_timeout {
+        return;
+    }
+    for (index, component) in old.indexed() {
+        if let (Run::Submitted { .. }, Some(placement)) = (&component.run, &component.placement) {
+            board.refuse(&placement.site, new.processors_of(index), loss.at);
+        }
+    }
+}
+
+fn is_loss(event: &Happened) -> bool {
+    match event {
+        Happened::ClaimMissed { .. } => true,
+        Happened::RoundAborted { why, .. } => matches!(why, AbortCause::ClaimLost { .. }),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use cospan_domain::ids::{Attempt, LrmId, SiteName};
+    use cospan_domain::job::command::{JobCommand, Sight};
+    use cospan_domain::job::decide::decide;
+    use cospan_domain::job::evolve::evolve;
+    use cospan_domain::job::spec::JobSpec;
+    use cospan_domain::job::state::{Component, Placement};
+    use cospan_domain::resources::Resources;
+    use cospan_domain::units::{DurationMs, Timestamp};
+
+    use super::*;
+    use crate::transfer::testing::{content, queued, site};
+
+    /// One component of 8 processors that waits in the queue of its site since the second 1.
+    fn submitted() -> Job {
+        let mut job = queued(1, content(1));
+        let mut spec = JobSpec::clone(&job.spec);
+        spec.components[0].resources = Resources::processors(8);
+        job.spec = Arc::new(spec);
+        job.phase = Phase::Claiming { since: Timestamp(1_000) };
+        let (site, sources) = (site("Delft"), Vec::new());
+        let placement = Placement { site, sources, transfer_time: DurationMs::ZERO, share: None };
+        job.components = vec![Component {
+            placement: Some(placement),
+            attempt: Attempt(1),
+            run: Run::Submitted {
+                lrm_id: LrmId::new("7").expect("an id"),
+                at: Timestamp(1_000),
+                absences: 0,
+            },
+            ..Component::default()
+        }];
+        job
+    }
+
+    /// What Delft is known to have at most after the job looked at this time.
+    fn looked(after: DurationMs) -> Option<u32> {
+        let (old, parameters) = (submitted(), JobParameters::default());
+        let board = Board::new([site("Delft")].iter(), DurationMs::from_secs(60));
+        let now = Timestamp(1_000) + after;
+        let look = JobCommand::Look(Sight::default());
+        let events = decide(&old, &parameters, look, now).expect("a look");
+        let mut new = old.clone();
+        events.iter().for_each(|event| evolve(&mut new, event));
+        note_refusals(&board, &parameters, (&old, &new), &events);
+        board.most_left(&site("Delft"), Timestamp(500))
+    }
+
+    #[test]
+    fn a_claim_that_its_site_does_not_start_in_time_corrects_what_the_site_is_believed_to_have() {
+        let timeout = JobParameters::default().claim_timeout;
+        assert_eq!(looked(DurationMs(timeout.0 - 1)), None, "it may still start");
+        assert_eq!(looked(timeout), Some(7), "it has not even 8");
+    }
+
+    #[test]
+    fn a_correction_holds_until_the_site_is_asked_again_and_the_strictest_counts() {
+        let delft: SiteName = site("Delft");
+        let board = Board::new([delft.clone()].iter(), DurationMs::from_secs(60));
+        board.refuse(&delft, 8, Timestamp(10));
+        board.refuse(&delft, 16, Timestamp(20));
+        assert_eq!(board.most_left(&delft, Timestamp(20)), Some(7));
+        assert!(!board.forget_refusals(&delft, Timestamp(20)), "asked when it refused");
+        assert_eq!(board.most_left(&delft, Timestamp(21)), None, "asked since");
+        assert!(board.forget_refusals(&delft, Timestamp(21)));
+        assert_eq!(board.most_left(&delft, Timestamp(5)), None);
+        board.refuse(&delft, 0, Timestamp(30));
+        assert_eq!(board.most_left(&delft, Timestamp(30)), Some(0));
+    }
+}
