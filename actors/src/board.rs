@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cospan_domain::ids::{Digest, SiteName, Tag};
+use cospan_domain::placement::{Acceptance, Hindrance};
 use cospan_domain::resources::Resources;
+use cospan_domain::site::availability::SiteState;
 use cospan_domain::site::contact::Contact;
 use cospan_domain::site::isolation::Isolation;
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
@@ -59,6 +61,23 @@ pub struct Board {
     fresh_wanted: Mutex<BTreeMap<SiteName, Timestamp>>,
     /// When a claim was refused at a site, and the most processors it can have had then.
     refused: Mutex<BTreeMap<SiteName, (Timestamp, u32)>>,
+    standings: Mutex<Standings>,
+}
+
+/// What each site is, and whether somebody was told that none of them takes work.
+#[derive(Debug, Default)]
+struct Standings {
+    sites: BTreeMap<SiteName, SiteState>,
+    none_left: bool,
+}
+
+/// What changed for all sites together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Left {
+    /// No site takes work any more; what each of them is.
+    None(Vec<(SiteName, SiteState)>),
+    /// One takes work again.
+    Some,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -79,6 +98,7 @@ impl Board {
             doubted_at: Mutex::default(),
             fresh_wanted: Mutex::default(),
             refused: Mutex::default(),
+            standings: Mutex::default(),
         }
     }
 
@@ -182,6 +202,23 @@ impl Board {
         over
     }
 
+    /// A site is in this state now; tells if it was the last of `all` that took work, or is
+    /// the first that does again. One that was never heard of may still answer.
+    pub fn stands(&self, site: &SiteName, state: SiteState, all: usize) -> Option<Left> {
+        let mut standings = lock(&self.standings);
+        standings.sites.insert(site.clone(), state);
+        let hopeless = |state: &SiteState| {
+            *state != SiteState::Unknown
+                && matches!(state.acceptance(), Acceptance::Closed(why) if why != Hindrance::Probing)
+        };
+        let none_left = standings.sites.len() == all && standings.sites.values().all(hopeless);
+        if none_left == std::mem::replace(&mut standings.none_left, none_left) {
+            return None;
+        }
+        let states = standings.sites.iter().map(|(site, state)| (site.clone(), *state));
+        Some(if none_left { Left::None(states.collect()) } else { Left::Some })
+    }
+
     /// Whether anybody waits for placement.
     pub fn wanted(&self) -> bool {
         self.wanted.load(Ordering::Acquire)
@@ -192,3 +229,7 @@ impl Board {
         self.wanted.swap(wanted, Ordering::AcqRel) != wanted
     }
 }
+
+#[cfg(test)]
+#[path = "board_tests.rs"]
+mod tests;

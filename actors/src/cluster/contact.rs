@@ -8,12 +8,36 @@ use cospan_domain::units::Timestamp;
 use tracing::{error, warn};
 
 use super::Cluster;
+use crate::board::Left;
 
 impl Cluster {
     /// The site's state as operators see it.
     pub(super) fn state(&self, now: Timestamp) -> SiteState {
         let held = self.jobs_here().len() as u32;
         availability::state(self.record.state(), self.current_contact(), held, now)
+    }
+
+    /// Shows what the site is, and says loudly when no site is left that takes work: each
+    /// one's administrator hears of that one only.
+    pub(super) fn show_state(&self) {
+        let state = self.state(self.now());
+        self.gauges.show_state(state.as_str());
+        let board = &self.shared.board;
+        match board.stands(&self.name, state, self.shared.sites.len()) {
+            Some(Left::None(states)) => {
+                let states: Vec<String> = states
+                    .iter()
+                    .map(|(site, state)| format!("{site} {}", state.as_str()))
+                    .collect();
+                error!(
+                    sites = states.join(", "),
+                    "no usable site left: nothing is placed until one takes work again; \
+                     mend one and `cospan site reset` it, or lift what keeps it closed"
+                );
+            }
+            Some(Left::Some) => warn!(site = %self.name, "a site takes work again"),
+            None => {}
+        }
     }
 
     pub(super) fn contact_turned(&mut self, contact: Contact, now: Timestamp) {

@@ -243,7 +243,7 @@ impl Cluster {
             site.values().map(|holding| holding.resources.processors).fold(0, u32::saturating_add)
         });
         self.gauges.held.set(i64::from(held));
-        self.gauges.show_state(self.state(self.now()).as_str());
+        self.show_state();
     }
 
     /// The contact that a report shows to others.

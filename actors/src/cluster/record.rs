@@ -99,6 +99,7 @@ impl Cluster {
             Ok(Ok(_)) => {
                 chaos::reach_for("Site", Point::AfterJournal);
                 this.record.committed(next, accepted);
+                this.show_state();
                 let now = this.now();
                 this.set_wake(ctx, now);
                 this.turn(ctx);

@@ -1,0 +1,26 @@
+//! All sites together.
+
+use super::*;
+
+fn site(name: &str) -> SiteName {
+    SiteName::new(name).expect("a site's name")
+}
+
+#[test]
+fn it_is_told_once_when_the_last_site_takes_no_more_work_and_once_when_one_does_again() {
+    let (delft, leiden) = (site("Delft"), site("Leiden"));
+    let board = Board::new([delft.clone(), leiden.clone()].iter(), DurationMs::from_secs(60));
+    let stands = |site: &SiteName, state| board.stands(site, state, 2);
+    assert_eq!(stands(&delft, SiteState::Unusable), None, "nothing is known of the other");
+    assert_eq!(stands(&leiden, SiteState::Unknown), None, "it may still answer");
+    assert_eq!(stands(&leiden, SiteState::Usable), None);
+    let none = Left::None(vec![
+        (delft.clone(), SiteState::Unusable),
+        (leiden.clone(), SiteState::Draining),
+    ]);
+    assert_eq!(stands(&leiden, SiteState::Draining), Some(none));
+    assert_eq!(stands(&leiden, SiteState::Drained), None, "that was told");
+    assert_eq!(stands(&delft, SiteState::Probing { free: 1 }), Some(Left::Some));
+    assert_eq!(stands(&delft, SiteState::Probing { free: 0 }), None, "it is being tried out");
+    assert_eq!(stands(&delft, SiteState::Usable), None);
+}
