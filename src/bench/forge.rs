@@ -1,7 +1,10 @@
 //! Makes of a store full of queued jobs one whose jobs stand everywhere: the
 //! same decisions and the same records as in earnest, with sites imagined.
 
+use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
@@ -18,8 +21,11 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_storage::port::{Opened, Outcome, Report, Token, Unit};
 use cospan_storage::record::{Loader, job, object};
 use cospan_storage::{EngineKind, Options};
+use rustix::process::Signal;
+use serde::{Deserialize, Serialize};
 
 /// What the store holds now.
+#[derive(Serialize, Deserialize)]
 pub(super) struct Forged {
     /// Jobs that have not ended.
     pub(super) live: usize,
@@ -27,8 +33,31 @@ pub(super) struct Forged {
     pub(super) fits: u64,
 }
 
-/// Of ten jobs, one claims and one runs; one more job is queued that fits.
+/// Of ten jobs, one claims and one runs; one more job is queued that fits. Whoever writes
+/// that is killed at once, as a server would be.
 pub(super) fn spread(store: &Path) -> Result<Forged> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["bench", "forge-store", "--directory"]).arg(store);
+    let output = command.stderr(Stdio::inherit()).output()?;
+    if output.status.signal() != Some(Signal::KILL.as_raw()) {
+        bail!("the store was not forged: {}", output.status);
+    }
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+/// Forges a store, says what it holds now, and kills this process with signal 9.
+///
+/// # Errors
+/// The store cannot be opened or written.
+pub fn forge_store(store: &Path) -> Result<()> {
+    let forged = forge(store)?;
+    std::io::stdout().write_all(&serde_json::to_vec(&forged)?)?;
+    std::io::stdout().flush()?;
+    rustix::process::kill_process(rustix::process::getpid(), Signal::KILL)?;
+    Ok(())
+}
+
+fn forge(store: &Path) -> Result<Forged> {
     let (sender, reports) = channel();
     let sink = Arc::new(move |report| drop(sender.send(report)));
     let mut loader = Loader::default();
@@ -59,7 +88,8 @@ pub(super) fn spread(store: &Path) -> Result<Forged> {
     units.push(Unit { changes: job::submission(&small)? });
     units.push(Unit { changes: vec![object::put_next_job(JobId(small.id.0 + 1))?] });
     write(&opened, &reports, units)?;
-    opened.journal.close();
+    // Neither closed nor let go of: what closing would write is not to be there.
+    std::mem::forget(opened);
     Ok(Forged { live: jobs.len() + 1, fits: small.id.0 })
 }
 

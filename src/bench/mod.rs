@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 pub use floors::serve_floor;
+pub use forge::forge_store;
 pub use report::{Figure, Report};
 
 /// Which bench.

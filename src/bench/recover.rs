@@ -43,6 +43,10 @@ pub(super) fn bench(place: &Path, quick: bool) -> Result<Report> {
                 return Ok(report);
             }
             taken.push(first_placement(&mut server, forged.fits)?);
+            let live = live_jobs(&server)?;
+            if live != forged.live {
+                bail!("of {} live jobs {live} are there again", forged.live);
+            }
             server.kill()?;
         }
         taken.sort_unstable();
@@ -68,6 +72,16 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     // What was copied is to be on disk before anything is measured.
     Command::new("sync").status()?;
     Ok(())
+}
+
+/// Jobs that have not ended, as the server counts them.
+fn live_jobs(server: &Server) -> Result<usize> {
+    let metrics = server.text("/metrics")?;
+    let ended = ["finished", "failed", "cancelled"].map(|phase| format!("\"{phase}\""));
+    let lines = metrics.lines().filter(|line| line.starts_with("cospan_jobs{"));
+    let live = lines.filter(|line| !ended.iter().any(|phase| line.contains(phase.as_str())));
+    let counts = live.filter_map(|line| line.rsplit(' ').next()?.parse::<usize>().ok());
+    Ok(counts.sum())
 }
 
 fn first_placement(server: &mut Server, job: u64) -> Result<Duration> {

@@ -29,6 +29,13 @@ pub(crate) enum BenchCommand {
         #[arg(long)]
         directory: PathBuf,
     },
+    /// Makes of a store full of queued jobs one whose jobs stand everywhere, and kills itself
+    #[command(hide = true)]
+    ForgeStore {
+        /// The store.
+        #[arg(long)]
+        directory: PathBuf,
+    },
 }
 
 /// Arguments of every bench.

@@ -20,6 +20,10 @@ pub(crate) fn run(context: &mut Context, command: &BenchCommand) -> Result<Exit,
             bench::serve_floor(directory, *port).map_err(failed)?;
             return Ok(Exit::Done);
         }
+        BenchCommand::ForgeStore { directory } => {
+            bench::forge_store(directory).map_err(failed)?;
+            return Ok(Exit::Done);
+        }
     };
     let BenchArgs { directory, quick } = args;
     let plan = Plan { bench, directory: directory.clone(), quick: *quick };
