@@ -74,22 +74,27 @@ pause() {
     sleeper=
 }
 
-# In $1 seconds sends USR2 to the wrapper, if it is still the same process. Sleeps a
-# little at a time: if it is not called off, because the wrapper was killed, it ends soon.
+# In $1 seconds, and then every $2 if that is given, sends USR2 to the wrapper, if it is
+# still the same process. Sleeps a little at a time: if it is not called off, because the
+# wrapper was killed, it ends soon.
 alarm() {
-    before=$! left=$1
+    before=$! left=$1 period=$2
     trap '[ "$!" = "$before" ] || kill -s KILL "$!" 2> /dev/null; exit' TERM
     trap - INT USR1 USR2 XCPU
     # Called off before it could hear it? Only the end of the wrapper makes `exit` go away.
     [ ! -e exit ] || exit
-    while wrapper_lives && [ "$left" -gt 0 ]; do
+    while wrapper_lives; do
+        if [ "$left" -eq 0 ]; then
+            kill -s USR2 "$$"
+            [ -n "$period" ] || exit
+            left=$period
+        fi
         slice=20
         [ "$left" -ge "$slice" ] || slice=$left
         left=$((left - slice))
         sleep "$slice" &
         wait "$!"
     done
-    ! wrapper_lives || kill -s USR2 "$$"
 }
 
 # In a subshell: whether the shell that it came from is still there.
@@ -102,7 +107,7 @@ wrapper_lives() {
 # A trap must not come between an alarm and the note of its number.
 set_alarm() {
     noting=1
-    alarm "$1" &
+    alarm "$1" "$2" &
     timers="$timers $!"
     noting=
     [ -z "$late" ] || terminate "$late"
@@ -112,6 +117,20 @@ set_alarm() {
 # Ends alarms that have not rung. One that has is forgotten, for its number may be another's.
 call_off() {
     [ -z "$timers" ] || kill $timers 2> /dev/null
+}
+
+# Ends all alarms, also that of the gate.
+end_ticks() {
+    call_off
+    timers= ticks=
+}
+
+# In $1 seconds the payload needs an alarm. The one of the gate goes on ringing, and is
+# replaced when it does: a payload that is over before needs no other.
+set_first_alarm() {
+    [ -z "$ticks" ] || [ "$1" -le "$poll" ] || return 0
+    end_ticks
+    set_alarm "$1"
 }
 
 # Ends the payload, for reason $1.
@@ -126,8 +145,7 @@ terminate() {
     signal CONT
     clock
     kill_at=$((now + grace * 100))
-    call_off
-    timers=
+    end_ticks
     set_alarm "$grace"
 }
 
@@ -165,6 +183,11 @@ on_look() {
     [ -z "$sleeper" ] || kill -s KILL "$sleeper" 2> /dev/null
     [ -n "$payload" ] || return 0
     clock
+    renew=
+    if [ -n "$ticks" ] && [ -z "$noting" ]; then
+        end_ticks
+        renew=1
+    fi
     if [ -n "$ending" ]; then
         [ "$now" -lt "$kill_at" ] || { timers= && signal KILL; }
     elif [ "$now" -ge "$end_at" ]; then
@@ -172,6 +195,8 @@ on_look() {
         terminate walltime
     elif [ -n "$warn" ] && [ "$now" -ge "$warn_at" ]; then
         warning
+    elif [ -n "$renew" ]; then
+        set_alarm "$(((warn_at - now + 99) / 100))"
     fi
 }
 
@@ -216,10 +241,11 @@ decided() {
         esac
     done < decision
     [ -n "$complete" ] || return 1
-    [ "$verdict" = go ] || exit 0
+    [ "$verdict" = go ] || { call_off; exit 0; }
 }
 
-# Waits until the gate is decided; decides it itself past the longest hold, or when told to end.
+# Waits until the gate is decided; decides it itself past the longest hold, or when told to
+# end. Waits for its alarm, which does not end, because a signal interrupts that.
 at_gate() {
     clock
     close_at=$((now + hold * 100))
@@ -232,11 +258,16 @@ at_gate() {
             ! decided || return 0
             trouble "the gate cannot be read"
         fi
-        rest=$(((close_at - now + 99) / 100))
-        [ "$rest" -lt "$poll" ] || rest=$poll
-        pause "$rest"
-        # Makes an NFS client forget that `decision` was not there. A hint came from this machine.
-        [ -n "$tick" ] || { : > probe && rm -f probe; }
+        if [ -z "$ticks" ]; then
+            rest=$(((close_at - now + 99) / 100))
+            [ "$rest" -lt "$poll" ] || rest=$poll
+            set_alarm "$rest" "$poll"
+            ticks=$!
+        fi
+        [ -n "$tick" ] || wait "$ticks" || [ -n "$tick" ] || ticks=
+        ! decided || return 0
+        # Makes an NFS client forget that `decision` was not there.
+        : > probe && rm -f probe
     done
 }
 
@@ -390,7 +421,7 @@ launch() {
     payload=$!
     [ -z "$told" ] || terminate terminated
     [ -z "$missed" ] || signal "$missed"
-    [ -n "$ending" ] || set_alarm "$((wall - warn_s))"
+    [ -n "$ending" ] || set_first_alarm "$((wall - warn_s))"
     attend
 }
 
@@ -451,7 +482,7 @@ run() {
 main() {
     set -f
     attempt=$1/attempts/$2 spool=$1/spool/$2 tag=$2
-    payload= sleeper= timers= told= tick= missed= ending= noting= late= setsid= exe= directory= setup= path=$PATH
+    payload= sleeper= timers= ticks= told= tick= missed= ending= noting= late= setsid= exe= directory= setup= path=$PATH
     warn= warn_s=0 signalled= again= earlier= lists_hosts= size=0
     round= epoch= start_at= rank= hold=3600 wall=3600 grace=5 poll=1
     trap on_end TERM INT

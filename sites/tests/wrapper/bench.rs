@@ -137,6 +137,12 @@ impl Bench {
         state::exit(&fs::read(self.path("exit")).ok()?, tag(1))
     }
 
+    /// How long the payload ran, by the wrapper's clock.
+    pub fn ran_hundredths(&self) -> u64 {
+        let exit = std::fs::read_to_string(self.path("exit")).unwrap();
+        exit.lines().find_map(|line| line.strip_prefix("ran ")).unwrap().parse().unwrap()
+    }
+
     pub fn printed(&self) -> Vec<u8> {
         fs::read(self.path("stdout")).unwrap_or_default()
     }

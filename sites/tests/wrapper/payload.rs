@@ -77,6 +77,21 @@ fn the_wall_time_counts_from_the_opening_of_the_gate() {
 }
 
 #[test]
+fn a_payload_that_outlives_the_alarm_of_the_gate_is_ended_at_its_wall_time() {
+    for shell in shells() {
+        let mut bench = Bench::new(shell);
+        bench.pace.wall_time = DurationMs::from_secs(3);
+        let wrapper = bench.at_gate(&script("while :; do sleep 0.05; done"));
+        bench.decide(cospan_sites::port::GateState::Opened);
+        wrapper.signal(Signal::USR2);
+        assert!(wrapper.wait().success());
+        assert_eq!(bench.exit(), Some(ExitCause::WallTime));
+        let ran = bench.ran_hundredths();
+        assert!((300..1_000).contains(&ran), "it ran for {ran} hundredths of a second");
+    }
+}
+
+#[test]
 fn a_full_disk_under_the_output_leaves_the_exit_alone() {
     with_each_shell(|bench| {
         let wrapper = bench.at_gate(&script("echo lost; echo lost >&2; exit 9"));
