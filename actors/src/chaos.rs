@@ -66,6 +66,15 @@ mod quiet {
     use cospan_domain::units::Timestamp;
 
     use super::Point;
+    use crate::supervision::ActorKind;
+
+    /// A handler of an actor of this kind is entered.
+    #[inline(always)]
+    pub fn enter(_: ActorKind) {}
+
+    /// So many jobs are accepted and not ended; counted only where it matters.
+    #[inline(always)]
+    pub fn in_flight(_: impl FnOnce() -> usize) {}
 
     /// Passes a point.
     #[inline(always)]
@@ -87,10 +96,10 @@ mod quiet {
 }
 
 #[cfg(not(cospan_chaos))]
-pub use quiet::{effects_of, reach, reach_each, reach_for};
+pub use quiet::{effects_of, enter, in_flight, reach, reach_each, reach_for};
 
 #[cfg(cospan_chaos)]
 mod loud;
 
 #[cfg(cospan_chaos)]
-pub use loud::{effects_of, plan, reach, reach_each, reach_for};
+pub use loud::{effects_of, enter, in_flight, plan, reach, reach_each, reach_for};

@@ -24,6 +24,7 @@ use tokio::sync::broadcast;
 use crate::api::View;
 use crate::board::Board;
 use crate::chance::Chance;
+use crate::chaos;
 use crate::clock::Clock;
 use crate::cluster::Ended;
 use crate::job::JobActor;
@@ -263,6 +264,7 @@ impl Shared {
 
     /// Follows one committed change: counts it, and asks those concerned to look.
     pub(crate) fn committed(&self, seq: Seq, change: Change) {
+        chaos::in_flight(|| self.view.load().jobs.values().filter(|job| !job.is_final()).count());
         match &change {
             Change::NewJobs(jobs) => {
                 self.metrics.jobs_submitted.inc_by(jobs.len() as u64);

@@ -5,6 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use cospan_actors::supervision::ActorKind;
 use cospan_domain::job::due::EffectKind;
 use cospan_domain::transfer::due::CopyEffect;
 
@@ -19,6 +20,9 @@ use crate::settle;
 use crate::stimulus::{self, Stimulus};
 use crate::workload::Workload;
 
+/// A panic is to strike with at least so many jobs in flight.
+const LOAD: usize = 50;
+
 const AROUND: [&str; 4] = ["before-journal", "after-journal", "before-effect", "after-effect"];
 
 /// One step at which the server is to fail.
@@ -32,12 +36,15 @@ pub struct Strike {
     pub effect: &'static str,
     /// At which passage.
     pub passage: u64,
+    /// Passages with fewer jobs in flight do not count.
+    pub load: usize,
 }
 
 impl Strike {
     /// Its name.
     pub fn name(&self) -> String {
-        format!("{}:{}:{}:{}", self.kind, self.point, self.effect, self.passage)
+        let Self { kind, point, effect, passage, load } = self;
+        format!("{kind}:{point}:{effect}:{passage}:{load}")
     }
 
     fn plan(&self) -> String {
@@ -61,7 +68,7 @@ impl Strike {
 
 /// Crashes at every point.
 pub fn crashes() -> Vec<Strike> {
-    let strike = |point, effect| Strike { kind: "crash", point, effect, passage: 1 };
+    let strike = |point, effect| Strike { kind: "crash", point, effect, passage: 1, load: 0 };
     let effects = EffectKind::NAMES.into_iter().chain(CopyEffect::NAMES);
     let mut strikes: Vec<Strike> =
         effects.flat_map(|effect| AROUND.map(|point| strike(point, effect))).collect();
@@ -73,10 +80,16 @@ pub fn crashes() -> Vec<Strike> {
     strikes
 }
 
-/// Panics with jobs in flight.
+/// Panics with many jobs in flight: in the handlers of every kind of actor, and at the
+/// steps of the protocol.
 pub fn panics() -> Vec<Strike> {
-    let strike = |point, effect, passage| Strike { kind: "panic", point, effect, passage };
-    vec![
+    let strike =
+        |point, effect, passage| Strike { kind: "panic", point, effect, passage, load: LOAD };
+    // A claim timer hears of nothing but its own clock.
+    let kinds = ActorKind::ALL.into_iter().filter(|kind| *kind != ActorKind::ClaimTimer);
+    let mut strikes: Vec<Strike> =
+        kinds.map(|kind| strike("handler-entry", kind.as_str(), 1)).collect();
+    strikes.extend([
         strike("handler-entry", "", 40),
         strike("handler-entry", "", 400),
         strike("decided", "", 40),
@@ -86,7 +99,8 @@ pub fn panics() -> Vec<Strike> {
         strike("started", "", 20),
         strike("spawned-future", "", 30),
         strike("factory", "", 25),
-    ]
+    ]);
+    strikes
 }
 
 /// What came of one strike.
@@ -96,6 +110,8 @@ pub struct Struck {
     pub name: String,
     /// The point was reached, and the server failed as planned.
     pub reached: bool,
+    /// Jobs in flight when a panic struck, as the server counted them.
+    pub in_flight: Option<usize>,
     /// It ended in another way than allowed.
     pub wrong_end: Option<String>,
     /// The oracle's.
@@ -109,7 +125,8 @@ pub struct Struck {
 impl Struck {
     /// Whether it shows what it was to show.
     pub fn is_good(&self) -> bool {
-        self.reached && self.wrong_end.is_none() && self.verdict.violations.is_empty()
+        let is_loaded = self.in_flight.is_none_or(|jobs| jobs >= LOAD);
+        self.reached && is_loaded && self.wrong_end.is_none() && self.verdict.violations.is_empty()
     }
 
     /// For people.
@@ -121,6 +138,9 @@ impl Struck {
             self.took.as_secs_f64(),
             self.verdict.payloads
         );
+        if let Some(jobs) = self.in_flight {
+            text += &format!(", struck with {jobs} jobs in flight");
+        }
         if !self.reached {
             text += "\n  never reached";
         }
@@ -192,9 +212,10 @@ fn strike_on(
     seed: u64,
     begun: Instant,
 ) -> Result<Struck> {
-    const SETTLE_MAX: Duration = Duration::from_secs(90);
-    // A panic is to strike with at least fifty jobs in flight.
-    let depth = if what.kind == "panic" { 50 } else { 16 };
+    /// Long enough on a machine with much else to do.
+    const SETTLE_MAX: Duration = Duration::from_secs(240);
+    // Some end while others are on their way in.
+    let depth = if what.kind == "panic" { LOAD + LOAD / 4 } else { 16 };
     let quiet = Chaos { plan: String::new(), coverage: ground.coverage() };
     server.chaos = Some(quiet.clone());
     server.start()?;
@@ -206,14 +227,21 @@ fn strike_on(
     server.spawn()?;
     let crowd = Crowd::start(api.clone(), Workload::new(ground, "job"), depth, seed);
     let ended = await_strike(ground, server, &api, &crowd, what)?;
+    let in_flight = if what.kind == "panic" { struck_with(ground) } else { None };
     let reached = match what.kind {
-        "panic" => log_has(ground, "planted panic"),
+        "panic" => in_flight.is_some(),
         _ => ended == Some(ABORTED),
     };
-    let wrong_end = match (what.kind, ended) {
-        ("panic", None | Some(EXIT_FATAL)) | ("crash", None | Some(ABORTED)) => None,
-        (_, other) => Some(format!("the server ended as {other:?}")),
+    let right_end = match (what.kind, what.effect) {
+        ("panic", "journal") => Some(EXIT_FATAL),
+        ("panic", _) => None,
+        _ => Some(ABORTED),
     };
+    let is_wrong = ended != right_end && (reached || ended.is_some());
+    let wrong_end = is_wrong.then(|| match ended {
+        Some(code) => format!("the server ended with {code}"),
+        None => "the server did not end".to_owned(),
+    });
     if ended.is_some() {
         server.kill()?;
         server.chaos = Some(quiet);
@@ -225,6 +253,7 @@ fn strike_on(
     Ok(Struck {
         name: what.name(),
         reached,
+        in_flight,
         wrong_end,
         verdict: judged.0,
         took: begun.elapsed(),
@@ -254,7 +283,7 @@ fn await_strike(
         if let Some(status) = server.ended()? {
             return Ok(status.code().or(status.signal().map(|signal| 128 + signal)));
         }
-        if what.kind == "panic" && panicked.is_none() && log_has(ground, "planted panic") {
+        if what.kind == "panic" && panicked.is_none() && struck_with(ground).is_some() {
             panicked = Some(Instant::now());
         }
         if panicked.is_some_and(|at| at.elapsed() > SURVIVAL) {
@@ -270,13 +299,42 @@ fn await_strike(
     Ok(None)
 }
 
-fn log_has(ground: &Ground, text: &str) -> bool {
-    std::fs::read(ground.log()).is_ok_and(|log| String::from_utf8_lossy(&log).contains(text))
+/// How many jobs were in flight when the planted panic struck, if it did.
+fn struck_with(ground: &Ground) -> Option<usize> {
+    let log = std::fs::read(ground.log()).ok()?;
+    let log = String::from_utf8_lossy(&log);
+    let (_, told) = log.split_once("planted panic with ")?;
+    told.split_once(" jobs in flight")?.0.parse().ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_kind_of_actor_that_hears_messages_panics_under_load() {
+        let panics = panics();
+        for kind in ActorKind::ALL {
+            let struck = panics.iter().any(|strike| strike.effect == kind.as_str());
+            assert_eq!(struck, kind != ActorKind::ClaimTimer, "{kind:?}");
+        }
+        assert!(panics.iter().all(|strike| strike.load >= 50));
+    }
+
+    #[test]
+    fn a_panic_among_too_few_jobs_shows_nothing() {
+        let struck = |in_flight| Struck {
+            name: "panic".into(),
+            reached: true,
+            in_flight,
+            wrong_end: None,
+            verdict: Verdict::default(),
+            took: Duration::ZERO,
+            directory: PathBuf::new(),
+        };
+        assert!(struck(Some(LOAD)).is_good() && struck(None).is_good());
+        assert!(!struck(Some(LOAD - 1)).is_good());
+    }
 
     #[test]
     fn every_effect_has_a_crash_on_each_side_of_journal_and_site() {

@@ -1,7 +1,8 @@
 //! The points of a chaos build.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::io::Write;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cospan_domain::job::due;
@@ -9,54 +10,83 @@ use cospan_domain::job::state::Job;
 use cospan_domain::units::Timestamp;
 
 use super::Point;
+use crate::supervision::ActorKind;
 
 /// What a chaos build does at one point.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Planted {
     point: String,
-    effect: Option<String>,
+    effect: String,
     /// Strikes at this passage, from 1.
     passage: u64,
+    /// Passages with fewer jobs in flight do not count.
+    load: usize,
     panics: bool,
+    passed: u64,
 }
 
 #[derive(Debug, Default)]
 struct Plan {
     planted: Vec<Planted>,
-    passages: BTreeMap<(String, String), u64>,
+    reached: BTreeSet<(&'static str, String)>,
     /// Every point reached is appended here, once.
     coverage: Option<std::path::PathBuf>,
 }
 
 static PLAN: Mutex<Option<Plan>> = Mutex::new(None);
 
-/// Reads a plan such as `crash:before-effect:Submit:2,panic:decided::1`:
-/// kind, point, effect (may be empty) and passage. `coverage` is a file that
-/// gets a line for every point that is reached for the first time. What was
-/// planned before is forgotten.
+/// Jobs that are accepted and not ended.
+static IN_FLIGHT: AtomicUsize = AtomicUsize::new(0);
+
+/// Reads a plan such as `crash:before-effect:Submit:2,panic:decided::1:50`: kind, point,
+/// effect (may be empty), passage, and the number of jobs that must be in flight for a
+/// passage to count (may be left out). `coverage` is a file that gets a line for every
+/// point that is reached for the first time. What was planned before is forgotten.
 ///
 /// # Errors
 /// A part of the plan is not of that form.
 pub fn plan(text: &str, coverage: Option<std::path::PathBuf>) -> Result<(), String> {
-    let mut planted = Vec::new();
-    for part in text.split(',').filter(|part| !part.is_empty()) {
-        let fields: Vec<&str> = part.split(':').collect();
-        let &[kind, point, effect, passage] = fields.as_slice() else {
-            return Err(format!("{part:?} is not kind:point:effect:passage"));
-        };
-        planted.push(Planted {
-            point: point.into(),
-            effect: (!effect.is_empty()).then(|| effect.into()),
-            passage: passage.parse().map_err(|_| format!("{passage:?} is not a number"))?,
-            panics: kind == "panic",
-        });
-    }
-    *lock() = Some(Plan { planted, passages: BTreeMap::new(), coverage });
+    let parts = text.split(',').filter(|part| !part.is_empty());
+    let planted = parts.map(planted).collect::<Result<Vec<Planted>, String>>()?;
+    *lock() = Some(Plan { planted, reached: BTreeSet::new(), coverage });
     Ok(())
+}
+
+fn planted(part: &str) -> Result<Planted, String> {
+    let fields: Vec<&str> = part.split(':').collect();
+    let (fields, load) = match fields.as_slice() {
+        [fields @ .., load] if fields.len() == 4 => (fields, *load),
+        fields => (fields, "0"),
+    };
+    let &[kind, point, effect, passage] = fields else {
+        return Err(format!("{part:?} is not kind:point:effect:passage[:in-flight]"));
+    };
+    Ok(Planted {
+        point: point.into(),
+        effect: effect.into(),
+        passage: passage.parse().map_err(|_| format!("{passage:?} is not a number"))?,
+        load: load.parse().map_err(|_| format!("{load:?} is not a number"))?,
+        panics: kind == "panic",
+        passed: 0,
+    })
 }
 
 fn lock() -> MutexGuard<'static, Option<Plan>> {
     PLAN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A handler of an actor of this kind is entered. What is planted at any handler leaves
+/// out the journal's, which ends the process by design.
+pub fn enter(kind: ActorKind) {
+    reach_for(kind.as_str(), Point::HandlerEntry);
+    if kind != ActorKind::Journal {
+        reach(Point::HandlerEntry);
+    }
+}
+
+/// So many jobs are accepted and not ended.
+pub fn in_flight(count: impl FnOnce() -> usize) {
+    IN_FLIGHT.store(count(), Ordering::Relaxed);
 }
 
 /// Passes a point.
@@ -71,31 +101,46 @@ pub fn reach_each(effects: &[&'static str], point: Point) {
 
 /// Passes a point for an effect of this name.
 pub fn reach_for(effect: &str, point: Point) {
+    let in_flight = IN_FLIGHT.load(Ordering::Relaxed);
     let struck = {
         let mut plan = lock();
         let Some(plan) = plan.as_mut() else { return };
-        let key = (point.as_str().to_owned(), effect.to_owned());
-        let count = plan.passages.entry(key).or_default();
-        *count += 1;
-        let count = *count;
-        if count == 1
-            && let Some(path) = &plan.coverage
+        plan.note(point, effect);
+        plan.strike(point, effect, in_flight)
+    };
+    match struck {
+        Some(planted) if planted.panics => {
+            panic!("planted panic with {in_flight} jobs in flight at {planted:?}")
+        }
+        // As sudden as kill -9: nothing is flushed, nothing is dropped.
+        Some(_) => std::process::abort(),
+        None => {}
+    }
+}
+
+impl Plan {
+    /// What strikes at this passage; each that is planted here counts it.
+    fn strike(&mut self, point: Point, effect: &str, in_flight: usize) -> Option<Planted> {
+        let mut struck = None;
+        for planted in &mut self.planted {
+            let here = planted.point == point.as_str() && planted.effect == effect;
+            if here && in_flight >= planted.load {
+                planted.passed += 1;
+                if planted.passed == planted.passage {
+                    struck = Some(planted.clone());
+                }
+            }
+        }
+        struck
+    }
+
+    fn note(&mut self, point: Point, effect: &str) {
+        if self.reached.insert((point.as_str(), effect.to_owned()))
+            && let Some(path) = &self.coverage
         {
             let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
             let _ = file.and_then(|mut file| writeln!(file, "{}:{effect}", point.as_str()));
         }
-        let hits = |planted: &&Planted| {
-            planted.point == point.as_str()
-                && planted.effect.as_deref().unwrap_or("") == effect
-                && planted.passage == count
-        };
-        plan.planted.iter().find(hits).cloned()
-    };
-    match struck {
-        Some(planted) if planted.panics => panic!("planted panic at {planted:?}"),
-        // As sudden as kill -9: nothing is flushed, nothing is dropped.
-        Some(_) => std::process::abort(),
-        None => {}
     }
 }
 

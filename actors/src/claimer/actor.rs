@@ -18,7 +18,7 @@ use crate::chaos::{self, Point};
 use crate::coallocator::GridMaker;
 use crate::job::{self, Order};
 use crate::shared::Shared;
-use crate::supervision::{ActorId, LifeGuard};
+use crate::supervision::{ActorId, ActorKind, LifeGuard};
 use crate::switchboard::{Dirty, Look};
 
 /// A report this old when a try is due is as good as a new one.
@@ -245,7 +245,7 @@ impl Handler<Look> for Claimer {
     type Result = ();
 
     fn handle(&mut self, _: Look, ctx: &mut Context<Self>) {
-        chaos::reach(Point::HandlerEntry);
+        chaos::enter(ActorKind::Claimer);
         self.look(ctx);
     }
 }
@@ -254,6 +254,7 @@ impl Handler<Answered> for Claimer {
     type Result = ();
 
     fn handle(&mut self, answer: Answered, ctx: &mut Context<Self>) {
+        chaos::enter(ActorKind::Claimer);
         self.under_way.remove(&answer.job);
         match answer.taken {
             // Once for all tries that are answered at about the same time.

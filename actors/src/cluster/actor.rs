@@ -18,7 +18,7 @@ use crate::board::SiteReport;
 use crate::chaos::{self, Point};
 use crate::shared::Shared;
 use crate::steps::Steps;
-use crate::supervision::LifeGuard;
+use crate::supervision::{ActorKind, LifeGuard};
 use crate::switchboard::{Dirty, Look};
 
 /// One site: the only way to it, the one loop that polls it, and its record.
@@ -158,6 +158,7 @@ fn async_hints(
 
 impl StreamHandler<Hint> for Cluster {
     fn handle(&mut self, _: Hint, ctx: &mut Context<Self>) {
+        chaos::enter(ActorKind::Cluster);
         self.hinted = true;
         let now = self.now();
         self.poll_if_due(now, ctx);
@@ -173,7 +174,7 @@ impl Handler<Look> for Cluster {
     type Result = ();
 
     fn handle(&mut self, _: Look, ctx: &mut Context<Self>) {
-        chaos::reach(Point::HandlerEntry);
+        chaos::enter(ActorKind::Cluster);
         self.look(ctx);
     }
 }

@@ -7,6 +7,8 @@ use cospan_sites::port::{Site, SiteError};
 use futures_util::future::BoxFuture;
 
 use super::Cluster;
+use crate::chaos;
+use crate::supervision::ActorKind;
 
 /// Kinds of calls, for metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,6 +94,7 @@ impl<T: Send + 'static> Handler<Call<T>> for Cluster {
     type Result = actix::ResponseFuture<Result<T, SiteError>>;
 
     fn handle(&mut self, call: Call<T>, _: &mut actix::Context<Self>) -> Self::Result {
+        chaos::enter(ActorKind::Cluster);
         let permits = if call.kind.is_long() { &self.long_calls } else { &self.calls };
         let (permits, site) = (permits.clone(), self.site.clone());
         let metrics = self.shared.metrics.clone();

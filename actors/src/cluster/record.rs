@@ -16,6 +16,7 @@ use super::Cluster;
 use crate::chance::Purpose;
 use crate::chaos::{self, Point};
 use crate::journal::{Append, AppendError, Change};
+use crate::supervision::ActorKind;
 
 /// A job charges this site with an error. Told at least once, counted once.
 #[derive(Debug, Message)]
@@ -119,6 +120,7 @@ impl Handler<Charge> for Cluster {
     type Result = Answer;
 
     fn handle(&mut self, charge: Charge, ctx: &mut Context<Self>) -> Answer {
+        chaos::enter(ActorKind::Cluster);
         // A site that has not answered since our start may be well, and we cut off.
         let unheard = matches!(self.contact.contact(), Contact::NeverAnswered);
         let isolated = (self.shared.board.isolated() || unheard) && !bug(Bug::ChargeWhenCutOff);
@@ -140,6 +142,7 @@ impl Handler<Ended> for Cluster {
     type Result = ();
 
     fn handle(&mut self, Ended { attempt, succeeded }: Ended, ctx: &mut Context<Self>) {
+        chaos::enter(ActorKind::Cluster);
         let command = match succeeded {
             true => SiteCommand::RecordSuccess { attempt },
             false => SiteCommand::EndProbe {
@@ -157,6 +160,7 @@ impl Handler<SiteOrderMessage> for Cluster {
     type Result = Answer;
 
     fn handle(&mut self, message: SiteOrderMessage, ctx: &mut Context<Self>) -> Answer {
+        chaos::enter(ActorKind::Cluster);
         self.order(SiteCommand::Operate { by: message.by, what: message.what }, ctx)
     }
 }
@@ -165,6 +169,7 @@ impl Handler<AskAdmission> for Cluster {
     type Result = Answer;
 
     fn handle(&mut self, message: AskAdmission, ctx: &mut Context<Self>) -> Answer {
+        chaos::enter(ActorKind::Cluster);
         let (probe, may_probe) = (message.attempt, message.may_probe);
         self.order(SiteCommand::StartProbe { probe, may_probe }, ctx)
     }
@@ -174,6 +179,7 @@ impl Handler<NotificationSent> for Cluster {
     type Result = ();
 
     fn handle(&mut self, message: NotificationSent, ctx: &mut Context<Self>) {
+        chaos::enter(ActorKind::Cluster);
         self.record.push(SiteCommand::NotificationSent { id: message.0 }, None);
         self.turn(ctx);
     }

@@ -20,7 +20,7 @@ use crate::api::View;
 use crate::chaos::{self, Point};
 use crate::job::Order;
 use crate::shared::Shared;
-use crate::supervision::LifeGuard;
+use crate::supervision::{ActorKind, LifeGuard};
 use crate::switchboard::{Dirty, Look};
 
 /// Before a job is tried again that did not take its offer.
@@ -328,7 +328,7 @@ impl Handler<Look> for CoAllocator {
     type Result = ();
 
     fn handle(&mut self, _: Look, ctx: &mut Context<Self>) {
-        chaos::reach(Point::HandlerEntry);
+        chaos::enter(ActorKind::CoAllocator);
         self.look(ctx);
     }
 }
@@ -337,6 +337,7 @@ impl Handler<Answered> for CoAllocator {
     type Result = ();
 
     fn handle(&mut self, answer: Answered, ctx: &mut Context<Self>) {
+        chaos::enter(ActorKind::CoAllocator);
         self.answered(&answer, ctx);
     }
 }
@@ -345,6 +346,7 @@ impl Handler<AskStanding> for CoAllocator {
     type Result = actix::MessageResult<AskStanding>;
 
     fn handle(&mut self, message: AskStanding, _: &mut Context<Self>) -> Self::Result {
+        chaos::enter(ActorKind::CoAllocator);
         actix::MessageResult(self.queues.standing(message.0))
     }
 }

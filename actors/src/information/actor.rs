@@ -20,7 +20,7 @@ use crate::chaos::{self, Point};
 use crate::journal::{Append, AppendError, Change};
 use crate::shared::Shared;
 use crate::steps::{Step, Steps};
-use crate::supervision::LifeGuard;
+use crate::supervision::{ActorKind, LifeGuard};
 use crate::switchboard::{Dirty, Look};
 
 /// Names that may be written at the same time; more are told to come back.
@@ -137,7 +137,7 @@ impl Handler<Order> for Information {
     type Result = ResponseFuture<Result<(), ApiRefusal>>;
 
     fn handle(&mut self, Order { name, command }: Order, ctx: &mut Context<Self>) -> Self::Result {
-        chaos::reach(Point::HandlerEntry);
+        chaos::enter(ActorKind::Information);
         let (reply, answer) = oneshot::channel();
         if let Some(desk) = self.desk(&name) {
             desk.steps.push(command, Some(reply));
@@ -156,6 +156,7 @@ impl Handler<Look> for Information {
 
     /// It follows nobody: the catalogue changes by its own writes alone.
     fn handle(&mut self, _: Look, _: &mut Context<Self>) {
+        chaos::enter(ActorKind::Information);
         self.dirty.take();
     }
 }

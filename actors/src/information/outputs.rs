@@ -15,6 +15,7 @@ use super::requests::inspect;
 use crate::api::ApiRefusal;
 use crate::chaos::{self, Point};
 use crate::shared::Shared;
+use crate::supervision::ActorKind;
 
 /// An output of a job is whole in a site's store and is to be a logical file.
 /// May be repeated. Answered once the catalogue has it, which from then on keeps
@@ -42,7 +43,7 @@ impl Handler<RegisterOutput> for Information {
     type Result = ResponseFuture<Result<(), ApiRefusal>>;
 
     fn handle(&mut self, output: RegisterOutput, ctx: &mut Context<Self>) -> Self::Result {
-        chaos::reach(Point::HandlerEntry);
+        chaos::enter(ActorKind::Information);
         Box::pin(register(self.shared.clone(), ctx.address(), output))
     }
 }

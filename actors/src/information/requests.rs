@@ -17,6 +17,7 @@ use crate::api::ApiRefusal;
 use crate::chaos::{self, Point};
 use crate::cluster::{Call, CallKind};
 use crate::shared::Shared;
+use crate::supervision::ActorKind;
 
 /// Jobs looked at in one go while their number is taken.
 const SLICE: usize = 512;
@@ -59,7 +60,7 @@ impl Handler<AddFile> for Information {
     type Result = ResponseFuture<Result<(), ApiRefusal>>;
 
     fn handle(&mut self, asked: AddFile, ctx: &mut Context<Self>) -> Self::Result {
-        chaos::reach(Point::HandlerEntry);
+        chaos::enter(ActorKind::Information);
         Box::pin(add_file(self.shared.clone(), ctx.address(), asked))
     }
 }
@@ -68,7 +69,7 @@ impl Handler<RemoveFile> for Information {
     type Result = ResponseFuture<Result<(), ApiRefusal>>;
 
     fn handle(&mut self, asked: RemoveFile, ctx: &mut Context<Self>) -> Self::Result {
-        chaos::reach(Point::HandlerEntry);
+        chaos::enter(ActorKind::Information);
         Box::pin(remove_file(self.shared.clone(), ctx.address(), asked))
     }
 }

@@ -11,7 +11,7 @@ use super::submit::Known;
 use crate::api::command::{ApiAnswer, ApiCommand, ApiRefusal, Ask};
 use crate::chaos::{self, Point};
 use crate::shared::Shared;
-use crate::supervision::LifeGuard;
+use crate::supervision::{ActorKind, LifeGuard};
 use crate::switchboard::{Dirty, Look};
 
 pub(super) type Answer = oneshot::Sender<Result<ApiAnswer, ApiRefusal>>;
@@ -97,7 +97,7 @@ impl Handler<Command> for Intake {
     type Result = ();
 
     fn handle(&mut self, message: Command, ctx: &mut Context<Self>) {
-        chaos::reach(Point::HandlerEntry);
+        chaos::enter(ActorKind::Intake);
         self.take(message, ctx);
     }
 }
@@ -106,6 +106,7 @@ impl Handler<Look> for Intake {
     type Result = ();
 
     fn handle(&mut self, _: Look, _: &mut Context<Self>) {
+        chaos::enter(ActorKind::Intake);
         self.dirty.take();
         self.archive_some();
     }

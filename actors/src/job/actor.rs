@@ -23,7 +23,7 @@ use crate::chaos::{self, Point};
 use crate::journal::{Append, AppendError, Change};
 use crate::shared::Shared;
 use crate::steps::{Step, Steps};
-use crate::supervision::LifeGuard;
+use crate::supervision::{ActorKind, LifeGuard};
 use crate::switchboard::{Dirty, Look};
 
 /// A command for a job, answered once what follows from it is durable.
@@ -227,7 +227,6 @@ impl JobActor {
 
     /// Looks at the clock, at sites' reports and at copies.
     fn look(&mut self, ctx: &mut Context<Self>) {
-        chaos::reach(Point::HandlerEntry);
         self.dirty.take();
         if self.steps.is_writing() {
             // What is looked at now would be decided on the old state; look again after.
@@ -279,6 +278,7 @@ impl Handler<Look> for JobActor {
     type Result = ();
 
     fn handle(&mut self, _: Look, ctx: &mut Context<Self>) {
+        chaos::enter(ActorKind::Job);
         self.look(ctx);
     }
 }
@@ -287,7 +287,7 @@ impl Handler<Order> for JobActor {
     type Result = actix::ResponseFuture<Result<(), Rejection>>;
 
     fn handle(&mut self, message: Order, ctx: &mut Context<Self>) -> Self::Result {
-        chaos::reach(Point::HandlerEntry);
+        chaos::enter(ActorKind::Job);
         let (reply, answer) = oneshot::channel();
         self.steps.push(message.0, Some(reply));
         self.turn(ctx);

@@ -12,8 +12,9 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::error;
 
 use super::{Change, encode};
+use crate::chaos;
 use crate::shared::Shared;
-use crate::supervision::{ActorId, LifeGuard, Verdict};
+use crate::supervision::{ActorId, ActorKind, LifeGuard, Verdict};
 
 /// Make this change durable. Answered once it is, and once it is in the view.
 #[derive(Debug, Message)]
@@ -255,6 +256,7 @@ impl Handler<Append> for Journal {
     type Result = actix::ResponseFuture<Result<Seq, AppendError>>;
 
     fn handle(&mut self, message: Append, _: &mut Context<Self>) -> Self::Result {
+        chaos::enter(ActorKind::Journal);
         let answer = self.append(message.0);
         Box::pin(async move { answer.await.unwrap_or(Err(AppendError::Stopped)) })
     }
@@ -262,6 +264,7 @@ impl Handler<Append> for Journal {
 
 impl StreamHandler<JournalReport> for Journal {
     fn handle(&mut self, report: JournalReport, _: &mut Context<Self>) {
+        chaos::enter(ActorKind::Journal);
         match report.0 {
             Report::Group(group) => self.group(group),
             Report::Fatal(problem) => self.stop(&problem),

@@ -20,7 +20,7 @@ use tracing::{info, warn};
 use crate::chaos::{self, Point};
 use crate::cluster::NotificationSent;
 use crate::shared::Shared;
-use crate::supervision::LifeGuard;
+use crate::supervision::{ActorKind, LifeGuard};
 use crate::switchboard::{Dirty, Look};
 
 /// A message to somebody.
@@ -148,7 +148,7 @@ impl Handler<Look> for Notifier {
     type Result = ();
 
     fn handle(&mut self, _: Look, ctx: &mut Context<Self>) {
-        chaos::reach(Point::HandlerEntry);
+        chaos::enter(ActorKind::Notifier);
         self.look(ctx);
     }
 }

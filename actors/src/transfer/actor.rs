@@ -24,7 +24,7 @@ use crate::chaos::{self, Point};
 use crate::journal::{Append, AppendError, Change};
 use crate::shared::Shared;
 use crate::steps::{Step, Steps};
-use crate::supervision::LifeGuard;
+use crate::supervision::{ActorKind, LifeGuard};
 use crate::switchboard::{Dirty, Look};
 
 /// Before a call that failed is made again: at first, doubling, and at most.
@@ -366,7 +366,7 @@ impl Handler<Look> for Transfer {
     type Result = ();
 
     fn handle(&mut self, _: Look, ctx: &mut Context<Self>) {
-        chaos::reach(Point::HandlerEntry);
+        chaos::enter(ActorKind::Transfer);
         self.look(ctx);
     }
 }

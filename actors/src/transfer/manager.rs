@@ -10,7 +10,7 @@ use super::CopyKey;
 use super::need::{is_needed, pins};
 use crate::chaos::{self, Point};
 use crate::shared::Shared;
-use crate::supervision::{ActorId, LifeGuard};
+use crate::supervision::{ActorId, ActorKind, LifeGuard};
 use crate::switchboard::{Dirty, Look};
 
 /// Copies gone over in one go; the rest waits for its turn behind other work.
@@ -80,7 +80,7 @@ impl Handler<Look> for DataManager {
     type Result = ();
 
     fn handle(&mut self, _: Look, ctx: &mut Context<Self>) {
-        chaos::reach(Point::HandlerEntry);
+        chaos::enter(ActorKind::DataManager);
         self.dirty.take();
         let copies = self.shared.dirty.take_copies();
         if copies.is_empty() {
@@ -96,6 +96,7 @@ impl Handler<GoOn> for DataManager {
     type Result = ();
 
     fn handle(&mut self, _: GoOn, ctx: &mut Context<Self>) {
+        chaos::enter(ActorKind::DataManager);
         self.going_on = false;
         self.go_over(ctx);
     }

@@ -79,7 +79,7 @@ fn plan_chaos(args: &ServeArgs) -> Result<(), CliError> {
     cospan_actors::chaos::plan(&plan, coverage).map_err(|problem| {
         CliError::usage(
             format!("COSPAN_CHAOS_PLAN: {problem}"),
-            "write kind:point:effect:passage, such as crash:before-effect:Submit:1",
+            "write kind:point:effect:passage[:in-flight], such as crash:before-effect:Submit:1",
         )
     })
 }
