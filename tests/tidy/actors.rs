@@ -1,5 +1,7 @@
 //! Rules of actors.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::{Source, fail_if_any, sources};
 
 /// Actors and what they handle, each with the lines of its `impl`.
@@ -49,4 +51,101 @@ fn every_handler_begins_where_chaos_can_strike() {
         }
     }
     fail_if_any(&problems);
+}
+
+/// Who asks whom, by the folders of the actors.
+type Asks = BTreeMap<String, BTreeSet<String>>;
+
+/// The folder of an actor: `job` of `actors/src/job/effects.rs`.
+fn folder(source: &Source) -> Option<&str> {
+    source.path.strip_prefix("actors/src/")?.split_once('/').map(|(folder, _)| folder)
+}
+
+fn text(source: &Source) -> String {
+    source.production().iter().map(|(_, line)| format!("{line}\n")).collect()
+}
+
+/// Messages that are answered, by the folder that declares them: `result = "()"` is a tell.
+fn answered(sources: &[Source]) -> BTreeSet<(String, String)> {
+    let mut found = BTreeSet::new();
+    for source in sources {
+        let (Some(folder), text) = (folder(source), text(source)) else { continue };
+        for after in text.split("#[rtype(result = \"").skip(1) {
+            let Some((result, rest)) = after.split_once("\")]") else { continue };
+            let name = rest.split("struct ").nth(1).unwrap_or_default();
+            let name = name.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+            if result != "()" {
+                found.insert((folder.to_owned(), name.to_owned()));
+            }
+        }
+    }
+    found
+}
+
+/// `(cluster, Call)` and `(cluster, Charge)` of `crate::cluster::{Call, Charge}`.
+fn named(text: &str) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for after in text.split("crate::").skip(1) {
+        let Some((folder, rest)) = after.split_once("::") else { continue };
+        let names = match rest.strip_prefix('{') {
+            Some(list) => list.split('}').next().unwrap_or_default(),
+            None => rest.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default(),
+        };
+        let names = names.split(',').map(str::trim);
+        found.extend(names.map(|name| (folder.to_owned(), name.to_owned())));
+    }
+    found
+}
+
+fn asks(sources: &[Source]) -> Asks {
+    let answered = answered(sources);
+    let mut asks = Asks::new();
+    for source in sources {
+        // The interface is no actor: it asks from outside.
+        let Some(from) = folder(source).filter(|folder| *folder != "api") else { continue };
+        let others = named(&text(source)).into_iter().filter(|(to, _)| to != from);
+        let to = others.filter(|named| answered.contains(named)).map(|(to, _)| to);
+        asks.entry(from.to_owned()).or_default().extend(to);
+    }
+    asks
+}
+
+/// Takes away whoever asks nobody that is left, as long as there is one; who remains waits
+/// for an answer that may wait for his own.
+fn cycle(mut asks: Asks) -> Vec<String> {
+    loop {
+        let left: BTreeSet<String> = asks.keys().cloned().collect();
+        asks.retain(|_, to| to.iter().any(|to| left.contains(to)));
+        if asks.len() == left.len() {
+            return left.into_iter().collect();
+        }
+    }
+}
+
+/// See "Who asks whom" in the chapter on the architecture.
+#[test]
+fn no_actor_waits_for_one_that_may_wait_for_it() {
+    let sources = sources();
+    let actors: Vec<Source> =
+        sources.into_iter().filter(|source| source.path.starts_with("actors/src/")).collect();
+    let asks = asks(&actors);
+    for (from, to) in
+        [("intake", "job"), ("coallocator", "job"), ("job", "cluster"), ("job", "journal")]
+    {
+        assert!(asks[from].contains(to), "{from} asks {to}, which is not found: {asks:?}");
+    }
+    assert_eq!(cycle(asks), Vec::<String>::new());
+}
+
+#[test]
+fn a_cycle_of_asks_is_found() {
+    let asks = |pairs: &[(&str, &str)]| {
+        let mut asks = Asks::new();
+        for (from, to) in pairs {
+            asks.entry((*from).into()).or_default().insert((*to).into());
+        }
+        asks
+    };
+    assert!(cycle(asks(&[("a", "b"), ("b", "c"), ("a", "c")])).is_empty());
+    assert_eq!(cycle(asks(&[("a", "b"), ("b", "c"), ("c", "b")])), ["a", "b", "c"]);
 }
