@@ -1,5 +1,6 @@
 //! `cospan chaos`.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -35,16 +36,53 @@ struct Campaign {
     /// Trouble that struck with effect, by kind and step of the protocol.
     #[serde(serialize_with = "joined")]
     struck: Struck,
+    /// Hash of all that happened in the seeds that were run, in their order.
+    hash: String,
     /// The share of the pairs of kind and step that struck at least once.
     coverage: f64,
+    /// Whether nothing happened in any seed that must not, under faults.
+    safety: Held,
+    /// Whether all converged in every seed, once the faults had stopped.
+    liveness: Held,
     broken: Vec<Broken>,
+    #[serde(skip)]
+    hashes: BTreeMap<u64, String>,
+}
+
+/// A verdict on all seeds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Held {
+    #[default]
+    Holds,
+    Broken,
+}
+
+impl Held {
+    fn and(&mut self, holds: bool) {
+        if !holds {
+            *self = Held::Broken;
+        }
+    }
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Held::Holds => "holds",
+            Held::Broken => "BROKEN",
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]
 struct Broken {
     seed: u64,
     drawn: String,
-    rules: Vec<String>,
+    /// What must not have happened under faults, and did.
+    safety: Vec<String>,
+    /// What did not come about after they had stopped.
+    liveness: Option<String>,
+    /// The laboratory failed, or a store could not be opened any more.
+    failed: Option<String>,
     /// What users did until then is enough to see it, if it was looked for.
     deals: Option<usize>,
     replay: String,
@@ -81,6 +119,7 @@ fn campaign(context: &mut Context, args: &ChaosRunArgs) -> Result<Exit, CliError
     campaign.broken.sort_by_key(|broken| broken.seed);
     campaign.seconds = begun.elapsed().as_secs_f64();
     campaign.coverage = share(&kinds(&campaign.struck));
+    campaign.hash = joint_hash(&campaign.hashes);
     campaign.seeds_per_minute = args.seeds as f64 * 60.0 / campaign.seconds.max(0.001);
     context.out.answer(&campaign, table)?;
     // One that was never run did not hold either.
@@ -96,6 +135,15 @@ fn last_seed(first: u64, seeds: u64) -> Result<u64, CliError> {
             format!("begin at {} at most (--first), or run fewer (--seeds)", u64::MAX - further),
         )
     })
+}
+
+/// One hash of the hashes of all seeds.
+fn joint_hash(hashes: &BTreeMap<u64, String>) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for (seed, hash) in hashes {
+        hasher.update(&seed.to_le_bytes()).update(hash.as_bytes());
+    }
+    hasher.finalize().to_hex()[..16].to_owned()
 }
 
 fn drawn_seed() -> u64 {
@@ -124,13 +172,17 @@ impl Campaign {
         let verdict = match verdict {
             Ok(verdict) => verdict,
             Err(problem) => {
-                let rules = vec![format!("{problem:#}")];
                 let text = format!("BROKEN seed {seed}: {problem:#}\n  {replay}");
-                let drawn = String::new();
-                self.broken.push(Broken { seed, drawn, rules, deals: None, replay });
+                self.safety.and(false);
+                let (drawn, failed) = (String::new(), Some(format!("{problem:#}")));
+                let (safety, liveness, deals) = Default::default();
+                self.broken.push(Broken { seed, drawn, safety, liveness, failed, deals, replay });
                 return text;
             }
         };
+        self.hashes.insert(seed, verdict.hash.clone());
+        self.safety.and(verdict.unsafe_.is_empty());
+        self.liveness.and(verdict.not_live.is_none());
         self.durable_changes += verdict.changes;
         self.reigns += verdict.reigns as u64;
         verdict
@@ -162,7 +214,10 @@ impl Campaign {
         replay: String,
         text: &str,
     ) -> String {
-        let rules: Vec<String> = verdict.not_live.into_iter().chain(verdict.unsafe_).collect();
+        let Verdict { drawn, unsafe_: safety, not_live: liveness, .. } = verdict;
+        let late = liveness.iter().map(|text| format!("liveness: {text}"));
+        let wrong = safety.iter().map(|text| format!("safety: {text}"));
+        let rules: Vec<String> = late.chain(wrong).collect();
         // A second run of a failing seed costs little; one that fails no more is news too.
         let deals = shortest(seed, size(args)).ok().flatten().map(|(deals, _)| deals);
         let mut told = format!("BROKEN {text}");
@@ -174,7 +229,8 @@ impl Campaign {
             told += &format!("\n  the first {deals} deals of its users are enough");
         }
         told += &format!("\n  replay: {replay}");
-        self.broken.push(Broken { seed, drawn: verdict.drawn, rules, deals, replay });
+        let failed = None;
+        self.broken.push(Broken { seed, drawn, safety, liveness, failed, deals, replay });
         told
     }
 }
@@ -202,11 +258,17 @@ fn table(campaign: &Campaign) -> String {
         vec![(*name).to_owned(), strikes.to_string(), reached, missed.join(" ")]
     };
     let rows: Vec<Vec<String>> = kinds.iter().map(row).collect();
+    let verdicts = format!(
+        "safety {}, liveness {}, hash {}\n",
+        campaign.safety.as_str(),
+        campaign.liveness.as_str(),
+        campaign.hash
+    );
     let pairs = format!(
         "{:.1} % of the pairs of trouble and step struck at least once\n",
         campaign.coverage * 100.0
     );
-    text + &pairs + &columns(&["TROUBLE", "STRUCK", "STEPS", "NEVER AT"], &rows)
+    text + &verdicts + &pairs + &columns(&["TROUBLE", "STRUCK", "STEPS", "NEVER AT"], &rows)
 }
 
 /// Pairs as one word each.
