@@ -20,6 +20,8 @@ use crate::laboratory::reign::Reign;
 
 /// Between two looks.
 const EVERY: DurationMs = DurationMs(15_000);
+/// Looks until the folds of the view are folded afresh: that takes its time.
+const FOLDED_EVERY: u32 = 20;
 /// Sites tell what is idle, and decisions are written, at most so late.
 const LATE: DurationMs = DurationMs(300_000);
 
@@ -27,8 +29,12 @@ const LATE: DurationMs = DurationMs(300_000);
 pub(super) async fn watch(reign: Reign, scenario: Arc<Scenario>, seen: Rc<RefCell<Seen>>) {
     let mut withheld = Withheld::default();
     let mut beside: BTreeMap<(JobId, SiteName), Timestamp> = BTreeMap::new();
-    loop {
+    for look in 0_u32.. {
         reign.until(reign.clock.now() + EVERY).await;
+        if look % FOLDED_EVERY == 0 && !reign.plane.view().folds_agree() {
+            let text = format!("a fold differs from a fresh one: at {}", reign.clock.now().0);
+            seen.borrow_mut().violations.push(text);
+        }
         let now = reign.clock.now();
         let mut found = withheld.look(&reign, &scenario.queue, now);
         let rooms = rooms(&reign, &scenario);

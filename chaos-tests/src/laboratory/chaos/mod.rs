@@ -28,5 +28,6 @@ mod sites;
 pub mod sweeps;
 #[cfg(test)]
 mod tests;
+mod times;
 mod troubles;
 mod users;

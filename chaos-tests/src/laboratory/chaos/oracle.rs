@@ -14,8 +14,10 @@ use cospan_domain::runner::RestartScope;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::accounts::{self, Accounts};
+use super::times::{self, Truth};
 use super::users::OUTPUT_PATH;
 use crate::world::World;
+use crate::world::cluster::LoadStep;
 use crate::world::copies::output_of;
 use crate::world::ledger::{Deed, Entry};
 
@@ -114,6 +116,8 @@ pub fn judge(evidence: &Evidence<'_>) -> Vec<String> {
     check("an acknowledged cancellation had no effect", not_cancelled(evidence));
     check("a payload began without its input", without_input(&lives));
     check("what was held in vain is misstated", accounts::misstated(evidence));
+    check("a time is misstated", mistimed(&whole, &lives, evidence));
+    check("a site is oversubscribed", oversubscribed(evidence.world));
     check("an attempt was left behind", left_behind(evidence));
     check("a content or partial copy was left behind", left_data(evidence));
     check("another's job was touched", touched_others(evidence));
@@ -144,6 +148,47 @@ fn lives<'a>(entries: impl Iterator<Item = &'a Entry>) -> BTreeMap<Tag, Life> {
         }
     }
     lives
+}
+
+/// Finished jobs of which the record states times that cannot be.
+fn mistimed(
+    whole: &BTreeMap<JobId, Vec<Parts>>,
+    lives: &BTreeMap<Tag, Life>,
+    evidence: &Evidence<'_>,
+) -> Vec<String> {
+    let judged = whole.iter().filter(|_| evidence.clocks_apart == DurationMs::ZERO);
+    let judged = judged.filter_map(|(id, rounds)| {
+        let (job, (kind, durable)) = (evidence.jobs.get(id)?, evidence.ended.get(id)?);
+        let [parts] = &rounds[..] else { return None };
+        let known = parts.values().map(|(.., tag)| {
+            let life = lives.get(tag)?;
+            Some((life.submitted?, (life.processors, life.ready?, life.opened.as_ref()?.0)))
+        });
+        let (submitted, gates): (Vec<_>, Vec<_>) =
+            known.collect::<Option<Vec<_>>>()?.into_iter().unzip();
+        let truth = Truth {
+            submitted: submitted.into_iter().min()?,
+            begun: parts.values().map(|(began, ..)| *began).max()?,
+            over: parts.values().map(|(_, ended, _)| *ended).max()?,
+            durable: *durable,
+            parts: gates,
+        };
+        (*kind == PhaseKind::Finished).then(|| times::misstated(job, &truth))
+    });
+    judged.flatten().collect()
+}
+
+/// Sites on which more was used at once than they have.
+fn oversubscribed(world: &World) -> Vec<String> {
+    let mut found = Vec::new();
+    for site in world.sites() {
+        let total = site.processors();
+        let used = |step: &LoadStep| step.running + step.held + step.local + step.down;
+        if let Some(step) = site.load().iter().find(|step| used(step) > total) {
+            found.push(format!("{} of {total} processors at {}", used(step), site.name()));
+        }
+    }
+    found
 }
 
 fn lost_jobs(evidence: &Evidence<'_>) -> Vec<String> {

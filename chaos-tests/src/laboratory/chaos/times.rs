@@ -1,0 +1,72 @@
+//! Whether the times that a finished job's record states are those at which it happened.
+//!
+//! A record goes by when its control plane learned of something, and how late that was is
+//! not the record's doing: nothing may be stated from before it truly happened, and nothing
+//! from after the record was durable. Judged are runs in which one control plane lived
+//! throughout, so that its clock was never another, and jobs that started once.
+
+use cospan_domain::job::accounting::Accounting;
+use cospan_domain::job::state::{Job, Setbacks};
+use cospan_domain::runner::RestartScope;
+use cospan_domain::units::Timestamp;
+
+/// What truly happened of the round that a job finished with.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Truth {
+    /// When the first attempt was submitted to its site.
+    pub(super) submitted: Timestamp,
+    /// When the last payload began.
+    pub(super) begun: Timestamp,
+    /// When the last payload ended.
+    pub(super) over: Timestamp,
+    /// When the record was durable.
+    pub(super) durable: Timestamp,
+    /// Processors of each component, when it came to its gate, and when that was opened.
+    pub(super) parts: Vec<(u32, Timestamp, Timestamp)>,
+}
+
+/// What the record states and cannot be.
+pub(super) fn misstated(job: &Job, truth: &Truth) -> Vec<String> {
+    if job.setbacks != Setbacks::default() || job.spec.run.restart_scope != RestartScope::Job {
+        return Vec::new();
+    }
+    let (stated, instants) = (Accounting::of(job), &job.instants);
+    let Truth { submitted, begun, over, durable, .. } = *truth;
+    let placed = instants.placed.unwrap_or(begun);
+    let gained = |until: fn(&(u32, Timestamp, Timestamp)) -> Timestamp| {
+        let parts = truth.parts.iter();
+        parts.map(|part| u64::from(part.0) * until(part).since(placed).0).sum::<u64>()
+    };
+    let from_submission = |at: Timestamp| at.since(job.submitted_at).0;
+    let started = instants.started.unwrap_or_default();
+    let within = [
+        ("submission", job.submitted_at.0, 0, submitted.0),
+        ("placement", placed.0, job.submitted_at.0, submitted.0),
+        ("start", started.0, begun.0, durable.0),
+        ("success", instants.succeeded.unwrap_or_default().0, over.0, durable.0),
+        (
+            "response time",
+            stated.response_time.unwrap_or_default().0,
+            from_submission(over),
+            from_submission(durable),
+        ),
+        (
+            "execution time",
+            stated.execution_time.unwrap_or_default().0,
+            over.since(started).0,
+            durable.since(begun).0,
+        ),
+        (
+            "processor time gained",
+            stated.gained_processor_ms,
+            gained(|part| part.1),
+            gained(|part| part.2),
+        ),
+    ];
+    let wrong = within.into_iter().filter(|(_, stated, low, high)| !(low..=high).contains(&stated));
+    wrong
+        .map(|(what, stated, low, high)| {
+            format!("{what} of job {} is {stated} ms, not {low} to {high}", job.id)
+        })
+        .collect()
+}
