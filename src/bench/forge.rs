@@ -151,7 +151,10 @@ fn placed(job: &Job, now: Timestamp) -> Result<Life> {
         let site = SiteName::new(site)?;
         Ok(Placement { site, sources: Vec::new(), transfer_time: DurationMs::ZERO, share: None })
     };
-    life.command(JobCommand::Place { placements: vec![placement("north")?, placement("south")?] })?;
+    life.command(JobCommand::Place {
+        placements: vec![placement("north")?, placement("south")?],
+        by: None,
+    })?;
     Ok(life)
 }
 

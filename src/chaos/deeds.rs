@@ -119,7 +119,7 @@ mod tests {
 
     fn placed(round: u32) -> Happened {
         let (round, placements) = (Round(round), Vec::new());
-        Happened::JobPlaced { round, placements, start_estimate: NOW }
+        Happened::JobPlaced { round, placements, start_estimate: NOW, by: None }
     }
 
     #[test]

@@ -4,16 +4,16 @@ use cospan_actors::coallocator::{Estimate, Explanation, Wait};
 use cospan_domain::ids::{ComponentIndex, Digest, SiteName};
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::job::state::{Component, Job, Phase};
-use cospan_domain::placement::{Outcome, SiteVerdict};
 use cospan_domain::queue::{Condition, Standing};
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 
 use crate::api::v1::Instant;
 use crate::api::v1::explain::{
     CostReport, EstimateReport, ExpectedTransferReport, ExplainReport, TransferReport,
-    VerdictReport, WithheldReport,
+    WithheldReport,
 };
 use crate::api::v1::from_domain::abort_cause;
+use crate::serve::verdicts;
 
 /// How far a copy of some content has come on its way to a site.
 #[derive(Debug, Clone, Copy, Default)]
@@ -36,15 +36,17 @@ pub(super) fn report(
     copies: impl Fn(Digest, &SiteName) -> CopyProgress,
 ) -> ExplainReport {
     let waits = explanation.wait == Wait::Placement;
+    let placed_by = job.placed_by.as_ref().filter(|_| verdicts::is_placed(job));
     ExplainReport {
         job: job.id.0,
         summary: summary(job, explanation, standing),
-        policy: Some(explanation.policy.to_string()),
+        policy: Some(placed_by.map_or(&explanation.policy, |by| &by.policy).to_string()),
+        rule: placed_by.map(|by| by.rule.as_str().into()),
         position: standing.map(|standing| standing.ahead as u64 + 1),
         estimate: estimate(explanation),
         estimate_unknown: unknown(explanation),
         cost: if waits { cost(explanation, &job.spec, hold) } else { None },
-        verdicts: if waits { verdicts(explanation) } else { Vec::new() },
+        verdicts: verdicts::of_job(job, explanation),
         withheld: withheld(explanation).filter(|_| waits),
         transfers: transfers(job, copies),
     }
@@ -97,11 +99,12 @@ pub(super) fn preview(
         job: 0,
         summary: placement(explanation, None),
         policy: Some(explanation.policy.to_string()),
+        rule: None,
         position: None,
         estimate: estimate(explanation),
         estimate_unknown: unknown(explanation),
         cost: cost(explanation, spec, hold),
-        verdicts: verdicts(explanation),
+        verdicts: verdicts::of_preview(explanation),
         withheld: withheld(explanation),
         transfers: Vec::new(),
     }
@@ -154,41 +157,8 @@ fn cost(explanation: &Explanation, spec: &JobSpec, hold: DurationMs) -> Option<C
     })
 }
 
-fn verdicts(explanation: &Explanation) -> Vec<VerdictReport> {
-    explanation.verdicts.iter().flat_map(|verdict| of_site(explanation, verdict)).collect()
-}
-
 fn name(job: &Job, index: ComponentIndex) -> Option<String> {
     job.name_of(index)
-}
-
-fn of_site(explanation: &Explanation, verdict: &SiteVerdict) -> Vec<VerdictReport> {
-    let component = explanation.components.get(verdict.component.0 as usize);
-    let report = |code: &str, chosen: bool, detail: String| VerdictReport {
-        component: component.cloned(),
-        site: Some(verdict.site.to_string()),
-        code: code.into(),
-        chosen,
-        detail,
-        transfer_ms: verdict.transfer_time.map(|time| time.0),
-        age_ms: explanation.ages.get(&verdict.site).map(|age| age.0),
-    };
-    let left = format!("{} processors left", verdict.remaining_processors);
-    let share = explanation.decision.as_ref().ok().and_then(|plan| {
-        plan.placements.get(verdict.component.0 as usize).and_then(|placement| placement.share)
-    });
-    match &verdict.outcome {
-        Outcome::Chosen => {
-            let taken =
-                share.map_or_else(|| left.clone(), |share| format!("takes {share}, {left}"));
-            vec![report("chosen", true, taken)]
-        }
-        Outcome::NotPreferred => vec![report("not-preferred", false, left)],
-        Outcome::Refused(reasons) => reasons
-            .iter()
-            .map(|reason| report(reason.code().as_str(), false, reason.to_string()))
-            .collect(),
-    }
 }
 
 fn summary(job: &Job, explanation: &Explanation, standing: Option<&Standing>) -> String {
@@ -199,7 +169,13 @@ fn summary(job: &Job, explanation: &Explanation, standing: Option<&Standing>) ->
         Wait::Turn(limit) => {
             format!("it waits for its turn: at most {limit} run(s) of its sweep at once")
         }
-        Wait::Phase => phase(job, explanation.next_claim),
+        Wait::Phase => {
+            let mut summary = phase(job, explanation.next_claim);
+            for site in verdicts::removed(job, explanation) {
+                summary.push_str(&format!("; site {site} is no longer in the configuration"));
+            }
+            summary
+        }
         Wait::NotSubmitted | Wait::Placement => placement(explanation, standing),
     }
 }

@@ -7,6 +7,7 @@ mod explained;
 mod records;
 pub(crate) mod settings;
 mod sited;
+mod verdicts;
 mod webhook;
 
 use std::net::SocketAddr;

@@ -138,6 +138,7 @@ fn job(id: u64) -> Result<Job, Box<dyn Error>> {
         preempting: Vec::new(),
         promoted: false,
         instants: Instants::default(),
+        placed_by: None,
         told: Default::default(),
         revision: 1,
     })

@@ -204,12 +204,13 @@ impl CoAllocator {
         let placements = &offer.plan.placements;
         self.offers.add(job, now, record.spec.uses(placements).collect());
         let (shared, this) = (self.shared.clone(), ctx.address());
+        let by = Some(offer.plan.placed_by());
         let placements = offer.plan.placements;
         debug!(%job, ?placements, "offered");
         // Not a future of this actor: it would look at all of them whenever one is answered.
         actix_rt::spawn(async move {
             let answer = match shared.job_actor(job).await {
-                Some(addr) => addr.send(Order(JobCommand::Place { placements })).await.ok(),
+                Some(addr) => addr.send(Order(JobCommand::Place { placements, by })).await.ok(),
                 None => None,
             };
             let taken = matches!(answer, Some(Ok(())));

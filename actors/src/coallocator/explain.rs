@@ -11,7 +11,7 @@ use cospan_domain::placement::{
 };
 use cospan_domain::queue::{Groups, Hoard};
 use cospan_domain::site::availability::{Obstacle, obstacles};
-use cospan_domain::site::state::SiteRecord;
+use cospan_domain::site::state::{Breaker, SiteRecord};
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::estimate::{self, Estimate};
@@ -30,8 +30,8 @@ pub struct Explanation {
     pub decision: Result<Plan, Refusal>,
     /// Its verdict on each site for each component that it came to.
     pub verdicts: Vec<SiteVerdict>,
-    /// What keeps each site from taking anything, with numbers.
-    pub obstacles: Vec<(SiteName, Vec<Obstacle>)>,
+    /// What is known of each site, in numbers; sites that left the configuration are missing.
+    pub sites: BTreeMap<SiteName, SiteFigures>,
     /// What the job itself waits for.
     pub wait: Wait,
     /// When processors are claimed for it next, if it waits for that.
@@ -42,8 +42,25 @@ pub struct Explanation {
     pub estimate: Estimate,
     /// What would be brought where if it were placed as decided.
     pub transfers: Vec<ExpectedTransfer>,
-    /// How old what each site said is.
-    pub ages: BTreeMap<SiteName, DurationMs>,
+}
+
+/// What is known of a site, in numbers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SiteFigures {
+    /// How old what it said is; `None` if it never said anything.
+    pub age: Option<DurationMs>,
+    /// Processors that it said are idle.
+    pub idle: Option<u32>,
+    /// Processors of those that the quota lets us take.
+    pub quota_leaves: Option<u32>,
+    /// Processors that are promised to jobs of ours and not shown by the site yet.
+    pub pending: u32,
+    /// Its errors in a row.
+    pub errors: u32,
+    /// When it is probed first, while it is unusable.
+    pub probe_at: Option<Timestamp>,
+    /// What keeps it from taking anything.
+    pub obstacles: Vec<Obstacle>,
 }
 
 /// One content on its way to a component.
@@ -93,7 +110,11 @@ pub fn explain(shared: &Shared, job: &Job) -> Explanation {
         },
     };
     let hoard = shared.hoard.load().as_ref().clone().filter(|hoard| hoard.job != job.id);
-    let grid = GridMaker::new(shared).snapshot(shared, &Offers::default());
+    let mut grids = GridMaker::new(shared);
+    let grid = match job.phase {
+        Phase::Queued { .. } => grids.snapshot(shared, &Offers::default()),
+        _ => grids.snapshot_without(shared, job).into(),
+    };
     let estimate = estimate::of_job(shared, &grid, job);
     let explanation = ask(shared, &grid, &job.spec, &request, wait, hoard);
     Explanation { next_claim: shared.claim_time(job), estimate, ..explanation }
@@ -142,33 +163,48 @@ fn ask(
     let mut board =
         Board { grid, remaining: &mut remaining, history: &mut history, observer: &mut observer };
     let decision = placement::place(request, &mut board);
-    let now = shared.clock.now();
-    let view = shared.view.load();
-    let obstacles = shared.sites.keys().map(|name| {
-        let fresh = SiteRecord::new(name.clone());
-        let record = view.sites.get(name).map_or(&fresh, |record| record.as_ref());
-        let contact = shared.board.site(name).unwrap_or_default().contact;
-        let held = view.holdings.get(name).map_or(0, |held| held.len() as u32);
-        (name.clone(), obstacles(record, contact, held, request.may_probe(), now))
-    });
     let count = match &decision {
         Ok(plan) => plan.placements.len(),
         Err(_) => spec.components.len(),
     };
     let names = (0..count as u32).map(|index| spec.name_of(ComponentIndex(index), count));
-    let age = |site: &GridSite| Some((site.name.clone(), site.age(now)?));
+    let sites = grid.sites().iter();
+    let sites = sites.map(|site| (site.name.clone(), figures(shared, site, request.may_probe())));
     Explanation {
         estimate: Estimate::None,
         transfers: decision.as_ref().map(|plan| transfers(shared, plan)).unwrap_or_default(),
-        ages: grid.sites().iter().filter_map(age).collect(),
+        sites: sites.collect(),
         components: names.flatten().collect(),
         policy: request.policy().clone(),
         decision,
         verdicts: observer.verdicts,
-        obstacles: obstacles.collect(),
         wait,
         next_claim: None,
         hoard,
+    }
+}
+
+fn figures(shared: &Shared, site: &GridSite, may_probe: bool) -> SiteFigures {
+    let (view, now) = (shared.view.load(), shared.clock.now());
+    let fresh = SiteRecord::new(site.name.clone());
+    let record = view.sites.get(&site.name).map_or(&fresh, |record| record.as_ref());
+    let contact = shared.board.site(&site.name).unwrap_or_default().contact;
+    let held = view.holdings.get(&site.name).map_or(0, |held| held.len() as u32);
+    let idle = site.idle.as_ref().map(|belief| &belief.idle);
+    let within = site.shape.as_ref().zip(idle).map(|(shape, idle)| {
+        site.quota.usable_resources(&shape.total, idle, &site.ours).processors
+    });
+    SiteFigures {
+        age: site.age(now),
+        idle: idle.map(|idle| idle.processors),
+        quota_leaves: within,
+        pending: site.pending.processors,
+        errors: record.consecutive_errors,
+        probe_at: match record.breaker {
+            Breaker::Open { probe_at, .. } => Some(probe_at),
+            Breaker::Closed | Breaker::HalfOpen { .. } => None,
+        },
+        obstacles: obstacles(record, contact, held, may_probe, now),
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use cospan_domain::catalogue::state::FileRecord;
 use cospan_domain::ids::{ComponentIndex, Digest, JobId, LogicalName, SiteName};
+use cospan_domain::job::demands::holdings;
 use cospan_domain::job::state::Job;
 use cospan_domain::placement::{
     Acceptance, Belief, GridSite, GridSnapshot, Hindrance, Link, Network, PlacementRequest,
@@ -100,6 +101,25 @@ impl GridMaker {
             }
             site
         }))
+    }
+
+    /// What is known now, as it would be if this job held nothing: what its sites are to it.
+    pub fn snapshot_without(&mut self, shared: &Shared, job: &Job) -> GridSnapshot {
+        let held = holdings(job);
+        self.known(shared, |mut site| {
+            for holding in held.iter().filter(|holding| holding.site == site.name) {
+                let is_visible =
+                    |at: Timestamp| holding.visible_from.is_some_and(|from| from <= at);
+                site.ours.subtract(&holding.resources);
+                match &mut site.idle {
+                    Some(belief) if is_visible(belief.asked_at) => {
+                        belief.idle.add(&holding.resources);
+                    }
+                    _ => site.pending.subtract(&holding.resources),
+                }
+            }
+            site
+        })
     }
 
     /// What is known now but for idle processors, with nothing of ours pending: for

@@ -10,6 +10,6 @@ mod tests;
 
 pub use actor::{AskStanding, CoAllocator};
 pub use estimate::Estimate;
-pub use explain::{ExpectedTransfer, Explanation, Wait, explain, preview};
+pub use explain::{ExpectedTransfer, Explanation, SiteFigures, Wait, explain, preview};
 pub use grid::{GridMaker, Offers};
 pub(crate) use grid::{belief, only_here};

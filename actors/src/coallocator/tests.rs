@@ -3,14 +3,23 @@
 use std::sync::Arc;
 
 use actix::{Actor, Addr};
-use cospan_domain::ids::JobId;
+use cospan_domain::ids::{JobId, LrmId};
+use cospan_domain::job::spec::JobSpec;
+use cospan_domain::job::state::{Component, Job, Phase, Placement, Run};
+use cospan_domain::labels::Labels;
+use cospan_domain::placement::Outcome;
 use cospan_domain::queue::Standing;
+use cospan_domain::resources::Resources;
+use cospan_domain::site::contact::Contact;
+use cospan_domain::units::DurationMs;
+use cospan_sites::port::{Capabilities, SiteDescription};
 
-use super::{AskStanding, CoAllocator};
+use super::{AskStanding, CoAllocator, Wait, explain};
+use crate::board::SiteReport;
 use crate::journal::Change;
 use crate::supervision::{ActorId, LifeGuard};
 use crate::switchboard::{Dirty, Look, Post};
-use crate::transfer::testing::{World, content, paused, queued};
+use crate::transfer::testing::{World, content, paused, queued, site};
 
 const JOB: JobId = JobId(1);
 
@@ -48,5 +57,75 @@ fn an_offer_for_a_job_that_is_gone_forgets_its_queue_entry() {
         co_allocator.send(Look).await.expect("it lives");
         world.settle().await;
         assert_eq!(standing(&co_allocator).await, None, "an offer nobody takes, for ever");
+    });
+}
+
+/// Says on the board that a site has so many processors and so many of them idle.
+fn says(world: &World, name: &str, total: u32, idle: u32) {
+    let now = world.shared.clock.now();
+    let description = SiteDescription {
+        total: Resources::processors(total),
+        largest_component: Resources::processors(total),
+        labels: Labels::default(),
+        capabilities: Capabilities::default(),
+        manager: "none".into(),
+    };
+    let report = SiteReport {
+        contact: Contact::Answering { last_at: now },
+        description: Some(Arc::new(description)),
+        idle: Some((now, Resources::processors(idle))),
+        ..SiteReport::default()
+    };
+    world.shared.board.publish(site(name), Arc::new(report));
+}
+
+#[test]
+fn a_placed_job_is_told_what_each_site_would_be_to_it_if_it_held_nothing() {
+    paused(|| async {
+        let world = World::new(&["Delft", "Leiden"]);
+        world.add_file("input", content(1), &["Delft"]).await;
+        let mut queued = queued(JOB.0, content(1));
+        let mut spec = JobSpec::clone(&queued.spec);
+        spec.components[0].resources = Resources::processors(8);
+        queued.spec = Arc::new(spec);
+        world.append(Change::NewJobs(vec![Arc::new(queued)])).await;
+        let job = world.shared.view.load().jobs[&JOB].clone();
+        let (at_delft, now) = (site("Delft"), world.shared.clock.now());
+        let placement = Placement {
+            site: at_delft.clone(),
+            sources: Vec::new(),
+            transfer_time: DurationMs::ZERO,
+            share: None,
+        };
+        let mut placed = Job { revision: 2, ..Job::clone(&job) };
+        placed.phase = Phase::Placed { at: now, start_estimate: now };
+        placed.components = vec![Component { placement: Some(placement), ..Component::default() }];
+        let new = Arc::new(placed);
+        world.append(Change::Job { old: job, new: new.clone(), events: Vec::new() }).await;
+        says(&world, "Delft", 10, 8);
+        says(&world, "Leiden", 10, 4);
+        let explanation = explain(&world.shared, &new);
+        assert_eq!(explanation.wait, Wait::Phase);
+        let delft = &explanation.sites[&at_delft];
+        assert_eq!((delft.idle, delft.pending, delft.errors), (Some(8), 0, 0), "{delft:?}");
+        let outcome = |name: &str| {
+            let verdict = explanation.verdicts.iter().find(|v| v.site == site(name));
+            verdict.map(|verdict| verdict.outcome.clone())
+        };
+        assert_eq!(outcome("Delft"), Some(Outcome::Chosen), "it does not stand in its own way");
+        assert!(matches!(outcome("Leiden"), Some(Outcome::Refused(_))), "{:?}", outcome("Leiden"));
+        // Running, its processors are in what the site says is not idle.
+        let mut running = Job { revision: 3, ..Job::clone(&new) };
+        running.phase = Phase::Running { since: now };
+        running.components[0].run = Run::Running {
+            lrm_id: LrmId::new("7").expect("an id"),
+            host: "node".into(),
+            since: now,
+        };
+        let (old, new) = (new, Arc::new(running));
+        world.append(Change::Job { old, new: new.clone(), events: Vec::new() }).await;
+        says(&world, "Delft", 10, 2);
+        let idle = explain(&world.shared, &new).sites[&at_delft].idle;
+        assert_eq!(idle, Some(10), "2 that are idle and 8 of its own");
     });
 }

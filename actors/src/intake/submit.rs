@@ -233,6 +233,7 @@ fn new_job(id: JobId, submission: Submission, owner: KeyName, now: Timestamp) ->
         preempting: Vec::new(),
         promoted: false,
         instants: Instants::default(),
+        placed_by: None,
         told: Default::default(),
         revision: 1,
     }

@@ -8,6 +8,7 @@ use crate::claim::ClaimTry;
 use crate::ids::{Attempt, ComponentIndex, JobId, KeyName, LrmId, SiteName, TargetName};
 use crate::job::spec::{Content, Priority};
 use crate::job::state::Placement;
+use crate::placement::PlacedBy;
 use crate::units::{DurationMs, Timestamp};
 
 /// A command to one job.
@@ -22,6 +23,8 @@ pub enum JobCommand {
     Place {
         /// By component.
         placements: Vec<Placement>,
+        /// What chose them; `None` where nobody keeps that.
+        by: Option<PlacedBy>,
     },
     /// Look at the clock, and at what others know.
     Look(Sight),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::ids::{Attempt, ComponentIndex, JobId, KeyName, LrmId, Round, TargetName};
 use crate::job::spec::{Content, Priority};
 use crate::job::state::{AbortCause, AfterAbort, Charge, Ending, Placement};
+use crate::placement::PlacedBy;
 use crate::units::Timestamp;
 
 /// One event with its time.
@@ -27,6 +28,8 @@ pub enum Happened {
         placements: Vec<Placement>,
         /// Estimated start (JST).
         start_estimate: Timestamp,
+        /// What chose them; `None` in records of before that was kept.
+        by: Option<PlacedBy>,
     },
     /// Input is late: the claim moves with it.
     StartPostponed {

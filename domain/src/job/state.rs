@@ -7,6 +7,7 @@ use crate::ids::{
     ComponentIndex, Digest, IdempotencyKey, JobId, KeyName, Round, SiteName, TargetName,
 };
 use crate::job::spec::{JobSpec, Priority};
+use crate::placement::PlacedBy;
 use crate::units::Timestamp;
 
 pub use super::accounting::Instants;
@@ -55,6 +56,8 @@ pub struct Job {
     pub setbacks: Setbacks,
     /// The instants of KOALA's accounting.
     pub instants: Instants,
+    /// What placed it last; `None` before that, and in records of before that was kept.
+    pub placed_by: Option<PlacedBy>,
     /// Who was told that it has ended, or could not be told.
     pub told: BTreeSet<TargetName>,
     /// How many units were journalled for it; the version of its head.

@@ -21,6 +21,7 @@ pub mod quota;
 pub mod reason;
 pub mod remaining;
 pub mod request;
+pub mod rule;
 pub mod search;
 pub mod split;
 pub mod submission;
@@ -35,6 +36,7 @@ pub use quota::{Quota, QuotaBasis};
 pub use reason::{Observer, Outcome, Reason, ReasonCode, Recorder, Refusal, Silent, SiteVerdict};
 pub use remaining::Remaining;
 pub use request::{ComponentRequest, PlacementRequest};
+pub use rule::{PlacedBy, Rule};
 pub use submission::{Unplaceable, can_ever_be_placed, closed_site};
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 
 use super::reason::Reason;
 use super::remaining::Remaining;
+use super::rule::Rule;
 use super::search::{Choice, Search};
 use crate::job::spec::Content;
 use crate::units::{Bytes, DurationMs};
@@ -37,7 +38,7 @@ impl<'a> Search<'a> {
             Some(content) => self.replicas_of(content).iter().copied().find(takes),
             None => (0..self.grid.sites().len()).find(takes),
         };
-        site.map(Choice::site)
+        site.map(|site| Choice::site(site, Rule::AtFiles))
     }
 
     /// Of all pairs in the table the one whose files arrive first; equal ones by more
@@ -67,7 +68,7 @@ impl<'a> Search<'a> {
             let order = (time, Reverse(left[site]), site);
             let is_better = best.as_ref().is_none_or(|(known, _)| order < *known);
             if is_better && self.fits(component, site, remaining) {
-                best = Some((order, Choice { site, file_site }));
+                best = Some((order, Choice { site, file_site, rule: Rule::NearestPair }));
             }
         }
         best.map(|(_, choice)| choice)

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::rule::{PlacedBy, Rule};
 use crate::ids::{PolicyName, Seq};
 use crate::job::state::Placement;
 use crate::units::{DurationMs, Timestamp};
@@ -13,6 +14,8 @@ pub struct Plan {
     pub seq: Seq,
     /// The policy that made it.
     pub policy: PolicyName,
+    /// The rule of it by which the sites were chosen.
+    pub rule: Rule,
     /// One place per component, by component index. A source that is the
     /// execution site itself means that the content is there already.
     pub placements: Vec<Placement>,
@@ -24,6 +27,11 @@ impl Plan {
     /// JST, the job's start time as estimated when it was placed at `placed_at` (JPT).
     pub fn start_time(&self, placed_at: Timestamp) -> Timestamp {
         placed_at + self.transfer_time
+    }
+
+    /// What placed the job, to be kept with it.
+    pub fn placed_by(&self) -> PlacedBy {
+        PlacedBy { policy: self.policy.clone(), rule: self.rule }
     }
 
     /// How many different sites it combines.

@@ -12,6 +12,7 @@ use super::policies::{
 use super::reason::{Observer, Reason, Refusal};
 use super::remaining::Remaining;
 use super::request::PlacementRequest;
+use super::rule::Rule;
 use super::search::{Choice, Search};
 use crate::ids::{ComponentIndex, PolicyName};
 use crate::job::spec::Request;
@@ -189,7 +190,8 @@ impl Board<'_> {
         mut pick: impl FnMut(&Search<'_>, usize, &Remaining) -> Option<Choice>,
     ) -> Result<Plan, Refusal> {
         let request = search.request;
-        let mut chosen = vec![Choice::site(usize::MAX); request.components().len()];
+        let mut chosen =
+            vec![Choice::site(usize::MAX, Rule::NamedSite); request.components().len()];
         for (done, &component) in request.by_size().iter().enumerate() {
             let component = component as usize;
             let choice = match search.named_site(component) {

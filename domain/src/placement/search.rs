@@ -13,6 +13,7 @@ use super::plan::Plan;
 use super::reason::{Observer, Outcome, Reason, ReasonCode, Refusal, SiteVerdict};
 use super::remaining::Remaining;
 use super::request::{ComponentRequest, PlacementRequest};
+use super::rule::Rule;
 use crate::ids::{ComponentIndex, SiteName};
 use crate::job::chunk::{Chunk, Part};
 use crate::job::spec::Content;
@@ -27,12 +28,14 @@ pub struct Choice {
     /// Index of the file site that all its files come from; `None`: each from where
     /// it arrives first.
     pub file_site: Option<usize>,
+    /// Why this site.
+    pub rule: Rule,
 }
 
 impl Choice {
     /// A site, with files from where they arrive first.
-    pub fn site(site: usize) -> Self {
-        Self { site, file_site: None }
+    pub fn site(site: usize, rule: Rule) -> Self {
+        Self { site, file_site: None, rule }
     }
 }
 
@@ -75,7 +78,7 @@ impl<'a> Search<'a> {
     /// How a component is served at the site that it names.
     pub(super) fn at_named(&self, component: usize, site: usize) -> Choice {
         let pair = self.history.and_then(|_| self.nearest_pair(component, site));
-        Choice { site, file_site: pair.map(|(from, _)| from) }
+        Choice { site, file_site: pair.map(|(from, _)| from), rule: Rule::NamedSite }
     }
 
     /// Whether the component can go to the site now.
@@ -95,16 +98,19 @@ impl<'a> Search<'a> {
 
     /// The plan that puts each component on the site chosen for it, by component index.
     pub(super) fn plan(&self, chosen: &[Choice]) -> Plan {
+        let rule = chosen.iter().map(|choice| choice.rule).max().unwrap_or(Rule::NamedSite);
         let placements = chosen.iter().enumerate();
-        self.plan_of(placements.map(|(index, choice)| self.placement(index, *choice)).collect())
+        let placements = placements.map(|(index, choice)| self.placement(index, *choice));
+        self.plan_of(placements.collect(), rule)
     }
 
     /// The plan of these placements.
-    pub(super) fn plan_of(&self, placements: Vec<Placement>) -> Plan {
+    pub(super) fn plan_of(&self, placements: Vec<Placement>, rule: Rule) -> Plan {
         let transfer_time = placements.iter().map(|placement| placement.transfer_time).max();
         Plan {
             seq: self.grid.seq(),
             policy: self.request.policy().clone(),
+            rule,
             placements,
             transfer_time: transfer_time.unwrap_or(DurationMs::ZERO),
         }

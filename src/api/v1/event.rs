@@ -32,6 +32,12 @@ pub struct EventReport {
     /// The site; by component where several are placed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sites: Vec<String>,
+    /// The policy that chose the sites.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<String>,
+    /// The rule of it that chose them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
     /// How or why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
@@ -75,6 +81,9 @@ impl fmt::Display for EventReport {
         number(f, "output", self.output)?;
         if !self.sites.is_empty() {
             write!(f, " at {}", self.sites.join(", "))?;
+        }
+        if let (Some(policy), Some(rule)) = (&self.policy, &self.rule) {
+            write!(f, " by {policy} ({rule})")?;
         }
         let texts = [
             (" on ", self.host.as_ref()),

@@ -12,9 +12,13 @@ pub struct ExplainReport {
     pub job: u64,
     /// In one sentence.
     pub summary: String,
-    /// The policy that was asked.
+    /// The policy that was asked; of a placed job the one that placed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
+    /// The rule by which it was placed, while it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "most-left")]
+    pub rule: Option<String>,
     /// Its place in its queue, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<u64>,
@@ -27,7 +31,8 @@ pub struct ExplainReport {
     /// What it would cost if it were placed as it would be now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<CostReport>,
-    /// What was found for each component at each site, in the order of preference.
+    /// What was found for each component at each site, in the order of preference. Of a job
+    /// that is placed: where it is, and what the other sites would be to it now.
     pub verdicts: Vec<VerdictReport>,
     /// Processors that are withheld for another job and count as taken here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -140,6 +145,21 @@ pub struct VerdictReport {
     /// How old what the site said is; missing if it never said anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_ms: Option<u64>,
+    /// Processors that the site said are idle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle: Option<u32>,
+    /// Processors of those that the quota lets us take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota_leaves: Option<u32>,
+    /// Processors that are promised to other jobs of ours and not shown by the site yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pending: Option<u32>,
+    /// The site's errors in a row.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub errors: Option<u32>,
+    /// When the site is probed first, while it is unusable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe_at: Option<Instant>,
     /// In words.
     pub detail: String,
 }

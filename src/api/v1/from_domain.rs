@@ -330,7 +330,9 @@ impl From<&JobEvent> for EventReport {
         let mut report =
             Self { at: Some(event.at.into()), event: event.what.name().into(), ..Self::default() };
         match &event.what {
-            Happened::JobPlaced { round, placements, start_estimate } => {
+            Happened::JobPlaced { round, placements, start_estimate, by } => {
+                report.policy = by.as_ref().map(|by| by.policy.to_string());
+                report.rule = by.as_ref().map(|by| by.rule.as_str().into());
                 report.round = Some(round.0);
                 report.sites = placements.iter().map(|p| p.site.to_string()).collect();
                 report.until(*start_estimate)

@@ -34,7 +34,8 @@ pub(super) fn text(report: &ExplainReport) -> String {
     }
     text.push_str(&start(report));
     if let Some(policy) = &report.policy {
-        text.push_str(&format!("  policy {policy}\n"));
+        let rule = report.rule.as_ref().map(|rule| format!(", rule {rule}"));
+        text.push_str(&format!("  policy {policy}{}\n", rule.unwrap_or_default()));
     }
     if let Some(withheld) = &report.withheld {
         let sites: Vec<String> =

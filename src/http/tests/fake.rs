@@ -142,6 +142,7 @@ fn new_job(id: JobId, submission: Submission, by: &ApiCommandBy) -> Job {
         preempting: Vec::new(),
         promoted: false,
         instants: Instants::default(),
+        placed_by: None,
         told: Default::default(),
         revision: 1,
     }

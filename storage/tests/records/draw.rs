@@ -232,6 +232,7 @@ impl Draw {
             preempting: Vec::new(),
             promoted: false,
             instants: Instants::default(),
+            placed_by: None,
             told: self.some(Self::name),
             revision: 1,
         }
@@ -413,6 +414,7 @@ impl Draw {
                 round: Round(self.n32()),
                 placements: self.some(Self::placement),
                 start_estimate: at,
+                by: None,
             },
             1 => Happened::StartPostponed { start_estimate: at, next_claim: self.at() },
             2 => Happened::InputsArrived,

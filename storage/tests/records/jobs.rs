@@ -6,6 +6,7 @@ use cospan_domain::ids::{Digest, JobId, Round};
 use cospan_domain::job::event::{Happened, JobEvent};
 use cospan_domain::job::spec::Content;
 use cospan_domain::job::state::{Component, Job, Source};
+use cospan_domain::placement::{PlacedBy, Rule};
 use cospan_domain::units::{Bytes, Timestamp};
 use cospan_storage::port::{Key, Outcome};
 use cospan_storage::record::job::{
@@ -213,7 +214,7 @@ fn the_largest_job_goes_through_its_life_and_a_larger_one_is_refused() {
     let placements: Vec<_> =
         placed.components.iter().filter_map(|component| component.placement.clone()).collect();
     let start_estimate = Timestamp(1);
-    let what = Happened::JobPlaced { round: Round(1), placements, start_estimate };
+    let what = Happened::JobPlaced { round: Round(1), placements, start_estimate, by: None };
     let events = [JobEvent { at: Timestamp(1), what }];
     place.commit(update(&job, &placed, &events).unwrap());
     assert!(place.load().jobs == [placed.clone()]);
@@ -247,4 +248,24 @@ fn of_equal_jobs_in_a_row_each_is_written_as_if_it_were_alone() {
     let together: Vec<_> = together.into_iter().flat_map(|unit| unit.changes).collect();
     let alone: Vec<_> = jobs.iter().flat_map(|job| submission(job).unwrap()).collect();
     assert_eq!(together, alone);
+}
+
+#[test]
+fn what_placed_a_job_is_kept_with_it_and_in_its_history() {
+    for (id, rule) in (0..).zip(Rule::ALL) {
+        let place = Place::new();
+        let mut draw = Draw::new(id);
+        let job = draw.submitted(JobId(id), 1);
+        place.commit(submission(&job).unwrap());
+        let by = Some(PlacedBy { policy: "worst-fit".parse().unwrap(), rule });
+        let placed = Job { revision: 2, placed_by: by.clone(), ..job.clone() };
+        let (round, start_estimate) = (Round(1), Timestamp(1));
+        let placements = vec![draw.placement()];
+        let what = Happened::JobPlaced { round, placements, start_estimate, by };
+        let events = [JobEvent { at: Timestamp(1), what }];
+        place.commit(update(&job, &placed, &events).unwrap());
+        assert!(place.load().jobs == [placed], "{rule:?}");
+        let history = history(&*place.opened.journal, job.id).unwrap();
+        assert_eq!(history[0].1, events, "{rule:?}");
+    }
 }

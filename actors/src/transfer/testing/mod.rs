@@ -408,6 +408,7 @@ pub(crate) fn queued(id: u64, content: Content) -> Job {
         preempting: Vec::new(),
         promoted: false,
         instants: Instants::default(),
+        placed_by: None,
         told: Default::default(),
         revision: 1,
     }

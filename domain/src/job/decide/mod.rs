@@ -51,7 +51,7 @@ fn works_on_held(command: &JobCommand) -> bool {
 fn route(draft: &mut Draft<'_>, command: JobCommand) -> Result<(), Rejection> {
     match command {
         JobCommand::Recover { settle } => submission::recover(draft, &settle),
-        JobCommand::Place { placements } => orders::place(draft, placements),
+        JobCommand::Place { placements, by } => orders::place(draft, placements, by),
         JobCommand::Look(sight) => progress::look(draft, &sight),
         JobCommand::Claim(attempt, sight) => claims::claim(draft, attempt, &sight),
         JobCommand::Preempt { by } => claims::preempt(draft, by),

@@ -9,9 +9,14 @@ use crate::job::decide::draft::Draft;
 use crate::job::event::Happened;
 use crate::job::spec::{Collect, Content, Priority, Request};
 use crate::job::state::{AbortCause, Collected, Job, Phase, Placement};
+use crate::placement::PlacedBy;
 use crate::units::DurationMs;
 
-pub(super) fn place(draft: &mut Draft<'_>, placements: Vec<Placement>) -> Result<(), Rejection> {
+pub(super) fn place(
+    draft: &mut Draft<'_>,
+    placements: Vec<Placement>,
+    by: Option<PlacedBy>,
+) -> Result<(), Rejection> {
     let waits = matches!(draft.job.phase, Phase::Queued { .. }) && draft.job.frozen_by.is_none();
     if !waits || !is_whole(&draft.job, &placements) {
         return Err(Rejection::Stale);
@@ -19,7 +24,7 @@ pub(super) fn place(draft: &mut Draft<'_>, placements: Vec<Placement>) -> Result
     let times = placements.iter().map(|placement| placement.transfer_time);
     let start_estimate = draft.now + times.max().unwrap_or(DurationMs::ZERO);
     let round = Round(draft.job.round.0 + 1);
-    draft.emit(Happened::JobPlaced { round, placements, start_estimate });
+    draft.emit(Happened::JobPlaced { round, placements, start_estimate, by });
     if draft.job.inputs_here || start_estimate <= draft.now {
         // Nothing to wait for, and what is idle was just looked at: this is its one
         // claiming try (vector J-5).

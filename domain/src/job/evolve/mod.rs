@@ -17,7 +17,8 @@ use crate::units::{Bytes, Timestamp};
 pub fn evolve(job: &mut Job, event: &JobEvent) {
     let at = event.at;
     match &event.what {
-        Happened::JobPlaced { round, placements, start_estimate } => {
+        Happened::JobPlaced { round, placements, start_estimate, by } => {
+            job.placed_by = by.clone();
             place(job, *round, placements, *start_estimate, at);
         }
         Happened::StartPostponed { .. }

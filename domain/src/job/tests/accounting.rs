@@ -34,7 +34,7 @@ fn what_is_gained_and_wasted_counts_processors_and_time() {
     let mut world = claimed_early(&[16, 8, 8]);
     let mut placements = world.placements(320_000);
     placements.iter_mut().for_each(|placement| placement.transfer_time = DurationMs::ZERO);
-    world.tell(JobCommand::Place { placements }).unwrap();
+    world.tell(JobCommand::Place { placements, by: None }).unwrap();
     world.accept_all();
     world.pass(240);
     world.see(0, Sighting::Ready("n".into()));
@@ -76,7 +76,7 @@ fn the_durations_of_a_job_with_two_placements() {
     let mut world = claimed_early(&[4]);
     world.pass(120);
     let placements = world.placements(320_000);
-    world.tell(JobCommand::Place { placements }).unwrap();
+    world.tell(JobCommand::Place { placements, by: None }).unwrap();
     world.pass(320);
     let lost = lost_input(&[0]);
     let _ = world.tell(JobCommand::Look(Sight { inputs: lost, ..Sight::default() }));
@@ -87,7 +87,7 @@ fn the_durations_of_a_job_with_two_placements() {
     world.pass(60);
     let mut placements = world.placements(160_000);
     placements[0].transfer_time = DurationMs::ZERO;
-    world.tell(JobCommand::Place { placements }).unwrap();
+    world.tell(JobCommand::Place { placements, by: None }).unwrap();
     world.look(Inputs::Here);
     world.submit(0, SubmitAnswer::Accepted(LrmId::new("1").unwrap()));
     world.pass(120);
@@ -114,7 +114,7 @@ fn the_durations_of_a_job_with_two_placements() {
 fn a_start_that_comes_earlier_than_first_estimated_is_a_negative_delay() {
     let mut world = claimed_early(&[4]);
     let placements = world.placements(1_000_000);
-    world.tell(JobCommand::Place { placements }).unwrap();
+    world.tell(JobCommand::Place { placements, by: None }).unwrap();
     world.pass(100);
     let lost = lost_input(&[0]);
     world.tell(JobCommand::Look(Sight { inputs: lost, ..Sight::default() })).unwrap();

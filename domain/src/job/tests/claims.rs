@@ -97,7 +97,7 @@ fn job_at(secs: u64, threshold: u32, c3: u32) -> World {
     for (placement, at) in placements.iter_mut().zip([a(), b(), b()]) {
         placement.site = at;
     }
-    world.tell(JobCommand::Place { placements }).unwrap();
+    world.tell(JobCommand::Place { placements, by: None }).unwrap();
     world.pass(secs);
     world
 }

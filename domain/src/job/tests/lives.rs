@@ -82,9 +82,10 @@ fn strike(world: &mut World, blow: &Blow) {
     let attempt = |world: &World, index: usize| world.attempt(index);
     let at = |index: usize| ComponentIndex(index as u32);
     let command = match *blow {
-        Blow::Place(input) => {
-            JobCommand::Place { placements: world.placements(if input { 9_000 } else { 0 }) }
-        }
+        Blow::Place(input) => JobCommand::Place {
+            placements: world.placements(if input { 9_000 } else { 0 }),
+            by: None,
+        },
         Blow::Submit(index, kind) => JobCommand::SubmitAnswered {
             component: at(index),
             attempt: attempt(world, index),

@@ -35,7 +35,7 @@ fn three_components_wait_for_each_other_start_together_and_finish() {
 fn gates_stay_shut_until_all_input_has_arrived() {
     let mut world = World::new(spec(1));
     let placements = world.placements(500_000);
-    world.tell(JobCommand::Place { placements }).unwrap();
+    world.tell(JobCommand::Place { placements, by: None }).unwrap();
     assert_eq!(world.phase(), PhaseKind::Placed);
     world.pass(500);
     world.look(Inputs::Expected(world.now + DurationMs::from_secs(10)));
@@ -51,7 +51,7 @@ fn gates_stay_shut_until_all_input_has_arrived() {
 fn a_claim_waits_with_its_input_when_that_is_late() {
     let mut world = World::new(spec(1));
     let placements = world.placements(500_000);
-    world.tell(JobCommand::Place { placements }).unwrap();
+    world.tell(JobCommand::Place { placements, by: None }).unwrap();
     world.pass(501);
     let late = world.now + DurationMs::from_secs(7_200);
     assert_eq!(world.look(Inputs::Expected(late)), ["StartPostponed"]);
@@ -62,7 +62,7 @@ fn a_claim_waits_with_its_input_when_that_is_late() {
 fn input_that_arrives_early_lets_the_job_claim_before_its_estimated_start() {
     let mut world = World::new(spec(1));
     let placements = world.placements(500_000);
-    world.tell(JobCommand::Place { placements }).unwrap();
+    world.tell(JobCommand::Place { placements, by: None }).unwrap();
     assert_eq!(world.look(Inputs::Here), ["InputsArrived"]);
     assert_eq!(world.look(Inputs::Unknown), ["ClaimBegun"]);
 }
@@ -357,7 +357,7 @@ fn a_held_job_does_nothing_until_it_is_released() {
 fn a_drained_site_is_left_by_jobs_whose_payload_has_not_begun() {
     let mut world = World::new(spec(1));
     let placements = world.placements(1_000);
-    world.tell(JobCommand::Place { placements }).unwrap();
+    world.tell(JobCommand::Place { placements, by: None }).unwrap();
     world.tell(JobCommand::LeaveSite(site(0))).unwrap();
     assert_eq!(world.phase(), PhaseKind::Queued);
     world.run();

@@ -107,6 +107,7 @@ impl World {
             preempting: Vec::new(),
             promoted: false,
             instants: Instants::default(),
+            placed_by: None,
             told: Default::default(),
             revision: 1,
         };
@@ -178,7 +179,7 @@ impl World {
 
     pub(super) fn place(&mut self) {
         let placements = self.placements(0);
-        self.tell(JobCommand::Place { placements }).unwrap();
+        self.tell(JobCommand::Place { placements, by: None }).unwrap();
     }
 
     pub(super) fn submit(&mut self, index: usize, answer: SubmitAnswer) -> Vec<&'static str> {

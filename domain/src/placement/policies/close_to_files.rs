@@ -8,6 +8,7 @@ use crate::placement::policy::{Board, Policy};
 use crate::placement::reason::Refusal;
 use crate::placement::remaining::Remaining;
 use crate::placement::request::PlacementRequest;
+use crate::placement::rule::Rule;
 use crate::placement::search::{Choice, Search};
 
 /// Each component, the largest first, to the first site by name that has its files; else
@@ -66,7 +67,8 @@ fn place(
 
 fn choose(search: &Search<'_>, component: usize, remaining: &Remaining) -> Option<Choice> {
     if !search.component(component).reads_files() {
-        return most_remaining(search, component, remaining).map(Choice::site);
+        let site = most_remaining(search, component, remaining);
+        return site.map(|site| Choice::site(site, Rule::MostLeft));
     }
     search
         .close_to_files(component, remaining)

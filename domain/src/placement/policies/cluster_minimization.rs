@@ -10,6 +10,7 @@ use crate::placement::policy::{Board, Policy};
 use crate::placement::reason::Refusal;
 use crate::placement::remaining::Remaining;
 use crate::placement::request::PlacementRequest;
+use crate::placement::rule::Rule;
 use crate::placement::search::Choice;
 
 /// Sites by decreasing usable processors, an order that is kept; each component, the
@@ -37,7 +38,7 @@ impl Policy for ClusterMinimization {
             return spread(request, board);
         }
         let order = by_usable(board.remaining);
-        in_order(request, board, &order)
+        in_order(request, board, &order, Rule::FirstInOrder)
     }
 }
 
@@ -57,9 +58,10 @@ pub(super) fn in_order(
     request: &PlacementRequest,
     board: &mut Board<'_>,
     order: &[usize],
+    rule: Rule,
 ) -> Result<Plan, Refusal> {
     board.place_each(request, |search, component, remaining| {
         let site = order.iter().find(|&&site| search.fits(component, site, remaining));
-        site.copied().map(Choice::site)
+        site.copied().map(|site| Choice::site(site, rule))
     })
 }

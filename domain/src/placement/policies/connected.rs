@@ -13,6 +13,7 @@ use crate::placement::plan::Plan;
 use crate::placement::policy::{Board, Policy};
 use crate::placement::reason::{Refusal, Silent};
 use crate::placement::request::PlacementRequest;
+use crate::placement::rule::Rule;
 use crate::placement::search::Search;
 use crate::placement::split::split;
 
@@ -93,8 +94,8 @@ impl Policy for ConnectedClusterMinimization {
         let groups = seeds.filter_map(|&seed| gather(&search, board, &order, seed, most));
         let found: Vec<Group> = groups.collect();
         match known.into_iter().chain(found).min_by_key(Group::rank) {
-            Some(group) => in_order(request, board, &group.sites),
-            None => in_order(request, board, &order),
+            Some(group) => in_order(request, board, &group.sites, Rule::BestConnected),
+            None => in_order(request, board, &order, Rule::BestConnected),
         }
     }
 }
@@ -107,7 +108,7 @@ fn unconnected(request: &PlacementRequest, board: &Board<'_>, order: &[usize]) -
         history: &mut board.history.clone(),
         observer: &mut Silent,
     };
-    let plan = in_order(request, &mut trial, order).ok()?;
+    let plan = in_order(request, &mut trial, order, Rule::FirstInOrder).ok()?;
     let combined = |site: &&usize| {
         let name = &board.grid.sites()[**site].name;
         plan.placements.iter().any(|placement| placement.site == *name)
@@ -166,7 +167,8 @@ impl Policy for ConnectedFlexibleClusterMinimization {
 
     fn place(&self, request: &PlacementRequest, board: &mut Board<'_>) -> Result<Plan, Refusal> {
         let grid = board.grid;
-        place_flexible(request, board, |candidates, bounds| connect(candidates, bounds, grid))
+        let rule = Rule::BestConnected;
+        place_flexible(request, board, rule, |candidates, bounds| connect(candidates, bounds, grid))
     }
 }
 

@@ -13,6 +13,7 @@ use crate::placement::plan::Plan;
 use crate::placement::policy::{Board, Policy, unsuited};
 use crate::placement::reason::{Outcome, Reason, Refusal, Silent};
 use crate::placement::request::PlacementRequest;
+use crate::placement::rule::Rule;
 use crate::placement::search::{Choice, Search};
 use crate::placement::split::split;
 use crate::resources::Resources;
@@ -37,7 +38,7 @@ impl Policy for FlexibleClusterMinimization {
     }
 
     fn place(&self, request: &PlacementRequest, board: &mut Board<'_>) -> Result<Plan, Refusal> {
-        place_flexible(request, board, |candidates, bounds| {
+        place_flexible(request, board, Rule::LargestFilled, |candidates, bounds| {
             let usable: Vec<u32> = candidates.iter().map(|candidate| candidate.usable).collect();
             let sizes = split(bounds.total, bounds.min, bounds.most, &usable);
             candidates.iter().zip(sizes).map(|(candidate, size)| (candidate.site, size)).collect()
@@ -68,6 +69,7 @@ pub(super) struct Bounds {
 pub(super) fn place_flexible(
     request: &PlacementRequest,
     board: &mut Board<'_>,
+    rule: Rule,
     choose: impl FnOnce(&[Candidate], Bounds) -> Vec<(usize, u32)>,
 ) -> Result<Plan, Refusal> {
     if !request.splits().is_empty() {
@@ -83,7 +85,7 @@ pub(super) fn place_flexible(
     };
     if let Some(site) = takes_all(&search, board, &total).filter(|_| bounds.min <= bounds.total) {
         let placed = place_shares(&search, board, &total, &[(site, total.processors)]);
-        return Ok(search.plan_of(placed));
+        return Ok(search.plan_of(placed, rule));
     }
     let candidates = candidates(&search, board, &total);
     let chosen = choose(&candidates, bounds);
@@ -94,7 +96,7 @@ pub(super) fn place_flexible(
     if let Some(reason) = refusal {
         return Err(nearest(&search, board, &candidates, reason));
     }
-    Ok(search.plan_of(place_shares(&search, board, &total, &chosen)))
+    Ok(search.plan_of(place_shares(&search, board, &total, &chosen), rule))
 }
 
 fn place_shares(
@@ -107,7 +109,7 @@ fn place_shares(
     let placements = shares.iter().map(|&(site, size)| {
         board.remaining.take(site, &total.portion(size));
         part = Part { before: part.before + part.own, own: size.into(), ..part };
-        let placement = search.placement_of(0, Choice::site(site), Some(part));
+        let placement = search.placement_of(0, Choice::site(site, Rule::LargestFilled), Some(part));
         Placement { share: Some(size), ..placement }
     });
     placements.collect()
@@ -153,11 +155,11 @@ fn first_that_fits(request: &PlacementRequest, board: &mut Board<'_>) -> Result<
             observer: &mut Silent,
         };
         let order = by_usable(trial.remaining);
-        in_order(split, &mut trial, &order).is_ok()
+        in_order(split, &mut trial, &order, Rule::FirstSplit).is_ok()
     };
     let preferred = splits.iter().find(fits).unwrap_or(&splits[0]);
     let order = by_usable(board.remaining);
-    let mut plan = in_order(preferred, board, &order)?;
+    let mut plan = in_order(preferred, board, &order, Rule::FirstSplit)?;
     for (placement, part) in plan.placements.iter_mut().zip(preferred.components()) {
         placement.share = Some(part.resources.processors);
     }

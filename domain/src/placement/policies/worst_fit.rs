@@ -6,6 +6,7 @@ use crate::placement::policy::{Board, Policy};
 use crate::placement::reason::Refusal;
 use crate::placement::remaining::Remaining;
 use crate::placement::request::PlacementRequest;
+use crate::placement::rule::Rule;
 use crate::placement::search::{Choice, Search};
 
 /// Each component, the largest first, to the site with the most processors left;
@@ -38,7 +39,7 @@ impl Policy for WorstFit {
 /// A component without a site; the board is as it was.
 pub(super) fn spread(request: &PlacementRequest, board: &mut Board<'_>) -> Result<Plan, Refusal> {
     board.place_each(request, |search, component, remaining| {
-        most_remaining(search, component, remaining).map(Choice::site)
+        most_remaining(search, component, remaining).map(|site| Choice::site(site, Rule::MostLeft))
     })
 }
 

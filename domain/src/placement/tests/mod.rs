@@ -6,5 +6,6 @@ mod explanations;
 mod judge;
 mod minimization;
 mod properties;
+mod rules;
 mod submission;
 mod worst_fit;

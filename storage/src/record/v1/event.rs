@@ -7,13 +7,18 @@ use cospan_domain::job::event::{self, Happened as DomainHappened};
 
 use super::convert::{Text, wire_enum, wire_struct};
 use super::head::{AbortCause, AfterAbort};
-use super::run::{Charge, Ending, Placement};
+use super::run::{Charge, Ending, PlacedBy, Placement};
 use super::spec::{Content, Priority};
 
 wire_struct!(JobEvent = event::JobEvent { at: u64, what: Happened });
 
 wire_enum!(Happened = DomainHappened {
-    JobPlaced { round: u32, placements: Vec<Placement>, start_estimate: u64 },
+    JobPlaced {
+        round: u32,
+        placements: Vec<Placement>,
+        start_estimate: u64,
+        by: Option<PlacedBy>,
+    },
     StartPostponed { start_estimate: u64, next_claim: u64 },
     InputsArrived,
     ClaimBegun,

@@ -11,6 +11,7 @@ use cospan_domain::job::state::{
 use cospan_domain::{ids::JobId, job::spec::JobSpec};
 
 use super::convert::{Convert, Problem, Text, is_default, wire_enum, wire_struct};
+use super::run::PlacedBy;
 use super::spec::Priority;
 
 /// The head. `components` is their number; they are in blocks of their own.
@@ -46,6 +47,8 @@ pub(crate) struct Head {
     #[serde(default, skip_serializing_if = "is_default")]
     instants: Instants,
     #[serde(default, skip_serializing_if = "is_default")]
+    placed_by: Option<PlacedBy>,
+    #[serde(default, skip_serializing_if = "is_default")]
     told: Vec<Text<TargetName>>,
 }
 
@@ -70,6 +73,7 @@ impl Head {
             preempting: job.preempting.to_wire(),
             promoted: job.promoted,
             instants: job.instants.to_wire(),
+            placed_by: job.placed_by.to_wire(),
             told: job.told.to_wire(),
         }
     }
@@ -100,6 +104,7 @@ impl Head {
             preempting: Convert::from_wire(self.preempting)?,
             promoted: self.promoted,
             instants: Convert::from_wire(self.instants)?,
+            placed_by: Convert::from_wire(self.placed_by)?,
             told: Convert::from_wire(self.told)?,
             revision: self.revision,
         })

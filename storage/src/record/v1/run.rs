@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use cospan_domain::ids::{InstanceId, LrmId, SiteName};
+use cospan_domain::ids::{InstanceId, LrmId, PolicyName, SiteName};
 use cospan_domain::job::state::{
     self, Ending as DomainEnding, RestartStep as DomainStep, Run as DomainRun,
 };
+use cospan_domain::placement::rule::{self, Rule as DomainRule};
 
 use super::convert::{Text, wire_enum, wire_inner, wire_struct};
 use super::spec::{Chunk, Content};
@@ -41,6 +42,20 @@ wire_struct!(Placement = state::Placement {
     sources: Vec<Source>,
     share: Option<u32>,
 });
+
+wire_struct!(PlacedBy = rule::PlacedBy { policy: Text<PolicyName>, rule: Rule });
+wire_enum!(
+    Rule = DomainRule {
+        NamedSite,
+        MostLeft,
+        AtFiles,
+        NearestPair,
+        FirstInOrder,
+        BestConnected,
+        LargestFilled,
+        FirstSplit,
+    }
+);
 
 wire_struct!(Source = state::Source {
     content: Content,

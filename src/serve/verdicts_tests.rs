@@ -1,0 +1,190 @@
+//! What each site is to a job that waits, is placed, runs, or has ended.
+
+use std::sync::Arc;
+
+use cospan_actors::coallocator::{Estimate, Wait};
+use cospan_domain::ids::JobId;
+use cospan_domain::job::spec::{
+    ComponentSpec, Executable, JobSpec, OnUnreachable, Priority, Program, Request,
+};
+use cospan_domain::job::state::{Component, Placement};
+use cospan_domain::placement::{Hindrance, PlacedBy, Refusal, Rule};
+use cospan_domain::resources::Resources;
+use cospan_domain::site::availability::Obstacle;
+use cospan_domain::units::{DurationMs, Timestamp};
+
+use super::*;
+
+const PROBE: Timestamp = Timestamp(1_700_000_000_000);
+
+fn site(name: &str) -> SiteName {
+    name.parse().unwrap()
+}
+
+fn verdict(name: &str, outcome: Outcome) -> SiteVerdict {
+    let component = ComponentIndex(0);
+    let (site, remaining_processors, transfer_time) = (site(name), 6, Some(DurationMs(5)));
+    SiteVerdict { component, site, remaining_processors, transfer_time, outcome }
+}
+
+/// Leiden would be chosen; Delft is unusable; nothing is known of other sites.
+fn explanation(wait: Wait) -> Explanation {
+    let closed = vec![Reason::Closed(Hindrance::Unusable)];
+    let obstacle = Obstacle::BreakerOpen { errors: 3, probe_at: PROBE };
+    let figures = |obstacles: Vec<Obstacle>| SiteFigures {
+        age: Some(DurationMs(900)),
+        idle: Some(9),
+        quota_leaves: Some(7),
+        pending: 1,
+        errors: 3 * obstacles.len() as u32,
+        probe_at: (!obstacles.is_empty()).then_some(PROBE),
+        obstacles,
+    };
+    let refusal = Refusal { component: ComponentIndex(0), site: None, reason: Reason::SiteFull };
+    Explanation {
+        components: vec!["solve".into()],
+        policy: "worst-fit".parse().unwrap(),
+        decision: Err(refusal),
+        verdicts: vec![
+            verdict("delft", Outcome::Refused(closed)),
+            verdict("leiden", Outcome::Chosen),
+        ],
+        sites: [(site("delft"), figures(vec![obstacle])), (site("leiden"), figures(Vec::new()))]
+            .into(),
+        wait,
+        next_claim: None,
+        hoard: None,
+        estimate: Estimate::None,
+        transfers: Vec::new(),
+    }
+}
+
+/// One component in its queue.
+fn waiting_job() -> Job {
+    let program = Program {
+        executable: Executable::AtSite("true".into()),
+        arguments: Vec::new(),
+        environment: Default::default(),
+        directory: None,
+        setup: Vec::new(),
+    };
+    let component = ComponentSpec {
+        name: "solve".parse().unwrap(),
+        site: None,
+        resources: Resources::processors(8),
+        constraints: Vec::new(),
+        program,
+        inputs: Vec::new(),
+        outputs: Vec::new(),
+        at: Default::default(),
+        restart: None,
+    };
+    let spec = JobSpec {
+        name: None,
+        request: Request::NonFixed,
+        components: vec![component],
+        policy: None,
+        priority: Priority::Low,
+        wall_time: DurationMs::from_secs(60),
+        rerunnable: true,
+        on_unreachable: OnUnreachable::Wait,
+        max_placement_tries: None,
+        max_claim_tries: None,
+        max_retries: 0,
+        run: Default::default(),
+    };
+    Job {
+        id: JobId(1),
+        spec: Arc::new(spec),
+        owner: "alice".parse().unwrap(),
+        idempotency: None,
+        submitted_at: Timestamp(0),
+        priority: Priority::Low,
+        frozen_by: None,
+        held: None,
+        phase: Phase::Queued { since: Timestamp(0), not_before: Timestamp(0) },
+        round: Default::default(),
+        inputs_here: false,
+        start_at: None,
+        next_claim: None,
+        preempting: Vec::new(),
+        promoted: false,
+        components: Vec::new(),
+        setbacks: Default::default(),
+        instants: Default::default(),
+        placed_by: None,
+        told: Default::default(),
+        revision: 1,
+    }
+}
+
+fn placed_at(name: &str, phase: Phase) -> Job {
+    let mut job = waiting_job();
+    let placement = Placement {
+        site: site(name),
+        sources: Vec::new(),
+        transfer_time: DurationMs::ZERO,
+        share: None,
+    };
+    job.components = vec![Component { placement: Some(placement), ..Component::default() }];
+    job.placed_by = Some(PlacedBy { policy: "worst-fit".parse().unwrap(), rule: Rule::MostLeft });
+    job.phase = phase;
+    job
+}
+
+fn codes(reports: &[VerdictReport]) -> Vec<(&str, &str, bool)> {
+    let site = |report: &VerdictReport| report.site.clone().unwrap().leak() as &str;
+    reports.iter().map(|r| (site(r), r.code.as_str(), r.chosen)).collect()
+}
+
+#[test]
+fn a_placed_job_is_told_where_it_is_by_which_rule_and_what_the_others_would_be() {
+    let now = Timestamp(1);
+    let phases = [
+        Phase::Placed { at: now, start_estimate: now },
+        Phase::Claiming { since: now },
+        Phase::Running { since: now },
+    ];
+    for phase in phases {
+        let mut job = placed_at("delft", phase);
+        for held in [None, Some("it panicked")] {
+            job.held = held.map(Arc::from);
+            let reports = of_job(&job, &explanation(Wait::Phase));
+            let expected = [("delft", "placed-here", true), ("leiden", "would-be-chosen", false)];
+            assert_eq!(codes(&reports), expected, "{:?}", job.phase);
+            let here = &reports[0].detail;
+            assert!(here.contains("by worst-fit: the site with the most"), "{here}");
+            assert!(here.contains("unusable after 3 errors"), "what it is now: {here}");
+        }
+    }
+}
+
+#[test]
+fn numbers_are_fields_and_not_words_alone() {
+    let reports = of_job(&waiting_job(), &explanation(Wait::Placement));
+    let delft = &reports[0];
+    assert_eq!((delft.code.as_str(), delft.chosen), ("site-unusable", false));
+    assert_eq!((delft.idle, delft.quota_leaves, delft.pending), (Some(9), Some(7), Some(1)));
+    assert_eq!((delft.errors, delft.probe_at), (Some(3), Some(PROBE.into())));
+    assert_eq!((delft.age_ms, delft.transfer_ms), (Some(900), Some(5)));
+    assert!(delft.detail.contains("after 3 errors in a row"), "{}", delft.detail);
+    assert_eq!(codes(&reports)[1], ("leiden", "chosen", true));
+    assert_eq!((reports[1].errors, reports[1].probe_at), (Some(0), None));
+}
+
+#[test]
+fn a_site_that_left_the_configuration_is_named() {
+    let job = placed_at("utrecht", Phase::Running { since: Timestamp(1) });
+    let explanation = explanation(Wait::Phase);
+    assert_eq!(removed(&job, &explanation), [&site("utrecht")].into());
+    let reports = of_job(&job, &explanation);
+    assert_eq!(reports[0].code, "not-configured");
+    assert!(reports[0].detail.contains("no longer in the configuration"));
+}
+
+#[test]
+fn a_job_that_has_ended_is_told_where_it_was() {
+    let job = placed_at("leiden", Phase::Finished { at: Timestamp(2) });
+    let reports = of_job(&job, &explanation(Wait::Ended));
+    assert_eq!(codes(&reports), [("leiden", "placed-here", true)]);
+}
