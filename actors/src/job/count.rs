@@ -16,7 +16,27 @@ pub(crate) fn count(metrics: &Metrics, old: &Job, new: &Job, events: &[JobEvent]
         let cost = Accounting::of(new);
         metrics.gained_processor_seconds.inc_by(cost.gained_processor_ms / 1_000);
         metrics.wasted_processor_seconds.inc_by(cost.wasted_processor_ms / 1_000);
+        // A job that was never placed has no figures.
+        if cost.placement_time.is_some() {
+            observe_cost(metrics, &cost);
+        }
     }
+}
+
+/// What a job cost that has ended.
+fn observe_cost(metrics: &Metrics, cost: &Accounting) {
+    let seconds = |ms: u64| DurationMs(ms).as_secs_f64();
+    metrics.total_placement_seconds.observe(cost.total_placement_time.as_secs_f64());
+    if let Some(delay) = cost.start_delay_ms {
+        let length = seconds(delay.unsigned_abs());
+        metrics.start_delay_seconds.observe(if delay < 0 { -length } else { length });
+    }
+    if let Some(gained) = cost.gained_time {
+        metrics.gained_seconds.observe(gained.as_secs_f64());
+    }
+    metrics.job_wasted_processor_seconds.observe(seconds(cost.wasted_processor_ms));
+    metrics.job_sites.observe(f64::from(cost.sites_combined));
+    metrics.job_transfer_bytes.observe(cost.transfer_volume.0 as f64);
 }
 
 fn count_event(metrics: &Metrics, old: &Job, new: &Job, event: &JobEvent) {
@@ -63,5 +83,58 @@ pub fn cause_name(why: &AbortCause) -> &'static str {
         AbortCause::Cancelled => "cancelled",
         AbortCause::Preempted { .. } => "preempted",
         AbortCause::Drained { .. } => "drained",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cospan_domain::job::state::Placement;
+    use cospan_domain::units::{Bytes, Timestamp};
+    use prometheus::Registry;
+
+    use super::*;
+    use crate::transfer::testing::{content, queued, site};
+
+    #[test]
+    fn what_a_job_cost_is_counted_once_it_has_ended() {
+        let metrics = Metrics::new(&Registry::new()).expect("metrics");
+        let mut old = queued(1, content(1));
+        old.instants.placed = Some(Timestamp(9_000));
+        old.instants.claimed = Some(Timestamp(11_000));
+        old.instants.total_placement_time = DurationMs(7_000);
+        old.instants.first_start_estimate = Some(Timestamp(20_000));
+        old.instants.start_estimate = Some(Timestamp(17_000));
+        old.instants.wasted_processor_ms = 5_000;
+        old.instants.transfer_volume = Bytes(800);
+        let placement = |name: &str| Placement {
+            site: site(name),
+            sources: Vec::new(),
+            transfer_time: DurationMs::ZERO,
+            share: None,
+        };
+        old.components = ["Delft", "Leiden", "Delft"]
+            .map(|name| cospan_domain::job::state::Component {
+                placement: Some(placement(name)),
+                ..Default::default()
+            })
+            .into();
+        let new = Job { phase: Phase::Finished { at: Timestamp(30_000) }, ..old.clone() };
+        count(&metrics, &old, &old, &[]);
+        count(&metrics, &old, &new, &[]);
+        count(&metrics, &new, &new, &[]);
+        let of = |histogram: &Histogram| (histogram.get_sample_count(), histogram.get_sample_sum());
+        assert_eq!(of(&metrics.total_placement_seconds), (1, 7.0));
+        assert_eq!(of(&metrics.start_delay_seconds), (1, -3.0));
+        assert_eq!(of(&metrics.gained_seconds), (1, 2.0));
+        assert_eq!(of(&metrics.job_wasted_processor_seconds), (1, 5.0));
+        assert_eq!(of(&metrics.job_sites), (1, 2.0));
+        assert_eq!(of(&metrics.job_transfer_bytes), (1, 800.0));
+        let never = queued(2, content(1));
+        let failed = Job {
+            phase: Phase::Failed { at: Timestamp(1), reason: "no site".into() },
+            ..never.clone()
+        };
+        count(&metrics, &never, &failed, &[]);
+        assert_eq!(of(&metrics.job_sites).0, 1, "it was never placed");
     }
 }

@@ -113,6 +113,8 @@ fn header(job: &JobReport) -> String {
         ("Sweep", job.sweep.as_ref().map(task_text).unwrap_or_default()),
         ("Setbacks", counted.join(", ")),
         ("Took", took(&job.accounting)),
+        ("Start delay", start_delay(&job.accounting)),
+        ("Sites", combined(&job.accounting)),
         ("Processors", processor_time(&job.accounting)),
     ])
 }
@@ -128,7 +130,9 @@ fn task_text(task: &TaskReport) -> String {
 fn took(cost: &AccountingReport) -> String {
     let lengths = [
         ("in queues", Some(cost.total_placement_time_ms).filter(|ms| *ms > 0)),
+        ("of that before the latest placement", several_visits(cost)),
         ("until start", cost.wait_time_ms),
+        ("placement to claim", cost.gained_time_ms),
         ("placement to start", cost.start_overhead_ms),
         ("running", cost.execution_time_ms),
         ("in all", cost.response_time_ms),
@@ -137,6 +141,33 @@ fn took(cost: &AccountingReport) -> String {
         ms.map(|ms| format!("{} {what}", Length(cospan_domain::units::DurationMs(ms))))
     });
     known.collect::<Vec<_>>().join(", ")
+}
+
+/// The latest visit to the queue, if there were others.
+fn several_visits(cost: &AccountingReport) -> Option<u64> {
+    cost.placement_time_ms.filter(|ms| *ms != cost.total_placement_time_ms)
+}
+
+/// By how much the estimated start moved since the first placement.
+fn start_delay(cost: &AccountingReport) -> String {
+    let Some(delay) = cost.start_delay_ms.filter(|delay| *delay != 0) else {
+        return String::new();
+    };
+    let length = Length(cospan_domain::units::DurationMs(delay.unsigned_abs()));
+    let direction = if delay < 0 { "earlier" } else { "later" };
+    format!("{length} {direction} than first estimated")
+}
+
+/// How many sites a job combines, and what was to be moved there.
+fn combined(cost: &AccountingReport) -> String {
+    match (cost.sites_combined, cost.transfer_volume_bytes) {
+        (0, _) => String::new(),
+        (sites, 0) => format!("{sites} combined"),
+        (sites, bytes) => {
+            let volume = cospan_domain::units::Bytes(bytes);
+            format!("{sites} combined, {volume} to be moved there")
+        }
+    }
 }
 
 /// Processor time that was held in vain, and that others could use.
@@ -192,4 +223,37 @@ fn history_text(history: &HistoryReport) -> String {
         text.push_str(&format!("{}  {event}\n", dim(&at)));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_job_cost_is_told_in_words() {
+        let cost = AccountingReport {
+            placement_time_ms: Some(60_000),
+            total_placement_time_ms: 180_000,
+            gained_time_ms: Some(120_000),
+            start_delay_ms: Some(220_000),
+            sites_combined: 2,
+            transfer_volume_bytes: 4_000_000_000,
+            ..AccountingReport::default()
+        };
+        let took = took(&cost);
+        for part in ["in queues", "of that before the latest placement", "placement to claim"] {
+            assert!(took.contains(part), "{took}");
+        }
+        assert!(
+            start_delay(&cost).ends_with("later than first estimated"),
+            "{}",
+            start_delay(&cost)
+        );
+        let early = AccountingReport { start_delay_ms: Some(-880_000), ..cost.clone() };
+        assert!(start_delay(&early).ends_with("earlier than first estimated"));
+        assert_eq!(start_delay(&AccountingReport::default()), "");
+        let sites = combined(&cost);
+        assert!(sites.starts_with("2 combined, ") && sites.contains("to be moved"), "{sites}");
+        assert_eq!(combined(&AccountingReport::default()), "", "it was never placed");
+    }
 }
