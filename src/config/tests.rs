@@ -47,6 +47,16 @@ fn an_unknown_key_is_refused_with_the_nearest_known_one() {
     assert!(problems.contains("did you mean \"scan_interval\"?"), "{problems}");
 }
 
+/// Vector CF-8.
+#[test]
+fn an_empty_history_seed_is_refused_by_name() {
+    let problems = problems_of("[placement]\nhistory_seed = []\n");
+    assert!(problems.contains("cospan.toml:2: history_seed"), "{problems}");
+    assert!(problems.contains("close-to-files could place nothing"), "{problems}");
+    let all = parse("[placement]\nhistory_seed = \"all\"\n").unwrap().config;
+    assert_eq!(all.placement.history_seed.0, cospan_domain::placement::History::All);
+}
+
 #[test]
 fn what_is_odd_but_allowed_is_a_warning() {
     let loaded = parse("[queue]\nn1 = 1\nn2 = 2\n").unwrap();

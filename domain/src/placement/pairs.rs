@@ -41,12 +41,13 @@ impl<'a> Search<'a> {
         site.map(|site| Choice::site(site, Rule::AtFiles))
     }
 
-    /// Of all pairs in the table the one whose files arrive first; equal ones by more
-    /// processors left, then execution site, then file site (vector CF-6).
+    /// Of all pairs in the table, and those in `learned`, the one whose files arrive first;
+    /// equal ones by more processors left, then execution site, then file site (vector CF-6).
     pub(super) fn nearest_of_pairs(
         &self,
         component: usize,
         remaining: &Remaining,
+        learned: &[(usize, usize)],
     ) -> Option<Choice> {
         let need = self.component(component).resources.processors;
         let left = remaining.processors();
@@ -54,8 +55,8 @@ impl<'a> Search<'a> {
         let mut best: Option<(Order, Choice)> = None;
         for site in (0..left.len()).filter(|&site| left[site] >= need) {
             let pair = match &everywhere {
-                Some(files) => self.nearest_of(files, site),
-                None => self.nearest_pair(component, site),
+                Some(files) => self.nearest_of(files, site, learned),
+                None => self.nearest_of(&self.files(component, site), site, learned),
             };
             let (time, file_site) = match pair {
                 Some((file_site, time)) => (time, Some(file_site)),
@@ -81,14 +82,19 @@ impl<'a> Search<'a> {
         component: usize,
         site: usize,
     ) -> Option<(usize, DurationMs)> {
-        self.nearest_of(&self.files(component, site), site)
+        self.nearest_of(&self.files(component, site), site, &[])
     }
 
-    fn nearest_of(&self, files: &Files<'_>, site: usize) -> Option<(usize, DurationMs)> {
+    fn nearest_of(
+        &self,
+        files: &Files<'_>,
+        site: usize,
+        learned: &[(usize, usize)],
+    ) -> Option<(usize, DurationMs)> {
         let absent = files.contents.iter().filter(|(_, holders)| !holders.contains(&site));
         let bytes = absent.map(|(size, _)| *size).reduce(|sum, size| sum + size)?;
-        let sources = files.sources.iter().copied();
-        self.first_arrival(bytes, sources.filter(|&from| self.has_pair(site, from)), site)
+        let is_pair = |&from: &usize| self.has_pair(site, from) || learned.contains(&(site, from));
+        self.first_arrival(bytes, files.sources.iter().copied().filter(is_pair), site)
     }
 
     fn files(&self, component: usize, site: usize) -> Files<'_> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::ids::KeyName;
 use crate::site::command::{Operation, ProbeOutcome, Rejection, SiteCommand};
 use crate::site::event::{Happened, SiteEvent};
-use crate::site::failure::{FailureClass, Verdict};
+use crate::site::failure::FailureClass;
 use crate::site::parameters::SiteParameters;
 use crate::site::state::{
     AttemptId, Breaker, MAX_WINDOWS, Notification, NotificationId, NotificationKind, RECENT_ERRORS,
@@ -73,15 +73,13 @@ impl Desk<'_> {
         if self.record.has_counted(attempt) {
             return self.probe_over(attempt);
         }
-        match class.verdict() {
-            Verdict::Neither => return self.probe_over(attempt),
-            Verdict::Clears => return self.record_success(attempt),
-            Verdict::Charges if isolated => {
-                let mut events = vec![Happened::ErrorExcused { attempt }];
-                events.extend(self.probe_over(attempt));
-                return events;
-            }
-            Verdict::Charges => {}
+        if !class.charges_site() {
+            return self.probe_over(attempt);
+        }
+        if isolated {
+            let mut events = vec![Happened::ErrorExcused { attempt }];
+            events.extend(self.probe_over(attempt));
+            return events;
         }
         let detail = text::kept(detail);
         let mut events = vec![Happened::ErrorCharged { attempt, class, detail: detail.clone() }];

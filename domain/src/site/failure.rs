@@ -21,17 +21,6 @@ pub enum FailureClass {
     Unknown,
 }
 
-/// What the end of a component says about its site.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Verdict {
-    /// One error more.
-    Charges,
-    /// The site did its part: the count of consecutive errors becomes zero.
-    Clears,
-    /// Nothing.
-    Neither,
-}
-
 impl FailureClass {
     /// All of them.
     pub const ALL: [FailureClass; 8] = [
@@ -45,28 +34,15 @@ impl FailureClass {
         FailureClass::Unknown,
     ];
 
-    /// Whether it counts against the site.
-    pub fn charges_site(self) -> bool {
-        self.verdict() == Verdict::Charges
-    }
-
-    /// What it says about the site.
+    /// Whether it counts against the site. Every other class says nothing about it.
     ///
-    /// KOALA, fault tolerance: an error of a component is charged to its site, a
-    /// component that ends without a site error sets the count to zero, siblings
-    /// aborted with it count as neither. A component stopped from outside, by its
-    /// wall time too, says nothing: it may have hung because of the site.
-    pub fn verdict(self) -> Verdict {
-        match self {
-            FailureClass::Site => Verdict::Charges,
-            FailureClass::Application => Verdict::Clears,
-            FailureClass::SiteFull
-            | FailureClass::ClaimLost
-            | FailureClass::Preempted
-            | FailureClass::WallTime
-            | FailureClass::Cancelled
-            | FailureClass::Unknown => Verdict::Neither,
-        }
+    /// KOALA, fault tolerance: an error of a component is charged to its site, a component that
+    /// succeeds sets the count to zero, siblings aborted with it count as neither. Nor does an
+    /// error of the job's own (vector FT-2): a program that finds its disk full, or a library
+    /// missing, fails by itself too, and must not hide what is wrong with the site. One stopped
+    /// from outside, by its wall time too, may have hung because of the site.
+    pub fn charges_site(self) -> bool {
+        self == FailureClass::Site
     }
 
     /// Its name in the journal, in answers and in metrics.
@@ -92,14 +68,5 @@ mod tests {
     fn only_errors_of_the_site_are_charged_to_it() {
         let charged: Vec<_> = FailureClass::ALL.into_iter().filter(|c| c.charges_site()).collect();
         assert_eq!(charged, [FailureClass::Site]);
-    }
-
-    #[test]
-    fn what_was_stopped_from_outside_says_nothing_about_the_site() {
-        use FailureClass::{Cancelled, ClaimLost, Preempted, SiteFull, Unknown, WallTime};
-        for class in [Cancelled, ClaimLost, Preempted, SiteFull, Unknown, WallTime] {
-            assert_eq!(class.verdict(), Verdict::Neither, "{}", class.as_str());
-        }
-        assert_eq!(FailureClass::Application.verdict(), Verdict::Clears);
     }
 }

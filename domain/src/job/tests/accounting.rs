@@ -1,6 +1,7 @@
 //! What a job cost: the vectors M-1 to M-4.
 
 use super::world::{World, lost_input, spec};
+use crate::claim::ClaimTry;
 use crate::ids::LrmId;
 use crate::job::accounting::Accounting;
 use crate::job::command::{Inputs, JobCommand, Sight, Sighting, SubmitAnswer};
@@ -70,7 +71,58 @@ fn what_a_failed_round_held_is_wasted() {
     assert_eq!(accounting(&world).gained_processor_ms, 0);
 }
 
-/// M-3, but for what is claimed before the estimated start; M-4.
+/// A claiming try at the time that is planned for it, which finds nothing idle.
+fn try_in_vain(world: &mut World) {
+    world.now = world.job.claim_time(&world.parameters).expect("a time for a try");
+    let attempt = ClaimTry { round: world.job.round, ..ClaimTry::default() };
+    world.tell(JobCommand::Claim(attempt, Sight::default())).unwrap();
+}
+
+/// M-3, whole: two placements, the first of which could not be claimed by its start time.
+#[test]
+fn vector_m_3() {
+    let mut world = claimed_early(&[4]);
+    let submitted = world.now;
+    let at = |secs: u64| submitted + DurationMs::from_secs(secs);
+    let claim_time = |world: &World| world.job.claim_time(&world.parameters);
+
+    world.pass(120);
+    let placements = world.placements(320_000);
+    world.tell(JobCommand::Place { placements, by: None }).unwrap();
+    assert_eq!(claim_time(&world), Some(at(360)), "JCT(0) = 120 + 0.75 x 320");
+    while world.phase() == PhaseKind::Placed {
+        try_in_vain(&mut world);
+    }
+    assert_eq!((world.now, world.phase()), (at(440), PhaseKind::Queued), "back at JST");
+
+    world.pass(60);
+    let placements = world.placements(160_000);
+    world.tell(JobCommand::Place { placements, by: None }).unwrap();
+    assert_eq!(claim_time(&world), Some(at(580)), "JCT(0) = 500 + 0.5 x 160: L fell");
+    try_in_vain(&mut world);
+    assert_eq!(claim_time(&world), Some(at(620)), "580 + 0.5 x 80");
+    world.now = at(620);
+    world.look(Inputs::Unknown);
+    world.submit(0, SubmitAnswer::Accepted(LrmId::new("1").unwrap()));
+    world.see(0, Sighting::Ready("n".into()));
+    world.now = at(660);
+    world.look(Inputs::Here);
+    world.see(0, Sighting::Begun("n".into()));
+    world.now = at(800);
+    world.see(0, Sighting::Succeeded);
+
+    assert_eq!(world.phase(), PhaseKind::Finished);
+    let found = accounting(&world);
+    assert_eq!(found.placement_time, seconds(60));
+    assert_eq!(found.total_placement_time, DurationMs::from_secs(180));
+    assert_eq!(found.start_delay_ms, Some(220_000), "660 less 440");
+    assert_eq!(found.gained_time, seconds(120), "620 less 500");
+    assert_eq!(found.wait_time, seconds(660));
+    assert_eq!(found.execution_time, seconds(140));
+    assert_eq!(found.response_time, seconds(800));
+}
+
+/// As M-3, but the first placement is lost with its input.
 #[test]
 fn the_durations_of_a_job_with_two_placements() {
     let mut world = claimed_early(&[4]);

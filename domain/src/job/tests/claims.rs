@@ -8,6 +8,8 @@ use crate::ids::{ComponentIndex, JobId, LrmId, SiteName};
 use crate::job::command::{Inputs, JobCommand, Sight, Sighting, SubmitAnswer};
 use crate::job::spec::{Priority, Request};
 use crate::job::state::{Job, PhaseKind, Placement};
+use crate::placement::DefaultPolicies;
+use crate::queue::Waiting;
 use crate::resources::Resources;
 use crate::units::{DurationMs, PerMillion, Timestamp};
 
@@ -392,4 +394,22 @@ fn a_start_that_was_estimated_far_too_late_is_not_waited_for_once_input_is_there
     world.look(Inputs::Here);
     make_try(&mut world, &field());
     assert_eq!(next_try(&world), Some(40_000));
+}
+
+/// PR-5: promotion changes the priority itself.
+#[test]
+fn a_promoted_job_that_comes_back_from_claiming_goes_to_the_queue_it_was_raised_to() {
+    let mut world = World::new(spec(1));
+    world.job.priority = Priority::Low;
+    world.tell(JobCommand::Promote { to: Priority::High }).unwrap();
+    world.place();
+    assert_eq!(world.phase(), PhaseKind::Claiming);
+    assert_eq!(world.job.priority, Priority::High, "in claiming it counts as high");
+    world.accept_all();
+    world.now = world.now + world.parameters.claim_timeout;
+    world.tell(JobCommand::Look(Sight::default())).unwrap();
+    world.see(0, Sighting::Void);
+    assert_eq!(world.phase(), PhaseKind::Queued);
+    let waiting = Waiting::of_job(&world.job, &DefaultPolicies::default()).expect("it waits");
+    assert_eq!(waiting.priority, Priority::High);
 }

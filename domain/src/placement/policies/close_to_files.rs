@@ -55,7 +55,7 @@ fn place(
     let search = Search::new(request, board.grid).with_history(known);
     let mut brought = Vec::new();
     let outcome = board.place_with(&search, |search, component, remaining| {
-        let choice = choose(search, component, remaining)?;
+        let choice = choose(search, component, remaining, &brought)?;
         if choice.file_site.is_some() {
             let file_sites = search.file_sites(component, choice.site);
             brought.extend(file_sites.map(|file_site| (choice.site, file_site)));
@@ -65,12 +65,19 @@ fn place(
     (outcome, brought)
 }
 
-fn choose(search: &Search<'_>, component: usize, remaining: &Remaining) -> Option<Choice> {
+/// `learned`: the pairs that this job adds to the table. Those after a component may use them,
+/// as published (vector CF-1); the table itself has them only once all are placed.
+fn choose(
+    search: &Search<'_>,
+    component: usize,
+    remaining: &Remaining,
+    learned: &[(usize, usize)],
+) -> Option<Choice> {
     if !search.component(component).reads_files() {
         let site = most_remaining(search, component, remaining);
         return site.map(|site| Choice::site(site, Rule::MostLeft));
     }
     search
         .close_to_files(component, remaining)
-        .or_else(|| search.nearest_of_pairs(component, remaining))
+        .or_else(|| search.nearest_of_pairs(component, remaining, learned))
 }

@@ -48,8 +48,9 @@ fn a_component_goes_where_its_file_is_or_to_the_pair_that_brings_it_first() {
     let (request, grid) = (reading(&[8, 8, 8], file(1, 4)), setting([10, 24, 30, 7]));
     let mut history = pairs(&[("B", "A"), ("C", "A")]);
     let plan = placed_with(&request, &grid, &mut history).unwrap();
-    // The table learns of D only once the job is placed as a whole.
-    assert_eq!(served(&plan), [("A", "A", 0), ("B", "A", 320), ("B", "A", 320)]);
+    // The second one adds the pair of B and D, which the third one finds.
+    assert_eq!(served(&plan), [("A", "A", 0), ("B", "A", 320), ("B", "D", 160)]);
+    assert_eq!(plan.transfer_time, DurationMs::from_secs(320));
     assert_eq!(history, pairs(&[("B", "A"), ("B", "D"), ("C", "A")]));
 
     let mut history = pairs(&[("B", "A"), ("B", "D"), ("C", "A"), ("C", "D")]);
@@ -149,4 +150,19 @@ fn of_links_that_bring_a_file_in_the_same_millisecond_the_first_by_name_serves()
         assert_eq!(placement.sources[0].from.as_str(), "A", "{policy}");
         assert_eq!(placement.transfer_time, DurationMs(1), "{policy}");
     }
+}
+
+/// CF-8: "all" is a rule, not the pairs of the sites that were there when it was set.
+#[test]
+fn a_table_of_all_pairs_has_those_of_a_site_that_joins_later() {
+    let mut history = History::All;
+    let request = reading(&[8], file(1, 4));
+    let before = setting([4, 0, 0, 7]);
+    placed_with(&request, &before, &mut history).unwrap_err();
+    let sites = [site("A", 4), site("E", 8)];
+    let after = grid_with(sites, &[(file(1, 4), "A")], &[("A", "E", 100)]);
+    let plan = placed_with(&request, &after, &mut history).unwrap();
+    assert_eq!(served(&plan), [("E", "A", 320)]);
+    let back = grid_with([site("A", 8), site("E", 4)], &[(file(1, 4), "E")], &[("E", "A", 100)]);
+    assert_eq!(served(&placed_with(&request, &back, &mut history).unwrap()), [("A", "E", 320)]);
 }

@@ -36,12 +36,39 @@ fn a_component_that_ends_without_a_site_error_sets_the_count_to_zero() {
     assert_eq!(bench.record.consecutive_errors, 2);
 }
 
-#[test]
-fn a_job_that_fails_by_itself_speaks_for_the_site() {
+/// Errors of a site in a row after each event: E an error of it, S a success, J the job's own
+/// error, U a sibling that was aborted because another component failed.
+fn counted(events: &str) -> (Vec<u32>, Bench) {
     let mut bench = Bench::new();
-    bench.error(1);
-    assert_eq!(bench.names(error(2, FailureClass::Application)), ["SuccessCounted"]);
-    assert_eq!(bench.record.consecutive_errors, 0);
+    let mut tell = |(job, event)| {
+        drop(match event {
+            'E' => bench.error(job),
+            'S' => bench.success(job),
+            'J' => bench.names(error(job, FailureClass::Application)),
+            _ => bench.names(error(job, FailureClass::Cancelled)),
+        });
+        bench.record.consecutive_errors
+    };
+    let counts = (1..).zip(events.chars()).map(&mut tell).collect();
+    (counts, bench)
+}
+
+#[test]
+fn vectors_ft_1_to_ft_4() {
+    let (counts, bench) = counted("EESEEE");
+    assert_eq!(counts, [1, 2, 0, 1, 2, 3], "FT-1");
+    assert!(matches!(bench.record.breaker, Breaker::Open { .. }), "FT-1");
+    assert_eq!(bench.owed(), [NotificationKind::Unusable], "FT-1: one notice");
+    for (name, events) in [("FT-2", "EEJE"), ("FT-3", "EEUE")] {
+        let (counts, bench) = counted(events);
+        assert_eq!(counts, [1, 2, 2, 3], "{name}");
+        assert!(matches!(bench.record.breaker, Breaker::Open { .. }), "{name}");
+        let (_, before) = counted(&events[..3]);
+        assert_eq!(before.record.breaker, Breaker::Closed, "{name}: not before the 4th event");
+    }
+    let (counts, bench) = counted(&"ES".repeat(20));
+    assert!(counts.iter().all(|&count| count <= 1), "FT-4: {counts:?}");
+    assert_eq!((bench.record.breaker, bench.record.owed.len()), (Breaker::Closed, 0), "FT-4");
 }
 
 #[test]
@@ -49,7 +76,7 @@ fn what_is_nobodys_error_changes_nothing() {
     let mut bench = Bench::new();
     bench.error(1);
     for (job, class) in (2..).zip(FailureClass::ALL) {
-        if !matches!(class, FailureClass::Site | FailureClass::Application) {
+        if class != FailureClass::Site {
             assert!(bench.names(error(job, class)).is_empty(), "{}", class.as_str());
         }
     }

@@ -10,7 +10,6 @@ use crate::site::command::ProbeOutcome;
 use crate::site::contact::Contact;
 use crate::site::due::{SiteEffect, next_wake};
 use crate::site::event::Happened;
-use crate::site::failure::Verdict;
 use crate::site::state::{
     Breaker, MAX_OWED, MAX_WINDOWS, NotificationId, RECENT_ERRORS, REMEMBERED, probing_jobs,
 };
@@ -135,6 +134,12 @@ fn is_told_at_least_once(command: &SiteCommand) -> bool {
     !matches!(command, SiteCommand::Operate { .. } | SiteCommand::Notify { .. })
 }
 
+/// What the end of an attempt says about its site.
+enum Told {
+    Error,
+    Success,
+}
+
 /// The count as the paper states it, over outcomes as first told.
 #[derive(Default)]
 struct Count {
@@ -144,21 +149,20 @@ struct Count {
 
 impl Count {
     fn follow(&mut self, bench: &Bench, command: &SiteCommand) {
-        let (attempt, verdict) = match command {
-            SiteCommand::RecordError { attempt, class, isolated, .. } => match class.verdict() {
-                Verdict::Charges if *isolated => {
-                    self.known.insert(*attempt);
-                    return;
-                }
-                verdict => (*attempt, verdict),
-            },
-            SiteCommand::RecordSuccess { attempt } => (*attempt, Verdict::Clears),
+        let (attempt, told) = match command {
+            SiteCommand::RecordError { class, .. } if !class.charges_site() => return,
+            SiteCommand::RecordError { attempt, isolated: true, .. } => {
+                self.known.insert(*attempt);
+                return;
+            }
+            SiteCommand::RecordError { attempt, .. } => (*attempt, Told::Error),
+            SiteCommand::RecordSuccess { attempt } => (*attempt, Told::Success),
             SiteCommand::EndProbe { probe, outcome: ProbeOutcome::Succeeded, .. }
                 if matches!(
                     &bench.record.breaker, Breaker::HalfOpen { running, .. } if running.contains(probe)
                 ) =>
             {
-                (*probe, Verdict::Clears)
+                (*probe, Told::Success)
             }
             SiteCommand::Operate { what: Operation::ResetErrors, .. } => {
                 self.errors = 0;
@@ -166,9 +170,9 @@ impl Count {
             }
             _ => return,
         };
-        match verdict {
-            Verdict::Charges if self.known.insert(attempt) => self.errors += 1,
-            Verdict::Clears if !self.known.contains(&attempt) => {
+        match told {
+            Told::Error if self.known.insert(attempt) => self.errors += 1,
+            Told::Success if !self.known.contains(&attempt) => {
                 let probing = matches!(&bench.record.breaker,
                     Breaker::HalfOpen { running, .. } if running.contains(&attempt));
                 if self.errors > 0 || probing {
