@@ -157,6 +157,43 @@ proptest! {
     }
 
     #[test]
+    fn the_order_in_which_sites_are_given_does_not_matter_to_any_policy(drawn in drawn(1..5)) {
+        for policy in POLICIES {
+            let drawn = match policy.serves(&Request::NonFixed) {
+                true => Drawn { request: under(policy.name(), &drawn.request), ..drawn.clone() },
+                false => drawn.clone().under(*policy),
+            };
+            let reversed = drawn.grid_of(drawn.sites.iter().rev().cloned());
+            let forwards = placed(&drawn.request, &drawn.grid());
+            prop_assert_eq!(forwards, placed(&drawn.request, &reversed), "{}", policy.name());
+        }
+    }
+
+    /// The only components that a flexible request lists are those of its allowed splits.
+    #[test]
+    fn the_order_of_components_within_an_allowed_split_does_not_matter(
+        idle in prop::collection::vec(0..30u32, 1..6),
+        parts in prop::collection::vec(1..12u32, 1..5), shift in 0..5usize,
+    ) {
+        let names = ["A", "B", "C", "D", "E"];
+        let grid = grid(names.iter().zip(&idle).map(|(name, idle)| site(name, *idle)));
+        let mut turned = parts.clone();
+        turned.rotate_left(shift % parts.len());
+        let total = parts.iter().sum();
+        for policy in POLICIES.iter().filter(|policy| !policy.serves(&Request::NonFixed)) {
+            let shares = |parts: &[u32]| {
+                let bounds = Flexible { splits: vec![parts.to_vec()], ..Flexible::default() };
+                let plan = placed(&flexible(policy.name(), total, bounds), &grid).ok()?;
+                let mut shares: Vec<(String, u32)> =
+                    shares_of(&plan).into_iter().map(|(at, n)| (at.to_owned(), n)).collect();
+                shares.sort();
+                Some(shares)
+            };
+            prop_assert_eq!(shares(&parts), shares(&turned), "{}", policy.name());
+        }
+    }
+
+    #[test]
     fn the_order_of_components_of_different_size_does_not_matter(
         drawn in drawn(1..5), shift in 0..5usize,
     ) {

@@ -1,5 +1,6 @@
 mod chunks;
 mod close_to_files;
+mod counterfactuals;
 mod drawn;
 mod every_policy;
 mod explanations;
