@@ -119,11 +119,21 @@ pub enum Bug {
     SkipSync,
     /// A record that moved on meanwhile is overwritten.
     OverwriteOnConflict,
+    /// A component that is restarted alone does not wait for its input.
+    RestartUnfed,
+    /// What was given up while it ran counts as not begun where its site is silent.
+    LeaveRestarted,
+    /// A site that is tried out takes any number of jobs.
+    ProbeMore,
+    /// Each component of a job takes a place of its own at a site that is tried out.
+    ProbeEach,
+    /// What others know is looked at before what came during a write is decided.
+    LookFirst,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 56] = [
+    pub const ALL: [Bug; 61] = [
         Bug::RetryBlind,
         Bug::TrustEarlyAbsence,
         Bug::UnknownIsGone,
@@ -180,6 +190,11 @@ impl Bug {
         Bug::LetInAgain,
         Bug::SkipSync,
         Bug::OverwriteOnConflict,
+        Bug::RestartUnfed,
+        Bug::LeaveRestarted,
+        Bug::ProbeMore,
+        Bug::ProbeEach,
+        Bug::LookFirst,
     ];
 }
 

@@ -146,7 +146,8 @@ impl JobActor {
     /// What others know is looked at only after that, in the light of what was decided: a
     /// claim may have sent a component elsewhere, where its input is not yet.
     fn go_on(&mut self, ctx: &mut Context<Self>) {
-        if self.steps.has_commands() || !self.dirty.owed() {
+        let looks_first = bug(Bug::LookFirst) && self.dirty.owed();
+        if !looks_first && (self.steps.has_commands() || !self.dirty.owed()) {
             self.turn(ctx);
         }
         if !self.steps.is_writing() && self.dirty.owed() && !self.job().is_final() {

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use crate::ids::{Attempt, ComponentIndex, JobId, KeyName, SiteName};
+use crate::planted::{Bug, bug};
 use crate::site::failure::FailureClass;
 use crate::units::Timestamp;
 
@@ -82,8 +83,13 @@ pub enum Breaker {
 /// only this site can take needs all of them to start.
 pub fn probing_jobs(running: &BTreeSet<AttemptId>) -> u32 {
     let mut jobs: Vec<JobId> = running.iter().map(|attempt| attempt.job).collect();
+    if bug(Bug::ProbeMore) {
+        return 0;
+    }
     // Attempts are ordered by their job.
-    jobs.dedup();
+    if !bug(Bug::ProbeEach) {
+        jobs.dedup();
+    }
     jobs.len() as u32
 }
 

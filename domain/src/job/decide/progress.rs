@@ -70,10 +70,8 @@ fn postpone(draft: &mut Draft<'_>, start_estimate: Timestamp) {
 
 /// How long a job waits for a silent site, once its payload may have begun there.
 fn patience(draft: &Draft<'_>, component: &Component) -> Option<DurationMs> {
-    let unopened = matches!(
-        component.run,
-        Run::Idle | Run::Intended { .. } | Run::Uncertain { .. } | Run::Submitted { .. }
-    );
+    let runs = matches!(component.run, Run::Running { .. }) && !bug(Bug::LeaveRestarted);
+    let unopened = !runs && !matches!(component.run, Run::AtGate { .. } | Run::Opened { .. });
     let not_begun = draft.job.start_at.is_none() || (component.restart.is_some() && unopened);
     if not_begun || bug(Bug::AbandonEarly) {
         return Some(DurationMs::ZERO);

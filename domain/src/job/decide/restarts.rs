@@ -100,8 +100,17 @@ pub(super) fn look_at_inputs(draft: &mut Draft<'_>, inputs: &Inputs) {
     match inputs {
         Inputs::Here if !waiting.is_empty() => draft.emit(Happened::InputsArrived),
         Inputs::Lost { detail, components } => {
-            for component in waiting.into_iter().filter(|index| components.contains(index)) {
-                give_up(draft, component, AbortCause::InputLost { detail: detail.clone() });
+            let mut concerned = waiting.into_iter().filter(|index| components.contains(index));
+            // One fault: the others go elsewhere with the first.
+            if let Some(first) = concerned.next() {
+                give_up(draft, first, AbortCause::InputLost { detail: detail.clone() });
+            }
+            for component in concerned {
+                give_up(
+                    draft,
+                    component,
+                    AbortCause::ClaimLost { component, detail: detail.clone() },
+                );
             }
         }
         Inputs::Here | Inputs::Unknown | Inputs::Expected(_) => {}

@@ -4,6 +4,7 @@ use super::{count_cause, moved, renew, with};
 use crate::ids::ComponentIndex;
 use crate::job::event::Happened;
 use crate::job::state::{AbortCause, Component, Job, Placement, Restart, RestartStep, Run};
+use crate::planted::{Bug, bug};
 use crate::units::Timestamp;
 
 /// Applies an event of a running job that is about restarts; others change nothing.
@@ -41,13 +42,7 @@ fn fail(
     not_before: Timestamp,
     at: Timestamp,
 ) {
-    // Several that need the same input lose it at once: one fault.
-    let failed_now =
-        |restart: &Restart| restart.step == RestartStep::ToPlace && restart.since == at;
-    let told = job.components.iter().filter_map(|c| c.restart.as_ref()).any(failed_now);
-    if !matches!(why, AbortCause::InputLost { .. }) || !told {
-        count_cause(job, why);
-    }
+    count_cause(job, why);
     with(job, index, |component| {
         let tries = component.restart.as_ref().map_or(0, |restart| restart.tries + 1);
         let step = RestartStep::ToPlace;
@@ -65,7 +60,7 @@ fn place(job: &mut Job, index: ComponentIndex, placement: &Placement, at: Timest
     with(job, index, |component| {
         component.placement = Some(placement.clone());
         if let Some(restart) = &mut component.restart {
-            restart.step = match placement.sources.is_empty() {
+            restart.step = match placement.sources.is_empty() || bug(Bug::RestartUnfed) {
                 true => RestartStep::Staged,
                 false => RestartStep::Staging,
             };
