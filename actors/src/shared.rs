@@ -219,6 +219,11 @@ impl Shared {
         *lock(&self.suspects).entry(job).or_default() += 1;
     }
 
+    /// This job is held, or gone: what it is suspected of is over.
+    pub(crate) fn acquit(&self, job: JobId) {
+        lock(&self.suspects).remove(&job);
+    }
+
     /// Jobs in whose turn the co-allocator died, and how often.
     pub(crate) fn suspects(&self) -> BTreeMap<JobId, u32> {
         lock(&self.suspects).clone()

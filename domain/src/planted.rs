@@ -3,6 +3,8 @@
 //! Only a build with `--cfg cospan_chaos` has any, and then at most one at a time;
 //! in every other build [`bug`] is false and nothing of them is left.
 
+use crate::ids::JobId;
+
 /// A mistake that somebody might make, by what it gets wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Bug {
@@ -223,4 +225,26 @@ pub fn bug(bug: Bug) -> bool {
 pub fn plant(bug: Option<Bug>) {
     let number = bug.map_or(u8::MAX, |bug| bug as u8);
     PLANTED.store(number, std::sync::atomic::Ordering::Relaxed);
+}
+
+/// A policy is asked for a plan for this job.
+#[cfg(not(cospan_chaos))]
+#[inline(always)]
+pub fn plan_for(_: JobId) {}
+
+#[cfg(cospan_chaos)]
+static POISONOUS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(u64::MAX);
+
+/// A policy is asked for a plan for this job.
+#[cfg(cospan_chaos)]
+pub fn plan_for(job: JobId) {
+    let poisonous = POISONOUS.load(std::sync::atomic::Ordering::Relaxed);
+    assert!(poisonous != job.0, "planted panic of a policy");
+}
+
+/// Has every policy panic at this job, or at none.
+#[cfg(cospan_chaos)]
+pub fn poison(job: Option<JobId>) {
+    let number = job.map_or(u64::MAX, |job| job.0);
+    POISONOUS.store(number, std::sync::atomic::Ordering::Relaxed);
 }

@@ -1,6 +1,6 @@
 //! The co-allocator actor: queues, scans in slices, offers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +8,7 @@ use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, SpawnHandle, 
 use cospan_domain::ids::JobId;
 use cospan_domain::job::command::JobCommand;
 use cospan_domain::job::spec::Priority;
+use cospan_domain::job::state::Job;
 use cospan_domain::queue::{
     Groups, Offer, PlacementQueues, QueueDecision, Scan, ScanReport, ScanStep, SliceBudget,
     Standing, Trigger, Waiting,
@@ -25,6 +26,8 @@ use crate::switchboard::{Dirty, Look};
 
 /// Before a job is tried again that did not take its offer.
 const REFUSED_PAUSE: Duration = Duration::from_millis(20);
+/// Before a job is held again whose record moved on meanwhile.
+const HOLD_AGAIN: Duration = Duration::from_secs(1);
 
 /// Takes jobs from the placement queues and finds sites for them.
 pub struct CoAllocator {
@@ -44,6 +47,8 @@ pub struct CoAllocator {
     interval_due: bool,
     interval: Option<SpawnHandle>,
     wake: Option<(Timestamp, SpawnHandle)>,
+    /// Jobs whose turn ended earlier lives; not tried until they were held and released.
+    shunned: BTreeSet<JobId>,
     dirty: Dirty,
     _guard: LifeGuard,
 }
@@ -83,6 +88,7 @@ impl CoAllocator {
             interval_due: false,
             interval: None,
             wake: None,
+            shunned: BTreeSet::new(),
             dirty,
             _guard: guard,
             shared,
@@ -100,6 +106,7 @@ impl CoAllocator {
             self.groups.give_turns(group, std::iter::empty());
         }
         let tried = view.jobs.values().filter(|job| self.groups.has_turn(job));
+        let tried = tried.filter(|job| !self.shunned.contains(&job.id));
         for waiting in tried.filter_map(|job| Waiting::of_job(job, policies)) {
             self.queues.insert(waiting);
         }
@@ -126,6 +133,13 @@ impl CoAllocator {
     /// A job as it stands in the view, and as its sweep lets it be tried.
     fn fold(&mut self, view: &View, id: JobId) {
         let job = view.jobs.get(&id);
+        if self.shunned.contains(&id) {
+            if job.is_some_and(|job| is_to_hold(job)) {
+                return;
+            }
+            self.shunned.remove(&id);
+            self.shared.acquit(id);
+        }
         let waiting = job
             .filter(|job| self.groups.has_turn(job))
             .and_then(|job| Waiting::of_job(job, &self.shared.settings.default_policies));
@@ -292,14 +306,34 @@ impl CoAllocator {
     }
 
     /// Jobs in whose turn the last lives ended are held, not the co-allocator.
-    fn hold_suspects(&self, ctx: &mut Context<Self>) {
-        let suspects: BTreeMap<JobId, u32> = self.shared.suspects();
-        for (job, _) in suspects.into_iter().filter(|(_, deaths)| *deaths >= Self::SUSPECT_DEATHS) {
+    fn shun_suspects(&mut self) {
+        let view = self.shared.view.load();
+        let suspects = self.shared.suspects().into_iter();
+        for (job, _) in suspects.filter(|(_, deaths)| *deaths >= Self::SUSPECT_DEATHS) {
+            if !view.jobs.get(&job).is_some_and(|job| is_to_hold(job)) {
+                self.shared.acquit(job);
+                continue;
+            }
             error!(%job, "placing this job ends the co-allocator again and again; held");
-            let shared = self.shared.clone();
-            let hold = async move { crate::wiring::hold_job(&shared, job).await };
-            ctx.spawn(hold.into_actor(self).map(|(), this: &mut Self, ctx| this.look(ctx)));
+            self.shunned.insert(job);
+            // Not a future of this actor: it must outlive it.
+            actix_rt::spawn(hold(self.shared.clone(), job));
         }
+    }
+}
+
+fn is_to_hold(job: &Job) -> bool {
+    !job.is_final() && job.held.is_none()
+}
+
+/// Holds a job, also if its record moves on meanwhile.
+async fn hold(shared: Arc<Shared>, job: JobId) {
+    loop {
+        crate::wiring::hold_job(&shared, job).await;
+        if !shared.view.load().jobs.get(&job).is_some_and(|job| is_to_hold(job)) {
+            return;
+        }
+        tokio::time::sleep(HOLD_AGAIN).await;
     }
 }
 
@@ -319,8 +353,8 @@ impl Actor for CoAllocator {
     fn started(&mut self, ctx: &mut Context<Self>) {
         chaos::reach(Point::Started);
         ctx.set_mailbox_capacity(1_024);
+        self.shun_suspects();
         self.fold_all();
-        self.hold_suspects(ctx);
         self.look(ctx);
     }
 }

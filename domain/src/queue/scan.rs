@@ -10,6 +10,7 @@ use super::tries::QueueDecision;
 use crate::ids::JobId;
 use crate::job::spec::Priority;
 use crate::placement::{self, Board, GridSnapshot, Plan, Refusal, Remaining, Silent};
+use crate::planted;
 use crate::units::Timestamp;
 
 /// Why a scan is made.
@@ -289,6 +290,7 @@ impl PlacementQueues {
             history: &mut self.history,
             observer: &mut Silent,
         };
+        planted::plan_for(job);
         let outcome = placement::place(&request, &mut board);
         scan.trying = None;
         match outcome {
