@@ -23,6 +23,9 @@ use crate::workload::Workload;
 /// A panic is to strike with at least so many jobs in flight.
 const LOAD: usize = 50;
 
+/// Deaths in a minute of an actor that everything needs, of which the last ends the process.
+const DEATHS_MAX: u64 = 5;
+
 const AROUND: [&str; 4] = ["before-journal", "after-journal", "before-effect", "after-effect"];
 
 /// One step at which the server is to fail.
@@ -38,20 +41,39 @@ pub struct Strike {
     pub passage: u64,
     /// Passages with fewer jobs in flight do not count.
     pub load: usize,
+    /// At so many passages, one after the other.
+    pub times: u64,
 }
 
 impl Strike {
     /// Its name.
     pub fn name(&self) -> String {
-        let Self { kind, point, effect, passage, load } = self;
+        let name = self.at(self.passage);
+        if self.times == 1 { name } else { format!("{name} and {} more", self.times - 1) }
+    }
+
+    fn at(&self, passage: u64) -> String {
+        let Self { kind, point, effect, load, .. } = self;
         format!("{kind}:{point}:{effect}:{passage}:{load}")
     }
 
     fn plan(&self) -> String {
-        match self.effect {
+        let mut strikes: Vec<String> =
+            (self.passage..self.passage + self.times).map(|passage| self.at(passage)).collect();
+        if self.effect == "LookUp" {
             // A submission is looked up after its job's actor was rebuilt.
-            "LookUp" => format!("panic:before-effect:Submit:1,{}", self.name()),
-            _ => self.name(),
+            strikes.push("panic:before-effect:Submit:1".into());
+        }
+        strikes.join(",")
+    }
+
+    /// The code that the server is to end with; `None` if it must live on.
+    fn right_end(&self) -> Option<i32> {
+        match (self.kind, self.effect) {
+            ("crash", _) => Some(ABORTED),
+            ("panic", "journal") => Some(EXIT_FATAL),
+            _ if self.times == DEATHS_MAX => Some(EXIT_FATAL),
+            _ => None,
         }
     }
 
@@ -68,7 +90,8 @@ impl Strike {
 
 /// Crashes at every point.
 pub fn crashes() -> Vec<Strike> {
-    let strike = |point, effect| Strike { kind: "crash", point, effect, passage: 1, load: 0 };
+    let strike =
+        |point, effect| Strike { kind: "crash", point, effect, passage: 1, load: 0, times: 1 };
     let effects = EffectKind::NAMES.into_iter().chain(CopyEffect::NAMES);
     let mut strikes: Vec<Strike> =
         effects.flat_map(|effect| AROUND.map(|point| strike(point, effect))).collect();
@@ -83,12 +106,21 @@ pub fn crashes() -> Vec<Strike> {
 /// Panics with many jobs in flight: in the handlers of every kind of actor, and at the
 /// steps of the protocol.
 pub fn panics() -> Vec<Strike> {
-    let strike =
-        |point, effect, passage| Strike { kind: "panic", point, effect, passage, load: LOAD };
+    let strike = |point, effect, passage| Strike {
+        kind: "panic",
+        point,
+        effect,
+        passage,
+        load: LOAD,
+        times: 1,
+    };
     // A claim timer hears of nothing but its own clock.
     let kinds = ActorKind::ALL.into_iter().filter(|kind| *kind != ActorKind::ClaimTimer);
     let mut strikes: Vec<Strike> =
         kinds.map(|kind| strike("handler-entry", kind.as_str(), 1)).collect();
+    let often = ["intake", "co-allocator"];
+    strikes
+        .extend(often.map(|kind| Strike { times: DEATHS_MAX, ..strike("handler-entry", kind, 1) }));
     strikes.extend([
         strike("handler-entry", "", 40),
         strike("handler-entry", "", 400),
@@ -232,11 +264,7 @@ fn strike_on(
         "panic" => in_flight.is_some(),
         _ => ended == Some(ABORTED),
     };
-    let right_end = match (what.kind, what.effect) {
-        ("panic", "journal") => Some(EXIT_FATAL),
-        ("panic", _) => None,
-        _ => Some(ABORTED),
-    };
+    let right_end = what.right_end();
     let is_wrong = ended != right_end && (reached || ended.is_some());
     let wrong_end = is_wrong.then(|| match ended {
         Some(code) => format!("the server ended with {code}"),
@@ -277,6 +305,9 @@ fn await_strike(
     const REACH_MAX: Duration = Duration::from_secs(150);
     /// After a panic: long enough for it to end the process, if it does.
     const SURVIVAL: Duration = Duration::from_secs(2);
+    /// After more of them: an actor that died is built anew after a while.
+    const SURVIVAL_OF_MANY: Duration = Duration::from_secs(60);
+    let survival = if what.times == 1 { SURVIVAL } else { SURVIVAL_OF_MANY };
     let begun = Instant::now();
     let (mut panicked, mut turn) = (None::<Instant>, 0);
     while begun.elapsed() < REACH_MAX {
@@ -286,7 +317,7 @@ fn await_strike(
         if what.kind == "panic" && panicked.is_none() && struck_with(ground).is_some() {
             panicked = Some(Instant::now());
         }
-        if panicked.is_some_and(|at| at.elapsed() > SURVIVAL) {
+        if panicked.is_some_and(|at| at.elapsed() > survival) {
             return Ok(None);
         }
         if let Ok(rows) = api.newest(200) {
