@@ -38,6 +38,7 @@ pub struct Claimer {
     awaited: BTreeMap<JobId, Timestamp>,
     /// Tries that were sent to their jobs, and what they take.
     under_way: BTreeMap<JobId, Vec<(SiteName, Resources)>>,
+    depth: prometheus::IntGauge,
     looks_again: bool,
     dirty: Dirty,
     _guard: LifeGuard,
@@ -54,7 +55,10 @@ struct Answered {
 impl Claimer {
     /// A new life: the queue is made anew from the view.
     pub fn new(shared: Arc<Shared>, dirty: Dirty, guard: LifeGuard) -> Self {
+        let depth = shared.metrics.mailbox_depth.with_label_values(&["claimer"]);
+        depth.set(0);
         Self {
+            depth,
             queue: ClaimingQueue::default(),
             grid: GridMaker::new(&shared),
             awaited: BTreeMap::new(),
@@ -171,6 +175,7 @@ impl Claimer {
         let id = job.id;
         self.awaited.remove(&id);
         self.under_way.insert(id, uses(job, &attempt));
+        self.depth.set(self.under_way.len() as i64);
         debug!(job = %id, ?attempt, "claiming try");
         let (shared, this) = (self.shared.clone(), ctx.address());
         let sight = job::sight(&shared, job);
@@ -256,6 +261,7 @@ impl Handler<Answered> for Claimer {
     fn handle(&mut self, answer: Answered, ctx: &mut Context<Self>) {
         chaos::enter(ActorKind::Claimer);
         self.under_way.remove(&answer.job);
+        self.depth.set(self.under_way.len() as i64);
         match answer.taken {
             // Once for all tries that are answered at about the same time.
             true => self.shared.switchboard.claimer.look(&()),

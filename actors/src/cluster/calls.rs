@@ -5,6 +5,7 @@ use std::sync::Arc;
 use actix::{Handler, Message};
 use cospan_sites::port::{Site, SiteError};
 use futures_util::future::BoxFuture;
+use prometheus::IntGauge;
 
 use super::Cluster;
 use crate::chaos;
@@ -79,6 +80,22 @@ impl<T: Send + 'static> Call<T> {
     }
 }
 
+/// A call is counted from when it is taken in until it is over, or its actor is.
+struct Counted(IntGauge);
+
+impl Counted {
+    fn new(gauge: IntGauge) -> Self {
+        gauge.inc();
+        Self(gauge)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
 /// Outcome of a call as a label.
 pub(super) fn outcome_label<T>(result: &Result<T, SiteError>) -> &'static str {
     match result {
@@ -98,7 +115,9 @@ impl<T: Send + 'static> Handler<Call<T>> for Cluster {
         let permits = if call.kind.is_long() { &self.long_calls } else { &self.calls };
         let (permits, site) = (permits.clone(), self.site.clone());
         let metrics = self.shared.metrics.clone();
+        let counted = Counted::new(self.gauges.calls.clone());
         Box::pin(async move {
+            let _counted = counted;
             let Ok(_permit) = permits.acquire_owned().await else {
                 return Err(SiteError::NotSent("the site's calls are closed".into()));
             };

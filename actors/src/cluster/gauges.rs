@@ -28,6 +28,8 @@ pub(super) struct Gauges {
     pub(super) idle: IntGauge,
     /// Those that jobs hold or will claim.
     pub(super) held: IntGauge,
+    /// Calls to any site that wait or are under way.
+    pub(super) calls: IntGauge,
     states: [IntGauge; STATES.len()],
 }
 
@@ -40,6 +42,7 @@ impl Gauges {
             total: processors("total"),
             idle: processors("idle"),
             held: processors("held"),
+            calls: metrics.mailbox_depth.with_label_values(&["cluster"]),
             states: STATES.map(state),
         }
     }

@@ -41,6 +41,7 @@ pub struct CoAllocator {
     offers: Offers,
     /// Jobs that were offered a place and did not answer yet, however long that takes.
     asked: BTreeSet<JobId>,
+    depth: prometheus::IntGauge,
     scan: Option<Scan>,
     /// Something changed during a scan: another follows.
     again: bool,
@@ -76,7 +77,10 @@ impl CoAllocator {
         let queues = PlacementQueues::new(queue, seed);
         let length =
             |class: Priority| shared.metrics.queue_length.with_label_values(&[class.as_str()]);
+        let depth = shared.metrics.mailbox_depth.with_label_values(&["co-allocator"]);
+        depth.set(0);
         Self {
+            depth,
             queues,
             groups: Groups::default(),
             lengths: Priority::ALL.map(length),
@@ -215,6 +219,7 @@ impl CoAllocator {
         let view = self.shared.view.load();
         let Some(record) = view.jobs.get(&job) else { return self.queues.forget(job) };
         self.asked.insert(job);
+        self.depth.set(self.asked.len() as i64);
         let placements = &offer.plan.placements;
         self.offers.add(job, now, record.spec.uses(placements).collect());
         let (shared, this) = (self.shared.clone(), ctx.address());
@@ -242,6 +247,7 @@ impl CoAllocator {
     fn answered(&mut self, answer: &Answered, ctx: &mut Context<Self>) {
         chaos::reach_for("PlaceJob", Point::AfterEffect);
         self.asked.remove(&answer.job);
+        self.depth.set(self.asked.len() as i64);
         if !answer.taken {
             self.offers.remove(answer.job);
             self.queues.withdraw_offer(answer.job);

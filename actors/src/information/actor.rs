@@ -32,6 +32,7 @@ pub struct Information {
     dirty: Dirty,
     /// Names with a write under way.
     desks: BTreeMap<LogicalName, Desk>,
+    depth: prometheus::IntGauge,
     _guard: LifeGuard,
 }
 
@@ -52,7 +53,9 @@ pub(super) struct Order {
 impl Information {
     /// A new life.
     pub fn new(shared: Arc<Shared>, dirty: Dirty, guard: LifeGuard) -> Self {
-        Self { shared, dirty, desks: BTreeMap::new(), _guard: guard }
+        let depth = shared.metrics.mailbox_depth.with_label_values(&["information"]);
+        depth.set(0);
+        Self { shared, dirty, desks: BTreeMap::new(), depth, _guard: guard }
     }
 
     fn desk(&mut self, name: &LogicalName) -> Option<&mut Desk> {
@@ -64,6 +67,7 @@ impl Information {
             let blank = || Arc::new(FileRecord::new(name.clone()));
             let steps = Steps::new(stored.clone().unwrap_or_else(blank));
             self.desks.insert(name.clone(), Desk { steps, stored });
+            self.depth.set(self.desks.len() as i64);
         }
         self.desks.get_mut(name)
     }
@@ -75,7 +79,10 @@ impl Information {
         match desk.steps.decide(&(), now) {
             Some(step) => self.write(name.clone(), step, ctx),
             None if desk.steps.is_writing() => {}
-            None => drop(self.desks.remove(name)),
+            None => {
+                self.desks.remove(name);
+                self.depth.set(self.desks.len() as i64);
+            }
         }
     }
 

@@ -47,6 +47,7 @@ pub trait Messenger: Send + Sync {
 pub struct Notifier {
     shared: Arc<Shared>,
     under_way: BTreeSet<(SiteName, NotificationId)>,
+    depth: prometheus::IntGauge,
     failures: u32,
     ended: ended::Ended,
     dirty: Dirty,
@@ -61,7 +62,9 @@ impl Notifier {
     /// A new life.
     pub fn new(shared: Arc<Shared>, dirty: Dirty, guard: LifeGuard) -> Self {
         let (under_way, ended) = (BTreeSet::new(), ended::Ended::default());
-        Self { shared, under_way, failures: 0, ended, dirty, _guard: guard }
+        let depth = shared.metrics.mailbox_depth.with_label_values(&["notifier"]);
+        depth.set(0);
+        Self { shared, under_way, depth, failures: 0, ended, dirty, _guard: guard }
     }
 
     fn look(&mut self, ctx: &mut Context<Self>) {
@@ -83,6 +86,7 @@ impl Notifier {
         if !self.under_way.insert(key.clone()) {
             return;
         }
+        self.depth.set(self.under_way.len() as i64);
         let hooks = &self.shared.settings.webhooks;
         let addresses: Vec<Arc<str>> = [Some(site.clone()), None]
             .iter()
@@ -121,6 +125,7 @@ impl Notifier {
                     let _ = cluster.try_send(NotificationSent(key.1));
                 }
                 self.under_way.remove(&key);
+                self.depth.set(self.under_way.len() as i64);
             }
             Err(problem) => {
                 self.failures = self.failures.saturating_add(1);
@@ -128,6 +133,7 @@ impl Notifier {
                 let pause = (1u64 << self.failures.min(9)).min(Self::RETRY_MAX_S);
                 ctx.run_later(Duration::from_secs(pause), move |this, ctx| {
                     this.under_way.remove(&key);
+                    this.depth.set(this.under_way.len() as i64);
                     this.look(ctx);
                 });
             }

@@ -206,14 +206,27 @@ async fn live(scenario: Scenario) -> Vec<u64> {
         tokio::time::sleep(Duration::from_millis(chance.random_range(0..=scenario.pause_ms))).await;
     }
     let begun = tokio::time::Instant::now();
+    let mut calls = 0;
     while !unfinished(&plane).is_empty() {
+        calls = calls.max(depth(&plane, "cluster"));
         let stuck = || unfinished(&plane).first().map(|job| (job.id, job.phase.clone()));
         assert!(begun.elapsed() < PATIENCE, "{scenario:?}: {:?} makes no progress", stuck());
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     assert!(plane.view().folds_agree());
+    assert!(calls > 0, "calls to sites that are under way are not counted");
+    for actor in
+        ["intake", "journal", "co-allocator", "claimer", "cluster", "information", "notifier"]
+    {
+        assert_eq!(depth(&plane, actor), 0, "{actor} has nothing to do any more");
+    }
     let view = plane.view();
     view.jobs.values().filter_map(|job| took_ms(job)).collect()
+}
+
+/// What an actor has taken in and not finished.
+fn depth(plane: &ControlPlane, actor: &str) -> i64 {
+    plane.shared().metrics.mailbox_depth.with_label_values(&[actor]).get()
 }
 
 /// Submits until it is accepted: an intake that is being rebuilt says to come back.
