@@ -117,8 +117,7 @@ where
         kill(&world, &find).await;
     }
     world.settle().await;
-    let fatal = world.fatal.lock().expect("whole").clone();
-    fatal
+    world.fatal.lock().expect("whole").clone()
 }
 
 /// Four deaths in a minute are survived; the fifth ends the process.
