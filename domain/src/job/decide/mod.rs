@@ -37,11 +37,13 @@ pub fn decide(
     Ok(draft.into_events())
 }
 
-/// A held job panicked its actor again and again: only people touch it.
+/// A held job panicked its actor again and again: only people touch it. What was under way
+/// when it did is uncertain all the same, and must not count as never sent on its release.
 fn works_on_held(command: &JobCommand) -> bool {
     matches!(
         command,
-        JobCommand::Release(_)
+        JobCommand::Recover { .. }
+            | JobCommand::Release(_)
             | JobCommand::Cancel(_)
             | JobCommand::Freeze(_)
             | JobCommand::Thaw(_)

@@ -354,6 +354,18 @@ fn a_held_job_does_nothing_until_it_is_released() {
 }
 
 #[test]
+fn what_a_held_job_had_on_its_way_is_looked_up_after_its_release() {
+    let mut world = World::new(spec(1));
+    world.place();
+    world.tell(JobCommand::Hold("it panics".into())).unwrap();
+    let settle = vec![DurationMs::from_secs(5)];
+    assert_eq!(world.tell(JobCommand::Recover { settle }).unwrap(), ["SubmissionUncertain"]);
+    assert_eq!(world.due(), [], "nothing is done for it while it is held");
+    world.tell(JobCommand::Release(key())).unwrap();
+    assert_eq!(world.due(), [EffectKind::LookUp]);
+}
+
+#[test]
 fn a_drained_site_is_left_by_jobs_whose_payload_has_not_begun() {
     let mut world = World::new(spec(1));
     let placements = world.placements(1_000);
