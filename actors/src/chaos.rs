@@ -102,4 +102,4 @@ pub use quiet::{effects_of, enter, in_flight, reach, reach_each, reach_for};
 mod loud;
 
 #[cfg(cospan_chaos)]
-pub use loud::{effects_of, enter, in_flight, plan, reach, reach_each, reach_for};
+pub use loud::{effects_of, enter, in_flight, panic_when, plan, reach, reach_each, reach_for};

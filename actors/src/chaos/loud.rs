@@ -1,7 +1,9 @@
 //! The points of a chaos build.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::io::Write;
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -37,6 +39,18 @@ static PLAN: Mutex<Option<Plan>> = Mutex::new(None);
 
 /// Jobs that are accepted and not ended.
 static IN_FLIGHT: AtomicUsize = AtomicUsize::new(0);
+
+/// Says of a passage, by its effect and its point, whether it panics.
+type Hook = Box<dyn FnMut(&str, Point) -> bool>;
+
+thread_local! {
+    static HOOK: RefCell<Option<Hook>> = const { RefCell::new(None) };
+}
+
+/// From now on `hook` says which passages on this thread panic; `None`: no more.
+pub fn panic_when(hook: Option<Hook>) {
+    HOOK.set(hook);
+}
 
 /// Reads a plan such as `crash:before-effect:Submit:2,panic:decided::1:50`: kind, point,
 /// effect (may be empty), passage, and the number of jobs that must be in flight for a
@@ -101,6 +115,11 @@ pub fn reach_each(effects: &[&'static str], point: Point) {
 
 /// Passes a point for an effect of this name.
 pub fn reach_for(effect: &str, point: Point) {
+    let panics = |hook: &mut Option<Hook>| hook.as_mut().is_some_and(|hook| hook(effect, point));
+    if HOOK.with_borrow_mut(panics) {
+        // Without a word from the hook of panics: there may be many.
+        resume_unwind(Box::new("a planted panic"));
+    }
     let in_flight = IN_FLIGHT.load(Ordering::Relaxed);
     let struck = {
         let mut plan = lock();

@@ -55,6 +55,11 @@ impl Doom {
         self.dead.load(Ordering::Relaxed)
     }
 
+    /// Calls to sites that it made.
+    pub fn calls(&self) -> u64 {
+        self.calls.load(Ordering::Relaxed)
+    }
+
     /// Kills it.
     pub fn strike(&self) {
         self.dead.store(true, Ordering::Relaxed);

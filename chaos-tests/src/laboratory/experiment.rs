@@ -1,7 +1,7 @@
 //! A workload through one control plane, from its first submission to the end of its
 //! last job: what `cospan simulate` and the benchmarks run.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -91,6 +91,8 @@ pub struct Outcome<T> {
     pub world: Arc<WorldHandle>,
     /// Changes that became durable.
     pub changes: u64,
+    /// Calls to sites.
+    pub calls: u64,
     /// Components that went to another site while they were claimed.
     pub moved: u64,
     /// Hash of everything that became durable.
@@ -121,12 +123,16 @@ pub fn run<T: 'static>(
         hints: true,
         keeps_archive: false,
     };
-    let plan = Plan { begins, killed_at: None, moment: None, seed, clock_ahead_ms: 0 };
+    let plan =
+        Plan { begins, killed_at: None, moment: None, seed, clock_ahead_ms: 0, panics: None };
     let watched = Rc::new(RefCell::new(Watched::new(keep)));
     let seen = watched.clone();
     let world = ground.world.clone();
     let Surroundings { failures, files, until } = surroundings;
+    let calls = Rc::new(Cell::new(0));
+    let made = calls.clone();
     let end = reign(&ground, plan, move |reign| async move {
+        let doom = reign.doom.clone();
         let watching = actix_rt::spawn(watch(reign.clone(), seen, count, progress));
         actix_rt::spawn(fail_nodes(reign.clone(), world, failures));
         let work = async {
@@ -140,11 +146,13 @@ pub fn run<T: 'static>(
                 None => std::future::pending().await,
             }
         };
-        tokio::select! {
+        let done = tokio::select! {
             biased;
             done = work => done,
             () = over => Ok(()),
-        }
+        };
+        made.set(doom.calls());
+        done
     })?;
     let ended = match end {
         End::Done(at, done) => done.map(|()| at)?,
@@ -154,7 +162,16 @@ pub fn run<T: 'static>(
         watched.replace(Watched::new(keep));
     jobs.extend(live.into_values().map(|job| keep(&job)));
     let (hash, _) = EventHash::finish(&ground.hash);
-    Ok(Outcome { ended, jobs, queue, world: ground.world, changes, moved, hash })
+    Ok(Outcome {
+        ended,
+        jobs,
+        queue,
+        world: ground.world,
+        changes,
+        calls: calls.get(),
+        moved,
+        hash,
+    })
 }
 
 /// What is noted while jobs come and go.

@@ -8,6 +8,7 @@ pub mod experiment;
 pub mod handle;
 pub mod jobs;
 pub mod journal;
+pub mod panics;
 #[cfg(test)]
 mod probe_tests;
 pub mod reign;

@@ -92,7 +92,14 @@ pub(super) fn fail_node(reign: &Reign, world: &WorldHandle, site: &str) {
 fn a_probe_whose_job_another_site_ended_makes_room_for_the_next_at_once() {
     let ground = ground(&["delft", "leiden"]);
     let world = ground.world.clone();
-    let plan = Plan { begins: BEGINS, killed_at: None, moment: None, seed: 1, clock_ahead_ms: 0 };
+    let plan = Plan {
+        begins: BEGINS,
+        killed_at: None,
+        moment: None,
+        seed: 1,
+        clock_ahead_ms: 0,
+        panics: None,
+    };
     let end = reign(&ground, plan, move |reign| async move {
         reign.until(BEGINS + SECOND).await;
         // Two components of the size of a site: each has one.

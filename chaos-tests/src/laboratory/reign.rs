@@ -28,6 +28,7 @@ use futures_util::future::BoxFuture;
 use super::doom::{Doom, Moment};
 use super::handle::WorldHandle;
 use super::journal::{Disk, EventHash, Hasty, MortalJournal};
+use super::panics::{self, Panics};
 use super::site::SimulatedSite;
 use super::weather::Weather;
 
@@ -67,6 +68,8 @@ pub struct Plan {
     /// How far its machine's clock is ahead of the true time, in milliseconds;
     /// negative: behind.
     pub clock_ahead_ms: i64,
+    /// How often its actors panic.
+    pub panics: Option<Panics>,
 }
 
 /// How a reign ended.
@@ -172,6 +175,9 @@ where
     let clock: Arc<dyn Clock> = Arc::new(RuntimeClock::starting_at(plan.begins));
     let doom = Doom::at(plan.moment, ground.weather.tally().clone());
     let (plane, disk) = open(&ground, plan, &clock, &doom)?;
+    if let Some(panics) = plan.panics {
+        panics::plant(panics, plan.seed ^ plan.begins.0, ground.weather.tally().clone());
+    }
     let (now, world) = (clock.clone(), ground.world.clone());
     let driver = actix_rt::spawn(world.drive(move || now.now()));
     let clock_ahead_ms = plan.clock_ahead_ms;
@@ -191,6 +197,7 @@ where
         done = work(reign.clone()) => End::Done(clock.now(), done),
     };
     doom.strike();
+    panics::clear();
     disk.fall("lost-suffix");
     driver.abort();
     // Actors that were just built begin, in vain, while there is a runtime for their timers.

@@ -27,7 +27,7 @@ use super::questions;
 use super::rest::is_at_rest;
 use super::scenario::{BEGINS, Deal, Scenario};
 use super::sweeps::over_limit;
-use super::users::{Known, all_ended, deal, output_name, targets};
+use super::users::{Known, all_ended, deal, output_name, release_held, targets};
 use crate::laboratory::handle::WorldHandle;
 use crate::laboratory::jobs::job;
 use crate::laboratory::journal::EventHash;
@@ -96,7 +96,7 @@ pub fn run(scenario: Scenario) -> Result<Verdict> {
     let seen = Rc::new(RefCell::new(Seen::new(scenario.plain_cut_offs(), scenario.queue.clone())));
     let undisturbed = |begins| {
         let seed = scenario.seed;
-        Plan { begins, killed_at: None, moment: None, seed, clock_ahead_ms: 0 }
+        Plan { begins, killed_at: None, moment: None, seed, clock_ahead_ms: 0, panics: None }
     };
     let (mut now, mut reigns) = (BEGINS, 0);
     for kill in &scenario.kills {
@@ -105,13 +105,14 @@ pub fn run(scenario: Scenario) -> Result<Verdict> {
         }
         let killed_at = Some((now + kill.after).min(scenario.calm_at));
         let (moment, clock_ahead_ms) = (kill.moment, kill.clock_ahead_ms);
-        let plan = Plan { begins: now, killed_at, moment, seed: scenario.seed, clock_ahead_ms };
+        let panics = scenario.panics;
+        let plan = Plan { killed_at, moment, clock_ahead_ms, panics, ..undisturbed(now) };
         reigns += 1;
         now = troubled(&ground, plan, &scenario, &known, &seen)? + kill.down;
     }
     if now < scenario.calm_at {
         let killed_at = Some(scenario.calm_at);
-        let plan = Plan { killed_at, ..undisturbed(now) };
+        let plan = Plan { killed_at, panics: scenario.panics, ..undisturbed(now) };
         reigns += 1;
         now = troubled(&ground, plan, &scenario, &known, &seen)?;
     }
@@ -264,9 +265,11 @@ fn troubled(
             }
             std::future::pending::<()>().await;
         };
+        let releasing = release_held(reign.clone());
         tokio::select! {
             biased;
             () = following => {}
+            () = releasing => {}
             () = dealing => {}
             () = watching => {}
             () = hoarding => {}
@@ -312,9 +315,11 @@ fn calm(
             anyhow::ensure!(!reign.plane.is_ready(), "it takes work after it was stopped");
             Ok(())
         };
+        let releasing = release_held(reign.clone());
         tokio::select! {
             biased;
             () = following => Ok(()),
+            () = releasing => Ok(()),
             () = hoarding => Ok(()),
             rest = rest => rest,
         }

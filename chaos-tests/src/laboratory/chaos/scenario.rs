@@ -17,8 +17,11 @@ use rand::{Rng, SeedableRng};
 
 use super::rarities::{Rarity, draw_moves, draw_orders, draw_queue, draw_rarities, draw_rivals};
 use super::sweeps::{DrawnSweep, draw_sweeps};
-use super::troubles::{cut_off, draw_climate, draw_cut_offs, draw_kills, draw_troubles};
+use super::troubles::{
+    cut_off, draw_climate, draw_cut_offs, draw_kills, draw_panics, draw_troubles,
+};
 use crate::laboratory::doom::Moment;
+use crate::laboratory::panics::Panics;
 use crate::laboratory::weather::Climate;
 use crate::world::LinkSpec;
 use crate::world::batch::Discipline;
@@ -134,6 +137,8 @@ pub struct Scenario {
     pub calls_per_site: usize,
     /// Longest time from the start of a batch job to its wrapper's arrival at the gate.
     pub launch_max: DurationMs,
+    /// How often actors panic, in a build that has points for that.
+    pub panics: Option<Panics>,
     /// Whether sites put batch jobs whose node died back into their queues.
     pub requeues: bool,
     /// How long ended jobs are kept before they are archived.
@@ -214,6 +219,7 @@ impl Scenario {
             keep_jobs: DurationMs([HOUR, 24 * HOUR][drawing.chance.random_range(0..2)]),
             claim: draw_claim(&mut drawing),
             requeues: drawing.exists(),
+            panics: draw_panics(&mut drawing),
             files,
             jobs: drawn,
             sweeps,

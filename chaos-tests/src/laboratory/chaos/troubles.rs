@@ -8,6 +8,7 @@ use rand::Rng;
 
 use super::scenario::{BANDWIDTH, Drawing, HOUR, Kill, MINUTE};
 use crate::laboratory::doom::Moment;
+use crate::laboratory::panics::Panics;
 use crate::laboratory::weather::{CallFault, Climate};
 use crate::world::trouble::Trouble;
 
@@ -184,4 +185,11 @@ pub(super) fn draw_kills(drawing: &mut Drawing) -> Vec<Kill> {
         }
     };
     (0..drawing.chance.random_range(1..=MANY_KILLS)).map(|_| kill(drawing)).collect()
+}
+
+/// How often actors panic, and how often those that were built anew do so at once.
+pub(super) fn draw_panics(drawing: &mut Drawing) -> Option<Panics> {
+    let share = drawing.chance.random_range(100..=3_000);
+    let again_max = drawing.chance.random_range(0..=3);
+    drawing.exists().then_some(Panics { share, again_max })
 }

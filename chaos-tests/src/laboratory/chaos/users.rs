@@ -15,7 +15,7 @@ use cospan_domain::ids::{
 use cospan_domain::job::spec::{Collect, FileRef, Input, JobSpec, OnUnreachable, Output, Request};
 use cospan_domain::job::state::Idempotency;
 use cospan_domain::runner::RestartScope;
-use cospan_domain::units::Timestamp;
+use cospan_domain::units::{DurationMs, Timestamp};
 use futures_util::future::join_all;
 
 use super::answers::untrue;
@@ -44,6 +44,9 @@ pub(super) struct Known {
     files_done: BTreeSet<(usize, SiteName)>,
     next_deal: usize,
 }
+
+/// Between two looks of operators at jobs that are held.
+const RELEASED_EVERY: DurationMs = DurationMs(600_000);
 
 /// Does what users still have to do, until nothing is left.
 pub(super) async fn deal(
@@ -358,5 +361,19 @@ pub(super) async fn all_ended(reign: &Reign, ids: &[JobId], until: Timestamp) ->
             bail!("job {id} makes no progress: {phase:?}, {parts:?}; {why:?}; sites {sites:?}");
         }
         tokio::time::sleep(Duration::from_secs(30)).await;
+    }
+}
+
+/// Operators let jobs go on that were held because they ended actors again and again.
+pub(super) async fn release_held(reign: Reign) {
+    loop {
+        reign.until(reign.clock.now() + RELEASED_EVERY).await;
+        let view = reign.plane.view();
+        let held = view.jobs.values().filter(|job| job.held.is_some());
+        let held: Vec<JobId> = held.map(|job| job.id).collect();
+        if let (false, Ok(by)) = (held.is_empty(), KeyName::new("operator")) {
+            // Whoever is not released now is so the next time.
+            let _ = reign.plane.command(ApiCommand { by, what: Ask::Release(held) }).await;
+        }
     }
 }
