@@ -119,8 +119,6 @@ pub enum Bug {
     LetInAgain,
     /// What is written is acknowledged before it is on the disk.
     SkipSync,
-    /// A record that moved on meanwhile is overwritten.
-    OverwriteOnConflict,
     /// A component that is restarted alone does not wait for its input.
     RestartUnfed,
     /// What was given up while it ran counts as not begun where its site is silent.
@@ -135,7 +133,7 @@ pub enum Bug {
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 61] = [
+    pub const ALL: [Bug; 60] = [
         Bug::RetryBlind,
         Bug::TrustEarlyAbsence,
         Bug::UnknownIsGone,
@@ -191,7 +189,6 @@ impl Bug {
         Bug::DropTag,
         Bug::LetInAgain,
         Bug::SkipSync,
-        Bug::OverwriteOnConflict,
         Bug::RestartUnfed,
         Bug::LeaveRestarted,
         Bug::ProbeMore,

@@ -112,25 +112,11 @@ impl JobActor {
                 }
                 this.go_on(ctx);
             }
-            Ok(Err(AppendError::Conflict)) if bug(Bug::OverwriteOnConflict) => {
-                this.overwrite(next, ctx);
-            }
             Ok(Err(AppendError::Conflict)) => this.reload(ctx),
             // The process is ending; nothing more may be decided.
             Ok(Err(AppendError::Stopped)) | Err(_) => {}
         });
         ctx.spawn(done);
-    }
-
-    /// Writes over the record that moved on without us: a planted bug.
-    fn overwrite(&mut self, ours: Arc<Job>, ctx: &mut Context<Self>) {
-        let current = self.shared.view.load().jobs.get(&ours.id).cloned();
-        let Some(old) = current else { return self.reload(ctx) };
-        let mut new = Job::clone(&ours);
-        new.revision = old.revision + 1;
-        let change = Change::Job { old, new: Arc::new(new), events: Vec::new() };
-        let append = self.shared.journal().send(Append(change));
-        ctx.spawn(append.into_actor(self).map(|_, this, ctx| this.reload(ctx)));
     }
 
     /// The record moved on without us: never overwrite, take what is there.
