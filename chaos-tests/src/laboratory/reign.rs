@@ -110,6 +110,8 @@ struct Post {
     weather: Arc<Weather>,
     /// Jobs of whose end this control plane told somebody who heard it, and whom.
     told: Mutex<BTreeSet<(JobId, Box<str>)>>,
+    /// Actors panic: one that told somebody and could not write it down tells them again.
+    actors_die: bool,
 }
 
 impl Post {
@@ -117,7 +119,7 @@ impl Post {
         let (weather, kind) = (&self.weather, job.phase.kind().as_str());
         let arrives = weather.takes_end(job.id, address);
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if arrives && !told.insert((job.id, address.into())) {
+        if arrives && !told.insert((job.id, address.into())) && !self.actors_die {
             weather.complain(format!("{address} heard twice that job {} is {kind}", job.id));
         }
         if !job.is_final() {
@@ -252,7 +254,11 @@ fn open(
         metrics: Arc::new(Metrics::new(&registry)?),
         sites: sites(ground, clock, doom, opened.instance),
         store: Arc::new(MortalJournal(disk.clone())),
-        messenger: Arc::new(Post { weather: ground.weather.clone(), told: Mutex::default() }),
+        messenger: Arc::new(Post {
+            weather: ground.weather.clone(),
+            told: Mutex::default(),
+            actors_die: plan.panics.is_some(),
+        }),
         // As the server does: it ends, and its service manager starts it again.
         on_fatal: Box::new(move |_| fatal.strike()),
     };
