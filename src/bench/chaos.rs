@@ -1,12 +1,12 @@
 //! Seeds of chaos a minute, and whether a seed is the same run every time.
 
-use std::collections::BTreeSet;
+use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use anyhow::{Result, bail};
-use cospan_chaos_tests::laboratory::chaos::campaign::{Size, seed, seeds};
+use anyhow::{Context, Result, bail};
+use cospan_chaos_tests::laboratory::chaos::campaign::{Size, seeds};
 use cospan_chaos_tests::laboratory::chaos::coverage::{kinds, share};
 use cospan_chaos_tests::world::trouble::Struck;
 
@@ -51,36 +51,57 @@ pub(super) fn bench(quick: bool) -> Result<Report> {
     Ok(report)
 }
 
-/// Runs one seed alone, two at a time, and beside a busy loop; how many of the runs
-/// have the most common hash.
+/// Runs one seed in processes of their own: alone and two at a time, on whichever cores and
+/// pinned to one (where there is `taskset`), half of them beside a busy loop. How many of
+/// the runs have the hash of the first.
 fn same_hash() -> Result<usize> {
-    crate::cli::progress(&format!("one seed {SAME} times"));
-    let hash = || seed(1, Size::default()).map(|verdict| verdict.hash);
-    let first = hash()?;
+    crate::cli::progress(&format!("one seed in {SAME} processes"));
+    let pins = Command::new("taskset").arg("--version").stdout(Stdio::null()).status().is_ok();
+    let first = hash_of(begin(false)?)?;
+    let half = SAME / 2;
+    let quiet = alike(&first, half - 1, pins)?;
     let stop = AtomicBool::new(false);
-    let hashes = std::thread::scope(|scope| {
+    let beside = std::thread::scope(|scope| {
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
                 std::hint::spin_loop();
             }
         });
-        let mut hashes = Vec::new();
-        while hashes.len() + 1 < SAME {
-            let (one, other) = (scope.spawn(hash), scope.spawn(hash));
-            hashes.extend([one.join(), other.join()]);
-        }
+        let beside = alike(&first, SAME - half, pins);
         stop.store(true, Ordering::Relaxed);
-        hashes
-    });
-    let mut same = 1;
-    let mut others = BTreeSet::new();
-    for hash in hashes.into_iter().take(SAME - 1) {
-        match hash {
-            Ok(Ok(hash)) if hash == first => same += 1,
-            Ok(Ok(hash)) => _ = others.insert(hash),
-            Ok(Err(problem)) => return Err(problem),
-            Err(_) => bail!("a thread of the bench broke"),
+        beside
+    })?;
+    Ok(1 + quiet + beside)
+}
+
+/// Of so many runs, two at a time, those with this hash.
+fn alike(hash: &str, runs: usize, pins: bool) -> Result<usize> {
+    let mut same = 0;
+    for pair in (0..runs).collect::<Vec<_>>().chunks(2) {
+        let begun: Vec<Child> =
+            pair.iter().map(|run| begin(pins && run % 2 == 1)).collect::<Result<_>>()?;
+        for process in begun {
+            same += usize::from(hash_of(process)? == hash);
         }
     }
     Ok(same)
+}
+
+/// A process of this program that runs the seed.
+fn begin(pinned: bool) -> Result<Child> {
+    let own = std::env::current_exe()?;
+    let mut command = if pinned { Command::new("taskset") } else { Command::new(&own) };
+    if pinned {
+        command.args(["-c", "0"]).arg(&own);
+    }
+    command.args(["chaos", "run", "--first", "1", "--seeds", "1", "--output", "json"]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command.spawn().context("this program could not be started once more")
+}
+
+fn hash_of(process: Child) -> Result<String> {
+    let output = process.wait_with_output()?;
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout)
+        .with_context(|| format!("a process told nothing and ended with {}", output.status))?;
+    Ok(told["hash"].as_str().context("a process told no hash")?.to_owned())
 }

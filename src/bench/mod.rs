@@ -22,7 +22,7 @@ pub use forge::forge_store;
 pub use report::{Figure, Report};
 
 /// Which bench.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Bench {
     /// Durable submissions over HTTP.
     Submit,
@@ -32,10 +32,19 @@ pub enum Bench {
     Run,
     /// Decisions, scans, and placements through the actors.
     Place,
-    /// Jobs through the control plane under virtual time.
-    Simulate,
+    /// Jobs through the control plane under virtual time; those of a log as well.
+    Simulate(Option<ClusterLog>),
     /// Seeds of chaos.
     Chaos,
+}
+
+/// A job log, and the cluster that it is of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterLog {
+    /// The log in Standard Workload Format, plain or compressed.
+    pub file: PathBuf,
+    /// Processors of the cluster.
+    pub processors: u32,
 }
 
 /// How a bench is run.
@@ -54,12 +63,12 @@ pub struct Plan {
 /// # Errors
 /// Something that it needs could not be started, or did not do what it must.
 pub fn run(plan: &Plan) -> Result<Report> {
-    match plan.bench {
+    match &plan.bench {
         Bench::Submit => on_disk(plan, submit::bench),
         Bench::Recover => on_disk(plan, recover::bench),
         Bench::Run => on_disk(plan, run::bench),
         Bench::Place => on_disk(plan, place::bench),
-        Bench::Simulate => simulate::bench(plan.quick),
+        Bench::Simulate(log) => simulate::bench(plan.quick, log.as_ref()),
         Bench::Chaos => chaos::bench(plan.quick),
     }
 }

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Instant;
 
+use actix_web::rt::System;
 use anyhow::Result;
 use cospan_chaos_tests::laboratory::experiment::{
-    Experiment, Outcome, PlannedJob, Surroundings, run,
+    Experiment, Outcome, PlannedJob, PlannedJobs, Surroundings, run,
 };
 use cospan_chaos_tests::laboratory::jobs::shared_job;
 use cospan_chaos_tests::laboratory::settings::default_settings;
@@ -19,8 +20,11 @@ use cospan_domain::ids::SiteName;
 use cospan_domain::units::{DurationMs, Timestamp};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+use tokio::sync::{mpsc, oneshot};
 
+use super::ClusterLog;
 use super::report::Report;
+use crate::simulate::workload::{Estimates, PlannedJob as PlannedLine, Source, WorkloadOptions};
 
 const BEGINS: Timestamp = Timestamp(1_000_000_000);
 const SITES: [&str; 5] = ["amsterdam", "delft", "leiden", "twente", "utrecht"];
@@ -30,8 +34,9 @@ const LOAD: f64 = 0.7;
 const RUN_TIME_MAX_S: u64 = 1_800;
 const PROCESSORS_MAX: u32 = 16;
 
-pub(super) fn bench(quick: bool) -> Result<Report> {
+pub(super) fn bench(quick: bool, log: Option<&ClusterLog>) -> Result<Report> {
     let mut report = Report::new("simulate");
+    report.floor("floor_messages_per_s", messages_per_s(), "1/s");
     let most = if quick { 2_000 } else { 20_000 };
     let mut points = Vec::new();
     for share in [8, 4, 2, 1] {
@@ -45,11 +50,16 @@ pub(super) fn bench(quick: bool) -> Result<Report> {
             report.figure("simulate_jobs_per_s", rate, "jobs/s", ">= 10000");
             let per_job = outcome.changes as f64 / jobs as f64;
             report.figure("simulate_changes_per_job", per_job, "changes", "");
+            let per_job = outcome.calls as f64 / jobs as f64;
+            report.figure("simulate_site_calls_per_job", per_job, "calls", "");
             let days = outcome.ended.since(BEGINS).as_secs_f64() / 86_400.0;
             report.figure("simulate_days", days, "days", "");
         }
     }
     report.figure("simulate_growth_exponent", slope(&points), "", "<= 1.1");
+    if let Some(log) = log {
+        year(log, &mut report)?;
+    }
     let large = if quick { most } else { 243_306 };
     crate::cli::progress(&format!("{large} jobs"));
     let begun = Instant::now();
@@ -57,6 +67,48 @@ pub(super) fn bench(quick: bool) -> Result<Report> {
     report.figure("simulate_250k_s", begun.elapsed().as_secs_f64(), "s", "");
     report.figure("simulate_250k_rss_mb", peak_mb(), "MB", "<= 500");
     Ok(report)
+}
+
+/// The jobs of a log on their own cluster.
+fn year(log: &ClusterLog, report: &mut Report) -> Result<()> {
+    crate::cli::progress(&format!("{}", log.file.display()));
+    let begun = Instant::now();
+    let mut options = WorkloadOptions::new(Source::Log(log.file.clone()), 1);
+    options.estimates = Estimates::Exact;
+    let jobs = options.plan(&[log.processors], BEGINS)?.jobs;
+    let count = jobs.len();
+    let planned = |job: PlannedLine| {
+        let estimate = job.estimate.max(job.run_time);
+        let spec = shared_job(&job.components, job.run_time, estimate, 0)?;
+        Ok(PlannedJob { at: job.at, spec })
+    };
+    let jobs = Box::new(jobs.into_iter().map(planned));
+    run_through(jobs, count, vec![site(SITES[0], log.processors)?])?;
+    report.figure("simulate_das2_year_s", begun.elapsed().as_secs_f64(), "s", "< 10");
+    report.figure("simulate_log_jobs", count as f64, "jobs", "");
+    Ok(())
+}
+
+/// Messages that a bare task answers one after the other, a second: no more than this could
+/// pass between actors.
+fn messages_per_s() -> f64 {
+    const COUNT: u32 = 200_000;
+    let begun = Instant::now();
+    System::new().block_on(async {
+        let (ask, mut asked) = mpsc::unbounded_channel::<oneshot::Sender<()>>();
+        actix_web::rt::spawn(async move {
+            while let Some(reply) = asked.recv().await {
+                // Whoever asked waits for it.
+                let _ = reply.send(());
+            }
+        });
+        for _ in 0..COUNT {
+            let (reply, answer) = oneshot::channel();
+            let _ = ask.send(reply);
+            let _ = answer.await;
+        }
+    });
+    f64::from(COUNT) / begun.elapsed().as_secs_f64()
 }
 
 /// Jobs of one component that arrive by chance at five EASY sites without local users.
@@ -73,24 +125,29 @@ fn simulate(count: usize) -> Result<Outcome<()>> {
         let spec = shared_job(&[processors], run_time, DurationMs(2_000_000), 0)?;
         Ok(PlannedJob { at, spec })
     };
-    let site = |name: &&str| -> Result<ClusterSpec> {
-        Ok(ClusterSpec {
-            name: SiteName::new(name)?,
-            nodes: NODES,
-            processors_per_node: 1,
-            discipline: Discipline::Easy,
-            local_jobs: Vec::new(),
-            files: BTreeMap::new(),
-        })
-    };
-    let sites = SITES.iter().map(site).collect::<Result<_>>()?;
+    let sites = SITES.iter().map(|name| site(name, NODES)).collect::<Result<_>>()?;
+    run_through(Box::new((0..count).map(job)), count, sites)
+}
+
+fn site(name: &str, nodes: u32) -> Result<ClusterSpec> {
+    Ok(ClusterSpec {
+        name: SiteName::new(name)?,
+        nodes,
+        processors_per_node: 1,
+        discipline: Discipline::Easy,
+        local_jobs: Vec::new(),
+        files: BTreeMap::new(),
+    })
+}
+
+fn run_through(jobs: PlannedJobs, count: usize, sites: Vec<ClusterSpec>) -> Result<Outcome<()>> {
     let mut settings = default_settings();
     settings.poll_interval = DurationMs::from_secs(600);
     settings.information_expiry = DurationMs::from_secs(600);
     let experiment = Experiment {
         world: World::new(sites, &[], Pace::default(), 1, BEGINS),
         settings,
-        jobs: Box::new((0..count).map(job)),
+        jobs,
         count,
         begins: BEGINS,
         seed: 1,

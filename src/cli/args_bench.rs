@@ -16,7 +16,10 @@ pub(crate) enum BenchCommand {
     /// What a decision and a scan cost, by policy, and how fast the actors place
     Place(BenchArgs),
     /// Jobs through the control plane under virtual time: rate, growth, memory
-    Simulate(BenchArgs),
+    #[command(after_help = "\
+Example:
+  cospan bench simulate --log DAS2-fs1-2003-1.swf.xz --processors 144")]
+    Simulate(SimulateBenchArgs),
     /// Seeds of chaos a minute, and whether a seed is the same run every time
     Chaos(BenchArgs),
     /// The floor of a submission, as a server of its own
@@ -47,4 +50,18 @@ pub(crate) struct BenchArgs {
     /// A tenth of the work, to see that it runs; its figures say little.
     #[arg(long)]
     pub(crate) quick: bool,
+}
+
+/// Arguments of `bench simulate`.
+#[derive(Debug, Args)]
+pub(crate) struct SimulateBenchArgs {
+    #[command(flatten)]
+    pub(crate) every: BenchArgs,
+    /// A job log of one cluster besides the drawn jobs (.swf, .swf.gz or .swf.xz): how long it
+    /// takes.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log: Option<PathBuf>,
+    /// Processors of the cluster that the log is of.
+    #[arg(long, default_value_t = 144, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) processors: u32,
 }

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use crate::bench::{self, Bench, Figure, Plan, Report};
-use crate::cli::args_bench::{BenchArgs, BenchCommand};
+use crate::bench::{self, Bench, ClusterLog, Figure, Plan, Report};
+use crate::cli::args_bench::{BenchArgs, BenchCommand, SimulateBenchArgs};
 use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
 
@@ -14,7 +14,10 @@ pub(crate) fn run(context: &mut Context, command: &BenchCommand) -> Result<Exit,
         BenchCommand::Recover(args) => (Bench::Recover, args),
         BenchCommand::Run(args) => (Bench::Run, args),
         BenchCommand::Place(args) => (Bench::Place, args),
-        BenchCommand::Simulate(args) => (Bench::Simulate, args),
+        BenchCommand::Simulate(SimulateBenchArgs { every, log, processors }) => {
+            let log = log.clone().map(|file| ClusterLog { file, processors: *processors });
+            (Bench::Simulate(log), every)
+        }
         BenchCommand::Chaos(args) => (Bench::Chaos, args),
         BenchCommand::FloorServer { port, directory } => {
             bench::serve_floor(directory, *port).map_err(failed)?;
