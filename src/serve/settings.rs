@@ -136,6 +136,7 @@ fn queue(config: &Config) -> QueueParameters {
         n4: queue.n4,
         scan_interval: queue.scan_interval,
         promote_after: queue.promotion_tries,
+        max_placement_tries: queue.max_placement_tries,
         events: queue.events,
         hoard: HoardParameters {
             after: queue.hoard_after,

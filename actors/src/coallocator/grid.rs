@@ -231,7 +231,8 @@ pub(crate) fn only_here(shared: &Shared, job: &Job, index: ComponentIndex, at: &
 }
 
 /// What a site is believed to have idle: what it said last, or less if it has refused a claim
-/// since. A report twice as old as its expiry is no information any more.
+/// since. It is asked again once its report expires, and has as long again to answer: a report
+/// twice as old as its expiry is no information any more.
 pub(crate) fn belief(
     shared: &Shared,
     site: &SiteName,

@@ -14,7 +14,7 @@ use cospan_domain::site::contact::Contact;
 use cospan_domain::units::DurationMs;
 use cospan_sites::port::{Capabilities, SiteDescription};
 
-use super::{AskStanding, CoAllocator, Wait, explain};
+use super::{AskStanding, CoAllocator, Wait, belief, explain};
 use crate::board::SiteReport;
 use crate::journal::Change;
 use crate::supervision::{ActorId, LifeGuard};
@@ -77,6 +77,25 @@ fn says(world: &World, name: &str, total: u32, idle: u32) {
         ..SiteReport::default()
     };
     world.shared.board.publish(site(name), Arc::new(report));
+}
+
+#[test]
+fn a_report_counts_until_it_is_twice_as_old_as_its_expiry() {
+    paused(|| async {
+        let world = World::new(&["Delft"]);
+        says(&world, "Delft", 10, 8);
+        let delft = site("Delft");
+        let report = world.shared.board.site(&delft).expect("a report");
+        let (asked_at, _) = report.idle.clone().expect("what is idle");
+        let expiry = world.shared.settings.information_expiry;
+        let idle = |now| belief(&world.shared, &delft, &report, now).map(|b| b.idle.processors);
+        assert_eq!(idle(asked_at + expiry), Some(8), "it is being asked again");
+        assert_eq!(idle(asked_at + expiry + expiry), Some(8));
+        assert_eq!(idle(asked_at + expiry + expiry + DurationMs(1)), None);
+        // A refusal after the report counts beside it, one before does not.
+        world.shared.board.refuse(&delft, 5, asked_at);
+        assert_eq!(idle(asked_at), Some(4));
+    });
 }
 
 #[test]

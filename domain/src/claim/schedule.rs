@@ -43,17 +43,6 @@ impl ClaimSchedule {
     }
 }
 
-/// Wall time to ask of a resource manager: it must cover the wait for the
-/// common start as well as the job's own limit.
-pub fn wall_time_to_ask(
-    now: Timestamp,
-    start_time: Timestamp,
-    hold_slack: DurationMs,
-    limit: DurationMs,
-) -> DurationMs {
-    start_time.since(now) + hold_slack + limit
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -117,15 +106,6 @@ mod tests {
     fn by_default_a_long_transfer_does_not_mean_thousands_of_tries() {
         let schedule = ClaimSchedule { min_step: MinClaimStep::Auto, ..schedule(7_200_000, 0) };
         assert_eq!(tries(&schedule).len(), 65);
-    }
-
-    #[test]
-    fn the_wall_time_covers_the_wait_for_the_common_start() {
-        let seconds = DurationMs::from_secs;
-        let ask =
-            |now| wall_time_to_ask(Timestamp(now), Timestamp(320_000), seconds(60), seconds(90));
-        assert_eq!(ask(240_000), seconds(80 + 60 + 90));
-        assert_eq!(ask(400_000), seconds(60 + 90));
     }
 
     proptest! {

@@ -26,6 +26,8 @@ pub struct QueueParameters {
     pub scan_interval: DurationMs,
     /// P: one class up after this many counted tries that failed; `None` never.
     pub promote_after: Option<u32>,
+    /// A job that does not say otherwise fails after more counted tries than this; `None` never.
+    pub max_placement_tries: Option<u32>,
     /// Whether jobs are also placed at once when one arrives or capacity is freed.
     pub events: bool,
     /// Processors that one turn of a queue is worth when freed capacity is offered.
@@ -76,6 +78,7 @@ impl Default for QueueParameters {
             n4: 1,
             scan_interval: DurationMs::from_secs(60),
             promote_after: None,
+            max_placement_tries: None,
             events: true,
             turn_processors: 64,
             hoard: HoardParameters::default(),

@@ -64,6 +64,7 @@ impl Tries {
         self.counted_at = Some(now);
         self.total = self.total.saturating_add(1);
         self.in_class = self.in_class.saturating_add(1);
+        let max_tries = max_tries.or(parameters.max_placement_tries);
         if max_tries.is_some_and(|max| self.total > max) {
             return Some(Some(QueueDecision::GiveUp { job, tries: self.total }));
         }

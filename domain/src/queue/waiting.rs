@@ -21,7 +21,7 @@ pub struct Waiting {
     pub not_before: Timestamp,
     /// Not tried at all while set: frozen by a user, or held after panics.
     pub frozen: bool,
-    /// Given up when counted tries exceed this; `None` never.
+    /// Given up when counted tries exceed this; `None`: as for all jobs.
     pub max_tries: Option<u32>,
     /// What it needs.
     pub request: Arc<PlacementRequest>,

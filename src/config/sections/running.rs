@@ -42,7 +42,8 @@ section! {
         /// What the `quota` of a site is compared with. `level`: the site is never filled beyond
         /// it by us, whoever uses the rest. `share`: we never hold more than it ourselves.
         "quota_basis" => quota_basis: Basis = Basis::Level, since "0.1.0";
-        /// What a site reported is too old to place by after this time.
+        /// What a site reported is asked for again after this time, while anybody waits. The
+        /// answer has as long again to arrive: only then is the report too old to place by.
         "is_expiry" => is_expiry: DurationMs = secs(60),
             in secs(1) => DAY, since "0.1.0";
         /// A site that jobs are placed at is asked again so long before what it reported is
@@ -99,6 +100,9 @@ section! {
         "n4" => n4: u32 = 1, in 1 => 1_000, since "0.1.0";
         /// A job in the low or high queue rises one class after every so many failed tries.
         "P" => promotion_tries: Option<u32> = None, in 1 => u32::MAX, since "0.1.0";
+        /// A job that does not say otherwise fails after more failed tries than this.
+        "max_placement_tries" => max_placement_tries: Option<u32> = None,
+            in 0 => u32::MAX, since "0.1.0";
     }
 }
 

@@ -190,6 +190,7 @@ pub(super) fn draw_queue(seed: u64) -> QueueParameters {
         promote_after: chance.random_bool(0.7).then(|| chance.random_range(1..=5)),
         events: chance.random_bool(0.7),
         turn_processors: [1, 16, 64][chance.random_range(0..3)],
+        max_placement_tries: None,
         hoard: draw_hoard(seed),
     }
 }

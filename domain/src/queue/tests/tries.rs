@@ -39,6 +39,16 @@ fn a_job_fails_when_its_tries_exceed_their_limit() {
     assert_eq!(classes(promoting(None), limited(0), 1), [None]);
 }
 
+#[test]
+fn a_job_that_names_no_limit_has_that_of_all_jobs() {
+    let all = QueueParameters { max_placement_tries: Some(2), ..promoting(None) };
+    let after = classes(all.clone(), waiting(1, High, 9), 4);
+    assert_eq!(after, [Some(High), Some(High), None, None]);
+    let own = Waiting { max_tries: Some(3), ..waiting(1, High, 9) };
+    let after = classes(all, own, 4);
+    assert_eq!(after, [Some(High), Some(High), Some(High), None], "its own counts");
+}
+
 /// QS-9.
 #[test]
 fn at_most_one_try_is_counted_in_an_interval() {
