@@ -1,5 +1,6 @@
 //! The one form in which all benches report.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
@@ -21,7 +22,7 @@ pub struct Report {
 #[derive(Debug, Clone, Serialize)]
 pub struct Figure {
     /// Its name.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// Its value.
     pub value: f64,
     /// Its unit.
@@ -32,7 +33,13 @@ pub struct Figure {
 
 impl Figure {
     /// A figure, rounded to what can be trusted.
-    pub fn new(name: &'static str, value: f64, unit: &'static str, target: &'static str) -> Self {
+    pub fn new(
+        name: impl Into<Cow<'static, str>>,
+        value: f64,
+        unit: &'static str,
+        target: &'static str,
+    ) -> Self {
+        let name = name.into();
         Self { name, value: (value * 1_000.0).round() / 1_000.0, unit, target }
     }
 }
@@ -55,7 +62,7 @@ impl Report {
 
     pub(super) fn figure(
         &mut self,
-        name: &'static str,
+        name: impl Into<Cow<'static, str>>,
         value: f64,
         unit: &'static str,
         target: &'static str,

@@ -60,7 +60,7 @@ pub(super) fn decisions(report: &mut Report, quick: bool) -> Result<()> {
         }
         worst = worst.max(slowest);
         if let Some((_, name)) = DECIDE.iter().find(|(known, _)| *known == policy.name()) {
-            report.figure(name, slowest, "us", "");
+            report.figure(*name, slowest, "us", "");
         }
     }
     report.figure("decide_us", worst, "us", "<= 4");

@@ -1,6 +1,7 @@
 //! Placement through the actors: a whole control plane with its store on disk, and sites
 //! that are tables in memory.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,15 +16,17 @@ use cospan_actors::shared::{Committed, Parts};
 use cospan_actors::wiring;
 use cospan_chaos_tests::laboratory::jobs::shared_job;
 use cospan_chaos_tests::laboratory::settings::default_settings;
-use cospan_domain::ids::{JobId, KeyName, SiteName};
-use cospan_domain::job::spec::{JobSpec, Priority};
+use cospan_domain::ids::{JobId, KeyName, PolicyName, SiteName};
+use cospan_domain::job::spec::{Flexible, JobSpec, Priority, Request};
 use cospan_domain::job::state::{Job, Phase, PhaseKind};
+use cospan_domain::placement::Policy;
+use cospan_domain::placement::policy::POLICIES;
 use cospan_domain::units::DurationMs;
 use cospan_sites::port::Site;
 use cospan_storage::record::Loader;
 use cospan_storage::{EngineKind, Options};
+use rand::SeedableRng;
 use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
 use tokio::sync::broadcast::Receiver;
 
 use super::stub::{PROCESSORS, StubSite};
@@ -31,6 +34,8 @@ use crate::bench::report::Report;
 
 /// Jobs of one request.
 const BATCH: usize = 1_000;
+/// How often processors are freed for one job.
+const TURNS: usize = 300;
 /// Longest that anything is waited for.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Between two looks at the view.
@@ -40,8 +45,16 @@ const WALL_TIME: DurationMs = DurationMs::from_secs(86_400);
 pub(super) fn bench(report: &mut Report, place: &Path, quick: bool) -> Result<()> {
     let share = move |count: usize| if quick { count / 10 } else { count };
     crate::cli::progress("placements that become durable");
-    let rate = scene(&place.join("durable"), 1, 0, move |s| durable(s, share(20_000)))?;
+    let plain = || job(&[1]);
+    let rate = scene(&place.join("durable"), 1, 0, move |s| durable(s, share(20_000), plain))?;
     report.figure("place_durable_per_s", rate, "1/s", ">= 10000");
+    for policy in POLICIES.iter().copied() {
+        let of_policy = move || job_under(policy);
+        let at = place.join(policy.name());
+        let rate = scene(&at, 1, 0, move |s| durable(s, share(5_000), of_policy))?;
+        let name = format!("place_durable_per_s_{}", policy.name().replace('-', "_"));
+        report.figure(name, rate, "1/s", "");
+    }
     crate::cli::progress("a scan beside which everybody else has a turn");
     let stall = scene(&place.join("stall"), 100, 3, move |s| stall(s, share(100_000)))?;
     report.figure("arbiter_stall_max_ms", stall * 1e3, "ms", "<= 5");
@@ -203,19 +216,33 @@ impl Scene {
         Ok(jobs.iter().map(|job| job.id).collect())
     }
 
-    /// Jobs of one component each, with these processors.
-    async fn fill(&self, count: usize, processors: impl Fn(usize) -> u32) -> Result<()> {
+    /// So many jobs, in batches; their numbers.
+    async fn fill(
+        &self,
+        count: usize,
+        job: impl Fn(usize) -> Result<Arc<JobSpec>>,
+    ) -> Result<Vec<JobId>> {
+        let mut ids = Vec::new();
         for first in (0..count).step_by(BATCH) {
             let numbers = first..count.min(first + BATCH);
-            self.submit(numbers.map(|number| job(&[processors(number)])).collect::<Result<_>>()?)
-                .await?;
+            ids.extend(self.submit(numbers.map(&job).collect::<Result<_>>()?).await?);
         }
-        Ok(())
+        Ok(ids)
     }
 }
 
 fn job(components: &[u32]) -> Result<Arc<JobSpec>> {
     shared_job(components, DurationMs::ZERO, WALL_TIME, 0)
+}
+
+/// A job of one processor that this policy places.
+fn job_under(policy: &dyn Policy) -> Result<Arc<JobSpec>> {
+    let mut spec = JobSpec::clone(&*job(&[1])?);
+    let kinds = [Request::NonFixed, Request::Flexible(Flexible::default())];
+    let kind = kinds.into_iter().find(|kind| policy.serves(kind));
+    spec.request = kind.context("a policy that serves nothing")?;
+    spec.policy = Some(PolicyName::new(policy.name())?);
+    Ok(Arc::new(spec))
 }
 
 fn waits(job: &Job) -> bool {
@@ -224,10 +251,10 @@ fn waits(job: &Job) -> bool {
 
 /// Jobs a second that leave their queue once there is room for all. Their submissions are
 /// never answered, so that little else is done.
-async fn durable(scene: Scene, jobs: usize) -> Result<f64> {
+async fn durable(scene: Scene, jobs: usize, job: impl Fn() -> Result<Arc<JobSpec>>) -> Result<f64> {
     let site = scene.sites.first().context("a site")?.clone();
     site.swallow_submissions();
-    scene.fill(jobs, |_| 1).await?;
+    scene.fill(jobs, |_| job()).await?;
     ensure!(Scene::count(&scene.plane, PhaseKind::Queued) == jobs, "nothing fits before its time");
     let begun = Instant::now();
     site.set_idle(PROCESSORS);
@@ -239,7 +266,7 @@ async fn durable(scene: Scene, jobs: usize) -> Result<f64> {
 /// queues in which nothing fits are scanned.
 async fn stall(scene: Scene, jobs: usize) -> Result<f64> {
     // Nothing idle is as large as the smallest of them.
-    scene.fill(jobs, |number| 4 + (number * 7_919 % 1_000) as u32).await?;
+    scene.fill(jobs, |number| job(&[4 + (number * 7_919 % 1_000) as u32])).await?;
     tokio::time::sleep(Duration::from_secs(1)).await;
     let mut longest = Duration::ZERO;
     for _ in 0..10 {
@@ -254,18 +281,33 @@ async fn stall(scene: Scene, jobs: usize) -> Result<f64> {
     Ok(longest.as_secs_f64())
 }
 
-/// Seconds from the site's word until the placement of the one job that fits is durable.
+/// A job of this size in this class.
+fn classed(processors: u32, priority: Priority) -> Result<Arc<JobSpec>> {
+    Ok(Arc::new(JobSpec { priority, ..JobSpec::clone(&*job(&[processors])?) }))
+}
+
+/// Seconds from the site's word until the placement of the one job that fits is durable: of
+/// any class, and anywhere in its queue. Those that are to fit are among the others from the
+/// beginning, and frozen until it is their turn.
 async fn freed(scene: Scene, jobs: usize) -> Result<Vec<f64>> {
     let site = scene.sites.first().context("a site")?.clone();
     let mut chance = StdRng::seed_from_u64(1);
-    scene.fill(jobs, |number| 8 + (number % 100) as u32).await?;
+    let turns = TURNS.min(jobs / 2);
+    let small = rand::seq::index::sample(&mut chance, jobs, turns).into_vec();
+    let fits: BTreeSet<usize> = small.iter().copied().collect();
+    let ids = scene
+        .fill(jobs, |number| {
+            let class = Priority::ALL[number * 7_919 % Priority::ALL.len()];
+            classed(if fits.contains(&number) { 4 } else { 8 + (number % 100) as u32 }, class)
+        })
+        .await?;
+    let small: Vec<JobId> =
+        small.into_iter().filter_map(|number| ids.get(number).copied()).collect();
+    scene.ask(Ask::Freeze(small.clone())).await?;
     let mut taken = Vec::new();
-    for _ in 0..300 {
-        let mut small = JobSpec::clone(&*job(&[4])?);
-        small.priority = Priority::ALL[chance.random_range(0..4)];
+    for id in small {
+        scene.ask(Ask::Thaw(vec![id])).await?;
         let mut commits = scene.plane.shared().subscribe();
-        let ids = scene.submit(vec![Arc::new(small)]).await?;
-        let id = *ids.first().context("a job")?;
         tokio::time::sleep(Duration::from_millis(20)).await;
         let begun = Instant::now();
         site.set_idle(4);
