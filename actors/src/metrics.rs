@@ -1,5 +1,8 @@
 //! Everything that is counted, on a registry handed in. Labels have few values.
 
+mod costs;
+
+pub use costs::JobCosts;
 use prometheus::{
     Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
@@ -8,14 +11,6 @@ use prometheus::{
 const LONG: [f64; 14] = [
     0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3_600.0, 14_400.0, 43_200.0, 86_400.0,
 ];
-/// Buckets for lengths of time that may be negative, in seconds.
-const SIGNED: [f64; 12] =
-    [-3_600.0, -900.0, -300.0, -60.0, -1.0, 0.0, 1.0, 60.0, 300.0, 900.0, 3_600.0, 14_400.0];
-/// Buckets for processor time, in seconds.
-const PROCESSOR: [f64; 9] =
-    [0.0, 1.0, 10.0, 60.0, 600.0, 3_600.0, 36_000.0, 360_000.0, 3_600_000.0];
-/// Buckets for amounts of data, in bytes.
-const BYTES: [f64; 8] = [0.0, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12];
 /// Buckets for flushes and decisions, in seconds.
 const SHORT: [f64; 12] =
     [0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.5];
@@ -35,18 +30,6 @@ pub struct Metrics {
     pub jobs_ended: IntCounterVec,
     /// From entering the placement queue to being placed.
     pub placement_seconds: Histogram,
-    /// Time in the placement queue, all visits of a job together.
-    pub total_placement_seconds: Histogram,
-    /// By how much the estimated start of a job moved from its first placement to its last.
-    pub start_delay_seconds: Histogram,
-    /// From the last placement of a job to its claim (PGT).
-    pub gained_seconds: Histogram,
-    /// Processor time that a job held without running (PWT).
-    pub job_wasted_processor_seconds: Histogram,
-    /// Different sites of a job.
-    pub job_sites: Histogram,
-    /// Bytes that were to be moved for a job, as placed.
-    pub job_transfer_bytes: Histogram,
     /// From placement to the decision to start.
     pub claim_seconds: Histogram,
     /// From the decision to start until all had begun.
@@ -97,6 +80,8 @@ pub struct Metrics {
     pub held: IntGauge,
     /// Notifications sent, by outcome.
     pub notifications: IntCounterVec,
+    /// What jobs that ended have cost.
+    pub costs: JobCosts,
 }
 
 struct Maker<'a>(&'a Registry);
@@ -152,36 +137,6 @@ impl Metrics {
                 "cospan_placement_seconds",
                 "From entering the placement queue to being placed.",
                 &LONG,
-            )?,
-            total_placement_seconds: make.histogram(
-                "cospan_total_placement_seconds",
-                "Time in the placement queue, all visits of a job together, of jobs that ended.",
-                &LONG,
-            )?,
-            start_delay_seconds: make.histogram(
-                "cospan_start_delay_seconds",
-                "Last estimated start less the first, negative if earlier, of jobs that ended.",
-                &SIGNED,
-            )?,
-            gained_seconds: make.histogram(
-                "cospan_gained_seconds",
-                "From the last placement to the claim, of jobs that ended.",
-                &LONG,
-            )?,
-            job_wasted_processor_seconds: make.histogram(
-                "cospan_job_wasted_processor_seconds",
-                "Processor time held without running, by job that ended.",
-                &PROCESSOR,
-            )?,
-            job_sites: make.histogram(
-                "cospan_job_sites",
-                "Different sites of a job, of jobs that ended.",
-                &COUNT,
-            )?,
-            job_transfer_bytes: make.histogram(
-                "cospan_job_transfer_bytes",
-                "Bytes that were to be moved for a job, as placed, of jobs that ended.",
-                &BYTES,
             )?,
             claim_seconds: make.histogram(
                 "cospan_claim_seconds",
@@ -292,6 +247,7 @@ impl Metrics {
                 "Notifications, by outcome.",
                 "outcome",
             )?,
+            costs: JobCosts::new(&make)?,
         })
     }
 }

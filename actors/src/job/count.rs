@@ -26,17 +26,17 @@ pub(crate) fn count(metrics: &Metrics, old: &Job, new: &Job, events: &[JobEvent]
 /// What a job cost that has ended.
 fn observe_cost(metrics: &Metrics, cost: &Accounting) {
     let seconds = |ms: u64| DurationMs(ms).as_secs_f64();
-    metrics.total_placement_seconds.observe(cost.total_placement_time.as_secs_f64());
+    metrics.costs.total_placement_seconds.observe(cost.total_placement_time.as_secs_f64());
     if let Some(delay) = cost.start_delay_ms {
         let length = seconds(delay.unsigned_abs());
-        metrics.start_delay_seconds.observe(if delay < 0 { -length } else { length });
+        metrics.costs.start_delay_seconds.observe(if delay < 0 { -length } else { length });
     }
     if let Some(gained) = cost.gained_time {
-        metrics.gained_seconds.observe(gained.as_secs_f64());
+        metrics.costs.gained_seconds.observe(gained.as_secs_f64());
     }
-    metrics.job_wasted_processor_seconds.observe(seconds(cost.wasted_processor_ms));
-    metrics.job_sites.observe(f64::from(cost.sites_combined));
-    metrics.job_transfer_bytes.observe(cost.transfer_volume.0 as f64);
+    metrics.costs.wasted_processor_seconds.observe(seconds(cost.wasted_processor_ms));
+    metrics.costs.sites.observe(f64::from(cost.sites_combined));
+    metrics.costs.transfer_bytes.observe(cost.transfer_volume.0 as f64);
 }
 
 fn count_event(metrics: &Metrics, old: &Job, new: &Job, event: &JobEvent) {
@@ -123,18 +123,18 @@ mod tests {
         count(&metrics, &old, &new, &[]);
         count(&metrics, &new, &new, &[]);
         let of = |histogram: &Histogram| (histogram.get_sample_count(), histogram.get_sample_sum());
-        assert_eq!(of(&metrics.total_placement_seconds), (1, 7.0));
-        assert_eq!(of(&metrics.start_delay_seconds), (1, -3.0));
-        assert_eq!(of(&metrics.gained_seconds), (1, 2.0));
-        assert_eq!(of(&metrics.job_wasted_processor_seconds), (1, 5.0));
-        assert_eq!(of(&metrics.job_sites), (1, 2.0));
-        assert_eq!(of(&metrics.job_transfer_bytes), (1, 800.0));
+        assert_eq!(of(&metrics.costs.total_placement_seconds), (1, 7.0));
+        assert_eq!(of(&metrics.costs.start_delay_seconds), (1, -3.0));
+        assert_eq!(of(&metrics.costs.gained_seconds), (1, 2.0));
+        assert_eq!(of(&metrics.costs.wasted_processor_seconds), (1, 5.0));
+        assert_eq!(of(&metrics.costs.sites), (1, 2.0));
+        assert_eq!(of(&metrics.costs.transfer_bytes), (1, 800.0));
         let never = queued(2, content(1));
         let failed = Job {
             phase: Phase::Failed { at: Timestamp(1), reason: "no site".into() },
             ..never.clone()
         };
         count(&metrics, &never, &failed, &[]);
-        assert_eq!(of(&metrics.job_sites).0, 1, "it was never placed");
+        assert_eq!(of(&metrics.costs.sites).0, 1, "it was never placed");
     }
 }

@@ -27,6 +27,7 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
         | Happened::ClaimBegun
         | Happened::ComponentsClaimed { .. }
         | Happened::ComponentMoved { .. }
+        | Happened::ComponentAvoidanceLapsed { .. }
         | Happened::ClaimMissed { .. }
         | Happened::ClaimGivenBack { .. }
         | Happened::ClaimReturned => claims::evolve(job, &event.what, at),
@@ -40,9 +41,6 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
         | Happened::ComponentBegan { .. }
         | Happened::AttemptEnded { .. } => attempts::evolve(job, &event.what, at),
         Happened::AvoidanceLapsed => job.components.iter_mut().for_each(|c| c.avoid.clear()),
-        Happened::ComponentAvoidanceLapsed { component } => {
-            with(job, *component, |component| component.avoid.clear());
-        }
         Happened::GoDecided { start_at } => decide_go(job, *start_at, at),
         Happened::JobStarted => {
             job.phase = Phase::Running { since: at };

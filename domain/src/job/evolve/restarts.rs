@@ -14,6 +14,9 @@ pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
             fail(job, *component, why, *next_claim, at);
         }
         Happened::ComponentMoved { component, placement } => place(job, *component, placement, at),
+        Happened::ComponentAvoidanceLapsed { component } => {
+            with(job, *component, |component| component.avoid.clear());
+        }
         Happened::InputsArrived => {
             for restart in job.components.iter_mut().filter_map(|c| c.restart.as_mut()) {
                 if restart.step == RestartStep::Staging {
