@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use cospan_chaos_tests::{bugs, differ, faults, kills, points};
-use cospan_domain::planted::{Bug, REPAIRED};
+use cospan_domain::planted::{Bug, RARE};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -173,7 +173,7 @@ fn run(cli: &Cli) -> Result<bool> {
         }
         What::Bugs { ref only, pick, rotation, most, markdown } => {
             let named = |bug: &Bug| format!("{bug:?}").contains(only.as_str());
-            let shows = |bug: &Bug| markdown || !only.is_empty() || !REPAIRED.contains(bug);
+            let shows = |bug: &Bug| markdown || !only.is_empty() || !RARE.contains(bug);
             let all = Bug::ALL.into_iter().filter(|bug| named(bug) && shows(bug));
             let mut chosen: Vec<Bug> = all.collect();
             let count = chosen.len().max(1);

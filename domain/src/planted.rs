@@ -197,9 +197,9 @@ impl Bug {
     ];
 }
 
-/// Bugs that few seeds show, because what they break is repaired soon: a look that is
-/// forgotten is made up for by the next timer.
-pub const REPAIRED: [Bug; 1] = [Bug::ForgetLook];
+/// Bugs that few seeds show, because what they break is repaired soon, or because much must
+/// come together: a look that is forgotten is made up for by the next timer.
+pub const RARE: [Bug; 3] = [Bug::ForgetLook, Bug::LeaveRestarted, Bug::LookFirst];
 
 /// Whether this bug is planted.
 #[cfg(not(cospan_chaos))]
