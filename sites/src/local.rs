@@ -255,6 +255,11 @@ impl Site for LocalSite {
         self.call(move |shared| shared.cancel(tag)).await
     }
 
+    /// There is no queue: whatever was submitted has been started.
+    async fn withdraw(&self, _tag: Tag, _lrm_id: &LrmId) -> Result<(), SiteError> {
+        Ok(())
+    }
+
     async fn remove_attempt(&self, tag: Tag) -> Result<(), SiteError> {
         self.call(move |shared| shared.remove_attempt(tag)).await
     }

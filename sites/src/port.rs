@@ -376,6 +376,12 @@ pub trait Site: Send + Sync {
     /// `Ok` says that the order was taken, not that it is over: see [`Site::status`].
     async fn cancel(&self, tag: Tag, lrm_id: Option<&LrmId>) -> Result<(), SiteError>;
 
+    /// Takes one of several submissions under a tag out of the resource manager's queue: that
+    /// with this number, if it has this tag and has not been started. One that has been leaves
+    /// by itself, unless it is the one that has the directory: an order that comes late must
+    /// not end the attempt.
+    async fn withdraw(&self, tag: Tag, lrm_id: &LrmId) -> Result<(), SiteError>;
+
     /// Removes everything that an ended attempt left.
     async fn remove_attempt(&self, tag: Tag) -> Result<(), SiteError>;
 

@@ -247,9 +247,9 @@ fn look_up(actor: &JobActor, effect: &JobEffect) -> Pending {
                 if closes && lookup.found.is_empty() && !bug(Bug::RenewUnclosed) {
                     site.decide_gate(tag, &GateDecision::Void).await?;
                 }
-                // Keep one, cancel the rest.
+                // Keep one, withdraw the rest.
                 for extra in lookup.found.iter().skip(1) {
-                    site.cancel(tag, Some(&extra.lrm_id)).await?;
+                    site.withdraw(tag, &extra.lrm_id).await?;
                 }
                 Ok(lookup)
             })

@@ -200,6 +200,10 @@ impl Site for PromptSite {
         Ok(())
     }
 
+    async fn withdraw(&self, _: Tag, _: &LrmId) -> Result<(), SiteError> {
+        Ok(())
+    }
+
     async fn remove_attempt(&self, tag: Tag) -> Result<(), SiteError> {
         self.attempts().remove(&tag);
         Ok(())

@@ -282,6 +282,15 @@ impl Site for SimulatedSite {
         .await
     }
 
+    async fn withdraw(&self, tag: Tag, lrm_id: &LrmId) -> Result<(), SiteError> {
+        let lrm_id = lrm_id.clone();
+        self.call_or_pretend("cancel", Some(()), move |world, site| {
+            world.withdraw(site, tag, &lrm_id);
+            Ok(())
+        })
+        .await
+    }
+
     async fn remove_attempt(&self, tag: Tag) -> Result<(), SiteError> {
         self.call("remove-attempt", move |world, site| world.remove_attempt(site, tag)).await
     }

@@ -157,7 +157,7 @@ fn whichever_submission_is_taken_back_by_its_number_the_attempt_goes_on_with_the
             other.tag.job = JobId(2);
             world.submit(site.index, &other).unwrap();
             let ids = [(), ()].map(|()| world.submit(site.index, &order).unwrap().lrm_id);
-            world.cancel(site.index, order.tag, Some(&ids[taken_back]));
+            world.withdraw(site.index, order.tag, &ids[taken_back]);
             let found = world.find_by_tag(site.index, order.tag).found;
             assert_eq!(found.len(), 1);
             assert_eq!(found[0].lrm_id, ids[1 - taken_back]);
@@ -167,6 +167,21 @@ fn whichever_submission_is_taken_back_by_its_number_the_attempt_goes_on_with_the
             world.cancel(site.index, order.tag, None);
             world.remove_attempt(site.index, order.tag).unwrap();
             assert!(world.find_by_tag(site.index, order.tag).found.is_empty());
+        });
+    }
+}
+
+#[test]
+fn what_is_taken_back_too_late_ends_nothing() {
+    for late in [0, 1] {
+        let (site, order) = (site(None, None, None), order());
+        let ids = at(&site, 0, |world| {
+            [(), ()].map(|()| world.submit(site.index, &order).unwrap().lrm_id)
+        });
+        at(&site, 5_000, |world| {
+            world.withdraw(site.index, order.tag, &ids[late]);
+            let seen = world.status(site.index, &[order.tag]).attempts;
+            assert!(matches!(seen[&order.tag], Observation::Ready(_)), "{seen:?}");
         });
     }
 }

@@ -154,19 +154,25 @@ impl World {
         Spread { sites: sites.len(), slowest: slowest.unwrap_or(fastest), fastest }
     }
 
-    /// Ends the batch job with this number if it has the tag; all that have it, if no number
-    /// is given or the number is not, or no longer, that of one of them.
+    /// Ends an attempt, and every batch job that has its tag.
     pub fn cancel(&mut self, site: SiteIndex, tag: Tag, id: Option<&LrmId>) {
         let job = id.and_then(|id| self.number(site, id));
         let tag = if bug(Bug::TrustNumber) { self.holder(site, job).unwrap_or(tag) } else { tag };
-        let cluster = &self.sites[site.0];
-        if let Some(job) = job.filter(|job| cluster.doubles.contains_key(&(tag, *job))) {
-            return self.double_leaves(site, tag, job);
-        }
-        if cluster.attempts.get(&tag).is_none_or(|attempt| Some(attempt.lrm) != job) {
-            self.withdraw_doubles(site, tag);
-        }
+        self.withdraw_doubles(site, tag);
         self.cancel_attempt(site, tag);
+    }
+
+    /// Takes the batch job of this number out of the queue, if it has the tag.
+    pub fn withdraw(&mut self, site: SiteIndex, tag: Tag, id: &LrmId) {
+        let job = self.number(site, id);
+        let tag = if bug(Bug::TrustNumber) { self.holder(site, job).unwrap_or(tag) } else { tag };
+        let cluster = &self.sites[site.0];
+        let Some(job) = job.filter(|job| cluster.batch.is_queued(*job)) else { return };
+        if cluster.doubles.contains_key(&(tag, job)) {
+            self.double_leaves(site, tag, job);
+        } else if cluster.attempts.get(&tag).is_some_and(|attempt| attempt.lrm == job) {
+            self.cancel_attempt(site, tag);
+        }
     }
 
     /// Who has this number now, if it is an attempt.
@@ -240,7 +246,11 @@ impl World {
 
     pub(super) fn wrapper_ready(&mut self, site: SiteIndex, tag: Tag, job: LrmJobId) {
         let (now, cluster) = (self.now, &mut self.sites[site.0]);
-        if cluster.doubles.contains_key(&(tag, job)) && !cluster.take_directory(tag, job) {
+        let double = cluster.doubles.get(&(tag, job));
+        if double.is_some_and(|double| !double.started) {
+            return; // Its node died under it; it waits for another.
+        }
+        if double.is_some() && !cluster.take_directory(tag, job) {
             if !cluster.let_in_again(tag, job) {
                 return self.double_leaves(site, tag, job);
             }

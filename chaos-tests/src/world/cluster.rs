@@ -1,6 +1,7 @@
 //! One simulated cluster: its batch system, our attempts, local users, contents.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
 
 use cospan_domain::ids::{Digest, RelPath, SiteName, Tag};
 use cospan_domain::job::spec::Content;
@@ -86,6 +87,16 @@ pub struct Cluster {
     local_running: u32,
     local_ended: u64,
     pub(super) ailments: Ailments,
+}
+
+/// Its batch system as it is, for whoever looks into why nothing moves.
+impl fmt::Display for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, processors, batch, ailments, .. } = self;
+        write!(f, "{name}: {} of {processors} processors idle, ", batch.idle())?;
+        write!(f, "{} running and {} queued of which ", batch.running(), batch.queued())?;
+        write!(f, "{} are known, {ailments:?}", self.occupants.len())
+    }
 }
 
 impl Cluster {
@@ -216,9 +227,12 @@ impl Cluster {
         self.occupants.remove(&job);
     }
 
-    /// A local user's job ends; `false` if it was killed before.
+    /// A local user's job ends; `false` if it was killed before, and its number perhaps
+    /// handed out again.
     pub(super) fn end_local(&mut self, job: LrmJobId, now: Timestamp) -> bool {
-        let runs = self.occupants.contains_key(&job) && self.batch.is_running(job);
+        let Some(Occupant::Local { run_time, .. }) = self.occupants.get(&job) else { return false };
+        let since = self.batch.running_since(job);
+        let runs = since.is_some_and(|since| since + *run_time <= now);
         if runs {
             self.leave(job, now);
             self.local_ended += 1;

@@ -1,6 +1,7 @@
 //! Submissions that a batch system holds under a tag besides the first, as when a request
-//! came twice, or a batch job is put back into the queue after its node died. Of all of them one wrapper takes the directory, the one that comes first;
-//! the others find it taken and leave.
+//! came twice, or a batch job is put back into the queue after its node died. Of all of them
+//! one wrapper takes the directory, the one that comes first; the others find it taken and
+//! leave.
 
 use cospan_domain::ids::{LrmId, Tag};
 use cospan_domain::planted::{Bug, bug};
@@ -22,7 +23,7 @@ pub(super) struct Double {
     asked: DurationMs,
     submitted_at: Timestamp,
     /// Whether its wrapper is on its way.
-    started: bool,
+    pub(super) started: bool,
 }
 
 impl Cluster {
@@ -137,9 +138,11 @@ impl World {
             return None;
         }
         let (tag, step) = cluster.killed_with_node(job)?;
-        let attempt = cluster.attempts.get(&tag).filter(|attempt| !attempt.told_to_end)?;
-        let Attempt { processors, asked, .. } = *attempt;
-        if step != "starting" && cluster.batch.submit(job, processors, asked, now).is_ok() {
+        let attempt = cluster.attempts.get(&tag).filter(|attempt| !attempt.told_to_end);
+        if let Some(&Attempt { processors, asked, .. }) = attempt
+            && step != "starting"
+            && cluster.batch.submit(job, processors, asked, now).is_ok()
+        {
             let double = Double { processors, asked, submitted_at: now, started: false };
             cluster.doubles.insert((tag, job), double);
             cluster.occupants.insert(job, Occupant::Ours(tag));

@@ -169,6 +169,10 @@ impl Site for FaultySite {
         self.plain(Call::Cancel, || self.inner.cancel(tag, lrm_id)).await
     }
 
+    async fn withdraw(&self, tag: Tag, lrm_id: &LrmId) -> Result<(), SiteError> {
+        self.plain(Call::Cancel, || self.inner.withdraw(tag, lrm_id)).await
+    }
+
     async fn remove_attempt(&self, tag: Tag) -> Result<(), SiteError> {
         self.plain(Call::RemoveAttempt, || self.inner.remove_attempt(tag)).await
     }

@@ -178,6 +178,10 @@ impl Site for StubSite {
         Ok(())
     }
 
+    async fn withdraw(&self, _: Tag, _: &LrmId) -> Result<(), SiteError> {
+        Ok(())
+    }
+
     async fn remove_attempt(&self, _: Tag) -> Result<(), SiteError> {
         Ok(())
     }

@@ -170,6 +170,10 @@ impl Site for FakeSite {
         Ok(())
     }
 
+    async fn withdraw(&self, _: Tag, _: &LrmId) -> Result<(), SiteError> {
+        Ok(())
+    }
+
     async fn remove_attempt(&self, _: Tag) -> Result<(), SiteError> {
         Ok(())
     }

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use cospan_domain::ids::{Attempt, ComponentIndex, JobId, Tag};
 use cospan_domain::job::event::{Happened, JobEvent};
-use cospan_domain::job::state::Job;
+use cospan_domain::job::state::{Job, Phase};
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::oracle::Evidence;
@@ -34,6 +34,8 @@ struct Written {
 struct Counted {
     from: Option<Written>,
     until: Option<Written>,
+    /// It was seen past its gate: what comes later counts no more.
+    passed: bool,
 }
 
 /// What the control plane wrote about times at gates.
@@ -59,15 +61,19 @@ impl Accounts {
             Happened::AttemptEnded { component, attempt, .. }
                 if job.start_at.is_none() || is_restarted(job, *component) =>
             {
-                let key = (job.id, *component, *attempt);
-                self.counted.entry(key).or_default().until.get_or_insert(written);
+                let counted = self.counted.entry((job.id, *component, *attempt)).or_default();
+                if !counted.passed {
+                    counted.until.get_or_insert(written);
+                }
             }
-            Happened::GateOpened { component }
-                if job.instants.started.is_some_and(|started| started < event.at) =>
-            {
+            Happened::GateOpened { component } => {
                 let Some(opened) = job.components.get(component.0 as usize) else { return };
                 let key = (job.id, *component, opened.attempt);
-                self.counted.entry(key).or_default().until.get_or_insert(written);
+                let counted = self.counted.entry(key).or_default();
+                counted.passed = true;
+                if is_restart(job, event.at) {
+                    counted.until.get_or_insert(written);
+                }
             }
             Happened::GoDecided { .. } => {
                 for (index, component) in job.indexed() {
@@ -78,6 +84,13 @@ impl Accounts {
             _ => {}
         }
     }
+}
+
+/// Whether a gate that is open now is that of a component that is started anew while the
+/// others run. A job keeps the time of its last start when it is placed again.
+fn is_restart(job: &Job, now: Timestamp) -> bool {
+    let runs = matches!(job.phase, Phase::Running { .. });
+    runs && job.instants.started.is_some_and(|started| started < now)
 }
 
 fn is_restarted(job: &Job, component: ComponentIndex) -> bool {
@@ -162,7 +175,7 @@ mod tests {
     const ENDED: Timestamp = Timestamp(10_000);
 
     fn bounds(from: Option<Written>, until: Option<Written>, held: Held) -> (u64, u64) {
-        let counted = Counted { from, until };
+        let counted = Counted { from, until, passed: false };
         let (least, most) = bounds_ms(counted, held, Timestamp(100), ENDED, DurationMs(5));
         (least.0, most.0)
     }

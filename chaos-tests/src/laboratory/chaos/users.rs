@@ -26,6 +26,7 @@ use super::sweeps::{DrawnSweep, run_of};
 use crate::laboratory::jobs::job;
 use crate::laboratory::reign::Reign;
 use crate::laboratory::tally::Tally;
+use crate::world::cluster::Cluster;
 
 /// Where payloads leave what is collected.
 pub(super) const OUTPUT_PATH: &str = "result";
@@ -357,8 +358,13 @@ pub(super) async fn all_ended(reign: &Reign, ids: &[JobId], until: Timestamp) ->
             let why = reign.plane.explain(job);
             let sites: Vec<_> =
                 reign.plane.sites().into_iter().map(|s| (s.name, s.state)).collect();
+            let truth: Vec<String> =
+                reign.world.read(|world| world.sites().iter().map(Cluster::to_string).collect());
             let (id, phase, parts) = (job.id, &job.phase, &job.components);
-            bail!("job {id} makes no progress: {phase:?}, {parts:?}; {why:?}; sites {sites:?}");
+            bail!(
+                "job {id} makes no progress: {phase:?}, {parts:?}; {why:?}; sites {sites:?}; \
+                 in truth {truth:?}"
+            );
         }
         tokio::time::sleep(Duration::from_secs(30)).await;
     }

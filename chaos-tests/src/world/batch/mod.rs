@@ -262,6 +262,11 @@ impl BatchSystem {
         self.running.get(id).is_some()
     }
 
+    /// When a job that runs started.
+    pub fn running_since(&self, id: LrmJobId) -> Option<Timestamp> {
+        self.running.get(id).map(|job| job.start)
+    }
+
     /// When a running job started, or when a queued one is expected to, as of
     /// the last [`BatchSystem::schedule`] that found something to do: its
     /// reservation (conservative), or the shadow time if it heads the queue
