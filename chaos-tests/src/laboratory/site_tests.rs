@@ -17,12 +17,28 @@ use super::jobs::job;
 use super::site::SimulatedSite;
 use super::weather::{CallFault, Climate, Weather};
 use crate::world::batch::Discipline;
-use crate::world::cluster::ClusterSpec;
+use crate::world::cluster::{ClusterSpec, LocalJob};
 use crate::world::ledger::Deed;
 use crate::world::trouble::{Struck, Trouble};
-use crate::world::{Pace, World};
+use crate::world::{Pace, SiteIndex, World};
 
 const BEGINS: Timestamp = Timestamp(1_000_000_000);
+
+/// A world of one site, whose nodes have one processor each.
+fn world(nodes: u32, local_jobs: Vec<LocalJob>) -> (World, SiteIndex) {
+    let name = SiteName::new("delft").unwrap();
+    let spec = ClusterSpec {
+        name: name.clone(),
+        nodes,
+        processors_per_node: 1,
+        discipline: Discipline::Easy,
+        local_jobs,
+        files: BTreeMap::new(),
+    };
+    let world = World::new(vec![spec], &[], Pace::default(), 1, BEGINS);
+    let index = world.index_of(&name).unwrap();
+    (world, index)
+}
 
 /// An empty site of one processor, where everything meets this fault.
 fn site(
@@ -30,22 +46,12 @@ fn site(
     trouble: Option<Trouble>,
     moment: Option<Moment>,
 ) -> SimulatedSite {
-    let name = SiteName::new("delft").unwrap();
-    let spec = ClusterSpec {
-        name: name.clone(),
-        nodes: 1,
-        processors_per_node: 1,
-        discipline: Discipline::Easy,
-        local_jobs: Vec::new(),
-        files: BTreeMap::new(),
-    };
-    let mut world = World::new(vec![spec], &[], Pace::default(), 1, BEGINS);
-    let index = world.index_of(&name).unwrap();
+    let (mut world, index) = world(1, Vec::new());
     trouble.into_iter().for_each(|trouble| world.plan(BEGINS, index, trouble));
     let faults = fault.into_iter().map(|fault| (fault, 1_000_000)).collect();
     let weather = Arc::new(Weather::new(Climate { faults, ..Climate::default() }, 1));
     SimulatedSite {
-        name,
+        name: SiteName::new("delft").unwrap(),
         index,
         world: WorldHandle::new(world),
         clock: Arc::new(RuntimeClock::starting_at(BEGINS)),
@@ -197,4 +203,53 @@ fn a_request_that_came_twice_is_submitted_twice() {
     let deeds = deeds(&site);
     assert!(deeds.contains(&Deed::SubmittedAgain), "{deeds:?}");
     assert_eq!(struck(&site), [(("doubled", "submit"), 1)].into());
+}
+
+/// An attempt of the job with this number.
+fn order_of(job: u64) -> AttemptOrder {
+    let order = order();
+    AttemptOrder { tag: Tag { job: JobId(job), ..order.tag }, ..order }
+}
+
+fn seen(world: &mut World, site: SiteIndex, order: &AttemptOrder) -> Observation {
+    world.status(site, &[order.tag]).attempts[&order.tag].clone()
+}
+
+#[test]
+fn the_end_of_a_local_job_that_was_killed_ends_nobody_who_has_its_number_now() {
+    let (ten, second) = (DurationMs(10_000), DurationMs(1_000));
+    let local = LocalJob { at: BEGINS + second, processors: 1, run_time: ten, estimate: ten };
+    let (mut world, site) = world(2, vec![local]);
+    world.submit(site, &order_of(1)).unwrap();
+    world.advance(BEGINS + DurationMs(2_000));
+    world.node_down(site, 1, second);
+    assert_eq!(world.scheduler_forgets(site, ten), 1, "and both numbers are free again");
+    for job in [2, 3] {
+        world.submit(site, &order_of(job)).unwrap();
+    }
+    world.advance(BEGINS + DurationMs(20_000));
+    for job in [2, 3] {
+        let at_gate = seen(&mut world, site, &order_of(job));
+        assert!(matches!(at_gate, Observation::Ready(_)), "{at_gate:?}");
+    }
+    let load = *world.sites()[0].load().last().unwrap();
+    assert_eq!((load.held, load.local), (2, 0));
+    assert_eq!(world.sites()[0].spare_processors(), Some(0));
+}
+
+#[test]
+fn a_batch_job_that_waits_for_another_node_comes_to_no_gate() {
+    let (mut world, site) = world(2, Vec::new());
+    world.set_requeues(true);
+    // Both are started at once, and their nodes die before either wrapper comes.
+    for _ in 0..2 {
+        world.submit(site, &order()).unwrap();
+    }
+    world.site_down(site, DurationMs(60_000));
+    world.advance(BEGINS + DurationMs(30_000));
+    assert_eq!(seen(&mut world, site, &order()), Observation::Queued);
+    world.advance(BEGINS + DurationMs(90_000));
+    let at_gate = seen(&mut world, site, &order());
+    assert!(matches!(at_gate, Observation::Ready(_)), "{at_gate:?}");
+    assert_eq!(world.sites()[0].spare_processors(), Some(1), "the other has left");
 }

@@ -237,7 +237,9 @@ fn rival(order: AttemptOrder) -> Result<AttemptOrder> {
     let spec = job(&[1], RIVAL_RUN_TIME, RIVAL_RUN_TIME + RIVAL_RUN_TIME, 0)?;
     let tag = Tag { job: JobId(1_000), ..order.tag };
     let program = spec.components[0].program.clone();
-    Ok(AttemptOrder { tag, program, wall_time: spec.wall_time, ..order })
+    // Nobody opens its gate: what it has of the site it has for that long.
+    let hold_max = RIVAL_RUN_TIME;
+    Ok(AttemptOrder { tag, program, wall_time: spec.wall_time, hold_max, ..order })
 }
 
 /// More durable changes than this are no progress: about twenty a job are.

@@ -163,6 +163,8 @@ impl Reservations {
         for id in std::mem::take(&mut self.fresh) {
             if let Some(position) = queue.position(id)
                 && let Some(job) = queue.get(position).copied()
+                // A number that was cancelled and handed out again since is here twice.
+                && job.start == NEVER
             {
                 self.place(queue, position, &job, now);
             }

@@ -78,6 +78,20 @@ fn conservative_protects_a_job_that_easy_would_put_off() {
 }
 
 #[test]
+fn a_number_that_is_handed_out_again_at_once_has_one_reservation() {
+    let mut site = site(Discipline::Conservative);
+    submit(&mut site, 1, 8, 10, 0);
+    assert_eq!(started(&mut site, 0), [1]);
+    submit(&mut site, 2, 8, 10, 0);
+    assert!(site.end(LrmJobId(2), Timestamp(0)));
+    submit(&mut site, 2, 8, 10, 0);
+    submit(&mut site, 3, 8, 10, 0);
+    assert_eq!(started(&mut site, 0), []);
+    let expected = [2, 3].map(|id| site.expected_start(LrmJobId(id)));
+    assert_eq!(expected, [10, 20].map(|at| Some(Timestamp(at))));
+}
+
+#[test]
 fn a_failing_node_kills_the_jobs_on_it_and_spares_the_others() {
     let mut site = site(Discipline::Fcfs);
     for id in 1..=4 {
