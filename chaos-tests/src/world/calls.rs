@@ -280,7 +280,7 @@ impl World {
         let holds = matches!(attempt.stage, Stage::AtGate { .. });
         if holds && attempt.decision.is_none() {
             attempt.decision = Some((GateState::Voided, Default::default()));
-            self.ledger.note(now, &cluster.name, tag, Deed::Voided);
+            self.ledger.note(now, &cluster.name, tag, Deed::HeldTooLong);
             self.gate_seen(site, tag);
         }
     }

@@ -22,6 +22,8 @@ pub enum Deed {
     Opened(Round, Vec<Attempt>),
     /// Its gate was closed for ever.
     Voided,
+    /// Its wrapper closed its gate itself, past the longest hold.
+    HeldTooLong,
     /// Its payload began.
     Began,
     /// Its gate was open, and there was no such program.

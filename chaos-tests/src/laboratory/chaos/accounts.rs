@@ -115,7 +115,7 @@ fn held(entries: &[Entry]) -> BTreeMap<Tag, Held> {
         match deed {
             Deed::Submitted { processors } => held.processors = *processors,
             Deed::Ready => held.from = Some(*at),
-            Deed::Opened(..) | Deed::Voided | Deed::Left => {
+            Deed::Opened(..) | Deed::Voided | Deed::HeldTooLong | Deed::Left => {
                 held.until.get_or_insert(*at);
                 if matches!(deed, Deed::Opened(..)) {
                     held.opened = Some(*at);

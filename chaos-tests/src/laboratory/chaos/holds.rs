@@ -106,7 +106,7 @@ fn stays(ledger: &[Entry], instance: InstanceId) -> BTreeMap<Part, Stay> {
         let new = |until| Stay { site: site.clone(), from: *at, until };
         match deed {
             Deed::Submitted { .. } => drop(stays.entry(part).or_insert_with(|| new(None))),
-            Deed::Voided | Deed::Left => {
+            Deed::Voided | Deed::HeldTooLong | Deed::Left => {
                 stays.entry(part).or_insert_with(|| new(Some(*at))).until.get_or_insert(*at);
             }
             _ => {}

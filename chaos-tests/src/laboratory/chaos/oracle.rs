@@ -134,7 +134,7 @@ fn lives<'a>(entries: impl Iterator<Item = &'a Entry>) -> BTreeMap<Tag, Life> {
                 life.processors = *processors;
             }
             Deed::Left => life.left = Some(entry.at),
-            Deed::Voided => life.voided = Some(entry.at),
+            Deed::Voided | Deed::HeldTooLong => life.voided = Some(entry.at),
             Deed::InputMissing => life.input_missing = true,
             Deed::Ready => life.ready = Some(entry.at),
             Deed::Opened(round, peers) => {

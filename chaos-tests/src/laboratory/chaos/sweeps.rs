@@ -137,7 +137,7 @@ fn spans(holds: &Holds, ledger: &[Entry], instance: InstanceId) -> Vec<Span> {
             Deed::Ready if !holds.is_abandoned(&part) => {
                 spans.insert(part, (tag.job, *at, Timestamp(u64::MAX)));
             }
-            Deed::Voided | Deed::Left => {
+            Deed::Voided | Deed::HeldTooLong | Deed::Left => {
                 if let Some((.., until)) = spans.get_mut(&part) {
                     *until = (*until).min(*at);
                 }
