@@ -1,14 +1,16 @@
 //! A site on this machine: a directory tree, a number of processors, real processes.
 //!
 //! Every attempt runs through the wrapper, in its own process group, with its
-//! output in files and no pipe to us: it survives the control plane, and a new
-//! [`LocalSite`] on the same root takes it up from what it left. Identity of a
+//! output in files. All that ties it to us is the bell at its gate, whose end it
+//! survives as it survives ours: a new [`LocalSite`] on the same root takes it up
+//! from what it left. Identity of a
 //! process is number, start time and boot; nothing else is ever signalled.
 //!
 //! Below the root: `site-id` (without it the directory is not the site),
 //! `spool/<tag>/` (what the wrapper reads), `attempts/<tag>/` (made by the
 //! wrapper), `live/<tag>` (what holds resources), `gone/` (being removed).
 
+mod bell;
 mod calls;
 mod ending;
 mod entry;

@@ -106,29 +106,31 @@ impl Shared {
                 root.make_dir(&directory).map_err(|e| not_done(&e))?;
             }
         }
-        link_decision(&root, tag, decision)?;
-        let state = decided(&root, tag)?.ok_or_else(|| {
-            SiteError::OutcomeUnknown(format!("the decision of {tag} cannot be read"))
-        })?;
+        let state = match link_decision(&root, tag, decision)? {
+            Some(ours) => ours,
+            None => decided(&root, tag)?.ok_or_else(|| {
+                SiteError::OutcomeUnknown(format!("the decision of {tag} cannot be read"))
+            })?,
+        };
         self.hint(&root, tag, state);
         Ok(state)
     }
 
     /// Wakes a wrapper that waits at its gate. Without it, it wakes a little later.
     fn hint(&self, root: &Root, tag: Tag, state: GateState) {
-        // Before `ready` is written the signal would find no trap and end it.
-        let Ok(Some(evidence)) = Evidence::collect(root, tag) else { return };
-        if evidence.ready.is_none() {
-            return;
-        }
         let mut ledger = self.ledger();
-        if let Some(entry) = ledger.entries.get_mut(&tag) {
-            entry.opened |= state == GateState::Opened;
-            if let Some(wrapper) = entry.wrapper() {
-                wrapper.signal(Signal::USR2);
-            }
-            self.waker.wake();
+        let Some(entry) = ledger.entries.get_mut(&tag) else { return };
+        entry.opened |= state == GateState::Opened;
+        let heard = entry.ring();
+        let wrapper = entry.wrapper().cloned().filter(|_| !heard);
+        drop(ledger);
+        // Before `ready` is written the signal would find no trap and end it.
+        if let Some(wrapper) = wrapper
+            && Evidence::collect(root, tag).is_ok_and(|e| e.is_some_and(|e| e.ready.is_some()))
+        {
+            wrapper.signal(Signal::USR2);
         }
+        self.waker.wake();
     }
 
     pub(super) fn remove_attempt(&self, tag: Tag) -> Result<(), SiteError> {
@@ -192,21 +194,24 @@ fn decided(root: &Root, tag: Tag) -> Result<Option<GateState>, SiteError> {
     }
 }
 
-/// Writes the decision under a name of its own and links it: exactly one link wins.
-fn link_decision(root: &Root, tag: Tag, decision: &GateDecision) -> Result<(), SiteError> {
-    let bytes = match decision {
-        GateDecision::Go(go) => encode_go(tag, go, now()),
-        GateDecision::Void => encode_void(tag),
+/// Writes the decision under a name of its own and links it: exactly one link wins. `None`:
+/// another one did.
+fn link_decision(
+    root: &Root,
+    tag: Tag,
+    decision: &GateDecision,
+) -> Result<Option<GateState>, SiteError> {
+    let (bytes, state) = match decision {
+        GateDecision::Go(go) => (encode_go(tag, go, now()), GateState::Opened),
+        GateDecision::Void => (encode_void(tag), GateState::Voided),
     };
     let aside = evidence::path(tag, &format!("decision.{}.tmp", nonce()));
     let written = root.write(&aside, &bytes);
     let linked = match written {
-        Ok(()) => {
-            root.link(&aside, &evidence::path(tag, "decision")).map(drop).map_err(|e| unknown(&e))
-        }
+        Ok(()) => root.link(&aside, &evidence::path(tag, "decision")).map_err(|e| unknown(&e)),
         Err(error) => Err(not_done(&error)),
     };
     // A name that is left is removed with the attempt.
     let _ = root.remove(&aside);
-    linked
+    Ok(linked?.then_some(state))
 }

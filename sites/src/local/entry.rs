@@ -9,6 +9,7 @@ use cospan_domain::ids::Tag;
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 
+use super::bell::Bell;
 use super::evidence::{self, Evidence};
 use super::process::Process;
 use super::root::{ATTEMPTS, LIVE, Root};
@@ -33,6 +34,8 @@ pub(super) struct Entry {
     pub(super) in_flight: bool,
     pub(super) child: Option<Child>,
     pub(super) wrapper: Wrapper,
+    /// Calls the wrapper from its gate, once.
+    bell: Option<Bell>,
     /// What was seen last.
     pub(super) seen: Observation,
     /// The gate was opened.
@@ -68,6 +71,7 @@ impl Entry {
             in_flight: true,
             child: None,
             wrapper: Wrapper::Unknown,
+            bell: None,
             seen: Observation::Starting,
             opened: false,
             seen_running: None,
@@ -75,12 +79,18 @@ impl Entry {
     }
 
     /// Its wrapper was started.
-    pub(super) fn started(&mut self, child: Child) {
+    pub(super) fn started(&mut self, child: Child, bell: Option<Bell>) {
+        self.bell = bell;
         if let Ok(Some(process)) = Process::child(child.id()) {
             self.wrapper = Wrapper::Known(Arc::new(process));
         }
         self.child = Some(child);
         self.in_flight = false;
+    }
+
+    /// Rings its wrapper's bell; whether there was one and it is certainly heard.
+    pub(super) fn ring(&mut self) -> bool {
+        self.bell.take().is_some_and(Bell::ring)
     }
 
     /// Waiting for a file to appear soon.
@@ -178,6 +188,8 @@ impl Entry {
         let awaited = match &self.seen {
             Observation::Starting => "ready",
             Observation::Ready(_) if self.opened => "begun",
+            // Ours is known, and a wrapper that decides itself ends.
+            Observation::Ready(_) if !thorough => return Ok(false),
             Observation::Ready(_) => "decision",
             // The wrapper ends right after writing its last file, and that is seen without it.
             Observation::Begun(_) if !thorough => return Ok(false),

@@ -30,18 +30,18 @@ pub(super) fn path(tag: Tag, file: &str) -> String {
 impl Evidence {
     /// Reads what there is; `None` if the attempt has no directory.
     pub(super) fn collect(root: &Root, tag: Tag) -> io::Result<Option<Self>> {
-        if !root.exists(&format!("{ATTEMPTS}/{tag}"))? {
-            return Ok(None);
-        }
         let begun = root.read(&path(tag, "begun"))?;
-        Ok(Some(Self {
+        let evidence = Self {
             ready: read(root, tag, "ready", state::ready)?,
             decision: read(root, tag, "decision", state::decision)?,
             perhaps_begun: begun.is_some(),
             begun: begun.and_then(|b| Some((state::begun(&b.bytes, tag)?, b.modified))),
             exit: read(root, tag, "exit", state::exit)?,
             trouble: read(root, tag, "trouble", state::trouble)?.map(|(why, _)| why),
-        }))
+        };
+        // Whoever wrote `ready` has the directory.
+        let there = evidence.ready.is_some() || root.exists(&format!("{ATTEMPTS}/{tag}"))?;
+        Ok(there.then_some(evidence))
     }
 
     /// What will not change any more.

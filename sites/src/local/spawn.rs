@@ -3,14 +3,17 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use cospan_domain::ids::Tag;
 use cospan_domain::units::DurationMs;
 
+use super::bell::{self, Bell};
 use super::process::OWNER_VARIABLE;
 use super::root::{ATTEMPTS, Root, SPOOL};
 use super::{LocalConfig, Shared, not_done};
@@ -35,13 +38,16 @@ impl Shared {
             return submitted(tag);
         }
         self.reserve(&root, order)?;
-        let started =
-            prepare(&root, &self.config, order).and_then(|()| start(&root, &self.config, tag));
+        let patience = Duration::from_millis(self.config.poll.min(order.hold_max).0);
+        // Without one, the wrapper has its alarms.
+        let (bell, heard) = Bell::new(patience).ok().unzip();
+        let started = prepare(&root, &self.config, order)
+            .and_then(|()| start(&root, &self.config, tag, heard));
         let mut ledger = self.ledger();
         match started {
             Ok(child) => {
                 if let Some(entry) = ledger.entries.get_mut(&tag) {
-                    entry.started(child);
+                    entry.started(child, bell);
                 }
                 self.watch(&mut ledger);
                 self.waker.wake();
@@ -134,7 +140,7 @@ fn inputs(base: &Path, order: &AttemptOrder, program: Option<String>) -> Vec<Pla
 }
 
 /// Starts the wrapper in its own process group, with its output in a file.
-fn start(root: &Root, config: &LocalConfig, tag: Tag) -> io::Result<Child> {
+fn start(root: &Root, config: &LocalConfig, tag: Tag, bell: Option<OwnedFd>) -> io::Result<Child> {
     let script = install_script(root)?;
     let log: File = root.append(&format!("{SPOOL}/{tag}/log"))?;
     let environment: &BTreeMap<String, String> = &config.environment;
@@ -142,10 +148,11 @@ fn start(root: &Root, config: &LocalConfig, tag: Tag) -> io::Result<Child> {
         .arg(config.root.join(script))
         .arg(&config.root)
         .arg(tag.to_string())
+        .args(bell.as_ref().map(|_| bell::ARGUMENT))
         .env_clear()
         .envs(environment)
         .env(OWNER_VARIABLE, root.attempts().join(tag.to_string()))
-        .stdin(Stdio::null())
+        .stdin(bell.map_or_else(Stdio::null, Stdio::from))
         .stdout(log.try_clone()?)
         .stderr(log)
         .process_group(0)

@@ -2,7 +2,10 @@
 # payload, leaves evidence. POSIX shell; needs mkdir, sleep, ln, rm, setsid (and
 # env, cp, chmod where a job asks for them), /proc, and the site's file system.
 #
-# usage: sh wrapper.sh ROOT TAG      reads ROOT/spool/TAG/params (and inputs)
+# usage: sh wrapper.sh ROOT TAG [bell]      reads ROOT/spool/TAG/params (and inputs)
+#
+# With `bell` its standard input is a socket: a line says that the gate was decided, and
+# a read ends by itself after the socket's own longest wait.
 #
 # Below ROOT/attempts/TAG it leaves state files; one counts only if its last
 # line is `end TAG`:
@@ -245,7 +248,8 @@ decided() {
 }
 
 # Waits until the gate is decided; decides it itself past the longest hold, or when told to
-# end. Waits for its alarm, which does not end, because a signal interrupts that.
+# end. Waits for its bell, which needs no process; once that is silent or gone, for its
+# alarm, which does not end, because a signal interrupts that.
 at_gate() {
     clock
     close_at=$((now + hold * 100))
@@ -257,6 +261,10 @@ at_gate() {
             printf 'void\nby wrapper\nend %s\n' "$tag" > void.tmp && ln void.tmp decision 2> /dev/null
             ! decided || return 0
             trouble "the gate cannot be read"
+        fi
+        if [ -n "$bell" ]; then
+            [ -n "$tick" ] || read -r word 2> /dev/null || [ -n "$tick" ] || bell=
+            continue
         fi
         if [ -z "$ticks" ]; then
             rest=$(((close_at - now + 99) / 100))
@@ -484,6 +492,8 @@ main() {
     attempt=$1/attempts/$2 spool=$1/spool/$2 tag=$2
     payload= sleeper= timers= ticks= told= tick= missed= ending= noting= late= setsid= exe= directory= setup= path=$PATH
     warn= warn_s=0 signalled= again= earlier= lists_hosts= size=0
+    # Where `read` asks whether there is something before it reads, it would wait for ever.
+    bell=${3-} && [ -z "${BB_ASH_VERSION-}" ] || bell=
     round= epoch= start_at= rank= hold=3600 wall=3600 grace=5 poll=1
     trap on_end TERM INT
     trap 'on_pass USR1' USR1

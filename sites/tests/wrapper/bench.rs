@@ -71,6 +71,11 @@ impl Bench {
 
     /// Starts a wrapper; its own messages go nowhere.
     pub fn spawn(&self) -> Wrapper {
+        self.spawn_with(&[], Stdio::null())
+    }
+
+    /// The same with more arguments and with this as its standard input.
+    pub fn spawn_with(&self, more: &[&str], input: impl Into<Stdio>) -> Wrapper {
         // Tests in the background of a script inherit INT as ignored, and no shell may trap that.
         let child = Command::new("env")
             .arg("--default-signal=INT")
@@ -78,7 +83,8 @@ impl Bench {
             .arg(self.place.path().join("wrapper.sh"))
             .arg(self.place.path())
             .arg(tag(1).to_string())
-            .stdin(Stdio::null())
+            .args(more)
+            .stdin(input)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .process_group(0)
@@ -160,6 +166,10 @@ pub struct Wrapper {
 }
 
 impl Wrapper {
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }

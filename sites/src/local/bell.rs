@@ -1,0 +1,36 @@
+//! Calls a wrapper away from its gate, without a process that waits beside it.
+//!
+//! The wrapper reads from a socket whose longest wait is a property of the socket:
+//! it wakes for a ring, for our end, and after that wait, also while we hang.
+
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+/// What the wrapper is told that it has one.
+pub(super) const ARGUMENT: &str = "bell";
+
+/// The end that is rung.
+#[derive(Debug)]
+pub(super) struct Bell {
+    end: UnixStream,
+    heard_until: Instant,
+}
+
+impl Bell {
+    /// A bell, and where the wrapper listens for so long.
+    pub(super) fn new(patience: Duration) -> io::Result<(Self, OwnedFd)> {
+        let (end, wrapper) = UnixStream::pair()?;
+        wrapper.set_read_timeout(Some(patience.max(Duration::from_millis(1))))?;
+        // It begins to listen later than this, and so listens longer.
+        let heard_until = Instant::now() + patience;
+        Ok((Self { end, heard_until }, wrapper.into()))
+    }
+
+    /// Rings once; whether it is certainly heard. A ring that comes before the wrapper
+    /// listens is heard when it does.
+    pub(super) fn ring(mut self) -> bool {
+        self.end.write_all(b"\n").is_ok() && Instant::now() < self.heard_until
+    }
+}
