@@ -24,6 +24,9 @@ use crate::wrapper::state::ProcessName;
 /// so that equal tags at two sites of this machine are told apart.
 pub(super) const OWNER_VARIABLE: &str = "COSPAN_ATTEMPT_DIR";
 
+/// How often an empty environment is looked at, a millisecond apart.
+const LOOKS_AT_EMPTY: usize = 20;
+
 /// A process that was there when it was looked up, and can be mistaken for no other.
 #[derive(Debug)]
 pub(super) struct Process {
@@ -157,16 +160,31 @@ pub(super) fn carrying(
 }
 
 fn tag_of(attempts: &Path, pid: u32) -> io::Result<Option<Tag>> {
-    let environment = match proc_file(&format!("/proc/{pid}/environ")) {
-        Ok(Some(environment)) => environment,
-        Ok(None) => return Ok(None),
-        // Another user's process, so none of an attempt.
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(None),
-        Err(error) => return Err(error),
-    };
+    let environment = environment(pid)?;
     Ok(environment.split(|b| *b == 0).find_map(|variable| {
         let path = variable.strip_prefix(OWNER_VARIABLE.as_bytes())?.strip_prefix(b"=")?;
         let tag = Path::new(OsStr::from_bytes(path)).strip_prefix(attempts).ok()?;
         tag.to_str()?.parse().ok()
     }))
+}
+
+/// The environment of a process; empty if it has none, is over or is another user's.
+///
+/// A process that has just been started has none for a moment: whoever started it goes on
+/// before its new image is whole. A look then would miss an attempt that was submitted.
+fn environment(pid: u32) -> io::Result<Vec<u8>> {
+    for _ in 0..LOOKS_AT_EMPTY {
+        let environment = match proc_file(&format!("/proc/{pid}/environ")) {
+            Ok(environment) => environment.unwrap_or_default(),
+            // Another user's process, so none of an attempt.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        // What has no program is over, or the kernel's.
+        if !environment.is_empty() || fs::read_link(format!("/proc/{pid}/exe")).is_err() {
+            return Ok(environment);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(Vec::new())
 }
