@@ -9,8 +9,8 @@ use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 
 use crate::api::v1::Instant;
 use crate::api::v1::explain::{
-    CostReport, EstimateReport, ExpectedTransferReport, ExplainReport, TransferReport,
-    WithheldReport,
+    CostReport, EstimateReport, ExpectedTransferReport, ExplainReport, RefusedReport,
+    TransferReport, WithheldReport,
 };
 use crate::api::v1::from_domain::abort_cause;
 use crate::serve::verdicts;
@@ -36,12 +36,13 @@ pub(super) fn report(
     copies: impl Fn(Digest, &SiteName) -> CopyProgress,
 ) -> ExplainReport {
     let waits = explanation.wait == Wait::Placement;
-    let placed_by = job.placed_by.as_ref().filter(|_| verdicts::is_placed(job));
+    let placed_by = job.placed_by.as_ref().filter(|_| job.is_placed());
     ExplainReport {
         job: job.id.0,
         summary: summary(job, explanation, standing),
         policy: Some(placed_by.map_or(&explanation.policy, |by| &by.policy).to_string()),
         rule: placed_by.map(|by| by.rule.as_str().into()),
+        refused: placed_by.and_then(|by| by.refused.as_ref()).map(RefusedReport::from),
         position: standing.map(|standing| standing.ahead as u64 + 1),
         estimate: estimate(explanation),
         estimate_unknown: unknown(explanation),
@@ -100,6 +101,7 @@ pub(super) fn preview(
         summary: placement(explanation, None),
         policy: Some(explanation.policy.to_string()),
         rule: None,
+        refused: None,
         position: None,
         estimate: estimate(explanation),
         estimate_unknown: unknown(explanation),

@@ -4,16 +4,10 @@ use std::collections::BTreeSet;
 
 use cospan_actors::coallocator::{Explanation, SiteFigures};
 use cospan_domain::ids::{ComponentIndex, SiteName};
-use cospan_domain::job::state::{Job, Phase};
+use cospan_domain::job::state::Job;
 use cospan_domain::placement::{Outcome, Reason, SiteVerdict};
 
 use crate::api::v1::explain::VerdictReport;
-
-/// Whether the job has a site for each component, or had one when it ended.
-pub(super) fn is_placed(job: &Job) -> bool {
-    !matches!(job.phase, Phase::Queued { .. })
-        && job.components.iter().any(|component| component.placement.is_some())
-}
 
 /// Sites of a job that nobody looks at any more.
 pub(super) fn removed<'a>(job: &'a Job, explanation: &Explanation) -> BTreeSet<&'a SiteName> {
@@ -22,7 +16,7 @@ pub(super) fn removed<'a>(job: &'a Job, explanation: &Explanation) -> BTreeSet<&
 }
 
 fn placed(job: &Job) -> impl Iterator<Item = (ComponentIndex, &SiteName)> {
-    let placed = job.indexed().filter(|_| is_placed(job));
+    let placed = job.indexed().filter(|_| job.is_placed());
     placed.filter_map(|(index, component)| Some((index, &component.placement.as_ref()?.site)))
 }
 

@@ -7,13 +7,15 @@ use cospan_domain::ids::JobId;
 use cospan_domain::job::spec::{
     ComponentSpec, Executable, JobSpec, OnUnreachable, Priority, Program, Request,
 };
-use cospan_domain::job::state::{Component, Placement};
-use cospan_domain::placement::{Hindrance, PlacedBy, Refusal, Rule};
+use cospan_domain::job::state::{Component, Phase, Placement};
+use cospan_domain::placement::{DominantRefusal, Hindrance, PlacedBy, ReasonCode, Refusal, Rule};
 use cospan_domain::resources::Resources;
 use cospan_domain::site::availability::Obstacle;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::*;
+use crate::api::v1::job::JobReport;
+use crate::serve::explained;
 
 const PROBE: Timestamp = Timestamp(1_700_000_000_000);
 
@@ -127,7 +129,9 @@ fn placed_at(name: &str, phase: Phase) -> Job {
         share: None,
     };
     job.components = vec![Component { placement: Some(placement), ..Component::default() }];
-    job.placed_by = Some(PlacedBy { policy: "worst-fit".parse().unwrap(), rule: Rule::MostLeft });
+    let refused = Some(DominantRefusal { code: ReasonCode::NotEnoughIdle, sites: 3 });
+    let policy = "worst-fit".parse().unwrap();
+    job.placed_by = Some(PlacedBy { policy, rule: Rule::MostLeft, refused });
     job.phase = phase;
     job
 }
@@ -187,4 +191,24 @@ fn a_job_that_has_ended_is_told_where_it_was() {
     let job = placed_at("leiden", Phase::Finished { at: Timestamp(2) });
     let reports = of_job(&job, &explanation(Wait::Ended));
     assert_eq!(codes(&reports), [("leiden", "placed-here", true)]);
+}
+
+#[test]
+fn what_kept_most_of_the_refused_sites_is_told_of_a_placed_job() {
+    let told = |job: &Job| {
+        let wait = if job.is_final() { Wait::Ended } else { Wait::Phase };
+        let hold = DurationMs::ZERO;
+        let copies = |_, _: &SiteName| Default::default();
+        let report = explained::report(job, &explanation(wait), None, hold, copies);
+        let placed = JobReport::from(job).placed.map(|placed| placed.to_string());
+        (report.refused.map(|refused| refused.to_string()), placed)
+    };
+    let refused = "3 other site(s) refused: not-enough-idle".to_owned();
+    let running = placed_at("delft", Phase::Running { since: Timestamp(1) });
+    let shown = format!("worst-fit (most-left), {refused}");
+    assert_eq!(told(&running), (Some(refused.clone()), Some(shown.clone())));
+    let ended = placed_at("delft", Phase::Finished { at: Timestamp(2) });
+    assert_eq!(told(&ended), (Some(refused), Some(shown)));
+    let queue = Phase::Queued { since: Timestamp(0), not_before: Timestamp(0) };
+    assert_eq!(told(&placed_at("delft", queue)), (None, None), "it has no site any more");
 }

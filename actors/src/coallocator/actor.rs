@@ -223,7 +223,7 @@ impl CoAllocator {
         let placements = &offer.plan.placements;
         self.offers.add(job, now, record.spec.uses(placements).collect());
         let (shared, this) = (self.shared.clone(), ctx.address());
-        let by = Some(offer.plan.placed_by());
+        let by = Some(offer.by);
         let placements = offer.plan.placements;
         debug!(%job, ?placements, "offered");
         // Not a future of this actor: it would look at all of them whenever one is answered.

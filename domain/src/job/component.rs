@@ -191,7 +191,7 @@ pub enum Ending {
     Lost(Arc<str>),
     /// We ended it.
     Killed,
-    /// Its site did not answer, and the job said not to wait. It may still run;
+    /// Its site did not answer, and the job or its user said not to wait. It may still run;
     /// the site's reconciliation ends it on sight.
     Abandoned,
 }
@@ -361,6 +361,22 @@ impl Job {
             }
             _ => None,
         }
+    }
+
+    /// Components of which something may live at one of these sites.
+    pub fn living_at(&self, sites: &BTreeSet<SiteName>) -> impl Iterator<Item = ComponentIndex> {
+        let there = |component: &Component| {
+            let placement = component.placement.as_ref();
+            placement.is_some_and(|placement| sites.contains(&placement.site))
+        };
+        let living = self.indexed().filter(move |(_, c)| c.run.may_live() && there(c));
+        living.map(|(index, _)| index)
+    }
+
+    /// Whether it has a site for each component, or had one when it ended.
+    pub fn is_placed(&self) -> bool {
+        !matches!(self.phase, Phase::Queued { .. })
+            && self.components.iter().any(|component| component.placement.is_some())
     }
 
     /// Whether nothing can happen to it any more.

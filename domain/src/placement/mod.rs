@@ -8,6 +8,7 @@
 //!
 //! To add a policy, add its file in [`policies`] and one line in [`policy::POLICIES`].
 
+pub mod dominant;
 pub mod estimate;
 pub mod grid;
 pub mod history;
@@ -26,6 +27,7 @@ pub mod search;
 pub mod split;
 pub mod submission;
 
+pub use dominant::{DominantRefusal, dominant_refusal};
 pub use grid::{Acceptance, Belief, GridSite, GridSnapshot, Hindrance, Replicas, SiteShape};
 pub use history::History;
 pub use network::{Link, Network};

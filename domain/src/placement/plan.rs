@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::dominant::DominantRefusal;
 use super::rule::{PlacedBy, Rule};
 use crate::ids::{PolicyName, Seq};
 use crate::job::state::Placement;
@@ -30,8 +31,8 @@ impl Plan {
     }
 
     /// What placed the job, to be kept with it.
-    pub fn placed_by(&self) -> PlacedBy {
-        PlacedBy { policy: self.policy.clone(), rule: self.rule }
+    pub fn placed_by(&self, refused: Option<DominantRefusal>) -> PlacedBy {
+        PlacedBy { policy: self.policy.clone(), rule: self.rule, refused }
     }
 
     /// How many different sites it combines.

@@ -41,6 +41,11 @@ pub trait Policy: Send + Sync {
     /// Whether it can place this type of request.
     fn serves(&self, request: &Request) -> bool;
 
+    /// Whether it brings files over pairs of sites in the history table alone.
+    fn keeps_to_history(&self) -> bool {
+        false
+    }
+
     /// Places a job as a whole, and takes what it uses from the board.
     ///
     /// # Errors

@@ -169,6 +169,38 @@ impl From<Hindrance> for ReasonCode {
 }
 
 impl ReasonCode {
+    /// All of them, in order.
+    pub const ALL: [ReasonCode; 28] = [
+        ReasonCode::NotEnoughIdle,
+        ReasonCode::QuotaReached,
+        ReasonCode::SiteFull,
+        ReasonCode::StagingFull,
+        ReasonCode::Avoided,
+        ReasonCode::NoSplit,
+        ReasonCode::NotInHistory,
+        ReasonCode::NoBandwidth,
+        ReasonCode::ReplicaUnreachable,
+        ReasonCode::NoReplica,
+        ReasonCode::Probing,
+        ReasonCode::Isolated,
+        ReasonCode::SiteUnreachable,
+        ReasonCode::SiteUnknown,
+        ReasonCode::Maintenance,
+        ReasonCode::Frozen,
+        ReasonCode::Draining,
+        ReasonCode::Drained,
+        ReasonCode::CredentialsExpired,
+        ReasonCode::SiteUnusable,
+        ReasonCode::QuotaTooSmall,
+        ReasonCode::TooSmall,
+        ReasonCode::LabelMismatch,
+        ReasonCode::NoSuchSite,
+        ReasonCode::NotTheNamedSite,
+        ReasonCode::NoSites,
+        ReasonCode::PolicyUnsuited,
+        ReasonCode::PolicyUnknown,
+    ];
+
     /// Its stable name.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::dominant::DominantRefusal;
 use crate::ids::PolicyName;
 
 /// A rule of a policy. Of several that chose for the components of a job the last in this
@@ -33,6 +34,9 @@ pub struct PlacedBy {
     pub policy: PolicyName,
     /// The rule of it that counts for the whole job.
     pub rule: Rule,
+    /// What kept most of the sites that were refused; `None` if none was, or in records of
+    /// before that was kept.
+    pub refused: Option<DominantRefusal>,
 }
 
 impl Rule {

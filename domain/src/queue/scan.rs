@@ -9,7 +9,9 @@ use super::shapes::ShapeId;
 use super::tries::QueueDecision;
 use crate::ids::JobId;
 use crate::job::spec::Priority;
-use crate::placement::{self, Board, GridSnapshot, Plan, Refusal, Remaining, Silent};
+use crate::placement::{
+    self, Board, GridSnapshot, PlacedBy, Plan, Refusal, Remaining, Silent, dominant_refusal,
+};
 use crate::planted;
 use crate::units::Timestamp;
 
@@ -37,6 +39,8 @@ pub struct Offer {
     pub job: JobId,
     /// Where it can go.
     pub plan: Plan,
+    /// What chose, and what kept the sites that were refused.
+    pub by: PlacedBy,
     /// Processors of all its components.
     pub processors: u64,
 }
@@ -292,11 +296,15 @@ impl PlacementQueues {
         };
         planted::plan_for(job);
         let outcome = placement::place(&request, &mut board);
+        let outcome = outcome.map(|plan| {
+            let by = plan.placed_by(dominant_refusal(&request, &plan, &mut board));
+            (plan, by)
+        });
         scan.trying = None;
         match outcome {
-            Ok(plan) => {
+            Ok((plan, by)) => {
                 self.shapes.set_refusal(shape, None);
-                Some(Offer { job, plan, processors: request.processors() })
+                Some(Offer { job, plan, by, processors: request.processors() })
             }
             Err(refusal) => {
                 self.refused(scan, shape, refusal);

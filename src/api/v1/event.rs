@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::document::PriorityName;
+use super::explain::RefusedReport;
 use super::quantity::Instant;
 
 /// One thing that happened. Only fields that the event has are present.
@@ -38,6 +39,9 @@ pub struct EventReport {
     /// The rule of it that chose them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
+    /// What kept most of the sites that were refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<RefusedReport>,
     /// How or why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
@@ -84,6 +88,9 @@ impl fmt::Display for EventReport {
         }
         if let (Some(policy), Some(rule)) = (&self.policy, &self.rule) {
             write!(f, " by {policy} ({rule})")?;
+        }
+        if let Some(refused) = &self.refused {
+            write!(f, ", {refused}")?;
         }
         let texts = [
             (" on ", self.host.as_ref()),

@@ -1,5 +1,8 @@
 //! Why a job waits or was placed where it is, as data.
 
+use std::fmt;
+
+use cospan_domain::placement::DominantRefusal;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -19,6 +22,9 @@ pub struct ExplainReport {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "most-left")]
     pub rule: Option<String>,
+    /// What kept most of the sites that were refused when it was placed, while it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<RefusedReport>,
     /// Its place in its queue, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<u64>,
@@ -40,6 +46,28 @@ pub struct ExplainReport {
     /// How far its input has come, while it waits for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub transfers: Vec<TransferReport>,
+}
+
+/// What kept most of the sites that were refused when a job was placed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RefusedReport {
+    /// Stable code of the reason.
+    #[schema(example = "not-enough-idle")]
+    pub code: String,
+    /// How many sites it kept from the job.
+    pub sites: u32,
+}
+
+impl From<&DominantRefusal> for RefusedReport {
+    fn from(refused: &DominantRefusal) -> Self {
+        Self { code: refused.code.as_str().into(), sites: refused.sites }
+    }
+}
+
+impl fmt::Display for RefusedReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} other site(s) refused: {}", self.sites, self.code)
+    }
 }
 
 /// Processors that are withheld for a job that has waited long.

@@ -6,12 +6,14 @@ use cospan_domain::job::spec::{ComponentSpec, Content};
 use cospan_domain::job::state::{
     AbortCause, AfterAbort, Component, Ending, Instants, Job, Phase, RestartStep, Run, Setbacks,
 };
+use cospan_domain::placement::PlacedBy;
 use cospan_domain::units::Timestamp;
 
 use super::event::EventReport;
+use super::explain::RefusedReport;
 use super::job::{
-    ComponentReport, InstantsReport, JobReport, JobRow, OutputReport, PhaseReport, SetbacksReport,
-    SourceReport,
+    ComponentReport, InstantsReport, JobReport, JobRow, OutputReport, PhaseReport, PlacedReport,
+    SetbacksReport, SourceReport,
 };
 use super::quantity::Instant;
 use super::runner::TaskReport;
@@ -29,6 +31,7 @@ impl From<&Job> for JobReport {
             frozen_by: job.frozen_by.as_ref().map(ToString::to_string),
             held: job.held.as_deref().map(str::to_owned),
             round: job.round.0,
+            placed: job.placed_by.as_ref().filter(|_| job.is_placed()).map(PlacedReport::from),
             sweep: job.spec.run.task.as_ref().map(TaskReport::from),
             inputs_here: job.inputs_here,
             start_at: job.start_at.map(Instant),
@@ -38,6 +41,16 @@ impl From<&Job> for JobReport {
             accounting: job.into(),
             revision: job.revision,
             document: (&*job.spec).into(),
+        }
+    }
+}
+
+impl From<&PlacedBy> for PlacedReport {
+    fn from(by: &PlacedBy) -> Self {
+        Self {
+            policy: by.policy.to_string(),
+            rule: by.rule.as_str().into(),
+            refused: by.refused.as_ref().map(RefusedReport::from),
         }
     }
 }
@@ -333,6 +346,8 @@ impl From<&JobEvent> for EventReport {
             Happened::JobPlaced { round, placements, start_estimate, by } => {
                 report.policy = by.as_ref().map(|by| by.policy.to_string());
                 report.rule = by.as_ref().map(|by| by.rule.as_str().into());
+                let refused = by.as_ref().and_then(|by| by.refused.as_ref());
+                report.refused = refused.map(RefusedReport::from);
                 report.round = Some(round.0);
                 report.sites = placements.iter().map(|p| p.site.to_string()).collect();
                 report.until(*start_estimate)

@@ -2,12 +2,14 @@
 //!
 //! Fields may be added within a version, so readers ignore what they do not know.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::accounting::AccountingReport;
 use super::document::{JobDocument, PriorityName};
-use super::explain::ExplainReport;
+use super::explain::{ExplainReport, RefusedReport};
 use super::quantity::Instant;
 use super::runner::TaskReport;
 
@@ -35,6 +37,9 @@ pub struct JobReport {
     pub held: Option<String>,
     /// Number of its latest co-allocation; 0 before the first.
     pub round: u32,
+    /// What chose the sites of that, while the job has them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placed: Option<PlacedReport>,
     /// Which run of a sweep it is, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<TaskReport>,
@@ -88,6 +93,30 @@ impl PhaseReport {
     /// Whether nothing can happen to the job any more.
     pub fn is_final(&self) -> bool {
         matches!(self.state.as_str(), "finished" | "failed" | "cancelled")
+    }
+}
+
+/// What chose the sites of a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PlacedReport {
+    /// The policy.
+    #[schema(example = "worst-fit")]
+    pub policy: String,
+    /// The rule of it.
+    #[schema(example = "most-left")]
+    pub rule: String,
+    /// What kept most of the sites that were refused then; missing if none was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<RefusedReport>,
+}
+
+impl fmt::Display for PlacedReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.policy, self.rule)?;
+        match &self.refused {
+            Some(refused) => write!(f, ", {refused}"),
+            None => Ok(()),
+        }
     }
 }
 

@@ -37,6 +37,9 @@ pub(super) fn text(report: &ExplainReport) -> String {
         let rule = report.rule.as_ref().map(|rule| format!(", rule {rule}"));
         text.push_str(&format!("  policy {policy}{}\n", rule.unwrap_or_default()));
     }
+    if let Some(refused) = &report.refused {
+        text.push_str(&format!("  when it was placed, {refused}\n"));
+    }
     if let Some(withheld) = &report.withheld {
         let sites: Vec<String> =
             withheld.processors.iter().map(|(site, count)| format!("{count} at {site}")).collect();

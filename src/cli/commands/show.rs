@@ -109,6 +109,7 @@ fn header(job: &JobReport) -> String {
         ("Priority", job.priority.to_string()),
         ("Wall time", job.document.wall_time.to_string()),
         ("Round", job.round.to_string()),
+        ("Placed by", job.placed.as_ref().map(ToString::to_string).unwrap_or_default()),
         ("Runner", job.document.runner.as_ref().map(ToString::to_string).unwrap_or_default()),
         ("Sweep", job.sweep.as_ref().map(task_text).unwrap_or_default()),
         ("Setbacks", counted.join(", ")),

@@ -6,7 +6,7 @@ use cospan_domain::ids::{Digest, JobId, Round};
 use cospan_domain::job::event::{Happened, JobEvent};
 use cospan_domain::job::spec::Content;
 use cospan_domain::job::state::{Component, Job, Source};
-use cospan_domain::placement::{PlacedBy, Rule};
+use cospan_domain::placement::{DominantRefusal, PlacedBy, ReasonCode, Rule};
 use cospan_domain::units::{Bytes, Timestamp};
 use cospan_storage::port::{Key, Outcome};
 use cospan_storage::record::job::{
@@ -252,20 +252,22 @@ fn of_equal_jobs_in_a_row_each_is_written_as_if_it_were_alone() {
 
 #[test]
 fn what_placed_a_job_is_kept_with_it_and_in_its_history() {
-    for (id, rule) in (0..).zip(Rule::ALL) {
+    let refusals = ReasonCode::ALL.map(|code| Some(DominantRefusal { code, sites: 3 }));
+    let refusals = refusals.into_iter().chain([None]);
+    for (id, (refused, rule)) in (0..).zip(refusals.zip(Rule::ALL.into_iter().cycle())) {
         let place = Place::new();
         let mut draw = Draw::new(id);
         let job = draw.submitted(JobId(id), 1);
         place.commit(submission(&job).unwrap());
-        let by = Some(PlacedBy { policy: "worst-fit".parse().unwrap(), rule });
+        let by = Some(PlacedBy { policy: "worst-fit".parse().unwrap(), rule, refused });
         let placed = Job { revision: 2, placed_by: by.clone(), ..job.clone() };
         let (round, start_estimate) = (Round(1), Timestamp(1));
         let placements = vec![draw.placement()];
         let what = Happened::JobPlaced { round, placements, start_estimate, by };
         let events = [JobEvent { at: Timestamp(1), what }];
         place.commit(update(&job, &placed, &events).unwrap());
-        assert!(place.load().jobs == [placed], "{rule:?}");
+        assert!(place.load().jobs == [placed], "{rule:?}, {refused:?}");
         let history = history(&*place.opened.journal, job.id).unwrap();
-        assert_eq!(history[0].1, events, "{rule:?}");
+        assert_eq!(history[0].1, events, "{rule:?}, {refused:?}");
     }
 }

@@ -31,6 +31,10 @@ impl Policy for CloseToFiles {
         matches!(request, Request::Fixed | Request::NonFixed)
     }
 
+    fn keeps_to_history(&self) -> bool {
+        true
+    }
+
     fn place(&self, request: &PlacementRequest, board: &mut Board<'_>) -> Result<Plan, Refusal> {
         let known = std::mem::take(board.history);
         let (outcome, brought) = place(request, board, &known);

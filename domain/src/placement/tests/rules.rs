@@ -1,12 +1,17 @@
 //! By which rule a plan was made.
 
-use crate::job::spec::{Content, Flexible, Request};
+use std::sync::Arc;
+
+use crate::ids::JobId;
+use crate::job::spec::{Content, Flexible, Priority, Request};
 use crate::placement::testing::*;
 use crate::placement::*;
+use crate::queue::{PlacementQueues, QueueParameters, ScanStep, SliceBudget, Trigger, Waiting};
 use crate::resources::Resources;
+use crate::units::Timestamp;
 
 fn ruled(request: &PlacementRequest, grid: &GridSnapshot) -> (String, Rule) {
-    let by = placed(request, grid).unwrap().placed_by();
+    let by = placed(request, grid).unwrap().placed_by(None);
     (by.policy.to_string(), by.rule)
 }
 
@@ -75,4 +80,95 @@ fn a_named_site_is_a_rule_of_its_own() {
     part.site = Some(site_name("B"));
     let named = PlacementRequest::new(worst_fit(), Request::Fixed, true, vec![part]);
     assert_eq!(ruled(&named, &grid([site("A", 9), site("B", 5)])).1, Rule::NamedSite);
+}
+
+/// What is kept of the first job that a scan of these sites places.
+fn kept(request: &PlacementRequest, grid: GridSnapshot, history: History) -> PlacedBy {
+    let mut queues = PlacementQueues::new(QueueParameters::default(), history);
+    queues.insert(Waiting {
+        job: JobId(1),
+        priority: Priority::High,
+        entered: Timestamp(0),
+        not_before: Timestamp(0),
+        frozen: false,
+        max_tries: None,
+        request: Arc::new(request.clone()),
+    });
+    let grid = Arc::new(grid);
+    let mut scan = queues.begin_scan(Trigger::Event, Arc::clone(&grid), Timestamp(1));
+    let ScanStep::Placed(offer) = queues.step(&mut scan, &mut SliceBudget(u32::MAX)) else {
+        panic!("it fits")
+    };
+    // What was looked at is left as the plan has it.
+    let mut expected = Remaining::of(&grid);
+    for (site, used) in request.uses(&offer.plan) {
+        expected.take(grid.index_of(&site).unwrap(), &used);
+    }
+    assert_eq!(scan.remaining(), &expected);
+    offer.by
+}
+
+fn refused(request: &PlacementRequest, grid: GridSnapshot) -> Option<(ReasonCode, u32)> {
+    kept(request, grid, History::All).refused.map(|refused| (refused.code, refused.sites))
+}
+
+fn closed(name: &str, hindrance: Hindrance) -> GridSite {
+    GridSite { acceptance: Acceptance::Closed(hindrance), ..site(name, 99) }
+}
+
+#[test]
+fn what_kept_most_of_the_refused_sites_is_kept_with_the_choice() {
+    let sites = || {
+        let closed = [closed("B", Hindrance::Drained), closed("C", Hindrance::Drained)];
+        closed.into_iter().chain([site("A", 9), site("D", 3)])
+    };
+    assert_eq!(refused(&sizes(&[4]), grid(sites())), Some((ReasonCode::Drained, 2)));
+    let fuller = sites().chain([site("E", 1), site("F", 0)]);
+    let fuller = refused(&sizes(&[4]), grid(fuller));
+    assert_eq!(fuller, Some((ReasonCode::NotEnoughIdle, 3)));
+    let equal = sites().chain([site("E", 1)]);
+    let equal = refused(&sizes(&[4]), grid(equal));
+    assert_eq!(equal, Some((ReasonCode::NotEnoughIdle, 2)), "the nearest to a placement");
+}
+
+#[test]
+fn where_every_site_would_do_none_was_refused() {
+    assert_eq!(refused(&sizes(&[4]), grid([site("A", 9), site("B", 9)])), None);
+    // B has too little for the second only because the first is there.
+    let both = grid([site("A", 5), site("B", 5)]);
+    assert_eq!(refused(&sizes(&[4, 4]), both), None);
+}
+
+#[test]
+fn a_component_that_one_site_alone_refuses_is_told_of_too() {
+    let mut avoiding = ComponentRequest::of_resources(Resources::processors(2));
+    avoiding.avoid = [site_name("C")].into();
+    let parts = vec![ComponentRequest::of_resources(Resources::processors(4)), avoiding];
+    let three = grid([site("A", 9), site("B", 9), site("C", 8)]);
+    assert_eq!(refused(&request(parts), three), Some((ReasonCode::Avoided, 1)));
+}
+
+#[test]
+fn what_is_refused_is_judged_by_what_the_policy_knows() {
+    let sites = || [site("A", 2), site("B", 30), site("C", 30)];
+    let links = [("A", "B", 100), ("A", "C", 100)];
+    let files = || grid_with(sites(), &[(file(1, 4), "A")], &links);
+    let one = request(vec![reading(8, file(1, 4))]);
+    assert_eq!(refused(&one, files()), Some((ReasonCode::NotEnoughIdle, 1)));
+    let known = [(site_name("B"), site_name("A"))];
+    let by = kept(&under("close-to-files", &one), files(), History::Pairs(known.into()));
+    let found = by.refused.unwrap();
+    assert_eq!((found.code, found.sites), (ReasonCode::NotEnoughIdle, 1));
+    let empty = grid_with([site("B", 30), site("C", 30)], &[(file(1, 4), "B")], &[("B", "C", 9)]);
+    let by = kept(&under("close-to-files", &one), empty, History::Pairs(Default::default()));
+    let found = by.refused.unwrap();
+    assert_eq!((found.code, found.sites), (ReasonCode::NotInHistory, 1));
+}
+
+#[test]
+fn of_a_flexible_request_the_smallest_component_is_what_sites_refuse() {
+    let bounds = Flexible { min_component_size: 4, ..Flexible::default() };
+    let total = flexible("flexible-cluster-minimization", 20, bounds);
+    let sites = grid([site("A", 12), site("B", 10), site("C", 3), site("D", 2)]);
+    assert_eq!(refused(&total, sites), Some((ReasonCode::NotEnoughIdle, 2)));
 }

@@ -6,6 +6,8 @@ use cospan_domain::ids::{InstanceId, LrmId, PolicyName, SiteName};
 use cospan_domain::job::state::{
     self, Ending as DomainEnding, RestartStep as DomainStep, Run as DomainRun,
 };
+use cospan_domain::placement::ReasonCode as DomainCode;
+use cospan_domain::placement::dominant;
 use cospan_domain::placement::rule::{self, Rule as DomainRule};
 
 use super::convert::{Text, wire_enum, wire_inner, wire_struct};
@@ -43,7 +45,44 @@ wire_struct!(Placement = state::Placement {
     share: Option<u32>,
 });
 
-wire_struct!(PlacedBy = rule::PlacedBy { policy: Text<PolicyName>, rule: Rule });
+wire_struct!(PlacedBy = rule::PlacedBy {
+    policy: Text<PolicyName>,
+    rule: Rule;
+    refused: Option<DominantRefusal>,
+});
+wire_struct!(DominantRefusal = dominant::DominantRefusal { code: ReasonCode, sites: u32 });
+wire_enum!(
+    ReasonCode = DomainCode {
+        NotEnoughIdle,
+        QuotaReached,
+        SiteFull,
+        StagingFull,
+        Avoided,
+        NoSplit,
+        NotInHistory,
+        NoBandwidth,
+        ReplicaUnreachable,
+        NoReplica,
+        Probing,
+        Isolated,
+        SiteUnreachable,
+        SiteUnknown,
+        Maintenance,
+        Frozen,
+        Draining,
+        Drained,
+        CredentialsExpired,
+        SiteUnusable,
+        QuotaTooSmall,
+        TooSmall,
+        LabelMismatch,
+        NoSuchSite,
+        NotTheNamedSite,
+        NoSites,
+        PolicyUnsuited,
+        PolicyUnknown,
+    }
+);
 wire_enum!(
     Rule = DomainRule {
         NamedSite,

@@ -1,0 +1,87 @@
+//! Why the sites that a job did not go to were refused, in one word: kept with the choice.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::ops::ControlFlow::Continue;
+
+use super::plan::Plan;
+use super::policy::{Board, find_policy};
+use super::reason::ReasonCode;
+use super::remaining::Remaining;
+use super::request::PlacementRequest;
+use super::search::Search;
+use crate::resources::Resources;
+
+/// Kinds of components of one job that are looked at: the largest ones say most, and a
+/// job of many must not make its scan wait.
+const KINDS: usize = 4;
+
+/// What kept most of the refused sites from a job when it was placed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DominantRefusal {
+    /// The worst reason of each of those sites.
+    pub code: ReasonCode,
+    /// How many sites that is true of.
+    pub sites: u32,
+}
+
+/// What kept sites from a job that was just placed by `plan`, as they were to it before it
+/// took anything: the reason of most of them, of equally frequent ones the nearest to a
+/// placement. Sites that a component went to are not refused, whatever they are to others.
+pub fn dominant_refusal(
+    request: &PlacementRequest,
+    plan: &Plan,
+    board: &mut Board<'_>,
+) -> Option<DominantRefusal> {
+    let (grid, remaining) = (board.grid, &mut *board.remaining);
+    let uses: Vec<(usize, Resources)> =
+        request.uses(plan).filter_map(|(site, used)| Some((grid.index_of(&site)?, used))).collect();
+    uses.iter().for_each(|(site, used)| remaining.give_back(*site, used));
+    let mut search = Search::new(request, grid);
+    if find_policy(request.policy()).is_ok_and(|policy| policy.keeps_to_history()) {
+        search = search.with_history(board.history);
+    }
+    let kinds = kinds(request);
+    let mut counts: BTreeMap<ReasonCode, u32> = BTreeMap::new();
+    for site in 0..grid.sites().len() {
+        if uses.iter().any(|(used, _)| *used == site) {
+            continue;
+        }
+        let code = kinds.iter().find_map(|&kind| worst_code(&search, kind, site, remaining));
+        if let Some(code) = code {
+            *counts.entry(code).or_default() += 1;
+        }
+    }
+    uses.iter().for_each(|(site, used)| remaining.take(*site, used));
+    let most = counts.into_iter().max_by_key(|(code, sites)| (*sites, Reverse(*code)));
+    most.map(|(code, sites)| DominantRefusal { code, sites })
+}
+
+/// Components that differ, the largest first.
+fn kinds(request: &PlacementRequest) -> Vec<usize> {
+    let components = request.components();
+    let mut kinds: Vec<usize> = Vec::new();
+    for index in request.by_size().iter().map(|index| *index as usize) {
+        if kinds.len() == KINDS {
+            break;
+        }
+        if !kinds.iter().any(|kind| components[*kind] == components[index]) {
+            kinds.push(index);
+        }
+    }
+    kinds
+}
+
+fn worst_code(
+    search: &Search<'_>,
+    component: usize,
+    site: usize,
+    remaining: &Remaining,
+) -> Option<ReasonCode> {
+    let mut worst = None;
+    let _ = search.obstacles(component, site, remaining, &mut |code, _, _| {
+        worst = worst.max(Some(code));
+        Continue(())
+    });
+    worst
+}
