@@ -262,7 +262,8 @@ Examples:
   cospan cancel 12
   cospan cancel 12,15-20
   cospan cancel group:12                 every run of a sweep
-  cospan cancel --all --site delft       every unfinished job with a component there")]
+  cospan cancel --all --site delft       every unfinished job with a component there
+  cospan cancel --abandon 12             do not wait for a site that is gone for good")]
 pub(crate) struct CancelArgs {
     /// Jobs: 1,3,5-8,last,all,group:12.
     #[arg(required_unless_present = "all", value_name = "IDS")]
@@ -276,6 +277,10 @@ pub(crate) struct CancelArgs {
     /// With --all: only those submitted with this key.
     #[arg(long, requires = "all", value_name = "KEY-NAME")]
     pub(crate) owner: Option<String>,
+    /// Give up what may still run at sites that do not answer or left the configuration; it is
+    /// ended if such a site is ever heard again.
+    #[arg(long)]
+    pub(crate) abandon: bool,
 }
 
 /// `freeze`, `thaw`, `release`

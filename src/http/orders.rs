@@ -80,6 +80,7 @@ fn scan(edge: &Edge, selection: &JobSelection) -> (Vec<JobId>, Option<u64>) {
 fn outcome(id: JobId, outcome: JobOutcome) -> OutcomeReport {
     let (outcome, detail) = match outcome {
         JobOutcome::Done => (OutcomeName::Done, None),
+        JobOutcome::Waits(why) => (OutcomeName::Done, Some(why)),
         JobOutcome::Unchanged(why) => (OutcomeName::Unchanged, Some(why)),
         JobOutcome::NotFound => (OutcomeName::NotFound, None),
         JobOutcome::Refused(why) => (OutcomeName::Refused, Some(why)),
@@ -112,10 +113,13 @@ async fn read(
     request: &HttpRequest,
     payload: Payload,
     edge: &Edge,
-    wants_priority: bool,
+    order: &str,
 ) -> Result<JobSelection, Failure> {
     let selection: JobSelection = body::read_json(request, payload, &edge.settings).await?;
-    match (wants_priority, selection.priority.is_some()) {
+    if selection.abandon && order != "cancel" {
+        return Err(bad("`abandon` belongs to the order `cancel` only"));
+    }
+    match (order == "priority", selection.priority.is_some()) {
         (true, false) => Err(bad("say the new class in `priority`")),
         (false, true) => Err(bad("`priority` belongs to the order `priority` only")),
         _ => Ok(selection),
@@ -142,21 +146,28 @@ macro_rules! orders {
             caller: Caller,
             payload: Payload,
         ) -> Answer {
-            let selection = read(&request, payload, &edge, false).await?;
-            order(&edge, caller, &selection, $what).await
+            let selection = read(&request, payload, &edge, stringify!($name)).await?;
+            let what: fn(&JobSelection, Vec<JobId>) -> Ask = $what;
+            order(&edge, caller, &selection, |ids| what(&selection, ids)).await
         }
     )*};
 }
 
 orders! {
     /// Cancels jobs; those that have ended are left as they are.
-    cancel at "/v1/jobs:cancel" is Ask::Cancel;
+    ///
+    /// With `abandon` what may still run at sites from which nothing is heard is given up: the
+    /// jobs end without it, and it is ended when its site is heard again.
+    cancel at "/v1/jobs:cancel" is |selection, ids| match selection.abandon {
+        true => Ask::Abandon(ids),
+        false => Ask::Cancel(ids),
+    };
     /// Stops placing jobs until they are thawed.
-    freeze at "/v1/jobs:freeze" is Ask::Freeze;
+    freeze at "/v1/jobs:freeze" is |_, ids| Ask::Freeze(ids);
     /// Places frozen jobs again.
-    thaw at "/v1/jobs:thaw" is Ask::Thaw;
+    thaw at "/v1/jobs:thaw" is |_, ids| Ask::Thaw(ids);
     /// Goes on with jobs that were held after an internal error.
-    release at "/v1/jobs:release" is Ask::Release;
+    release at "/v1/jobs:release" is |_, ids| Ask::Release(ids);
 }
 
 /// Changes the class of the placement queue of jobs.
@@ -177,7 +188,7 @@ pub(super) async fn priority(
     caller: Caller,
     payload: Payload,
 ) -> Answer {
-    let selection = read(&request, payload, &edge, true).await?;
+    let selection = read(&request, payload, &edge, "priority").await?;
     let class = selection.priority.unwrap_or_default();
     order(&edge, caller, &selection, |ids| Ask::SetPriority(ids, class.into())).await
 }

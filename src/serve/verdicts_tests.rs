@@ -54,6 +54,7 @@ fn explanation(wait: Wait) -> Explanation {
         sites: [(site("delft"), figures(vec![obstacle])), (site("leiden"), figures(Vec::new()))]
             .into(),
         wait,
+        silent: Vec::new(),
         next_claim: None,
         hoard: None,
         estimate: Estimate::None,

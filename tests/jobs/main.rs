@@ -5,6 +5,7 @@
 mod overrides;
 mod runners;
 mod scene;
+mod silence;
 
 use scene::scene;
 

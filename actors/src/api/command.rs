@@ -25,6 +25,9 @@ pub enum Ask {
     Submit(Vec<Submission>),
     /// Cancel these jobs; those that have ended already are left as they are.
     Cancel(Vec<JobId>),
+    /// Cancel these jobs, and give up what may still run of them at sites from which nothing
+    /// is heard.
+    Abandon(Vec<JobId>),
     /// Do not place these jobs until thawed.
     Freeze(Vec<JobId>),
     /// Place these jobs again.
@@ -98,6 +101,8 @@ pub struct SubmittedJob {
 pub enum JobOutcome {
     /// Done.
     Done,
+    /// Done here; it takes until others have done their part, or something more of the user.
+    Waits(String),
     /// Nothing to do: it was so already, or has ended.
     Unchanged(String),
     /// There is no such job.

@@ -1,5 +1,6 @@
 //! Commands passed on to the jobs and sites that they are for.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use cospan_domain::job::command::{JobCommand, Rejection};
 use crate::api::command::{ApiAnswer, ApiRefusal, Ask, JobOutcome, SiteOrder};
 use crate::cluster::SiteOrderMessage;
 use crate::information::{AddFile, RemoveFile};
-use crate::job::Order;
+use crate::job::{Order, silent, told_of};
 use crate::shared::Shared;
 use crate::supervision::ActorId;
 
@@ -24,12 +25,20 @@ pub(super) async fn carry_out(
     ask: Ask,
 ) -> Result<ApiAnswer, ApiRefusal> {
     match ask {
-        Ask::Cancel(jobs) => on_jobs(&shared, jobs, || JobCommand::Cancel(by.clone())).await,
-        Ask::Freeze(jobs) => on_jobs(&shared, jobs, || JobCommand::Freeze(by.clone())).await,
-        Ask::Thaw(jobs) => on_jobs(&shared, jobs, || JobCommand::Thaw(by.clone())).await,
-        Ask::Release(jobs) => on_jobs(&shared, jobs, || JobCommand::Release(by.clone())).await,
+        Ask::Cancel(jobs) => {
+            let answer = on_jobs(&shared, jobs, |_| JobCommand::Cancel(by.clone())).await;
+            Ok(with_silent_sites(&shared, answer?))
+        }
+        Ask::Abandon(jobs) => {
+            let silent = |id| silent_sites(&shared, id);
+            let abandon = |id| JobCommand::Abandon { by: by.clone(), silent: silent(id) };
+            on_jobs(&shared, jobs, abandon).await
+        }
+        Ask::Freeze(jobs) => on_jobs(&shared, jobs, |_| JobCommand::Freeze(by.clone())).await,
+        Ask::Thaw(jobs) => on_jobs(&shared, jobs, |_| JobCommand::Thaw(by.clone())).await,
+        Ask::Release(jobs) => on_jobs(&shared, jobs, |_| JobCommand::Release(by.clone())).await,
         Ask::SetPriority(jobs, to) => {
-            on_jobs(&shared, jobs, || JobCommand::SetPriority(to, by.clone())).await
+            on_jobs(&shared, jobs, |_| JobCommand::SetPriority(to, by.clone())).await
         }
         Ask::Site(site, order) => on_site(&shared, site, by, order).await,
         Ask::AddFile { name, site, path, replace } => {
@@ -56,14 +65,36 @@ where
 async fn on_jobs(
     shared: &Arc<Shared>,
     jobs: Vec<JobId>,
-    command: impl Fn() -> JobCommand,
+    command: impl Fn(JobId) -> JobCommand,
 ) -> Result<ApiAnswer, ApiRefusal> {
     let outcomes = jobs.into_iter().map(|id| {
-        let order = order_job(shared, id, command());
+        let order = order_job(shared, id, command(id));
         async move { (id, order.await) }
     });
     // Side by side, so that all of them share the journal's flushes.
     Ok(ApiAnswer::Jobs(futures_util::future::join_all(outcomes).await))
+}
+
+fn silent_sites(shared: &Shared, id: JobId) -> BTreeSet<SiteName> {
+    let view = shared.view.load();
+    let silent = view.jobs.get(&id).map(|job| silent(shared, job)).unwrap_or_default();
+    silent.into_iter().map(|silent| silent.site).collect()
+}
+
+/// Says of each cancelled job which sites it waits for although nothing is heard from them.
+fn with_silent_sites(shared: &Shared, answer: ApiAnswer) -> ApiAnswer {
+    let ApiAnswer::Jobs(outcomes) = answer else { return answer };
+    let view = shared.view.load();
+    let told = outcomes.into_iter().map(|(id, outcome)| {
+        let waits = matches!(outcome, JobOutcome::Done | JobOutcome::Unchanged(_));
+        let job = view.jobs.get(&id).filter(|job| waits && !job.is_final());
+        let silent = job.map(|job| silent(shared, job)).unwrap_or_default();
+        match told_of(&silent, id) {
+            Some(told) => (id, JobOutcome::Waits(told)),
+            None => (id, outcome),
+        }
+    });
+    ApiAnswer::Jobs(told.collect())
 }
 
 async fn order_job(shared: &Arc<Shared>, id: JobId, command: JobCommand) -> JobOutcome {

@@ -5,6 +5,7 @@ mod actor;
 mod count;
 mod effects;
 mod sight;
+mod silence;
 #[cfg(test)]
 mod tests;
 
@@ -12,3 +13,4 @@ pub use actor::{JobActor, Order};
 pub use count::cause_name;
 pub(crate) use count::count;
 pub(crate) use sight::sight;
+pub use silence::{SilentAttempt, silent, told_of};

@@ -1,5 +1,6 @@
 //! What can be asked of a job, and what the shell tells it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use thiserror::Error;
@@ -118,6 +119,14 @@ pub enum JobCommand {
     Thaw(KeyName),
     /// A user does not want it any more.
     Cancel(KeyName),
+    /// A user does not want it any more, and gives up what may still run of it at sites
+    /// from which nothing is heard. Nothing of it is ever placed again.
+    Abandon {
+        /// Who.
+        by: KeyName,
+        /// Those sites.
+        silent: BTreeSet<SiteName>,
+    },
     /// Somebody was told that it has ended, or nobody tries to tell them any more.
     EndTold {
         /// Who.

@@ -234,7 +234,7 @@ pub enum Happened {
         /// Why.
         reason: Arc<str>,
     },
-    /// Cancelled; nothing of it lives.
+    /// Cancelled; nothing of it lives, but perhaps what was abandoned.
     JobCancelled {
         /// By which key.
         by: KeyName,

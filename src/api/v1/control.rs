@@ -39,6 +39,10 @@ pub struct JobSelection {
     /// Only jobs with a number above this one: where a long selection goes on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<u64>,
+    /// Do not wait for what may still run at sites from which nothing is heard; for `cancel`, and
+    /// only there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub abandon: bool,
     /// The new class; for `priority`, and only there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<PriorityName>,

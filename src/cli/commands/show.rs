@@ -92,6 +92,7 @@ fn header(job: &JobReport) -> String {
             format!("{state} since {} ({} ago)", clock(phase.since), age(phase.since, now())),
         ),
         ("Why", phase.reason.clone().unwrap_or_default()),
+        ("Waits for", remains(job)),
         ("By", phase.by.clone().unwrap_or_default()),
         (
             "Held",
@@ -118,6 +119,25 @@ fn header(job: &JobReport) -> String {
         ("Sites", combined(&job.accounting)),
         ("Processors", processor_time(&job.accounting)),
     ])
+}
+
+/// What must end at its site before a round that is given up is over. From here nobody knows
+/// whether the site can be heard: `explain` does.
+fn remains(job: &JobReport) -> String {
+    let lives = |component: &&ComponentReport| {
+        let states = ["intended", "uncertain", "submitted", "at-gate", "opened", "running"];
+        states.contains(&component.state.as_str())
+    };
+    let place = |component: &ComponentReport| {
+        let site = component.site.as_deref().unwrap_or("its site");
+        format!("component {} to end at {site}", component.name)
+    };
+    let remains: Vec<String> = job.components.iter().filter(lives).map(place).collect();
+    if remains.is_empty() || job.phase.state != "aborting" {
+        return String::new();
+    }
+    let (what, id) = (remains.join(", "), job.id);
+    format!("{what}; if the site is gone for good: cospan cancel --abandon {id}")
 }
 
 /// Which run of which sweep it is, and with what.

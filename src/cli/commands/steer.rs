@@ -17,7 +17,10 @@ const MOST_IDS: usize = 10_000;
 pub(crate) fn cancel(context: &mut Context, args: &CancelArgs) -> Result<Exit, CliError> {
     let client = context.client()?;
     let report = match &args.ids {
-        Some(ids) => by_ids(context, &client, Order::Cancel, ids, None)?,
+        Some(ids) => {
+            let what = JobSelection { abandon: args.abandon, ..JobSelection::default() };
+            by_ids(context, &client, Order::Cancel, ids, &what)?
+        }
         None => {
             let wrong = |name: &str, error: cospan_domain::ids::InvalidId| {
                 CliError::usage(format!("--{name}: {error}"), "correct the name")
@@ -28,6 +31,7 @@ pub(crate) fn cancel(context: &mut Context, args: &CancelArgs) -> Result<Exit, C
                 all: true,
                 site: site.map_err(|error| wrong("site", error))?,
                 owner: owner.map_err(|error| wrong("owner", error))?,
+                abandon: args.abandon,
                 ..JobSelection::default()
             };
             to_the_end(&client, Order::Cancel, selection)?
@@ -44,7 +48,8 @@ pub(crate) fn steer(
     priority: Option<PriorityName>,
 ) -> Result<Exit, CliError> {
     let client = context.client()?;
-    let report = by_ids(context, &client, order, ids, priority)?;
+    let what = JobSelection { priority, ..JobSelection::default() };
+    let report = by_ids(context, &client, order, ids, &what)?;
     tell(context, order, &report)
 }
 
@@ -53,11 +58,11 @@ fn by_ids(
     client: &Client,
     order: Order,
     ids: &IdList,
-    priority: Option<PriorityName>,
+    what: &JobSelection,
 ) -> Result<OrderReport, CliError> {
     let mut report = OrderReport::default();
     for ids in context.resolve(client, ids)?.chunks(MOST_IDS) {
-        let selection = JobSelection { ids: ids.to_vec(), priority, ..JobSelection::default() };
+        let selection = JobSelection { ids: ids.to_vec(), ..what.clone() };
         report.jobs.extend(to_the_end(client, order, selection)?.jobs);
     }
     Ok(report)

@@ -170,9 +170,11 @@ impl Backend for Fake {
         }
         self.asked.lock().unwrap().push(format!("{by}: {what:?}"));
         Ok(match what {
-            Ask::Cancel(ids) | Ask::Freeze(ids) | Ask::Thaw(ids) | Ask::Release(ids) => {
-                self.orders(ids)
-            }
+            Ask::Cancel(ids)
+            | Ask::Abandon(ids)
+            | Ask::Freeze(ids)
+            | Ask::Thaw(ids)
+            | Ask::Release(ids) => self.orders(ids),
             Ask::SetPriority(ids, _) => self.orders(ids),
             Ask::AddFile { name, site, path, .. } => {
                 let report = FileReport {

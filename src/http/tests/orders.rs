@@ -28,8 +28,17 @@ fn jobs_named_by_number_are_ordered_and_each_is_answered() {
     }
     let reply = served.post("/v1/jobs:priority", r#"{"ids":[1],"priority":"high"}"#);
     assert_eq!(reply.status, 200);
+    let reply = served.post("/v1/jobs:cancel", r#"{"ids":[1],"abandon":true}"#);
+    assert_eq!(reply.status, 200);
     let asked = served.fake.asked.lock().unwrap().join("\n");
-    for what in ["Cancel", "Freeze", "Thaw", "Release", "SetPriority([JobId(1)], High)"] {
+    for what in [
+        "Cancel",
+        "Abandon([JobId(1)])",
+        "Freeze",
+        "Thaw",
+        "Release",
+        "SetPriority([JobId(1)], High)",
+    ] {
         assert!(asked.contains(what), "{asked}");
     }
 }
@@ -86,6 +95,7 @@ fn an_ambiguous_selection_is_refused() {
         served.post("/v1/jobs:cancel", wrong).problem(422, "C1107");
     }
     served.post("/v1/jobs:priority", r#"{"ids":[1]}"#).problem(422, "C1107");
+    served.post("/v1/jobs:freeze", r#"{"ids":[1],"abandon":true}"#).problem(422, "C1107");
     let problem = served.post("/v1/jobs:cancel", r#"{"all":true,"stat":"queued"}"#);
     assert_eq!(problem.problem(400, "C1001").nearest.as_deref(), Some("state"));
     served.post("/v1/jobs:cancel", r#"{"all":true,"state":"quued"}"#).problem(400, "C1001");

@@ -21,7 +21,7 @@ pub(super) fn untrue(
             let told = outcomes.iter().filter_map(|(id, outcome)| {
                 let job = view.jobs.get(id).map(|job| &**job);
                 let holds = match outcome {
-                    JobOutcome::Done | JobOutcome::Unchanged(_) => {
+                    JobOutcome::Done | JobOutcome::Waits(_) | JobOutcome::Unchanged(_) => {
                         job.is_none_or(|job| is_so(deal, job) || job.is_final())
                     }
                     JobOutcome::NotFound => job.is_none(),

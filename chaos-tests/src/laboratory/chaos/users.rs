@@ -325,7 +325,7 @@ impl Known {
             }
             (Deal::Cancel(_), Ok(ApiAnswer::Jobs(outcomes))) => {
                 for (id, outcome) in outcomes {
-                    if outcome == JobOutcome::Done {
+                    if matches!(outcome, JobOutcome::Done | JobOutcome::Waits(_)) {
                         self.cancelled.entry(id).or_insert(now);
                     }
                 }

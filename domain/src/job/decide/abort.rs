@@ -1,5 +1,6 @@
 //! Giving up a round: why, and what comes after.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::ids::{ComponentIndex, KeyName, SiteName};
@@ -7,7 +8,7 @@ use crate::job::command::Rejection;
 use crate::job::decide::draft::Draft;
 use crate::job::decide::restarts;
 use crate::job::event::Happened;
-use crate::job::state::{AbortCause, AfterAbort, Charge, Job, Phase};
+use crate::job::state::{AbortCause, AfterAbort, Charge, Ending, Job, Phase};
 use crate::planted::{Bug, bug};
 
 /// Charges the site of a component with an error, until its record has it.
@@ -105,6 +106,29 @@ pub(super) fn cancel(draft: &mut Draft<'_>, by: KeyName) -> Result<(), Rejection
             let then = AfterAbort::Cancel { by };
             draft.emit(Happened::RoundAborted { why: AbortCause::Cancelled, then });
         }
+    }
+    Ok(())
+}
+
+/// Cancels, and does not wait for sites from which nothing is heard. What may run there is
+/// ended by its site's reconciliation on sight; until then only the user answers for it. It
+/// cannot run twice: a cancelled job has no other attempt, and its gate is opened no more.
+pub(super) fn abandon(
+    draft: &mut Draft<'_>,
+    by: KeyName,
+    silent: &BTreeSet<SiteName>,
+) -> Result<(), Rejection> {
+    let lost: Vec<ComponentIndex> = draft.job.living_at(silent).collect();
+    match cancel(draft, by.clone()) {
+        // Whoever insists answers for it.
+        Err(Rejection::AlreadySo) if !lost.is_empty() => {
+            draft.emit(Happened::AbortRedirected { then: AfterAbort::Cancel { by } });
+        }
+        answer => answer?,
+    }
+    for component in lost {
+        let attempt = draft.job.components[component.0 as usize].attempt;
+        draft.emit(Happened::AttemptEnded { component, attempt, how: Ending::Abandoned });
     }
     Ok(())
 }

@@ -45,6 +45,7 @@ fn works_on_held(command: &JobCommand) -> bool {
         JobCommand::Recover { .. }
             | JobCommand::Release(_)
             | JobCommand::Cancel(_)
+            | JobCommand::Abandon { .. }
             | JobCommand::Freeze(_)
             | JobCommand::Thaw(_)
     )
@@ -85,6 +86,7 @@ fn route(draft: &mut Draft<'_>, command: JobCommand) -> Result<(), Rejection> {
         JobCommand::Freeze(by) => orders::freeze(draft, by),
         JobCommand::Thaw(by) => orders::thaw(draft, by),
         JobCommand::Cancel(by) => abort::cancel(draft, by),
+        JobCommand::Abandon { by, silent } => abort::abandon(draft, by, &silent),
         JobCommand::EndTold { target, problem } => orders::end_told(draft, target, problem),
         JobCommand::Hold(reason) => orders::hold(draft, reason),
         JobCommand::Release(by) => orders::release(draft, by),

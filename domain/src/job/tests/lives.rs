@@ -49,7 +49,7 @@ fn blow() -> impl Strategy<Value = Blow> {
         4 => (0..8u8, any::<bool>()).prop_map(|(mask, moves)| Blow::Claim(mask, moves)),
         1 => Just(Blow::Preempt),
         1 => (0..3usize).prop_map(Blow::GiveWay),
-        1 => (0..6u8).prop_map(Blow::Order),
+        1 => (0..7u8).prop_map(Blow::Order),
         1 => Just(Blow::Recover),
         2 => (0..200u64).prop_map(Blow::Pass),
     ]
@@ -137,6 +137,7 @@ fn strike(world: &mut World, blow: &Blow) {
             2 => JobCommand::Thaw(key()),
             3 => JobCommand::Promote { to: Priority::High },
             4 => JobCommand::LeaveSite(site(1)),
+            5 => JobCommand::Abandon { by: key(), silent: [site(0), site(2)].into() },
             _ => JobCommand::Release(key()),
         },
         Blow::Recover => JobCommand::Recover { settle: Vec::new() },

@@ -1,5 +1,6 @@
 //! The life of a job: stories, and random lives that must keep the rules.
 
+mod abandon;
 mod accounting;
 mod claims;
 mod lives;

@@ -1,0 +1,88 @@
+//! Giving up what may still run at sites from which nothing is heard.
+
+use super::world::*;
+use crate::ids::{ComponentIndex, KeyName};
+use crate::job::command::{JobCommand, Rejection, Sight, Sighting};
+use crate::job::event::Happened;
+use crate::job::spec::OnUnreachable;
+use crate::job::state::{AfterAbort, Ending, Phase, PhaseKind, Run};
+
+/// A job that must not run twice, and runs at two sites.
+fn once() -> World {
+    let mut spec = spec(2);
+    spec.rerunnable = false;
+    spec.on_unreachable = OnUnreachable::Wait;
+    let mut world = World::new(spec);
+    world.run();
+    world
+}
+
+fn operator() -> KeyName {
+    KeyName::new("operator").unwrap()
+}
+
+/// By the operator, with these sites silent.
+fn abandon(sites: &[usize]) -> JobCommand {
+    JobCommand::Abandon { by: operator(), silent: sites.iter().map(|&at| site(at)).collect() }
+}
+
+fn gone(world: &mut World) -> Vec<&'static str> {
+    let removed = vec![(ComponentIndex(0), world.now)];
+    world.pass(10_000_000);
+    world.tell(JobCommand::Look(Sight { removed, ..Sight::default() })).unwrap()
+}
+
+#[test]
+fn a_cancelled_job_that_must_not_run_twice_waits_for_a_silent_site_until_it_is_abandoned() {
+    let mut world = once();
+    world.tell(JobCommand::Cancel(key())).unwrap();
+    world.see(1, Sighting::Failed("ended by signal 15".into()));
+    assert_eq!(gone(&mut world), Vec::<&str>::new(), "it may still run there");
+    assert_eq!(world.phase(), PhaseKind::Aborting);
+    let names = world.tell(abandon(&[0])).unwrap();
+    assert_eq!(names, ["AbortRedirected", "AttemptEnded", "JobCancelled"]);
+    let left = &world.job.components[0].run;
+    assert!(matches!(left, Run::Ended { how: Ending::Abandoned, .. }), "{left:?}");
+    let by = world.events.last().map(|event| event.what.clone());
+    assert_eq!(by, Some(Happened::JobCancelled { by: operator() }), "who insists answers for it");
+    assert_eq!(world.due(), [], "nothing is done for it any more");
+}
+
+#[test]
+fn what_may_run_at_sites_that_answer_is_ended_there_and_not_given_up() {
+    let mut world = once();
+    let names = world.tell(abandon(&[0])).unwrap();
+    assert_eq!(names, ["RoundAborted", "AttemptEnded"]);
+    assert_eq!(world.phase(), PhaseKind::Aborting);
+    assert!(world.job.components[1].run.may_live());
+    world.see(1, Sighting::Failed("ended by signal 15".into()));
+    assert_eq!(world.phase(), PhaseKind::Cancelled);
+}
+
+#[test]
+fn a_job_that_would_be_placed_again_is_not_once_it_was_abandoned() {
+    let mut world = World::new(spec(2));
+    world.run();
+    world.see(1, Sighting::Vanished("its node failed".into()));
+    let requeues = |world: &World| {
+        matches!(world.job.phase, Phase::Aborting { then: AfterAbort::Requeue { .. }, .. })
+    };
+    assert!(requeues(&world), "{:?}", world.job.phase);
+    world.tell(abandon(&[0])).unwrap();
+    assert!(!requeues(&world), "its payload may still run at the silent site");
+    world.record_charges();
+    assert_eq!(world.phase(), PhaseKind::Cancelled);
+}
+
+#[test]
+fn abandoning_is_cancelling_where_every_site_answers() {
+    let mut world = once();
+    assert_eq!(world.tell(abandon(&[])).unwrap(), ["RoundAborted"]);
+    assert_eq!(world.tell(abandon(&[2])), Err(Rejection::AlreadySo), "nothing of it is there");
+    world.see_all(Sighting::Vanished("killed".into()));
+    assert_eq!(world.phase(), PhaseKind::Cancelled);
+    assert_eq!(world.tell(abandon(&[0])), Err(Rejection::AlreadySo));
+    let mut queued = World::new(spec(1));
+    queued.tell(abandon(&[0])).unwrap();
+    assert_eq!(queued.phase(), PhaseKind::Cancelled);
+}

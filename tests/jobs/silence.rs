@@ -1,0 +1,88 @@
+//! Jobs at sites that are gone for good.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::scene::{PATIENCE, Scene, scene};
+
+/// Waits until it is so.
+fn until(what: &str, so: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !so() {
+        assert!(begun.elapsed() < PATIENCE, "not in time: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The server starts anew on this configuration.
+fn restart_on(scene: &mut Scene, configuration: &str) {
+    scene.server.kill().unwrap();
+    std::fs::write(scene.ground.config(), configuration).unwrap();
+    scene.server.start().unwrap();
+}
+
+/// A configuration without what speaks of a site.
+fn without(configuration: &str, site: &str) -> String {
+    let tables =
+        configuration.split("\n[[").filter(|table| !table.contains(&format!("\"{site}\"")));
+    tables.collect::<Vec<_>>().join("\n[[")
+}
+
+fn state_of(scene: &Scene) -> String {
+    scene.get("/v1/jobs/1")["phase"]["state"].as_str().unwrap().into()
+}
+
+fn job(marks: &Path) -> String {
+    format!(
+        r#"
+        name = "once"
+        wall_time = "10m"
+        request = "fixed"
+        rerunnable = false
+        [[component]]
+        name = "one"
+        site = "s1"
+        processors = 1
+        executable = "/bin/sh"
+        arguments = ["-c", "echo $$ >> {}; exec sleep 300"]
+        "#,
+        marks.display()
+    )
+}
+
+#[test]
+fn a_job_at_a_site_that_is_gone_is_given_up_when_its_user_says_so_and_ended_if_it_comes_back() {
+    let mut scene = scene(2);
+    let marks = scene.ground.path().join("ran");
+    let configuration = std::fs::read_to_string(scene.ground.config()).unwrap();
+    scene.must(&["submit", &scene.job_file(&job(&marks))]);
+    until("it runs", || state_of(&scene) == "running" && marks.exists());
+    let ran = || std::fs::read_to_string(&marks).unwrap();
+    let pid = ran().trim().to_owned();
+    let lives = || Path::new("/proc").join(&pid).exists();
+
+    restart_on(&mut scene, &without(&configuration, "s1"));
+    let remedy = "cospan cancel --abandon 1";
+    let gone = "component one may still run at s1, which is no longer in the configuration";
+    for _ in 0..2 {
+        let told = scene.must(&["cancel", "1"]);
+        assert!(told.contains(gone) && told.contains(remedy), "{told}");
+    }
+    let told = scene.must(&["explain", "1"]);
+    assert!(told.contains(gone) && told.contains(remedy), "{told}");
+    let shown = scene.must(&["show", "1"]);
+    assert!(shown.contains("component one to end at s1") && shown.contains(remedy), "{shown}");
+    assert_eq!(state_of(&scene), "aborting");
+    assert!(lives(), "nobody can end it");
+
+    scene.must(&["cancel", "--abandon", "1"]);
+    let waited = scene.cospan(&["wait", "1"]);
+    assert_eq!(waited.status.code(), Some(5), "cancelled");
+    assert!(scene.must(&["show", "1"]).contains("abandoned"));
+    assert!(lives(), "nobody can end it");
+
+    restart_on(&mut scene, &configuration);
+    until("its site ends it", || !lives());
+    assert_eq!((state_of(&scene).as_str(), ran().lines().count()), ("cancelled", 1), "it ran once");
+    scene.server.kill().unwrap();
+}
