@@ -18,7 +18,7 @@ use crate::chaos::{self, Point};
 use crate::coallocator::GridMaker;
 use crate::job::{self, Order};
 use crate::shared::Shared;
-use crate::supervision::{ActorId, ActorKind, LifeGuard};
+use crate::supervision::{ActorId, ActorKind, LifeGuard, Owed};
 use crate::switchboard::{Dirty, Look};
 
 /// A report this old when a try is due is as good as a new one.
@@ -177,13 +177,15 @@ impl Claimer {
         self.under_way.insert(id, uses(job, &attempt));
         self.depth.set(self.under_way.len() as i64);
         debug!(job = %id, ?attempt, "claiming try");
-        let (shared, this) = (self.shared.clone(), ctx.address());
+        let shared = self.shared.clone();
         let sight = job::sight(&shared, job);
+        let owed = Owed::new(ctx.address(), Answered { job: id, taken: false });
         // Not a future of this actor: it would look at all of them whenever one is answered.
         actix_rt::spawn(async move {
+            chaos::reach(Point::SpawnedFuture);
             let taken = claim(&shared, id, attempt, sight).await;
             // Whoever is built anew has nothing under way.
-            let _ = this.send(Answered { job: id, taken }).await;
+            owed.settle(Answered { job: id, taken }).await;
         });
     }
 

@@ -21,7 +21,7 @@ use crate::api::View;
 use crate::chaos::{self, Point};
 use crate::job::Order;
 use crate::shared::Shared;
-use crate::supervision::{ActorKind, LifeGuard};
+use crate::supervision::{ActorKind, LifeGuard, Owed};
 use crate::switchboard::{Dirty, Look};
 
 /// Before a job is tried again that did not take its offer.
@@ -222,37 +222,44 @@ impl CoAllocator {
         self.depth.set(self.asked.len() as i64);
         let placements = &offer.plan.placements;
         self.offers.add(job, now, record.spec.uses(placements).collect());
-        let (shared, this) = (self.shared.clone(), ctx.address());
+        let shared = self.shared.clone();
+        let owed = Owed::new(ctx.address(), Answered { job, taken: false });
         let by = Some(offer.by);
         let placements = offer.plan.placements;
         debug!(%job, ?placements, "offered");
         // Not a future of this actor: it would look at all of them whenever one is answered.
         actix_rt::spawn(async move {
+            chaos::reach(Point::SpawnedFuture);
             let answer = match shared.job_actor(job).await {
                 Some(addr) => addr.send(Order(JobCommand::Place { placements, by })).await.ok(),
                 None => None,
             };
             let taken = matches!(answer, Some(Ok(())));
-            if !taken {
-                // Its actor is about to start, or about to publish why not. Without a
-                // pause the same offer would be made again before anybody had a turn.
-                tokio::time::sleep(REFUSED_PAUSE).await;
-            }
             // Whoever is built anew has no offers.
-            let _ = this.send(Answered { job, taken }).await;
+            owed.settle(Answered { job, taken }).await;
         });
     }
 
-    /// A job that did not take its offer is tried again.
     fn answered(&mut self, answer: &Answered, ctx: &mut Context<Self>) {
         chaos::reach_for("PlaceJob", Point::AfterEffect);
-        self.asked.remove(&answer.job);
-        self.depth.set(self.asked.len() as i64);
-        if !answer.taken {
-            self.offers.remove(answer.job);
-            self.queues.withdraw_offer(answer.job);
-            self.look(ctx);
+        let job = answer.job;
+        if answer.taken {
+            self.is_answered(job);
+            return;
         }
+        // Its actor is about to start, or about to publish why not. Without a
+        // pause the same offer would be made again before anybody had a turn.
+        ctx.run_later(REFUSED_PAUSE, move |this, ctx| {
+            this.is_answered(job);
+            this.offers.remove(job);
+            this.queues.withdraw_offer(job);
+            this.look(ctx);
+        });
+    }
+
+    fn is_answered(&mut self, job: JobId) {
+        self.asked.remove(&job);
+        self.depth.set(self.asked.len() as i64);
     }
 
     fn finish(&mut self, report: ScanReport) {

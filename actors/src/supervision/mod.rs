@@ -8,6 +8,7 @@
 mod escalation_tests;
 mod guard;
 pub mod intensity;
+mod owed;
 mod supervisor;
 
 use std::fmt;
@@ -15,6 +16,7 @@ use std::fmt;
 use cospan_domain::ids::{Digest, JobId, SiteName};
 
 pub use guard::LifeGuard;
+pub(crate) use owed::Owed;
 pub use supervisor::{Builder, Died, StartActor, Supervisor, Verdict};
 
 /// Which actor.

@@ -1,0 +1,118 @@
+//! An answer that an actor counts on, whatever becomes of the future that brings it.
+
+use actix::dev::ToEnvelope;
+use actix::{Actor, Addr, Handler, Message};
+
+/// Held by a future that is not one of its actor's own: nobody sees it panic, or being
+/// dropped. Its actor then gets this message, instead of waiting for ever.
+pub(crate) struct Owed<A, M>
+where
+    A: Actor + Handler<M>,
+    A::Context: ToEnvelope<A, M>,
+    M: Message + Send + 'static,
+    M::Result: Send,
+{
+    to: Addr<A>,
+    otherwise: Option<M>,
+}
+
+impl<A, M> Owed<A, M>
+where
+    A: Actor + Handler<M>,
+    A::Context: ToEnvelope<A, M>,
+    M: Message + Send + 'static,
+    M::Result: Send,
+{
+    /// The actor gets `otherwise` unless it gets another answer.
+    pub(crate) fn new(to: Addr<A>, otherwise: M) -> Self {
+        Self { to, otherwise: Some(otherwise) }
+    }
+
+    /// The answer. An actor that is built anew waits for none.
+    pub(crate) async fn settle(mut self, answer: M) {
+        let to = self.to.clone();
+        self.otherwise = None;
+        let _ = to.send(answer).await;
+    }
+}
+
+impl<A, M> Drop for Owed<A, M>
+where
+    A: Actor + Handler<M>,
+    A::Context: ToEnvelope<A, M>,
+    M: Message + Send + 'static,
+    M::Result: Send,
+{
+    fn drop(&mut self) {
+        if let Some(otherwise) = self.otherwise.take() {
+            // Bounded by what the actor waits for: it asks once for each.
+            self.to.do_send(otherwise);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use actix::Context;
+
+    use super::*;
+    use crate::transfer::testing::paused;
+
+    /// Keeps what it hears.
+    #[derive(Default)]
+    struct Asker(Vec<&'static str>);
+
+    impl Actor for Asker {
+        type Context = Context<Self>;
+    }
+
+    #[derive(Message)]
+    #[rtype(result = "()")]
+    struct Told(&'static str);
+
+    impl Handler<Told> for Asker {
+        type Result = ();
+
+        fn handle(&mut self, told: Told, _: &mut Context<Self>) {
+            self.0.push(told.0);
+        }
+    }
+
+    #[derive(Message)]
+    #[rtype(result = "Vec<&'static str>")]
+    struct Heard;
+
+    impl Handler<Heard> for Asker {
+        type Result = Vec<&'static str>;
+
+        fn handle(&mut self, _: Heard, _: &mut Context<Self>) -> Self::Result {
+            self.0.clone()
+        }
+    }
+
+    #[test]
+    fn who_asked_hears_once_whether_the_future_ends_panics_or_is_dropped() {
+        paused(|| async {
+            let asker = Asker::default().start();
+            let owed = || Owed::new(asker.clone(), Told("nothing"));
+            let answered = owed();
+            actix_rt::spawn(async move { answered.settle(Told("an answer")).await });
+            assert_eq!(asker.send(Heard).await.ok(), Some(vec![]), "it has not run yet");
+            let heard = async || asker.send(Heard).await.unwrap_or_default();
+            tokio::task::yield_now().await;
+            assert_eq!(heard().await, ["an answer"]);
+
+            let panics = owed();
+            let task = actix_rt::spawn(async move {
+                let _panics = panics;
+                std::panic::resume_unwind(Box::new("a planted defect"));
+            });
+            assert!(task.await.is_err());
+            assert_eq!(heard().await, ["an answer", "nothing"]);
+
+            let dropped = owed();
+            drop(async move { dropped.settle(Told("never")).await });
+            assert_eq!(heard().await, ["an answer", "nothing", "nothing"]);
+        });
+    }
+}
