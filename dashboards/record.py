@@ -158,6 +158,8 @@ def trouble(server, number):
         (server.home / "plan.toml").write_text(PLAN)
         server.cospan("chaos", "inject", server.home / "plan.toml")
         server.submit(job("fails", 1, [None, None], code=3))
+        again = job("goes on", 1, [None, None], code=3)
+        server.submit(again | {"restart_scope": "component", "max_retries": 2})
     if number == 2:
         ids = server.submit(*(job("lost", 60, ["cracow"]) for _ in range(4)))
         phase = lambda id: json.loads(server.ask(f"/v1/jobs/{id}"))["phase"]["state"]

@@ -40,6 +40,7 @@ fn registered() -> BTreeMap<String, bool> {
     m.link_bandwidth.with_label_values(&["x", "y"]).set(1);
     m.transfer_failures.with_label_values(x).inc();
     m.rounds_aborted.with_label_values(x).inc();
+    m.components_failed.with_label_values(&["x", "y"]).inc();
     m.site_state.with_label_values(&["x", "y"]).set(1);
     m.site_errors.with_label_values(x).inc();
     m.site_processors.with_label_values(&["x", "y"]).set(1);

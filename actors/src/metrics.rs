@@ -54,6 +54,8 @@ pub struct Metrics {
     pub transfer_failures: IntCounterVec,
     /// Rounds that were aborted, by cause.
     pub rounds_aborted: IntCounterVec,
+    /// Components that failed and are restarted alone, by cause and site.
+    pub components_failed: IntCounterVec,
     /// 1 for the state that a site is in.
     pub site_state: IntGaugeVec,
     /// Errors charged to a site.
@@ -193,6 +195,13 @@ impl Metrics {
                 "Rounds that were aborted, by cause.",
                 "cause",
             )?,
+            components_failed: make.add(IntCounterVec::new(
+                Opts::new(
+                    "cospan_components_failed_total",
+                    "Components that failed and were restarted alone, by cause and site.",
+                ),
+                &["cause", "site"],
+            ))?,
             site_state: make.gauges(
                 "cospan_site_state",
                 "1 for the state that a site is in, 0 for the others.",

@@ -1,5 +1,6 @@
 //! What the events of a job mean for the metrics.
 
+use cospan_domain::ids::{ComponentIndex, SiteName};
 use cospan_domain::job::accounting::Accounting;
 use cospan_domain::job::event::{Happened, JobEvent};
 use cospan_domain::job::state::{AbortCause, Job, Phase};
@@ -58,6 +59,11 @@ fn count_event(metrics: &Metrics, old: &Job, new: &Job, event: &JobEvent) {
         Happened::RoundAborted { why, .. } => {
             metrics.rounds_aborted.with_label_values(&[cause_name(why)]).inc();
         }
+        Happened::ComponentFailed { component, why, .. } => {
+            let site = site_of(old, *component).or_else(|| site_of(new, *component));
+            let labels = [cause_name(why), site.map_or("", SiteName::as_str)];
+            metrics.components_failed.with_label_values(&labels).inc();
+        }
         Happened::JobFinished => {
             let succeeded = new.instants.succeeded.unwrap_or(event.at);
             let started = new.instants.started.unwrap_or(succeeded);
@@ -69,6 +75,12 @@ fn count_event(metrics: &Metrics, old: &Job, new: &Job, event: &JobEvent) {
         Happened::JobCancelled { .. } => ended("cancelled"),
         _ => {}
     }
+}
+
+/// Where a component is; one that failed in this step was there before it.
+fn site_of(job: &Job, component: ComponentIndex) -> Option<&SiteName> {
+    let component = job.components.get(component.0 as usize)?;
+    component.placement.as_ref().map(|placement| &placement.site)
 }
 
 /// The name of a cause in metrics and reports.
@@ -88,7 +100,7 @@ pub fn cause_name(why: &AbortCause) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use cospan_domain::job::state::Placement;
+    use cospan_domain::job::state::{Component, Placement};
     use cospan_domain::units::{Bytes, Timestamp};
     use prometheus::Registry;
 
@@ -113,10 +125,7 @@ mod tests {
             share: None,
         };
         old.components = ["Delft", "Leiden", "Delft"]
-            .map(|name| cospan_domain::job::state::Component {
-                placement: Some(placement(name)),
-                ..Default::default()
-            })
+            .map(|name| Component { placement: Some(placement(name)), ..Component::default() })
             .into();
         let new = Job { phase: Phase::Finished { at: Timestamp(30_000) }, ..old.clone() };
         count(&metrics, &old, &old, &[]);
@@ -136,5 +145,34 @@ mod tests {
         };
         count(&metrics, &never, &failed, &[]);
         assert_eq!(of(&metrics.costs.sites).0, 1, "it was never placed");
+    }
+
+    #[test]
+    fn a_component_that_fails_alone_is_counted_by_cause_at_the_site_where_it_failed() {
+        let metrics = Metrics::new(&Registry::new()).expect("metrics");
+        let mut old = queued(1, content(1));
+        let placement = Placement {
+            site: site("Delft"),
+            sources: Vec::new(),
+            transfer_time: DurationMs::ZERO,
+            share: None,
+        };
+        let placed = Component { placement: Some(placement), ..Component::default() };
+        old.components = vec![Component::default(), placed];
+        let mut new = old.clone();
+        new.components[1].placement = None;
+        let component = ComponentIndex(1);
+        let whys = [
+            AbortCause::Application { component, detail: "exit code 3".into() },
+            AbortCause::SiteError { component, detail: "lost".into() },
+            AbortCause::Application { component, detail: "exit code 4".into() },
+        ];
+        let events = whys.map(|why| JobEvent {
+            at: Timestamp(1),
+            what: Happened::ComponentFailed { component, why, next_claim: Timestamp(2) },
+        });
+        count(&metrics, &old, &new, &events);
+        let of = |cause| metrics.components_failed.with_label_values(&[cause, "Delft"]).get();
+        assert_eq!((of("application"), of("site-error"), of("unreachable")), (2, 1, 0));
     }
 }
