@@ -62,6 +62,7 @@ fn what_is_odd_but_allowed_is_a_warning() {
     let loaded = parse("[queue]\nn1 = 1\nn2 = 2\n").unwrap();
     let warnings = loaded.warnings.to_string();
     assert!(warnings.contains("cospan.toml:3: n2 = 2 is above n1 = 1"), "{warnings}");
+    assert!(warnings.contains("usually n2 is at most n1"), "{warnings}");
 }
 
 #[test]

@@ -122,7 +122,7 @@ pub enum ApiRefusal {
     )]
     Unplaceable { index: usize, problem: String },
     #[error(
-        "job {index} of the request: component {component} is for site {site}, which takes no jobs now ({why})"
+        "job {index} of the request: component {component} is for site {site}, which takes no jobs now ({why}); submit without --refuse-closed to wait for it"
     )]
     ClosedSite { index: usize, component: String, site: SiteName, why: String },
     #[error("this idempotency key was used for job {job} with another body")]

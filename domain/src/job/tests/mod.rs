@@ -6,4 +6,5 @@ mod claims;
 mod lives;
 mod restarts;
 mod stories;
+mod users;
 pub(crate) mod world;

@@ -1,0 +1,83 @@
+//! What users ask of a job, in every phase that it can be in.
+
+use super::world::*;
+use crate::ids::RelPath;
+use crate::job::command::{JobCommand, Rejection, Sighting};
+use crate::job::spec::{Collect, Output, Priority};
+use crate::job::state::PhaseKind;
+
+/// A job in this phase.
+fn world_in(phase: PhaseKind) -> World {
+    let mut spec = spec(1);
+    if phase == PhaseKind::Collecting {
+        let collect = Collect::ToSite { site: site(2), register: "result".parse().unwrap() };
+        spec.components[0].outputs = vec![Output { path: RelPath::new("out").unwrap(), collect }];
+    }
+    let mut world = World::new(spec);
+    match phase {
+        PhaseKind::Queued => {}
+        PhaseKind::Placed => {
+            let placements = world.placements(9_000);
+            world.tell(JobCommand::Place { placements, by: None }).unwrap();
+        }
+        PhaseKind::Claiming => world.place(),
+        PhaseKind::Starting => {
+            world.place();
+            world.accept_all();
+            world.see_all(Sighting::Ready("node1".into()));
+        }
+        PhaseKind::Cancelled => drop(world.tell(JobCommand::Cancel(key())).unwrap()),
+        PhaseKind::Running
+        | PhaseKind::Collecting
+        | PhaseKind::Aborting
+        | PhaseKind::Finished
+        | PhaseKind::Failed => world.run(),
+    }
+    let seen = match phase {
+        PhaseKind::Collecting | PhaseKind::Finished => Some(Sighting::Succeeded),
+        PhaseKind::Failed => Some(Sighting::Failed("exit code 1".into())),
+        PhaseKind::Aborting => Some(Sighting::Vanished("its node failed".into())),
+        _ => None,
+    };
+    seen.map(|seen| world.see(0, seen));
+    assert_eq!(world.phase(), phase);
+    world
+}
+
+#[test]
+fn a_job_can_be_cancelled_in_every_phase_but_those_in_which_it_has_ended() {
+    for phase in PhaseKind::ALL {
+        let mut world = world_in(phase);
+        let answer = world.tell(JobCommand::Cancel(key()));
+        let after = match phase {
+            PhaseKind::Queued | PhaseKind::Placed => Ok(PhaseKind::Cancelled),
+            // Nothing lives any more: what is left are outputs.
+            PhaseKind::Collecting => Ok(PhaseKind::Cancelled),
+            PhaseKind::Claiming
+            | PhaseKind::Starting
+            | PhaseKind::Running
+            | PhaseKind::Aborting => Ok(PhaseKind::Aborting),
+            PhaseKind::Finished | PhaseKind::Failed => Err(Rejection::Ended),
+            PhaseKind::Cancelled => Err(Rejection::AlreadySo),
+        };
+        assert_eq!(answer.map(|_| world.phase()), after, "{phase:?}");
+    }
+}
+
+#[test]
+fn the_class_of_a_job_can_be_changed_until_it_has_ended_and_nothing_else_changes_by_it() {
+    for phase in PhaseKind::ALL {
+        let mut world = world_in(phase);
+        let before = world.job.clone();
+        let answer = world.tell(JobCommand::SetPriority(Priority::High, key()));
+        if phase.is_final() {
+            assert_eq!(answer, Err(Rejection::Ended), "{phase:?}");
+            continue;
+        }
+        assert_eq!(answer.unwrap(), ["PriorityChanged"], "{phase:?}");
+        assert_eq!((world.phase(), world.job.priority), (phase, Priority::High));
+        assert_eq!(world.job.components, before.components, "{phase:?}");
+        let again = world.tell(JobCommand::SetPriority(Priority::High, key()));
+        assert_eq!(again, Err(Rejection::AlreadySo), "{phase:?}");
+    }
+}
