@@ -113,6 +113,8 @@ pub struct Shared {
     pub(crate) journal: OnceLock<Addr<Journal>>,
     pub(crate) store: Arc<dyn cospan_storage::port::Journal>,
     pub(crate) messenger: Arc<dyn Messenger>,
+    /// Input that may come to be staged any moment.
+    pub(crate) promised: transfer::Promised,
     /// Times that the co-allocator died in a job's turn.
     suspects: Mutex<BTreeMap<JobId, u32>>,
     stream: broadcast::Sender<Committed>,
@@ -177,6 +179,7 @@ impl Shared {
             journal: OnceLock::new(),
             store: parts.store,
             messenger: parts.messenger,
+            promised: transfer::Promised::default(),
             suspects: Mutex::default(),
             stream,
             on_fatal: parts.on_fatal,

@@ -129,11 +129,13 @@ pub enum Bug {
     ProbeEach,
     /// What others know is looked at before what came during a write is decided.
     LookFirst,
+    /// What is placed at the same time is staged at a site whatever room there is.
+    StageTogether,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 60] = [
+    pub const ALL: [Bug; 61] = [
         Bug::RetryBlind,
         Bug::TrustEarlyAbsence,
         Bug::UnknownIsGone,
@@ -194,6 +196,7 @@ impl Bug {
         Bug::ProbeMore,
         Bug::ProbeEach,
         Bug::LookFirst,
+        Bug::StageTogether,
     ];
 }
 

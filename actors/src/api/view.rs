@@ -35,6 +35,8 @@ pub struct View {
     pub needs: OrdMap<(Digest, SiteName), OrdSet<JobId>>,
     /// Jobs of whose end somebody is still to be told; derived from `jobs`.
     pub untold: OrdSet<JobId>,
+    /// Copies of chunks, by the file that they are cut from; derived from `copies`.
+    pub cuts: OrdMap<Digest, OrdSet<(Digest, SiteName)>>,
     /// Names that stand for content; derived from `files`.
     pub names: OrdMap<Digest, OrdSet<LogicalName>>,
 }
@@ -58,10 +60,13 @@ impl View {
             Change::Site { new, .. } => {
                 self.sites.insert(new.site.clone(), new.clone());
             }
-            Change::Copy { key, new, .. } => match new {
-                Some(copy) => drop(self.copies.insert(key.clone(), copy.clone())),
-                None => drop(self.copies.remove(key)),
-            },
+            Change::Copy { key, new, .. } => {
+                let old = match new {
+                    Some(copy) => self.copies.insert(key.clone(), copy.clone()),
+                    None => self.copies.remove(key),
+                };
+                self.follow_cuts(key, old.as_deref(), new.as_deref());
+            }
             Change::File { name, new, .. } => {
                 let old = match new {
                     Some(file) => self.files.insert(name.clone(), file.clone()),
@@ -80,11 +85,13 @@ impl View {
             holdings: OrdMap::new(),
             needs: OrdMap::new(),
             names: OrdMap::new(),
+            cuts: OrdMap::new(),
             untold: OrdSet::new(),
             ..self.clone()
         };
         self.jobs.values().for_each(|job| fresh.follow(None, Some(job)));
         self.files.values().for_each(|file| fresh.follow_names(None, Some(file)));
+        self.copies.iter().for_each(|(key, copy)| fresh.follow_cuts(key, None, Some(copy)));
         fresh
     }
 
@@ -94,6 +101,7 @@ impl View {
         fresh.holdings == self.holdings
             && fresh.needs == self.needs
             && fresh.names == self.names
+            && fresh.cuts == self.cuts
             && fresh.untold == self.untold
     }
 
@@ -150,6 +158,29 @@ impl View {
         }
         for come in after.difference(&before) {
             self.needs.entry(come.clone()).or_default().insert(id);
+        }
+    }
+
+    fn follow_cuts(
+        &mut self,
+        key: &(Digest, SiteName),
+        old: Option<&CopyRecord>,
+        new: Option<&CopyRecord>,
+    ) {
+        let file = |copy: Option<&CopyRecord>| Some(copy?.chunk?.of.digest);
+        if file(old) == file(new) {
+            return;
+        }
+        if let Some(file) = file(old)
+            && let Some(cuts) = self.cuts.get_mut(&file)
+        {
+            cuts.remove(key);
+            if cuts.is_empty() {
+                self.cuts.remove(&file);
+            }
+        }
+        if let Some(file) = file(new) {
+            self.cuts.entry(file).or_default().insert(key.clone());
         }
     }
 

@@ -20,6 +20,7 @@ use crate::job::{self, Order};
 use crate::shared::Shared;
 use crate::supervision::{ActorId, ActorKind, LifeGuard, Owed};
 use crate::switchboard::{Dirty, Look};
+use crate::transfer::Promise;
 
 /// A report this old when a try is due is as good as a new one.
 const FRESH: DurationMs = DurationMs(1_000);
@@ -179,11 +180,13 @@ impl Claimer {
         debug!(job = %id, ?attempt, "claiming try");
         let shared = self.shared.clone();
         let sight = job::sight(&shared, job);
+        let promise = Promise::of(&shared, attempt.moves.iter().map(|(_, placement)| placement));
         let owed = Owed::new(ctx.address(), Answered { job: id, taken: false });
         // Not a future of this actor: it would look at all of them whenever one is answered.
         actix_rt::spawn(async move {
             chaos::reach(Point::SpawnedFuture);
             let taken = claim(&shared, id, attempt, sight).await;
+            drop(promise);
             // Whoever is built anew has nothing under way.
             owed.settle(Answered { job: id, taken }).await;
         });

@@ -1,17 +1,19 @@
 //! The sites as a claim sees them: idle processors as their resource managers count them,
 //! less what was submitted since they were asked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use cospan_domain::claim::{ClaimField, Victim};
 use cospan_domain::ids::{ComponentIndex, JobId, SiteName};
+use cospan_domain::job::spec::Content;
 use cospan_domain::job::state::{Job, Phase, Placement};
 use cospan_domain::placement::{
     self, Belief, Board, GridSite, GridSnapshot, History, PlacementRequest, Remaining, Silent,
 };
+use cospan_domain::planted::{Bug, bug};
 use cospan_domain::resources::Resources;
-use cospan_domain::units::Timestamp;
+use cospan_domain::units::{Bytes, Timestamp};
 
 use crate::api::View;
 use crate::coallocator::{GridMaker, belief};
@@ -27,6 +29,8 @@ pub(super) struct Field<'a> {
     idle: BTreeMap<SiteName, Option<Resources>>,
     /// All else that is known of the sites; made when a component is first placed anew.
     base: Option<GridSnapshot>,
+    /// Input of components that were placed anew in this pass, where its room is bounded.
+    staged: BTreeSet<(SiteName, Content)>,
 }
 
 impl<'a> Field<'a> {
@@ -37,7 +41,8 @@ impl<'a> Field<'a> {
         under_way: impl Iterator<Item = &'b (SiteName, Resources)>,
     ) -> Self {
         let (view, now) = (shared.view.load_full(), shared.clock.now());
-        let mut field = Self { shared, view, now, grid, idle: BTreeMap::new(), base: None };
+        let (idle, staged) = (BTreeMap::new(), BTreeSet::new());
+        let mut field = Self { shared, view, now, grid, idle, base: None, staged };
         for (site, used) in under_way {
             field.take(site, used);
         }
@@ -74,8 +79,16 @@ impl<'a> Field<'a> {
             let idle = self.idle.get(&site.name)?.clone()?;
             Some(Belief { idle, asked_at: self.now })
         };
-        let sites =
-            base.sites().iter().map(|site| GridSite { idle: now_idle(site), ..site.clone() });
+        let left = |site: &GridSite| {
+            let staged = self.staged.iter().filter(|(at, _)| *at == site.name);
+            let taken: u64 = staged.map(|(_, content)| content.size.0).sum();
+            Some(Bytes(site.staging_left?.0.saturating_sub(taken)))
+        };
+        let sites = base.sites().iter().map(|site| GridSite {
+            idle: now_idle(site),
+            staging_left: left(site),
+            ..site.clone()
+        });
         let grid = base.with_sites(sites.collect());
         self.base = Some(base);
         grid
@@ -110,6 +123,11 @@ impl ClaimField for Field<'_> {
             observer: &mut Silent,
         };
         let placement = placement::place(&request, &mut board).ok()?.placements.pop()?;
+        let contents = placement.sources.iter().map(|source| source.content);
+        let bounded = grid.site(&placement.site).is_some_and(|site| site.staging_left.is_some());
+        if bounded && !bug(Bug::StageTogether) {
+            self.staged.extend(contents.map(|content| (placement.site.clone(), content)));
+        }
         let before = job.components.get(component.0 as usize)?.placement.as_ref()?;
         Some(Placement { share: before.share, ..placement })
     }

@@ -23,6 +23,7 @@ use crate::job::Order;
 use crate::shared::Shared;
 use crate::supervision::{ActorKind, LifeGuard, Owed};
 use crate::switchboard::{Dirty, Look};
+use crate::transfer::{Promise, has_room};
 
 /// Before a job is tried again that did not take its offer.
 const REFUSED_PAUSE: Duration = Duration::from_millis(20);
@@ -218,9 +219,16 @@ impl CoAllocator {
         let (job, now) = (offer.job, self.shared.clock.now());
         let view = self.shared.view.load();
         let Some(record) = view.jobs.get(&job) else { return self.queues.forget(job) };
+        if !has_room(&self.shared, &view, &offer.plan.placements) {
+            // A claim moved there, or a job took it, since the scan began.
+            self.queues.withdraw_offer(job);
+            self.again = true;
+            return;
+        }
         self.asked.insert(job);
         self.depth.set(self.asked.len() as i64);
         let placements = &offer.plan.placements;
+        let promise = Promise::of(&self.shared, placements.iter());
         self.offers.add(job, now, record.spec.uses(placements).collect());
         let shared = self.shared.clone();
         let owed = Owed::new(ctx.address(), Answered { job, taken: false });
@@ -235,6 +243,7 @@ impl CoAllocator {
                 None => None,
             };
             let taken = matches!(answer, Some(Ok(())));
+            drop(promise);
             // Whoever is built anew has no offers.
             owed.settle(Answered { job, taken }).await;
         });

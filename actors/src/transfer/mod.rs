@@ -10,6 +10,7 @@ mod actor;
 mod effects;
 mod manager;
 mod need;
+mod promised;
 mod sight;
 mod source;
 mod staging;
@@ -25,8 +26,10 @@ pub use actor::Transfer;
 pub use manager::DataManager;
 pub use need::{blank_of, is_needed};
 pub(crate) use need::{pins, source_key};
+pub use promised::Promised;
+pub(crate) use promised::{Promise, budget, has_room};
 pub use staging::kept;
-pub(crate) use staging::{staged, unused_at};
+pub(crate) use staging::{staged_contents, unused_at};
 
 /// Which copy: the content, and the site that is to have it.
 pub type CopyKey = (Digest, SiteName);

@@ -68,8 +68,12 @@ fn is_pinned(view: &View, key: &CopyKey) -> bool {
     files_with(view, key.0).flat_map(pins).any(|pin| pin == *key)
 }
 
+/// By another copy of the same, or by a chunk that is cut from it.
 fn is_read(view: &View, key: &CopyKey) -> bool {
-    copies_of(view, key.0).any(|copy| copy.is_needed() && source_key(copy).as_ref() == Some(key))
+    let cuts = view.cuts.get(&key.0).into_iter().flatten();
+    let cuts = cuts.filter_map(|cut| view.copies.get(cut)).map(AsRef::as_ref);
+    let mut readers = copies_of(view, key.0).chain(cuts);
+    readers.any(|copy| copy.is_needed() && source_key(copy).as_ref() == Some(key))
 }
 
 fn contents(job: &Job) -> impl Iterator<Item = (Content, Option<Chunk>)> {

@@ -45,7 +45,7 @@ pub(super) enum Choice {
 
 /// Everything that is known to hold the content: files of the catalogue, whole
 /// copies at other sites, and outputs of jobs that are to be collected there. A
-/// chunk is cut from a file of the catalogue.
+/// chunk is cut from a file of the catalogue, or from a whole copy of it at any site.
 pub(super) fn replicas(
     view: &View,
     key: &CopyKey,
@@ -54,18 +54,16 @@ pub(super) fn replicas(
 ) -> BTreeSet<Replica> {
     let (digest, site) = key;
     let file = chunk.map_or(*digest, |chunk| chunk.of.digest);
-    let is_there =
-        |at: &SiteName| view.copies.get(&(file, at.clone())).is_some_and(|copy| copy.is_ready());
     let named = files_with(view, file)
         .flat_map(|file| file.entry.iter().flat_map(|entry| entry.replicas.clone()))
         // What the catalogue has in a store is a copy, and counts while it is whole.
-        .filter(|(at, place)| match place {
-            FilePlace::Store(_) => chunk.is_some() && is_there(at),
+        .filter(|(_, place)| match place {
+            FilePlace::Store(_) => false,
             FilePlace::User(_) | FilePlace::Output(..) => true,
         });
-    let copies = copies_of(view, *digest)
-        .filter(|copy| copy.is_ready() && copy.site != *site)
-        .map(|copy| (copy.site.clone(), FilePlace::Store(*digest)));
+    let copies = copies_of(view, file)
+        .filter(|copy| copy.is_ready() && (chunk.is_some() || copy.site != *site))
+        .map(|copy| (copy.site.clone(), FilePlace::Store(file)));
     let jobs = view.needs.get(key).into_iter().flatten().filter_map(|id| view.jobs.get(id));
     let outputs = jobs.flat_map(|job| outputs(job, key, instance));
     named.chain(copies).chain(outputs).collect()

@@ -1,9 +1,16 @@
 use std::time::Duration;
 
+use cospan_domain::job::chunk::{Chunk, Part};
+use cospan_domain::job::state::{Placement, Source};
+use cospan_domain::transfer::place::FilePlace;
+use cospan_domain::units::DurationMs;
+
 use super::*;
 use crate::coallocator::{GridMaker, Offers};
+use crate::journal::Change;
 use crate::settings::Staging;
 use crate::transfer::testing::{World, content, name, paused, site};
+use crate::transfer::{Promise, has_room};
 
 /// Room for so many files of [`content`]'s size.
 fn files(count: u64) -> Bytes {
@@ -107,5 +114,75 @@ fn what_placed_jobs_need_counts_against_the_budget_before_it_is_copied() {
             world.finish_job(id).await;
         }
         assert_eq!(left(&world), (Some(files(3)), None));
+    });
+}
+
+#[test]
+fn what_is_offered_counts_against_the_budget_until_the_offer_is_decided() {
+    paused(|| async {
+        let staging = Staging { budget: Some(files(2)), replicas: Bytes(0) };
+        let world = World::staging(&["Delft", "Leiden"], "Leiden", staging);
+        let plan = |seed: u8, at: &str| Placement {
+            site: site(at),
+            sources: vec![Source { content: content(seed), from: site("Delft"), chunk: None }],
+            transfer_time: DurationMs::ZERO,
+            share: None,
+        };
+        let left = || {
+            let grid = GridMaker::new(&world.shared).snapshot(&world.shared, &Offers::default());
+            grid.site(&site("Leiden")).expect("a site").staging_left
+        };
+        let fits = |seeds: &[u8]| {
+            let plans: Vec<_> = seeds.iter().map(|seed| plan(*seed, "Leiden")).collect();
+            has_room(&world.shared, &world.shared.view.load(), &plans)
+        };
+        let promise =
+            |seed: u8, at: &str| Promise::of(&world.shared, [&plan(seed, at)].into_iter());
+        assert!(promise(1, "Delft").is_none(), "its room is not bounded");
+        assert!(fits(&[1, 2]) && !fits(&[1, 2, 3]));
+        let first = promise(1, "Leiden");
+        assert_eq!(left(), Some(files(1)));
+        assert!(fits(&[2]) && fits(&[1, 2]) && !fits(&[2, 3]), "one copy serves all");
+        let second = promise(1, "Leiden");
+        assert_eq!(left(), Some(files(1)));
+        drop(first);
+        assert_eq!(left(), Some(files(1)), "the other still counts on it");
+        drop(second);
+        assert_eq!(left(), Some(files(2)));
+    });
+}
+
+#[test]
+fn a_chunk_is_cut_from_a_kept_copy_which_stays_meanwhile() {
+    paused(|| async {
+        let staging = Staging { budget: None, replicas: files(1) };
+        let world = World::staging(&["Delft", "Leiden", "Utrecht"], "Leiden", staging);
+        ran(&world, 1).await;
+        // The catalogue knows the file no more.
+        let old = world.shared.view.load().files.get(&name("input-1")).cloned();
+        world.append(Change::File { name: name("input-1"), old, new: None }).await;
+        let part = Part { before: 0, own: 1, total: 2 };
+        let chunk = Chunk::of_part(content(1), part);
+        let at_utrecht = (chunk.content().digest, site("Utrecht"));
+        world.at("Utrecht").inside().copy_time = Duration::from_secs(3_600);
+        world
+            .place_reading(
+                4,
+                Source { content: chunk.content(), from: site("Leiden"), chunk: Some(chunk) },
+                "Utrecht",
+            )
+            .await;
+        world.until("it is being copied", |w| w.is_copying(&at_utrecht)).await;
+        let source = world.at("Utrecht").inside().begun[0].source.clone();
+        let store = FilePlace::Store(content(1).digest);
+        assert_eq!((source.site, source.place), (site("Leiden"), store));
+        // Another copy takes the room of the kept one; what is read there stays.
+        ran(&world, 2).await;
+        tokio::time::sleep(Duration::from_secs(1_200)).await;
+        assert!(world.is_ready(&key(1)) && world.is_copying(&at_utrecht));
+        world.until("the chunk is whole", |w| w.is_ready(&at_utrecht)).await;
+        // It was used last, so it is the one that is kept.
+        world.until("the other is gone", |w| w.copy(&key(2)).is_none()).await;
+        assert!(world.is_ready(&key(1)));
     });
 }

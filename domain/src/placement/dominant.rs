@@ -10,6 +10,8 @@ use super::reason::ReasonCode;
 use super::remaining::Remaining;
 use super::request::PlacementRequest;
 use super::search::Search;
+use crate::job::spec::Content;
+use crate::job::state::Placement;
 use crate::resources::Resources;
 
 /// Kinds of components of one job that are looked at: the largest ones say most, and a
@@ -34,9 +36,20 @@ pub fn dominant_refusal(
     board: &mut Board<'_>,
 ) -> Option<DominantRefusal> {
     let (grid, remaining) = (board.grid, &mut *board.remaining);
-    let uses: Vec<(usize, Resources)> =
-        request.uses(plan).filter_map(|(site, used)| Some((grid.index_of(&site)?, used))).collect();
-    uses.iter().for_each(|(site, used)| remaining.give_back(*site, used));
+    let placed = request.uses(plan).zip(&plan.placements);
+    let uses: Vec<(usize, Resources, &Placement)> = placed
+        .filter_map(|((site, used), placement)| Some((grid.index_of(&site)?, used, placement)))
+        .collect();
+    let bounded = |site: usize| grid.sites()[site].staging_left.is_some();
+    let contents = |placement: &Placement| -> Vec<Content> {
+        placement.sources.iter().map(|source| source.content).collect()
+    };
+    for (site, used, placement) in &uses {
+        remaining.give_back(*site, used);
+        if bounded(*site) {
+            remaining.unstage(*site, contents(placement).into_iter());
+        }
+    }
     let mut search = Search::new(request, grid);
     if find_policy(request.policy()).is_ok_and(|policy| policy.keeps_to_history()) {
         search = search.with_history(board.history);
@@ -44,7 +57,7 @@ pub fn dominant_refusal(
     let kinds = kinds(request);
     let mut counts: BTreeMap<ReasonCode, u32> = BTreeMap::new();
     for site in 0..grid.sites().len() {
-        if uses.iter().any(|(used, _)| *used == site) {
+        if uses.iter().any(|(used, ..)| *used == site) {
             continue;
         }
         let code = kinds.iter().find_map(|&kind| worst_code(&search, kind, site, remaining));
@@ -52,7 +65,12 @@ pub fn dominant_refusal(
             *counts.entry(code).or_default() += 1;
         }
     }
-    uses.iter().for_each(|(site, used)| remaining.take(*site, used));
+    for (site, used, placement) in &uses {
+        remaining.take(*site, used);
+        if bounded(*site) {
+            remaining.stage(*site, contents(placement).into_iter());
+        }
+    }
     let most = counts.into_iter().max_by_key(|(code, sites)| (*sites, Reverse(*code)));
     most.map(|(code, sites)| DominantRefusal { code, sites })
 }

@@ -65,7 +65,7 @@ impl Search<'_> {
         if self.avoids.get(component) == Some(&true) && request.avoid.contains(&site.name) {
             report(ReasonCode::Avoided, 0, &|| Reason::Avoided)?;
         }
-        self.staging(component, index, report)?;
+        self.staging(component, index, remaining, report)?;
         if !remaining.has_room(index) {
             report(ReasonCode::SiteFull, 0, &|| Reason::SiteFull)?;
         }
@@ -83,13 +83,20 @@ impl Search<'_> {
     }
 
     /// All of its input is copied to the site's store, also what lies at the site already.
-    fn staging(&self, component: usize, index: usize, report: &mut Report<'_>) -> ControlFlow<()> {
+    fn staging(
+        &self,
+        component: usize,
+        index: usize,
+        remaining: &Remaining,
+        report: &mut Report<'_>,
+    ) -> ControlFlow<()> {
         let site = &self.grid.sites()[index];
         let (Some(left), Some(shape)) = (site.staging_left, &site.shape) else {
             return Continue(());
         };
         let contents = self.contents_at(component, index, shape);
-        let needed = contents.fold(Bytes(0), |sum, content| sum + content.size);
+        let (needed, taken) = remaining.staging(index, contents);
+        let left = Bytes(left.0.saturating_sub(taken.0));
         if needed <= left {
             return Continue(());
         }

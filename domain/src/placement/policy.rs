@@ -211,20 +211,15 @@ impl Board<'_> {
             }
             let Some(choice) = choice else {
                 let refusal = search.refusal(component, self.remaining);
-                self.undo(request, &request.by_size()[..done], &chosen);
+                for &component in &request.by_size()[..done] {
+                    let component = component as usize;
+                    search.give_back(component, chosen[component].site, self.remaining);
+                }
                 return Err(refusal);
             };
-            self.remaining.take(choice.site, &request.components()[component].resources);
+            search.take(component, choice.site, self.remaining);
             chosen[component] = choice;
         }
         Ok(search.plan(&chosen))
-    }
-
-    fn undo(&mut self, request: &PlacementRequest, done: &[u32], chosen: &[Choice]) {
-        for &component in done {
-            let component = component as usize;
-            let used = &request.components()[component].resources;
-            self.remaining.give_back(chosen[component].site, used);
-        }
     }
 }

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::grid::GridSnapshot;
+use crate::job::spec::Content;
+use crate::planted::{Bug, bug};
 use crate::resources::Resources;
+use crate::units::Bytes;
 
 /// A working copy of what we may take of each site, by site index. Policies take
 /// from it and give back; the snapshot itself never changes, and no job copies it.
@@ -16,6 +19,8 @@ pub struct Remaining {
     room: Vec<u32>,
     /// Components of the request that is being placed: they take the room of one.
     joined: Vec<u32>,
+    /// Input that is staged for what was placed meanwhile, by site, where that is bounded.
+    staged: BTreeMap<usize, BTreeMap<Content, u32>>,
 }
 
 impl Remaining {
@@ -26,6 +31,7 @@ impl Remaining {
             others: grid.usable().iter().map(|usable| usable.others.clone()).collect(),
             room: grid.sites().iter().map(|site| site.room.unwrap_or(u32::MAX)).collect(),
             joined: vec![0; grid.sites().len()],
+            staged: BTreeMap::new(),
         }
     }
 
@@ -69,6 +75,42 @@ impl Remaining {
             if let Some(left) = self.others[site].get_mut(name) {
                 *left = left.saturating_sub(*count);
             }
+        }
+    }
+
+    /// What copies of these contents would take at a site beside what is staged there
+    /// meanwhile, and what that takes.
+    pub fn staging(&self, site: usize, contents: impl Iterator<Item = Content>) -> (Bytes, Bytes) {
+        let staged = self.staged.get(&site);
+        let sum = |sum: Bytes, content: Content| sum + content.size;
+        let absent = contents.filter(|c| !staged.is_some_and(|staged| staged.contains_key(c)));
+        let taken = staged.into_iter().flat_map(BTreeMap::keys).copied().fold(Bytes(0), sum);
+        (absent.fold(Bytes(0), sum), taken)
+    }
+
+    /// Input of a component will be staged at a site. One copy serves all who read it.
+    pub fn stage(&mut self, site: usize, contents: impl Iterator<Item = Content>) {
+        if bug(Bug::StageTogether) {
+            return;
+        }
+        for content in contents {
+            *self.staged.entry(site).or_default().entry(content).or_default() += 1;
+        }
+    }
+
+    /// It will not.
+    pub fn unstage(&mut self, site: usize, contents: impl Iterator<Item = Content>) {
+        let Some(staged) = self.staged.get_mut(&site) else { return };
+        for content in contents {
+            let readers = staged.get(&content).map(|readers| readers - 1);
+            match readers {
+                Some(0) => drop(staged.remove(&content)),
+                Some(readers) => drop(staged.insert(content, readers)),
+                None => {}
+            }
+        }
+        if staged.is_empty() {
+            self.staged.remove(&site);
         }
     }
 

@@ -196,6 +196,30 @@ impl<'a> Search<'a> {
         self.component(component).contents_at(&self.grid.sites()[site].name, &shape.labels)
     }
 
+    /// A component goes to a site: it uses its resources, and its input is staged there.
+    pub(super) fn take(&self, component: usize, site: usize, remaining: &mut Remaining) {
+        remaining.take(site, &self.component(component).resources);
+        remaining.stage(site, self.bounded_contents(component, site));
+    }
+
+    /// It does not.
+    pub(super) fn give_back(&self, component: usize, site: usize, remaining: &mut Remaining) {
+        remaining.give_back(site, &self.component(component).resources);
+        remaining.unstage(site, self.bounded_contents(component, site));
+    }
+
+    /// What is staged for a component at a site that has so much room only.
+    fn bounded_contents(
+        &self,
+        component: usize,
+        site: usize,
+    ) -> impl Iterator<Item = Content> + use<'a> {
+        let place = &self.grid.sites()[site];
+        let shape = place.shape.as_ref().filter(|_| place.staging_left.is_some());
+        let request = self.component(component);
+        shape.into_iter().flat_map(|shape| request.contents_at(&place.name, &shape.labels))
+    }
+
     /// The replica that arrives first, equal ones by name (vectors WF-4 and WF-5).
     pub(super) fn nearest_replica(
         &self,

@@ -304,7 +304,12 @@ impl World {
 
     /// A job, placed, that needs content at a site.
     pub(crate) async fn place_job(&self, id: u64, content: Content, at: &str) {
-        let queued = Arc::new(queued(id, content));
+        self.place_reading(id, Source { content, from: site(at), chunk: None }, at).await;
+    }
+
+    /// A job, placed at a site, that reads this there.
+    pub(crate) async fn place_reading(&self, id: u64, source: Source, at: &str) {
+        let queued = Arc::new(queued(id, source.content));
         self.append(Change::NewJobs(vec![queued.clone()])).await;
         let mut job = Job::clone(&queued);
         let now = self.shared.clock.now();
@@ -312,7 +317,7 @@ impl World {
         let placement = Placement {
             share: None,
             site: site(at),
-            sources: vec![Source { content, from: site(at), chunk: None }],
+            sources: vec![source],
             transfer_time: DurationMs::ZERO,
         };
         job.components = vec![Component { placement: Some(placement), ..Component::default() }];

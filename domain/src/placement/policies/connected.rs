@@ -136,7 +136,6 @@ fn gather(
     let mut is_whole = true;
     for &component in search.request.by_size() {
         let index = component as usize;
-        let resources = &search.component(index).resources;
         let remaining = &mut *board.remaining;
         let fits = |site: &usize| search.fits(index, *site, remaining);
         let mut site = group.sites.iter().copied().find(|site| fits(site));
@@ -149,10 +148,10 @@ fn gather(
             is_whole = false;
             break;
         };
-        remaining.take(site, resources);
-        taken.push((site, resources));
+        search.take(index, site, remaining);
+        taken.push((index, site));
     }
-    taken.iter().for_each(|(site, resources)| board.remaining.give_back(*site, resources));
+    taken.iter().for_each(|&(index, site)| search.give_back(index, site, board.remaining));
     is_whole.then_some(group)
 }
 

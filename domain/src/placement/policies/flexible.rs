@@ -110,6 +110,9 @@ fn place_shares(
         board.remaining.take(site, &total.portion(size));
         part = Part { before: part.before + part.own, own: size.into(), ..part };
         let placement = search.placement_of(0, Choice::site(site, Rule::LargestFilled), Some(part));
+        if board.grid.sites()[site].staging_left.is_some() {
+            board.remaining.stage(site, placement.sources.iter().map(|source| source.content));
+        }
         Placement { share: Some(size), ..placement }
     });
     placements.collect()

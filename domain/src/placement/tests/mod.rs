@@ -8,5 +8,6 @@ mod judge;
 mod minimization;
 mod properties;
 mod rules;
+mod staging;
 mod submission;
 mod worst_fit;

@@ -1,0 +1,107 @@
+//! Room for copies is shared by all that is placed at the same time.
+
+use std::sync::Arc;
+
+use crate::ids::JobId;
+use crate::job::spec::{Content, Flexible, Priority};
+use crate::placement::testing::*;
+use crate::placement::*;
+use crate::queue::{PlacementQueues, QueueParameters, ScanStep, SliceBudget, Trigger, Waiting};
+use crate::units::{Bytes, Timestamp};
+
+/// A site with room for copies of so many gigabytes.
+fn narrow(name: &str, idle: u32, gigabytes: u64) -> GridSite {
+    GridSite { staging_left: Some(Bytes(gigabytes * GB)), ..site(name, idle) }
+}
+
+fn reading(inputs: &[Content]) -> ComponentRequest {
+    ComponentRequest { inputs: inputs.iter().copied().collect(), ..component(4) }
+}
+
+/// Two files of 3 GB at F, which takes nothing itself, and links to A and B.
+fn files(sites: [GridSite; 2]) -> GridSnapshot {
+    let closed = Acceptance::Closed(Hindrance::Drained);
+    let holder = GridSite { acceptance: closed, ..site("F", 0) };
+    let sites = sites.into_iter().chain([holder]);
+    let replicas = [(file(1, 3), "F"), (file(2, 3), "F")];
+    grid_with(sites, &replicas, &[("F", "A", 100), ("F", "B", 100)])
+}
+
+#[test]
+fn components_of_one_job_share_the_room_of_a_site_and_a_copy_that_both_read() {
+    let grid = || files([narrow("A", 50, 5), narrow("B", 20, 5)]);
+    for policy in ["worst-fit", "close-to-files", "cluster-minimization"] {
+        let other = request(vec![reading(&[file(1, 3)]), reading(&[file(2, 3)])]);
+        let other = placed(&under(policy, &other), &grid()).unwrap();
+        assert_eq!(sites_of(&other), ["A", "B"], "{policy}: both do not fit at one");
+        let same = request(vec![reading(&[file(1, 3)]), reading(&[file(1, 3)])]);
+        let same = placed(&under(policy, &same), &grid()).unwrap();
+        assert_eq!(sites_of(&same), ["A", "A"], "{policy}: one copy serves both");
+    }
+}
+
+#[test]
+fn a_placement_that_fails_gives_the_room_back() {
+    let grid = files([narrow("A", 50, 5), narrow("B", 50, 2)]);
+    for policy in ["worst-fit", "connected-cluster-minimization"] {
+        let mut remaining = Remaining::of(&grid);
+        let mut board = Board {
+            grid: &grid,
+            remaining: &mut remaining,
+            history: &mut History::All,
+            observer: &mut Silent,
+        };
+        let both = request(vec![reading(&[file(1, 3)]), reading(&[file(2, 3)])]);
+        let refusal = place(&under(policy, &both), &mut board).unwrap_err();
+        let left = Reason::StagingFull { needed: Bytes(3 * GB), left: Bytes(2 * GB) };
+        assert_eq!(refusal.reason, left, "{policy}");
+        assert_eq!(remaining, Remaining::of(&grid), "{policy}");
+    }
+}
+
+/// Jobs that one scan places.
+fn scanned(requests: Vec<PlacementRequest>, grid: GridSnapshot) -> Vec<u64> {
+    let mut queues = PlacementQueues::new(QueueParameters::default(), History::All);
+    for (id, request) in (1..).zip(requests) {
+        queues.insert(Waiting {
+            job: JobId(id),
+            priority: Priority::High,
+            entered: Timestamp(id),
+            not_before: Timestamp(0),
+            frozen: false,
+            max_tries: None,
+            request: Arc::new(request),
+        });
+    }
+    let mut scan = queues.begin_scan(Trigger::Event, Arc::new(grid), Timestamp(9));
+    let mut placed = Vec::new();
+    while let ScanStep::Placed(offer) = queues.step(&mut scan, &mut SliceBudget(u32::MAX)) {
+        placed.push(offer.job.0);
+    }
+    placed
+}
+
+#[test]
+fn jobs_that_one_scan_places_share_the_room_of_a_site() {
+    let jobs = |contents: [Content; 2]| {
+        contents.map(|content| request(vec![reading(&[content])])).to_vec()
+    };
+    let narrowed = || files([narrow("A", 50, 5), narrow("B", 50, 2)]);
+    assert_eq!(scanned(jobs([file(1, 3), file(2, 3)]), narrowed()), [1]);
+    assert_eq!(scanned(jobs([file(1, 3), file(1, 3)]), narrowed()), [1, 2], "one copy");
+    let wide = files([narrow("A", 50, 6), narrow("B", 50, 2)]);
+    assert_eq!(scanned(jobs([file(1, 3), file(2, 3)]), wide), [1, 2]);
+}
+
+#[test]
+fn what_a_flexible_job_stages_counts_for_those_after_it() {
+    let mut whole = reading(&[file(1, 3)]);
+    whole.resources.processors = 60;
+    let policy = crate::ids::PolicyName::new("flexible-cluster-minimization").unwrap();
+    let kind = crate::job::spec::Request::Flexible(Flexible::default());
+    let flexible = PlacementRequest::new(policy, kind, true, vec![whole]);
+    let other = request(vec![reading(&[file(2, 3)])]);
+    let grid = || files([narrow("A", 50, 5), narrow("B", 50, 5)]);
+    assert_eq!(scanned(vec![other.clone()], grid()), [1]);
+    assert_eq!(scanned(vec![flexible, other], grid()), [1], "it reads its file at both sites");
+}
