@@ -19,7 +19,7 @@ use cospan_domain::labels::{Constraint, Rule};
 use cospan_domain::queue::QueueParameters;
 use cospan_domain::site::parameters::SiteParameters;
 use cospan_domain::site::state::{AttemptId, SiteRecord};
-use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use tokio::sync::broadcast::error::RecvError;
 
 use super::accounts::Accounts;
@@ -30,6 +30,7 @@ use super::queueing::Queues;
 use super::rarities::ALWAYS_IDLE;
 use super::setbacks;
 use super::sites::{self, KNOWN_WITHIN};
+use super::staging;
 use crate::laboratory::reign::Reign;
 
 /// By then it is noticed that no site answers, and what was decided before is written.
@@ -65,6 +66,8 @@ pub(super) struct Seen {
     preemptions: Preemptions,
     /// What claims gave back, and what was given up.
     pub(super) holds: Holds,
+    /// How much copies may take of a site.
+    pub(super) staging: BTreeMap<SiteName, Bytes>,
     /// Durable changes.
     pub(super) changes: u64,
     /// The catalogue when all was over, if it came to that.
@@ -282,6 +285,11 @@ pub(super) async fn follow(reign: Reign, seen: Rc<RefCell<Seen>>, changes_max: u
                 let view = reign.plane.view();
                 let mut seen = seen.borrow_mut();
                 seen.note(&committed.change, &view, reign.clock.now(), reign.clock_ahead_ms);
+                if matches!(*committed.change, Change::Copy { .. }) {
+                    let beyond = staging::beyond(&reign, &seen.staging, &view).into_iter();
+                    let told = beyond.map(|text| format!("copies take more than they may: {text}"));
+                    seen.violations.extend(told);
+                }
                 if seen.changes > changes_max {
                     let text =
                         format!("it goes round in circles: {} durable changes", seen.changes);

@@ -25,6 +25,7 @@ pub mod run;
 pub mod scenario;
 mod setbacks;
 mod sites;
+mod staging;
 pub mod sweeps;
 #[cfg(test)]
 mod tests;

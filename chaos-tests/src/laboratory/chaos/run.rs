@@ -6,12 +6,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use cospan_actors::settings::Settings;
+use cospan_actors::settings::{Settings, Staging};
 use cospan_domain::ids::{Attempt, ComponentIndex, Epoch, InstanceId, JobId, Round, Tag};
 use cospan_domain::job::parameters::JobParameters;
 use cospan_domain::job::state::PhaseKind;
 use cospan_domain::resources::Resources;
-use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use cospan_sites::port::AttemptOrder;
 use cospan_storage::memory::MemoryDisk;
 use cospan_storage::record::job::read_archived;
@@ -93,7 +93,9 @@ pub fn run(scenario: Scenario) -> Result<Verdict> {
     let ground = ground(&scenario, instance)?;
     let scenario = Arc::new(scenario);
     let known = Rc::new(RefCell::new(Known::default()));
-    let seen = Rc::new(RefCell::new(Seen::new(scenario.plain_cut_offs(), scenario.queue.clone())));
+    let mut seen = Seen::new(scenario.plain_cut_offs(), scenario.queue.clone());
+    seen.staging.clone_from(&scenario.staging);
+    let seen = Rc::new(RefCell::new(seen));
     let undisturbed = |begins| {
         let seed = scenario.seed;
         Plan { begins, killed_at: None, moment: None, seed, clock_ahead_ms: 0, panics: None }
@@ -183,6 +185,11 @@ fn ground(scenario: &Scenario, instance: InstanceId) -> Result<Ground> {
         default_policies: scenario.policies.clone(),
         quotas: scenario.quotas.clone(),
         queue: scenario.queue.clone(),
+        staging: scenario
+            .staging
+            .iter()
+            .map(|(name, budget)| (name.clone(), room(*budget)))
+            .collect(),
         ..default_settings()
     };
     Ok(Ground {
@@ -194,6 +201,11 @@ fn ground(scenario: &Scenario, instance: InstanceId) -> Result<Ground> {
         hints: scenario.hints,
         keeps_archive: true,
     })
+}
+
+/// Room for copies; none is kept that nobody needs.
+fn room(budget: Bytes) -> Staging {
+    Staging { budget: Some(budget), replicas: Bytes(0) }
 }
 
 /// Another control plane uses the same sites under the same account; its jobs have the

@@ -16,6 +16,7 @@ use rand::seq::{IndexedRandom, IteratorRandom};
 use rand::{Rng, SeedableRng};
 
 use super::rarities::{Rarity, draw_moves, draw_orders, draw_queue, draw_rarities, draw_rivals};
+use super::staging::draw_staging;
 use super::sweeps::{DrawnSweep, draw_sweeps};
 use super::troubles::{
     cut_off, draw_climate, draw_cut_offs, draw_kills, draw_panics, draw_troubles,
@@ -121,6 +122,8 @@ pub struct Scenario {
     pub policies: DefaultPolicies,
     /// How much of each site may be filled.
     pub quotas: BTreeMap<SiteName, Quota>,
+    /// How much copies may take of a site.
+    pub staging: BTreeMap<SiteName, Bytes>,
     /// When and how processors are claimed.
     pub claim: ClaimParameters,
     /// How placement queues are served.
@@ -204,6 +207,7 @@ impl Scenario {
             policies: draw_policies(&mut drawing),
             quotas: draw_quotas(&mut drawing, &sites),
             queue: draw_queue(seed),
+            staging: draw_staging(seed, &files, &names),
             sites,
             links: all_links(&names),
             deals,
