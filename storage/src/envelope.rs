@@ -33,12 +33,13 @@ impl Head {
 
     /// A number that stands for (key, version, value) in the sum over the whole store.
     pub(crate) fn fingerprint(self, key: &[u8]) -> u128 {
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(&self.version.0.to_le_bytes());
-        hasher.update(&self.crc.to_le_bytes());
-        hasher.update(key);
+        // In one piece: three would take half as long again.
+        let mut bytes = Vec::with_capacity(8 + 4 + key.len());
+        bytes.extend_from_slice(&self.version.0.to_le_bytes());
+        bytes.extend_from_slice(&self.crc.to_le_bytes());
+        bytes.extend_from_slice(key);
         let mut half = [0; 16];
-        half.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+        half.copy_from_slice(&blake3::hash(&bytes).as_bytes()[..16]);
         u128::from_le_bytes(half)
     }
 }

@@ -1,10 +1,10 @@
 //! Decides a group of units: which are committed, in which order, as what bytes.
 //!
-//! Every key that the group touches is read once. Units are then decided one
-//! after the other against what was read and what their predecessors wrote;
-//! what is left at the end goes to the engine as one batch, with the ledger.
+//! Units are decided one after the other against what is stored and what their
+//! predecessors wrote; what is left at the end goes to the engine as one batch, with the ledger.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use cospan_domain::ids::{Epoch, Seq};
 
@@ -34,13 +34,13 @@ impl Pending {
     }
 }
 
-/// One key that the group touches.
-#[derive(Debug, Default)]
+/// One key that the group writes.
+#[derive(Debug)]
 struct Slot {
     stored: Option<Head>,
     now: Option<Head>,
-    /// What is to be stored, if anything changed.
-    bytes: Option<Option<Vec<u8>>>,
+    /// What is to be stored; `None`: nothing any more.
+    bytes: Option<Vec<u8>>,
 }
 
 /// Decides a group and makes it durable.
@@ -86,33 +86,31 @@ impl<'a> Sitting<'a> {
         if epoch != self.epoch {
             return Ok(Outcome::Fenced);
         }
+        let mut before = Vec::with_capacity(unit.changes.len());
         for change in &unit.changes {
-            let version = self.version(&change.key)?;
+            let head = self.head(&change.key)?;
+            let version = head.map_or(Version(0), |head| head.version);
             if change.expected.is_some_and(|expected| expected != version) {
                 return Ok(Outcome::Conflict(change.key.clone()));
             }
+            before.push(head);
         }
         if !unit.changes.is_empty() {
             self.ledger.seq = Seq(self.ledger.seq.0.saturating_add(1));
         }
-        unit.changes.into_iter().for_each(|change| self.apply(change));
+        unit.changes.into_iter().zip(before).for_each(|(change, head)| self.apply(change, head));
         Ok(Outcome::Committed(self.ledger.seq))
     }
 
-    fn version(&mut self, key: &Key) -> Result<Version, StoreError> {
-        let head = match self.slots.get(key) {
-            Some(slot) => slot.now,
-            None => {
-                let stored = read_head(self.txn, &key.0)?;
-                self.slots.insert(key.clone(), Slot { stored, now: stored, bytes: None });
-                stored
-            }
-        };
-        Ok(head.map_or(Version(0), |head| head.version))
+    /// What is under a key as its predecessors in the group leave it.
+    fn head(&mut self, key: &Key) -> Result<Option<Head>, StoreError> {
+        match self.slots.get(key) {
+            Some(slot) => Ok(slot.now),
+            None => read_head(self.txn, &key.0),
+        }
     }
 
-    fn apply(&mut self, change: Change) {
-        let before = self.slots.get(&change.key).and_then(|slot| slot.now);
+    fn apply(&mut self, change: Change, before: Option<Head>) {
         let next = Version(before.map_or(0, |head| head.version.0).saturating_add(1));
         let (now, bytes) = match change.value {
             Some(value) => {
@@ -121,9 +119,14 @@ impl<'a> Sitting<'a> {
             }
             None => (None, None),
         };
-        let slot = self.slots.entry(change.key).or_default();
-        slot.now = now;
-        slot.bytes = Some(bytes);
+        match self.slots.entry(change.key) {
+            // What was read was not written by this group.
+            Entry::Vacant(slot) => drop(slot.insert(Slot { stored: before, now, bytes })),
+            Entry::Occupied(mut slot) => {
+                let slot = slot.get_mut();
+                (slot.now, slot.bytes) = (now, bytes);
+            }
+        }
     }
 
     fn close(mut self) -> Result<u64, StoreError> {
@@ -132,10 +135,9 @@ impl<'a> Sitting<'a> {
         }
         let mut writes = Writes::with_capacity(self.slots.len() + 1);
         for (key, slot) in std::mem::take(&mut self.slots) {
-            let Some(bytes) = slot.bytes else { continue };
             enter(&mut self.ledger, &key.0, slot.stored, slot.now);
-            if bytes.is_some() || slot.stored.is_some() {
-                writes.push((key, bytes));
+            if slot.bytes.is_some() || slot.stored.is_some() {
+                writes.push((key, slot.bytes));
             }
         }
         writes.push(ledger_write(&self.ledger));

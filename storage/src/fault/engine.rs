@@ -28,7 +28,7 @@ impl FaultEngine {
         let State { durable, written, opening, .. } = &mut *state;
         durable.append(written);
         *opening += 1;
-        let mut values = Values::new();
+        let mut values = Values::default();
         let mut whole = 0;
         while let Some((writes, length)) = durable.get(whole..).and_then(read_frame) {
             apply(&mut values, writes);

@@ -1,12 +1,10 @@
-//! Bytes by key in an ordered map.
+//! A journal's engine over bytes in memory.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::Values;
 use crate::engine::{Engine, Reader, See, Txn, Visit, Writes};
 use crate::port::{Key, StoreError, StoreSize};
-
-pub(crate) type Values = BTreeMap<Key, Arc<[u8]>>;
 
 /// What outlives a journal in memory.
 #[derive(Debug, Clone, Default)]
@@ -63,23 +61,15 @@ impl Txn for MemoryTxn<'_> {
 pub(crate) fn apply(values: &mut Values, writes: Writes) {
     for (key, bytes) in writes {
         match bytes {
-            Some(bytes) => {
-                values.insert(key, bytes.into());
-            }
-            None => {
-                values.remove(&key);
-            }
+            Some(bytes) => values.insert(key, bytes.into()),
+            None => values.remove(&key.0),
         }
     }
 }
 
 /// What begins with `prefix`, in order.
 pub(crate) fn below(values: &Values, prefix: &[u8]) -> Vec<(Key, Arc<[u8]>)> {
-    values
-        .range(Key(prefix.into())..)
-        .take_while(|(key, _)| key.0.starts_with(prefix))
-        .map(|(key, stored)| (key.clone(), stored.clone()))
-        .collect()
+    values.below(prefix).cloned().collect()
 }
 
 /// Shows values to a visitor until it has seen enough.

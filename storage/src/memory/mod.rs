@@ -2,6 +2,7 @@
 //! clock, and the same outcomes for the same appends.
 
 mod engine;
+mod values;
 
 use std::sync::Arc;
 
@@ -9,7 +10,8 @@ use cospan_domain::ids::InstanceId;
 
 pub use engine::MemoryDisk;
 pub(crate) use engine::MemoryEngine;
-pub(crate) use engine::{Values, apply, below, show};
+pub(crate) use engine::{apply, below, show};
+pub(crate) use values::Values;
 
 use crate::found::{self, Floor};
 use crate::inline::Inline;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{RecordError, keys};
+use super::{RecordError, json, keys};
 use crate::port::{Change, Key, StoreError, Version};
 
 /// The version that is written.
@@ -27,9 +27,9 @@ pub(super) fn values(base: &str, record: &impl Serialize) -> Result<Vec<Box<[u8]
     let unwritable = |problem: String| RecordError::Unwritable { what: base.to_string(), problem };
     let mut alone = Vec::with_capacity(USUAL_BYTES);
     alone.extend_from_slice(ALONE);
-    serde_json::to_writer(&mut alone, record).map_err(|error| unwritable(error.to_string()))?;
-    let json = &alone[ALONE.len()..];
-    let count = json.len().div_ceil(CHUNK_BYTES);
+    json::append(&mut alone, record).map_err(|error| unwritable(error.to_string()))?;
+    let text = &alone[ALONE.len()..];
+    let count = text.len().div_ceil(CHUNK_BYTES);
     if count <= 1 {
         return Ok(vec![alone.into()]);
     }
@@ -42,7 +42,7 @@ pub(super) fn values(base: &str, record: &impl Serialize) -> Result<Vec<Box<[u8]
         value.extend_from_slice(chunk);
         value.into()
     };
-    Ok(json.chunks(CHUNK_BYTES).map(value).collect())
+    Ok(text.chunks(CHUNK_BYTES).map(value).collect())
 }
 
 /// Writes a record in place of one that had `before` values; the first is

@@ -8,6 +8,7 @@ pub(crate) mod adoption;
 pub mod batch;
 mod frame;
 pub mod job;
+mod json;
 pub mod keys;
 mod load;
 pub mod object;

@@ -5,7 +5,7 @@
 //! not known are passed over. Anything else is a new version, beside this one.
 
 pub(crate) mod catalogue;
-mod convert;
+pub(crate) mod convert;
 pub(crate) mod copy;
 pub(crate) mod event;
 pub(crate) mod head;
