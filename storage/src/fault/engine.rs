@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::disk::{Fault, FaultDisk, State, share};
 use crate::engine::{Engine, Reader, See, Txn, Visit, Writes};
-use crate::memory::{Values, apply, below, show};
+use crate::memory::{Values, apply, show};
 use crate::port::{Key, StoreError, StoreSize};
 
 /// How the disk is called in messages.
@@ -110,7 +110,7 @@ struct FaultReader {
 
 impl Reader for FaultReader {
     fn walk(&self, prefix: &[u8], visit: Visit<'_>) -> Result<(), StoreError> {
-        let found = below(&self.values.lock().unwrap_or_else(PoisonError::into_inner), prefix);
+        let found = self.values.lock().unwrap_or_else(PoisonError::into_inner).below(prefix);
         show(found, visit);
         Ok(())
     }

@@ -61,15 +61,10 @@ impl Txn for MemoryTxn<'_> {
 pub(crate) fn apply(values: &mut Values, writes: Writes) {
     for (key, bytes) in writes {
         match bytes {
-            Some(bytes) => values.insert(key, bytes.into()),
+            Some(bytes) => values.insert(&key.0, bytes.into()),
             None => values.remove(&key.0),
         }
     }
-}
-
-/// What begins with `prefix`, in order.
-pub(crate) fn below(values: &Values, prefix: &[u8]) -> Vec<(Key, Arc<[u8]>)> {
-    values.below(prefix).cloned().collect()
 }
 
 /// Shows values to a visitor until it has seen enough.
@@ -83,7 +78,7 @@ pub(crate) fn show(found: Vec<(Key, Arc<[u8]>)>, visit: Visit<'_>) {
 
 impl Reader for MemoryDisk {
     fn walk(&self, prefix: &[u8], visit: Visit<'_>) -> Result<(), StoreError> {
-        let found = below(&self.values(), prefix);
+        let found = self.values().below(prefix);
         show(found, visit);
         Ok(())
     }

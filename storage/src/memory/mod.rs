@@ -10,7 +10,7 @@ use cospan_domain::ids::InstanceId;
 
 pub use engine::MemoryDisk;
 pub(crate) use engine::MemoryEngine;
-pub(crate) use engine::{apply, below, show};
+pub(crate) use engine::{apply, show};
 pub(crate) use values::Values;
 
 use crate::found::{self, Floor};

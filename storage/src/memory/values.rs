@@ -4,6 +4,7 @@
 //! they lie together, and are found by how they begin, as a number: numbers are compared
 //! far faster than bytes.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -25,28 +26,83 @@ fn beginning(key: &[u8]) -> Beginning {
     (u128::from_be_bytes(high), u16::from_be_bytes(low), length as u8)
 }
 
-fn end(key: &[u8]) -> &[u8] {
-    key.get(BEGINNING..).unwrap_or_default()
+/// The rest of a key. Nearly all are short, and lie where they are compared, as numbers: to
+/// follow a pointer for each would take longer than all else.
+#[derive(Debug, Clone)]
+enum End {
+    /// Filled up with zeros, and how long it is.
+    Short([u8; End::SHORT], u8),
+    Long(Box<[u8]>),
 }
+
+impl End {
+    const SHORT: usize = 16;
+
+    fn of(key: &[u8]) -> Self {
+        let end = key.get(BEGINNING..).unwrap_or_default();
+        let mut bytes = [0; Self::SHORT];
+        match bytes.get_mut(..end.len()) {
+            Some(place) => {
+                place.copy_from_slice(end);
+                End::Short(bytes, end.len() as u8)
+            }
+            None => End::Long(end.into()),
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match self {
+            End::Short(bytes, length) => &bytes[..usize::from(*length)],
+            End::Long(bytes) => bytes,
+        }
+    }
+
+    /// The order of the bytes.
+    fn compare(&self, other: &Self) -> Ordering {
+        match (self, other) {
+            (End::Short(ours, length), End::Short(theirs, other)) => {
+                let number = |bytes: &[u8; Self::SHORT]| u128::from_be_bytes(*bytes);
+                (number(ours), length).cmp(&(number(theirs), other))
+            }
+            _ => self.bytes().cmp(other.bytes()),
+        }
+    }
+}
+
+/// Where an end is among those that begin alike, or would be.
+fn place(alike: &[(End, Arc<[u8]>)], end: &End) -> Result<usize, usize> {
+    alike.binary_search_by(|(other, _)| other.compare(end))
+}
+
+fn bytes_of((high, low, length): Beginning) -> Vec<u8> {
+    let mut bytes = high.to_be_bytes().to_vec();
+    bytes.extend_from_slice(&low.to_be_bytes());
+    bytes.truncate(usize::from(length));
+    bytes
+}
+
+/// The ends of keys that begin alike, in order, with what is stored under them.
+type Alike = Vec<(End, Arc<[u8]>)>;
 
 /// Bytes by key.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Values(BTreeMap<Beginning, Vec<(Key, Arc<[u8]>)>>);
+pub(crate) struct Values(BTreeMap<Beginning, Alike>);
 
 impl Values {
     /// What is stored under a key.
     pub(crate) fn get(&self, key: &[u8]) -> Option<&Arc<[u8]>> {
         let alike = self.0.get(&beginning(key))?;
-        let at = alike.binary_search_by(|(other, _)| end(&other.0).cmp(end(key))).ok()?;
+        let at = place(alike, &End::of(key)).ok()?;
         alike.get(at).map(|(_, bytes)| bytes)
     }
 
     /// Stores bytes under a key.
-    pub(crate) fn insert(&mut self, key: Key, bytes: Arc<[u8]>) {
-        let alike = self.0.entry(beginning(&key.0)).or_default();
-        match alike.binary_search_by(|(other, _)| end(&other.0).cmp(end(&key.0))) {
+    pub(crate) fn insert(&mut self, key: &[u8], bytes: Arc<[u8]>) {
+        let alike = self.0.entry(beginning(key)).or_default();
+        let end = End::of(key);
+        match place(alike, &end) {
             Ok(at) => alike[at].1 = bytes,
-            Err(at) => alike.insert(at, (key, bytes)),
+            Err(at) => alike.insert(at, (end, bytes)),
         }
     }
 
@@ -54,7 +110,7 @@ impl Values {
     pub(crate) fn remove(&mut self, key: &[u8]) {
         let beginning = beginning(key);
         let Some(alike) = self.0.get_mut(&beginning) else { return };
-        if let Ok(at) = alike.binary_search_by(|(other, _)| end(&other.0).cmp(end(key))) {
+        if let Ok(at) = place(alike, &End::of(key)) {
             alike.remove(at);
         }
         if alike.is_empty() {
@@ -63,10 +119,19 @@ impl Values {
     }
 
     /// What begins with `prefix`, in order.
-    pub(crate) fn below(&self, prefix: &[u8]) -> impl Iterator<Item = &(Key, Arc<[u8]>)> {
-        let all = self.0.range(beginning(prefix)..).flat_map(|(_, alike)| alike);
-        let from = all.skip_while(move |(key, _)| *key.0 < *prefix);
-        from.take_while(move |(key, _)| key.0.starts_with(prefix))
+    pub(crate) fn below(&self, prefix: &[u8]) -> Vec<(Key, Arc<[u8]>)> {
+        let (head, tail) = prefix.split_at(prefix.len().min(BEGINNING));
+        let mut found = Vec::new();
+        for (begin, alike) in self.0.range(beginning(prefix)..) {
+            let begin = bytes_of(*begin);
+            if !begin.starts_with(head) {
+                break;
+            }
+            let alike = alike.iter().filter(|(end, _)| end.bytes().starts_with(tail));
+            let key = |end: &End| Key([&begin, end.bytes()].concat().into());
+            found.extend(alike.map(|(end, bytes)| (key(end), bytes.clone())));
+        }
+        found
     }
 }
 
@@ -78,7 +143,7 @@ mod tests {
 
     /// Keys of jobs and others, short and long, some of which begin like others.
     fn keys() -> impl Strategy<Value = Vec<u8>> {
-        let of_job = (0_u8..4, "[ehs]?[01]?").prop_map(|(id, part)| {
+        let of_job = (0_u8..4, "[ehs]?[01]{0,2}|[01]{15,18}").prop_map(|(id, part)| {
             format!("j/00000000000000{:02x}/{part}", id.wrapping_mul(85)).into_bytes()
         });
         let any = proptest::collection::vec(prop_oneof![Just(0_u8), Just(1), Just(255)], 0..20);
@@ -95,7 +160,7 @@ mod tests {
             for (key, value) in acts {
                 match value {
                     Some(value) => {
-                        values.insert(Key(key.as_slice().into()), [value].into());
+                        values.insert(&key, [value].into());
                         model.insert(key, value);
                     }
                     None => {
@@ -109,7 +174,7 @@ mod tests {
             for prefix in prefixes.iter().chain(&shorter).chain([&Vec::new()]) {
                 prop_assert_eq!(values.get(prefix).map(|bytes| bytes[0]), model.get(prefix).copied());
                 let shown: Vec<_> =
-                    values.below(prefix).map(|(key, bytes)| (key.0.to_vec(), bytes[0])).collect();
+                    values.below(prefix).iter().map(|(key, bytes)| (key.0.to_vec(), bytes[0])).collect();
                 let expected: Vec<_> = model
                     .iter()
                     .filter(|(key, _)| key.starts_with(prefix))
