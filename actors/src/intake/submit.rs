@@ -10,6 +10,7 @@ use cospan_domain::job::spec::JobSpec;
 use cospan_domain::job::state::{Instants, Job, Phase, Setbacks};
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_storage::record::job::{EventTexts, history_texts};
 
 use tracing::warn;
 
@@ -175,14 +176,10 @@ impl Intake {
             view.jobs.values().filter(|job| over(job)).take(AT_ONCE).cloned().collect();
         let more = old.len() == AT_ONCE;
         for job in old {
-            let history = cospan_storage::record::job::history(&*self.shared.store, job.id);
-            let events = match history {
-                Ok(history) => history.into_iter().flat_map(|(_, events)| events).collect(),
-                Err(problem) => {
-                    warn!(job = %job.id, %problem, "archived without its history");
-                    Vec::new()
-                }
-            };
+            let events = history_texts(&*self.shared.store, job.id).unwrap_or_else(|problem| {
+                warn!(job = %job.id, %problem, "archived without its history");
+                EventTexts::default()
+            });
             self.known.forget(&job);
             // Nobody waits for it: what was not taken is found again by the next look.
             self.shared.journal().do_send(Append(Change::JobArchived { job, events }));

@@ -9,6 +9,7 @@ use cospan_domain::job::state::Job;
 use cospan_domain::site::state::SiteRecord;
 use cospan_domain::transfer::state::CopyRecord;
 use cospan_storage::port::Key;
+use cospan_storage::record::job::EventTexts;
 
 /// One change that becomes durable as a whole or not at all.
 #[derive(Debug, Clone)]
@@ -29,7 +30,7 @@ pub enum Change {
         /// The job as it ended.
         job: Arc<Job>,
         /// Its last events.
-        events: Vec<JobEvent>,
+        events: EventTexts,
     },
     /// What happened to a site's record.
     Site {

@@ -101,9 +101,9 @@ pub(super) struct Block {
 
 /// What happened in one unit.
 #[derive(Serialize, Deserialize)]
-struct Events {
+struct Events<E = v1::event::JobEvent> {
     revision: u64,
-    events: Vec<v1::event::JobEvent>,
+    events: Vec<E>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -113,6 +113,19 @@ pub(super) struct Archived {
     pub(super) components: Vec<v1::run::Component>,
     events: Vec<v1::event::JobEvent>,
 }
+
+/// The same around events that are, or stay, text: they are kept as they were written.
+#[derive(Serialize)]
+struct ArchivedText<'a> {
+    spec: &'a v1::spec::JobSpec,
+    head: &'a Head,
+    components: Vec<v1::run::Component>,
+    events: &'a [Box<RawValue>],
+}
+
+/// A job's last events as they were written, oldest first.
+#[derive(Debug, Clone, Default)]
+pub struct EventTexts(Vec<Box<RawValue>>);
 
 /// A job that left the live state.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -170,7 +183,7 @@ pub fn update(old: &Job, new: &Job, events: &[JobEvent]) -> Result<Vec<Change>, 
     if !events.is_empty() {
         changes.extend(write_events(new, events)?);
     }
-    within_unit(&format!("a change of job {}", new.id), changes)
+    within_unit(|| format!("a change of job {}", new.id), changes)
 }
 
 /// The version of the head of a job in this revision; 0 while it is as submitted.
@@ -234,9 +247,12 @@ fn from_wire<T: Convert<W>, W>(values: Vec<W>) -> Result<Vec<T>, Problem> {
     values.into_iter().map(T::from_wire).collect()
 }
 
-fn within_unit(what: &str, changes: Vec<Change>) -> Result<Vec<Change>, RecordError> {
+fn within_unit(
+    what: impl FnOnce() -> String,
+    changes: Vec<Change>,
+) -> Result<Vec<Change>, RecordError> {
     if changes.len() > MAX_CHANGES {
-        let (what, changes) = (what.to_string(), changes.len());
+        let (what, changes) = (what(), changes.len());
         return Err(RecordError::TooLarge { what, changes, max: MAX_CHANGES });
     }
     Ok(changes)
@@ -248,16 +264,17 @@ fn within_unit(what: &str, changes: Vec<Change>) -> Result<Vec<Change>, RecordEr
 ///
 /// # Errors
 /// More than fits into one unit.
-pub fn archive(job: &Job, events: &[JobEvent]) -> Result<Vec<Vec<Change>>, RecordError> {
+pub fn archive(job: &Job, events: &EventTexts) -> Result<Vec<Vec<Change>>, RecordError> {
     let birth = Birth { spec: (*job.spec).to_wire(), head: Head::of(job) };
     let mut components: Vec<v1::run::Component> = to_wire(&job.components);
     components.iter_mut().for_each(v1::run::Component::shorten);
-    let archived = Archived { birth, components, events: to_wire(events) };
+    let (spec, head) = (&birth.spec, &birth.head);
+    let archived = ArchivedText { spec, head, components, events: &events.0 };
     let mut first = frame::write(&keys::archived(job.id), &archived, 0, None)?;
     let born = match first.len() {
         // What it is part of fits into one value.
         1 => 1,
-        _ => frame::values(&keys::spec(job.id), &archived.birth)?.len(),
+        _ => frame::values(&keys::spec(job.id), &birth)?.len(),
     };
     let version = head_version(job);
     first.push(Change {
@@ -268,7 +285,7 @@ pub fn archive(job: &Job, events: &[JobEvent]) -> Result<Vec<Vec<Change>>, Recor
     // The head at the submission may have been shorter or longer by a value.
     let spec = Some(Version(1));
     first.extend(frame::remove(&keys::spec(job.id), born + 1, spec));
-    let mut units = vec![within_unit(&format!("the archive of job {}", job.id), first)?];
+    let mut units = vec![within_unit(|| format!("the archive of job {}", job.id), first)?];
     units.extend(rest(job).chunks(MAX_CHANGES).map(<[Change]>::to_vec));
     Ok(units)
 }
@@ -292,18 +309,42 @@ fn rest(job: &Job) -> Vec<Change> {
 /// # Errors
 /// The store cannot be read, or what it has is not an event.
 pub fn history(journal: &dyn Journal, id: JobId) -> Result<Vec<(u64, Vec<JobEvent>)>, StoreError> {
-    let mut records: BTreeMap<String, Parts> = BTreeMap::new();
-    each(journal, &keys::history(id), &mut |stored, base, chunk| {
-        records.entry(base.into()).or_default().take(&stored.key, chunk, &stored.value)
-    })?;
-    let mut history = Vec::with_capacity(records.len());
-    for (base, parts) in records {
+    let mut history = Vec::new();
+    for (base, parts) in events(journal, id)? {
         let record: Events = parts.read(&base)?;
         let events = from_wire(record.events).map_err(|problem| damaged_record(&base, problem))?;
         history.push((record.revision, events));
     }
     history.sort_by_key(|(revision, _)| *revision);
     Ok(history)
+}
+
+/// The same without a look into them, for the archive.
+///
+/// # Errors
+/// The store cannot be read, or what it has is no list of events.
+pub fn history_texts(journal: &dyn Journal, id: JobId) -> Result<EventTexts, StoreError> {
+    let mut history: Vec<(u64, Vec<Box<RawValue>>)> = Vec::new();
+    for (base, parts) in events(journal, id)? {
+        let record: Events<Box<RawValue>> = parts.read(&base)?;
+        history.push((record.revision, record.events));
+    }
+    history.sort_by_key(|(revision, _)| *revision);
+    Ok(EventTexts(history.into_iter().flat_map(|(_, events)| events).collect()))
+}
+
+/// The events of all units of a job that are kept, unread.
+fn events(journal: &dyn Journal, id: JobId) -> Result<Vec<(String, Parts)>, StoreError> {
+    let mut records: Vec<(String, Parts)> = Vec::new();
+    each(journal, &keys::history(id), &mut |stored, base, chunk| {
+        // In order: the values of one record follow each other.
+        if records.last().is_none_or(|(last, _)| last != base) {
+            records.push((base.into(), Parts::default()));
+        }
+        let Some((_, parts)) = records.last_mut() else { return Ok(()) };
+        parts.take(&stored.key, chunk, &stored.value)
+    })?;
+    Ok(records)
 }
 
 /// One live job as the store has it; `None` if it is not there.

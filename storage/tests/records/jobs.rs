@@ -10,7 +10,8 @@ use cospan_domain::placement::{DominantRefusal, PlacedBy, ReasonCode, Rule};
 use cospan_domain::units::{Bytes, Timestamp};
 use cospan_storage::port::{Key, Outcome};
 use cospan_storage::record::job::{
-    SpecTexts, archive, head_version, history, read, read_archived, submission, update,
+    EventTexts, SpecTexts, archive, head_version, history, history_texts, read, read_archived,
+    submission, update,
 };
 use cospan_storage::record::{Loader, batch, keys};
 use proptest::prelude::*;
@@ -100,7 +101,8 @@ proptest! {
         }
         let events: Vec<JobEvent> =
             history(&*place.opened.journal, job.id).unwrap().into_iter().flat_map(|e| e.1).collect();
-        let mut units = archive(&job, &events).unwrap().into_iter();
+        let texts = history_texts(&*place.opened.journal, job.id).unwrap();
+        let mut units = archive(&job, &texts).unwrap().into_iter();
         place.commit(units.next().unwrap());
         // After a crash here loading says what is left to be deleted.
         let loaded = place.load();
@@ -219,7 +221,7 @@ fn the_largest_job_goes_through_its_life_and_a_larger_one_is_refused() {
     place.commit(update(&job, &placed, &events).unwrap());
     assert!(place.load().jobs == [placed.clone()]);
     assert_eq!(history(&*place.opened.journal, job.id).unwrap().len(), 1);
-    for unit in archive(&placed, &[]).unwrap() {
+    for unit in archive(&placed, &EventTexts::default()).unwrap() {
         place.commit(unit);
     }
     assert_eq!(place.keys("j/"), Vec::<String>::new());
