@@ -1,14 +1,17 @@
 //! The journal actor.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::rc::Rc;
 use std::sync::Arc;
 
+use actix::dev::{MessageResponse, OneshotSender};
 use actix::{Actor, AsyncContext, Context, Handler, Message, StreamHandler};
 use cospan_domain::ids::Seq;
 use cospan_storage::port::{Group, Outcome, Report, Token};
 use cospan_storage::record::job::SpecTexts;
 use thiserror::Error;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tracing::error;
 
 use super::{Change, encode};
@@ -41,7 +44,45 @@ struct Pending {
     first: Token,
     units: u64,
     failed: Option<AppendError>,
-    reply: oneshot::Sender<Result<Seq, AppendError>>,
+    reply: Reply,
+}
+
+/// Where the answer to an append goes. Who asked is known only once the handler has
+/// returned; a future that waits for that would be a task for every append.
+#[derive(Debug, Clone, Default)]
+pub struct Reply(Rc<RefCell<Answer>>);
+
+#[derive(Debug, Default)]
+enum Answer {
+    #[default]
+    Awaited,
+    Given(Result<Seq, AppendError>),
+    Asked(OneshotSender<Result<Seq, AppendError>>),
+}
+
+impl Reply {
+    fn give(&self, result: Result<Seq, AppendError>) {
+        let before = self.0.replace(Answer::Awaited);
+        match before {
+            // Whoever asked may be gone.
+            Answer::Asked(asker) => drop(asker.send(result)),
+            Answer::Awaited | Answer::Given(_) => drop(self.0.replace(Answer::Given(result))),
+        }
+    }
+}
+
+impl MessageResponse<Journal, Append> for Reply {
+    fn handle(
+        self,
+        _: &mut Context<Journal>,
+        asker: Option<OneshotSender<Result<Seq, AppendError>>>,
+    ) {
+        let Some(asker) = asker else { return };
+        match self.0.replace(Answer::Asked(asker)) {
+            Answer::Given(result) => self.give(result),
+            Answer::Awaited | Answer::Asked(_) => {}
+        }
+    }
 }
 
 /// The only writer to the store.
@@ -83,17 +124,17 @@ impl Journal {
         }
     }
 
-    fn append(&mut self, change: Change) -> oneshot::Receiver<Result<Seq, AppendError>> {
-        let (reply, answer) = oneshot::channel();
+    fn append(&mut self, change: Change) -> Reply {
+        let reply = Reply::default();
         match encode::units(&change, &mut self.texts) {
-            _ if self.stopped => drop(reply.send(Err(AppendError::Stopped))),
+            _ if self.stopped => reply.give(Err(AppendError::Stopped)),
             _ if !self.follows(&change) => {
                 self.shared.metrics.journal_conflicts.inc();
-                drop(reply.send(Err(AppendError::Conflict)));
+                reply.give(Err(AppendError::Conflict));
             }
             Err(problem) => {
                 error!(%problem, "a change does not fit the store");
-                let _ = reply.send(Err(AppendError::Conflict));
+                reply.give(Err(AppendError::Conflict));
             }
             Ok(units) => {
                 let (first, count) = (Token(self.next_token), units.len() as u64);
@@ -103,7 +144,7 @@ impl Journal {
                     first,
                     units: count,
                     failed: None,
-                    reply,
+                    reply: reply.clone(),
                 });
                 self.depth.set(self.pending.len() as i64);
                 // The pending entry is there before a store without a thread reports.
@@ -112,7 +153,7 @@ impl Journal {
                 }
             }
         }
-        answer
+        reply
     }
 
     /// Whether a change of an object with one writer was decided on its latest
@@ -215,7 +256,7 @@ impl Journal {
                 self.shared.committed(seq, finished.change);
             }
             fenced |= result == Err(AppendError::Stopped);
-            let _ = finished.reply.send(result);
+            finished.reply.give(result);
         }
         if fenced {
             self.stop("another control plane has taken the store");
@@ -226,7 +267,9 @@ impl Journal {
         if !self.stopped {
             self.stopped = true;
             error!(problem, "the store takes no more changes; the process ends");
-            self.pending.clear();
+            for unanswered in self.pending.drain(..) {
+                unanswered.reply.give(Err(AppendError::Stopped));
+            }
             self.shared.fatal(&ActorId::Journal, Verdict::Exit, problem);
         }
     }
@@ -253,12 +296,11 @@ impl Actor for Journal {
 }
 
 impl Handler<Append> for Journal {
-    type Result = actix::ResponseFuture<Result<Seq, AppendError>>;
+    type Result = Reply;
 
-    fn handle(&mut self, message: Append, _: &mut Context<Self>) -> Self::Result {
+    fn handle(&mut self, message: Append, _: &mut Context<Self>) -> Reply {
         chaos::enter(ActorKind::Journal);
-        let answer = self.append(message.0);
-        Box::pin(async move { answer.await.unwrap_or(Err(AppendError::Stopped)) })
+        self.append(message.0)
     }
 }
 
