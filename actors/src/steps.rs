@@ -61,22 +61,26 @@ impl<M: Machine> Steps<M> {
         if self.writing || self.inbox.is_empty() {
             return None;
         }
-        let mut next = M::State::clone(&self.state);
+        // Made once anything happens: most looks find nothing new.
+        let mut next: Option<M::State> = None;
         let (mut events, mut accepted) = (Vec::new(), Vec::new());
         for (command, reply) in std::mem::take(&mut self.inbox) {
-            match M::decide(&next, parameters, command, now) {
+            match M::decide(next.as_ref().unwrap_or(&self.state), parameters, command, now) {
                 Ok(decided) => {
-                    decided.iter().for_each(|event| M::evolve(&mut next, event));
-                    events.extend(decided);
+                    if !decided.is_empty() {
+                        let next = next.get_or_insert_with(|| M::State::clone(&self.state));
+                        decided.iter().for_each(|event| M::evolve(next, event));
+                        events.extend(decided);
+                    }
                     accepted.extend(reply);
                 }
                 Err(rejection) => drop(reply.map(|reply| reply.send(Err(rejection)))),
             }
         }
-        if events.is_empty() {
+        let Some(next) = next else {
             answer::<M>(accepted);
             return None;
-        }
+        };
         self.writing = true;
         Some(Step { next, events, accepted })
     }

@@ -1,5 +1,7 @@
 //! Events being decided, and the state as it will be after them.
 
+use std::borrow::Cow;
+
 use crate::ids::{Attempt, ComponentIndex};
 use crate::job::command::Rejection;
 use crate::job::event::{Happened, JobEvent};
@@ -11,20 +13,21 @@ use crate::units::Timestamp;
 /// Events decided so far. Each is applied at once, so that what follows is
 /// decided on the state that it leaves.
 pub(super) struct Draft<'a> {
-    pub(super) job: Job,
+    /// Copied once anything happens: most looks find nothing new.
+    pub(super) job: Cow<'a, Job>,
     pub(super) parameters: &'a JobParameters,
     pub(super) now: Timestamp,
     events: Vec<JobEvent>,
 }
 
 impl<'a> Draft<'a> {
-    pub(super) fn new(job: &Job, parameters: &'a JobParameters, now: Timestamp) -> Self {
-        Self { job: job.clone(), parameters, now, events: Vec::new() }
+    pub(super) fn new(job: &'a Job, parameters: &'a JobParameters, now: Timestamp) -> Self {
+        Self { job: Cow::Borrowed(job), parameters, now, events: Vec::new() }
     }
 
     pub(super) fn emit(&mut self, what: Happened) {
         let event = JobEvent { at: self.now, what };
-        evolve(&mut self.job, &event);
+        evolve(self.job.to_mut(), &event);
         self.events.push(event);
     }
 
