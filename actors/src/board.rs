@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cospan_domain::ids::{Digest, SiteName, Tag};
-use cospan_domain::placement::{Acceptance, Hindrance};
+use cospan_domain::placement::{Acceptance, Hindrance, SiteShape};
 use cospan_domain::resources::Resources;
 use cospan_domain::site::availability::SiteState;
 use cospan_domain::site::contact::Contact;
@@ -20,10 +20,24 @@ pub struct SiteReport {
     pub contact: Contact,
     /// What it is; `None` until it answered for the first time since our start.
     pub description: Option<Arc<SiteDescription>>,
+    /// The same as policies see it.
+    pub shape: Option<Arc<SiteShape>>,
     /// What was free, and when it was asked for.
     pub idle: Option<(Timestamp, Resources)>,
     /// What our attempts there were doing, and when that was asked for.
     pub observations: Arc<BTreeMap<Tag, (Timestamp, Observation)>>,
+}
+
+impl SiteReport {
+    /// The site said what it is.
+    pub fn describe(&mut self, description: SiteDescription) {
+        self.shape = Some(Arc::new(SiteShape {
+            total: description.total.clone(),
+            largest_component: description.largest_component.clone(),
+            labels: description.labels.clone(),
+        }));
+        self.description = Some(Arc::new(description));
+    }
 }
 
 impl Default for SiteReport {
@@ -31,6 +45,7 @@ impl Default for SiteReport {
         Self {
             contact: Contact::NeverAnswered,
             description: None,
+            shape: None,
             idle: None,
             observations: Arc::default(),
         }

@@ -318,7 +318,8 @@ impl Shared {
         };
         // The end of a run may give another one of its sweep its turn.
         let limited = new.spec.run.task.as_ref().is_some_and(|task| task.at_once.is_some());
-        if queued(old) || queued(new) || (limited && new.is_final()) {
+        let queues_change = queued(old) || queued(new) || (limited && new.is_final());
+        if queues_change {
             lock(&self.dirty.jobs).insert(new.id);
         }
         if placed(old) || placed(new) {
@@ -342,7 +343,10 @@ impl Shared {
         }
         crate::claimer::note_refusals(&self.board, &self.settings.job, (old, new), events);
         self.tell_sites(old, new);
-        self.switchboard.co_allocator.look(&());
+        // Whatever else happens to a job matters to those that wait, if any do.
+        if queues_change || self.board.wanted() {
+            self.switchboard.co_allocator.look(&());
+        }
     }
 
     /// Sites look for attempts to poll, and hear of those that are over while that matters.

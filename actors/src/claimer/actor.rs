@@ -71,12 +71,15 @@ impl Claimer {
         }
     }
 
-    fn fold(&mut self, id: JobId, job: Option<&Job>) {
+    fn fold(&mut self, id: JobId, job: Option<&Job>, now: Timestamp) {
         match job.and_then(|job| self.shared.claim_time(job)) {
             Some(at) if self.queue.time_of(id) != Some(at) => {
                 self.awaited.remove(&id);
                 self.queue.insert(id, at);
-                self.shared.start(ActorId::ClaimTimer(id));
+                // What is due is looked at right after this.
+                if at > now {
+                    self.shared.start(ActorId::ClaimTimer(id));
+                }
             }
             Some(_) => {}
             None => {
@@ -88,9 +91,9 @@ impl Claimer {
 
     fn look(&mut self, ctx: &mut Context<Self>) {
         self.dirty.take();
-        let view = self.shared.view.load_full();
+        let (view, now) = (self.shared.view.load_full(), self.shared.clock.now());
         for id in self.shared.dirty.take_claims() {
-            self.fold(id, view.jobs.get(&id).map(AsRef::as_ref));
+            self.fold(id, view.jobs.get(&id).map(AsRef::as_ref), now);
         }
         self.claim_due(ctx);
     }
@@ -243,9 +246,9 @@ impl Actor for Claimer {
     fn started(&mut self, ctx: &mut Context<Self>) {
         chaos::reach(Point::Started);
         ctx.set_mailbox_capacity(4_096);
-        let view = self.shared.view.load_full();
+        let (view, now) = (self.shared.view.load_full(), self.shared.clock.now());
         for (id, job) in &view.jobs {
-            self.fold(*id, Some(job));
+            self.fold(*id, Some(job), now);
         }
         ctx.notify(Look);
     }

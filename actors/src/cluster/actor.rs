@@ -14,6 +14,7 @@ use cospan_sites::port::Site;
 use tokio::sync::Semaphore;
 
 use super::gauges::Gauges;
+use super::poll::Seen;
 use crate::board::SiteReport;
 use crate::chaos::{self, Point};
 use crate::shared::Shared;
@@ -40,6 +41,7 @@ pub struct Cluster {
     /// Whether the last sweep left something of ours; unknown counts as yes.
     pub(super) left_there: bool,
     pub(super) reconciling: bool,
+    pub(super) seen: Seen,
     pub(super) gauges: Gauges,
     wake: Option<(Timestamp, SpawnHandle)>,
     /// When the record is to be looked at again.
@@ -81,6 +83,7 @@ impl Cluster {
             reconciled_at: None,
             left_there: true,
             reconciling: false,
+            seen: Seen::default(),
             gauges,
             wake: None,
             record_due: None,

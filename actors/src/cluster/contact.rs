@@ -13,7 +13,12 @@ use crate::board::Left;
 impl Cluster {
     /// The site's state as operators see it.
     pub(super) fn state(&self, now: Timestamp) -> SiteState {
-        let held = self.jobs_here().len() as u32;
+        let view = self.shared.view.load();
+        let (mut held, mut last) = (0, None);
+        // In the order of jobs: the components of one follow each other.
+        for (job, _) in view.holdings.get(&self.name).into_iter().flat_map(|held| held.keys()) {
+            held += u32::from(last.replace(*job) != Some(*job));
+        }
         availability::state(self.record.state(), self.current_contact(), held, now)
     }
 

@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
-use cospan_domain::ids::{JobId, Tag};
+use cospan_domain::ids::{ComponentIndex, JobId, Tag};
+use cospan_domain::job::demands::Holding;
 use cospan_domain::site::contact::{Contact, QueryResult};
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::{Observation, SiteDescription, SiteError, SiteStatus};
+use imbl::OrdMap;
 use tracing::{debug, info};
 
 use super::Cluster;
@@ -26,6 +28,29 @@ struct Polled {
     asked_at: Timestamp,
     status: Result<SiteStatus, SiteError>,
     description: Option<SiteDescription>,
+}
+
+/// What jobs hold at a site, as far as it matters for when to ask it. Gone through only when
+/// it has changed: whether it is time to ask is asked far more often.
+#[derive(Default)]
+pub(super) struct Seen {
+    holdings: OrdMap<(JobId, ComponentIndex), Arc<Holding>>,
+    /// An attempt lives there.
+    live: bool,
+    /// One of those is waited for.
+    awaited: bool,
+}
+
+impl Seen {
+    fn follow(&mut self, holdings: Option<&OrdMap<(JobId, ComponentIndex), Arc<Holding>>>) {
+        if holdings.is_some_and(|holdings| holdings.ptr_eq(&self.holdings)) {
+            return;
+        }
+        self.holdings = holdings.cloned().unwrap_or_default();
+        let live = || self.holdings.values().filter(|holding| holding.live);
+        (self.live, self.awaited) =
+            (live().next().is_some(), live().any(|holding| holding.awaited));
+    }
 }
 
 impl Polled {
@@ -55,22 +80,18 @@ impl Cluster {
     fn pause(&self) -> Option<DurationMs> {
         let settings = &self.shared.settings;
         let soon = DurationMs((settings.job.go_grace.0 / 4).max(1));
-        let view = self.shared.view.load();
-        let mut pause = None;
-        for holding in view.holdings.get(&self.name)?.values().filter(|holding| holding.live) {
-            if holding.awaited && soon < settings.poll_interval {
-                return Some(soon);
-            }
-            pause = Some(settings.poll_interval);
+        match self.seen.awaited && soon < settings.poll_interval {
+            true => Some(soon),
+            false => self.seen.live.then_some(settings.poll_interval),
         }
-        pause
     }
 
     /// When the site is to be asked again; `None` while nobody needs to know.
-    pub(super) fn next_poll(&self, now: Timestamp) -> Option<Timestamp> {
+    pub(super) fn next_poll(&mut self, now: Timestamp) -> Option<Timestamp> {
         if self.polling {
             return None;
         }
+        self.seen.follow(self.shared.view.load().holdings.get(&self.name));
         let Some(polled_at) = self.polled_at else { return Some(now) };
         // One failure tells nothing: whether it fell silent is found out, also where nothing
         // of ours is, or nobody would learn that it is we who are cut off.
@@ -89,13 +110,10 @@ impl Cluster {
         // While somebody waits, what was freed since the last answer is worth knowing soon.
         let pause = settings.poll_interval.min(settings.information_expiry);
         let wanted = self.shared.board.wanted().then(|| polled_at + pause);
-        let busy = self.is_busy().then(|| polled_at + self.refresh_pause());
+        // Jobs are placed here, whether they have claimed anything yet or not.
+        let is_busy = !self.seen.holdings.is_empty();
+        let busy = is_busy.then(|| polled_at + self.refresh_pause());
         hinted.into_iter().chain(live).chain(wanted).chain(busy).min()
-    }
-
-    /// Jobs are placed here, whether they have claimed anything yet or not.
-    fn is_busy(&self) -> bool {
-        self.shared.view.load().holdings.contains_key(&self.name)
     }
 
     /// What a busy site said is asked for again before it expires: it is about to be needed,
@@ -161,7 +179,7 @@ impl Cluster {
         self.polled_at = Some(now);
         if let Some(description) = polled.description {
             self.described_at = Some(now);
-            self.report.description = Some(Arc::new(description));
+            self.report.describe(description);
         }
         let concerned = match polled.status {
             Ok(status) => self.answered(status, polled.asked_at, now),
@@ -182,7 +200,8 @@ impl Cluster {
         let idle = Some((asked_at, status.idle));
         let corrected = self.shared.board.forget_refusals(&self.name, asked_at);
         let before = self.report.idle.as_ref().map(|(_, idle)| idle);
-        if corrected || before != idle.as_ref().map(|(_, idle)| idle) {
+        let changed = corrected || before != idle.as_ref().map(|(_, idle)| idle);
+        if changed && self.shared.board.wanted() {
             self.shared.switchboard.co_allocator.look(&());
         }
         self.report.idle = idle;

@@ -82,7 +82,7 @@ impl Cluster {
     fn has_anything(&self) -> bool {
         let view = self.shared.view.load();
         (self.left_there && !bug(Bug::SweepForJobsOnly))
-            || view.jobs.values().next_back().is_some()
+            || !view.jobs.is_empty()
             || view.holdings.contains_key(&self.name)
     }
 

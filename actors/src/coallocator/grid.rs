@@ -9,7 +9,7 @@ use cospan_domain::job::demands::holdings;
 use cospan_domain::job::state::Job;
 use cospan_domain::placement::{
     Acceptance, Belief, GridSite, GridSnapshot, Hindrance, Link, Network, PlacementRequest,
-    SiteShape, could_ever_hold,
+    could_ever_hold,
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::site::availability::{serves_files, state};
@@ -199,13 +199,7 @@ fn site(
     let state = state(record, report.contact, held, now);
     GridSite {
         name: name.clone(),
-        shape: report.description.as_ref().map(|description| {
-            Arc::new(SiteShape {
-                total: description.total.clone(),
-                largest_component: description.largest_component.clone(),
-                labels: description.labels.clone(),
-            })
-        }),
+        shape: report.shape.clone(),
         acceptance: state.acceptance(),
         idle: belief(shared, name, report, now),
         pending,

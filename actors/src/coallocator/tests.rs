@@ -70,12 +70,12 @@ fn says(world: &World, name: &str, total: u32, idle: u32) {
         capabilities: Capabilities::default(),
         manager: "none".into(),
     };
-    let report = SiteReport {
+    let mut report = SiteReport {
         contact: Contact::Answering { last_at: now },
-        description: Some(Arc::new(description)),
         idle: Some((now, Resources::processors(idle))),
         ..SiteReport::default()
     };
+    report.describe(description);
     world.shared.board.publish(site(name), Arc::new(report));
 }
 
