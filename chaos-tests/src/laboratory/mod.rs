@@ -3,6 +3,7 @@
 //! world, time and chance are simulated. One arbiter, no thread, no file, no socket.
 
 pub mod chaos;
+mod clock;
 pub mod doom;
 pub mod experiment;
 pub mod handle;

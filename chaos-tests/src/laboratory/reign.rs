@@ -8,7 +8,7 @@ use std::time::Duration;
 use actix::System;
 use anyhow::{Result, anyhow};
 use cospan_actors::api::ControlPlane;
-use cospan_actors::clock::{Clock, RuntimeClock};
+use cospan_actors::clock::Clock;
 use cospan_actors::journal::view_of;
 use cospan_actors::metrics::Metrics;
 use cospan_actors::notifier::{Messenger, Notice};
@@ -25,6 +25,7 @@ use cospan_storage::record::Loader;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
+use super::clock::{WorldClock, rested};
 use super::doom::{Doom, Moment};
 use super::handle::WorldHandle;
 use super::journal::{Disk, EventHash, Hasty, MortalJournal};
@@ -142,6 +143,14 @@ impl Messenger for Post {
     }
 }
 
+/// A runtime under virtual time.
+pub(super) fn runtime() -> tokio::runtime::Runtime {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_time().start_paused(true).on_thread_unpark(rested);
+    #[allow(clippy::expect_used, reason = "a runtime without threads, sockets or files")]
+    builder.build().expect("a runtime")
+}
+
 /// Runs a control plane until `work` is done or it is killed.
 ///
 /// # Errors
@@ -154,11 +163,6 @@ pub fn reign<T: 'static, W>(
 where
     W: Future<Output = T> + 'static,
 {
-    let runtime = || {
-        let mut builder = tokio::runtime::Builder::new_current_thread();
-        #[allow(clippy::expect_used, reason = "a runtime without threads, sockets or files")]
-        builder.enable_time().start_paused(true).build().expect("a runtime")
-    };
     let ground = ground.clone();
     System::with_tokio_rt(runtime).block_on(async move {
         let task = actix_rt::spawn(live(ground, plan, work));
@@ -174,7 +178,7 @@ async fn live<T, W>(
 where
     W: Future<Output = T> + 'static,
 {
-    let clock: Arc<dyn Clock> = Arc::new(RuntimeClock::starting_at(plan.begins));
+    let clock: Arc<dyn Clock> = Arc::new(WorldClock::starting_at(plan.begins));
     let doom = Doom::at(plan.moment, ground.weather.tally().clone());
     let (plane, disk) = open(&ground, plan, &clock, &doom)?;
     if let Some(panics) = plan.panics {
@@ -245,7 +249,7 @@ fn open(
     let its_clock = Timestamp(plan.begins.0.saturating_add_signed(plan.clock_ahead_ms));
     let (fatal, registry) = (doom.clone(), prometheus::Registry::new());
     let parts = Parts {
-        clock: Arc::new(RuntimeClock::starting_at(its_clock)),
+        clock: Arc::new(WorldClock::starting_at(its_clock)),
         seed: plan.seed,
         settings: ground.settings.clone(),
         instance: opened.instance,

@@ -87,19 +87,37 @@ impl SimulatedSite {
             return std::future::pending().await;
         }
         let act = Arc::new(act);
-        if let Some(answer) = self.out_of_reach(name, act.clone()).await {
-            return answer;
-        }
         let fault = fate.fault.filter(|fault| fault.concerns(name));
-        if let Some(fault) = fault.filter(|fault| fault.always_strikes()) {
-            self.weather.note(fault, name);
-        }
-        let answer = self.strike(fault, fate.dice, pretended, act).await;
+        let answer = match fault {
+            // Nothing goes wrong on the way: it arrives and is carried out at once.
+            None => match self.visit(&*act) {
+                Ok(answer) => answer,
+                Err(closed) => return self.closed(closed, name, act).await,
+            },
+            Some(fault) => {
+                if let Err(closed) = self.visit(&|_, _| ()) {
+                    return self.closed(closed, name, act).await;
+                }
+                if fault.always_strikes() {
+                    self.weather.note(fault, name);
+                }
+                self.strike(fault, fate.dice, pretended, act).await
+            }
+        };
         if fault.is_none_or(CallFault::is_carried_out) && !self.doom.carried_out(name) {
             return std::future::pending().await;
         }
         pause(fate.back).await;
         answer
+    }
+
+    /// Does something at the site, if it lets anybody in.
+    fn visit<T>(&self, act: &impl Fn(&mut World, SiteIndex) -> T) -> Result<T, Closed> {
+        let visit = |world: &mut World| match world.turn_away(self.index, self.instance) {
+            Some(closed) => Err(closed),
+            None => Ok(act(world, self.index)),
+        };
+        self.world.at(self.clock.now(), visit)
     }
 
     fn carry_out<T>(
@@ -121,20 +139,20 @@ impl SimulatedSite {
         });
     }
 
-    /// What callers learn while the site lets nobody in; `None` if it does.
-    async fn out_of_reach<T: Send + 'static>(
+    /// What callers learn while the site lets nobody in.
+    async fn closed<T: Send + 'static>(
         &self,
+        closed: Closed,
         name: &'static str,
         act: Arc<impl Fn(&mut World, SiteIndex) -> Result<T, SiteError> + Send + Sync + 'static>,
-    ) -> Option<Result<T, SiteError>> {
-        let turned_away = |world: &mut World| world.turn_away(self.index, self.instance);
-        match self.world.at(self.clock.now(), turned_away)? {
+    ) -> Result<T, SiteError> {
+        match closed {
             Closed::Silent => {
                 pause(DEADLINE).await;
-                return Some(Err(SiteError::NotSent("the site does not answer".into())));
+                return Err(SiteError::NotSent("the site does not answer".into()));
             }
             Closed::Revoked => {
-                return Some(Err(SiteError::NotSent("permission denied".into())));
+                return Err(SiteError::NotSent("permission denied".into()));
             }
             Closed::Frozen => {}
         }
@@ -150,7 +168,7 @@ impl SimulatedSite {
             });
         }
         pause(DEADLINE).await;
-        Some(Err(lost()))
+        Err(lost())
     }
 
     fn is_frozen(&self) -> bool {
@@ -177,27 +195,27 @@ impl SimulatedSite {
     /// Carries a call out, or not, as its fault has it.
     async fn strike<T: Send + 'static>(
         &self,
-        fault: Option<CallFault>,
+        fault: CallFault,
         dice: u64,
         pretended: Option<T>,
         act: Arc<impl Fn(&mut World, SiteIndex) -> Result<T, SiteError> + Send + Sync + 'static>,
     ) -> Result<T, SiteError> {
         match fault {
-            Some(CallFault::RequestLost) => {
+            CallFault::RequestLost => {
                 pause(DEADLINE).await;
                 Err(lost())
             }
-            Some(CallFault::ReplyLost) => {
+            CallFault::ReplyLost => {
                 let _ = self.carry_out(&*act);
                 pause(DEADLINE).await;
                 Err(lost())
             }
-            Some(CallFault::Late) => {
+            CallFault::Late => {
                 self.carry_out_later(DurationMs(DEADLINE.0 + dice % LATEST.0), act);
                 pause(DEADLINE).await;
                 Err(lost())
             }
-            Some(CallFault::Doubled) => {
+            CallFault::Doubled => {
                 let answer = self.carry_out(&*act);
                 self.carry_out_later(DurationMs(dice % LATEST.0), act);
                 // A caller who has its answer does not look how often it arrived.
@@ -207,16 +225,16 @@ impl SimulatedSite {
                 pause(DEADLINE).await;
                 Err(lost())
             }
-            Some(CallFault::Refused) => Err(SiteError::Refused("the site is not well".into())),
-            Some(CallFault::NotSent) => Err(SiteError::NotSent("connection refused".into())),
-            Some(CallFault::Garbage) => {
+            CallFault::Refused => Err(SiteError::Refused("the site is not well".into())),
+            CallFault::NotSent => Err(SiteError::NotSent("connection refused".into())),
+            CallFault::Garbage => {
                 let _ = self.carry_out(&*act);
                 Err(SiteError::OutcomeUnknown("the answer cannot be read".into()))
             }
-            Some(CallFault::NoEffect) if pretended.is_some() => pretended.ok_or_else(lost),
+            CallFault::NoEffect if pretended.is_some() => pretended.ok_or_else(lost),
             // Without a word from the hook: it is planned, and there may be many.
-            Some(CallFault::Panics) => resume_unwind(Box::new("an adapter panicked")),
-            Some(CallFault::Truncated | CallFault::WrongIdle | CallFault::NoEffect) | None => {
+            CallFault::Panics => resume_unwind(Box::new("an adapter panicked")),
+            CallFault::Truncated | CallFault::WrongIdle | CallFault::NoEffect => {
                 self.carry_out(&*act)
             }
         }
