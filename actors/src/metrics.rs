@@ -195,13 +195,7 @@ impl Metrics {
                 "Rounds that were aborted, by cause.",
                 "cause",
             )?,
-            components_failed: make.add(IntCounterVec::new(
-                Opts::new(
-                    "cospan_components_failed_total",
-                    "Components that failed and were restarted alone, by cause and site.",
-                ),
-                &["cause", "site"],
-            ))?,
+            components_failed: components_failed(&make)?,
             site_state: make.gauges(
                 "cospan_site_state",
                 "1 for the state that a site is in, 0 for the others.",
@@ -259,4 +253,10 @@ impl Metrics {
             costs: JobCosts::new(&make)?,
         })
     }
+}
+
+fn components_failed(make: &Maker<'_>) -> prometheus::Result<IntCounterVec> {
+    let help = "Components that failed and were restarted alone, by cause and site.";
+    let options = Opts::new("cospan_components_failed_total", help);
+    make.add(IntCounterVec::new(options, &["cause", "site"]))
 }
