@@ -86,7 +86,7 @@ fn a_number_that_is_handed_out_again_at_once_has_one_reservation() {
     assert!(site.end(LrmJobId(2), Timestamp(0)));
     submit(&mut site, 2, 8, 10, 0);
     submit(&mut site, 3, 8, 10, 0);
-    assert_eq!(started(&mut site, 0), []);
+    assert!(started(&mut site, 0).is_empty());
     let expected = [2, 3].map(|id| site.expected_start(LrmJobId(id)));
     assert_eq!(expected, [10, 20].map(|at| Some(Timestamp(at))));
 }
