@@ -229,17 +229,21 @@ fn waiting_job(ground: &Ground) -> Value {
     json!({ "wall_time": "5m", "component": [component] })
 }
 
-/// A request of which all but the last byte is sent.
+/// A request of which all but the last byte is sent, and the head has been read.
 fn half_sent(ground: &Ground, body: &str) -> TcpStream {
+    const GO_ON: &str = "HTTP/1.1 100 Continue\r\n\r\n";
     let token = std::fs::read_to_string(ground.data().join("keys/admin.token")).unwrap();
     let mut stream = TcpStream::connect(port(ground)).unwrap();
     let head = format!(
         "POST /v1/jobs HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\n\
-         content-type: application/json\r\ncontent-length: {}\r\n\r\n",
+         content-type: application/json\r\ncontent-length: {}\r\nexpect: 100-continue\r\n\r\n",
         token.trim(),
         body.len()
     );
     stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = [0; GO_ON.len()];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(answer, GO_ON.as_bytes());
     stream.write_all(&body.as_bytes()[..body.len() - 1]).unwrap();
     stream
 }
