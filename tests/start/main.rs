@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod damage;
+
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixDatagram;
@@ -188,26 +190,6 @@ fn until_it_is(server: &Server, id: u64, state: &str) {
         }
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
-}
-
-#[test]
-fn a_damaged_store_is_found_by_the_check_and_named() {
-    let ground = ground();
-    let mut server = server(&ground);
-    ran_a_job(&mut server);
-    // Stopped in peace it has written down how far it got: nothing is missed in silence.
-    stop(&mut server);
-    let db = ground.data().join("store/db");
-    let mut bytes = std::fs::read(&db).unwrap();
-    // All of them, for sled also keeps what is not in use any more.
-    let named = bytes.windows(5).enumerate().filter(|(_, window)| *window == b"moved");
-    let places: Vec<usize> = named.map(|(at, _)| at).collect();
-    assert!(!places.is_empty());
-    places.into_iter().for_each(|at| bytes[at] ^= 0x20);
-    std::fs::write(&db, bytes).unwrap();
-    let output = with_config(&ground, &[], &["store", "check"]);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && !said.contains("panicked"), "{said}");
 }
 
 /// Far more than anything takes here.

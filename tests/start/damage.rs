@@ -1,0 +1,96 @@
+//! What a server left, damaged: it is whole all the same, or refused with its place and a
+//! remedy. Nothing is missing in silence.
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use super::*;
+
+/// Cuts, and as many flips.
+const CASES: usize = 200;
+
+/// The store of a server that ran a job and was stopped in peace: it has written down how far
+/// it got.
+struct Left {
+    ground: Ground,
+    db: PathBuf,
+    whole: Vec<u8>,
+}
+
+fn left() -> Left {
+    let ground = ground();
+    let mut server = server(&ground);
+    ran_a_job(&mut server);
+    stop(&mut server);
+    let db = ground.data().join("store/db");
+    let whole = std::fs::read(&db).unwrap();
+    Left { ground, db, whole }
+}
+
+impl Left {
+    fn check(&self) -> Output {
+        with_config(&self.ground, &[], &["store", "check"])
+    }
+}
+
+/// Where the bytes are that are not zero: the end is a hole.
+fn used(bytes: &[u8]) -> usize {
+    bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
+}
+
+fn is_whole_or_refused(seed: u64, damage: impl Fn(&mut Vec<u8>, usize) -> String) {
+    let left = left();
+    let sound = left.check();
+    assert!(sound.status.success(), "{}", String::from_utf8_lossy(&sound.stderr));
+    let mut random = StdRng::seed_from_u64(seed);
+    let mut found = 0;
+    for _ in 0..CASES {
+        let mut bytes = left.whole.clone();
+        let what = damage(&mut bytes, random.random_range(0..used(&left.whole)));
+        std::fs::write(&left.db, bytes).unwrap();
+        let output = left.check();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!said.contains("panicked"), "{what}: {said}");
+        if output.status.success() {
+            assert_eq!(output.stdout, sound.stdout, "{what}: something is missing");
+            continue;
+        }
+        found += 1;
+        let place = left.ground.data().display().to_string();
+        let remedies = ["restore a copy", "export it", "start again", "start that version"];
+        assert!(said.contains(&place), "{what}: {said}");
+        assert!(remedies.iter().any(|remedy| said.contains(remedy)), "{what}: {said}");
+    }
+    assert!(found > 0, "no damage was ever found");
+}
+
+#[test]
+fn a_store_cut_anywhere_is_whole_or_refused_with_a_remedy() {
+    is_whole_or_refused(1, |bytes, at| {
+        bytes.truncate(at);
+        format!("cut at {at}")
+    });
+}
+
+#[test]
+fn a_store_with_a_flipped_bit_is_whole_or_refused_with_a_remedy() {
+    is_whole_or_refused(2, |bytes, at| {
+        bytes[at] ^= 1 << (at % 8);
+        format!("a bit of byte {at} flipped")
+    });
+}
+
+#[test]
+fn a_damaged_store_is_found_by_the_check_and_named() {
+    let left = left();
+    let mut bytes = left.whole.clone();
+    // All of them, for sled also keeps what is not in use any more.
+    let named = bytes.windows(5).enumerate().filter(|(_, window)| *window == b"moved");
+    let places: Vec<usize> = named.map(|(at, _)| at).collect();
+    assert!(!places.is_empty());
+    places.into_iter().for_each(|at| bytes[at] ^= 0x20);
+    std::fs::write(&left.db, bytes).unwrap();
+    let output = left.check();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && !said.contains("panicked"), "{said}");
+}
