@@ -15,7 +15,8 @@ use crate::world::ledger::{Deed, Entry};
 /// What the sites did for one job.
 #[derive(Debug, Default)]
 struct Deeds {
-    last_began: Option<Timestamp>,
+    /// When a payload of each component last began.
+    last_began: BTreeMap<ComponentIndex, Timestamp>,
     /// Attempts of each component whose payload began.
     began: BTreeMap<ComponentIndex, BTreeSet<Attempt>>,
     /// Rounds of attempts whose gate was opened.
@@ -68,7 +69,7 @@ impl Deeds {
         match &entry.deed {
             Deed::Opened(round, _) => drop(self.rounds.insert(part, *round)),
             Deed::Began => {
-                self.last_began = Some(entry.at);
+                self.last_began.insert(part.0, entry.at);
                 self.began.entry(part.0).or_default().insert(part.1);
                 let fixed =
                     job.spec.components.get(part.0.0 as usize).and_then(|c| c.site.as_ref());
@@ -91,7 +92,7 @@ const OVERDUE: &str = "still there long after its wall time";
 fn without_reason(job: &Job, deeds: &Deeds, ended: Timestamp) -> Option<String> {
     let spec = &job.spec;
     if matches!(&job.phase, Phase::Failed { reason, .. } if reason.ends_with(OVERDUE)) {
-        let over = deeds.last_began.is_some_and(|began| began + spec.wall_time <= ended);
+        let over = deeds.last_began.values().any(|began| *began + spec.wall_time <= ended);
         return (!over)
             .then(|| format!("job {} was given up before its wall time was over", job.id));
     }

@@ -25,6 +25,8 @@ const WAIT_MAX_MS: u64 = 600_000;
 struct Waiting {
     spec: Arc<JobSpec>,
     class: Priority,
+    /// When it came here from another class, if it did.
+    moved: Option<Timestamp>,
     /// Its place in the queue.
     since: Timestamp,
     /// It could be placed from then on, whatever the sites are like.
@@ -88,9 +90,11 @@ impl Queues {
             self.waiting.remove(&job.id);
             return;
         }
+        let before = self.waiting.get(&job.id);
         let waiting = Waiting {
             spec: job.spec.clone(),
             class: job.priority,
+            moved: before.and_then(|b| if b.class == job.priority { b.moved } else { Some(now) }),
             since,
             ready: not_before.max(now),
             avoids: job.spec.run.task.is_some()
@@ -147,10 +151,13 @@ impl Queues {
     /// soon. Gives who was overtaken, and never came.
     fn place(&mut self, id: JobId, now: Timestamp) -> Option<String> {
         let placed = self.waiting.remove(&id)?;
+        // Its placement may have been decided when it was still among those of its class before.
+        let decided_here = placed.moved.is_none_or(|at| at + UNDER_WAY < now);
         let mut lost = None;
         for (other, waiting) in &mut self.waiting {
             let ready = waiting.ready + UNDER_WAY < now;
-            let same = waiting.class == placed.class
+            let same = decided_here
+                && waiting.class == placed.class
                 && !waiting.avoids
                 && !placed.avoids
                 && asks_for_the_same(&waiting.spec, &placed.spec);
