@@ -1,5 +1,6 @@
 //! What kill -9 cannot show of the real server: between the write of a job and the answer to
-//! its client the store's file was synced. Seen by `strace`.
+//! its client the store's file was synced, and a disk that is full loses nothing of what was
+//! answered. `strace` sees the one, and brings about the other.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::print_stdout, reason = "what was seen, or skipped, belongs to the result")]
@@ -7,20 +8,24 @@
 #[path = "../storage/tests/crash/watch.rs"]
 mod watch;
 
+use std::fs::File;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use cospan_chaos_tests::api::{Api, Reply};
 use cospan_chaos_tests::ground::Ground;
+use cospan_chaos_tests::server::Server;
 use cospan_chaos_tests::stimulus::signal;
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 use watch::Watch;
 
 /// Submissions that are looked at.
 const JOBS: u64 = 1_000;
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Nothing but submissions is written, and nothing runs that strace would wait for.
+const NOTHING_IS_TRIED: &str = "[queue]\nscan_interval = \"1h\"\nevents = false\n";
 const CALLS: &str = "trace=write,writev,pwrite64,pwritev,pwritev2,fdatasync,fsync,sendto,sendmsg";
 
 /// The answer to a submission, by whatever call it is sent.
@@ -38,21 +43,42 @@ impl Drop for Traced {
     }
 }
 
-fn traced(ground: &Ground, log: &Path) -> Traced {
+fn traced(ground: &Ground, arguments: &[&str], stderr: Stdio) -> Traced {
     let mut command = Command::new("strace");
-    command.args(["-f", "-y", "-s", "16", "-e", CALLS, "-o"]).arg(log);
+    command.arg("-f").args(arguments);
     command.arg(env!("CARGO_BIN_EXE_cospan")).args(["serve", "--config"]).arg(ground.config());
     command.env_clear().env("HOME", ground.path()).env("PATH", "/usr/bin:/bin");
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
     Traced(command.spawn().unwrap())
 }
 
-fn until(what: &str, condition: impl Fn() -> bool) {
+fn lacks_strace() -> bool {
+    let lacks = Command::new("strace").arg("-V").output().is_err();
+    if lacks {
+        println!("SKIPPED, nothing was shown: strace is not installed");
+    }
+    lacks
+}
+
+fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !condition() {
         assert!(begun.elapsed() < PATIENCE, "never: {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// A client of the server, once that takes work.
+fn client(ground: &Ground) -> Api {
+    let probe = Api::new(ground.port(), String::new());
+    until("it takes work", || matches!(probe.get("/readyz"), Reply::Answered(200, _)));
+    let token = std::fs::read_to_string(ground.data().join("keys/admin.token")).unwrap();
+    Api::new(ground.port(), token.trim().into())
+}
+
+fn job(number: u64) -> Value {
+    let component = json!({ "name": "only", "processors": 1, "executable": "/bin/true" });
+    json!({ "name": format!("job {number}"), "wall_time": "1m", "component": [component] })
 }
 
 /// The server itself, which strace runs.
@@ -64,25 +90,18 @@ fn server_of(strace: &Child) -> u32 {
 
 #[test]
 fn every_submission_is_synced_between_its_write_and_its_answer() {
-    if Command::new("strace").arg("-V").output().is_err() {
-        println!("SKIPPED, nothing was shown: strace is not installed");
+    if lacks_strace() {
         return;
     }
-    // Nothing is tried, so that nothing but the submissions is written.
-    let sections = "[queue]\nscan_interval = \"1h\"\nevents = false\n";
     let base = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let ground = Ground::with_sites(base, &[1], sections, "1Mbit/s").unwrap();
+    let ground = Ground::with_sites(base, &[1], NOTHING_IS_TRIED, "1Mbit/s").unwrap();
     let log = ground.path().join("trace");
-    let mut server = traced(&ground, &log);
-    let probe = Api::new(ground.port(), String::new());
-    until("it takes work", || matches!(probe.get("/readyz"), Reply::Answered(200, _)));
-    let token = std::fs::read_to_string(ground.data().join("keys/admin.token")).unwrap();
-    let api = Api::new(ground.port(), token.trim().into());
+    let text = log.display().to_string();
+    let arguments = ["-y", "-s", "16", "-e", CALLS, "-o", &text];
+    let mut server = traced(&ground, &arguments, Stdio::null());
+    let api = client(&ground);
     for number in 0..JOBS {
-        let component = json!({ "name": "only", "processors": 1, "executable": "/bin/true" });
-        let document =
-            json!({ "name": format!("job {number}"), "wall_time": "1m", "component": [component] });
-        api.must("/v1/jobs", &document).unwrap();
+        api.must("/v1/jobs", &job(number)).unwrap();
     }
     signal(server_of(&server.0), Signal::TERM);
     assert!(server.0.wait().unwrap().success());
@@ -94,4 +113,71 @@ fn every_submission_is_synced_between_its_write_and_its_answer() {
     String::from_utf8_lossy(&trace).lines().for_each(|line| watch.line(line, &file));
     println!("{} submissions answered, each after a sync of {file}", watch.acknowledged);
     assert_eq!(watch.acknowledged, JOBS);
+}
+
+/// A server on whose store's file every write after the first `fitting` finds the disk full.
+fn on_a_full_disk(ground: &Ground, fitting: u32, stderr: Stdio) -> Traced {
+    let file = ground.data().canonicalize().unwrap().join("store/db").display().to_string();
+    let calls = format!(
+        "inject=write,pwrite64,pwritev,ftruncate,fallocate:error=ENOSPC:when={}+",
+        fitting + 1
+    );
+    let log = ground.path().join("trace").display().to_string();
+    traced(ground, &["-P", &file, "-e", &calls, "-o", &log], stderr)
+}
+
+fn ended(server: &mut Traced) -> ExitStatus {
+    let mut status = None;
+    until("the server ends", || {
+        status = server.0.try_wait().unwrap();
+        status.is_some()
+    });
+    status.unwrap()
+}
+
+#[test]
+fn a_full_disk_ends_the_server_by_name_and_nothing_that_was_answered_is_lost() {
+    if lacks_strace() {
+        return;
+    }
+    let base = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let ground = Ground::with_sites(base, &[1], NOTHING_IS_TRIED, "1Mbit/s").unwrap();
+    let stderr = |name: &str| Stdio::from(File::create(ground.path().join(name)).unwrap());
+    let said = |name: &str| std::fs::read_to_string(ground.path().join(name)).unwrap();
+    let full = ["the disk that holds the store at", "store", "is full", "free some space there"];
+
+    // The file must be there for strace to know it.
+    let mut whole = Server::new(env!("CARGO_BIN_EXE_cospan").as_ref(), &ground);
+    whole.start().unwrap();
+    whole.kill().unwrap();
+
+    let mut server = on_a_full_disk(&ground, 60, stderr("running"));
+    let api = client(&ground);
+    let mut answered = Vec::new();
+    for number in 0.. {
+        match api.post("/v1/jobs", None, &job(number)) {
+            Reply::Answered(201, body) => {
+                answered.push(body["jobs"][0]["id"].as_u64().unwrap());
+            },
+            _ => break,
+        }
+    }
+    assert!(!answered.is_empty(), "some were answered before");
+    assert_eq!(ended(&mut server).code(), Some(70));
+    for words in full {
+        assert!(said("running").contains(words), "{words:?} is not in: {}", said("running"));
+    }
+
+    let mut server = on_a_full_disk(&ground, 0, stderr("starting"));
+    assert!(!ended(&mut server).success());
+    for words in full {
+        assert!(said("starting").contains(words), "{words:?} is not in: {}", said("starting"));
+    }
+
+    whole.start().unwrap();
+    let api = whole.api().unwrap();
+    for id in &answered {
+        api.want(&format!("/v1/jobs/{id}")).unwrap();
+    }
+    println!("{} submissions answered before the disk was full, all there", answered.len());
 }

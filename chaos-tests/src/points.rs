@@ -60,9 +60,13 @@ impl Strike {
     fn plan(&self) -> String {
         let mut strikes: Vec<String> =
             (self.passage..self.passage + self.times).map(|passage| self.at(passage)).collect();
-        if self.effect == "LookUp" {
+        match self.effect {
             // A submission is looked up after its job's actor was rebuilt.
-            strikes.push("panic:before-effect:Submit:1".into());
+            "LookUp" => strikes.push("panic:before-effect:Submit:1".into()),
+            // Cancellations that came in by then are taken up as soon as it is written
+            // that there shall be a submission, and before there is one.
+            "Withdraw" => strikes.push("stall:before-journal:Submit:1".into()),
+            _ => {}
         }
         strikes.join(",")
     }

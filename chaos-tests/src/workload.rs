@@ -19,6 +19,8 @@ const FLEXIBLE: [&str; 2] =
 const CLASSES: [&str; 4] = ["super-low", "low", "high", "super-high"];
 /// Runs of a sweep, at most.
 const RUNS_MAX: usize = 4;
+/// Components of a job, at most.
+const COMPONENTS_MAX: u32 = 3;
 
 /// A job, or a sweep, about to be submitted.
 #[derive(Debug, Clone)]
@@ -67,6 +69,8 @@ impl Kind {
 pub struct Workload {
     prefix: String,
     sites: Vec<String>,
+    /// Processors of the smallest site.
+    least: u32,
     payload: String,
     ledger: String,
     count: u64,
@@ -78,6 +82,7 @@ impl Workload {
         Self {
             prefix: prefix.into(),
             sites: ground.sites.iter().map(|site| site.name.clone()).collect(),
+            least: ground.sites.iter().map(|site| site.processors).min().unwrap_or(0),
             payload: ground.payload().display().to_string(),
             ledger: ground.ledger().display().to_string(),
             count: 0,
@@ -114,8 +119,8 @@ impl Workload {
     fn document(&self, name: &str, kind: Kind, random: &mut StdRng) -> Value {
         let count = match kind {
             Kind::Flexible => 1,
-            Kind::Parallel => random.random_range(2..=3),
-            _ => random.random_range(1..=3),
+            Kind::Parallel => random.random_range(2..=COMPONENTS_MAX),
+            _ => random.random_range(1..=COMPONENTS_MAX),
         };
         let mut components: Vec<Value> =
             (0..count).map(|index| self.component(name, index, kind, random)).collect();
@@ -176,6 +181,8 @@ impl Workload {
         }
         let processors = match kind {
             Kind::Flexible => random.random_range(3..=9),
+            // All of a job may name one site, which must be able to hold them together.
+            Kind::Fixed => random.random_range(1..=(self.least / COMPONENTS_MAX).clamp(1, 3)),
             _ => random.random_range(1..=3),
         };
         let mut component = json!({
@@ -197,5 +204,40 @@ impl Workload {
             component["output"] = json!([collected]);
         }
         component
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use rand::SeedableRng;
+
+    use super::*;
+
+    #[test]
+    fn no_job_asks_a_site_for_more_than_it_has() {
+        let mut workload = Workload {
+            prefix: "job".into(),
+            sites: ["s1", "s2", "s3"].map(String::from).into(),
+            least: 8,
+            payload: "payload".into(),
+            ledger: "ledger".into(),
+            count: 0,
+        };
+        let mut random = StdRng::seed_from_u64(1);
+        for _ in 0..20_000 {
+            let document = workload.draw(&mut random).document;
+            let mut asked: BTreeMap<&str, u64> = BTreeMap::new();
+            for component in document["component"].as_array().expect("components") {
+                let processors = component["processors"].as_u64().expect("a number");
+                let site = component["site"].as_str().unwrap_or_default();
+                *asked.entry(site).or_default() += processors;
+            }
+            for (site, processors) in asked {
+                let most = if site.is_empty() { 24 } else { 8 };
+                assert!(processors <= most, "{document}");
+            }
+        }
     }
 }

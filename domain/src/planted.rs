@@ -131,11 +131,13 @@ pub enum Bug {
     LookFirst,
     /// What is placed at the same time is staged at a site whatever room there is.
     StageTogether,
+    /// Of those who ask for the same the one who came last is tried first.
+    Overtake,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 61] = [
+    pub const ALL: [Bug; 62] = [
         Bug::RetryBlind,
         Bug::TrustEarlyAbsence,
         Bug::UnknownIsGone,
@@ -197,6 +199,7 @@ impl Bug {
         Bug::ProbeEach,
         Bug::LookFirst,
         Bug::StageTogether,
+        Bug::Overtake,
     ];
 }
 

@@ -6,6 +6,7 @@ use std::io::Write;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use cospan_domain::job::due;
 use cospan_domain::job::state::Job;
@@ -14,16 +15,29 @@ use cospan_domain::units::Timestamp;
 use super::Point;
 use crate::supervision::ActorKind;
 
+/// How long a planted stall lasts.
+const STALL: Duration = Duration::from_millis(200);
+
+/// What is done at a point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Deed {
+    /// As sudden as kill -9: nothing is flushed, nothing is dropped.
+    Crash,
+    Panic,
+    /// Whatever else comes in waits in mailboxes meanwhile.
+    Stall,
+}
+
 /// What a chaos build does at one point.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Planted {
+    deed: Deed,
     point: String,
     effect: String,
-    /// Strikes at this passage, from 1.
+    /// Strikes at this passage, from 1; a stall at this one and all after it.
     passage: u64,
     /// Passages with fewer jobs in flight do not count.
     load: usize,
-    panics: bool,
     passed: u64,
 }
 
@@ -54,7 +68,7 @@ pub fn panic_when(hook: Option<Hook>) {
 
 /// Reads a plan such as `crash:before-effect:Submit:2,panic:decided::1:50`: kind, point,
 /// effect (may be empty), passage, and the number of jobs that must be in flight for a
-/// passage to count (may be left out). `coverage` is a file that gets a line for every
+/// passage to count (may be left out). Kinds are `crash`, `panic` and `stall`. `coverage` is a file that gets a line for every
 /// point that is reached for the first time. What was planned before is forgotten.
 ///
 /// # Errors
@@ -75,12 +89,18 @@ fn planted(part: &str) -> Result<Planted, String> {
     let &[kind, point, effect, passage] = fields else {
         return Err(format!("{part:?} is not kind:point:effect:passage[:in-flight]"));
     };
+    let deed = match kind {
+        "crash" => Deed::Crash,
+        "panic" => Deed::Panic,
+        "stall" => Deed::Stall,
+        _ => return Err(format!("{kind:?} in {part:?} is none of crash, panic, stall")),
+    };
     Ok(Planted {
+        deed,
         point: point.into(),
         effect: effect.into(),
         passage: passage.parse().map_err(|_| format!("{passage:?} is not a number"))?,
         load: load.parse().map_err(|_| format!("{load:?} is not a number"))?,
-        panics: kind == "panic",
         passed: 0,
     })
 }
@@ -127,13 +147,20 @@ pub fn reach_for(effect: &str, point: Point) {
         plan.note(point, effect);
         plan.strike(point, effect, in_flight)
     };
-    match struck {
-        Some(planted) if planted.panics => {
-            panic!("planted panic with {in_flight} jobs in flight at {planted:?}")
+    let Some(planted) = struck else { return };
+    match planted.deed {
+        Deed::Crash => std::process::abort(),
+        Deed::Panic => panic!("planted panic with {in_flight} jobs in flight at {planted:?}"),
+        Deed::Stall => std::thread::sleep(STALL),
+    }
+}
+
+impl Planted {
+    fn strikes(&self) -> bool {
+        match self.deed {
+            Deed::Stall => self.passed >= self.passage,
+            Deed::Crash | Deed::Panic => self.passed == self.passage,
         }
-        // As sudden as kill -9: nothing is flushed, nothing is dropped.
-        Some(_) => std::process::abort(),
-        None => {}
     }
 }
 
@@ -145,7 +172,7 @@ impl Plan {
             let here = planted.point == point.as_str() && planted.effect == effect;
             if here && in_flight >= planted.load {
                 planted.passed += 1;
-                if planted.passed == planted.passage {
+                if planted.strikes() {
                     struck = Some(planted.clone());
                 }
             }

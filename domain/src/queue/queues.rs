@@ -13,6 +13,7 @@ use super::waiting::{Condition, Standing, Waiting};
 use crate::ids::JobId;
 use crate::job::spec::Priority;
 use crate::placement::{History, PlacementRequest};
+use crate::planted::{Bug, bug};
 use crate::units::Timestamp;
 
 /// The four placement queues. Entering, changing and leaving cost O(log n).
@@ -269,7 +270,12 @@ impl PlacementQueues {
         after: Option<ShapeId>,
     ) -> Option<Place> {
         let from = (class, ShapeId(after.map_or(0, |id| id.0 + 1)), Timestamp(0), JobId(0));
-        let &(found, shape, entered, job) = self.ready.range(from..).next()?;
+        let &(found, shape, mut entered, mut job) = self.ready.range(from..).next()?;
+        if bug(Bug::Overtake) {
+            let below = (found, ShapeId(shape.0 + 1), Timestamp(0), JobId(0));
+            let &(_, _, latest, last) = self.ready.range(..below).next_back()?;
+            (entered, job) = (latest, last);
+        }
         (found == class).then_some((entered, job, shape))
     }
 
