@@ -143,6 +143,7 @@ impl Backend for Served {
                 here: record.is_some_and(|copy| matches!(copy.phase, CopyPhase::Ready { .. })),
                 done: progress.map(|progress| progress.done).unwrap_or_default(),
                 expected: progress.map(|progress| progress.expected),
+                problem: record.and_then(|copy| copy.trouble.last_error.clone()),
             }
         };
         Ok(Some(explained::report(

@@ -1,10 +1,12 @@
 //! Why a job is where it is, as the API shows it.
 
+use std::sync::Arc;
+
 use cospan_actors::coallocator::{Estimate, Explanation, Wait};
 use cospan_actors::job::told_of;
 use cospan_domain::ids::{ComponentIndex, Digest, SiteName};
-use cospan_domain::job::spec::JobSpec;
-use cospan_domain::job::state::{Component, Job, Phase};
+use cospan_domain::job::spec::{Collect, Content, JobSpec};
+use cospan_domain::job::state::{Job, Phase};
 use cospan_domain::queue::{Condition, Standing};
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 
@@ -17,7 +19,7 @@ use crate::api::v1::from_domain::abort_cause;
 use crate::serve::verdicts;
 
 /// How far a copy of some content has come on its way to a site.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct CopyProgress {
     /// It is there, whole and checked.
     pub(super) here: bool,
@@ -25,6 +27,8 @@ pub(super) struct CopyProgress {
     pub(super) done: Bytes,
     /// When it is expected to be whole.
     pub(super) expected: Option<Timestamp>,
+    /// Why the latest try failed.
+    pub(super) problem: Option<Arc<str>>,
 }
 
 /// The report on one job; `copies` knows how far a copy is, `hold` is how long a component
@@ -64,31 +68,70 @@ fn withheld(explanation: &Explanation) -> Option<WithheldReport> {
     })
 }
 
-/// The input of the present round, while not all of it is where it belongs.
-fn transfers(job: &Job, copies: impl Fn(Digest, &SiteName) -> CopyProgress) -> Vec<TransferReport> {
-    if job.inputs_here || !matches!(job.phase, Phase::Placed { .. } | Phase::Claiming { .. }) {
-        return Vec::new();
+/// Content on its way to or from a component of a job.
+struct OnItsWay {
+    component: ComponentIndex,
+    content: Content,
+    from: SiteName,
+    to: SiteName,
+}
+
+/// The input of the present round, while not all of it is where it belongs; and then the
+/// outputs that have not arrived yet.
+fn on_its_way(job: &Job) -> Vec<OnItsWay> {
+    match job.phase {
+        Phase::Placed { .. } | Phase::Claiming { .. } if !job.inputs_here => inputs(job),
+        Phase::Collecting { .. } => outputs(job),
+        _ => Vec::new(),
     }
-    let copies = &copies;
-    let of_component = |(index, component): (ComponentIndex, &Component)| {
-        let placement = component.placement.clone()?;
-        let name = name(job, index)?;
-        Some(placement.sources.into_iter().map(move |source| {
-            let content = source.content;
-            let copy = copies(content.digest, &placement.site);
-            TransferReport {
-                component: name.clone(),
-                site: placement.site.to_string(),
-                from: source.from.to_string(),
-                digest: content.digest.to_string(),
-                done_bytes: if copy.here { content.size.0 } else { copy.done.0 },
-                size_bytes: content.size.0,
-                expected_at: copy.expected.map(Instant),
-                here: copy.here,
+}
+
+fn inputs(job: &Job) -> Vec<OnItsWay> {
+    let mut inputs = Vec::new();
+    for (component, state) in job.indexed() {
+        let Some(placement) = &state.placement else { continue };
+        inputs.extend(placement.sources.iter().map(|source| OnItsWay {
+            component,
+            content: source.content,
+            from: source.from.clone(),
+            to: placement.site.clone(),
+        }));
+    }
+    inputs
+}
+
+fn outputs(job: &Job) -> Vec<OnItsWay> {
+    let mut outputs = Vec::new();
+    for (component, state, spec) in job.specified() {
+        let Some(placement) = &state.placement else { continue };
+        for (collected, output) in state.collected.iter().zip(&spec.outputs) {
+            if let (Collect::ToSite { site, .. }, Some(content), false) =
+                (&output.collect, collected.content, collected.done)
+            {
+                let (from, to) = (placement.site.clone(), site.clone());
+                outputs.push(OnItsWay { component, content, from, to });
             }
-        }))
+        }
+    }
+    outputs
+}
+
+fn transfers(job: &Job, copies: impl Fn(Digest, &SiteName) -> CopyProgress) -> Vec<TransferReport> {
+    let report = |way: OnItsWay| {
+        let copy = copies(way.content.digest, &way.to);
+        Some(TransferReport {
+            component: name(job, way.component)?,
+            site: way.to.to_string(),
+            from: way.from.to_string(),
+            digest: way.content.digest.to_string(),
+            done_bytes: if copy.here { way.content.size.0 } else { copy.done.0 },
+            size_bytes: way.content.size.0,
+            expected_at: copy.expected.map(Instant),
+            here: copy.here,
+            problem: copy.problem.filter(|_| !copy.here).map(|problem| problem.to_string()),
+        })
     };
-    job.indexed().filter_map(of_component).flatten().collect()
+    on_its_way(job).into_iter().filter_map(report).collect()
 }
 
 /// The report on a job that is not submitted.
@@ -243,3 +286,7 @@ fn phase(job: &Job, next_claim: Option<Timestamp>) -> String {
         | Phase::Cancelled { .. } => format!("it is {}", job.phase.kind().as_str()),
     }
 }
+
+#[cfg(test)]
+#[path = "explained_tests.rs"]
+mod tests;

@@ -140,4 +140,4 @@ fn why(reason: &Reason, figures: Option<&SiteFigures>) -> String {
 
 #[cfg(test)]
 #[path = "verdicts_tests.rs"]
-mod tests;
+pub(crate) mod tests;

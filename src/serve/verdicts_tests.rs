@@ -121,7 +121,7 @@ fn waiting_job() -> Job {
     }
 }
 
-fn placed_at(name: &str, phase: Phase) -> Job {
+pub(crate) fn placed_at(name: &str, phase: Phase) -> Job {
     let mut job = waiting_job();
     let placement = Placement {
         site: site(name),

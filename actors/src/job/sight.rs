@@ -10,6 +10,7 @@ use cospan_domain::job::due::avoids;
 use cospan_domain::job::spec::OnUnreachable;
 use cospan_domain::job::state::{Component, Job, Phase, Run};
 use cospan_domain::planted::{Bug, bug};
+use cospan_domain::transfer::state::Lost;
 use cospan_domain::units::Timestamp;
 use cospan_sites::port::{Exit, ExitCause, Observation};
 
@@ -139,9 +140,9 @@ fn inputs(shared: &Shared, job: &Job) -> Inputs {
     let mut missing = false;
     for (digest, site) in needs {
         let copy = view.copies.get(&(digest, site.clone()));
-        if let Some(detail) = copy.and_then(|copy| copy.lost()) {
+        if let Some(Lost { detail, at_destination }) = copy.and_then(|copy| copy.lost()) {
             let components = demands::needing(job, digest, &site).collect();
-            return Inputs::Lost { detail, components };
+            return Inputs::Lost { detail, components, at_site: at_destination };
         }
         if !copy.is_some_and(|copy| copy.is_ready()) {
             missing = true;

@@ -114,10 +114,7 @@ fn start(shared: &Shared, key: &CopyKey, copy: &CopyRecord, attempt: &Try) -> Pe
             Ok(()) => answered(StartAnswer::Taken),
             Err(SiteError::OutcomeUnknown(_)) => answered(StartAnswer::Unknown),
             // The destination's own answer, such as a full disk: counts against it.
-            Err(SiteError::Refused(detail)) => {
-                let seen = Seen::Failed { blame: Blame::Destination, detail: detail.into() };
-                Outcome::Tell(CopyCommand::Observed { nonce, seen })
-            }
+            Err(SiteError::Refused(detail)) => answered(StartAnswer::Refused(detail.into())),
             // Nobody's error, and nothing happened.
             Err(error @ (SiteError::NotSent(_) | SiteError::SiteFull(_))) => Outcome::Again(error),
         })

@@ -100,10 +100,28 @@ fn content_that_no_source_has_whole_is_never_ready_and_the_jobs_are_told() {
         world.place_job(1, content(1), "Utrecht").await;
         let lost = |w: &World| w.copy(&key).and_then(|copy| copy.lost());
         world.until("the jobs are told", |w| lost(w).is_some()).await;
-        let why = lost(&world).expect("lost");
+        let why = lost(&world).expect("lost").detail;
         assert!(why.contains("Delft, Leiden"), "{why}");
         assert!(world.at("Utrecht").inside().store.is_empty());
         world.at("Utrecht").inside().failing.clear();
+        world.until("the copy is whole", |w| w.is_ready(&key)).await;
+    });
+}
+
+#[test]
+fn a_site_without_room_is_asked_a_few_times_the_jobs_are_told_and_it_is_tried_again() {
+    paused(|| async {
+        let world = World::new(&["Delft", "Leiden"]);
+        let key = copy_key(1, "Leiden");
+        world.at("Leiden").inside().full = true;
+        world.add_file("input", content(1), &["Delft"]).await;
+        world.place_job(1, content(1), "Leiden").await;
+        let lost = |w: &World| w.copy(&key).and_then(|copy| copy.lost());
+        world.until("the jobs are told", |w| lost(w).is_some()).await;
+        let why = lost(&world).expect("lost");
+        assert_eq!((&*why.detail, why.at_destination), ("No space left on device", true));
+        assert_eq!(world.at("Leiden").inside().start_calls, 3);
+        world.at("Leiden").inside().full = false;
         world.until("the copy is whole", |w| w.is_ready(&key)).await;
     });
 }

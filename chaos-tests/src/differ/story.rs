@@ -106,6 +106,7 @@ fn component_of(what: &Happened) -> Option<ComponentIndex> {
     match what {
         Happened::AttemptRenewed { component }
         | Happened::ComponentAvoidanceLapsed { component }
+        | Happened::SiteAvoided { component }
         | Happened::ComponentFailed { component, .. }
         | Happened::ComponentMoved { component, .. }
         | Happened::ClaimGivenBack { component }

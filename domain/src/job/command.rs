@@ -170,6 +170,8 @@ pub enum Inputs {
         detail: Arc<str>,
         /// Components that need what is lost.
         components: Vec<ComponentIndex>,
+        /// It is their site that cannot take it.
+        at_site: bool,
     },
 }
 

@@ -112,6 +112,12 @@ pub enum Happened {
         /// Of which component.
         component: ComponentIndex,
     },
+    /// The site of a component could not take its input: it goes elsewhere, and nobody is
+    /// charged.
+    SiteAvoided {
+        /// Of which component.
+        component: ComponentIndex,
+    },
     /// Sites that failed the job are avoided no longer: it waited long enough for others.
     AvoidanceLapsed,
     /// A component that is restarted alone has found no other site for so long that the
@@ -270,6 +276,7 @@ impl Happened {
             Happened::SubmissionUncertain { .. } => "SubmissionUncertain",
             Happened::AttemptAbsent { .. } => "AttemptAbsent",
             Happened::AttemptSeen { .. } => "AttemptSeen",
+            Happened::SiteAvoided { .. } => "SiteAvoided",
             Happened::AvoidanceLapsed => "AvoidanceLapsed",
             Happened::ComponentAvoidanceLapsed { .. } => "ComponentAvoidanceLapsed",
             Happened::ComponentReady { .. } => "ComponentReady",

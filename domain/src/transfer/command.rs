@@ -80,8 +80,8 @@ pub enum StartAnswer {
     Taken,
     /// Perhaps it was taken: watching it will tell.
     Unknown,
-    /// It was not taken.
-    NotTaken(Arc<str>),
+    /// The destination said no, as on a full disk.
+    Refused(Arc<str>),
 }
 
 /// What was seen of a copy at its site.

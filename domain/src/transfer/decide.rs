@@ -149,8 +149,8 @@ impl Desk<'_> {
             (CopyPhase::Copying { .. }, StartAnswer::Taken | StartAnswer::Unknown) => {
                 Ok(Some(Happened::CopyStarted))
             }
-            (CopyPhase::Copying { .. }, StartAnswer::NotTaken(detail)) => {
-                Ok(Some(self.failed(nonce, Blame::Process, &detail)))
+            (CopyPhase::Copying { .. }, StartAnswer::Refused(detail)) => {
+                Ok(Some(self.failed(nonce, Blame::Destination, &detail)))
             }
             _ => Err(Rejection::Stale),
         }

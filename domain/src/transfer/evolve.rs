@@ -19,8 +19,7 @@ pub fn evolve(record: &mut CopyRecord, event: &CopyEvent) {
         Happened::CopyReleased => record.usage = Usage::Unneeded { since: at },
         Happened::CopyOrdered(order) => begin(record, order, at),
         Happened::SourceMissing { hopeless, detail, retry_at } => {
-            record.trouble.tries = record.trouble.tries.saturating_add(1);
-            record.trouble.last_error = Some(detail.clone());
+            note(&mut record.trouble, detail);
             let resume = record.current_try().cloned();
             wait(record, resume, at, *retry_at, *hopeless);
         }
@@ -114,6 +113,7 @@ fn begin(record: &mut CopyRecord, order: &Try, at: Timestamp) {
 fn note(trouble: &mut Trouble, detail: &Arc<str>) {
     trouble.tries = trouble.tries.saturating_add(1);
     trouble.last_error = Some(detail.clone());
+    trouble.at_destination = false;
 }
 
 fn fail(record: &mut CopyRecord, blame: Blame, detail: &Arc<str>) {
@@ -127,6 +127,7 @@ fn fail(record: &mut CopyRecord, blame: Blame, detail: &Arc<str>) {
         }
         Blame::Destination => {
             record.trouble.destination = record.trouble.destination.saturating_add(1);
+            record.trouble.at_destination = true;
             leave_partial(record);
         }
     }

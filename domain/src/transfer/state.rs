@@ -137,6 +137,17 @@ pub struct Trouble {
     pub excluded: BTreeSet<SiteName>,
     /// The latest failure, for people.
     pub last_error: Option<Arc<str>>,
+    /// That failure was the destination's.
+    pub at_destination: bool,
+}
+
+/// Why those who need a copy cannot have it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lost {
+    /// What happened, for people.
+    pub detail: Arc<str>,
+    /// The destination cannot take it, wherever it comes from.
+    pub at_destination: bool,
 }
 
 impl CopyRecord {
@@ -170,13 +181,13 @@ impl CopyRecord {
     }
 
     /// Why those who need it cannot have it, while it is given up.
-    pub fn lost(&self) -> Option<Arc<str>> {
-        match &self.phase {
-            CopyPhase::Waiting { given_up: true, .. } => Some(
-                self.trouble.last_error.clone().unwrap_or_else(|| "it could not be copied".into()),
-            ),
-            _ => None,
-        }
+    pub fn lost(&self) -> Option<Lost> {
+        let CopyPhase::Waiting { given_up: true, .. } = &self.phase else { return None };
+        let detail = self.trouble.last_error.clone();
+        Some(Lost {
+            detail: detail.unwrap_or_else(|| "it could not be copied".into()),
+            at_destination: self.trouble.at_destination,
+        })
     }
 
     /// The try that is under way or can be resumed.

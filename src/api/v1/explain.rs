@@ -84,7 +84,7 @@ pub struct WithheldReport {
 /// How far one file has come on its way to one site.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TransferReport {
-    /// The component that reads it.
+    /// The component that reads it, or made it.
     pub component: String,
     /// Where it goes.
     pub site: String,
@@ -101,6 +101,9 @@ pub struct TransferReport {
     pub expected_at: Option<Instant>,
     /// It is there, whole and checked.
     pub here: bool,
+    /// Why the latest try to copy it failed; it is tried again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
 }
 
 /// When a waiting job may start.

@@ -425,6 +425,7 @@ fn of_a_component(mut report: EventReport, what: &Happened) -> EventReport {
         | Happened::GateOpened { component }
         | Happened::ComponentBegan { component }
         | Happened::ComponentAvoidanceLapsed { component }
+        | Happened::SiteAvoided { component }
         | Happened::ChargeRecorded { component } => report.about(*component),
         Happened::AttemptSubmitted { component, lrm_id } => {
             report.lrm_id = Some(lrm_id.to_string());

@@ -61,6 +61,7 @@ pub(super) fn text(report: &ExplainReport) -> String {
         let rows: Vec<Vec<String>> = report.transfers.iter().map(transfer).collect();
         text.push('\n');
         text.push_str(&columns(&["COMPONENT", "FROM", "TO", "HERE", "OF", "EXPECTED"], &rows));
+        report.transfers.iter().filter_map(failure).for_each(|line| text.push_str(&line));
     }
     text
 }
@@ -122,6 +123,13 @@ fn transfer(transfer: &TransferReport) -> Vec<String> {
             (false, at) => at.map_or_else(|| "-".into(), clock),
         },
     ]
+}
+
+/// What kept content from arriving; it is tried again.
+fn failure(transfer: &TransferReport) -> Option<String> {
+    let problem = transfer.problem.as_ref()?;
+    let TransferReport { component, from, site, .. } = transfer;
+    Some(format!("  {component}, {from} to {site}: the last try failed: {problem}\n"))
 }
 
 fn row(verdict: &VerdictReport) -> Vec<String> {

@@ -409,7 +409,7 @@ impl Draw {
 
     fn happened(&mut self) -> Happened {
         let (component, at) = (self.index(), self.at());
-        match self.below(38) {
+        match self.below(40) {
             0 => Happened::JobPlaced {
                 round: Round(self.n32()),
                 placements: self.some(Self::placement),
@@ -462,6 +462,7 @@ impl Draw {
             35 => Happened::ClaimReturned,
             36 => Happened::ComponentFailed { component, why: self.cause(), next_claim: self.at() },
             37 => Happened::ComponentAvoidanceLapsed { component },
+            38 => Happened::SiteAvoided { component },
             _ => Happened::JobCancelled { by: self.name() },
         }
     }

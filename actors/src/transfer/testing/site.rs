@@ -33,6 +33,8 @@ pub(crate) struct Inside {
     pub(crate) delete_time: Duration,
     /// Copies from there fail, and so.
     pub(crate) failing: BTreeMap<SiteName, CopyBlame>,
+    /// Its disk is full: it refuses orders to copy.
+    pub(crate) full: bool,
     /// Copies receive nothing any more.
     pub(crate) stalled: bool,
     /// Orders that began a copy, in order.
@@ -71,6 +73,7 @@ impl FakeSite {
             copy_time: Duration::from_secs(10),
             delete_time: Duration::ZERO,
             failing: BTreeMap::new(),
+            full: false,
             stalled: false,
             begun: Vec::new(),
             start_calls: 0,
@@ -190,6 +193,9 @@ impl Site for FakeSite {
     async fn start_copy(&self, order: &CopyOrder) -> Result<(), SiteError> {
         let mut inside = self.answering()?;
         inside.start_calls += 1;
+        if inside.full {
+            return Err(SiteError::Refused("No space left on device".into()));
+        }
         if inside.store.contains(&order.content.digest) {
             return Ok(());
         }

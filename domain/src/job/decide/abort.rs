@@ -20,6 +20,16 @@ pub(super) fn charge(draft: &mut Draft<'_>, index: ComponentIndex, detail: Arc<s
     }
 }
 
+/// Has a component go elsewhere next time, without a charge: its site works, and has no
+/// room for its input.
+pub(super) fn avoid_site(draft: &mut Draft<'_>, index: ComponentIndex) {
+    let component = &draft.job.components[index.0 as usize];
+    let site = component.placement.as_ref().map(|placement| &placement.site);
+    if site.is_some_and(|site| !component.avoid.contains(site)) {
+        draft.emit(Happened::SiteAvoided { component: index });
+    }
+}
+
 /// Gives up the round and decides what comes after; or only the component that failed, if
 /// the others can go on without it.
 pub(super) fn abort(draft: &mut Draft<'_>, why: AbortCause) {

@@ -42,7 +42,10 @@ fn look_at_inputs(draft: &mut Draft<'_>, inputs: &Inputs) {
     match inputs {
         Inputs::Unknown => {}
         Inputs::Here => draft.emit(Happened::InputsArrived),
-        Inputs::Lost { detail, .. } => {
+        Inputs::Lost { detail, components, at_site } => {
+            if *at_site {
+                components.iter().for_each(|index| abort::avoid_site(draft, *index));
+            }
             abort::abort(draft, AbortCause::InputLost { detail: detail.clone() });
         }
         Inputs::Expected(arrival) => {

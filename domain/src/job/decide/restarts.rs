@@ -99,8 +99,13 @@ pub(super) fn look_at_inputs(draft: &mut Draft<'_>, inputs: &Inputs) {
         draft.job.indexed().filter(|(_, c)| staging(c)).map(|(index, _)| index).collect();
     match inputs {
         Inputs::Here if !waiting.is_empty() => draft.emit(Happened::InputsArrived),
-        Inputs::Lost { detail, components } => {
-            let mut concerned = waiting.into_iter().filter(|index| components.contains(index));
+        Inputs::Lost { detail, components, at_site } => {
+            let concerned = waiting.into_iter().filter(|index| components.contains(index));
+            let concerned: Vec<ComponentIndex> = concerned.collect();
+            if *at_site {
+                concerned.iter().for_each(|index| abort::avoid_site(draft, *index));
+            }
+            let mut concerned = concerned.into_iter();
             // One fault: the others go elsewhere with the first.
             if let Some(first) = concerned.next() {
                 give_up(draft, first, AbortCause::InputLost { detail: detail.clone() });

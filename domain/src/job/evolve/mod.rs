@@ -40,6 +40,7 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
         | Happened::GateOpened { .. }
         | Happened::ComponentBegan { .. }
         | Happened::AttemptEnded { .. } => attempts::evolve(job, &event.what, at),
+        Happened::SiteAvoided { component } => with(job, *component, avoid_site),
         Happened::AvoidanceLapsed => job.components.iter_mut().for_each(|c| c.avoid.clear()),
         Happened::GoDecided { start_at } => decide_go(job, *start_at, at),
         Happened::JobStarted => {
@@ -90,6 +91,11 @@ fn charge_site(job: &mut Job, index: ComponentIndex, charge: &Charge) {
         component.avoid.insert(charge.site.clone());
         component.charge = Some(charge.clone());
     });
+}
+
+fn avoid_site(component: &mut Component) {
+    let site = component.placement.as_ref().map(|placement| placement.site.clone());
+    component.avoid.extend(site);
 }
 
 fn abort(job: &mut Job, why: &AbortCause, then: &AfterAbort, at: Timestamp) {

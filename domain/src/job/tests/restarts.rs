@@ -105,6 +105,16 @@ fn input_that_is_lost_on_the_way_has_the_component_placed_again() {
 }
 
 #[test]
+fn a_component_whose_new_site_has_no_room_for_its_input_avoids_it() {
+    let mut world = apart_without(0);
+    claim_at(&mut world, 0, 3, 9_000);
+    let components = vec![ComponentIndex(0)];
+    let full = Inputs::Lost { detail: "no space left".into(), components, at_site: true };
+    assert_eq!(world.look(full), ["SiteAvoided", "ComponentFailed"]);
+    assert!(world.job.components[0].avoid.contains(&site(3)));
+}
+
+#[test]
 fn one_lost_file_is_one_setback_for_all_that_need_it_and_none_for_the_others() {
     let mut world = apart(4);
     for index in 0..3 {

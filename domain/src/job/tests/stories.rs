@@ -462,3 +462,18 @@ fn a_promotion_that_is_told_twice_raises_one_class() {
     assert_eq!(world.tell(promote()), Err(Rejection::Stale));
     assert_eq!(world.job.priority, Priority::High);
 }
+
+#[test]
+fn who_finds_no_room_for_its_input_at_a_site_goes_elsewhere_and_charges_nobody() {
+    let mut world = World::new(spec(2));
+    let placements = world.placements(320_000);
+    world.tell(JobCommand::Place { placements, by: None }).unwrap();
+    let components = vec![ComponentIndex(1)];
+    let full = Inputs::Lost { detail: "no space left".into(), components, at_site: true };
+    assert_eq!(world.look(full), ["SiteAvoided", "RoundAborted", "JobRequeued"]);
+    let [first, second] = &world.job.components[..] else { panic!("two components") };
+    assert!(first.avoid.is_empty());
+    assert_eq!(Vec::from_iter(second.avoid.clone()), [site(1)]);
+    assert!(world.job.components.iter().all(|component| component.charge.is_none()));
+    assert_eq!(world.job.setbacks.inputs, 1);
+}

@@ -74,7 +74,7 @@ pub(crate) fn spec(components: usize) -> JobSpec {
 /// Input of these components cannot be brought.
 pub(super) fn lost_input(components: &[u32]) -> Inputs {
     let components = components.iter().copied().map(ComponentIndex).collect();
-    Inputs::Lost { detail: "no replica".into(), components }
+    Inputs::Lost { detail: "no replica".into(), components, at_site: false }
 }
 
 /// A flexible job of six processors, which is split otherwise in each round.

@@ -76,7 +76,7 @@ fn a_full_destination_is_tried_a_few_times_and_then_the_jobs_are_told() {
             bench.wait_for_wake();
         }
     }
-    assert_eq!(bench.record.lost().as_deref(), Some("it broke"));
+    assert_eq!(bench.record.lost().map(|lost| lost.detail).as_deref(), Some("it broke"));
     assert_eq!(bench.record.phase.as_str(), "failed");
     bench.wait_for_wake();
     bench.begin("leiden", 4).unwrap();
@@ -92,7 +92,8 @@ fn when_all_sources_have_failed_the_jobs_are_told_and_all_are_tried_again_later(
     bench.fail(1, Blame::Source);
     let none = CopyCommand::NoSource { hopeless: true, detail: "leiden: it broke".into() };
     assert_eq!(bench.names(none), ["SourceMissing"]);
-    assert_eq!(bench.record.lost().as_deref(), Some("leiden: it broke"));
+    let lost = bench.record.lost().expect("given up");
+    assert_eq!((&*lost.detail, lost.at_destination), ("leiden: it broke", false));
     assert!(excluded(&bench).is_empty());
     bench.wait_for_wake();
     bench.begin("leiden", 2).unwrap();
@@ -152,14 +153,20 @@ fn an_order_whose_answer_is_lost_is_watched_and_found_out() {
 }
 
 #[test]
-fn an_order_that_was_not_taken_is_given_again_after_a_while() {
+fn a_destination_that_refuses_orders_is_asked_a_few_times_and_then_the_jobs_are_told() {
     let mut bench = Bench::new();
     bench.names(CopyCommand::Need);
     bench.begin("leiden", 1).unwrap();
-    let answer = StartAnswer::NotTaken("too many copies".into());
-    assert_eq!(bench.answer_start(1, answer), ["TryFailed"]);
-    bench.wait_for_wake();
-    assert!(matches!(&bench.due()[..], [CopyEffect::ChooseSource { .. }]));
+    let full = || StartAnswer::Refused("No space left on device".into());
+    assert_eq!(bench.answer_start(1, full()), ["TryFailed"]);
+    for nonce in 2..=3 {
+        assert_eq!(bench.record.lost(), None);
+        bench.wait_for_wake();
+        bench.begin("leiden", nonce).unwrap();
+        assert_eq!(bench.answer_start(nonce, full()), ["TryFailed"]);
+    }
+    let lost = bench.record.lost().expect("given up");
+    assert_eq!((&*lost.detail, lost.at_destination), ("No space left on device", true));
 }
 
 #[test]

@@ -123,7 +123,7 @@ impl World {
     fn perform(&mut self, effect: CopyEffect, reply: Reply) {
         if reply == Reply::NotDone {
             if let CopyEffect::StartCopy(order) = effect {
-                let answer = StartAnswer::NotTaken("not sent".into());
+                let answer = StartAnswer::Refused("no room".into());
                 self.say(CopyCommand::StartAnswered { nonce: order.nonce, answer });
             }
             return;

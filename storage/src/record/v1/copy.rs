@@ -40,6 +40,7 @@ wire_struct!(Trouble = state::Trouble {
     destination: u32,
     excluded: Vec<Text<SiteName>>,
     last_error: Option<Arc<str>>,
+    at_destination: bool,
 });
 
 impl Default for Trouble {

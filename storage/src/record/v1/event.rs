@@ -35,6 +35,7 @@ wire_enum!(Happened = DomainHappened {
     AttemptSeen { component: u32 },
     AvoidanceLapsed,
     ComponentAvoidanceLapsed { component: u32 },
+    SiteAvoided { component: u32 },
     ComponentReady { component: u32, host: Arc<str> },
     GoDecided { start_at: u64 },
     GateOpened { component: u32 },

@@ -66,6 +66,7 @@ impl Draw {
                 destination: self.n32(),
                 excluded: self.some(Self::name::<SiteName>),
                 last_error: self.maybe(Self::text),
+                at_destination: self.coin(),
             },
             latest: self.maybe(Self::order),
             leftovers: self.some(|draw| (Nonce(draw.n64()), draw.copy_source())),
