@@ -61,11 +61,15 @@ impl World {
     /// Starts a copy to a site, or finds it under way.
     ///
     /// # Errors
-    /// There is no link to the source.
+    /// There is no link to the source, or no room.
     pub fn start_copy(&mut self, site: SiteIndex, order: &CopyOrder) -> Result<(), SiteError> {
         let running = self.sites[site.0].copies.get(&order.nonce);
         if running.is_some_and(|copy| copy.failed.is_none()) {
             return Ok(());
+        }
+        if self.sites[site.0].ailments.disk_full {
+            count(&mut self.struck, "disk-full", "copying");
+            return Err(SiteError::Refused("No space left on device".into()));
         }
         let content = order.content;
         let from = self.index_of(&order.source.site);

@@ -54,6 +54,8 @@ pub enum Trouble {
     },
     /// Its scheduler starts nothing any more, or again.
     Drained(bool),
+    /// Its disk takes no copy any more, or again.
+    DiskFull(bool),
     /// Its clock is set this far ahead of the true time, in milliseconds; negative: behind.
     Clock(i64),
     /// A link from it carries this much from now on; 0 cuts it.
@@ -85,6 +87,7 @@ impl Trouble {
             Trouble::Stale(_) => "stale",
             Trouble::Forgets { .. } => "forgets",
             Trouble::Drained(_) => "drained",
+            Trouble::DiskFull(_) => "disk-full",
             Trouble::Clock(_) => "site-clock",
             Trouble::Link { .. } => "link",
             Trouble::Corrupts { .. } => "corrupts",
@@ -99,7 +102,8 @@ impl Trouble {
             | Trouble::Frozen(on)
             | Trouble::Revoked(on)
             | Trouble::Stale(on)
-            | Trouble::Drained(on) => *on,
+            | Trouble::Drained(on)
+            | Trouble::DiskFull(on) => *on,
             Trouble::Clock(ahead) => *ahead != 0,
             _ => true,
         }
@@ -117,6 +121,8 @@ pub struct Ailments {
     pub frozen: bool,
     /// It refuses our account.
     pub revoked: bool,
+    /// It refuses orders to copy.
+    pub(super) disk_full: bool,
     /// It shows what it was like at an earlier time.
     pub(super) stale: Option<Shown>,
     /// How far its clock is ahead, in milliseconds.
@@ -220,6 +226,7 @@ impl World {
             }
             Trouble::Drained(true) => self.sites[site.0].batch.drain(),
             Trouble::Drained(false) => self.resume(site),
+            Trouble::DiskFull(full) => ailments.disk_full = full,
             Trouble::Clock(ahead_ms) => self.set_clock(site, ahead_ms),
             Trouble::Link { to, bandwidth } => self.set_link(site, &to, bandwidth),
             Trouble::Corrupts { to, corrupts } => self.set_corrupts(site, &to, corrupts),

@@ -33,7 +33,7 @@ pub fn pairs() -> Vec<Pair> {
     for kind in ["node-down", "site-down"] {
         pairs.extend(["starting", "at-gate", "running"].map(|step| (kind, step)));
     }
-    pairs.extend([("link", "copying"), ("corrupts", "copying")]);
+    pairs.extend(["link", "corrupts", "disk-full"].map(|kind| (kind, "copying")));
     for kind in ["killed-before-call", "killed-after-call"] {
         pairs.extend(CALLS.map(|call| (kind, call)));
     }

@@ -177,7 +177,10 @@ fn hinders(trouble: &Trouble) -> bool {
         | Trouble::Stale(begins)
         | Trouble::Drained(begins) => *begins,
         Trouble::NodeDown { .. } | Trouble::SiteDown { .. } | Trouble::Forgets { .. } => true,
-        Trouble::Clock(_) | Trouble::Link { .. } | Trouble::Corrupts { .. } => false,
+        Trouble::Clock(_)
+        | Trouble::Link { .. }
+        | Trouble::Corrupts { .. }
+        | Trouble::DiskFull(_) => false,
     }
 }
 

@@ -29,7 +29,7 @@ pub(super) type Planned = (Timestamp, usize, Trouble);
 /// One kind of trouble: draws what begins and what ends it, if that is needed.
 type Kind = fn(&mut Drawing, &SiteName, DurationMs) -> (Trouble, Option<Trouble>);
 
-const KINDS: [Kind; 11] = [
+const KINDS: [Kind; 12] = [
     |drawing, _, repair| {
         (Trouble::NodeDown { node: drawing.chance.random_range(0..4), repair }, None)
     },
@@ -48,6 +48,7 @@ const KINDS: [Kind; 11] = [
         (link(to, slow), Some(link(to, BANDWIDTH)))
     },
     |_, to, _| (corrupts(to, true), Some(corrupts(to, false))),
+    |_, _, _| (Trouble::DiskFull(true), Some(Trouble::DiskFull(false))),
 ];
 
 fn link(to: &SiteName, bandwidth: BitsPerSecond) -> Trouble {
@@ -138,6 +139,7 @@ fn all_well(names: &[SiteName], at: Timestamp) -> Vec<Planned> {
         Trouble::Revoked(false),
         Trouble::Stale(false),
         Trouble::Drained(false),
+        Trouble::DiskFull(false),
         Trouble::Clock(0),
     ];
     let at_site = |site: usize| {
