@@ -36,10 +36,8 @@ fn who_waits_for_input_is_told_what_keeps_it_from_arriving() {
 #[test]
 fn who_waits_for_outputs_is_told_where_each_goes_and_what_keeps_it_from_arriving() {
     let mut job = placed_at("leiden", Phase::Collecting { since: NOW });
-    let collect = Collect::ToSite {
-        site: "delft".parse().unwrap(),
-        register: "results".parse().unwrap(),
-    };
+    let collect =
+        Collect::ToSite { site: "delft".parse().unwrap(), register: "results".parse().unwrap() };
     let spec = Arc::make_mut(&mut job.spec);
     spec.components[0].outputs = vec![
         Output { path: "out".parse().unwrap(), collect },

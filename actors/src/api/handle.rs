@@ -126,7 +126,8 @@ impl ControlPlane {
             )));
         }
         self.bind(submission).map_err(|name| {
-            let remedy = format!("register it with `cospan file add {name} --site SITE --path PATH`");
+            let remedy =
+                format!("register it with `cospan file add {name} --site SITE --path PATH`");
             invalid(format!("no file is registered as {name}; {remedy}"))
         })?;
         if let Some(name) = self.chunked_directory(submission) {
