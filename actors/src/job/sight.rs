@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use cospan_domain::ids::{ComponentIndex, JobId, SiteName};
+use cospan_domain::ids::{ComponentIndex, JobId};
 use cospan_domain::job::command::{Inputs, JobCommand, Sight, Sighting};
 use cospan_domain::job::demands;
 use cospan_domain::job::due::avoids;
+use cospan_domain::job::entangled::{self, holds_and_waits, waits_at};
 use cospan_domain::job::spec::OnUnreachable;
-use cospan_domain::job::state::{Component, Job, Phase, Run};
+use cospan_domain::job::state::{Component, Job, Phase};
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::transfer::state::Lost;
 use cospan_domain::units::Timestamp;
@@ -40,44 +41,16 @@ pub(crate) fn sight(shared: &Shared, job: &Job) -> Sight {
     }
 }
 
-/// A component that waits in its site's queue, and a job submitted earlier that holds
-/// processors there and waits for those that this job holds.
+/// Looks for a job that holds what this one waits for, and waits for what it holds.
 fn gives_way(shared: &Shared, job: &Job) -> Option<(ComponentIndex, JobId)> {
-    if !matches!(job.phase, Phase::Claiming { .. }) {
-        return None;
-    }
-    let (held, waited) = (sites_where(job, holds), sites_where(job, waits));
-    if held.is_empty() || waited.is_empty() {
+    if !holds_and_waits(job) {
         return None;
     }
     let view = shared.view.load();
-    let there = waited.iter().flat_map(|(_, site)| view.holdings.get(*site));
+    let there = waits_at(job).filter_map(|(_, site)| view.holdings.get(site));
     let others: BTreeSet<JobId> = there.flat_map(|site| site.keys().map(|(job, _)| *job)).collect();
-    let entangled = |other: &Job| {
-        let (theirs, wanted) = (sites_where(other, holds), sites_where(other, waits));
-        let wants_ours = wanted.iter().any(|(_, site)| held.iter().any(|(_, at)| at == site));
-        let mut blocked = waited.iter().filter(|(_, site)| theirs.iter().any(|(_, at)| at == site));
-        blocked.next().filter(|_| wants_ours).map(|(component, _)| *component)
-    };
-    others.into_iter().filter(|other| *other != job.id).find_map(|id| {
-        let other = view.jobs.get(&id)?;
-        let earlier = (other.submitted_at, other.id) < (job.submitted_at, job.id);
-        let claiming = matches!(other.phase, Phase::Claiming { .. });
-        (earlier && claiming).then(|| entangled(other)).flatten().map(|component| (component, id))
-    })
-}
-
-fn holds(component: &Component) -> bool {
-    matches!(component.run, Run::AtGate { .. }) && !component.given_back
-}
-
-fn waits(component: &Component) -> bool {
-    matches!(component.run, Run::Submitted { .. }) && !component.given_back
-}
-
-fn sites_where(job: &Job, so: fn(&Component) -> bool) -> Vec<(ComponentIndex, &SiteName)> {
-    let components = job.indexed().filter(|(_, component)| so(component));
-    components.filter_map(|(index, c)| Some((index, &c.placement.as_ref()?.site))).collect()
+    let others = others.iter().filter(|other| **other != job.id);
+    entangled::gives_way(job, others.filter_map(|other| view.jobs.get(other)).map(|other| &**other))
 }
 
 fn sighted(

@@ -3,6 +3,7 @@
 mod abandon;
 mod accounting;
 mod claims;
+mod entangled;
 mod lives;
 mod restarts;
 mod stories;

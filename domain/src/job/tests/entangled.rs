@@ -1,0 +1,106 @@
+//! Which of two jobs gives way that wait for each other.
+
+use proptest::prelude::*;
+
+use super::world::{World, site, spec};
+use crate::ids::{Attempt, ComponentIndex, JobId, LrmId};
+use crate::job::entangled::gives_way;
+use crate::job::state::{Component, Job, Phase, Placement, Run};
+use crate::units::{DurationMs, Timestamp};
+
+/// What a component does at which site.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Does {
+    Holds,
+    Waits,
+    Nothing,
+}
+
+use Does::{Holds, Nothing, Waits};
+
+fn claiming(id: u64, submitted: u64, components: &[(Does, usize)]) -> Job {
+    let mut job = World::new(spec(components.len())).job;
+    (job.id, job.submitted_at) = (JobId(id), Timestamp(submitted));
+    job.phase = Phase::Claiming { since: Timestamp(9) };
+    job.components = components.iter().map(|(does, at)| component(*does, *at)).collect();
+    job
+}
+
+fn number() -> LrmId {
+    LrmId::new("1").unwrap()
+}
+
+fn component(does: Does, at: usize) -> Component {
+    let run = match does {
+        Holds => Run::AtGate { lrm_id: number(), since: Timestamp(9), host: "n".into() },
+        Waits => Run::Submitted { lrm_id: number(), at: Timestamp(9), absences: 0 },
+        Nothing => Run::Idle,
+    };
+    let placement = Placement {
+        site: site(at),
+        sources: Vec::new(),
+        transfer_time: DurationMs::ZERO,
+        share: None,
+    };
+    Component { placement: Some(placement), attempt: Attempt(1), run, ..Component::default() }
+}
+
+#[test]
+fn of_two_jobs_that_hold_what_the_other_waits_for_the_later_gives_way() {
+    let earlier = claiming(7, 1, &[(Holds, 0), (Waits, 1)]);
+    let later = claiming(3, 2, &[(Waits, 0), (Holds, 1)]);
+    assert_eq!(gives_way(&later, [&earlier]), Some((ComponentIndex(0), JobId(7))));
+    assert_eq!(gives_way(&earlier, [&later]), None);
+}
+
+#[test]
+fn nobody_gives_way_to_one_that_is_not_held_up_by_it() {
+    let ours = claiming(3, 2, &[(Waits, 0), (Holds, 1)]);
+    for theirs in [
+        &[(Holds, 0), (Waits, 2)][..],
+        &[(Waits, 1), (Waits, 0)],
+        &[(Holds, 0), (Nothing, 1)],
+        &[(Holds, 2), (Waits, 1)],
+    ] {
+        assert_eq!(gives_way(&ours, [&claiming(7, 1, theirs)]), None, "{theirs:?}");
+    }
+    let mut started = claiming(7, 1, &[(Holds, 0), (Waits, 1)]);
+    started.phase = Phase::Starting { since: Timestamp(9) };
+    assert_eq!(gives_way(&ours, [&started]), None, "it waits for nothing any more");
+}
+
+#[test]
+fn what_is_being_given_back_holds_nobody_up() {
+    let ours = claiming(3, 2, &[(Waits, 0), (Holds, 1)]);
+    let mut theirs = claiming(7, 1, &[(Holds, 0), (Waits, 1)]);
+    theirs.components[0].given_back = true;
+    assert_eq!(gives_way(&ours, [&theirs]), None);
+}
+
+fn doings() -> impl Strategy<Value = Vec<(Does, usize)>> {
+    let does = prop_oneof![Just(Holds), Just(Waits), Just(Nothing)];
+    proptest::collection::vec((does, 0..4usize), 1..5)
+}
+
+proptest! {
+    /// Held up by each other: then exactly one of them gives way, and with a component that
+    /// waits where the other holds.
+    #[test]
+    fn exactly_one_of_two_that_wait_for_each_other_gives_way(
+        one in doings(), other in doings(), at_once: bool,
+    ) {
+        let first = claiming(1, 5, &one);
+        let second = claiming(2, if at_once { 5 } else { 6 }, &other);
+        let meet = |waits: &[(Does, usize)], holds: &[(Does, usize)]| {
+            waits.iter().any(|(does, at)| *does == Waits && holds.contains(&(Holds, *at)))
+        };
+        let entangled = meet(&one, &other) && meet(&other, &one);
+        let found = gives_way(&second, [&first]);
+        prop_assert_eq!(found.is_some(), entangled);
+        prop_assert_eq!(gives_way(&first, [&second]), None);
+        if let Some((component, to)) = found {
+            let (does, at) = other[component.0 as usize];
+            prop_assert!(does == Waits && one.contains(&(Holds, at)) && to == JobId(1));
+        }
+    }
+}
