@@ -33,8 +33,28 @@ pub struct Round {
     pub go_ms: Option<u64>,
     /// Attempts at the decision, by component.
     pub attempts: BTreeMap<u32, u32>,
+    /// When components that were restarted alone were ready, by component and attempt: their
+    /// gates are opened from then on.
+    pub restarted: BTreeMap<(u32, u32), u64>,
     /// When it was aborted.
     pub aborted_ms: Option<u64>,
+}
+
+impl Round {
+    /// From when on an attempt may start, if it may.
+    pub fn may_start(&self, component: u32, attempt: u32) -> Option<u64> {
+        match self.attempts.get(&component) == Some(&attempt) {
+            true => self.go_ms,
+            false => self.restarted.get(&(component, attempt)).copied(),
+        }
+    }
+
+    /// The latest attempt of each component.
+    pub fn latest(&self) -> BTreeMap<u32, u32> {
+        let mut latest = self.attempts.clone();
+        latest.extend(self.restarted.keys().copied());
+        latest
+    }
 }
 
 /// Reads the events of a job from the server's answer.
@@ -87,7 +107,9 @@ pub fn rounds(flexible: bool, events: &[Event]) -> Vec<Round> {
         let Some(round) = rounds.last_mut() else { continue };
         let mut renew = |index: u32| {
             *attempts.entry(index).or_default() += 1;
-            round.ready.remove(&index);
+            if round.go_ms.is_none() {
+                round.ready.remove(&index);
+            }
         };
         match (event.name.as_str(), event.component) {
             ("ClaimBegun", _) => attempts.values_mut().for_each(|attempt| *attempt += 1),
@@ -97,6 +119,12 @@ pub fn rounds(flexible: bool, events: &[Event]) -> Vec<Round> {
             // Seen late, after the decision, it proves nothing.
             ("ComponentReady", Some(index)) if round.go_ms.is_none() => {
                 round.ready.insert(index);
+            }
+            ("ComponentReady", Some(index)) => {
+                let attempt = attempts.get(&index).copied().unwrap_or_default();
+                if round.attempts.get(&index) != Some(&attempt) {
+                    round.restarted.entry((index, attempt)).or_insert(event.at_ms);
+                }
             }
             ("GoDecided", _) => {
                 round.go_ms = Some(event.at_ms);
@@ -187,5 +215,32 @@ mod tests {
         assert_eq!(rounds[0].attempts, BTreeMap::from([(0, 1), (1, 1), (2, 2)]));
         assert_eq!(rounds[0].ready, BTreeSet::from([0]));
         assert_eq!(rounds[1].attempts, BTreeMap::from([(0, 3), (1, 3)]));
+    }
+
+    #[test]
+    fn a_component_that_is_restarted_alone_starts_once_it_is_ready_again() {
+        let event = |at_ms: u64, name: &str, component: Option<u32>, detail: &str| Event {
+            at_ms,
+            name: name.into(),
+            component,
+            sites: vec!["s1".into(); if name == "JobPlaced" { 2 } else { 0 }],
+            detail: detail.into(),
+            ..Event::default()
+        };
+        let events = [
+            event(1, "JobPlaced", None, ""),
+            event(2, "ClaimBegun", None, ""),
+            event(2, "ComponentReady", Some(0), ""),
+            event(2, "ComponentReady", Some(1), ""),
+            event(3, "GoDecided", None, ""),
+            event(4, "ComponentReady", Some(0), ""),
+            event(5, "ComponentsClaimed", None, "components 1"),
+            event(6, "ComponentReady", Some(1), ""),
+        ];
+        let round = &rounds(false, &events)[0];
+        let may_start = [(0, 1), (1, 1), (1, 2), (1, 3)].map(|(c, a)| round.may_start(c, a));
+        assert_eq!(may_start, [Some(3), Some(3), Some(6), None]);
+        assert_eq!(round.latest(), BTreeMap::from([(0, 1), (1, 2)]));
+        assert_eq!(round.ready, BTreeSet::from([0, 1]), "as it was at the decision");
     }
 }

@@ -1,5 +1,6 @@
 //! Kills at random moments under load.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,11 @@ use crate::server::Server;
 use crate::settle;
 use crate::table::Table;
 use crate::workload::{SHARED, Workload};
+
+/// Kills of a run that must have met all of [`CLAIMS_MEET`].
+const MANY_KILLS: u32 = 200;
+/// Processors are missing, components move.
+const CLAIMS_MEET: [&str; 2] = ["ClaimMissed", "ComponentMoved"];
 
 /// What a run is to do.
 #[derive(Debug, Clone)]
@@ -53,6 +59,8 @@ pub struct Outcome {
     pub taken: u32,
     /// States that were struck too rarely.
     pub rare: Vec<&'static str>,
+    /// What must happen to claims in a long run, and never did.
+    pub missed: Vec<&'static str>,
     /// How long it took.
     pub took: Duration,
     /// Where everything lies if it was kept.
@@ -64,7 +72,7 @@ pub struct Outcome {
 impl Outcome {
     /// Whether it shows what it was to show.
     pub fn is_good(&self) -> bool {
-        self.verdict.violations.is_empty() && self.rare.is_empty()
+        self.verdict.violations.is_empty() && self.rare.is_empty() && self.missed.is_empty()
     }
 
     /// For people.
@@ -93,6 +101,9 @@ impl Outcome {
         );
         if !self.rare.is_empty() {
             text += &format!("struck too rarely: {}\n", self.rare.join(", "));
+        }
+        if !self.missed.is_empty() {
+            text += &format!("never happened: {}\n", self.missed.join(", "));
         }
         for violation in &self.verdict.violations {
             text += &format!("BROKEN {violation}\n");
@@ -180,8 +191,13 @@ fn run_on(
     let taken = locals.finish()?;
     let (verdict, _) = settle::settle_and_judge(ground, &api, &promises, &mut foreign, SETTLE_MAX)?;
     restarts.sort();
+    let missed = match options.kills < MANY_KILLS {
+        true => Vec::new(),
+        false => missed(&verdict.claims, taken),
+    };
     Ok(Outcome {
         rare: table.rare(options.least_strikes),
+        missed,
         table,
         restarts,
         verdict,
@@ -190,6 +206,14 @@ fn run_on(
         directory: ground.path().into(),
         file_system: ground.file_system.clone(),
     })
+}
+
+/// What did not happen at all of what the claims of a long run must meet.
+fn missed(claims: &BTreeMap<&'static str, usize>, taken: u32) -> Vec<&'static str> {
+    let mut missed: Vec<&'static str> =
+        CLAIMS_MEET.into_iter().filter(|event| !claims.contains_key(event)).collect();
+    missed.extend((taken == 0).then_some("processors taken by local users"));
+    missed
 }
 
 /// Rows of all jobs that may be in flight.

@@ -218,8 +218,8 @@ fn starts(job: &JobTruth, runs: &[(Tag, &Run)], evidence: &Evidence, verdict: &m
         if job.shortened {
             continue;
         }
-        let holds = |round: &&Round| round.attempts.get(&tag.component.0) == Some(&tag.attempt.0);
-        match rounds.iter().find(holds).and_then(|round| round.go_ms) {
+        let may_start = |round: &Round| round.may_start(tag.component.0, tag.attempt.0);
+        match rounds.iter().find_map(may_start) {
             None => verdict.blame(Rule::GoFirst, format!("{tag} started without a decision")),
             Some(go) if run.start_ms < go => {
                 let early = go - run.start_ms;
@@ -265,7 +265,8 @@ fn ends(job: &JobTruth, runs: &[(Tag, &Run)], verdict: &mut Verdict) {
     if last.aborted_ms.is_some() {
         verdict.blame(Rule::FinishedIsDone, format!("job {id} finished with an aborted round"));
     }
-    for (component, attempt) in &last.attempts {
+    let latest = last.latest();
+    for (component, attempt) in &latest {
         let of_it =
             |(tag, _): &&(Tag, &Run)| (tag.component.0, tag.attempt.0) == (*component, *attempt);
         let end = runs.iter().find(of_it).map(|(_, run)| run.end);
@@ -275,7 +276,7 @@ fn ends(job: &JobTruth, runs: &[(Tag, &Run)], verdict: &mut Verdict) {
         }
     }
     for (component, line) in &job.outputs {
-        let attempt = last.attempts.get(component).copied().unwrap_or_default();
+        let attempt = latest.get(component).copied().unwrap_or_default();
         let own = format!("-{id}-{component}-{attempt}");
         if !line.ends_with(&own) {
             let what = format!("output of component {component} of job {id} is of {line:?}");

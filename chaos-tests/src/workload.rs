@@ -128,13 +128,23 @@ impl Workload {
             let peers = json!({ "PEERS": count.to_string() });
             components.iter_mut().for_each(|component| component["environment"] = peers.clone());
         }
+        let rerunnable = random.random_bool(0.9);
+        if rerunnable && random.random_bool(0.3) {
+            components.iter_mut().for_each(restart_from_checkpoint);
+        }
         let mut document = json!({
             "name": name,
             "wall_time": "60s",
             "max_retries": if random.random_bool(0.5) { 1 } else { 0 },
-            "rerunnable": random.random_bool(0.9),
+            "rerunnable": rerunnable,
             "component": components,
         });
+        if random.random_bool(0.2) {
+            document["warning"] = json!({ "signal": "USR1", "before": "59s" });
+        }
+        if rerunnable && kind == Kind::NonFixed && random.random_bool(0.3) {
+            document["restart_scope"] = json!("component");
+        }
         if random.random_bool(0.6) {
             document["priority"] = json!(CLASSES.choose(random));
         }
@@ -205,6 +215,14 @@ impl Workload {
         }
         component
     }
+}
+
+/// What is restarted after all payloads began asks for what it left behind.
+fn restart_from_checkpoint(component: &mut Value) {
+    component["restart"] = json!({
+        "arguments": component["arguments"].clone(),
+        "environment": { "RESUME": "yes" },
+    });
 }
 
 #[cfg(test)]
