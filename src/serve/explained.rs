@@ -6,7 +6,7 @@ use cospan_actors::coallocator::{Estimate, Explanation, Wait};
 use cospan_actors::job::told_of;
 use cospan_domain::ids::{ComponentIndex, Digest, SiteName};
 use cospan_domain::job::spec::{Collect, Content, JobSpec};
-use cospan_domain::job::state::{Job, Phase};
+use cospan_domain::job::state::{AbortCause, AfterAbort, Job, Phase};
 use cospan_domain::queue::{Condition, Standing};
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 
@@ -144,7 +144,7 @@ pub(super) fn preview(
         job: 0,
         summary: placement(explanation, None),
         policy: Some(explanation.policy.to_string()),
-        rule: None,
+        rule: explanation.decision.as_ref().ok().map(|plan| plan.rule.as_str().into()),
         refused: None,
         position: None,
         estimate: estimate(explanation),
@@ -277,13 +277,26 @@ fn phase(job: &Job, next_claim: Option<Timestamp>) -> String {
             }
         }
         Phase::Collecting { .. } => "it succeeded; its outputs are brought to their sites".into(),
-        Phase::Aborting { why, .. } => {
-            format!("its round is being given up: {}", abort_cause(why))
+        Phase::Aborting { why: AbortCause::Cancelled, .. } => {
+            "it is being cancelled; what runs is being ended".into()
+        }
+        Phase::Aborting { why, then, .. } => {
+            format!("its round is being given up: {}; {}", abort_cause(why), afterwards(then))
         }
         Phase::Queued { .. }
         | Phase::Finished { .. }
         | Phase::Failed { .. }
         | Phase::Cancelled { .. } => format!("it is {}", job.phase.kind().as_str()),
+    }
+}
+
+fn afterwards(then: &AfterAbort) -> String {
+    match then {
+        AfterAbort::Requeue { not_before } => {
+            format!("then it is placed anew, not before {}", Instant(*not_before))
+        }
+        AfterAbort::Fail { reason } => format!("then it fails: {reason}"),
+        AfterAbort::Cancel { by } => format!("then it is cancelled, as {by} asked"),
     }
 }
 

@@ -1,10 +1,11 @@
-//! What a job is told of the files that it waits for.
+//! What a job is told of where it stands, and of the files that it waits for.
 
-use cospan_domain::job::spec::Output;
-use cospan_domain::job::state::{Collected, Source};
+use cospan_domain::job::spec::{Output, Priority};
+use cospan_domain::job::state::{Collected, PhaseKind, Run, Source};
+use cospan_domain::placement::{Plan, Rule};
 
 use super::*;
-use crate::serve::verdicts::tests::placed_at;
+use crate::serve::verdicts::tests::{explanation, placed_at, waiting_job};
 
 const NOW: Timestamp = Timestamp(1);
 const CONTENT: Content = Content { digest: Digest([7; 32]), size: Bytes(30) };
@@ -51,4 +52,96 @@ fn who_waits_for_outputs_is_told_where_each_goes_and_what_keeps_it_from_arriving
     assert_eq!(told(&job), [expected]);
     job.components[0].collected[0].done = true;
     assert_eq!(told(&job), []);
+}
+
+fn phases() -> Vec<(Phase, &'static str)> {
+    let why = AbortCause::InputLost { detail: "no space left".into() };
+    let aborting = |why, then| Phase::Aborting { since: NOW, why, then };
+    let by = || "ada".parse().unwrap();
+    vec![
+        (Phase::Placed { at: NOW, start_estimate: NOW }, "it is placed; its input is on the way"),
+        (Phase::Claiming { since: NOW }, "processors are claimed; its input is on the way"),
+        (Phase::Starting { since: NOW }, "its start is decided; gates are being opened"),
+        (Phase::Running { since: NOW }, "it runs: solve"),
+        (Phase::Collecting { since: NOW }, "it succeeded; its outputs are brought to their sites"),
+        (
+            aborting(why.clone(), AfterAbort::Fail { reason: "tried too often".into() }),
+            "its round is being given up: input did not arrive: no space left; then it fails: \
+             tried too often",
+        ),
+        (
+            aborting(why, AfterAbort::Cancel { by: by() }),
+            "its round is being given up: input did not arrive: no space left; then it is \
+             cancelled, as ada asked",
+        ),
+        (
+            aborting(AbortCause::Cancelled, AfterAbort::Cancel { by: by() }),
+            "it is being cancelled; what runs is being ended",
+        ),
+    ]
+}
+
+#[test]
+fn in_every_phase_it_is_told_what_it_waits_for() {
+    for (phase, expected) in phases() {
+        let mut job = placed_at("leiden", phase);
+        if matches!(job.phase, Phase::Running { .. }) {
+            let lrm_id = "1".parse().unwrap();
+            job.components[0].run = Run::Running { lrm_id, host: "n".into(), since: NOW };
+        }
+        assert_eq!(summary(&job, &explanation(Wait::Phase), None), expected);
+    }
+    let told: Vec<PhaseKind> = phases().iter().map(|(phase, _)| phase.kind()).collect();
+    let left_out: Vec<PhaseKind> =
+        PhaseKind::ALL.into_iter().filter(|kind| !told.contains(kind)).collect();
+    let ended = [PhaseKind::Finished, PhaseKind::Failed, PhaseKind::Cancelled];
+    assert_eq!(left_out, [&[PhaseKind::Queued][..], &ended].concat());
+}
+
+#[test]
+fn with_its_input_there_it_is_told_which_components_are_claimed() {
+    let mut job = placed_at("leiden", Phase::Claiming { since: NOW });
+    job.inputs_here = true;
+    let mut explanation = explanation(Wait::Phase);
+    explanation.next_claim = Some(Timestamp(60_000));
+    let told = summary(&job, &explanation, None);
+    assert_eq!(
+        told,
+        "processors are being claimed; at the gate: none; submitted: none; not yet: solve; \
+         processors are claimed next at 1970-01-01T00:01:00.000Z"
+    );
+}
+
+#[test]
+fn one_that_may_not_be_placed_is_told_why_and_who_can_change_that() {
+    let told = |wait| summary(&waiting_job(), &explanation(wait), None);
+    assert_eq!(told(Wait::Frozen), "it is frozen; `cospan thaw` lets it be placed");
+    assert_eq!(told(Wait::Held("a policy panicked".into())), "it is held: a policy panicked");
+    let turn = told(Wait::Turn(3));
+    assert_eq!(turn, "it waits for its turn: at most 3 run(s) of its sweep at once");
+    let standing = Standing {
+        priority: Priority::Low,
+        ahead: 0,
+        condition: Condition::BackedOff(Timestamp(60_000)),
+        tries: 0,
+        refusal: None,
+    };
+    let told = summary(&waiting_job(), &explanation(Wait::Placement), Some(&standing));
+    assert!(told.starts_with("it backs off after a setback and is tried again at 1970"), "{told}");
+}
+
+#[test]
+fn one_that_is_not_submitted_is_told_by_which_rule_its_sites_would_be_chosen() {
+    let job = placed_at("leiden", Phase::Placed { at: NOW, start_estimate: NOW });
+    let mut explanation = explanation(Wait::NotSubmitted);
+    explanation.decision = Ok(Plan {
+        seq: Default::default(),
+        policy: explanation.policy.clone(),
+        rule: Rule::MostLeft,
+        placements: job.components[0].placement.clone().into_iter().collect(),
+        transfer_time: DurationMs::ZERO,
+    });
+    let told = preview(&explanation, &job.spec, DurationMs::ZERO);
+    assert_eq!(told.rule.as_deref(), Some(Rule::MostLeft.as_str()));
+    assert_eq!(told.summary, "it can be placed now, on 1 site(s), with input there in 0s");
 }

@@ -30,7 +30,7 @@ fn verdict(name: &str, outcome: Outcome) -> SiteVerdict {
 }
 
 /// Leiden would be chosen; Delft is unusable; nothing is known of other sites.
-fn explanation(wait: Wait) -> Explanation {
+pub(crate) fn explanation(wait: Wait) -> Explanation {
     let closed = vec![Reason::Closed(Hindrance::Unusable)];
     let obstacle = Obstacle::BreakerOpen { errors: 3, probe_at: PROBE };
     let figures = |obstacles: Vec<Obstacle>| SiteFigures {
@@ -63,7 +63,7 @@ fn explanation(wait: Wait) -> Explanation {
 }
 
 /// One component in its queue.
-fn waiting_job() -> Job {
+pub(crate) fn waiting_job() -> Job {
     let program = Program {
         executable: Executable::AtSite("true".into()),
         arguments: Vec::new(),
