@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use actix::{Actor, Addr};
-use cospan_domain::ids::{JobId, LrmId};
-use cospan_domain::job::spec::JobSpec;
+use cospan_domain::ids::{JobId, LrmId, SiteName};
+use cospan_domain::job::spec::{ComponentSpec, JobSpec};
 use cospan_domain::job::state::{Component, Job, Phase, Placement, Run};
 use cospan_domain::labels::Labels;
 use cospan_domain::placement::Outcome;
 use cospan_domain::queue::Standing;
 use cospan_domain::resources::Resources;
 use cospan_domain::site::contact::Contact;
-use cospan_domain::units::DurationMs;
+use cospan_domain::units::{Bytes, DurationMs};
 use cospan_sites::port::{Capabilities, SiteDescription};
 
-use super::{AskStanding, CoAllocator, Wait, belief, explain};
+use super::{AskStanding, CoAllocator, Wait, belief, explain, preview};
 use crate::board::SiteReport;
 use crate::journal::Change;
 use crate::supervision::{ActorId, LifeGuard};
@@ -146,6 +146,36 @@ fn a_placed_job_is_told_what_each_site_would_be_to_it_if_it_held_nothing() {
         says(&world, "Delft", 10, 2);
         let idle = explain(&world.shared, &new).sites[&at_delft].idle;
         assert_eq!(idle, Some(10), "2 that are idle and 8 of its own");
+    });
+}
+
+/// Sites that a job of two components, each as large as a site, would be placed at.
+fn connected_pair(world: &World) -> Vec<SiteName> {
+    let mut spec = JobSpec::clone(&queued(JOB.0, content(1)).spec);
+    spec.policy = Some("connected-cluster-minimization".parse().expect("a name"));
+    let mut one = spec.components[0].clone();
+    one.inputs.clear();
+    one.resources = Resources::processors(4);
+    let other = ComponentSpec { name: "other".parse().expect("a name"), ..one.clone() };
+    spec.components = vec![one, other];
+    let plan = preview(&world.shared, &spec).decision.expect("it fits");
+    plan.placements.into_iter().map(|placement| placement.site).collect()
+}
+
+#[test]
+fn components_go_to_other_sites_once_transfers_were_slow_between_those_they_would_have() {
+    paused(|| async {
+        let world = World::new(&["Delft", "Leiden", "Utrecht"]);
+        ["Delft", "Leiden", "Utrecht"].iter().for_each(|name| says(&world, name, 4, 4));
+        let before = connected_pair(&world);
+        let [one, other] = &before[..] else { panic!("two places: {before:?}") };
+        let (slow, now) = (DurationMs::from_secs(3_600), world.shared.clock.now());
+        for pair in [(one, other), (other, one)] {
+            let pair = (pair.0.clone(), pair.1.clone());
+            world.shared.transferred(pair, Bytes(10_000_000), slow, now);
+        }
+        let after = connected_pair(&world);
+        assert!(!(after.contains(one) && after.contains(other)), "{before:?}, then {after:?}");
     });
 }
 
