@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use cospan_domain::job::demands::Holding;
 use cospan_domain::job::state::{Job, Phase, Run};
-use cospan_domain::placement::estimate::{Forecast, Release, Waiter, forecast};
+use cospan_domain::placement::estimate::{Forecast, Release, Waiter, by_pace, forecast};
 use cospan_domain::placement::{GridSnapshot, History, PlacementRequest};
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use crate::api::View;
 use crate::shared::Shared;
 
-/// Jobs before it that are looked at; with more of them nothing is said.
+/// Jobs before it that are looked at; with more of them the pace of the queue tells.
 const MOST_AHEAD: usize = 50;
+/// The pace of the last hour.
+const PACE: DurationMs = DurationMs::from_secs(3_600);
 
 /// When a job may start.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,10 +48,7 @@ pub(super) fn of_job(shared: &Shared, grid: &GridSnapshot, job: &Job) -> Estimat
             let waiter = waiter(shared, request, *not_before, job.spec.wall_time);
             match ahead(shared, job) {
                 Ok(ahead) => of_waiter(shared, grid, &waiter, &ahead),
-                Err(count) => {
-                    let reason = format!("{count} jobs are before it, too many to look ahead");
-                    Estimate::Unknown(reason)
-                }
+                Err(count) => of_pace(shared, count),
             }
         }
         Phase::Placed { start_estimate, .. } => {
@@ -84,9 +83,27 @@ pub(super) fn of_request(
     let before = |job: &&Arc<Job>| job.priority >= spec.priority;
     match waiting(shared, &view, before) {
         Ok(ahead) => of_waiter(shared, grid, &waiter, &ahead),
-        Err(count) => {
-            Estimate::Unknown(format!("{count} jobs would be before it, too many to look ahead"))
-        }
+        Err(count) => of_pace(shared, count),
+    }
+}
+
+/// Behind too many to look at each of them.
+fn of_pace(shared: &Shared, ahead: usize) -> Estimate {
+    let (now, view) = (shared.clock.now(), shared.view.load());
+    let lately = |job: &&Arc<Job>| job.instants.placed.is_some_and(|at| now.since(at) < PACE);
+    let placed = view.jobs.values().filter(lately).count();
+    match by_pace(ahead, placed, PACE) {
+        None => Estimate::Unknown(format!(
+            "{ahead} jobs are before it, and none was placed within the last hour"
+        )),
+        Some((least, most)) => Estimate::Within {
+            from: now + least,
+            until: now + most,
+            basis: format!(
+                "{ahead} jobs are before it, and {placed} were placed within the last hour; from \
+                 half to twice as long as that takes"
+            ),
+        },
     }
 }
 

@@ -52,6 +52,20 @@ pub struct Forecast {
     pub ended: usize,
 }
 
+/// How long a job waits behind so many others if the queue moves as it did lately, when
+/// `placed` of its jobs were placed within `window`: at the least and at the most, half and
+/// twice as long. `None` if none was placed.
+pub fn by_pace(
+    ahead: usize,
+    placed: usize,
+    window: DurationMs,
+) -> Option<(DurationMs, DurationMs)> {
+    let (ahead, placed) = (ahead as u64, placed as u64);
+    let (whole, rest) = (window.0.checked_div(placed)?, window.0 % placed);
+    let wait = whole.saturating_mul(ahead).saturating_add(rest.saturating_mul(ahead) / placed);
+    Some((DurationMs(wait / 2), DurationMs(wait.saturating_mul(2))))
+}
+
 /// Looks ahead until `job` is placed: whatever is before it first.
 ///
 /// # Errors

@@ -74,6 +74,16 @@ fn a_job_that_backs_off_waits_for_its_time() {
     assert_eq!(looked_ahead(&grid, vec![], &[later], &waiter(&[4], 1)), Ok((0, 0)));
 }
 
+#[test]
+fn a_long_queue_is_estimated_by_how_it_moved_lately() {
+    let hour = DurationMs::from_secs(3_600);
+    let within = |from, until| Some((DurationMs::from_secs(from), DurationMs::from_secs(until)));
+    assert_eq!(by_pace(100, 50, hour), within(3_600, 14_400));
+    assert_eq!(by_pace(0, 50, hour), within(0, 0));
+    assert_eq!(by_pace(100, 0, hour), None, "it did not move");
+    assert!(by_pace(usize::MAX, 1, hour).is_some(), "however long");
+}
+
 proptest! {
     /// If everything ends as it is bound to, the plan fits when it is said to: on the grid
     /// with all of that ended.
