@@ -66,6 +66,51 @@ fn what_is_odd_but_allowed_is_a_warning() {
 }
 
 #[test]
+fn a_rule_for_priorities_that_makes_no_sense_is_refused_by_its_number() {
+    let problems = problems_of(
+        "[[priority]]\nclass = \"super-hihg\"\n\
+         [[priority]]\nhighest = \"none\"\nrunner = \"swep\"\nkey = \"a key\"\n",
+    );
+    for words in [
+        "cospan.toml:2: class in [[priority]] number 1: the text \"super-hihg\" where \"super-high\"",
+        "cospan.toml:5: runner in [[priority]] number 2: ",
+        "default, parallel, sweep",
+        "cospan.toml:6: key in [[priority]] number 2: ",
+    ] {
+        assert!(problems.contains(words), "{words}: {problems}");
+    }
+    let problems = problems_of(
+        "[[priority]]\nmin_wall_time = \"2h\"\nmax_wall_time = \"1h\"\n\
+         class = \"high\"\nhighest = \"low\"\n",
+    );
+    for words in [
+        "cospan.toml:2: min_wall_time = \"2h\" is above max_wall_time = \"1h\" in [[priority]] number 1",
+        "> lower it, or raise max_wall_time",
+        "cospan.toml:4: class = \"high\" is above highest = \"low\" in [[priority]] number 1",
+        "> lower it, or raise highest",
+    ] {
+        assert!(problems.contains(words), "{words}: {problems}");
+    }
+}
+
+#[test]
+fn a_rule_for_priorities_behind_one_that_takes_all_its_jobs_is_a_warning() {
+    let rules = |first: &str| {
+        let text = format!(
+            "[[priority]]\n{first}\n\n[[priority]]\nkey = \"bob\"\nmax_wall_time = \"1h\"\n"
+        );
+        parse(&text).unwrap().warnings.to_string()
+    };
+    let warnings = rules("max_wall_time = \"2h\"");
+    let words = "cospan.toml:4: [[priority]] number 2 never counts: number 1 matches every job";
+    assert!(warnings.contains(words), "{warnings}");
+    assert!(warnings.contains("> put it before that one, or drop it"), "{warnings}");
+    for narrower in ["max_wall_time = \"30m\"", "key = \"alice\"", "runner = \"sweep\""] {
+        assert_eq!(rules(narrower), "", "{narrower}");
+    }
+}
+
+#[test]
 fn listening_beyond_loopback_needs_tls() {
     let problems = problems_of("[server]\nlisten = [\"0.0.0.0:7440\"]\n");
     assert!(problems.contains("there is no TLS"), "{problems}");
