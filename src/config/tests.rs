@@ -1,6 +1,7 @@
 use std::path::Path;
 
 use super::*;
+use crate::api::v1::quantity::{Length, Size};
 
 fn parse(text: &str) -> Result<Loaded, ConfigError> {
     Config::parse(Path::new("cospan.toml"), text)
@@ -160,6 +161,62 @@ fn a_number_out_of_its_range_is_refused_with_the_range() {
     );
     assert!(problems.contains("from 1 to 256"), "{problems}");
     assert!(problems.contains("from \"100ms\" to \"1h\""), "{problems}");
+}
+
+/// A value above or below an end of a range, as it is written.
+fn beyond(end: &str, above: bool) -> Option<String> {
+    let step = |end: u64| if above { end.checked_add(1) } else { end.checked_sub(1) };
+    if let Ok(number) = end.parse::<u64>() {
+        return step(number).map(|number| number.to_string());
+    }
+    if let Ok(ratio) = end.parse::<f64>() {
+        // A negative one is no ratio at all.
+        return above.then(|| (ratio + 0.001).to_string());
+    }
+    let text = end.trim_matches('"');
+    if let Ok(Length(length)) = text.parse() {
+        return step(length.0).map(|ms| format!("\"{ms}ms\""));
+    }
+    let Size(size) = text.parse().unwrap();
+    step(size.0).map(|bytes| format!("\"{bytes}B\""))
+}
+
+#[test]
+fn every_option_with_a_range_is_refused_beyond_it_with_its_line_and_the_range() {
+    let mut tried = 0;
+    for section in describe_all() {
+        let (heading, title) = match section.repeated {
+            true => (format!("[[{}]]", section.key), format!("[[{}]] number 1", section.key)),
+            false => (format!("[{}]", section.key), format!("[{}]", section.key)),
+        };
+        for option in section.options {
+            let Some((low, high)) = option.range else { continue };
+            let ends = [(&low, false), (&high, true)];
+            for beyond in ends.iter().filter_map(|(end, above)| beyond(end, *above)) {
+                let key = option.key;
+                let problems = problems_of(&format!("{heading}\n{key} = {beyond}\n"));
+                let place = format!("cospan.toml:2: {key} in {title}");
+                // What its type cannot hold is refused by that.
+                let range = match beyond == (u64::from(u32::MAX) + 1).to_string() {
+                    true => format!("is out of range: give 0 to {high}"),
+                    false => format!("give a value from {low} to {high}"),
+                };
+                assert!(problems.contains(&place) && problems.contains(&range), "{problems}");
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried > 50, "only {tried} were tried");
+}
+
+#[test]
+fn l_min_above_l_and_fewer_high_turns_than_low_ones_are_refused_by_name() {
+    let problems = problems_of("[claim]\nL = 0.5\nL_min = 0.75\n");
+    assert!(problems.contains("cospan.toml:3: L_min = 0.75 is above L = 0.5"), "{problems}");
+    assert!(problems.contains("> L falls from L to L_min: lower L_min, or raise L"), "{problems}");
+    let problems = problems_of("[queue]\nN_l = 2\n");
+    assert!(problems.contains("cospan.toml:2: N_h = 1 is below N_l = 2"), "{problems}");
+    assert!(problems.contains("> the high queues need at least as many turns"), "{problems}");
 }
 
 #[test]
