@@ -1,13 +1,12 @@
 //! Priorities by rules of the configuration, as users meet them.
 
 use std::fs;
-use std::time::{Duration, Instant};
 
 use cospan_chaos_tests::ground::Layout;
 use serde_json::json;
 
 use super::errors::{has, refused};
-use super::scene::{PATIENCE, Scene, ground, scene_on};
+use super::scene::{Scene, ground, scene_on, until};
 
 /// The rules are of three keys and lengths; the tests submit with the key `admin`.
 const RULES: &str = r#"
@@ -92,11 +91,7 @@ fn a_key_with_the_role_is_bound_by_no_rule() {
     let mut scene = ruled();
     scene.must(&["submit", &scene.job_file(&job(""))]);
     scene.must(&["key", "grant", "admin", "--role", "priority"]);
-    let begun = Instant::now();
-    while !scene.cospan(&["priority", "1", "super-high"]).status.success() {
-        assert!(begun.elapsed() < PATIENCE, "the role is not heeded");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    until("the role is heeded", || scene.cospan(&["priority", "1", "super-high"]).status.success());
     scene.must(&["submit", &scene.job_file(&job("priority = \"super-high\""))]);
     scene.must(&["submit", &scene.job_file(&job(""))]);
     let shown: Vec<_> = (1..=3).map(|id| shown_priority(&scene, &id.to_string())).collect();
