@@ -26,6 +26,8 @@ pub struct Settings {
     pub quotas: BTreeMap<SiteName, Quota>,
     /// Placement queues.
     pub queue: cospan_domain::queue::QueueParameters,
+    /// Which class a job gets, and which may be asked for; the first rule that matches speaks.
+    pub classes: Vec<cospan_domain::queue::ClassRule>,
     /// A report of a site older than this is asked for again before placing.
     pub information_expiry: DurationMs,
     /// How sites are asked.

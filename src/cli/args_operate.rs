@@ -239,6 +239,8 @@ pub(crate) struct KeyRoleArgs {
 pub(crate) enum RoleArg {
     /// Inject faults on purpose.
     Chaos,
+    /// Give jobs any priority, whatever the rules of the configuration.
+    Priority,
 }
 
 impl RoleArg {
@@ -246,6 +248,7 @@ impl RoleArg {
     pub(crate) fn role(self) -> Role {
         match self {
             RoleArg::Chaos => Role::Chaos,
+            RoleArg::Priority => Role::Priority,
         }
     }
 }

@@ -12,8 +12,8 @@ use super::problem::{Problems, nearest};
 use super::table::Places;
 use super::value::Value;
 
-struct Check<'c> {
-    config: &'c Config,
+pub(super) struct Check<'c> {
+    pub(super) config: &'c Config,
     places: &'c Places,
     problems: &'c mut Problems,
     warnings: &'c mut Problems,
@@ -30,6 +30,7 @@ pub(super) fn check(
     check.server();
     check.placement();
     check.queue();
+    check.classes();
     check.claim();
     check.claim_times();
     check.sites();
@@ -45,11 +46,21 @@ impl Check<'_> {
         self.places.get(path).or_else(|| self.places.get(section)).cloned()
     }
 
-    fn wrong(&mut self, path: &str, message: impl Into<String>, remedy: impl Into<String>) {
+    pub(super) fn wrong(
+        &mut self,
+        path: &str,
+        message: impl Into<String>,
+        remedy: impl Into<String>,
+    ) {
         self.problems.add(self.place(path), message, remedy);
     }
 
-    fn odd(&mut self, path: &str, message: impl Into<String>, remedy: impl Into<String>) {
+    pub(super) fn odd(
+        &mut self,
+        path: &str,
+        message: impl Into<String>,
+        remedy: impl Into<String>,
+    ) {
         self.warnings.add(self.place(path), message, remedy);
     }
 

@@ -6,6 +6,7 @@
 
 mod bandwidth;
 mod check;
+mod classes;
 mod environment;
 mod history;
 mod print;
@@ -28,8 +29,8 @@ pub use section::{OptionDoc, Section, SectionDoc};
 pub use value::{Auto, SecretUrl};
 
 use sections::{
-    Chaos, Claim, Client, Limits, Link, Log, Notify, Placement, Queue, Server, Site, SiteDefaults,
-    Store,
+    Chaos, Claim, Client, Limits, Link, Log, Notify, Placement, PriorityRule, Queue, Server, Site,
+    SiteDefaults, Store,
 };
 use table::{Places, Reader, sub_table, sub_tables, unknown_keys};
 
@@ -48,6 +49,8 @@ pub struct Config {
     pub placement: Placement,
     /// `[queue]`
     pub queue: Queue,
+    /// `[[priority]]`
+    pub priority: Vec<PriorityRule>,
     /// `[claim]`
     pub claim: Claim,
     /// `[sites]`
@@ -186,6 +189,7 @@ fn describe_all() -> Vec<SectionDoc> {
         Limits::describe(),
         Placement::describe(),
         Queue::describe(),
+        PriorityRule::describe(),
         Claim::describe(),
         SiteDefaults::describe(),
         Notify::describe(),
@@ -205,6 +209,7 @@ fn read(root: &DeTable<'_>, problems: &mut Problems, places: &mut Places) -> Opt
     let limits = one(root, problems, places);
     let placement = one(root, problems, places);
     let queue = one(root, problems, places);
+    let priority = several(root, problems, places);
     let claim = one(root, problems, places);
     let sites = one(root, problems, places);
     let notify = one(root, problems, places);
@@ -219,6 +224,7 @@ fn read(root: &DeTable<'_>, problems: &mut Problems, places: &mut Places) -> Opt
         limits: limits?,
         placement: placement?,
         queue: queue?,
+        priority,
         claim: claim?,
         sites: sites?,
         notify: notify?,

@@ -15,6 +15,7 @@ pub fn show(config: &Config, annotated: bool) -> String {
     section(&mut text, &config.limits, annotated);
     section(&mut text, &config.placement, annotated);
     section(&mut text, &config.queue, annotated);
+    config.priority.iter().for_each(|rule| section(&mut text, rule, annotated));
     section(&mut text, &config.claim, annotated);
     section(&mut text, &config.sites, annotated);
     section(&mut text, &config.notify, annotated);

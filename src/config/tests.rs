@@ -1,6 +1,7 @@
 use std::path::Path;
 
 use super::*;
+use crate::api::v1::quantity::{Length, Size};
 
 fn parse(text: &str) -> Result<Loaded, ConfigError> {
     Config::parse(Path::new("cospan.toml"), text)
@@ -66,6 +67,51 @@ fn what_is_odd_but_allowed_is_a_warning() {
 }
 
 #[test]
+fn a_rule_for_priorities_that_makes_no_sense_is_refused_by_its_number() {
+    let problems = problems_of(
+        "[[priority]]\nclass = \"super-hihg\"\n\
+         [[priority]]\nhighest = \"none\"\nrunner = \"swep\"\nkey = \"a key\"\n",
+    );
+    for words in [
+        "cospan.toml:2: class in [[priority]] number 1: the text \"super-hihg\" where \"super-high\"",
+        "cospan.toml:5: runner in [[priority]] number 2: ",
+        "default, parallel, sweep",
+        "cospan.toml:6: key in [[priority]] number 2: ",
+    ] {
+        assert!(problems.contains(words), "{words}: {problems}");
+    }
+    let problems = problems_of(
+        "[[priority]]\nmin_wall_time = \"2h\"\nmax_wall_time = \"1h\"\n\
+         class = \"high\"\nhighest = \"low\"\n",
+    );
+    for words in [
+        "cospan.toml:2: min_wall_time = \"2h\" is above max_wall_time = \"1h\" in [[priority]] number 1",
+        "> lower it, or raise max_wall_time",
+        "cospan.toml:4: class = \"high\" is above highest = \"low\" in [[priority]] number 1",
+        "> lower it, or raise highest",
+    ] {
+        assert!(problems.contains(words), "{words}: {problems}");
+    }
+}
+
+#[test]
+fn a_rule_for_priorities_behind_one_that_takes_all_its_jobs_is_a_warning() {
+    let rules = |first: &str| {
+        let text = format!(
+            "[[priority]]\n{first}\n\n[[priority]]\nkey = \"bob\"\nmax_wall_time = \"1h\"\n"
+        );
+        parse(&text).unwrap().warnings.to_string()
+    };
+    let warnings = rules("max_wall_time = \"2h\"");
+    let words = "cospan.toml:4: [[priority]] number 2 never counts: number 1 matches every job";
+    assert!(warnings.contains(words), "{warnings}");
+    assert!(warnings.contains("> put it before that one, or drop it"), "{warnings}");
+    for narrower in ["max_wall_time = \"30m\"", "key = \"alice\"", "runner = \"sweep\""] {
+        assert_eq!(rules(narrower), "", "{narrower}");
+    }
+}
+
+#[test]
 fn listening_beyond_loopback_needs_tls() {
     let problems = problems_of("[server]\nlisten = [\"0.0.0.0:7440\"]\n");
     assert!(problems.contains("there is no TLS"), "{problems}");
@@ -115,6 +161,62 @@ fn a_number_out_of_its_range_is_refused_with_the_range() {
     );
     assert!(problems.contains("from 1 to 256"), "{problems}");
     assert!(problems.contains("from \"100ms\" to \"1h\""), "{problems}");
+}
+
+/// A value above or below an end of a range, as it is written.
+fn beyond(end: &str, above: bool) -> Option<String> {
+    let step = |end: u64| if above { end.checked_add(1) } else { end.checked_sub(1) };
+    if let Ok(number) = end.parse::<u64>() {
+        return step(number).map(|number| number.to_string());
+    }
+    if let Ok(ratio) = end.parse::<f64>() {
+        // A negative one is no ratio at all.
+        return above.then(|| (ratio + 0.001).to_string());
+    }
+    let text = end.trim_matches('"');
+    if let Ok(Length(length)) = text.parse() {
+        return step(length.0).map(|ms| format!("\"{ms}ms\""));
+    }
+    let Size(size) = text.parse().unwrap();
+    step(size.0).map(|bytes| format!("\"{bytes}B\""))
+}
+
+#[test]
+fn every_option_with_a_range_is_refused_beyond_it_with_its_line_and_the_range() {
+    let mut tried = 0;
+    for section in describe_all() {
+        let (heading, title) = match section.repeated {
+            true => (format!("[[{}]]", section.key), format!("[[{}]] number 1", section.key)),
+            false => (format!("[{}]", section.key), format!("[{}]", section.key)),
+        };
+        for option in section.options {
+            let Some((low, high)) = option.range else { continue };
+            let ends = [(&low, false), (&high, true)];
+            for beyond in ends.iter().filter_map(|(end, above)| beyond(end, *above)) {
+                let key = option.key;
+                let problems = problems_of(&format!("{heading}\n{key} = {beyond}\n"));
+                let place = format!("cospan.toml:2: {key} in {title}");
+                // What its type cannot hold is refused by that.
+                let range = match beyond == (u64::from(u32::MAX) + 1).to_string() {
+                    true => format!("is out of range: give 0 to {high}"),
+                    false => format!("give a value from {low} to {high}"),
+                };
+                assert!(problems.contains(&place) && problems.contains(&range), "{problems}");
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried > 50, "only {tried} were tried");
+}
+
+#[test]
+fn l_min_above_l_and_fewer_high_turns_than_low_ones_are_refused_by_name() {
+    let problems = problems_of("[claim]\nL = 0.5\nL_min = 0.75\n");
+    assert!(problems.contains("cospan.toml:3: L_min = 0.75 is above L = 0.5"), "{problems}");
+    assert!(problems.contains("> L falls from L to L_min: lower L_min, or raise L"), "{problems}");
+    let problems = problems_of("[queue]\nN_l = 2\n");
+    assert!(problems.contains("cospan.toml:2: N_h = 1 is below N_l = 2"), "{problems}");
+    assert!(problems.contains("> the high queues need at least as many turns"), "{problems}");
 }
 
 #[test]

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use actix_web::web::Bytes;
 use async_trait::async_trait;
 use cospan_actors::api::{ApiAnswer, ApiCommand, ApiRefusal, Submission, View};
-use cospan_domain::ids::{Attempt, ComponentIndex, JobId, LogicalName, RelPath, Seq, SiteName};
+use cospan_domain::ids::{
+    Attempt, ComponentIndex, JobId, KeyName, LogicalName, RelPath, Seq, SiteName,
+};
 use cospan_domain::job::event::JobEvent;
 use cospan_domain::job::state::Job;
 use futures_util::Stream;
@@ -24,9 +26,13 @@ pub trait Backend: Send + Sync + 'static {
     /// Does what was asked, durably, or says why not.
     async fn command(&self, command: ApiCommand) -> Result<ApiAnswer, ApiRefusal>;
 
-    /// What would become of a submission: refused with every reason that would
+    /// What would become of a submission with this key: refused with every reason that would
     /// refuse it, else where it would go.
-    async fn preview(&self, submission: Submission) -> Result<ExplainReport, ApiRefusal>;
+    async fn preview(
+        &self,
+        by: &KeyName,
+        submission: Submission,
+    ) -> Result<ExplainReport, ApiRefusal>;
 
     /// The committed state.
     fn view(&self) -> Arc<View>;

@@ -82,6 +82,10 @@ impl From<ApiRefusal> for Failure {
             ApiRefusal::ClosedSite { index, .. } => {
                 Problem::new(Code::ClosedSite, detail).index(index)
             }
+            ApiRefusal::AboveHighest { index, above } => {
+                let problem = Problem::new(Code::Forbidden, above.to_string()).key("priority");
+                problem.remedy(above.remedy()).index(index)
+            }
             ApiRefusal::IdempotencyMismatch { .. } => {
                 Problem::new(Code::IdempotencyMismatch, detail)
             }

@@ -35,6 +35,19 @@ impl FromRequest for Caller {
     }
 }
 
+/// Whether the key of a request may ask for any class of placement queue.
+pub(super) struct Uncapped(pub(super) bool);
+
+impl FromRequest for Uncapped {
+    type Error = Failure;
+    type Future = Ready<Result<Self, Failure>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        let member = request.extensions().get::<Arc<Member>>().cloned();
+        ready(member.ok_or_else(no_key).map(|m| Uncapped(m.roles.contains(&Role::Priority))))
+    }
+}
+
 /// A key that may inject faults.
 pub(super) struct ChaosCaller(pub(super) KeyName);
 

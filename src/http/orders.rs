@@ -10,7 +10,7 @@ use std::ops::Bound;
 
 use super::body;
 use super::failure::{Answer, Failure};
-use super::gate::Caller;
+use super::gate::{Caller, Uncapped};
 use super::jobs::Filter;
 use super::query;
 use super::state::Edge;
@@ -186,11 +186,12 @@ pub(super) async fn priority(
     request: HttpRequest,
     edge: Data<Edge>,
     caller: Caller,
+    uncapped: Uncapped,
     payload: Payload,
 ) -> Answer {
     let selection = read(&request, payload, &edge, "priority").await?;
-    let class = selection.priority.unwrap_or_default();
-    order(&edge, caller, &selection, |ids| Ask::SetPriority(ids, class.into())).await
+    let (to, Uncapped(uncapped)) = (selection.priority.unwrap_or_default().into(), uncapped);
+    order(&edge, caller, &selection, |jobs| Ask::SetPriority { jobs, to, uncapped }).await
 }
 
 /// Cancels one job.

@@ -13,26 +13,35 @@ const KEPT: usize = 8;
 /// Longer ones are not.
 const MOST_BYTES: usize = 16 * 1_024;
 
+/// What a document asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Asked {
+    /// The job.
+    pub(super) spec: Arc<JobSpec>,
+    /// It names the class of its placement queue.
+    pub(super) names_class: bool,
+}
+
 thread_local! {
-    static LAST: RefCell<VecDeque<(Bytes, Arc<JobSpec>)>> = const { RefCell::new(VecDeque::new()) };
+    static LAST: RefCell<VecDeque<(Bytes, Asked)>> = const { RefCell::new(VecDeque::new()) };
 }
 
 /// What a document says, if it is byte for byte one of the last.
-pub(super) fn known(document: &Bytes) -> Option<Arc<JobSpec>> {
+pub(super) fn known(document: &Bytes) -> Option<Asked> {
     LAST.with_borrow(|last| {
-        last.iter().find(|(other, _)| other == document).map(|(_, spec)| spec.clone())
+        last.iter().find(|(other, _)| other == document).map(|(_, asked)| asked.clone())
     })
 }
 
 /// Remembers what a document says.
-pub(super) fn remember(document: &Bytes, spec: &Arc<JobSpec>) {
+pub(super) fn remember(document: &Bytes, asked: &Asked) {
     if document.len() > MOST_BYTES {
         return;
     }
     LAST.with_borrow_mut(|last| {
         last.truncate(KEPT - 1);
         // A copy: what was read of a connection may hold far more than this.
-        last.push_front((Bytes::copy_from_slice(document), spec.clone()));
+        last.push_front((Bytes::copy_from_slice(document), asked.clone()));
     });
 }
 
@@ -41,22 +50,22 @@ mod tests {
     use super::*;
     use crate::api::v1::document::JobDocument;
 
-    fn read(name: usize) -> (Bytes, Arc<JobSpec>) {
+    fn read(name: usize) -> (Bytes, Asked) {
         let text = format!(
             r#"{{"name":"{name}","wall_time":"1h","component":[{{"name":"a","processors":1,"executable":"/bin/true"}}]}}"#
         );
         let document: JobDocument = serde_json::from_str(&text).unwrap();
         let spec = document.into_specs(1).unwrap().remove(0);
-        (Bytes::from(text), Arc::new(spec))
+        (Bytes::from(text), Asked { spec: Arc::new(spec), names_class: false })
     }
 
     #[test]
     fn the_last_few_documents_are_known_and_no_other_takes_their_place() {
         let read: Vec<_> = (0..KEPT + 1).map(read).collect();
-        read.iter().for_each(|(document, spec)| remember(document, spec));
+        read.iter().for_each(|(document, asked)| remember(document, asked));
         assert_eq!(known(&read[0].0), None, "it was the first");
-        for (document, spec) in &read[1..] {
-            assert_eq!(known(document).as_ref(), Some(spec));
+        for (document, asked) in &read[1..] {
+            assert_eq!(known(document).as_ref(), Some(asked));
         }
     }
 }

@@ -9,17 +9,18 @@ use actix_web::web::{Bytes, Data, Payload};
 use actix_web::{HttpRequest, HttpResponse, post};
 use cospan_actors::api::command::Ask;
 use cospan_actors::api::{ApiAnswer, ApiCommand, Submission, SubmittedJob};
-use cospan_domain::ids::{Digest, IdempotencyKey};
+use cospan_domain::ids::{Digest, IdempotencyKey, KeyName};
 use cospan_domain::job::spec::{JobSpec, SpecLimits};
 use cospan_domain::job::state::Idempotency;
+use cospan_domain::queue::Asking;
 use serde::Deserialize;
 
 use super::backend::Backend;
 use super::body;
 use super::failure::{Answer, Failure};
-use super::gate::Caller;
+use super::gate::{Caller, Uncapped};
 use super::query;
-use super::repeated;
+use super::repeated::{self, Asked};
 use super::settings::HttpSettings;
 use super::state::Edge;
 use crate::api::v1::document::JobDocument;
@@ -66,6 +67,7 @@ pub(super) async fn submit(
     request: HttpRequest,
     edge: Data<Edge>,
     caller: Caller,
+    uncapped: Uncapped,
     payload: Payload,
 ) -> Answer {
     let asked: SubmitQuery = match request.query_string() {
@@ -77,10 +79,11 @@ pub(super) async fn submit(
     let is_array = bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
     let outcome = match submissions(&bytes, is_array, key.as_ref(), &asked, &edge.settings) {
         Err(failure) => Err(failure),
-        Ok((submissions, origins)) => {
+        Ok((mut submissions, origins)) => {
+            submissions.iter_mut().for_each(|one| one.asking.uncapped = uncapped.0);
             let outcome = match asked.dry_run {
-                true => preview(&*edge.backend, submissions).await,
-                false => accept(&*edge.backend, caller, submissions).await,
+                true => preview(&*edge.backend, &caller.0, submissions).await,
+                false => accept(&*edge.backend, caller.0, submissions).await,
             };
             outcome.map_err(|failure| at_origin(failure, &origins))
         }
@@ -100,7 +103,7 @@ fn submissions(
     let specs = specs(bytes, is_array, settings)?;
     let named_by = key.map(|key| (key, Digest(*blake3::hash(bytes).as_bytes())));
     let (mut submissions, mut origins) = (Vec::new(), Vec::new());
-    for (index, spec) in specs {
+    for (index, Asked { spec, names_class }) in specs {
         let task = spec.run.task.as_ref().map(|task| task.index);
         let place = (is_array.then_some(index), task);
         let idempotency = named_by.map(|(key, body)| named(key, place, body)).transpose()?;
@@ -109,6 +112,7 @@ fn submissions(
             idempotency,
             allow_unplaceable: asked.allow_unplaceable,
             refuse_closed: asked.refuse_closed,
+            asking: Asking { names_none: !names_class, uncapped: false },
         });
         origins.push(index);
     }
@@ -120,25 +124,26 @@ fn specs(
     bytes: &Bytes,
     is_array: bool,
     settings: &HttpSettings,
-) -> Result<Vec<(usize, Arc<JobSpec>)>, Failure> {
-    if !is_array && let Some(spec) = repeated::known(bytes) {
-        return Ok(vec![(0, spec)]);
+) -> Result<Vec<(usize, Asked)>, Failure> {
+    if !is_array && let Some(asked) = repeated::known(bytes) {
+        return Ok(vec![(0, asked)]);
     }
     let (mut specs, mut tasks_left) = (Vec::new(), settings.max_sweep_tasks);
     let documents = documents(bytes, is_array, settings.max_bulk_jobs)?;
     for (index, document) in documents.into_iter().enumerate() {
+        let names_class = document.priority.is_some();
         let of_one = specify(document, &settings.spec_limits, tasks_left)
             .map_err(|failure| at_index(failure, index))?;
         for spec in of_one {
             tasks_left -= usize::from(spec.run.task.is_some());
-            specs.push((index, Arc::new(spec)));
+            specs.push((index, Asked { spec: Arc::new(spec), names_class }));
         }
     }
-    if let [(_, spec)] = &specs[..]
+    if let [(_, asked)] = &specs[..]
         && !is_array
-        && spec.run.task.is_none()
+        && asked.spec.run.task.is_none()
     {
-        repeated::remember(bytes, spec);
+        repeated::remember(bytes, asked);
     }
     Ok(specs)
 }
@@ -163,19 +168,19 @@ fn unless_array(mut failure: Failure, is_array: bool) -> Failure {
     failure
 }
 
-async fn accept(backend: &dyn Backend, caller: Caller, submissions: Vec<Submission>) -> Answer {
-    let command = ApiCommand { by: caller.0, what: Ask::Submit(submissions) };
+async fn accept(backend: &dyn Backend, by: KeyName, submissions: Vec<Submission>) -> Answer {
+    let command = ApiCommand { by, what: Ask::Submit(submissions) };
     match backend.command(command).await? {
         ApiAnswer::Submitted(jobs) => Ok(submitted(&jobs)),
         other => Err(Failure::internal("accept the jobs", format!("the answer was {other:?}"))),
     }
 }
 
-async fn preview(backend: &dyn Backend, submissions: Vec<Submission>) -> Answer {
+async fn preview(backend: &dyn Backend, by: &KeyName, submissions: Vec<Submission>) -> Answer {
     let mut report = CheckedReport::default();
     for (index, submission) in submissions.into_iter().enumerate() {
         let task = submission.spec.run.task.as_ref().map(|task| (task.index, task.count));
-        let explained = backend.preview(submission).await;
+        let explained = backend.preview(by, submission).await;
         let mut explained = explained.map_err(|refusal| at_index(refusal.into(), index))?;
         match task {
             None => report.jobs.push(explained),

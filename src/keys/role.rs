@@ -8,16 +8,19 @@ use std::str::FromStr;
 pub enum Role {
     /// Injecting faults at sites on purpose.
     Chaos,
+    /// Asking for any class of placement queue, whatever the rules of the configuration.
+    Priority,
 }
 
 impl Role {
     /// All of them.
-    pub const ALL: [Role; 1] = [Role::Chaos];
+    pub const ALL: [Role; 2] = [Role::Chaos, Role::Priority];
 
     /// Its name in the key file and on the command line.
     pub fn as_str(self) -> &'static str {
         match self {
             Role::Chaos => "chaos",
+            Role::Priority => "priority",
         }
     }
 }

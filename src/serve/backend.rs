@@ -9,7 +9,7 @@ use cospan_actors::api::{
 };
 use cospan_actors::journal::Change as Committed;
 use cospan_domain::catalogue::state::FileRecord;
-use cospan_domain::ids::{Digest, JobId, LogicalName, SiteName};
+use cospan_domain::ids::{Digest, JobId, KeyName, LogicalName, SiteName};
 use cospan_domain::job::state::Job;
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::transfer::state::CopyPhase;
@@ -53,9 +53,13 @@ impl Backend for Served {
         self.plane.command(command).await
     }
 
-    async fn preview(&self, submission: Submission) -> Result<ExplainReport, ApiRefusal> {
+    async fn preview(
+        &self,
+        by: &KeyName,
+        submission: Submission,
+    ) -> Result<ExplainReport, ApiRefusal> {
         let spec = submission.spec.clone();
-        let explanation = self.plane.preview(submission)?;
+        let explanation = self.plane.preview(by, submission)?;
         Ok(explained::preview(&explanation, &spec, self.plane.hold_max()))
     }
 

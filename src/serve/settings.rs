@@ -22,7 +22,7 @@ use cospan_sites::port::SiteError;
 use cospan_storage::{EngineKind, Options};
 
 use crate::chaos::Limits;
-use crate::config::sections::{Basis, Engine, Link, SiteKind};
+use crate::config::sections::{Basis, Engine, Link, PriorityRule, SiteKind};
 use crate::config::value::Auto;
 use crate::config::{Config, SecretUrl};
 use crate::http::{HttpSettings, TlsFiles};
@@ -46,6 +46,7 @@ pub(crate) fn actors(config: &Config) -> Result<Settings, cospan_domain::ids::In
         history_seed: config.placement.history_seed.0.clone(),
         quotas: quotas(config),
         queue: queue(config),
+        classes: config.priority.iter().map(PriorityRule::rule).collect(),
         information_expiry: config.placement.is_expiry,
         information: information(config),
         site: SiteParameters {

@@ -22,6 +22,8 @@ pub fn settings(config: &Config) -> Result<Settings, InvalidId> {
     Ok(Settings {
         // A log holds what ran, whatever the limits of a server would be.
         limits: SpecLimits { max_components: u32::MAX, max_wall_time: DurationMs(u64::MAX) },
+        // Each job has the class that its log or model gives it.
+        classes: Vec::new(),
         poll_interval: POLL,
         information_expiry: POLL,
         reconcile_interval: RECONCILE,

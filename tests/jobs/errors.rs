@@ -2,16 +2,18 @@
 
 use std::process::Output;
 
-use super::scene::{Scene, scene};
+use cospan_chaos_tests::ground::Layout;
+
+use super::scene::{Scene, scene, scene_with, until};
 
 /// Refused, and told in these words.
-fn refused(output: &Output, words: &[&str]) {
+pub(super) fn refused(output: &Output, words: &[&str]) {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success(), "it was not refused: {said}");
     has(&said, words);
 }
 
-fn has(said: &str, words: &[&str]) {
+pub(super) fn has(said: &str, words: &[&str]) {
     for word in words {
         assert!(said.contains(word), "{word:?} is not in: {said}");
     }
@@ -72,6 +74,48 @@ fn a_fixed_job_for_a_closed_site_is_told_how_to_wait_for_it() {
 }
 
 #[test]
+fn a_fixed_job_is_refused_or_waits_whatever_closes_its_site() {
+    let watching = "unreachable_after = \"1s\"\npoll_interval = \"200ms\"\n";
+    let mut scene = scene_with(Layout { sites: 6, watching: watching.into(), ..Layout::default() });
+    scene.must(&["site", "drain", "s1"]);
+    let (from, until_when) = ("2020-01-01T00:00:00Z", "2120-01-01T00:00:00Z");
+    scene.must(&["site", "maintenance", "s2", "--from", from, "--until", until_when]);
+    scene.must(&["site", "force", "s3", "unusable", "--lasting", "1h"]);
+    scene.must(&["site", "freeze", "s4"]);
+    let root = &scene.ground.sites[4].root;
+    std::fs::rename(root, root.with_extension("away")).unwrap();
+    let closed = [
+        ("s1", "drained", "the site is drained"),
+        ("s2", "maintenance", "the site is in a maintenance window"),
+        ("s3", "unusable", "the site is out of use after errors in a row"),
+        ("s4", "frozen", "the site is frozen"),
+        ("s5", "unreachable", "the site does not answer"),
+    ];
+    let state = |at: &str| {
+        let sites = scene.get("/v1/sites");
+        let mut sites = sites["sites"].as_array().unwrap().iter();
+        sites.find(|site| site["name"] == at).unwrap()["state"].as_str().unwrap().to_owned()
+    };
+    for (site, closed_by, why) in closed {
+        until(closed_by, || state(site) == closed_by);
+        let file = scene.job_file(&job("request = \"fixed\"", &format!("site = \"{site}\"")));
+        let cause = format!("component one is for site {site}, which takes no jobs now ({why})");
+        let words = [cause.as_str(), "submit without --refuse-closed to wait for it", "C1109"];
+        for more in [&["--refuse-closed"][..], &["--refuse-closed", "--dry-run"]] {
+            // What sites are like is looked at once a second.
+            let asked = || scene.cospan(&[&["submit", &file], more].concat());
+            until("it is refused", || !asked().status.success());
+            refused(&asked(), &words);
+        }
+        scene.must(&["submit", &file]);
+        let waits = scene.get("/v1/jobs?newest=true&limit=1")["jobs"][0]["id"].as_u64().unwrap();
+        assert_eq!(state_of(&scene, waits), "queued");
+        has(&scene.must(&["explain", &waits.to_string()]), &[site, why]);
+    }
+    scene.server.kill().unwrap();
+}
+
+#[test]
 fn a_file_that_a_job_needs_is_not_unregistered_without_force() {
     let mut scene = scene(1);
     let path = scene.ground.plant_file(0, "mesh", 10).unwrap();
@@ -103,6 +147,43 @@ fn cancel_and_priority_are_answered_in_every_state_that_a_job_can_be_left_in() {
     scene.run(&job("", "").replace("300", "0"));
     has(&scene.must(&["cancel", "2"]), &["job 2 unchanged: it is finished"]);
     scene.server.kill().unwrap();
+}
+
+#[test]
+fn a_running_job_is_moved_to_another_class_and_cancelled() {
+    let mut scene = scene(1);
+    scene.must(&["submit", &scene.job_file(&job("", ""))]);
+    until("it runs", || state_of(&scene, 1) == "running");
+    moved_and_cancelled(&scene, "running");
+    scene.server.kill().unwrap();
+}
+
+#[test]
+fn a_job_that_is_claiming_is_moved_to_another_class_and_cancelled() {
+    let claim = "L = 0.0\nL_min = 0.0\n".into();
+    let slow =
+        Layout { sites: 2, processors: 4, claim, bandwidth: "4Mbit/s".into(), ..Layout::default() };
+    let mut scene = scene_with(slow);
+    // A minute of transfer, while its processors are held.
+    let path = scene.ground.plant_file(1, "mesh", 30_000_000).unwrap();
+    scene.must(&["file", "add", "mesh", "--site", "s2", "--path", &path]);
+    let reads = "site = \"s1\"\ninput = [{ file = \"mesh\", path = \"mesh\" }]";
+    scene.must(&["submit", &scene.job_file(&job("request = \"fixed\"", reads))]);
+    until("it is claiming", || state_of(&scene, 1) == "claiming");
+    moved_and_cancelled(&scene, "claiming");
+    scene.server.kill().unwrap();
+}
+
+/// Job 1 is moved, which leaves it as it is, and then cancelled.
+fn moved_and_cancelled(scene: &Scene, state: &str) {
+    has(&scene.must(&["priority", "1", "super-high"]), &["job 1 has the new priority"]);
+    let job = scene.get("/v1/jobs/1");
+    assert_eq!((&job["priority"], &job["phase"]["state"]), (&"super-high".into(), &state.into()));
+    assert_eq!(job["round"], 1, "it was not disturbed");
+    has(&scene.must(&["cancel", "1"]), &["job 1 is being cancelled"]);
+    assert_eq!(scene.cospan(&["wait", "1"]).status.code(), Some(5), "cancelled");
+    assert_eq!(state_of(scene, 1), "cancelled");
+    has(&scene.must(&["cancel", "1"]), &["job 1 unchanged: it is cancelled"]);
 }
 
 /// Answered in words, with the exit code of a refusal.

@@ -4,6 +4,7 @@
 
 mod errors;
 mod overrides;
+mod priorities;
 mod runners;
 mod scene;
 mod silence;
@@ -41,8 +42,9 @@ fn a_flexible_job_is_split_over_the_sites_and_accounted_for() {
     let (head, row) = (rows.next().unwrap(), rows.next().unwrap());
     let cell = |name: &str| row[head.iter().position(|column| *column == name).unwrap()];
     let known = [("name", "laplace"), ("state", "finished"), ("components", "3")];
-    for (name, expected) in known.into_iter().chain([("processors", "10"), ("sites_combined", "3")])
-    {
+    let policy = ("policy", "flexible-cluster-minimization");
+    let counted = [policy, ("processors", "10"), ("sites_combined", "3")];
+    for (name, expected) in known.into_iter().chain(counted) {
         assert_eq!(cell(name), expected, "{report}");
     }
     let ms = |name: &str| cell(name).parse::<u64>().unwrap();

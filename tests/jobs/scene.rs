@@ -32,12 +32,19 @@ pub(super) fn scene_on(ground: Ground) -> Scene {
     let mut server = Server::new(env!("CARGO_BIN_EXE_cospan").as_ref(), &ground);
     server.start().unwrap();
     let scene = Scene { ground, server };
+    until("all sites are usable", || {
+        scene.get("/v1/sites")["sites"].as_array().unwrap().iter().all(is_usable)
+    });
+    scene
+}
+
+/// Waits until it is so.
+pub(super) fn until(what: &str, so: impl Fn() -> bool) {
     let begun = Instant::now();
-    while !scene.get("/v1/sites")["sites"].as_array().unwrap().iter().all(is_usable) {
-        assert!(begun.elapsed() < PATIENCE, "not all sites are usable");
+    while !so() {
+        assert!(begun.elapsed() < PATIENCE, "not in time: {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
-    scene
 }
 
 fn is_usable(site: &serde_json::Value) -> bool {

@@ -1,18 +1,8 @@
 //! Jobs at sites that are gone for good.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
-use super::scene::{PATIENCE, Scene, scene};
-
-/// Waits until it is so.
-fn until(what: &str, so: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !so() {
-        assert!(begun.elapsed() < PATIENCE, "not in time: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
+use super::scene::{Scene, scene, until};
 
 /// The server starts anew on this configuration.
 fn restart_on(scene: &mut Scene, configuration: &str) {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use cospan_domain::ids::{JobId, KeyName, LogicalName, RelPath, SiteName};
 use cospan_domain::job::spec::{JobSpec, Priority};
 use cospan_domain::job::state::Idempotency;
+use cospan_domain::queue::{AboveHighest, Asking};
 use thiserror::Error;
 
 pub use cospan_domain::site::command::Operation as SiteOrder;
@@ -35,7 +36,14 @@ pub enum Ask {
     /// Go on with jobs that were held after an internal error.
     Release(Vec<JobId>),
     /// Change the class of these jobs' placement queue.
-    SetPriority(Vec<JobId>, Priority),
+    SetPriority {
+        /// Which jobs.
+        jobs: Vec<JobId>,
+        /// To which class.
+        to: Priority,
+        /// The key that asks is bound by no rule for classes.
+        uncapped: bool,
+    },
     /// An operator's order about a site.
     Site(SiteName, SiteOrder),
     /// Register a file that is at a site under a logical name. Answered once its
@@ -72,6 +80,8 @@ pub struct Submission {
     pub allow_unplaceable: bool,
     /// Refuse it if it names a site that takes no placements now; else it waits for the site.
     pub refuse_closed: bool,
+    /// How the class in `spec` was come by.
+    pub asking: Asking,
 }
 
 /// What a command came to. Everything in it is durable and in the view.
@@ -125,6 +135,8 @@ pub enum ApiRefusal {
         "job {index} of the request: component {component} is for site {site}, which takes no jobs now ({why}); submit without --refuse-closed to wait for it"
     )]
     ClosedSite { index: usize, component: String, site: SiteName, why: String },
+    #[error("job {index} of the request: {above}; {}", above.remedy())]
+    AboveHighest { index: usize, above: AboveHighest },
     #[error("this idempotency key was used for job {job} with another body")]
     IdempotencyMismatch { job: JobId },
     #[error("{0}")]

@@ -9,7 +9,7 @@ use cospan_domain::ids::{
 use cospan_domain::job::spec::{Feed, Input};
 use cospan_domain::job::state::Job;
 use cospan_domain::placement::{GridSnapshot, PlacementRequest, can_ever_be_placed, closed_site};
-use cospan_domain::queue::Standing;
+use cospan_domain::queue::{AboveHighest, JobTraits, Standing, class_of};
 use cospan_domain::site::availability::{SiteState, state};
 use cospan_domain::site::state::SiteRecord;
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
@@ -100,7 +100,7 @@ impl ControlPlane {
     pub async fn command(&self, mut command: ApiCommand) -> Result<ApiAnswer, ApiRefusal> {
         if let Ask::Submit(submissions) = &mut command.what {
             for (index, submission) in submissions.iter_mut().enumerate() {
-                self.prepare(index, submission)?;
+                self.prepare(index, &command.by, submission)?;
             }
         }
         let busy = ApiRefusal::Busy { retry_after_s: 1 };
@@ -111,7 +111,12 @@ impl ControlPlane {
     }
 
     /// Checks a submission on the caller's thread, so that the intake need not.
-    fn prepare(&self, index: usize, submission: &mut Submission) -> Result<(), ApiRefusal> {
+    fn prepare(
+        &self,
+        index: usize,
+        by: &KeyName,
+        submission: &mut Submission,
+    ) -> Result<(), ApiRefusal> {
         let invalid = |problem: String| ApiRefusal::Invalid { index, problem };
         submission
             .spec
@@ -125,6 +130,7 @@ impl ControlPlane {
                 "notify names {name}, which is no target that the operator configured; there are: {known} (notify.targets)"
             )));
         }
+        self.classify(by, submission).map_err(|above| ApiRefusal::AboveHighest { index, above })?;
         self.bind(submission).map_err(|name| {
             let remedy =
                 format!("register it with `cospan file add {name} --site SITE --path PATH`");
@@ -152,6 +158,17 @@ impl ControlPlane {
             let component = spec.name_of(component, spec.components.len()).unwrap_or_default();
             let why = why.to_string();
             return Err(ApiRefusal::ClosedSite { index, component, site, why });
+        }
+        Ok(())
+    }
+
+    /// Gives it the class that the rules have for it.
+    fn classify(&self, by: &KeyName, submission: &mut Submission) -> Result<(), AboveHighest> {
+        let spec = &submission.spec;
+        let (job, rules) = (JobTraits::of(by, spec), &self.shared.settings.classes);
+        let class = class_of(spec.priority, submission.asking, &job, rules)?;
+        if class != spec.priority {
+            Arc::make_mut(&mut submission.spec).priority = class;
         }
         Ok(())
     }
@@ -236,12 +253,16 @@ impl ControlPlane {
         self.shared.board.progress(digest, site)
     }
 
-    /// What would become of a job if it were submitted now.
+    /// What would become of a job if it were submitted now with this key.
     ///
     /// # Errors
     /// It would be refused.
-    pub fn preview(&self, mut submission: Submission) -> Result<Explanation, ApiRefusal> {
-        self.prepare(0, &mut submission)?;
+    pub fn preview(
+        &self,
+        by: &KeyName,
+        mut submission: Submission,
+    ) -> Result<Explanation, ApiRefusal> {
+        self.prepare(0, by, &mut submission)?;
         Ok(preview(&self.shared, &submission.spec))
     }
 

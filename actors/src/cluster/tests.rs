@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use cospan_domain::placement::{Acceptance, GridSnapshot, Hindrance};
 use cospan_domain::site::contact::Contact;
+use cospan_domain::units::DurationMs;
 
 use crate::coallocator::{GridMaker, Offers};
 use crate::transfer::testing::{World, content, paused, site};
@@ -45,6 +46,33 @@ fn a_site_that_takes_queries_and_never_answers_is_unreachable_and_holds_up_no_ot
         assert_eq!(seen, unreachable, "since {began:?}");
         world.at("Leiden").inside().hanging = false;
         world.until("it answers again", |w| contact(w, "Leiden").is_answering()).await;
+    });
+}
+
+/// How long a site that hangs for one query is without an answer.
+async fn pause_of(world: &World, name: &str) -> u64 {
+    let last = asked_at(world, name);
+    world.at(name).inside().hanging = true;
+    world.shared.board.set_wanted(true);
+    world.shared.switchboard.clusters.look_all();
+    world.until("it hangs", |world| world.at(name).inside().hung > 0).await;
+    world.at(name).inside().hanging = false;
+    let hung_at = world.shared.clock.now();
+    world.until("it is asked again", |world| asked_at(world, name) > last).await;
+    asked_at(world, name) - hung_at.0
+}
+
+#[test]
+fn a_site_with_a_time_out_of_its_own_is_asked_again_after_that_and_others_after_theirs() {
+    paused(|| async {
+        let world = World::set(&["Delft", "Leiden"], |settings| {
+            settings.information.query_timeouts.insert(site("Delft"), DurationMs(1_000));
+        });
+        world.settle().await;
+        let (own, common) = (pause_of(&world, "Delft").await, pause_of(&world, "Leiden").await);
+        // A second passes before one that did not answer is asked again.
+        assert!((1_900..=2_100).contains(&own), "{own} ms");
+        assert!((10_900..=11_100).contains(&common), "{common} ms");
     });
 }
 

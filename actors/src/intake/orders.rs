@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use cospan_domain::ids::{JobId, KeyName, SiteName};
 use cospan_domain::job::command::{JobCommand, Rejection};
+use cospan_domain::job::spec::Priority;
+use cospan_domain::queue::{Asking, JobTraits, class_of};
 
 use crate::api::command::{ApiAnswer, ApiRefusal, Ask, JobOutcome, SiteOrder};
 use crate::cluster::SiteOrderMessage;
@@ -37,8 +39,8 @@ pub(super) async fn carry_out(
         Ask::Freeze(jobs) => on_jobs(&shared, jobs, |_| JobCommand::Freeze(by.clone())).await,
         Ask::Thaw(jobs) => on_jobs(&shared, jobs, |_| JobCommand::Thaw(by.clone())).await,
         Ask::Release(jobs) => on_jobs(&shared, jobs, |_| JobCommand::Release(by.clone())).await,
-        Ask::SetPriority(jobs, to) => {
-            on_jobs(&shared, jobs, |_| JobCommand::SetPriority(to, by.clone())).await
+        Ask::SetPriority { jobs, to, uncapped } => {
+            set_priority(&shared, jobs, to, uncapped, &by).await
         }
         Ask::Site(site, order) => on_site(&shared, site, by, order).await,
         Ask::AddFile { name, site, path, replace } => {
@@ -73,6 +75,38 @@ async fn on_jobs(
     });
     // Side by side, so that all of them share the journal's flushes.
     Ok(ApiAnswer::Jobs(futures_util::future::join_all(outcomes).await))
+}
+
+/// Moves each job whose own rule allows the class; who asks makes no difference but that some
+/// keys are bound by no rule.
+async fn set_priority(
+    shared: &Arc<Shared>,
+    jobs: Vec<JobId>,
+    to: Priority,
+    uncapped: bool,
+    by: &KeyName,
+) -> Result<ApiAnswer, ApiRefusal> {
+    let outcomes = jobs.into_iter().map(|id| {
+        let refused = class_refused(shared, id, to, uncapped);
+        let order = order_job(shared, id, JobCommand::SetPriority(to, by.clone()));
+        async move {
+            match refused {
+                Some(why) => (id, JobOutcome::Refused(why)),
+                None => (id, order.await),
+            }
+        }
+    });
+    Ok(ApiAnswer::Jobs(futures_util::future::join_all(outcomes).await))
+}
+
+/// Why an unfinished job may not have this class, if it may not.
+fn class_refused(shared: &Shared, id: JobId, to: Priority, uncapped: bool) -> Option<String> {
+    let view = shared.view.load();
+    let job = view.jobs.get(&id).filter(|job| !job.is_final())?;
+    let how = Asking { names_none: false, uncapped };
+    let job = JobTraits::of(&job.owner, &job.spec);
+    let above = class_of(to, how, &job, &shared.settings.classes).err()?;
+    Some(format!("{above}; {}", above.remedy()))
 }
 
 fn silent_sites(shared: &Shared, id: JobId) -> BTreeSet<SiteName> {

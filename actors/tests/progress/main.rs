@@ -76,6 +76,7 @@ fn settings() -> Settings {
         history_seed: Default::default(),
         quotas: Default::default(),
         queue: Default::default(),
+        classes: Vec::new(),
         information_expiry: DurationMs::from_secs(15),
         information: Default::default(),
         site: Default::default(),
@@ -166,6 +167,7 @@ fn job(components: usize, processors: u32) -> Submission {
         idempotency: None,
         allow_unplaceable: true,
         refuse_closed: false,
+        asking: Default::default(),
     }
 }
 

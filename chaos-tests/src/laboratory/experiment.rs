@@ -303,6 +303,7 @@ async fn submit_all(reign: &Reign, jobs: PlannedJobs) -> Result<()> {
             idempotency: None,
             allow_unplaceable: true,
             refuse_closed: false,
+            asking: Default::default(),
         };
         let submissions: Vec<Submission> = together.into_iter().map(submission).collect();
         loop {

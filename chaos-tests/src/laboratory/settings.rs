@@ -15,6 +15,7 @@ pub fn default_settings() -> Settings {
         history_seed: Default::default(),
         quotas: BTreeMap::new(),
         queue: Default::default(),
+        classes: Vec::new(),
         information_expiry: DurationMs::from_secs(60),
         information: Default::default(),
         site: Default::default(),

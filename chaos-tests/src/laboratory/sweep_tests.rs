@@ -73,6 +73,7 @@ async fn submit(reign: &Reign) {
             idempotency,
             allow_unplaceable: false,
             refuse_closed: false,
+            asking: Default::default(),
         }
     });
     let (by, what) = (KeyName::new("alice").unwrap(), Ask::Submit(submissions.collect()));

@@ -7,6 +7,7 @@
 //! the cycle's pointer and offers under way are volatile; what follows from
 //! them (a promotion, giving up) is returned and made durable elsewhere.
 
+pub mod classes;
 pub mod groups;
 pub mod hoard;
 pub mod parameters;
@@ -17,6 +18,7 @@ pub mod tries;
 pub mod turns;
 pub mod waiting;
 
+pub use classes::{AboveHighest, Asking, ClassRule, JobTraits, class_of};
 pub use groups::Groups;
 pub use hoard::{Hoard, HoardParameters};
 pub use parameters::{ParameterError, ParameterWarning, QueueParameters};

@@ -74,7 +74,7 @@ pub struct AccountRow {
     pub state: String,
     /// Class of its placement queue now.
     pub priority: PriorityName,
-    /// The policy that it named.
+    /// The policy that placed it last; until it was placed, the one that it named.
     pub policy: Option<String>,
     /// How many components it has.
     pub components: u32,
@@ -99,13 +99,15 @@ pub struct AccountRow {
 impl From<&Job> for AccountRow {
     fn from(job: &Job) -> Self {
         let attempts = job.components.iter().map(|component| component.attempt.0);
+        let placed_by = job.placed_by.as_ref().map(|by| &by.policy);
+        let policy = placed_by.or(job.spec.policy.as_ref());
         Self {
             id: job.id.0,
             name: job.spec.name.as_deref().map(str::to_owned),
             owner: job.owner.to_string(),
             state: job.phase.kind().as_str().into(),
             priority: job.priority.into(),
-            policy: job.spec.policy.as_ref().map(ToString::to_string),
+            policy: policy.map(ToString::to_string),
             components: job.component_count() as u32,
             processors: job.spec.total_resources().processors.into(),
             submitted_at: job.submitted_at.into(),

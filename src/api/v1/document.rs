@@ -44,9 +44,9 @@ pub struct JobDocument {
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, example = "worst-fit")]
     pub policy: Option<PolicyName>,
-    /// Class of its placement queue.
-    #[serde(default)]
-    pub priority: PriorityName,
+    /// Class of its placement queue. Left out: as the server's rules give it, else low.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<PriorityName>,
     /// Longest time the payload may run, from the common start.
     pub wall_time: Length,
     /// Whether a component may run a second time after it began once.

@@ -229,6 +229,7 @@ impl Scene {
             idempotency: None,
             allow_unplaceable: true,
             refuse_closed: false,
+            asking: Default::default(),
         };
         let answer = self.ask(Ask::Submit(specs.into_iter().map(one).collect())).await?;
         let ApiAnswer::Submitted(jobs) = answer else { bail!("no jobs in the answer") };

@@ -110,3 +110,65 @@ fn cells(row: &AccountRow) -> [String; COLUMNS.len()] {
         cost.transfer_volume_bytes.to_string(),
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::v1::Instant;
+    use crate::api::v1::accounting::AccountingReport;
+    use crate::api::v1::document::PriorityName;
+    use cospan_domain::units::Timestamp;
+
+    /// A row in which no two values are the same.
+    fn row() -> AccountRow {
+        let at = |seconds: u64| Instant(Timestamp(1_700_000_000_000 + 1_000 * seconds));
+        AccountRow {
+            id: 1,
+            name: Some("wave, in \"quotes\"".into()),
+            owner: "alice".into(),
+            state: "finished".into(),
+            priority: PriorityName::High,
+            policy: Some("worst-fit".into()),
+            components: 2,
+            processors: 3,
+            submitted_at: at(4),
+            placed_at: Some(at(5)),
+            started_at: Some(at(6)),
+            ended_at: Some(at(7)),
+            rounds: 8,
+            attempts: 9,
+            accounting: AccountingReport {
+                placement_time_ms: Some(10),
+                total_placement_time_ms: 11,
+                queue_time_ms: Some(12),
+                wait_time_ms: Some(13),
+                start_overhead_ms: Some(14),
+                start_delay_ms: Some(-15),
+                gained_time_ms: Some(16),
+                gained_processor_ms: 17,
+                wasted_processor_ms: 18,
+                execution_time_ms: Some(19),
+                response_time_ms: Some(20),
+                sites_combined: 21,
+                transfer_volume_bytes: 22,
+            },
+        }
+    }
+
+    #[test]
+    fn each_cell_stands_below_the_name_that_the_structured_report_has_for_it() {
+        let written = lines(&[COLUMNS.map(str::to_owned), cells(&row())]).unwrap();
+        let mut reader = csv::Reader::from_reader(&written[..]);
+        let heads = reader.headers().unwrap().clone();
+        let cells = reader.records().next().unwrap().unwrap();
+        let structured = serde_json::to_value(row()).unwrap();
+        let values = structured.as_object().unwrap().len() - 1;
+        let accounted = structured["accounting"].as_object().unwrap().len();
+        assert_eq!(heads.len(), values + accounted, "no value is left out");
+        for (head, cell) in heads.iter().zip(&cells) {
+            let value = structured.get(head).unwrap_or(&structured["accounting"][head]);
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            assert_eq!(cell, value, "{head}");
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! KOALA's parameters, by the names its papers give them, and ours beside them.
 
+use cospan_domain::ids::{KeyName, RunnerName};
 use cospan_domain::placement::History;
 use cospan_domain::placement::network::DEFAULT_MESSAGE;
 use cospan_domain::placement::policy::{DEFAULT_FLEXIBLE_POLICY, DEFAULT_POLICY};
@@ -103,6 +104,41 @@ section! {
         /// A job that does not say otherwise fails after more failed tries than this.
         "max_placement_tries" => max_placement_tries: Option<u32> = None,
             in 0 => u32::MAX, since "0.1.0";
+    }
+}
+
+choice! {
+    /// The classes of placement queues.
+    Class {
+        /// Scanned first.
+        SuperHigh = "super-high",
+        /// Above low.
+        High = "high",
+        /// What jobs have unless something else is said.
+        Low = "low",
+        /// Never preempts and is never promoted.
+        SuperLow = "super-low",
+    }
+}
+
+section! {
+    /// Which class jobs get, and which their users may ask for. The first rule that matches a job
+    /// counts, alone; one without conditions matches every job. Without rules a job has the class
+    /// that its user names, else `low`. A key with the role `priority` may ask for any class.
+    PriorityRule("priority" repeated) {
+        /// Only jobs that were submitted with the key of this name.
+        "key" => key: Option<KeyName> = None, since "0.1.0";
+        /// Only jobs of this runner: `default`, `parallel` or `sweep`.
+        "runner" => runner: Option<RunnerName> = None, since "0.1.0";
+        /// Only jobs of at least this wall time.
+        "min_wall_time" => min_wall_time: Option<DurationMs> = None, since "0.1.0";
+        /// Only jobs of at most this wall time.
+        "max_wall_time" => max_wall_time: Option<DurationMs> = None, since "0.1.0";
+        /// Class of those that name none. `none`: `low`, or `highest` if that is lower.
+        "class" => class: Option<Class> = None, since "0.1.0";
+        /// Highest class that may be asked for, at submission and later. A job can still rise
+        /// above it by itself: see `queue.P`.
+        "highest" => highest: Option<Class> = None, since "0.1.0";
     }
 }
 

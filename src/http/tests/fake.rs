@@ -175,7 +175,7 @@ impl Backend for Fake {
             | Ask::Freeze(ids)
             | Ask::Thaw(ids)
             | Ask::Release(ids) => self.orders(ids),
-            Ask::SetPriority(ids, _) => self.orders(ids),
+            Ask::SetPriority { jobs: ids, .. } => self.orders(ids),
             Ask::AddFile { name, site, path, .. } => {
                 let report = FileReport {
                     name: name.to_string(),
@@ -199,7 +199,11 @@ impl Backend for Fake {
         })
     }
 
-    async fn preview(&self, submission: Submission) -> Result<ExplainReport, ApiRefusal> {
+    async fn preview(
+        &self,
+        _: &ApiCommandBy,
+        submission: Submission,
+    ) -> Result<ExplainReport, ApiRefusal> {
         if let Some(refusal) = self.refusal.lock().unwrap().clone() {
             return Err(refusal);
         }

@@ -37,7 +37,7 @@ fn jobs_named_by_number_are_ordered_and_each_is_answered() {
         "Freeze",
         "Thaw",
         "Release",
-        "SetPriority([JobId(1)], High)",
+        "SetPriority { jobs: [JobId(1)], to: High, uncapped: false }",
     ] {
         assert!(asked.contains(what), "{asked}");
     }

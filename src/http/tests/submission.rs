@@ -1,7 +1,9 @@
 //! Submission: one job, many, repeated, refused.
 
 use cospan_actors::api::ApiRefusal;
-use cospan_domain::ids::JobId;
+use cospan_domain::ids::{JobId, SiteName};
+use cospan_domain::job::spec::Priority;
+use cospan_domain::queue::AboveHighest;
 
 use super::*;
 use crate::api::v1::job::{CheckedReport, SubmittedReport};
@@ -133,9 +135,13 @@ fn a_dry_run_accepts_nothing() {
 fn every_refusal_of_the_control_plane_has_its_status_and_code() {
     let served = Served::start();
     let text = || "because".to_owned();
+    let site = SiteName::new("delft").unwrap();
+    let above = AboveHighest { asked: Priority::High, highest: Priority::Low, rule: 1 };
     let cases = [
         (ApiRefusal::Invalid { index: 0, problem: text() }, 422, "C1101"),
         (ApiRefusal::Unplaceable { index: 0, problem: text() }, 422, "C1103"),
+        (ApiRefusal::ClosedSite { index: 0, component: text(), site, why: text() }, 422, "C1109"),
+        (ApiRefusal::AboveHighest { index: 0, above }, 403, "C2002"),
         (ApiRefusal::IdempotencyMismatch { job: JobId(7) }, 409, "C4001"),
         (ApiRefusal::NotFound(text()), 404, "C3001"),
         (ApiRefusal::Conflict(text()), 409, "C4002"),

@@ -146,30 +146,34 @@ fn fake_sites(names: &[&str]) -> Sites {
 impl World {
     /// A world with these sites, each with a link of 1 Mbit/s to each other one.
     pub(crate) fn new(names: &[&str]) -> Self {
-        Self::with(fake_sites(names), BTreeMap::new(), MemoryDisk::default(), Timestamp(1_000_000))
+        Self::set(names, |_| ())
     }
 
     /// The same with every actor, put together as in the server.
     pub(crate) fn complete(names: &[&str]) -> Self {
         let (disk, now) = (MemoryDisk::default(), Timestamp(1_000_000));
-        Self::started(fake_sites(names), BTreeMap::new(), disk, now, |parts, reports| {
+        let sites = fake_sites(names);
+        let settings = settings(sites.keys());
+        Self::started(sites, settings, disk, now, |parts, reports| {
             wiring::start(parts, Vec::new(), reports).shared().clone()
         })
     }
 
     /// The same, where copies are bounded and kept.
     pub(crate) fn staging(names: &[&str], at: &str, staging: Staging) -> Self {
-        let staging = BTreeMap::from([(site(at), staging)]);
-        Self::with(fake_sites(names), staging, MemoryDisk::default(), Timestamp(1_000_000))
+        Self::set(names, |settings| settings.staging = BTreeMap::from([(site(at), staging)]))
     }
 
-    fn with(
-        sites: Sites,
-        staging: BTreeMap<SiteName, Staging>,
-        disk: MemoryDisk,
-        now: Timestamp,
-    ) -> Self {
-        Self::started(sites, staging, disk, now, |parts, reports| {
+    /// The same, with other settings.
+    pub(crate) fn set(names: &[&str], change: impl FnOnce(&mut Settings)) -> Self {
+        let sites = fake_sites(names);
+        let mut settings = settings(sites.keys());
+        change(&mut settings);
+        Self::with(sites, settings, MemoryDisk::default(), Timestamp(1_000_000))
+    }
+
+    fn with(sites: Sites, settings: Settings, disk: MemoryDisk, now: Timestamp) -> Self {
+        Self::started(sites, settings, disk, now, |parts, reports| {
             let names: Vec<_> = parts.sites.iter().map(|site| site.name().clone()).collect();
             let shared = Arc::new(Shared::new(parts));
             let workshop = Box::new(Workshop(shared.clone()));
@@ -189,7 +193,7 @@ impl World {
 
     fn started(
         sites: Sites,
-        staging: BTreeMap<SiteName, Staging>,
+        settings: Settings,
         disk: MemoryDisk,
         now: Timestamp,
         start: impl FnOnce(Parts, Reports) -> Arc<Shared>,
@@ -207,7 +211,7 @@ impl World {
         let parts = Parts {
             clock: Arc::new(RuntimeClock::starting_at(now)),
             seed: opened.epoch.0,
-            settings: Settings { staging, ..settings(sites.keys()) },
+            settings,
             instance: opened.instance,
             epoch: opened.epoch,
             view,
@@ -224,27 +228,27 @@ impl World {
     /// The same sites and what was durable, under a control plane that knows
     /// nothing else. The earlier one reaches neither sites nor store any more.
     pub(crate) async fn restarted(self) -> Self {
-        let (sites, staging, disk, now) = self.left().await;
-        Self::with(sites, staging, disk, now)
+        let (sites, settings, disk, now) = self.left().await;
+        Self::with(sites, settings, disk, now)
     }
 
     /// The same with every actor, put together as in the server.
     pub(crate) async fn restarted_complete(self) -> Self {
-        let (sites, staging, disk, now) = self.left().await;
-        Self::started(sites, staging, disk, now, |parts, reports| {
+        let (sites, settings, disk, now) = self.left().await;
+        Self::started(sites, settings, disk, now, |parts, reports| {
             wiring::start(parts, Vec::new(), reports).shared().clone()
         })
     }
 
-    async fn left(self) -> (Sites, BTreeMap<SiteName, Staging>, MemoryDisk, Timestamp) {
+    async fn left(self) -> (Sites, Settings, MemoryDisk, Timestamp) {
         // Its actors keep their timers, but no call of theirs reaches a site.
         for site in self.sites.keys() {
             self.shared.switchboard.clusters.leave(site);
         }
         self.settle().await;
         let now = self.shared.clock.now();
-        let staging = self.shared.settings.staging.clone();
-        (self.sites, staging, self.disk, now)
+        let settings = Settings::clone(&self.shared.settings);
+        (self.sites, settings, self.disk, now)
     }
 
     /// Lets everything that can happen at this instant happen.
@@ -430,6 +434,7 @@ fn settings<'a>(sites: impl Iterator<Item = &'a SiteName> + Clone) -> Settings {
         history_seed: Default::default(),
         quotas: Default::default(),
         queue: Default::default(),
+        classes: Vec::new(),
         information_expiry: DurationMs::from_secs(15),
         information: Default::default(),
         site: Default::default(),

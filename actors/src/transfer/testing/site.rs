@@ -23,6 +23,8 @@ pub(crate) struct Inside {
     pub(crate) up: bool,
     /// It takes status queries, and never answers one.
     pub(crate) hanging: bool,
+    /// Status queries that it took so.
+    pub(crate) hung: usize,
     /// Files that can be inspected here.
     pub(crate) files: BTreeMap<FilePlace, Inspected>,
     /// Contents of its store.
@@ -68,6 +70,7 @@ impl FakeSite {
         let inside = Inside {
             up: true,
             hanging: false,
+            hung: 0,
             files: BTreeMap::new(),
             store: BTreeSet::new(),
             copy_time: Duration::from_secs(10),
@@ -151,6 +154,7 @@ impl Site for FakeSite {
 
     async fn status(&self, _: &[Tag]) -> Result<SiteStatus, SiteError> {
         if self.inside().hanging {
+            self.inside().hung += 1;
             std::future::pending::<()>().await;
         }
         drop(self.answering()?);

@@ -129,10 +129,17 @@ fn variable(job: &mut JobSpec, name: &str, value: &str) {
 /// Never: all names are valid.
 pub(super) fn wrongly_judged(plane: &ControlPlane) -> Result<Vec<String>> {
     let plain = job(&[2, 1], DurationMs(1_000), DurationMs(60_000), 0)?;
+    let carol = KeyName::new("carol")?;
     let is_taken = |spec: JobSpec| {
         let (spec, idempotency) = (Arc::new(spec), None);
-        let asked = Submission { spec, idempotency, allow_unplaceable: true, refuse_closed: false };
-        !matches!(plane.preview(asked), Err(ApiRefusal::Invalid { .. }))
+        let asked = Submission {
+            spec,
+            idempotency,
+            allow_unplaceable: true,
+            refuse_closed: false,
+            asking: Default::default(),
+        };
+        !matches!(plane.preview(&carol, asked), Err(ApiRefusal::Invalid { .. }))
     };
     let changed = |(_, change): &Case| {
         let mut spec = plain.clone();
@@ -160,11 +167,21 @@ pub(super) fn wrongly_judged(plane: &ControlPlane) -> Result<Vec<String>> {
 /// # Errors
 /// Never: all names are valid.
 pub(super) fn untold_policies(plane: &ControlPlane) -> Result<Vec<String>> {
+    let carol = KeyName::new("carol")?;
     let told = |policy: &str, spec: JobSpec| -> Result<String> {
         let spec = Arc::new(JobSpec { policy: Some(PolicyName::new(policy)?), ..spec });
-        let asked =
-            Submission { spec, idempotency: None, allow_unplaceable: true, refuse_closed: false };
-        Ok(plane.preview(asked).err().map(|refusal| refusal.to_string()).unwrap_or_default())
+        let asked = Submission {
+            spec,
+            idempotency: None,
+            allow_unplaceable: true,
+            refuse_closed: false,
+            asking: Default::default(),
+        };
+        Ok(plane
+            .preview(&carol, asked)
+            .err()
+            .map(|refusal| refusal.to_string())
+            .unwrap_or_default())
     };
     let plain = job(&[4], DurationMs(1_000), DurationMs(60_000), 0)?;
     let mut split = plain.clone();

@@ -204,7 +204,9 @@ fn ask(deal: &Deal, scenario: &Scenario, known: &Known) -> Result<Option<MakeAsk
         }
         Deal::Raise(number, to) => {
             let to = *to;
-            id(number).map(|id| -> MakeAsk { Box::new(move || Ask::SetPriority(vec![id], to)) })
+            id(number).map(|id| -> MakeAsk {
+                Box::new(move || Ask::SetPriority { jobs: vec![id], to, uncapped: false })
+            })
         }
         Deal::Site(site, order) => {
             let (site, order) = (scenario.sites[*site].name.clone(), order.clone());
@@ -276,6 +278,7 @@ fn submission(number: usize, scenario: &Scenario) -> Result<Submission> {
         idempotency,
         allow_unplaceable: true,
         refuse_closed: false,
+        asking: Default::default(),
     })
 }
 

@@ -85,6 +85,39 @@ fn a_closed_site_still_counts_since_it_may_open() {
 }
 
 #[test]
+fn whatever_closes_the_site_of_a_fixed_job_is_named_with_the_component() {
+    let all = [
+        Hindrance::Unknown,
+        Hindrance::Unreachable,
+        Hindrance::Isolated,
+        Hindrance::Unusable,
+        Hindrance::Probing,
+        Hindrance::Draining,
+        Hindrance::Drained,
+        Hindrance::Maintenance,
+        Hindrance::CredentialsExpired,
+        Hindrance::Frozen,
+    ];
+    let at = |name: &str| ComponentRequest { site: Some(site_name(name)), ..component(1) };
+    let fixed = |restartable| {
+        PlacementRequest::new(worst_fit(), Request::Fixed, restartable, vec![at("A"), at("B")])
+    };
+    let with_b = |acceptance| grid([small("A", 4), GridSite { acceptance, ..small("B", 4) }]);
+    let found = |why| Some((ComponentIndex(1), site_name("B"), why));
+    let mut texts = std::collections::BTreeSet::new();
+    for why in all {
+        let grid = with_b(Acceptance::Closed(why));
+        assert_eq!(closed_site(&fixed(true), &grid), found(why));
+        assert_eq!(closed_site(&sizes(&[1, 1]), &grid), None, "it may go to the other one");
+        texts.insert(why.to_string());
+    }
+    assert_eq!(texts.len(), all.len(), "each has its own words");
+    let probed = with_b(Acceptance::ProbesOnly);
+    assert_eq!(closed_site(&fixed(true), &probed), None, "it may try the site out");
+    assert_eq!(closed_site(&fixed(false), &probed), found(Hindrance::Probing));
+}
+
+#[test]
 fn a_flexible_job_that_no_split_could_ever_serve_is_refused() {
     let grid = grid([site_of("A", ten(), ten()), site_of("B", ten(), ten())]);
     let check = |total, min, most| {

@@ -1,4 +1,5 @@
 mod changes;
+mod classes;
 mod cycle;
 mod groups;
 mod hoard;

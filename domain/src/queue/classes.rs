@@ -1,0 +1,127 @@
+//! Which class a job gets: what its user asks for, within the rules of the system.
+//!
+//! KOALA's priorities are given by system policy (run time, application type, user). The first
+//! rule that matches a job speaks for it; without rules every user may ask for any class.
+
+use thiserror::Error;
+
+use crate::ids::{KeyName, RunnerName};
+use crate::job::spec::{JobSpec, Priority};
+use crate::runner::DEFAULT_RUNNER;
+use crate::units::DurationMs;
+
+/// What a job is judged by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JobTraits<'j> {
+    /// The key that submitted it.
+    pub owner: &'j KeyName,
+    /// Its runner.
+    pub runner: &'j str,
+    /// Its wall time: the run time as its user estimates it.
+    pub wall_time: DurationMs,
+}
+
+impl<'j> JobTraits<'j> {
+    /// Those of a job of this owner.
+    pub fn of(owner: &'j KeyName, spec: &'j JobSpec) -> Self {
+        let runner = spec.run.runner.as_ref().map_or(DEFAULT_RUNNER, RunnerName::as_str);
+        Self { owner, runner, wall_time: spec.wall_time }
+    }
+}
+
+/// One rule; a condition that is `None` holds for every job.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ClassRule {
+    /// Only jobs that were submitted with this key.
+    pub owner: Option<KeyName>,
+    /// Only jobs of this runner.
+    pub runner: Option<RunnerName>,
+    /// Only jobs of at least this wall time.
+    pub min_wall_time: Option<DurationMs>,
+    /// Only jobs of at most this wall time.
+    pub max_wall_time: Option<DurationMs>,
+    /// Class of those that name none.
+    pub class: Option<Priority>,
+    /// Highest class that may be asked for.
+    pub highest: Option<Priority>,
+}
+
+impl ClassRule {
+    fn matches(&self, job: &JobTraits<'_>) -> bool {
+        self.owner.as_ref().is_none_or(|owner| owner == job.owner)
+            && self.runner.as_ref().is_none_or(|runner| runner.as_str() == job.runner)
+            && self.min_wall_time.is_none_or(|least| job.wall_time >= least)
+            && self.max_wall_time.is_none_or(|most| job.wall_time <= most)
+    }
+
+    /// Whether every job that `later` matches is one of this rule, so that `later` behind it
+    /// never speaks.
+    pub fn covers(&self, later: &ClassRule) -> bool {
+        let least = |rule: &ClassRule| rule.min_wall_time.unwrap_or(DurationMs::ZERO);
+        let most = |rule: &ClassRule| rule.max_wall_time.map_or(u64::MAX, |most| most.0);
+        (self.owner.is_none() || self.owner == later.owner)
+            && (self.runner.is_none() || self.runner == later.runner)
+            && least(self) <= least(later)
+            && most(self) >= most(later)
+    }
+
+    /// The class of its jobs that name none.
+    fn given(&self) -> Priority {
+        let unless_lower = |class: Priority| self.highest.map_or(class, |most| class.min(most));
+        self.class.unwrap_or_else(|| unless_lower(Priority::default()))
+    }
+}
+
+/// How somebody comes to ask for a class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Asking {
+    /// No class is named: the rules give one.
+    pub names_none: bool,
+    /// The key that asks is bound by no rule.
+    pub uncapped: bool,
+}
+
+/// A class that a rule does not allow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error(
+    "the priority {asked} is above {highest}, the highest that [[priority]] number {rule} of the \
+     configuration allows this job"
+)]
+pub struct AboveHighest {
+    /// What was asked for.
+    pub asked: Priority,
+    /// What is allowed.
+    pub highest: Priority,
+    /// The rule's number in the configuration, from 1.
+    pub rule: usize,
+}
+
+impl AboveHighest {
+    /// What to do about it.
+    pub fn remedy(&self) -> String {
+        format!("ask for at most {}, or ask an administrator", self.highest)
+    }
+}
+
+/// The class of a job for which `asked` was asked.
+///
+/// # Errors
+/// The class is above what the job's rule allows, and the key that asks is bound by it.
+pub fn class_of(
+    asked: Priority,
+    how: Asking,
+    job: &JobTraits<'_>,
+    rules: &[ClassRule],
+) -> Result<Priority, AboveHighest> {
+    let rule = rules.iter().enumerate().find(|(_, rule)| rule.matches(job));
+    match rule {
+        None if how.names_none => Ok(Priority::default()),
+        Some((_, rule)) if how.names_none => Ok(rule.given()),
+        Some((index, ClassRule { highest: Some(highest), .. }))
+            if asked > *highest && !how.uncapped =>
+        {
+            Err(AboveHighest { asked, highest: *highest, rule: index + 1 })
+        }
+        _ => Ok(asked),
+    }
+}

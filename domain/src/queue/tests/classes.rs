@@ -1,0 +1,147 @@
+//! Classes by rule: the first that matches speaks, and no key that is bound gets past it.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::ids::{KeyName, RunnerName};
+
+const OWNERS: [&str; 2] = ["alice", "bob"];
+const RUNNERS: [&str; 2] = ["default", "sweep"];
+const NAMED: Asking = Asking { names_none: false, uncapped: false };
+const LEFT_OPEN: Asking = Asking { names_none: true, uncapped: false };
+
+fn key(name: &str) -> KeyName {
+    KeyName::new(name).unwrap()
+}
+
+fn hours(hours: u64) -> DurationMs {
+    DurationMs::from_secs(hours * 3_600)
+}
+
+fn traits<'j>(owner: &'j KeyName, runner: &'j str, wall: u64) -> JobTraits<'j> {
+    JobTraits { owner, runner, wall_time: hours(wall) }
+}
+
+fn drawn_rule() -> impl Strategy<Value = ClassRule> {
+    let class = || prop::option::of(prop::sample::select(Priority::ALL.to_vec()));
+    let hours = || prop::option::of((0..6u64).prop_map(hours));
+    let owner = prop::option::of(prop::sample::select(OWNERS.to_vec()));
+    let runner = prop::option::of(prop::sample::select(RUNNERS.to_vec()));
+    (owner, runner, hours(), hours(), class(), class()).prop_map(
+        |(owner, runner, min_wall_time, max_wall_time, class, highest)| ClassRule {
+            owner: owner.map(key),
+            runner: runner.map(|name| RunnerName::new(name).unwrap()),
+            min_wall_time,
+            max_wall_time,
+            // As the configuration is checked: no rule gives more than it allows.
+            class: class.map(|class| highest.map_or(class, |most| class.min(most))),
+            highest,
+        },
+    )
+}
+
+/// A rule for all jobs.
+fn all(class: Option<Priority>, highest: Option<Priority>) -> ClassRule {
+    ClassRule { class, highest, ..ClassRule::default() }
+}
+
+#[test]
+fn without_rules_every_class_may_be_asked_for_and_low_is_given() {
+    let (alice, asked) = (key("alice"), Priority::SuperHigh);
+    let job = traits(&alice, "default", 1);
+    assert_eq!(class_of(asked, NAMED, &job, &[]), Ok(Priority::SuperHigh));
+    assert_eq!(class_of(asked, LEFT_OPEN, &job, &[]), Ok(Priority::Low));
+}
+
+#[test]
+fn the_first_rule_that_matches_speaks_alone() {
+    let short = ClassRule { max_wall_time: Some(hours(1)), ..all(Some(Priority::High), None) };
+    let of_bob = ClassRule { owner: Some(key("bob")), ..all(Some(Priority::SuperHigh), None) };
+    let sweeps = ClassRule { runner: RunnerName::new("sweep").ok(), ..all(None, None) };
+    let long = ClassRule { min_wall_time: Some(hours(3)), ..all(Some(Priority::SuperLow), None) };
+    let rules = [short, of_bob, sweeps, long];
+    let (alice, bob) = (key("alice"), key("bob"));
+    let given = |owner, runner, wall| {
+        class_of(Priority::Low, LEFT_OPEN, &traits(owner, runner, wall), &rules).unwrap()
+    };
+    assert_eq!(given(&bob, "default", 1), Priority::High, "short, whoever asks");
+    assert_eq!(given(&bob, "default", 9), Priority::SuperHigh);
+    assert_eq!(given(&alice, "sweep", 9), Priority::Low, "a rule that says nothing exempts");
+    assert_eq!(given(&alice, "default", 3), Priority::SuperLow);
+    assert_eq!(given(&alice, "default", 2), Priority::Low, "no rule speaks");
+}
+
+#[test]
+fn a_class_above_the_highest_is_refused_with_the_rule_and_the_remedy() {
+    let rules = [ClassRule { owner: Some(key("bob")), ..all(None, None) }, {
+        all(Some(Priority::SuperLow), Some(Priority::Low))
+    }];
+    let alice = key("alice");
+    let job = traits(&alice, "default", 1);
+    let refused = class_of(Priority::SuperHigh, NAMED, &job, &rules).unwrap_err();
+    let words = "the priority super-high is above low, the highest that [[priority]] number 2 of \
+                 the configuration allows this job";
+    assert_eq!(refused.to_string(), words);
+    assert_eq!(refused.remedy(), "ask for at most low, or ask an administrator");
+    assert_eq!(class_of(Priority::Low, NAMED, &job, &rules), Ok(Priority::Low));
+    let uncapped = Asking { uncapped: true, ..NAMED };
+    assert_eq!(class_of(Priority::SuperHigh, uncapped, &job, &rules), Ok(Priority::SuperHigh));
+}
+
+#[test]
+fn a_job_that_names_no_class_is_never_refused_for_the_default() {
+    let alice = key("alice");
+    let rules = [all(None, Some(Priority::SuperLow))];
+    let given = class_of(Priority::Low, LEFT_OPEN, &traits(&alice, "default", 1), &rules);
+    assert_eq!(given, Ok(Priority::SuperLow));
+}
+
+proptest! {
+    #[test]
+    fn a_key_that_is_bound_gets_no_class_above_the_highest_of_the_first_rule_that_matches(
+        rules in prop::collection::vec(drawn_rule(), 0..5),
+        owner in 0..2usize, runner in 0..2usize, wall in 0..6u64,
+        asked in 0..4usize, names_none: bool,
+    ) {
+        let owner = key(OWNERS[owner]);
+        let job = traits(&owner, RUNNERS[runner], wall);
+        let asked = Priority::ALL[asked];
+        let fits = |rule: &&ClassRule| {
+            rule.owner.iter().all(|known| *known == owner)
+                && rule.runner.iter().all(|known| known.as_str() == job.runner)
+                && rule.min_wall_time.unwrap_or_default() <= job.wall_time
+                && rule.max_wall_time.unwrap_or(hours(9)) >= job.wall_time
+        };
+        let highest = rules.iter().find(fits).and_then(|rule| rule.highest);
+        let highest = highest.unwrap_or(Priority::SuperHigh);
+        match class_of(asked, Asking { names_none, uncapped: false }, &job, &rules) {
+            Ok(class) => prop_assert!(class <= highest && (names_none || class == asked)),
+            Err(refused) => {
+                prop_assert!(!names_none && asked > highest);
+                prop_assert_eq!((refused.asked, refused.highest), (asked, highest));
+            }
+        }
+    }
+
+}
+
+proptest! {
+    // Only one case in six is of a rule that covers the other.
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn a_rule_behind_one_that_covers_it_changes_nothing(
+        first in drawn_rule(), later in drawn_rule(),
+        owner in 0..2usize, runner in 0..2usize, wall in 0..6u64, asked in 0..4usize,
+        names_none: bool,
+    ) {
+        if !first.covers(&later) {
+            return Ok(());
+        }
+        let owner = key(OWNERS[owner]);
+        let job = traits(&owner, RUNNERS[runner], wall);
+        let how = Asking { names_none, uncapped: false };
+        let class = |rules: &[ClassRule]| class_of(Priority::ALL[asked], how, &job, rules);
+        prop_assert_eq!(class(&[first.clone(), later]), class(&[first]));
+    }
+}

@@ -1,0 +1,103 @@
+//! The rules for classes: how their conditions are written, and which make no sense together.
+
+use cospan_domain::ids::{KeyName, RunnerName};
+use cospan_domain::job::spec::Priority;
+use cospan_domain::queue::ClassRule;
+use cospan_domain::runner::find_runner;
+use toml::de::DeValue;
+
+use super::check::Check;
+use super::sections::{Class, PriorityRule};
+use super::value::{Value, quoted};
+
+impl Value for KeyName {
+    fn form() -> String {
+        "the name of a key".into()
+    }
+
+    fn read(value: &DeValue<'_>) -> Result<Self, String> {
+        KeyName::new(&String::read(value)?).map_err(|error| error.to_string())
+    }
+
+    fn show(&self) -> String {
+        quoted(self.as_str())
+    }
+}
+
+impl Value for RunnerName {
+    fn form() -> String {
+        "the name of a runner".into()
+    }
+
+    fn read(value: &DeValue<'_>) -> Result<Self, String> {
+        let name = String::read(value)?;
+        find_runner(&name).map_err(|error| error.to_string())?;
+        RunnerName::new(&name).map_err(|error| error.to_string())
+    }
+
+    fn show(&self) -> String {
+        quoted(self.as_str())
+    }
+}
+
+impl From<Class> for Priority {
+    fn from(class: Class) -> Self {
+        match class {
+            Class::SuperHigh => Priority::SuperHigh,
+            Class::High => Priority::High,
+            Class::Low => Priority::Low,
+            Class::SuperLow => Priority::SuperLow,
+        }
+    }
+}
+
+impl PriorityRule {
+    /// The same as the intake goes by it.
+    pub(crate) fn rule(&self) -> ClassRule {
+        ClassRule {
+            owner: self.key.clone(),
+            runner: self.runner.clone(),
+            min_wall_time: self.min_wall_time,
+            max_wall_time: self.max_wall_time,
+            class: self.class.map(Priority::from),
+            highest: self.highest.map(Priority::from),
+        }
+    }
+}
+
+impl Check<'_> {
+    /// Each rule by itself, then behind those before it.
+    pub(super) fn classes(&mut self) {
+        let rules: Vec<ClassRule> = self.config.priority.iter().map(PriorityRule::rule).collect();
+        for (i, rule) in rules.iter().enumerate() {
+            let (path, number) = (|key: &str| format!("priority[{i}].{key}"), i + 1);
+            if let (Some(least), Some(most)) = (rule.min_wall_time, rule.max_wall_time)
+                && least > most
+            {
+                let (least, most) = (least.show(), most.show());
+                let message = format!(
+                    "min_wall_time = {least} is above max_wall_time = {most} in [[priority]] \
+                     number {number}: it matches no job"
+                );
+                self.wrong(&path("min_wall_time"), message, "lower it, or raise max_wall_time");
+            }
+            if let (Some(class), Some(highest)) = (rule.class, rule.highest)
+                && class > highest
+            {
+                let message = format!(
+                    "class = \"{class}\" is above highest = \"{highest}\" in [[priority]] number \
+                     {number}: jobs would get what they may not ask for"
+                );
+                self.wrong(&path("class"), message, "lower it, or raise highest");
+            }
+            if let Some(first) = rules[..i].iter().position(|earlier| earlier.covers(rule)) {
+                let message = format!(
+                    "[[priority]] number {number} never counts: number {} matches every job that \
+                     it matches",
+                    first + 1
+                );
+                self.odd(&format!("priority[{i}]"), message, "put it before that one, or drop it");
+            }
+        }
+    }
+}
