@@ -2,19 +2,13 @@
 
 use std::process::Output;
 
-use super::scene::{Scene, scene};
+use super::scene::{Scene, has, scene};
 
 /// Refused, and told in these words.
 fn refused(output: &Output, words: &[&str]) {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success(), "it was not refused: {said}");
     has(&said, words);
-}
-
-fn has(said: &str, words: &[&str]) {
-    for word in words {
-        assert!(said.contains(word), "{word:?} is not in: {said}");
-    }
 }
 
 /// A job of one component, which runs for long; `above` and `below` are lines of it.
@@ -36,10 +30,6 @@ fn job(above: &str, below: &str) -> String {
 
 fn submit(scene: &Scene, text: &str) -> Output {
     scene.cospan(&["submit", &scene.job_file(text)])
-}
-
-fn state_of(scene: &Scene, id: u64) -> String {
-    scene.get(&format!("/v1/jobs/{id}"))["phase"]["state"].as_str().unwrap().into()
 }
 
 #[test]
@@ -91,24 +81,16 @@ fn cancel_and_priority_are_answered_in_every_state_that_a_job_can_be_left_in() {
     let mut scene = scene(1);
     scene.must(&["site", "drain", "s1"]);
     scene.must(&["submit", &scene.job_file(&job("", ""))]);
-    assert_eq!(state_of(&scene, 1), "queued");
+    assert_eq!(scene.state_of(1), "queued");
     has(&scene.must(&["priority", "1", "high"]), &["job 1 has the new priority"]);
     has(&scene.must(&["priority", "1", "high"]), &["job 1 unchanged: it is so already"]);
     has(&scene.must(&["cancel", "1"]), &["job 1 is being cancelled"]);
     scene.must(&["site", "undrain", "s1"]);
     has(&scene.must(&["cancel", "1"]), &["job 1 unchanged: it is cancelled"]);
     has(&scene.must(&["priority", "1", "low"]), &["job 1 unchanged: it is cancelled"]);
-    refused_in_words(&scene, &["cancel", "7"], "job 7 not found");
+    scene.refused(&["cancel", "7"], 3, &["job 7 not found"]);
 
     scene.run(&job("", "").replace("300", "0"));
     has(&scene.must(&["cancel", "2"]), &["job 2 unchanged: it is finished"]);
     scene.server.kill().unwrap();
-}
-
-/// Answered in words, with the exit code of a refusal.
-fn refused_in_words(scene: &Scene, arguments: &[&str], words: &str) {
-    let output = scene.cospan(arguments);
-    assert_eq!(output.status.code(), Some(3), "{arguments:?}");
-    let said = [output.stdout, output.stderr].concat();
-    has(&String::from_utf8_lossy(&said), &[words]);
 }

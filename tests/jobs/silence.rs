@@ -1,18 +1,8 @@
 //! Jobs at sites that are gone for good.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
-use super::scene::{PATIENCE, Scene, scene};
-
-/// Waits until it is so.
-fn until(what: &str, so: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !so() {
-        assert!(begun.elapsed() < PATIENCE, "not in time: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
+use super::scene::{Scene, scene, until};
 
 /// The server starts anew on this configuration.
 fn restart_on(scene: &mut Scene, configuration: &str) {
@@ -26,10 +16,6 @@ fn without(configuration: &str, site: &str) -> String {
     let tables =
         configuration.split("\n[[").filter(|table| !table.contains(&format!("\"{site}\"")));
     tables.collect::<Vec<_>>().join("\n[[")
-}
-
-fn state_of(scene: &Scene) -> String {
-    scene.get("/v1/jobs/1")["phase"]["state"].as_str().unwrap().into()
 }
 
 fn job(marks: &Path) -> String {
@@ -56,7 +42,7 @@ fn a_job_at_a_site_that_is_gone_is_given_up_when_its_user_says_so_and_ended_if_i
     let marks = scene.ground.path().join("ran");
     let configuration = std::fs::read_to_string(scene.ground.config()).unwrap();
     scene.must(&["submit", &scene.job_file(&job(&marks))]);
-    until("it runs", || state_of(&scene) == "running" && marks.exists());
+    until("it runs", || scene.state_of(1) == "running" && marks.exists());
     let ran = || std::fs::read_to_string(&marks).unwrap();
     let pid = ran().trim().to_owned();
     let lives = || Path::new("/proc").join(&pid).exists();
@@ -72,7 +58,7 @@ fn a_job_at_a_site_that_is_gone_is_given_up_when_its_user_says_so_and_ended_if_i
     assert!(told.contains(gone) && told.contains(remedy), "{told}");
     let shown = scene.must(&["show", "1"]);
     assert!(shown.contains("component one to end at s1") && shown.contains(remedy), "{shown}");
-    assert_eq!(state_of(&scene), "aborting");
+    assert_eq!(scene.state_of(1), "aborting");
     assert!(lives(), "nobody can end it");
 
     scene.must(&["cancel", "--abandon", "1"]);
@@ -83,6 +69,10 @@ fn a_job_at_a_site_that_is_gone_is_given_up_when_its_user_says_so_and_ended_if_i
 
     restart_on(&mut scene, &configuration);
     until("its site ends it", || !lives());
-    assert_eq!((state_of(&scene).as_str(), ran().lines().count()), ("cancelled", 1), "it ran once");
+    assert_eq!(
+        (scene.state_of(1).as_str(), ran().lines().count()),
+        ("cancelled", 1),
+        "it ran once"
+    );
     scene.server.kill().unwrap();
 }
