@@ -11,6 +11,7 @@ use serde::Deserialize;
 
 use super::failure::{Answer, Failure};
 use super::query;
+use super::sites;
 use super::state::Edge;
 use crate::api::v1::control::StateName;
 use crate::api::v1::event::{EventReport, HistoryReport};
@@ -77,6 +78,19 @@ impl Filter {
         Self { group: group.map(JobId), ..self }
     }
 
+    /// Refuses a site that is not configured and has no job: an empty answer would hide a slip
+    /// of the pen. Jobs may still be at a site that left the configuration.
+    pub(super) fn of_known_site(self, edge: &Edge) -> Result<Self, Failure> {
+        let Some(site) = &self.site else { return Ok(self) };
+        let known: Vec<String> =
+            edge.backend.sites().sites.into_iter().map(|site| site.name).collect();
+        let has_jobs = || edge.backend.view().jobs.values().any(|job| is_at(job, site));
+        if known.iter().any(|name| name == site.as_str()) || has_jobs() {
+            return Ok(self);
+        }
+        Err(sites::no_site(site, &known))
+    }
+
     pub(super) fn lets_through(&self, job: &Job) -> bool {
         self.state.is_none_or(|state| job.phase.kind() == state.0)
             && self.group.is_none_or(|group| {
@@ -114,7 +128,9 @@ pub(super) async fn list(request: HttpRequest, edge: Data<Edge>) -> Answer {
     let asked: ListQuery = query::read(&request)?;
     let limit = query::limit(asked.limit, PAGE, MAX_PAGE)?;
     let (owner, site) = (asked.owner.as_deref(), asked.site.as_deref());
-    let filter = Filter::read(asked.state, owner, site, asked.name)?.of_group(asked.group);
+    let filter = Filter::read(asked.state, owner, site, asked.name)?
+        .of_group(asked.group)
+        .of_known_site(&edge)?;
     let view = edge.backend.view();
     let after = asked.after.map(JobId);
     let page = if asked.newest {

@@ -94,3 +94,17 @@ fn cancel_and_priority_are_answered_in_every_state_that_a_job_can_be_left_in() {
     has(&scene.must(&["cancel", "2"]), &["job 2 unchanged: it is finished"]);
     scene.server.kill().unwrap();
 }
+
+#[test]
+fn a_site_that_is_nowhere_is_refused_by_name_wherever_jobs_are_chosen_by_site() {
+    let mut scene = scene(2);
+    submit(&scene, &job("", ""));
+    for arguments in
+        [["list", "--site", "nowhere"].as_slice(), &["cancel", "--all", "--site", "nowhere"]]
+    {
+        scene.refused(arguments, 3, &["there is no site nowhere", "there are: s1, s2"]);
+    }
+    scene.refused(&["cancel", "--all", "--site", "s11"], 3, &["did you mean s1?"]);
+    assert_ne!(scene.state_of(1), "cancelled");
+    scene.server.kill().unwrap();
+}

@@ -61,6 +61,8 @@ fn a_job_at_a_site_that_is_gone_is_given_up_when_its_user_says_so_and_ended_if_i
     assert_eq!(scene.state_of(1), "aborting");
     assert!(lives(), "nobody can end it");
 
+    let there = scene.must(&["list", "--site", "s1"]);
+    assert!(there.contains("aborting"), "a job's site is known although it is gone: {there}");
     scene.must(&["cancel", "--abandon", "1"]);
     let waited = scene.cospan(&["wait", "1"]);
     assert_eq!(waited.status.code(), Some(5), "cancelled");
