@@ -16,6 +16,7 @@ use super::state::Edge;
 use crate::api::v1::control::StateName;
 use crate::api::v1::event::{EventReport, HistoryReport};
 use crate::api::v1::explain::ExplainReport;
+use crate::api::v1::happened::Names;
 use crate::api::v1::job::{JobPage, JobReport, JobRow};
 use crate::api::v1::problem::Problem;
 
@@ -201,8 +202,10 @@ pub(super) async fn events(edge: Data<Edge>, id: Path<String>) -> Answer {
     let id = query::job_id(&id)?;
     let job = find(&edge, id).await?;
     let history = edge.backend.history(id).await?.ok_or_else(|| Failure::no_job(id))?;
+    let names = Names::of(&job);
     let first = EventReport::submitted(&job);
-    let events = std::iter::once(first).chain(history.events.iter().map(EventReport::from));
+    let events = std::iter::once(first)
+        .chain(history.events.iter().map(|event| EventReport::of(event, &names)));
     let report = HistoryReport { events: events.collect(), shortened: history.shortened };
     Ok(HttpResponse::Ok().json(report))
 }

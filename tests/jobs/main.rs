@@ -8,6 +8,7 @@ mod overrides;
 mod runners;
 mod scene;
 mod silence;
+mod words;
 
 use scene::scene;
 

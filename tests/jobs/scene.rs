@@ -97,7 +97,11 @@ impl Scene {
     }
 
     pub(super) fn job_file(&self, text: &str) -> String {
-        let file = self.ground.path().join("job.toml");
+        self.file("job.toml", text)
+    }
+
+    pub(super) fn file(&self, name: &str, text: &str) -> String {
+        let file = self.ground.path().join(name);
         std::fs::write(&file, text).unwrap();
         file.display().to_string()
     }
