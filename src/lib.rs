@@ -8,6 +8,7 @@ pub mod chaos;
 pub mod cli;
 pub mod client;
 pub mod config;
+mod file_system;
 pub mod http;
 pub mod keys;
 pub mod quickstart;

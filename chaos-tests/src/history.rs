@@ -14,6 +14,8 @@ pub struct Event {
     pub name: String,
     /// The component.
     pub component: Option<u32>,
+    /// Components, where it is about several.
+    pub components: Vec<u32>,
     /// The round.
     pub round: Option<u32>,
     /// Sites, by component where several are placed.
@@ -70,6 +72,12 @@ pub fn events(history: &Value) -> Result<Vec<Event>> {
                 at_ms: time_ms(&event["at"])?,
                 name: event["event"].as_str().context("an event without a name")?.into(),
                 component: number(&event["component"]),
+                components: event["components"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .filter_map(number)
+                    .collect(),
                 round: number(&event["round"]),
                 sites: texts(&event["sites"]),
                 detail: event["detail"].as_str().unwrap_or_default().into(),
@@ -113,7 +121,7 @@ pub fn rounds(flexible: bool, events: &[Event]) -> Vec<Round> {
         };
         match (event.name.as_str(), event.component) {
             ("ClaimBegun", _) => attempts.values_mut().for_each(|attempt| *attempt += 1),
-            ("ComponentsClaimed", _) => claimed(&event.detail).for_each(renew),
+            ("ComponentsClaimed", _) => event.components.iter().copied().for_each(renew),
             ("AttemptRenewed", Some(index)) => renew(index),
             ("ClaimGivenBack", Some(index)) => drop(round.ready.remove(&index)),
             // Seen late, after the decision, it proves nothing.
@@ -148,13 +156,6 @@ fn placed(flexible: bool, before: &BTreeMap<u32, u32>, components: usize) -> BTr
     (0..).take(components).map(|index| (index, number(index))).collect()
 }
 
-/// The components of `components 0, 2; preempting jobs 7`.
-fn claimed(detail: &str) -> impl Iterator<Item = u32> {
-    let list = detail.strip_prefix("components ").unwrap_or_default();
-    let list = list.split(';').next().unwrap_or_default();
-    list.split(", ").filter_map(|number| number.parse().ok())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,7 +168,7 @@ mod tests {
             component,
             round: (name == "JobPlaced").then_some(1),
             sites: vec!["s1".into(); if name == "JobPlaced" { 2 } else { 0 }],
-            detail: String::new(),
+            ..Event::default()
         };
         let events = [
             event("JobPlaced", None),
@@ -190,26 +191,26 @@ mod tests {
 
     #[test]
     fn what_was_given_back_is_claimed_anew_and_another_split_counts_on() {
-        let event = |name: &str, component: Option<u32>, sites: usize, detail: &str| Event {
+        let event = |name: &str, component: Option<u32>, sites: usize, claimed: &[u32]| Event {
             at_ms: 5,
             name: name.into(),
             component,
+            components: claimed.into(),
             sites: vec!["s1".into(); sites],
-            detail: detail.into(),
             ..Event::default()
         };
         let events = [
-            event("JobPlaced", None, 3, ""),
-            event("ComponentsClaimed", None, 0, "components 0, 2"),
-            event("ComponentReady", Some(0), 0, ""),
-            event("ComponentReady", Some(2), 0, ""),
-            event("ClaimGivenBack", Some(2), 0, ""),
-            event("ComponentsClaimed", None, 0, "components 1, 2; preempting jobs 7"),
-            event("GoDecided", None, 0, ""),
-            event("RoundAborted", None, 0, ""),
-            event("JobPlaced", None, 2, ""),
-            event("ClaimBegun", None, 0, ""),
-            event("GoDecided", None, 0, ""),
+            event("JobPlaced", None, 3, &[]),
+            event("ComponentsClaimed", None, 0, &[0, 2]),
+            event("ComponentReady", Some(0), 0, &[]),
+            event("ComponentReady", Some(2), 0, &[]),
+            event("ClaimGivenBack", Some(2), 0, &[]),
+            event("ComponentsClaimed", None, 0, &[1, 2]),
+            event("GoDecided", None, 0, &[]),
+            event("RoundAborted", None, 0, &[]),
+            event("JobPlaced", None, 2, &[]),
+            event("ClaimBegun", None, 0, &[]),
+            event("GoDecided", None, 0, &[]),
         ];
         let rounds = rounds(true, &events);
         assert_eq!(rounds[0].attempts, BTreeMap::from([(0, 1), (1, 1), (2, 2)]));
@@ -219,23 +220,23 @@ mod tests {
 
     #[test]
     fn a_component_that_is_restarted_alone_starts_once_it_is_ready_again() {
-        let event = |at_ms: u64, name: &str, component: Option<u32>, detail: &str| Event {
+        let event = |at_ms: u64, name: &str, component: Option<u32>, claimed: &[u32]| Event {
             at_ms,
             name: name.into(),
             component,
+            components: claimed.into(),
             sites: vec!["s1".into(); if name == "JobPlaced" { 2 } else { 0 }],
-            detail: detail.into(),
             ..Event::default()
         };
         let events = [
-            event(1, "JobPlaced", None, ""),
-            event(2, "ClaimBegun", None, ""),
-            event(2, "ComponentReady", Some(0), ""),
-            event(2, "ComponentReady", Some(1), ""),
-            event(3, "GoDecided", None, ""),
-            event(4, "ComponentReady", Some(0), ""),
-            event(5, "ComponentsClaimed", None, "components 1"),
-            event(6, "ComponentReady", Some(1), ""),
+            event(1, "JobPlaced", None, &[]),
+            event(2, "ClaimBegun", None, &[]),
+            event(2, "ComponentReady", Some(0), &[]),
+            event(2, "ComponentReady", Some(1), &[]),
+            event(3, "GoDecided", None, &[]),
+            event(4, "ComponentReady", Some(0), &[]),
+            event(5, "ComponentsClaimed", None, &[1]),
+            event(6, "ComponentReady", Some(1), &[]),
         ];
         let round = &rounds(false, &events)[0];
         let may_start = [(0, 1), (1, 1), (1, 2), (1, 3)].map(|(c, a)| round.may_start(c, a));

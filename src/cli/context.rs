@@ -5,9 +5,9 @@ use cospan_domain::ids::JobId;
 use super::args::Global;
 use super::exit::CliError;
 use super::ids::{IdItem, IdList};
-use super::out::Out;
+use super::out::{Out, note, warning_word};
 use crate::client::{Client, JobFilter, ServerAddress};
-use crate::config::{Environment, Located, locate};
+use crate::config::{Environment, Loaded, Located, locate};
 use crate::keys::KeyDirectory;
 
 /// The largest page of a list.
@@ -24,6 +24,22 @@ pub(crate) struct Context {
 }
 
 impl Context {
+    /// What a client needs of the configuration. One that was only found, and is broken, does
+    /// not keep anybody from a server that is named.
+    fn config_of_client(&self) -> Result<Located, CliError> {
+        let named = self.global.server.is_some() || self.environment.server.is_some();
+        let only_found = self.global.config.is_none() && self.environment.config.is_none();
+        match self.config() {
+            Err(error) if named && only_found => {
+                let told = error.message.lines().next().unwrap_or_default();
+                note(&format!("{}: {told}; going on without it", warning_word()));
+                let loaded = Loaded::defaults()?;
+                Ok(Located { file: None, loaded })
+            }
+            located => located,
+        }
+    }
+
     /// The configuration in effect.
     ///
     /// # Errors
@@ -59,7 +75,7 @@ impl Context {
     /// # Errors
     /// The configuration, address, key file or certificate is wrong.
     pub(crate) fn client(&self) -> Result<Client, CliError> {
-        let located = self.config()?;
+        let located = self.config_of_client()?;
         let address = self.address(&located)?;
         let token = match &self.environment.token {
             Some(token) => Some(token.clone()),

@@ -39,7 +39,7 @@ impl fmt::Display for ClientError {
             ClientError::Refused(problem) => {
                 write!(f, "refused by the server: ")?;
                 if let Some(index) = problem.index {
-                    write!(f, "job {}: ", index + 1)?;
+                    write!(f, "number {} of the request: ", index + 1)?;
                 }
                 if let Some(key) = &problem.key {
                     write!(f, "{key}: ")?;

@@ -74,7 +74,7 @@ pub fn locate(given: Option<&Path>, environment: &Environment) -> Result<Located
     });
     let loaded = match &file {
         Some(file) => Config::load(file)?,
-        None => Config::parse(Path::new("no configuration file"), "")?,
+        None => Loaded::defaults()?,
     };
     Ok(Located { file, loaded })
 }

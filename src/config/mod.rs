@@ -95,6 +95,16 @@ pub enum ConfigError {
     Wrong(Problems),
 }
 
+impl Loaded {
+    /// What no file at all means.
+    ///
+    /// # Errors
+    /// Never, as for [`Config::defaults`].
+    pub fn defaults() -> Result<Self, ConfigError> {
+        Config::parse(Path::new("no configuration file"), "")
+    }
+}
+
 impl Config {
     /// Reads and checks a file.
     ///
@@ -148,7 +158,7 @@ impl Config {
     /// # Errors
     /// Never: kept as a result so that no default can be wrong in silence.
     pub fn defaults() -> Result<Self, ConfigError> {
-        Self::parse(Path::new("defaults"), "").map(|loaded| loaded.config)
+        Loaded::defaults().map(|loaded| loaded.config)
     }
 
     /// Defaults for tests: a port of the system's choice, everything below `directory`.

@@ -91,8 +91,11 @@ macro_rules! section {
 
             fn read(mut reader: $crate::config::table::Reader<'_, '_>) -> Option<Self> {
                 $(
-                    let $field =
-                        reader.option::<$type>($key, section!(@default $($default)?));
+                    let $field = reader.option_within::<$type>(
+                        $key,
+                        section!(@default $($default)?),
+                        section!(@range $type $(, $low, $high)?),
+                    );
                     $(
                         if let Some(value) = &$field {
                             reader.check_range($key, value, $low, $high);

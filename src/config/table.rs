@@ -35,6 +35,16 @@ impl<'r, 'i> Reader<'r, 'i> {
     /// The option's value; its default where it is not given or wrong. `None` if
     /// there is no default, which is noted as a problem.
     pub fn option<T: Value>(&mut self, key: &str, default: Option<T>) -> Option<T> {
+        self.option_within(key, default, None)
+    }
+
+    /// The same for an option with a range, which messages name.
+    pub fn option_within<T: Value>(
+        &mut self,
+        key: &str,
+        default: Option<T>,
+        range: Option<(String, String)>,
+    ) -> Option<T> {
         let Some((name, value)) = self.table.and_then(|table| table.get_key_value(key)) else {
             if default.is_none() {
                 let place = self.places.get(&self.path).cloned();
@@ -47,6 +57,13 @@ impl<'r, 'i> Reader<'r, 'i> {
         match T::read(value.get_ref()) {
             Ok(value) => Some(value),
             Err(problem) => {
+                // A number that its type cannot hold is out of the range, if there is one.
+                let counted = |(low, _): &(String, String)| low.parse::<u64>().is_ok();
+                let is_number = matches!(value.get_ref(), DeValue::Integer(_));
+                if let Some((low, high)) = range.filter(|range| is_number && counted(range)) {
+                    self.out_of_range(key, Some(value.span()), &low, &high);
+                    return default;
+                }
                 let message = format!("{key} in {}: {problem}", self.title);
                 self.problems.add(Some(value.span()), message, format!("give {}", T::form()));
                 default
@@ -58,13 +75,13 @@ impl<'r, 'i> Reader<'r, 'i> {
     pub fn check_range<T: Value, R: Ranged<T>>(&mut self, key: &str, value: &R, low: T, high: T) {
         if !value.within(&low, &high) {
             let place = self.places.get(&format!("{}.{key}", self.path)).cloned();
-            let message = format!("{key} in {} is out of range", self.title);
-            self.problems.add(
-                place,
-                message,
-                format!("give a value from {} to {}", low.show(), high.show()),
-            );
+            self.out_of_range(key, place, &low.show(), &high.show());
         }
+    }
+
+    fn out_of_range(&mut self, key: &str, place: Option<Range<usize>>, low: &str, high: &str) {
+        let message = format!("{key} in {} is out of range", self.title);
+        self.problems.add(place, message, format!("give a value from {low} to {high}"));
     }
 
     /// Notes every key that is not known.

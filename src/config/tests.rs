@@ -220,6 +220,30 @@ fn l_min_above_l_and_fewer_high_turns_than_low_ones_are_refused_by_name() {
 }
 
 #[test]
+fn a_number_that_no_type_holds_is_refused_with_the_same_range_as_any_other() {
+    let at = |number: &str| problems_of(&format!("[sites]\nexec_limit = {number}\n"));
+    for wrong in ["-5", "0", "257", "99999999999"] {
+        let problems = at(wrong);
+        assert!(
+            problems.contains("cospan.toml:2: exec_limit in [sites] is out of range"),
+            "{problems}"
+        );
+        assert!(problems.contains("give a value from 1 to 256"), "{problems}");
+        assert!(!problems.contains("4294967295"), "{problems}");
+    }
+    assert!(at("\"many\"").contains("where a whole number is expected"));
+}
+
+#[test]
+fn a_list_without_its_brackets_is_told_how_to_write_them() {
+    let problems = problems_of("[server]\nlisten = \"127.0.0.1:7441\"\n");
+    assert!(problems.contains("write it as [\"127.0.0.1:7441\"]"), "{problems}");
+    assert!(
+        problems_of("[server]\nlisten = 7441\n").contains("a list in brackets, each an address")
+    );
+}
+
+#[test]
 fn memory_and_disk_of_a_site_are_counted_in_whole_megabytes() {
     let config = parse(include_str!("golden/complete.toml")).unwrap().config;
     let total = config.site[0].total();

@@ -273,12 +273,14 @@ impl Value for PerMillion {
 
 impl<T: Value> Value for Vec<T> {
     fn form() -> String {
-        format!("a list, each {}", T::form())
+        format!("a list in brackets, each {}", T::form())
     }
 
     fn read(value: &DeValue<'_>) -> Result<Self, String> {
         let DeValue::Array(items) = value else {
-            return Err(format!("{} where a list like [...] is expected", kind(value)));
+            let alone = T::read(value).map(|item| format!("; write it as [{}]", item.show()));
+            let hint = alone.unwrap_or_default();
+            return Err(format!("{} where a list in brackets is expected{hint}", kind(value)));
         };
         items
             .iter()

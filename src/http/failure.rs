@@ -96,6 +96,10 @@ impl From<ApiRefusal> for Failure {
             }
             ApiRefusal::Stopping => Problem::new(Code::Stopping, detail).retry_after(5),
             ApiRefusal::Site(_) => Problem::new(Code::Site, detail),
+            // It answered: to ask it again would not help.
+            ApiRefusal::SiteRefused { problem, remedy } => {
+                Problem::new(Code::Site, problem).remedy(remedy)
+            }
         };
         problem.into()
     }

@@ -11,10 +11,12 @@ use serde::Deserialize;
 
 use super::failure::{Answer, Failure};
 use super::query;
+use super::sites;
 use super::state::Edge;
 use crate::api::v1::control::StateName;
 use crate::api::v1::event::{EventReport, HistoryReport};
 use crate::api::v1::explain::ExplainReport;
+use crate::api::v1::happened::Names;
 use crate::api::v1::job::{JobPage, JobReport, JobRow};
 use crate::api::v1::problem::Problem;
 
@@ -77,6 +79,19 @@ impl Filter {
         Self { group: group.map(JobId), ..self }
     }
 
+    /// Refuses a site that is not configured and has no job: an empty answer would hide a slip
+    /// of the pen. Jobs may still be at a site that left the configuration.
+    pub(super) fn of_known_site(self, edge: &Edge) -> Result<Self, Failure> {
+        let Some(site) = &self.site else { return Ok(self) };
+        let known: Vec<String> =
+            edge.backend.sites().sites.into_iter().map(|site| site.name).collect();
+        let has_jobs = || edge.backend.view().jobs.values().any(|job| is_at(job, site));
+        if known.iter().any(|name| name == site.as_str()) || has_jobs() {
+            return Ok(self);
+        }
+        Err(sites::no_site(site, &known))
+    }
+
     pub(super) fn lets_through(&self, job: &Job) -> bool {
         self.state.is_none_or(|state| job.phase.kind() == state.0)
             && self.group.is_none_or(|group| {
@@ -114,7 +129,9 @@ pub(super) async fn list(request: HttpRequest, edge: Data<Edge>) -> Answer {
     let asked: ListQuery = query::read(&request)?;
     let limit = query::limit(asked.limit, PAGE, MAX_PAGE)?;
     let (owner, site) = (asked.owner.as_deref(), asked.site.as_deref());
-    let filter = Filter::read(asked.state, owner, site, asked.name)?.of_group(asked.group);
+    let filter = Filter::read(asked.state, owner, site, asked.name)?
+        .of_group(asked.group)
+        .of_known_site(&edge)?;
     let view = edge.backend.view();
     let after = asked.after.map(JobId);
     let page = if asked.newest {
@@ -185,8 +202,10 @@ pub(super) async fn events(edge: Data<Edge>, id: Path<String>) -> Answer {
     let id = query::job_id(&id)?;
     let job = find(&edge, id).await?;
     let history = edge.backend.history(id).await?.ok_or_else(|| Failure::no_job(id))?;
+    let names = Names::of(&job);
     let first = EventReport::submitted(&job);
-    let events = std::iter::once(first).chain(history.events.iter().map(EventReport::from));
+    let events = std::iter::once(first)
+        .chain(history.events.iter().map(|event| EventReport::of(event, &names)));
     let report = HistoryReport { events: events.collect(), shortened: history.shortened };
     Ok(HttpResponse::Ok().json(report))
 }

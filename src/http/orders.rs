@@ -49,11 +49,11 @@ fn select(edge: &Edge, selection: &JobSelection) -> Result<(Vec<JobId>, Option<u
             let ids = selection.ids.iter().map(|id| JobId(*id));
             Ok((ids.filter(|id| seen.insert(*id)).collect(), None))
         }
-        (true, true) => Ok(scan(edge, selection)),
+        (true, true) => scan(edge, selection),
     }
 }
 
-fn scan(edge: &Edge, selection: &JobSelection) -> (Vec<JobId>, Option<u64>) {
+fn scan(edge: &Edge, selection: &JobSelection) -> Result<(Vec<JobId>, Option<u64>), Failure> {
     let filter = Filter {
         state: selection.state,
         owner: selection.owner.clone(),
@@ -61,20 +61,21 @@ fn scan(edge: &Edge, selection: &JobSelection) -> (Vec<JobId>, Option<u64>) {
         name: None,
         group: selection.group.map(JobId),
     };
+    let filter = filter.of_known_site(edge)?;
     let view = edge.backend.view();
     let begin = selection.after.map_or(Bound::Unbounded, |id| Bound::Excluded(JobId(id)));
     let mut ids = Vec::new();
     let mut last = None;
     for (scanned, (id, job)) in view.jobs.range((begin, Bound::Unbounded)).enumerate() {
         if ids.len() == BATCH || scanned == MAX_SCAN {
-            return (ids, last);
+            return Ok((ids, last));
         }
         last = Some(id.0);
         if !job.is_final() && filter.lets_through(job) {
             ids.push(*id);
         }
     }
-    (ids, None)
+    Ok((ids, None))
 }
 
 fn outcome(id: JobId, outcome: JobOutcome) -> OutcomeReport {

@@ -1,5 +1,6 @@
 //! What components printed, and what they left.
 
+use std::fmt;
 use std::time::Duration;
 
 use actix_web::http::header::{self, HeaderName, HeaderValue};
@@ -7,7 +8,7 @@ use actix_web::web::{Bytes, Data, Path};
 use actix_web::{HttpRequest, HttpResponse, get};
 use cospan_actors::api::ApiRefusal;
 use cospan_domain::ids::{Attempt, ComponentIndex, RelPath};
-use cospan_domain::job::state::Job;
+use cospan_domain::job::state::{Ending, Job, Run};
 use futures_util::{Stream, stream};
 use serde::Deserialize;
 
@@ -100,7 +101,8 @@ pub(super) async fn logs(
     }
     let limit = u32::try_from(limit.min(MAX_PIECE)).unwrap_or(PIECE);
     let order = ReadOrder { limit, ..order };
-    let piece = edge.backend.read(&order).await?;
+    let piece = edge.backend.read(&order).await;
+    let piece = piece.map_err(|refusal| not_left(&job, &order, &stream, refusal))?;
     let mut response = HttpResponse::Ok();
     describe(&mut response, &order, Some(&piece));
     Ok(response.content_type("text/plain; charset=utf-8").body(piece.bytes))
@@ -150,10 +152,9 @@ fn attempt_of(
 ) -> Result<Attempt, Failure> {
     let latest = latest_attempt(job, component);
     match asked.map(Attempt) {
-        None if latest == Attempt(0) && (!may_wait || job.is_final()) => Err(Failure::new(
-            Code::NotFound,
-            format!("no attempt of this component of job {} was made yet", job.id),
-        )),
+        None if latest == Attempt(0) && (!may_wait || job.is_final()) => {
+            Err(nothing_of(job, component, "has not started"))
+        }
         None => Ok(latest),
         Some(attempt) if attempt == Attempt(0) || attempt > latest => Err(Failure::new(
             Code::NotFound,
@@ -161,6 +162,48 @@ fn attempt_of(
         )),
         Some(attempt) => Ok(attempt),
     }
+}
+
+/// There is nothing to be read of a component, and where to look why.
+fn nothing_of(job: &Job, component: ComponentIndex, what: &str) -> Failure {
+    let name = job.name_of(component).unwrap_or_default();
+    let detail = format!("component {name} of job {} {what}", job.id);
+    let look = if job.is_final() { "show" } else { "explain" };
+    let remedy = format!("`cospan {look} {}` tells why", job.id);
+    Problem::new(Code::NotFound, detail).remedy(remedy).into()
+}
+
+/// The site has no such file. Where that is in its own directories helps nobody; whether the
+/// attempt ever began does.
+fn not_left(
+    job: &Job,
+    order: &ReadOrder,
+    file: &impl fmt::Display,
+    refusal: ApiRefusal,
+) -> Failure {
+    if !matches!(refusal, ApiRefusal::NotFound(_)) {
+        return refusal.into();
+    }
+    let state = job.components.get(order.component.0 as usize);
+    let run = state.filter(|state| state.attempt == order.attempt).map(|state| &state.run);
+    let what = match run {
+        Some(Run::Ended { how: Ending::NeverRan(why), .. }) => format!("never started: {why}"),
+        Some(Run::Ended { how: Ending::Failed(why) | Ending::Lost(why), .. }) => {
+            format!("left no {file}: {why}")
+        }
+        Some(Run::Running { .. } | Run::Ended { .. }) | None => {
+            format!("left no {file} in attempt {}", order.attempt)
+        }
+        Some(
+            Run::Idle
+            | Run::Intended { .. }
+            | Run::Uncertain { .. }
+            | Run::Submitted { .. }
+            | Run::AtGate { .. }
+            | Run::Opened { .. },
+        ) => "has not started".to_owned(),
+    };
+    nothing_of(job, order.component, &what)
 }
 
 /// A log that is being followed.
@@ -266,7 +309,7 @@ pub(super) async fn output(
 ) -> Answer {
     let (id, component, file) = path.into_inner();
     let asked: OutputQuery = query::read(&request)?;
-    let file: RelPath = query::part(&file)?;
+    let path: RelPath = query::part(&file)?;
     let job = jobs::find(&edge, query::job_id(&id)?).await?;
     let component = component_of(&job, &component)?;
     let attempt = attempt_of(&job, component, asked.attempt, false)?;
@@ -275,13 +318,14 @@ pub(super) async fn output(
         job: job.id,
         component,
         attempt,
-        file: Wanted::Output(file),
+        file: Wanted::Output(path.clone()),
         offset: asked.offset,
         limit: next_limit(rest),
     };
     let permit = edge.open_stream()?;
     // The first piece decides the status; later ones can only break the connection off.
-    let first = edge.backend.read(&order).await?;
+    let first = edge.backend.read(&order).await;
+    let first = first.map_err(|refusal| not_left(&job, &order, &path, refusal))?;
     rest = rest.min(first.size.saturating_sub(order.offset));
     let mut response = HttpResponse::Ok();
     describe(&mut response, &order, Some(&first));

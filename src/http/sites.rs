@@ -45,13 +45,20 @@ pub(super) async fn show(edge: Data<Edge>, name: Path<String>) -> Answer {
         }
         None => {
             let known: Vec<String> = sites.into_iter().map(|site| site.name).collect();
-            let problem = Problem::new(Code::NotFound, format!("there is no site {name}"));
-            Err(match parse::nearest(name.as_str(), &known) {
-                Some(nearest) => problem.remedy(format!("did you mean {nearest}?")).into(),
-                None => problem.remedy(format!("there are: {}", known.join(", "))).into(),
-            })
+            Err(no_site(&name, &known))
         }
     }
+}
+
+/// There is no such site among those that are known.
+pub(super) fn no_site(name: &SiteName, known: &[String]) -> Failure {
+    let problem = Problem::new(Code::NotFound, format!("there is no site {name}"));
+    let remedy = match parse::nearest(name.as_str(), known) {
+        Some(nearest) => format!("did you mean {nearest}?"),
+        None if known.is_empty() => "add a [[site]] to the configuration".into(),
+        None => format!("there are: {}", known.join(", ")),
+    };
+    problem.remedy(remedy).into()
 }
 
 const ORDERS: [&str; 9] = [

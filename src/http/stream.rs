@@ -16,6 +16,7 @@ use super::hub::Next;
 use super::query;
 use super::state::{Edge, StreamPermit};
 use crate::api::v1::event::{ChangeReport, EventReport, ResyncReport};
+use crate::api::v1::happened::Names;
 use crate::api::v1::problem::{Code, Problem};
 
 /// A comment is sent after this time without changes, so that both sides
@@ -163,7 +164,9 @@ impl Follower {
 fn report(change: &Change) -> ChangeReport {
     let accepted = EventReport { event: "JobSubmitted".into(), ..EventReport::default() };
     let accepted = change.submitted.then_some(accepted);
-    let happened = change.events.iter().map(EventReport::from);
+    // A change does not carry its job.
+    let names = Names::unknown();
+    let happened = change.events.iter().map(|event| EventReport::of(event, &names));
     ChangeReport {
         seq: change.seq.0,
         job: change.job.0,

@@ -5,6 +5,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use super::error::QuickstartError;
+use crate::file_system::is_in_memory;
 
 /// A site of the demonstration.
 #[derive(Debug, Clone, Copy)]
@@ -24,9 +25,6 @@ pub(super) const SITES: [DemoSite; 3] = [
 
 /// Bandwidth of each link: slow enough that a transfer can be watched.
 pub(super) const BANDWIDTH: &str = "24Mbit/s";
-
-/// The number by which the kernel tells a file system in memory.
-const TMPFS: u64 = 0x0102_1994;
 
 /// The fresh directory.
 #[derive(Debug, Clone)]
@@ -159,11 +157,8 @@ fn make_empty(path: &Path) -> Result<PathBuf, QuickstartError> {
 
 /// Below the system's temporary directory, but not in memory: there nothing is durable.
 fn make_somewhere() -> Result<PathBuf, QuickstartError> {
-    let in_memory = |path: &Path| {
-        rustix::fs::statfs(path).is_ok_and(|stat| u64::try_from(stat.f_type) == Ok(TMPFS))
-    };
     let mut place = std::env::temp_dir();
-    if in_memory(&place) {
+    if is_in_memory(&place) {
         place = PathBuf::from(".");
     }
     let made = tempfile::Builder::new().prefix("cospan-quickstart-").tempdir_in(&place);

@@ -15,7 +15,7 @@ use crate::api::v1::explain::{
     CostReport, EstimateReport, ExpectedTransferReport, ExplainReport, RefusedReport,
     TransferReport, WithheldReport,
 };
-use crate::api::v1::from_domain::abort_cause;
+use crate::api::v1::happened::{Names, abort_cause};
 use crate::serve::verdicts;
 
 /// How far a copy of some content has come on its way to a site.
@@ -209,7 +209,7 @@ fn name(job: &Job, index: ComponentIndex) -> Option<String> {
 
 fn summary(job: &Job, explanation: &Explanation, standing: Option<&Standing>) -> String {
     match &explanation.wait {
-        Wait::Ended => format!("it is {}", job.phase.kind().as_str()),
+        Wait::Ended => standing_of(&job.phase),
         Wait::Held(reason) => format!("it is held: {reason}"),
         Wait::Frozen => "it is frozen; `cospan thaw` lets it be placed".into(),
         Wait::Turn(limit) => {
@@ -240,7 +240,9 @@ fn placement(explanation: &Explanation, standing: Option<&Standing>) -> String {
             plan.sites_combined(),
             plan.transfer_time
         ),
-        Err(refusal) => format!("it cannot be placed now: {refusal}"),
+        Err(refusal) => {
+            format!("it cannot be placed now: {}", refusal.naming(&explanation.components))
+        }
     }
 }
 
@@ -281,12 +283,23 @@ fn phase(job: &Job, next_claim: Option<Timestamp>) -> String {
             "it is being cancelled; what runs is being ended".into()
         }
         Phase::Aborting { why, then, .. } => {
-            format!("its round is being given up: {}; {}", abort_cause(why), afterwards(then))
+            let why = abort_cause(why, &Names::of(job));
+            format!("its round is being given up: {why}; {}", afterwards(then))
         }
         Phase::Queued { .. }
         | Phase::Finished { .. }
         | Phase::Failed { .. }
-        | Phase::Cancelled { .. } => format!("it is {}", job.phase.kind().as_str()),
+        | Phase::Cancelled { .. } => standing_of(&job.phase),
+    }
+}
+
+/// Its state, with why or by whom if it ended badly.
+fn standing_of(phase: &Phase) -> String {
+    let state = phase.kind().as_str();
+    match phase {
+        Phase::Failed { reason, .. } => format!("it is {state}: {reason}"),
+        Phase::Cancelled { by, .. } => format!("it is {state}, by {by}"),
+        _ => format!("it is {state}"),
     }
 }
 

@@ -52,7 +52,11 @@ pub enum ServeError {
     Sites(SiteError),
     #[error("the placement policy: {0}")]
     Policy(#[from] cospan_domain::ids::InvalidId),
-    #[error("{path} cannot be used as the data directory: {source}", path = path.display())]
+    #[error(
+        "{path} cannot be used as the data directory: {source}; move it away, or set \
+         server.data_directory to another place",
+        path = path.display()
+    )]
     DataDirectory { path: PathBuf, source: std::io::Error },
     #[error("the server cannot run: {0}")]
     Run(#[from] std::io::Error),

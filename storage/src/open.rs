@@ -138,6 +138,20 @@ pub fn open_and_load(
     Start { directory, marker, options, sink }.run(load)
 }
 
+/// What [`open`] would say of the store before it reads it: nothing is wrong, or it is in use,
+/// newer, of another engine, or its marker is damaged. Takes no epoch, and makes no store.
+///
+/// # Errors
+/// As for [`open`].
+pub fn look(path: &Path, options: &Options) -> Result<(), StoreError> {
+    if !path.exists() {
+        return Ok(());
+    }
+    let directory = Directory::prepare(path, options.lock_wait)?;
+    let marker = Marker::read(&directory)?;
+    marker.map_or(Ok(()), |marker| marker.expect_engine(&directory, options.engine))
+}
+
 /// Draws an instance id.
 pub(crate) fn draw_instance() -> Result<InstanceId, StoreError> {
     let bits = OsRng.try_next_u64().map_err(|error| StoreError::Io {

@@ -4,19 +4,13 @@ use std::process::Output;
 
 use cospan_chaos_tests::ground::Layout;
 
-use super::scene::{Scene, scene, scene_with, until};
+use super::scene::{Scene, has, scene, scene_with, until};
 
 /// Refused, and told in these words.
 pub(super) fn refused(output: &Output, words: &[&str]) {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success(), "it was not refused: {said}");
     has(&said, words);
-}
-
-pub(super) fn has(said: &str, words: &[&str]) {
-    for word in words {
-        assert!(said.contains(word), "{word:?} is not in: {said}");
-    }
 }
 
 /// A job of one component, which runs for long; `above` and `below` are lines of it.
@@ -38,10 +32,6 @@ fn job(above: &str, below: &str) -> String {
 
 fn submit(scene: &Scene, text: &str) -> Output {
     scene.cospan(&["submit", &scene.job_file(text)])
-}
-
-fn state_of(scene: &Scene, id: u64) -> String {
-    scene.get(&format!("/v1/jobs/{id}"))["phase"]["state"].as_str().unwrap().into()
 }
 
 #[test]
@@ -109,7 +99,7 @@ fn a_fixed_job_is_refused_or_waits_whatever_closes_its_site() {
         }
         scene.must(&["submit", &file]);
         let waits = scene.get("/v1/jobs?newest=true&limit=1")["jobs"][0]["id"].as_u64().unwrap();
-        assert_eq!(state_of(&scene, waits), "queued");
+        assert_eq!(scene.state_of(waits), "queued");
         has(&scene.must(&["explain", &waits.to_string()]), &[site, why]);
     }
     scene.server.kill().unwrap();
@@ -135,14 +125,14 @@ fn cancel_and_priority_are_answered_in_every_state_that_a_job_can_be_left_in() {
     let mut scene = scene(1);
     scene.must(&["site", "drain", "s1"]);
     scene.must(&["submit", &scene.job_file(&job("", ""))]);
-    assert_eq!(state_of(&scene, 1), "queued");
+    assert_eq!(scene.state_of(1), "queued");
     has(&scene.must(&["priority", "1", "high"]), &["job 1 has the new priority"]);
     has(&scene.must(&["priority", "1", "high"]), &["job 1 unchanged: it is so already"]);
     has(&scene.must(&["cancel", "1"]), &["job 1 is being cancelled"]);
     scene.must(&["site", "undrain", "s1"]);
     has(&scene.must(&["cancel", "1"]), &["job 1 unchanged: it is cancelled"]);
     has(&scene.must(&["priority", "1", "low"]), &["job 1 unchanged: it is cancelled"]);
-    refused_in_words(&scene, &["cancel", "7"], "job 7 not found");
+    scene.refused(&["cancel", "7"], 3, &["job 7 not found"]);
 
     scene.run(&job("", "").replace("300", "0"));
     has(&scene.must(&["cancel", "2"]), &["job 2 unchanged: it is finished"]);
@@ -153,7 +143,7 @@ fn cancel_and_priority_are_answered_in_every_state_that_a_job_can_be_left_in() {
 fn a_running_job_is_moved_to_another_class_and_cancelled() {
     let mut scene = scene(1);
     scene.must(&["submit", &scene.job_file(&job("", ""))]);
-    until("it runs", || state_of(&scene, 1) == "running");
+    until("it runs", || scene.state_of(1) == "running");
     moved_and_cancelled(&scene, "running");
     scene.server.kill().unwrap();
 }
@@ -169,7 +159,7 @@ fn a_job_that_is_claiming_is_moved_to_another_class_and_cancelled() {
     scene.must(&["file", "add", "mesh", "--site", "s2", "--path", &path]);
     let reads = "site = \"s1\"\ninput = [{ file = \"mesh\", path = \"mesh\" }]";
     scene.must(&["submit", &scene.job_file(&job("request = \"fixed\"", reads))]);
-    until("it is claiming", || state_of(&scene, 1) == "claiming");
+    until("it is claiming", || scene.state_of(1) == "claiming");
     moved_and_cancelled(&scene, "claiming");
     scene.server.kill().unwrap();
 }
@@ -182,7 +172,7 @@ fn moved_and_cancelled(scene: &Scene, state: &str) {
     assert_eq!(job["round"], 1, "it was not disturbed");
     has(&scene.must(&["cancel", "1"]), &["job 1 is being cancelled"]);
     assert_eq!(scene.cospan(&["wait", "1"]).status.code(), Some(5), "cancelled");
-    assert_eq!(state_of(scene, 1), "cancelled");
+    assert_eq!(scene.state_of(1), "cancelled");
     has(&scene.must(&["cancel", "1"]), &["job 1 unchanged: it is cancelled"]);
 }
 
@@ -192,4 +182,18 @@ fn refused_in_words(scene: &Scene, arguments: &[&str], words: &str) {
     assert_eq!(output.status.code(), Some(3), "{arguments:?}");
     let said = [output.stdout, output.stderr].concat();
     has(&String::from_utf8_lossy(&said), &[words]);
+}
+
+#[test]
+fn a_site_that_is_nowhere_is_refused_by_name_wherever_jobs_are_chosen_by_site() {
+    let mut scene = scene(2);
+    submit(&scene, &job("", ""));
+    for arguments in
+        [["list", "--site", "nowhere"].as_slice(), &["cancel", "--all", "--site", "nowhere"]]
+    {
+        scene.refused(arguments, 3, &["there is no site nowhere", "there are: s1, s2"]);
+    }
+    scene.refused(&["cancel", "--all", "--site", "s11"], 3, &["did you mean s1?"]);
+    assert_ne!(scene.state_of(1), "cancelled");
+    scene.server.kill().unwrap();
 }

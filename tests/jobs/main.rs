@@ -2,12 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod commands;
 mod errors;
 mod overrides;
 mod priorities;
 mod runners;
 mod scene;
 mod silence;
+mod words;
 
 use scene::scene;
 

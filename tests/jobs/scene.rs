@@ -47,6 +47,13 @@ pub(super) fn until(what: &str, so: impl Fn() -> bool) {
     }
 }
 
+/// Every one of these words is in it.
+pub(super) fn has(said: &str, words: &[&str]) {
+    for word in words {
+        assert!(said.contains(word), "{word:?} is not in: {said}");
+    }
+}
+
 fn is_usable(site: &serde_json::Value) -> bool {
     site["state"] == "usable"
 }
@@ -56,11 +63,24 @@ impl Scene {
         self.server.api().unwrap().want(path).unwrap()
     }
 
-    pub(super) fn cospan(&self, arguments: &[&str]) -> Output {
+    pub(super) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_cospan"));
         command.args(arguments).arg("--config").arg(self.ground.config());
         command.env_clear().env("HOME", self.ground.path());
-        command.output().unwrap()
+        command
+    }
+
+    pub(super) fn cospan(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// Refused with this exit code and these words.
+    pub(super) fn refused(&self, arguments: &[&str], exit: i32, words: &[&str]) {
+        let output = self.cospan(arguments);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned()
+            + &String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(exit), "{arguments:?}: {said}");
+        has(&said, words);
     }
 
     pub(super) fn must(&self, arguments: &[&str]) -> String {
@@ -70,8 +90,16 @@ impl Scene {
         String::from_utf8(output.stdout).unwrap()
     }
 
+    pub(super) fn state_of(&self, id: u64) -> String {
+        self.get(&format!("/v1/jobs/{id}"))["phase"]["state"].as_str().unwrap().into()
+    }
+
     pub(super) fn job_file(&self, text: &str) -> String {
-        let file = self.ground.path().join("job.toml");
+        self.file("job.toml", text)
+    }
+
+    pub(super) fn file(&self, name: &str, text: &str) -> String {
+        let file = self.ground.path().join(name);
         std::fs::write(&file, text).unwrap();
         file.display().to_string()
     }

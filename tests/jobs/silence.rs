@@ -18,10 +18,6 @@ fn without(configuration: &str, site: &str) -> String {
     tables.collect::<Vec<_>>().join("\n[[")
 }
 
-fn state_of(scene: &Scene) -> String {
-    scene.get("/v1/jobs/1")["phase"]["state"].as_str().unwrap().into()
-}
-
 fn job(marks: &Path) -> String {
     format!(
         r#"
@@ -46,7 +42,7 @@ fn a_job_at_a_site_that_is_gone_is_given_up_when_its_user_says_so_and_ended_if_i
     let marks = scene.ground.path().join("ran");
     let configuration = std::fs::read_to_string(scene.ground.config()).unwrap();
     scene.must(&["submit", &scene.job_file(&job(&marks))]);
-    until("it runs", || state_of(&scene) == "running" && marks.exists());
+    until("it runs", || scene.state_of(1) == "running" && marks.exists());
     let ran = || std::fs::read_to_string(&marks).unwrap();
     let pid = ran().trim().to_owned();
     let lives = || Path::new("/proc").join(&pid).exists();
@@ -62,9 +58,11 @@ fn a_job_at_a_site_that_is_gone_is_given_up_when_its_user_says_so_and_ended_if_i
     assert!(told.contains(gone) && told.contains(remedy), "{told}");
     let shown = scene.must(&["show", "1"]);
     assert!(shown.contains("component one to end at s1") && shown.contains(remedy), "{shown}");
-    assert_eq!(state_of(&scene), "aborting");
+    assert_eq!(scene.state_of(1), "aborting");
     assert!(lives(), "nobody can end it");
 
+    let there = scene.must(&["list", "--site", "s1"]);
+    assert!(there.contains("aborting"), "a job's site is known although it is gone: {there}");
     scene.must(&["cancel", "--abandon", "1"]);
     let waited = scene.cospan(&["wait", "1"]);
     assert_eq!(waited.status.code(), Some(5), "cancelled");
@@ -73,6 +71,10 @@ fn a_job_at_a_site_that_is_gone_is_given_up_when_its_user_says_so_and_ended_if_i
 
     restart_on(&mut scene, &configuration);
     until("its site ends it", || !lives());
-    assert_eq!((state_of(&scene).as_str(), ran().lines().count()), ("cancelled", 1), "it ran once");
+    assert_eq!(
+        (scene.state_of(1).as_str(), ran().lines().count()),
+        ("cancelled", 1),
+        "it ran once"
+    );
     scene.server.kill().unwrap();
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod damage;
+mod refusals;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -51,38 +52,6 @@ fn refused(output: &Output, words: &[&str]) {
 
 fn port(ground: &Ground) -> String {
     format!("127.0.0.1:{}", ground.port())
-}
-
-#[test]
-fn two_servers_on_one_store_the_second_is_refused_and_the_first_goes_on() {
-    let ground = ground();
-    let mut first = server(&ground);
-    first.start().unwrap();
-    let second = with_config(&ground, &[(&port(&ground), "127.0.0.1:0")], &["serve"]);
-    refused(&second, &["store", "in use"]);
-    let api = first.api().unwrap();
-    assert_eq!(api.want("/v1/jobs").unwrap()["jobs"], json!([]));
-}
-
-#[test]
-fn a_port_that_is_taken_is_named() {
-    let ground = ground();
-    let taken = std::net::TcpListener::bind(port(&ground)).unwrap();
-    refused(&with_config(&ground, &[], &["serve"]), &[&port(&ground), "in use"]);
-    drop(taken);
-    assert!(!ground.data().join("store").exists(), "nothing was made");
-}
-
-#[test]
-fn a_data_directory_that_is_a_file_and_a_store_that_is_a_file_are_named() {
-    let ground = ground();
-    std::fs::write(ground.data(), "").unwrap();
-    let data = ground.data().display().to_string();
-    refused(&with_config(&ground, &[], &["serve"]), &[&data]);
-    std::fs::remove_file(ground.data()).unwrap();
-    std::fs::create_dir(ground.data()).unwrap();
-    std::fs::write(ground.data().join("store"), "").unwrap();
-    refused(&with_config(&ground, &[], &["serve"]), &["store", "directory"]);
 }
 
 /// Runs one job to its end, so that there is something to move.

@@ -149,4 +149,6 @@ pub enum ApiRefusal {
     Stopping,
     #[error("the site did not do it: {0}")]
     Site(String),
+    #[error("{problem}; {remedy}")]
+    SiteRefused { problem: String, remedy: &'static str },
 }

@@ -149,8 +149,10 @@ impl ControlPlane {
         cospan_domain::placement::policy_for(request.policy(), request.request())
             .map_err(|error| invalid(error.to_string()))?;
         if !submission.allow_unplaceable {
+            let spec = &submission.spec;
+            let name = |component| spec.name_of(component, spec.components.len());
             can_ever_be_placed(&request, &self.shapes())
-                .map_err(|error| ApiRefusal::Unplaceable { index, problem: error.to_string() })?;
+                .map_err(|error| ApiRefusal::Unplaceable { index, problem: error.naming(name) })?;
         }
         let closed = submission.refuse_closed.then(|| closed_site(&request, &self.shapes()));
         if let Some((component, site, why)) = closed.flatten() {

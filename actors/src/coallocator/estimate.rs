@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use cospan_domain::job::demands::Holding;
+use cospan_domain::job::spec::JobSpec;
 use cospan_domain::job::state::{Job, Phase, Run};
 use cospan_domain::placement::estimate::{Forecast, Release, Waiter, by_pace, forecast};
 use cospan_domain::placement::{GridSnapshot, History, PlacementRequest};
@@ -47,7 +48,7 @@ pub(super) fn of_job(shared: &Shared, grid: &GridSnapshot, job: &Job) -> Estimat
             let request = PlacementRequest::of_job(job, &shared.settings.default_policies);
             let waiter = waiter(shared, request, *not_before, job.spec.wall_time);
             match ahead(shared, job) {
-                Ok(ahead) => of_waiter(shared, grid, &waiter, &ahead),
+                Ok(ahead) => of_waiter(shared, grid, &waiter, &ahead, &job.spec),
                 Err(count) => of_pace(shared, count),
             }
         }
@@ -76,13 +77,13 @@ pub(super) fn of_request(
     shared: &Shared,
     grid: &GridSnapshot,
     request: &PlacementRequest,
-    spec: &cospan_domain::job::spec::JobSpec,
+    spec: &JobSpec,
 ) -> Estimate {
     let waiter = waiter(shared, request.clone(), Timestamp(0), spec.wall_time);
     let view = shared.view.load();
     let before = |job: &&Arc<Job>| job.priority >= spec.priority;
     match waiting(shared, &view, before) {
-        Ok(ahead) => of_waiter(shared, grid, &waiter, &ahead),
+        Ok(ahead) => of_waiter(shared, grid, &waiter, &ahead, spec),
         Err(count) => of_pace(shared, count),
     }
 }
@@ -107,14 +108,21 @@ fn of_pace(shared: &Shared, ahead: usize) -> Estimate {
     }
 }
 
-fn of_waiter(shared: &Shared, grid: &GridSnapshot, waiter: &Waiter, ahead: &[Waiter]) -> Estimate {
+fn of_waiter(
+    shared: &Shared,
+    grid: &GridSnapshot,
+    waiter: &Waiter,
+    ahead: &[Waiter],
+    spec: &JobSpec,
+) -> Estimate {
     let now = shared.clock.now();
     let history = History::clone(&shared.history.load());
     let claim = shared.settings.job.claim_timeout;
     match forecast(grid, &history, releases(shared, now), ahead, waiter, now) {
         Err(None) => Estimate::Unknown("too much is bound to end before it fits".into()),
         Err(Some(refusal)) => Estimate::Unknown(format!(
-            "whatever of ours is bound to end, it does not fit then either: {refusal}"
+            "whatever of ours is bound to end, it does not fit then either: {}",
+            refusal.naming(&spec.names(spec.components.len()))
         )),
         Ok(Forecast { at, plan, ended }) => {
             let scan =

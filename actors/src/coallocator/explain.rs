@@ -171,14 +171,13 @@ fn ask(
         Ok(plan) => plan.placements.len(),
         Err(_) => spec.components.len(),
     };
-    let names = (0..count as u32).map(|index| spec.name_of(ComponentIndex(index), count));
     let sites = grid.sites().iter();
     let sites = sites.map(|site| (site.name.clone(), figures(shared, site, request.may_probe())));
     Explanation {
         estimate: Estimate::None,
         transfers: decision.as_ref().map(|plan| transfers(shared, plan)).unwrap_or_default(),
         sites: sites.collect(),
-        components: names.flatten().collect(),
+        components: spec.names(count),
         policy: request.policy().clone(),
         decision,
         verdicts: observer.verdicts,

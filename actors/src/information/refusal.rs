@@ -31,11 +31,14 @@ pub(super) fn no_such_site<'a>(
 
 /// A site that did not tell what a file is.
 pub(super) fn not_read(site: &SiteName, what: &str, error: &SiteError) -> ApiRefusal {
-    let remedy = match error {
-        SiteError::Refused(_) => "check the path, which is taken below the site's file root",
-        SiteError::NotSent(_) | SiteError::OutcomeUnknown(_) | SiteError::SiteFull(_) => {
-            "try again once the site answers"
+    let problem = format!("reading {what} at {site}: {error}");
+    match error {
+        SiteError::Refused(_) => {
+            let remedy = "check the path, which is taken below the site's file root";
+            ApiRefusal::SiteRefused { problem, remedy }
         }
-    };
-    ApiRefusal::Site(format!("reading {what} at {site}: {error}; {remedy}"))
+        SiteError::NotSent(_) | SiteError::OutcomeUnknown(_) | SiteError::SiteFull(_) => {
+            ApiRefusal::Site(format!("{problem}; try again once the site answers"))
+        }
+    }
 }

@@ -86,10 +86,12 @@ fn a_file_that_cannot_be_read_is_refused_with_what_to_do() {
             panic!("there is no such site");
         };
         assert!(text.contains("Delft, Leiden"), "{text}");
-        let Err(ApiRefusal::Site(text)) = world.add("a", "Delft", false).await else {
+        let missing = world.add("a", "Delft", false).await;
+        let Err(ApiRefusal::SiteRefused { problem, remedy }) = missing else {
             panic!("there is no such file");
         };
-        assert!(text.contains("\"a\" at Delft") && text.contains("file root"), "{text}");
+        assert!(problem.contains("\"a\" at Delft"), "{problem}");
+        assert!(remedy.contains("file root"), "{remedy}");
         world.at("Delft").inside().up = false;
         let Err(ApiRefusal::Site(text)) = world.add("a", "Delft", false).await else {
             panic!("the site is down");

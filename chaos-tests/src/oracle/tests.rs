@@ -12,7 +12,7 @@ fn event(at_ms: u64, name: &str, component: Option<u32>) -> Event {
     let placed = name == "JobPlaced";
     let sites = vec!["s1".into(); if placed { 2 } else { 0 }];
     let (name, round, detail) = (name.into(), placed.then_some(1), String::new());
-    Event { at_ms, name, component, round, sites, detail }
+    Event { at_ms, name, component, round, sites, detail, ..Event::default() }
 }
 
 fn run(tag: &str, start_ms: u64, end: Option<(u64, i32)>) -> Run {

@@ -100,6 +100,12 @@ impl JobSpec {
         })
     }
 
+    /// The names of all components, of which there are so many.
+    pub fn names(&self, count: usize) -> Vec<String> {
+        let indexes = (0..count as u32).map(ComponentIndex);
+        indexes.filter_map(|index| self.name_of(index, count)).collect()
+    }
+
     /// The name of a component where there are `count`: those of a flexible request are
     /// numbered from 1, if there are several.
     pub fn name_of(&self, index: ComponentIndex, count: usize) -> Option<String> {

@@ -343,11 +343,17 @@ pub struct Refusal {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "component {}", self.component)?;
-        if let Some(site) = &self.site {
-            write!(f, " at {site}")?;
-        }
-        write!(f, ": {}", self.reason)
+        f.write_str(&self.naming(&[]))
+    }
+}
+
+impl Refusal {
+    /// In words, with the name of the component, if it is among these; else with its number.
+    pub fn naming(&self, names: &[String]) -> String {
+        let name = names.get(self.component.0 as usize).cloned();
+        let name = name.unwrap_or_else(|| self.component.to_string());
+        let site = self.site.as_ref().map(|site| format!(" at {site}")).unwrap_or_default();
+        format!("component {name}{site}: {}", self.reason)
     }
 }
 

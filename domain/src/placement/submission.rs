@@ -20,7 +20,7 @@ pub enum Unplaceable {
     #[error("no site is configured")]
     NoSites,
     /// A fixed request names a site that is not configured.
-    #[error("component {component} names site {site}, which is not configured; there are: {known}")]
+    #[error("component {component} {}", names_no_site(site, known))]
     NoSuchSite {
         /// The component.
         component: ComponentIndex,
@@ -30,7 +30,7 @@ pub enum Unplaceable {
         known: String,
     },
     /// Every site it may go to is known, and none could hold this component.
-    #[error("component {component} fits no site, even an empty one; nearest is {site}: {reason}")]
+    #[error("component {component} {}", fits_no_site(site, reason))]
     ComponentTooLarge {
         /// The component.
         component: ComponentIndex,
@@ -57,6 +57,30 @@ pub enum Unplaceable {
     /// Each component fits somewhere, but the sites it may use are too small for all at once.
     #[error("all components together need more than the sites have: {0}")]
     TogetherTooLarge(Shortage),
+}
+
+impl Unplaceable {
+    /// In words, with the name of the component, if it has one; else with its number.
+    pub fn naming(&self, name: impl Fn(ComponentIndex) -> Option<String>) -> String {
+        let name = |index| name(index).unwrap_or_else(|| index.to_string());
+        match self {
+            Self::NoSuchSite { component, site, known } => {
+                format!("component {} {}", name(*component), names_no_site(site, known))
+            }
+            Self::ComponentTooLarge { component, site, reason } => {
+                format!("component {} {}", name(*component), fits_no_site(site, reason))
+            }
+            Self::NoSites | Self::NoSplit { .. } | Self::TogetherTooLarge(_) => self.to_string(),
+        }
+    }
+}
+
+fn names_no_site(site: &SiteName, known: &str) -> String {
+    format!("names site {site}, which is not configured; there are: {known}")
+}
+
+fn fits_no_site(nearest: &SiteName, reason: &Reason) -> String {
+    format!("fits no site, even an empty one; nearest is {nearest}: {reason}")
 }
 
 /// Whether a job could be placed if every site were empty and open. Sites that

@@ -24,6 +24,12 @@ pub struct EventReport {
     /// Position of the component, from 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub component: Option<u32>,
+    /// Positions of the components, where there are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub components: Vec<u32>,
+    /// Name of the component; not in the stream of changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// The attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
@@ -79,7 +85,10 @@ impl fmt::Display for EventReport {
             Some(value) => write!(f, " {name} {value}"),
             None => Ok(()),
         };
-        number(f, "component", self.component)?;
+        match &self.name {
+            Some(name) => write!(f, " component {name}")?,
+            None => number(f, "component", self.component)?,
+        }
         number(f, "attempt", self.attempt)?;
         number(f, "round", self.round)?;
         number(f, "output", self.output)?;
@@ -108,9 +117,24 @@ impl fmt::Display for EventReport {
             write!(f, " -> {priority}")?;
         }
         if let Some(until) = self.until {
-            write!(f, " ({until})")?;
+            write!(f, " ({}{until})", self.meaning_of_until())?;
         }
         Ok(())
+    }
+}
+
+impl EventReport {
+    /// What the instant is.
+    fn meaning_of_until(&self) -> &'static str {
+        match self.event.as_str() {
+            "JobPlaced" | "StartPostponed" => "start expected ",
+            "GoDecided" => "start at ",
+            "ClaimMissed" | "ComponentFailed" => "claimed again at ",
+            "JobRequeued" | "RoundAborted" | "AbortRedirected" => "not placed before ",
+            "SubmissionUncertain" => "known after ",
+            "AttemptAbsent" => "looked for again at ",
+            _ => "",
+        }
     }
 }
 

@@ -1,16 +1,15 @@
 //! How the domain's state is shown.
 
-use cospan_domain::ids::{ComponentIndex, JobId};
-use cospan_domain::job::event::{Happened, JobEvent};
-use cospan_domain::job::spec::{ComponentSpec, Content};
+use cospan_domain::ids::ComponentIndex;
+use cospan_domain::job::spec::{Collect, ComponentSpec};
 use cospan_domain::job::state::{
-    AbortCause, AfterAbort, Component, Ending, Instants, Job, Phase, RestartStep, Run, Setbacks,
+    Component, Ending, Instants, Job, Phase, RestartStep, Run, Setbacks,
 };
 use cospan_domain::placement::PlacedBy;
 use cospan_domain::units::Timestamp;
 
-use super::event::EventReport;
 use super::explain::RefusedReport;
+use super::happened::{Names, abort_cause, state_after};
 use super::job::{
     ComponentReport, InstantsReport, JobReport, JobRow, OutputReport, PhaseReport, PlacedReport,
     SetbacksReport, SourceReport,
@@ -27,7 +26,7 @@ impl From<&Job> for JobReport {
             idempotency_key: job.idempotency.as_ref().map(|given| given.key.to_string()),
             submitted_at: job.submitted_at.into(),
             priority: job.priority.into(),
-            phase: (&job.phase).into(),
+            phase: PhaseReport::of(job),
             frozen_by: job.frozen_by.as_ref().map(ToString::to_string),
             held: job.held.as_deref().map(str::to_owned),
             round: job.round.0,
@@ -55,8 +54,10 @@ impl From<&PlacedBy> for PlacedReport {
     }
 }
 
-impl From<&Phase> for PhaseReport {
-    fn from(phase: &Phase) -> Self {
+impl PhaseReport {
+    /// Where this job stands.
+    fn of(job: &Job) -> Self {
+        let phase = &job.phase;
         let mut report = Self {
             state: phase.kind().as_str().into(),
             since: Instant(since(phase)),
@@ -67,12 +68,14 @@ impl From<&Phase> for PhaseReport {
             by: None,
         };
         match phase {
-            Phase::Queued { not_before, .. } => report.not_before = Some(Instant(*not_before)),
+            Phase::Queued { since, not_before } => {
+                report.not_before = Some(*not_before).filter(|at| at > since).map(Instant);
+            }
             Phase::Placed { start_estimate, .. } => {
                 report.start_estimate = Some(Instant(*start_estimate));
             }
             Phase::Aborting { why, then, .. } => {
-                report.reason = Some(abort_cause(why));
+                report.reason = Some(abort_cause(why, &Names::of(job)));
                 report.next = Some(state_after(then).into());
             }
             Phase::Failed { reason, .. } => report.reason = Some(reason.to_string()),
@@ -99,38 +102,6 @@ fn since(phase: &Phase) -> Timestamp {
         | Phase::Finished { at }
         | Phase::Failed { at, .. }
         | Phase::Cancelled { at, .. } => *at,
-    }
-}
-
-pub(crate) fn abort_cause(cause: &AbortCause) -> String {
-    match cause {
-        AbortCause::ClaimLost { component, detail } => {
-            format!("the claim of component {component} was lost: {detail}")
-        }
-        AbortCause::InputLost { detail } => format!("input did not arrive: {detail}"),
-        AbortCause::SiteError { component, detail } => {
-            format!("the site failed component {component}: {detail}")
-        }
-        AbortCause::StartMissed { component } => {
-            format!("component {component} did not begin in time")
-        }
-        AbortCause::Unreachable { component } => {
-            format!("the site of component {component} stopped answering")
-        }
-        AbortCause::Application { component, detail } => {
-            format!("component {component} failed: {detail}")
-        }
-        AbortCause::Cancelled => "a user asked for it".into(),
-        AbortCause::Preempted { by } => format!("preempted by job {by}, of a higher class"),
-        AbortCause::Drained { site } => format!("site {site} is drained"),
-    }
-}
-
-fn state_after(then: &AfterAbort) -> &'static str {
-    match then {
-        AfterAbort::Requeue { .. } => "queued",
-        AfterAbort::Fail { .. } => "failed",
-        AfterAbort::Cancel { .. } => "cancelled",
     }
 }
 
@@ -208,7 +179,7 @@ fn restart_detail(step: RestartStep) -> &'static str {
     }
 }
 
-fn ending_detail(how: &Ending) -> Option<String> {
+pub(super) fn ending_detail(how: &Ending) -> Option<String> {
     match how {
         Ending::Failed(detail) | Ending::NeverRan(detail) | Ending::Lost(detail) => {
             Some(detail.to_string())
@@ -226,6 +197,7 @@ fn outputs(spec: &ComponentSpec, state: &Component) -> Vec<OutputReport> {
             digest: content.map(|content| content.digest.to_string()),
             size_bytes: content.map(|content| content.size.0),
             collected: collected.is_some_and(|collected| collected.done),
+            stays: matches!(output.collect, Collect::Fetch),
         }
     };
     spec.outputs.iter().enumerate().map(shown).collect()
@@ -290,177 +262,5 @@ impl From<&Job> for JobRow {
             held: job.held.is_some(),
             group: job.spec.run.task.as_ref().map(|task| task.group.0),
         }
-    }
-}
-
-impl EventReport {
-    /// The submission itself, with which every history begins.
-    pub fn submitted(job: &Job) -> Self {
-        Self {
-            at: Some(job.submitted_at.into()),
-            event: "JobSubmitted".into(),
-            by: Some(job.owner.to_string()),
-            ..Self::default()
-        }
-    }
-
-    fn about(mut self, component: ComponentIndex) -> Self {
-        self.component = Some(component.0);
-        self
-    }
-
-    fn with_content(mut self, content: &Content) -> Self {
-        self.digest = Some(content.digest.to_string());
-        self.size_bytes = Some(content.size.0);
-        self
-    }
-
-    fn until(mut self, at: Timestamp) -> Self {
-        self.until = Some(Instant(at));
-        self
-    }
-
-    fn detail(mut self, detail: impl ToString) -> Self {
-        self.detail = Some(detail.to_string());
-        self
-    }
-
-    fn followed_by(mut self, then: &AfterAbort) -> Self {
-        self.state = Some(state_after(then).into());
-        match then {
-            AfterAbort::Requeue { not_before } => self.until(*not_before),
-            AfterAbort::Fail { .. } => self,
-            AfterAbort::Cancel { by } => {
-                self.by = Some(by.to_string());
-                self
-            }
-        }
-    }
-}
-
-impl From<&JobEvent> for EventReport {
-    fn from(event: &JobEvent) -> Self {
-        let mut report =
-            Self { at: Some(event.at.into()), event: event.what.name().into(), ..Self::default() };
-        match &event.what {
-            Happened::JobPlaced { round, placements, start_estimate, by } => {
-                report.policy = by.as_ref().map(|by| by.policy.to_string());
-                report.rule = by.as_ref().map(|by| by.rule.as_str().into());
-                let refused = by.as_ref().and_then(|by| by.refused.as_ref());
-                report.refused = refused.map(RefusedReport::from);
-                report.round = Some(round.0);
-                report.sites = placements.iter().map(|p| p.site.to_string()).collect();
-                report.until(*start_estimate)
-            }
-            Happened::StartPostponed { start_estimate, .. } => report.until(*start_estimate),
-            Happened::ClaimMissed { next_claim, detail } => {
-                report.detail(detail).until(*next_claim)
-            }
-            Happened::ComponentsClaimed { components, preempting } => {
-                claimed(report, components, preempting)
-            }
-            Happened::GoDecided { start_at } => report.until(*start_at),
-            Happened::JobRequeued { not_before } => report.until(*not_before),
-            Happened::RoundAborted { why, then } => {
-                report.detail(abort_cause(why)).followed_by(then)
-            }
-            Happened::AbortRedirected { then } => report.followed_by(then),
-            Happened::PriorityChanged { to, by } => {
-                report.priority = Some((*to).into());
-                report.by = by.as_ref().map(ToString::to_string);
-                report
-            }
-            Happened::JobFrozen { by }
-            | Happened::JobThawed { by }
-            | Happened::JobReleased { by }
-            | Happened::JobCancelled { by } => {
-                report.by = Some(by.to_string());
-                report
-            }
-            Happened::EndTold { target, problem: None } => report.detail(format!("to {target}")),
-            Happened::EndTold { target, problem: Some(problem) } => {
-                report.detail(format!("to {target}: given up: {problem}"))
-            }
-            Happened::JobHeld { reason } | Happened::JobFailed { reason } => report.detail(reason),
-            Happened::InputsArrived
-            | Happened::AvoidanceLapsed
-            | Happened::ClaimBegun
-            | Happened::ClaimReturned
-            | Happened::JobStarted
-            | Happened::PayloadsSucceeded
-            | Happened::JobFinished => report,
-            of_component => of_a_component(report, of_component),
-        }
-    }
-}
-
-fn claimed(
-    report: EventReport,
-    components: &[ComponentIndex],
-    preempting: &[JobId],
-) -> EventReport {
-    let list = |numbers: Vec<String>| numbers.join(", ");
-    let claimed = list(components.iter().map(ToString::to_string).collect());
-    match preempting {
-        [] => report.detail(format!("components {claimed}")),
-        jobs => {
-            let jobs = list(jobs.iter().map(ToString::to_string).collect());
-            report.detail(format!("components {claimed}; preempting jobs {jobs}"))
-        }
-    }
-}
-
-fn of_a_component(mut report: EventReport, what: &Happened) -> EventReport {
-    match what {
-        Happened::ComponentMoved { component, placement } => {
-            report.sites = vec![placement.site.to_string()];
-            report.about(*component)
-        }
-        Happened::ComponentFailed { component, why, next_claim } => {
-            report.about(*component).detail(abort_cause(why)).until(*next_claim)
-        }
-        Happened::AttemptRenewed { component }
-        | Happened::ClaimGivenBack { component }
-        | Happened::AttemptSeen { component }
-        | Happened::GateOpened { component }
-        | Happened::ComponentBegan { component }
-        | Happened::ComponentAvoidanceLapsed { component }
-        | Happened::SiteAvoided { component }
-        | Happened::ChargeRecorded { component } => report.about(*component),
-        Happened::AttemptSubmitted { component, lrm_id } => {
-            report.lrm_id = Some(lrm_id.to_string());
-            report.about(*component)
-        }
-        Happened::SubmissionUncertain { component, settled_at } => {
-            report.about(*component).until(*settled_at)
-        }
-        Happened::AttemptAbsent { component, look_at, .. } => {
-            report.about(*component).until(*look_at)
-        }
-        Happened::ComponentReady { component, host } => {
-            report.host = Some(host.to_string());
-            report.about(*component)
-        }
-        Happened::AttemptEnded { component, attempt, how } => {
-            report.attempt = Some(attempt.0);
-            report.state = Some(Run::Ended { how: how.clone(), at: Timestamp(0) }.as_str().into());
-            report.detail = ending_detail(how);
-            report.about(*component)
-        }
-        Happened::SiteCharged { component, charge } => {
-            report.attempt = Some(charge.attempt.0);
-            report.sites = vec![charge.site.to_string()];
-            report.about(*component).detail(&charge.detail)
-        }
-        Happened::OutputFound { component, output, content } => {
-            report.output = Some(*output);
-            report.about(*component).with_content(content)
-        }
-        Happened::OutputCollected { component, output } => {
-            report.output = Some(*output);
-            report.about(*component)
-        }
-        // The others concern the job as a whole and are shown by the caller.
-        _ => report,
     }
 }

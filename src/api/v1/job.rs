@@ -72,7 +72,7 @@ pub struct PhaseReport {
     pub state: String,
     /// Since when, or when it ended.
     pub since: Instant,
-    /// Not placed before (queued).
+    /// Not placed before, after a setback (queued).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Instant>,
     /// When it is expected to start (placed).
@@ -191,6 +191,9 @@ pub struct OutputReport {
     pub size_bytes: Option<u64>,
     /// It is where it belongs, whole.
     pub collected: bool,
+    /// It stays with its attempt, and is not read before somebody fetches it.
+    #[serde(default)]
+    pub stays: bool,
 }
 
 /// How often a job came back to its queue, by cause.

@@ -8,6 +8,7 @@ pub mod event;
 pub mod explain;
 pub mod file;
 pub mod from_domain;
+pub mod happened;
 pub mod job;
 pub mod label;
 pub mod number;

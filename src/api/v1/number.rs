@@ -58,14 +58,15 @@ impl<T: Whole> Visitor<'_> for WholeVisitor<T> {
     }
 }
 
-/// A number that must be at least 1.
+/// A number that must be at least 1. Every format says what it found instead of choosing the words
+/// itself: told that a number is wanted, YAML would only say that there is none.
 pub(super) fn positive<'de, D: Deserializer<'de>, T: Whole>(from: D) -> Result<T, D::Error> {
-    from.deserialize_u64(WholeVisitor::new(1))
+    from.deserialize_any(WholeVisitor::new(1))
 }
 
 /// A number that may be 0.
 pub(super) fn any<'de, D: Deserializer<'de>, T: Whole>(from: D) -> Result<T, D::Error> {
-    from.deserialize_u64(WholeVisitor::new(0))
+    from.deserialize_any(WholeVisitor::new(0))
 }
 
 struct Positive<T>(T);

@@ -191,16 +191,40 @@ fn an_unknown_word_is_refused_with_the_nearest_known_one() {
 }
 
 #[test]
-fn zero_negative_and_huge_numbers_are_refused_with_the_range() {
-    for wrong in
-        ["0", "-1", "4294967296", "99999999999999999999999", "1e400", "1.5", "\"2\"", "null"]
-    {
-        let text = SMALL_JSON.replace("\"processors\":2", &format!("\"processors\":{wrong}"));
-        let error = refused(&text, Format::Json);
-        if wrong != "1e400" {
-            assert_eq!(error.key, "component[0].processors", "{wrong}: {error}");
-            assert!(error.problem.contains("from 1 to 4294967295"), "{wrong}: {error}");
+fn a_number_out_of_its_range_is_refused_with_the_range_in_every_format() {
+    type Written = fn(&str) -> String;
+    let forms: [(Format, Written); 3] = [
+        (Format::Toml, |n| {
+            format!("wall_time = '90s'\n[[component]]\nname = 'a'\nprocessors = {n}\n")
+        }),
+        (Format::Json, |n| SMALL_JSON.replace("\"processors\":2", &format!("\"processors\":{n}"))),
+        (Format::Yaml, |n| {
+            format!("wall_time: 90s\ncomponent:\n  - name: a\n    processors: {n}\n")
+        }),
+    ];
+    for (format, document) in forms {
+        let words = ["many", "3 of them"].map(|word| match format {
+            Format::Yaml => word.to_owned(),
+            Format::Toml | Format::Json => format!("\"{word}\""),
+        });
+        let huge = "9".repeat(23);
+        let numbers = ["0", "-3", "1.5", "4294967296", &huge, "\"2\"", "true"].map(str::to_owned);
+        for wrong in numbers.iter().chain(&words) {
+            let error = refused(&document(wrong), format);
+            assert_eq!(error.key, "component[0].processors", "{format:?} {wrong}: {error}");
+            let range = "expected a whole number from 1 to 4294967295";
+            assert!(error.problem.contains(range), "{format:?} {wrong}: {error}");
+            let known = error.line.is_some() && error.column.is_some();
+            assert!(known, "{format:?} {wrong}: {error:?}");
         }
+    }
+}
+
+#[test]
+fn quantities_that_are_none_or_negative_are_refused_at_their_place() {
+    for wrong in ["1e400", "null"] {
+        let text = SMALL_JSON.replace("\"processors\":2", &format!("\"processors\":{wrong}"));
+        refused(&text, Format::Json);
     }
     for (from, to, key) in [
         ("\"processors\":2", "\"processors\":2,\"memory\":\"4\"", "component[0].memory"),

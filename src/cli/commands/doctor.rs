@@ -2,7 +2,7 @@
 
 mod bundle;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Serialize;
 
@@ -12,6 +12,7 @@ use crate::cli::exit::{CliError, Exit};
 use crate::cli::out::{columns, note, state};
 use crate::client::Client;
 use crate::config::Located;
+use crate::file_system::{existing, is_in_memory};
 
 /// Less than this is too little for a store that grows.
 const LITTLE_DISK_BYTES: u64 = 1_000_000_000;
@@ -118,12 +119,6 @@ fn configuration(located: &Located) -> Check {
     }
 }
 
-/// The nearest directory above that exists, for a look at its file system.
-fn existing(directory: &Path) -> PathBuf {
-    let found = directory.ancestors().find(|above| above.is_dir());
-    found.unwrap_or(Path::new("/")).to_path_buf()
-}
-
 fn disk(directory: &Path) -> Check {
     const WHAT: &str = "data directory";
     let name = directory.display();
@@ -135,7 +130,7 @@ fn disk(directory: &Path) -> Check {
         );
     }
     let place = existing(directory);
-    let free = match rustix::fs::statvfs(&place) {
+    let free = match rustix::fs::statvfs(place) {
         Ok(stat) => stat.f_bavail.saturating_mul(stat.f_frsize),
         Err(error) => {
             return Check::bad(
@@ -146,11 +141,10 @@ fn disk(directory: &Path) -> Check {
         }
     };
     let shown = cospan_domain::units::Bytes(free);
-    // The number by which the kernel tells tmpfs.
-    if rustix::fs::statfs(&place).is_ok_and(|stat| stat.f_type == 0x0102_1994) {
+    if is_in_memory(place) {
         return Check::bad(
             WHAT,
-            format!("{name} lies in memory (tmpfs): a power cut would take everything"),
+            format!("{name} lies in memory: a power cut would take everything"),
             "set server.data_directory to a place on a disk",
         );
     }
@@ -200,9 +194,21 @@ fn server(context: &Context, all: &mut Examination) {
             let error = CliError::from(error);
             all.exit = error.exit;
             all.checks.push(Check::failed(WHAT, &error));
+            let located = all.located.as_ref().filter(|_| client.address().is_local());
+            all.checks.extend(located.and_then(|located| store(context, located)));
         }
     }
     all.client = Some(client);
+}
+
+/// What keeps a server from its store, if that is why it is not up.
+fn store(context: &Context, located: &Located) -> Option<Check> {
+    let config = &located.loaded.config;
+    let data = config.data_directory(&context.environment);
+    let (path, options) = crate::serve::store_options(config, &data);
+    let error = cospan_storage::look(&path, &options).err()?;
+    let remedy = "`cospan serve` does not start before this is mended";
+    Some(Check::bad("store", error.to_string(), remedy))
 }
 
 fn clock(server_s: Option<u64>) -> Check {

@@ -9,6 +9,7 @@ use crate::cli::exit::{CliError, Exit};
 use crate::cli::version;
 use crate::config::Located;
 use crate::config::sections::LogFormat;
+use crate::file_system::is_in_memory;
 use crate::serve;
 
 /// Serves until a signal ends it.
@@ -28,6 +29,13 @@ pub(crate) fn run(context: &Context, args: &ServeArgs) -> Result<Exit, CliError>
     );
     if !located.loaded.warnings.is_empty() {
         tracing::warn!("the configuration is odd:\n{}", located.loaded.warnings);
+    }
+    if is_in_memory(&data) {
+        tracing::warn!(
+            data = %data.display(),
+            "the data directory lies in memory: a power cut would take everything; set \
+             server.data_directory to a place on a disk"
+        );
     }
     serve::serve(config, &data).map_err(|error| CliError {
         exit: Exit::Usage,

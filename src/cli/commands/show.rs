@@ -7,7 +7,7 @@ use super::group;
 use crate::api::v1::Length;
 use crate::api::v1::accounting::AccountingReport;
 use crate::api::v1::event::HistoryReport;
-use crate::api::v1::job::{ComponentReport, JobReport};
+use crate::api::v1::job::{ComponentReport, JobReport, OutputReport, SetbacksReport};
 use crate::api::v1::runner::TaskReport;
 use crate::cli::args_job::ShowArgs;
 use crate::cli::context::Context;
@@ -51,7 +51,8 @@ fn text(shown: &Shown) -> String {
     text.push('\n');
     let rows: Vec<Vec<String>> = job.components.iter().map(component_row).collect();
     text.push_str(&columns(&["COMPONENT", "STATE", "SITE", "PROC", "ATTEMPT", "HOST", ""], &rows));
-    let outputs: Vec<Vec<String>> = job.components.iter().flat_map(output_rows).collect();
+    let rows = |component| output_rows(job, component);
+    let outputs: Vec<Vec<String>> = job.components.iter().flat_map(rows).collect();
     if !outputs.is_empty() {
         text.push('\n');
         text.push_str(&columns(&["OUTPUT", "OF", "SIZE", "DIGEST", ""], &outputs));
@@ -70,21 +71,6 @@ fn header(job: &JobReport) -> String {
         state.push_str(&format!(", then {next}"));
     }
     let optional = |at: Option<crate::api::v1::Instant>| at.map(clock).unwrap_or_default();
-    let setbacks = job.setbacks;
-    let counted = [
-        ("failed claiming tries", setbacks.claims),
-        ("missed starts", setbacks.missed_starts),
-        ("preemptions", setbacks.preemptions),
-        ("rounds aborted", setbacks.rounds),
-        ("site errors", setbacks.site_errors),
-        ("own errors", setbacks.own_errors),
-        ("inputs lost", setbacks.inputs),
-    ];
-    let counted: Vec<String> = counted
-        .iter()
-        .filter(|(_, count)| *count > 0)
-        .map(|(what, count)| format!("{count} {what}"))
-        .collect();
     fields(&[
         ("Job", format!("{} {name}", bold(&job.id.to_string()))),
         (
@@ -113,12 +99,31 @@ fn header(job: &JobReport) -> String {
         ("Placed by", job.placed.as_ref().map(ToString::to_string).unwrap_or_default()),
         ("Runner", job.document.runner.as_ref().map(ToString::to_string).unwrap_or_default()),
         ("Sweep", job.sweep.as_ref().map(task_text).unwrap_or_default()),
-        ("Setbacks", counted.join(", ")),
+        ("Setbacks", setbacks(&job.setbacks)),
         ("Took", took(&job.accounting)),
         ("Start delay", start_delay(&job.accounting)),
         ("Sites", combined(&job.accounting)),
         ("Processors", processor_time(&job.accounting)),
     ])
+}
+
+/// How often it came back to its queue, by cause.
+fn setbacks(setbacks: &SetbacksReport) -> String {
+    let causes = [
+        ("failed claiming try", "failed claiming tries", setbacks.claims),
+        ("missed start", "missed starts", setbacks.missed_starts),
+        ("preemption", "preemptions", setbacks.preemptions),
+        ("round aborted", "rounds aborted", setbacks.rounds),
+        ("site error", "site errors", setbacks.site_errors),
+        ("own error", "own errors", setbacks.own_errors),
+        ("input lost", "inputs lost", setbacks.inputs),
+    ];
+    let counted = causes.iter().filter_map(|(one, several, count)| match count {
+        0 => None,
+        1 => Some(format!("1 {one}")),
+        count => Some(format!("{count} {several}")),
+    });
+    counted.collect::<Vec<_>>().join(", ")
 }
 
 /// What must end at its site before a round that is given up is over. From here nobody knows
@@ -193,21 +198,21 @@ fn combined(cost: &AccountingReport) -> String {
 
 /// Processor time that was held in vain, and that others could use.
 fn processor_time(cost: &AccountingReport) -> String {
-    let seconds = |ms: u64| format!("{:.1} s", ms as f64 / 1e3);
+    let seconds = |ms: u64| format!("{:.1} processor-seconds", ms as f64 / 1e3);
     let parts = [
         ("left to others until the claim", cost.gained_processor_ms),
         ("held before the start", cost.wasted_processor_ms),
     ];
-    let parts = parts.iter().filter(|(_, ms)| *ms > 0);
+    // Less than what is shown as 0.1 says nothing.
+    let parts = parts.iter().filter(|(_, ms)| *ms >= 50);
     parts.map(|(what, ms)| format!("{} {what}", seconds(*ms))).collect::<Vec<_>>().join(", ")
 }
 
 fn component_row(component: &ComponentReport) -> Vec<String> {
     let or_dash = |text: Option<&String>| text.map_or("-", String::as_str).to_owned();
-    let mut detail = component.detail.clone().unwrap_or_default();
-    if !component.avoid.is_empty() {
-        detail.push_str(&format!(" avoids {}", component.avoid.join(", ")));
-    }
+    let avoided = component.avoid.join(", ");
+    let avoids = (!avoided.is_empty()).then(|| format!("avoids {avoided}"));
+    let details: Vec<String> = component.detail.clone().into_iter().chain(avoids).collect();
     vec![
         component.name.clone(),
         state(&component.state),
@@ -215,12 +220,20 @@ fn component_row(component: &ComponentReport) -> Vec<String> {
         component.processors.to_string(),
         component.attempt.to_string(),
         or_dash(component.host.as_ref()),
-        dim(detail.trim()),
+        dim(&details.join("; ")),
     ]
 }
 
-fn output_rows(component: &ComponentReport) -> Vec<Vec<String>> {
-    let row = |output: &crate::api::v1::job::OutputReport| {
+fn output_rows(job: &JobReport, component: &ComponentReport) -> Vec<Vec<String>> {
+    let place = |output: &OutputReport| match (output.collected, output.stays) {
+        (true, _) => "collected".into(),
+        // Nobody has read it, so that size and digest are not known.
+        (false, true) if job.phase.state == "finished" => {
+            format!("at its site; fetch it with: cospan output {}", job.id)
+        }
+        (false, _) => String::new(),
+    };
+    let row = |output: &OutputReport| {
         vec![
             output.path.clone(),
             component.name.clone(),
@@ -228,7 +241,7 @@ fn output_rows(component: &ComponentReport) -> Vec<Vec<String>> {
                 .size_bytes
                 .map_or_else(|| "-".into(), |size| cospan_domain::units::Bytes(size).to_string()),
             output.digest.as_deref().map_or("-", |d| d.get(..12).unwrap_or(d)).to_owned(),
-            if output.collected { "collected".into() } else { String::new() },
+            place(output),
         ]
     };
     component.outputs.iter().map(row).collect()
@@ -249,6 +262,31 @@ fn history_text(history: &HistoryReport) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn setbacks_are_counted_in_words_and_what_did_not_happen_is_left_out() {
+        let counts = SetbacksReport { rounds: 1, missed_starts: 2, ..SetbacksReport::default() };
+        assert_eq!(setbacks(&counts), "2 missed starts, 1 round aborted");
+        assert_eq!(setbacks(&SetbacksReport::default()), "");
+    }
+
+    #[test]
+    fn what_was_held_is_told_in_processors_times_time() {
+        let cost = AccountingReport { gained_processor_ms: 1_500, ..AccountingReport::default() };
+        let text = processor_time(&cost);
+        assert_eq!(text, "1.5 processor-seconds left to others until the claim");
+    }
+
+    #[test]
+    fn the_details_of_a_component_are_kept_apart() {
+        let component = serde_json::json!({
+            "name": "solver", "processors": 1, "attempt": 2, "state": "failed",
+            "detail": "No space left on device (os error 28)", "avoid": ["berlin", "cracow"],
+        });
+        let row = component_row(&serde_json::from_value(component).unwrap());
+        let told = anstream::adapter::strip_str(&row[6]).to_string();
+        assert_eq!(told, "No space left on device (os error 28); avoids berlin, cracow");
+    }
 
     #[test]
     fn what_a_job_cost_is_told_in_words() {

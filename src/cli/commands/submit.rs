@@ -22,7 +22,7 @@ const LONGEST_PAUSE_S: u64 = 10;
 
 /// Submits jobs from files.
 pub(crate) fn run(context: &mut Context, args: &SubmitArgs) -> Result<Exit, CliError> {
-    let jobs = read_jobs(&args.files)?;
+    let (jobs, origins) = read_jobs(&args.files)?;
     let client = context.client()?;
     let key = match &args.idempotency_key {
         Some(key) => key.clone(),
@@ -34,11 +34,13 @@ pub(crate) fn run(context: &mut Context, args: &SubmitArgs) -> Result<Exit, CliE
         refuse_closed: args.refuse_closed,
     };
     if args.dry_run {
-        let checked = client.check(&jobs, &options)?;
+        let checked = client.check(&jobs, &options);
+        let checked = checked.map_err(|error| at_its_file(error, &origins))?;
         context.out.answer(&checked, checked_text)?;
         return Ok(Exit::Done);
     }
-    let submitted = submit(&client, &jobs, &options)?;
+    let submitted = submit(&client, &jobs, &options);
+    let submitted = submitted.map_err(|error| at_its_file(error, &origins))?;
     let ids: Vec<u64> = submitted.jobs.iter().map(|row| row.id).collect();
     if !args.wait {
         context.out.answer(&submitted, submitted_text)?;
@@ -53,14 +55,14 @@ fn submit(
     client: &Client,
     jobs: &[JobDocument],
     options: &SubmitOptions,
-) -> Result<SubmittedReport, CliError> {
+) -> Result<SubmittedReport, ClientError> {
     for attempt in 1.. {
         let error = match client.submit(jobs, options) {
             Ok(submitted) => return Ok(submitted),
             Err(error) => error,
         };
         if attempt == TRIES || !worth_repeating(&error) {
-            return Err(error.into());
+            return Err(error);
         }
         let asked = error.problem().and_then(|problem| problem.retry_after_s);
         let pause = asked.unwrap_or(1 << (attempt - 1)).min(LONGEST_PAUSE_S);
@@ -90,8 +92,21 @@ fn drawn_key() -> Result<String, CliError> {
     Ok(bits.iter().fold(String::from("cli-"), |key, byte| format!("{key}{byte:02x}")))
 }
 
-fn read_jobs(files: &[std::path::PathBuf]) -> Result<Vec<JobDocument>, CliError> {
-    let mut jobs = Vec::new();
+/// Names the file of the job that was refused: the server knows only its place in the request.
+fn at_its_file(error: ClientError, origins: &[String]) -> CliError {
+    let ClientError::Refused(mut problem) = error else { return error.into() };
+    let index = problem.index.take().and_then(|index| usize::try_from(index).ok());
+    let origin = index.and_then(|index| origins.get(index));
+    let refused = CliError::from(ClientError::Refused(problem));
+    match origin {
+        Some(origin) => CliError { message: format!("{origin}: {}", refused.message), ..refused },
+        None => refused,
+    }
+}
+
+/// The jobs of all files, and where each is from.
+fn read_jobs(files: &[std::path::PathBuf]) -> Result<(Vec<JobDocument>, Vec<String>), CliError> {
+    let (mut jobs, mut origins) = (Vec::new(), Vec::new());
     for file in files {
         let (name, bytes) = read_file(file)?;
         let text = String::from_utf8(bytes).map_err(|error| {
@@ -103,9 +118,14 @@ fn read_jobs(files: &[std::path::PathBuf]) -> Result<Vec<JobDocument>, CliError>
             )
         })?;
         let format = Format::of_file_name(&name).unwrap_or_else(|| Format::guess(&text));
-        jobs.extend(parse_all(&text, format).map_err(|error| parse_error(&name, &error))?);
+        let parsed = parse_all(&text, format).map_err(|error| parse_error(&name, &error))?;
+        match parsed.len() {
+            1 => origins.push(name),
+            count => origins.extend((1..=count).map(|n| format!("{name}, job {n} of {count}"))),
+        }
+        jobs.extend(parsed);
     }
-    Ok(jobs)
+    Ok((jobs, origins))
 }
 
 fn parse_error(file: &str, error: &crate::api::v1::ParseError) -> CliError {

@@ -1,8 +1,8 @@
 //! Every address does what it says.
 
-use cospan_domain::ids::{JobId, LrmId, Round};
+use cospan_domain::ids::{ComponentIndex, JobId, LrmId, Round};
 use cospan_domain::job::event::{Happened, JobEvent};
-use cospan_domain::job::state::{Component, Placement, Run};
+use cospan_domain::job::state::{AbortCause, AfterAbort, Component, Placement, Run};
 use cospan_domain::units::{DurationMs, Timestamp};
 use serde_json::Value;
 
@@ -104,6 +104,37 @@ fn a_history_begins_with_the_submission_and_says_who_did_what() {
     assert_eq!(report.events[0].by.as_deref(), Some("admin"));
     assert_eq!(report.events[1].by.as_deref(), Some("alice"));
     served.get("/v1/jobs/9/events").problem(404, "C3001");
+}
+
+#[test]
+fn a_history_calls_components_by_their_names_and_says_what_each_time_is() {
+    let served = Served::start();
+    served.submit(&job().to_string());
+    let component = ComponentIndex(0);
+    let happened = [
+        Happened::GoDecided { start_at: Timestamp(7000) },
+        Happened::ComponentBegan { component },
+        Happened::ComponentsClaimed { components: vec![component], preempting: vec![] },
+        Happened::RoundAborted {
+            why: AbortCause::Unreachable { component },
+            then: AfterAbort::Requeue { not_before: Timestamp(9000) },
+        },
+    ];
+    let events = happened.map(|what| JobEvent { at: Timestamp(7000), what });
+    served.fake.history.lock().unwrap().insert(JobId(1), events.into());
+    let report: HistoryReport = served.get("/v1/jobs/1/events").json();
+    let lines: Vec<String> = report.events.iter().skip(1).map(ToString::to_string).collect();
+    let name = job()["component"][0]["name"].as_str().unwrap().to_owned();
+    let expected = [
+        "GoDecided (start at 1970-01-01T00:00:07.000Z)".to_owned(),
+        format!("ComponentBegan component {name}"),
+        format!("ComponentsClaimed: components {name}"),
+        format!(
+            "RoundAborted -> queued: the site of component {name} stopped answering \
+             (not placed before 1970-01-01T00:00:09.000Z)"
+        ),
+    ];
+    assert_eq!(lines, expected);
 }
 
 #[test]

@@ -66,6 +66,8 @@ impl Reply {
         assert_eq!((problem.status, problem.code.as_str()), (status, code), "{text}");
         assert_eq!(problem.kind, format!("urn:cospan:problem:{code}"));
         assert!(!problem.title.is_empty() && !problem.detail.is_empty(), "{text}");
+        let helps = problem.remedy.as_ref().is_some_and(|remedy| !remedy.is_empty());
+        assert!(helps, "what to do about it? {text}");
         problem
     }
 

@@ -231,7 +231,9 @@ fn waste_of(job: &Job, index: ComponentIndex, at: Timestamp) -> u64 {
 }
 
 fn count_setback(job: &mut Job, why: &AbortCause) {
-    if job.components.iter().any(|component| component.run != Run::Idle) {
+    // Who cancels has not been set back.
+    let wanted = matches!(why, AbortCause::Cancelled);
+    if !wanted && job.components.iter().any(|component| component.run != Run::Idle) {
         job.setbacks.rounds += 1;
     }
     if matches!(why, AbortCause::ClaimLost { .. }) {

@@ -1,0 +1,248 @@
+//! How what happened to a job is shown.
+
+use cospan_domain::ids::{ComponentIndex, JobId};
+use cospan_domain::job::event::{Happened, JobEvent};
+use cospan_domain::job::spec::Content;
+use cospan_domain::job::state::{AbortCause, AfterAbort, Job, Run};
+use cospan_domain::units::Timestamp;
+
+use super::event::EventReport;
+use super::explain::RefusedReport;
+use super::from_domain::ending_detail;
+use super::quantity::Instant;
+
+/// What the components of a job are called; without the job they are numbered.
+#[derive(Clone, Copy)]
+pub struct Names<'j>(Option<&'j Job>);
+
+impl<'j> Names<'j> {
+    /// Those of this job.
+    pub fn of(job: &'j Job) -> Self {
+        Self(Some(job))
+    }
+
+    /// None is known.
+    pub fn unknown() -> Self {
+        Self(None)
+    }
+
+    fn known(&self, component: ComponentIndex) -> Option<String> {
+        self.0.and_then(|job| job.name_of(component))
+    }
+
+    fn name(&self, component: ComponentIndex) -> String {
+        self.known(component).unwrap_or_else(|| component.to_string())
+    }
+}
+
+/// Why a round was given up, in words.
+pub(crate) fn abort_cause(cause: &AbortCause, names: &Names<'_>) -> String {
+    match cause {
+        AbortCause::ClaimLost { component, detail } => {
+            format!("the claim of component {} was lost: {detail}", names.name(*component))
+        }
+        AbortCause::InputLost { detail } => format!("input did not arrive: {detail}"),
+        AbortCause::SiteError { component, detail } => {
+            format!("the site failed component {}: {detail}", names.name(*component))
+        }
+        AbortCause::StartMissed { component } => {
+            format!("component {} did not begin in time", names.name(*component))
+        }
+        AbortCause::Unreachable { component } => {
+            format!("the site of component {} stopped answering", names.name(*component))
+        }
+        AbortCause::Application { component, detail } => {
+            format!("component {} failed: {detail}", names.name(*component))
+        }
+        AbortCause::Cancelled => "a user asked for it".into(),
+        AbortCause::Preempted { by } => format!("preempted by job {by}, of a higher class"),
+        AbortCause::Drained { site } => format!("site {site} is drained"),
+    }
+}
+
+pub(super) fn state_after(then: &AfterAbort) -> &'static str {
+    match then {
+        AfterAbort::Requeue { .. } => "queued",
+        AfterAbort::Fail { .. } => "failed",
+        AfterAbort::Cancel { .. } => "cancelled",
+    }
+}
+
+impl EventReport {
+    /// The submission itself, with which every history begins.
+    pub fn submitted(job: &Job) -> Self {
+        Self {
+            at: Some(job.submitted_at.into()),
+            event: "JobSubmitted".into(),
+            by: Some(job.owner.to_string()),
+            ..Self::default()
+        }
+    }
+
+    fn about(mut self, component: ComponentIndex) -> Self {
+        self.component = Some(component.0);
+        self
+    }
+
+    fn with_content(mut self, content: &Content) -> Self {
+        self.digest = Some(content.digest.to_string());
+        self.size_bytes = Some(content.size.0);
+        self
+    }
+
+    fn until(mut self, at: Timestamp) -> Self {
+        self.until = Some(Instant(at));
+        self
+    }
+
+    fn detail(mut self, detail: impl ToString) -> Self {
+        self.detail = Some(detail.to_string());
+        self
+    }
+
+    fn followed_by(mut self, then: &AfterAbort) -> Self {
+        self.state = Some(state_after(then).into());
+        match then {
+            AfterAbort::Requeue { not_before } => self.until(*not_before),
+            AfterAbort::Fail { .. } => self,
+            AfterAbort::Cancel { by } => {
+                self.by = Some(by.to_string());
+                self
+            }
+        }
+    }
+}
+
+impl EventReport {
+    /// An event; with the names of components, as far as they are known.
+    pub fn of(event: &JobEvent, names: &Names<'_>) -> Self {
+        let mut report =
+            Self { at: Some(event.at.into()), event: event.what.name().into(), ..Self::default() };
+        match &event.what {
+            Happened::JobPlaced { round, placements, start_estimate, by } => {
+                report.policy = by.as_ref().map(|by| by.policy.to_string());
+                report.rule = by.as_ref().map(|by| by.rule.as_str().into());
+                let refused = by.as_ref().and_then(|by| by.refused.as_ref());
+                report.refused = refused.map(RefusedReport::from);
+                report.round = Some(round.0);
+                report.sites = placements.iter().map(|p| p.site.to_string()).collect();
+                report.until(*start_estimate)
+            }
+            Happened::StartPostponed { start_estimate, .. } => report.until(*start_estimate),
+            Happened::ClaimMissed { next_claim, detail } => {
+                report.detail(detail).until(*next_claim)
+            }
+            Happened::ComponentsClaimed { components, preempting } => {
+                claimed(report, components, preempting, names)
+            }
+            Happened::GoDecided { start_at } => report.until(*start_at),
+            Happened::JobRequeued { not_before } => report.until(*not_before),
+            Happened::RoundAborted { why, then } => {
+                report.detail(abort_cause(why, names)).followed_by(then)
+            }
+            Happened::AbortRedirected { then } => report.followed_by(then),
+            Happened::PriorityChanged { to, by } => {
+                report.priority = Some((*to).into());
+                report.by = by.as_ref().map(ToString::to_string);
+                report
+            }
+            Happened::JobFrozen { by }
+            | Happened::JobThawed { by }
+            | Happened::JobReleased { by }
+            | Happened::JobCancelled { by } => {
+                report.by = Some(by.to_string());
+                report
+            }
+            Happened::EndTold { target, problem: None } => report.detail(format!("to {target}")),
+            Happened::EndTold { target, problem: Some(problem) } => {
+                report.detail(format!("to {target}: given up: {problem}"))
+            }
+            Happened::JobHeld { reason } | Happened::JobFailed { reason } => report.detail(reason),
+            Happened::InputsArrived
+            | Happened::AvoidanceLapsed
+            | Happened::ClaimBegun
+            | Happened::ClaimReturned
+            | Happened::JobStarted
+            | Happened::PayloadsSucceeded
+            | Happened::JobFinished => report,
+            of_component => {
+                let mut report = of_a_component(report, of_component, names);
+                report.name = report.component.and_then(|index| names.known(ComponentIndex(index)));
+                report
+            }
+        }
+    }
+}
+
+fn claimed(
+    mut report: EventReport,
+    components: &[ComponentIndex],
+    preempting: &[JobId],
+    names: &Names<'_>,
+) -> EventReport {
+    let list = |numbers: Vec<String>| numbers.join(", ");
+    let claimed = list(components.iter().map(|component| names.name(*component)).collect());
+    report.components = components.iter().map(|component| component.0).collect();
+    match preempting {
+        [] => report.detail(format!("components {claimed}")),
+        jobs => {
+            let jobs = list(jobs.iter().map(ToString::to_string).collect());
+            report.detail(format!("components {claimed}; preempting jobs {jobs}"))
+        }
+    }
+}
+
+fn of_a_component(mut report: EventReport, what: &Happened, names: &Names<'_>) -> EventReport {
+    match what {
+        Happened::ComponentMoved { component, placement } => {
+            report.sites = vec![placement.site.to_string()];
+            report.about(*component)
+        }
+        Happened::ComponentFailed { component, why, next_claim } => {
+            report.about(*component).detail(abort_cause(why, names)).until(*next_claim)
+        }
+        Happened::AttemptRenewed { component }
+        | Happened::ClaimGivenBack { component }
+        | Happened::AttemptSeen { component }
+        | Happened::GateOpened { component }
+        | Happened::ComponentBegan { component }
+        | Happened::ComponentAvoidanceLapsed { component }
+        | Happened::SiteAvoided { component }
+        | Happened::ChargeRecorded { component } => report.about(*component),
+        Happened::AttemptSubmitted { component, lrm_id } => {
+            report.lrm_id = Some(lrm_id.to_string());
+            report.about(*component)
+        }
+        Happened::SubmissionUncertain { component, settled_at } => {
+            report.about(*component).until(*settled_at)
+        }
+        Happened::AttemptAbsent { component, look_at, .. } => {
+            report.about(*component).until(*look_at)
+        }
+        Happened::ComponentReady { component, host } => {
+            report.host = Some(host.to_string());
+            report.about(*component)
+        }
+        Happened::AttemptEnded { component, attempt, how } => {
+            report.attempt = Some(attempt.0);
+            report.state = Some(Run::Ended { how: how.clone(), at: Timestamp(0) }.as_str().into());
+            report.detail = ending_detail(how);
+            report.about(*component)
+        }
+        Happened::SiteCharged { component, charge } => {
+            report.attempt = Some(charge.attempt.0);
+            report.sites = vec![charge.site.to_string()];
+            report.about(*component).detail(&charge.detail)
+        }
+        Happened::OutputFound { component, output, content } => {
+            report.output = Some(*output);
+            report.about(*component).with_content(content)
+        }
+        Happened::OutputCollected { component, output } => {
+            report.output = Some(*output);
+            report.about(*component)
+        }
+        // The others concern the job as a whole and are shown by the caller.
+        _ => report,
+    }
+}
