@@ -11,6 +11,7 @@
 pub mod dominant;
 pub mod estimate;
 pub mod grid;
+mod group;
 pub mod history;
 pub mod network;
 mod obstacles;

@@ -1,5 +1,6 @@
 mod chunks;
 mod close_to_files;
+mod connected;
 mod counterfactuals;
 mod drawn;
 mod every_policy;
