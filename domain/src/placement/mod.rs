@@ -27,6 +27,7 @@ pub mod rule;
 pub mod search;
 pub mod split;
 pub mod submission;
+mod suppose;
 
 pub use dominant::{DominantRefusal, dominant_refusal};
 pub use grid::{Acceptance, Belief, GridSite, GridSnapshot, Hindrance, Replicas, SiteShape};
