@@ -125,10 +125,11 @@ proptest! {
         let Ok(plan) = placed(&under(CM, &sizes(&parts)), &world.all()) else { return Ok(()) };
         let few = under("cluster-minimization", &sizes(&parts));
         let takes = |sites: &[usize]| {
-            placed(&few, &world.grid_of(sites)).is_ok_and(|plan| plan.sites_combined() == sites.len())
+            sites.iter().map(|&at| world.idle[at]).sum::<u32>() >= parts.iter().sum()
+                && placed(&few, &world.grid_of(sites)).is_ok_and(|plan| plan.sites_combined() == sites.len())
         };
         let (count, slowest) = world.rank_of(&plan);
-        if let Some((least, fastest)) = world.best(takes) {
+        if let Some((least, fastest)) = world.best(|sites| sites.len() <= count && takes(sites)) {
             prop_assert!(count < least || count == least && slowest >= fastest);
         }
     }

@@ -9,6 +9,7 @@ mod judge;
 mod minimization;
 mod properties;
 mod rules;
+mod splits;
 mod staging;
 mod submission;
 mod worst_fit;
