@@ -100,6 +100,20 @@ fn a_set_that_no_fastest_link_leads_to_is_found() {
     assert_eq!(sites_of(&plan), ["A", "B", "C"]);
 }
 
+/// There are billions of sets of five to seven sites, which have enough together, but take one
+/// component each.
+#[test]
+fn among_more_sets_than_can_be_searched_one_that_takes_the_job_is_found_all_the_same() {
+    let names: Vec<String> = (10..70).map(|number| format!("S{number}")).collect();
+    let rate = |a: usize, b: usize| 1 + ((a * a + b * b) * 31 + a * b * 17) as u64 % 997;
+    let pairs = (0..60).flat_map(|a| (0..60).map(move |b| (a, b))).filter(|(a, b)| a != b);
+    let links: Vec<(&str, &str, u64)> =
+        pairs.map(|(a, b)| (names[a].as_str(), names[b].as_str(), rate(a, b))).collect();
+    let grid = grid_with(names.iter().map(|name| site(name, 10)), &[], &links);
+    let plan = placed(&under(CM, &sizes(&[6; 8])), &grid).unwrap();
+    assert_eq!(plan.sites_combined(), 8);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
