@@ -11,6 +11,7 @@
 pub mod dominant;
 pub mod estimate;
 pub mod grid;
+mod group;
 pub mod history;
 pub mod network;
 mod obstacles;
@@ -26,6 +27,7 @@ pub mod rule;
 pub mod search;
 pub mod split;
 pub mod submission;
+mod suppose;
 
 pub use dominant::{DominantRefusal, dominant_refusal};
 pub use grid::{Acceptance, Belief, GridSite, GridSnapshot, Hindrance, Replicas, SiteShape};

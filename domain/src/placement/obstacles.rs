@@ -154,10 +154,12 @@ impl Search<'_> {
         let by_load = idle.saturating_sub(promised);
         if by_load < needed {
             let missing = promised.saturating_add(needed).saturating_sub(idle);
+            let made_up = self.made_up.get(index).map_or(0, count);
             let reason = || Reason::NotEnoughIdle {
                 resource: kind.name(),
                 needed,
-                idle,
+                idle: idle.saturating_sub(made_up),
+                made_up,
                 pending: promised,
                 missing,
             };

@@ -199,18 +199,17 @@ impl Board<'_> {
             vec![Choice::site(usize::MAX, Rule::NamedSite); request.components().len()];
         for (done, &component) in request.by_size().iter().enumerate() {
             let component = component as usize;
-            let choice = match search.named_site(component) {
-                Some(named) => named
-                    .filter(|&site| search.fits(component, site, self.remaining))
-                    .map(|site| search.at_named(component, site)),
-                None => pick(search, component, self.remaining),
-            };
+            let choice = choose(search, component, self.remaining, &mut pick);
             if self.observer.is_listening() {
                 let site = choice.map(|choice| choice.site);
                 search.explain(component, site, self.remaining, self.observer);
             }
             let Some(choice) = choice else {
                 let refusal = search.refusal(component, self.remaining);
+                if self.observer.is_listening() {
+                    let rest = &request.by_size()[done..];
+                    self.explain_rest(search, rest, self.remaining.clone(), &mut pick);
+                }
                 for &component in &request.by_size()[..done] {
                     let component = component as usize;
                     search.give_back(component, chosen[component].site, self.remaining);
@@ -221,5 +220,51 @@ impl Board<'_> {
             chosen[component] = choice;
         }
         Ok(search.plan(&chosen))
+    }
+
+    /// Tells the observer of the components after the first of `rest`, which has no site: as
+    /// if it were at the one that is nearest to taking it (see [`SiteVerdict`]).
+    ///
+    /// [`SiteVerdict`]: super::reason::SiteVerdict
+    fn explain_rest(
+        &mut self,
+        search: &Search<'_>,
+        rest: &[u32],
+        mut remaining: Remaining,
+        pick: &mut impl FnMut(&Search<'_>, usize, &Remaining) -> Option<Choice>,
+    ) {
+        let Some((&refused, rest)) = rest.split_first() else { return };
+        let supposed = search.suppose(refused as usize, &remaining);
+        let search = match &supposed {
+            Some(supposed) => &search.supposing(supposed),
+            None => search,
+        };
+        if let Some(supposed) = &supposed {
+            remaining.clone_from(&supposed.remaining);
+        }
+        for (done, &component) in rest.iter().enumerate() {
+            let component = component as usize;
+            let site = choose(search, component, &remaining, pick).map(|choice| choice.site);
+            search.explain(component, site, &remaining, self.observer);
+            match site {
+                Some(site) => search.take(component, site, &mut remaining),
+                None => return self.explain_rest(search, &rest[done..], remaining, pick),
+            }
+        }
+    }
+}
+
+/// Where the component goes: to its named site, or to the one that `pick` chooses.
+fn choose(
+    search: &Search<'_>,
+    component: usize,
+    remaining: &Remaining,
+    pick: &mut impl FnMut(&Search<'_>, usize, &Remaining) -> Option<Choice>,
+) -> Option<Choice> {
+    match search.named_site(component) {
+        Some(named) => named
+            .filter(|&site| search.fits(component, site, remaining))
+            .map(|site| search.at_named(component, site)),
+        None => pick(search, component, remaining),
     }
 }

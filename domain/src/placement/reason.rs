@@ -55,9 +55,11 @@ pub enum Reason {
         needed: u64,
         /// How much the site said is idle.
         idle: u64,
-        /// How much of that is promised to our own jobs.
+        /// How much more is taken to be idle, since components of the job before this one lack it.
+        made_up: u64,
+        /// How much of all that is promised to our own jobs, and to those components.
         pending: u64,
-        /// How much more would be enough.
+        /// How much more than all that would be enough.
         missing: u64,
     },
     /// Enough is idle, but we would fill more of the site than we may.
@@ -283,10 +285,17 @@ impl fmt::Display for Hindrance {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::NotEnoughIdle { resource, needed, idle, pending, missing } => write!(
+            Reason::NotEnoughIdle { resource, needed, idle, made_up: 0, pending, missing } => {
+                write!(
+                    f,
+                    "needs {needed} {resource}, {idle} idle of which {pending} are promised: \
+                     {missing} more would do"
+                )
+            }
+            Reason::NotEnoughIdle { resource, needed, idle, made_up, pending, missing } => write!(
                 f,
-                "needs {needed} {resource}, {idle} idle of which {pending} are promised: \
-                 {missing} more would do"
+                "needs {needed} {resource}, {idle} idle and {made_up} that components \
+                 before it lack, of which {pending} are promised: {missing} more than that would do"
             ),
             Reason::QuotaReached { resource, needed, usable } => {
                 write!(f, "needs {needed} {resource}, the quota leaves {usable}")
@@ -357,7 +366,13 @@ impl Refusal {
     }
 }
 
-/// What a policy thought of one site for one component.
+/// What a policy thought of one site for one component. Where the job is refused, each component
+/// is judged beside those before it: at the sites chosen for them, and one that has none at the
+/// site nearest to taking it (its worst reason there is the least, and of equal ones the fewest are
+/// lacking, then the first by name), as if all that keeps it from there were lifted and just
+/// what it lacks were idle. So what each is told comes on top of what was told to those before it.
+/// Lifting all of it makes every component fit at the site that is its own in this sense; a
+/// policy that then finds another site open may still choose otherwise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SiteVerdict {
     /// The component.
@@ -388,7 +403,7 @@ pub trait Observer {
     /// Whether it wants to know; asked before anything is computed for it.
     fn is_listening(&self) -> bool;
 
-    /// One verdict; components in order of size, sites in order of name.
+    /// One verdict; every component, in order of size, sites in order of name.
     fn verdict(&mut self, verdict: SiteVerdict);
 }
 

@@ -119,6 +119,25 @@ impl Remaining {
         self.processors[site] = self.processors[site].saturating_sub(processors);
     }
 
+    /// All that is left at a site.
+    pub(super) fn left(&self, site: usize) -> Resources {
+        Resources { processors: self.processors[site], others: self.others[site].clone() }
+    }
+
+    /// What we may take of the site is no longer `before` but `after`, less what was taken.
+    pub(super) fn refit(&mut self, site: usize, before: &Resources, after: &Resources) {
+        let mut taken = before.clone();
+        taken.subtract(&self.left(site));
+        let mut left = after.clone();
+        left.subtract(&taken);
+        (self.processors[site], self.others[site]) = (left.processors, left.others);
+    }
+
+    /// The site takes one submission more.
+    pub(super) fn admit(&mut self, site: usize) {
+        self.room[site] = self.room[site].saturating_add(1);
+    }
+
     /// Gives back what [`Remaining::take`] took.
     pub fn give_back(&mut self, site: usize, used: &Resources) {
         self.processors[site] = self.processors[site].saturating_add(used.processors);

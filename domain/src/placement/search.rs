@@ -18,6 +18,7 @@ use crate::ids::{ComponentIndex, SiteName};
 use crate::job::chunk::{Chunk, Part};
 use crate::job::spec::Content;
 use crate::job::state::{Placement, Source};
+use crate::resources::Resources;
 use crate::units::{BitsPerSecond, Bytes, DurationMs};
 
 /// A site for a component, and the file site that serves it there.
@@ -49,6 +50,8 @@ pub struct Search<'a> {
     pub(super) avoids: Vec<bool>,
     /// For Close-to-Files: the pairs of sites that it considers.
     pub(super) history: Option<&'a History>,
+    /// What is idle at each site only as is supposed; empty where nothing is.
+    pub(super) made_up: Vec<Resources>,
 }
 
 impl<'a> Search<'a> {
@@ -56,7 +59,14 @@ impl<'a> Search<'a> {
     pub fn new(request: &'a PlacementRequest, grid: &'a GridSnapshot) -> Self {
         let files = request.contents().iter().map(|content| request.file_of(*content));
         let replicas = files.map(|content| sites_with(grid, &content)).collect();
-        let mut search = Self { request, grid, replicas, avoids: Vec::new(), history: None };
+        let mut search = Self {
+            request,
+            grid,
+            replicas,
+            avoids: Vec::new(),
+            history: None,
+            made_up: Vec::new(),
+        };
         if request.components().iter().any(|component| !component.avoid.is_empty()) {
             let count = request.components().len();
             search.avoids = (0..count).map(|index| search.has_another_site(index)).collect();

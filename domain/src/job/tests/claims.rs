@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use proptest::prelude::*;
+
 use super::world::{World, site, spec};
 use crate::claim::{ClaimField, ClaimTry, MinClaimStep, Victim, plan_claim};
 use crate::ids::{ComponentIndex, JobId, LrmId, SiteName};
@@ -27,7 +29,7 @@ fn c() -> SiteName {
 
 /// The common setting of section 7: what is idle, who holds processors at B, and how long
 /// the file takes to C.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 struct Field {
     idle: BTreeMap<SiteName, u32>,
     at_b: Vec<Victim>,
@@ -104,8 +106,13 @@ fn job_at(secs: u64, threshold: u32, c3: u32) -> World {
     world
 }
 
+/// Of the vectors none with T = 1 ever re-places or preempts.
 fn plan(world: &World, field: &mut Field) -> ClaimTry {
-    plan_claim(&world.job, &world.parameters.claim, world.now, field)
+    let attempt = plan_claim(&world.job, &world.parameters.claim, world.now, field);
+    if world.job.claim_threshold(&world.parameters.claim) == PerMillion::ONE {
+        assert_eq!((&attempt.moves[..], &attempt.preempting[..]), (&[][..], &[][..]));
+    }
+    attempt
 }
 
 /// Components as the vectors number them, from 1.
@@ -316,6 +323,48 @@ fn a_try_that_comes_late_is_counted_from_when_it_was_made() {
     world.pass(70);
     make_try(&mut world, &field());
     assert_eq!(next_try(&world), Some(317_500));
+}
+
+prop_compose! {
+    /// The common setting with anything idle.
+    fn drawn_field()(idle in prop::collection::vec(0..24u32, 3), victims in 0..5usize) -> Field {
+        let mut field = field();
+        field.idle = [a(), b(), c()].into_iter().zip(idle).collect();
+        field.at_b.truncate(victims);
+        field
+    }
+}
+
+proptest! {
+    /// One that cannot start is all that a job of one component has: F is 0.
+    #[test]
+    fn a_job_of_one_component_starts_where_it_is_or_not_at_all_unless_t_is_0(
+        field in drawn_field(), size in 1..24u32, threshold in 1..=1_000_000u32,
+        priority in prop::sample::select(vec![Priority::Low, Priority::High, Priority::SuperHigh]),
+    ) {
+        let mut one = spec(1);
+        one.components[0].resources = Resources::processors(size);
+        let mut world = World::new(one);
+        world.job.priority = priority;
+        world.parameters.claim.threshold = PerMillion(threshold);
+        let mut placements = world.placements(320_000);
+        placements[0].site = b();
+        world.tell(JobCommand::Place { placements, by: None }).unwrap();
+        world.pass(240);
+        let attempt = plan(&world, &mut field.clone());
+        prop_assert_eq!((moved(&attempt), preempted(&attempt)), (vec![], vec![]));
+        let starts = if size <= field.idle[&b()] { vec![1] } else { vec![] };
+        prop_assert_eq!(started(&attempt), starts);
+    }
+
+    #[test]
+    fn with_t_1_all_components_start_where_they_are_or_none_does(
+        field in drawn_field(), c3 in 1..24u32,
+    ) {
+        let attempt = plan(&job_at(240, 1_000, c3), &mut field.clone());
+        let all = field.idle[&a()] >= 16 && field.idle[&b()] >= 8 + c3;
+        prop_assert_eq!(started(&attempt), if all { vec![1, 2, 3] } else { vec![] });
+    }
 }
 
 #[test]

@@ -2,16 +2,20 @@
 //! whose slowest link is the fastest, by what a message takes over it: latency and bandwidth,
 //! as measured or configured. The authors of CM and FCM name it as future work
 //! (communication-aware placement, section 6).
+//!
+//! A group is grown from each site first. That may miss the best one, since the fastest link
+//! of a site can lead away from it; so all sets are searched for a better one, within bounds.
 
 use super::cluster_minimization::{by_usable, in_order};
 use super::flexible::{Bounds, Candidate, place_flexible};
 use super::worst_fit::spread;
 use crate::job::spec::Request;
 use crate::placement::grid::GridSnapshot;
-use crate::placement::network::Exchange;
+use crate::placement::group::{Group, GroupSearch};
 use crate::placement::plan::Plan;
 use crate::placement::policy::{Board, Policy};
 use crate::placement::reason::{Refusal, Silent};
+use crate::placement::remaining::Remaining;
 use crate::placement::request::PlacementRequest;
 use crate::placement::rule::Rule;
 use crate::placement::search::Search;
@@ -36,42 +40,6 @@ impl ConnectedFlexibleClusterMinimization {
     pub const NAME: &'static str = "connected-flexible-cluster-minimization";
 }
 
-/// Sites in the order in which they joined, and what a message takes over their slowest link.
-#[derive(Debug, Clone)]
-struct Group {
-    sites: Vec<usize>,
-    slowest: Exchange,
-}
-
-impl Group {
-    fn of(site: usize) -> Self {
-        Self { sites: vec![site], slowest: Exchange::NONE }
-    }
-
-    /// The slowest link if this site joined.
-    fn with(&self, site: usize, grid: &GridSnapshot) -> Exchange {
-        let link = |&other: &usize| grid.exchange(site, other).max(grid.exchange(other, site));
-        self.sites.iter().map(link).fold(self.slowest, Exchange::max)
-    }
-
-    /// Of these sites the best connected one joins, of equal ones the first; whether any did.
-    fn grow(&mut self, sites: impl Iterator<Item = usize>, grid: &GridSnapshot) -> bool {
-        let members = self.sites.clone();
-        let others = sites.filter(|site| !members.contains(site));
-        let links = others.map(|site| (self.with(site, grid), site));
-        let best = links.reduce(|best, next| if next.0 < best.0 { next } else { best });
-        let Some((slowest, site)) = best else { return false };
-        self.slowest = slowest;
-        self.sites.push(site);
-        true
-    }
-
-    /// Fewer sites first, then the faster slowest link.
-    fn rank(&self) -> (usize, Exchange) {
-        (self.sites.len(), self.slowest)
-    }
-}
-
 impl Policy for ConnectedClusterMinimization {
     fn name(&self) -> &'static str {
         Self::NAME
@@ -93,7 +61,8 @@ impl Policy for ConnectedClusterMinimization {
         let seeds = order.iter().filter(|_| most > 1);
         let groups = seeds.filter_map(|&seed| gather(&search, board, &order, seed, most));
         let found: Vec<Group> = groups.collect();
-        match known.into_iter().chain(found).min_by_key(Group::rank) {
+        let grown = known.into_iter().chain(found).min_by_key(Group::rank);
+        match grown.map(|group| best_of_all(&search, board, &order, group)) {
             Some(group) => in_order(request, board, &group.sites, Rule::BestConnected),
             None => in_order(request, board, &order, Rule::BestConnected),
         }
@@ -116,10 +85,41 @@ fn unconnected(request: &PlacementRequest, board: &Board<'_>, order: &[usize]) -
     let mut sites = order.iter().filter(combined).copied();
     let mut group = Group::of(sites.next()?);
     for site in sites {
-        group.slowest = group.with(site, board.grid);
-        group.sites.push(site);
+        group.join(site, board.grid);
     }
     Some(group)
+}
+
+/// The best of all sets of at most as many sites as are known to do. A set takes the job if
+/// Cluster Minimization on its sites alone does.
+fn best_of_all(search: &Search<'_>, board: &mut Board<'_>, order: &[usize], known: Group) -> Group {
+    let (grid, remaining) = (board.grid, &mut *board.remaining);
+    let parts = search.request.by_size();
+    let is_open = |site: &usize| parts.iter().any(|&c| search.fits(c as usize, *site, remaining));
+    let offers = order.iter().copied().filter(is_open);
+    let offers: Vec<(usize, u32)> =
+        offers.map(|site| (site, remaining.processors()[site])).collect();
+    let most = known.sites.len();
+    let needed = search.request.processors();
+    let mut groups = GroupSearch::new(grid, &offers, needed, known).with_trial(parts.len());
+    for size in (1..=most).rev() {
+        groups.among(size, &mut |sites| takes_all(search, remaining, sites));
+    }
+    groups.best()
+}
+
+/// Whether each component, the largest first, finds a place on these sites.
+fn takes_all(search: &Search<'_>, remaining: &mut Remaining, sites: &[usize]) -> bool {
+    let mut taken = Vec::new();
+    for &component in search.request.by_size() {
+        let index = component as usize;
+        let site = sites.iter().find(|site| search.fits(index, **site, remaining));
+        let Some(&site) = site else { break };
+        search.take(index, site, remaining);
+        taken.push((index, site));
+    }
+    taken.iter().for_each(|&(index, site)| search.give_back(index, site, remaining));
+    taken.len() == search.request.by_size().len()
 }
 
 /// The components, the largest first, on the sites of a group that begins with `seed`;
@@ -177,7 +177,11 @@ fn connect(candidates: &[Candidate], bounds: Bounds, grid: &GridSnapshot) -> Vec
     let count = split(bounds.total, bounds.min, bounds.most, &usable(candidates)).len();
     let seeds = candidates.iter().filter(|_| count > 0);
     let groups = seeds.filter_map(|seed| enough(candidates, seed, bounds.total, count, grid));
-    let Some(group) = groups.min_by_key(Group::rank) else { return Vec::new() };
+    let Some(grown) = groups.min_by_key(Group::rank) else { return Vec::new() };
+    let offers: Vec<(usize, u32)> = candidates.iter().map(|c| (c.site, c.usable)).collect();
+    let mut groups = GroupSearch::new(grid, &offers, bounds.total.into(), grown);
+    groups.among(count, &mut |_| true);
+    let group = groups.best();
     let joined: Vec<Candidate> =
         candidates.iter().filter(|c| group.sites.contains(&c.site)).copied().collect();
     let sizes = split(bounds.total, bounds.min, count, &usable(&joined));

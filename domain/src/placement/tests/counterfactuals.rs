@@ -5,11 +5,13 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use super::drawn::{Drawn, NAMES, drawn, knob, lift};
+use super::drawn::{Drawn, NAMES, drawn, knob, lift, nearest, widely_drawn};
 use crate::job::spec::Request;
+use crate::labels::Rule;
 use crate::placement::policy::POLICIES;
 use crate::placement::testing::*;
 use crate::placement::*;
+use crate::units::Bytes;
 
 /// Whether the only component of the request is not refused at the site.
 fn admitted(drawn: &Drawn, index: usize) -> bool {
@@ -18,18 +20,78 @@ fn admitted(drawn: &Drawn, index: usize) -> bool {
     !matches!(verdict.unwrap().outcome, Outcome::Refused(_))
 }
 
-/// One component alone, beside what those that had their turn before it take.
-fn alone(drawn: &Drawn, component: usize, before: &[(usize, &ComponentRequest)]) -> Drawn {
-    let mut alone = drawn.clone();
-    for &(site, part) in before {
-        alone.sites[site].pending.add(&part.resources);
-        // The components of one job are one submission more.
-        alone.sites[site].room = None;
+/// A job component by component: the sites as they are supposed to be, and where the components
+/// are that had their turn.
+struct Walk {
+    sites: Drawn,
+    before: Vec<(usize, ComponentRequest)>,
+}
+
+impl Walk {
+    fn of(drawn: &Drawn) -> Self {
+        Self { sites: drawn.clone(), before: Vec::new() }
     }
-    let part = drawn.request.components()[component].clone();
-    let (policy, restartable) = (drawn.request.policy().clone(), drawn.request.is_restartable());
-    alone.request = PlacementRequest::new(policy, Request::NonFixed, restartable, vec![part]);
-    alone
+
+    /// One component alone, beside what those before it take and stage.
+    fn alone(&self, component: usize) -> Drawn {
+        let mut alone = self.sites.clone();
+        let part = alone.request.components()[component].clone();
+        for (site, place) in alone.sites.iter_mut().enumerate() {
+            let here: Vec<_> = self.before.iter().filter(|(at, _)| *at == site).collect();
+            here.iter().for_each(|(_, other)| place.pending.add(&other.resources));
+            // The components of one job are one submission more, and read one copy.
+            place.room = place.room.filter(|_| here.is_empty());
+            let staged: BTreeSet<_> = here.iter().flat_map(|(_, other)| &other.inputs).collect();
+            let taken = staged.iter().filter(|file| !part.inputs.contains(**file)).count() as u64;
+            place.staging_left = place.staging_left.map(|left| Bytes(left.0 - taken * GB));
+        }
+        let (policy, kind) = (alone.request.policy().clone(), alone.request.request().clone());
+        alone.request =
+            PlacementRequest::new(policy, kind, alone.request.is_restartable(), vec![part]);
+        alone
+    }
+
+    /// The component has its place, once these reasons are lifted there.
+    fn go(&mut self, component: usize, site: usize, reasons: &[Reason], kept: Option<Knob>) {
+        let kept = kept.filter(|knob| knob.0 == site).map(|knob| knob.1);
+        let alone = self.alone(component);
+        let lifted = without(&alone, site, reasons, kept).sites.swap_remove(site);
+        let (place, before) = (&mut self.sites.sites[site], &alone.sites[site]);
+        let more = |of: &GridSite| of.staging_left.map_or(0, |left| left.0);
+        let staging = more(&lifted) - more(before);
+        *place = GridSite {
+            pending: place.pending.clone(),
+            room: if before.room.is_some() { lifted.room } else { place.room },
+            staging_left: place.staging_left.map(|left| Bytes(left.0 + staging)),
+            ..lifted
+        };
+        self.before.push((site, self.sites.request.components()[component].clone()));
+    }
+}
+
+/// What keeps a component from a site: at which, and what is turned to lift it.
+type Knob = (usize, ReasonCode);
+
+/// Each component with its site, chosen or nearest, and what keeps it from there; none for a
+/// site that has not said what it has.
+fn turns(drawn: &Drawn, recorder: &Recorder) -> Vec<(usize, Option<usize>, Vec<Reason>)> {
+    let turn = |verdicts: &[SiteVerdict]| {
+        let component = verdicts[0].component;
+        let chosen = verdicts.iter().position(|verdict| verdict.outcome == Outcome::Chosen);
+        if chosen.is_some() {
+            return (component.0 as usize, chosen, Vec::new());
+        }
+        let named = drawn.request.components()[component.0 as usize].site.clone();
+        let site = named.or_else(|| nearest(recorder, component).site);
+        let at = verdicts.iter().position(|verdict| Some(&verdict.site) == site.as_ref());
+        let at = at.filter(|&at| drawn.sites[at].idle.is_some());
+        let reasons = match at.map(|at| &verdicts[at].outcome) {
+            Some(Outcome::Refused(reasons)) => reasons.clone(),
+            _ => Vec::new(),
+        };
+        (component.0 as usize, at, reasons)
+    };
+    recorder.verdicts.chunks(drawn.sites.len().max(1)).map(turn).collect()
 }
 
 fn without(drawn: &Drawn, index: usize, reasons: &[Reason], kept: Option<ReasonCode>) -> Drawn {
@@ -51,6 +113,19 @@ fn changed(mut drawn: Drawn, change: impl FnMut(&mut ComponentRequest)) -> Drawn
     drawn
 }
 
+/// The same under one of the policies for rigid requests.
+fn rigid(drawn: Drawn, policy: usize) -> Drawn {
+    let rigid = POLICIES.iter().filter(|policy| policy.serves(&Request::NonFixed));
+    let policy = rigid.cycle().nth(policy).unwrap();
+    Drawn { request: under(policy.name(), &drawn.request), ..drawn }
+}
+
+/// The same request of these components, which may try out a site after errors.
+fn request_of(drawn: &Drawn, parts: Vec<ComponentRequest>) -> PlacementRequest {
+    let (policy, kind) = (drawn.request.policy().clone(), drawn.request.request().clone());
+    PlacementRequest::new(policy, kind, true, parts)
+}
+
 fn is_coupled(part: &ComponentRequest) -> bool {
     !part.avoid.is_empty() && !part.inputs.is_empty()
 }
@@ -61,37 +136,107 @@ proptest! {
     /// The reasons of a later component are told beside what the earlier ones take.
     #[test]
     fn lifting_what_keeps_a_later_component_from_a_site_opens_it_and_all_but_one_does_not(
-        drawn in drawn(2..5), policy in 0..POLICIES.len(),
+        drawn in widely_drawn(2..6), policy in 0..POLICIES.len(),
     ) {
-        let rigid = POLICIES.iter().filter(|policy| policy.serves(&Request::NonFixed));
-        let policy = rigid.cycle().nth(policy).unwrap();
-        let drawn = changed(drawn, |part| {
+        let drawn = rigid(changed(drawn, |part| {
             if is_coupled(part) {
                 part.inputs.clear();
             }
-        });
-        let drawn = Drawn { request: under(policy.name(), &drawn.request), ..drawn };
-        let parts = drawn.request.components();
+        }), policy);
         let (_, recorder) = explained(&drawn.request, &drawn.grid());
-        let index = |verdict: &SiteVerdict| {
-            NAMES.iter().position(|name| *name == verdict.site.as_str()).unwrap()
-        };
-        let mut before = Vec::new();
-        for turn in recorder.verdicts.chunks(drawn.sites.len().max(1)) {
-            let component = turn[0].component.0 as usize;
-            let alone = alone(&drawn, component, &before);
-            for verdict in turn {
+        let mut walk = Walk::of(&drawn);
+        let verdicts = recorder.verdicts.chunks(drawn.sites.len().max(1));
+        for ((component, site, keeps), turn) in turns(&drawn, &recorder).into_iter().zip(verdicts) {
+            let alone = walk.alone(component);
+            for (at, verdict) in turn.iter().enumerate() {
                 let Outcome::Refused(reasons) = &verdict.outcome else { continue };
-                let site = index(verdict);
                 let codes: BTreeSet<ReasonCode> = reasons.iter().map(knob).collect();
-                prop_assert!(admitted(&without(&alone, site, reasons, None), site), "{reasons:?}");
+                prop_assert!(admitted(&without(&alone, at, reasons, None), at), "{reasons:?}");
                 for code in codes {
-                    let kept = without(&alone, site, reasons, Some(code));
-                    prop_assert!(!admitted(&kept, site), "{code:?} of {reasons:?}");
+                    let kept = without(&alone, at, reasons, Some(code));
+                    prop_assert!(!admitted(&kept, at), "{code:?} of {reasons:?}");
                 }
             }
-            let chosen = turn.iter().find(|verdict| verdict.outcome == Outcome::Chosen);
-            before.extend(chosen.map(|verdict| (index(verdict), &parts[component])));
+            if let Some(site) = site {
+                walk.go(component, site, &keeps, None);
+            }
+        }
+    }
+
+    /// Every component has a verdict on every site. Once all that keeps each from the site that
+    /// is its own is lifted, the job fits there as a whole, and with any of it kept it does not;
+    /// nor with one processor less of what was to be made up for. No site can be labelled for
+    /// two components of which one wants what the other refuses.
+    #[test]
+    fn lifting_what_keeps_the_components_of_a_job_from_a_site_each_makes_them_all_fit(
+        drawn in widely_drawn(2..6), policy in 0..POLICIES.len(),
+    ) {
+        let mut drawn = rigid(changed(drawn, |part| {
+            part.inputs.clear();
+            part.avoid.clear();
+            part.constraints.retain(|constraint| matches!(constraint.rule, Rule::Is(_)));
+        }), policy);
+        drawn.request = request_of(&drawn, drawn.request.components().to_vec());
+        let (outcome, recorder) = explained(&drawn.request, &drawn.grid());
+        let count = drawn.request.components().len();
+        prop_assert_eq!(recorder.verdicts.len(), count * drawn.sites.len());
+        let turns = turns(&drawn, &recorder);
+        prop_assume!(outcome.is_err() && !turns.is_empty());
+        prop_assume!(turns.iter().all(|(_, site, _)| site.is_some()));
+        let fits = |kept: Option<Knob>, less: Option<usize>| {
+            let mut walk = Walk::of(&drawn);
+            let mut parts = drawn.request.components().to_vec();
+            for (component, site, reasons) in &turns {
+                walk.go(*component, site.unwrap(), reasons, kept);
+                parts[*component].site = Some(site_name(NAMES[site.unwrap()]));
+            }
+            if let Some(site) = less {
+                walk.sites.sites[site].idle.as_mut().unwrap().idle.processors -= 1;
+            }
+            let kind = Request::Fixed;
+            let named = PlacementRequest::new(drawn.request.policy().clone(), kind, true, parts);
+            placed(&named, &walk.sites.grid()).is_ok()
+        };
+        prop_assert!(fits(None, None), "{turns:?}");
+        for (_, site, reasons) in &turns {
+            let site = site.unwrap();
+            for reason in reasons {
+                prop_assert!(!fits(Some((site, knob(reason))), None), "{reason:?} kept: {turns:?}");
+                let Reason::NotEnoughIdle { resource, .. } = reason else { continue };
+                let is_exact = &**resource != "processors" || !fits(None, Some(site));
+                prop_assert!(is_exact, "more than is needed: {turns:?}");
+            }
+        }
+    }
+
+    /// Components of one size on sites without other obstacles fit one way if they fit another:
+    /// then the policy places them, wherever it likes, once what they lack is made up for, and
+    /// not with one processor less.
+    #[test]
+    fn a_policy_that_is_free_to_choose_places_equal_components_with_what_they_are_told_they_lack(
+        idle in prop::collection::vec(0..24u32, 1..6),
+        size in 1..12u32, count in 2..6usize, policy in 0..POLICIES.len(),
+    ) {
+        let drawn = Drawn {
+            sites: NAMES.iter().zip(idle).map(|(name, idle)| site(name, idle)).collect(),
+            replicas: BTreeSet::new(),
+            links: BTreeSet::new(),
+            request: sizes(&vec![size; count]),
+        };
+        let drawn = rigid(drawn, policy);
+        let (_, recorder) = explained(&drawn.request, &drawn.grid());
+        let mut walk = Walk::of(&drawn);
+        let mut lifted = BTreeSet::new();
+        for (component, site, reasons) in turns(&drawn, &recorder) {
+            lifted.extend(site.filter(|_| !reasons.is_empty()));
+            walk.go(component, site.unwrap(), &reasons, None);
+        }
+        let is_placed = |drawn: &Drawn| placed(&drawn.request, &drawn.grid()).is_ok();
+        prop_assert!(is_placed(&walk.sites), "{recorder:?}");
+        for site in lifted {
+            let mut less = walk.sites.clone();
+            less.sites[site].idle.as_mut().unwrap().idle.processors -= 1;
+            prop_assert!(!is_placed(&less), "{recorder:?}");
         }
     }
 

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
+use crate::ids::ComponentIndex;
 use crate::job::spec::{Flexible, Request};
 use crate::labels::{Constraint, Rule};
 use crate::placement::testing::*;
 use crate::placement::*;
 use crate::resources::Resources;
-use crate::units::PerMillion;
+use crate::units::{Bytes, PerMillion, Timestamp};
 
 pub(super) const NAMES: [&str; 5] = ["A", "B", "C", "D", "E"];
 
@@ -93,13 +94,17 @@ impl Drawn {
         grid_with(sites, &replicas, &links)
     }
 
-    /// The same under another policy: of a flexible one the whole in one component, which
-    /// any site takes that takes the component.
-    pub(super) fn under(mut self, policy: &dyn Policy) -> Drawn {
+    /// The same under another policy: of a flexible one the first component as a whole.
+    pub(super) fn under(self, policy: &dyn Policy) -> Drawn {
+        let whole = self.request.components()[0].resources.processors;
+        self.split_under(policy, whole)
+    }
+
+    /// The same where components of a flexible request have so many processors at least.
+    pub(super) fn split_under(mut self, policy: &dyn Policy, least: u32) -> Drawn {
         let parts = self.request.components().to_vec();
-        let processors = parts[0].resources.processors;
-        let bounds = Flexible { min_component_size: processors, ..Flexible::default() };
-        let kinds = [Request::NonFixed, Request::Flexible(bounds)];
+        let bounds = Flexible { min_component_size: least, ..Flexible::default() };
+        let kinds = [self.request.request().clone(), Request::Flexible(bounds)];
         let kind = kinds.into_iter().find(|kind| policy.serves(kind)).unwrap();
         let name = crate::ids::PolicyName::new(policy.name()).unwrap();
         self.request = PlacementRequest::new(name, kind, self.request.is_restartable(), parts);
@@ -131,6 +136,96 @@ pub(super) fn drawn(components: std::ops::Range<usize>) -> impl Strategy<Value =
     )
 }
 
+prop_compose! {
+    /// The same with sites that have not said what is idle, sites where only so much may be
+    /// staged, and requests that name their sites.
+    pub(super) fn widely_drawn(components: std::ops::Range<usize>)(
+        mut drawn in drawn(components),
+        silent in prop::collection::vec(0..8u32, 5),
+        staging in prop::collection::vec(prop_oneof![3 => Just(None), 2 => (0..2u64).prop_map(Some)], 5),
+        named in prop::collection::vec(0..5usize, 5),
+        is_fixed in 0..4u32,
+    ) -> Drawn {
+        for ((site, silent), staging) in drawn.sites.iter_mut().zip(silent).zip(staging) {
+            site.staging_left = staging.map(|left| Bytes(left * GB));
+            if silent == 0 {
+                (site.idle, site.acceptance) = (None, Acceptance::Open);
+            }
+        }
+        if is_fixed > 0 {
+            return drawn;
+        }
+        let mut parts = drawn.request.components().to_vec();
+        for (part, at) in parts.iter_mut().zip(named) {
+            part.site = Some(site_name(NAMES[at]));
+        }
+        let (policy, restartable) = (drawn.request.policy().clone(), drawn.request.is_restartable());
+        drawn.request = PlacementRequest::new(policy, Request::Fixed, restartable, parts);
+        drawn
+    }
+}
+
+/// Of the worst reason of each site the nearest: what a refusal names.
+pub(super) fn nearest(recorder: &Recorder, component: ComponentIndex) -> Refusal {
+    let gap = |reason: &Reason| match reason {
+        Reason::NotEnoughIdle { missing, .. } => *missing,
+        Reason::QuotaReached { needed, usable, .. } => needed - usable,
+        Reason::StagingFull { needed, left } => needed.0 - left.0,
+        Reason::TooSmall { needed, largest, .. } => needed - largest,
+        Reason::QuotaTooSmall { needed, quota, .. } => needed - quota,
+        _ => 0,
+    };
+    let worst = recorder.verdicts.iter().filter_map(|verdict| match &verdict.outcome {
+        Outcome::Refused(all) if verdict.component == component => Some((&all[0], &verdict.site)),
+        _ => None,
+    });
+    let nearest = worst.min_by_key(|(reason, site)| (reason.code(), gap(reason), *site));
+    Refusal {
+        component,
+        site: nearest.map(|(_, site)| site.clone()),
+        reason: nearest.map_or(Reason::NoSites, |(reason, _)| reason.clone()),
+    }
+}
+
+/// The least share that leaves what these reasons say is needed beside what is promised; no
+/// quota where the whole site would not.
+fn quota_that_serves(site: &GridSite, reasons: &[Reason]) -> Quota {
+    let total = site.shape.as_ref().unwrap().total.clone();
+    let idle = site.idle.as_ref().map_or(&total, |belief| &belief.idle);
+    let (ours, pending) = match site.idle {
+        Some(_) => (site.ours.clone(), site.pending.clone()),
+        None => Default::default(),
+    };
+    let short: Vec<(&str, u64)> = reasons
+        .iter()
+        .filter_map(|reason| match reason {
+            Reason::QuotaReached { resource, needed, .. }
+            | Reason::QuotaTooSmall { resource, needed, .. } => Some((&**resource, *needed)),
+            _ => None,
+        })
+        .collect();
+    let count = |of: &Resources, name: &str| match name {
+        "processors" => i64::from(of.processors),
+        other => of.others.get(other).copied().unwrap_or(0) as i64,
+    };
+    let serves = |quota: &Quota| {
+        short.iter().all(|&(name, needed)| {
+            let all = count(&total, name);
+            let taken = match quota.basis {
+                QuotaBasis::Level => (all - count(idle, name)).max(0),
+                QuotaBasis::Share => count(&ours, name),
+            };
+            quota.of(all as u64) as i64 - taken - count(&pending, name) >= needed as i64
+        })
+    };
+    let steps = short.iter().flat_map(|&(name, _)| {
+        let all = count(&total, name) as u32;
+        (0..=all).map(move |part| (part * 1_000_000).div_ceil(all.max(1)))
+    });
+    let quotas = steps.map(|share| Quota { share: PerMillion(share), ..site.quota });
+    quotas.filter(serves).min_by_key(|quota| quota.share).unwrap_or(Quota::NONE)
+}
+
 /// What is turned to lift a reason: a quota is one setting for all resources.
 pub(super) fn knob(reason: &Reason) -> ReasonCode {
     match reason.code() {
@@ -155,8 +250,14 @@ pub(super) fn lift(drawn: &mut Drawn, index: usize, code: ReasonCode, reasons: &
                     other => *idle.others.entry(other.into()).or_default() += missing,
                 }
             }
-            Reason::QuotaReached { .. } | Reason::QuotaTooSmall { .. } => site.quota = Quota::NONE,
-            Reason::SiteFull => site.room = None,
+            Reason::QuotaReached { .. } | Reason::QuotaTooSmall { .. } => {
+                site.quota = quota_that_serves(site, reasons);
+            }
+            Reason::SiteFull => site.room = site.room.map(|room| room + 1),
+            Reason::StagingFull { needed, left } => {
+                site.staging_left = site.staging_left.map(|all| Bytes(all.0 + needed.0 - left.0));
+            }
+            Reason::NotTheNamedSite(_) => parts[0].site = Some(site.name.clone()),
             Reason::Avoided => parts[0].avoid.clear(),
             Reason::NoBandwidth { from, to } => {
                 drawn.links.insert((position(from), position(to)));
@@ -168,6 +269,11 @@ pub(super) fn lift(drawn: &mut Drawn, index: usize, code: ReasonCode, reasons: &
             }
             Reason::NoReplica { digest } => {
                 drawn.replicas.insert((number(*digest), index));
+            }
+            // It speaks, and has enough.
+            Reason::Closed(Hindrance::Unknown) => {
+                site.idle = Some(Belief { idle: vector(1_000, 1_000), asked_at: Timestamp(0) });
+                (site.pending, site.ours) = Default::default();
             }
             Reason::Closed(_) => site.acceptance = Acceptance::Open,
             Reason::TooSmall { resource, needed, .. } => {
@@ -192,6 +298,9 @@ pub(super) fn lift(drawn: &mut Drawn, index: usize, code: ReasonCode, reasons: &
             }
             other => panic!("not drawn here: {other}"),
         }
+    }
+    if let Some(total) = drawn.request.total() {
+        parts[0].resources.clone_from(total);
     }
     let (policy, restartable) = (drawn.request.policy().clone(), drawn.request.is_restartable());
     drawn.request =

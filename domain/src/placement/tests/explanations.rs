@@ -95,3 +95,38 @@ fn a_site_where_copies_would_take_too_much_says_how_much_is_left() {
     assert_eq!(refusal.site.unwrap().as_str(), "A", "the nearer one");
     assert!(placed(&sizes(&[8]), &at(0, 0)).is_ok(), "a job without input needs none");
 }
+
+/// Doing what each is told places both: six more at B and four at C, or ten at B.
+#[test]
+fn a_component_after_one_without_a_site_is_judged_as_if_that_had_what_it_lacks() {
+    let closed =
+        |name| GridSite { acceptance: Acceptance::Closed(Hindrance::Drained), ..site(name, 50) };
+    let (outcome, recorder) =
+        explained(&sizes(&[4, 6]), &grid([closed("A"), site("B", 0), site("C", 0)]));
+    let refusal = outcome.unwrap_err();
+    assert_eq!(refusal.component, ComponentIndex(1));
+    assert_eq!(refusal.site.unwrap().as_str(), "B", "the first of those that lack least");
+    let all = [("A", "drained"), ("B", "not-enough-idle"), ("C", "not-enough-idle")];
+    assert_eq!(outcomes(&recorder, 1), pairs(&all));
+    assert_eq!(outcomes(&recorder, 0), pairs(&all));
+    let texts: Vec<String> = recorder
+        .verdicts
+        .iter()
+        .filter_map(|verdict| match &verdict.outcome {
+            Outcome::Refused(reasons) => Some(reasons[0].to_string()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(
+        texts[3..],
+        [
+            "the site is drained",
+            "needs 4 processors, 0 idle and 6 that components before it lack, of which 6 are \
+             promised: 4 more than that would do",
+            "needs 4 processors, 0 idle of which 0 are promised: 4 more would do",
+        ]
+    );
+    let opened = grid([closed("A"), site("B", 6), site("C", 4)]);
+    assert!(placed(&sizes(&[4, 6]), &opened).is_ok());
+    assert!(placed(&sizes(&[4, 6]), &grid([closed("A"), site("B", 10), site("C", 0)])).is_ok());
+}

@@ -1,5 +1,6 @@
 mod chunks;
 mod close_to_files;
+mod connected;
 mod counterfactuals;
 mod drawn;
 mod every_policy;
@@ -8,6 +9,7 @@ mod judge;
 mod minimization;
 mod properties;
 mod rules;
+mod splits;
 mod staging;
 mod submission;
 mod worst_fit;

@@ -4,39 +4,26 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use super::drawn::{Drawn, NAMES, drawn, knob, lift};
+use super::drawn::{Drawn, NAMES, drawn, knob, lift, nearest, widely_drawn};
 use super::judge::Judge;
-use crate::ids::ComponentIndex;
 use crate::job::spec::{Flexible, Request};
 use crate::placement::policy::POLICIES;
+use crate::placement::split::split;
 use crate::placement::testing::*;
 use crate::placement::*;
 use crate::resources::Resources;
 
+fn is_no_split(reason: &Reason) -> bool {
+    reason.code() == ReasonCode::NoSplit
+}
+
+/// Whether the site takes the component, or part of it if the others took the rest.
 fn admitted(drawn: &Drawn, index: usize) -> bool {
     let (_, recorder) = explained(&drawn.request, &drawn.grid());
     let verdict = recorder.verdicts.iter().find(|v| v.site.as_str() == NAMES[index]);
-    !matches!(verdict.unwrap().outcome, Outcome::Refused(_))
-}
-
-/// The refusal that follows from the verdicts: of the worst reason of each site the nearest.
-fn nearest(recorder: &Recorder, component: ComponentIndex) -> Refusal {
-    let gap = |reason: &Reason| match reason {
-        Reason::NotEnoughIdle { missing, .. } => *missing,
-        Reason::QuotaReached { needed, usable, .. } => needed - usable,
-        Reason::TooSmall { needed, largest, .. } => needed - largest,
-        Reason::QuotaTooSmall { needed, quota, .. } => needed - quota,
-        _ => 0,
-    };
-    let worst = recorder.verdicts.iter().filter_map(|verdict| match &verdict.outcome {
-        Outcome::Refused(all) if verdict.component == component => Some((&all[0], &verdict.site)),
-        _ => None,
-    });
-    let nearest = worst.min_by_key(|(reason, site)| (reason.code(), gap(reason), *site));
-    Refusal {
-        component,
-        site: nearest.map(|(_, site)| site.clone()),
-        reason: nearest.map_or(Reason::NoSites, |(reason, _)| reason.clone()),
+    match &verdict.unwrap().outcome {
+        Outcome::Refused(reasons) => reasons.iter().all(is_no_split),
+        Outcome::Chosen | Outcome::NotPreferred => true,
     }
 }
 
@@ -159,14 +146,20 @@ proptest! {
     /// that is new for one site may make another one the reason to avoid it.
     #[test]
     fn lifting_all_obstacles_of_a_site_opens_it_and_all_but_one_does_not(
-        drawn in drawn(1..2), policy in 0..POLICIES.len(),
+        drawn in widely_drawn(1..2), policy in 0..POLICIES.len(), splits in any::<bool>(),
     ) {
         let coupled = |part: &ComponentRequest| !part.avoid.is_empty() && !part.inputs.is_empty();
         prop_assume!(!drawn.request.components().iter().any(coupled));
-        let drawn = drawn.under(POLICIES[policy]);
+        let drawn = match splits {
+            true => drawn.split_under(POLICIES[policy], 1),
+            false => drawn.under(POLICIES[policy]),
+        };
         let (_, recorder) = explained(&drawn.request, &drawn.grid());
         for (index, verdict) in recorder.verdicts.iter().enumerate() {
             let Outcome::Refused(reasons) = &verdict.outcome else { continue };
+            if reasons.iter().all(is_no_split) {
+                continue;
+            }
             let codes: BTreeSet<ReasonCode> = reasons.iter().map(knob).collect();
             let without = |kept: Option<ReasonCode>| {
                 let mut changed = drawn.clone();
@@ -230,11 +223,13 @@ proptest! {
                 grid(NAMES.iter().zip(left).map(|(name, idle)| site(name, idle)))
             };
             let Err(refusal) = placed(&request, &grid_of(0)) else { continue };
-            let Reason::NoSplit { usable, sites, .. } = refusal.reason else { continue };
+            let Reason::NoSplit { usable, .. } = refusal.reason else { continue };
+            let mut left: Vec<u32> = idle.clone();
+            left.sort_unstable_by(|a, b| b.cmp(a));
+            prop_assert!(split(total, min, most as usize, &left).is_empty(), "{left:?}");
             let missing = u64::from(total).saturating_sub(usable) as u32;
             if missing == 0 {
                 // Enough is idle, but so many components cannot each have the least.
-                prop_assert!(u64::from(min) * u64::from(sites) > u64::from(total) || sites > 1);
                 continue;
             }
             prop_assert!(placed(&request, &grid_of(missing)).is_ok(), "{missing} more would do");

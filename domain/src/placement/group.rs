@@ -1,0 +1,135 @@
+//! Sites that are combined for one job, and which of them are connected best.
+
+use super::grid::GridSnapshot;
+use super::network::Exchange;
+
+/// How many links one search looks at. Enough for all sets of two among 245 sites, of three
+/// among 45, of four among 22; of more it takes the best that it came to.
+const LINKS: usize = 30_000;
+
+/// Sites in the order in which they joined, and what a message takes over their slowest link.
+#[derive(Debug, Clone)]
+pub(super) struct Group {
+    pub(super) sites: Vec<usize>,
+    slowest: Exchange,
+}
+
+impl Group {
+    pub(super) fn of(site: usize) -> Self {
+        Self { sites: vec![site], slowest: Exchange::NONE }
+    }
+
+    /// The slowest link if this site joined.
+    fn with(&self, site: usize, grid: &GridSnapshot) -> Exchange {
+        let link = |&other: &usize| grid.exchange(site, other).max(grid.exchange(other, site));
+        self.sites.iter().map(link).fold(self.slowest, Exchange::max)
+    }
+
+    pub(super) fn join(&mut self, site: usize, grid: &GridSnapshot) {
+        self.slowest = self.with(site, grid);
+        self.sites.push(site);
+    }
+
+    /// Of these sites the best connected one joins, of equal ones the first; whether any did.
+    pub(super) fn grow(&mut self, sites: impl Iterator<Item = usize>, grid: &GridSnapshot) -> bool {
+        let members = self.sites.clone();
+        let others = sites.filter(|site| !members.contains(site));
+        let links = others.map(|site| (self.with(site, grid), site));
+        let best = links.reduce(|best, next| if next.0 < best.0 { next } else { best });
+        let Some((slowest, site)) = best else { return false };
+        self.slowest = slowest;
+        self.sites.push(site);
+        true
+    }
+
+    /// Fewer sites first, then the faster slowest link.
+    pub(super) fn rank(&self) -> (usize, Exchange) {
+        (self.sites.len(), self.slowest)
+    }
+}
+
+/// Looks for a better group than the one that is known, among all sets of sites: those that
+/// cannot offer enough or are not connected better are cut off as early as that is seen.
+pub(super) struct GroupSearch<'a> {
+    grid: &'a GridSnapshot,
+    /// Sites with what each offers, the largest first.
+    offers: &'a [(usize, u32)],
+    needed: u64,
+    /// How many links a trial of a whole set counts for.
+    trial: usize,
+    best: Group,
+    links: usize,
+}
+
+impl<'a> GroupSearch<'a> {
+    /// For sites that offer `needed` together, beginning with a group that does.
+    pub(super) fn new(
+        grid: &'a GridSnapshot,
+        offers: &'a [(usize, u32)],
+        needed: u64,
+        known: Group,
+    ) -> Self {
+        Self { grid, offers, needed, trial: 0, best: known, links: LINKS }
+    }
+
+    /// A trial of a whole set counts for so many links.
+    pub(super) fn with_trial(self, trial: usize) -> Self {
+        Self { trial, ..self }
+    }
+
+    /// The best group as far as is known now.
+    pub(super) fn best(self) -> Group {
+        self.best
+    }
+
+    /// Looks among the sets of `size` sites; `takes` says whether one takes the job.
+    pub(super) fn among(&mut self, size: usize, takes: &mut dyn FnMut(&[usize]) -> bool) {
+        let mut none = Group { sites: Vec::new(), slowest: Exchange::NONE };
+        self.extend(&mut none, 0, 0, size, takes);
+    }
+
+    /// Every set that begins with this group and goes on with sites from there; whether one
+    /// that goes on with smaller sites may do: they offer no more.
+    fn extend(
+        &mut self,
+        group: &mut Group,
+        from: usize,
+        sum: u64,
+        size: usize,
+        takes: &mut dyn FnMut(&[usize]) -> bool,
+    ) -> bool {
+        let more = size - group.sites.len();
+        if more == 0 {
+            return sum >= self.needed && self.consider(group, takes);
+        }
+        let largest = self.offers[from..].iter().take(more).map(|offer| u64::from(offer.1));
+        if from + more > self.offers.len() || sum + largest.sum::<u64>() < self.needed {
+            return false;
+        }
+        for (at, &(site, offered)) in self.offers.iter().enumerate().skip(from) {
+            self.links = self.links.saturating_sub(group.sites.len());
+            let (before, slowest) = (group.slowest, group.with(site, self.grid));
+            if (size, slowest) >= self.best.rank() {
+                continue;
+            }
+            group.sites.push(site);
+            group.slowest = slowest;
+            let goes_on = self.extend(group, at + 1, sum + u64::from(offered), size, takes);
+            group.sites.pop();
+            group.slowest = before;
+            if !goes_on {
+                break;
+            }
+        }
+        self.links > 0
+    }
+
+    /// Whether there is effort left.
+    fn consider(&mut self, group: &Group, takes: &mut dyn FnMut(&[usize]) -> bool) -> bool {
+        self.links = self.links.saturating_sub(self.trial);
+        if group.rank() < self.best.rank() && takes(&group.sites) {
+            self.best = group.clone();
+        }
+        self.links > 0
+    }
+}

@@ -1,0 +1,155 @@
+//! What the sites would be like if a component that has none were where least keeps it from:
+//! for what is said of the components after it. Only explanations ask.
+
+use std::sync::Arc;
+
+use super::grid::{GridSite, GridSnapshot, SiteShape};
+use super::quota::{Quota, QuotaBasis};
+use super::reason::{Outcome, Reason};
+use super::remaining::Remaining;
+use super::search::Search;
+use crate::labels::{Constraint, Labels, Rule};
+use crate::resources::Resources;
+use crate::units::{Bytes, PerMillion};
+
+/// A grid in which a component has its place, and what is left of it.
+pub(super) struct Supposed {
+    pub(super) grid: GridSnapshot,
+    pub(super) remaining: Remaining,
+    /// What was made up for at each site, by site index.
+    pub(super) made_up: Vec<Resources>,
+}
+
+impl Search<'_> {
+    /// The component at the site that its refusal names, with all that keeps it from there
+    /// lifted, and no more: exactly what it lacks is made up for. Files that cannot be brought
+    /// there are not: they are told again to each component that reads them. `None` without
+    /// such a site, or where that has not been heard from: how much it would have is not known.
+    pub(super) fn suppose(&self, component: usize, remaining: &Remaining) -> Option<Supposed> {
+        let name = self.refusal(component, remaining).site?;
+        let index = self.grid.index_of(&name)?;
+        let Outcome::Refused(reasons) = self.verdict(component, index, remaining).outcome else {
+            return None;
+        };
+        let (need, before) = (&self.component(component).resources, &self.grid.usable()[index]);
+        let mut promised = before.clone();
+        promised.subtract(&remaining.left(index));
+        promised.add(&self.grid.sites()[index].pending);
+        promised.add(need);
+        promised.others.retain(|name, _| need.others.contains_key(name));
+        let mut sites = self.grid.sites().to_vec();
+        let lacked = lift(&mut sites[index], &reasons, &promised)?;
+        let grid = self.grid.with_sites(sites);
+        let mut remaining = remaining.clone();
+        remaining.refit(index, before, &grid.usable()[index]);
+        if reasons.contains(&Reason::SiteFull) {
+            remaining.admit(index);
+        }
+        let mut made_up = self.made_up.clone();
+        made_up.resize_with(grid.sites().len(), Resources::default);
+        made_up[index].add(&lacked);
+        let fits = remaining.covers(index, need);
+        fits.then(|| self.take(component, index, &mut remaining));
+        fits.then_some(Supposed { grid, remaining, made_up })
+    }
+
+    /// The same job on the sites as they are supposed to be.
+    pub(super) fn supposing<'s>(&'s self, supposed: &'s Supposed) -> Search<'s> {
+        let mut search = Search::new(self.request, &supposed.grid);
+        search.history = self.history;
+        search.made_up.clone_from(&supposed.made_up);
+        search
+    }
+}
+
+/// Lifts these reasons, and tells how much more is idle; `promised`: what the quota must leave
+/// room for.
+fn lift(site: &mut GridSite, reasons: &[Reason], promised: &Resources) -> Option<Resources> {
+    let (shape, idle) = (Arc::make_mut(site.shape.as_mut()?), &mut site.idle.as_mut()?.idle);
+    let mut lacked = Resources::default();
+    let mut is_quota_short = false;
+    for reason in reasons {
+        match reason {
+            Reason::NotEnoughIdle { resource, missing, .. } => {
+                lacked.add(&only(resource, *missing));
+            }
+            Reason::QuotaReached { .. } | Reason::QuotaTooSmall { .. } => is_quota_short = true,
+            Reason::SiteFull => site.room = site.room.map(|room| room.saturating_add(1)),
+            Reason::StagingFull { needed, left } => {
+                let more = needed.0.saturating_sub(left.0);
+                site.staging_left = site.staging_left.map(|bytes| bytes + Bytes(more));
+            }
+            Reason::Closed(_) => site.acceptance = super::Acceptance::Open,
+            Reason::TooSmall { resource, needed, largest } => {
+                let more = only(resource, needed.saturating_sub(*largest));
+                shape.largest_component.add(&more);
+            }
+            Reason::LabelMismatch(constraint) => satisfy(&mut shape.labels, constraint),
+            // Of the component, its policy, or its files.
+            Reason::Avoided
+            | Reason::NoSplit { .. }
+            | Reason::NotInHistory
+            | Reason::NoBandwidth { .. }
+            | Reason::ReplicaUnreachable { .. }
+            | Reason::NoReplica { .. }
+            | Reason::NoSuchSite(_)
+            | Reason::NotTheNamedSite(_)
+            | Reason::NoSites
+            | Reason::PolicyUnsuited { .. }
+            | Reason::PolicyUnknown(_) => {}
+        }
+    }
+    idle.add(&lacked);
+    if is_quota_short {
+        site.quota = least_quota(site.quota, shape, idle, &site.ours, promised);
+    }
+    Some(lacked)
+}
+
+fn only(resource: &str, count: u64) -> Resources {
+    match resource {
+        "processors" => Resources::processors(u32::try_from(count).unwrap_or(u32::MAX)),
+        other => Resources { processors: 0, others: [(other.into(), count)].into() },
+    }
+}
+
+fn satisfy(labels: &mut Labels, constraint: &Constraint) {
+    let values = labels.entry(constraint.key.clone()).or_default();
+    match &constraint.rule {
+        Rule::Is(value) => drop(values.insert(value.clone())),
+        Rule::OneOf(accepted) => values.extend(accepted.first().cloned()),
+        Rule::IsNot(value) => drop(values.remove(value)),
+    }
+}
+
+/// The least quota that leaves room for what is promised; none at all where the whole of the
+/// site would not.
+fn least_quota(
+    quota: Quota,
+    shape: &SiteShape,
+    idle: &Resources,
+    ours: &Resources,
+    promised: &Resources,
+) -> Quota {
+    let others = promised.others.iter().map(|(name, count)| (Some(&**name), *count));
+    let all = others.chain([(None, u64::from(promised.processors))]);
+    let mut share = quota.share;
+    for (name, promised) in all {
+        let count = |of: &Resources| match name {
+            Some(name) => of.others.get(name).copied().unwrap_or(0),
+            None => of.processors.into(),
+        };
+        let total = count(&shape.total);
+        let taken = match quota.basis {
+            QuotaBasis::Level => total.saturating_sub(count(idle)),
+            QuotaBasis::Share => count(ours),
+        };
+        let held = taken.saturating_add(promised);
+        if held > total {
+            return Quota::NONE;
+        }
+        let least = (u128::from(held) * 1_000_000).div_ceil(u128::from(total.max(1)));
+        share = share.max(PerMillion(u32::try_from(least).unwrap_or(PerMillion::ONE.0)));
+    }
+    Quota { share, ..quota }
+}

@@ -1,0 +1,150 @@
+//! The best connected sites, against every set of sites that there is.
+
+use proptest::prelude::*;
+
+use crate::job::spec::Flexible;
+use crate::placement::testing::*;
+use crate::placement::*;
+
+const NAMES: [&str; 9] = ["A", "B", "C", "D", "E", "F", "G", "H", "I"];
+const CM: &str = "connected-cluster-minimization";
+const FCM: &str = "connected-flexible-cluster-minimization";
+
+/// Sites in order of name with what is idle there, and Mbit/s of each pair; 0 for no link.
+#[derive(Debug, Clone)]
+struct World {
+    idle: Vec<u32>,
+    rates: Vec<Vec<u64>>,
+}
+
+impl World {
+    fn rate(&self, a: usize, b: usize) -> u64 {
+        self.rates[a][b].min(self.rates[b][a])
+    }
+
+    /// What the slowest link of these sites carries.
+    fn slowest(&self, sites: &[usize]) -> u64 {
+        let pairs = sites.iter().flat_map(|&a| sites.iter().map(move |&b| (a, b)));
+        let links = pairs.filter(|(a, b)| a != b).map(|(a, b)| self.rate(a, b));
+        links.min().unwrap_or(u64::MAX)
+    }
+
+    /// A grid of these sites alone.
+    fn grid_of(&self, sites: &[usize]) -> GridSnapshot {
+        let all = 0..self.idle.len();
+        let pairs = all.clone().flat_map(|a| all.clone().map(move |b| (a, b)));
+        let links: Vec<_> = pairs
+            .filter(|&(a, b)| a != b && self.rates[a][b] > 0)
+            .map(|(a, b)| (NAMES[a], NAMES[b], self.rates[a][b]))
+            .collect();
+        grid_with(sites.iter().map(|&at| site(NAMES[at], self.idle[at])), &[], &links)
+    }
+
+    fn all(&self) -> GridSnapshot {
+        self.grid_of(&(0..self.idle.len()).collect::<Vec<_>>())
+    }
+
+    /// How few sites take the job, and what the slowest link of the best such set carries.
+    fn best(&self, takes: impl Fn(&[usize]) -> bool) -> Option<(usize, u64)> {
+        let sets = (1..1u32 << self.idle.len())
+            .map(|set| (0..self.idle.len()).filter(|at| set >> at & 1 == 1).collect::<Vec<_>>());
+        let sets = sets.filter(|set| set.len() <= 4 && takes(set));
+        let ranked = sets.map(|set| (set.len(), std::cmp::Reverse(self.slowest(&set))));
+        ranked.min().map(|(count, slowest)| (count, slowest.0))
+    }
+
+    fn rank_of(&self, plan: &Plan) -> (usize, u64) {
+        let index = |name: &str| NAMES.iter().position(|known| *known == name).unwrap();
+        let sites: std::collections::BTreeSet<usize> =
+            sites_of(plan).into_iter().map(index).collect();
+        (sites.len(), self.slowest(&sites.into_iter().collect::<Vec<_>>()))
+    }
+}
+
+prop_compose! {
+    /// Most sites are alike, so that the links decide; some are connected well with each other,
+    /// but each of them best with one that may be far from the rest.
+    fn world()(
+        idle in prop::collection::vec(prop_oneof![4 => Just(10u32), 1 => 0..12u32], 5..=9),
+        mut rates in prop::collection::vec(prop::collection::vec(
+            prop_oneof![1 => Just(0u64), 8 => Just(10), 1 => Just(500), 1 => Just(1_000)], 9,
+        ), 9),
+        near in prop::collection::btree_set(0..9usize, 2..5),
+        lures in prop::collection::vec(0..9usize, 9),
+        is_even in any::<bool>(),
+    ) -> World {
+        near.iter().for_each(|&a| near.iter().for_each(|&b| rates[a][b] = 500));
+        for (&a, &b) in near.iter().zip(&lures) {
+            (rates[a][b], rates[b][a]) = (1_000, 1_000);
+        }
+        if is_even {
+            (0..9).for_each(|a| (0..a).for_each(|b| rates[b][a] = rates[a][b]));
+        }
+        World { idle, rates }
+    }
+}
+
+/// The fastest link of each site leads away from the best set of three.
+#[test]
+fn a_set_that_no_fastest_link_leads_to_is_found() {
+    let mut rates = vec![vec![10; 6]; 6];
+    let links =
+        [(0, 1, 500), (0, 2, 500), (1, 2, 500), (0, 3, 1_000), (1, 4, 1_000), (2, 5, 1_000)];
+    for (a, b, rate) in links {
+        (rates[a][b], rates[b][a]) = (rate, rate);
+    }
+    let world = World { idle: vec![10; 6], rates };
+    let plan = placed(&flexible(FCM, 30, Flexible::default()), &world.all()).unwrap();
+    assert_eq!(sites_of(&plan), ["A", "B", "C"]);
+    let plan = placed(&under(CM, &sizes(&[10, 10, 10])), &world.all()).unwrap();
+    assert_eq!(sites_of(&plan), ["A", "B", "C"]);
+}
+
+/// There are billions of sets of five to seven sites, which have enough together, but take one
+/// component each.
+#[test]
+fn among_more_sets_than_can_be_searched_one_that_takes_the_job_is_found_all_the_same() {
+    let names: Vec<String> = (10..70).map(|number| format!("S{number}")).collect();
+    let rate = |a: usize, b: usize| 1 + ((a * a + b * b) * 31 + a * b * 17) as u64 % 997;
+    let pairs = (0..60).flat_map(|a| (0..60).map(move |b| (a, b))).filter(|(a, b)| a != b);
+    let links: Vec<(&str, &str, u64)> =
+        pairs.map(|(a, b)| (names[a].as_str(), names[b].as_str(), rate(a, b))).collect();
+    let grid = grid_with(names.iter().map(|name| site(name, 10)), &[], &links);
+    let plan = placed(&under(CM, &sizes(&[6; 8])), &grid).unwrap();
+    assert_eq!(plan.sites_combined(), 8);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn a_flexible_job_is_on_the_best_connected_of_the_smallest_sets(
+        world in world(), total in 1..45u32, min in 1..6u32,
+    ) {
+        let bounds = Flexible { min_component_size: min, max_components: Some(4), splits: vec![] };
+        let takes = |sites: &[usize]| {
+            sites.iter().all(|&at| world.idle[at] >= min)
+                && sites.len() as u32 * min <= total
+                && sites.iter().map(|&at| world.idle[at]).sum::<u32>() >= total
+        };
+        prop_assume!(min <= total);
+        let plan = placed(&flexible(FCM, total, bounds), &world.all());
+        prop_assert_eq!(plan.ok().map(|plan| world.rank_of(&plan)), world.best(takes));
+    }
+
+    #[test]
+    fn a_rigid_job_is_on_no_worse_a_set_than_any_that_few_sites_would_fill(
+        world in world(), parts in prop::collection::vec(5..11u32, 2..5),
+    ) {
+        let Ok(plan) = placed(&under(CM, &sizes(&parts)), &world.all()) else { return Ok(()) };
+        let few = under("cluster-minimization", &sizes(&parts));
+        let takes = |sites: &[usize]| {
+            sites.iter().map(|&at| world.idle[at]).sum::<u32>() >= parts.iter().sum()
+                && placed(&few, &world.grid_of(sites)).is_ok_and(|plan| plan.sites_combined() == sites.len())
+        };
+        let (count, slowest) = world.rank_of(&plan);
+        if let Some((least, fastest)) = world.best(|sites| sites.len() <= count && takes(sites)) {
+            prop_assert!(count < least || count == least && slowest >= fastest);
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Flexible requests, placed on sites with quotas and other resources, against every split
+//! that there is.
+
+use proptest::prelude::*;
+
+use super::drawn::NAMES;
+use crate::job::spec::{Flexible, Request};
+use crate::placement::policy::POLICIES;
+use crate::placement::testing::*;
+use crate::placement::*;
+use crate::resources::Resources;
+use crate::units::PerMillion;
+
+fn vector(processors: u32, gpus: u32) -> Resources {
+    let others = if gpus > 0 { [("gpus".into(), gpus.into())].into() } else { Default::default() };
+    Resources { processors, others }
+}
+
+/// One resource of a site: all there is, what is idle, ours, and promised.
+#[derive(Debug, Clone, Copy)]
+struct Count {
+    total: u32,
+    idle: u32,
+    ours: u32,
+    pending: u32,
+}
+
+/// What the quota leaves, from its description.
+fn usable(count: Count, quota: Quota) -> i64 {
+    let [total, idle, ours, pending] =
+        [count.total, count.idle, count.ours, count.pending].map(i64::from);
+    let most = total * i64::from(quota.share.0) / 1_000_000;
+    let left = match quota.basis {
+        QuotaBasis::Level => (most - (total - idle)).max(0),
+        QuotaBasis::Share => idle.min(most - ours).max(0),
+    };
+    (left - pending).max(0)
+}
+
+prop_compose! {
+    fn count(most: u32)(total in most / 3..=most)(
+        total in Just(total), idle in total / 2..=total, ours in 0..3u32, pending in 0..2u32,
+    ) -> Count {
+        Count { total, idle, ours, pending }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    processors: Count,
+    gpus: Count,
+    quota: Quota,
+}
+
+prop_compose! {
+    fn place()(
+        processors in count(14), gpus in count(9), is_level in any::<bool>(),
+        share in prop_oneof![2 => Just(1_000_000u32), 1 => 500_000..1_000_000u32],
+    ) -> Place {
+        let basis = if is_level { QuotaBasis::Level } else { QuotaBasis::Share };
+        Place { processors, gpus, quota: Quota { share: PerMillion(share), basis } }
+    }
+}
+
+impl Place {
+    fn site(&self, name: &str) -> GridSite {
+        let of = |count: fn(Count) -> u32| vector(count(self.processors), count(self.gpus));
+        GridSite {
+            ours: of(|count| count.ours),
+            pending: of(|count| count.pending),
+            quota: self.quota,
+            ..site_of(name, of(|count| count.total), of(|count| count.idle))
+        }
+    }
+}
+
+/// A job of so many processors with so many gpus, which are divided in proportion.
+#[derive(Debug, Clone, Copy)]
+struct Whole {
+    processors: u32,
+    gpus: u32,
+    min: u32,
+}
+
+impl Whole {
+    fn fits(self, size: u32, place: &Place) -> bool {
+        let gpus = (self.gpus * size).div_ceil(self.processors);
+        i64::from(size) <= usable(place.processors, place.quota)
+            && i64::from(gpus) <= usable(place.gpus, place.quota)
+    }
+
+    /// How few components the rest can be split into, at most so many; by trying every size
+    /// at every site.
+    fn fewest(self, rest: u32, most: usize, places: &[Place]) -> Option<usize> {
+        if rest == 0 {
+            return Some(0);
+        }
+        let (place, others) = places.split_first()?;
+        let sizes = (self.min..=rest).filter(|&size| most > 0 && self.fits(size, place));
+        let with = sizes.filter_map(|size| Some(1 + self.fewest(rest - size, most - 1, others)?));
+        with.chain(self.fewest(rest, most, others)).min()
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+    #[test]
+    fn a_flexible_job_is_placed_exactly_when_there_is_a_split_and_on_the_fewest_sites(
+        places in prop::collection::vec(place(), 1..=5),
+        (processors, gpus) in (1..24u32, 0..12u32), min in 1..5u32, most in 1..6u32,
+    ) {
+        prop_assume!(min <= processors);
+        let whole = Whole { processors, gpus, min };
+        let expected = whole.fewest(processors, most as usize, &places);
+        let grid = grid(NAMES.iter().zip(&places).map(|(name, place)| place.site(name)));
+        let bounds =
+            Flexible { min_component_size: min, max_components: Some(most), splits: Vec::new() };
+        let kind = Request::Flexible(bounds);
+        for policy in POLICIES.iter().filter(|policy| policy.serves(&kind)) {
+            let name = crate::ids::PolicyName::new(policy.name()).unwrap();
+            let part = ComponentRequest::of_resources(vector(processors, gpus));
+            let request = PlacementRequest::new(name, kind.clone(), true, vec![part]);
+            // As it is placed, and as it is explained.
+            let mut remaining = Remaining::of(&grid);
+            let mut board = Board { grid: &grid, remaining: &mut remaining, history: &mut History::All, observer: &mut Silent };
+            let plan = crate::placement::place(&request, &mut board).ok();
+            prop_assert_eq!(&plan, &placed(&request, &grid).ok());
+            prop_assert_eq!(plan.as_ref().map(|plan| plan.placements.len()), expected);
+            let Some(plan) = plan else { continue };
+            let shares = shares_of(&plan);
+            prop_assert_eq!(shares.iter().map(|(_, share)| share).sum::<u32>(), processors);
+            for (name, share) in shares {
+                let at = NAMES.iter().position(|known| *known == name).unwrap();
+                prop_assert!(share >= min && whole.fits(share, &places[at]), "{share} at {name}");
+            }
+            prop_assert_eq!(plan.sites_combined(), plan.placements.len());
+        }
+    }
+}
