@@ -5,8 +5,8 @@ use std::fs;
 use cospan_chaos_tests::ground::Layout;
 use serde_json::json;
 
-use super::errors::{has, refused};
-use super::scene::{Scene, ground, scene_on, until};
+use super::errors::refused;
+use super::scene::{Scene, ground, has, scene_on, until};
 
 /// The rules are of three keys and lengths; the tests submit with the key `admin`.
 const RULES: &str = r#"
