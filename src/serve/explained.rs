@@ -1,7 +1,6 @@
 //! Why a job is where it is, as the API shows it.
 
 use cospan_actors::coallocator::{Estimate, Explanation, Wait};
-use cospan_actors::job::told_of;
 use cospan_domain::ids::{ComponentIndex, Digest, SiteName};
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::job::state::{Component, Job, Phase};
@@ -177,8 +176,8 @@ fn summary(job: &Job, explanation: &Explanation, standing: Option<&Standing>) ->
             for site in verdicts::removed(job, explanation) {
                 summary.push_str(&format!("; site {site} is no longer in the configuration"));
             }
-            if let Some(silent) = told_of(&explanation.silent, job.id) {
-                summary.push_str(&format!("; {silent}"));
+            if let Some(silence) = explanation.silence.told(job) {
+                summary.push_str(&format!("; {silence}"));
             }
             summary
         }
