@@ -158,7 +158,7 @@ fn a_full_disk_ends_the_server_by_name_and_nothing_that_was_answered_is_lost() {
         match api.post("/v1/jobs", None, &job(number)) {
             Reply::Answered(201, body) => {
                 answered.push(body["jobs"][0]["id"].as_u64().unwrap());
-            },
+            }
             _ => break,
         }
     }
