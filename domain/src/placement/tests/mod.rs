@@ -7,6 +7,7 @@ mod explanations;
 mod judge;
 mod minimization;
 mod properties;
+mod reasons;
 mod rules;
 mod staging;
 mod submission;
