@@ -13,7 +13,7 @@ use cospan_sites::port::{Capabilities, SiteDescription};
 use super::*;
 use crate::board::SiteReport;
 use crate::settings::Staging;
-use crate::transfer::testing::{World, content, path, paused, queued, site};
+use crate::transfer::testing::{World, content, paused, queued, site};
 
 /// Says on the board that a site has so many processors idle of ten.
 fn says(world: &World, name: &str, idle: u32) {
