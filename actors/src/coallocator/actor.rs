@@ -245,7 +245,9 @@ impl CoAllocator {
                 None => None,
             };
             let taken = matches!(answer, Some(Ok(())));
-            drop(promise);
+            if let Some(promise) = promise {
+                promise.end(taken).await;
+            }
             // Whoever is built anew has no offers.
             owed.settle(Answered { job, taken }).await;
         });

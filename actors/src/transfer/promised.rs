@@ -2,7 +2,8 @@
 //! for copies there until they have, or else two plans made at the same time would share it.
 //!
 //! A promise belongs to the future that takes a plan to its job. A job's decision is in the
-//! view before its answer is here, so nothing is counted by nobody in between.
+//! view before its answer is here, so nothing is counted by nobody in between. An actor that
+//! dies answers nothing, and may have written what it decided: then the journal is waited for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,6 +16,7 @@ use cospan_domain::units::Bytes;
 use imbl::OrdMap;
 
 use crate::api::View;
+use crate::journal::{Append, Change};
 use crate::shared::Shared;
 
 /// All promises.
@@ -127,6 +129,14 @@ impl Promise {
         promises.open.insert(number, staged);
         drop(promises);
         Some(Self { shared: shared.clone(), number })
+    }
+
+    /// Ends it once the job's decision is in the view; `taken` if its answer says that it is.
+    pub(crate) async fn end(self, taken: bool) {
+        if !taken {
+            // Fails only while the process ends.
+            let _ = self.shared.journal().send(Append(Change::Barrier)).await;
+        }
     }
 }
 

@@ -1,15 +1,17 @@
+use std::sync::Arc;
 use std::time::Duration;
 
+use cospan_domain::ids::JobId;
 use cospan_domain::job::chunk::{Chunk, Part};
-use cospan_domain::job::state::{Placement, Source};
+use cospan_domain::job::state::{Component, Job, Phase, Placement, Source};
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::DurationMs;
 
 use super::*;
 use crate::coallocator::{GridMaker, Offers};
-use crate::journal::Change;
+use crate::journal::{Append, Change};
 use crate::settings::Staging;
-use crate::transfer::testing::{World, content, name, paused, site};
+use crate::transfer::testing::{World, content, name, paused, queued, site};
 use crate::transfer::{CopyKey, Promise, room_for, staged};
 
 /// Room for so many files of [`content`]'s size.
@@ -194,6 +196,34 @@ fn to_look_for_room_costs_as_much_however_many_jobs_and_offers_there_are() {
         promises.clear();
         assert_eq!(taken(), files(10));
         assert!(world.shared.view.load().folds_agree());
+    });
+}
+
+#[test]
+fn a_promise_that_nobody_answers_lasts_until_what_was_decided_meanwhile_can_be_seen() {
+    paused(|| async {
+        let staging = Staging { budget: Some(files(3)), replicas: Bytes(0) };
+        let world = World::staging(&["Delft", "Leiden"], "Leiden", staging);
+        let taken = || staged(&world.shared, &world.shared.view.load(), &site("Leiden"));
+        let from = site("Delft");
+        let plan = Placement {
+            site: site("Leiden"),
+            sources: vec![Source { content: content(1), from, chunk: None }],
+            transfer_time: DurationMs::ZERO,
+            share: None,
+        };
+        world.append(Change::NewJobs(vec![Arc::new(queued(1, content(1)))])).await;
+        let promise = Promise::of(&world.shared, [&plan].into_iter()).expect("bounded room");
+        let old = world.shared.view.load().jobs[&JobId(1)].clone();
+        let mut placed = Job { revision: old.revision + 1, ..Job::clone(&old) };
+        placed.phase = Phase::Placed { at: Timestamp(1), start_estimate: Timestamp(1) };
+        placed.components = vec![Component { placement: Some(plan), ..Component::default() }];
+        // The actor that wrote this is dead, and its answer is awaited no more.
+        let change = Change::Job { old, new: Arc::new(placed), events: Vec::new() };
+        world.shared.journal().do_send(Append(change));
+        assert!(world.shared.view.load().staged.is_empty(), "it is on its way");
+        promise.end(false).await;
+        assert_eq!(taken(), files(1));
     });
 }
 
