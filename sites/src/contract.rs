@@ -226,6 +226,7 @@ macro_rules! site_contract {
             only_ended_attempts_are_removed
             what_left_something_is_listed
             a_submission_is_found_by_its_tag
+            only_what_waits_in_the_queue_is_withdrawn
             another_adapter_takes_up_what_waits_at_the_gate
             another_adapter_takes_up_what_runs
             another_adapter_ends_what_runs

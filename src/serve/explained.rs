@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use cospan_actors::coallocator::{Estimate, Explanation, Wait};
-use cospan_actors::job::told_of;
 use cospan_domain::ids::{ComponentIndex, Digest, SiteName};
 use cospan_domain::job::spec::{Collect, Content, JobSpec};
 use cospan_domain::job::state::{AbortCause, AfterAbort, Job, Phase};
@@ -220,8 +219,8 @@ fn summary(job: &Job, explanation: &Explanation, standing: Option<&Standing>) ->
             for site in verdicts::removed(job, explanation) {
                 summary.push_str(&format!("; site {site} is no longer in the configuration"));
             }
-            if let Some(silent) = told_of(&explanation.silent, job.id) {
-                summary.push_str(&format!("; {silent}"));
+            if let Some(silence) = explanation.silence.told(job) {
+                summary.push_str(&format!("; {silence}"));
             }
             summary
         }

@@ -54,7 +54,7 @@ pub(crate) fn explanation(wait: Wait) -> Explanation {
         sites: [(site("delft"), figures(vec![obstacle])), (site("leiden"), figures(Vec::new()))]
             .into(),
         wait,
-        silent: Vec::new(),
+        silence: Default::default(),
         next_claim: None,
         hoard: None,
         estimate: Estimate::None,

@@ -176,14 +176,6 @@ fn moved_and_cancelled(scene: &Scene, state: &str) {
     has(&scene.must(&["cancel", "1"]), &["job 1 unchanged: it is cancelled"]);
 }
 
-/// Answered in words, with the exit code of a refusal.
-fn refused_in_words(scene: &Scene, arguments: &[&str], words: &str) {
-    let output = scene.cospan(arguments);
-    assert_eq!(output.status.code(), Some(3), "{arguments:?}");
-    let said = [output.stdout, output.stderr].concat();
-    has(&String::from_utf8_lossy(&said), &[words]);
-}
-
 #[test]
 fn a_site_that_is_nowhere_is_refused_by_name_wherever_jobs_are_chosen_by_site() {
     let mut scene = scene(2);

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use cospan_domain::catalogue::state::FileRecord;
 use cospan_domain::ids::{ComponentIndex, Digest, JobId, LogicalName, Seq, SiteName};
-use cospan_domain::job::demands::{Holding, holdings, needs};
+use cospan_domain::job::demands::{Holding, holdings, needed};
 use cospan_domain::job::state::Job;
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::site::state::SiteRecord;
 use cospan_domain::transfer::state::CopyRecord;
+use cospan_domain::units::Bytes;
 use imbl::{OrdMap, OrdSet};
 
 use crate::journal::Change;
@@ -33,12 +34,23 @@ pub struct View {
     pub holdings: OrdMap<SiteName, OrdMap<(JobId, ComponentIndex), Arc<Holding>>>,
     /// Jobs that need content at a site; derived from `jobs`.
     pub needs: OrdMap<(Digest, SiteName), OrdSet<JobId>>,
+    /// What of that is at each site, or will be; derived from `jobs`.
+    pub staged: OrdMap<SiteName, Staged>,
     /// Jobs of whose end somebody is still to be told; derived from `jobs`.
     pub untold: OrdSet<JobId>,
     /// Copies of chunks, by the file that they are cut from; derived from `copies`.
     pub cuts: OrdMap<Digest, OrdSet<(Digest, SiteName)>>,
     /// Names that stand for content; derived from `files`.
     pub names: OrdMap<Digest, OrdSet<LogicalName>>,
+}
+
+/// Content that jobs need at one site.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Staged {
+    /// Each with its size.
+    pub contents: OrdMap<Digest, Bytes>,
+    /// Together.
+    pub bytes: Bytes,
 }
 
 impl View {
@@ -84,6 +96,7 @@ impl View {
         let mut fresh = View {
             holdings: OrdMap::new(),
             needs: OrdMap::new(),
+            staged: OrdMap::new(),
             names: OrdMap::new(),
             cuts: OrdMap::new(),
             untold: OrdSet::new(),
@@ -100,6 +113,7 @@ impl View {
         let fresh = self.refolded();
         fresh.holdings == self.holdings
             && fresh.needs == self.needs
+            && fresh.staged == self.staged
             && fresh.names == self.names
             && fresh.cuts == self.cuts
             && fresh.untold == self.untold
@@ -145,19 +159,36 @@ impl View {
     }
 
     fn follow_needs(&mut self, old: Option<&Job>, new: Option<&Job>) {
-        let before = old.map(needs).unwrap_or_default();
-        let after = new.map(needs).unwrap_or_default();
+        let before = old.map(needed).unwrap_or_default();
+        let after = new.map(needed).unwrap_or_default();
         let Some(id) = old.or(new).map(|job| job.id) else { return };
-        for gone in before.difference(&after) {
-            if let Some(users) = self.needs.get_mut(gone) {
+        for (content, site) in before.difference(&after) {
+            let gone = (content.digest, site.clone());
+            if let Some(users) = self.needs.get_mut(&gone) {
                 users.remove(&id);
                 if users.is_empty() {
-                    self.needs.remove(gone);
+                    self.needs.remove(&gone);
+                    self.unstage(content.digest, site);
                 }
             }
         }
-        for come in after.difference(&before) {
-            self.needs.entry(come.clone()).or_default().insert(id);
+        for (content, site) in after.difference(&before) {
+            let users = self.needs.entry((content.digest, site.clone())).or_default();
+            if users.is_empty() {
+                let staged = self.staged.entry(site.clone()).or_default();
+                staged.contents.insert(content.digest, content.size);
+                staged.bytes = staged.bytes + content.size;
+            }
+            users.insert(id);
+        }
+    }
+
+    fn unstage(&mut self, digest: Digest, site: &SiteName) {
+        let Some(staged) = self.staged.get_mut(site) else { return };
+        let size = staged.contents.remove(&digest).unwrap_or_default();
+        staged.bytes = Bytes(staged.bytes.0.saturating_sub(size.0));
+        if staged.contents.is_empty() {
+            self.staged.remove(site);
         }
     }
 

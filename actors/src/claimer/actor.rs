@@ -189,7 +189,9 @@ impl Claimer {
         actix_rt::spawn(async move {
             chaos::reach(Point::SpawnedFuture);
             let taken = claim(&shared, id, attempt, sight).await;
-            drop(promise);
+            if let Some(promise) = promise {
+                promise.end(taken).await;
+            }
             // Whoever is built anew has nothing under way.
             owed.settle(Answered { job: id, taken }).await;
         });

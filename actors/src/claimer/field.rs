@@ -13,7 +13,7 @@ use cospan_domain::placement::{
 };
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::resources::Resources;
-use cospan_domain::units::{Bytes, Timestamp};
+use cospan_domain::units::Timestamp;
 
 use crate::api::View;
 use crate::coallocator::{GridMaker, belief};
@@ -79,19 +79,23 @@ impl<'a> Field<'a> {
             let idle = self.idle.get(&site.name)?.clone()?;
             Some(Belief { idle, asked_at: self.now })
         };
-        let left = |site: &GridSite| {
-            let staged = self.staged.iter().filter(|(at, _)| *at == site.name);
-            let taken: u64 = staged.map(|(_, content)| content.size.0).sum();
-            Some(Bytes(site.staging_left?.0.saturating_sub(taken)))
-        };
-        let sites = base.sites().iter().map(|site| GridSite {
-            idle: now_idle(site),
-            staging_left: left(site),
-            ..site.clone()
-        });
+        let sites =
+            base.sites().iter().map(|site| GridSite { idle: now_idle(site), ..site.clone() });
         let grid = base.with_sites(sites.collect());
         self.base = Some(base);
         grid
+    }
+
+    /// What is left of the sites for a component that is placed anew after others: what they
+    /// read is there for it as well.
+    fn remaining(&self, grid: &GridSnapshot) -> Remaining {
+        let mut remaining = Remaining::of(grid);
+        for (site, content) in &self.staged {
+            if let Some(index) = grid.index_of(site) {
+                remaining.stage(index, std::iter::once(*content));
+            }
+        }
+        remaining
     }
 }
 
@@ -118,7 +122,7 @@ impl ClaimField for Field<'_> {
         let mut history = History::clone(&self.shared.history.load());
         let mut board = Board {
             grid: &grid,
-            remaining: &mut Remaining::of(&grid),
+            remaining: &mut self.remaining(&grid),
             history: &mut history,
             observer: &mut Silent,
         };
@@ -163,3 +167,7 @@ fn victim(job: &Job) -> Victim {
         at_gate: matches!(job.phase, Phase::Claiming { .. }),
     }
 }
+
+#[cfg(test)]
+#[path = "field_tests.rs"]
+mod tests;

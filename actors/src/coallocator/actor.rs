@@ -23,7 +23,7 @@ use crate::job::Order;
 use crate::shared::Shared;
 use crate::supervision::{ActorKind, LifeGuard, Owed};
 use crate::switchboard::{Dirty, Look};
-use crate::transfer::{Promise, has_room};
+use crate::transfer::{Promise, room_for};
 
 /// Before a job is tried again that did not take its offer.
 const REFUSED_PAUSE: Duration = Duration::from_millis(20);
@@ -197,7 +197,7 @@ impl CoAllocator {
         let mut budget = SliceBudget::about_one_ms();
         while let Some(scan) = &mut self.scan {
             match self.queues.step(scan, &mut budget) {
-                ScanStep::Placed(offer) => self.offer(offer, ctx),
+                ScanStep::Placed(offer) => self.offer(offer, &mut budget, ctx),
                 ScanStep::Yield => {
                     let turn = tokio::task::yield_now().into_actor(self);
                     ctx.spawn(turn.map(|(), this, ctx| this.slice(ctx)));
@@ -214,12 +214,14 @@ impl CoAllocator {
         }
     }
 
-    fn offer(&mut self, offer: Offer, ctx: &mut Context<Self>) {
+    fn offer(&mut self, offer: Offer, budget: &mut SliceBudget, ctx: &mut Context<Self>) {
         chaos::reach_for("PlaceJob", Point::BeforeEffect);
         let (job, now) = (offer.job, self.shared.clock.now());
         let view = self.shared.view.load();
         let Some(record) = view.jobs.get(&job) else { return self.queues.forget(job) };
-        if !has_room(&self.shared, &view, &offer.plan.placements) {
+        let room = room_for(&self.shared, &view, &offer.plan.placements);
+        budget.spend(room.looks);
+        if !room.is_there {
             // A claim moved there, or a job took it, since the scan began.
             self.queues.withdraw_offer(job);
             self.again = true;
@@ -243,7 +245,9 @@ impl CoAllocator {
                 None => None,
             };
             let taken = matches!(answer, Some(Ok(())));
-            drop(promise);
+            if let Some(promise) = promise {
+                promise.end(taken).await;
+            }
             // Whoever is built anew has no offers.
             owed.settle(Answered { job, taken }).await;
         });

@@ -16,7 +16,7 @@ use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::estimate::{self, Estimate};
 use super::grid::{GridMaker, Offers};
-use crate::job::{self, SilentAttempt};
+use crate::job::Silence;
 use crate::links::LinkStanding;
 use crate::shared::Shared;
 
@@ -42,7 +42,7 @@ pub struct Explanation {
     /// When it may start.
     pub estimate: Estimate,
     /// What may run at sites from which nothing is heard.
-    pub silent: Vec<SilentAttempt>,
+    pub silence: Silence,
     /// What would be brought where if it were placed as decided.
     pub transfers: Vec<ExpectedTransfer>,
 }
@@ -120,8 +120,8 @@ pub fn explain(shared: &Shared, job: &Job) -> Explanation {
     };
     let estimate = estimate::of_job(shared, &grid, job);
     let explanation = ask(shared, &grid, &job.spec, &request, wait, hoard);
-    let silent = job::silent(shared, job);
-    Explanation { next_claim: shared.claim_time(job), estimate, silent, ..explanation }
+    let silence = Silence::of(shared, job);
+    Explanation { next_claim: shared.claim_time(job), estimate, silence, ..explanation }
 }
 
 /// The limit of a job's sweep, if that is what it waits for.
@@ -183,7 +183,7 @@ fn ask(
         verdicts: observer.verdicts,
         wait,
         next_claim: None,
-        silent: Vec::new(),
+        silence: Silence::default(),
         hoard,
     }
 }

@@ -21,7 +21,7 @@ use imbl::OrdMap;
 use crate::api::View;
 use crate::board::SiteReport;
 use crate::shared::Shared;
-use crate::transfer::{CopyKey, budget, staged_contents};
+use crate::transfer::{CopyKey, budget, staged};
 
 /// Plans that were offered to jobs and are neither committed nor refused yet:
 /// deducted until then, or for five seconds.
@@ -244,6 +244,5 @@ pub(crate) fn belief(
 /// What copies may still take of a site, if that is bounded.
 fn staging_left(shared: &Shared, view: &View, site: &SiteName) -> Option<Bytes> {
     let budget = budget(shared, site)?;
-    let staged = staged_contents(shared, view, site).into_iter();
-    Some(Bytes(budget.0.saturating_sub(staged.map(|content| content.size.0).sum())))
+    Some(Bytes(budget.0.saturating_sub(staged(shared, view, site).0)))
 }

@@ -7,12 +7,13 @@ use std::time::Duration;
 use cospan_domain::ids::{JobId, KeyName, SiteName};
 use cospan_domain::job::command::{JobCommand, Rejection};
 use cospan_domain::job::spec::Priority;
+use cospan_domain::job::state::Job;
 use cospan_domain::queue::{Asking, JobTraits, class_of};
 
 use crate::api::command::{ApiAnswer, ApiRefusal, Ask, JobOutcome, SiteOrder};
 use crate::cluster::SiteOrderMessage;
 use crate::information::{AddFile, RemoveFile};
-use crate::job::{Order, silent, told_of};
+use crate::job::{Order, Silence, not_given_up};
 use crate::shared::Shared;
 use crate::supervision::ActorId;
 
@@ -29,12 +30,15 @@ pub(super) async fn carry_out(
     match ask {
         Ask::Cancel(jobs) => {
             let answer = on_jobs(&shared, jobs, |_| JobCommand::Cancel(by.clone())).await;
-            Ok(with_silent_sites(&shared, answer?))
+            let silence = |job: &Job| Silence::of(&shared, job).told(job);
+            Ok(with_what_it_waits_for(&shared, answer?, silence))
         }
         Ask::Abandon(jobs) => {
             let silent = |id| silent_sites(&shared, id);
             let abandon = |id| JobCommand::Abandon { by: by.clone(), silent: silent(id) };
-            on_jobs(&shared, jobs, abandon).await
+            let answer = on_jobs(&shared, jobs, abandon).await;
+            let left = |job: &Job| not_given_up(&shared, job);
+            Ok(with_what_it_waits_for(&shared, answer?, left))
         }
         Ask::Freeze(jobs) => on_jobs(&shared, jobs, |_| JobCommand::Freeze(by.clone())).await,
         Ask::Thaw(jobs) => on_jobs(&shared, jobs, |_| JobCommand::Thaw(by.clone())).await,
@@ -111,19 +115,22 @@ fn class_refused(shared: &Shared, id: JobId, to: Priority, uncapped: bool) -> Op
 
 fn silent_sites(shared: &Shared, id: JobId) -> BTreeSet<SiteName> {
     let view = shared.view.load();
-    let silent = view.jobs.get(&id).map(|job| silent(shared, job)).unwrap_or_default();
-    silent.into_iter().map(|silent| silent.site).collect()
+    let silence = view.jobs.get(&id).map(|job| Silence::of(shared, job)).unwrap_or_default();
+    silence.attempts.into_iter().map(|silent| silent.site).collect()
 }
 
-/// Says of each cancelled job which sites it waits for although nothing is heard from them.
-fn with_silent_sites(shared: &Shared, answer: ApiAnswer) -> ApiAnswer {
+/// Says of each cancelled job what it waits for, where that may take long.
+fn with_what_it_waits_for(
+    shared: &Shared,
+    answer: ApiAnswer,
+    told: impl Fn(&Job) -> Option<String>,
+) -> ApiAnswer {
     let ApiAnswer::Jobs(outcomes) = answer else { return answer };
     let view = shared.view.load();
     let told = outcomes.into_iter().map(|(id, outcome)| {
         let waits = matches!(outcome, JobOutcome::Done | JobOutcome::Unchanged(_));
         let job = view.jobs.get(&id).filter(|job| waits && !job.is_final());
-        let silent = job.map(|job| silent(shared, job)).unwrap_or_default();
-        match told_of(&silent, id) {
+        match job.and_then(|job| told(job)) {
             Some(told) => (id, JobOutcome::Waits(told)),
             None => (id, outcome),
         }

@@ -13,4 +13,4 @@ pub use actor::{JobActor, Order};
 pub use count::cause_name;
 pub(crate) use count::count;
 pub(crate) use sight::sight;
-pub use silence::{SilentAttempt, silent, told_of};
+pub use silence::{Silence, SilentAttempt, not_given_up};

@@ -172,4 +172,4 @@ pub(super) fn next_wake(shared: &Shared, job: &Job) -> Option<Timestamp> {
 
 #[cfg(test)]
 #[path = "sight_tests.rs"]
-mod tests;
+pub(super) mod tests;

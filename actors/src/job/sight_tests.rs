@@ -18,7 +18,7 @@ use crate::transfer::testing::{World, content, paused, queued, site};
 const PATIENCE: DurationMs = DurationMs::from_secs(1_800);
 
 /// A job that began long before our start, at a site that may be none of ours.
-fn running_at(name: &str) -> Job {
+pub(in crate::job) fn running_at(name: &str) -> Job {
     let mut job = queued(1, content(1));
     let on_unreachable = OnUnreachable::RerunAfter(PATIENCE);
     job.spec = Arc::new(JobSpec { on_unreachable, ..JobSpec::clone(&job.spec) });

@@ -1,7 +1,8 @@
 //! Sites from which nothing is heard while something of a job may run there.
 
-use cospan_domain::ids::{JobId, SiteName};
-use cospan_domain::job::state::{Component, Job};
+use cospan_domain::ids::SiteName;
+use cospan_domain::job::spec::OnUnreachable;
+use cospan_domain::job::state::{Job, Phase};
 use cospan_domain::site::contact::Contact;
 
 use crate::shared::Shared;
@@ -17,29 +18,83 @@ pub struct SilentAttempt {
     pub why: &'static str,
 }
 
-/// Components of a job that may run at sites from which nothing is heard.
-pub fn silent(shared: &Shared, job: &Job) -> Vec<SilentAttempt> {
-    let attempt = |(index, component): (_, &Component)| {
-        let site = &component.placement.as_ref()?.site;
-        let why = why_silent(shared, site)?;
-        let component = job.name_of(index)?;
-        Some(SilentAttempt { component, site: site.clone(), why })
-    };
-    job.indexed().filter(|(_, component)| component.run.may_live()).filter_map(attempt).collect()
+/// What of a job may run at sites from which nothing is heard.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Silence {
+    /// Its components there.
+    pub attempts: Vec<SilentAttempt>,
+    /// So many sites are silent that the fault seems to be ours.
+    pub isolated: bool,
 }
 
-/// What that comes to, and what to do about it; `None` where every site can be heard.
-pub fn told_of(silent: &[SilentAttempt], job: JobId) -> Option<String> {
-    let attempt = |silent: &SilentAttempt| {
-        format!("component {} may still run at {}, {}", silent.component, silent.site, silent.why)
+impl Silence {
+    /// What is known now.
+    pub fn of(shared: &Shared, job: &Job) -> Self {
+        let attempt = |(component, site): (String, SiteName)| {
+            let why = why_silent(shared, &site)?;
+            Some(SilentAttempt { component, site, why })
+        };
+        let attempts = living(job).filter_map(attempt).collect();
+        Self { attempts, isolated: shared.board.isolated() }
+    }
+
+    /// What that comes to, and what to do about it; `None` where every site can be heard.
+    pub fn told(&self, job: &Job) -> Option<String> {
+        let attempt = |silent: &SilentAttempt| {
+            let SilentAttempt { component, site, why } = silent;
+            format!("component {component} may still run at {site}, {why}")
+        };
+        let attempts: Vec<String> = self.attempts.iter().map(attempt).collect();
+        (!attempts.is_empty()).then(|| format!("{}; {}", attempts.join("; "), self.prospect(job)))
+    }
+
+    fn prospect(&self, job: &Job) -> String {
+        let ends = matches!(job.phase, Phase::Aborting { .. });
+        let next = if ends { "is ended" } else { "goes on" };
+        if self.isolated {
+            return format!(
+                "so many sites are silent at once that it is we who are cut off: nothing is \
+                 given up for that, and it {next} once that site answers"
+            );
+        }
+        match job.spec.on_unreachable {
+            _ if ends => format!(
+                "it is ended once that site answers, or, if it is gone for good, given up with \
+                 `cospan cancel --abandon {}`",
+                job.id
+            ),
+            OnUnreachable::Wait => "it goes on once that site answers".into(),
+            OnUnreachable::RerunAfter(patience) => {
+                format!("it goes on once that site answers, and is given up after {patience}")
+            }
+        }
+    }
+}
+
+/// What may still live of a job that its user abandoned, and so was not given up: a site is
+/// not silent before it failed to answer for a while, which takes as long after our start.
+pub fn not_given_up(shared: &Shared, job: &Job) -> Option<String> {
+    let now = shared.clock.now();
+    let attempt = |(component, site): (String, SiteName)| {
+        let heard = match shared.board.site(&site).unwrap_or_default().contact {
+            Contact::Answering { last_at } => format!("which answered {} ago", now.since(last_at)),
+            Contact::NeverAnswered
+            | Contact::Unreachable { .. }
+            | Contact::CredentialsExpired { .. } => "not heard yet".into(),
+        };
+        format!("component {component} at {site}, {heard}")
     };
-    let attempts: Vec<String> = silent.iter().map(attempt).collect();
-    (!attempts.is_empty()).then(|| {
-        format!(
-            "{}; it is ended once that site answers, or, if it is gone for good, given up with \
-             `cospan cancel --abandon {job}`",
-            attempts.join("; ")
-        )
+    let left: Vec<String> = living(job).map(attempt).collect();
+    (!left.is_empty()).then(|| {
+        format!("not given up: {}; repeat in a minute if it is not over then", left.join("; "))
+    })
+}
+
+/// Components of which something may exist at a site, and that site.
+fn living(job: &Job) -> impl Iterator<Item = (String, SiteName)> {
+    let living = job.indexed().filter(|(_, component)| component.run.may_live());
+    living.filter_map(|(index, component)| {
+        Some((job.name_of(index)?, component.placement.as_ref()?.site.clone()))
     })
 }
 
@@ -53,3 +108,7 @@ fn why_silent(shared: &Shared, site: &SiteName) -> Option<&'static str> {
         Contact::NeverAnswered | Contact::Answering { .. } => None,
     }
 }
+
+#[cfg(test)]
+#[path = "silence_tests.rs"]
+mod tests;

@@ -27,9 +27,9 @@ pub use manager::DataManager;
 pub use need::{blank_of, is_needed};
 pub(crate) use need::{pins, source_key};
 pub use promised::Promised;
-pub(crate) use promised::{Promise, budget, has_room};
+pub(crate) use promised::{Promise, budget, room_for, staged};
 pub use staging::kept;
-pub(crate) use staging::{staged_contents, unused_at};
+pub(crate) use staging::unused_at;
 
 /// Which copy: the content, and the site that is to have it.
 pub type CopyKey = (Digest, SiteName);

@@ -2,19 +2,21 @@
 //! for copies there until they have, or else two plans made at the same time would share it.
 //!
 //! A promise belongs to the future that takes a plan to its job. A job's decision is in the
-//! view before its answer is here, so nothing is counted by nobody in between.
+//! view before its answer is here, so nothing is counted by nobody in between. An actor that
+//! dies answers nothing, and may have written what it decided: then the journal is waited for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use cospan_domain::ids::SiteName;
+use cospan_domain::ids::{Digest, SiteName};
 use cospan_domain::job::spec::Content;
 use cospan_domain::job::state::Placement;
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::units::Bytes;
+use imbl::OrdMap;
 
-use super::staging::staged_contents;
 use crate::api::View;
+use crate::journal::{Append, Change};
 use crate::shared::Shared;
 
 /// All promises.
@@ -25,6 +27,58 @@ pub struct Promised(Mutex<Promises>);
 struct Promises {
     next: u64,
     open: BTreeMap<u64, Vec<(SiteName, Content)>>,
+    sites: BTreeMap<SiteName, Reserved>,
+}
+
+/// What is promised room at one site.
+#[derive(Debug, Default)]
+struct Reserved {
+    /// Each with how many promises count on it.
+    contents: BTreeMap<Content, u32>,
+    /// What jobs needed there when this was last added up.
+    needed: OrdMap<Digest, Bytes>,
+    /// What the promised takes beside that: kept, as there may be as many promises as jobs.
+    beside: Bytes,
+}
+
+/// Whether there is room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Room {
+    pub(crate) is_there: bool,
+    /// How many contents were looked at to find out.
+    pub(crate) looks: u32,
+}
+
+impl Reserved {
+    /// Follows what jobs need; how many contents had to be looked at for that.
+    fn follow(&mut self, needed: &OrdMap<Digest, Bytes>) -> u32 {
+        if self.needed.ptr_eq(needed) || (self.needed.is_empty() && needed.is_empty()) {
+            return 0;
+        }
+        self.needed = needed.clone();
+        let absent = self.contents.keys().filter(|content| !needed.contains_key(&content.digest));
+        self.beside = absent.fold(Bytes(0), |sum, content| sum + content.size);
+        u32::try_from(self.contents.len()).unwrap_or(u32::MAX)
+    }
+
+    fn add(&mut self, content: Content) {
+        let promises = self.contents.entry(content).or_default();
+        *promises += 1;
+        if *promises == 1 && !self.needed.contains_key(&content.digest) {
+            self.beside = self.beside + content.size;
+        }
+    }
+
+    fn remove(&mut self, content: Content) {
+        let Some(promises) = self.contents.get_mut(&content) else { return };
+        *promises -= 1;
+        if *promises == 0 {
+            self.contents.remove(&content);
+            if !self.needed.contains_key(&content.digest) {
+                self.beside = Bytes(self.beside.0.saturating_sub(content.size.0));
+            }
+        }
+    }
 }
 
 /// One of them; over when it is dropped.
@@ -37,12 +91,22 @@ impl Promised {
     fn lock(&self) -> MutexGuard<'_, Promises> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    /// What is promised room at a site.
-    pub(crate) fn at(&self, site: &SiteName) -> BTreeSet<Content> {
-        let promises = self.lock();
-        let all = promises.open.values().flatten().filter(|(at, _)| at == site);
-        all.map(|(_, content)| *content).collect()
+impl Promises {
+    /// What is staged at a site: for jobs, and for those that may come to need it any moment.
+    fn staged(&mut self, view: &View, site: &SiteName) -> (Bytes, u32) {
+        let needed = view.staged.get(site).cloned().unwrap_or_default();
+        let Some(reserved) = self.sites.get_mut(site) else { return (needed.bytes, 0) };
+        let looks = reserved.follow(&needed.contents);
+        (needed.bytes + reserved.beside, looks)
+    }
+
+    /// Whether a content is staged there.
+    fn has(&self, view: &View, site: &SiteName, content: &Content) -> bool {
+        let needed = view.staged.get(site);
+        needed.is_some_and(|needed| needed.contents.contains_key(&content.digest))
+            || self.sites.get(site).is_some_and(|site| site.contents.contains_key(content))
     }
 }
 
@@ -59,33 +123,62 @@ impl Promise {
         let mut promises = shared.promised.lock();
         promises.next += 1;
         let number = promises.next;
+        for (site, content) in &staged {
+            promises.sites.entry(site.clone()).or_default().add(*content);
+        }
         promises.open.insert(number, staged);
         drop(promises);
         Some(Self { shared: shared.clone(), number })
+    }
+
+    /// Ends it once the job's decision is in the view; `taken` if its answer says that it is.
+    pub(crate) async fn end(self, taken: bool) {
+        if !taken {
+            // Fails only while the process ends.
+            let _ = self.shared.journal().send(Append(Change::Barrier)).await;
+        }
     }
 }
 
 impl Drop for Promise {
     fn drop(&mut self) {
-        self.shared.promised.lock().open.remove(&self.number);
+        let mut promises = self.shared.promised.lock();
+        for (site, content) in promises.open.remove(&self.number).unwrap_or_default() {
+            if let Some(reserved) = promises.sites.get_mut(&site) {
+                reserved.remove(content);
+                if reserved.contents.is_empty() {
+                    promises.sites.remove(&site);
+                }
+            }
+        }
     }
+}
+
+/// What copies for jobs take of a site, also those that are yet to be made, and those for jobs
+/// that may come to need them any moment.
+pub(crate) fn staged(shared: &Shared, view: &View, site: &SiteName) -> Bytes {
+    shared.promised.lock().staged(view, site).0
 }
 
 /// Whether the input of these placements still has room, beside all that has been decided or
 /// promised since they were planned.
-pub(crate) fn has_room(shared: &Shared, view: &View, placements: &[Placement]) -> bool {
+pub(crate) fn room_for(shared: &Shared, view: &View, placements: &[Placement]) -> Room {
     let mut wanted: BTreeMap<SiteName, BTreeSet<Content>> = BTreeMap::new();
     for (site, content) in bounded(shared, placements.iter()) {
         wanted.entry(site).or_default().insert(content);
     }
-    let fits = |(site, contents): (&SiteName, &BTreeSet<Content>)| {
-        let staged = staged_contents(shared, view, site);
-        let sum = |contents: &BTreeSet<Content>| contents.iter().map(|c| c.size.0).sum::<u64>();
-        let absent: BTreeSet<Content> = contents.difference(&staged).copied().collect();
+    let mut room = Room { is_there: true, looks: 0 };
+    let mut promises = shared.promised.lock();
+    for (site, contents) in &wanted {
+        let (staged, looks) = promises.staged(view, site);
+        let absent = contents.iter().filter(|content| !promises.has(view, site, content));
+        let absent = absent.fold(Bytes(0), |sum, content| sum + content.size);
         let budget = budget(shared, site).unwrap_or(Bytes(u64::MAX));
-        absent.is_empty() || sum(&staged).saturating_add(sum(&absent)) <= budget.0
-    };
-    bug(Bug::StageTogether) || wanted.iter().all(fits)
+        room.is_there &= absent == Bytes(0) || staged + absent <= budget;
+        room.looks += looks + contents.len() as u32;
+    }
+    room.is_there |= bug(Bug::StageTogether);
+    room
 }
 
 /// The most that copies for jobs may take of a site, if that is bounded.

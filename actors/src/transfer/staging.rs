@@ -5,29 +5,13 @@
 //! kept as far as the site keeps replicas; users' own files and what they registered are no
 //! part of this.
 
-use std::collections::BTreeSet;
-
 use cospan_domain::catalogue::state::Entry;
 use cospan_domain::ids::SiteName;
-use cospan_domain::job::spec::Content;
 use cospan_domain::transfer::state::{CopyRecord, Usage};
 use cospan_domain::units::{Bytes, Timestamp};
 
-use super::CopyKey;
-use super::need::{blank_of, copies_of};
+use super::need::copies_of;
 use crate::api::View;
-use crate::shared::Shared;
-
-/// Copies that jobs need at a site, also those that are yet to be made, and those for jobs
-/// that may come to need them any moment.
-pub(crate) fn staged_contents(shared: &Shared, view: &View, site: &SiteName) -> BTreeSet<Content> {
-    let needed = view.needs.keys().filter(|(_, at)| at == site);
-    let content = |key: &CopyKey| match view.copies.get(key) {
-        Some(copy) => Some(copy.content),
-        None => blank_of(view, key).map(|copy| copy.content),
-    };
-    needed.filter_map(content).chain(shared.promised.at(site)).collect()
-}
 
 /// Whether a copy that nobody needs is kept, where `budget` bytes of such copies are: the
 /// latest used ones as far as they fit.

@@ -1,16 +1,18 @@
+use std::sync::Arc;
 use std::time::Duration;
 
+use cospan_domain::ids::JobId;
 use cospan_domain::job::chunk::{Chunk, Part};
-use cospan_domain::job::state::{Placement, Source};
+use cospan_domain::job::state::{Component, Job, Phase, Placement, Source};
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::DurationMs;
 
 use super::*;
 use crate::coallocator::{GridMaker, Offers};
-use crate::journal::Change;
+use crate::journal::{Append, Change};
 use crate::settings::Staging;
-use crate::transfer::testing::{World, content, name, paused, site};
-use crate::transfer::{Promise, has_room};
+use crate::transfer::testing::{World, content, name, paused, queued, site};
+use crate::transfer::{CopyKey, Promise, room_for, staged};
 
 /// Room for so many files of [`content`]'s size.
 fn files(count: u64) -> Bytes {
@@ -134,7 +136,7 @@ fn what_is_offered_counts_against_the_budget_until_the_offer_is_decided() {
         };
         let fits = |seeds: &[u8]| {
             let plans: Vec<_> = seeds.iter().map(|seed| plan(*seed, "Leiden")).collect();
-            has_room(&world.shared, &world.shared.view.load(), &plans)
+            room_for(&world.shared, &world.shared.view.load(), &plans).is_there
         };
         let promise =
             |seed: u8, at: &str| Promise::of(&world.shared, [&plan(seed, at)].into_iter());
@@ -149,6 +151,79 @@ fn what_is_offered_counts_against_the_budget_until_the_offer_is_decided() {
         assert_eq!(left(), Some(files(1)), "the other still counts on it");
         drop(second);
         assert_eq!(left(), Some(files(2)));
+    });
+}
+
+#[test]
+fn to_look_for_room_costs_as_much_however_many_jobs_and_offers_there_are() {
+    paused(|| async {
+        const OFFERS: u32 = 200;
+        let staging = Staging { budget: Some(files(1_000)), replicas: Bytes(0) };
+        let world = World::staging(&["Delft", "Leiden"], "Leiden", staging);
+        for id in 1..=10 {
+            world.place_job(id, content(id as u8), "Leiden").await;
+        }
+        let plan = |number: u32| {
+            let mut of = content(0);
+            of.digest.0[..4].copy_from_slice(&(number + 100).to_le_bytes());
+            Placement {
+                site: site("Leiden"),
+                sources: vec![Source { content: of, from: site("Delft"), chunk: None }],
+                transfer_time: DurationMs::ZERO,
+                share: None,
+            }
+        };
+        let view = world.shared.view.load_full();
+        let (mut looks, mut promises) = (0, Vec::new());
+        for plan in (0..OFFERS).map(plan) {
+            let room = room_for(&world.shared, &view, std::slice::from_ref(&plan));
+            assert!(room.is_there);
+            looks += room.looks;
+            promises.push(Promise::of(&world.shared, [&plan].into_iter()));
+        }
+        assert!(looks <= 2 * OFFERS, "{looks} looks for {OFFERS} offers");
+        let taken = || staged(&world.shared, &world.shared.view.load(), &site("Leiden"));
+        assert_eq!(taken(), files(10 + u64::from(OFFERS)));
+        // One of them is decided, and another job ends.
+        let plan = plan(0);
+        world.place_job(11, plan.sources[0].content, "Leiden").await;
+        world.finish_job(1).await;
+        assert_eq!(
+            taken(),
+            files(9 + u64::from(OFFERS)),
+            "what is promised and needed counts once"
+        );
+        promises.clear();
+        assert_eq!(taken(), files(10));
+        assert!(world.shared.view.load().folds_agree());
+    });
+}
+
+#[test]
+fn a_promise_that_nobody_answers_lasts_until_what_was_decided_meanwhile_can_be_seen() {
+    paused(|| async {
+        let staging = Staging { budget: Some(files(3)), replicas: Bytes(0) };
+        let world = World::staging(&["Delft", "Leiden"], "Leiden", staging);
+        let taken = || staged(&world.shared, &world.shared.view.load(), &site("Leiden"));
+        let from = site("Delft");
+        let plan = Placement {
+            site: site("Leiden"),
+            sources: vec![Source { content: content(1), from, chunk: None }],
+            transfer_time: DurationMs::ZERO,
+            share: None,
+        };
+        world.append(Change::NewJobs(vec![Arc::new(queued(1, content(1)))])).await;
+        let promise = Promise::of(&world.shared, [&plan].into_iter()).expect("bounded room");
+        let old = world.shared.view.load().jobs[&JobId(1)].clone();
+        let mut placed = Job { revision: old.revision + 1, ..Job::clone(&old) };
+        placed.phase = Phase::Placed { at: Timestamp(1), start_estimate: Timestamp(1) };
+        placed.components = vec![Component { placement: Some(plan), ..Component::default() }];
+        // The actor that wrote this is dead, and its answer is awaited no more.
+        let change = Change::Job { old, new: Arc::new(placed), events: Vec::new() };
+        world.shared.journal().do_send(Append(change));
+        assert!(world.shared.view.load().staged.is_empty(), "it is on its way");
+        promise.end(false).await;
+        assert_eq!(taken(), files(1));
     });
 }
 

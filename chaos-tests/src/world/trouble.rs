@@ -94,6 +94,11 @@ impl Trouble {
         }
     }
 
+    /// Whether its site, and no other, is out of reach from now on.
+    pub fn hides_site(&self) -> bool {
+        matches!(self, Trouble::Silent(true) | Trouble::Frozen(true) | Trouble::Revoked(true))
+    }
+
     /// Whether it begins with this, or is over.
     fn begins(&self) -> bool {
         match self {

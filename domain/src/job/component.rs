@@ -373,7 +373,8 @@ impl Job {
         living.map(|(index, _)| index)
     }
 
-    /// Whether it has a site for each component, or had one when it ended.
+    /// Whether a component of it has a site, or had one when it ended: a job has sites for all
+    /// of them at once, but one that is restarted alone may have none for a while.
     pub fn is_placed(&self) -> bool {
         !matches!(self.phase, Phase::Queued { .. })
             && self.components.iter().any(|component| component.placement.is_some())

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use crate::ids::{ComponentIndex, Digest, SiteName};
-use crate::job::spec::Collect;
+use crate::job::spec::{Collect, Content};
 use crate::job::state::{Component, Job, Phase, RestartStep, Run};
 use crate::resources::Resources;
 use crate::units::Timestamp;
@@ -69,7 +69,7 @@ pub fn staging(job: &Job) -> BTreeSet<(Digest, SiteName)> {
     let stages = |c: &&Component| {
         c.restart.as_ref().is_some_and(|restart| restart.step == RestartStep::Staging)
     };
-    job.components.iter().filter(stages).flat_map(inputs).collect()
+    job.components.iter().filter(stages).flat_map(inputs).map(without_size).collect()
 }
 
 /// Components whose placement brings this content to this site.
@@ -79,7 +79,7 @@ pub fn needing<'a>(
     site: &'a SiteName,
 ) -> impl Iterator<Item = ComponentIndex> + 'a {
     let needs = move |component: &Component| {
-        inputs(component).any(|(other, at)| other == digest && at == *site)
+        inputs(component).any(|(other, at)| other.digest == digest && at == *site)
     };
     job.indexed().filter(move |(_, component)| needs(component)).map(|(index, _)| index)
 }
@@ -95,6 +95,11 @@ fn visible_from(run: &Run) -> Option<Timestamp> {
 
 /// Content that must be, or be brought, to a site for this job.
 pub fn needs(job: &Job) -> BTreeSet<(Digest, SiteName)> {
+    needed(job).into_iter().map(without_size).collect()
+}
+
+/// The same with its size.
+pub fn needed(job: &Job) -> BTreeSet<(Content, SiteName)> {
     match job.phase {
         Phase::Placed { .. }
         | Phase::Claiming { .. }
@@ -113,18 +118,22 @@ pub fn needs(job: &Job) -> BTreeSet<(Digest, SiteName)> {
     }
 }
 
-fn inputs(component: &Component) -> impl Iterator<Item = (Digest, SiteName)> {
+fn without_size((content, site): (Content, SiteName)) -> (Digest, SiteName) {
+    (content.digest, site)
+}
+
+fn inputs(component: &Component) -> impl Iterator<Item = (Content, SiteName)> {
     component.placement.iter().flat_map(|placement| {
-        placement.sources.iter().map(|source| (source.content.digest, placement.site.clone()))
+        placement.sources.iter().map(|source| (source.content, placement.site.clone()))
     })
 }
 
-fn outputs(job: &Job) -> impl Iterator<Item = (Digest, SiteName)> {
+fn outputs(job: &Job) -> impl Iterator<Item = (Content, SiteName)> {
     job.specified().flat_map(|(_, component, spec)| {
         component.collected.iter().zip(&spec.outputs).filter_map(|(state, output)| {
             match (&output.collect, state) {
                 (Collect::ToSite { site, .. }, state) if !state.done => {
-                    Some((state.content?.digest, site.clone()))
+                    Some((state.content?, site.clone()))
                 }
                 (Collect::ToSite { .. } | Collect::Fetch, _) => None,
             }

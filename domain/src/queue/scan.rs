@@ -121,7 +121,7 @@ impl SliceBudget {
     }
 
     /// Spends units; false when there is nothing left to spend.
-    fn spend(&mut self, units: u32) -> bool {
+    pub fn spend(&mut self, units: u32) -> bool {
         let left = self.0 > 0;
         self.0 = self.0.saturating_sub(units);
         left

@@ -43,6 +43,37 @@ pub async fn a_submission_is_found_by_its_tag(ground: &impl Ground) {
     await_ended(&*site, tag(1)).await;
 }
 
+/// Of what waits in its queue, if it has one, the site takes back what the number and the tag
+/// say together; never what has begun: an order to take it back may come late.
+pub async fn only_what_waits_in_the_queue_is_withdrawn(ground: &impl Ground) {
+    let site = ground.site();
+    let mut all = order(tag(1), script("exit 3"));
+    all.resources = site.describe().await.unwrap().total;
+    let first = site.submit(&all).await.unwrap();
+    await_seen(&*site, tag(1), |seen| matches!(seen, Observation::Ready(_))).await;
+    match site.submit(&order(tag(2), script("exit 0"))).await {
+        Err(SiteError::SiteFull(_)) => {}
+        Err(error) => panic!("{error}"),
+        Ok(queued) => {
+            site.withdraw(tag(3), &queued.lrm_id).await.unwrap();
+            assert_eq!(site.find_by_tag(tag(2)).await.unwrap().found.len(), 1, "of another tag");
+            site.withdraw(tag(2), &queued.lrm_id).await.unwrap();
+            await_withdrawn(&*site, tag(2)).await;
+        }
+    }
+    site.withdraw(tag(1), &first.lrm_id).await.unwrap();
+    assert_eq!(site.decide_gate(tag(1), &go()).await, Ok(GateState::Opened));
+    assert_eq!(await_exit(&*site, tag(1)).await, ExitCause::Code(3));
+}
+
+async fn await_withdrawn(site: &dyn Site, tag: Tag) {
+    let started = Instant::now();
+    while !site.find_by_tag(tag).await.unwrap().found.is_empty() {
+        assert!(started.elapsed() < PATIENCE, "{tag} is still there");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
 /// The gate outlives the control plane.
 pub async fn another_adapter_takes_up_what_waits_at_the_gate(ground: &impl Ground) {
     let site = ground.site();

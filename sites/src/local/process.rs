@@ -24,7 +24,7 @@ use crate::wrapper::state::ProcessName;
 /// so that equal tags at two sites of this machine are told apart.
 pub(super) const OWNER_VARIABLE: &str = "COSPAN_ATTEMPT_DIR";
 
-/// How often an empty environment is looked at, a millisecond apart.
+/// How often empty environments are looked at, a millisecond apart.
 const LOOKS_AT_EMPTY: usize = 20;
 
 /// A process that was there when it was looked up, and can be mistaken for no other.
@@ -141,50 +141,120 @@ pub(super) fn carrying(
     attempts: &Path,
     wanted: impl Fn(&Tag) -> bool,
 ) -> io::Result<BTreeMap<Tag, Vec<Process>>> {
-    let mut found: BTreeMap<Tag, Vec<Process>> = BTreeMap::new();
+    let mut pids = Vec::new();
     for entry in fs::read_dir("/proc")? {
-        let name = entry?.file_name();
-        let Some(pid) = name.to_str().and_then(|n| n.parse::<u32>().ok()).filter(|p| *p > 1) else {
-            continue;
-        };
-        let Some(tag) = tag_of(attempts, pid)?.filter(&wanted) else { continue };
-        // Read again behind the handle: what it says then is said by this process.
-        if let Some(process) = Process::of_pid(pid)?
-            && tag_of(attempts, pid)? == Some(tag)
-            && !process.ended()
-        {
-            found.entry(tag).or_default().push(process);
-        }
+        let pid = entry?.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
+        pids.extend(pid.filter(|pid| *pid > 1));
+    }
+    let mut found: BTreeMap<Tag, Vec<Process>> = BTreeMap::new();
+    let look = |pid| carried(attempts, pid, &wanted);
+    let pause = || std::thread::sleep(Duration::from_millis(1));
+    for (tag, process) in look_until_whole(pids, look, pause)?.into_iter().flatten() {
+        found.entry(tag).or_default().push(process);
     }
     Ok(found)
 }
 
-fn tag_of(attempts: &Path, pid: u32) -> io::Result<Option<Tag>> {
-    let environment = environment(pid)?;
-    Ok(environment.split(|b| *b == 0).find_map(|variable| {
+/// Looks at all processes, and again at those that say nothing yet, all of them together
+/// for as long as one may take: others wait for this.
+fn look_until_whole<T>(
+    mut pids: Vec<u32>,
+    look: impl Fn(u32) -> io::Result<Look<T>>,
+    mut pause: impl FnMut(),
+) -> io::Result<Vec<T>> {
+    let mut seen = Vec::new();
+    for _ in 0..LOOKS_AT_EMPTY {
+        let mut empty = Vec::new();
+        for pid in pids {
+            match look(pid)? {
+                Look::Whole(what) => seen.push(what),
+                Look::Empty => empty.push(pid),
+            }
+        }
+        if empty.is_empty() {
+            break;
+        }
+        pids = empty;
+        pause();
+    }
+    Ok(seen)
+}
+
+/// What a look at a process brought.
+#[derive(Debug, PartialEq, Eq)]
+enum Look<T> {
+    Whole(T),
+    /// It has no environment, or none yet.
+    Empty,
+}
+
+/// The wanted attempt that a process carries, and that process.
+fn carried(
+    attempts: &Path,
+    pid: u32,
+    wanted: impl Fn(&Tag) -> bool,
+) -> io::Result<Look<Option<(Tag, Process)>>> {
+    let tag = match tag_of(attempts, pid)? {
+        Look::Empty => return Ok(Look::Empty),
+        Look::Whole(tag) => tag,
+    };
+    let Some(tag) = tag.filter(wanted) else { return Ok(Look::Whole(None)) };
+    let Some(process) = Process::of_pid(pid)? else { return Ok(Look::Whole(None)) };
+    // Read again behind the handle: what it says then is said by this process.
+    match tag_of(attempts, pid)? {
+        Look::Empty => Ok(Look::Empty),
+        Look::Whole(again) => {
+            let same = again == Some(tag) && !process.ended();
+            Ok(Look::Whole(same.then_some((tag, process))))
+        }
+    }
+}
+
+fn tag_of(attempts: &Path, pid: u32) -> io::Result<Look<Option<Tag>>> {
+    let Look::Whole(environment) = environment(pid)? else { return Ok(Look::Empty) };
+    Ok(Look::Whole(environment.split(|b| *b == 0).find_map(|variable| {
         let path = variable.strip_prefix(OWNER_VARIABLE.as_bytes())?.strip_prefix(b"=")?;
         let tag = Path::new(OsStr::from_bytes(path)).strip_prefix(attempts).ok()?;
         tag.to_str()?.parse().ok()
-    }))
+    })))
 }
 
-/// The environment of a process; empty if it has none, is over or is another user's.
+/// The environment of a process; no bytes if it is over or another user's.
 ///
 /// A process that has just been started has none for a moment: whoever started it goes on
 /// before its new image is whole. A look then would miss an attempt that was submitted.
-fn environment(pid: u32) -> io::Result<Vec<u8>> {
-    for _ in 0..LOOKS_AT_EMPTY {
-        let environment = match proc_file(&format!("/proc/{pid}/environ")) {
-            Ok(environment) => environment.unwrap_or_default(),
-            // Another user's process, so none of an attempt.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(Vec::new()),
-            Err(error) => return Err(error),
+fn environment(pid: u32) -> io::Result<Look<Vec<u8>>> {
+    let environment = match proc_file(&format!("/proc/{pid}/environ")) {
+        Ok(environment) => environment.unwrap_or_default(),
+        // Another user's process, so none of an attempt.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Vec::new(),
+        Err(error) => return Err(error),
+    };
+    // What has no program is over, or the kernel's.
+    let has_program = || fs::read_link(format!("/proc/{pid}/exe")).is_ok();
+    Ok(if environment.is_empty() && has_program() { Look::Empty } else { Look::Whole(environment) })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn processes_without_environment_are_waited_for_together() {
+        let pauses = Cell::new(0);
+        // Every third has none for three looks, and every other third has none at all.
+        let look = |pid: u32| {
+            Ok(match pid % 3 {
+                0 => Look::Whole(pid),
+                1 if pauses.get() >= 3 => Look::Whole(pid),
+                _ => Look::Empty,
+            })
         };
-        // What has no program is over, or the kernel's.
-        if !environment.is_empty() || fs::read_link(format!("/proc/{pid}/exe")).is_err() {
-            return Ok(environment);
-        }
-        std::thread::sleep(Duration::from_millis(1));
+        let pause = || pauses.set(pauses.get() + 1);
+        let seen = look_until_whole((0..300).collect(), look, pause).unwrap();
+        assert_eq!(seen.len(), 200);
+        assert_eq!(pauses.get(), LOOKS_AT_EMPTY);
     }
-    Ok(Vec::new())
 }

@@ -247,6 +247,20 @@ decided() {
     [ "$verdict" = go ] || { call_off; exit 0; }
 }
 
+# Whether a wait in `read` ends when its socket says so. A `read` that knows time-outs asks
+# first whether there is something to read, and would wait for ever; but not that of bash.
+can_listen() {
+    [ -z "${BASH_VERSION-}" ] || return 0
+    read -r -t 0 word < /dev/null 2> /dev/null
+    [ "$?" -ge 2 ]
+}
+
+# Listens to its bell no more: whoever rings it sends USR2 instead.
+unhook() {
+    bell=
+    exec < /dev/null
+}
+
 # Waits until the gate is decided; decides it itself past the longest hold, or when told to
 # end. Waits for its bell, which needs no process; once that is silent or gone, for its
 # alarm, which does not end, because a signal interrupts that.
@@ -263,7 +277,7 @@ at_gate() {
             trouble "the gate cannot be read"
         fi
         if [ -n "$bell" ]; then
-            [ -n "$tick" ] || read -r word 2> /dev/null || [ -n "$tick" ] || bell=
+            [ -n "$tick" ] || read -r word 2> /dev/null || [ -n "$tick" ] || unhook
             continue
         fi
         if [ -z "$ticks" ]; then
@@ -492,8 +506,8 @@ main() {
     attempt=$1/attempts/$2 spool=$1/spool/$2 tag=$2
     payload= sleeper= timers= ticks= told= tick= missed= ending= noting= late= setsid= exe= directory= setup= path=$PATH
     warn= warn_s=0 signalled= again= earlier= lists_hosts= size=0
-    # Where `read` asks whether there is something before it reads, it would wait for ever.
-    bell=${3-} && [ -z "${BB_ASH_VERSION-}" ] || bell=
+    bell=${3-}
+    [ -z "$bell" ] || can_listen || unhook
     round= epoch= start_at= rank= hold=3600 wall=3600 grace=5 poll=1
     trap on_end TERM INT
     trap 'on_pass USR1' USR1

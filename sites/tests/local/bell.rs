@@ -1,5 +1,7 @@
 //! Attempts are called from their gates, also by those who did not start them.
 
+use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use cospan_domain::units::DurationMs;
@@ -42,6 +44,25 @@ async fn an_attempt_whose_bell_died_with_its_owner_is_called_by_the_next() {
     let first = LocalSite::new(ground.config()).unwrap();
     bring_to_gate(&first, &order(tag(1), script("exit 3"))).await;
     drop(first);
+    ground.site.decide_gate(tag(1), &go()).await.unwrap();
+    assert_eq!(await_exit(&*ground.site, tag(1)).await, ExitCause::Code(3));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_attempt_whose_shell_hears_no_bell_is_called_too_where_there_is_busybox() {
+    let Some(busybox) =
+        ["/bin/busybox", "/usr/bin/busybox"].map(Path::new).into_iter().find(|at| at.exists())
+    else {
+        return;
+    };
+    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let shell = place.path().join("sh");
+    symlink(busybox, &shell).unwrap();
+    let ground = LocalGround::with(|config| {
+        config.poll = DurationMs::from_secs(600);
+        config.shell = shell;
+    });
+    bring_to_gate(&*ground.site, &order(tag(1), script("exit 3"))).await;
     ground.site.decide_gate(tag(1), &go()).await.unwrap();
     assert_eq!(await_exit(&*ground.site, tag(1)).await, ExitCause::Code(3));
 }

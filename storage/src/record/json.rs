@@ -1,6 +1,9 @@
 //! Records as JSON, byte for byte as `serde_json` writes them, in less than half the time:
 //! names of fields need no look for what must be escaped, and texts are looked through as
 //! a whole. Most of what the journal does for a job is to write its records.
+//!
+//! What no record holds is refused, although `serde_json` would write it: maps whose keys are
+//! numbers or booleans, and integers of 128 bits.
 
 use std::fmt::{self, Display, Write};
 

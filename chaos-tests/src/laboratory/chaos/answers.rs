@@ -52,7 +52,7 @@ pub(super) fn untrue(
 /// Whether a job is as it was asked to be.
 fn is_so(deal: &Deal, job: &Job) -> bool {
     match deal {
-        Deal::Cancel(_) => {
+        Deal::Cancel(_) | Deal::Abandon(_) => {
             let aborting =
                 matches!(job.phase, Phase::Aborting { then: AfterAbort::Cancel { .. }, .. });
             aborting || job.phase.kind() == PhaseKind::Cancelled

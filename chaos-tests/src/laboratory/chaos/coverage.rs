@@ -40,7 +40,7 @@ pub fn pairs() -> Vec<Pair> {
     for kind in ["killed-before-append", "killed-after-append", "sync-fails", "lost-suffix"] {
         pairs.extend(RECORDS.map(|record| (kind, record)));
     }
-    for kind in ["submitted-again", "cancel", "freeze", "thaw", "raise"] {
+    for kind in ["submitted-again", "cancel", "abandon", "freeze", "thaw", "raise"] {
         let phases = PhaseKind::ALL.map(PhaseKind::as_str);
         pairs.extend(phases.into_iter().chain(["archived"]).map(|phase| (kind, phase)));
     }

@@ -91,8 +91,10 @@ const OVERDUE: &str = "still there long after its wall time";
 /// Why a failed job should not have failed.
 fn without_reason(job: &Job, deeds: &Deeds, ended: Timestamp) -> Option<String> {
     let spec = &job.spec;
-    if matches!(&job.phase, Phase::Failed { reason, .. } if reason.ends_with(OVERDUE)) {
-        let over = deeds.last_began.values().any(|began| *began + spec.wall_time <= ended);
+    if let Phase::Failed { reason, .. } = &job.phase
+        && reason.ends_with(OVERDUE)
+    {
+        let over = began_of(job, deeds, reason).is_some_and(|at| at + spec.wall_time <= ended);
         return (!over)
             .then(|| format!("job {} was given up before its wall time was over", job.id));
     }
@@ -111,8 +113,66 @@ fn without_reason(job: &Job, deeds: &Deeds, ended: Timestamp) -> Option<String> 
     (!erred).then(|| format!("job {id} failed after {starts} starts: {why:?}"))
 }
 
+/// When a payload last began of the component that a job failed for.
+fn began_of(job: &Job, deeds: &Deeds, reason: &str) -> Option<Timestamp> {
+    let (failed, _) = reason.strip_prefix("component ")?.split_once(": ")?;
+    let (index, _) =
+        job.indexed().find(|(index, _)| job.name_of(*index).as_deref() == Some(failed))?;
+    deeds.last_began.get(&index).copied()
+}
+
 /// What ran a second time although it must not.
 fn ran_again(job: &Job, deeds: &Deeds) -> Option<String> {
     let twice = deeds.began.iter().find(|(_, attempts)| attempts.len() > 1)?;
     (!job.spec.rerunnable).then(|| format!("job {} ran again: {twice:?}", job.id))
+}
+
+#[cfg(test)]
+mod tests {
+    use cospan_domain::job::state::Component;
+
+    use super::*;
+    use crate::laboratory::jobs::job as spec;
+
+    const WALL: DurationMs = DurationMs(60_000);
+
+    /// A job of two components that failed because the site of one did not answer for it.
+    fn overdue(component: &str) -> Job {
+        let spec = spec(&[1, 1], DurationMs(1_000), WALL, 0).unwrap();
+        let reason = format!("component {component}: {OVERDUE}").into();
+        Job {
+            id: JobId(1),
+            priority: spec.priority,
+            spec: Arc::new(spec),
+            owner: "alice".parse().unwrap(),
+            idempotency: None,
+            submitted_at: Timestamp(0),
+            frozen_by: None,
+            held: None,
+            phase: Phase::Failed { at: Timestamp(0), reason },
+            round: Round(1),
+            inputs_here: true,
+            start_at: None,
+            next_claim: None,
+            preempting: Vec::new(),
+            promoted: false,
+            components: vec![Component::default(), Component::default()],
+            setbacks: Default::default(),
+            instants: Default::default(),
+            placed_by: None,
+            told: Default::default(),
+            revision: 1,
+        }
+    }
+
+    #[test]
+    fn an_overdue_component_is_judged_by_its_own_beginning() {
+        let last_began =
+            [(ComponentIndex(0), Timestamp(0)), (ComponentIndex(1), Timestamp(50_000))].into();
+        let deeds = Deeds { last_began, ..Deeds::default() };
+        let at = Timestamp(0) + WALL;
+        assert_eq!(without_reason(&overdue("part-0"), &deeds, at), None);
+        assert!(without_reason(&overdue("part-1"), &deeds, at).is_some(), "the other one was due");
+        assert!(without_reason(&overdue("part-0"), &Deeds::default(), at).is_some());
+    }
 }

@@ -13,6 +13,8 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::scenario::{BEGINS, Deal, DrawnFile, DrawnJob, HOUR, MINUTE, Scenario};
+use super::troubles::Planned;
+use crate::world::trouble::Trouble;
 
 /// Tell the streams apart.
 const JOBS: u64 = 0x6a6f_6273;
@@ -24,6 +26,7 @@ const HOARDS: u64 = 0x686f_6172_6473;
 const RIVALS: u64 = 0x7269_7661_6c73;
 const ORDERS: u64 = 0x6f72_6465_7273;
 const APART: u64 = 0x6170_6172_7400;
+const ABANDONS: u64 = 0x6162_616e_646f;
 /// Replicas that come and go in one run, at most.
 const MANY_MOVES: usize = 6;
 /// Orders about sites in one run, at most.
@@ -264,4 +267,35 @@ pub(super) fn draw_moves(
         moves.push((until.min(calm_at), Deal::File(number, site, true)));
     }
     moves
+}
+
+/// Users who do not wait for a site that does not answer: some of those whose jobs came before
+/// it fell silent, and so may run there.
+pub(super) fn draw_abandons(
+    seed: u64,
+    deals: &[(Timestamp, Deal)],
+    troubles: &[Planned],
+) -> Vec<(Timestamp, Deal)> {
+    let mut chance = StdRng::seed_from_u64(seed ^ ABANDONS);
+    if chance.random_bool(0.5) {
+        return Vec::new();
+    }
+    let submitted = |from: Timestamp, to: Timestamp| {
+        deals.iter().filter_map(move |(at, deal)| match deal {
+            Deal::Submit(number, _) if from < *at && *at <= to => Some(*number),
+            _ => None,
+        })
+    };
+    let hides =
+        |trouble: &Trouble| trouble.hides_site() || matches!(trouble, Trouble::CutOff(true));
+    let mut abandons = Vec::new();
+    for (at, ..) in troubles.iter().filter(|(.., trouble)| hides(trouble)) {
+        for number in submitted(*at - DurationMs(HOUR), *at) {
+            if chance.random_bool(0.15) {
+                let later = DurationMs(chance.random_range(0..30 * MINUTE));
+                abandons.push((*at + later, Deal::Abandon(number)));
+            }
+        }
+    }
+    abandons
 }

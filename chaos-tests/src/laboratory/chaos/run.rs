@@ -413,7 +413,7 @@ fn judged(
         })
     });
     let asked_to_cancel = scenario.deals.iter().filter_map(|(_, deal)| match deal {
-        Deal::Cancel(number) => known.acknowledged.get(number).copied(),
+        Deal::Cancel(number) | Deal::Abandon(number) => known.acknowledged.get(number).copied(),
         _ => None,
     });
     let asked_to_cancel = asked_to_cancel.chain(known.asked).collect();

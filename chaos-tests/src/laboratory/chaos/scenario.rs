@@ -15,7 +15,9 @@ use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, IteratorRandom};
 use rand::{Rng, SeedableRng};
 
-use super::rarities::{Rarity, draw_moves, draw_orders, draw_queue, draw_rarities, draw_rivals};
+use super::rarities::{
+    Rarity, draw_abandons, draw_moves, draw_orders, draw_queue, draw_rarities, draw_rivals,
+};
 use super::staging::draw_staging;
 use super::sweeps::{DrawnSweep, draw_sweeps};
 use super::troubles::{
@@ -60,6 +62,8 @@ pub enum Deal {
     Submit(usize, usize),
     /// Cancels it.
     Cancel(usize),
+    /// Cancels it, and does not wait for sites from which nothing is heard.
+    Abandon(usize),
     /// Freezes it, or lets it go on.
     Freeze(usize, bool),
     /// Gives it another priority.
@@ -201,6 +205,7 @@ impl Scenario {
         deals.extend(swept);
         deals.extend(draw_orders(seed, names.len(), calm_at));
         deals.extend(draw_moves(seed, &files, calm_at));
+        deals.extend(draw_abandons(seed, &deals, &troubles));
         deals.sort_by_key(|(at, _)| *at);
         let mut scenario = Self {
             seed,
@@ -236,14 +241,8 @@ impl Scenario {
     /// Times in which no site answers although each did before: then it is plain that the
     /// fault is ours. A site that is unreachable is so for two hours at most.
     pub fn plain_cut_offs(&self) -> Vec<(Timestamp, Timestamp)> {
-        let unreachable = |trouble: &Trouble| {
-            matches!(
-                trouble,
-                Trouble::Silent(true) | Trouble::Frozen(true) | Trouble::Revoked(true)
-            )
-        };
         let alone = |(from, to): &&(Timestamp, Timestamp)| {
-            let mut others = self.troubles.iter().filter(|(.., trouble)| unreachable(trouble));
+            let mut others = self.troubles.iter().filter(|(.., trouble)| trouble.hides_site());
             !others.any(|(at, ..)| *at + DurationMs(3 * HOUR) >= *from && at <= to)
         };
         self.cut_offs.iter().filter(alone).copied().collect()

@@ -100,6 +100,7 @@ fn strikes_at(deal: &Deal, reign: &Reign, known: &Known) -> Option<(&'static str
     let (kind, number) = match deal {
         Deal::Submit(number, _) => ("submitted-again", number),
         Deal::Cancel(number) => ("cancel", number),
+        Deal::Abandon(number) => ("abandon", number),
         Deal::Freeze(number, true) => ("freeze", number),
         Deal::Freeze(number, false) => ("thaw", number),
         Deal::Raise(number, _) => ("raise", number),
@@ -195,6 +196,9 @@ fn ask(deal: &Deal, scenario: &Scenario, known: &Known) -> Result<Option<MakeAsk
         }
         Deal::Cancel(number) => {
             id(number).map(|id| -> MakeAsk { Box::new(move || Ask::Cancel(vec![id])) })
+        }
+        Deal::Abandon(number) => {
+            id(number).map(|id| -> MakeAsk { Box::new(move || Ask::Abandon(vec![id])) })
         }
         Deal::Freeze(number, true) => {
             id(number).map(|id| -> MakeAsk { Box::new(move || Ask::Freeze(vec![id])) })
@@ -326,7 +330,7 @@ impl Known {
             (Deal::Submit(number, _), Err(refusal)) => {
                 self.complaints.push(format!("a submission was refused: job {number}, {refusal}"));
             }
-            (Deal::Cancel(_), Ok(ApiAnswer::Jobs(outcomes))) => {
+            (Deal::Cancel(_) | Deal::Abandon(_), Ok(ApiAnswer::Jobs(outcomes))) => {
                 for (id, outcome) in outcomes {
                     if matches!(outcome, JobOutcome::Done | JobOutcome::Waits(_)) {
                         self.cancelled.entry(id).or_insert(now);

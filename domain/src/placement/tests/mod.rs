@@ -8,6 +8,7 @@ mod explanations;
 mod judge;
 mod minimization;
 mod properties;
+mod reasons;
 mod rules;
 mod splits;
 mod staging;

@@ -1,0 +1,80 @@
+//! Components that are placed anew while they are claimed.
+
+use std::sync::Arc;
+
+use cospan_domain::ids::ComponentName;
+use cospan_domain::job::spec::JobSpec;
+use cospan_domain::job::state::Component;
+use cospan_domain::labels::Labels;
+use cospan_domain::site::contact::Contact;
+use cospan_domain::units::{Bytes, DurationMs};
+use cospan_sites::port::{Capabilities, SiteDescription};
+
+use super::*;
+use crate::board::SiteReport;
+use crate::settings::Staging;
+use crate::transfer::testing::{World, content, paused, queued, site};
+
+/// Says on the board that a site has so many processors idle of ten.
+fn says(world: &World, name: &str, idle: u32) {
+    let now = world.shared.clock.now();
+    let mut report = SiteReport {
+        contact: Contact::Answering { last_at: now },
+        idle: Some((now, Resources::processors(idle))),
+        ..SiteReport::default()
+    };
+    report.describe(SiteDescription {
+        total: Resources::processors(10),
+        largest_component: Resources::processors(10),
+        labels: Labels::default(),
+        capabilities: Capabilities::default(),
+        manager: "none".into(),
+    });
+    world.shared.board.publish(site(name), Arc::new(report));
+}
+
+/// A job at Delft whose two components read one file, or one each.
+fn two_at_delft(reading: [Content; 2]) -> Job {
+    let mut job = queued(1, reading[0]);
+    let mut spec = JobSpec::clone(&job.spec);
+    spec.components[0].resources = Resources::processors(1);
+    let mut other = spec.components[0].clone();
+    other.name = ComponentName::new("other").expect("a name");
+    other.inputs[0].file.bound = Some(reading[1]);
+    spec.components.push(other);
+    job.spec = Arc::new(spec);
+    let placed = Placement {
+        site: site("Delft"),
+        sources: Vec::new(),
+        transfer_time: DurationMs::ZERO,
+        share: None,
+    };
+    let component = Component { placement: Some(placed), ..Component::default() };
+    job.components = vec![component.clone(), component];
+    let now = Timestamp(1);
+    job.phase = Phase::Placed { at: now, start_estimate: now };
+    job
+}
+
+#[test]
+fn components_that_move_together_take_room_once_for_a_file_that_both_read() {
+    paused(async || {
+        let budget = Some(Bytes(content(1).size.0 * 3 / 2));
+        let staging = Staging { budget, replicas: Bytes(0) };
+        let world = World::staging(&["Delft", "Leiden"], "Leiden", staging);
+        world.add_file("input", content(1), &["Delft"]).await;
+        world.add_file("another", content(2), &["Delft"]).await;
+        world.settle().await;
+        says(&world, "Delft", 0);
+        says(&world, "Leiden", 10);
+        for (reading, both) in [([content(1), content(1)], true), ([content(1), content(2)], false)]
+        {
+            let job = two_at_delft(reading);
+            let mut grid = GridMaker::new(&world.shared);
+            let mut field = Field::new(&world.shared, &mut grid, std::iter::empty());
+            let mut moves = |index| field.replace(&job, ComponentIndex(index)).map(|to| to.site);
+            assert_eq!(moves(0), Some(site("Leiden")));
+            assert_eq!(moves(1), both.then(|| site("Leiden")), "{reading:?}");
+        }
+    });
+}

@@ -1,0 +1,50 @@
+//! The list of codes of reasons.
+
+use std::collections::BTreeSet;
+
+use crate::placement::ReasonCode;
+use crate::placement::ReasonCode::*;
+
+/// What comes after a code: one that is new does not compile here before it has its place.
+fn after(code: ReasonCode) -> Option<ReasonCode> {
+    match code {
+        NotEnoughIdle => Some(QuotaReached),
+        QuotaReached => Some(SiteFull),
+        SiteFull => Some(StagingFull),
+        StagingFull => Some(Avoided),
+        Avoided => Some(NoSplit),
+        NoSplit => Some(NotInHistory),
+        NotInHistory => Some(NoBandwidth),
+        NoBandwidth => Some(ReplicaUnreachable),
+        ReplicaUnreachable => Some(NoReplica),
+        NoReplica => Some(Probing),
+        Probing => Some(Isolated),
+        Isolated => Some(SiteUnreachable),
+        SiteUnreachable => Some(SiteUnknown),
+        SiteUnknown => Some(Maintenance),
+        Maintenance => Some(Frozen),
+        Frozen => Some(Draining),
+        Draining => Some(Drained),
+        Drained => Some(CredentialsExpired),
+        CredentialsExpired => Some(SiteUnusable),
+        SiteUnusable => Some(QuotaTooSmall),
+        QuotaTooSmall => Some(TooSmall),
+        TooSmall => Some(LabelMismatch),
+        LabelMismatch => Some(NoSuchSite),
+        NoSuchSite => Some(NotTheNamedSite),
+        NotTheNamedSite => Some(NoSites),
+        NoSites => Some(PolicyUnsuited),
+        PolicyUnsuited => Some(PolicyUnknown),
+        PolicyUnknown => None,
+    }
+}
+
+#[test]
+fn all_codes_are_listed_once_in_their_order() {
+    let listed: Vec<ReasonCode> =
+        std::iter::successors(Some(NotEnoughIdle), |code| after(*code)).collect();
+    assert_eq!(ReasonCode::ALL.to_vec(), listed);
+    assert!(listed.is_sorted(), "the order ranks reasons");
+    let names: BTreeSet<&str> = listed.iter().map(|code| code.as_str()).collect();
+    assert_eq!(names.len(), listed.len(), "two codes have one name");
+}
