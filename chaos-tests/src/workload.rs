@@ -1,6 +1,8 @@
 //! Jobs that are drawn: of every type of request, under every policy, by every runner, in
 //! every class; with inputs, outputs and failures.
 
+use cospan_domain::job::spec::{Flexible, Request};
+use cospan_domain::placement::policy::POLICIES;
 use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -10,12 +12,6 @@ use crate::ground::Ground;
 
 /// Names of the files that jobs share.
 pub const SHARED: [&str; 3] = ["mesh", "sky", "tide"];
-/// Policies for jobs whose components are given.
-const RIGID: [&str; 4] =
-    ["worst-fit", "close-to-files", "cluster-minimization", "connected-cluster-minimization"];
-/// Policies that split a job themselves.
-const FLEXIBLE: [&str; 2] =
-    ["flexible-cluster-minimization", "connected-flexible-cluster-minimization"];
 const CLASSES: [&str; 4] = ["super-low", "low", "high", "super-high"];
 /// Runs of a sweep, at most.
 const RUNS_MAX: usize = 4;
@@ -149,8 +145,7 @@ impl Workload {
             document["priority"] = json!(CLASSES.choose(random));
         }
         if random.random_bool(0.6) {
-            let policies: &[&str] = if kind == Kind::Flexible { &FLEXIBLE } else { &RIGID };
-            document["policy"] = json!(policies.choose(random));
+            document["policy"] = json!(policies(kind).choose(random));
         }
         match kind {
             Kind::Flexible => {
@@ -215,6 +210,16 @@ impl Workload {
         }
         component
     }
+}
+
+/// Every policy that serves such jobs.
+fn policies(kind: Kind) -> Vec<&'static str> {
+    let request = match kind {
+        Kind::Flexible => Request::Flexible(Flexible::default()),
+        _ => Request::NonFixed,
+    };
+    let serving = POLICIES.iter().filter(|policy| policy.serves(&request));
+    serving.map(|policy| policy.name()).collect()
 }
 
 /// What is restarted after all payloads began asks for what it left behind.

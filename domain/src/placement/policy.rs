@@ -46,6 +46,12 @@ pub trait Policy: Send + Sync {
         false
     }
 
+    /// How many times as long a decision takes as one that looks at each site once, at most.
+    fn effort(&self, request: &PlacementRequest) -> u32 {
+        let _ = request;
+        1
+    }
+
     /// Places a job as a whole, and takes what it uses from the board.
     ///
     /// # Errors

@@ -11,6 +11,7 @@ use crate::ids::JobId;
 use crate::job::spec::Priority;
 use crate::placement::{
     self, Board, GridSnapshot, PlacedBy, Plan, Refusal, Remaining, Silent, dominant_refusal,
+    find_policy,
 };
 use crate::planted;
 use crate::units::Timestamp;
@@ -27,7 +28,8 @@ pub enum Trigger {
 }
 
 /// How much a slice may do before it yields. One unit is a step in an index;
-/// a decision costs [`SliceBudget::DECISION`] units for each of its components.
+/// a decision costs [`SliceBudget::DECISION`] units for each of its components, times its
+/// policy's [`effort`](crate::placement::Policy::effort).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SliceBudget(pub u32);
 
@@ -286,7 +288,8 @@ impl PlacementQueues {
         budget: &mut SliceBudget,
     ) -> Option<Offer> {
         let request = Arc::clone(self.shapes.request(shape)?);
-        budget.spend(SliceBudget::DECISION * request.components().len() as u32);
+        let effort = find_policy(request.policy()).map_or(1, |policy| policy.effort(&request));
+        budget.spend(SliceBudget::DECISION * request.components().len() as u32 * effort);
         scan.trying = Some(job);
         let mut board = Board {
             grid: &scan.grid,

@@ -40,9 +40,16 @@ impl ConnectedFlexibleClusterMinimization {
     pub const NAME: &'static str = "connected-flexible-cluster-minimization";
 }
 
+/// A search through sets of sites takes as long as so many plain decisions.
+const SEARCH: u32 = 30;
+
 impl Policy for ConnectedClusterMinimization {
     fn name(&self) -> &'static str {
         Self::NAME
+    }
+
+    fn effort(&self, request: &PlacementRequest) -> u32 {
+        if request.components().len() > 1 { SEARCH } else { 1 }
     }
 
     fn serves(&self, request: &Request) -> bool {
@@ -158,6 +165,10 @@ fn gather(
 impl Policy for ConnectedFlexibleClusterMinimization {
     fn name(&self) -> &'static str {
         Self::NAME
+    }
+
+    fn effort(&self, _: &PlacementRequest) -> u32 {
+        SEARCH
     }
 
     fn serves(&self, request: &Request) -> bool {
