@@ -290,7 +290,8 @@ fn what_runs_for_every_change_runs_the_commands_of_the_readme() {
 /// A test that a page names as its proof must exist.
 #[test]
 fn every_test_that_the_guarantees_name_exists() {
-    let text = fs::read_to_string(book().join("invariants.md")).unwrap();
+    let page = |name: &str| fs::read_to_string(book().join(name)).unwrap();
+    let text = page("invariants.md") + &page("elsewhere.md");
     let mut sources = String::new();
     for folder in ["src", "domain", "storage", "sites", "actors", "chaos-tests", "tests"] {
         read_all(&root().join(folder), &mut sources);
