@@ -119,6 +119,10 @@ impl Shared {
     /// Wakes a wrapper that waits at its gate. Without it, it wakes a little later.
     fn hint(&self, root: &Root, tag: Tag, state: GateState) {
         let mut ledger = self.ledger();
+        if !ledger.knows_wrapper(tag) {
+            // Somebody else started it, and we have not looked since.
+            let _ = ledger.refresh(root, now(), true);
+        }
         let Some(entry) = ledger.entries.get_mut(&tag) else { return };
         entry.opened |= state == GateState::Opened;
         let heard = entry.ring();

@@ -86,6 +86,11 @@ impl Ledger {
         Ok(result)
     }
 
+    /// Whether the wrapper of an attempt can be called.
+    pub(super) fn knows_wrapper(&self, tag: Tag) -> bool {
+        self.entries.get(&tag).is_some_and(|entry| entry.wrapper().is_some())
+    }
+
     /// Attempts whose known wrappers have ended, asked for all at once.
     fn ended_wrappers(&self) -> BTreeSet<Tag> {
         let known = self.entries.iter().filter_map(|(tag, entry)| Some((*tag, entry.wrapper()?)));
