@@ -37,7 +37,12 @@ simulate() {
     "${COSPAN:-cospan}" simulate "$to/$1.toml" --to "$to/$1-$2" --policy "$2" --log "$to/grid.swf" \
         --split random --seeds "${SEEDS:-3}" "${@:3}" > "$to/$1-$2.txt"
 }
-policies=(worst-fit cluster-minimization flexible-cluster-minimization)
+policies=(
+    worst-fit
+    cluster-minimization
+    connected-cluster-minimization
+    flexible-cluster-minimization
+)
 for policy in "${policies[@]}"; do
     simulate no-failures "$policy"
     if [ "$policy" = worst-fit ]; then
@@ -47,7 +52,7 @@ for policy in "${policies[@]}"; do
     fi
 done
 # Whether the others differ here at all, where no job has input and links are alike.
-alike=close-to-files,connected-cluster-minimization,connected-flexible-cluster-minimization
+alike=close-to-files,connected-flexible-cluster-minimization
 "${COSPAN:-cospan}" simulate "$to/failures.toml" --to "$to/alike" --log "$to/grid.swf" --jobs 5000 \
     --split random --policy "$(IFS=,; echo "${policies[*]}"),$alike" > "$to/alike.txt"
 python3 "$here/table.py" "$to" "${policies[@]}"

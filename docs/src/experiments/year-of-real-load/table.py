@@ -146,7 +146,6 @@ def main():
 
 ALIKE = {
     "close-to-files": "worst-fit",
-    "connected-cluster-minimization": "cluster-minimization",
     "connected-flexible-cluster-minimization": "flexible-cluster-minimization",
 }
 
