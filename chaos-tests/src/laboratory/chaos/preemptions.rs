@@ -1,5 +1,5 @@
-//! Judges preemption by its published rules: only lower classes give way, nobody too often,
-//! and a round preempts once. What was decided is taken from the events of the jobs, and
+//! Judges preemption by its published rules: only lower classes give way, nobody too often
+//! or after what must not run twice may have begun, and a round preempts once. What was decided is taken from the events of the jobs, and
 //! classes are followed from the beginning.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -95,6 +95,9 @@ impl Preemptions {
     }
 
     fn give_way(&mut self, job: &Job, by: JobId, now: Timestamp) -> Option<String> {
+        if job.start_at.is_some() && !job.spec.rerunnable {
+            return Some("it gives way although it may have begun and must not run twice".into());
+        }
         let times = self.times.entry(job.id).or_default();
         *times += 1;
         if *times > TIMES_MAX {
