@@ -61,8 +61,12 @@ impl Strike {
         let mut strikes: Vec<String> =
             (self.passage..self.passage + self.times).map(|passage| self.at(passage)).collect();
         match self.effect {
-            // A submission is looked up after its job's actor was rebuilt.
-            "LookUp" => strikes.push("panic:before-effect:Submit:1".into()),
+            // A submission is looked up after its job's actor was rebuilt; of one that is
+            // cancelled meanwhile only the end is.
+            "LookUp" => {
+                let passages = (0..10).map(|number| 1 + 5 * number);
+                strikes.extend(passages.map(|at| format!("panic:before-effect:Submit:{at}")));
+            }
             // Cancellations that came in by then are taken up as soon as it is written
             // that there shall be a submission, and before there is one.
             "Withdraw" => strikes.push("stall:before-journal:Submit:1".into()),
