@@ -6,7 +6,7 @@
 //! to an [`Observer`]. Absent on purpose: anything that claims processors
 //! (see [`crate::claim`]) and any order between jobs (see [`crate::queue`]).
 //!
-//! To add a policy, add its file in [`policies`] and one line in [`policy::POLICIES`].
+//! To add a policy, add its file in [`policies`] and one line in the list there.
 
 pub mod dominant;
 pub mod estimate;

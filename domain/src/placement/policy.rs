@@ -5,10 +5,8 @@ use thiserror::Error;
 use super::grid::GridSnapshot;
 use super::history::History;
 use super::plan::Plan;
-use super::policies::{
-    CloseToFiles, ClusterMinimization, ConnectedClusterMinimization,
-    ConnectedFlexibleClusterMinimization, FlexibleClusterMinimization, WorstFit,
-};
+pub use super::policies::POLICIES;
+use super::policies::{FlexibleClusterMinimization, WorstFit};
 use super::reason::{Observer, Reason, Refusal};
 use super::remaining::Remaining;
 use super::request::PlacementRequest;
@@ -16,16 +14,6 @@ use super::rule::Rule;
 use super::search::{Choice, Search};
 use crate::ids::{ComponentIndex, PolicyName};
 use crate::job::spec::Request;
-
-/// Every policy. A new one is its file and a line here.
-pub static POLICIES: &[&dyn Policy] = &[
-    &WorstFit,
-    &CloseToFiles,
-    &ClusterMinimization,
-    &FlexibleClusterMinimization,
-    &ConnectedClusterMinimization,
-    &ConnectedFlexibleClusterMinimization,
-];
 
 /// Name of the policy that serves where none is configured.
 pub const DEFAULT_POLICY: &str = WorstFit::NAME;

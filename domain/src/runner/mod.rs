@@ -1,7 +1,7 @@
 //! Runners, one for each type of application. A runner turns a description into the jobs
 //! that it stands for, and says what every attempt of them is told when it starts.
 //!
-//! A new runner is its file and a line in [`RUNNERS`]:
+//! A new runner is its file and a line in the list below:
 //!
 //! | runner | its jobs |
 //! |---|---|
@@ -9,12 +9,9 @@
 //! | `parallel` | each component also finds the hosts of all others, and its rank, in a file |
 //! | `sweep` | many independent runs of one description |
 
-mod default;
 mod error;
 mod launch;
 mod options;
-mod parallel;
-mod sweep;
 #[cfg(test)]
 mod tests;
 
@@ -23,16 +20,25 @@ pub use launch::Launch;
 pub use options::{RestartScope, RunOptions, Signal, Warning};
 pub use sweep::{Indices, Over, Row, Sweep, Task};
 
-use default::DefaultRunner;
-use parallel::ParallelRunner;
-use sweep::SweepRunner;
-
 use crate::ids::RunnerName;
 use crate::job::spec::JobSpec;
 use crate::job::state::Job;
 
-/// Every runner. A new one is its file and a line here.
-pub static RUNNERS: &[&dyn Runner] = &[&DefaultRunner, &ParallelRunner, &SweepRunner];
+/// Names each runner once: its file, and what in it is the runner.
+macro_rules! runners {
+    ($($file:ident: $runner:ident;)+) => {
+        $(mod $file;)+
+
+        /// Every runner.
+        pub static RUNNERS: &[&dyn Runner] = &[$(&$file::$runner),+];
+    };
+}
+
+runners! {
+    default: DefaultRunner;
+    parallel: ParallelRunner;
+    sweep: SweepRunner;
+}
 
 /// Name of the runner of jobs that name none.
 pub const DEFAULT_RUNNER: &str = "default";

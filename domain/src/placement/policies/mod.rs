@@ -1,13 +1,22 @@
-//! The placement policies, one file each. Their list is [`super::policy::POLICIES`].
+//! The placement policies. To add one, add its file and one line in [`POLICIES`]' list.
 
-mod close_to_files;
-mod cluster_minimization;
-mod connected;
-mod flexible;
-mod worst_fit;
+use super::policy::Policy;
 
-pub use close_to_files::CloseToFiles;
-pub use cluster_minimization::ClusterMinimization;
-pub use connected::{ConnectedClusterMinimization, ConnectedFlexibleClusterMinimization};
-pub use flexible::FlexibleClusterMinimization;
-pub use worst_fit::WorstFit;
+/// Names each policy once: its file, and what in it is a policy.
+macro_rules! policies {
+    ($($file:ident: $($policy:ident),+;)+) => {
+        $(mod $file;)+
+        $(pub use $file::{$($policy),+};)+
+
+        /// Every policy, in the order in which people are told of them.
+        pub static POLICIES: &[&dyn Policy] = &[$($(&$policy),+),+];
+    };
+}
+
+policies! {
+    worst_fit: WorstFit;
+    close_to_files: CloseToFiles;
+    cluster_minimization: ClusterMinimization;
+    flexible: FlexibleClusterMinimization;
+    connected: ConnectedClusterMinimization, ConnectedFlexibleClusterMinimization;
+}
