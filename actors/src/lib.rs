@@ -18,6 +18,7 @@ pub mod journal;
 pub mod links;
 pub mod metrics;
 pub mod notifier;
+mod published;
 pub mod settings;
 pub mod shared;
 pub mod sharing;

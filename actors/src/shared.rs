@@ -31,6 +31,7 @@ use crate::job::JobActor;
 use crate::journal::{Change, Journal};
 use crate::metrics::Metrics;
 use crate::notifier::Messenger;
+use crate::published::Published;
 use crate::settings::Settings;
 use crate::supervision::{ActorId, StartActor, Supervisor, Verdict};
 use crate::switchboard::Switchboard;
@@ -92,7 +93,7 @@ pub struct Shared {
     /// This reign over the store.
     pub epoch: Epoch,
     /// The committed state.
-    pub view: ArcSwap<View>,
+    pub view: Published<View>,
     /// What sites said last.
     pub board: Board,
     /// What past transfers had of the links.
@@ -166,7 +167,7 @@ impl Shared {
             settings: Arc::new(parts.settings),
             instance: parts.instance,
             epoch: parts.epoch,
-            view: ArcSwap::from_pointee(parts.view),
+            view: Published::new(parts.view),
             rates: Mutex::new(rates),
             history: ArcSwap::from_pointee(history),
             hoard: ArcSwap::from_pointee(None),

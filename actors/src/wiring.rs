@@ -111,7 +111,7 @@ fn start_all(shared: &Arc<Shared>) {
     }
     shared.start(ActorId::CoAllocator);
     shared.start(ActorId::Intake);
-    let view = shared.view.load_full();
+    let view = shared.view.load();
     let under_way: Vec<JobId> =
         view.jobs.values().filter(|job| is_under_way(job)).map(|job| job.id).collect();
     info!(jobs = view.jobs.len(), under_way = under_way.len(), "control plane started");
@@ -148,7 +148,7 @@ async fn tick(shared: Arc<Shared>, every: cospan_domain::units::DurationMs) {
         board.data_manager.look(&());
         board.co_allocator.look(&());
         board.notifier.look(&());
-        let view = shared.view.load_full();
+        let view = shared.view.load();
         let idle = |job: &Job| matches!(job.phase, Phase::Queued { .. }) || job.is_final();
         let active = view.jobs.values().filter(|job| !idle(job));
         active.for_each(|job| board.jobs.look(&job.id));
@@ -238,7 +238,7 @@ fn build(shared: &Arc<Shared>, id: &ActorId, guard: LifeGuard) {
 }
 
 fn build_transfer(shared: &Arc<Shared>, key: (Digest, SiteName), mut guard: LifeGuard) {
-    let view = shared.view.load_full();
+    let view = shared.view.load();
     let Some(blank) = blank_of(&view, &key) else { return guard.disarm() };
     if shared.switchboard.transfers.addr(&key).is_some() {
         return guard.disarm();

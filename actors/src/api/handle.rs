@@ -70,7 +70,7 @@ impl ControlPlane {
 
     /// The committed state.
     pub fn view(&self) -> Arc<View> {
-        self.shared.view.load_full()
+        self.shared.view.load()
     }
 
     /// The time by the control plane's clock.

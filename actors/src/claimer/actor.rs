@@ -91,7 +91,7 @@ impl Claimer {
 
     fn look(&mut self, ctx: &mut Context<Self>) {
         self.dirty.take();
-        let (view, now) = (self.shared.view.load_full(), self.shared.clock.now());
+        let (view, now) = (self.shared.view.load(), self.shared.clock.now());
         for id in self.shared.dirty.take_claims() {
             self.fold(id, view.jobs.get(&id).map(AsRef::as_ref), now);
         }
@@ -101,7 +101,7 @@ impl Claimer {
     /// In order of claiming time, each on what those before it leave.
     fn claim_due(&mut self, ctx: &mut Context<Self>) {
         let now = self.shared.clock.now();
-        let view = self.shared.view.load_full();
+        let view = self.shared.view.load();
         let due: Vec<JobId> = self.queue.due(now).map(|(_, job)| job).collect();
         let ready: Vec<&Arc<Job>> = due
             .iter()
@@ -248,7 +248,7 @@ impl Actor for Claimer {
     fn started(&mut self, ctx: &mut Context<Self>) {
         chaos::reach(Point::Started);
         ctx.set_mailbox_capacity(4_096);
-        let (view, now) = (self.shared.view.load_full(), self.shared.clock.now());
+        let (view, now) = (self.shared.view.load(), self.shared.clock.now());
         for (id, job) in &view.jobs {
             self.fold(*id, Some(job), now);
         }

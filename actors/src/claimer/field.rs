@@ -40,7 +40,7 @@ impl<'a> Field<'a> {
         grid: &'a mut GridMaker,
         under_way: impl Iterator<Item = &'b (SiteName, Resources)>,
     ) -> Self {
-        let (view, now) = (shared.view.load_full(), shared.clock.now());
+        let (view, now) = (shared.view.load(), shared.clock.now());
         let (idle, staged) = (BTreeMap::new(), BTreeSet::new());
         let mut field = Self { shared, view, now, grid, idle, base: None, staged };
         for (site, used) in under_way {

@@ -102,7 +102,7 @@ impl CoAllocator {
 
     fn fold_all(&mut self) {
         self.shared.dirty.take_jobs();
-        let view = self.shared.view.load_full();
+        let view = self.shared.view.load();
         let policies = &self.shared.settings.default_policies;
         for job in view.jobs.values() {
             self.groups.note(job);
@@ -122,7 +122,7 @@ impl CoAllocator {
         if dirty.is_empty() {
             return;
         }
-        let view = self.shared.view.load_full();
+        let view = self.shared.view.load();
         let (mut groups, mut changed) = (BTreeSet::new(), BTreeSet::new());
         for id in dirty {
             self.offers.remove(id);

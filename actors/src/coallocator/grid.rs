@@ -129,7 +129,7 @@ impl GridMaker {
     }
 
     fn known(&mut self, shared: &Shared, change: impl Fn(GridSite) -> GridSite) -> GridSnapshot {
-        let view = shared.view.load_full();
+        let view = shared.view.load();
         let keeps = shared.settings.staging.values().any(|staging| staging.replicas > Bytes(0));
         self.index(&view, keeps);
         self.measure(shared);
@@ -215,7 +215,7 @@ fn site(
 pub(crate) fn only_here(shared: &Shared, job: &Job, index: ComponentIndex, at: &SiteName) -> bool {
     let defaults = &shared.settings.default_policies;
     let Some(request) = PlacementRequest::of_one(job, index, defaults) else { return false };
-    let (view, now) = (shared.view.load_full(), shared.clock.now());
+    let (view, now) = (shared.view.load(), shared.clock.now());
     let mut others = shared.sites.keys().filter(|name| *name != at);
     others.all(|name| {
         let report = shared.board.site(name).unwrap_or_default();

@@ -48,11 +48,7 @@ fn an_offer_for_a_job_that_is_gone_forgets_its_queue_entry() {
         let waits = standing(&co_allocator).await;
         assert!(waits.is_some(), "no site has its input yet");
         // Nobody tells the queues that it is gone.
-        world.shared.view.rcu(|view| {
-            let mut view = view.as_ref().clone();
-            view.jobs.remove(&JOB);
-            view
-        });
+        world.shared.view.change(|view| view.jobs.remove(&JOB));
         world.add_file("input", content(1), &["Delft"]).await;
         co_allocator.send(Look).await.expect("it lives");
         world.settle().await;

@@ -41,7 +41,7 @@ pub struct Intake {
 impl Intake {
     /// A new life: what it knows is made anew from the view.
     pub fn new(shared: Arc<Shared>, dirty: Dirty, guard: LifeGuard) -> Self {
-        let view = shared.view.load_full();
+        let view = shared.view.load();
         let ids = Ids::new(view.next_id);
         let known = Known::of(&view);
         let depth = shared.metrics.mailbox_depth.with_label_values(&["intake"]);

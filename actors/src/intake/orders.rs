@@ -142,7 +142,7 @@ async fn order_job(shared: &Arc<Shared>, id: JobId, command: JobCommand) -> JobO
     let deadline = tokio::time::Instant::now() + REBUILD_WAIT;
     let mut woken = false;
     loop {
-        let view = shared.view.load_full();
+        let view = shared.view.load();
         match view.jobs.get(&id) {
             None => return JobOutcome::NotFound,
             Some(job) if job.is_final() => {
@@ -207,7 +207,7 @@ async fn on_site(
 
 /// A drained site's jobs that have not begun move; those that have go on.
 async fn leave_site(shared: &Arc<Shared>, site: &SiteName) {
-    let view = shared.view.load_full();
+    let view = shared.view.load();
     let mut jobs: Vec<JobId> = view
         .holdings
         .get(site)

@@ -167,7 +167,7 @@ impl Intake {
         const AT_ONCE: usize = 256;
         let now = self.shared.clock.now();
         let keep = self.shared.settings.keep_jobs;
-        let view = self.shared.view.load_full();
+        let view = self.shared.view.load();
         // One whose end somebody is to be told stays until they are, or cannot be.
         let over = |job: &Job| {
             ended_at(job).is_some_and(|at| now >= at + keep) && job.untold().next().is_none()

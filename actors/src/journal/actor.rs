@@ -196,12 +196,12 @@ impl Journal {
         let metrics = &self.shared.metrics;
         metrics.flush_units.observe(group.outcomes.len() as f64);
         metrics.flush_seconds.observe(group.flush_us as f64 / 1e6);
-        let mut view = self.shared.view.load().as_ref().clone();
-        let mut done = Vec::new();
-        for (token, outcome) in group.outcomes {
-            self.outcome(token, outcome, &mut view, &mut done);
-        }
-        self.shared.view.store(Arc::new(view));
+        let (shared, mut done) = (self.shared.clone(), Vec::new());
+        shared.view.change(|view| {
+            for (token, outcome) in group.outcomes {
+                self.outcome(token, outcome, view, &mut done);
+            }
+        });
         self.depth.set(self.pending.len() as i64);
         self.publish(done);
     }

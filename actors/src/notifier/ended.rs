@@ -44,7 +44,7 @@ enum Next {
 impl Notifier {
     /// Sends what is owed, as far as targets take it.
     pub(super) fn tell_of_ended(&mut self, ctx: &mut Context<Self>) {
-        let view = self.shared.view.load_full();
+        let view = self.shared.view.load();
         for job in view.untold.iter().filter_map(|id| view.jobs.get(id)) {
             for target in job.untold() {
                 if self.ended.under_way.len() >= Self::AT_ONCE {

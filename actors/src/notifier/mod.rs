@@ -70,7 +70,7 @@ impl Notifier {
     fn look(&mut self, ctx: &mut Context<Self>) {
         self.dirty.take();
         self.tell_of_ended(ctx);
-        let view = self.shared.view.load_full();
+        let view = self.shared.view.load();
         for (site, record) in &view.sites {
             for notification in &record.owed {
                 if self.under_way.len() >= Self::AT_ONCE {

@@ -46,7 +46,7 @@ impl DataManager {
     }
 
     fn go_over(&mut self, ctx: &mut Context<Self>) {
-        let view = self.shared.view.load_full();
+        let view = self.shared.view.load();
         for _ in 0..SLICE {
             let Some(key) = self.waiting.pop_first() else { return };
             if self.shared.switchboard.transfers.contains(&key) {

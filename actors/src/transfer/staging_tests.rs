@@ -52,7 +52,7 @@ fn copies_are_kept_as_replicas_within_the_budget_and_the_longest_unused_goes() {
         let mut sites = Vec::new();
         grid.replicas().visit_sites(&content(1).digest, &mut |site| sites.push(site.to_string()));
         assert_eq!(sites, ["Delft", "Leiden"], "placement knows of it");
-        let view = world.shared.view.load_full();
+        let view = world.shared.view.load();
         let entry = view.files[&name("input-1")].entry.clone().expect("an entry");
         let told: Vec<&str> = kept(&view, &entry).map(SiteName::as_str).collect();
         assert_eq!(told, ["Leiden"], "and so do people");
@@ -173,7 +173,7 @@ fn to_look_for_room_costs_as_much_however_many_jobs_and_offers_there_are() {
                 share: None,
             }
         };
-        let view = world.shared.view.load_full();
+        let view = world.shared.view.load();
         let (mut looks, mut promises) = (0, Vec::new());
         for plan in (0..OFFERS).map(plan) {
             let room = room_for(&world.shared, &view, std::slice::from_ref(&plan));

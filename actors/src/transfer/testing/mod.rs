@@ -110,7 +110,7 @@ impl Builder for Workshop {
             }
             ActorId::Transfer(digest, at) => {
                 let key = (*digest, at.clone());
-                let view = shared.view.load_full();
+                let view = shared.view.load();
                 let blank = blank_of(&view, &key).expect("known content");
                 let record = view.copies.get(&key).cloned();
                 enter(&board.transfers, key.clone(), |dirty| {

@@ -1,0 +1,48 @@
+//! A state that one actor changes and everybody reads.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The latest state. Whoever reads keeps what it was; while nobody does, it is changed where it
+/// is, which spares a copy of every node on the way to each change.
+#[derive(Debug)]
+pub struct Published<T>(Mutex<Arc<T>>);
+
+impl<T: Clone> Published<T> {
+    /// Begins with this state.
+    pub fn new(state: T) -> Self {
+        Self(Mutex::new(Arc::new(state)))
+    }
+
+    /// The state as it is now, whole: never in the middle of a change.
+    pub fn load(&self) -> Arc<T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Changes the state. Who reads meanwhile waits: what is done here must be short, and must
+    /// not read it by [`Published::load`].
+    pub(crate) fn change<R>(&self, by: impl FnOnce(&mut T) -> R) -> R {
+        by(Arc::make_mut(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_holds_a_state_sees_no_later_change() {
+        let published = Published::new(vec![1]);
+        let held = published.load();
+        published.change(|state| state.push(2));
+        assert_eq!(*held, [1]);
+        assert_eq!(*published.load(), [1, 2]);
+    }
+
+    #[test]
+    fn what_nobody_holds_is_changed_where_it_is() {
+        let published = Published::new(vec![1]);
+        let before = Arc::as_ptr(&published.load());
+        published.change(|state| state.push(2));
+        assert_eq!(Arc::as_ptr(&published.load()), before);
+    }
+}
