@@ -1,12 +1,18 @@
-//! What the links between sites carry: as past transfers had it, else as configured.
+//! What the links between sites carry, and how far apart these are: as measured, else as configured.
 
-use std::sync::{MutexGuard, PoisonError};
+use std::collections::BTreeSet;
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use cospan_domain::ids::SiteName;
+use cospan_domain::placement::{Link, Network};
+use cospan_domain::transfer::latencies::{Latencies, MeasuredLatency};
 use cospan_domain::transfer::rates::{Measured, Rates};
-use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Timestamp};
+use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, DurationUs, Timestamp};
 
+use crate::settings::Settings;
 use crate::shared::Shared;
+
+type Pair = (SiteName, SiteName);
 
 /// One link in one direction, as it is known now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,15 +25,98 @@ pub struct LinkStanding {
     pub bandwidth: BitsPerSecond,
     /// What is configured.
     pub configured: BitsPerSecond,
-    /// How long the first bit takes, if that is configured.
-    pub latency: Option<DurationMs>,
     /// What past transfers had, if there were any lately.
     pub measured: Option<Measured>,
+    /// How long the first bit takes, as placement reckons, if that is known.
+    pub latency: Option<DurationUs>,
+    /// What is configured, if anything is.
+    pub configured_latency: Option<DurationMs>,
+    /// What the site where it begins measured, if it did so lately.
+    pub measured_latency: Option<MeasuredLatency>,
+}
+
+/// Every link, and the network that policies look at: it follows each measurement when that
+/// is made, since there are as many links as sites squared.
+pub(crate) struct LinkTable {
+    settings: Arc<Settings>,
+    rates: Rates,
+    latencies: Latencies,
+    network: Arc<Network>,
+    /// Links that are not as configured.
+    measured: BTreeSet<Pair>,
+    /// When the first of these measurements is too old.
+    fresh_until: Option<Timestamp>,
+}
+
+impl LinkTable {
+    /// As configured.
+    pub(crate) fn new(settings: Arc<Settings>) -> Self {
+        let network = &settings.network;
+        let link = |(pair, bandwidth): (&Pair, &BitsPerSecond)| Link {
+            from: pair.0.clone(),
+            to: pair.1.clone(),
+            bandwidth: *bandwidth,
+            latency: network.latencies.get(pair).copied().unwrap_or_default().into(),
+        };
+        let links = settings.links.iter().map(link);
+        Self {
+            rates: Rates::new(network.rates.clone()),
+            latencies: Latencies::new(network.latency_interval),
+            network: Arc::new(Network::new(links, network.message)),
+            measured: BTreeSet::new(),
+            fresh_until: None,
+            settings,
+        }
+    }
+
+    fn standing(&self, pair: Pair, now: Timestamp) -> Option<LinkStanding> {
+        let configured = *self.settings.links.get(&pair)?;
+        let configured_latency = self.settings.network.latencies.get(&pair).copied();
+        let (from, to) = pair;
+        let measured = self.rates.get(&from, &to, now);
+        let measured_latency = self.latencies.get(&from, &to, now);
+        let latency = measured_latency.map(|measured| measured.latency);
+        Some(LinkStanding {
+            bandwidth: in_effect(configured, measured.as_ref()),
+            configured,
+            measured,
+            latency: latency.or(configured_latency.map(DurationUs::from)),
+            configured_latency,
+            measured_latency,
+            from,
+            to,
+        })
+    }
+
+    /// Takes what is known of a link into the network.
+    fn follow(&mut self, pair: Pair, now: Timestamp) {
+        let Some(standing) = self.standing(pair, now) else { return };
+        let rate = standing.measured.map(|measured| self.rates.expires(&measured));
+        let latency = standing.measured_latency.map(|measured| self.latencies.expires(&measured));
+        let LinkStanding { from, to, bandwidth, latency: known, .. } = standing;
+        let link = Link { from, to, bandwidth, latency: known.unwrap_or_default() };
+        Arc::make_mut(&mut self.network).set(&link);
+        if let Some(until) = rate.into_iter().chain(latency).min() {
+            self.fresh_until = Some(self.fresh_until.map_or(until, |first| first.min(until)));
+            self.measured.insert((link.from, link.to));
+        }
+    }
+
+    /// The network as it is known now.
+    fn network(&mut self, now: Timestamp) -> Arc<Network> {
+        if self.fresh_until.is_some_and(|until| until <= now) {
+            self.fresh_until = None;
+            for pair in std::mem::take(&mut self.measured) {
+                self.follow(pair, now);
+            }
+        }
+        self.network.clone()
+    }
 }
 
 impl Shared {
-    fn rates(&self) -> MutexGuard<'_, Rates> {
-        self.rates.lock().unwrap_or_else(PoisonError::into_inner)
+    fn links(&self) -> MutexGuard<'_, LinkTable> {
+        self.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What a link carries; `None` if there is none.
@@ -37,17 +126,7 @@ impl Shared {
 
     /// What is known of a link; `None` if there is none.
     pub(crate) fn link(&self, from: &SiteName, to: &SiteName) -> Option<LinkStanding> {
-        let pair = (from.clone(), to.clone());
-        let configured = *self.settings.links.get(&pair)?;
-        let measured = self.rates().get(from, to, self.clock.now());
-        Some(LinkStanding {
-            bandwidth: in_effect(configured, measured.as_ref()),
-            configured,
-            latency: self.settings.network.latencies.get(&pair).copied(),
-            measured,
-            from: pair.0,
-            to: pair.1,
-        })
+        self.links().standing((from.clone(), to.clone()), self.clock.now())
     }
 
     /// All links that end at a site, by where they begin.
@@ -55,36 +134,36 @@ impl Shared {
         self.sites.keys().filter_map(|from| self.link(from, to)).collect()
     }
 
-    /// Links that were measured lately, with what they carry.
-    pub(crate) fn measured_links(&self) -> Vec<((SiteName, SiteName), BitsPerSecond)> {
-        let rates = self.rates();
-        let fresh = rates.fresh(self.clock.now()).filter_map(|(pair, measured)| {
-            let configured = *self.settings.links.get(pair)?;
-            Some((pair.clone(), in_effect(configured, Some(&measured))))
-        });
-        fresh.collect()
+    /// The links as policies look at them.
+    pub(crate) fn network(&self) -> Arc<Network> {
+        self.links().network(self.clock.now())
     }
 
     /// A transfer over a link moved so much in this time.
-    pub(crate) fn transferred(
-        &self,
-        pair: (SiteName, SiteName),
-        moved: Bytes,
-        time: DurationMs,
-        now: Timestamp,
-    ) {
+    pub(crate) fn transferred(&self, pair: Pair, moved: Bytes, time: DurationMs, now: Timestamp) {
         if !self.settings.links.contains_key(&pair) {
             return;
         }
-        let counts = self.rates().observe(pair.clone(), moved, time, now);
-        let Some(bandwidth) = counts.then(|| self.bandwidth(&pair.0, &pair.1)).flatten() else {
+        let mut links = self.links();
+        if !links.rates.observe(pair.clone(), moved, time, now) {
             return;
-        };
+        }
+        links.follow(pair.clone(), now);
+        drop(links);
+        let Some(bandwidth) = self.bandwidth(&pair.0, &pair.1) else { return };
         let gauge = &self.metrics.link_bandwidth;
         let bytes = i64::try_from(bandwidth.0 / 8).unwrap_or(i64::MAX);
         gauge.with_label_values(&[pair.0.as_str(), pair.1.as_str()]).set(bytes);
         // Jobs may be placed by what is known now.
         self.switchboard.co_allocator.look(&());
+    }
+
+    /// A message went over a link and back in this time. Nobody waits for that: no job can be
+    /// placed because of it, only elsewhere.
+    pub(crate) fn came_back(&self, pair: Pair, round_trip: DurationUs, now: Timestamp) {
+        let mut links = self.links();
+        links.latencies.observe(pair.clone(), round_trip, now);
+        links.follow(pair, now);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cospan_domain::ids::{SiteName, TargetName};
+use cospan_domain::ids::{HostName, SiteName, TargetName};
 use cospan_domain::job::parameters::JobParameters;
 use cospan_domain::job::spec::SpecLimits;
 use cospan_domain::placement::network::DEFAULT_MESSAGE;
@@ -80,6 +80,11 @@ pub struct NetworkSettings {
     pub message: Bytes,
     /// How past transfers count as measurements of bandwidth.
     pub rates: RateParameters,
+    /// Where a site can be reached by others that measure how far it is; one that is missing
+    /// is not measured.
+    pub hosts: BTreeMap<SiteName, HostName>,
+    /// Each pair is measured once in this time; 0: none is.
+    pub latency_interval: DurationMs,
 }
 
 impl Default for NetworkSettings {
@@ -88,6 +93,8 @@ impl Default for NetworkSettings {
             latencies: BTreeMap::new(),
             message: DEFAULT_MESSAGE,
             rates: RateParameters::default(),
+            hosts: BTreeMap::new(),
+            latency_interval: DurationMs::from_secs(600),
         }
     }
 }

@@ -15,7 +15,6 @@ use cospan_domain::labels::Labels;
 use cospan_domain::placement::History;
 use cospan_domain::queue::Hoard;
 use cospan_domain::site::state::{AttemptId, Breaker};
-use cospan_domain::transfer::rates::Rates;
 use cospan_domain::transfer::state::CopyRecord;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::Site;
@@ -29,6 +28,7 @@ use crate::clock::Clock;
 use crate::cluster::Ended;
 use crate::job::JobActor;
 use crate::journal::{Change, Journal};
+use crate::links::LinkTable;
 use crate::metrics::Metrics;
 use crate::notifier::Messenger;
 use crate::published::Published;
@@ -96,8 +96,8 @@ pub struct Shared {
     pub view: Published<View>,
     /// What sites said last.
     pub board: Board,
-    /// What past transfers had of the links.
-    pub(crate) rates: Mutex<Rates>,
+    /// What is known of the links.
+    pub(crate) links: Mutex<LinkTable>,
     /// The history table of Close-to-Files as the co-allocator left it.
     pub history: ArcSwap<History>,
     /// Processors that the last scan withheld for one job.
@@ -157,19 +157,18 @@ impl Shared {
     pub fn new(parts: Parts) -> Self {
         let (stream, _) = broadcast::channel(Self::STREAM_BOUND);
         let names = parts.sites.iter().map(|site| site.name());
-        let history = parts.settings.history_seed.clone();
-        let rates = Rates::new(parts.settings.network.rates.clone());
-        let board = Board::new(names, parts.settings.isolation_window);
+        let settings = Arc::new(parts.settings);
+        let board = Board::new(names, settings.isolation_window);
         Self {
             started_at: parts.clock.now(),
             clock: parts.clock,
             chance: Arc::new(Chance::from_seed(parts.seed)),
-            settings: Arc::new(parts.settings),
             instance: parts.instance,
             epoch: parts.epoch,
             view: Published::new(parts.view),
-            rates: Mutex::new(rates),
-            history: ArcSwap::from_pointee(history),
+            links: Mutex::new(LinkTable::new(settings.clone())),
+            history: ArcSwap::from_pointee(settings.history_seed.clone()),
+            settings,
             hoard: ArcSwap::from_pointee(None),
             board,
             switchboard: Switchboard::default(),

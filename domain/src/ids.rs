@@ -142,6 +142,12 @@ name! {
     "letters, digits, - _ . and a letter first"
 }
 name! {
+    /// Name or address of a host, as an argument of a command: no blanks, and never an option.
+    HostName, "host name", 253,
+    |i, c| c.is_ascii_alphanumeric() || "_.:%".contains(c) || (i > 0 && c == '-'),
+    "letters, digits, - _ . : % and no - first"
+}
+name! {
     /// Name of a component within its job.
     ComponentName, "component name", 63,
     |i, c| c.is_ascii_alphanumeric() || (i > 0 && "-_.".contains(c)),
@@ -382,6 +388,16 @@ mod tests {
         let text = tag.to_string();
         assert!(text.len() <= 63, "{text}");
         assert_eq!(text.parse(), Ok(tag));
+    }
+
+    #[test]
+    fn a_host_is_never_taken_for_an_option_or_for_two_words() {
+        for text in ["fs0.das2.nl", "10.141.0.1", "fe80::1%eth0", "::1", "node_1-a"] {
+            assert_eq!(HostName::new(text).map(|host| host.to_string()), Ok(text.to_owned()));
+        }
+        for text in ["", "-f", "--flood", "fs0 fs1", "fs0\t", "fs0\n", "$(id)", "fs0;id", "a/b"] {
+            assert!(HostName::new(text).is_err(), "{text:?}");
+        }
     }
 
     #[test]

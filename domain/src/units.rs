@@ -1,4 +1,4 @@
-//! Quantities with their units: milliseconds, bytes, bits per second, parts per million.
+//! Quantities with their units: milliseconds, microseconds, bytes, bits per second, parts per million.
 //!
 //! Whole numbers only. A time that does not come out even is rounded up, so
 //! that nothing is expected earlier than it can be.
@@ -13,6 +13,10 @@ pub struct Timestamp(pub u64);
 /// A length of time in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct DurationMs(pub u64);
+
+/// A length of time in microseconds, for what may take less than a millisecond.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct DurationUs(pub u64);
 
 impl Timestamp {
     /// Time since `earlier`; zero if the clock was set back in between.
@@ -79,6 +83,22 @@ impl fmt::Display for DurationMs {
             (0, 0, s) => write!(f, "{s}.{ms:03}s"),
             (0, m, s) => write!(f, "{m}m{s:02}s"),
             (h, m, s) => write!(f, "{h}h{m:02}m{s:02}s"),
+        }
+    }
+}
+
+impl From<DurationMs> for DurationUs {
+    fn from(length: DurationMs) -> Self {
+        Self(length.0.saturating_mul(1_000))
+    }
+}
+
+impl fmt::Display for DurationUs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            us if us < 1_000 => write!(f, "{us}us"),
+            us if us.is_multiple_of(1_000) => write!(f, "{}ms", us / 1_000),
+            us => write!(f, "{:.1}ms", us as f64 / 1_000.0),
         }
     }
 }
@@ -170,6 +190,9 @@ mod tests {
     fn durations_and_sizes_read_well() {
         assert_eq!(DurationMs(90_000).to_string(), "1m30s");
         assert_eq!(DurationMs(250).to_string(), "0.250s");
+        assert_eq!(DurationUs(950).to_string(), "950us");
+        assert_eq!(DurationUs(1_240).to_string(), "1.2ms");
+        assert_eq!(DurationUs::from(DurationMs(2_000)).to_string(), "2000ms");
         assert_eq!(Bytes(1_500_000).to_string(), "1.5 MB");
         assert_eq!(Bytes(999).to_string(), "999 B");
     }

@@ -20,11 +20,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cospan_domain::ids::{
-    Attempt, ComponentIndex, Digest, Epoch, InstanceId, JobId, RelPath, Round, SiteName, Tag,
+    Attempt, ComponentIndex, Digest, Epoch, HostName, InstanceId, JobId, RelPath, Round, SiteName,
+    Tag,
 };
 use cospan_domain::job::spec::{Content, Executable, Program};
 use cospan_domain::resources::Resources;
-use cospan_domain::units::{Bytes, DurationMs, Timestamp};
+use cospan_domain::units::{Bytes, DurationMs, DurationUs, Timestamp};
 
 use crate::port::{
     AttemptOrder, ExitCause, GateDecision, GateState, Go, Observation, Peer, Readable, Site,
@@ -47,6 +48,12 @@ pub trait Ground: Send + Sync {
 
     /// Puts a user's file at the site.
     fn put_user_file(&self, path: &RelPath, bytes: &[u8]);
+
+    /// A host that answers, and how long a message takes there and back.
+    fn near(&self) -> (HostName, DurationUs);
+
+    /// A host that does not answer.
+    fn mute(&self) -> HostName;
 }
 
 /// How long a condition may take to come true.
@@ -230,6 +237,7 @@ macro_rules! site_contract {
             another_adapter_takes_up_what_waits_at_the_gate
             another_adapter_takes_up_what_runs
             another_adapter_ends_what_runs
+            the_way_to_a_host_is_measured_or_unknown
             an_unreachable_site_is_no_information
         }
     };

@@ -9,5 +9,6 @@ pub mod contract;
 pub mod fault;
 pub mod files;
 pub mod local;
+pub mod ping;
 pub mod port;
 pub mod wrapper;

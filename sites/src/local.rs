@@ -18,6 +18,7 @@ mod evidence;
 mod files;
 mod ledger;
 mod process;
+mod reach;
 mod root;
 mod settle;
 mod spawn;
@@ -30,16 +31,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
-use cospan_domain::ids::{Digest, LrmId, SiteName, Tag};
+use cospan_domain::ids::{Digest, HostName, LrmId, SiteName, Tag};
 use cospan_domain::labels::Labels;
 use cospan_domain::resources::Resources;
-use cospan_domain::units::{Bytes, DurationMs, Timestamp};
+use cospan_domain::units::{Bytes, DurationMs, DurationUs, Timestamp};
 use tokio::sync::Semaphore;
 
 use self::ledger::Ledger;
 use self::root::Root;
 use self::watch::Waker;
 use crate::files::{AreaConfig, FileArea};
+use crate::ping;
 use crate::port::{
     AttemptOrder, CopyOrder, CopyStatus, FilePlace, GateDecision, GateState, Inspected, Piece,
     Readable, Site, SiteDescription, SiteError, SiteStatus, Submitted, TagLookup,
@@ -76,6 +78,9 @@ pub struct LocalConfig {
     pub agent: Vec<OsString>,
     /// A copy for which no byte moves so long has failed.
     pub stall: DurationMs,
+    /// Command line that finds out how far a host is, which is its last argument; it prints
+    /// what `ping` does.
+    pub ping: Vec<String>,
     /// Roots of the sites on this machine that copies may come from.
     pub neighbours: BTreeMap<SiteName, PathBuf>,
 }
@@ -97,6 +102,7 @@ impl LocalConfig {
             foreign_load: None,
             agent,
             stall: DurationMs::from_secs(60),
+            ping: ping::command(),
             neighbours: BTreeMap::new(),
         }
     }
@@ -300,5 +306,9 @@ impl Site for LocalSite {
     async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Piece, SiteError> {
         let what = what.clone();
         self.call(move |shared| shared.read(&what, offset, limit)).await
+    }
+
+    async fn round_trip(&self, to: &HostName) -> Result<DurationUs, SiteError> {
+        self.measure(to).await
     }
 }

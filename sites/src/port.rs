@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use cospan_domain::ids::{
-    Attempt, ComponentIndex, Digest, Epoch, LrmId, RelPath, Round, SiteName, Tag,
+    Attempt, ComponentIndex, Digest, Epoch, HostName, LrmId, RelPath, Round, SiteName, Tag,
 };
 use cospan_domain::job::chunk::Chunk;
 use cospan_domain::job::spec::{Content, Program};
@@ -13,7 +13,7 @@ use cospan_domain::labels::Labels;
 use cospan_domain::resources::Resources;
 pub use cospan_domain::runner::Warning;
 pub use cospan_domain::transfer::place::FilePlace;
-use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Timestamp};
+use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, DurationUs, Timestamp};
 use thiserror::Error;
 
 /// What is known after a call to a site went wrong.
@@ -408,4 +408,10 @@ pub trait Site: Send + Sync {
 
     /// Reads a piece of a file; `Refused` if it does not exist.
     async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Piece, SiteError>;
+
+    /// How long a small message from here to a host takes there and back, at best. An error
+    /// is no information about either end; sites of some kinds cannot tell.
+    async fn round_trip(&self, _to: &HostName) -> Result<DurationUs, SiteError> {
+        Err(SiteError::Refused("it measures no round trips".to_owned()))
+    }
 }

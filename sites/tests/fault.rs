@@ -8,7 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cospan_domain::ids::RelPath;
+use cospan_domain::ids::{HostName, RelPath};
+use cospan_domain::units::DurationUs;
 use cospan_sites::contract::{Ground, await_seen, bring_to_gate, go, order, run, script, tag};
 use cospan_sites::fault::{Call, Fault, Faults, FaultySite, Injection, Tally};
 use cospan_sites::port::{ExitCause, GateDecision, GateState, Observation, Site, SiteError};
@@ -36,6 +37,14 @@ impl Ground for Wrapped {
 
     fn put_user_file(&self, path: &RelPath, bytes: &[u8]) {
         self.0.put_user_file(path, bytes);
+    }
+
+    fn near(&self) -> (HostName, DurationUs) {
+        self.0.near()
+    }
+
+    fn mute(&self) -> HostName {
+        self.0.mute()
     }
 }
 

@@ -9,5 +9,6 @@ mod local {
     mod bell;
     mod deaths;
     mod places;
+    mod reach;
     mod reuse;
 }

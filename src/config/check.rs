@@ -34,6 +34,7 @@ pub(super) fn check(
     check.claim();
     check.claim_times();
     check.sites();
+    check.ping();
     check.links();
     check.notify();
     check.log();
@@ -186,6 +187,13 @@ impl Check<'_> {
                  unreachable between two queries",
                 "raise unreachable_after to a few times poll_interval",
             );
+        }
+    }
+
+    fn ping(&mut self) {
+        if self.config.sites.ping.first().is_none_or(String::is_empty) {
+            let remedy = "name a program and its arguments, like [\"ping\", \"-c\", \"3\"]";
+            self.wrong("sites.ping", "ping in [sites] names no program", remedy);
         }
     }
 

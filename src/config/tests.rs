@@ -48,6 +48,33 @@ fn an_unknown_key_is_refused_with_the_nearest_known_one() {
     assert!(problems.contains("did you mean \"scan_interval\"?"), "{problems}");
 }
 
+#[test]
+fn a_host_that_could_be_an_option_or_two_words_of_a_command_is_refused() {
+    let site = |host: &str| {
+        format!(
+            "[[site]]\nname = \"delft\"\nkind = \"local\"\nroot = \"/srv/delft\"\n\
+             processors = 8\nhost = {host:?}\n"
+        )
+    };
+    for host in ["--flood", "-f", "fs0 fs1", "fs0;id", ""] {
+        let problems = problems_of(&site(host));
+        assert!(problems.contains("cospan.toml:6: host"), "{problems}");
+        assert!(problems.contains("host name"), "{problems}");
+    }
+    for host in ["fs0.delft.example", "10.141.0.1", "2001:db8::1"] {
+        let config = parse(&site(host)).unwrap().config;
+        assert_eq!(config.site[0].host.as_ref().map(|host| host.as_str()), Some(host));
+    }
+}
+
+#[test]
+fn a_ping_without_a_program_is_refused() {
+    for ping in ["[]", "[\"\", \"-c\"]"] {
+        let problems = problems_of(&format!("[sites]\nping = {ping}\n"));
+        assert!(problems.contains("cospan.toml:2: ping in [sites] names no program"), "{problems}");
+    }
+}
+
 /// Vector CF-8.
 #[test]
 fn an_empty_history_seed_is_refused_by_name() {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use cospan_domain::ids::SiteName;
+use cospan_domain::ids::{HostName, SiteName};
 use cospan_domain::labels::Labels;
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, PerMillion};
 use toml::de::DeValue;
@@ -206,6 +206,13 @@ text_value!(
     "a site name",
     |text| SiteName::new(text).map_err(|e| e.to_string()),
     SiteName::to_string
+);
+
+text_value!(
+    HostName,
+    "a host name or address",
+    |text| HostName::new(text).map_err(|e| e.to_string()),
+    HostName::to_string
 );
 
 impl Value for bool {

@@ -189,9 +189,13 @@ fn network(config: &Config) -> NetworkSettings {
     let placement = &config.placement;
     let mut latencies = links(config, |link| link.latency);
     latencies.retain(|_, latency| *latency > DurationMs::ZERO);
+    let sites = config.site.iter();
+    let hosts = sites.filter_map(|site| Some((site.name.clone(), site.host.clone()?)));
     NetworkSettings {
         latencies,
         message: placement.message_size,
+        hosts: hosts.collect(),
+        latency_interval: placement.latency_interval,
         rates: RateParameters {
             half_life: placement.bandwidth_half_life,
             expiry: placement.bandwidth_expiry,
@@ -236,6 +240,7 @@ pub(super) fn sites(config: &Config, data: &Path) -> Result<Vec<LocalSite>, Site
         let mut local =
             LocalConfig::new(site.name.clone(), root.clone(), site.total(), agent.clone());
         local.labels = site.labels.clone();
+        local.ping = config.sites.ping.clone();
         local.neighbours = roots.clone();
         let local = LocalSite::new(local)?;
         let heard_of = known.join(site.name.as_str());

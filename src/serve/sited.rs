@@ -5,7 +5,7 @@ use cospan_actors::links::LinkStanding;
 use cospan_domain::resources::Resources;
 use cospan_domain::site::availability::obstacles;
 use cospan_domain::site::state::Breaker;
-use cospan_domain::units::Timestamp;
+use cospan_domain::units::{DurationUs, Timestamp};
 
 use crate::api::v1::site::{Counts, LinkReport, SiteReport, WindowReport};
 
@@ -59,19 +59,54 @@ pub(super) fn report(site: &SiteStanding, now: Timestamp) -> SiteReport {
 
 /// The report of one link.
 pub(super) fn link(link: &LinkStanding) -> LinkReport {
-    let measured = link.measured.as_ref();
+    let (measured, latency) = (link.measured.as_ref(), link.measured_latency.as_ref());
     LinkReport {
         from: link.from.to_string(),
         bandwidth_bps: link.bandwidth.0,
         configured_bps: link.configured.0,
-        latency_ms: link.latency.map(|latency| latency.0),
         measured_bps: measured.map(|measured| measured.bandwidth.0),
         measured_at: measured.map(|measured| measured.at.into()),
         transfers: measured.map(|measured| measured.transfers),
+        latency_us: link.latency.map(|latency| latency.0),
+        configured_latency_us: link.configured_latency.map(|ms| DurationUs::from(ms).0),
+        latency_measured_at: latency.map(|measured| measured.at.into()),
+        latency_measurements: latency.map(|measured| measured.measurements),
     }
 }
 
 fn counts(resources: &Resources) -> Counts {
     let others = resources.others.iter().map(|(name, count)| (name.to_string(), *count));
     others.chain([("processors".to_owned(), u64::from(resources.processors))]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use cospan_domain::ids::SiteName;
+    use cospan_domain::transfer::latencies::MeasuredLatency;
+    use cospan_domain::units::{BitsPerSecond, DurationMs};
+
+    use super::*;
+
+    #[test]
+    fn a_link_is_reported_with_the_latency_that_counts_and_where_it_comes_from() {
+        let site = |name| SiteName::new(name).unwrap();
+        let standing = LinkStanding {
+            from: site("delft"),
+            to: site("leiden"),
+            bandwidth: BitsPerSecond(8),
+            configured: BitsPerSecond(8),
+            measured: None,
+            latency: Some(DurationUs(420)),
+            configured_latency: Some(DurationMs(9)),
+            measured_latency: Some(MeasuredLatency {
+                latency: DurationUs(420),
+                at: Timestamp(5),
+                measurements: 2,
+            }),
+        };
+        let report = link(&standing);
+        assert_eq!((report.latency_us, report.configured_latency_us), (Some(420), Some(9_000)));
+        assert_eq!(report.latency_measured_at, Some(Timestamp(5).into()));
+        assert_eq!((report.latency_measurements, report.measured_at), (Some(2), None));
+    }
 }

@@ -62,7 +62,7 @@ impl ControlPlane {
     const SHAPES_EXPIRY_MS: u64 = 1_000;
 
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        let maker = GridMaker::new(&shared);
+        let maker = GridMaker::default();
         let shapes = Shapes { made_at: Timestamp(0), maker, grid: None };
         let shapes = Arc::new(Mutex::new(shapes));
         Self { shared, shapes, recent: Arc::default() }

@@ -61,7 +61,7 @@ impl Claimer {
         Self {
             depth,
             queue: ClaimingQueue::default(),
-            grid: GridMaker::new(&shared),
+            grid: GridMaker::default(),
             awaited: BTreeMap::new(),
             under_way: BTreeMap::new(),
             looks_again: false,

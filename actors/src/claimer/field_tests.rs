@@ -70,7 +70,7 @@ fn components_that_move_together_take_room_once_for_a_file_that_both_read() {
         for (reading, both) in [([content(1), content(1)], true), ([content(1), content(2)], false)]
         {
             let job = two_at_delft(reading);
-            let mut grid = GridMaker::new(&world.shared);
+            let mut grid = GridMaker::default();
             let mut field = Field::new(&world.shared, &mut grid, std::iter::empty());
             let mut moves = |index| field.replace(&job, ComponentIndex(index)).map(|to| to.site);
             assert_eq!(moves(0), Some(site("Leiden")));

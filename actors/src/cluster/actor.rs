@@ -15,6 +15,7 @@ use tokio::sync::Semaphore;
 
 use super::gauges::Gauges;
 use super::poll::Seen;
+use super::reach::Rota;
 use crate::board::SiteReport;
 use crate::chaos::{self, Point};
 use crate::shared::Shared;
@@ -42,6 +43,7 @@ pub struct Cluster {
     pub(super) left_there: bool,
     pub(super) reconciling: bool,
     pub(super) seen: Seen,
+    pub(super) rota: Rota,
     pub(super) gauges: Gauges,
     wake: Option<(Timestamp, SpawnHandle)>,
     /// When the record is to be looked at again.
@@ -68,6 +70,7 @@ impl Cluster {
         let name = site.name().clone();
         let gauges = Gauges::new(&shared.metrics, &name);
         let calls = Arc::new(Semaphore::new(shared.settings.calls_per_site));
+        let rota = Rota::new(&shared, &name);
         Self {
             name,
             site,
@@ -84,6 +87,7 @@ impl Cluster {
             left_there: true,
             reconciling: false,
             seen: Seen::default(),
+            rota,
             gauges,
             wake: None,
             record_due: None,
@@ -105,6 +109,7 @@ impl Cluster {
         if self.reconcile_due(now) {
             self.reconcile(ctx);
         }
+        self.measure_if_due(now, ctx);
         self.turn(ctx);
         self.set_wake(ctx, now);
     }
@@ -114,7 +119,12 @@ impl Cluster {
     pub(super) fn set_wake(&mut self, ctx: &mut Context<Self>, now: Timestamp) {
         let parameters = &self.shared.settings.site;
         self.record_due = SiteMachine::next_wake(self.record.state(), parameters, now);
-        let due = [self.next_poll(now), self.next_reconcile(now), self.record_due];
+        let due = [
+            self.next_poll(now),
+            self.next_reconcile(now),
+            self.next_measurement(),
+            self.record_due,
+        ];
         let Some(next) = due.into_iter().flatten().min() else { return };
         if self.wake.as_ref().is_some_and(|(time, _)| *time <= next) {
             return;

@@ -30,6 +30,7 @@ pub enum CallKind {
     HasContent,
     DeleteContent,
     Read,
+    RoundTrip,
 }
 
 impl CallKind {
@@ -51,6 +52,7 @@ impl CallKind {
             CallKind::HasContent => "has-content",
             CallKind::DeleteContent => "delete-content",
             CallKind::Read => "read",
+            CallKind::RoundTrip => "round-trip",
         }
     }
 

@@ -5,6 +5,9 @@ mod calls;
 mod contact;
 mod gauges;
 mod poll;
+mod reach;
+#[cfg(test)]
+mod reach_tests;
 mod reconcile;
 mod record;
 #[cfg(test)]

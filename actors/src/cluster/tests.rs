@@ -10,7 +10,7 @@ use crate::coallocator::{GridMaker, Offers};
 use crate::transfer::testing::{World, content, paused, site};
 
 fn grid(world: &World) -> std::sync::Arc<GridSnapshot> {
-    GridMaker::new(&world.shared).snapshot(&world.shared, &Offers::default())
+    GridMaker::default().snapshot(&world.shared, &Offers::default())
 }
 
 fn contact(world: &World, name: &str) -> Contact {

@@ -85,7 +85,7 @@ impl CoAllocator {
             queues,
             groups: Groups::default(),
             lengths: Priority::ALL.map(length),
-            grid: GridMaker::new(&shared),
+            grid: GridMaker::default(),
             offers: Offers::default(),
             asked: BTreeSet::new(),
             scan: None,

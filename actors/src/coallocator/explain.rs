@@ -113,7 +113,7 @@ pub fn explain(shared: &Shared, job: &Job) -> Explanation {
         },
     };
     let hoard = shared.hoard.load().as_ref().clone().filter(|hoard| hoard.job != job.id);
-    let mut grids = GridMaker::new(shared);
+    let mut grids = GridMaker::default();
     let grid = match job.phase {
         Phase::Queued { .. } => grids.snapshot(shared, &Offers::default()),
         _ => grids.snapshot_without(shared, job).into(),
@@ -143,7 +143,7 @@ pub fn preview(shared: &Shared, spec: &JobSpec) -> Explanation {
     let request =
         PlacementRequest::of_spec(spec, &shared.settings.default_policies, |_| BTreeSet::new());
     let hoard = shared.hoard.load().as_ref().clone();
-    let grid = GridMaker::new(shared).snapshot(shared, &Offers::default());
+    let grid = GridMaker::default().snapshot(shared, &Offers::default());
     let estimate = estimate::of_request(shared, &grid, &request, spec);
     Explanation { estimate, ..ask(shared, &grid, spec, &request, Wait::NotSubmitted, hoard) }
 }

@@ -8,14 +8,13 @@ use cospan_domain::ids::{ComponentIndex, Digest, JobId, LogicalName, SiteName};
 use cospan_domain::job::demands::holdings;
 use cospan_domain::job::state::Job;
 use cospan_domain::placement::{
-    Acceptance, Belief, GridSite, GridSnapshot, Hindrance, Link, Network, PlacementRequest,
-    could_ever_hold,
+    Acceptance, Belief, GridSite, GridSnapshot, Hindrance, PlacementRequest, could_ever_hold,
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::site::availability::{serves_files, state};
 use cospan_domain::site::state::SiteRecord;
 use cospan_domain::transfer::state::CopyRecord;
-use cospan_domain::units::{BitsPerSecond, Bytes, Timestamp};
+use cospan_domain::units::{Bytes, Timestamp};
 use imbl::OrdMap;
 
 use crate::api::View;
@@ -61,36 +60,14 @@ impl Offers {
 type ReplicaIndex = BTreeMap<Digest, BTreeSet<SiteName>>;
 
 /// Makes snapshots, and keeps what seldom changes.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct GridMaker {
-    network: Arc<Network>,
-    /// What of it is measured; the rest is as configured.
-    measured: BTreeMap<(SiteName, SiteName), BitsPerSecond>,
     files: OrdMap<LogicalName, Arc<FileRecord>>,
     copies: OrdMap<CopyKey, Arc<CopyRecord>>,
     catalogue: Arc<ReplicaIndex>,
 }
 
 impl GridMaker {
-    /// For the links of the settings.
-    pub fn new(shared: &Shared) -> Self {
-        let settings = &shared.settings.network;
-        let link = |(pair, bandwidth): (&(SiteName, SiteName), &BitsPerSecond)| Link {
-            from: pair.0.clone(),
-            to: pair.1.clone(),
-            bandwidth: *bandwidth,
-            latency: settings.latencies.get(pair).copied().unwrap_or_default(),
-        };
-        let links = shared.settings.links.iter().map(link);
-        Self {
-            network: Arc::new(Network::new(links, settings.message)),
-            measured: BTreeMap::new(),
-            files: OrdMap::new(),
-            copies: OrdMap::new(),
-            catalogue: Arc::default(),
-        }
-    }
-
     /// What is known now.
     pub fn snapshot(&mut self, shared: &Shared, offers: &Offers) -> Arc<GridSnapshot> {
         let isolated = shared.board.isolated();
@@ -132,28 +109,12 @@ impl GridMaker {
         let view = shared.view.load();
         let keeps = shared.settings.staging.values().any(|staging| staging.replicas > Bytes(0));
         self.index(&view, keeps);
-        self.measure(shared);
         let now = shared.clock.now();
         let sites = shared.sites.keys().map(|name| {
             let report = shared.board.site(name).unwrap_or_default();
             change(site(shared, &view, name, &report, now))
         });
-        GridSnapshot::new(view.seq, sites, self.network.clone(), self.catalogue.clone())
-    }
-
-    /// Follows what transfers measured, link by link: there are as many as sites squared.
-    fn measure(&mut self, shared: &Shared) {
-        let measured: BTreeMap<_, _> = shared.measured_links().into_iter().collect();
-        if measured == self.measured {
-            return;
-        }
-        let network = Arc::make_mut(&mut self.network);
-        let expired = self.measured.keys().filter(|pair| !measured.contains_key(*pair));
-        let configured = expired.filter_map(|pair| Some((pair, shared.settings.links.get(pair)?)));
-        for ((from, to), bandwidth) in configured.chain(&measured) {
-            network.set(from, to, *bandwidth);
-        }
-        self.measured = measured;
+        GridSnapshot::new(view.seq, sites, shared.network(), self.catalogue.clone())
     }
 
     /// Where files are; with copies in stores, if such are kept as replicas.

@@ -1,7 +1,7 @@
 //! The information service: writes the catalogue of logical files.
 //!
-//! What sites published is on the [board](crate::board), with its age. Bandwidth
-//! between sites is as configured, in [`Settings::links`](crate::settings::Settings).
+//! What sites published is on the [board](crate::board), with its age. What is
+//! known of the ways between sites is in [`links`](crate::links).
 
 mod actor;
 mod outputs;

@@ -48,7 +48,7 @@ fn copies_are_kept_as_replicas_within_the_budget_and_the_longest_unused_goes() {
         }
         tokio::time::sleep(Duration::from_secs(86_400)).await;
         assert!(world.is_ready(&key(1)) && world.is_ready(&key(2)), "a day later");
-        let grid = GridMaker::new(&world.shared).snapshot(&world.shared, &Offers::default());
+        let grid = GridMaker::default().snapshot(&world.shared, &Offers::default());
         let mut sites = Vec::new();
         grid.replicas().visit_sites(&content(1).digest, &mut |site| sites.push(site.to_string()));
         assert_eq!(sites, ["Delft", "Leiden"], "placement knows of it");
@@ -102,7 +102,7 @@ fn what_placed_jobs_need_counts_against_the_budget_before_it_is_copied() {
         let staging = Staging { budget: Some(files(3)), replicas: Bytes(0) };
         let world = World::staging(&["Delft", "Leiden"], "Leiden", staging);
         let left = |world: &World| {
-            let grid = GridMaker::new(&world.shared).snapshot(&world.shared, &Offers::default());
+            let grid = GridMaker::default().snapshot(&world.shared, &Offers::default());
             let left = |at: &str| grid.site(&site(at)).expect("a site").staging_left;
             (left("Leiden"), left("Delft"))
         };
@@ -131,7 +131,7 @@ fn what_is_offered_counts_against_the_budget_until_the_offer_is_decided() {
             share: None,
         };
         let left = || {
-            let grid = GridMaker::new(&world.shared).snapshot(&world.shared, &Offers::default());
+            let grid = GridMaker::default().snapshot(&world.shared, &Offers::default());
             grid.site(&site("Leiden")).expect("a site").staging_left
         };
         let fits = |seeds: &[u8]| {

@@ -9,6 +9,8 @@ pub mod experiment;
 pub mod handle;
 pub mod jobs;
 pub mod journal;
+#[cfg(test)]
+mod latency_tests;
 pub mod panics;
 #[cfg(test)]
 mod probe_tests;

@@ -20,7 +20,7 @@ use super::weather::{Climate, Weather};
 use crate::laboratory::handle::WorldHandle;
 use crate::world::batch::Discipline;
 use crate::world::cluster::ClusterSpec;
-use crate::world::{Pace, World};
+use crate::world::{LinkSpec, Pace, World};
 
 pub(super) const BEGINS: Timestamp = Timestamp(1_000_000_000);
 pub(super) const SECOND: DurationMs = DurationMs(1_000);
@@ -31,6 +31,11 @@ pub(super) fn name(site: &str) -> SiteName {
 
 /// Sites of one node each, unusable after one error, and hardly ever reconciled.
 pub(super) fn ground(sites: &[&str]) -> Ground {
+    linked(sites, &[])
+}
+
+/// The same with links.
+pub(super) fn linked(sites: &[&str], links: &[LinkSpec]) -> Ground {
     let site = |site: &&str| ClusterSpec {
         name: name(site),
         nodes: 1,
@@ -40,7 +45,7 @@ pub(super) fn ground(sites: &[&str]) -> Ground {
         files: BTreeMap::new(),
     };
     let sites = sites.iter().map(site).collect();
-    let world = World::new(sites, &[], Pace::default(), 1, BEGINS);
+    let world = World::new(sites, links, Pace::default(), 1, BEGINS);
     let settings = Settings {
         site: SiteParameters { site_error_threshold: 1, ..SiteParameters::default() },
         reconcile_interval: DurationMs::from_secs(86_400),

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use cospan_actors::clock::Clock;
-use cospan_domain::ids::{Digest, InstanceId, LrmId, SiteName, Tag};
-use cospan_domain::units::{Bytes, DurationMs};
+use cospan_domain::ids::{Digest, HostName, InstanceId, LrmId, SiteName, Tag};
+use cospan_domain::units::{Bytes, DurationMs, DurationUs};
 use cospan_sites::port::{
     AttemptOrder, CopyOrder, CopyStatus, FilePlace, GateDecision, GateState, Inspected,
     Observation, Piece, Readable, Site, SiteDescription, SiteError, SiteStatus, Submitted,
@@ -359,5 +359,10 @@ impl Site for SimulatedSite {
     async fn read(&self, what: &Readable, _: Bytes, _: u32) -> Result<Piece, SiteError> {
         let what = what.clone();
         self.call("read", move |world, site| world.read(site, &what)).await
+    }
+
+    async fn round_trip(&self, to: &HostName) -> Result<DurationUs, SiteError> {
+        let to = to.clone();
+        self.call("round-trip", move |world, site| world.round_trip(site, &to)).await
     }
 }

@@ -3,10 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cospan_domain::ids::{LrmId, SiteName, Tag};
+use cospan_domain::ids::{HostName, LrmId, SiteName, Tag};
 use cospan_domain::labels::Labels;
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::resources::Resources;
+use cospan_domain::units::DurationUs;
 use cospan_sites::port::{
     AttemptOrder, Capabilities, Exit, ExitCause, Found, GateDecision, GateState, Go,
     SiteDescription, SiteError, SiteStatus, Submitted, TagLookup,
@@ -236,6 +237,22 @@ impl World {
         let known: BTreeMap<Tag, ()> =
             cluster.attempts.keys().chain(&cluster.taken).map(|tag| (*tag, ())).collect();
         known.into_keys().collect()
+    }
+
+    /// How long a message takes to the host of another site, which is called like that, and back.
+    ///
+    /// # Errors
+    /// No answer: there is no such host, no way leads there, or a link is cut.
+    pub fn round_trip(&self, site: SiteIndex, to: &HostName) -> Result<DurationUs, SiteError> {
+        let from = &self.sites[site.0].name;
+        let known = SiteName::new(to.as_str()).ok().and_then(|name| self.index_of(&name));
+        let there = known.map(|index| &self.sites[index.0]);
+        let there = there.filter(|there| !there.ailments.cut_off && !there.ailments.silent);
+        let round_trip = there.and_then(|there| {
+            let way = self.network.latency(from, &there.name)?;
+            Some(DurationUs::from(way + self.network.latency(&there.name, from)?))
+        });
+        round_trip.ok_or_else(|| SiteError::OutcomeUnknown(format!("{to} does not answer")))
     }
 
     /// The number under which a batch job of ours runs, for tests.

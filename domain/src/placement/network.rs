@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::ids::SiteName;
 use crate::transfer::links::Links;
-use crate::units::{BitsPerSecond, Bytes, DurationMs};
+use crate::units::{BitsPerSecond, Bytes, DurationUs};
 
 /// What an exchange between two components carries where nothing else is said.
 pub const DEFAULT_MESSAGE: Bytes = Bytes(1_000_000);
@@ -17,7 +17,6 @@ pub struct Network {
     names: Vec<SiteName>,
     /// Row: from; column: to.
     bandwidth: Vec<BitsPerSecond>,
-    latency: Vec<DurationMs>,
     exchange: Vec<Exchange>,
     message: Bytes,
 }
@@ -33,12 +32,12 @@ impl Exchange {
     /// Over a link that carries nothing.
     pub const NEVER: Exchange = Exchange(u64::MAX);
 
-    fn of(message: Bytes, bandwidth: BitsPerSecond, latency: DurationMs) -> Self {
+    fn of(message: Bytes, bandwidth: BitsPerSecond, latency: DurationUs) -> Self {
         let nanoseconds = u128::from(message.0) * 8_000_000_000;
         match nanoseconds.checked_div(u128::from(bandwidth.0)) {
             None => Self::NEVER,
             Some(sent) => {
-                let time = sent + u128::from(latency.0) * 1_000_000;
+                let time = sent + u128::from(latency.0) * 1_000;
                 Exchange(u64::try_from(time).unwrap_or(u64::MAX - 1))
             }
         }
@@ -54,8 +53,8 @@ pub struct Link {
     pub to: SiteName,
     /// What it carries; 0 means nothing.
     pub bandwidth: BitsPerSecond,
-    /// How long the first bit takes.
-    pub latency: DurationMs,
+    /// How long the first bit takes: half of a round trip.
+    pub latency: DurationUs,
 }
 
 impl Default for Network {
@@ -76,15 +75,11 @@ impl Network {
         let mut network = Self {
             names: index.into_keys().collect(),
             bandwidth: vec![BitsPerSecond(0); pairs],
-            latency: vec![DurationMs::ZERO; pairs],
             exchange: vec![Exchange::NEVER; pairs],
             message,
         };
         for link in links {
-            if let Some(pair) = network.pair(&link.from, &link.to) {
-                network.latency[pair] = link.latency;
-                network.set(&link.from, &link.to, link.bandwidth);
-            }
+            network.set(&link);
         }
         network
     }
@@ -93,7 +88,7 @@ impl Network {
     pub fn from_links(
         links: impl IntoIterator<Item = (SiteName, SiteName, BitsPerSecond)>,
     ) -> Self {
-        let link = |(from, to, bandwidth)| Link { from, to, bandwidth, latency: DurationMs::ZERO };
+        let link = |(from, to, bandwidth)| Link { from, to, bandwidth, latency: DurationUs(0) };
         Self::new(links.into_iter().map(link), DEFAULT_MESSAGE)
     }
 
@@ -102,11 +97,11 @@ impl Network {
         Self::from_links(links.iter().map(|(from, to, rate)| (from.clone(), to.clone(), rate)))
     }
 
-    /// Sets the bandwidth of a pair of sites that both have links.
-    pub fn set(&mut self, from: &SiteName, to: &SiteName, bandwidth: BitsPerSecond) {
-        if let Some(pair) = self.pair(from, to) {
-            self.bandwidth[pair] = bandwidth;
-            self.exchange[pair] = Exchange::of(self.message, bandwidth, self.latency[pair]);
+    /// Sets what a link has whose sites both have links.
+    pub fn set(&mut self, link: &Link) {
+        if let Some(pair) = self.pair(&link.from, &link.to) {
+            self.bandwidth[pair] = link.bandwidth;
+            self.exchange[pair] = Exchange::of(self.message, link.bandwidth, link.latency);
         }
     }
 
@@ -156,19 +151,19 @@ mod tests {
 
     #[test]
     fn an_exchange_takes_the_latency_and_the_time_of_its_bits() {
-        let link = |to: &str, mbit: u64, latency| Link {
+        let link = |to: &str, mbit: u64, latency_ms: u64| Link {
             from: name("a"),
             to: name(to),
             bandwidth: BitsPerSecond(mbit * 1_000_000),
-            latency: DurationMs(latency),
+            latency: DurationUs(latency_ms * 1_000),
         };
         let mut network = Network::new([link("b", 100, 5), link("c", 0, 5)], Bytes(1_000_000));
         assert_eq!(network.exchange(0, 1), Exchange(85_000_000));
         assert_eq!(network.exchange(0, 2), Exchange::NEVER);
         assert_eq!(network.exchange(1, 0), Exchange::NEVER);
-        network.set(&name("a"), &name("b"), BitsPerSecond(10_000_000));
-        assert_eq!(network.exchange(0, 1), Exchange(805_000_000), "as measured, and as far away");
-        network.set(&name("a"), &name("z"), BitsPerSecond(1));
+        network.set(&link("b", 10, 3));
+        assert_eq!(network.exchange(0, 1), Exchange(803_000_000), "as measured");
+        network.set(&link("z", 1, 0));
         assert_eq!(network.bandwidth(&name("a"), &name("z")), BitsPerSecond(0));
     }
 }

@@ -6,6 +6,7 @@ pub mod decide;
 pub mod due;
 pub mod event;
 pub mod evolve;
+pub mod latencies;
 pub mod links;
 pub mod parameters;
 pub mod place;

@@ -88,13 +88,9 @@ impl Rates {
         self.counts(sums, now).then(|| sums.measured())
     }
 
-    /// Every pair of which something is known that is not too old, by name.
-    pub fn fresh(
-        &self,
-        now: Timestamp,
-    ) -> impl Iterator<Item = (&(SiteName, SiteName), Measured)> + '_ {
-        let fresh = self.pairs.iter().filter(move |(_, sums)| self.counts(sums, now));
-        fresh.map(|(pair, sums)| (pair, sums.measured()))
+    /// From when on a measurement is too old.
+    pub fn expires(&self, measured: &Measured) -> Timestamp {
+        measured.at + self.parameters.expiry
     }
 
     fn counts(&self, sums: &Sums, now: Timestamp) -> bool {
@@ -122,7 +118,7 @@ impl Sums {
 
 /// What is left of a weight after some time, in millionths: half of it after each half-life,
 /// and a straight line between.
-fn share_left(age: DurationMs, half_life: DurationMs) -> u128 {
+pub(super) fn share_left(age: DurationMs, half_life: DurationMs) -> u128 {
     let Some(halvings) = age.0.checked_div(half_life.0) else { return 0 };
     if halvings >= 20 {
         return 0;

@@ -119,6 +119,16 @@ pub async fn another_adapter_ends_what_runs(ground: &impl Ground) {
     await_ended(&*second, tag(1)).await;
 }
 
+/// A host that does not answer is neither near nor far.
+pub async fn the_way_to_a_host_is_measured_or_unknown(ground: &impl Ground) {
+    let site = ground.site();
+    let (near, round_trip) = ground.near();
+    assert_eq!(site.round_trip(&near).await, Ok(round_trip));
+    let answer = site.round_trip(&ground.mute()).await;
+    assert!(matches!(answer, Err(SiteError::OutcomeUnknown(_))), "{answer:?}");
+    assert_eq!(site.round_trip(&near).await, Ok(round_trip));
+}
+
 /// Never `Absent`, never idle, never gone.
 pub async fn an_unreachable_site_is_no_information(ground: &impl Ground) {
     let site = ground.site();
@@ -134,6 +144,7 @@ pub async fn an_unreachable_site_is_no_information(ground: &impl Ground) {
         assert!(site.submit(&order(tag(3), script("exit 0"))).await.is_err());
         assert!(site.find_by_tag(tag(1)).await.is_err());
         assert!(site.list_attempts().await.is_err());
+        assert!(site.round_trip(&ground.near().0).await.is_err());
         assert!(site.decide_gate(tag(1), &GateDecision::Void).await.is_err());
     }
     ground.bring_back();

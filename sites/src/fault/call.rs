@@ -19,11 +19,12 @@ pub enum Call {
     HasContent,
     DeleteContent,
     Read,
+    RoundTrip,
 }
 
 impl Call {
     /// All kinds.
-    pub const ALL: [Call; 15] = [
+    pub const ALL: [Call; 16] = [
         Call::Describe,
         Call::Status,
         Call::Submit,
@@ -39,6 +40,7 @@ impl Call {
         Call::HasContent,
         Call::DeleteContent,
         Call::Read,
+        Call::RoundTrip,
     ];
 
     /// Its name in control files, plans and messages.
@@ -59,6 +61,7 @@ impl Call {
             Call::HasContent => "has-content",
             Call::DeleteContent => "delete-content",
             Call::Read => "read",
+            Call::RoundTrip => "round-trip",
         }
     }
 

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use cospan_domain::ids::{Digest, LrmId, SiteName, Tag};
+use cospan_domain::ids::{Digest, HostName, LrmId, SiteName, Tag};
 use cospan_domain::resources::Resources;
-use cospan_domain::units::Bytes;
+use cospan_domain::units::{Bytes, DurationUs};
 use tokio::sync::watch;
 
 use super::control::ControlFile;
@@ -207,5 +207,9 @@ impl Site for FaultySite {
 
     async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Piece, SiteError> {
         self.plain(Call::Read, || self.inner.read(what, offset, limit)).await
+    }
+
+    async fn round_trip(&self, to: &HostName) -> Result<DurationUs, SiteError> {
+        self.plain(Call::RoundTrip, || self.inner.round_trip(to)).await
     }
 }

@@ -6,12 +6,22 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cospan_domain::ids::{RelPath, SiteName};
+use cospan_domain::ids::{HostName, RelPath, SiteName};
 use cospan_domain::resources::Resources;
-use cospan_domain::units::DurationMs;
+use cospan_domain::units::{DurationMs, DurationUs};
 use cospan_sites::contract::Ground;
 use cospan_sites::local::{LocalConfig, LocalSite};
 use cospan_sites::port::Site;
+
+/// Stands in for `ping`: there is no network in tests.
+const PING: &str = r#"
+case $1 in
+    near) echo 'rtt min/avg/max/mdev = 0.840/1.022/1.340/0.117 ms' ;;
+    mute) echo '3 packets transmitted, 0 received, 100% packet loss'; exit 1 ;;
+    busy) sleep 600 & echo 'round-trip min/avg/max = 11.5/12.0/13.0 ms' ;;
+    *) echo 'pong' ;;
+esac
+"#;
 
 /// A local site made for one test; nothing of it is left when it is dropped.
 pub struct LocalGround {
@@ -28,6 +38,9 @@ impl LocalGround {
     pub fn with(change: impl FnOnce(&mut LocalConfig)) -> Self {
         let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let mut config = config(&place.path().join("root"));
+        let ping = place.path().join("ping");
+        std::fs::write(&ping, PING).unwrap();
+        config.ping = vec!["/bin/sh".into(), ping.display().to_string()];
         change(&mut config);
         let site = LocalSite::new(config).unwrap();
         site.initialise().unwrap();
@@ -74,6 +87,14 @@ impl Ground for LocalGround {
 
     fn put_user_file(&self, path: &RelPath, bytes: &[u8]) {
         std::fs::write(self.root().join("files").join(path.as_str()), bytes).unwrap();
+    }
+
+    fn near(&self) -> (HostName, DurationUs) {
+        (HostName::new("near").unwrap(), DurationUs(840))
+    }
+
+    fn mute(&self) -> HostName {
+        HostName::new("mute").unwrap()
     }
 }
 

@@ -70,9 +70,6 @@ pub struct LinkReport {
     pub bandwidth_bps: u64,
     /// Bits per second as configured.
     pub configured_bps: u64,
-    /// How long the first bit takes, if that is configured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub latency_ms: Option<u64>,
     /// Bits per second that the latest transfers had; missing if there were none lately.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured_bps: Option<u64>,
@@ -82,6 +79,19 @@ pub struct LinkReport {
     /// How many transfers that is made from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transfers: Option<u32>,
+    /// Microseconds that the first bit takes, as placement reckons: as measured, else as
+    /// configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_us: Option<u64>,
+    /// The same as configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub configured_latency_us: Option<u64>,
+    /// When it was measured; missing if it was not lately.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_measured_at: Option<Instant>,
+    /// How many measurements it is made from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_measurements: Option<u32>,
 }
 
 /// A window of maintenance: its begin is in it, its end is not.

@@ -1,6 +1,6 @@
 //! `cospan site ...`
 
-use cospan_domain::units::{BitsPerSecond, DurationMs};
+use cospan_domain::units::{BitsPerSecond, DurationMs, DurationUs};
 
 use crate::api::v1::Instant;
 use crate::api::v1::site::{
@@ -149,23 +149,60 @@ fn show(site: &SiteReport) -> String {
     ]);
     if !site.links.is_empty() {
         let rows: Vec<Vec<String>> = site.links.iter().map(link).collect();
+        let heading = ["FILES FROM", "AT", "CONFIGURED", "MEASURED", "LATENCY", "MEASURED"];
         text.push('\n');
-        text.push_str(&columns(&["FILES FROM", "AT", "CONFIGURED", "LATENCY", "MEASURED"], &rows));
+        text.push_str(&columns(&heading, &rows));
     }
     text
 }
 
 fn link(link: &LinkReport) -> Vec<String> {
-    let latency = link.latency_ms.map_or_else(|| "-".into(), |ms| DurationMs(ms).to_string());
-    let measured = link.measured_at.map_or_else(
-        || "not lately".into(),
-        |at| format!("{} ago, {} transfer(s)", age(at, now()), link.transfers.unwrap_or(1)),
-    );
+    let measured = |at: Option<Instant>, count: Option<u32>, what: &str| {
+        let ago = |at| format!("{} ago, {} {what}", age(at, now()), count.unwrap_or(1));
+        at.map_or_else(|| "not lately".into(), ago)
+    };
+    let latency = link.latency_us.map_or_else(|| "-".into(), |us| DurationUs(us).to_string());
     vec![
         link.from.clone(),
         pace(BitsPerSecond(link.bandwidth_bps)),
         pace(BitsPerSecond(link.configured_bps)),
+        measured(link.measured_at, link.transfers, "transfer(s)"),
         latency,
-        measured,
+        measured(link.latency_measured_at, link.latency_measurements, "ping(s)"),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_shows_what_counts_and_when_each_half_of_it_was_measured() {
+        let configured = LinkReport {
+            from: "leiden".into(),
+            bandwidth_bps: 100_000_000,
+            configured_bps: 100_000_000,
+            latency_us: Some(9_000),
+            configured_latency_us: Some(9_000),
+            ..LinkReport::default()
+        };
+        let measured = LinkReport {
+            from: "utrecht".into(),
+            measured_at: Some(Instant(now() - DurationMs(180_000))),
+            transfers: Some(4),
+            latency_us: Some(420),
+            latency_measured_at: Some(Instant(now() - DurationMs(300_000))),
+            latency_measurements: Some(7),
+            ..configured.clone()
+        };
+        let unknown = LinkReport { latency_us: None, ..configured.clone() };
+        let links = vec![configured, measured, unknown];
+        let text = show(&SiteReport { links, ..SiteReport::default() });
+        let rows: Vec<&str> = text.lines().rev().take(3).collect();
+        assert!(rows[2].contains("not lately") && rows[2].contains("9ms"), "{text}");
+        let pings = rows[1].split_once("4 transfer(s)").map(|(_, latency)| latency.trim());
+        let pings = pings.and_then(|latency| latency.strip_prefix("420us"));
+        assert!(pings.is_some_and(|text| text.trim() == "5m ago, 7 ping(s)"), "{text}");
+        assert!(rows[0].contains(" -  ") && !rows[0].contains("ms"), "{text}");
+    }
 }

@@ -59,6 +59,11 @@ section! {
         /// again. `0s`: it always counts, and nothing is measured.
         "bandwidth_expiry" => bandwidth_expiry: DurationMs = secs(3_600),
             in DurationMs::ZERO => DurationMs(30 * DAY.0), since "0.1.0";
+        /// Time between two measurements of the latency from a site to another that has a `host`.
+        /// A measurement counts half as much beside the next one, and not at all after six of
+        /// these times: the configured latency counts again. `0s`: nothing is measured.
+        "latency_interval" => latency_interval: DurationMs = secs(600),
+            in DurationMs::ZERO => DAY, since "0.1.0";
         /// What components of a job are taken to send each other at a time, for the
         /// `connected-...` policies: the smaller, the more latency counts beside bandwidth.
         "message_size" => message_size: Bytes = DEFAULT_MESSAGE, since "0.1.0";

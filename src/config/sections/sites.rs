@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use cospan_domain::ids::SiteName;
+use cospan_domain::ids::{HostName, SiteName};
 use cospan_domain::labels::Labels;
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, PerMillion};
@@ -48,6 +48,9 @@ section! {
             in DurationMs(100) => secs(600), since "0.1.0";
         /// Commands that run for one site at the same time.
         "exec_limit" => exec_limit: u32 = 8, in 1 => 256, since "0.1.0";
+        /// Command that is run at a site to measure the round trip to another one's `host`, which
+        /// it gets as its last argument. It has to print what `ping` prints at its end.
+        "ping" => ping: Vec<String> = cospan_sites::ping::command(), since "0.1.0";
         /// What a site acknowledged counts as lost when it is absent this long after.
         "settle" => settle: DurationMs = secs(30), in secs(1) => secs(3_600), since "0.1.0";
     }
@@ -96,6 +99,10 @@ section! {
         /// Bytes of copies that are kept there as further replicas when no job needs them any
         /// more; what was not used for longest goes first. `"0B"`: none are kept.
         "replicas" => replicas: Bytes = Bytes(0), since "0.1.0";
+        /// Name or address by which other sites reach it. Those that have a link to it measure
+        /// the round trip to this host, once in each `placement.latency_interval`; nothing has to
+        /// run there for that. Left out: how far it is, is what the link's `latency` says.
+        "host" => host: Option<HostName> = None, since "0.1.0";
         /// Whom people should ask about it: a name, a mail address, a page.
         "administrator" => administrator: String = String::new(), since "0.1.0";
         /// Address that receives this site's notifications as JSON (HTTP POST), beside those
@@ -115,8 +122,9 @@ section! {
         /// Bits per second that Cospan may use. Placement reckons with what past transfers had
         /// of it, where there were any lately: see `placement.bandwidth_expiry`.
         "bandwidth" => bandwidth: BitsPerSecond, since "0.1.0";
-        /// How long the first bit takes. The `connected-...` policies weigh it beside the
-        /// bandwidth.
+        /// How long the first bit takes: half of a round trip. The `connected-...` policies weigh
+        /// it beside the bandwidth. What was measured lately counts instead: see the `host` of a
+        /// site.
         "latency" => latency: DurationMs = DurationMs::ZERO,
             in DurationMs::ZERO => secs(3_600), since "0.1.0";
         /// The same holds from `to` to `from`.

@@ -5,11 +5,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cospan_domain::ids::{Digest, LrmId, SiteName, Tag};
+use cospan_domain::ids::{Digest, HostName, LrmId, SiteName, Tag};
 use cospan_domain::labels::Labels;
 use cospan_domain::resources::Resources;
 use cospan_domain::transfer::place::FilePlace;
-use cospan_domain::units::Bytes;
+use cospan_domain::units::{Bytes, DurationUs};
 use cospan_sites::port::{
     AttemptOrder, Capabilities, CopyBlame, CopyOrder, CopyStatus, GateDecision, GateState,
     Inspected, Piece, Readable, Site, SiteDescription, SiteError, SiteStatus, Submitted, TagLookup,
@@ -25,6 +25,10 @@ pub(crate) struct Inside {
     pub(crate) hanging: bool,
     /// Status queries that it took so.
     pub(crate) hung: usize,
+    /// How long a message takes to a host and back; `None`: it never answers.
+    pub(crate) round_trips: BTreeMap<HostName, Option<DurationUs>>,
+    /// Hosts that it was told to measure the way to, and when.
+    pub(crate) measured: Vec<(HostName, Instant)>,
     /// Files that can be inspected here.
     pub(crate) files: BTreeMap<FilePlace, Inspected>,
     /// Contents of its store.
@@ -71,6 +75,8 @@ impl FakeSite {
             up: true,
             hanging: false,
             hung: 0,
+            round_trips: BTreeMap::new(),
+            measured: Vec::new(),
             files: BTreeMap::new(),
             store: BTreeSet::new(),
             copy_time: Duration::from_secs(10),
@@ -247,5 +253,15 @@ impl Site for FakeSite {
 
     async fn read(&self, _: &Readable, _: Bytes, _: u32) -> Result<Piece, SiteError> {
         Err(SiteError::Refused("it is not read here".into()))
+    }
+
+    async fn round_trip(&self, to: &HostName) -> Result<DurationUs, SiteError> {
+        self.inside().measured.push((to.clone(), Instant::now()));
+        let known = self.answering()?.round_trips.get(to).copied();
+        match known {
+            Some(Some(round_trip)) => Ok(round_trip),
+            Some(None) => std::future::pending().await,
+            None => Err(SiteError::OutcomeUnknown("100% packet loss".into())),
+        }
     }
 }

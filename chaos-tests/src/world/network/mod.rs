@@ -248,6 +248,12 @@ impl Network {
         Some(fairness::bandwidth(self.channels[channel].capacity))
     }
 
+    /// How long the first bit takes over a link; `None` if there is none, or it is cut.
+    pub fn latency(&self, from: &SiteName, to: &SiteName) -> Option<DurationMs> {
+        self.capacity(from, to).filter(|capacity| capacity.0 > 0)?;
+        self.link(from, to).ok().map(|link| link.latency)
+    }
+
     /// The bandwidth that a flow has now, rounded down; `None` if it is unknown.
     pub fn rate(&self, id: FlowId) -> Option<BitsPerSecond> {
         Some(fairness::bandwidth(self.flows.get(&id)?.rate))

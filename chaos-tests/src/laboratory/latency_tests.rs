@@ -1,0 +1,117 @@
+//! What sites measure of the ways between them decides where jobs are placed.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use cospan_actors::api::command::{ApiCommand, Ask, Submission};
+use cospan_domain::ids::{HostName, KeyName, PolicyName};
+use cospan_domain::job::state::{Job, Phase};
+use cospan_domain::units::{BitsPerSecond, DurationMs, DurationUs};
+
+use super::jobs::job;
+use super::probe_tests::{BEGINS, SECOND, linked, name, until};
+use super::reign::{End, Ground, Plan, Reign, reign};
+use crate::world::LinkSpec;
+use crate::world::trouble::Trouble;
+
+const SITES: [&str; 3] = ["delft", "leiden", "utrecht"];
+const GIGABIT: BitsPerSecond = BitsPerSecond(1_000_000_000);
+const MINUTE: DurationMs = DurationMs(60_000);
+
+/// Sites of two processors, each with a host. It is far to delft, and near from leiden to
+/// utrecht; but it is said that delft and leiden are nearest.
+fn three_sites() -> Ground {
+    let pairs = || SITES.into_iter().flat_map(|from| SITES.map(|to| (name(from), name(to))));
+    let links = pairs().filter(|(from, to)| from != to).map(|(from, to)| {
+        let is_far = from.as_str() == "delft" || to.as_str() == "delft";
+        let latency = DurationMs(if is_far { 40 } else { 1 });
+        LinkSpec { from, to, bandwidth: GIGABIT, latency }
+    });
+    let links: Vec<LinkSpec> = links.collect();
+    let mut ground = linked(&SITES, &links);
+    let settings = &mut ground.settings;
+    for link in links {
+        let pair = (link.from, link.to);
+        let is_said = pair.0.as_str() != "utrecht" && pair.1.as_str() != "utrecht";
+        let latency = DurationMs(if is_said { 4 } else { 5 });
+        settings.network.latencies.insert(pair.clone(), latency);
+        settings.links.insert(pair, link.bandwidth);
+    }
+    let host = |site| (name(site), HostName::new(site).unwrap());
+    settings.network.hosts = SITES.map(host).into();
+    ground
+}
+
+/// Submits a job of two components, each of the size of a site, that runs for a minute.
+async fn submit(reign: &Reign) {
+    let mut spec = job(&[2, 2], MINUTE, MINUTE + MINUTE, 0).unwrap();
+    spec.policy = Some(PolicyName::new("connected-cluster-minimization").unwrap());
+    let submission = Submission {
+        spec: Arc::new(spec),
+        idempotency: None,
+        allow_unplaceable: false,
+        refuse_closed: false,
+        asking: Default::default(),
+    };
+    let (by, what) = (KeyName::new("alice").unwrap(), Ask::Submit(vec![submission]));
+    reign.plane.command(ApiCommand { by, what }).await.unwrap();
+}
+
+/// Where a job runs that is submitted now. Waits for its end.
+async fn placed(reign: &Reign) -> BTreeSet<String> {
+    submit(reign).await;
+    let latest = || reign.plane.view().jobs.values().next_back().cloned().unwrap();
+    let runs = |job: &Job| matches!(job.phase, Phase::Running { .. });
+    assert!(until(reign, || runs(&latest())).await, "{:?}", latest().phase);
+    let at = |job: &Job| {
+        let placements = job.components.iter().filter_map(|c| c.placement.as_ref());
+        placements.map(|placement| placement.site.to_string()).collect()
+    };
+    let sites = at(&latest());
+    assert!(until(reign, || latest().is_final()).await, "{:?}", latest().phase);
+    sites
+}
+
+fn latency(reign: &Reign, from: &str, to: &str) -> (Option<DurationUs>, bool) {
+    let links = reign.plane.links_to(&name(to));
+    let link = links.into_iter().find(|link| link.from == name(from)).unwrap();
+    (link.latency, link.measured_latency.is_some())
+}
+
+#[test]
+fn a_connected_policy_chooses_the_sites_that_were_found_to_be_near() {
+    let ground = three_sites();
+    let world = ground.world.clone();
+    let plan = Plan {
+        begins: BEGINS,
+        killed_at: None,
+        moment: None,
+        seed: 1,
+        clock_ahead_ms: 0,
+        panics: None,
+    };
+    let end = reign(&ground, plan, move |reign| async move {
+        reign.until(BEGINS + SECOND).await;
+        assert_eq!(latency(&reign, "leiden", "utrecht"), (Some(DurationUs(5_000)), false));
+        let said = BTreeSet::from(["delft".to_owned(), "leiden".to_owned()]);
+        assert_eq!(placed(&reign).await, said, "as configured");
+        reign.until(BEGINS + DurationMs(15 * MINUTE.0)).await;
+        assert_eq!(latency(&reign, "delft", "leiden"), (Some(DurationUs(40_000)), true));
+        assert_eq!(latency(&reign, "leiden", "utrecht"), (Some(DurationUs(1_000)), true));
+        let near = BTreeSet::from(["leiden".to_owned(), "utrecht".to_owned()]);
+        assert_eq!(placed(&reign).await, near);
+        world.at(reign.clock.now(), |world| {
+            for from in SITES {
+                let site = world.index_of(&name(from)).unwrap();
+                for to in SITES.into_iter().filter(|to| *to != from) {
+                    let cut = Trouble::Link { to: name(to), bandwidth: BitsPerSecond(0) };
+                    world.plan(world.now(), site, cut);
+                }
+            }
+        });
+        reign.until(reign.clock.now() + DurationMs(75 * MINUTE.0)).await;
+        assert_eq!(latency(&reign, "leiden", "utrecht"), (Some(DurationUs(5_000)), false));
+        assert_eq!(placed(&reign).await, said, "nothing has come back for too long");
+    });
+    assert!(matches!(end.unwrap(), End::Done(..)));
+}
