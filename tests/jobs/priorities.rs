@@ -125,3 +125,24 @@ fn a_dry_run_tells_the_class_and_the_rule_that_gave_it() {
     has(&told, &["  priority low, the default\n"]);
     scene.server.kill().unwrap();
 }
+
+#[test]
+fn a_repeated_submission_is_answered_with_its_job_whatever_the_rules_are_now() {
+    let mut scene = ruled();
+    let file = scene.job_file(&job("priority = \"high\""));
+    let submit = |scene: &Scene, key: &str| {
+        scene.cospan(&["submit", &file, "--idempotency-key", key, "-o", "json"])
+    };
+    let first = submit(&scene, "once").stdout;
+    scene.server.kill().unwrap();
+    let config = fs::read_to_string(scene.ground.config()).unwrap();
+    fs::write(scene.ground.config(), config.replace("\"high\"", "\"low\"")).unwrap();
+    scene.server.start().unwrap();
+    let above = "the priority high is above low, the highest that [[priority]] number 3";
+    refused(&submit(&scene, "twice"), &[above]);
+    let again: serde_json::Value = serde_json::from_slice(&submit(&scene, "once").stdout).unwrap();
+    let first: serde_json::Value = serde_json::from_slice(&first).unwrap();
+    assert_eq!(again["jobs"][0]["id"], first["jobs"][0]["id"]);
+    assert_eq!(again["jobs"][0]["repeated"], true);
+    scene.server.kill().unwrap();
+}

@@ -98,15 +98,23 @@ impl ControlPlane {
     /// # Errors
     /// Nothing was done, and why.
     pub async fn command(&self, mut command: ApiCommand) -> Result<ApiAnswer, ApiRefusal> {
+        let mut refused = Vec::new();
         if let Ask::Submit(submissions) = &mut command.what {
             for (index, submission) in submissions.iter_mut().enumerate() {
-                self.prepare(index, &command.by, submission)?;
+                match self.prepare(index, &command.by, submission) {
+                    Ok(_) => {}
+                    // By what held then, it may have been accepted under its key.
+                    Err(refusal) if submission.idempotency.is_some() => {
+                        refused.push((index, refusal));
+                    }
+                    Err(refusal) => return Err(refusal),
+                }
             }
         }
         let busy = ApiRefusal::Busy { retry_after_s: 1 };
         let intake = self.shared.switchboard.intake.addr(&()).ok_or_else(|| busy.clone())?;
         let (answer, answered) = oneshot::channel();
-        intake.try_send(Command { command, answer }).map_err(|_| busy.clone())?;
+        intake.try_send(Command { command, refused, answer }).map_err(|_| busy.clone())?;
         answered.await.unwrap_or(Err(busy))
     }
 
