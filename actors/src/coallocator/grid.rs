@@ -21,7 +21,7 @@ use imbl::OrdMap;
 use crate::api::View;
 use crate::board::SiteReport;
 use crate::shared::Shared;
-use crate::transfer::{CopyKey, budget, staged};
+use crate::transfer::{CopyKey, staged};
 
 /// Plans that were offered to jobs and are neither committed nor refused yet:
 /// deducted until then, or for five seconds.
@@ -133,12 +133,15 @@ impl GridMaker {
         let keeps = shared.settings.staging.values().any(|staging| staging.replicas > Bytes(0));
         self.index(&view, keeps);
         self.measure(shared);
-        let now = shared.clock.now();
+        let (now, staged) = (shared.clock.now(), staged(shared, &view));
         let sites = shared.sites.keys().map(|name| {
             let report = shared.board.site(name).unwrap_or_default();
-            change(site(shared, &view, name, &report, now))
+            let staging_left = staged.left_at(shared, name);
+            change(GridSite { staging_left, ..site(shared, &view, name, &report, now) })
         });
-        GridSnapshot::new(view.seq, sites, self.network.clone(), self.catalogue.clone())
+        let (network, catalogue) = (self.network.clone(), self.catalogue.clone());
+        let grid = GridSnapshot::new(view.seq, sites, network, catalogue);
+        grid.with_staged(Arc::new(staged))
     }
 
     /// Follows what transfers measured, link by link: there are as many as sites squared.
@@ -206,7 +209,8 @@ fn site(
         ours,
         quota: shared.settings.quotas.get(name).copied().unwrap_or_default(),
         room: state.probe_room(),
-        staging_left: staging_left(shared, view, name),
+        // Of all sites at once, by who asks for it.
+        staging_left: None,
         serves_files: serves_files(record, report.contact, now),
     }
 }
@@ -239,10 +243,4 @@ pub(crate) fn belief(
     }
     let expiry = shared.settings.information_expiry;
     (now.since(asked_at) <= expiry + expiry).then_some(Belief { idle, asked_at })
-}
-
-/// What copies may still take of a site, if that is bounded.
-fn staging_left(shared: &Shared, view: &View, site: &SiteName) -> Option<Bytes> {
-    let budget = budget(shared, site)?;
-    Some(Bytes(budget.0.saturating_sub(staged(shared, view, site).0)))
 }
