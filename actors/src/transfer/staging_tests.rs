@@ -90,6 +90,30 @@ fn a_copy_that_is_used_again_is_the_latest() {
 }
 
 #[test]
+fn what_nobody_needs_goes_at_once_when_it_does_not_fit_beside_what_jobs_need() {
+    for replicas in [0, 3] {
+        paused(|| async move {
+            let staging = Staging { budget: Some(files(3)), replicas: files(replicas) };
+            let world = World::staging(&["Delft", "Leiden"], "Leiden", staging);
+            for id in 1..=3 {
+                ran(&world, id).await;
+            }
+            assert!((1..=3).all(|seed| world.is_ready(&key(seed))), "there is room for three");
+            world.add_file("input-4", content(4), &["Delft"]).await;
+            world.place_job(4, content(4), "Leiden").await;
+            let placed_at = tokio::time::Instant::now();
+            world.until("the longest unused one is gone", |w| w.copy(&key(1)).is_none()).await;
+            assert!(placed_at.elapsed() < Duration::from_secs(10), "long before its time");
+            world.until("the new one is there", |w| w.is_ready(&key(4))).await;
+            assert!(world.is_ready(&key(2)) && world.is_ready(&key(3)), "the others stay");
+            world.place_job(5, content(2), "Leiden").await;
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            assert!((2..=4).all(|seed| world.is_ready(&key(seed))), "one is needed again");
+        });
+    }
+}
+
+#[test]
 fn without_a_budget_nothing_is_kept_and_what_is_kept_survives_a_restart() {
     paused(|| async {
         let world = keeping(0);
