@@ -46,15 +46,22 @@ pub struct Asked {
     pub once: bool,
     /// Its sweep, and how many runs of that may be active at once.
     pub sweep: Option<(u64, u64)>,
+    /// Processors of its components as they last were, if they share a file out among them.
+    pub shares: Vec<u64>,
 }
 
 impl Asked {
     fn of(job: &Value) -> Self {
         let (document, sweep) = (&job["document"], &job["sweep"]);
+        let inputs = document["component"][0]["input"].as_array().into_iter().flatten();
+        let shares_out = inputs.into_iter().any(|input| input["read"] == "chunk");
+        let components = job["components"].as_array().filter(|_| shares_out);
+        let processors = |component: &Value| component["processors"].as_u64();
         Self {
             flexible: !document["flexible"].is_null() || document["request"] == "flexible",
             once: document["rerunnable"] == false,
             sweep: sweep["group"].as_u64().zip(sweep["at_once"].as_u64()),
+            shares: components.into_iter().flatten().filter_map(processors).collect(),
         }
     }
 }

@@ -193,11 +193,19 @@ impl Ground {
     /// # Errors
     /// It cannot be written.
     pub fn plant_file(&self, site: usize, name: &str, size: usize) -> Result<String> {
+        let mut bytes = format!("{name}\n").into_bytes();
+        bytes.resize(size.max(bytes.len()), b'.');
+        self.plant(site, name, &bytes)
+    }
+
+    /// Puts a file with these bytes among a site's files, and gives back its path there.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn plant(&self, site: usize, name: &str, bytes: &[u8]) -> Result<String> {
         let directory = self.sites[site].root.join("files");
         fs::create_dir_all(&directory)
             .with_context(|| format!("cannot make {}", directory.display()))?;
-        let mut bytes = format!("{name}\n").into_bytes();
-        bytes.resize(size.max(bytes.len()), b'.');
         fs::write(directory.join(name), bytes)?;
         Ok(name.into())
     }

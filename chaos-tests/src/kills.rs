@@ -15,10 +15,11 @@ use crate::evidence::Foreign;
 use crate::ground::{Ground, Layout};
 use crate::locals::Locals;
 use crate::oracle::Verdict;
+use crate::payload::grain;
 use crate::server::Server;
 use crate::settle;
 use crate::table::Table;
-use crate::workload::{SHARED, Workload};
+use crate::workload::{GRAIN, SHARED, Workload};
 
 /// Kills of a run that must have met all of [`CLAIMS_MEET`].
 const MANY_KILLS: u32 = 200;
@@ -120,12 +121,15 @@ impl Outcome {
 /// # Errors
 /// The server refuses one.
 pub fn register_shared(ground: &Ground, api: &Api) -> Result<()> {
-    for (index, name) in SHARED.into_iter().enumerate() {
-        let site = index % 2;
-        let path = ground.plant_file(site, name, 1_000_000 + index * 400_000)?;
+    let register = |site: usize, name: &str, path: String| {
         let place = &ground.sites[site].name;
-        api.must("/v1/files", &json!({ "name": name, "site": place, "path": path }))?;
+        api.must("/v1/files", &json!({ "name": name, "site": place, "path": path }))
+    };
+    for (index, name) in SHARED.into_iter().enumerate() {
+        let path = ground.plant_file(index % 2, name, 1_000_000 + index * 400_000)?;
+        register(index % 2, name, path)?;
     }
+    register(1, GRAIN, ground.plant(1, GRAIN, &grain())?)?;
     Ok(())
 }
 

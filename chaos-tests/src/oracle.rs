@@ -52,11 +52,13 @@ pub enum Rule {
     LimitHolds,
     /// Payloads that are told of each other are told of all.
     PeersKnown,
+    /// Payloads that share a file out have their own chunk of it each.
+    OwnChunk,
 }
 
 impl Rule {
     /// All rules.
-    pub const ALL: [Rule; 18] = [
+    pub const ALL: [Rule; 19] = [
         Rule::NothingLost,
         Rule::NothingDoubled,
         Rule::NothingRefused,
@@ -75,6 +77,7 @@ impl Rule {
         Rule::RunsOnce,
         Rule::LimitHolds,
         Rule::PeersKnown,
+        Rule::OwnChunk,
     ];
 }
 

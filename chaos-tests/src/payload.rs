@@ -5,12 +5,23 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
+/// Lines of the file that components read in chunks: each is its number.
+const GRAINS: u64 = 100_000;
+/// Name of the input that is read in chunks, in place of the first line that another has.
+pub const CHUNK: &str = "chunk";
+
+/// The file that components read in chunks: every byte tells where it is.
+pub fn grain() -> Vec<u8> {
+    (0..GRAINS).flat_map(|number| format!("{number:07}\n").into_bytes()).collect()
+}
+
 /// `payload.sh LEDGER SECONDS CODE MANNERS OUTPUT BYTES [INPUT NAME]...`
 ///
 /// Each line is one write to a file opened for appending, so lines never mix.
 /// A later attempt of a component looks whether an earlier one still lives:
 /// it wrote its own line before, so of two that overlap one sees the other. With `PEERS`
 /// in its environment it looks whether it was told of so many components, and its own place.
+/// Of [`grain`] it writes down which chunk it was told of, and looks whether it has just that.
 pub const SCRIPT: &str = r#"
 ledger=$1 seconds=$2 code=$3 manners=$4 output=$5 bytes=$6
 shift 6
@@ -32,6 +43,16 @@ if [ -n "$PEERS" ]; then
         echo "peers $COSPAN_TAG $nonce $$ $(date +%s%3N) $told" >> "$ledger"
 fi
 while [ "$#" -gt 0 ]; do
+    if [ "$2" = chunk ]; then
+        echo "$COSPAN_CHUNKS" | while read -r offset length size path; do
+            [ "$path" = "$1" ] || continue
+            echo "chunk $COSPAN_TAG $nonce $$ $(date +%s%3N) $offset $length" >> "$ledger"
+            seq -f %07.0f 0 $((size / 8 - 1)) | tail -c +$((offset + 1)) | head -c "$length" |
+                cmp -s - "$1" || echo "input $COSPAN_TAG $nonce $$ $(date +%s%3N) $1" >> "$ledger"
+        done
+        shift 2
+        continue
+    fi
     line=
     read -r line < "$1"
     [ "$line" = "$2" ] || echo "input $COSPAN_TAG $nonce $$ $(date +%s%3N) $1" >> "$ledger"
@@ -70,6 +91,8 @@ pub struct Run {
     /// It was told of so many components, or of another place of its own, although it has
     /// others.
     pub wrong_peers: Option<String>,
+    /// The chunks that it was told of: where each begins, and how long it is.
+    pub chunks: Vec<(u64, u64)>,
 }
 
 /// Everything that payloads wrote, in the order of their starts.
@@ -115,6 +138,7 @@ impl Ledger {
                     beside: Vec::new(),
                     bad_inputs: Vec::new(),
                     wrong_peers: None,
+                    chunks: Vec::new(),
                 });
                 continue;
             }
@@ -125,6 +149,7 @@ impl Ledger {
                 ("beside", [other]) => run.beside.push((*other).into()),
                 ("input", [path]) => run.bad_inputs.push((*path).into()),
                 ("peers", [told]) => run.wrong_peers = Some((*told).into()),
+                ("chunk", [from, length]) => run.chunks.push((from.parse()?, length.parse()?)),
                 _ => bail!("{line:?} is no line of a payload"),
             }
         }
@@ -159,6 +184,27 @@ mod tests {
         assert_eq!(run.bad_inputs, ["in"]);
         let out = std::fs::read_to_string(directory.path().join("out")).unwrap();
         assert!(out.starts_with("ca-1-0-1\n") && out.len() == 19, "{out:?}");
+    }
+
+    #[test]
+    fn a_payload_tells_its_chunk_and_whether_it_has_just_that() {
+        let directory = tempfile::tempdir().unwrap();
+        let (all, input) = (grain(), directory.path().join("in"));
+        let told = |tag: &str, bytes: &[u8]| {
+            std::fs::write(&input, bytes).unwrap();
+            let arguments = ["0", "0", "polite", "-", "0", "in", CHUNK];
+            let mut command = payload(directory.path(), tag, &arguments);
+            let chunks = format!("0 5 {} other\n1003 10 {} in", all.len(), all.len());
+            command.env("COSPAN_CHUNKS", chunks).status().unwrap();
+            let ledger = Ledger::read(&directory.path().join("ledger")).unwrap();
+            let run = ledger.runs.into_iter().find(|run| run.tag == tag).unwrap();
+            assert_eq!(run.chunks, [(1_003, 10)]);
+            run.bad_inputs.is_empty()
+        };
+        assert!(told("ca-1-0-1", &all[1_003..1_013]));
+        assert!(!told("ca-1-0-2", &all[1_004..1_014]), "another chunk");
+        assert!(!told("ca-1-0-3", &all[1_003..1_012]), "less");
+        assert!(!told("ca-1-0-4", &all[1_003..1_014]), "more");
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! Jobs that are drawn: of every type of request, under every policy, by every runner, in
-//! every class; with inputs, outputs and failures.
+//! every class; with inputs, shared whole or in chunks, outputs and failures.
 
 use cospan_domain::job::spec::{Flexible, Request};
 use cospan_domain::placement::policy::POLICIES;
@@ -9,9 +9,12 @@ use rand::seq::IndexedRandom;
 use serde_json::{Value, json};
 
 use crate::ground::Ground;
+use crate::payload::CHUNK;
 
 /// Names of the files that jobs share.
 pub const SHARED: [&str; 3] = ["mesh", "sky", "tide"];
+/// Name of the file that jobs share out among their components.
+pub const GRAIN: &str = "grain";
 const CLASSES: [&str; 4] = ["super-low", "low", "high", "super-high"];
 /// Runs of a sweep, at most.
 const RUNS_MAX: usize = 4;
@@ -124,6 +127,9 @@ impl Workload {
             let peers = json!({ "PEERS": count.to_string() });
             components.iter_mut().for_each(|component| component["environment"] = peers.clone());
         }
+        if random.random_bool(0.2) {
+            components.iter_mut().for_each(read_own_chunk);
+        }
         let rerunnable = random.random_bool(0.9);
         if rerunnable && random.random_bool(0.3) {
             components.iter_mut().for_each(restart_from_checkpoint);
@@ -222,6 +228,16 @@ fn policies(kind: Kind) -> Vec<&'static str> {
     serving.map(|policy| policy.name()).collect()
 }
 
+/// Each component reads its own chunk of a file.
+fn read_own_chunk(component: &mut Value) {
+    let path = format!("in-{GRAIN}");
+    let push = |list: &mut Value, more: &[Value]| {
+        list.as_array_mut().into_iter().for_each(|list| list.extend_from_slice(more));
+    };
+    push(&mut component["input"], &[json!({ "file": GRAIN, "path": path, "read": "chunk" })]);
+    push(&mut component["arguments"], &[json!(path), json!(CHUNK)]);
+}
+
 /// What is restarted after all payloads began asks for what it left behind.
 fn restart_from_checkpoint(component: &mut Value) {
     component["restart"] = json!({
@@ -232,22 +248,51 @@ fn restart_from_checkpoint(component: &mut Value) {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
 
     use rand::SeedableRng;
 
     use super::*;
 
-    #[test]
-    fn no_job_asks_a_site_for_more_than_it_has() {
-        let mut workload = Workload {
+    fn workload() -> Workload {
+        Workload {
             prefix: "job".into(),
             sites: ["s1", "s2", "s3"].map(String::from).into(),
             least: 8,
             payload: "payload".into(),
             ledger: "ledger".into(),
             count: 0,
-        };
+        }
+    }
+
+    #[test]
+    fn components_of_jobs_of_every_kind_read_a_chunk_each_and_look_at_it() {
+        let mut workload = workload();
+        let mut random = StdRng::seed_from_u64(1);
+        let mut kinds = BTreeSet::new();
+        for _ in 0..500 {
+            let document = workload.draw(&mut random).document;
+            let components = document["component"].as_array().expect("components");
+            let chunked = |component: &&Value| {
+                let inputs = component["input"].as_array().into_iter().flatten();
+                let reads = inputs.into_iter().any(|input| input["read"] == "chunk");
+                let last = component["arguments"].as_array().and_then(|list| list.last());
+                assert_eq!(reads, last.is_some_and(|last| last == CHUNK), "{component}");
+                reads
+            };
+            let count = components.iter().filter(chunked).count();
+            assert!(count == 0 || count == components.len(), "{document}");
+            if count > 0 {
+                let named = [&document["flexible"], &document["runner"], &document["sweep"]];
+                kinds.insert((named.map(Value::is_null), count > 1));
+            }
+        }
+        assert_eq!(kinds.len(), 6, "{kinds:?}");
+    }
+
+    #[test]
+    fn no_job_asks_a_site_for_more_than_it_has() {
+        let mut workload = workload();
         let mut random = StdRng::seed_from_u64(1);
         for _ in 0..20_000 {
             let document = workload.draw(&mut random).document;

@@ -11,7 +11,7 @@ use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 
 use crate::api::v1::Instant;
 use crate::api::v1::explain::{
-    CostReport, EstimateReport, ExpectedTransferReport, ExplainReport, RefusedReport,
+    ClassReport, CostReport, EstimateReport, ExpectedTransferReport, ExplainReport, RefusedReport,
     TransferReport, WithheldReport,
 };
 use crate::api::v1::happened::{Names, abort_cause};
@@ -44,6 +44,7 @@ pub(super) fn report(
     ExplainReport {
         job: job.id.0,
         summary: summary(job, explanation, standing),
+        priority: None,
         policy: Some(placed_by.map_or(&explanation.policy, |by| &by.policy).to_string()),
         rule: placed_by.map(|by| by.rule.as_str().into()),
         refused: placed_by.and_then(|by| by.refused.as_ref()).map(RefusedReport::from),
@@ -142,6 +143,7 @@ pub(super) fn preview(
     ExplainReport {
         job: 0,
         summary: placement(explanation, None),
+        priority: explanation.class.map(ClassReport::from),
         policy: Some(explanation.policy.to_string()),
         rule: explanation.decision.as_ref().ok().map(|plan| plan.rule.as_str().into()),
         refused: None,

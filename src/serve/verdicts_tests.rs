@@ -59,6 +59,7 @@ pub(crate) fn explanation(wait: Wait) -> Explanation {
         hoard: None,
         estimate: Estimate::None,
         transfers: Vec::new(),
+        class: None,
     }
 }
 

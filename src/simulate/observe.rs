@@ -170,7 +170,7 @@ fn grid_bars(entries: &[Entry], jobs: &[Kept], ended: Timestamp) -> BTreeMap<Sit
         let begins = match deed {
             Deed::Ready => Some(LoadKind::GridHold),
             Deed::Began => Some(LoadKind::GridRun),
-            Deed::Opened(..) => continue,
+            Deed::Opened(..) | Deed::Told(..) => continue,
             _ => None,
         };
         if let Some(before) = open.remove(tag) {

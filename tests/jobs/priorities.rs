@@ -98,3 +98,51 @@ fn a_key_with_the_role_is_bound_by_no_rule() {
     assert_eq!(shown, ["super-high", "super-high", "high"], "what it does not ask for is given");
     scene.server.kill().unwrap();
 }
+
+#[test]
+fn a_dry_run_tells_the_class_and_the_rule_that_gave_it() {
+    let mut scene = ruled();
+    let parallel = "runner = \"parallel\"";
+    let cases = [
+        ("", "high, given by [[priority]] number 3", 3),
+        ("priority = \"low\"", "low, as asked; judged by [[priority]] number 3", 3),
+        (parallel, "super-low, given by [[priority]] number 2", 2),
+    ];
+    for (above, told, rule) in cases {
+        let file = scene.job_file(&job(above));
+        has(&scene.must(&["submit", &file, "--dry-run"]), &[&format!("  priority {told}\n")]);
+        let report = scene.must(&["submit", &file, "--dry-run", "-o", "json"]);
+        let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+        let priority = &report["jobs"][0]["priority"];
+        let (class, given) = (told.split(',').next().unwrap(), told.contains("given"));
+        assert_eq!(*priority, json!({ "class": class, "given": given, "rule": rule }));
+    }
+    let long = job("priority = \"super-high\"").replace("1h", "2h");
+    let told = scene.must(&["submit", &scene.job_file(&long), "--dry-run"]);
+    has(&told, &["  priority super-high, as asked\n"]);
+    let open = job("").replace("1h", "2h");
+    let told = scene.must(&["submit", &scene.job_file(&open), "--dry-run"]);
+    has(&told, &["  priority low, the default\n"]);
+    scene.server.kill().unwrap();
+}
+
+#[test]
+fn a_repeated_submission_is_answered_with_its_job_whatever_the_rules_are_now() {
+    let mut scene = ruled();
+    let file = scene.job_file(&job("priority = \"high\""));
+    let submit = |scene: &Scene, key: &str| {
+        scene.cospan(&["submit", &file, "--idempotency-key", key, "-o", "json"])
+    };
+    let first = submit(&scene, "once").stdout;
+    scene.server.kill().unwrap();
+    let config = fs::read_to_string(scene.ground.config()).unwrap();
+    fs::write(scene.ground.config(), config.replace("\"high\"", "\"low\"")).unwrap();
+    scene.server.start().unwrap();
+    let above = "the priority high is above low, the highest that [[priority]] number 3";
+    refused(&submit(&scene, "twice"), &[above]);
+    let again: serde_json::Value = serde_json::from_slice(&submit(&scene, "once").stdout).unwrap();
+    let first: serde_json::Value = serde_json::from_slice(&first).unwrap();
+    assert_eq!(again["jobs"][0]["id"], first["jobs"][0]["id"]);
+    assert_eq!(again["jobs"][0]["repeated"], true);
+    scene.server.kill().unwrap();
+}

@@ -9,7 +9,7 @@ use cospan_domain::ids::{
 use cospan_domain::job::spec::{Feed, Input};
 use cospan_domain::job::state::Job;
 use cospan_domain::placement::{GridSnapshot, PlacementRequest, can_ever_be_placed, closed_site};
-use cospan_domain::queue::{AboveHighest, JobTraits, Standing, class_of};
+use cospan_domain::queue::{AboveHighest, Classified, JobTraits, Standing, class_of};
 use cospan_domain::site::availability::{SiteState, state};
 use cospan_domain::site::state::SiteRecord;
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
@@ -98,25 +98,34 @@ impl ControlPlane {
     /// # Errors
     /// Nothing was done, and why.
     pub async fn command(&self, mut command: ApiCommand) -> Result<ApiAnswer, ApiRefusal> {
+        let mut refused = Vec::new();
         if let Ask::Submit(submissions) = &mut command.what {
             for (index, submission) in submissions.iter_mut().enumerate() {
-                self.prepare(index, &command.by, submission)?;
+                match self.prepare(index, &command.by, submission) {
+                    Ok(_) => {}
+                    // By what held then, it may have been accepted under its key.
+                    Err(refusal) if submission.idempotency.is_some() => {
+                        refused.push((index, refusal));
+                    }
+                    Err(refusal) => return Err(refusal),
+                }
             }
         }
         let busy = ApiRefusal::Busy { retry_after_s: 1 };
         let intake = self.shared.switchboard.intake.addr(&()).ok_or_else(|| busy.clone())?;
         let (answer, answered) = oneshot::channel();
-        intake.try_send(Command { command, answer }).map_err(|_| busy.clone())?;
+        intake.try_send(Command { command, refused, answer }).map_err(|_| busy.clone())?;
         answered.await.unwrap_or(Err(busy))
     }
 
-    /// Checks a submission on the caller's thread, so that the intake need not.
+    /// Checks a submission on the caller's thread, so that the intake need not, and gives it
+    /// the class that the rules have for it.
     fn prepare(
         &self,
         index: usize,
         by: &KeyName,
         submission: &mut Submission,
-    ) -> Result<(), ApiRefusal> {
+    ) -> Result<Classified, ApiRefusal> {
         let invalid = |problem: String| ApiRefusal::Invalid { index, problem };
         submission
             .spec
@@ -130,7 +139,8 @@ impl ControlPlane {
                 "notify names {name}, which is no target that the operator configured; there are: {known} (notify.targets)"
             )));
         }
-        self.classify(by, submission).map_err(|above| ApiRefusal::AboveHighest { index, above })?;
+        let classified = self.classify(by, submission);
+        let classified = classified.map_err(|above| ApiRefusal::AboveHighest { index, above })?;
         self.bind(submission).map_err(|name| {
             let remedy =
                 format!("register it with `cospan file add {name} --site SITE --path PATH`");
@@ -161,18 +171,21 @@ impl ControlPlane {
             let why = why.to_string();
             return Err(ApiRefusal::ClosedSite { index, component, site, why });
         }
-        Ok(())
+        Ok(classified)
     }
 
-    /// Gives it the class that the rules have for it.
-    fn classify(&self, by: &KeyName, submission: &mut Submission) -> Result<(), AboveHighest> {
+    fn classify(
+        &self,
+        by: &KeyName,
+        submission: &mut Submission,
+    ) -> Result<Classified, AboveHighest> {
         let spec = &submission.spec;
         let (job, rules) = (JobTraits::of(by, spec), &self.shared.settings.classes);
-        let class = class_of(spec.priority, submission.asking, &job, rules)?;
-        if class != spec.priority {
-            Arc::make_mut(&mut submission.spec).priority = class;
+        let classified = class_of(spec.priority, submission.asking, &job, rules)?;
+        if classified.class != spec.priority {
+            Arc::make_mut(&mut submission.spec).priority = classified.class;
         }
-        Ok(())
+        Ok(classified)
     }
 
     /// An input that is to be read in chunks, and cannot be.
@@ -255,7 +268,7 @@ impl ControlPlane {
         self.shared.board.progress(digest, site)
     }
 
-    /// What would become of a job if it were submitted now with this key.
+    /// What would become of a job if it were submitted now with this key, and its class.
     ///
     /// # Errors
     /// It would be refused.
@@ -264,8 +277,9 @@ impl ControlPlane {
         by: &KeyName,
         mut submission: Submission,
     ) -> Result<Explanation, ApiRefusal> {
-        self.prepare(0, by, &mut submission)?;
-        Ok(preview(&self.shared, &submission.spec))
+        let classified = self.prepare(0, by, &mut submission)?;
+        let class = Some(classified);
+        Ok(Explanation { class, ..preview(&self.shared, &submission.spec) })
     }
 
     /// Where a job stands in its placement queue; `None` if it is in none.

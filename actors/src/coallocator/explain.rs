@@ -9,7 +9,7 @@ use cospan_domain::placement::{
     self, Board, GridSite, GridSnapshot, History, PlacementRequest, Plan, Recorder, Refusal,
     Remaining, SiteVerdict,
 };
-use cospan_domain::queue::{Groups, Hoard};
+use cospan_domain::queue::{Classified, Groups, Hoard};
 use cospan_domain::site::availability::{Obstacle, obstacles};
 use cospan_domain::site::state::{Breaker, SiteRecord};
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -45,6 +45,8 @@ pub struct Explanation {
     pub silence: Silence,
     /// What would be brought where if it were placed as decided.
     pub transfers: Vec<ExpectedTransfer>,
+    /// The class that it would have if it were submitted now, and by which rule.
+    pub class: Option<Classified>,
 }
 
 /// What is known of a site, in numbers.
@@ -185,6 +187,7 @@ fn ask(
         next_claim: None,
         silence: Silence::default(),
         hoard,
+        class: None,
     }
 }
 

@@ -20,7 +20,7 @@ use imbl::OrdMap;
 use crate::api::View;
 use crate::board::SiteReport;
 use crate::shared::Shared;
-use crate::transfer::{CopyKey, budget, staged};
+use crate::transfer::{CopyKey, staged};
 
 /// Plans that were offered to jobs and are neither committed nor refused yet:
 /// deducted until then, or for five seconds.
@@ -109,12 +109,14 @@ impl GridMaker {
         let view = shared.view.load();
         let keeps = shared.settings.staging.values().any(|staging| staging.replicas > Bytes(0));
         self.index(&view, keeps);
-        let now = shared.clock.now();
+        let (now, staged) = (shared.clock.now(), staged(shared, &view));
         let sites = shared.sites.keys().map(|name| {
             let report = shared.board.site(name).unwrap_or_default();
-            change(site(shared, &view, name, &report, now))
+            let staging_left = staged.left_at(shared, name);
+            change(GridSite { staging_left, ..site(shared, &view, name, &report, now) })
         });
-        GridSnapshot::new(view.seq, sites, shared.network(), self.catalogue.clone())
+        let (network, catalogue) = (shared.network(), self.catalogue.clone());
+        GridSnapshot::new(view.seq, sites, network, catalogue).with_staged(Arc::new(staged))
     }
 
     /// Where files are; with copies in stores, if such are kept as replicas.
@@ -167,7 +169,8 @@ fn site(
         ours,
         quota: shared.settings.quotas.get(name).copied().unwrap_or_default(),
         room: state.probe_room(),
-        staging_left: staging_left(shared, view, name),
+        // Of all sites at once, by who asks for it.
+        staging_left: None,
         serves_files: serves_files(record, report.contact, now),
     }
 }
@@ -200,10 +203,4 @@ pub(crate) fn belief(
     }
     let expiry = shared.settings.information_expiry;
     (now.since(asked_at) <= expiry + expiry).then_some(Belief { idle, asked_at })
-}
-
-/// What copies may still take of a site, if that is bounded.
-fn staging_left(shared: &Shared, view: &View, site: &SiteName) -> Option<Bytes> {
-    let budget = budget(shared, site)?;
-    Some(Bytes(budget.0.saturating_sub(staged(shared, view, site).0)))
 }

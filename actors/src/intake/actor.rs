@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use super::ids::Ids;
 use super::orders;
-use super::submit::Known;
+use super::submit::{Asked, Known};
 use crate::api::command::{ApiAnswer, ApiCommand, ApiRefusal, Ask};
 use crate::chaos::{self, Point};
 use crate::shared::Shared;
@@ -22,6 +22,8 @@ pub(super) type Answer = oneshot::Sender<Result<ApiAnswer, ApiRefusal>>;
 pub struct Command {
     /// What is asked.
     pub command: ApiCommand,
+    /// Jobs of a submission, by index, that are refused unless they were accepted before.
+    pub refused: Vec<(usize, ApiRefusal)>,
     /// Where to answer.
     pub answer: Answer,
 }
@@ -50,7 +52,7 @@ impl Intake {
     }
 
     fn take(&mut self, message: Command, ctx: &mut Context<Self>) {
-        let Command { command, answer } = message;
+        let Command { command, refused, answer } = message;
         if self.shared.is_stopping() {
             return reply(answer, Err(ApiRefusal::Stopping));
         }
@@ -60,7 +62,9 @@ impl Intake {
         self.under_way += 1;
         self.depth.set(self.under_way as i64);
         match command.what {
-            Ask::Submit(submissions) => self.submit(submissions, command.by, answer, ctx),
+            Ask::Submit(submissions) => {
+                self.submit(Asked { submissions, refused, by: command.by, answer }, ctx);
+            }
             ask => {
                 let work = orders::carry_out(self.shared.clone(), command.by, ask);
                 ctx.spawn(work.into_actor(self).map(move |result, this, _| {

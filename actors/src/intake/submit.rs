@@ -30,11 +30,21 @@ struct Accepted {
     job: JobId,
 }
 
+/// One request.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) submissions: Vec<Submission>,
+    /// Those of them, by index, that are refused unless they were accepted before.
+    pub(super) refused: Vec<(usize, ApiRefusal)>,
+    pub(super) by: KeyName,
+    pub(super) answer: Answer,
+}
+
 /// Idempotency keys of jobs that are not archived, by owner.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     keys: BTreeMap<(KeyName, IdempotencyKey), Accepted>,
-    waiting: Vec<(Vec<Submission>, KeyName, Answer)>,
+    waiting: Vec<Asked>,
 }
 
 impl Known {
@@ -59,8 +69,18 @@ impl Known {
         }
     }
 
-    /// The job accepted under this name before, if any.
-    fn earlier(&self, by: &KeyName, submission: &Submission) -> Result<Option<JobId>, ApiRefusal> {
+    /// The job accepted before under the name of each submission, if any; the others are judged
+    /// by what holds now.
+    fn earlier(&self, asked: &Asked) -> Result<Vec<Option<JobId>>, ApiRefusal> {
+        let known = asked.submissions.iter().map(|submission| self.job_of(&asked.by, submission));
+        let earlier: Vec<Option<JobId>> = known.collect::<Result<_, _>>()?;
+        match asked.refused.iter().find(|(index, _)| earlier[*index].is_none()) {
+            Some((_, refusal)) => Err(refusal.clone()),
+            None => Ok(earlier),
+        }
+    }
+
+    fn job_of(&self, by: &KeyName, submission: &Submission) -> Result<Option<JobId>, ApiRefusal> {
         let Some(name) = &submission.idempotency else { return Ok(None) };
         match self.keys.get(&(by.clone(), name.key.clone())) {
             None => Ok(None),
@@ -71,23 +91,14 @@ impl Known {
 }
 
 impl Intake {
-    pub(super) fn submit(
-        &mut self,
-        submissions: Vec<Submission>,
-        by: KeyName,
-        answer: Answer,
-        ctx: &mut Context<Self>,
-    ) {
-        let earlier: Result<Vec<Option<JobId>>, ApiRefusal> =
-            submissions.iter().map(|submission| self.known.earlier(&by, submission)).collect();
-        let earlier = match earlier {
+    pub(super) fn submit(&mut self, asked: Asked, ctx: &mut Context<Self>) {
+        let earlier = match self.known.earlier(&asked) {
             Ok(earlier) => earlier,
-            Err(refusal) => return self.answer(answer, Err(refusal)),
+            Err(refusal) => return self.answer(asked.answer, Err(refusal)),
         };
         let fresh = earlier.iter().filter(|known| known.is_none()).count();
-        let Some(first) = self.ids.take(fresh) else {
-            return self.wait_for_ids(submissions, by, answer, ctx);
-        };
+        let Some(first) = self.ids.take(fresh) else { return self.wait_for_ids(asked, ctx) };
+        let Asked { submissions, by, answer, .. } = asked;
         self.reserve_ids(0, ctx);
         let now = self.shared.clock.now();
         let (mut jobs, mut submitted) = (Vec::with_capacity(fresh), Vec::new());
@@ -131,24 +142,18 @@ impl Intake {
         }));
     }
 
-    fn wait_for_ids(
-        &mut self,
-        submissions: Vec<Submission>,
-        by: KeyName,
-        answer: Answer,
-        ctx: &mut Context<Self>,
-    ) {
+    fn wait_for_ids(&mut self, asked: Asked, ctx: &mut Context<Self>) {
         if self.known.waiting.len() >= WAITING_BOUND {
-            return self.answer(answer, Err(ApiRefusal::Busy { retry_after_s: 1 }));
+            return self.answer(asked.answer, Err(ApiRefusal::Busy { retry_after_s: 1 }));
         }
-        let wanted = submissions.len();
-        self.known.waiting.push((submissions, by, answer));
+        let wanted = asked.submissions.len();
+        self.known.waiting.push(asked);
         self.reserve_ids(wanted, ctx);
     }
 
     pub(super) fn retry_waiting(&mut self, ctx: &mut Context<Self>) {
-        for (submissions, by, answer) in std::mem::take(&mut self.known.waiting) {
-            self.submit(submissions, by, answer, ctx);
+        for asked in std::mem::take(&mut self.known.waiting) {
+            self.submit(asked, ctx);
         }
     }
 

@@ -27,7 +27,7 @@ pub use manager::DataManager;
 pub use need::{blank_of, is_needed};
 pub(crate) use need::{pins, source_key};
 pub use promised::Promised;
-pub(crate) use promised::{Promise, budget, room_for, staged};
+pub(crate) use promised::{Promise, room_for, staged};
 pub use staging::kept;
 pub(crate) use staging::unused_at;
 

@@ -16,6 +16,7 @@ use cospan_domain::units::Bytes;
 use imbl::OrdMap;
 
 use crate::api::View;
+use crate::api::view::Staged;
 use crate::journal::{Append, Change};
 use crate::shared::Shared;
 
@@ -34,12 +35,25 @@ struct Promises {
 #[derive(Debug, Default)]
 struct Reserved {
     /// Each with how many promises count on it.
-    contents: BTreeMap<Content, u32>,
+    contents: OrdMap<Content, u32>,
     /// What jobs needed there when this was last added up.
     needed: OrdMap<Digest, Bytes>,
     /// What the promised takes beside that: kept, as there may be as many promises as jobs.
     beside: Bytes,
 }
+
+/// What is staged at one site for jobs, and for those that may come to need it any moment.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct StagedThere {
+    /// All of it together.
+    bytes: Bytes,
+    needed: OrdMap<Digest, Bytes>,
+    promised: OrdMap<Content, u32>,
+}
+
+/// The same of every site where that is bounded.
+#[derive(Debug, Default)]
+pub(crate) struct StagedBySite(BTreeMap<SiteName, StagedThere>);
 
 /// Whether there is room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,19 +108,35 @@ impl Promised {
 }
 
 impl Promises {
-    /// What is staged at a site: for jobs, and for those that may come to need it any moment.
-    fn staged(&mut self, view: &View, site: &SiteName) -> (Bytes, u32) {
-        let needed = view.staged.get(site).cloned().unwrap_or_default();
-        let Some(reserved) = self.sites.get_mut(site) else { return (needed.bytes, 0) };
-        let looks = reserved.follow(&needed.contents);
-        (needed.bytes + reserved.beside, looks)
+    /// What is staged at a site, and how many contents were looked at to find out.
+    fn staged(&mut self, view: &View, site: &SiteName) -> (StagedThere, u32) {
+        let Staged { contents: needed, bytes } = view.staged.get(site).cloned().unwrap_or_default();
+        let Some(reserved) = self.sites.get_mut(site) else {
+            return (StagedThere { bytes, needed, promised: OrdMap::new() }, 0);
+        };
+        let looks = reserved.follow(&needed);
+        let (bytes, promised) = (bytes + reserved.beside, reserved.contents.clone());
+        (StagedThere { bytes, needed, promised }, looks)
     }
+}
 
-    /// Whether a content is staged there.
-    fn has(&self, view: &View, site: &SiteName, content: &Content) -> bool {
-        let needed = view.staged.get(site);
-        needed.is_some_and(|needed| needed.contents.contains_key(&content.digest))
-            || self.sites.get(site).is_some_and(|site| site.contents.contains_key(content))
+impl StagedThere {
+    fn has(&self, content: &Content) -> bool {
+        self.needed.contains_key(&content.digest) || self.promised.contains_key(content)
+    }
+}
+
+impl StagedBySite {
+    /// What copies may still take of a site, if that is bounded.
+    pub(crate) fn left_at(&self, shared: &Shared, site: &SiteName) -> Option<Bytes> {
+        let (budget, there) = (budget(shared, site)?, self.0.get(site)?);
+        Some(Bytes(budget.0.saturating_sub(there.bytes.0)))
+    }
+}
+
+impl cospan_domain::placement::Staged for StagedBySite {
+    fn has(&self, site: &SiteName, content: &Content) -> bool {
+        self.0.get(site).is_some_and(|there| there.has(content))
     }
 }
 
@@ -154,10 +184,12 @@ impl Drop for Promise {
     }
 }
 
-/// What copies for jobs take of a site, also those that are yet to be made, and those for jobs
-/// that may come to need them any moment.
-pub(crate) fn staged(shared: &Shared, view: &View, site: &SiteName) -> Bytes {
-    shared.promised.lock().staged(view, site).0
+/// What copies for jobs take of the sites where that is bounded, also those that are yet to be
+/// made, and those for jobs that may come to need them any moment.
+pub(crate) fn staged(shared: &Shared, view: &View) -> StagedBySite {
+    let mut promises = shared.promised.lock();
+    let bounded = shared.settings.staging.iter().filter(|(_, staging)| staging.budget.is_some());
+    StagedBySite(bounded.map(|(site, _)| (site.clone(), promises.staged(view, site).0)).collect())
 }
 
 /// Whether the input of these placements still has room, beside all that has been decided or
@@ -171,10 +203,10 @@ pub(crate) fn room_for(shared: &Shared, view: &View, placements: &[Placement]) -
     let mut promises = shared.promised.lock();
     for (site, contents) in &wanted {
         let (staged, looks) = promises.staged(view, site);
-        let absent = contents.iter().filter(|content| !promises.has(view, site, content));
+        let absent = contents.iter().filter(|content| !staged.has(content));
         let absent = absent.fold(Bytes(0), |sum, content| sum + content.size);
         let budget = budget(shared, site).unwrap_or(Bytes(u64::MAX));
-        room.is_there &= absent == Bytes(0) || staged + absent <= budget;
+        room.is_there &= absent == Bytes(0) || staged.bytes + absent <= budget;
         room.looks += looks + contents.len() as u32;
     }
     room.is_there |= bug(Bug::StageTogether);
@@ -182,7 +214,7 @@ pub(crate) fn room_for(shared: &Shared, view: &View, placements: &[Placement]) -
 }
 
 /// The most that copies for jobs may take of a site, if that is bounded.
-pub(crate) fn budget(shared: &Shared, site: &SiteName) -> Option<Bytes> {
+fn budget(shared: &Shared, site: &SiteName) -> Option<Bytes> {
     shared.settings.staging.get(site)?.budget
 }
 

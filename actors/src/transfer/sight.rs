@@ -8,19 +8,16 @@ use cospan_domain::transfer::command::{CopyCommand, Seen};
 use cospan_domain::transfer::links::Links;
 use cospan_domain::transfer::parameters::CopyParameters;
 use cospan_domain::transfer::state::{CopyPhase, CopyRecord, Nonce, Try};
-use cospan_domain::units::{Bytes, DurationMs, Timestamp};
+use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::CopyStatus;
 
 use super::Transfer;
 use super::effects;
 use super::source::{self, Choice, Serving};
-use super::staging::is_kept;
+use super::staging::stays;
 use super::watch::Watch;
 use crate::board::Progress;
 use crate::chance::Purpose;
-
-/// Until it is looked at again: whatever needs its space makes it look.
-const KEPT: DurationMs = DurationMs::from_secs(366 * 86_400);
 
 impl Transfer {
     /// Begins to watch a try, unless it is watched.
@@ -92,13 +89,13 @@ impl Transfer {
         }
     }
 
-    /// The settings of copies; one that is kept as a replica is not deleted for its age.
+    /// The settings of copies; where room for them is bounded, or some are kept as replicas,
+    /// age is not all that matters.
     pub(super) fn parameters(&self) -> CopyParameters {
         let mut parameters = self.shared.settings.transfer.clone();
-        let staging = self.shared.settings.staging.get(&self.key.1);
-        let budget = staging.map_or(Bytes(0), |staging| staging.replicas);
-        if budget > Bytes(0) && is_kept(&self.shared.view.load(), self.record(), budget) {
-            parameters.ready_keep = KEPT;
+        if let Some(staging) = self.shared.settings.staging.get(&self.key.1) {
+            let aged = parameters.ready_keep;
+            parameters.ready_keep = stays(&self.shared.view.load(), self.record(), *staging, aged);
         }
         parameters
     }

@@ -2,26 +2,51 @@
 //!
 //! Both are read from what is durable, never counted. What jobs need counts against the
 //! budget of the site, which placement keeps to. Of what nobody needs, the latest used is
-//! kept as far as the site keeps replicas; users' own files and what they registered are no
-//! part of this.
+//! kept as far as the site keeps replicas, and what does not fit beside what jobs need goes at
+//! once; users' own files and what they registered are no part of this.
 
 use cospan_domain::catalogue::state::Entry;
 use cospan_domain::ids::SiteName;
 use cospan_domain::transfer::state::{CopyRecord, Usage};
-use cospan_domain::units::{Bytes, Timestamp};
+use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 
 use super::need::copies_of;
 use crate::api::View;
+use crate::settings::Staging;
 
-/// Whether a copy that nobody needs is kept, where `budget` bytes of such copies are: the
-/// latest used ones as far as they fit.
-pub(super) fn is_kept(view: &View, copy: &CopyRecord, budget: Bytes) -> bool {
-    let Some(own) = unused_since(copy) else { return false };
+/// Until it is looked at again: whatever needs its space makes it look.
+const KEPT: DurationMs = DurationMs::from_secs(366 * 86_400);
+
+/// How long a copy stays once nobody needs it, where others stay for `aged`. The latest used
+/// ones stay as replicas as far as there is room for those, and none that does not fit beside
+/// what jobs need.
+pub(super) fn stays(
+    view: &View,
+    copy: &CopyRecord,
+    staging: Staging,
+    aged: DurationMs,
+) -> DurationMs {
+    let Some(own) = unused_since(copy) else { return aged };
     let of = |copy: &CopyRecord, since: Timestamp| (since, copy.content.digest);
     let later = unused_at(view, &copy.site)
         .filter(|(other, since)| of(other, *since) > of(copy, own))
-        .fold(copy.content.size, |sum, (other, _)| sum + other.content.size);
-    later <= budget
+        .map(|(other, _)| other);
+    let (mut all, mut replicas) = (copy.content.size, copy.content.size);
+    for other in later {
+        all = all + other.content.size;
+        replicas = replicas + if serves_others(other) { other.content.size } else { Bytes(0) };
+    }
+    let needed = view.staged.get(&copy.site).map_or(Bytes(0), |needed| needed.bytes);
+    match staging.budget {
+        Some(budget) if needed + all > budget => DurationMs::ZERO,
+        _ if serves_others(copy) && replicas <= staging.replicas => KEPT.max(aged),
+        _ => aged,
+    }
+}
+
+/// A chunk serves no job but its own.
+fn serves_others(copy: &CopyRecord) -> bool {
+    copy.chunk.is_none()
 }
 
 /// Whole copies at a site that nobody needs, and since when.
@@ -33,10 +58,9 @@ pub(crate) fn unused_at<'a>(
     copies.filter_map(|copy| Some((copy.as_ref(), unused_since(copy)?)))
 }
 
-/// A chunk serves no job but its own.
 fn unused_since(copy: &CopyRecord) -> Option<Timestamp> {
     match copy.usage {
-        Usage::Unneeded { since } if copy.is_ready() && copy.chunk.is_none() => Some(since),
+        Usage::Unneeded { since } if copy.is_ready() => Some(since),
         Usage::Unneeded { .. } | Usage::Needed => None,
     }
 }

@@ -24,6 +24,13 @@ fn keeping(count: u64) -> World {
     World::staging(&["Delft", "Leiden"], "Leiden", staging)
 }
 
+/// What copies take of Leiden, whose room is bounded.
+fn taken(world: &World) -> Bytes {
+    let (shared, leiden) = (&world.shared, site("Leiden"));
+    let left = staged(shared, &shared.view.load()).left_at(shared, &leiden).unwrap();
+    Bytes(shared.settings.staging[&leiden].budget.unwrap().0 - left.0)
+}
+
 fn key(seed: u8) -> CopyKey {
     (content(seed).digest, site("Leiden"))
 }
@@ -83,6 +90,30 @@ fn a_copy_that_is_used_again_is_the_latest() {
 }
 
 #[test]
+fn what_nobody_needs_goes_at_once_when_it_does_not_fit_beside_what_jobs_need() {
+    for replicas in [0, 3] {
+        paused(|| async move {
+            let staging = Staging { budget: Some(files(3)), replicas: files(replicas) };
+            let world = World::staging(&["Delft", "Leiden"], "Leiden", staging);
+            for id in 1..=3 {
+                ran(&world, id).await;
+            }
+            assert!((1..=3).all(|seed| world.is_ready(&key(seed))), "there is room for three");
+            world.add_file("input-4", content(4), &["Delft"]).await;
+            world.place_job(4, content(4), "Leiden").await;
+            let placed_at = tokio::time::Instant::now();
+            world.until("the longest unused one is gone", |w| w.copy(&key(1)).is_none()).await;
+            assert!(placed_at.elapsed() < Duration::from_secs(10), "long before its time");
+            world.until("the new one is there", |w| w.is_ready(&key(4))).await;
+            assert!(world.is_ready(&key(2)) && world.is_ready(&key(3)), "the others stay");
+            world.place_job(5, content(2), "Leiden").await;
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            assert!((2..=4).all(|seed| world.is_ready(&key(seed))), "one is needed again");
+        });
+    }
+}
+
+#[test]
 fn without_a_budget_nothing_is_kept_and_what_is_kept_survives_a_restart() {
     paused(|| async {
         let world = keeping(0);
@@ -116,6 +147,40 @@ fn what_placed_jobs_need_counts_against_the_budget_before_it_is_copied() {
             world.finish_job(id).await;
         }
         assert_eq!(left(&world), (Some(files(3)), None));
+    });
+}
+
+#[test]
+fn a_job_that_shares_what_is_staged_or_promised_needs_no_room_for_it() {
+    paused(|| async {
+        let staging = Staging { budget: Some(files(2)), replicas: Bytes(0) };
+        let world = World::staging(&["Delft", "Leiden"], "Leiden", staging);
+        for seed in 1..=3 {
+            world.add_file(&format!("input-{seed}"), content(seed), &["Delft"]).await;
+        }
+        world.place_job(1, content(1), "Leiden").await;
+        let grid = || GridMaker::new(&world.shared).snapshot(&world.shared, &Offers::default());
+        let staged = |seeds: &[u8]| {
+            let grid = grid();
+            seeds
+                .iter()
+                .map(|seed| grid.is_staged(&site("Leiden"), &content(*seed)))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(staged(&[1, 2]), vec![true, false]);
+        let plan = Placement {
+            site: site("Leiden"),
+            sources: vec![Source { content: content(2), from: site("Delft"), chunk: None }],
+            transfer_time: DurationMs::ZERO,
+            share: None,
+        };
+        let promise = Promise::of(&world.shared, [&plan].into_iter());
+        assert_eq!(staged(&[1, 2, 3]), vec![true, true, false]);
+        assert_eq!(taken(&world), files(2));
+        drop(promise);
+        world.finish_job(1).await;
+        assert_eq!(staged(&[1, 2, 3]), vec![false; 3]);
+        assert_eq!(taken(&world), files(0));
     });
 }
 
@@ -182,7 +247,7 @@ fn to_look_for_room_costs_as_much_however_many_jobs_and_offers_there_are() {
             promises.push(Promise::of(&world.shared, [&plan].into_iter()));
         }
         assert!(looks <= 2 * OFFERS, "{looks} looks for {OFFERS} offers");
-        let taken = || staged(&world.shared, &world.shared.view.load(), &site("Leiden"));
+        let taken = || taken(&world);
         assert_eq!(taken(), files(10 + u64::from(OFFERS)));
         // One of them is decided, and another job ends.
         let plan = plan(0);
@@ -204,7 +269,6 @@ fn a_promise_that_nobody_answers_lasts_until_what_was_decided_meanwhile_can_be_s
     paused(|| async {
         let staging = Staging { budget: Some(files(3)), replicas: Bytes(0) };
         let world = World::staging(&["Delft", "Leiden"], "Leiden", staging);
-        let taken = || staged(&world.shared, &world.shared.view.load(), &site("Leiden"));
         let from = site("Delft");
         let plan = Placement {
             site: site("Leiden"),
@@ -223,7 +287,7 @@ fn a_promise_that_nobody_answers_lasts_until_what_was_decided_meanwhile_can_be_s
         world.shared.journal().do_send(Append(change));
         assert!(world.shared.view.load().staged.is_empty(), "it is on its way");
         promise.end(false).await;
-        assert_eq!(taken(), files(1));
+        assert_eq!(taken(&world), files(1));
     });
 }
 

@@ -7,7 +7,8 @@ use cospan_domain::ids::Tag;
 
 use super::{Rule, Verdict};
 use crate::evidence::{Evidence, JobTruth};
-use crate::payload::Run;
+use crate::history::{self, Round};
+use crate::payload::{Run, grain};
 
 /// Events that tell of what happens to claims.
 const CLAIMS: [&str; 4] = ["ClaimGivenBack", "ClaimMissed", "ClaimReturned", "ComponentMoved"];
@@ -23,6 +24,7 @@ pub(super) fn judge(evidence: &Evidence, runs: &Runs<'_>, verdict: &mut Verdict)
     for job in &evidence.jobs {
         count(job, verdict);
         runs_once(job, runs, verdict);
+        own_chunks(job, runs, verdict);
     }
     for run in &evidence.ledger.runs {
         if let Some(told) = &run.wrong_peers {
@@ -50,6 +52,36 @@ fn runs_once(job: &JobTruth, runs: &Runs<'_>, verdict: &mut Verdict) {
             verdict.blame(Rule::RunsOnce, format!("{tag} ran again"));
         }
     }
+}
+
+/// Each payload was told of the chunk that belongs to its processors among all of the job. The
+/// parts of another split had others: of flexible jobs the round that it finished with counts.
+fn own_chunks(job: &JobTruth, runs: &Runs<'_>, verdict: &mut Verdict) {
+    let rounds = history::rounds(job.asked.flexible, &job.events);
+    let last = rounds.last().map(Round::latest).unwrap_or_default();
+    let finished = job.state == "finished" && !job.shortened;
+    let counts = |tag: &Tag| {
+        let is_last = last.get(&tag.component.0) == Some(&tag.attempt.0);
+        !job.asked.flexible || (finished && is_last)
+    };
+    for (tag, run) in runs.get(&job.id).into_iter().flatten().filter(|(tag, _)| counts(tag)) {
+        let own = chunk(&job.asked.shares, tag.component.0 as usize);
+        // Whoever was killed may not have come to it.
+        let expected: Vec<_> = own.into_iter().collect();
+        if run.chunks != expected && !(run.chunks.is_empty() && run.end.is_none()) {
+            let what = format!("{tag} was told of {:?}, not of {expected:?}", run.chunks);
+            verdict.blame(Rule::OwnChunk, what);
+        }
+    }
+}
+
+/// Where the chunk of a component begins, and how long it is; none if no file is shared out.
+fn chunk(shares: &[u64], component: usize) -> Option<(u64, u64)> {
+    let (size, total) = (grain().len() as u64, shares.iter().sum::<u64>());
+    let own = shares.get(component)?;
+    let before: u64 = shares[..component].iter().sum();
+    let begin = size * before / total;
+    Some((begin, size * (before + own) / total - begin))
 }
 
 /// Payloads that ended by themselves tell from when until when they ran.

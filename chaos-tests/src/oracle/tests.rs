@@ -25,6 +25,7 @@ fn run(tag: &str, start_ms: u64, end: Option<(u64, i32)>) -> Run {
         beside: Vec::new(),
         bad_inputs: Vec::new(),
         wrong_peers: None,
+        chunks: Vec::new(),
     }
 }
 
@@ -258,4 +259,31 @@ fn one_run_of_a_sweep_too_many_is_seen() {
 #[test]
 fn peers_that_are_not_told_of_are_seen() {
     broken(Rule::PeersKnown, |e| e.ledger.runs[1].wrong_peers = Some("1".into()));
+}
+
+#[test]
+fn a_chunk_that_is_not_the_payloads_own_is_seen() {
+    let shared_out = |e: &mut Evidence, chunks: [(u64, u64); 3]| {
+        e.jobs[0].asked.shares = vec![1, 3];
+        for (run, chunk) in e.ledger.runs.iter_mut().zip(chunks) {
+            run.chunks = vec![chunk];
+        }
+    };
+    let own = [(0, 200_000), (0, 200_000), (200_000, 600_000)];
+    let mut well = innocent();
+    shared_out(&mut well, own);
+    assert_eq!(judge(&well).violations, []);
+    let other = [own[0], own[1], (200_000, 599_999)];
+    broken(Rule::OwnChunk, |e| shared_out(e, other));
+    broken(Rule::OwnChunk, |e| {
+        shared_out(e, own);
+        e.ledger.runs[1].chunks.clear();
+    });
+    broken(Rule::OwnChunk, |e| e.ledger.runs[1].chunks.push((0, 1)));
+    // The parts of an earlier split had other chunks.
+    let earlier = [(0, 9), own[1], own[2]];
+    broken(Rule::OwnChunk, |e| shared_out(e, earlier));
+    well.jobs[0].asked.flexible = true;
+    shared_out(&mut well, earlier);
+    assert_eq!(judge(&well).violations, []);
 }

@@ -101,6 +101,8 @@ pub(super) struct Attempt {
     pub(super) told_to_end: bool,
     /// Contents that its payload reads.
     pub(super) inputs: Vec<Digest>,
+    /// Its payload is told of all components.
+    pub(super) lists_hosts: bool,
 }
 
 impl Attempt {
@@ -117,6 +119,7 @@ impl Attempt {
             decision: None,
             told_to_end: false,
             inputs: order.inputs.iter().map(|(content, _)| content.digest).collect(),
+            lists_hosts: order.lists_hosts,
         }
     }
 
@@ -159,7 +162,7 @@ impl Attempt {
 
     /// What the site says of it.
     pub(super) fn observe(&self, tag: Tag) -> Observation {
-        let host = || format!("node-{}", tag.component.0);
+        let host = || host_of(tag);
         match &self.stage {
             Stage::Queued | Stage::Starting if bug(Bug::DropTag) => Observation::Absent,
             Stage::Queued => Observation::Queued,
@@ -186,6 +189,11 @@ impl Attempt {
 /// How long the batch system is asked to let an attempt run.
 pub(super) fn asked(order: &AttemptOrder) -> DurationMs {
     DurationMs(order.hold_max.0 + order.wall_time.0 + LRM_MARGIN.0)
+}
+
+/// The host that an attempt runs on.
+pub fn host_of(tag: Tag) -> String {
+    format!("node-{}-{}", tag.component.0, tag.attempt.0)
 }
 
 /// The number of a batch job, as adapters show it.

@@ -132,6 +132,10 @@ impl World {
         }
         let (state, deed, round) = match decision {
             GateDecision::Go(go) => {
+                if attempt.lists_hosts {
+                    let told = Deed::Told(go.rank, go.peers.clone());
+                    self.ledger.note(now, &cluster.name, tag, told);
+                }
                 let peers = go.peers.iter().map(|peer| peer.attempt).collect();
                 (GateState::Opened, Deed::Opened(go.round, peers), go.round)
             }

@@ -1,8 +1,9 @@
 //! What really happened, written by the world itself: payloads that began and
 //! ended, gates, cancellations. Oracles read this, never the control plane's belief.
 
-use cospan_domain::ids::{Attempt, Round, SiteName, Tag};
+use cospan_domain::ids::{Attempt, ComponentIndex, Round, SiteName, Tag};
 use cospan_domain::units::Timestamp;
+use cospan_sites::port::Peer;
 
 /// What happened to an attempt at its site.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +19,8 @@ pub enum Deed {
     DoubleLeft,
     /// Its wrapper waits at the gate.
     Ready,
+    /// It is told of its rank and of all components of its round: its gate is about to be opened.
+    Told(ComponentIndex, Vec<Peer>),
     /// Its gate was opened for this round, whose components have these attempts.
     Opened(Round, Vec<Attempt>),
     /// Its gate was closed for ever.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::network::{Exchange, Network};
 use super::quota::Quota;
 use crate::ids::{Digest, Seq, SiteName};
+use crate::job::spec::Content;
 use crate::labels::Labels;
 use crate::resources::Resources;
 use crate::units::{BitsPerSecond, Bytes, DurationMs, Timestamp};
@@ -20,6 +21,7 @@ pub struct GridSnapshot {
     network: Arc<Network>,
     positions: Vec<Option<usize>>,
     replicas: Arc<dyn Replicas>,
+    staged: Arc<dyn Staged>,
 }
 
 /// What is known of one site.
@@ -103,6 +105,19 @@ pub enum Hindrance {
     Frozen,
 }
 
+/// What is staged at sites already, or will be, for what was placed before: it takes no more
+/// room. Asked only where that is bounded. Implemented by what counts it.
+pub trait Staged: fmt::Debug + Send + Sync {
+    /// Whether this content is, at this site.
+    fn has(&self, site: &SiteName, content: &Content) -> bool;
+}
+
+impl Staged for BTreeMap<SiteName, BTreeSet<Content>> {
+    fn has(&self, site: &SiteName, content: &Content) -> bool {
+        self.get(site).is_some_and(|contents| contents.contains(content))
+    }
+}
+
 /// Where the replicas of a content are. Implemented by the catalogue.
 pub trait Replicas: fmt::Debug + Send + Sync {
     /// Calls `visit` once for every site that has this content, whole.
@@ -179,12 +194,19 @@ impl GridSnapshot {
         let sites: Vec<GridSite> = sites.into_values().collect();
         let positions = sites.iter().map(|site| network.position(&site.name)).collect();
         let usable = sites.iter().map(GridSite::usable).collect();
-        Self { seq, sites, usable, network, positions, replicas }
+        let staged = Arc::new(BTreeMap::new());
+        Self { seq, sites, usable, network, positions, replicas, staged }
+    }
+
+    /// The same, where this is staged at the sites.
+    pub fn with_staged(self, staged: Arc<dyn Staged>) -> Self {
+        Self { staged, ..self }
     }
 
     /// The same files and links, with the same sites in another condition.
     pub fn with_sites(&self, sites: Vec<GridSite>) -> Self {
         Self::new(self.seq, sites, self.network.clone(), self.replicas.clone())
+            .with_staged(self.staged.clone())
     }
 
     /// The committed sequence that it reflects.
@@ -226,6 +248,11 @@ impl GridSnapshot {
             (Some(from), Some(to)) => self.network.exchange(from, to),
             _ => Exchange::NEVER,
         }
+    }
+
+    /// Whether a content is staged at a site already.
+    pub fn is_staged(&self, site: &SiteName, content: &Content) -> bool {
+        self.staged.has(site, content)
     }
 
     /// Where replicas are.

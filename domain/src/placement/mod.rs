@@ -30,7 +30,9 @@ pub mod submission;
 mod suppose;
 
 pub use dominant::{DominantRefusal, dominant_refusal};
-pub use grid::{Acceptance, Belief, GridSite, GridSnapshot, Hindrance, Replicas, SiteShape};
+pub use grid::{
+    Acceptance, Belief, GridSite, GridSnapshot, Hindrance, Replicas, SiteShape, Staged,
+};
 pub use history::History;
 pub use network::{Link, Network};
 pub use obstacles::could_ever_hold;

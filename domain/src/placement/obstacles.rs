@@ -82,7 +82,8 @@ impl Search<'_> {
         others.map(|(_, site)| site).all(|site| !could_ever_hold(request, site))
     }
 
-    /// All of its input is copied to the site's store, also what lies at the site already.
+    /// All of its input is copied to the site's store, also what lies at the site already; what
+    /// is staged there for others serves it as well.
     fn staging(
         &self,
         component: usize,
@@ -95,7 +96,8 @@ impl Search<'_> {
             return Continue(());
         };
         let contents = self.contents_at(component, index, shape);
-        let (needed, taken) = remaining.staging(index, contents);
+        let (needed, taken) =
+            remaining.staging(index, contents, |c| self.grid.is_staged(&site.name, c));
         let left = Bytes(left.0.saturating_sub(taken.0));
         if needed <= left {
             return Continue(());

@@ -79,13 +79,19 @@ impl Remaining {
     }
 
     /// What copies of these contents would take at a site beside what is staged there
-    /// meanwhile, and what that takes.
-    pub fn staging(&self, site: usize, contents: impl Iterator<Item = Content>) -> (Bytes, Bytes) {
+    /// meanwhile, and what that takes; what `is_there` from before takes nothing.
+    pub fn staging(
+        &self,
+        site: usize,
+        contents: impl Iterator<Item = Content>,
+        is_there: impl Fn(&Content) -> bool,
+    ) -> (Bytes, Bytes) {
         let staged = self.staged.get(&site);
         let sum = |sum: Bytes, content: Content| sum + content.size;
+        let missing = |content: &Content| !is_there(content);
         let absent = contents.filter(|c| !staged.is_some_and(|staged| staged.contains_key(c)));
-        let taken = staged.into_iter().flat_map(BTreeMap::keys).copied().fold(Bytes(0), sum);
-        (absent.fold(Bytes(0), sum), taken)
+        let taken = staged.into_iter().flat_map(BTreeMap::keys).copied().filter(missing);
+        (absent.filter(missing).fold(Bytes(0), sum), taken.fold(Bytes(0), sum))
     }
 
     /// Input of a component will be staged at a site. One copy serves all who read it.

@@ -81,6 +81,17 @@ pub struct Asking {
     pub uncapped: bool,
 }
 
+/// The class of a job, and where it comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Classified {
+    /// The class.
+    pub class: Priority,
+    /// The job names none: it is given.
+    pub given: bool,
+    /// The number in the configuration, from 1, of the rule that speaks for the job.
+    pub rule: Option<usize>,
+}
+
 /// A class that a rule does not allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error(
@@ -112,16 +123,17 @@ pub fn class_of(
     how: Asking,
     job: &JobTraits<'_>,
     rules: &[ClassRule],
-) -> Result<Priority, AboveHighest> {
-    let rule = rules.iter().enumerate().find(|(_, rule)| rule.matches(job));
-    match rule {
-        None if how.names_none => Ok(Priority::default()),
-        Some((_, rule)) if how.names_none => Ok(rule.given()),
-        Some((index, ClassRule { highest: Some(highest), .. }))
+) -> Result<Classified, AboveHighest> {
+    let rule = (1..).zip(rules).find(|(_, rule)| rule.matches(job));
+    let class = match rule {
+        None if how.names_none => Priority::default(),
+        Some((_, rule)) if how.names_none => rule.given(),
+        Some((number, ClassRule { highest: Some(highest), .. }))
             if asked > *highest && !how.uncapped =>
         {
-            Err(AboveHighest { asked, highest: *highest, rule: index + 1 })
+            return Err(AboveHighest { asked, highest: *highest, rule: number });
         }
-        _ => Ok(asked),
-    }
+        _ => asked,
+    };
+    Ok(Classified { class, given: how.names_none, rule: rule.map(|(number, _)| number) })
 }

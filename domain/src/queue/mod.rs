@@ -18,7 +18,7 @@ pub mod tries;
 pub mod turns;
 pub mod waiting;
 
-pub use classes::{AboveHighest, Asking, ClassRule, JobTraits, class_of};
+pub use classes::{AboveHighest, Asking, ClassRule, Classified, JobTraits, class_of};
 pub use groups::Groups;
 pub use hoard::{Hoard, HoardParameters};
 pub use parameters::{ParameterError, ParameterWarning, QueueParameters};

@@ -3,9 +3,11 @@
 use std::fmt;
 
 use cospan_domain::placement::DominantRefusal;
+use cospan_domain::queue::Classified;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::document::PriorityName;
 use super::quantity::Instant;
 
 /// Why a job is where it is.
@@ -15,6 +17,9 @@ pub struct ExplainReport {
     pub job: u64,
     /// In one sentence.
     pub summary: String,
+    /// The class that it would have; of a job that was only tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<ClassReport>,
     /// The policy that was asked; of a placed job the one that placed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
@@ -46,6 +51,38 @@ pub struct ExplainReport {
     /// How far its input has come, while it waits for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub transfers: Vec<TransferReport>,
+}
+
+/// The class of a job's placement queue, and where it comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ClassReport {
+    /// The class.
+    pub class: PriorityName,
+    /// The job names none: it is given.
+    pub given: bool,
+    /// The number, from 1, of the `[[priority]]` of the configuration that is for the job;
+    /// missing if none is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<u64>,
+}
+
+impl From<Classified> for ClassReport {
+    fn from(classified: Classified) -> Self {
+        let Classified { class, given, rule } = classified;
+        Self { class: class.into(), given, rule: rule.map(|number| number as u64) }
+    }
+}
+
+impl fmt::Display for ClassReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.class)?;
+        match (self.given, self.rule) {
+            (true, Some(rule)) => write!(f, ", given by [[priority]] number {rule}"),
+            (true, None) => f.write_str(", the default"),
+            (false, Some(rule)) => write!(f, ", as asked; judged by [[priority]] number {rule}"),
+            (false, None) => f.write_str(", as asked"),
+        }
+    }
 }
 
 /// What kept most of the sites that were refused when a job was placed.

@@ -32,6 +32,9 @@ pub(super) fn text(report: &ExplainReport) -> String {
     if let Some(position) = report.position {
         text.push_str(&format!("  number {position} in its queue\n"));
     }
+    if let Some(priority) = &report.priority {
+        text.push_str(&format!("  priority {priority}\n"));
+    }
     text.push_str(&start(report));
     if let Some(policy) = &report.policy {
         let rule = report.rule.as_ref().map(|rule| format!(", rule {rule}"));

@@ -15,6 +15,7 @@ mod hoards;
 mod holds;
 mod isolation;
 pub mod oracle;
+mod peers;
 mod policies;
 mod preemptions;
 mod questions;

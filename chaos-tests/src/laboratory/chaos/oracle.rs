@@ -14,6 +14,7 @@ use cospan_domain::runner::RestartScope;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::accounts::{self, Accounts};
+use super::peers::{is_parallel, misled};
 use super::times::{self, Truth};
 use super::users::OUTPUT_PATH;
 use crate::world::World;
@@ -60,6 +61,8 @@ pub struct Asked {
     pub processors: u32,
     /// A component that fails is restarted alone.
     pub apart: bool,
+    /// Its components are told of each other.
+    pub parallel: bool,
 }
 
 impl Asked {
@@ -71,7 +74,8 @@ impl Asked {
             Request::Flexible(_) => None,
         };
         let apart = spec.run.restart_scope == RestartScope::Component;
-        Self { components, processors: spec.total_resources().processors, apart }
+        let (processors, parallel) = (spec.total_resources().processors, is_parallel(spec));
+        Self { components, processors, apart, parallel }
     }
 
     /// Whether attempts with these processors are all that it asked for.
@@ -100,6 +104,7 @@ pub fn judge(evidence: &Evidence<'_>) -> Vec<String> {
     let entries = evidence.world.ledger().entries();
     let ours = |entry: &&Entry| entry.tag.instance == evidence.instance;
     let lives = lives(entries.iter().filter(ours));
+    let parallel = |job| evidence.asked.get(&job).map(|asked| asked.parallel);
     let mut violations = Vec::new();
     let mut check = |rule: &str, found: Vec<String>| {
         violations.extend(found.into_iter().map(|text| format!("{rule}: {text}")));
@@ -115,6 +120,7 @@ pub fn judge(evidence: &Evidence<'_>) -> Vec<String> {
     check("an attempt was held to be over and was not", not_over(&lives, evidence));
     check("an acknowledged cancellation had no effect", not_cancelled(evidence));
     check("a payload began without its input", without_input(&lives));
+    check("a component was misled", misled(entries.iter().filter(ours), parallel));
     check("what was held in vain is misstated", accounts::misstated(evidence));
     check("a time is misstated", mistimed(&whole, &lives, evidence));
     check("a site is oversubscribed", oversubscribed(evidence.world));

@@ -20,6 +20,7 @@ use futures_util::future::join_all;
 
 use super::answers::untrue;
 use super::door;
+use super::peers::draw_peers;
 use super::rarities::{Rarity, TARGETS};
 use super::scenario::{Deal, Scenario};
 use super::sweeps::{DrawnSweep, run_of};
@@ -246,6 +247,7 @@ fn submission(number: usize, scenario: &Scenario) -> Result<Submission> {
     let drawn = &scenario.jobs[number];
     let mut spec = job(&drawn.components, drawn.run_time, drawn.wall_time, drawn.code)?;
     ask_for_rarities(&mut spec, &drawn.rarity, scenario);
+    draw_peers(scenario.seed, number, drawn, &mut spec);
     if drawn.rarity.notifies {
         spec.run.notify = targets()?;
     }

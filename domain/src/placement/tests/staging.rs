@@ -1,5 +1,6 @@
 //! Room for copies is shared by all that is placed at the same time.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::ids::JobId;
@@ -104,4 +105,29 @@ fn what_a_flexible_job_stages_counts_for_those_after_it() {
     let grid = || files([narrow("A", 50, 5), narrow("B", 50, 5)]);
     assert_eq!(scanned(vec![other.clone()], grid()), [1]);
     assert_eq!(scanned(vec![flexible, other], grid()), [1], "it reads its file at both sites");
+}
+
+#[test]
+fn what_is_staged_at_a_site_already_takes_no_more_room_there() {
+    let grid = |staged: &[Content]| {
+        let staged = [(site_name("A"), staged.iter().copied().collect::<BTreeSet<_>>())];
+        files([narrow("A", 50, 3), narrow("B", 20, 2)])
+            .with_staged(Arc::new(BTreeMap::from(staged)))
+    };
+    let both = || request(vec![reading(&[file(1, 3), file(2, 3)])]);
+    let refusal = placed(&both(), &grid(&[])).unwrap_err();
+    let left = Bytes(3 * GB);
+    assert_eq!(refusal.reason, Reason::StagingFull { needed: Bytes(6 * GB), left });
+    assert_eq!(sites_of(&placed(&both(), &grid(&[file(1, 3)])).unwrap()), ["A"]);
+    let mut sites = grid(&[]).sites().to_vec();
+    sites[0].staging_left = Some(Bytes(2 * GB));
+    let refusal = placed(&both(), &grid(&[file(1, 3)]).with_sites(sites)).unwrap_err();
+    let left = Bytes(2 * GB);
+    assert_eq!(refusal.reason, Reason::StagingFull { needed: Bytes(3 * GB), left }, "the rest");
+    let jobs = |contents: [Content; 3]| {
+        contents.map(|content| request(vec![reading(&[content])])).to_vec()
+    };
+    let three = || jobs([file(1, 3), file(2, 3), file(1, 3)]);
+    assert_eq!(scanned(three(), grid(&[file(1, 3)])), [1, 2, 3], "nor what reads it meanwhile");
+    assert_eq!(scanned(three(), grid(&[])), [1, 3]);
 }

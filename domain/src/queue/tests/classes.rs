@@ -40,6 +40,16 @@ fn drawn_rule() -> impl Strategy<Value = ClassRule> {
     )
 }
 
+/// The class alone.
+fn class_for(
+    asked: Priority,
+    how: Asking,
+    job: &JobTraits<'_>,
+    rules: &[ClassRule],
+) -> Result<Priority, AboveHighest> {
+    class_of(asked, how, job, rules).map(|classified| classified.class)
+}
+
 /// A rule for all jobs.
 fn all(class: Option<Priority>, highest: Option<Priority>) -> ClassRule {
     ClassRule { class, highest, ..ClassRule::default() }
@@ -49,8 +59,8 @@ fn all(class: Option<Priority>, highest: Option<Priority>) -> ClassRule {
 fn without_rules_every_class_may_be_asked_for_and_low_is_given() {
     let (alice, asked) = (key("alice"), Priority::SuperHigh);
     let job = traits(&alice, "default", 1);
-    assert_eq!(class_of(asked, NAMED, &job, &[]), Ok(Priority::SuperHigh));
-    assert_eq!(class_of(asked, LEFT_OPEN, &job, &[]), Ok(Priority::Low));
+    assert_eq!(class_for(asked, NAMED, &job, &[]), Ok(Priority::SuperHigh));
+    assert_eq!(class_for(asked, LEFT_OPEN, &job, &[]), Ok(Priority::Low));
 }
 
 #[test]
@@ -62,7 +72,7 @@ fn the_first_rule_that_matches_speaks_alone() {
     let rules = [short, of_bob, sweeps, long];
     let (alice, bob) = (key("alice"), key("bob"));
     let given = |owner, runner, wall| {
-        class_of(Priority::Low, LEFT_OPEN, &traits(owner, runner, wall), &rules).unwrap()
+        class_for(Priority::Low, LEFT_OPEN, &traits(owner, runner, wall), &rules).unwrap()
     };
     assert_eq!(given(&bob, "default", 1), Priority::High, "short, whoever asks");
     assert_eq!(given(&bob, "default", 9), Priority::SuperHigh);
@@ -78,21 +88,38 @@ fn a_class_above_the_highest_is_refused_with_the_rule_and_the_remedy() {
     }];
     let alice = key("alice");
     let job = traits(&alice, "default", 1);
-    let refused = class_of(Priority::SuperHigh, NAMED, &job, &rules).unwrap_err();
+    let refused = class_for(Priority::SuperHigh, NAMED, &job, &rules).unwrap_err();
     let words = "the priority super-high is above low, the highest that [[priority]] number 2 of \
                  the configuration allows this job";
     assert_eq!(refused.to_string(), words);
     assert_eq!(refused.remedy(), "ask for at most low, or ask an administrator");
-    assert_eq!(class_of(Priority::Low, NAMED, &job, &rules), Ok(Priority::Low));
+    assert_eq!(class_for(Priority::Low, NAMED, &job, &rules), Ok(Priority::Low));
     let uncapped = Asking { uncapped: true, ..NAMED };
-    assert_eq!(class_of(Priority::SuperHigh, uncapped, &job, &rules), Ok(Priority::SuperHigh));
+    assert_eq!(class_for(Priority::SuperHigh, uncapped, &job, &rules), Ok(Priority::SuperHigh));
+}
+
+#[test]
+fn with_the_class_comes_the_rule_that_speaks_for_the_job_and_whether_it_gave_it() {
+    let short = ClassRule { max_wall_time: Some(hours(1)), ..all(Some(Priority::High), None) };
+    let of_bob = ClassRule { owner: Some(key("bob")), ..all(None, Some(Priority::High)) };
+    let rules = [short, of_bob];
+    let (alice, bob) = (key("alice"), key("bob"));
+    let of = |owner, wall, how| {
+        let of = class_of(Priority::Low, how, &traits(owner, "default", wall), &rules).unwrap();
+        (of.class, of.given, of.rule)
+    };
+    assert_eq!(of(&bob, 1, LEFT_OPEN), (Priority::High, true, Some(1)));
+    assert_eq!(of(&bob, 1, NAMED), (Priority::Low, false, Some(1)));
+    assert_eq!(of(&bob, 9, LEFT_OPEN), (Priority::Low, true, Some(2)));
+    assert_eq!(of(&alice, 9, LEFT_OPEN), (Priority::Low, true, None));
+    assert_eq!(of(&alice, 9, NAMED), (Priority::Low, false, None));
 }
 
 #[test]
 fn a_job_that_names_no_class_is_never_refused_for_the_default() {
     let alice = key("alice");
     let rules = [all(None, Some(Priority::SuperLow))];
-    let given = class_of(Priority::Low, LEFT_OPEN, &traits(&alice, "default", 1), &rules);
+    let given = class_for(Priority::Low, LEFT_OPEN, &traits(&alice, "default", 1), &rules);
     assert_eq!(given, Ok(Priority::SuperLow));
 }
 
@@ -114,7 +141,7 @@ proptest! {
         };
         let highest = rules.iter().find(fits).and_then(|rule| rule.highest);
         let highest = highest.unwrap_or(Priority::SuperHigh);
-        match class_of(asked, Asking { names_none, uncapped: false }, &job, &rules) {
+        match class_for(asked, Asking { names_none, uncapped: false }, &job, &rules) {
             Ok(class) => prop_assert!(class <= highest && (names_none || class == asked)),
             Err(refused) => {
                 prop_assert!(!names_none && asked > highest);
@@ -141,7 +168,7 @@ proptest! {
         let owner = key(OWNERS[owner]);
         let job = traits(&owner, RUNNERS[runner], wall);
         let how = Asking { names_none, uncapped: false };
-        let class = |rules: &[ClassRule]| class_of(Priority::ALL[asked], how, &job, rules);
+        let class = |rules: &[ClassRule]| class_for(Priority::ALL[asked], how, &job, rules);
         prop_assert_eq!(class(&[first.clone(), later]), class(&[first]));
     }
 }
