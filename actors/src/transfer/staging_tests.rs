@@ -159,7 +159,7 @@ fn a_job_that_shares_what_is_staged_or_promised_needs_no_room_for_it() {
             world.add_file(&format!("input-{seed}"), content(seed), &["Delft"]).await;
         }
         world.place_job(1, content(1), "Leiden").await;
-        let grid = || GridMaker::new(&world.shared).snapshot(&world.shared, &Offers::default());
+        let grid = || GridMaker::default().snapshot(&world.shared, &Offers::default());
         let staged = |seeds: &[u8]| {
             let grid = grid();
             seeds
