@@ -66,6 +66,7 @@ pub(crate) fn actors(config: &Config) -> Result<Settings, cospan_domain::ids::In
         transfer: CopyParameters {
             ready_keep: config.store.keep_copies,
             partial_keep: config.store.keep_partials,
+            max_output_tries: config.store.output_tries,
             ..CopyParameters::default()
         },
         links: links(config, |link| link.bandwidth),

@@ -4,6 +4,7 @@
 
 mod commands;
 mod errors;
+mod outputs;
 mod overrides;
 mod priorities;
 mod runners;

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use cospan_domain::ids::{ComponentIndex, JobId};
-use cospan_domain::job::command::{Inputs, JobCommand, Sight, Sighting};
+use cospan_domain::ids::{ComponentIndex, JobId, SiteName};
+use cospan_domain::job::command::{Inputs, JobCommand, Sight, Sighting, Stranded};
 use cospan_domain::job::demands;
 use cospan_domain::job::due::avoids;
 use cospan_domain::job::entangled::{self, holds_and_waits, waits_at};
-use cospan_domain::job::spec::OnUnreachable;
+use cospan_domain::job::spec::{Content, OnUnreachable};
 use cospan_domain::job::state::{Component, Job, Phase};
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::transfer::state::Lost;
@@ -38,7 +38,21 @@ pub(crate) fn sight(shared: &Shared, job: &Job) -> Sight {
         unreachable: unreachable(shared, job),
         removed: removed(shared, job),
         gives_way: gives_way(shared, job),
+        stranded: stranded(shared, job),
     }
+}
+
+/// Outputs whose sites have refused them for long.
+fn stranded(shared: &Shared, job: &Job) -> Vec<Stranded> {
+    let tries = shared.settings.transfer.max_output_tries;
+    let view = shared.view.load();
+    let why = |content: Content, site: &SiteName| {
+        view.copies.get(&(content.digest, site.clone()))?.stranded(tries)
+    };
+    let outputs = demands::outputs(job);
+    outputs
+        .filter_map(|(index, at, content, site)| Some((index, at, why(content, site)?)))
+        .collect()
 }
 
 /// Looks for a job that holds what this one waits for, and waits for what it holds.

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cospan_domain::ids::{Attempt, ComponentIndex, LrmId};
+use cospan_domain::ids::{Attempt, ComponentIndex, JobId, LrmId};
 use cospan_domain::job::command::JobCommand;
 use cospan_domain::job::decide::decide;
 use cospan_domain::job::event::Happened;
 use cospan_domain::job::spec::{JobSpec, OnUnreachable};
 use cospan_domain::job::state::{AbortCause, Component, Job, Phase, Placement, Run};
+use cospan_domain::transfer::state::CopyPhase;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::{next_wake, sight};
@@ -79,5 +80,30 @@ fn a_job_at_a_site_of_ours_that_has_not_answered_yet_is_left_alone() {
         let world = World::new(&["Delft"]);
         let sight = sight(&world.shared, &running_at("Delft"));
         assert_eq!((sight.removed, sight.unreachable), (Vec::new(), Vec::new()));
+    });
+}
+
+#[test]
+fn an_output_that_its_site_refused_often_enough_is_given_up_and_not_before() {
+    paused(|| async {
+        let world = World::new(&["Delft", "Leiden"]);
+        let (tries, key) =
+            (world.shared.settings.transfer.max_output_tries, (content(1).digest, site("Leiden")));
+        let tried = |world: &World| world.copy(&key).map_or(0, |copy| copy.trouble.tries);
+        world.at("Leiden").inside().full = true;
+        world.collect(5, content(1), "Delft", "Leiden").await;
+        let job = || world.shared.view.load().jobs[&JobId(5)].clone();
+        let waits = |world: &World| {
+            world.copy(&key).is_some_and(|copy| matches!(copy.phase, CopyPhase::Waiting { .. }))
+        };
+        let is_lost = |world: &World| world.copy(&key).is_some_and(|copy| copy.lost().is_some());
+        world.until("an input would be given up", is_lost).await;
+        assert_eq!(looks(&world.shared, &job()), []);
+        world.until("almost", |world| tried(world) == tries - 1 && waits(world)).await;
+        assert_eq!(looks(&world.shared, &job()), []);
+        world.until("it is enough", |world| tried(world) == tries && waits(world)).await;
+        let events = looks(&world.shared, &job());
+        let [Happened::JobFailed { reason }] = &events[..] else { panic!("{events:?}") };
+        assert!(reason.contains("cannot be brought to site Leiden"), "{reason}");
     });
 }

@@ -152,7 +152,12 @@ pub struct Sight {
     /// A component that waits for processors of a job that waits for ours, and that job,
     /// which was submitted earlier.
     pub gives_way: Option<(ComponentIndex, JobId)>,
+    /// Outputs that cannot be brought to their sites.
+    pub stranded: Vec<Stranded>,
 }
+
+/// An output that its site does not take: of which component, its position, and why.
+pub type Stranded = (ComponentIndex, u32, Arc<str>);
 
 /// How the input of a round is doing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 
 use crate::ids::{ComponentIndex, Digest, SiteName};
-use crate::job::spec::{Collect, Content};
-use crate::job::state::{Component, Job, Phase, RestartStep, Run};
+use crate::job::spec::{Collect, Content, Output};
+use crate::job::state::{Collected, Component, Job, Phase, RestartStep, Run};
 use crate::resources::Resources;
 use crate::units::Timestamp;
 
@@ -110,7 +110,9 @@ pub fn needed(job: &Job) -> BTreeSet<(Content, SiteName)> {
         Phase::Aborting { .. } => {
             job.components.iter().filter(|c| c.run.may_live()).flat_map(inputs).collect()
         }
-        Phase::Collecting { .. } => outputs(job).collect(),
+        Phase::Collecting { .. } => {
+            outputs(job).map(|(_, _, content, site)| (content, site.clone())).collect()
+        }
         Phase::Queued { .. }
         | Phase::Finished { .. }
         | Phase::Failed { .. }
@@ -128,15 +130,25 @@ fn inputs(component: &Component) -> impl Iterator<Item = (Content, SiteName)> {
     })
 }
 
-fn outputs(job: &Job) -> impl Iterator<Item = (Content, SiteName)> {
-    job.specified().flat_map(|(_, component, spec)| {
-        component.collected.iter().zip(&spec.outputs).filter_map(|(state, output)| {
-            match (&output.collect, state) {
-                (Collect::ToSite { site, .. }, state) if !state.done => {
-                    Some((state.content?, site.clone()))
-                }
-                (Collect::ToSite { .. } | Collect::Fetch, _) => None,
-            }
-        })
+/// Outputs that were read and are not at their sites yet, by component and position, and where
+/// they go; none before the payloads have succeeded.
+pub fn outputs(job: &Job) -> impl Iterator<Item = (ComponentIndex, u32, Content, &SiteName)> {
+    uncollected(job).filter_map(|(index, at, state, output)| match &output.collect {
+        Collect::ToSite { site, .. } => Some((index, at, state.content?, site)),
+        Collect::Fetch => None,
+    })
+}
+
+/// Outputs that go to a site and are not there yet, by component and position.
+pub(super) fn uncollected(
+    job: &Job,
+) -> impl Iterator<Item = (ComponentIndex, u32, &Collected, &Output)> {
+    let collects = matches!(job.phase, Phase::Collecting { .. });
+    job.specified().filter(move |_| collects).flat_map(|(index, component, spec)| {
+        let outputs = (0..).zip(component.collected.iter().zip(&spec.outputs));
+        let open = outputs.filter(|(_, (state, output))| {
+            !state.done && !matches!(output.collect, Collect::Fetch)
+        });
+        open.map(move |(at, (state, output))| (index, at, state, output))
     })
 }

@@ -46,6 +46,7 @@ pub const TRANSITIONS: &[Transition] = table! {
     Running PayloadsSucceeded Collecting: "all payloads succeeded";
     Running RoundAborted Aborting: "a payload or a site fails, a site is silent, the wall time is long over; cancel";
     Collecting JobFinished Finished: "all outputs are where they belong";
+    Collecting JobFailed Failed: "its site did not take an output, after so many tries";
     Collecting RoundAborted Aborting: "an output is missing, or its site is silent; cancel";
     Aborting JobRequeued Queued: "nothing of the round lives, and the job may be tried again";
     Aborting JobFailed Failed: "nothing of the round lives, and the job is given up";

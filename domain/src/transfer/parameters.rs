@@ -15,6 +15,8 @@ pub struct CopyParameters {
     pub max_destination_tries: u32,
     /// From this failure on, one that nobody can explain is laid on its source.
     pub max_process_tries: u32,
+    /// From this failure on, outputs that wait for a copy stay where they were made.
+    pub max_output_tries: u32,
     /// A copy under way that nobody needs is stopped after this time.
     pub stop_grace: DurationMs,
     /// Partial data that nobody needs is discarded after this time.
@@ -31,6 +33,7 @@ impl Default for CopyParameters {
             backoff_max: DurationMs::from_secs(300),
             max_destination_tries: 3,
             max_process_tries: 3,
+            max_output_tries: 100,
             stop_grace: DurationMs::from_secs(5),
             partial_keep: DurationMs::from_secs(600),
             ready_keep: DurationMs::from_secs(60),

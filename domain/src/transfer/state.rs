@@ -190,6 +190,13 @@ impl CopyRecord {
         })
     }
 
+    /// Why an output that waits for it is left where it is, after so many failures.
+    pub fn stranded(&self, max_tries: u32) -> Option<Arc<str>> {
+        let waits = matches!(self.phase, CopyPhase::Waiting { .. });
+        let failed = waits && self.trouble.tries >= max_tries;
+        self.trouble.last_error.clone().filter(|_| failed)
+    }
+
     /// The try that is under way or can be resumed.
     pub fn current_try(&self) -> Option<&Try> {
         match &self.phase {

@@ -112,6 +112,10 @@ section! {
         /// this time.
         "keep_partials" => keep_partials: DurationMs = DurationMs::from_secs(600),
             in DurationMs::ZERO => DurationMs::from_secs(366 * 86_400), since "0.1.0";
+        /// After so many failed tries to bring an output to its site, as when that is full, its
+        /// job fails and the output stays where it was made. Waits between tries grow to five
+        /// minutes: the default is some nine hours.
+        "output_tries" => output_tries: u32 = 100, in 1 => 1_000_000, since "0.1.0";
     }
 }
 

@@ -7,7 +7,7 @@ use crate::job::command::Rejection;
 use crate::job::decide::abort;
 use crate::job::decide::draft::Draft;
 use crate::job::event::Happened;
-use crate::job::spec::{Collect, Content, Priority, Request};
+use crate::job::spec::{Content, Priority, Request};
 use crate::job::state::{AbortCause, Collected, Job, Phase, Placement};
 use crate::placement::PlacedBy;
 use crate::units::DurationMs;
@@ -106,17 +106,6 @@ pub(super) fn output_registered(
     }
     draft.emit(Happened::OutputCollected { component: index, output });
     Ok(())
-}
-
-/// Whether every output that goes to a site is there.
-pub(super) fn all_collected(draft: &Draft<'_>) -> bool {
-    draft.job.specified().all(|(_, component, spec)| {
-        component
-            .collected
-            .iter()
-            .zip(&spec.outputs)
-            .all(|(state, output)| state.done || matches!(output.collect, Collect::Fetch))
-    })
 }
 
 /// Once for each class: tries are counted again before a promotion is durable.

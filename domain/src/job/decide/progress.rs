@@ -2,13 +2,14 @@
 
 use crate::claim::ClaimSchedule;
 use crate::ids::ComponentIndex;
-use crate::job::command::{Inputs, Rejection, Sight};
+use crate::job::command::{Inputs, Rejection, Sight, Stranded};
 use crate::job::decide::draft::Draft;
-use crate::job::decide::{abort, claims, orders, restarts};
+use crate::job::decide::{abort, claims, restarts};
+use crate::job::demands::uncollected;
 use crate::job::due::avoids;
 use crate::job::event::Happened;
-use crate::job::spec::OnUnreachable;
-use crate::job::state::{AbortCause, AfterAbort, Component, Ending, Phase, Run};
+use crate::job::spec::{Collect, OnUnreachable};
+use crate::job::state::{AbortCause, AfterAbort, Component, Ending, Job, Phase, Run};
 use crate::planted::{Bug, bug};
 use crate::units::{DurationMs, Timestamp};
 
@@ -18,6 +19,7 @@ pub(super) fn look(draft: &mut Draft<'_>, sight: &Sight) -> Result<(), Rejection
         return Err(Rejection::Ended);
     }
     look_at_inputs(draft, &sight.inputs);
+    look_at_outputs(draft, &sight.stranded);
     for &(index, since) in &sight.unreachable {
         look_at_silent(draft, index, since, Silence::Unreachable);
     }
@@ -58,6 +60,32 @@ fn look_at_inputs(draft: &mut Draft<'_>, inputs: &Inputs) {
             }
         }
     }
+}
+
+/// Outputs that their sites do not take stay where they were made, once nothing else is on its
+/// way. The payloads succeeded: they are not run again for it.
+fn look_at_outputs(draft: &mut Draft<'_>, stranded: &[Stranded]) {
+    if let Some(reason) = all_stranded(&draft.job, stranded) {
+        draft.emit(Happened::JobFailed { reason: reason.into() });
+    }
+}
+
+/// Why a job's outputs do not get to their sites, if that is so of all that are not there yet.
+fn all_stranded(job: &Job, stranded: &[Stranded]) -> Option<String> {
+    let why = |index, output| stranded.iter().find(|(c, o, _)| (*c, *o) == (index, output));
+    let mut open = uncollected(job).map(|(index, at, _, output)| match &output.collect {
+        Collect::ToSite { site, .. } => Some((index, &output.path, site, &why(index, at)?.2)),
+        Collect::Fetch => None,
+    });
+    let (index, path, site, detail) = open.next()??;
+    let others = open.try_fold(0, |count, other| other.map(|_| count + 1))?;
+    let more =
+        if others > 0 { format!(" ({others} more outputs likewise)") } else { String::new() };
+    Some(format!(
+        "its payloads succeeded, but output {path} of component {} cannot be brought to site \
+         {site}: {detail}{more}; what they left is where they ran, and `cospan output` fetches it",
+        job.name_of(index).unwrap_or_default()
+    ))
 }
 
 fn postpone(draft: &mut Draft<'_>, start_estimate: Timestamp) {
@@ -176,7 +204,7 @@ fn step(draft: &mut Draft<'_>) {
         Phase::Starting { since } => step_starting(draft, since),
         Phase::Running { .. } => step_running(draft),
         Phase::Collecting { .. } => {
-            if orders::all_collected(draft) {
+            if uncollected(&draft.job).next().is_none() {
                 draft.emit(Happened::JobFinished);
             }
         }

@@ -1,10 +1,10 @@
 //! What happens in which case, one story each.
 
 use super::world::{World, key, site, spec};
-use crate::ids::{ComponentIndex, LrmId, RelPath, TargetName};
+use crate::ids::{ComponentIndex, LrmId, TargetName};
 use crate::job::command::{Inputs, JobCommand, Rejection, Sight, Sighting, SubmitAnswer};
 use crate::job::due::{EffectKind, next_wake};
-use crate::job::spec::{Collect, Content, OnUnreachable, Output, Priority};
+use crate::job::spec::{Content, OnUnreachable, Priority};
 use crate::job::state::{Phase, PhaseKind};
 use crate::units::{Bytes, DurationMs};
 
@@ -302,14 +302,7 @@ fn an_acknowledged_submission_that_disappears_is_the_sites_error() {
 
 #[test]
 fn a_missing_output_is_the_jobs_own_error() {
-    let mut spec = spec(1);
-    spec.components[0].outputs = vec![Output {
-        path: RelPath::new("out").unwrap(),
-        collect: Collect::ToSite { site: site(2), register: "result".parse().unwrap() },
-    }];
-    let mut world = World::new(spec);
-    world.run();
-    world.see(0, Sighting::Succeeded);
+    let mut world = World::collecting(spec(1), &["out"]);
     assert_eq!(world.due(), [EffectKind::ReadOutput(0)]);
     let (component, output) = (ComponentIndex(0), 0);
     world.tell(JobCommand::OutputRead { component, output, content: None }).unwrap();
@@ -318,14 +311,7 @@ fn a_missing_output_is_the_jobs_own_error() {
 
 #[test]
 fn outputs_are_collected_before_the_job_is_finished() {
-    let mut spec = spec(1);
-    spec.components[0].outputs = vec![Output {
-        path: RelPath::new("out").unwrap(),
-        collect: Collect::ToSite { site: site(2), register: "result".parse().unwrap() },
-    }];
-    let mut world = World::new(spec);
-    world.run();
-    world.see(0, Sighting::Succeeded);
+    let mut world = World::collecting(spec(1), &["out"]);
     let (component, output) = (ComponentIndex(0), 0);
     let content = Some(Content { digest: crate::ids::Digest([9; 32]), size: Bytes(5) });
     world.tell(JobCommand::OutputRead { component, output, content }).unwrap();
@@ -333,6 +319,38 @@ fn outputs_are_collected_before_the_job_is_finished() {
     assert_eq!(world.phase(), PhaseKind::Collecting);
     world.tell(JobCommand::OutputRegistered { component, output }).unwrap();
     assert_eq!(world.phase(), PhaseKind::Finished);
+}
+
+#[test]
+fn a_job_whose_outputs_cannot_be_collected_fails_once_nothing_else_is_on_its_way() {
+    let mut world = World::collecting(spec(1), &["one", "two", "three"]);
+    let component = ComponentIndex(0);
+    for output in 0..2 {
+        let digest = crate::ids::Digest([output as u8; 32]);
+        let content = Some(Content { digest, size: Bytes(5) });
+        world.tell(JobCommand::OutputRead { component, output, content }).unwrap();
+    }
+    let full = |outputs: &[u32]| {
+        let stranded = outputs.iter().map(|output| (component, *output, "disk is full".into()));
+        JobCommand::Look(Sight { stranded: stranded.collect(), ..Sight::default() })
+    };
+    assert_eq!(world.tell(full(&[0])).unwrap(), [""; 0], "two are on their way");
+    world.tell(JobCommand::OutputRegistered { component, output: 1 }).unwrap();
+    assert_eq!(world.tell(full(&[0])).unwrap(), [""; 0], "one is not read yet");
+    let content = Some(Content { digest: crate::ids::Digest([7; 32]), size: Bytes(5) });
+    world.tell(JobCommand::OutputRead { component, output: 2, content }).unwrap();
+    world.tell(JobCommand::Hold("it panics".into())).unwrap();
+    assert_eq!(world.tell(full(&[0, 2])), Err(Rejection::Stale), "it is held");
+    world.tell(JobCommand::Release(key())).unwrap();
+    assert_eq!(world.tell(full(&[0, 2])).unwrap(), ["JobFailed"]);
+    let Phase::Failed { reason, .. } = &world.job.phase else { panic!("{:?}", world.job.phase) };
+    for word in ["output one", "disk is full (1 more outputs likewise)", "`cospan output`"] {
+        assert!(reason.contains(word), "{reason}");
+    }
+    assert_eq!((world.due(), world.job.setbacks.own_errors), (vec![], 0));
+    let mut running = World::new(spec(1));
+    running.run();
+    assert_eq!(running.tell(full(&[0])).unwrap(), [""; 0], "it has left nothing yet");
 }
 
 #[test]

@@ -1,21 +1,18 @@
 //! What users ask of a job, in every phase that it can be in.
 
 use super::world::*;
-use crate::ids::RelPath;
 use crate::job::command::{JobCommand, Rejection, Sighting};
-use crate::job::spec::{Collect, Output, Priority};
+use crate::job::spec::Priority;
 use crate::job::state::PhaseKind;
 
 /// A job in this phase.
 fn world_in(phase: PhaseKind) -> World {
-    let mut spec = spec(1);
-    if phase == PhaseKind::Collecting {
-        let collect = Collect::ToSite { site: site(2), register: "result".parse().unwrap() };
-        spec.components[0].outputs = vec![Output { path: RelPath::new("out").unwrap(), collect }];
-    }
-    let mut world = World::new(spec);
+    let mut world = match phase {
+        PhaseKind::Collecting => World::collecting(spec(1), &["out"]),
+        _ => World::new(spec(1)),
+    };
     match phase {
-        PhaseKind::Queued => {}
+        PhaseKind::Queued | PhaseKind::Collecting => {}
         PhaseKind::Placed => {
             let placements = world.placements(9_000);
             world.tell(JobCommand::Place { placements, by: None }).unwrap();
@@ -27,14 +24,12 @@ fn world_in(phase: PhaseKind) -> World {
             world.see_all(Sighting::Ready("node1".into()));
         }
         PhaseKind::Cancelled => drop(world.tell(JobCommand::Cancel(key())).unwrap()),
-        PhaseKind::Running
-        | PhaseKind::Collecting
-        | PhaseKind::Aborting
-        | PhaseKind::Finished
-        | PhaseKind::Failed => world.run(),
+        PhaseKind::Running | PhaseKind::Aborting | PhaseKind::Finished | PhaseKind::Failed => {
+            world.run();
+        }
     }
     let seen = match phase {
-        PhaseKind::Collecting | PhaseKind::Finished => Some(Sighting::Succeeded),
+        PhaseKind::Finished => Some(Sighting::Succeeded),
         PhaseKind::Failed => Some(Sighting::Failed("exit code 1".into())),
         PhaseKind::Aborting => Some(Sighting::Vanished("its node failed".into())),
         _ => None,

@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use crate::claim::ClaimTry;
-use crate::ids::{Attempt, ComponentIndex, ComponentName, JobId, KeyName, LrmId, Round, SiteName};
+use crate::ids::{
+    Attempt, ComponentIndex, ComponentName, JobId, KeyName, LrmId, RelPath, Round, SiteName,
+};
 use crate::job::command::{Inputs, JobCommand, Rejection, Sight, Sighting, SubmitAnswer};
 use crate::job::due::{EffectKind, due};
 use crate::job::event::{Happened, JobEvent};
 use crate::job::parameters::JobParameters;
 use crate::job::spec::{
-    ComponentSpec, Content, Executable, Flexible, JobSpec, OnUnreachable, Priority, Program,
-    Request,
+    Collect, ComponentSpec, Content, Executable, Flexible, JobSpec, OnUnreachable, Output,
+    Priority, Program, Request,
 };
 use crate::job::state::{Instants, Job, Phase, PhaseKind, Placement, Setbacks, Source};
 use crate::job::table;
@@ -218,6 +220,19 @@ impl World {
         let start = self.job.unclaimed().collect();
         let attempt = ClaimTry { round: self.job.round, start, ..ClaimTry::default() };
         self.tell(JobCommand::Claim(attempt, sight)).unwrap()
+    }
+
+    /// A job whose payloads have succeeded, and left these outputs for a site.
+    pub(super) fn collecting(mut spec: JobSpec, outputs: &[&str]) -> Self {
+        let output = |path: &&str| Output {
+            path: RelPath::new(path).unwrap(),
+            collect: Collect::ToSite { site: site(2), register: path.parse().unwrap() },
+        };
+        spec.components[0].outputs = outputs.iter().map(output).collect();
+        let mut world = Self::new(spec);
+        world.run();
+        world.see_all(Sighting::Succeeded);
+        world
     }
 
     /// From the queue to running payloads.
