@@ -103,11 +103,14 @@ fn bulk_body(job: impl Fn(usize) -> String) -> Vec<u8> {
     format!("[{}]", jobs.join(",")).into_bytes()
 }
 
+/// Takes processors for ten minutes at most, and no longer than the bench's directory is there.
+const FILLER: &str = "for i in $(seq 120); do test -d \\\"$PWD\\\" || exit; sleep 5; done";
+
 /// Processors taken by one long job at each site, so that nothing else fits.
 fn fill_sites(server: &Server) -> Result<()> {
     for (_, processors) in SITES {
         let body = format!(
-            r#"{{"wall_time":"1h","component":[{{"name":"full","processors":{processors},"executable":"/bin/sleep","arguments":["600"]}}]}}"#
+            r#"{{"wall_time":"1h","component":[{{"name":"full","processors":{processors},"executable":"/bin/sh","arguments":["-c","{FILLER}"]}}]}}"#
         );
         post(load(server, body.into_bytes(), 1, 1))?;
     }
