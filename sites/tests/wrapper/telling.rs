@@ -21,7 +21,7 @@ fn warned(shell: Vec<String>, wall_s: u64, before_s: u64) -> Bench {
 #[test]
 fn a_warning_comes_before_the_wall_time_and_ends_nothing_by_itself() {
     for shell in shells() {
-        let bench = warned(shell, 3, 2);
+        let bench = warned(shell, 5, 2);
         let text = "trap 'echo warned' USR1; trap 'echo asked; exit 0' TERM; \
                     while :; do sleep 0.05; done";
         assert!(bench.running(&script(text)).wait().success());
