@@ -84,6 +84,20 @@ pub struct Submission {
     pub asking: Asking,
 }
 
+impl Submission {
+    /// A job under no name of its client's, of the class that it has, with nothing made easier
+    /// for it or harder.
+    pub fn of(spec: Arc<JobSpec>) -> Self {
+        Self {
+            spec,
+            idempotency: None,
+            allow_unplaceable: false,
+            refuse_closed: false,
+            asking: Asking::default(),
+        }
+    }
+}
+
 /// What a command came to. Everything in it is durable and in the view.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ApiAnswer {

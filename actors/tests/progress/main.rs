@@ -162,13 +162,7 @@ fn job(components: usize, processors: u32) -> Submission {
         max_retries: 0,
         run: Default::default(),
     };
-    Submission {
-        spec: Arc::new(spec),
-        idempotency: None,
-        allow_unplaceable: true,
-        refuse_closed: false,
-        asking: Default::default(),
-    }
+    Submission { allow_unplaceable: true, ..Submission::of(Arc::new(spec)) }
 }
 
 fn unfinished(plane: &ControlPlane) -> Vec<Arc<Job>> {

@@ -176,13 +176,7 @@ impl User {
 
     async fn submit(&self, reign: &Reign, job: usize) -> Result<()> {
         let spec = Arc::new(self.scenario.spec(job, &self.program)?);
-        let submission = Submission {
-            spec,
-            idempotency: None,
-            allow_unplaceable: false,
-            refuse_closed: false,
-            asking: Default::default(),
-        };
+        let submission = Submission::of(spec);
         let ApiAnswer::Submitted(jobs) = ask(reign, Ask::Submit(vec![submission])).await? else {
             bail!("another answer than to a submission");
         };

@@ -298,13 +298,8 @@ async fn submit_all(reign: &Reign, jobs: PlannedJobs) -> Result<()> {
             together.push(next?);
         }
         reign.until(at).await;
-        let submission = |job: PlannedJob| Submission {
-            spec: job.spec,
-            idempotency: None,
-            allow_unplaceable: true,
-            refuse_closed: false,
-            asking: Default::default(),
-        };
+        let submission =
+            |job: PlannedJob| Submission { allow_unplaceable: true, ..Submission::of(job.spec) };
         let submissions: Vec<Submission> = together.into_iter().map(submission).collect();
         loop {
             let what = Ask::Submit(submissions.clone());

@@ -67,13 +67,7 @@ pub(super) async fn submit(reign: &Reign, components: &[u32], restart_scope: Res
     let hour = DurationMs::from_secs(3_600);
     let mut spec = shared_job(components, hour, hour + hour, 0).unwrap();
     Arc::make_mut(&mut spec).run.restart_scope = restart_scope;
-    let submission = Submission {
-        spec,
-        idempotency: None,
-        allow_unplaceable: false,
-        refuse_closed: false,
-        asking: Default::default(),
-    };
+    let submission = Submission::of(spec);
     let (by, what) = (KeyName::new("alice").unwrap(), Ask::Submit(vec![submission]));
     reign.plane.command(ApiCommand { by, what }).await.unwrap();
 }

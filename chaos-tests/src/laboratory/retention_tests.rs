@@ -59,13 +59,7 @@ async fn submit(reign: &Reign, number: u64) {
     let idempotency = Some(Idempotency { key, body: Digest([0; 32]) });
     let run_time = DurationMs::from_secs(600);
     let spec = shared_job(&[2, 3], run_time, run_time + run_time, 0).unwrap();
-    let submission = Submission {
-        spec,
-        idempotency,
-        allow_unplaceable: false,
-        refuse_closed: false,
-        asking: Default::default(),
-    };
+    let submission = Submission { idempotency, ..Submission::of(spec) };
     let by = KeyName::new("alice").unwrap();
     let what = Ask::Submit(vec![submission]);
     reign.plane.command(ApiCommand { by, what }).await.unwrap();

@@ -68,13 +68,7 @@ async fn submit(reign: &Reign) {
     let submissions = sweep().into_iter().enumerate().map(|(index, spec)| {
         let key = IdempotencyKey::new(&format!("sweep.{index}")).unwrap();
         let idempotency = Some(Idempotency { key, body: Digest([0; 32]) });
-        Submission {
-            spec: Arc::new(spec),
-            idempotency,
-            allow_unplaceable: false,
-            refuse_closed: false,
-            asking: Default::default(),
-        }
+        Submission { idempotency, ..Submission::of(Arc::new(spec)) }
     });
     let (by, what) = (KeyName::new("alice").unwrap(), Ask::Submit(submissions.collect()));
     reign.plane.command(ApiCommand { by, what }).await.unwrap();

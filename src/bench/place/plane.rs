@@ -224,13 +224,7 @@ impl Scene {
     }
 
     async fn submit(&self, specs: Vec<Arc<JobSpec>>) -> Result<Vec<JobId>> {
-        let one = |spec| Submission {
-            spec,
-            idempotency: None,
-            allow_unplaceable: true,
-            refuse_closed: false,
-            asking: Default::default(),
-        };
+        let one = |spec| Submission { allow_unplaceable: true, ..Submission::of(spec) };
         let answer = self.ask(Ask::Submit(specs.into_iter().map(one).collect())).await?;
         let ApiAnswer::Submitted(jobs) = answer else { bail!("no jobs in the answer") };
         Ok(jobs.iter().map(|job| job.id).collect())

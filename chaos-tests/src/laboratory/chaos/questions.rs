@@ -118,13 +118,7 @@ async fn command(reign: &Reign, what: Ask) -> Result<ApiAnswer> {
 
 async fn submit_giant(reign: &Reign) -> Result<JobId> {
     let spec = Arc::new(worst_fit(&[GIANT])?);
-    let submission = Submission {
-        spec,
-        idempotency: None,
-        allow_unplaceable: true,
-        refuse_closed: false,
-        asking: Default::default(),
-    };
+    let submission = Submission { allow_unplaceable: true, ..Submission::of(spec) };
     match command(reign, Ask::Submit(vec![submission])).await? {
         ApiAnswer::Submitted(jobs) if jobs.len() == 1 => Ok(jobs[0].id),
         other => bail!("a submission came to {other:?}"),
@@ -290,14 +284,7 @@ fn check_refusals(reign: &Reign, places: &[Place]) -> Result<()> {
 
 fn check_taken(reign: &Reign, spec: JobSpec, fits: bool) -> Result<()> {
     let asked = format!("{:?} {:?}", spec.request, spec.total_resources());
-    let (spec, idempotency) = (Arc::new(spec), None);
-    let submission = Submission {
-        spec,
-        idempotency,
-        allow_unplaceable: false,
-        refuse_closed: false,
-        asking: Default::default(),
-    };
+    let submission = Submission::of(Arc::new(spec));
     let told = reign.plane.preview(&KeyName::new("carol")?, submission);
     let is_right = match &told {
         Ok(_) => fits,
@@ -310,14 +297,7 @@ fn check_taken(reign: &Reign, spec: JobSpec, fits: bool) -> Result<()> {
 
 /// What would become of a job.
 pub(super) fn previewed(reign: &Reign, spec: JobSpec) -> Result<Explanation> {
-    let (spec, idempotency) = (Arc::new(spec), None);
-    let submission = Submission {
-        spec,
-        idempotency,
-        allow_unplaceable: true,
-        refuse_closed: false,
-        asking: Default::default(),
-    };
+    let submission = Submission { allow_unplaceable: true, ..Submission::of(Arc::new(spec)) };
     let previewed = reign.plane.preview(&KeyName::new("carol")?, submission);
     previewed.map_err(|refusal| anyhow::anyhow!("refused: {refusal}"))
 }
