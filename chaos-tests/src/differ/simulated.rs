@@ -49,6 +49,7 @@ pub(super) fn play(scenario: &Arc<Scenario>, program: &str) -> Result<Played> {
         hash: Arc::default(),
         settings: settings::settings(scenario)?,
         hints: true,
+        lives: Arc::default(),
         keeps_archive: true,
     };
     let user = User {

@@ -121,6 +121,7 @@ pub fn run<T: 'static>(
         hash: Arc::default(),
         settings,
         hints: true,
+        lives: Arc::default(),
         keeps_archive: false,
     };
     let plan =

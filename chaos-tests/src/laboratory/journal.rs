@@ -13,6 +13,7 @@ use cospan_storage::port::{Journal, Report, Sink, StoreError, StoreSize, Stored,
 use cospan_storage::record::keys;
 
 use super::doom::Doom;
+use super::lives::{Lived, Lives};
 use super::weather::Weather;
 
 /// What happened in a run, as one number: equal seeds give equal hashes.
@@ -82,6 +83,7 @@ pub(super) struct Disk {
     pub(super) doom: Arc<Doom>,
     pub(super) weather: Arc<Weather>,
     pub(super) clock: Arc<dyn Clock>,
+    pub(super) lives: Arc<Lives>,
     pub(super) hash: Arc<EventHash>,
     pub(super) waiting: Mutex<Waiting>,
     pub(super) keeps_archive: bool,
@@ -146,6 +148,7 @@ impl Disk {
             }
             if fails {
                 self.fall("sync-fails");
+                self.lives.note(self.clock.now(), Lived::DiskFailed);
                 return (self.sink)(Report::Fatal("the disk does not take it".into()));
             }
             self.harden(count);

@@ -9,6 +9,7 @@ pub mod experiment;
 pub mod handle;
 pub mod jobs;
 pub mod journal;
+pub mod lives;
 pub mod panics;
 #[cfg(test)]
 mod probe_tests;

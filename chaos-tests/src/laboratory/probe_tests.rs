@@ -53,6 +53,7 @@ pub(super) fn ground(sites: &[&str]) -> Ground {
         hash: Arc::default(),
         settings,
         hints: true,
+        lives: Arc::default(),
         keeps_archive: false,
     }
 }

@@ -14,6 +14,7 @@ use cospan_actors::metrics::Metrics;
 use cospan_actors::notifier::{Messenger, Notice};
 use cospan_actors::settings::Settings;
 use cospan_actors::shared::Parts;
+use cospan_actors::supervision::ActorKind;
 use cospan_actors::wiring::{report_channel, start};
 use cospan_domain::ids::{InstanceId, JobId};
 use cospan_domain::job::state::Job;
@@ -29,6 +30,7 @@ use super::clock::{WorldClock, rested};
 use super::doom::{Doom, Moment};
 use super::handle::WorldHandle;
 use super::journal::{Disk, EventHash, Hasty, MortalJournal};
+use super::lives::{self, Lived, Lives};
 use super::panics::{self, Panics};
 use super::site::SimulatedSite;
 use super::weather::Weather;
@@ -51,6 +53,8 @@ pub struct Ground {
     pub settings: Settings,
     /// Whether sites tell of changes.
     pub hints: bool,
+    /// Who lived and died.
+    pub lives: Arc<Lives>,
     /// Whether the disk keeps what is archived; nobody may read it otherwise.
     pub keeps_archive: bool,
 }
@@ -180,9 +184,14 @@ where
 {
     let clock: Arc<dyn Clock> = Arc::new(WorldClock::starting_at(plan.begins));
     let doom = Doom::at(plan.moment, ground.weather.tally().clone());
+    let its_lives = ground.lives.clone();
+    its_lives.begin();
+    lives::watch(its_lives.clone(), clock.clone());
     let (plane, disk) = open(&ground, plan, &clock, &doom)?;
     if let Some(panics) = plan.panics {
-        panics::plant(panics, plan.seed ^ plan.begins.0, ground.weather.tally().clone());
+        let tally = ground.weather.tally().clone();
+        let (seed, clock) = (plan.seed ^ plan.begins.0, clock.clone());
+        panics::plant(panics, seed, tally, its_lives.clone(), clock);
     }
     let (now, world) = (clock.clone(), ground.world.clone());
     let driver = actix_rt::spawn(world.drive(move || now.now()));
@@ -204,6 +213,8 @@ where
     };
     doom.strike();
     panics::clear();
+    lives::clear();
+    its_lives.end(clock.now(), deaths(&reign));
     disk.fall("lost-suffix");
     driver.abort();
     // Actors that were just built begin, in vain, while there is a runtime for their timers.
@@ -211,6 +222,13 @@ where
         tokio::task::yield_now().await;
     }
     Ok(end)
+}
+
+/// Deaths that its supervisor was told of.
+fn deaths(reign: &Reign) -> u64 {
+    let counted = &reign.plane.shared().metrics.actor_restarts;
+    let kinds = ActorKind::ALL.into_iter();
+    kinds.map(|kind| counted.with_label_values(&[kind.as_str()]).get()).sum()
 }
 
 fn open(
@@ -241,6 +259,7 @@ fn open(
         doom: doom.clone(),
         weather: ground.weather.clone(),
         clock: clock.clone(),
+        lives: ground.lives.clone(),
         hash: ground.hash.clone(),
         waiting: Mutex::default(),
         keeps_archive: ground.keeps_archive,
@@ -248,6 +267,7 @@ fn open(
     });
     let its_clock = Timestamp(plan.begins.0.saturating_add_signed(plan.clock_ahead_ms));
     let (fatal, registry) = (doom.clone(), prometheus::Registry::new());
+    let (lives, true_clock) = (ground.lives.clone(), clock.clone());
     let parts = Parts {
         clock: Arc::new(WorldClock::starting_at(its_clock)),
         seed: plan.seed,
@@ -264,7 +284,10 @@ fn open(
             actors_die: plan.panics.is_some(),
         }),
         // As the server does: it ends, and its service manager starts it again.
-        on_fatal: Box::new(move |_| fatal.strike()),
+        on_fatal: Box::new(move |problem| {
+            lives.note(true_clock.now(), Lived::Fatal(problem.into()));
+            fatal.strike();
+        }),
     };
     Ok((start(parts, remains, reports), disk))
 }
@@ -287,6 +310,7 @@ fn sites(
             clock: clock.clone(),
             weather: ground.weather.clone(),
             doom: doom.clone(),
+            lives: ground.lives.clone(),
             instance,
             hints: ground.hints,
         })

@@ -50,6 +50,7 @@ fn ground() -> Ground {
         hash: Arc::default(),
         settings: default_settings(),
         hints: true,
+        lives: Arc::default(),
         keeps_archive: true,
     }
 }

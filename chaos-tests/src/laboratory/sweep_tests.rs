@@ -50,6 +50,7 @@ fn ground(seed: u64) -> Ground {
         hash: Arc::default(),
         settings,
         hints: true,
+        lives: Arc::default(),
         keeps_archive: false,
     }
 }

@@ -26,6 +26,7 @@ pub mod scenario;
 mod setbacks;
 mod sites;
 mod staging;
+mod supervision;
 pub mod sweeps;
 #[cfg(test)]
 mod tests;

@@ -26,6 +26,7 @@ use super::oracle::{Asked, Evidence, judge};
 use super::questions;
 use super::rest::is_at_rest;
 use super::scenario::{BEGINS, Deal, Scenario};
+use super::supervision::misjudged;
 use super::sweeps::over_limit;
 use super::users::{Known, all_ended, deal, output_name, release_held, targets};
 use crate::laboratory::handle::WorldHandle;
@@ -199,6 +200,7 @@ fn ground(scenario: &Scenario, instance: InstanceId) -> Result<Ground> {
         hash: Arc::new(EventHash::default()),
         settings,
         hints: scenario.hints,
+        lives: Arc::default(),
         keeps_archive: true,
     })
 }
@@ -429,11 +431,14 @@ fn judged(
     });
     let held = held.into_iter().map(|text| format!("processors were held wrongly: {text}"));
     let crowded = crowded.into_iter().map(|text| format!("a sweep's limit was exceeded: {text}"));
+    let over = ended.iter().map(|(id, (_, at))| (*id, *at)).collect();
+    let guarded = misjudged(&ground.lives.reigns(), &seen.held, &over);
+    let guarded = guarded.into_iter().map(|text| format!("the supervisor erred: {text}"));
     let told = known.complaints.iter().chain(&seen.violations).cloned();
     let bounds = bounds::wrongly_judged(scenario.seed);
     let bounds = bounds.into_iter().map(|text| format!("settings are misjudged: {text}"));
     let found = found.into_iter().chain(held).chain(crowded).chain(talk(ground, seen));
-    Ok(told.chain(found).chain(unfounded).chain(bounds).collect())
+    Ok(told.chain(found).chain(unfounded).chain(bounds).chain(guarded).collect())
 }
 
 /// Ends of which somebody was told what they should not have been, or nothing.

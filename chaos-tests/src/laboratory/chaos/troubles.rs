@@ -192,6 +192,6 @@ pub(super) fn draw_kills(drawing: &mut Drawing) -> Vec<Kill> {
 /// How often actors panic, and how often those that were built anew do so at once.
 pub(super) fn draw_panics(drawing: &mut Drawing) -> Option<Panics> {
     let share = drawing.chance.random_range(100..=3_000);
-    let again_max = drawing.chance.random_range(0..=3);
+    let again_max = drawing.chance.random_range(0..=5);
     drawing.exists().then_some(Panics { share, again_max })
 }
