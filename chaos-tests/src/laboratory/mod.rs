@@ -4,6 +4,8 @@
 
 pub mod chaos;
 mod clock;
+#[cfg(test)]
+mod disk_tests;
 pub mod doom;
 pub mod experiment;
 pub mod handle;

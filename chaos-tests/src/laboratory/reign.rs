@@ -2,6 +2,7 @@
 //! told to stop. The next one finds what it left in its store and at the sites.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ use cospan_domain::job::state::Job;
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::units::Timestamp;
 use cospan_sites::port::Site;
-use cospan_storage::memory::{self, MemoryDisk};
+use cospan_storage::port::StoreError;
 use cospan_storage::record::Loader;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -29,7 +30,7 @@ use futures_util::future::BoxFuture;
 use super::clock::{WorldClock, rested};
 use super::doom::{Doom, Moment};
 use super::handle::WorldHandle;
-use super::journal::{Disk, EventHash, Hasty, MortalJournal};
+use super::journal::{Disk, EventHash, Hasty, MortalJournal, StoreDisk};
 use super::lives::{self, Lived, Lives};
 use super::panics::{self, Panics};
 use super::site::SimulatedSite;
@@ -44,7 +45,7 @@ pub struct Ground {
     /// The world.
     pub world: Arc<WorldHandle>,
     /// The disk of the store.
-    pub disk: MemoryDisk,
+    pub disk: StoreDisk,
     /// How calls fare.
     pub weather: Arc<Weather>,
     /// What happened.
@@ -187,7 +188,16 @@ where
     let its_lives = ground.lives.clone();
     its_lives.begin();
     lives::watch(its_lives.clone(), clock.clone());
-    let (plane, disk) = open(&ground, plan, &clock, &doom)?;
+    let (plane, disk) = match open(&ground, plan, &clock, &doom) {
+        Err(problem) if is_full(&problem) => {
+            // As the server does: it ends with an exit code, and is started again.
+            ground.weather.tally().count("store-full", "start");
+            lives::clear();
+            its_lives.end(plan.begins, 0);
+            return Ok(End::Killed(plan.begins));
+        }
+        opened => opened?,
+    };
     if let Some(panics) = plan.panics {
         let tally = ground.weather.tally().clone();
         let (seed, clock) = (plan.seed ^ plan.begins.0, clock.clone());
@@ -224,6 +234,11 @@ where
     Ok(end)
 }
 
+/// Whether a store cannot be opened because its disk is full.
+fn is_full(problem: &anyhow::Error) -> bool {
+    matches!(problem.downcast_ref(), Some(StoreError::Full { .. }))
+}
+
 /// Deaths that its supervisor was told of.
 fn deaths(reign: &Reign) -> u64 {
     let counted = &reign.plane.shared().metrics.actor_restarts;
@@ -247,9 +262,10 @@ fn open(
     let instance = InstanceId::from_random(plan.seed);
     let unheard = |_| {};
     let heard = if bug(Bug::SkipSync) { Arc::new(unheard) } else { sink.clone() };
-    let opened = memory::open_and_load(&ground.disk, instance, heard, &mut load)?;
+    let is_full = ground.weather.is_disk_full(plan.begins);
+    let opened = ground.disk.open(is_full, instance, heard, &mut load)?;
     let hasty = || Hasty::over(&ground.disk, instance, sink.clone());
-    let hasty = bug(Bug::SkipSync).then(hasty).transpose()?;
+    let hasty = bug(Bug::SkipSync).then(hasty).transpose()?.flatten();
     damage.map_or(Ok(()), Err)?;
     let mut loaded = loader.finish()?;
     let remains = std::mem::take(&mut loaded.remains);
@@ -262,6 +278,8 @@ fn open(
         lives: ground.lives.clone(),
         hash: ground.hash.clone(),
         waiting: Mutex::default(),
+        store: ground.disk.clone(),
+        broken: AtomicBool::new(false),
         keeps_archive: ground.keeps_archive,
         hasty,
     });

@@ -8,6 +8,7 @@ mod bounds;
 pub mod campaign;
 mod counters;
 pub mod coverage;
+mod disks;
 mod door;
 mod endings;
 mod history;
