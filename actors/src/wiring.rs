@@ -26,6 +26,7 @@ use crate::job::JobActor;
 use crate::journal::{Append, Change, Journal, JournalReport};
 use crate::notifier::Notifier;
 use crate::shared::{Parts, Shared};
+use crate::supervision::witness::{self, Turn};
 use crate::supervision::{ActorId, Builder, LifeGuard, Supervisor, Verdict};
 use crate::switchboard::{Directory, Dirty, Look, Post};
 use crate::transfer::{DataManager, Transfer, blank_of};
@@ -183,6 +184,7 @@ impl Builder for Workshop {
     }
 
     fn judge(&self, id: &ActorId, verdict: Verdict) {
+        witness::tell(id, Turn::Judged(verdict));
         match (verdict, id) {
             (Verdict::Exit, _) => self.0.fatal(id, verdict, "died too often"),
             (Verdict::Hold, ActorId::Job(job)) => {

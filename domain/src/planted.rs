@@ -133,11 +133,17 @@ pub enum Bug {
     StageTogether,
     /// Of those who ask for the same the one who came last is tried first.
     Overtake,
+    /// Each death of an actor counts as its first.
+    ForgetDeaths,
+    /// Deaths of an actor count for ever.
+    CountOldDeaths,
+    /// An actor that dies too often is built anew once more.
+    EscalateLate,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 62] = [
+    pub const ALL: [Bug; 65] = [
         Bug::RetryBlind,
         Bug::TrustEarlyAbsence,
         Bug::UnknownIsGone,
@@ -200,6 +206,9 @@ impl Bug {
         Bug::LookFirst,
         Bug::StageTogether,
         Bug::Overtake,
+        Bug::ForgetDeaths,
+        Bug::CountOldDeaths,
+        Bug::EscalateLate,
     ];
 }
 

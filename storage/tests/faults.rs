@@ -36,6 +36,18 @@ impl Subject for OnFaultDisk {
 contract_tests!(in_line, OnFaultDisk::default());
 contract_tests!(with_a_thread, OnFaultDisk::threaded());
 
+#[test]
+fn what_was_to_strike_does_not_once_the_disk_is_spared() {
+    both(|subject| {
+        subject.disk.strike_after(0, Fault::Full);
+        subject.disk.set_capacity(Some(0));
+        subject.disk.spare();
+        let mut client = Client::open(subject);
+        client.commit(vec![put_if("j/1", 0, "a")]);
+        assert_eq!(subject.disk.struck(), []);
+    });
+}
+
 fn both(test: impl Fn(&OnFaultDisk)) {
     test(&OnFaultDisk::default());
     test(&OnFaultDisk::threaded());

@@ -2,6 +2,7 @@
 
 use actix::Addr;
 
+use super::witness::{self, Turn};
 use super::{ActorId, Died, Supervisor};
 
 /// Carried by every supervised actor. Dropped without having been disarmed, it
@@ -27,6 +28,7 @@ impl LifeGuard {
 impl Drop for LifeGuard {
     fn drop(&mut self) {
         if let Some(id) = self.id.take() {
+            witness::tell(&id, Turn::Died);
             // Bounded by the number of actors: each dies once.
             self.supervisor.do_send(Died { id: *id });
         }

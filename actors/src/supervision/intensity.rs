@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use cospan_domain::planted::{Bug, bug};
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::ActorKind;
@@ -60,11 +61,15 @@ impl Deaths {
 
     /// Takes in a death.
     pub fn record(&mut self, limit: Limit, now: Timestamp) -> Step {
+        if bug(Bug::ForgetDeaths) {
+            self.0.clear();
+        }
         self.0.push_back(now);
-        while self.0.front().is_some_and(|&first| now.since(first) > limit.within) {
+        let counts = |at: Timestamp| now.since(at) <= limit.within || bug(Bug::CountOldDeaths);
+        while self.0.front().is_some_and(|&first| !counts(first)) {
             self.0.pop_front();
         }
-        if self.0.len() >= limit.deaths {
+        if self.0.len() >= limit.deaths + usize::from(bug(Bug::EscalateLate)) {
             self.0.clear();
             return limit.then;
         }
@@ -107,6 +112,27 @@ mod tests {
         let first = pause(deaths.record(kind, Timestamp(0)));
         let second = pause(deaths.record(kind, Timestamp(1)));
         assert!(first < second);
+    }
+
+    #[test]
+    fn the_limits_are_those_of_the_book() {
+        let book = include_str!("../../../docs/src/architecture.md");
+        let (_, chapter) = book.split_once("### Supervision").expect("a chapter of the book");
+        let chapter = chapter.replace('-', " ");
+        let rows = chapter.lines().filter_map(|line| {
+            let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+            let deaths: usize = cells.get(1)?.parse().ok()?;
+            Some((cells[0].split(", ").collect::<Vec<_>>(), deaths, *cells.get(2)?))
+        });
+        let rows: Vec<_> = rows.collect();
+        for kind in ActorKind::ALL {
+            let (name, limit) = (kind.as_str().replace('-', " "), limit(kind));
+            let row = rows.iter().find(|(kinds, ..)| kinds.contains(&name.as_str()));
+            let (_, deaths, what) = row.unwrap_or_else(|| panic!("{name} is not in the book"));
+            assert_eq!(limit.deaths, *deaths, "{name}");
+            assert_eq!(limit.then == Step::Exit, what.contains("process ends"), "{name}");
+            assert_eq!(limit.within, DurationMs::from_secs(60), "{name}");
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod guard;
 pub mod intensity;
 mod owed;
 mod supervisor;
+pub mod witness;
 
 use std::fmt;
 

@@ -10,6 +10,7 @@ use cospan_domain::units::Timestamp;
 use tracing::{error, warn};
 
 use super::intensity::{Deaths, Step, limit};
+use super::witness::{self, Turn};
 use super::{ActorId, LifeGuard};
 use crate::chance::Chance;
 use crate::clock::Clock;
@@ -71,6 +72,7 @@ impl Supervisor {
     /// A panic while an actor is built is that actor's death, told by its guard;
     /// the supervisor must outlive it, for nobody would start anything any more.
     fn build(&self, id: &ActorId, guard: LifeGuard, rebuilt: bool) {
+        witness::tell(id, Turn::Built { anew: rebuilt });
         let builder = &self.builder;
         let built = catch_unwind(AssertUnwindSafe(|| builder.build(id, guard, rebuilt)));
         if built.is_err() {

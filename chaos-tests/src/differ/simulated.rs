@@ -18,6 +18,7 @@ use super::calls::Calls;
 use super::scenario::{BANDWIDTH_BITS_PER_S, Point, Scenario, Standing, Step, file_name};
 use super::{Played, settings, story};
 use crate::laboratory::handle::WorldHandle;
+use crate::laboratory::journal::StoreDisk;
 use crate::laboratory::reign::{End, Ground, Plan, Reign, reign};
 use crate::laboratory::weather::{Climate, Weather};
 use crate::world::batch::Discipline;
@@ -42,13 +43,15 @@ pub(super) fn play(scenario: &Arc<Scenario>, program: &str) -> Result<Played> {
     let seed = scenario.number as u64;
     // Calls take a little, as at a site on this machine.
     let climate = Climate { way_max: DurationMs(4), ..Climate::default() };
+    let disk = MemoryDisk::default();
     let ground = Ground {
         world: WorldHandle::new(world(scenario)?),
-        disk: MemoryDisk::default(),
+        disk: StoreDisk::Memory(disk.clone()),
         weather: Arc::new(Weather::new(climate, seed)),
         hash: Arc::default(),
         settings: settings::settings(scenario)?,
         hints: true,
+        lives: Arc::default(),
         keeps_archive: true,
     };
     let user = User {
@@ -76,7 +79,7 @@ pub(super) fn play(scenario: &Arc<Scenario>, program: &str) -> Result<Played> {
             End::Killed(at) => bail!("the control plane ended by itself at {} ms", at.0),
         }
     }
-    Ok(Played { stories: story::in_memory(&ground.disk)?, calls })
+    Ok(Played { stories: story::in_memory(&disk)?, calls })
 }
 
 fn world(scenario: &Scenario) -> Result<World> {

@@ -15,11 +15,10 @@ use cospan_domain::job::event::{Happened, JobEvent};
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::job::state::{Job, Phase};
 use cospan_domain::units::{DurationMs, Timestamp};
-use cospan_storage::memory::MemoryDisk;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::handle::WorldHandle;
-use super::journal::EventHash;
+use super::journal::{EventHash, StoreDisk};
 use super::reign::{End, Ground, Plan, Reign, reign};
 use super::weather::Weather;
 use crate::world::World;
@@ -116,11 +115,12 @@ pub fn run<T: 'static>(
     let Experiment { world, settings, jobs, count, begins, seed, weather } = experiment;
     let ground = Ground {
         world: WorldHandle::new(world),
-        disk: MemoryDisk::default(),
+        disk: StoreDisk::default(),
         weather: Arc::new(weather),
         hash: Arc::default(),
         settings,
         hints: true,
+        lives: Arc::default(),
         keeps_archive: false,
     };
     let plan =

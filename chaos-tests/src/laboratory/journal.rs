@@ -3,17 +3,22 @@
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use cospan_actors::clock::Clock;
 use cospan_domain::ids::{Epoch, InstanceId};
+use cospan_storage::fault::{self, Fault, FaultDisk};
 use cospan_storage::memory::{self, MemoryDisk};
-use cospan_storage::port::{Journal, Report, Sink, StoreError, StoreSize, Stored, Token, Unit};
+use cospan_storage::port::{
+    Journal, Opened, Report, Sink, StoreError, StoreSize, Stored, Token, Unit,
+};
 use cospan_storage::record::keys;
 
 use super::doom::Doom;
-use super::weather::Weather;
+use super::lives::{Lived, Lives};
+use super::weather::{Weather, WriteFault};
 
 /// What happened in a run, as one number: equal seeds give equal hashes.
 #[derive(Debug, Default)]
@@ -71,6 +76,40 @@ fn kind_of(unit: &Unit) -> &'static str {
     kinds.iter().find(|(prefix, _)| key.starts_with(prefix)).map_or("job", |(_, kind)| kind)
 }
 
+/// What a store lies on.
+#[derive(Debug, Clone)]
+pub enum StoreDisk {
+    /// Memory, to which nothing happens.
+    Memory(MemoryDisk),
+    /// A disk that can tear, fail and be full.
+    Faulty(FaultDisk),
+}
+
+impl Default for StoreDisk {
+    fn default() -> Self {
+        StoreDisk::Memory(MemoryDisk::default())
+    }
+}
+
+impl StoreDisk {
+    /// Opens the store, and shows every value that it holds. A full disk takes no opening.
+    pub(super) fn open(
+        &self,
+        is_full: bool,
+        instance: InstanceId,
+        sink: Sink,
+        load: &mut dyn FnMut(Stored),
+    ) -> Result<Opened, StoreError> {
+        match self {
+            StoreDisk::Memory(disk) => memory::open_and_load(disk, instance, sink, load),
+            StoreDisk::Faulty(disk) => {
+                disk.set_capacity(is_full.then_some(0));
+                fault::open(disk, instance, sink, load)
+            }
+        }
+    }
+}
+
 /// A journal that stops with its control plane.
 #[derive(Clone)]
 pub(super) struct MortalJournal(pub(super) Arc<Disk>);
@@ -82,8 +121,12 @@ pub(super) struct Disk {
     pub(super) doom: Arc<Doom>,
     pub(super) weather: Arc<Weather>,
     pub(super) clock: Arc<dyn Clock>,
+    pub(super) lives: Arc<Lives>,
     pub(super) hash: Arc<EventHash>,
     pub(super) waiting: Mutex<Waiting>,
+    pub(super) store: StoreDisk,
+    /// It takes no more.
+    pub(super) broken: AtomicBool,
     pub(super) keeps_archive: bool,
     /// Takes whatever is written at once, and acknowledges it: a planted bug.
     pub(super) hasty: Option<Hasty>,
@@ -98,12 +141,13 @@ pub(super) struct Hasty {
 impl Hasty {
     /// Over what is on the disk now.
     pub(super) fn over(
-        disk: &MemoryDisk,
+        disk: &StoreDisk,
         instance: InstanceId,
         sink: Sink,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Option<Self>, StoreError> {
+        let StoreDisk::Memory(disk) = disk else { return Ok(None) };
         let opened = memory::open(&disk.copy(), instance, sink)?;
-        Ok(Self { journal: opened.journal, epoch: opened.epoch })
+        Ok(Some(Self { journal: opened.journal, epoch: opened.epoch }))
     }
 }
 
@@ -119,8 +163,56 @@ impl Disk {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The oldest `count` units are on the disk.
+    /// The oldest `count` units are written, and on the disk, unless it fails.
     fn harden(&self, count: usize) {
+        for _ in 0..count {
+            match (&self.store, self.weather.draw_write(self.clock.now())) {
+                (StoreDisk::Faulty(disk), Some(fault)) if self.breaks_down(disk, fault) => return,
+                (StoreDisk::Faulty(_), Some(_)) => {}
+                _ => self.keep(1),
+            }
+        }
+    }
+
+    /// Writes the oldest unit to a disk that does not take it, so that the store takes no
+    /// more, and says so itself; `false` if there was nothing to write.
+    fn breaks_down(&self, disk: &FaultDisk, fault: WriteFault) -> bool {
+        let Some(kind) = self.waiting().units.front().map(|(.., unit)| kind_of(unit)) else {
+            return false;
+        };
+        let name = match fault {
+            WriteFault::Fails { written } => {
+                disk.strike_after(0, Fault::WriteError { written });
+                "write-fails"
+            }
+            WriteFault::Full => {
+                disk.set_capacity(Some(0));
+                "store-full"
+            }
+        };
+        if !self.strikes(disk) {
+            return false;
+        }
+        self.weather.tally().count(name, kind);
+        self.broken.store(true, Ordering::Relaxed);
+        self.lives.note(self.clock.now(), Lived::DiskFailed);
+        for (.., unit) in self.waiting().units.drain(..) {
+            self.weather.tally().count(name, kind_of(&unit));
+        }
+        true
+    }
+
+    /// Whether what is planned strikes the oldest unit: not one that writes nothing. It
+    /// strikes no other.
+    fn strikes(&self, disk: &FaultDisk) -> bool {
+        let before = disk.struck().len();
+        self.keep(1);
+        disk.spare();
+        disk.struck().len() > before
+    }
+
+    /// The oldest `count` units are on the disk.
+    fn keep(&self, count: usize) {
         for _ in 0..count {
             let Some((epoch, token, mut unit)) = self.waiting().units.pop_front() else { return };
             let now = self.clock.now().0.to_le_bytes();
@@ -146,9 +238,14 @@ impl Disk {
             }
             if fails {
                 self.fall("sync-fails");
+                self.broken.store(true, Ordering::Relaxed);
+                self.lives.note(self.clock.now(), Lived::DiskFailed);
                 return (self.sink)(Report::Fatal("the disk does not take it".into()));
             }
             self.harden(count);
+            if self.broken.load(Ordering::Relaxed) {
+                return;
+            }
             let mut waiting = self.waiting();
             waiting.syncing = !waiting.units.is_empty();
             if !waiting.syncing {
@@ -157,12 +254,35 @@ impl Disk {
         }
     }
 
-    /// The machine stops: of what was not yet on the disk a beginning may be there.
+    /// The machine stops: of what was not yet on the disk a beginning may be there, the last
+    /// of it torn.
     pub(super) fn fall(&self, kind: &'static str) {
         let count = self.waiting().units.len();
-        self.harden(self.weather.draw_below(count + 1));
+        self.keep(self.weather.draw_below(count + 1));
+        self.tear();
         for (.., unit) in self.waiting().units.drain(..) {
             self.weather.tally().count(kind, kind_of(&unit));
+        }
+    }
+
+    /// The machine stops as this unit is about to be written: there may be a part of it.
+    fn lose(&self, unit: (Epoch, Token, Unit)) {
+        if self.waiting().units.is_empty() {
+            self.waiting().units.push_back(unit);
+            self.lives.note(self.clock.now(), Lived::DiskFailed);
+            self.tear();
+            self.waiting().units.clear();
+        }
+    }
+
+    /// The power goes while the oldest unit is being written.
+    fn tear(&self) {
+        let StoreDisk::Faulty(disk) = &self.store else { return };
+        let kind = self.waiting().units.front().map(|(.., unit)| kind_of(unit));
+        let Some((kind, kept)) = kind.zip(self.weather.draw_tear()) else { return };
+        disk.strike_after(0, Fault::PowerCut { kept });
+        if self.strikes(disk) {
+            self.weather.tally().count("torn-tail", kind);
         }
     }
 }
@@ -170,17 +290,24 @@ impl Disk {
 impl Journal for MortalJournal {
     fn append(&self, epoch: Epoch, token: Token, unit: Unit) {
         let disk = &self.0;
+        let lived = !disk.doom.is_dead();
         let (lives, last) = disk.doom.append(kind_of(&unit));
         if !lives {
+            if lived {
+                disk.lose((epoch, token, unit));
+            }
             return;
         }
         if let Some(hasty) = &disk.hasty {
             hasty.journal.append(hasty.epoch, token, unit.clone());
         }
+        if disk.broken.load(Ordering::Relaxed) {
+            return;
+        }
         disk.waiting().units.push_back((epoch, token, unit));
         if last {
             let all = disk.waiting().units.len();
-            disk.harden(all);
+            disk.keep(all);
             return disk.doom.strike();
         }
         if !disk.weather.has_slow_disk() && !disk.waiting().syncing {

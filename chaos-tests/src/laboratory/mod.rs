@@ -4,6 +4,8 @@
 
 pub mod chaos;
 mod clock;
+#[cfg(test)]
+mod disk_tests;
 pub mod doom;
 pub mod experiment;
 pub mod handle;
@@ -11,6 +13,7 @@ pub mod jobs;
 pub mod journal;
 #[cfg(test)]
 mod latency_tests;
+pub mod lives;
 pub mod panics;
 #[cfg(test)]
 mod probe_tests;

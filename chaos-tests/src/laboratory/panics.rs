@@ -3,6 +3,9 @@
 
 use std::sync::Arc;
 
+use cospan_actors::clock::Clock;
+
+use super::lives::Lives;
 use super::tally::Tally;
 
 /// How often actors panic.
@@ -16,14 +19,28 @@ pub struct Panics {
 
 /// From now on actors on this thread panic like that.
 #[cfg(cospan_chaos)]
-pub(super) fn plant(panics: Panics, seed: u64, tally: Arc<Tally>) {
+pub(super) fn plant(
+    panics: Panics,
+    seed: u64,
+    tally: Arc<Tally>,
+    lives: Arc<Lives>,
+    clock: Arc<dyn Clock>,
+) {
     use cospan_actors::chaos::{Point, panic_when};
+    use cospan_actors::supervision::ActorKind;
     use rand::rngs::StdRng;
     use rand::{Rng, SeedableRng};
 
+    use super::lives::Lived;
+
     let mut chance = StdRng::seed_from_u64(seed ^ 0x0070_616e_6963);
     let mut again: Option<(String, Point, u32)> = None;
+    // Every handler tells first of what kind its actor is.
+    let mut entered = None;
     panic_when(Some(Box::new(move |effect, point| {
+        if point == Point::HandlerEntry && !effect.is_empty() {
+            entered = ActorKind::ALL.into_iter().find(|kind| kind.as_str() == effect);
+        }
         // Who cannot be built is not built anew: nothing would come of that site or job.
         if point == Point::Factory || point == Point::BeforeAnswer {
             return false;
@@ -40,6 +57,8 @@ pub(super) fn plant(panics: Panics, seed: u64, tally: Arc<Tally>) {
         }
         if strikes {
             tally.count("actor-panics", point.as_str());
+            let whose = entered.filter(|_| point == Point::HandlerEntry);
+            lives.note(clock.now(), Lived::Planted(whose));
         }
         strikes
     })));
@@ -53,7 +72,7 @@ pub(super) fn clear() {
 
 /// No point of this build panics.
 #[cfg(not(cospan_chaos))]
-pub(super) fn plant(_: Panics, _: u64, _: Arc<Tally>) {}
+pub(super) fn plant(_: Panics, _: u64, _: Arc<Tally>, _: Arc<Lives>, _: Arc<dyn Clock>) {}
 
 /// No point of this build panics.
 #[cfg(not(cospan_chaos))]

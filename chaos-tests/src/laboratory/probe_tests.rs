@@ -11,9 +11,9 @@ use cospan_domain::runner::RestartScope;
 use cospan_domain::site::parameters::SiteParameters;
 use cospan_domain::site::state::Breaker;
 use cospan_domain::units::{DurationMs, Timestamp};
-use cospan_storage::memory::MemoryDisk;
 
 use super::jobs::shared_job;
+use super::journal::StoreDisk;
 use super::reign::{End, Ground, Plan, Reign, reign};
 use super::settings::default_settings;
 use super::weather::{Climate, Weather};
@@ -53,11 +53,12 @@ pub(super) fn linked(sites: &[&str], links: &[LinkSpec]) -> Ground {
     };
     Ground {
         world: WorldHandle::new(world),
-        disk: MemoryDisk::default(),
+        disk: StoreDisk::default(),
         weather: Arc::new(Weather::new(Climate::default(), 1)),
         hash: Arc::default(),
         settings,
         hints: true,
+        lives: Arc::default(),
         keeps_archive: false,
     }
 }

@@ -2,6 +2,7 @@
 //! told to stop. The next one finds what it left in its store and at the sites.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -14,13 +15,14 @@ use cospan_actors::metrics::Metrics;
 use cospan_actors::notifier::{Messenger, Notice};
 use cospan_actors::settings::Settings;
 use cospan_actors::shared::Parts;
+use cospan_actors::supervision::ActorKind;
 use cospan_actors::wiring::{report_channel, start};
 use cospan_domain::ids::{InstanceId, JobId};
 use cospan_domain::job::state::Job;
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::units::Timestamp;
 use cospan_sites::port::Site;
-use cospan_storage::memory::{self, MemoryDisk};
+use cospan_storage::port::StoreError;
 use cospan_storage::record::Loader;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -28,7 +30,8 @@ use futures_util::future::BoxFuture;
 use super::clock::{WorldClock, rested};
 use super::doom::{Doom, Moment};
 use super::handle::WorldHandle;
-use super::journal::{Disk, EventHash, Hasty, MortalJournal};
+use super::journal::{Disk, EventHash, Hasty, MortalJournal, StoreDisk};
+use super::lives::{self, Lived, Lives};
 use super::panics::{self, Panics};
 use super::site::SimulatedSite;
 use super::weather::Weather;
@@ -42,7 +45,7 @@ pub struct Ground {
     /// The world.
     pub world: Arc<WorldHandle>,
     /// The disk of the store.
-    pub disk: MemoryDisk,
+    pub disk: StoreDisk,
     /// How calls fare.
     pub weather: Arc<Weather>,
     /// What happened.
@@ -51,6 +54,8 @@ pub struct Ground {
     pub settings: Settings,
     /// Whether sites tell of changes.
     pub hints: bool,
+    /// Who lived and died.
+    pub lives: Arc<Lives>,
     /// Whether the disk keeps what is archived; nobody may read it otherwise.
     pub keeps_archive: bool,
 }
@@ -180,9 +185,23 @@ where
 {
     let clock: Arc<dyn Clock> = Arc::new(WorldClock::starting_at(plan.begins));
     let doom = Doom::at(plan.moment, ground.weather.tally().clone());
-    let (plane, disk) = open(&ground, plan, &clock, &doom)?;
+    let its_lives = ground.lives.clone();
+    its_lives.begin();
+    lives::watch(its_lives.clone(), clock.clone());
+    let (plane, disk) = match open(&ground, plan, &clock, &doom) {
+        Err(problem) if is_full(&problem) => {
+            // As the server does: it ends with an exit code, and is started again.
+            ground.weather.tally().count("store-full", "start");
+            lives::clear();
+            its_lives.end(plan.begins, 0);
+            return Ok(End::Killed(plan.begins));
+        }
+        opened => opened?,
+    };
     if let Some(panics) = plan.panics {
-        panics::plant(panics, plan.seed ^ plan.begins.0, ground.weather.tally().clone());
+        let tally = ground.weather.tally().clone();
+        let (seed, clock) = (plan.seed ^ plan.begins.0, clock.clone());
+        panics::plant(panics, seed, tally, its_lives.clone(), clock);
     }
     let (now, world) = (clock.clone(), ground.world.clone());
     let driver = actix_rt::spawn(world.drive(move || now.now()));
@@ -204,6 +223,8 @@ where
     };
     doom.strike();
     panics::clear();
+    lives::clear();
+    its_lives.end(clock.now(), deaths(&reign));
     disk.fall("lost-suffix");
     driver.abort();
     // Actors that were just built begin, in vain, while there is a runtime for their timers.
@@ -211,6 +232,18 @@ where
         tokio::task::yield_now().await;
     }
     Ok(end)
+}
+
+/// Whether a store cannot be opened because its disk is full.
+fn is_full(problem: &anyhow::Error) -> bool {
+    matches!(problem.downcast_ref(), Some(StoreError::Full { .. }))
+}
+
+/// Deaths that its supervisor was told of.
+fn deaths(reign: &Reign) -> u64 {
+    let counted = &reign.plane.shared().metrics.actor_restarts;
+    let kinds = ActorKind::ALL.into_iter();
+    kinds.map(|kind| counted.with_label_values(&[kind.as_str()]).get()).sum()
 }
 
 fn open(
@@ -229,9 +262,10 @@ fn open(
     let instance = InstanceId::from_random(plan.seed);
     let unheard = |_| {};
     let heard = if bug(Bug::SkipSync) { Arc::new(unheard) } else { sink.clone() };
-    let opened = memory::open_and_load(&ground.disk, instance, heard, &mut load)?;
+    let is_full = ground.weather.is_disk_full(plan.begins);
+    let opened = ground.disk.open(is_full, instance, heard, &mut load)?;
     let hasty = || Hasty::over(&ground.disk, instance, sink.clone());
-    let hasty = bug(Bug::SkipSync).then(hasty).transpose()?;
+    let hasty = bug(Bug::SkipSync).then(hasty).transpose()?.flatten();
     damage.map_or(Ok(()), Err)?;
     let mut loaded = loader.finish()?;
     let remains = std::mem::take(&mut loaded.remains);
@@ -241,13 +275,17 @@ fn open(
         doom: doom.clone(),
         weather: ground.weather.clone(),
         clock: clock.clone(),
+        lives: ground.lives.clone(),
         hash: ground.hash.clone(),
         waiting: Mutex::default(),
+        store: ground.disk.clone(),
+        broken: AtomicBool::new(false),
         keeps_archive: ground.keeps_archive,
         hasty,
     });
     let its_clock = Timestamp(plan.begins.0.saturating_add_signed(plan.clock_ahead_ms));
     let (fatal, registry) = (doom.clone(), prometheus::Registry::new());
+    let (lives, true_clock) = (ground.lives.clone(), clock.clone());
     let parts = Parts {
         clock: Arc::new(WorldClock::starting_at(its_clock)),
         seed: plan.seed,
@@ -264,7 +302,10 @@ fn open(
             actors_die: plan.panics.is_some(),
         }),
         // As the server does: it ends, and its service manager starts it again.
-        on_fatal: Box::new(move |_| fatal.strike()),
+        on_fatal: Box::new(move |problem| {
+            lives.note(true_clock.now(), Lived::Fatal(problem.into()));
+            fatal.strike();
+        }),
     };
     Ok((start(parts, remains, reports), disk))
 }
@@ -287,6 +328,7 @@ fn sites(
             clock: clock.clone(),
             weather: ground.weather.clone(),
             doom: doom.clone(),
+            lives: ground.lives.clone(),
             instance,
             hints: ground.hints,
         })

@@ -8,10 +8,10 @@ use cospan_actors::api::command::{ApiCommand, Ask, Submission};
 use cospan_domain::ids::{Digest, IdempotencyKey, KeyName, SiteName};
 use cospan_domain::job::state::Idempotency;
 use cospan_domain::units::{DurationMs, Timestamp};
-use cospan_storage::memory::MemoryDisk;
 use cospan_storage::record::keys;
 
 use super::jobs::shared_job;
+use super::journal::StoreDisk;
 use super::reign::{End, Ground, Plan, Reign, reign};
 use super::settings::default_settings;
 use super::weather::{Climate, Weather};
@@ -45,11 +45,12 @@ fn ground() -> Ground {
     let world = World::new(["delft", "leiden"].map(site).into(), &[], Pace::default(), 1, BEGINS);
     Ground {
         world: WorldHandle::new(world),
-        disk: MemoryDisk::default(),
+        disk: StoreDisk::default(),
         weather: Arc::new(Weather::new(Climate::default(), 1)),
         hash: Arc::default(),
         settings: default_settings(),
         hints: true,
+        lives: Arc::default(),
         keeps_archive: true,
     }
 }

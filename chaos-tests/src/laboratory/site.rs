@@ -16,6 +16,7 @@ use cospan_sites::port::{
 
 use super::doom::Doom;
 use super::handle::WorldHandle;
+use super::lives::{Lived, Lives};
 use super::weather::{CallFault, Fate, Weather};
 use crate::world::trouble::Closed;
 use crate::world::{SiteIndex, World};
@@ -38,6 +39,7 @@ pub(super) struct SimulatedSite {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) weather: Arc<Weather>,
     pub(super) doom: Arc<Doom>,
+    pub(super) lives: Arc<Lives>,
     /// Whose control plane it is.
     pub(super) instance: InstanceId,
     /// Whether it tells of changes, or is only asked.
@@ -233,7 +235,10 @@ impl SimulatedSite {
             }
             CallFault::NoEffect if pretended.is_some() => pretended.ok_or_else(lost),
             // Without a word from the hook: it is planned, and there may be many.
-            CallFault::Panics => resume_unwind(Box::new("an adapter panicked")),
+            CallFault::Panics => {
+                self.lives.note(self.clock.now(), Lived::Planted(None));
+                resume_unwind(Box::new("an adapter panicked"))
+            }
             CallFault::Truncated | CallFault::WrongIdle | CallFault::NoEffect => {
                 self.carry_out(&*act)
             }

@@ -57,6 +57,7 @@ fn site(
         clock: Arc::new(RuntimeClock::starting_at(BEGINS)),
         doom: Doom::at(moment, weather.tally().clone()),
         weather,
+        lives: Arc::default(),
         instance: InstanceId::from_random(1),
         hints: false,
     }

@@ -13,10 +13,10 @@ use cospan_domain::job::spec::JobSpec;
 use cospan_domain::job::state::{Idempotency, Phase, PhaseKind};
 use cospan_domain::runner::{Described, Over, Sweep};
 use cospan_domain::units::{DurationMs, Timestamp};
-use cospan_storage::memory::MemoryDisk;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::jobs::job;
+use super::journal::StoreDisk;
 use super::reign::{End, Ground, Plan, Reign, reign};
 use super::settings::default_settings;
 use super::weather::{Climate, Weather};
@@ -45,11 +45,12 @@ fn ground(seed: u64) -> Ground {
     settings.targets = [(TargetName::new("team").unwrap(), "team".into())].into();
     Ground {
         world: WorldHandle::new(world),
-        disk: MemoryDisk::default(),
+        disk: StoreDisk::default(),
         weather: Arc::new(Weather::new(Climate::default(), seed)),
         hash: Arc::default(),
         settings,
         hints: true,
+        lives: Arc::default(),
         keeps_archive: false,
     }
 }

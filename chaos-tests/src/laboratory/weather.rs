@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use cospan_domain::ids::{JobId, SiteName};
 use cospan_domain::site::state::NotificationId;
-use cospan_domain::units::DurationMs;
+use cospan_domain::units::{DurationMs, Timestamp};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -138,6 +138,30 @@ pub struct Climate {
     pub sync_max: DurationMs,
     /// Share of syncs that fail, in parts per million.
     pub failing_syncs: u32,
+    /// What else goes wrong with the disk.
+    pub disk: DiskTrouble,
+}
+
+/// What goes wrong with the disk of a store beyond syncs.
+#[derive(Debug, Clone, Default)]
+pub struct DiskTrouble {
+    /// Share of records that cannot be written, in parts per million.
+    pub failing_writes: u32,
+    /// Whether of the first record that a death keeps from the disk a part is there.
+    pub tears: bool,
+    /// Times in which it is full.
+    pub full: Vec<(Timestamp, Timestamp)>,
+}
+
+impl DiskTrouble {
+    fn is_full(&self, now: Timestamp) -> bool {
+        self.full.iter().any(|(from, to)| (*from..*to).contains(&now))
+    }
+
+    /// Whether there is any.
+    pub fn exists(&self) -> bool {
+        self.failing_writes > 0 || self.tears || !self.full.is_empty()
+    }
 }
 
 /// What becomes of one call.
@@ -148,6 +172,15 @@ pub(super) struct Fate {
     pub(super) fault: Option<CallFault>,
     /// Decides what a fault looks like.
     pub(super) dice: u64,
+}
+
+/// What becomes of a record on its way to the disk.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum WriteFault {
+    /// It cannot be written; a share of it, in 1/256, is.
+    Fails { written: u8 },
+    /// There is no room for it.
+    Full,
 }
 
 /// Draws what becomes of calls and of the disk, and counts what struck with effect.
@@ -183,6 +216,7 @@ impl Weather {
         let mut state = self.lock();
         state.climate.faults.clear();
         state.climate.failing_syncs = 0;
+        state.climate.disk = DiskTrouble::default();
     }
 
     /// Where strikes are counted.
@@ -222,6 +256,30 @@ impl Weather {
         let State { climate, chance, .. } = &mut *state;
         let length = DurationMs(chance.random_range(0..=climate.sync_max.0));
         (length, chance.random_range(0..1_000_000) < climate.failing_syncs)
+    }
+
+    /// What strikes a record that is to be written, if anything does.
+    pub(super) fn draw_write(&self, now: Timestamp) -> Option<WriteFault> {
+        let mut state = self.lock();
+        let State { climate, chance, .. } = &mut *state;
+        if climate.disk.is_full(now) {
+            return Some(WriteFault::Full);
+        }
+        let share = climate.disk.failing_writes;
+        let fails = share > 0 && chance.random_range(0..1_000_000) < share;
+        fails.then(|| WriteFault::Fails { written: chance.random() })
+    }
+
+    /// How much of a record is there, in 1/256, that a death keeps from the disk.
+    pub(super) fn draw_tear(&self) -> Option<u8> {
+        let mut state = self.lock();
+        let tears = state.climate.disk.tears;
+        tears.then(|| state.chance.random_range(64..=u8::MAX))
+    }
+
+    /// Whether the disk of the store is full.
+    pub(super) fn is_disk_full(&self, now: Timestamp) -> bool {
+        self.lock().climate.disk.is_full(now)
     }
 
     /// Whether a message about a site arrives: each second one, while anything goes wrong

@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
+use crate::memory::Values;
+
 /// What strikes one commit. All but `Slow` end the journal that is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
@@ -40,7 +42,11 @@ pub struct FaultDisk(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 pub(super) struct State {
-    /// Frames that survive anything.
+    /// What was read at the last opening, so that nothing is read twice.
+    pub(super) read: Values,
+    /// How long the log of that was.
+    pub(super) read_bytes: usize,
+    /// Frames since then that survive anything.
     pub(super) durable: Vec<u8>,
     /// Bytes that survive the process, but not the power.
     pub(super) written: Vec<u8>,
@@ -93,6 +99,13 @@ impl FaultDisk {
         self.state().capacity_bytes = bytes;
     }
 
+    /// Nothing that was to strike does any more, and there is room for everything.
+    pub fn spare(&self) {
+        let mut state = self.state();
+        state.faults.clear();
+        state.capacity_bytes = None;
+    }
+
     /// Faults that struck so far.
     pub fn struck(&self) -> Vec<Fault> {
         self.state().struck.clone()
@@ -114,7 +127,7 @@ impl State {
     pub(super) fn next_fault(&mut self, bytes: usize) -> Option<Fault> {
         let fault = self.faults.remove(&self.commits);
         self.commits += 1;
-        let used = self.durable.len() + self.written.len();
+        let used = self.read_bytes + self.durable.len() + self.written.len();
         let fits = self.capacity_bytes.is_none_or(|capacity| used + bytes <= capacity);
         let fault = match fault {
             _ if !fits => Some(Fault::Full),

@@ -25,17 +25,17 @@ impl FaultEngine {
     /// the power went; an incomplete commit at its end is cut off.
     pub(super) fn open(disk: &FaultDisk, waits: bool) -> Result<Self, StoreError> {
         let mut state = disk.state();
-        let State { durable, written, opening, .. } = &mut *state;
+        let State { read, read_bytes, durable, written, opening, .. } = &mut *state;
         durable.append(written);
         *opening += 1;
-        let mut values = Values::default();
         let mut whole = 0;
         while let Some((writes, length)) = durable.get(whole..).and_then(read_frame) {
-            apply(&mut values, writes);
+            apply(read, writes);
             whole += length;
         }
-        durable.truncate(whole);
-        let values = Arc::new(Mutex::new(values));
+        durable.clear();
+        *read_bytes += whole;
+        let values = Arc::new(Mutex::new(read.clone()));
         Ok(Self { disk: disk.clone(), values, opening: *opening, waits })
     }
 
@@ -116,7 +116,8 @@ impl Reader for FaultReader {
     }
 
     fn size(&self) -> StoreSize {
-        StoreSize { disk_bytes: self.disk.state().durable.len() as u64, keys: 0 }
+        let state = self.disk.state();
+        StoreSize { disk_bytes: (state.read_bytes + state.durable.len()) as u64, keys: 0 }
     }
 }
 

@@ -15,6 +15,8 @@ const STEPS: [&str; 5] = ["queued", "starting", "at-gate", "running", "ended"];
 const CLOSED: [&str; 4] = ["silent", "cut-off", "frozen", "revoked"];
 /// What a control plane writes while it runs.
 const RECORDS: [&str; 7] = ["job", "job-ids", "site", "copy", "file", "archive", "barrier"];
+/// Trouble of the disk of the store.
+const DISK: [&str; 5] = ["sync-fails", "lost-suffix", "torn-tail", "write-fails", "store-full"];
 
 /// All pairs, each once.
 pub fn pairs() -> Vec<Pair> {
@@ -37,9 +39,10 @@ pub fn pairs() -> Vec<Pair> {
     for kind in ["killed-before-call", "killed-after-call"] {
         pairs.extend(CALLS.map(|call| (kind, call)));
     }
-    for kind in ["killed-before-append", "killed-after-append", "sync-fails", "lost-suffix"] {
+    for kind in ["killed-before-append", "killed-after-append"].into_iter().chain(DISK) {
         pairs.extend(RECORDS.map(|record| (kind, record)));
     }
+    pairs.push(("store-full", "start"));
     for kind in ["submitted-again", "cancel", "abandon", "freeze", "thaw", "raise"] {
         let phases = PhaseKind::ALL.map(PhaseKind::as_str);
         pairs.extend(phases.into_iter().chain(["archived"]).map(|phase| (kind, phase)));

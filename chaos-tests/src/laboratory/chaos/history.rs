@@ -31,6 +31,7 @@ use super::rarities::ALWAYS_IDLE;
 use super::setbacks;
 use super::sites::{self, KNOWN_WITHIN};
 use super::staging;
+use super::supervision::Held;
 use crate::laboratory::reign::Reign;
 
 /// By then it is noticed that no site answers, and what was decided before is written.
@@ -54,6 +55,8 @@ pub(super) struct Seen {
     own_errors: BTreeSet<(JobId, ComponentIndex, Attempt)>,
     /// What it wrote about times at gates.
     pub(super) accounts: Accounts,
+    /// When jobs were held after internal errors, and released.
+    pub(super) held: Held,
     owed: BTreeMap<(JobId, ComponentIndex), Charge>,
     /// Sites' records, each with the time since when it is so.
     sites: BTreeMap<SiteName, (Timestamp, Arc<SiteRecord>)>,
@@ -220,6 +223,10 @@ impl Seen {
                     if matches!(how, Ending::Failed(_)) {
                         self.own_errors.insert(key);
                     }
+                }
+                Happened::JobHeld { .. } | Happened::JobReleased { .. } => {
+                    let is_held = matches!(event.what, Happened::JobHeld { .. });
+                    self.held.entry(job.id).or_default().push((now, is_held));
                 }
                 Happened::RoundAborted { why: AbortCause::Unreachable { .. }, .. }
                     if self.is_cut_off(now) =>

@@ -8,6 +8,7 @@ mod bounds;
 pub mod campaign;
 mod counters;
 pub mod coverage;
+mod disks;
 mod door;
 mod endings;
 mod history;
@@ -27,6 +28,7 @@ pub mod scenario;
 mod setbacks;
 mod sites;
 mod staging;
+mod supervision;
 pub mod sweeps;
 #[cfg(test)]
 mod tests;

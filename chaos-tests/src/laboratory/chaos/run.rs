@@ -10,10 +10,11 @@ use cospan_actors::settings::{Settings, Staging};
 use cospan_domain::ids::{Attempt, ComponentIndex, Epoch, InstanceId, JobId, Round, Tag};
 use cospan_domain::job::parameters::JobParameters;
 use cospan_domain::job::state::PhaseKind;
+use cospan_domain::planted::{Bug, bug};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use cospan_sites::port::AttemptOrder;
-use cospan_storage::memory::MemoryDisk;
+use cospan_storage::fault::FaultDisk;
 use cospan_storage::record::job::read_archived;
 
 use super::bounds;
@@ -26,11 +27,12 @@ use super::oracle::{Asked, Evidence, judge};
 use super::questions;
 use super::rest::is_at_rest;
 use super::scenario::{BEGINS, Deal, Scenario};
+use super::supervision::misjudged;
 use super::sweeps::over_limit;
 use super::users::{Known, all_ended, deal, output_name, release_held, targets};
 use crate::laboratory::handle::WorldHandle;
 use crate::laboratory::jobs::job;
-use crate::laboratory::journal::EventHash;
+use crate::laboratory::journal::{EventHash, StoreDisk};
 use crate::laboratory::reign::{End, Ground, Plan, Reign, reign};
 use crate::laboratory::settings::default_settings;
 use crate::laboratory::weather::Weather;
@@ -49,6 +51,11 @@ const CLEAN_MAX: DurationMs = DurationMs(3 * 3_600_000);
 
 /// As long as that another's job has a number that was ours.
 const RIVAL_RUN_TIME: DurationMs = DurationMs(15 * 60_000);
+
+/// By then a service manager has started again what ended by itself, or tries to.
+const STARTED_AGAIN: DurationMs = DurationMs(30_000);
+/// Reigns while anything goes wrong, at most.
+const REIGNS_MAX: usize = 60;
 
 /// Changes are seen that much later at most.
 const SEEN_WITHIN: DurationMs = DurationMs(1_000);
@@ -101,22 +108,20 @@ pub fn run(scenario: Scenario) -> Result<Verdict> {
         Plan { begins, killed_at: None, moment: None, seed, clock_ahead_ms: 0, panics: None }
     };
     let (mut now, mut reigns) = (BEGINS, 0);
-    for kill in &scenario.kills {
-        if now >= scenario.calm_at {
-            break;
-        }
-        let killed_at = Some((now + kill.after).min(scenario.calm_at));
-        let (moment, clock_ahead_ms) = (kill.moment, kill.clock_ahead_ms);
-        let panics = scenario.panics;
-        let plan = Plan { killed_at, moment, clock_ahead_ms, panics, ..undisturbed(now) };
+    let mut kills = scenario.kills.iter();
+    while now < scenario.calm_at && reigns < REIGNS_MAX {
+        let kill = kills.next();
+        let length = kill.map_or(scenario.calm_at.since(now), |kill| kill.after);
+        let plan = Plan {
+            killed_at: Some((now + length).min(scenario.calm_at)),
+            moment: kill.and_then(|kill| kill.moment),
+            clock_ahead_ms: kill.map_or(0, |kill| kill.clock_ahead_ms),
+            panics: scenario.panics,
+            ..undisturbed(now)
+        };
         reigns += 1;
-        now = troubled(&ground, plan, &scenario, &known, &seen)? + kill.down;
-    }
-    if now < scenario.calm_at {
-        let killed_at = Some(scenario.calm_at);
-        let plan = Plan { killed_at, panics: scenario.panics, ..undisturbed(now) };
-        reigns += 1;
-        now = troubled(&ground, plan, &scenario, &known, &seen)?;
+        let over = troubled(&ground, plan, &scenario, &known, &seen)?;
+        now = over + kill.map_or(STARTED_AGAIN, |kill| kill.down);
     }
     ground.weather.clear();
     let not_live = calm(&ground, undisturbed(now), &scenario, &known, &seen)?;
@@ -194,13 +199,23 @@ fn ground(scenario: &Scenario, instance: InstanceId) -> Result<Ground> {
     };
     Ok(Ground {
         world: WorldHandle::new(world),
-        disk: MemoryDisk::default(),
+        disk: store_disk(scenario),
         weather: Arc::new(Weather::new(scenario.climate.clone(), seed ^ 0x5eed)),
         hash: Arc::new(EventHash::default()),
         settings,
         hints: scenario.hints,
+        lives: Arc::default(),
         keeps_archive: true,
     })
+}
+
+/// A faulty disk where anything is wrong with it. What is acknowledged before it is on the
+/// disk lies in memory: that planted bug needs no other trouble.
+fn store_disk(scenario: &Scenario) -> StoreDisk {
+    match scenario.climate.disk.exists() && !bug(Bug::SkipSync) {
+        true => StoreDisk::Faulty(FaultDisk::default()),
+        false => StoreDisk::default(),
+    }
 }
 
 /// Room for copies; none is kept that nobody needs.
@@ -429,11 +444,14 @@ fn judged(
     });
     let held = held.into_iter().map(|text| format!("processors were held wrongly: {text}"));
     let crowded = crowded.into_iter().map(|text| format!("a sweep's limit was exceeded: {text}"));
+    let over = ended.iter().map(|(id, (_, at))| (*id, *at)).collect();
+    let guarded = misjudged(&ground.lives.reigns(), &seen.held, &over);
+    let guarded = guarded.into_iter().map(|text| format!("the supervisor erred: {text}"));
     let told = known.complaints.iter().chain(&seen.violations).cloned();
     let bounds = bounds::wrongly_judged(scenario.seed);
     let bounds = bounds.into_iter().map(|text| format!("settings are misjudged: {text}"));
     let found = found.into_iter().chain(held).chain(crowded).chain(talk(ground, seen));
-    Ok(told.chain(found).chain(unfounded).chain(bounds).collect())
+    Ok(told.chain(found).chain(unfounded).chain(bounds).chain(guarded).collect())
 }
 
 /// Ends of which somebody was told what they should not have been, or nothing.

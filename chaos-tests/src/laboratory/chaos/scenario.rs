@@ -15,6 +15,7 @@ use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, IteratorRandom};
 use rand::{Rng, SeedableRng};
 
+use super::disks::draw_disk;
 use super::rarities::{
     Rarity, draw_abandons, draw_moves, draw_orders, draw_queue, draw_rarities, draw_rivals,
 };
@@ -234,6 +235,7 @@ impl Scenario {
             sweeps,
             calm_at,
         };
+        scenario.climate.disk = draw_disk(seed, calm_at);
         draw_rivals(&mut scenario);
         Ok(scenario)
     }

@@ -9,7 +9,7 @@ use rand::Rng;
 use super::scenario::{BANDWIDTH, Drawing, HOUR, Kill, MINUTE};
 use crate::laboratory::doom::Moment;
 use crate::laboratory::panics::Panics;
-use crate::laboratory::weather::{CallFault, Climate};
+use crate::laboratory::weather::{CallFault, Climate, DiskTrouble};
 use crate::world::trouble::Trouble;
 
 /// A request that a frozen site has in its hands comes so much later at most; directories
@@ -161,7 +161,8 @@ pub(super) fn draw_climate(drawing: &mut Drawing) -> Climate {
     let way_max = drawing.within(1, 2_000);
     let slow_disk = [0, 20, 1_000, 5_000][drawing.chance.random_range(0..4)];
     let failing_syncs = if drawing.exists() { 5_000 } else { 0 };
-    Climate { way_max, faults, sync_max: DurationMs(slow_disk), failing_syncs }
+    let disk = DiskTrouble::default();
+    Climate { way_max, faults, sync_max: DurationMs(slow_disk), failing_syncs, disk }
 }
 
 /// Which reigns end by a kill, and how.
@@ -192,6 +193,6 @@ pub(super) fn draw_kills(drawing: &mut Drawing) -> Vec<Kill> {
 /// How often actors panic, and how often those that were built anew do so at once.
 pub(super) fn draw_panics(drawing: &mut Drawing) -> Option<Panics> {
     let share = drawing.chance.random_range(100..=3_000);
-    let again_max = drawing.chance.random_range(0..=3);
+    let again_max = drawing.chance.random_range(0..=5);
     drawing.exists().then_some(Panics { share, again_max })
 }
