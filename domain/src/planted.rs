@@ -214,8 +214,7 @@ impl Bug {
 
 /// Bugs that few seeds show, because what they break is repaired soon, or because much must
 /// come together: a look that is forgotten is made up for by the next timer.
-pub const RARE: [Bug; 5] =
-    [Bug::ForgetLook, Bug::LeaveRestarted, Bug::LookFirst, Bug::PreemptOnce, Bug::Overtake];
+pub const RARE: [Bug; 2] = [Bug::ForgetLook, Bug::LookFirst];
 
 /// Whether this bug is planted.
 #[cfg(not(cospan_chaos))]

@@ -92,9 +92,11 @@ impl JobActor {
         for event in &events {
             debug!(job = %next.id, event = event.what.name(), "decided");
         }
-        // What was seen of an attempt before it stood here as it does now counted for
-        // nothing then, and nobody says it again: so look once more after this.
-        let moved = runs_differ(self.job(), &next);
+        // What was seen of an attempt before it stood here as it does now, or while the job
+        // was held, counted for nothing then, and nobody says it again: so look once more
+        // after this.
+        let released = self.job().held.is_some() && next.held.is_none();
+        let looks_again = released || runs_differ(self.job(), &next);
         let kinds = chaos::effects_of(&next, self.shared.clock.now());
         chaos::reach_each(&kinds, Point::BeforeJournal);
         let change = Change::Job { old: self.job().clone(), new: next.clone(), events };
@@ -104,7 +106,7 @@ impl JobActor {
                 chaos::reach_each(&kinds, Point::AfterJournal);
                 chaos::reach(Point::BeforeAnswer);
                 this.steps.committed(next, accepted);
-                if moved && !this.job().is_final() {
+                if looks_again && !this.job().is_final() {
                     this.dirty.owe();
                 }
                 if bug(Bug::PerformTwice) {

@@ -7,9 +7,12 @@ use cospan_domain::claim::ClaimTry;
 use cospan_domain::ids::{ComponentIndex, JobId};
 use cospan_domain::job::command::{JobCommand, Sight};
 use cospan_domain::job::spec::Priority;
-use cospan_domain::job::state::{Job, Placement};
+use cospan_domain::job::state::{Job, Placement, Run};
+use cospan_sites::port::Observation;
 
+use super::sight::tests::running_at;
 use super::{JobActor, Order};
+use crate::board::SiteReport;
 use crate::supervision::{ActorId, LifeGuard};
 use crate::switchboard::{Dirty, Look};
 use crate::transfer::testing::{World, content, key, paused, site};
@@ -65,5 +68,28 @@ fn a_claim_that_came_during_a_write_is_decided_before_anybody_looks_for_its_inpu
         let job = job(&world);
         let at = &job.components[0].placement.as_ref().unwrap().site;
         assert_eq!((at, job.inputs_here), (&site("leiden"), false), "its input is still at delft");
+    });
+}
+
+#[test]
+fn what_was_heard_of_a_held_job_is_taken_up_when_it_is_released() {
+    paused(async || {
+        let world = World::new(&["delft"]);
+        world.place_job(JOB.0, content(1), "delft").await;
+        let revision = job(&world).revision;
+        let held = Some("it ended its actor again and again".into());
+        world.change_job(JOB.0, Job { revision, held, ..running_at("delft") }).await;
+        let actor = start(&world);
+        let tag = job(&world).tag(world.shared.instance, ComponentIndex(0));
+        let gone = Observation::Vanished { began: true, detail: "its node failed".into() };
+        let heard = (world.shared.clock.now(), gone);
+        let report =
+            SiteReport { observations: Arc::new([(tag, heard)].into()), ..SiteReport::default() };
+        world.shared.board.publish(site("delft"), Arc::new(report));
+        actor.send(Look).await.unwrap();
+        assert!(matches!(job(&world).components[0].run, Run::Running { .. }), "it is held");
+        actor.send(Order(JobCommand::Release(key()))).await.unwrap().unwrap();
+        let over = |world: &World| matches!(job(world).components[0].run, Run::Ended { .. });
+        world.until("it is known to have ended", over).await;
     });
 }

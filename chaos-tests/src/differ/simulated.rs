@@ -107,7 +107,7 @@ fn world(scenario: &Scenario) -> Result<World> {
         latency: DurationMs::ZERO,
     };
     let links: Vec<LinkSpec> = pairs.filter(|(from, to)| from != to).map(link).collect();
-    let pace = Pace { launch_max: DurationMs(30), gate_max: DurationMs(30) };
+    let pace = Pace { launch_max: DurationMs(30), gate_max: DurationMs(30), ..Pace::default() };
     Ok(World::new(clusters, &links, pace, scenario.number as u64, BEGINS))
 }
 

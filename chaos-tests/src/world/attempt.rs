@@ -91,6 +91,7 @@ pub(super) struct Attempt {
     pub(super) submitted_at: Timestamp,
     pub(super) processors: u32,
     pub(super) hold_max: DurationMs,
+    /// When its payload is ended if it still runs then.
     pub(super) wall_time: DurationMs,
     /// How long it may run, as the batch system knows it.
     pub(super) asked: DurationMs,
@@ -106,13 +107,18 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
-    pub(super) fn new(order: &AttemptOrder, lrm: LrmJobId, now: Timestamp) -> Self {
+    pub(super) fn new(
+        order: &AttemptOrder,
+        lrm: LrmJobId,
+        now: Timestamp,
+        wall_late: DurationMs,
+    ) -> Self {
         Self {
             lrm,
             submitted_at: now,
             processors: order.resources.processors,
             hold_max: order.hold_max,
-            wall_time: order.wall_time,
+            wall_time: order.wall_time + wall_late,
             asked: asked(order),
             payload: Payload::of(order),
             stage: Stage::Queued,

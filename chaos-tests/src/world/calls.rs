@@ -73,7 +73,7 @@ impl World {
             .batch
             .submit(number, processors, asked(order), now)
             .map_err(|problem| SiteError::Refused(problem.to_string()))?;
-        let attempt = Attempt::new(order, number, now);
+        let attempt = Attempt::new(order, number, now, self.pace.wall_late);
         let lrm_id = attempt.lrm_id(&cluster.name);
         cluster.attempts.insert(order.tag, attempt);
         cluster.occupants.insert(number, Occupant::Ours(order.tag));

@@ -51,11 +51,14 @@ pub struct Pace {
     pub launch_max: DurationMs,
     /// Longest time from the decision of a gate until its wrapper has seen it.
     pub gate_max: DurationMs,
+    /// How long after its wall time a payload is ended.
+    pub wall_late: DurationMs,
 }
 
 impl Default for Pace {
     fn default() -> Self {
-        Self { launch_max: DurationMs(1_000), gate_max: DurationMs(1_000) }
+        let wall_late = DurationMs::ZERO;
+        Self { launch_max: DurationMs(1_000), gate_max: DurationMs(1_000), wall_late }
     }
 }
 

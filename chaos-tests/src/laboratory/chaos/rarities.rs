@@ -149,7 +149,11 @@ pub(super) fn draw_rivals(scenario: &mut Scenario) {
             job.input.get_or_insert(chance.random_range(0..files));
         }
     }
-    let hurry = chance.random_range(2..=6);
+    hasten(scenario, chance.random_range(2..=6));
+}
+
+/// Users come so many times as fast, and are done sooner.
+pub(super) fn hasten(scenario: &mut Scenario, hurry: u64) {
     for (at, deal) in &mut scenario.deals {
         if !matches!(deal, Deal::Site(..) | Deal::File(..)) {
             *at = BEGINS + DurationMs(at.since(BEGINS).0 / hurry);

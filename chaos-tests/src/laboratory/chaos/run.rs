@@ -19,6 +19,7 @@ use cospan_storage::record::job::read_archived;
 
 use super::bounds;
 use super::endings::unfounded;
+use super::heard;
 use super::history::{Seen, follow};
 use super::hoards;
 use super::holds::wrongly_held;
@@ -167,7 +168,8 @@ fn timeline(
 
 fn ground(scenario: &Scenario, instance: InstanceId) -> Result<Ground> {
     let (sites, seed) = (scenario.sites.clone(), scenario.seed);
-    let pace = Pace { launch_max: scenario.launch_max, ..Pace::default() };
+    let (launch_max, wall_late) = (scenario.launch_max, scenario.wall_late);
+    let pace = Pace { launch_max, wall_late, ..Pace::default() };
     let mut world = World::new(sites, &scenario.links, pace, seed, BEGINS);
     for (at, site, trouble) in &scenario.troubles {
         let name = scenario.sites[*site].name.clone();
@@ -287,6 +289,7 @@ fn troubled(
     let end: End<()> = reign(ground, plan, move |reign| async move {
         let watching = watch(reign.clone(), scenario.clone(), seen.clone());
         let hoarding = hoards::watch(reign.clone(), scenario.clone(), seen.clone());
+        let hearing = heard::watch(reign.clone(), seen.clone());
         let following = follow(reign.clone(), seen, changes_max(&scenario));
         let dealing = async {
             if let Err(problem) = deal(reign.clone(), scenario, known.clone(), tally).await {
@@ -302,6 +305,7 @@ fn troubled(
             () = dealing => {}
             () = watching => {}
             () = hoarding => {}
+            () = hearing => {}
         }
     })?;
     match end {
@@ -322,6 +326,7 @@ fn calm(
     let end = reign(ground, plan, move |reign| async move {
         let following = follow(reign.clone(), seen.clone(), changes_max(&scenario));
         let hoarding = hoards::watch(reign.clone(), scenario.clone(), seen.clone());
+        let hearing = heard::watch(reign.clone(), seen.clone());
         let rest = async {
             deal(reign.clone(), scenario.clone(), known.clone(), tally).await?;
             anyhow::ensure!(known.borrow().is_done(&scenario), "the users were not done");
@@ -350,6 +355,7 @@ fn calm(
             () = following => Ok(()),
             () = releasing => Ok(()),
             () = hoarding => Ok(()),
+            () = hearing => Ok(()),
             rest = rest => rest,
         }
     })?;

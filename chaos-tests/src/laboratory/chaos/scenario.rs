@@ -15,6 +15,7 @@ use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, IteratorRandom};
 use rand::{Rng, SeedableRng};
 
+use super::crowds::Crowd;
 use super::disks::draw_disk;
 use super::rarities::{
     Rarity, draw_abandons, draw_moves, draw_orders, draw_queue, draw_rarities, draw_rivals,
@@ -145,6 +146,8 @@ pub struct Scenario {
     pub calls_per_site: usize,
     /// Longest time from the start of a batch job to its wrapper's arrival at the gate.
     pub launch_max: DurationMs,
+    /// How long after its wall time a payload is ended by its site.
+    pub wall_late: DurationMs,
     /// How often actors panic, in a build that has points for that.
     pub panics: Option<Panics>,
     /// Whether sites put batch jobs whose node died back into their queues.
@@ -229,6 +232,7 @@ impl Scenario {
             keep_jobs: DurationMs([HOUR, 24 * HOUR][drawing.chance.random_range(0..2)]),
             claim: draw_claim(&mut drawing),
             requeues: drawing.exists(),
+            wall_late: DurationMs::ZERO,
             panics: draw_panics(&mut drawing),
             files,
             jobs: drawn,
@@ -236,7 +240,10 @@ impl Scenario {
             calm_at,
         };
         scenario.climate.disk = draw_disk(seed, calm_at);
-        draw_rivals(&mut scenario);
+        match Crowd::of(seed, scenario.sites.len()) {
+            Some(crowd) => crowd.gather(&mut scenario),
+            None => draw_rivals(&mut scenario),
+        }
         Ok(scenario)
     }
 
@@ -261,11 +268,13 @@ impl Scenario {
         let mut troubles: BTreeMap<&str, usize> = BTreeMap::new();
         self.troubles.iter().for_each(|(.., t)| *troubles.entry(t.as_str()).or_default() += 1);
         let troubles: Vec<String> = troubles.iter().map(|(t, n)| format!("{t}:{n}")).collect();
+        let crowd = Crowd::of(self.seed, self.sites.len());
         format!(
-            "seed {}: {} sites, {} jobs under {} and {}, {} quotas, {} deals, {} kills, way {} ms, sync {} ms, poll {}, hints {}, faults [{}], failing syncs {}, troubles [{}]",
+            "seed {}: {} sites, {} jobs{} under {} and {}, {} quotas, {} deals, {} kills, way {} ms, sync {} ms, poll {}, hints {}, faults [{}], failing syncs {}, troubles [{}]",
             self.seed,
             self.sites.len(),
             self.jobs.len(),
+            crowd.map_or("", Crowd::as_str),
             self.policies.rigid,
             self.policies.flexible,
             self.quotas.len(),
