@@ -64,8 +64,7 @@ pub(super) fn play(scenario: &Arc<Scenario>, program: &str) -> Result<Played> {
     let (mut begins, mut calls) = (BEGINS, Calls::default());
     for (number, steps) in scenario.script.split(|step| matches!(step, Step::Restart)).enumerate() {
         let seed = seed + number as u64;
-        let plan =
-            Plan { begins, killed_at: None, moment: None, seed, clock_ahead_ms: 0, panics: None };
+        let plan = Plan::undisturbed(begins, seed);
         let (user, steps) = (user.clone(), steps.to_vec());
         let end = reign(&ground, plan, move |reign| async move {
             user.act(&reign, &steps, number == 0).await?;

@@ -21,7 +21,7 @@ fn on_faulty_disk(disk: DiskTrouble, sync_max: DurationMs) -> Ground {
 }
 
 fn plan(begins: Timestamp, moment: Option<Moment>) -> Plan {
-    Plan { begins, killed_at: None, moment, panics: None, seed: 1, clock_ahead_ms: 0 }
+    Plan { moment, ..Plan::undisturbed(begins, 1) }
 }
 
 /// Submits one job, and counts those that are there a minute after the start.

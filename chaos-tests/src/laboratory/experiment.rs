@@ -123,8 +123,7 @@ pub fn run<T: 'static>(
         lives: Arc::default(),
         keeps_archive: false,
     };
-    let plan =
-        Plan { begins, killed_at: None, moment: None, seed, clock_ahead_ms: 0, panics: None };
+    let plan = Plan::undisturbed(begins, seed);
     let watched = Rc::new(RefCell::new(Watched::new(keep)));
     let seen = watched.clone();
     let world = ground.world.clone();

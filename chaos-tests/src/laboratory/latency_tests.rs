@@ -82,14 +82,7 @@ fn latency(reign: &Reign, from: &str, to: &str) -> (Option<DurationUs>, bool) {
 fn a_connected_policy_chooses_the_sites_that_were_found_to_be_near() {
     let ground = three_sites();
     let world = ground.world.clone();
-    let plan = Plan {
-        begins: BEGINS,
-        killed_at: None,
-        moment: None,
-        seed: 1,
-        clock_ahead_ms: 0,
-        panics: None,
-    };
+    let plan = Plan::undisturbed(BEGINS, 1);
     let end = reign(&ground, plan, move |reign| async move {
         reign.until(BEGINS + SECOND).await;
         assert_eq!(latency(&reign, "leiden", "utrecht"), (Some(DurationUs(5_000)), false));

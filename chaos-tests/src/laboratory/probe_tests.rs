@@ -97,14 +97,7 @@ pub(super) fn fail_node(reign: &Reign, world: &WorldHandle, site: &str) {
 fn a_probe_whose_job_another_site_ended_makes_room_for_the_next_at_once() {
     let ground = ground(&["delft", "leiden"]);
     let world = ground.world.clone();
-    let plan = Plan {
-        begins: BEGINS,
-        killed_at: None,
-        moment: None,
-        seed: 1,
-        clock_ahead_ms: 0,
-        panics: None,
-    };
+    let plan = Plan::undisturbed(BEGINS, 1);
     let end = reign(&ground, plan, move |reign| async move {
         reign.until(BEGINS + SECOND).await;
         // Two components of the size of a site: each has one.

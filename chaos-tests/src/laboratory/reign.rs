@@ -78,6 +78,13 @@ pub struct Plan {
     pub panics: Option<Panics>,
 }
 
+impl Plan {
+    /// One that nothing happens to.
+    pub fn undisturbed(begins: Timestamp, seed: u64) -> Self {
+        Self { begins, killed_at: None, moment: None, seed, clock_ahead_ms: 0, panics: None }
+    }
+}
+
 /// How a reign ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End<T> {

@@ -10,7 +10,7 @@ use super::probe_tests::{BEGINS, SECOND, breaker, fail_node, ground, name, submi
 use super::reign::{End, Plan, Reign, reign};
 
 fn plan() -> Plan {
-    Plan { begins: BEGINS, killed_at: None, moment: None, panics: None, seed: 1, clock_ahead_ms: 0 }
+    Plan::undisturbed(BEGINS, 1)
 }
 
 /// Where the payloads of all jobs run, in order of component; empty unless all do.

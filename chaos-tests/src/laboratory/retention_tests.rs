@@ -83,14 +83,7 @@ fn kept(reign: &Reign, world: &WorldHandle) -> Kept {
 fn what_is_kept_is_the_same_after_thirty_days_as_after_three() {
     let ground = ground();
     let world = ground.world.clone();
-    let plan = Plan {
-        begins: BEGINS,
-        killed_at: None,
-        moment: None,
-        seed: 1,
-        clock_ahead_ms: 0,
-        panics: None,
-    };
+    let plan = Plan::undisturbed(BEGINS, 1);
     let end: Result<End<Vec<Kept>>> = reign(&ground, plan, move |reign| async move {
         reign.until(BEGINS + DurationMs(1_000)).await;
         let mut days = Vec::new();

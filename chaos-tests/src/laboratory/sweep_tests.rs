@@ -107,8 +107,7 @@ fn a_sweep_keeps_its_limit_and_comes_to_its_end_though_control_planes_die() {
         let mut deaths = (1..=4).map(|death| BEGINS + DurationMs(death * seed * 7_919 + 2_000));
         loop {
             let killed_at = deaths.next();
-            let plan =
-                Plan { begins, killed_at, moment: None, seed, clock_ahead_ms: 0, panics: None };
+            let plan = Plan { killed_at, ..Plan::undisturbed(begins, seed) };
             let seen = most.clone();
             let end = reign(&ground, plan, move |reign| async move {
                 while !reign.plane.is_ready() {

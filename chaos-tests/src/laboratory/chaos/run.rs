@@ -106,7 +106,7 @@ pub fn run(scenario: Scenario) -> Result<Verdict> {
     let seen = Rc::new(RefCell::new(seen));
     let undisturbed = |begins| {
         let seed = scenario.seed;
-        Plan { begins, killed_at: None, moment: None, seed, clock_ahead_ms: 0, panics: None }
+        Plan::undisturbed(begins, seed)
     };
     let (mut now, mut reigns) = (BEGINS, 0);
     let mut kills = scenario.kills.iter();
