@@ -166,8 +166,11 @@ fn listen(scenario: &mut Scenario, chance: &mut StdRng) {
 /// Small sites: the largest component always finds its site all the same, and no quota
 /// keeps it out.
 fn narrow(scenario: &mut Scenario, nodes: RangeInclusive<u32>, chance: &mut StdRng) {
-    let sites = scenario.sites.iter_mut();
-    sites.for_each(|site| site.nodes = chance.random_range(nodes.clone()));
+    for site in &mut scenario.sites {
+        site.nodes = chance.random_range(nodes.clone());
+        // They were drawn for a larger site, and would fill this one for days.
+        site.local_jobs.clear();
+    }
     scenario.quotas.clear();
 }
 
