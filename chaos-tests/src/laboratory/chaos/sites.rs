@@ -40,7 +40,11 @@ pub(super) fn broken(
         (Breaker::HalfOpen { allowed, running, .. }, Breaker::Closed) => {
             // Several may have succeeded in what was written at once.
             let reached = (1..probing_jobs(running)).fold(*allowed, |allowed, _| allowed * 2);
-            reached >= parameters.probe_limit && new.consecutive_errors == 0
+            // And after the last of them others may have failed.
+            let since = new.consecutive_errors;
+            reached >= parameters.probe_limit
+                && since < threshold
+                && since <= errors_added(old, new)
         }
         (Breaker::HalfOpen { .. }, Breaker::HalfOpen { allowed, running, .. }) => {
             probing_jobs(running) <= *allowed && *allowed <= parameters.probe_limit

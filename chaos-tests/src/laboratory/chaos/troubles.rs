@@ -20,8 +20,8 @@ const FROZEN_MAX: u64 = 30 * MINUTE;
 const FORGETS_AGAIN: u32 = 60;
 /// Reigns of one run that end by a kill, at most.
 const MANY_KILLS: usize = 20;
-/// So many more of what seldom meets anything.
-const RARE: usize = 5;
+/// So many more of links that flap, which seldom meet anything.
+const MORE_FLAPS: usize = 5;
 
 /// When, at which site, what.
 pub(super) type Planned = (Timestamp, usize, Trouble);
@@ -89,9 +89,12 @@ pub(super) fn draw_troubles(drawing: &mut Drawing, names: &[SiteName]) -> Vec<Pl
             let first = troubles.len();
             draw_one(drawing, names, kind, &mut troubles);
             // What is over at once must come often to meet anything.
-            let rare = matches!(troubles[first].2, Trouble::Link { .. });
-            (0..if rare { RARE } else { 0 })
-                .for_each(|_| draw_one(drawing, names, kind, &mut troubles));
+            let more = match troubles[first].2 {
+                Trouble::Link { .. } => MORE_FLAPS,
+                Trouble::Corrupts { .. } => 1,
+                _ => 0,
+            };
+            (0..more).for_each(|_| draw_one(drawing, names, kind, &mut troubles));
         }
     }
     troubles.extend(all_well(names, drawing.until));
