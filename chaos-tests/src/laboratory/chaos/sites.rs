@@ -105,3 +105,44 @@ pub(super) fn keeps_away(site: &SiteRecord, tries_out: bool, at: Timestamp) -> b
         (_, Breaker::HalfOpen { .. }) => !tries_out,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use cospan_domain::ids::{Attempt, ComponentIndex, JobId, SiteName};
+    use cospan_domain::site::failure::FailureClass;
+    use cospan_domain::site::state::{AttemptId, ErrorDetail, NotificationId};
+
+    use super::*;
+
+    /// From half-open to closed in one write, with so many errors since, of which as many are new.
+    fn closed(since: u32, new_errors: u64) -> Option<String> {
+        let parameters = SiteParameters::default();
+        let attempt =
+            |job| AttemptId { job: JobId(job), component: ComponentIndex(0), attempt: Attempt(1) };
+        let mut old = SiteRecord::new(SiteName::new("delft").unwrap());
+        let mut new = old.clone();
+        let allowed = parameters.probe_limit;
+        let running = [attempt(1), attempt(2)].into();
+        old.breaker = Breaker::HalfOpen { since: Timestamp(0), allowed, running, trips: 1 };
+        new.last_notification = NotificationId(1);
+        new.consecutive_errors = since;
+        new.recent_errors.extend((0..new_errors).map(|job| ErrorDetail {
+            attempt: attempt(job),
+            class: FailureClass::Site,
+            at: Timestamp(1),
+            detail: Arc::from("connection refused"),
+        }));
+        broken(&old, &new, &parameters)
+    }
+
+    #[test]
+    fn a_breaker_that_closed_has_no_errors_but_those_after_the_last_probe() {
+        assert_eq!(closed(0, 0), None);
+        assert_eq!(closed(1, 1), None, "another one failed after the last probe");
+        assert!(closed(1, 0).is_some(), "an error that nobody made");
+        let threshold = SiteParameters::default().site_error_threshold;
+        assert!(closed(threshold, threshold.into()).is_some(), "so many open it");
+    }
+}
