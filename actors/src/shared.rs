@@ -358,7 +358,10 @@ impl Shared {
             if before == Some(&component.run) {
                 continue;
             }
-            self.switchboard.clusters.look(&placement.site);
+            // What lives there already is asked for.
+            if before.is_none_or(|before| before.may_live() != component.run.may_live()) {
+                self.switchboard.clusters.look(&placement.site);
+            }
             let doubted = view.sites.get(&placement.site).is_some_and(|record| {
                 record.consecutive_errors > 0 || record.breaker != Breaker::Closed
             });

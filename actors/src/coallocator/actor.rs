@@ -162,19 +162,19 @@ impl CoAllocator {
         for job in self.offers.expire(now) {
             self.queues.withdraw_offer(job);
         }
-        self.want_information();
         if self.scan.is_some() {
             self.again = true;
         } else if !self.queues.is_empty() {
             self.begin(ctx);
         }
+        self.want_information();
         self.set_timers(ctx, now);
         self.show_metrics();
     }
 
     /// Sites are asked again while somebody waits for what they have.
     fn want_information(&self) {
-        let wanted = !self.queues.is_empty();
+        let wanted = self.queues.has_unserved();
         if self.shared.board.set_wanted(wanted) && wanted {
             self.shared.switchboard.clusters.look_all();
         }
