@@ -17,6 +17,7 @@ use cospan_domain::units::Timestamp;
 use tracing::{debug, error};
 
 use super::grid::{GridMaker, Offers};
+use super::requests::Requests;
 use crate::api::View;
 use crate::chaos::{self, Point};
 use crate::job::Order;
@@ -39,6 +40,7 @@ pub struct CoAllocator {
     /// Lengths of the queues as shown, by class.
     lengths: [prometheus::IntGauge; Priority::ALL.len()],
     grid: GridMaker,
+    requests: Requests,
     offers: Offers,
     /// Jobs that were offered a place and did not answer yet, however long that takes.
     asked: BTreeSet<JobId>,
@@ -86,6 +88,7 @@ impl CoAllocator {
             groups: Groups::default(),
             lengths: Priority::ALL.map(length),
             grid: GridMaker::default(),
+            requests: Requests::default(),
             offers: Offers::default(),
             asked: BTreeSet::new(),
             scan: None,
@@ -112,8 +115,11 @@ impl CoAllocator {
         }
         let tried = view.jobs.values().filter(|job| self.groups.has_turn(job));
         let tried = tried.filter(|job| !self.shunned.contains(&job.id));
-        for waiting in tried.filter_map(|job| Waiting::of_job(job, policies)) {
-            self.queues.insert(waiting);
+        for job in tried {
+            let request = || self.requests.of(job, policies);
+            if let Some(waiting) = Waiting::of_job(job, request) {
+                self.queues.insert(waiting);
+            }
         }
     }
 
@@ -145,9 +151,10 @@ impl CoAllocator {
             self.shunned.remove(&id);
             self.shared.acquit(id);
         }
-        let waiting = job
-            .filter(|job| self.groups.has_turn(job))
-            .and_then(|job| Waiting::of_job(job, &self.shared.settings.default_policies));
+        let waiting = job.filter(|job| self.groups.has_turn(job)).and_then(|job| {
+            let policies = &self.shared.settings.default_policies;
+            Waiting::of_job(job, || self.requests.of(job, policies))
+        });
         match waiting {
             Some(waiting) => self.queues.insert(waiting),
             None if job.is_none_or(|job| job.is_final()) => self.queues.forget(id),

@@ -1,6 +1,6 @@
 //! The hash of all that became durable.
 
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What happened in a run, as one number: equal seeds give equal hashes.
@@ -15,7 +15,14 @@ struct State {
     waiting: Vec<u8>,
     records: u64,
     /// A thread that hashes, so that the run need not: nothing in it depends on the hash.
-    thread: Option<SyncSender<Work>>,
+    thread: Option<Thread>,
+}
+
+#[derive(Debug)]
+struct Thread {
+    work: SyncSender<Work>,
+    /// Pieces that it is done with: memory that is warm, to be filled again.
+    emptied: Receiver<Vec<u8>>,
 }
 
 enum Work {
@@ -52,7 +59,7 @@ impl EventHash {
         state.hand_over();
         let (tell, told) = sync_channel(1);
         let hash = state.thread.as_ref().and_then(|thread| {
-            thread.send(Work::Tell(tell)).ok()?;
+            thread.work.send(Work::Tell(tell)).ok()?;
             told.recv().ok()
         });
         let digits = hash.map(|hash| hash.to_hex().chars().take(16).collect());
@@ -62,26 +69,35 @@ impl EventHash {
 
 impl State {
     fn hand_over(&mut self) {
-        let more = std::mem::replace(&mut self.waiting, Vec::with_capacity(EventHash::MANY_BYTES));
-        let thread = self.thread.get_or_insert_with(hasher);
+        let thread = self.thread.get_or_insert_with(Thread::start);
+        let empty = thread.emptied.try_recv().unwrap_or_default();
+        let more = std::mem::replace(&mut self.waiting, empty);
         // It lives as long as it is sent to.
-        let _ = thread.send(Work::Add(more));
+        let _ = thread.work.send(Work::Add(more));
     }
 }
 
-fn hasher() -> SyncSender<Work> {
-    let (thread, work) = sync_channel(EventHash::PIECES_MAX);
-    std::thread::spawn(move || {
-        let mut hasher = blake3::Hasher::new();
-        for work in work {
-            match work {
-                Work::Add(more) => drop(hasher.update(&more)),
-                // Whoever asked waits for it.
-                Work::Tell(tell) => drop(tell.send(hasher.finalize())),
+impl Thread {
+    fn start() -> Self {
+        let (work, todo) = sync_channel(EventHash::PIECES_MAX);
+        let (done, emptied) = channel();
+        std::thread::spawn(move || {
+            let mut hasher = blake3::Hasher::new();
+            for work in todo {
+                match work {
+                    Work::Add(mut more) => {
+                        hasher.update(&more);
+                        more.clear();
+                        // Nobody fills it again once the run is over.
+                        let _ = done.send(more);
+                    }
+                    // Whoever asked waits for it.
+                    Work::Tell(tell) => drop(tell.send(hasher.finalize())),
+                }
             }
-        }
-    });
-    thread
+        });
+        Self { work, emptied }
+    }
 }
 
 #[cfg(test)]

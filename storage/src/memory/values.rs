@@ -7,7 +7,6 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::Arc;
 
 use crate::port::Key;
 
@@ -71,7 +70,7 @@ impl End {
 }
 
 /// Where an end is among those that begin alike, or would be.
-fn place(alike: &[(End, Arc<[u8]>)], end: &End) -> Result<usize, usize> {
+fn place(alike: &[(End, Box<[u8]>)], end: &End) -> Result<usize, usize> {
     alike.binary_search_by(|(other, _)| other.compare(end))
 }
 
@@ -83,7 +82,7 @@ fn bytes_of((high, low, length): Beginning) -> Vec<u8> {
 }
 
 /// The ends of keys that begin alike, in order, with what is stored under them.
-type Alike = Vec<(End, Arc<[u8]>)>;
+type Alike = Vec<(End, Box<[u8]>)>;
 
 /// Mixes the few numbers of a beginning: nobody chooses keys to do harm.
 #[derive(Debug, Clone, Copy, Default)]
@@ -130,14 +129,14 @@ pub(crate) struct Values {
 
 impl Values {
     /// What is stored under a key.
-    pub(crate) fn get(&self, key: &[u8]) -> Option<&Arc<[u8]>> {
+    pub(crate) fn get(&self, key: &[u8]) -> Option<&[u8]> {
         let alike = self.alike.get(&beginning(key))?;
         let at = place(alike, &End::of(key)).ok()?;
-        alike.get(at).map(|(_, bytes)| bytes)
+        alike.get(at).map(|(_, bytes)| &**bytes)
     }
 
     /// Stores bytes under a key.
-    pub(crate) fn insert(&mut self, key: &[u8], bytes: Arc<[u8]>) {
+    pub(crate) fn insert(&mut self, key: &[u8], bytes: Box<[u8]>) {
         let beginning = beginning(key);
         let alike = self.alike.entry(beginning).or_default();
         if alike.is_empty() {
@@ -164,7 +163,7 @@ impl Values {
     }
 
     /// What begins with `prefix`, in order.
-    pub(crate) fn below(&self, prefix: &[u8]) -> Vec<(Key, Arc<[u8]>)> {
+    pub(crate) fn below(&self, prefix: &[u8]) -> Vec<(Key, Box<[u8]>)> {
         let (head, tail) = prefix.split_at(prefix.len().min(BEGINNING));
         let mut found = Vec::new();
         for number in self.order.range(beginning(prefix)..) {
