@@ -4,6 +4,7 @@
 
 mod damage;
 mod refusals;
+mod typed;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
