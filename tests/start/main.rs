@@ -4,6 +4,7 @@
 
 mod damage;
 mod refusals;
+mod tls;
 mod typed;
 
 use std::io::{Read, Write};
