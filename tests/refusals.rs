@@ -62,6 +62,7 @@ fn a_job_that_makes_no_sense_is_refused_with_the_reason_and_nothing_is_kept() {
             "nowhere, which is not configured; there are: s1",
         ),
         (job(&json!({ "input": [{ "file": "none", "path": "in" }] })), 422, "cospan file add none"),
+        (job(&json!({ "input": [{ "file": "none", "path": "in" }] })), 422, "C1104"),
         (job(&json!({ "directory": "/etc" })), 400, "absolute"),
         (job(&json!({ "output": [{ "path": "../../etc/x" }] })), 400, ".. part"),
         (job(&json!({ "procesors": 1 })), 400, "did you mean `processors`"),

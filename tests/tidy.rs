@@ -264,6 +264,27 @@ fn time_and_chance_come_from_one_place() {
     fail_if_any(&problems);
 }
 
+/// Whether a line has this word, and not only as the beginning of another.
+fn names(line: &str, word: &str) -> bool {
+    let is_whole = |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_');
+    line.split(word).skip(1).any(is_whole)
+}
+
+/// A kind of problem that nothing is ever answered with is a promise of the reference.
+#[test]
+fn every_kind_of_problem_is_given_as_an_answer_somewhere() {
+    let sources = sources();
+    let lines: Vec<&str> = sources
+        .iter()
+        .filter(|source| source.path != "src/api/v1/problem.rs")
+        .flat_map(|source| source.production().into_iter().map(|(_, line)| line))
+        .collect();
+    for code in cospan::api::v1::problem::Code::ALL {
+        let word = format!("Code::{code:?}");
+        assert!(lines.iter().any(|line| names(line, &word)), "{word} ({})", code.as_str());
+    }
+}
+
 /// Under the paused clock a thread, a child, a file or a socket would see every
 /// time-out fire at once, and a hash map or the machine's clock another order in each run.
 #[test]
