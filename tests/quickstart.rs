@@ -276,19 +276,37 @@ fn on_a_terminal_progress_changes_in_place() {
     assert_eq!(processes_of(&place), Vec::<String>::new());
 }
 
-#[test]
-fn an_interruption_in_the_middle_of_the_run_leaves_no_process() {
+/// Ctrl-C once it has told of this; what it had told. So many processes were there.
+fn interrupted_after(words: &str, processes: usize) -> String {
     let home = home();
     let place = home.path().join("interrupted");
-    let (mut child, _output, told) = until_told(&place, "all components have begun together");
-    // A line for each stage, as nobody reads on a terminal.
-    assert!(told.contains("from amsterdam  to berlin [") && !told.contains('\r'), "{told}");
-    // The server, and three wrappers with what they run.
-    assert!(processes_of(&place).len() > 4, "{:?}", processes_of(&place));
+    let (mut child, _output, told) = until_told(&place, words);
+    assert!(processes_of(&place).len() >= processes, "{:?}", processes_of(&place));
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     assert_eq!(ended(&mut child), Some(130));
     assert_eq!(processes_of(&place), Vec::<String>::new());
+    told
+}
+
+#[test]
+fn an_interruption_in_the_middle_of_the_run_leaves_no_process() {
+    // The server, and three wrappers with what they run.
+    let told = interrupted_after("all components have begun together", 5);
+    // A line for each stage, as nobody reads on a terminal.
+    assert!(told.contains("from amsterdam  to berlin [") && !told.contains('\r'), "{told}");
+}
+
+#[test]
+fn an_interruption_while_input_travels_leaves_no_process() {
+    // The server at least; agents copy now.
+    interrupted_after("from amsterdam  to berlin [", 1);
+}
+
+#[test]
+fn an_interruption_while_a_site_is_dead_leaves_no_process() {
+    // The server, and wrappers at the sites that live.
+    interrupted_after("waiting whether it answers again", 3);
 }
 
 #[test]

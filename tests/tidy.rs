@@ -270,6 +270,42 @@ fn names(line: &str, word: &str) -> bool {
     line.split(word).skip(1).any(is_whole)
 }
 
+/// None of these words stands in the production code below a folder.
+fn fail_if_named(folder: &str, words: &[&str]) {
+    let mut problems = Vec::new();
+    for source in sources().iter().filter(|source| source.path.starts_with(folder)) {
+        for (number, line) in source.production() {
+            let word = words.iter().find(|word| names(line, word));
+            if let Some(word) = word.filter(|_| !is_comment(line)) {
+                problems.push(format!("{}:{number}: {word}", source.path));
+            }
+        }
+    }
+    fail_if_any(&problems);
+}
+
+/// Clippy bars types that the domain may not use; these are words, or whole modules.
+#[test]
+fn the_domain_waits_for_nothing_and_reaches_nothing_outside() {
+    const OUTSIDE: [&str; 8] = [
+        "async",
+        ".await",
+        "std::fs",
+        "std::net",
+        "std::process",
+        "std::thread",
+        "std::env",
+        "std::os",
+    ];
+    fail_if_named("domain/src/", &OUTSIDE);
+}
+
+/// Which site adapter and which engine there is, is decided where everything is put together.
+#[test]
+fn actors_know_sites_and_stores_by_their_ports_only() {
+    fail_if_named("actors/src/", &["cospan_sites::local", "EngineKind"]);
+}
+
 /// A kind of problem that nothing is ever answered with is a promise of the reference.
 #[test]
 fn every_kind_of_problem_is_given_as_an_answer_somewhere() {
