@@ -132,11 +132,7 @@ impl ControlPlane {
         }
         let classified = self.classify(by, submission);
         let classified = classified.map_err(|above| ApiRefusal::AboveHighest { index, above })?;
-        self.bind(submission).map_err(|name| {
-            let remedy =
-                format!("register it with `cospan file add {name} --site SITE --path PATH`");
-            invalid(format!("no file is registered as {name}; {remedy}"))
-        })?;
+        self.bind(submission).map_err(|name| ApiRefusal::UnknownFile { index, name })?;
         if let Some(name) = self.chunked_directory(submission) {
             let problem = format!("{name} is a directory; only a file can be read in chunks");
             return Err(invalid(problem));
@@ -213,14 +209,13 @@ impl ControlPlane {
         chunked.find(is_directory).map(|input| input.file.name.clone())
     }
 
-    fn bind(&self, submission: &mut Submission) -> Result<(), cospan_domain::ids::LogicalName> {
+    fn bind(&self, submission: &mut Submission) -> Result<(), LogicalName> {
         if submission.spec.unbound_names().is_empty() {
             return Ok(());
         }
         let view = self.shared.view.load();
-        let content = |name: &cospan_domain::ids::LogicalName| {
-            view.files.get(name)?.entry.as_ref().map(|entry| entry.content)
-        };
+        let content =
+            |name: &LogicalName| view.files.get(name)?.entry.as_ref().map(|entry| entry.content);
         Arc::make_mut(&mut submission.spec).bind_inputs(content)
     }
 
