@@ -36,4 +36,5 @@ pub mod sweeps;
 mod tests;
 mod times;
 mod troubles;
+mod unseen;
 mod users;
