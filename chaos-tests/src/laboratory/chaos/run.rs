@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use cospan_actors::settings::{Settings, Staging};
+use cospan_actors::supervision::ActorId;
 use cospan_domain::ids::{Attempt, ComponentIndex, Epoch, InstanceId, JobId, Round, Tag};
 use cospan_domain::job::parameters::JobParameters;
 use cospan_domain::job::state::PhaseKind;
@@ -34,6 +35,7 @@ use super::users::{Known, all_ended, deal, output_name, release_held, targets};
 use crate::laboratory::handle::WorldHandle;
 use crate::laboratory::jobs::job;
 use crate::laboratory::journal::{EventHash, StoreDisk};
+use crate::laboratory::lives::Lived;
 use crate::laboratory::reign::{End, Ground, Plan, Reign, reign};
 use crate::laboratory::settings::default_settings;
 use crate::laboratory::weather::Weather;
@@ -80,8 +82,8 @@ pub struct Verdict {
     pub struck: Struck,
     /// Hash of everything that happened.
     pub hash: String,
-    /// What happened to the jobs, in order.
-    pub timeline: Vec<(Timestamp, JobId, String)>,
+    /// What happened to the jobs, and what the actors were made to do, in order.
+    pub timeline: Vec<(Timestamp, Option<JobId>, String)>,
 }
 
 impl Verdict {
@@ -118,6 +120,7 @@ pub fn run(scenario: Scenario) -> Result<Verdict> {
             moment: kill.and_then(|kill| kill.moment),
             clock_ahead_ms: kill.map_or(0, |kill| kill.clock_ahead_ms),
             panics: scenario.panics,
+            stalls: scenario.stalls,
             ..undisturbed(now)
         };
         reigns += 1;
@@ -153,17 +156,31 @@ fn struck(ground: &Ground) -> Struck {
 fn timeline(
     ground: &Ground,
     instance: InstanceId,
-    mut timeline: Vec<(Timestamp, JobId, String)>,
-) -> Vec<(Timestamp, JobId, String)> {
+    durable: Vec<(Timestamp, JobId, String)>,
+) -> Vec<(Timestamp, Option<JobId>, String)> {
+    let durable = durable.into_iter().map(|(at, job, what)| (at, Some(job), what));
+    let mut timeline: Vec<_> = durable.chain(stalled(ground)).collect();
     ground.world.read(|world| {
         let ours = world.ledger().entries().iter().filter(|line| line.tag.instance == instance);
         timeline.extend(ours.map(|Entry { at, site, tag, deed }| {
             let what = format!("  at {site}: {}-{} {deed:?}", tag.component.0, tag.attempt.0);
-            (*at, tag.job, what)
+            (*at, Some(tag.job), what)
         }));
     });
     timeline.sort_by_key(|(at, ..)| *at);
     timeline
+}
+
+/// Actors that were made to stall.
+fn stalled(ground: &Ground) -> Vec<(Timestamp, Option<JobId>, String)> {
+    let lived = ground.lives.reigns().into_iter().flat_map(|reign| reign.lived);
+    let stalled = lived.filter_map(|(at, lived)| {
+        let Lived::Stalled(id, lasts, is_full) = lived else { return None };
+        let job = if let ActorId::Job(job) = id { Some(job) } else { None };
+        let full = if is_full { ", its mailbox full" } else { "" };
+        Some((at, job, format!("  {id} stalls for {lasts}{full}")))
+    });
+    stalled.collect()
 }
 
 fn ground(scenario: &Scenario, instance: InstanceId) -> Result<Ground> {
