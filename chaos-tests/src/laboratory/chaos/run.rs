@@ -38,6 +38,7 @@ use crate::laboratory::journal::{EventHash, StoreDisk};
 use crate::laboratory::lives::Lived;
 use crate::laboratory::reign::{End, Ground, Plan, Reign, reign};
 use crate::laboratory::settings::default_settings;
+use crate::laboratory::stalls::Stalls;
 use crate::laboratory::weather::Weather;
 use crate::world::ledger::Entry;
 use crate::world::trouble::Struck;
@@ -49,6 +50,8 @@ const CONVERGE_MAX: DurationMs = DurationMs(3 * 86_400_000);
 /// Those submit so many times as much as their site can do, at most; who may run nowhere
 /// else has to wait for it.
 const OVERLOAD_MAX: u64 = 8;
+/// So long actors stall on when all other trouble is over.
+const STALL_ON: DurationMs = DurationMs(3_600_000);
 /// Within this time after that everything must have been cleaned up.
 const CLEAN_MAX: DurationMs = DurationMs(3 * 3_600_000);
 
@@ -128,7 +131,10 @@ pub fn run(scenario: Scenario) -> Result<Verdict> {
         now = over + kill.map_or(STARTED_AGAIN, |kill| kill.down);
     }
     ground.weather.clear();
-    let not_live = calm(&ground, undisturbed(now), &scenario, &known, &seen)?;
+    // Nobody is built anew in the calm who forgot something, so that it would be seen.
+    let stalls = scenario.stalls.map(|stalls| Stalls { until: now + STALL_ON, ..stalls });
+    let plan = Plan { stalls, ..undisturbed(now) };
+    let not_live = calm(&ground, plan, &scenario, &known, &seen)?;
     let (known, seen) = (known.take(), seen.take());
     let unsafe_ = judged(&ground, &scenario, instance, &known, &seen)?;
     let finished = |(kind, _): &&(_, Timestamp)| *kind == PhaseKind::Finished;
@@ -330,7 +336,7 @@ fn troubled(
     }
 }
 
-/// The reign that nothing disturbs; why it did not come to rest, if it did not.
+/// The reign that nothing disturbs but stalls in its first hour; why it did not come to rest, if it did not.
 fn calm(
     ground: &Ground,
     plan: Plan,
