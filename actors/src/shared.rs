@@ -188,7 +188,7 @@ impl Shared {
     }
 
     /// The journal. It lives as long as the process.
-    pub(crate) fn journal(&self) -> &Addr<Journal> {
+    pub fn journal(&self) -> &Addr<Journal> {
         // Set before any other actor is started; see `wiring`.
         #[allow(clippy::expect_used, reason = "an order of start that cannot be otherwise")]
         self.journal.get().expect("the journal is started first")
@@ -373,11 +373,12 @@ impl Shared {
                 }
                 _ => continue,
             };
-            if doubted && let Some(cluster) = self.switchboard.clusters.addr(&placement.site) {
+            if doubted {
                 let attempt = component.attempt;
                 let attempt = AttemptId { job: new.id, component: index, attempt };
                 // Only a hint, so that a full mailbox does no harm.
-                let _ = cluster.try_send(Ended { attempt, succeeded });
+                let ended = Ended { attempt, succeeded };
+                let _ = self.switchboard.clusters.offer(&placement.site, ended);
             }
         }
     }

@@ -112,9 +112,9 @@ impl ControlPlane {
             }
         }
         let busy = ApiRefusal::Busy { retry_after_s: 1 };
-        let intake = self.shared.switchboard.intake.addr(&()).ok_or_else(|| busy.clone())?;
         let (answer, answered) = oneshot::channel();
-        intake.try_send(Command { command, refused, answer }).map_err(|_| busy.clone())?;
+        let command = Command { command, refused, answer };
+        self.shared.switchboard.intake.offer(&(), command).map_err(|_| busy.clone())?;
         answered.await.unwrap_or(Err(busy))
     }
 

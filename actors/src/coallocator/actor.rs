@@ -298,9 +298,9 @@ impl CoAllocator {
             };
             let shared = self.shared.clone();
             actix_rt::spawn(async move {
-                if let Some(addr) = shared.job_actor(job).await {
+                if shared.job_actor(job).await.is_some() {
                     // Decided anew by the next scan if the mailbox is full.
-                    let _ = addr.try_send(Order(command));
+                    let _ = shared.switchboard.jobs.offer(&job, Order(command));
                 }
             });
         }
@@ -385,7 +385,7 @@ impl Actor for CoAllocator {
 
     fn started(&mut self, ctx: &mut Context<Self>) {
         chaos::reach(Point::Started);
-        ctx.set_mailbox_capacity(1_024);
+        ctx.set_mailbox_capacity(ActorKind::CoAllocator.mailbox_bound(&self.shared.settings));
         self.shun_suspects();
         self.fold_all();
         self.look(ctx);
