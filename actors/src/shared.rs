@@ -188,7 +188,7 @@ impl Shared {
     }
 
     /// The journal. It lives as long as the process.
-    pub fn journal(&self) -> &Addr<Journal> {
+    pub(crate) fn journal(&self) -> &Addr<Journal> {
         // Set before any other actor is started; see `wiring`.
         #[allow(clippy::expect_used, reason = "an order of start that cannot be otherwise")]
         self.journal.get().expect("the journal is started first")

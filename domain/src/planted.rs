@@ -139,13 +139,11 @@ pub enum Bug {
     CountOldDeaths,
     /// An actor that dies too often is built anew once more.
     EscalateLate,
-    /// A look that finds a full mailbox is forgotten.
-    DropLook,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 66] = [
+    pub const ALL: [Bug; 65] = [
         Bug::RetryBlind,
         Bug::TrustEarlyAbsence,
         Bug::UnknownIsGone,
@@ -211,7 +209,6 @@ impl Bug {
         Bug::ForgetDeaths,
         Bug::CountOldDeaths,
         Bug::EscalateLate,
-        Bug::DropLook,
     ];
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cospan_actors::clock::Clock;
 use cospan_actors::supervision::witness::{Turn, watch_lives};
 use cospan_actors::supervision::{ActorId, ActorKind, Verdict};
-use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_domain::units::Timestamp;
 
 /// Something that happened to actors or to their process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,8 +20,6 @@ pub enum Lived {
     Built(ActorId, bool),
     /// This was carried out because an actor died.
     Judged(ActorId, Verdict),
-    /// It was made to take no message for so long, with its mailbox full or not.
-    Stalled(ActorId, DurationMs, bool),
     /// The disk failed.
     DiskFailed,
     /// The control plane asked for the end of its process.

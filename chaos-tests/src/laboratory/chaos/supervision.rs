@@ -103,7 +103,6 @@ impl Judge {
             Lived::Died(id) => self.died(at, id),
             Lived::Built(id, anew) => self.built(at, id, *anew),
             Lived::Judged(id, verdict) => self.judged(at, id, *verdict),
-            Lived::Stalled(..) => {}
             Lived::DiskFailed => self.disk_failed = Some(at),
             Lived::Fatal(problem) => {
                 let exits = self.exit.as_ref().is_some_and(|(exit, _)| *exit == at);
