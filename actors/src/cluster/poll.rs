@@ -58,6 +58,19 @@ impl Seen {
             since(live().any(|holding| holding.awaited), self.awaited),
         );
     }
+
+    /// When the attempts that live there are to be asked for; `None` while none does. Nobody
+    /// asks for what was submitted just now.
+    fn due(
+        &self,
+        polled_at: Timestamp,
+        interval: DurationMs,
+        soon: DurationMs,
+    ) -> Option<Timestamp> {
+        let live = self.live.map(|since| since.max(polled_at) + interval);
+        let awaited = self.awaited.map(|since| since.max(polled_at) + soon);
+        live.into_iter().chain(awaited).min()
+    }
 }
 
 impl Polled {
@@ -81,15 +94,12 @@ impl Cluster {
         .collect()
     }
 
-    /// When the site is to be asked for the attempts that live here; `None` while none does.
-    /// Nobody asks for what was submitted just now. Where polls are rare, a payload that began
-    /// in time must still be seen before its job gives it up.
+    /// When the site is to be asked for the attempts that live here. Where polls are rare, a
+    /// payload that began in time must still be seen before its job gives it up.
     fn attempts_due(&self, polled_at: Timestamp) -> Option<Timestamp> {
         let settings = &self.shared.settings;
         let soon = DurationMs((settings.job.go_grace.0 / 4).max(1)).min(settings.poll_interval);
-        let live = self.seen.live.map(|since| since.max(polled_at) + settings.poll_interval);
-        let awaited = self.seen.awaited.map(|since| since.max(polled_at) + soon);
-        live.into_iter().chain(awaited).min()
+        self.seen.due(polled_at, settings.poll_interval, soon)
     }
 
     /// When the site is to be asked again; `None` while nobody needs to know.
@@ -274,5 +284,45 @@ impl Cluster {
     /// The contact that a report shows to others.
     pub(super) fn current_contact(&self) -> Contact {
         self.contact.contact()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cospan_domain::resources::Resources;
+
+    use super::*;
+    use crate::transfer::testing::site;
+
+    fn holdings(each: &[(u64, bool)]) -> OrdMap<(JobId, ComponentIndex), Arc<Holding>> {
+        let holding = |&(job, awaited)| {
+            let (component, resources) = (ComponentIndex(0), Resources::processors(1));
+            let (site, visible_from) = (site("Delft"), None);
+            let live = true;
+            let holding = Holding { component, site, resources, visible_from, live, awaited };
+            ((JobId(job), component), Arc::new(holding))
+        };
+        each.iter().map(holding).collect()
+    }
+
+    #[test]
+    fn what_was_submitted_just_now_is_not_asked_for_at_once_and_puts_off_nothing_else() {
+        let (interval, soon) = (DurationMs(5_000), DurationMs(1_000));
+        let mut seen = Seen::default();
+        let mut due = |held: &[(u64, bool)], now| {
+            seen.follow(Some(&holdings(held)), Timestamp(now));
+            seen.due(Timestamp(100), interval, soon)
+        };
+        assert_eq!(due(&[], 90_000), None, "nothing lives there");
+        assert_eq!(due(&[(1, false)], 91_000), Some(Timestamp(96_000)), "since it lives there");
+        assert_eq!(due(&[(1, false), (2, false)], 93_000), Some(Timestamp(96_000)), "as before");
+        assert_eq!(
+            due(&[(1, false), (2, true)], 94_000),
+            Some(Timestamp(95_000)),
+            "one is awaited"
+        );
+        assert_eq!(due(&[(2, false)], 94_500), Some(Timestamp(96_000)), "it is no more");
+        assert_eq!(due(&[], 94_600), None, "both are gone");
+        assert_eq!(due(&[(3, true)], 99_000), Some(Timestamp(100_000)), "another, much later");
     }
 }
