@@ -9,6 +9,9 @@ use cospan_domain::job::event::{Happened, JobEvent};
 use cospan_domain::job::state::{AbortCause, Job, Phase, PhaseKind};
 use cospan_domain::units::Timestamp;
 use prometheus::Histogram;
+use prometheus::core::Collector;
+
+use crate::laboratory::reign::Reign;
 
 /// Sums of lengths of time are compared in seconds, and come from milliseconds.
 const ROUNDING_S: f64 = 1e-3;
@@ -129,6 +132,78 @@ impl Counters {
         found
     }
 }
+
+/// What the metrics of sites at rest show otherwise than it is.
+pub(super) fn sites_misstated(reign: &Reign) -> Vec<String> {
+    let metrics = &reign.plane.shared().metrics;
+    let mut found = Vec::new();
+    for site in reign.plane.sites() {
+        let name = site.name.as_str();
+        let shown = |usage| metrics.site_processors.with_label_values(&[name, usage]).get();
+        let total = reign.world.read(|world| {
+            let cluster = world.sites().iter().find(|cluster| *cluster.name() == site.name);
+            cluster.map(|cluster| i64::from(cluster.processors()))
+        });
+        let idle = site.report.idle.as_ref().map(|(_, idle)| i64::from(idle.processors));
+        let shown = [Some(shown("total")), Some(shown("idle")), Some(shown("held"))];
+        if shown != [total, idle, Some(0)] {
+            found.push(format!("processors of {name}: {shown:?}, not {total:?}, {idle:?}, 0"));
+        }
+        let of = |state: &&str| metrics.site_state.with_label_values(&[name, state]).get() != 0;
+        let states: Vec<&str> = STATES.into_iter().filter(of).collect();
+        if states != [site.state.as_str()] {
+            found.push(format!("{name} is shown as {states:?} and is {:?}", site.state));
+        }
+    }
+    let labelled = metrics.site_calls.collect();
+    let calls = labelled.iter().flat_map(|family| family.get_metric());
+    let labels = calls.flat_map(|metric| metric.get_label());
+    let unknown = labels.filter(|label| match label.name() {
+        "call" => !CALLS.contains(&label.value()),
+        _ => !OUTCOMES.contains(&label.value()),
+    });
+    found.extend(unknown.map(|label| format!("{} is {:?}", label.name(), label.value())));
+    let called = |call: &str| {
+        let outcomes = OUTCOMES.iter();
+        outcomes.map(|how| metrics.site_calls.with_label_values(&[call, how]).get()).sum::<u64>()
+    };
+    let silent = ["describe", "status"].into_iter().filter(|call| called(call) == 0);
+    found.extend(silent.map(|call| format!("no call is shown for {call}")));
+    found
+}
+
+/// States of sites, calls to them and their outcomes, as the reference names them.
+const STATES: [&str; 10] = [
+    "unknown",
+    "usable",
+    "unusable",
+    "probing",
+    "draining",
+    "drained",
+    "maintenance",
+    "credentials-expired",
+    "unreachable",
+    "frozen",
+];
+const CALLS: [&str; 16] = [
+    "describe",
+    "status",
+    "submit",
+    "find-by-tag",
+    "decide-gate",
+    "cancel",
+    "remove-attempt",
+    "list-attempts",
+    "inspect",
+    "start-copy",
+    "copy-status",
+    "stop-copy",
+    "has-content",
+    "delete-content",
+    "read",
+    "round-trip",
+];
+const OUTCOMES: [&str; 5] = ["ok", "refused", "not-sent", "unknown", "full"];
 
 fn queued_since(job: &Job) -> Option<Timestamp> {
     if let Phase::Queued { since, .. } = job.phase { Some(since) } else { None }
