@@ -84,13 +84,16 @@ fn waited_for(reign: &Reign) -> Vec<Tag> {
     let patient = view.jobs.values().filter_map(|job| {
         let runs = matches!(job.phase, Phase::Starting { .. } | Phase::Running { .. });
         let OnUnreachable::RerunAfter(patience) = job.spec.on_unreachable else { return None };
-        (runs && job.held.is_none()).then_some((job, patience))
+        // One that must not run twice waits.
+        (runs && job.held.is_none() && job.spec.rerunnable).then_some((job, patience))
     });
     let due = patient.flat_map(|(job, patience)| {
         let due = job.indexed().filter(|(_, component)| {
             let site = component.placement.as_ref().map(|placement| &placement.site);
             let since = site.and_then(|site| silent.get(site));
-            component.run.may_live() && since.is_some_and(|since| *since + patience < now)
+            component.run.may_live()
+                && !component.given_back
+                && since.is_some_and(|since| *since + patience < now)
         });
         due.map(|(index, _)| job.tag(shared.instance, index)).collect::<Vec<_>>()
     });
