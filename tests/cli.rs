@@ -5,7 +5,9 @@
 #[path = "cli/fake.rs"]
 mod fake;
 
+use std::fs::Permissions;
 use std::io::Write;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -344,6 +346,17 @@ fn every_command_is_in_the_help_and_has_help_of_its_own() {
 }
 
 #[test]
+fn a_job_file_that_is_no_text_is_refused_with_its_line() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("job.toml"), b"wall_time = \"1h\"\nname = \"\xff\"\n").unwrap();
+    let output = cospan(home.path()).args(["submit", "job.toml"]).output().unwrap();
+    assert_eq!(code(&output), 2);
+    let said = stderr(&output);
+    assert!(said.contains("job.toml:2: the text is not UTF-8 here"), "{said}");
+    assert!(said.contains("save it as UTF-8"), "{said}");
+}
+
+#[test]
 fn the_support_bundle_holds_no_secret() {
     let server = Fake::start(|request| match request.path.as_str() {
         "/livez" | "/readyz" => Answer::new(200, "text/plain", "ok\n"),
@@ -354,6 +367,10 @@ fn the_support_bundle_holds_no_secret() {
         _ => Answer::no_such(&request.path),
     });
     let home = tempfile::tempdir().unwrap();
+    // One that was there may have been everybody's.
+    let bundle = home.path().join("bundle.json");
+    std::fs::write(&bundle, "{}").unwrap();
+    std::fs::set_permissions(&bundle, Permissions::from_mode(0o644)).unwrap();
     let config = "[notify]\nwebhooks = [\"https://hooks.example.org/T0/s3cret\"]\n";
     std::fs::write(home.path().join("cospan.toml"), config).unwrap();
     let token = "cospan_0123456789abcdef0123456789abcdef";
@@ -363,7 +380,8 @@ fn the_support_bundle_holds_no_secret() {
         .args(["doctor", "--config", "cospan.toml", "--bundle", "bundle.json"])
         .output()
         .unwrap();
-    let bundle = std::fs::read_to_string(home.path().join("bundle.json")).unwrap();
+    assert_eq!(std::fs::metadata(&bundle).unwrap().mode() & 0o777, 0o600);
+    let bundle = std::fs::read_to_string(bundle).unwrap();
     assert!(bundle.contains("cospan_jobs 1") && bundle.contains("hooks.example.org"), "{bundle}");
     for secret in ["s3cret", "0123456789abcdef"] {
         assert!(!bundle.contains(secret) && !stdout(&output).contains(secret), "{secret}");

@@ -209,6 +209,21 @@ fn every_command_in_the_book_and_the_readme_is_understood() {
     assert!(count >= 30, "only {count} commands were found");
 }
 
+#[test]
+fn the_page_of_the_command_line_has_every_command_in_its_table() {
+    let page = fs::read_to_string(book().join("guide/cli.md")).unwrap();
+    let (_, table) = page.split_once("\n## Commands\n").unwrap();
+    let table = table.split("\n## ").next().unwrap();
+    let cells = table.lines().filter_map(|line| line.strip_prefix("| `")?.split(" | ").next());
+    let listed: BTreeSet<&str> = cells
+        .flat_map(|cell| cell.split(['`', ',', ' ']))
+        .filter(|word| !word.is_empty())
+        .collect();
+    for command in include_str!("cli/commands.txt").lines() {
+        assert!(listed.contains(command), "{command}");
+    }
+}
+
 /// `section.key` in the text is a setting that exists.
 #[test]
 fn every_setting_that_the_book_names_exists() {

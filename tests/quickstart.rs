@@ -133,6 +133,33 @@ fn the_demonstration_reports_what_its_files_say_and_leaves_no_process() {
     }
 }
 
+/// What differs from one run to the next is not compared: numbers, digests, how far a bar is,
+/// and whether a site that is gone is called unusable already when it is first looked at.
+fn masked(line: &str) -> String {
+    const ONE_OF_TWO: &str = "; it is unusable until a probe finds it well";
+    let mask = |word: &str| match word.strip_suffix("...") {
+        Some(digest) if digest.chars().all(|c| c.is_ascii_hexdigit()) => "DIGEST".to_owned(),
+        _ if word.starts_with('[') && word.ends_with(']') => "BAR".to_owned(),
+        _ => word.split(|c: char| c.is_ascii_digit()).filter(|part| !part.is_empty()).collect(),
+    };
+    let words = line.replace(ONE_OF_TWO, "");
+    words.split_whitespace().map(mask).collect::<Vec<String>>().join(" ")
+}
+
+#[test]
+fn the_readme_shows_what_it_prints() {
+    let readme = include_str!("../README.md");
+    let (_, shown) = readme.split_once("```text\n1. A control plane").unwrap();
+    let shown = shown.split("```").next().unwrap().lines().skip(1).map(masked);
+    let home = home();
+    let output = quickstart(&home.path().join("shown"), &[]).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    let lines: Vec<String> = told.lines().map(masked).collect();
+    let missing: Vec<String> = shown.filter(|line| !lines.contains(line)).collect();
+    assert_eq!(missing, Vec::<String>::new(), "not printed:\n{told}");
+}
+
 #[test]
 fn a_damaged_output_is_found_and_ends_with_1() {
     let home = home();
@@ -249,19 +276,37 @@ fn on_a_terminal_progress_changes_in_place() {
     assert_eq!(processes_of(&place), Vec::<String>::new());
 }
 
-#[test]
-fn an_interruption_in_the_middle_of_the_run_leaves_no_process() {
+/// Ctrl-C once it has told of this; what it had told. So many processes were there.
+fn interrupted_after(words: &str, processes: usize) -> String {
     let home = home();
     let place = home.path().join("interrupted");
-    let (mut child, _output, told) = until_told(&place, "all components have begun together");
-    // A line for each stage, as nobody reads on a terminal.
-    assert!(told.contains("from amsterdam  to berlin [") && !told.contains('\r'), "{told}");
-    // The server, and three wrappers with what they run.
-    assert!(processes_of(&place).len() > 4, "{:?}", processes_of(&place));
+    let (mut child, _output, told) = until_told(&place, words);
+    assert!(processes_of(&place).len() >= processes, "{:?}", processes_of(&place));
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     assert_eq!(ended(&mut child), Some(130));
     assert_eq!(processes_of(&place), Vec::<String>::new());
+    told
+}
+
+#[test]
+fn an_interruption_in_the_middle_of_the_run_leaves_no_process() {
+    // The server, and three wrappers with what they run.
+    let told = interrupted_after("all components have begun together", 5);
+    // A line for each stage, as nobody reads on a terminal.
+    assert!(told.contains("from amsterdam  to berlin [") && !told.contains('\r'), "{told}");
+}
+
+#[test]
+fn an_interruption_while_input_travels_leaves_no_process() {
+    // The server at least; agents copy now.
+    interrupted_after("from amsterdam  to berlin [", 1);
+}
+
+#[test]
+fn an_interruption_while_a_site_is_dead_leaves_no_process() {
+    // The server, and wrappers at the sites that live.
+    interrupted_after("waiting whether it answers again", 3);
 }
 
 #[test]

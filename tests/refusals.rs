@@ -62,6 +62,7 @@ fn a_job_that_makes_no_sense_is_refused_with_the_reason_and_nothing_is_kept() {
             "nowhere, which is not configured; there are: s1",
         ),
         (job(&json!({ "input": [{ "file": "none", "path": "in" }] })), 422, "cospan file add none"),
+        (job(&json!({ "input": [{ "file": "none", "path": "in" }] })), 422, "C1104"),
         (job(&json!({ "directory": "/etc" })), 400, "absolute"),
         (job(&json!({ "output": [{ "path": "../../etc/x" }] })), 400, ".. part"),
         (job(&json!({ "procesors": 1 })), 400, "did you mean `processors`"),
@@ -133,4 +134,35 @@ fn a_name_of_a_request_stands_for_one_body_only() {
     let text = refused.to_string();
     assert!(text.contains(&format!("job {id} with another body")), "{text}");
     assert_eq!(api.want("/v1/jobs").unwrap()["jobs"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_job_that_no_site_can_hold_waits_where_its_user_allows_it() {
+    let (ground, _server, api) = started();
+    let large = job(&json!({ "processors": 64 }));
+    let (status, text) = posted(&api, &large);
+    assert!(status == 422 && text.contains("C1103"), "{status}: {text}");
+    let allowed = match api.post("/v1/jobs?allow_unplaceable=true", None, &large) {
+        Reply::Answered(201, answer) => answer["jobs"][0]["id"].as_u64().unwrap(),
+        other => panic!("{other:?}"),
+    };
+    let file = ground.path().join("large.json");
+    std::fs::write(&file, large.to_string()).unwrap();
+    let submit = |more: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_cospan"));
+        command.arg("submit").arg(&file).args(more).arg("--config").arg(ground.config());
+        command.env_clear().env("HOME", ground.path()).output().unwrap()
+    };
+    let refused = submit(&[]);
+    assert_eq!(refused.status.code(), Some(3));
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("C1103") && said.contains("--allow-unplaceable"), "{said}");
+    let accepted = submit(&["--allow-unplaceable"]);
+    assert!(accepted.status.success(), "{}", String::from_utf8_lossy(&accepted.stderr));
+    for id in [allowed, allowed + 1] {
+        let job = api.want(&format!("/v1/jobs/{id}")).unwrap();
+        assert_eq!(job["phase"]["state"], "queued", "{job}");
+        let why = api.want(&format!("/v1/jobs/{id}/explain")).unwrap().to_string();
+        assert!(why.contains("64 processors"), "{why}");
+    }
 }

@@ -358,7 +358,10 @@ impl Shared {
             if before == Some(&component.run) {
                 continue;
             }
-            self.switchboard.clusters.look(&placement.site);
+            // What lives there already is asked for.
+            if before.is_none_or(|before| before.may_live() != component.run.may_live()) {
+                self.switchboard.clusters.look(&placement.site);
+            }
             let doubted = view.sites.get(&placement.site).is_some_and(|record| {
                 record.consecutive_errors > 0 || record.breaker != Breaker::Closed
             });
@@ -370,11 +373,12 @@ impl Shared {
                 }
                 _ => continue,
             };
-            if doubted && let Some(cluster) = self.switchboard.clusters.addr(&placement.site) {
+            if doubted {
                 let attempt = component.attempt;
                 let attempt = AttemptId { job: new.id, component: index, attempt };
                 // Only a hint, so that a full mailbox does no harm.
-                let _ = cluster.try_send(Ended { attempt, succeeded });
+                let ended = Ended { attempt, succeeded };
+                let _ = self.switchboard.clusters.offer(&placement.site, ended);
             }
         }
     }

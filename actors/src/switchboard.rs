@@ -116,6 +116,23 @@ where
         self.lock().get(key).map(|post| post.addr.clone()).filter(Addr::connected)
     }
 
+    /// Hands it a message, unless its mailbox is full or it is gone. A clone of an address
+    /// may always send one message more: only the address kept here knows of a bound.
+    ///
+    /// # Errors
+    /// Nobody will see the message.
+    pub fn offer<M>(&self, key: &K, message: M) -> Result<(), SendError<M>>
+    where
+        A: Handler<M>,
+        M: Message + Send + 'static,
+        M::Result: Send,
+    {
+        match self.lock().get(key) {
+            Some(post) => post.addr.try_send(message),
+            None => Err(SendError::Closed(message)),
+        }
+    }
+
     /// Whether there is one, in this life or the last.
     pub fn contains(&self, key: &K) -> bool {
         self.lock().contains_key(key)

@@ -212,9 +212,8 @@ impl Bug {
     ];
 }
 
-/// Bugs that few seeds show, because what they break is repaired soon, or because much must
-/// come together: a look that is forgotten is made up for by the next timer.
-pub const RARE: [Bug; 2] = [Bug::ForgetLook, Bug::LookFirst];
+/// Bugs that few seeds show, because much must come together.
+pub const RARE: [Bug; 1] = [Bug::LookFirst];
 
 /// Whether this bug is planted.
 #[cfg(not(cospan_chaos))]

@@ -81,7 +81,9 @@ impl From<ClientError> for CliError {
     fn from(error: ClientError) -> Self {
         let exit = match &error {
             ClientError::Refused(_) => Exit::Refused,
-            ClientError::Unreachable { .. } | ClientError::Strange { .. } => Exit::Unreachable,
+            ClientError::Unreachable { .. }
+            | ClientError::Strange { .. }
+            | ClientError::Tls { .. } => Exit::Unreachable,
             ClientError::Certificate(_) => Exit::Usage,
             ClientError::Local(error) => {
                 let quiet = error.kind() == std::io::ErrorKind::BrokenPipe;

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::api::v1::Problem;
 use crate::api::v1::problem::Code;
 
-use super::ServerAddress;
+use super::{ServerAddress, TlsProblem};
 
 /// Why a request has no good answer.
 #[derive(Debug)]
@@ -26,6 +26,13 @@ pub enum ClientError {
         server: ServerAddress,
         /// What was strange.
         what: String,
+    },
+    /// The server was reached, but there is no TLS with it.
+    Tls {
+        /// The server.
+        server: ServerAddress,
+        /// Why not.
+        problem: TlsProblem,
     },
     /// A certificate cannot be used.
     Certificate(String),
@@ -52,6 +59,9 @@ impl fmt::Display for ClientError {
             ClientError::Strange { server, what } => {
                 write!(f, "{server} does not answer like a Cospan server: {what}")
             }
+            ClientError::Tls { server, problem } => {
+                write!(f, "no TLS with the server at {server}: {}", problem.cause)
+            }
             ClientError::Certificate(problem) => {
                 write!(f, "the TLS certificate cannot be used: {problem}")
             }
@@ -77,9 +87,17 @@ impl ClientError {
                  `cospan doctor` looks closer"
                     .into(),
             ),
+            ClientError::Strange { server, .. } if server.to_string().starts_with("http://") => {
+                Some(
+                    "check --server and COSPAN_SERVER: is this the right address? \
+                 If the server has TLS, name it with https://"
+                        .into(),
+                )
+            }
             ClientError::Strange { .. } => {
                 Some("check --server and COSPAN_SERVER: is this the right address?".into())
             }
+            ClientError::Tls { problem, .. } => Some(problem.remedy.into()),
             ClientError::Certificate(_) => {
                 Some("check client.ca_certificate in the configuration".into())
             }

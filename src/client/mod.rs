@@ -7,17 +7,16 @@ mod chaos;
 mod error;
 mod query;
 mod sse;
+mod tls;
 mod unix;
 
 use std::io::Read;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use ureq::http::{Request, Response};
-use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 use ureq::{Agent, Body};
 
 pub use address::ServerAddress;
@@ -25,6 +24,7 @@ pub use calls::{Download, FilePiece, JobFilter, LogRequest, Order, SiteAction, S
 pub use changes::{ChangeStream, StreamEvent};
 pub use error::ClientError;
 pub use sse::{SseEvent, SseReader};
+pub use tls::TlsProblem;
 
 use crate::api::v1::Problem;
 use crate::api::v1::problem::{Code, MEDIA_TYPE};
@@ -62,7 +62,7 @@ impl Client {
             .max_redirects(0)
             .proxy(None)
             .user_agent(concat!("cospan/", env!("CARGO_PKG_VERSION")))
-            .tls_config(tls(ca_certificate)?)
+            .tls_config(tls::config(ca_certificate)?)
             .build();
         let agent = match &address {
             ServerAddress::Http(_) => Agent::new_with_config(config),
@@ -164,7 +164,12 @@ impl Client {
     }
 
     fn unreachable(&self, error: &ureq::Error) -> ClientError {
+        if let Some(problem) = TlsProblem::behind(error) {
+            return ClientError::Tls { server: self.address.clone(), problem };
+        }
         let cause = match error {
+            // What was read is no HTTP: a server with TLS answers a plain request so.
+            ureq::Error::Protocol(error) => return self.strange(error.to_string()),
             ureq::Error::Io(error) => return self.broken(error),
             ureq::Error::Timeout(_) => "no answer in time".to_owned(),
             other => other.to_string(),
@@ -183,22 +188,4 @@ impl Client {
     fn strange(&self, what: String) -> ClientError {
         ClientError::Strange { server: self.address.clone(), what }
     }
-}
-
-fn tls(ca_certificate: Option<&Path>) -> Result<TlsConfig, ClientError> {
-    let Some(file) = ca_certificate else { return Ok(TlsConfig::default()) };
-    let wrong =
-        |problem: String| ClientError::Certificate(format!("{}: {problem}", file.display()));
-    let pem = std::fs::read(file).map_err(|error| wrong(error.to_string()))?;
-    let mut certificates = Vec::new();
-    for item in parse_pem(&pem) {
-        if let PemItem::Certificate(found) = item.map_err(|error| wrong(error.to_string()))? {
-            certificates.push(found);
-        }
-    }
-    if certificates.is_empty() {
-        return Err(wrong("there is no certificate in it".into()));
-    }
-    let roots = RootCerts::Specific(Arc::new(certificates));
-    Ok(TlsConfig::builder().root_certs(roots).build())
 }

@@ -82,6 +82,12 @@ impl From<ApiRefusal> for Failure {
             ApiRefusal::ClosedSite { index, .. } => {
                 Problem::new(Code::ClosedSite, detail).index(index)
             }
+            ApiRefusal::UnknownFile { index, name } => {
+                let remedy =
+                    format!("register it with `cospan file add {name} --site SITE --path PATH`");
+                let detail = format!("no file is registered as {name}");
+                Problem::new(Code::UnknownFile, detail).remedy(remedy).index(index)
+            }
             ApiRefusal::AboveHighest { index, above } => {
                 let problem = Problem::new(Code::Forbidden, above.to_string()).key("priority");
                 problem.remedy(above.remedy()).index(index)

@@ -115,7 +115,7 @@ impl Story<'_> {
     fn register(&mut self, server: &Server) -> Result<(InputReport, String), QuickstartError> {
         self.teller.step(
             "An input file",
-            "It lies at one site. Jobs use its logical name; copies go where it is needed.",
+            "It lies at one site. Jobs use its logical name; copies go where they are needed.",
         )?;
         let text = work::input();
         let site = work::input_site();

@@ -1,6 +1,7 @@
 //! Commands as users give them to a running server, and across its death.
 
 use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, Stdio};
 
@@ -203,5 +204,20 @@ fn who_follows_or_waits_gets_each_line_once_although_the_server_is_killed_meanwh
     let lines: String = (1..=1000).map(|i| format!("line {i}\n")).collect();
     assert_eq!(read(&followed), lines + "end\n");
     assert_eq!(read(&waited), "job 1 finished\n");
+    scene.server.kill().unwrap();
+}
+
+#[test]
+fn a_sound_installation_is_found_to_be_one_and_its_bundle_holds_no_key() {
+    let mut scene = scene(2);
+    let file = scene.ground.path().join("bundle.json");
+    let told = scene.must(&["doctor", "--bundle", file.to_str().unwrap()]);
+    has(&told, &["configuration", "data directory", "key", "server", "clock", "access"]);
+    let bundle = std::fs::read_to_string(&file).unwrap();
+    has(&bundle, &["\"s2\"", "cospan_"]);
+    let token = std::fs::read_to_string(scene.ground.data().join("keys/admin.token")).unwrap();
+    let secret = token.trim().trim_start_matches("cospan_");
+    assert!(secret.len() >= 32 && !bundle.contains(secret), "the key is in it");
+    assert_eq!(std::fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
     scene.server.kill().unwrap();
 }

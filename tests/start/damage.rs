@@ -9,8 +9,11 @@ use super::*;
 /// Cuts, and as many flips.
 const CASES: usize = 200;
 
-/// The store of a server that ran a job and was stopped in peace: it has written down how far
-/// it got.
+/// Jobs in the store beside the one that has long ended.
+const MORE_JOBS: usize = 20;
+
+/// The store of a server that ran a job, had more in hand, and was stopped in peace: it has
+/// written down how far it got.
 struct Left {
     ground: Ground,
     db: PathBuf,
@@ -21,6 +24,19 @@ fn left() -> Left {
     let ground = ground();
     let mut server = server(&ground);
     ran_a_job(&mut server);
+    let job = |n: usize| {
+        let component = json!({ "name": "only", "processors": 1, "executable": "/bin/true" });
+        json!({ "name": format!("job {n}"), "wall_time": "1m", "component": [component] })
+    };
+    let api = server.api().unwrap();
+    let more: Vec<Value> = (0..MORE_JOBS).map(job).collect();
+    api.must("/v1/jobs", &json!(more)).unwrap();
+    until("one of them has ended", || {
+        let jobs = api.want("/v1/jobs").unwrap();
+        let ended = |job: &&Value| job["state"] == "finished";
+        // Beside the first: others are on their way, or wait.
+        jobs["jobs"].as_array().unwrap().iter().filter(ended).count() > 1
+    });
     stop(&mut server);
     let db = ground.data().join("store/db");
     let whole = std::fs::read(&db).unwrap();

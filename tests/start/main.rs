@@ -4,6 +4,8 @@
 
 mod damage;
 mod refusals;
+mod tls;
+mod typed;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -149,6 +149,10 @@ pub enum ApiRefusal {
         "job {index} of the request: component {component} is for site {site}, which takes no jobs now ({why}); submit without --refuse-closed to wait for it"
     )]
     ClosedSite { index: usize, component: String, site: SiteName, why: String },
+    #[error(
+        "job {index} of the request: no file is registered as {name}; register it with `cospan file add {name} --site SITE --path PATH`"
+    )]
+    UnknownFile { index: usize, name: LogicalName },
     #[error("job {index} of the request: {above}; {}", above.remedy())]
     AboveHighest { index: usize, above: AboveHighest },
     #[error("this idempotency key was used for job {job} with another body")]

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cospan_domain::ids::{
     Digest, Epoch, InstanceId, JobId, KeyName, LogicalName, SiteName, TargetName,
 };
-use cospan_domain::job::spec::{Feed, Input};
+use cospan_domain::job::spec::{Feed, Input, JobSpec};
 use cospan_domain::job::state::Job;
 use cospan_domain::placement::{GridSnapshot, PlacementRequest, can_ever_be_placed, closed_site};
 use cospan_domain::queue::{AboveHighest, Classified, JobTraits, Standing, class_of};
@@ -25,14 +25,14 @@ use crate::coallocator::{AskStanding, Explanation, GridMaker, Offers, explain, p
 use crate::intake::Command;
 use crate::links::LinkStanding;
 use crate::shared::{Committed, Shared};
-use crate::sharing::Recent;
+use crate::sharing::{Checked, Checks};
 
 /// The control plane, for its edge.
 #[derive(Clone)]
 pub struct ControlPlane {
     shared: Arc<Shared>,
     shapes: Arc<Mutex<Shapes>>,
-    recent: Arc<Recent>,
+    checks: Arc<Checks>,
 }
 
 /// What sites are like when empty, for refusing what can never be placed.
@@ -65,7 +65,7 @@ impl ControlPlane {
         let maker = GridMaker::default();
         let shapes = Shapes { made_at: Timestamp(0), maker, grid: None };
         let shapes = Arc::new(Mutex::new(shapes));
-        Self { shared, shapes, recent: Arc::default() }
+        Self { shared, shapes, checks: Arc::default() }
     }
 
     /// The committed state.
@@ -112,9 +112,9 @@ impl ControlPlane {
             }
         }
         let busy = ApiRefusal::Busy { retry_after_s: 1 };
-        let intake = self.shared.switchboard.intake.addr(&()).ok_or_else(|| busy.clone())?;
         let (answer, answered) = oneshot::channel();
-        intake.try_send(Command { command, refused, answer }).map_err(|_| busy.clone())?;
+        let command = Command { command, refused, answer };
+        self.shared.switchboard.intake.offer(&(), command).map_err(|_| busy.clone())?;
         answered.await.unwrap_or(Err(busy))
     }
 
@@ -127,37 +127,22 @@ impl ControlPlane {
         submission: &mut Submission,
     ) -> Result<Classified, ApiRefusal> {
         let invalid = |problem: String| ApiRefusal::Invalid { index, problem };
-        submission
-            .spec
-            .validate(&self.shared.settings.limits)
-            .map_err(|error| invalid(error.to_string()))?;
-        let targets = &self.shared.settings.targets;
-        if let Some(name) = submission.spec.run.notify.iter().find(|n| !targets.contains_key(*n)) {
-            let known: Vec<&str> = targets.keys().map(TargetName::as_str).collect();
-            let known = if known.is_empty() { "none".into() } else { known.join(", ") };
-            return Err(invalid(format!(
-                "notify names {name}, which is no target that the operator configured; there are: {known} (notify.targets)"
-            )));
+        if self.checks.of(&submission.spec).is_none() {
+            self.validate(&submission.spec).map_err(invalid)?;
         }
         let classified = self.classify(by, submission);
         let classified = classified.map_err(|above| ApiRefusal::AboveHighest { index, above })?;
-        self.bind(submission).map_err(|name| {
-            let remedy =
-                format!("register it with `cospan file add {name} --site SITE --path PATH`");
-            invalid(format!("no file is registered as {name}; {remedy}"))
-        })?;
+        self.bind(submission).map_err(|name| ApiRefusal::UnknownFile { index, name })?;
         if let Some(name) = self.chunked_directory(submission) {
             let problem = format!("{name} is a directory; only a file can be read in chunks");
             return Err(invalid(problem));
         }
-        submission.spec = self.recent.share(submission.spec.clone());
-        let request = PlacementRequest::of_spec(
-            &submission.spec,
-            &self.shared.settings.default_policies,
-            |_| BTreeSet::new(),
-        );
-        cospan_domain::placement::policy_for(request.policy(), request.request())
-            .map_err(|error| invalid(error.to_string()))?;
+        let checked = match self.checks.of(&submission.spec) {
+            Some(checked) => checked,
+            None => self.check(submission.spec.clone()).map_err(invalid)?,
+        };
+        submission.spec = checked.spec;
+        let request = checked.request;
         if !submission.allow_unplaceable {
             let spec = &submission.spec;
             let name = |component| spec.name_of(component, spec.components.len());
@@ -172,6 +157,29 @@ impl ControlPlane {
             return Err(ApiRefusal::ClosedSite { index, component, site, why });
         }
         Ok(classified)
+    }
+
+    /// What holds of a specification whoever submits it, and whatever there is.
+    fn validate(&self, spec: &JobSpec) -> Result<(), String> {
+        spec.validate(&self.shared.settings.limits).map_err(|error| error.to_string())?;
+        let targets = &self.shared.settings.targets;
+        let Some(name) = spec.run.notify.iter().find(|name| !targets.contains_key(*name)) else {
+            return Ok(());
+        };
+        let known: Vec<&str> = targets.keys().map(TargetName::as_str).collect();
+        let known = if known.is_empty() { "none".into() } else { known.join(", ") };
+        Err(format!(
+            "notify names {name}, which is no target that the operator configured; there are: {known} (notify.targets)"
+        ))
+    }
+
+    /// Works out what a valid specification needs, its inputs bound.
+    fn check(&self, spec: Arc<JobSpec>) -> Result<Checked, String> {
+        let policies = &self.shared.settings.default_policies;
+        let request = PlacementRequest::of_spec(&spec, policies, |_| BTreeSet::new());
+        cospan_domain::placement::policy_for(request.policy(), request.request())
+            .map_err(|error| error.to_string())?;
+        Ok(self.checks.remember(spec, request))
     }
 
     fn classify(
@@ -201,14 +209,13 @@ impl ControlPlane {
         chunked.find(is_directory).map(|input| input.file.name.clone())
     }
 
-    fn bind(&self, submission: &mut Submission) -> Result<(), cospan_domain::ids::LogicalName> {
+    fn bind(&self, submission: &mut Submission) -> Result<(), LogicalName> {
         if submission.spec.unbound_names().is_empty() {
             return Ok(());
         }
         let view = self.shared.view.load();
-        let content = |name: &cospan_domain::ids::LogicalName| {
-            view.files.get(name)?.entry.as_ref().map(|entry| entry.content)
-        };
+        let content =
+            |name: &LogicalName| view.files.get(name)?.entry.as_ref().map(|entry| entry.content);
         Arc::make_mut(&mut submission.spec).bind_inputs(content)
     }
 

@@ -247,7 +247,7 @@ impl Actor for Claimer {
 
     fn started(&mut self, ctx: &mut Context<Self>) {
         chaos::reach(Point::Started);
-        ctx.set_mailbox_capacity(4_096);
+        ctx.set_mailbox_capacity(ActorKind::Claimer.mailbox_bound(&self.shared.settings));
         let (view, now) = (self.shared.view.load(), self.shared.clock.now());
         for (id, job) in &view.jobs {
             self.fold(*id, Some(job), now);

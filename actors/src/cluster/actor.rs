@@ -151,7 +151,7 @@ impl Actor for Cluster {
 
     fn started(&mut self, ctx: &mut Context<Self>) {
         chaos::reach(Point::Started);
-        ctx.set_mailbox_capacity(4_096);
+        ctx.set_mailbox_capacity(ActorKind::Cluster.mailbox_bound(&self.shared.settings));
         if let Some(mut changes) = self.site.changes() {
             ctx.add_stream(async_hints(&mut changes));
         }

@@ -35,21 +35,28 @@ struct Polled {
 #[derive(Default)]
 pub(super) struct Seen {
     holdings: OrdMap<(JobId, ComponentIndex), Arc<Holding>>,
-    /// An attempt lives there.
-    live: bool,
-    /// One of those is waited for.
-    awaited: bool,
+    /// Since when attempts live there.
+    live: Option<Timestamp>,
+    /// Since when some of those are waited for.
+    awaited: Option<Timestamp>,
 }
 
 impl Seen {
-    fn follow(&mut self, holdings: Option<&OrdMap<(JobId, ComponentIndex), Arc<Holding>>>) {
+    fn follow(
+        &mut self,
+        holdings: Option<&OrdMap<(JobId, ComponentIndex), Arc<Holding>>>,
+        now: Timestamp,
+    ) {
         if holdings.is_some_and(|holdings| holdings.ptr_eq(&self.holdings)) {
             return;
         }
         self.holdings = holdings.cloned().unwrap_or_default();
         let live = || self.holdings.values().filter(|holding| holding.live);
-        (self.live, self.awaited) =
-            (live().next().is_some(), live().any(|holding| holding.awaited));
+        let since = |holds: bool, before: Option<Timestamp>| holds.then(|| before.unwrap_or(now));
+        (self.live, self.awaited) = (
+            since(live().next().is_some(), self.live),
+            since(live().any(|holding| holding.awaited), self.awaited),
+        );
     }
 }
 
@@ -74,16 +81,15 @@ impl Cluster {
         .collect()
     }
 
-    /// Between two polls while attempts live here; `None` while none does. Where polls
-    /// are rare, a payload that began in time must still be seen before its job gives
-    /// it up.
-    fn pause(&self) -> Option<DurationMs> {
+    /// When the site is to be asked for the attempts that live here; `None` while none does.
+    /// Nobody asks for what was submitted just now. Where polls are rare, a payload that began
+    /// in time must still be seen before its job gives it up.
+    fn attempts_due(&self, polled_at: Timestamp) -> Option<Timestamp> {
         let settings = &self.shared.settings;
-        let soon = DurationMs((settings.job.go_grace.0 / 4).max(1));
-        match self.seen.awaited && soon < settings.poll_interval {
-            true => Some(soon),
-            false => self.seen.live.then_some(settings.poll_interval),
-        }
+        let soon = DurationMs((settings.job.go_grace.0 / 4).max(1)).min(settings.poll_interval);
+        let live = self.seen.live.map(|since| since.max(polled_at) + settings.poll_interval);
+        let awaited = self.seen.awaited.map(|since| since.max(polled_at) + soon);
+        live.into_iter().chain(awaited).min()
     }
 
     /// When the site is to be asked again; `None` while nobody needs to know.
@@ -91,7 +97,7 @@ impl Cluster {
         if self.polling {
             return None;
         }
-        self.seen.follow(self.shared.view.load().holdings.get(&self.name));
+        self.seen.follow(self.shared.view.load().holdings.get(&self.name), now);
         let Some(polled_at) = self.polled_at else { return Some(now) };
         // One failure tells nothing: whether it fell silent is found out, also where nothing
         // of ours is, or nobody would learn that it is we who are cut off.
@@ -106,7 +112,7 @@ impl Cluster {
         }
         let settings = &self.shared.settings;
         let hinted = self.hinted.then(|| polled_at + HINT_GAP);
-        let live = self.pause().map(|pause| polled_at + pause);
+        let live = self.attempts_due(polled_at);
         // While somebody waits, what was freed since the last answer is worth knowing soon.
         let pause = settings.poll_interval.min(settings.information_expiry);
         let wanted = self.shared.board.wanted().then(|| polled_at + pause);

@@ -17,6 +17,7 @@ use cospan_domain::units::Timestamp;
 use tracing::{debug, error};
 
 use super::grid::{GridMaker, Offers};
+use super::requests::Requests;
 use crate::api::View;
 use crate::chaos::{self, Point};
 use crate::job::Order;
@@ -39,6 +40,7 @@ pub struct CoAllocator {
     /// Lengths of the queues as shown, by class.
     lengths: [prometheus::IntGauge; Priority::ALL.len()],
     grid: GridMaker,
+    requests: Requests,
     offers: Offers,
     /// Jobs that were offered a place and did not answer yet, however long that takes.
     asked: BTreeSet<JobId>,
@@ -86,6 +88,7 @@ impl CoAllocator {
             groups: Groups::default(),
             lengths: Priority::ALL.map(length),
             grid: GridMaker::default(),
+            requests: Requests::default(),
             offers: Offers::default(),
             asked: BTreeSet::new(),
             scan: None,
@@ -112,8 +115,11 @@ impl CoAllocator {
         }
         let tried = view.jobs.values().filter(|job| self.groups.has_turn(job));
         let tried = tried.filter(|job| !self.shunned.contains(&job.id));
-        for waiting in tried.filter_map(|job| Waiting::of_job(job, policies)) {
-            self.queues.insert(waiting);
+        for job in tried {
+            let request = || self.requests.of(job, policies);
+            if let Some(waiting) = Waiting::of_job(job, request) {
+                self.queues.insert(waiting);
+            }
         }
     }
 
@@ -145,9 +151,10 @@ impl CoAllocator {
             self.shunned.remove(&id);
             self.shared.acquit(id);
         }
-        let waiting = job
-            .filter(|job| self.groups.has_turn(job))
-            .and_then(|job| Waiting::of_job(job, &self.shared.settings.default_policies));
+        let waiting = job.filter(|job| self.groups.has_turn(job)).and_then(|job| {
+            let policies = &self.shared.settings.default_policies;
+            Waiting::of_job(job, || self.requests.of(job, policies))
+        });
         match waiting {
             Some(waiting) => self.queues.insert(waiting),
             None if job.is_none_or(|job| job.is_final()) => self.queues.forget(id),
@@ -162,19 +169,19 @@ impl CoAllocator {
         for job in self.offers.expire(now) {
             self.queues.withdraw_offer(job);
         }
-        self.want_information();
         if self.scan.is_some() {
             self.again = true;
         } else if !self.queues.is_empty() {
             self.begin(ctx);
         }
+        self.want_information();
         self.set_timers(ctx, now);
         self.show_metrics();
     }
 
     /// Sites are asked again while somebody waits for what they have.
     fn want_information(&self) {
-        let wanted = !self.queues.is_empty();
+        let wanted = self.queues.has_unserved();
         if self.shared.board.set_wanted(wanted) && wanted {
             self.shared.switchboard.clusters.look_all();
         }
@@ -291,9 +298,9 @@ impl CoAllocator {
             };
             let shared = self.shared.clone();
             actix_rt::spawn(async move {
-                if let Some(addr) = shared.job_actor(job).await {
+                if shared.job_actor(job).await.is_some() {
                     // Decided anew by the next scan if the mailbox is full.
-                    let _ = addr.try_send(Order(command));
+                    let _ = shared.switchboard.jobs.offer(&job, Order(command));
                 }
             });
         }
@@ -378,7 +385,7 @@ impl Actor for CoAllocator {
 
     fn started(&mut self, ctx: &mut Context<Self>) {
         chaos::reach(Point::Started);
-        ctx.set_mailbox_capacity(1_024);
+        ctx.set_mailbox_capacity(ActorKind::CoAllocator.mailbox_bound(&self.shared.settings));
         self.shun_suspects();
         self.fold_all();
         self.look(ctx);

@@ -136,7 +136,7 @@ impl Actor for Information {
 
     fn started(&mut self, ctx: &mut Context<Self>) {
         chaos::reach(Point::Started);
-        ctx.set_mailbox_capacity(4_096);
+        ctx.set_mailbox_capacity(ActorKind::Information.mailbox_bound(&self.shared.settings));
     }
 }
 

@@ -92,7 +92,7 @@ impl Actor for Intake {
 
     fn started(&mut self, ctx: &mut Context<Self>) {
         chaos::reach(Point::Started);
-        ctx.set_mailbox_capacity(self.shared.settings.intake_bound);
+        ctx.set_mailbox_capacity(ActorKind::Intake.mailbox_bound(&self.shared.settings));
         self.schedule_archiving(ctx);
     }
 }

@@ -5,5 +5,7 @@ mod actor;
 mod ids;
 mod orders;
 mod submit;
+#[cfg(test)]
+mod tests;
 
 pub use actor::{Command, Intake};

@@ -250,6 +250,7 @@ impl Actor for JobActor {
 
     fn started(&mut self, ctx: &mut Context<Self>) {
         chaos::reach(Point::Started);
+        ctx.set_mailbox_capacity(ActorKind::Job.mailbox_bound(&self.shared.settings));
         if self.rebuilt {
             let settle = effects::settle_times(self);
             self.steps.push(JobCommand::Recover { settle }, None);

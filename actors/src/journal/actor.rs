@@ -288,7 +288,7 @@ impl Actor for Journal {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
-        ctx.set_mailbox_capacity(4_096);
+        ctx.set_mailbox_capacity(ActorKind::Journal.mailbox_bound(&self.shared.settings));
         if let Some(mut reports) = self.reports.take() {
             ctx.add_stream(futures_util::stream::poll_fn(move |cx| reports.poll_recv(cx)));
         }

@@ -120,10 +120,9 @@ impl Notifier {
         match sent {
             Ok(()) => {
                 self.failures = 0;
-                if let Some(cluster) = self.shared.switchboard.clusters.addr(&key.0) {
-                    // Lost, it is told once more.
-                    let _ = cluster.try_send(NotificationSent(key.1));
-                }
+                // Lost, it is told once more.
+                let sent = NotificationSent(key.1);
+                let _ = self.shared.switchboard.clusters.offer(&key.0, sent);
                 self.under_way.remove(&key);
                 self.depth.set(self.under_way.len() as i64);
             }
@@ -146,6 +145,7 @@ impl Actor for Notifier {
 
     fn started(&mut self, ctx: &mut Context<Self>) {
         chaos::reach(Point::Started);
+        ctx.set_mailbox_capacity(ActorKind::Notifier.mailbox_bound(&self.shared.settings));
         self.look(ctx);
     }
 }

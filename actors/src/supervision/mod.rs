@@ -20,6 +20,8 @@ pub use guard::LifeGuard;
 pub(crate) use owed::Owed;
 pub use supervisor::{Builder, Died, StartActor, Supervisor, Verdict};
 
+use crate::settings::Settings;
+
 /// Which actor.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ActorId {
@@ -94,6 +96,24 @@ impl ActorKind {
             ActorKind::Job => "job",
             ActorKind::Transfer => "transfer",
             ActorKind::ClaimTimer => "claim-timer",
+        }
+    }
+
+    /// Messages that may wait for one of its kind. Who asks and waits for the answer comes in
+    /// beyond that: there are as many of those as actors and commands under way.
+    pub fn mailbox_bound(self, settings: &Settings) -> usize {
+        match self {
+            ActorKind::Intake => settings.intake_bound,
+            ActorKind::Journal
+            | ActorKind::Information
+            | ActorKind::Claimer
+            | ActorKind::Cluster => 4_096,
+            ActorKind::CoAllocator => 1_024,
+            ActorKind::DataManager
+            | ActorKind::Notifier
+            | ActorKind::Job
+            | ActorKind::Transfer
+            | ActorKind::ClaimTimer => 16,
         }
     }
 }

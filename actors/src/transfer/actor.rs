@@ -358,6 +358,7 @@ impl Actor for Transfer {
 
     fn started(&mut self, ctx: &mut Context<Self>) {
         chaos::reach(Point::Started);
+        ctx.set_mailbox_capacity(ActorKind::Transfer.mailbox_bound(&self.shared.settings));
         self.look(ctx);
     }
 }

@@ -71,6 +71,7 @@ impl Actor for DataManager {
 
     fn started(&mut self, ctx: &mut Context<Self>) {
         chaos::reach(Point::Started);
+        ctx.set_mailbox_capacity(ActorKind::DataManager.mailbox_bound(&self.shared.settings));
         self.waiting = self.all();
         self.go_over(ctx);
     }

@@ -18,7 +18,8 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use tokio::sync::broadcast::error::RecvError;
 
 use super::handle::WorldHandle;
-use super::journal::{EventHash, StoreDisk};
+use super::hash::EventHash;
+use super::journal::StoreDisk;
 use super::reign::{End, Ground, Plan, Reign, reign};
 use super::weather::Weather;
 use crate::world::World;

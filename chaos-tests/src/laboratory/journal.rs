@@ -1,5 +1,5 @@
 //! The store of a control plane that may be killed at any append, over a disk that
-//! takes its time and may fail; and the hash of all that became durable.
+//! takes its time and may fail.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -17,49 +17,9 @@ use cospan_storage::port::{
 use cospan_storage::record::keys;
 
 use super::doom::Doom;
+use super::hash::EventHash;
 use super::lives::{Lived, Lives};
 use super::weather::{Weather, WriteFault};
-
-/// What happened in a run, as one number: equal seeds give equal hashes.
-#[derive(Debug, Default)]
-pub struct EventHash {
-    state: Mutex<Hashed>,
-}
-
-#[derive(Debug, Clone, Default)]
-struct Hashed {
-    hasher: blake3::Hasher,
-    /// What is still to go in: much at once takes a fraction of the time.
-    waiting: Vec<u8>,
-    records: u64,
-}
-
-impl EventHash {
-    const MANY_BYTES: usize = 64 * 1_024;
-
-    /// Adds one record of what happened.
-    pub fn add(&self, parts: &[&[u8]]) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let Hashed { hasher, waiting, records } = &mut *state;
-        *records += 1;
-        for part in parts {
-            waiting.extend_from_slice(&part.len().to_le_bytes());
-            waiting.extend_from_slice(part);
-        }
-        if waiting.len() >= Self::MANY_BYTES {
-            hasher.update(waiting);
-            waiting.clear();
-        }
-    }
-
-    /// The hash so far, in hexadecimal digits, and how many records went in.
-    pub fn finish(&self) -> (String, u64) {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let Hashed { mut hasher, waiting, records } = state.clone();
-        let hash = hasher.update(&waiting).finalize().to_hex();
-        (hash.chars().take(16).collect(), records)
-    }
-}
 
 /// What a unit is about, for tables: that of its first change.
 fn kind_of(unit: &Unit) -> &'static str {

@@ -9,6 +9,7 @@ mod disk_tests;
 pub mod doom;
 pub mod experiment;
 pub mod handle;
+pub mod hash;
 pub mod jobs;
 pub mod journal;
 #[cfg(test)]

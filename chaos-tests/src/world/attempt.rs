@@ -104,6 +104,8 @@ pub(super) struct Attempt {
     pub(super) inputs: Vec<Digest>,
     /// Its payload is told of all components.
     pub(super) lists_hosts: bool,
+    /// The host that it runs on.
+    host: String,
 }
 
 impl Attempt {
@@ -128,6 +130,7 @@ impl Attempt {
                 .chain(order.staged_executable)
                 .collect(),
             lists_hosts: order.lists_hosts,
+            host: host_of(order.tag),
         }
     }
 
@@ -169,8 +172,8 @@ impl Attempt {
     }
 
     /// What the site says of it.
-    pub(super) fn observe(&self, tag: Tag) -> Observation {
-        let host = || host_of(tag);
+    pub(super) fn observe(&self) -> Observation {
+        let host = || self.host.clone();
         match &self.stage {
             Stage::Queued | Stage::Starting if bug(Bug::DropTag) => Observation::Absent,
             Stage::Queued => Observation::Queued,

@@ -78,7 +78,10 @@ impl World {
         cluster.attempts.insert(order.tag, attempt);
         cluster.occupants.insert(number, Occupant::Ours(order.tag));
         self.ledger.note(now, &cluster.name, order.tag, Deed::Submitted { processors });
+        let touched = self.touched[site.0];
         self.schedule(site);
+        // Who submits knows.
+        self.touched[site.0] = touched;
         Ok(Submitted { lrm_id })
     }
 

@@ -133,9 +133,9 @@ impl Cluster {
     pub(super) fn observe(&self, tag: Tag) -> Observation {
         match self.attempts.get(&tag) {
             // The wrapper's evidence wins over the batch system's opinion.
-            Some(attempt) if attempt.is_live() || attempt.has_directory() => attempt.observe(tag),
+            Some(attempt) if attempt.is_live() || attempt.has_directory() => attempt.observe(),
             _ if self.taken.contains(&tag) => Observation::Void,
-            Some(attempt) => attempt.observe(tag),
+            Some(attempt) => attempt.observe(),
             None => Observation::Absent,
         }
     }

@@ -33,6 +33,8 @@ pub struct PlacementQueues {
     backed_off: BTreeSet<(Timestamp, JobId)>,
     tries: BTreeMap<JobId, Tries>,
     lengths: [usize; 4],
+    /// For how many an offer is under way.
+    offered: usize,
     arrivals: u64,
 }
 
@@ -66,6 +68,7 @@ impl PlacementQueues {
             backed_off: BTreeSet::new(),
             tries: BTreeMap::new(),
             lengths: [0; 4],
+            offered: 0,
             arrivals: 0,
         }
     }
@@ -83,10 +86,9 @@ impl PlacementQueues {
     /// A job waits, or waits otherwise than before: after its event was committed.
     /// An offer that is under way stays so until it is decided.
     pub fn insert(&mut self, waiting: Waiting) {
-        let offered =
-            self.entries.get(&waiting.job).map(|entry| entry.condition) == Some(Condition::Offered);
+        let before = self.entries.get(&waiting.job).map(|entry| entry.condition);
         let shape = self.shapes.acquire(waiting.request);
-        let condition = match (waiting.frozen, offered) {
+        let condition = match (waiting.frozen, before == Some(Condition::Offered)) {
             (true, _) => Condition::Frozen,
             (false, true) => Condition::Offered,
             // It becomes ready at the next look at the clock, if that time is past.
@@ -105,7 +107,9 @@ impl PlacementQueues {
             self.shapes.release(shape);
             return;
         }
-        self.remove(job);
+        if before.is_some() {
+            self.remove(job);
+        }
         if let Some(tries) = self.tries.get_mut(&job) {
             tries.enter(priority);
         }
@@ -163,6 +167,11 @@ impl PlacementQueues {
         self.entries.is_empty()
     }
 
+    /// Whether anybody waits to whom nothing is offered.
+    pub fn has_unserved(&self) -> bool {
+        self.entries.len() > self.offered
+    }
+
     /// How many different requests the waiting jobs have.
     pub fn shape_count(&self) -> usize {
         self.shapes.len()
@@ -212,7 +221,8 @@ impl PlacementQueues {
             Condition::BackedOff(until) => {
                 self.backed_off.insert((until, job));
             }
-            Condition::Frozen | Condition::Offered => {}
+            Condition::Offered => self.offered += 1,
+            Condition::Frozen => {}
         }
     }
 
@@ -225,7 +235,8 @@ impl PlacementQueues {
             Condition::BackedOff(until) => {
                 self.backed_off.remove(&(until, job));
             }
-            Condition::Frozen | Condition::Offered => {}
+            Condition::Offered => self.offered -= 1,
+            Condition::Frozen => {}
         }
     }
 

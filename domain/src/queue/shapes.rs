@@ -15,6 +15,8 @@ pub(super) struct Shapes {
     by_request: BTreeMap<Arc<PlacementRequest>, ShapeId>,
     shapes: BTreeMap<ShapeId, Shape>,
     last: u64,
+    /// The request that came last, with its shape: equal jobs often follow each other.
+    before: Option<(Arc<PlacementRequest>, ShapeId)>,
 }
 
 #[derive(Debug, Clone)]
@@ -27,7 +29,20 @@ struct Shape {
 impl Shapes {
     /// One more job has this request.
     pub(super) fn acquire(&mut self, request: Arc<PlacementRequest>) -> ShapeId {
-        if let Some(&id) = self.by_request.get(&request) {
+        let before = self.before.as_ref().filter(|(before, _)| Arc::ptr_eq(before, &request));
+        if let Some((_, id)) = before
+            && let Some(shape) = self.shapes.get_mut(id)
+        {
+            shape.jobs += 1;
+            return *id;
+        }
+        let id = self.find(&request);
+        self.before = Some((request, id));
+        id
+    }
+
+    fn find(&mut self, request: &Arc<PlacementRequest>) -> ShapeId {
+        if let Some(&id) = self.by_request.get(request) {
             if let Some(shape) = self.shapes.get_mut(&id) {
                 shape.jobs += 1;
             }
@@ -35,8 +50,8 @@ impl Shapes {
         }
         self.last += 1;
         let id = ShapeId(self.last);
-        self.by_request.insert(Arc::clone(&request), id);
-        self.shapes.insert(id, Shape { request, jobs: 1, refusal: None });
+        self.by_request.insert(request.clone(), id);
+        self.shapes.insert(id, Shape { request: request.clone(), jobs: 1, refusal: None });
         id
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::ids::JobId;
 use crate::job::spec::Priority;
 use crate::job::state::{Job, Phase};
-use crate::placement::{DefaultPolicies, PlacementRequest, Refusal};
+use crate::placement::{PlacementRequest, Refusal};
 use crate::units::Timestamp;
 
 /// A job that waits for placement.
@@ -28,8 +28,9 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// The job as it waits; `None` if it does not wait for placement.
-    pub fn of_job(job: &Job, defaults: &DefaultPolicies) -> Option<Self> {
+    /// The job as it waits; `None` if it does not wait for placement. `request`: what it
+    /// needs.
+    pub fn of_job(job: &Job, request: impl FnOnce() -> Arc<PlacementRequest>) -> Option<Self> {
         let Phase::Queued { since, not_before } = job.phase else { return None };
         Some(Self {
             job: job.id,
@@ -38,7 +39,7 @@ impl Waiting {
             not_before,
             frozen: job.frozen_by.is_some() || job.held.is_some(),
             max_tries: job.spec.max_placement_tries,
-            request: Arc::new(PlacementRequest::of_job(job, defaults)),
+            request: request(),
         })
     }
 }

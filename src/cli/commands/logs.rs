@@ -12,16 +12,18 @@ use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::interrupt::set_hint;
 use crate::cli::out::{Out, dim, note};
-use crate::client::{Client, ClientError, LogRequest};
+use crate::client::{Client, ClientError, FilePiece, LogRequest};
 
 /// Bytes asked for at once.
-const PIECE: u32 = 1 << 20;
+const PIECE: u32 = 256 << 10;
 /// Between two looks at a component that has not begun.
 const REST: Duration = Duration::from_secs(1);
 /// How long a server may be away while we follow.
 const AWAY: Duration = Duration::from_secs(120);
 /// Pieces that wait to be printed; a slow terminal slows the download down.
-const WAITING: usize = 64;
+const WAITING: usize = 8;
+/// Of a line that does not end, more than this is not waited for.
+const LONGEST_LINE: usize = 64 << 10;
 
 /// Prints what a job printed.
 pub(crate) fn run(context: &mut Context, args: &LogsArgs) -> Result<Exit, CliError> {
@@ -88,27 +90,50 @@ fn print_all(out: &mut Out, source: &Source, names: &[String]) -> Result<(), Cli
     }
     drop(to);
     let width = names.iter().map(String::len).max().unwrap_or(0);
-    let mut lines: Vec<Vec<u8>> = vec![Vec::new(); names.len()];
+    let mut lines: Vec<Lines> = names.iter().map(|name| Lines::of(name, width)).collect();
     let mut problem = None;
     for told in from {
         match told {
             Told::Bytes(_, bytes) if names.len() == 1 => out.bytes(&bytes)?,
-            Told::Bytes(index, bytes) => {
-                lines[index].extend_from_slice(&bytes);
-                let whole =
-                    lines[index].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-                let rest = lines[index].split_off(whole);
-                let whole = std::mem::replace(&mut lines[index], rest);
-                out.bytes(&labelled(&names[index], width, &whole))?;
-            }
+            Told::Bytes(index, bytes) => out.bytes(&lines[index].take(&bytes))?,
             Told::Ended(index, result) => {
-                let rest = std::mem::take(&mut lines[index]);
-                out.bytes(&labelled(&names[index], width, &rest))?;
+                out.bytes(&lines[index].end())?;
                 problem = problem.or(result.err());
             }
         }
     }
     problem.map_or(Ok(()), Err)
+}
+
+/// The lines of one of several components, on their way to be printed.
+struct Lines<'n> {
+    name: &'n str,
+    width: usize,
+    unfinished: Vec<u8>,
+}
+
+impl<'n> Lines<'n> {
+    fn of(name: &'n str, width: usize) -> Self {
+        Self { name, width, unfinished: Vec::new() }
+    }
+
+    /// What can be printed now that this has come.
+    fn take(&mut self, bytes: &[u8]) -> Vec<u8> {
+        self.unfinished.extend_from_slice(bytes);
+        let newline = self.unfinished.iter().rposition(|byte| *byte == b'\n');
+        let mut ready = newline.map_or(0, |at| at + 1);
+        if self.unfinished.len() - ready > LONGEST_LINE {
+            ready = self.unfinished.len();
+        }
+        let rest = self.unfinished.split_off(ready);
+        let ready = std::mem::replace(&mut self.unfinished, rest);
+        labelled(self.name, self.width, &ready)
+    }
+
+    /// What is left when no more comes.
+    fn end(&mut self) -> Vec<u8> {
+        labelled(self.name, self.width, &std::mem::take(&mut self.unfinished))
+    }
 }
 
 fn labelled(name: &str, width: usize, lines: &[u8]) -> Vec<u8> {
@@ -166,20 +191,12 @@ impl Reader {
 
     /// All there is now.
     fn read(&self) -> Result<Result<(), ClientError>, Gone> {
-        let mut offset = match self.beginning(None) {
+        let offset = match self.beginning(None) {
             Ok(offset) => offset,
             Err(error) => return Ok(Err(error)),
         };
-        loop {
-            match self.source.client.log(&self.request(None, offset, PIECE)) {
-                Ok(piece) if piece.bytes.is_empty() => return Ok(Ok(())),
-                Ok(piece) => {
-                    offset += piece.bytes.len() as u64;
-                    self.tell(&piece.bytes)?;
-                }
-                Err(error) => return Ok(Err(error)),
-            }
-        }
+        let ask = |offset, limit| self.source.client.log(&self.request(None, offset, limit));
+        read_what_is_there(offset, ask, |bytes| self.tell(bytes))
     }
 
     /// All there is and comes, of one attempt after the other, until the job has ended.
@@ -251,9 +268,78 @@ impl Reader {
     }
 }
 
+/// Reads up to where the log ended at the first look: what is printed faster than it is read
+/// would never end.
+fn read_what_is_there(
+    mut offset: u64,
+    ask: impl Fn(u64, u32) -> Result<FilePiece, ClientError>,
+    tell: impl Fn(&[u8]) -> Result<(), Gone>,
+) -> Result<Result<(), ClientError>, Gone> {
+    let mut end = None;
+    loop {
+        let left = end.map_or(u64::MAX, |end: u64| end.saturating_sub(offset));
+        let limit = u32::try_from(left).unwrap_or(PIECE).min(PIECE);
+        if limit == 0 {
+            return Ok(Ok(()));
+        }
+        match ask(offset, limit) {
+            Ok(piece) if piece.bytes.is_empty() => return Ok(Ok(())),
+            Ok(piece) => {
+                end.get_or_insert(piece.size);
+                offset += piece.bytes.len() as u64;
+                tell(&piece.bytes)?;
+            }
+            Err(error) => return Ok(Err(error)),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::cell::{Cell, RefCell};
+
     use super::*;
+
+    #[test]
+    fn a_line_without_end_is_printed_in_parts_and_never_kept_whole() {
+        let mut lines = Lines::of("a", 1);
+        let (mut printed, mut most) = (0, 0);
+        for _ in 0..100 {
+            printed += lines.take(&[b'x'; 40 << 10]).iter().filter(|byte| **byte == b'x').count();
+            most = most.max(lines.unfinished.len());
+        }
+        assert!(most <= LONGEST_LINE, "{most} bytes were kept");
+        printed += lines.end().iter().filter(|byte| **byte == b'x').count();
+        assert_eq!(printed, 100 * (40 << 10), "and nothing is lost");
+    }
+
+    #[test]
+    fn parts_of_a_line_wait_for_its_end() {
+        let mut lines = Lines::of("a", 1);
+        assert_eq!(lines.take(b"one, "), b"");
+        let whole = anstream::adapter::strip_bytes(&lines.take(b"two\nthr")).into_vec();
+        assert_eq!(whole, b"a | one, two\n");
+        let rest = anstream::adapter::strip_bytes(&lines.end()).into_vec();
+        assert_eq!(rest, b"a | thr\n");
+    }
+
+    #[test]
+    fn a_log_that_grows_faster_than_it_is_read_ends_where_it_ended_at_the_first_look() {
+        let (size, read) = (Cell::new(3 * u64::from(PIECE) + 7), RefCell::new(Vec::new()));
+        let ask = |offset: u64, limit: u32| {
+            let now = size.get();
+            size.set(now + 2 * u64::from(PIECE));
+            let most = (now - offset).min(limit.into());
+            Ok(FilePiece { bytes: vec![b'x'; most as usize], size: now })
+        };
+        let tell = |bytes: &[u8]| {
+            read.borrow_mut().extend_from_slice(bytes);
+            // Nobody reads so much.
+            if read.borrow().len() > 64 << 20 { Err(Gone) } else { Ok(()) }
+        };
+        assert!(matches!(read_what_is_there(0, ask, tell), Ok(Ok(()))));
+        assert_eq!(read.borrow().len() as u64, 3 * u64::from(PIECE) + 7);
+    }
 
     #[test]
     fn every_line_of_several_components_says_whose_it_is() {

@@ -72,16 +72,19 @@ fn a_key_counts_from_when_it_is_made_until_it_is_removed_without_a_restart() {
 #[test]
 fn many_failures_from_one_address_are_slowed_down_and_valid_keys_still_pass() {
     let served = Served::with(|settings| settings.max_failures_per_minute = 5);
-    let statuses: Vec<u16> =
-        (0..20).map(|_| served.send_with("GET", "/v1/jobs", None, &[]).status).collect();
-    // A minute may end in between, and the count with it.
-    assert!(statuses.iter().filter(|status| **status == 401).count() <= 10, "{statuses:?}");
-    let reply = served.send_with("GET", "/v1/jobs", None, &[]);
-    if reply.status == 429 {
-        reply.problem(429, "C2003");
-        assert_eq!(reply.header("retry-after"), Some("60"));
-        assert_eq!(reply.header("connection"), Some("close"));
-    }
+    let mut failures = 0;
+    let reply = loop {
+        let reply = served.send_with("GET", "/v1/jobs", None, &[]);
+        if reply.status != 401 {
+            break reply;
+        }
+        failures += 1;
+        // A minute may end in between, and the count with it.
+        assert!(failures <= 10, "nobody slows them down");
+    };
+    reply.problem(429, "C2003");
+    assert_eq!(reply.header("retry-after"), Some("60"));
+    assert_eq!(reply.header("connection"), Some("close"));
     assert_eq!(served.get("/v1/jobs").status, 200);
 }
 

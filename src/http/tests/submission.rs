@@ -136,11 +136,13 @@ fn every_refusal_of_the_control_plane_has_its_status_and_code() {
     let served = Served::start();
     let text = || "because".to_owned();
     let site = SiteName::new("delft").unwrap();
+    let file = "none".parse().unwrap();
     let above = AboveHighest { asked: Priority::High, highest: Priority::Low, rule: 1 };
     let cases = [
         (ApiRefusal::Invalid { index: 0, problem: text() }, 422, "C1101"),
         (ApiRefusal::Unplaceable { index: 0, problem: text() }, 422, "C1103"),
         (ApiRefusal::ClosedSite { index: 0, component: text(), site, why: text() }, 422, "C1109"),
+        (ApiRefusal::UnknownFile { index: 0, name: file }, 422, "C1104"),
         (ApiRefusal::AboveHighest { index: 0, above }, 403, "C2002"),
         (ApiRefusal::IdempotencyMismatch { job: JobId(7) }, 409, "C4001"),
         (ApiRefusal::NotFound(text()), 404, "C3001"),

@@ -90,7 +90,7 @@ impl Engine for FaultEngine {
 impl Txn for FaultEngine {
     fn get(&mut self, key: &[u8], see: See<'_>) -> Result<(), StoreError> {
         let values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
-        values.get(key).map_or(Ok(()), |stored| see(stored))
+        values.get(key).map_or(Ok(()), see)
     }
 
     fn commit(&mut self, writes: Writes) -> Result<u64, StoreError> {

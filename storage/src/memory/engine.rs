@@ -48,7 +48,7 @@ struct MemoryTxn<'a>(&'a mut Values);
 
 impl Txn for MemoryTxn<'_> {
     fn get(&mut self, key: &[u8], see: See<'_>) -> Result<(), StoreError> {
-        self.0.get(key).map_or(Ok(()), |stored| see(stored))
+        self.0.get(key).map_or(Ok(()), see)
     }
 
     fn commit(&mut self, writes: Writes) -> Result<u64, StoreError> {
@@ -68,7 +68,7 @@ pub(crate) fn apply(values: &mut Values, writes: Writes) {
 }
 
 /// Shows values to a visitor until it has seen enough.
-pub(crate) fn show(found: Vec<(Key, Arc<[u8]>)>, visit: Visit<'_>) {
+pub(crate) fn show(found: Vec<(Key, Box<[u8]>)>, visit: Visit<'_>) {
     for (key, stored) in found {
         if visit(&key.0, &stored).is_break() {
             return;

@@ -28,8 +28,7 @@ struct Written {
     ahead_ms: i64,
 }
 
-/// What the control plane wrote about the time of one attempt at its gate. What it wrote
-/// right before a death is not known.
+/// What the control plane wrote about the time of one attempt at its gate.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counted {
     from: Option<Written>,
@@ -45,52 +44,71 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    /// Takes note of an event that became durable, of a job as it is afterwards, written by
-    /// a clock that is so far ahead.
+    /// Takes note of an event that became durable, of a job as it was before, written by a
+    /// clock that is so far ahead. Much may become durable at once: a component that is seen
+    /// to have begun may be seen to be over, and its job with it.
     pub(super) fn note(&mut self, job: &Job, event: &JobEvent, ahead_ms: i64) {
         let at = Timestamp(event.at.0.saturating_add_signed(-ahead_ms));
         let written = Written { at, ahead_ms };
         match &event.what {
             Happened::ComponentReady { component, .. } => {
-                let Some(ready) = job.components.get(component.0 as usize) else { return };
-                let key = (job.id, *component, ready.attempt);
-                self.counted.entry(key).or_default().from.get_or_insert(written);
+                if let Some(counted) = self.current(job, *component) {
+                    counted.from.get_or_insert(written);
+                }
             }
             // What ends after its start was decided was counted then, seen or not; but for
             // what is started anew while the others run.
             Happened::AttemptEnded { component, attempt, .. }
                 if job.start_at.is_none() || is_restarted(job, *component) =>
             {
-                let counted = self.counted.entry((job.id, *component, *attempt)).or_default();
-                if !counted.passed {
-                    counted.until.get_or_insert(written);
-                }
+                self.counted.entry((job.id, *component, *attempt)).or_default().end(written);
             }
             Happened::GateOpened { component } => {
-                let Some(opened) = job.components.get(component.0 as usize) else { return };
-                let key = (job.id, *component, opened.attempt);
-                let counted = self.counted.entry(key).or_default();
+                let is_restart = matches!(job.phase, Phase::Running { .. });
+                let Some(counted) = self.current(job, *component) else { return };
+                if is_restart {
+                    counted.end(written);
+                }
                 counted.passed = true;
-                if is_restart(job, event.at) {
-                    counted.until.get_or_insert(written);
+            }
+            Happened::ComponentBegan { component } => {
+                if let Some(counted) = self.current(job, *component) {
+                    counted.passed = true;
                 }
             }
             Happened::GoDecided { .. } => {
-                for (index, component) in job.indexed() {
-                    let key = (job.id, index, component.attempt);
-                    self.counted.entry(key).or_default().until.get_or_insert(written);
+                for (index, _) in job.indexed() {
+                    self.end(job, index, written);
+                }
+            }
+            Happened::RoundAborted { .. } => {
+                for index in job.restarting() {
+                    self.end(job, index, written);
                 }
             }
             _ => {}
         }
     }
+
+    fn end(&mut self, job: &Job, component: ComponentIndex, written: Written) {
+        if let Some(counted) = self.current(job, component) {
+            counted.end(written);
+        }
+    }
+
+    /// What is counted for the current attempt of a component.
+    fn current(&mut self, job: &Job, component: ComponentIndex) -> Option<&mut Counted> {
+        let attempt = job.components.get(component.0 as usize)?.attempt;
+        Some(self.counted.entry((job.id, component, attempt)).or_default())
+    }
 }
 
-/// Whether a gate that is open now is that of a component that is started anew while the
-/// others run. A job keeps the time of its last start when it is placed again.
-fn is_restart(job: &Job, now: Timestamp) -> bool {
-    let runs = matches!(job.phase, Phase::Running { .. });
-    runs && job.instants.started.is_some_and(|started| started < now)
+impl Counted {
+    fn end(&mut self, written: Written) {
+        if !self.passed {
+            self.until.get_or_insert(written);
+        }
+    }
 }
 
 fn is_restarted(job: &Job, component: ComponentIndex) -> bool {
@@ -170,7 +188,16 @@ fn bounds_ms(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use cospan_domain::ids::{KeyName, LrmId, Round};
+    use cospan_domain::job::evolve::evolve;
+    use cospan_domain::job::state::{
+        AbortCause, AfterAbort, Component, Ending, Instants, Restart, RestartStep, Run, Setbacks,
+    };
+
     use super::*;
+    use crate::laboratory::jobs::shared_job;
 
     const ENDED: Timestamp = Timestamp(10_000);
 
@@ -184,11 +211,14 @@ mod tests {
         Some(Written { at: Timestamp(ms), ahead_ms })
     }
 
+    fn opened_at(ms: u64) -> Held {
+        let opened = Some(Timestamp(ms));
+        Held { opened, until: opened, ..Held::default() }
+    }
+
     #[test]
     fn as_much_is_in_doubt_as_news_were_late() {
-        let opened = Some(Timestamp(220));
-        let started = Held { opened, until: opened, ..Held::default() };
-        assert_eq!(bounds(at(130, 0), at(200, 0), started), (70, 100));
+        assert_eq!(bounds(at(130, 0), at(200, 0), opened_at(220)), (70, 100));
         let lost = Held { until: Some(Timestamp(150)), ..Held::default() };
         assert_eq!(bounds(at(130, 0), at(300, 0), lost), (20, 200));
     }
@@ -200,11 +230,87 @@ mod tests {
     }
 
     #[test]
-    fn what_a_death_hid_may_have_been_counted_until_the_gate_was_open_or_the_job_over() {
-        let opened = Some(Timestamp(220));
-        let started = Held { opened, until: opened, ..Held::default() };
-        assert_eq!(bounds(at(130, 0), None, started), (0, 125));
-        assert_eq!(bounds(None, at(200, 0), started), (0, 105));
+    fn what_was_not_seen_may_have_been_counted_until_the_gate_was_open_or_the_job_over() {
+        assert_eq!(bounds(at(130, 0), None, opened_at(220)), (0, 125));
+        assert_eq!(bounds(None, at(200, 0), opened_at(220)), (0, 105));
         assert_eq!(bounds(at(130, 0), None, Held::default()), (0, 9_905));
+    }
+
+    const RESTARTED: ComponentIndex = ComponentIndex(0);
+
+    /// One component, three processors; it runs, and its second attempt is on its way.
+    fn restarted() -> Job {
+        let spec = shared_job(&[3], DurationMs(60_000), DurationMs(60_000), 0).unwrap();
+        let (begun, lrm_id) = (Timestamp(10), LrmId::new("1.delft").unwrap());
+        let step = RestartStep::Staged;
+        let restart = Restart { step, since: begun, tries: 0, not_before: begun };
+        let component = Component {
+            attempt: Attempt(2),
+            run: Run::Submitted { lrm_id, at: begun, absences: 0 },
+            restart: Some(restart),
+            ..Component::default()
+        };
+        Job {
+            id: JobId(1),
+            owner: KeyName::new("alice").unwrap(),
+            idempotency: None,
+            submitted_at: begun,
+            priority: spec.priority,
+            spec,
+            frozen_by: None,
+            held: None,
+            phase: Phase::Running { since: begun },
+            round: Round(1),
+            inputs_here: true,
+            start_at: Some(begun),
+            components: vec![component],
+            setbacks: Setbacks::default(),
+            next_claim: None,
+            preempting: Vec::new(),
+            promoted: false,
+            instants: Instants::default(),
+            placed_by: None,
+            told: Default::default(),
+            revision: 1,
+        }
+    }
+
+    /// What the record of a restarted component's job states, and what is in doubt, if it was
+    /// seen at its gate at 100 and this became durable at once at 5000.
+    fn stated(seen: &[Happened]) -> (u64, (u64, u64)) {
+        let (mut job, mut accounts) = (restarted(), Accounts::default());
+        let ready = Happened::ComponentReady { component: RESTARTED, host: Arc::from("node") };
+        let seen = seen.iter().map(|what| (5_000, what.clone()));
+        for (at, what) in [(100, ready)].into_iter().chain(seen) {
+            let event = JobEvent { at: Timestamp(at), what };
+            accounts.note(&job, &event, 0);
+            evolve(&mut job, &event);
+        }
+        let counted = accounts.counted[&(JobId(1), RESTARTED, Attempt(2))];
+        let truly = bounds(counted.from, counted.until, opened_at(150));
+        (job.instants.wasted_processor_ms / 3, truly)
+    }
+
+    #[test]
+    fn a_restart_that_is_seen_to_begin_and_end_at_once_was_counted_until_then() {
+        let end = [
+            Happened::GateOpened { component: RESTARTED },
+            Happened::ComponentBegan { component: RESTARTED },
+            Happened::AttemptEnded {
+                component: RESTARTED,
+                attempt: Attempt(2),
+                how: Ending::Succeeded,
+            },
+            Happened::PayloadsSucceeded,
+            Happened::JobFinished,
+        ];
+        assert_eq!(stated(&end), (4_900, (50, 4_900)));
+    }
+
+    #[test]
+    fn a_restart_whose_round_is_given_up_was_counted_until_then() {
+        let then = AfterAbort::Requeue { not_before: Timestamp(0) };
+        let why = AbortCause::Unreachable { component: RESTARTED };
+        assert_eq!(stated(&[Happened::RoundAborted { why, then }]), (4_900, (50, 4_900)));
     }
 }

@@ -278,12 +278,14 @@ mod tests {
 
     const SMALL: Size = Size { jobs: 30, sites: 3, length: DurationMs(3 * 60 * MINUTE) };
 
-    fn first(crowd: Crowd) -> Verdict {
-        let number = (1..).find(|number| Crowd::of(*number, SMALL.sites) == Some(crowd)).unwrap();
-        let verdict = seed(number, SMALL).unwrap();
-        let Verdict { drawn, unsafe_, not_live, .. } = &verdict;
-        assert!(verdict.holds(), "{drawn}\n{unsafe_:#?}\n{not_live:?}");
-        verdict
+    /// Whether one of the first few runs of a crowd shows what it is for.
+    fn shows(crowd: Crowd, what: impl Fn(&Verdict) -> bool) -> bool {
+        let runs = (1..).filter(|number| Crowd::of(*number, SMALL.sites) == Some(crowd)).take(5);
+        runs.map(|number| seed(number, SMALL).unwrap()).any(|verdict| {
+            let Verdict { drawn, unsafe_, not_live, .. } = &verdict;
+            assert!(verdict.holds(), "{drawn}\n{unsafe_:#?}\n{not_live:?}");
+            what(&verdict)
+        })
     }
 
     fn shown(verdict: &Verdict, word: &str) -> usize {
@@ -292,15 +294,16 @@ mod tests {
 
     #[test]
     fn in_a_contest_components_move_and_jobs_give_way() {
-        let verdict = first(Crowd::Contest);
-        assert!(shown(&verdict, "ComponentMoved") > 0);
-        assert!(shown(&verdict, "Preempted") > 0);
+        assert!(shows(Crowd::Contest, |verdict| {
+            shown(verdict, "ComponentMoved") > 0 && shown(verdict, "Preempted") > 0
+        }));
     }
 
     #[test]
     fn at_sites_that_blink_components_are_given_up_alone_as_overdue() {
-        let verdict = first(Crowd::Parting);
-        assert!(shown(&verdict, "long after its wall time") > 10);
-        assert!(shown(&verdict, "ComponentFailed") > 10);
+        assert!(shows(Crowd::Parting, |verdict| {
+            shown(verdict, "long after its wall time") > 10
+                && shown(verdict, "ComponentFailed") > 10
+        }));
     }
 }

@@ -1,11 +1,16 @@
-//! Judges whether what a site told is taken up: once the control plane has heard that an
-//! attempt is over, its job says so soon, whatever else was being written at that moment.
+//! Judges whether what sites and copies told is taken up: once the control plane has heard
+//! how far an attempt is, or that input is there, its job says so soon, whatever else was
+//! being written at that moment.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use cospan_domain::ids::Tag;
+use cospan_actors::api::View;
+use cospan_actors::shared::Shared;
+use cospan_domain::ids::{ComponentIndex, JobId, Tag};
+use cospan_domain::job::demands::needs;
+use cospan_domain::job::state::{Component, Job, Phase, Run};
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::Observation;
 
@@ -17,42 +22,67 @@ const EVERY: DurationMs = DurationMs(15_000);
 /// Long enough for the slowest disk, and for an actor that is built anew.
 const TAKEN_UP: DurationMs = DurationMs(60_000);
 
+/// What was heard and is not in the record of its job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum News {
+    /// How far an attempt is.
+    Of(Tag, &'static str),
+    /// All input of a job is where it was placed.
+    Input(JobId),
+}
+
 /// Looks again and again, as long as it is polled.
 pub(super) async fn watch(reign: Reign, seen: Rc<RefCell<Seen>>) {
-    let mut since: BTreeMap<Tag, Timestamp> = BTreeMap::new();
+    let mut since: BTreeMap<News, Timestamp> = BTreeMap::new();
     loop {
         reign.until(reign.clock.now() + EVERY).await;
-        let (now, over) = (reign.clock.now(), heard_to_be_over(&reign));
-        since.retain(|tag, _| over.contains(tag));
-        for tag in over {
-            let heard = *since.entry(tag).or_insert(now);
+        let (now, news) = (reign.clock.now(), not_taken_up(&reign));
+        since.retain(|old, _| news.contains(old));
+        for news in news {
+            let heard = *since.entry(news).or_insert(now);
             if heard + TAKEN_UP < now {
-                let text = format!("what was heard is not taken up: {tag}, over by {}", heard.0);
+                let text = format!("what was heard is not taken up: {news:?}, by {}", heard.0);
                 seen.borrow_mut().violations.push(text);
-                since.insert(tag, now);
+                since.insert(news, now);
             }
         }
     }
 }
 
-/// Attempts that may live as far as their jobs know, and are over as their sites told.
-fn heard_to_be_over(reign: &Reign) -> Vec<Tag> {
+fn not_taken_up(reign: &Reign) -> Vec<News> {
     let (view, shared) = (reign.plane.view(), reign.plane.shared());
     let jobs = view.jobs.values().filter(|job| !job.is_final() && job.held.is_none());
-    let living = jobs.flat_map(|job| {
-        let living = job.indexed().filter(|(_, component)| component.run.may_live());
-        living.map(|(index, component)| (job.tag(shared.instance, index), component))
-    });
-    let over = living.filter(|(tag, component)| {
-        let site = component.placement.as_ref().map(|placement| &placement.site);
-        let report = site.and_then(|site| shared.board.site(site));
-        report.is_some_and(|report| {
-            let told = report.observations.get(tag).map(|(_, observation)| observation);
-            matches!(
-                told,
-                Some(Observation::Exited(_) | Observation::Void | Observation::Vanished { .. })
-            )
-        })
-    });
-    over.map(|(tag, _)| tag).collect()
+    let mut found = Vec::new();
+    for job in jobs {
+        let components = job.indexed();
+        found.extend(components.filter_map(|(index, component)| of(shared, job, index, component)));
+        found.extend(has_input(&view, job).then_some(News::Input(job.id)));
+    }
+    found
+}
+
+/// How far an attempt is as its site told, if its job knows less.
+fn of(shared: &Shared, job: &Job, index: ComponentIndex, component: &Component) -> Option<News> {
+    if !component.run.may_live() {
+        return None;
+    }
+    let tag = job.tag(shared.instance, index);
+    let report = shared.board.site(&component.placement.as_ref()?.site)?;
+    let (_, told) = report.observations.get(&tag)?;
+    let goes_on = !matches!(job.phase, Phase::Aborting { .. }) && !component.given_back;
+    let what = match (told, &component.run) {
+        (Observation::Exited(_) | Observation::Void | Observation::Vanished { .. }, _) => "over",
+        (Observation::Ready(_), Run::Submitted { .. }) if goes_on => "at its gate",
+        (Observation::Begun(_), Run::AtGate { .. } | Run::Opened { .. }) if goes_on => "running",
+        _ => return None,
+    };
+    Some(News::Of(tag, what))
+}
+
+/// Whether all input of a job is there that holds processors and waits for it. One that only
+/// has sites may learn of it when it claims.
+fn has_input(view: &View, job: &Job) -> bool {
+    let waits = matches!(job.phase, Phase::Claiming { .. });
+    let is_ready = |copy| view.copies.get(&copy).is_some_and(|copy| copy.is_ready());
+    waits && !job.inputs_here && needs(job).into_iter().all(is_ready)
 }

@@ -32,6 +32,7 @@ use super::setbacks;
 use super::sites::{self, KNOWN_WITHIN};
 use super::staging;
 use super::supervision::Held;
+use super::unseen::{Unseen, unseen};
 use crate::laboratory::reign::Reign;
 
 /// By then it is noticed that no site answers, and what was decided before is written.
@@ -73,6 +74,8 @@ pub(super) struct Seen {
     pub(super) staging: BTreeMap<SiteName, Bytes>,
     /// Durable changes.
     pub(super) changes: u64,
+    /// How far the clock of the control plane that reigns is ahead of the true time.
+    ahead_ms: i64,
     /// The catalogue when all was over, if it came to that.
     pub(super) files: Option<BTreeMap<LogicalName, Arc<FileRecord>>>,
 }
@@ -84,11 +87,29 @@ impl Seen {
     }
 
     /// Another control plane begins to reign.
-    fn begin(&mut self, view: &View, its_now: Timestamp) {
+    fn begin(&mut self, reign: &Reign) {
+        let (view, its_now) = (&reign.plane.view(), reign.plane.now());
+        match unseen(&**reign.plane.store(), view, &self.last) {
+            Ok(unseen) => unseen.into_iter().for_each(|unseen| self.catch_up(unseen)),
+            Err(problem) => self.violations.push(format!("events cannot be read: {problem}")),
+        }
+        self.ahead_ms = reign.clock_ahead_ms;
         self.counters = Counters::default();
         self.queues.begin(its_now);
         self.preemptions.begin(view, its_now);
         self.holds.begin(view);
+    }
+
+    /// Judges what the last control plane wrote right before it died.
+    fn catch_up(&mut self, unseen: Unseen) {
+        let Unseen { old, new, events } = unseen;
+        self.judge(&old, &new, &events, self.ahead_ms);
+        self.holds.catch_up(new.id, &events);
+        self.timeline.extend(events.iter().map(|event| {
+            let at = Timestamp(event.at.0.saturating_add_signed(-self.ahead_ms));
+            (at, new.id, format!("{:?}, and died", event.what))
+        }));
+        self.last.insert(new.id, new);
     }
 
     fn note(&mut self, change: &Change, view: &View, now: Timestamp, ahead_ms: i64) {
@@ -104,7 +125,7 @@ impl Seen {
                 }
             }
             Change::Job { old, new, events } => {
-                self.judge(old, new, events);
+                self.judge(old, new, events, ahead_ms);
                 for text in setbacks::misjudged(old, new, events) {
                     self.break_rule("a setback is misjudged", new, &text);
                 }
@@ -116,7 +137,6 @@ impl Seen {
                 self.violations
                     .extend(unfair.iter().map(|text| format!("preemption erred: {text}")));
                 self.holds.note(new, events, now);
-                events.iter().for_each(|event| self.accounts.note(new, event, ahead_ms));
                 self.timeline
                     .extend(events.iter().map(|event| (now, new.id, format!("{:?}", event.what))));
                 if new.is_final() && !old.is_final() {
@@ -141,9 +161,10 @@ impl Seen {
         }
     }
 
-    fn judge(&mut self, old: &Job, new: &Job, events: &[JobEvent]) {
+    fn judge(&mut self, old: &Job, new: &Job, events: &[JobEvent], ahead_ms: i64) {
         let mut folded = old.clone();
         for event in events {
+            self.accounts.note(&folded, event, ahead_ms);
             let from = folded.phase.kind();
             evolve(&mut folded, event);
             let (name, to) = (event.what.name(), folded.phase.kind());
@@ -285,7 +306,7 @@ fn is_met(constraint: &Constraint, site: &SiteName) -> bool {
 /// Follows one reign for as long as it is polled, and ends it if it makes too many changes.
 pub(super) async fn follow(reign: Reign, seen: Rc<RefCell<Seen>>, changes_max: u64) {
     let mut changes = reign.plane.subscribe();
-    seen.borrow_mut().begin(&reign.plane.view(), reign.plane.now());
+    seen.borrow_mut().begin(&reign);
     loop {
         match changes.recv().await {
             Ok(committed) => {

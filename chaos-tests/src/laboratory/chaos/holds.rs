@@ -50,10 +50,7 @@ impl Holds {
                     let Some(given) = job.components.get(component.0 as usize) else { continue };
                     self.given_back.entry((job.id, *component, given.attempt)).or_insert(now);
                 }
-                Happened::AttemptEnded { component, attempt, how: Ending::Abandoned } => {
-                    self.abandoned.insert((job.id, *component, *attempt));
-                }
-                _ => {}
+                _ => self.learn_of(job.id, event),
             }
         }
         if job.held.is_some() {
@@ -61,6 +58,18 @@ impl Holds {
             self.given_back.retain(|(id, ..), _| *id != job.id);
         }
         self.learn(job);
+    }
+
+    /// Takes note of what the last control plane wrote right before it died. The record of a
+    /// component that a claim gave back does not tell that its attempt was given up.
+    pub(super) fn catch_up(&mut self, job: JobId, events: &[JobEvent]) {
+        events.iter().for_each(|event| self.learn_of(job, event));
+    }
+
+    fn learn_of(&mut self, job: JobId, event: &JobEvent) {
+        if let Happened::AttemptEnded { component, attempt, how: Ending::Abandoned } = &event.what {
+            self.abandoned.insert((job, *component, *attempt));
+        }
     }
 
     fn learn(&mut self, job: &Job) {
@@ -206,5 +215,19 @@ mod tests {
         assert_eq!(beside(Some(51), &[]), 1);
         assert_eq!(beside(None, &[]), 1);
         assert_eq!(beside(None, &[part(1)]), 0);
+    }
+
+    #[test]
+    fn what_was_given_up_right_before_a_death_may_live_on_though_its_record_is_silent() {
+        let mut holds = Holds::default();
+        let (component, attempt) = (ComponentIndex(0), Attempt(1));
+        let ended = |how| JobEvent {
+            at: Timestamp(40),
+            what: Happened::AttemptEnded { component, attempt, how },
+        };
+        holds.catch_up(JobId(1), &[ended(Ending::Killed)]);
+        assert!(!holds.is_abandoned(&(JobId(1), component, attempt)));
+        holds.catch_up(JobId(1), &[ended(Ending::Abandoned)]);
+        assert!(holds.is_abandoned(&(JobId(1), component, attempt)));
     }
 }

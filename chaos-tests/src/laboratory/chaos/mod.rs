@@ -37,4 +37,5 @@ pub mod sweeps;
 mod tests;
 mod times;
 mod troubles;
+mod unseen;
 mod users;

@@ -35,7 +35,9 @@ pub(super) fn broken(
         }
         (Breaker::Open { trips, .. }, Breaker::Open { trips: still, .. }) => trips == still,
         (Breaker::HalfOpen { trips, .. }, Breaker::Open { trips: now, .. }) => {
-            charged && *now == trips.saturating_add(1)
+            // The last of what was written at once was a success, or came after one.
+            let ended_well = new.consecutive_errors < errors_added(old, new);
+            (charged || ended_well) && *now == trips.saturating_add(1)
         }
         (Breaker::HalfOpen { allowed, running, .. }, Breaker::Closed) => {
             // Several may have succeeded in what was written at once.
@@ -116,11 +118,18 @@ mod tests {
 
     use super::*;
 
+    fn attempt(job: u64) -> AttemptId {
+        AttemptId { job: JobId(job), component: ComponentIndex(0), attempt: Attempt(1) }
+    }
+
+    fn error(job: u64) -> ErrorDetail {
+        let detail = Arc::from("connection refused");
+        ErrorDetail { attempt: attempt(job), class: FailureClass::Site, at: Timestamp(1), detail }
+    }
+
     /// From half-open to closed in one write, with so many errors since, of which as many are new.
     fn closed(since: u32, new_errors: u64) -> Option<String> {
         let parameters = SiteParameters::default();
-        let attempt =
-            |job| AttemptId { job: JobId(job), component: ComponentIndex(0), attempt: Attempt(1) };
         let mut old = SiteRecord::new(SiteName::new("delft").unwrap());
         let mut new = old.clone();
         let allowed = parameters.probe_limit;
@@ -128,13 +137,33 @@ mod tests {
         old.breaker = Breaker::HalfOpen { since: Timestamp(0), allowed, running, trips: 1 };
         new.last_notification = NotificationId(1);
         new.consecutive_errors = since;
-        new.recent_errors.extend((0..new_errors).map(|job| ErrorDetail {
-            attempt: attempt(job),
-            class: FailureClass::Site,
-            at: Timestamp(1),
-            detail: Arc::from("connection refused"),
-        }));
+        new.recent_errors.extend((0..new_errors).map(error));
         broken(&old, &new, &parameters)
+    }
+
+    /// From half-open to open in one write, with so many errors before and after, of which so
+    /// many are new.
+    fn opened(before: u32, after: u32, new_errors: u64) -> Option<String> {
+        let parameters = SiteParameters::default();
+        let mut old = SiteRecord::new(SiteName::new("delft").unwrap());
+        let mut new = old.clone();
+        let running = [attempt(1)].into();
+        old.breaker = Breaker::HalfOpen { since: Timestamp(0), allowed: 1, running, trips: 1 };
+        let probe_at = Timestamp(2 * parameters.probe_interval.0);
+        new.breaker = Breaker::Open { since: Timestamp(0), probe_at, trips: 2 };
+        (old.consecutive_errors, new.consecutive_errors) = (before, after);
+        new.last_notification = NotificationId(1);
+        new.recent_errors.extend((0..new_errors).map(error));
+        broken(&old, &new, &parameters)
+    }
+
+    #[test]
+    fn a_breaker_opens_again_only_after_an_error_whatever_came_after_it() {
+        assert_eq!(opened(3, 4, 1), None);
+        assert_eq!(opened(0, 0, 1), None, "then another one succeeded");
+        assert_eq!(opened(3, 1, 2), None, "and one more failed");
+        assert!(opened(0, 0, 0).is_some(), "nobody failed");
+        assert!(opened(3, 3, 1).is_some(), "the error was not counted");
     }
 
     #[test]

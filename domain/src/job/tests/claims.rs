@@ -1,6 +1,7 @@
 //! The Incremental Claiming Policy: vectors I-1 to I-17a, J-9 and J-10 as a job lives them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 
@@ -10,7 +11,7 @@ use crate::ids::{ComponentIndex, JobId, LrmId, SiteName};
 use crate::job::command::{Inputs, JobCommand, Sight, Sighting, SubmitAnswer};
 use crate::job::spec::{Priority, Request};
 use crate::job::state::{Job, PhaseKind, Placement};
-use crate::placement::DefaultPolicies;
+use crate::placement::{DefaultPolicies, PlacementRequest};
 use crate::queue::Waiting;
 use crate::resources::Resources;
 use crate::units::{DurationMs, PerMillion, Timestamp};
@@ -459,6 +460,9 @@ fn a_promoted_job_that_comes_back_from_claiming_goes_to_the_queue_it_was_raised_
     world.tell(JobCommand::Look(Sight::default())).unwrap();
     world.see(0, Sighting::Void);
     assert_eq!(world.phase(), PhaseKind::Queued);
-    let waiting = Waiting::of_job(&world.job, &DefaultPolicies::default()).expect("it waits");
+    let waiting = Waiting::of_job(&world.job, || {
+        Arc::new(PlacementRequest::of_job(&world.job, &DefaultPolicies::default()))
+    })
+    .expect("it waits");
     assert_eq!(waiting.priority, Priority::High);
 }

@@ -46,9 +46,11 @@ fn a_job_is_offered_one_plan_at_a_time() {
     let budget = &mut SliceBudget(u32::MAX);
     assert!(matches!(queues.step(&mut first, budget), ScanStep::Placed(_)));
     assert_eq!(condition(&queues, 1), Condition::Offered);
+    assert!(!queues.has_unserved());
     queues.insert(Waiting { max_tries: Some(3), ..waiting(1, High, 1) });
     assert_eq!(event(&mut queues, 11), [], "an event of the job does not decide the offer");
     queues.withdraw_offer(JobId(1));
+    assert!(queues.has_unserved());
     assert!(matches!(queues.step(&mut first, budget), ScanStep::Done(_)), "not in the same scan");
     assert_eq!(event(&mut queues, 12), [1]);
     assert!(queues.is_empty());
@@ -90,4 +92,30 @@ fn an_event_that_changes_nothing_about_the_wait_keeps_the_job_in_the_running_sca
     queues.insert(waiting(2, High, 1));
     let ScanStep::Placed(offer) = queues.step(&mut scan, budget) else { panic!() };
     assert_eq!(offer.job, JobId(2));
+}
+
+#[test]
+fn jobs_of_one_request_come_and_go_as_any_others() {
+    let request = Arc::new(sizes(&[1]));
+    let job = |id| Waiting { request: request.clone(), ..waiting(id, High, 1) };
+    let mut queues = queues_of(QueueParameters::default(), [job(1), job(2)]);
+    queues.forget(JobId(1));
+    assert_eq!(event(&mut queues, 10), [2]);
+    assert_eq!(queues.shape_count(), 0);
+    queues.insert(job(3));
+    assert_eq!(queues.shape_count(), 1);
+    assert_eq!(event(&mut queues, 11), [3]);
+}
+
+#[test]
+fn whoever_has_an_offer_leaves_others_unserved() {
+    let mut queues = queues_of(QueueParameters::default(), [waiting(1, High, 1)]);
+    let mut scan = queues.begin_scan(Trigger::Event, idle(100), seconds(10));
+    assert!(matches!(queues.step(&mut scan, &mut SliceBudget(u32::MAX)), ScanStep::Placed(_)));
+    queues.insert(waiting(2, Low, 1));
+    assert!(queues.has_unserved());
+    queues.forget(JobId(2));
+    assert!(!queues.has_unserved());
+    queues.forget(JobId(1));
+    assert!(!queues.has_unserved());
 }

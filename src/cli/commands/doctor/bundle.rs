@@ -1,5 +1,8 @@
 //! The support bundle: one JSON document, without secrets.
 
+use std::fs::{OpenOptions, Permissions};
+use std::io::Write;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -22,8 +25,20 @@ pub(super) fn write(
 ) -> Result<(), CliError> {
     let text = serde_json::to_string_pretty(&bundle(context, examination))
         .map_err(|error| CliError::usage(error.to_string(), "leave out --bundle"))?;
-    std::fs::write(file, without_tokens(&text) + "\n")
-        .map_err(|error| CliError::file("write", file, &error))
+    let text = without_tokens(&text) + "\n";
+    write_private(file, text.as_bytes()).map_err(|error| CliError::file("write", file, &error))
+}
+
+/// Without secrets it still tells who computes what: it is its writer's to pass on.
+fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    const MODE: u32 = 0o600;
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(MODE).open(path)?;
+    // One that was there kept its mode; a device keeps it still.
+    if file.metadata()?.is_file() {
+        file.set_permissions(Permissions::from_mode(MODE))?;
+    }
+    file.write_all(bytes)
 }
 
 fn bundle(context: &Context, examination: &Examination) -> Value {

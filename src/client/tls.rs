@@ -1,0 +1,100 @@
+//! Whom we trust over TLS, and what is told where the two sides do not come together.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::{CertificateError, Error, InvalidMessage};
+use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
+
+use super::ClientError;
+
+/// Trusts `ca_certificate` instead of the public authorities.
+pub(super) fn config(ca_certificate: Option<&Path>) -> Result<TlsConfig, ClientError> {
+    let Some(file) = ca_certificate else { return Ok(TlsConfig::default()) };
+    let wrong =
+        |problem: String| ClientError::Certificate(format!("{}: {problem}", file.display()));
+    let pem = std::fs::read(file).map_err(|error| wrong(error.to_string()))?;
+    let mut certificates = Vec::new();
+    for item in parse_pem(&pem) {
+        if let PemItem::Certificate(found) = item.map_err(|error| wrong(error.to_string()))? {
+            certificates.push(found);
+        }
+    }
+    if certificates.is_empty() {
+        return Err(wrong("there is no certificate in it".into()));
+    }
+    let roots = RootCerts::Specific(Arc::new(certificates));
+    Ok(TlsConfig::builder().root_certs(roots).build())
+}
+
+/// Why there is no TLS between us and a server that was reached. It does not pass by itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsProblem {
+    /// What is wrong.
+    pub cause: String,
+    /// What to do about it.
+    pub remedy: &'static str,
+}
+
+impl TlsProblem {
+    /// The problem with TLS behind this error, if that is what it is about.
+    pub(super) fn behind(error: &ureq::Error) -> Option<Self> {
+        match error {
+            ureq::Error::Rustls(error) => Some(Self::of(error)),
+            ureq::Error::Io(error) => error.get_ref()?.downcast_ref::<Error>().map(Self::of),
+            _ => None,
+        }
+    }
+
+    fn of(error: &Error) -> Self {
+        let (cause, remedy) = match error {
+            Error::InvalidCertificate(problem) => return Self::of_certificate(problem),
+            Error::InvalidMessage(InvalidMessage::InvalidContentType) => (
+                "it does not speak TLS".into(),
+                "name it with http:// in --server or COSPAN_SERVER, or have TLS configured there",
+            ),
+            other => (
+                other.to_string(),
+                "check server.tls_certificate and server.tls_key there, and --server here",
+            ),
+        };
+        Self { cause, remedy }
+    }
+
+    fn of_certificate(problem: &CertificateError) -> Self {
+        let (cause, remedy) = match problem {
+            CertificateError::UnknownIssuer
+            | CertificateError::BadSignature
+            | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => (
+                "nobody whom we trust has signed its certificate",
+                "set client.ca_certificate to the certificate of the authority that signed it, \
+                 or to the server's own if it signed itself",
+            ),
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                (
+                    "its certificate is for another name",
+                    "name the server as its certificate does, with --server or COSPAN_SERVER; or have \
+                 this name written into the certificate (subjectAltName)",
+                )
+            }
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => (
+                "its certificate has expired",
+                "have server.tls_certificate renewed there; if it is new, check the clock here",
+            ),
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => (
+                "its certificate is not valid yet",
+                "check the clock here, and that of the machine that made the certificate",
+            ),
+            other if other.to_string().contains("CaUsedAsEndEntity") => (
+                "its certificate is that of an authority (CA:TRUE), which must not serve itself",
+                "make server.tls_certificate there with basicConstraints=CA:FALSE, or sign one \
+                 with the authority and name the latter in client.ca_certificate",
+            ),
+            other => {
+                let cause = format!("its certificate is not valid: {other}");
+                return Self { cause, remedy: "have server.tls_certificate mended there" };
+            }
+        };
+        Self { cause: cause.into(), remedy }
+    }
+}
