@@ -306,13 +306,6 @@ fn several(chance: &mut StdRng, drawn: &Drawn, grid: &GridSnapshot) -> Vec<Strin
 
 /// A flexible request: as few sites as can be, each with as much as it takes at most.
 fn split(chance: &mut StdRng, drawn: &Drawn, grid: &GridSnapshot) -> Vec<String> {
-    // What one component gets at most of other resources than processors is not looked at here.
-    let unbounded = |site: &GridSite| {
-        site.shape.as_ref().is_none_or(|shape| shape.largest_component == shape.total)
-    };
-    if !drawn.sites.iter().all(unbounded) {
-        return Vec::new();
-    }
     let total = vector(chance, 20);
     let min = chance.random_range(1..=total.processors.min(4));
     let most = chance.random_bool(0.4).then(|| chance.random_range(1..=3));
