@@ -29,6 +29,7 @@ mod rules;
 pub mod run;
 pub mod scenario;
 mod setbacks;
+mod silences;
 mod sites;
 mod staging;
 mod supervision;

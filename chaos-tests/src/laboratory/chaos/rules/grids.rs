@@ -11,7 +11,7 @@ use cospan_domain::labels::{Constraint, Rule};
 use cospan_domain::placement::{
     Acceptance, Belief, Board, ComponentRequest, GridSite, GridSnapshot, Hindrance, History,
     Network, Outcome, PlacementRequest, Plan, Quota, QuotaBasis, Recorder, Refusal, Remaining,
-    Silent, SiteShape, SiteVerdict, can_ever_be_placed, place,
+    Silent, SiteShape, SiteVerdict, can_ever_be_placed, dominant_refusal, place,
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{BitsPerSecond, Bytes, PerMillion, Timestamp};
@@ -19,7 +19,7 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 
-use super::obstacles::{Drawn, File, never_fits, obstacles, told, worst};
+use super::obstacles::{Drawn, File, Obstacle, never_fits, obstacles, told, worst};
 use super::quantities::{counts, vector};
 
 /// Policies that place each component, the largest first.
@@ -222,8 +222,34 @@ fn one(chance: &mut StdRng, drawn: &Drawn, grid: &GridSnapshot) -> Vec<String> {
         }
     }
     found.extend(brought(drawn, &asked, chosen, outcome.as_ref().ok()));
+    found.extend(outcome.as_ref().ok().and_then(|plan| refused(&request, plan, grid, &kept)));
     found.extend(ever(drawn, &request, grid));
     found
+}
+
+/// What kept most of the sites that were refused; of equally many the nearest to a placement.
+fn refused(
+    request: &PlacementRequest,
+    plan: &Plan,
+    grid: &GridSnapshot,
+    kept: &[Vec<Obstacle>],
+) -> Option<String> {
+    let ranks = || kept.iter().filter_map(|obstacles| Some(worst(obstacles)?.0));
+    let count = |rank| ranks().filter(|other| *other == rank).count();
+    let most = ranks().max_by_key(|rank| (count(*rank), Reverse(*rank)));
+    let ought = most.map(|rank| (rank, count(rank)));
+    let (mut remaining, mut history) = (Remaining::of(grid), History::All);
+    let placed = request.uses(plan).zip(&plan.placements);
+    for ((name, used), _) in placed {
+        let at = grid.sites().iter().position(|site| site.name == name)?;
+        remaining.take(at, &used);
+    }
+    let (remaining, history) = (&mut remaining, &mut history);
+    let mut board = Board { grid, remaining, history, observer: &mut Silent };
+    let told = dominant_refusal(request, plan, &mut board);
+    let is = told.map(|told| (told.code as u32, told.sites as usize));
+    let text = || format!("{request:?} was kept from most sites by {told:?}, not {ought:?}");
+    (is != ought).then(text)
 }
 
 /// What is brought comes from where it arrives first, and takes as long.

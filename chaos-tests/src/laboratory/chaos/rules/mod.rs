@@ -3,14 +3,19 @@
 //! a plain model that knows only the rule; both must come to the same.
 
 mod claims;
+mod dues;
 mod files;
 mod grids;
 mod links;
 mod obstacles;
+mod orders;
 mod quantities;
 mod queues;
+mod records;
 mod sites;
+mod tries;
 mod turns;
+mod words;
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -25,13 +30,17 @@ pub(super) fn broken(seed: u64) -> Vec<String> {
     let mut chance = StdRng::seed_from_u64(seed ^ RULES);
     let kinds = [
         claims::wrong,
+        dues::wrong,
         files::wrong,
         grids::wrong,
         links::wrong,
+        orders::wrong,
         quantities::wrong,
         queues::wrong,
         sites::wrong,
+        tries::wrong,
         turns::wrong,
+        words::wrong,
     ];
     let mut found = Vec::new();
     for wrong in kinds {
