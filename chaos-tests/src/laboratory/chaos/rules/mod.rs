@@ -3,12 +3,14 @@
 //! a plain model that knows only the rule; both must come to the same.
 
 mod claims;
+mod copies;
 mod dues;
 mod files;
 mod grids;
 mod links;
 mod obstacles;
 mod orders;
+mod plans;
 mod quantities;
 mod queues;
 mod records;
@@ -30,11 +32,13 @@ pub(super) fn broken(seed: u64) -> Vec<String> {
     let mut chance = StdRng::seed_from_u64(seed ^ RULES);
     let kinds = [
         claims::wrong,
+        copies::wrong,
         dues::wrong,
         files::wrong,
         grids::wrong,
         links::wrong,
         orders::wrong,
+        plans::wrong,
         quantities::wrong,
         queues::wrong,
         sites::wrong,

@@ -8,6 +8,7 @@ use cospan_domain::site::availability::{Obstacle, obstacles, serves_files, state
 use cospan_domain::site::command::{Operation, ProbeOutcome, SiteCommand};
 use cospan_domain::site::contact::Contact;
 use cospan_domain::site::decide::decide;
+use cospan_domain::site::due::next_wake;
 use cospan_domain::site::evolve::evolve;
 use cospan_domain::site::failure::FailureClass;
 use cospan_domain::site::parameters::SiteParameters;
@@ -356,7 +357,13 @@ fn differs(
     let ordered =
         operator.draining.is_some() == site.drained && operator.frozen.is_some() == site.frozen;
     let windows = operator.windows.iter().map(|window| (window.from.0, window.until.0));
+    let open = matches!(site.trust, Trust::None(..)).then_some(probe_at);
+    let forced = operator.forced.as_ref().map(|forced| forced.until.0);
+    let windows_change = site.windows.iter().flat_map(|(from, until)| [*from, *until]);
+    let changes = open.into_iter().chain(forced).chain(windows_change);
+    let wakes = changes.filter(|change| now < *change).min().map(Timestamp);
     let checks = [
+        (next_wake(record, at) == wakes, "when it changes by itself"),
         (record.consecutive_errors == site.errors, "errors"),
         (trust == site.trust, "the breaker"),
         (ordered && windows.eq(site.windows.iter().map(|(from, until)| (*from, *until))), "orders"),
