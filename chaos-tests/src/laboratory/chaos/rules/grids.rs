@@ -239,10 +239,9 @@ fn refused(
     let most = ranks().max_by_key(|rank| (count(*rank), Reverse(*rank)));
     let ought = most.map(|rank| (rank, count(rank)));
     let (mut remaining, mut history) = (Remaining::of(grid), History::All);
-    let placed = request.uses(plan).zip(&plan.placements);
-    for ((name, used), _) in placed {
-        let at = grid.sites().iter().position(|site| site.name == name)?;
-        remaining.take(at, &used);
+    for (placement, asked) in plan.placements.iter().zip(request.components()) {
+        let at = grid.sites().iter().position(|site| site.name == placement.site)?;
+        remaining.take(at, &asked.resources);
     }
     let (remaining, history) = (&mut remaining, &mut history);
     let mut board = Board { grid, remaining, history, observer: &mut Silent };

@@ -7,6 +7,7 @@ use cospan_domain::ids::Digest;
 use cospan_domain::job::chunk::{Chunk, Part};
 use cospan_domain::job::spec::Content;
 use cospan_domain::labels::{Constraint, Labels, Rule};
+use cospan_domain::placement::estimate::by_pace;
 use cospan_domain::placement::{Quota, QuotaBasis};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, DurationUs, PerMillion};
@@ -27,8 +28,20 @@ pub(super) fn wrong(chance: &mut StdRng) -> Vec<String> {
         quotas(chance),
         chunks(chance),
         labels(chance),
+        paces(chance),
     ];
     checks.into_iter().flatten().collect()
+}
+
+/// Behind so many others, if the queue moves on as it did: half and twice as long.
+fn paces(chance: &mut StdRng) -> Vec<String> {
+    let (ahead, placed) = (chance.random_range(0..1_000), chance.random_range(0..5));
+    let window = DurationMs(chance.random_range(0..10_000_000));
+    let wait = (window.0 * ahead as u64).checked_div(placed as u64);
+    let ought = wait.map(|wait| (DurationMs(wait / 2), DurationMs(2 * wait)));
+    let is = by_pace(ahead, placed, window);
+    let text = || format!("{ahead} wait where {placed} were placed in {window:?}: {is:?}");
+    (is != ought).then(text).into_iter().collect()
 }
 
 /// A number of any magnitude.

@@ -18,7 +18,7 @@ use super::records::{NOW, drawn, indexed, site};
 const PATIENCE: DurationMs = DurationMs(1_800_000);
 
 pub(super) fn wrong(chance: &mut StdRng) -> Vec<String> {
-    [claimed(chance), silent(chance), left(chance)].into_iter().flatten().collect()
+    [claimed(chance), silent(chance), missed(chance), left(chance)].into_iter().flatten().collect()
 }
 
 /// Parts of a job that holds some of its processors, or none.
@@ -132,6 +132,33 @@ fn silent(chance: &mut StdRng) -> Option<String> {
         .then(|| format!("silent since {since:?}, given up at {now:?}: {given_up}, {job:?}"))
 }
 
+/// Who has not begun in time after the start was decided loses it for all, not before.
+fn missed(chance: &mut StdRng) -> Option<String> {
+    let mut job = drawn(chance, 1).ok()?;
+    (job.held, job.inputs_here, job.start_at) = (None, true, Some(NOW));
+    job.phase = Phase::Starting { since: NOW };
+    let mut begun = true;
+    for c in &mut job.components {
+        (c.restart, c.charge, c.given_back) = (None, None, false);
+        let (lrm_id, host, runs) = (LrmId::new("17").ok()?, "host".into(), chance.random_bool(0.5));
+        begun &= runs;
+        c.run = match runs {
+            true => Run::Running { lrm_id, host, since: NOW },
+            false => Run::Opened { lrm_id, host, at: NOW },
+        };
+    }
+    let grace = JobParameters::default().go_grace;
+    let now = NOW + DurationMs((grace.0 + chance.random_range(0..3)).saturating_sub(1));
+    let look = JobCommand::Look(Sight::default());
+    let events = decide(&job, &JobParameters::default(), look, now);
+    let aborted = |what: &Happened| {
+        matches!(what, Happened::RoundAborted { why: AbortCause::StartMissed { .. }, .. })
+    };
+    let is = events.iter().flatten().any(|event| aborted(&event.what));
+    let ought = !begun && NOW + grace <= now;
+    (is != ought).then(|| format!("a start is missed at {now:?}: {is}, not {ought}: {job:?}"))
+}
+
 /// What is not claimed at a site that is emptied looks for another; the rest stays.
 fn left(chance: &mut StdRng) -> Option<String> {
     let mut job = drawn(chance, 1).ok()?;
@@ -145,8 +172,14 @@ fn left(chance: &mut StdRng) -> Option<String> {
     });
     let order = JobCommand::LeaveSite(leaves);
     let is = decide(&job, &JobParameters::default(), order.clone(), NOW);
+    // Either that one alone begins anew, or all of them.
+    let count =
+        |so: fn(&Happened) -> bool| is.iter().flatten().filter(|event| so(&event.what)).count();
+    let failed = count(|what| matches!(what, Happened::ComponentFailed { .. }));
+    let aborted = count(|what| matches!(what, Happened::RoundAborted { .. }));
+    let alone = job.components.len() > 1 || failed + aborted == 1;
     let right = match &is {
-        Ok(_) => concerned,
+        Ok(_) => concerned && alone,
         Err(rejection) => !concerned && *rejection == Rejection::Stale,
     };
     (!right).then(|| format!("{order:?} comes to {is:?}: {job:?}"))

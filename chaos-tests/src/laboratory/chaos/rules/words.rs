@@ -6,6 +6,7 @@ use cospan_domain::job::spec::Priority;
 use cospan_domain::job::state::{Ending, PhaseKind, Run};
 use cospan_domain::runner::Signal;
 use cospan_domain::site::state::Breaker;
+use cospan_domain::text::{self, MAX_BYTES};
 use cospan_domain::units::Timestamp;
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -47,6 +48,7 @@ pub(super) fn wrong(chance: &mut StdRng) -> Vec<String> {
     let mut found: Vec<String> = (said.iter().filter(|(word, is)| word != is))
         .map(|(word, is)| format!("{word} is called {is:?}"))
         .collect();
+    found.extend(kept(chance));
     let shown = SIGNALS.iter().filter(|(is, word)| is.to_string() != *word);
     found.extend(shown.map(|(is, word)| format!("{word} is shown as {is}")));
     let counted = breakers.iter().map(|(is, _)| is.trips()).collect::<Vec<_>>();
@@ -54,6 +56,24 @@ pub(super) fn wrong(chance: &mut StdRng) -> Vec<String> {
         found.push(format!("{breakers:?} were open {counted:?} times"));
     }
     found
+}
+
+/// What a site says is kept on one line, without spaces around it, and not all of it if it is
+/// long.
+fn kept(chance: &mut StdRng) -> Option<String> {
+    let letters = ['a', ' ', '\n', '\u{e9}'];
+    let length = [5, MAX_BYTES / 2, 2 * MAX_BYTES][chance.random_range(0..3)];
+    let said: String = (0..length).map(|_| letters[chance.random_range(0..4)]).collect();
+    let line = said.trim().replace('\n', " ");
+    let is = text::kept(&said.as_str().into());
+    let right = match line.len() <= MAX_BYTES {
+        true => *is == *line,
+        false => {
+            let begun = is.trim_end_matches("...").trim_end_matches('\u{2026}');
+            is.len() <= MAX_BYTES && line.starts_with(begun.trim_end())
+        }
+    };
+    (!right).then(|| format!("{said:?} is kept as {is:?}"))
 }
 
 fn breakers(since: Timestamp, trips: u32) -> [(Breaker, &'static str); 3] {
