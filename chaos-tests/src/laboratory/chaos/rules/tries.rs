@@ -7,7 +7,8 @@ use cospan_domain::job::command::{JobCommand, Rejection, Sight};
 use cospan_domain::job::decide::decide;
 use cospan_domain::job::event::Happened;
 use cospan_domain::job::parameters::JobParameters;
-use cospan_domain::job::state::{AbortCause, Job, Phase, RestartStep, Run};
+use cospan_domain::job::state::{AbortCause, Job, Phase, Restart, RestartStep, Run};
+use cospan_domain::runner::RestartScope;
 use cospan_domain::units::{DurationMs, PerMillion, Timestamp};
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -164,6 +165,17 @@ fn left(chance: &mut StdRng) -> Option<String> {
     let mut job = drawn(chance, 1).ok()?;
     job.phase = Phase::Running { since: NOW };
     job.held = None;
+    if chance.random_bool(0.5) {
+        std::sync::Arc::make_mut(&mut job.spec).run.restart_scope = RestartScope::Component;
+    }
+    let steps = [RestartStep::ToPlace, RestartStep::Staging, RestartStep::Staged];
+    for c in &mut job.components {
+        let step = steps[chance.random_range(0..3)];
+        let restart = Restart { step, since: NOW, tries: 0, not_before: NOW };
+        c.restart = chance.random_bool(0.8).then_some(restart);
+        (c.given_back, c.charge) = (false, None);
+        c.run = if chance.random_bool(0.6) { Run::Idle } else { c.run.clone() };
+    }
     let leaves = site(chance).ok()?;
     let concerned = job.components.iter().any(|c| {
         let on_its_way = c.restart.as_ref().is_some_and(|r| r.step != RestartStep::ToPlace);
