@@ -130,6 +130,7 @@ fn shortened(said: &str) -> String {
         ("refused at rest", "a job was refused"),
         ("the laboratory panicked", "a part of the control plane panicked"),
         ("its setbacks are", "setbacks are miscounted"),
+        ("nobody was told of the end", "nobody was told of an end"),
     ];
     let found = known.iter().find(|(part, _)| said.contains(part)).map(|(_, name)| *name);
     found.unwrap_or_else(|| said.split(": ").next().unwrap_or(said)).to_owned()
