@@ -20,15 +20,18 @@ impl Resources {
         Self { processors, others: BTreeMap::new() }
     }
 
+    /// The count of a resource other than processors.
+    pub fn other(&self, name: &str) -> u64 {
+        self.others.get(name).copied().unwrap_or(0)
+    }
+
     /// The first resource of which `need` wants more than there is here.
     pub fn first_shortage(&self, need: &Resources) -> Option<Shortage> {
         let shortage = |name: &str, needed: u64, available: u64| {
             (needed > available).then(|| Shortage { resource: name.into(), needed, available })
         };
         shortage("processors", need.processors.into(), self.processors.into()).or_else(|| {
-            need.others.iter().find_map(|(name, &needed)| {
-                shortage(name, needed, self.others.get(name).copied().unwrap_or(0))
-            })
+            need.others.iter().find_map(|(name, &needed)| shortage(name, needed, self.other(name)))
         })
     }
 

@@ -25,12 +25,12 @@ pub fn take_reached() -> Vec<usize> {
     (0..COUNT).filter(|mutant| REACHED[*mutant].swap(false, Relaxed)).collect()
 }
 
-/// What a function returns that gives an iterator.
-pub fn either<T>(
+/// What a function returns that gives an iterator; it can be cloned if both can.
+pub fn either<T, A: Iterator<Item = T>, B: Iterator<Item = T>>(
     mutated: bool,
-    other: impl Iterator<Item = T>,
-    original: impl Iterator<Item = T>,
-) -> impl Iterator<Item = T> {
+    other: A,
+    original: B,
+) -> std::iter::Chain<std::iter::Take<A>, std::iter::Take<B>> {
     let (others, originals) = if mutated { (usize::MAX, 0) } else { (0, usize::MAX) };
     other.take(others).chain(original.take(originals))
 }

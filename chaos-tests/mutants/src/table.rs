@@ -16,6 +16,9 @@ const NO_SEED: &str = "no seed can";
 /// Kinds of survivors that no laboratory could find.
 const BEYOND: [&str; 3] = [NO_SEED, "equivalent", "not used yet"];
 
+/// How verdicts begin that no run led to.
+const BY_RULE: &str = "a rule is worked out otherwise";
+
 /// What was found out about a survivor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Remark {
@@ -90,6 +93,7 @@ fn rule(fate: &Fate) -> Option<(String, u64)> {
 
 fn shortened(said: &str) -> String {
     let known = [
+        (BY_RULE, BY_RULE),
         ("makes no progress", "a job makes no progress"),
         ("never counted its error", "a charge was not counted"),
         ("pays for its own error", "a site pays for a job's own error"),
@@ -126,6 +130,7 @@ fn shortened(said: &str) -> String {
         ("refused at rest", "a job was refused"),
         ("the laboratory panicked", "a part of the control plane panicked"),
         ("its setbacks are", "setbacks are miscounted"),
+        ("nobody was told of the end", "nobody was told of an end"),
     ];
     let found = known.iter().find(|(part, _)| said.contains(part)).map(|(_, name)| *name);
     found.unwrap_or_else(|| said.split(": ").next().unwrap_or(said)).to_owned()
@@ -154,6 +159,16 @@ fn killed(
     let share = |of: usize| 100.0 * killed as f64 / of.max(1) as f64;
     writeln!(page, "\n**{killed} of {all} were killed: {:.1} %.**", share(all))?;
     writeln!(page, "{left} survived; no seed ever came to {unreached} of these.")?;
+    let by_rule = |outcomes: &&Vec<&Outcome>| {
+        let found = outcomes.iter().find_map(|outcome| rule(&outcome.fate));
+        found.is_some_and(|(name, _)| name == BY_RULE)
+    };
+    let by_rule = fates.values().filter(by_rule).count();
+    writeln!(
+        page,
+        "Of the killed, {by_rule} were found by a rule that was put to the domain beside a run, \
+         in the first seed that came there; later ones were not tried.\n"
+    )?;
     let rest = all - beyond;
     writeln!(
         page,

@@ -100,7 +100,7 @@ pub(super) struct Attempt {
     pub(super) decision: Option<(GateState, Round)>,
     /// Told to end while it was on its way to the gate, or at it.
     pub(super) told_to_end: bool,
-    /// Contents that its payload reads.
+    /// Contents that its payload reads, and its executable if that was brought.
     pub(super) inputs: Vec<Digest>,
     /// Its payload is told of all components.
     pub(super) lists_hosts: bool,
@@ -126,7 +126,9 @@ impl Attempt {
             stage: Stage::Queued,
             decision: None,
             told_to_end: false,
-            inputs: order.inputs.iter().map(|(content, _)| content.digest).collect(),
+            inputs: (order.inputs.iter().map(|(content, _)| content.digest))
+                .chain(order.staged_executable)
+                .collect(),
             lists_hosts: order.lists_hosts,
             host: host_of(order.tag),
         }

@@ -145,8 +145,9 @@ fn can_ever_be_split(
         let Some(shape) = &site.shape else { return Ok(()) };
         if never_fits(least, site, &mut |_, _, _| Break(())).is_continue() {
             let most = site.quota.most(&shape.total);
-            let processors = most.processors.min(shape.largest_component.processors);
-            let other = |name: &str| most.others.get(name).copied().unwrap_or(0);
+            let largest = &shape.largest_component;
+            let processors = most.processors.min(largest.processors);
+            let other = |name: &str| most.other(name).min(largest.other(name));
             usable.push(total.most_of(processors, other));
         }
     }

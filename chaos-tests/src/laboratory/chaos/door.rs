@@ -13,6 +13,7 @@ use cospan_domain::ids::{
 use cospan_domain::job::spec::{
     ComponentSpec, Executable, Flexible, JobSpec, Override, Request, Where,
 };
+use cospan_domain::runner::RestartScope;
 use cospan_domain::site::command::Operation;
 use cospan_domain::units::{DurationMs, Timestamp};
 
@@ -27,7 +28,14 @@ type Case = (&'static str, fn(&mut JobSpec));
 type CaseAtASite = (&'static str, fn(&mut Override));
 
 /// No server may take one of these.
-const WRONG: [Case; 21] = [
+const WRONG: [Case; 23] = [
+    ("restarts by component of what must not run twice", |job| {
+        (job.rerunnable, job.run.restart_scope) = (false, RestartScope::Component);
+    }),
+    ("another way to begin anew for what must not run twice", |job| {
+        job.rerunnable = false;
+        job.components[0].restart = Some(Override::default());
+    }),
     ("no components", |job| job.components.clear()),
     ("too many components", |job| components(job, COMPONENTS_MAX + 1)),
     ("no wall time", |job| job.wall_time = DurationMs::ZERO),

@@ -98,7 +98,7 @@ fn without_reason(job: &Job, deeds: &Deeds, ended: Timestamp) -> Option<String> 
         return (!over)
             .then(|| format!("job {} was given up before its wall time was over", job.id));
     }
-    let reads = spec.components.iter().any(|component| !component.inputs.is_empty());
+    let reads = spec.components.iter().any(|component| component.file_refs().next().is_some());
     let tries = spec.max_placement_tries.is_some() || spec.max_claim_tries.is_some();
     if reads || tries || !spec.rerunnable {
         return None;

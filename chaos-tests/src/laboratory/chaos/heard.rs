@@ -15,10 +15,13 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::Observation;
 
 use super::history::Seen;
+use super::silences::misjudged;
 use crate::laboratory::reign::Reign;
 
 /// Between two looks.
 const EVERY: DurationMs = DurationMs(15_000);
+/// Looks between two at what is said of silent sites: to explain a job takes its time.
+const EXPLAINED_EVERY: u32 = 8;
 /// Long enough for the slowest disk, and for an actor that is built anew.
 const TAKEN_UP: DurationMs = DurationMs(60_000);
 
@@ -34,8 +37,11 @@ enum News {
 /// Looks again and again, as long as it is polled.
 pub(super) async fn watch(reign: Reign, seen: Rc<RefCell<Seen>>) {
     let mut since: BTreeMap<News, Timestamp> = BTreeMap::new();
-    loop {
+    for look in 0_u32.. {
         reign.until(reign.clock.now() + EVERY).await;
+        let explained = look % EXPLAINED_EVERY == 0;
+        let misjudged = if explained { misjudged(&reign) } else { None };
+        seen.borrow_mut().violations.extend(misjudged);
         let (now, news) = (reign.clock.now(), not_taken_up(&reign));
         since.retain(|old, _| news.contains(old));
         for news in news {

@@ -1,5 +1,6 @@
-//! Judges whether processors are withheld no longer and no more than they may be, and that
-//! nobody waits for ever beside processors that stand idle.
+//! Judges whether processors are withheld no longer and no more than they may be, that nobody
+//! waits for ever beside processors that stand idle, and that whoever waits in vain rises, or
+//! fails, when as many tries as that takes must have been made.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -7,8 +8,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use cospan_actors::api::View;
+use cospan_actors::supervision::ActorKind;
 use cospan_domain::ids::{JobId, SiteName};
-use cospan_domain::job::spec::Request;
+use cospan_domain::job::spec::{Priority, Request};
 use cospan_domain::job::state::{Job, Phase};
 use cospan_domain::queue::{HoardParameters, QueueParameters};
 use cospan_domain::site::availability::SiteState;
@@ -27,7 +29,7 @@ const LATE: DurationMs = DurationMs(300_000);
 
 /// Looks again and again, as long as it is polled.
 pub(super) async fn watch(reign: Reign, scenario: Arc<Scenario>, seen: Rc<RefCell<Seen>>) {
-    let mut withheld = Withheld::default();
+    let (mut withheld, mut tried) = (Withheld::default(), Tried::default());
     let mut beside: BTreeMap<(JobId, SiteName), Timestamp> = BTreeMap::new();
     for look in 0_u32.. {
         reign.until(reign.clock.now() + EVERY).await;
@@ -49,15 +51,75 @@ pub(super) async fn watch(reign: Reign, scenario: Arc<Scenario>, seen: Rc<RefCel
         }
         let told = found.into_iter().map(|text| format!("processors are kept idle: {text}"));
         seen.borrow_mut().violations.extend(told);
+        let late = tried.look(&reign, &scenario.queue, now).into_iter();
+        let late = late.map(|text| format!("a queue erred: {text}"));
+        seen.borrow_mut().violations.extend(late);
     }
 }
 
 /// By then whoever fits has been tried with nothing withheld.
 fn patience(queue: &QueueParameters) -> DurationMs {
     let hoards = if queue.hoard.after.is_some() { queue.hoard.time } else { DurationMs::ZERO };
-    // Without events a queue has its turn once a cycle at least.
-    let cycle = DurationMs(queue.scan_interval.0.saturating_mul(queue.cycle_length() + 1));
-    hoards + hoards + cycle + LATE
+    hoards + hoards + tries_take(queue, 1)
+}
+
+/// So many tries have been made by then: without events a queue has its turn once a cycle at
+/// least, and a cycle has at most so many turns of all.
+fn tries_take(queue: &QueueParameters, tries: u32) -> DurationMs {
+    let weights = [(queue.n_h, queue.n1 + queue.n2), (queue.n_l, queue.n3 + queue.n4)];
+    let turns: u64 = weights.iter().map(|(rounds, scans)| u64::from(*rounds * *scans)).sum();
+    let cycle = queue.scan_interval.0.saturating_mul(turns + 1);
+    DurationMs(cycle.saturating_mul(tries.into())) + LATE
+}
+
+/// Since when each waiting job is tried without anything else happening to it, and what its
+/// record's number was. Tries are counted anew by whoever is built anew, which is news.
+#[derive(Debug, Default)]
+struct Tried {
+    since: BTreeMap<JobId, (u64, Timestamp)>,
+    news: (u64, u64),
+}
+
+impl Tried {
+    fn look(&mut self, reign: &Reign, queue: &QueueParameters, now: Timestamp) -> Vec<String> {
+        let (view, its_now) = (reign.plane.view(), reign.plane.now());
+        let metrics = &reign.plane.shared().metrics;
+        let deaths = metrics.actor_restarts.with_label_values(&[ActorKind::CoAllocator.as_str()]);
+        // Whoever is placed at once may have the turn pass over those who wait.
+        let placed = if queue.events { metrics.placement_seconds.get_sample_count() } else { 0 };
+        let news = (deaths.get(), placed);
+        if reign.plane.isolated() || news != std::mem::replace(&mut self.news, news) {
+            self.since.clear();
+        }
+        let waits = |job: &&Arc<Job>| {
+            let ready =
+                matches!(job.phase, Phase::Queued { not_before, .. } if not_before <= its_now);
+            let alone = job.spec.run.task.is_none();
+            ready && alone && job.frozen_by.is_none() && job.held.is_none()
+        };
+        let waiting: BTreeMap<JobId, &Arc<Job>> =
+            view.jobs.values().filter(waits).map(|job| (job.id, job)).collect();
+        self.since.retain(|job, (revision, _)| {
+            waiting.get(job).is_some_and(|job| job.revision == *revision)
+        });
+        let mut found = Vec::new();
+        for (id, job) in waiting {
+            let (_, since) = self.since.entry(id).or_insert((job.revision, now));
+            let rises = matches!(job.priority, Priority::Low | Priority::High);
+            let after = queue.promote_after.filter(|_| rises);
+            let rose = after.is_none_or(|after| now <= *since + tries_take(queue, after + 1));
+            let most = job.spec.max_placement_tries;
+            let may = most.is_none_or(|most| now <= *since + tries_take(queue, most + 2));
+            if !(rose && may) {
+                let (class, since) = (job.priority.as_str(), since.0);
+                found.push(format!(
+                    "job {id} stays in {class} since {since} although it was tried often"
+                ));
+                self.since.insert(id, (job.revision, now));
+            }
+        }
+        found
+    }
 }
 
 /// For whom processors are withheld, and since when without a pause.
@@ -137,7 +199,7 @@ fn plainly_waits(job: &Job, now: Timestamp) -> Option<u32> {
     let free = job.frozen_by.is_none() && job.held.is_none() && not_before <= now;
     let limited = job.spec.run.task.is_some();
     let avoids = job.components.iter().any(|c| !c.avoid.is_empty() || c.charge.is_some());
-    let plain = component.inputs.is_empty() && component.constraints.is_empty();
+    let plain = component.file_refs().next().is_none() && component.constraints.is_empty();
     let anywhere = matches!(job.spec.request, Request::NonFixed) && job.spec.rerunnable;
     (free && !limited && !avoids && plain && anywhere).then_some(component.resources.processors)
 }

@@ -308,6 +308,9 @@ fn preview(reign: &Reign, places: &[Place], sizes: &[u32]) -> Result<()> {
     let told = told.map(|plan| plan.placements.iter().map(|p| p.site.clone()).collect::<Vec<_>>());
     let expected = spread(places, sizes);
     ensure!(told == expected, "{sizes:?} on {places:?}: {told:?}, not {expected:?}");
+    let names: Vec<_> = (0..sizes.len()).map(|index| format!("part-{index}")).collect();
+    let named = &explanation.components;
+    ensure!(*named == names, "an explanation is not so: of {named:?}, not {names:?}");
     match sizes {
         [size] => {
             let chosen = expected.as_ref().and_then(|sites| sites.first());

@@ -179,7 +179,7 @@ fn asks_for_the_same(one: &JobSpec, other: &JobSpec) -> bool {
     let needs = |spec: &JobSpec| {
         let of = |part: &ComponentSpec| {
             let part = part.clone();
-            (part.site, part.resources, part.constraints, part.inputs)
+            (part.site, part.resources, part.constraints, part.inputs, part.program.executable)
         };
         let parts: Vec<_> = spec.components.iter().map(of).collect();
         (spec.request.clone(), spec.policy.clone(), spec.rerunnable, parts)

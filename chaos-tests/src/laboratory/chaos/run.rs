@@ -18,6 +18,7 @@ use cospan_storage::fault::FaultDisk;
 use cospan_storage::record::job::read_archived;
 
 use super::bounds;
+use super::counters;
 use super::endings::unfounded;
 use super::heard;
 use super::history::{Seen, follow};
@@ -27,6 +28,7 @@ use super::isolation::watch;
 use super::oracle::{Asked, Evidence, judge};
 use super::questions;
 use super::rest::is_at_rest;
+use super::rules;
 use super::scenario::{BEGINS, Deal, Scenario};
 use super::supervision::misjudged;
 use super::sweeps::over_limit;
@@ -370,7 +372,8 @@ fn calm(
 fn shows_what_it_did(reign: &Reign, seen: &Seen) -> Result<()> {
     let view = reign.plane.view();
     let jobs = view.jobs.values().map(|job| &**job);
-    let wrong = seen.counters.misstated(&reign.plane.shared().metrics, jobs);
+    let mut wrong = seen.counters.misstated(&reign.plane.shared().metrics, jobs);
+    wrong.extend(counters::sites_misstated(reign));
     anyhow::ensure!(wrong.is_empty(), "a metric is wrong: {wrong:?}");
     Ok(())
 }
@@ -457,7 +460,9 @@ fn judged(
     let told = known.complaints.iter().chain(&seen.violations).cloned();
     let bounds = bounds::wrongly_judged(scenario.seed);
     let bounds = bounds.into_iter().map(|text| format!("settings are misjudged: {text}"));
-    let found = found.into_iter().chain(held).chain(crowded).chain(talk(ground, seen));
+    let rules = rules::broken(scenario.seed).into_iter();
+    let rules = rules.map(|text| format!("a rule is worked out otherwise: {text}"));
+    let found = found.into_iter().chain(held).chain(crowded).chain(talk(ground, seen)).chain(rules);
     Ok(told.chain(found).chain(unfounded).chain(bounds).chain(guarded).collect())
 }
 

@@ -11,11 +11,12 @@ use cospan_domain::units::Bytes;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::scenario::DrawnFile;
+use super::scenario::{DrawnFile, Scenario};
 use crate::laboratory::reign::Reign;
 
-/// Tells the stream apart.
+/// Tell the streams apart.
 const STAGING: u64 = 0x0073_7461_6765;
+const EXECUTABLES: u64 = 0x6578_6563;
 
 /// The most that copies may take, in half of the runs and there at half of the sites: the
 /// largest file finds room, and not many beside it.
@@ -32,6 +33,17 @@ pub(super) fn draw_staging(
         (exist && chance.random_bool(0.5)).then(|| (name.clone(), budget))
     });
     narrow.collect()
+}
+
+/// The file, by number, that is the executable of a job of which none is an input, in half of
+/// the runs: it has to be brought, like an input.
+pub(super) fn draw_executable(seed: u64, number: usize, scenario: &Scenario) -> Option<usize> {
+    let exists = StdRng::seed_from_u64(seed ^ EXECUTABLES).random_bool(0.5);
+    let own = (number as u64 + 1).rotate_right(16);
+    let mut chance = StdRng::seed_from_u64(seed ^ EXECUTABLES ^ own);
+    let reads = scenario.jobs[number].input.is_some();
+    let file = chance.random_range(0..scenario.files.len());
+    (exists && !reads && chance.random_bool(0.2)).then_some(file)
 }
 
 /// Sites whose store holds more of what placed jobs read there than it may.

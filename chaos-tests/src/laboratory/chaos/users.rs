@@ -12,7 +12,9 @@ use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRefusal, Ask, JobOut
 use cospan_domain::ids::{
     Digest, IdempotencyKey, JobId, KeyName, LogicalName, RelPath, SiteName, TargetName,
 };
-use cospan_domain::job::spec::{Collect, FileRef, Input, JobSpec, OnUnreachable, Output, Request};
+use cospan_domain::job::spec::{
+    Collect, Executable, FileRef, Input, JobSpec, OnUnreachable, Output, Request,
+};
 use cospan_domain::job::state::Idempotency;
 use cospan_domain::runner::RestartScope;
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -23,6 +25,7 @@ use super::door;
 use super::peers::draw_peers;
 use super::rarities::{Rarity, TARGETS};
 use super::scenario::{Deal, Scenario};
+use super::staging::draw_executable;
 use super::sweeps::{DrawnSweep, run_of};
 use crate::laboratory::jobs::job;
 use crate::laboratory::reign::Reign;
@@ -265,6 +268,12 @@ fn submission(number: usize, scenario: &Scenario) -> Result<Submission> {
                 path: RelPath::new("input")?,
                 feed: Default::default(),
             });
+        }
+    }
+    if let Some(file) = draw_executable(scenario.seed, number, scenario) {
+        for component in &mut spec.components {
+            let file = FileRef { name: logical_name(file)?, bound: None };
+            component.program.executable = Executable::Staged(file);
         }
     }
     if let Some(site) = drawn.output {

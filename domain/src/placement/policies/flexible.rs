@@ -129,10 +129,10 @@ fn takes_all(search: &Search<'_>, board: &Board<'_>, total: &Resources) -> Optio
 
 /// The most of the total that a site takes.
 fn usable(board: &Board<'_>, site: usize, total: &Resources) -> u32 {
-    let largest = board.grid.sites()[site].shape.as_ref();
-    let largest = largest.map_or(0, |shape| shape.largest_component.processors);
-    let left = board.remaining.processors()[site].min(largest);
-    total.most_of(left, |name| board.remaining.other(site, name))
+    let Some(shape) = &board.grid.sites()[site].shape else { return 0 };
+    let largest = &shape.largest_component;
+    let left = board.remaining.processors()[site].min(largest.processors);
+    total.most_of(left, |name| board.remaining.other(site, name).min(largest.other(name)))
 }
 
 fn candidates(search: &Search<'_>, board: &Board<'_>, total: &Resources) -> Vec<Candidate> {

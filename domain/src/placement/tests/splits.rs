@@ -1,9 +1,12 @@
 //! Flexible requests, placed on sites with quotas and other resources, against every split
 //! that there is.
 
+use std::sync::Arc;
+
 use proptest::prelude::*;
 
 use super::drawn::NAMES;
+use crate::ids::PolicyName;
 use crate::job::spec::{Flexible, Request};
 use crate::placement::policy::POLICIES;
 use crate::placement::testing::*;
@@ -137,4 +140,27 @@ proptest! {
             prop_assert_eq!(plan.sites_combined(), plan.placements.len());
         }
     }
+}
+
+#[test]
+fn a_part_gets_no_more_of_any_resource_than_one_component_may() {
+    let bounded = |name: &str| {
+        let mut site = site_of(name, vector(20, 8), vector(20, 8));
+        let shape = Arc::make_mut(site.shape.as_mut().unwrap());
+        shape.largest_component = vector(20, 2);
+        site
+    };
+    let split = |grid: &GridSnapshot| {
+        let request = Request::Flexible(Flexible::default());
+        let whole = vec![ComponentRequest::of_resources(vector(20, 4))];
+        let policy = PolicyName::new("flexible-cluster-minimization").unwrap();
+        let request = PlacementRequest::new(policy, request, true, whole);
+        (placed(&request, grid), can_ever_be_placed(&request, grid))
+    };
+    let (plan, ever) = split(&grid([bounded("A"), bounded("B")]));
+    assert_eq!(shares_of(&plan.unwrap()), [("A", 10), ("B", 10)]);
+    assert_eq!(ever, Ok(()));
+    let (plan, ever) = split(&grid([bounded("A")]));
+    assert!(plan.is_err());
+    assert_eq!(ever, Err(Unplaceable::NoSplit { total: 20, min: 1, sites: 1, usable: 10 }));
 }

@@ -1,0 +1,303 @@
+//! What is due for a job in any state, when it is looked at next, which rules its record
+//! breaks, and who of two jobs that wait for each other gives way.
+
+use cospan_domain::claim::ClaimParameters;
+use cospan_domain::ids::{ComponentIndex, JobId};
+use cospan_domain::invariants::broken;
+use cospan_domain::job::decide::is_last_absence;
+use cospan_domain::job::due::{EffectKind, JobEffect, due, next_wake};
+use cospan_domain::job::entangled::gives_way;
+use cospan_domain::job::parameters::JobParameters;
+use cospan_domain::job::spec::{Collect, Request};
+use cospan_domain::job::state::{Component, Ending, Job, Phase, RestartStep, Run};
+use cospan_domain::units::{PerMillion, Timestamp};
+use rand::Rng;
+use rand::rngs::StdRng;
+
+use super::records::{NOW, drawn, indexed, moment};
+
+pub(super) fn wrong(chance: &mut StdRng) -> Vec<String> {
+    let Ok(job) = drawn(chance, 1) else { return vec!["no job can be drawn".to_owned()] };
+    let parameters = JobParameters {
+        claim: ClaimParameters { l: PerMillion(500_000), ..ClaimParameters::default() },
+        ..JobParameters::default()
+    };
+    let mut found = Vec::new();
+    let mut check = |what: &str, is: String, ought: String| {
+        if is != ought {
+            found.push(format!("{what} {is}, not {ought}: {job:?}"));
+        }
+    };
+    check("it breaks", format!("{:?}", told(&job)), format!("{:?}", breaks(&job)));
+    let mut effects = due(&job, NOW);
+    effects.sort();
+    check("due is", format!("{effects:?}"), format!("{:?}", to_do(&job)));
+    if !matches!(job.phase, Phase::Placed { .. }) {
+        let at = next_wake(&job, &parameters, NOW);
+        check("it wakes", format!("{at:?}"), format!("{:?}", wakes(&job, &parameters)));
+    }
+    let claim = job.claim_time(&parameters);
+    check("it claims", format!("{claim:?}"), format!("{:?}", claims(&job, &parameters)));
+    check("it has", summary(&job), summed(&job));
+    for component in &job.components {
+        let asked_at = moment(chance);
+        let last = match component.run {
+            Run::Uncertain { settled_at, absences: 1, .. } => settled_at <= asked_at,
+            _ => false,
+        };
+        let is = is_last_absence(&component.run, asked_at);
+        check(
+            "the last absence",
+            format!("{is} at {asked_at:?}"),
+            format!("{last} at {asked_at:?}"),
+        );
+    }
+    found.extend(entangled(chance, &job));
+    found
+}
+
+fn told(job: &Job) -> Vec<String> {
+    broken(job).iter().map(ToString::to_string).collect()
+}
+
+fn is_over(job: &Job) -> bool {
+    matches!(job.phase, Phase::Finished { .. } | Phase::Failed { .. } | Phase::Cancelled { .. })
+}
+
+fn lives(run: &Run) -> bool {
+    match run {
+        Run::Idle | Run::Ended { .. } => false,
+        Run::Intended { .. } | Run::Uncertain { .. } | Run::Submitted { .. } => true,
+        Run::AtGate { .. } | Run::Opened { .. } | Run::Running { .. } => true,
+    }
+}
+
+/// The numbered rules of records, as they are written.
+fn breaks(job: &Job) -> Vec<String> {
+    let waits = matches!(job.phase, Phase::Queued { .. });
+    let past = !waits && !is_over(job);
+    let any = |so: &dyn Fn(&Component) -> bool| job.components.iter().any(so);
+    let open = |c: &Component| matches!(c.run, Run::Opened { .. } | Run::Running { .. });
+    let begun = |c: &Component| {
+        let exited = |how: &Ending| matches!(how, Ending::Succeeded | Ending::Failed(_));
+        match &c.run {
+            Run::Running { .. } => true,
+            Run::Ended { how, .. } => exited(how),
+            _ => false,
+        }
+    };
+    let running = matches!(job.phase, Phase::Running { .. });
+    let going = running || matches!(job.phase, Phase::Collecting { .. });
+    let elsewhere = |c: &Component| {
+        let site = c.placement.as_ref().map(|placement| &placement.site);
+        c.charge.as_ref().is_some_and(|charge| Some(&charge.site) != site)
+    };
+    let rules = [
+        ("J1 AliveAtRest", !past && any(&|c| lives(&c.run))),
+        ("J2 NoPlace", past && any(&|c| c.placement.is_none())),
+        ("J3 BegunBeforeGo", job.start_at.is_none() && any(&open)),
+        ("J4 GoWithoutInput", past && job.start_at.is_some() && !job.inputs_here),
+        ("J5 NoAttempt", any(&|c| lives(&c.run) && c.attempt.0 == 0)),
+        ("J6 NotAllBegun", going && any(&|c| !begun(c) && c.restart.is_none())),
+        ("J7 StrangeCharge", any(&elsewhere)),
+        ("J8 StrangeRestart", !running && any(&|c| c.restart.is_some())),
+    ];
+    rules.into_iter().filter(|(_, breaks)| *breaks).map(|(rule, _)| rule.to_owned()).collect()
+}
+
+/// For each kind of deed, when it is due.
+fn to_do(job: &Job) -> Vec<JobEffect> {
+    let mut all = Vec::new();
+    for (index, c) in indexed(job).filter(|_| job.held.is_none()) {
+        let (claims, runs) = (
+            matches!(job.phase, Phase::Claiming { .. }),
+            matches!(job.phase, Phase::Running { .. }),
+        );
+        let aborts = matches!(job.phase, Phase::Aborting { .. });
+        let ends = aborts || (claims || runs) && c.given_back;
+        let goes = (claims || runs) && !c.given_back;
+        let starts = matches!(job.phase, Phase::Starting { .. });
+        let uncertain = matches!(c.run, Run::Uncertain { .. });
+        let look = matches!(c.run, Run::Uncertain { look_at, .. } if look_at <= NOW);
+        let intended = matches!(c.run, Run::Intended { .. });
+        let at_gate = matches!(c.run, Run::AtGate { .. });
+        let known = lives(&c.run) && !intended && !uncertain;
+        let mut kinds = vec![
+            (EffectKind::RecordCharge, c.charge.is_some()),
+            (EffectKind::Submit, intended && goes),
+            (EffectKind::Withdraw, intended && ends),
+            (EffectKind::LookUp, look && (goes || ends)),
+            (EffectKind::End, ends && (uncertain || known)),
+            (EffectKind::OpenGate, at_gate && (starts || runs && !c.given_back)),
+        ];
+        let collects = matches!(job.phase, Phase::Collecting { .. });
+        let asked = match job.spec.request {
+            Request::Flexible(_) => &job.spec.components[0],
+            _ => &job.spec.components[index.0 as usize],
+        };
+        for (at, (state, output)) in (0..).zip(c.collected.iter().zip(&asked.outputs)) {
+            let to_site = matches!(output.collect, Collect::ToSite { .. });
+            let open = collects && to_site && !state.done;
+            kinds.push((EffectKind::ReadOutput(at), open && state.content.is_none()));
+            kinds.push((EffectKind::RegisterOutput(at), open && state.content.is_some()));
+        }
+        let due = kinds.into_iter().filter(|(_, due)| *due);
+        all.extend(due.map(|(kind, _)| JobEffect { component: index, attempt: c.attempt, kind }));
+    }
+    all.sort();
+    all
+}
+
+/// The first moment at which something is to be looked up or a patience ends.
+fn wakes(job: &Job, p: &JobParameters) -> Option<Timestamp> {
+    if job.held.is_some() {
+        return None;
+    }
+    let mut times = Vec::new();
+    for c in &job.components {
+        if let Run::Uncertain { look_at, .. } = c.run {
+            times.push(look_at);
+        }
+        match (&job.phase, &c.run) {
+            (Phase::Queued { since, .. }, _) if !c.avoid.is_empty() => {
+                times.push(*since + p.avoid_for);
+            }
+            (Phase::Claiming { .. }, Run::AtGate { since, .. }) if !c.given_back => {
+                times.push(*since + p.hold_max);
+            }
+            (Phase::Claiming { since }, run) if !matches!(run, Run::Idle) && !c.given_back => {
+                times.push(*since + p.claim_timeout);
+            }
+            (Phase::Starting { since }, _) => times.push(*since + p.go_grace),
+            (Phase::Running { .. }, run) => {
+                if let Run::Running { since, .. } = run {
+                    let over = *since + job.spec.wall_time + p.wall_margin;
+                    times.push(if NOW < over { over } else { NOW + p.look_up_interval });
+                }
+                let restart = c.restart.as_ref().filter(|_| !c.given_back);
+                times.extend(restart.and_then(|restart| match run {
+                    Run::Idle if c.avoid.is_empty() => None,
+                    Run::Idle => Some(restart.since + p.avoid_for),
+                    Run::AtGate { since, .. } => Some(*since + p.hold_max),
+                    Run::Opened { at, .. } => Some(*at + p.go_grace),
+                    _ => Some(restart.since + p.claim_timeout),
+                }));
+            }
+            _ => {}
+        }
+    }
+    times.into_iter().min()
+}
+
+/// A placed job, one of which a component has nothing yet, or one that is restarted alone.
+fn claims(job: &Job, p: &JobParameters) -> Option<Timestamp> {
+    let idle = |c: &Component| matches!(c.run, Run::Idle);
+    let returned = job.components.iter().any(|c| c.given_back);
+    match job.phase {
+        Phase::Placed { .. } => {}
+        Phase::Claiming { .. } if job.components.iter().any(idle) && !returned => {}
+        Phase::Running { .. } => {
+            let waits = job.components.iter().filter(|c| idle(c) && c.charge.is_none());
+            let ready = waits.filter_map(|c| c.restart.as_ref());
+            let ready = ready.filter(|restart| restart.step != RestartStep::Staging);
+            return ready.map(|restart| restart.not_before).min();
+        }
+        _ => return None,
+    }
+    let (placed, start) = (job.instants.placed?, job.instants.start_estimate?);
+    if job.next_claim.is_some() || job.inputs_here {
+        return job.next_claim.or(Some(placed));
+    }
+    // L is a half.
+    let first = placed.0 + (start.0 - placed.0).div_ceil(2);
+    Some(Timestamp(first.max(start.0.saturating_sub(p.hold_max.0))))
+}
+
+/// What else is told of a record.
+fn summary(job: &Job) -> String {
+    let untold: Vec<_> = job.untold().collect();
+    let unclaimed: Vec<_> = job.unclaimed().collect();
+    let restarting: Vec<_> = job.restarting().collect();
+    let flags = [job.may_live_anywhere(), job.owes_charges(), job.is_placed(), job.is_final()];
+    let more = [job.is_staging(), job.may_be_preempted(), job.ended_at().is_some()];
+    let counts = (job.component_count(), job.sites_combined());
+    format!("{untold:?} {unclaimed:?} {restarting:?} {flags:?} {more:?} {counts:?}")
+}
+
+fn summed(job: &Job) -> String {
+    let every = &job.components;
+    let wanted = job.spec.run.notify.iter();
+    let untold: Vec<_> = wanted.filter(|who| is_over(job) && !job.told.contains(*who)).collect();
+    let of = |so: fn(&Component) -> bool| -> Vec<ComponentIndex> {
+        indexed(job).filter(|(_, c)| so(c)).map(|(index, _)| index).collect()
+    };
+    let unclaimed = of(|c| matches!(c.run, Run::Idle));
+    let restarting = of(|c| c.restart.is_some());
+    let mut sites: Vec<_> =
+        every.iter().filter_map(|c| Some(&c.placement.as_ref()?.site)).collect();
+    sites.sort();
+    sites.dedup();
+    let waits = matches!(job.phase, Phase::Queued { .. });
+    let flags = [
+        every.iter().any(|c| lives(&c.run)),
+        every.iter().any(|c| c.charge.is_some()),
+        !waits && !sites.is_empty(),
+        is_over(job),
+    ];
+    let stages = |c: &Component| {
+        c.restart.as_ref().is_some_and(|restart| restart.step == RestartStep::Staging)
+    };
+    let more =
+        [every.iter().any(stages), job.spec.rerunnable || job.start_at.is_none(), is_over(job)];
+    let counts = (every.len(), sites.len());
+    format!("{untold:?} {unclaimed:?} {restarting:?} {flags:?} {more:?} {counts:?}")
+}
+
+/// Of two jobs that claim, and hold processors where the other waits, the later one.
+fn entangled(chance: &mut StdRng, job: &Job) -> Vec<String> {
+    let mut jobs = vec![job.clone()];
+    jobs.extend((2..=3).filter_map(|id| drawn(chance, id).ok()));
+    for job in &mut jobs {
+        job.phase = Phase::Claiming { since: moment(chance) };
+        for c in &mut job.components {
+            let (lrm_id, host) = (cospan_domain::ids::LrmId::new("17").ok(), "host".into());
+            if let (true, Some(lrm_id)) = (chance.random_bool(0.8), lrm_id) {
+                c.run = match chance.random_bool(0.5) {
+                    true => Run::AtGate { lrm_id, host, since: NOW },
+                    false => Run::Submitted { lrm_id, at: NOW, absences: 0 },
+                };
+            }
+        }
+        if chance.random_bool(0.1) {
+            job.phase = Phase::Starting { since: NOW };
+        }
+    }
+    let claims = |job: &Job| matches!(job.phase, Phase::Claiming { .. });
+    let at = |job: &Job,
+              so: fn(&Run) -> bool|
+     -> Vec<(ComponentIndex, cospan_domain::ids::SiteName)> {
+        let there = indexed(job).filter(|(_, c)| !c.given_back && so(&c.run));
+        there.filter_map(|(index, c)| Some((index, c.placement.as_ref()?.site.clone()))).collect()
+    };
+    let waits = |job: &Job| at(job, |run| matches!(run, Run::Submitted { .. }));
+    let holds = |job: &Job| at(job, |run| matches!(run, Run::AtGate { .. }));
+    let meets = |one: &Job, other: &Job| -> Option<ComponentIndex> {
+        let held = holds(other);
+        waits(one)
+            .into_iter()
+            .find(|(_, at)| held.iter().any(|(_, there)| there == at))
+            .map(|w| w.0)
+    };
+    let (job, others) = (&jobs[0], &jobs[1..]);
+    let earlier = others.iter().filter(|other| {
+        claims(other) && (other.submitted_at, other.id) < (job.submitted_at, job.id)
+    });
+    let ought: Option<(ComponentIndex, JobId)> = earlier
+        .filter(|other| claims(job) && meets(other, job).is_some())
+        .find_map(|other| Some((meets(job, other)?, other.id)));
+    let is = gives_way(job, others);
+    (is != ought)
+        .then(|| format!("{is:?} gives way, not {ought:?}: {jobs:?}"))
+        .into_iter()
+        .collect()
+}
