@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use cospan_actors::api::View;
+use cospan_actors::supervision::ActorId;
 use cospan_domain::ids::{JobId, SiteName};
 use cospan_domain::job::spec::Request;
 use cospan_domain::job::state::{Job, Phase};
@@ -14,7 +15,7 @@ use cospan_domain::queue::{HoardParameters, QueueParameters};
 use cospan_domain::site::availability::SiteState;
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use super::history::Seen;
+use super::history::{Seen, places};
 use super::scenario::Scenario;
 use crate::laboratory::reign::Reign;
 
@@ -41,7 +42,8 @@ pub(super) async fn watch(reign: Reign, scenario: Arc<Scenario>, seen: Rc<RefCel
         beside.retain(|key, _| rooms.contains(key));
         for key in rooms {
             let since = *beside.entry(key.clone()).or_insert(now);
-            if since + patience(&scenario.queue) < now {
+            let late = since + patience(&scenario.queue) < now;
+            if late && since + patience(&scenario.queue) + stalled(&reign, since) < now {
                 beside.insert(key.clone(), now);
                 let (job, site) = key;
                 found.push(format!("job {job} waits since {} beside room at {site}", since.0));
@@ -50,6 +52,12 @@ pub(super) async fn watch(reign: Reign, scenario: Arc<Scenario>, seen: Rc<RefCel
         let told = found.into_iter().map(|text| format!("processors are kept idle: {text}"));
         seen.borrow_mut().violations.extend(told);
     }
+}
+
+/// So long since then somebody stalled who has a part in placing and claiming.
+fn stalled(reign: &Reign, since: Timestamp) -> DurationMs {
+    let takes_part = |id: &ActorId| places(id.kind());
+    reign.lives.stalled(since, reign.clock.now(), takes_part)
 }
 
 /// By then whoever fits has been tried with nothing withheld.
@@ -83,7 +91,8 @@ impl Withheld {
         self.0 = Some((hoard.job, since));
         let HoardParameters { share, time, .. } = queue.hoard;
         let mut found = Vec::new();
-        if since + time + queue.scan_interval + LATE < now {
+        let over = since + time + queue.scan_interval + LATE;
+        if over < now && over + stalled(reign, since) < now {
             self.0 = Some((hoard.job, now));
             found.push(format!("withheld for job {} since {}", hoard.job, since.0));
         }

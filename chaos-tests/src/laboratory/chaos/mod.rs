@@ -30,6 +30,7 @@ pub mod scenario;
 mod setbacks;
 mod sites;
 mod staging;
+mod stalls;
 mod supervision;
 pub mod sweeps;
 #[cfg(test)]
