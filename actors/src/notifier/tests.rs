@@ -154,6 +154,9 @@ fn a_site_whose_actor_had_no_room_for_it_is_told_again_that_a_message_is_out() {
             details: Vec::new(),
         });
         let record = Arc::new(record);
+        world.settle().await;
+        // One that nobody reaches lives on, and is not built anew.
+        let _apart = world.shared.switchboard.clusters.addr(&delft);
         world.shared.switchboard.clusters.leave(&delft);
         world.append(Change::Site { old: None, new: record.clone() }).await;
         let messages = || world.letters.of_sites.load(Ordering::Relaxed);

@@ -125,17 +125,6 @@ fn a_lost_reply_is_looked_up_and_adopted_never_sent_again_blindly() {
 }
 
 #[test]
-fn nobody_is_woken_for_a_look_up_that_is_under_way_already() {
-    let mut world = World::new(spec(1));
-    world.place();
-    world.submit(0, SubmitAnswer::Unknown(DurationMs::from_secs(30)));
-    world.pass(9);
-    assert_eq!(world.due(), [EffectKind::LookUp], "its site takes its time");
-    let wake = next_wake(&world.job, &world.parameters, world.now);
-    assert!(wake.is_some_and(|time| time > world.now), "or it looks again and again");
-}
-
-#[test]
 fn an_absence_counts_only_after_the_submission_has_settled_and_only_twice() {
     let mut world = World::new(spec(1));
     world.place();
