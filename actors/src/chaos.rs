@@ -1,7 +1,23 @@
 //! Crash points and planted panics, named after the steps of the protocol.
 //!
-//! Compiled to nothing unless the build sets `--cfg cospan_chaos`; see the
-//! chapter on chaos in the book.
+//! Compiled to nothing, but for the count of messages, unless the build sets
+//! `--cfg cospan_chaos`; see the chapter on chaos in the book.
+
+use std::cell::Cell;
+
+thread_local! {
+    static MESSAGES: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Messages that actors on this thread have taken up so far. A simulated control plane has
+/// all of its actors on one thread.
+pub fn messages() -> u64 {
+    MESSAGES.get()
+}
+
+fn count_message() {
+    MESSAGES.set(MESSAGES.get() + 1);
+}
 
 /// A step at which a chaos build may crash or panic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -70,7 +86,9 @@ mod quiet {
 
     /// A handler of an actor of this kind is entered.
     #[inline(always)]
-    pub fn enter(_: ActorKind) {}
+    pub fn enter(_: ActorKind) {
+        super::count_message();
+    }
 
     /// So many jobs are accepted and not ended; counted only where it matters.
     #[inline(always)]

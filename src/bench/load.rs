@@ -22,7 +22,8 @@ pub(super) struct Load {
 
 /// What came of it.
 pub(super) struct Loaded {
-    pub(super) elapsed: Duration,
+    /// How many there were, and how long each turn of them took.
+    turns: Vec<(usize, Duration)>,
     /// Sorted.
     latencies: Vec<Duration>,
     /// Bodies of the answers.
@@ -30,8 +31,24 @@ pub(super) struct Loaded {
 }
 
 impl Loaded {
+    /// One of several turns.
+    pub(super) fn join(all: Vec<Self>) -> Self {
+        let mut joined = Self { turns: Vec::new(), latencies: Vec::new(), answers: Vec::new() };
+        for loaded in all {
+            joined.turns.extend(loaded.turns);
+            joined.latencies.extend(loaded.latencies);
+            joined.answers.extend(loaded.answers);
+        }
+        joined.latencies.sort_unstable();
+        joined
+    }
+
+    /// The median of its turns; with an even number of them the lower one.
     pub(super) fn per_second(&self) -> f64 {
-        self.latencies.len() as f64 / self.elapsed.as_secs_f64()
+        let rate = |(count, elapsed): &(usize, Duration)| *count as f64 / elapsed.as_secs_f64();
+        let mut rates: Vec<f64> = self.turns.iter().map(rate).collect();
+        rates.sort_unstable_by(f64::total_cmp);
+        rates.get(rates.len().saturating_sub(1) / 2).copied().unwrap_or_default()
     }
 
     /// The latency that `share` of the requests kept below, in milliseconds.
@@ -67,9 +84,9 @@ async fn post_all(load: Arc<Load>) -> Result<Loaded> {
             answers.push(answer);
         }
     }
-    let elapsed = begin.elapsed();
+    let turns = vec![(latencies.len(), begin.elapsed())];
     latencies.sort_unstable();
-    Ok(Loaded { elapsed, latencies, answers })
+    Ok(Loaded { turns, latencies, answers })
 }
 
 async fn client(

@@ -50,6 +50,8 @@ pub(super) fn bench(quick: bool, log: Option<&ClusterLog>) -> Result<Report> {
             report.figure("simulate_jobs_per_s", rate, "jobs/s", ">= 10000");
             let per_job = outcome.changes as f64 / jobs as f64;
             report.figure("simulate_changes_per_job", per_job, "changes", "");
+            let per_job = outcome.messages as f64 / jobs as f64;
+            report.figure("simulate_messages_per_job", per_job, "messages", "");
             let per_job = outcome.calls as f64 / jobs as f64;
             report.figure("simulate_site_calls_per_job", per_job, "calls", "");
             let days = outcome.ended.since(BEGINS).as_secs_f64() / 86_400.0;

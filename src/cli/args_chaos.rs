@@ -75,8 +75,8 @@ pub(crate) struct ChaosRunArgs {
     /// Jobs of each run.
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub(crate) jobs: u64,
-    /// Sites of each run.
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=5))]
+    /// Sites of each run: with one alone nobody could tell its silence from our own.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(2..=5))]
     pub(crate) sites: u64,
     /// How long things go wrong, in simulated hours.
     #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u64).range(1..=8_760))]

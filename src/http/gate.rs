@@ -94,7 +94,7 @@ pub(super) async fn pass(
     let Some(edge) = request.app_data::<Data<Edge>>().cloned() else {
         return Err(Failure::internal("find the server's state", "it was not set").into());
     };
-    let answer = match admit(&request, &edge) {
+    let answer = match admit(&request, &edge, begun) {
         Ok(()) => match next.call(request).await {
             Ok(answer) => Ok(answer.map_into_left_body()),
             Err(error) => Err(error),
@@ -134,16 +134,16 @@ fn is_open(edge: &Edge, path: &str) -> bool {
     }
 }
 
-fn admit(request: &ServiceRequest, edge: &Edge) -> Result<(), Failure> {
+fn admit(request: &ServiceRequest, edge: &Edge, begun: Instant) -> Result<(), Failure> {
     if is_open(edge, request.path()) {
         return Ok(());
     }
     let given = request.headers().get(header::AUTHORIZATION).and_then(bearer);
     let Some(member) = given.and_then(|token| edge.keys.find(token)) else {
-        return Err(refuse(request, edge));
+        return Err(refuse(request, edge, begun));
     };
     let limit = edge.settings.max_requests_per_s_per_key;
-    let admitted = member.admit(edge.second(), limit);
+    let admitted = member.admit(edge.second_of(begun), limit);
     request.extensions_mut().insert(member.name.clone());
     request.extensions_mut().insert(member.clone());
     if admitted {
@@ -153,11 +153,11 @@ fn admit(request: &ServiceRequest, edge: &Edge) -> Result<(), Failure> {
     Err(Problem::new(Code::TooManyRequests, detail).retry_after(1).into())
 }
 
-fn refuse(request: &ServiceRequest, edge: &Edge) -> Failure {
+fn refuse(request: &ServiceRequest, edge: &Edge, begun: Instant) -> Failure {
     edge.metrics.keyless.inc();
     let address = request.peer_addr().map(|peer| peer.ip());
     let limit = edge.settings.max_failures_per_minute;
-    if edge.failures.note(address, edge.second(), limit) {
+    if edge.failures.note(address, edge.second_of(begun), limit) {
         return no_key();
     }
     let detail = format!("more than {limit} requests without a valid key came from this address");

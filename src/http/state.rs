@@ -61,9 +61,9 @@ impl Edge {
         })
     }
 
-    /// Seconds since the start, for rates.
-    pub(super) fn second(&self) -> u64 {
-        self.started.elapsed().as_secs()
+    /// Seconds from the start to a moment, for rates.
+    pub(super) fn second_of(&self, moment: Instant) -> u64 {
+        moment.saturating_duration_since(self.started).as_secs()
     }
 
     /// Leave to hold one more stream open.

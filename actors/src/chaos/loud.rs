@@ -112,6 +112,7 @@ fn lock() -> MutexGuard<'static, Option<Plan>> {
 /// A handler of an actor of this kind is entered. What is planted at any handler leaves
 /// out the journal's, which ends the process by design.
 pub fn enter(kind: ActorKind) {
+    super::count_message();
     reach_for(kind.as_str(), Point::HandlerEntry);
     if kind != ActorKind::Journal {
         reach(Point::HandlerEntry);

@@ -93,6 +93,8 @@ pub struct Outcome<T> {
     pub changes: u64,
     /// Calls to sites.
     pub calls: u64,
+    /// Messages that actors took up.
+    pub messages: u64,
     /// Components that went to another site while they were claimed.
     pub moved: u64,
     /// Hash of everything that became durable.
@@ -125,6 +127,7 @@ pub fn run<T: 'static>(
         keeps_archive: false,
     };
     let plan = Plan::undisturbed(begins, seed);
+    let messages = cospan_actors::chaos::messages();
     let watched = Rc::new(RefCell::new(Watched::new(keep)));
     let seen = watched.clone();
     let world = ground.world.clone();
@@ -169,6 +172,7 @@ pub fn run<T: 'static>(
         world: ground.world,
         changes,
         calls: calls.get(),
+        messages: cospan_actors::chaos::messages() - messages,
         moved,
         hash,
     })

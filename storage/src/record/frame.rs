@@ -1,5 +1,7 @@
 //! How a record becomes values: `<version> <number of values> <JSON>`, cut to size.
 
+use std::cell::RefCell;
+
 use serde::{Deserialize, Serialize};
 
 use super::{RecordError, json, keys};
@@ -12,8 +14,6 @@ const CHUNK_BYTES: usize = 60 * 1024;
 /// What stands before a record that fits into one value: the version, and their number.
 const ALONE: &[u8] = b"1 1 ";
 const _: () = assert!(SCHEMA == 1, "ALONE is of this version");
-/// Most records take no more.
-const USUAL_BYTES: usize = 512;
 /// Most values that a record is cut into.
 pub(super) const MAX_CHUNKS: usize = 255;
 
@@ -22,12 +22,29 @@ pub(super) fn fits_alone(most_bytes: usize) -> bool {
     most_bytes <= CHUNK_BYTES
 }
 
+thread_local! {
+    /// Where records are written before their length is known.
+    static DRAFT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
 /// The values of a record.
 pub(super) fn values(base: &str, record: &impl Serialize) -> Result<Vec<Box<[u8]>>, RecordError> {
-    let unwritable = |problem: String| RecordError::Unwritable { what: base.to_string(), problem };
-    let mut alone = Vec::with_capacity(USUAL_BYTES);
-    alone.extend_from_slice(ALONE);
-    json::append(&mut alone, record).map_err(|error| unwritable(error.to_string()))?;
+    DRAFT.with_borrow_mut(|draft| {
+        draft.clear();
+        draft.extend_from_slice(ALONE);
+        let unwritable = |error: serde_json::Error| RecordError::Unwritable {
+            what: base.to_string(),
+            problem: error.to_string(),
+        };
+        json::append(draft, record).map_err(unwritable)?;
+        let values = cut(base, draft);
+        draft.shrink_to(CHUNK_BYTES);
+        values
+    })
+}
+
+/// A record as written, cut into values.
+fn cut(base: &str, alone: &[u8]) -> Result<Vec<Box<[u8]>>, RecordError> {
     let text = &alone[ALONE.len()..];
     let count = text.len().div_ceil(CHUNK_BYTES);
     if count <= 1 {
