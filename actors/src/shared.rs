@@ -188,7 +188,7 @@ impl Shared {
     }
 
     /// The journal. It lives as long as the process.
-    pub(crate) fn journal(&self) -> &Addr<Journal> {
+    pub fn journal(&self) -> &Addr<Journal> {
         // Set before any other actor is started; see `wiring`.
         #[allow(clippy::expect_used, reason = "an order of start that cannot be otherwise")]
         self.journal.get().expect("the journal is started first")
@@ -284,10 +284,12 @@ impl Shared {
             Change::JobArchived { job, .. } => {
                 self.metrics.jobs.with_label_values(&[job.phase.kind().as_str()]).dec();
             }
-            Change::Site { new, .. } => {
+            Change::Site { old, new } => {
                 self.switchboard.clusters.look(&new.site);
                 self.switchboard.co_allocator.look(&());
-                if !new.owed.is_empty() {
+                // One that was sent makes room for those of others.
+                let owed_any = old.as_ref().is_some_and(|old| !old.owed.is_empty());
+                if owed_any || !new.owed.is_empty() {
                     self.switchboard.notifier.look(&());
                 }
             }

@@ -139,11 +139,15 @@ pub enum Bug {
     CountOldDeaths,
     /// An actor that dies too often is built anew once more.
     EscalateLate,
+    /// A look that finds a full mailbox is forgotten.
+    DropLook,
+    /// What a full mailbox turned away is not said again.
+    SayOnce,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 65] = [
+    pub const ALL: [Bug; 67] = [
         Bug::RetryBlind,
         Bug::TrustEarlyAbsence,
         Bug::UnknownIsGone,
@@ -209,11 +213,13 @@ impl Bug {
         Bug::ForgetDeaths,
         Bug::CountOldDeaths,
         Bug::EscalateLate,
+        Bug::DropLook,
+        Bug::SayOnce,
     ];
 }
 
 /// Bugs that few seeds show, because much must come together.
-pub const RARE: [Bug; 1] = [Bug::LookFirst];
+pub const RARE: [Bug; 2] = [Bug::LookFirst, Bug::SayOnce];
 
 /// Whether this bug is planted.
 #[cfg(not(cospan_chaos))]

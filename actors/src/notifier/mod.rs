@@ -13,10 +13,12 @@ use std::time::Duration;
 use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, WrapFuture};
 use cospan_domain::ids::SiteName;
 use cospan_domain::job::state::Job;
+use cospan_domain::planted::{Bug, bug};
 use cospan_domain::site::state::{Notification, NotificationId};
 use futures_util::future::BoxFuture;
 use tracing::{info, warn};
 
+use crate::api::View;
 use crate::chaos::{self, Point};
 use crate::cluster::NotificationSent;
 use crate::shared::Shared;
@@ -58,6 +60,8 @@ impl Notifier {
     /// Messages under way at once.
     const AT_ONCE: usize = 8;
     const RETRY_MAX_S: u64 = 300;
+    /// Before a site's actor is told again that a message is out.
+    const SAY_AGAIN: Duration = Duration::from_secs(10);
 
     /// A new life.
     pub fn new(shared: Arc<Shared>, dirty: Dirty, guard: LifeGuard) -> Self {
@@ -71,6 +75,8 @@ impl Notifier {
         self.dirty.take();
         self.tell_of_ended(ctx);
         let view = self.shared.view.load();
+        self.under_way.retain(|key| owes(&view, key));
+        self.depth.set(self.under_way.len() as i64);
         for (site, record) in &view.sites {
             for notification in &record.owed {
                 if self.under_way.len() >= Self::AT_ONCE {
@@ -120,11 +126,7 @@ impl Notifier {
         match sent {
             Ok(()) => {
                 self.failures = 0;
-                // Lost, it is told once more.
-                let sent = NotificationSent(key.1);
-                let _ = self.shared.switchboard.clusters.offer(&key.0, sent);
-                self.under_way.remove(&key);
-                self.depth.set(self.under_way.len() as i64);
+                self.say_that_it_is_out(key, ctx);
             }
             Err(problem) => {
                 self.failures = self.failures.saturating_add(1);
@@ -138,6 +140,25 @@ impl Notifier {
             }
         }
     }
+}
+
+impl Notifier {
+    /// Says so until its site's record does: the actor of the site may have no room for that,
+    /// or die of something else. Until then it is under way, so that nobody is told twice.
+    fn say_that_it_is_out(&mut self, key: (SiteName, NotificationId), ctx: &mut Context<Self>) {
+        if !owes(&self.shared.view.load(), &key) {
+            return;
+        }
+        let _ = self.shared.switchboard.clusters.offer(&key.0, NotificationSent(key.1));
+        if !bug(Bug::SayOnce) {
+            ctx.run_later(Self::SAY_AGAIN, |this, ctx| this.say_that_it_is_out(key, ctx));
+        }
+    }
+}
+
+/// Whether its site's record says that this is still to be sent.
+fn owes(view: &View, (site, id): &(SiteName, NotificationId)) -> bool {
+    view.sites.get(site).is_some_and(|record| record.owed.iter().any(|owed| owed.id == *id))
 }
 
 impl Actor for Notifier {

@@ -1,25 +1,29 @@
 //! Telling of the end of jobs, with receivers that answer or do not.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use actix::Actor;
-use cospan_domain::ids::{JobId, TargetName};
+use cospan_domain::ids::{JobId, SiteName, TargetName};
 use cospan_domain::job::state::{Job, Phase};
+use cospan_domain::site::state::{Notification, NotificationId, NotificationKind, SiteRecord};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use super::{Messenger, Notice, Notifier};
+use crate::cluster::Cluster;
 use crate::journal::Change;
 use crate::supervision::{ActorId, LifeGuard};
 use crate::switchboard::{Dirty, Post};
-use crate::transfer::testing::{World, content, paused, queued};
+use crate::transfer::testing::{World, content, paused, queued, site};
 
 /// Receivers whose address is their name.
 #[derive(Debug, Default)]
 pub(crate) struct Letters {
     silent: Mutex<BTreeSet<String>>,
     got: Mutex<Vec<(String, u64)>>,
+    of_sites: AtomicUsize,
 }
 
 impl Letters {
@@ -36,9 +40,13 @@ impl Letters {
 impl Messenger for Letters {
     fn send(&self, address: &str, notice: Notice) -> BoxFuture<'static, Result<(), String>> {
         let silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner).contains(address);
-        if let (false, Notice::JobEnded(job)) = (silent, notice) {
-            let letter = (address.to_owned(), job.id.0);
-            self.got.lock().unwrap_or_else(PoisonError::into_inner).push(letter);
+        match notice {
+            Notice::JobEnded(_) if silent => {}
+            Notice::JobEnded(job) => {
+                let letter = (address.to_owned(), job.id.0);
+                self.got.lock().unwrap_or_else(PoisonError::into_inner).push(letter);
+            }
+            Notice::Site { .. } => drop(self.of_sites.fetch_add(1, Ordering::Relaxed)),
         }
         async move { if silent { Err("no answer".into()) } else { Ok(()) } }.boxed()
     }
@@ -51,6 +59,15 @@ impl World {
         let dirty = Dirty::default();
         let addr = Notifier::new(self.shared.clone(), dirty.clone(), guard).start();
         self.shared.switchboard.notifier.enter((), Post::new(addr, dirty));
+    }
+
+    fn start_cluster(&self, name: &SiteName, record: Arc<SiteRecord>) {
+        let supervisor = self.shared.supervisor.get().expect("it is started first");
+        let guard = LifeGuard::new(ActorId::Cluster(name.clone()), supervisor.clone());
+        let (at, dirty) = (self.shared.sites[name].clone(), Dirty::default());
+        let cluster = Cluster::new(self.shared.clone(), at, record, dirty.clone(), guard);
+        let post = Post::new(cluster.start(), dirty);
+        self.shared.switchboard.clusters.enter(name.clone(), post);
     }
 
     /// A job that has just ended, and whom it names.
@@ -117,5 +134,37 @@ fn what_is_owed_is_told_after_a_restart_and_a_target_that_left_is_given_up() {
         world.start_notifier();
         world.until("all are told", |world| world.untold().is_empty()).await;
         assert_eq!(world.letters.got(), [("team".to_owned(), 1)]);
+    });
+}
+
+#[test]
+fn a_site_whose_actor_had_no_room_for_it_is_told_again_that_a_message_is_out() {
+    paused(|| async {
+        let world = World::set(&["Delft"], |settings| {
+            settings.webhooks = [(None, vec!["administrators".into()])].into();
+        });
+        world.start_notifier();
+        let delft = site("Delft");
+        let mut record = SiteRecord::new(delft.clone());
+        record.owed.push_back(Notification {
+            id: NotificationId(1),
+            kind: NotificationKind::Unreachable,
+            at: world.shared.clock.now(),
+            text: "it does not answer".into(),
+            details: Vec::new(),
+        });
+        let record = Arc::new(record);
+        world.settle().await;
+        // One that nobody reaches lives on, and is not built anew.
+        let _apart = world.shared.switchboard.clusters.addr(&delft);
+        world.shared.switchboard.clusters.leave(&delft);
+        world.append(Change::Site { old: None, new: record.clone() }).await;
+        let messages = || world.letters.of_sites.load(Ordering::Relaxed);
+        world.until("administrators are told", |_| messages() > 0).await;
+        world.settle().await;
+        world.start_cluster(&delft, record);
+        let is_noted = |world: &World| world.shared.view.load().sites[&delft].owed.is_empty();
+        world.until("its record says so", is_noted).await;
+        assert_eq!(messages(), 1, "and nobody is told twice");
     });
 }

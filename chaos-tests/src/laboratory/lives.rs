@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cospan_actors::clock::Clock;
 use cospan_actors::supervision::witness::{Turn, watch_lives};
 use cospan_actors::supervision::{ActorId, ActorKind, Verdict};
-use cospan_domain::units::Timestamp;
+use cospan_domain::units::{DurationMs, Timestamp};
 
 /// Something that happened to actors or to their process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub enum Lived {
     Built(ActorId, bool),
     /// This was carried out because an actor died.
     Judged(ActorId, Verdict),
+    /// It was made to take no message for so long, with its mailbox full or not.
+    Stalled(ActorId, DurationMs, bool),
     /// The disk failed.
     DiskFailed,
     /// The control plane asked for the end of its process.
@@ -35,6 +37,27 @@ pub struct Reigned {
     pub ended: Option<Timestamp>,
     /// Deaths that its supervisor says it was told of.
     pub counted: u64,
+}
+
+impl Reigned {
+    /// So much of the time from `since` to `now` at least one of these actors stalled.
+    pub fn stalled(
+        &self,
+        since: Timestamp,
+        now: Timestamp,
+        which: impl Fn(&ActorId) -> bool,
+    ) -> DurationMs {
+        let (mut total, mut until) = (DurationMs::ZERO, since);
+        for (at, lived) in &self.lived {
+            let Lived::Stalled(id, lasts, _) = lived else { continue };
+            let (from, to) = ((*at).max(until), (*at + *lasts).min(now));
+            if from < to && which(id) {
+                total = total + to.since(from);
+                until = to;
+            }
+        }
+        total
+    }
 }
 
 /// The lives of all reigns.
@@ -67,6 +90,17 @@ impl Lives {
         });
     }
 
+    /// The same as [`Reigned::stalled`], of the reign that goes on.
+    pub(super) fn stalled(
+        &self,
+        since: Timestamp,
+        now: Timestamp,
+        which: impl Fn(&ActorId) -> bool,
+    ) -> DurationMs {
+        let of_last = |reigns: &mut Vec<Reigned>| Some(reigns.last()?.stalled(since, now, which));
+        self.with(of_last).unwrap_or_default()
+    }
+
     /// All of them so far.
     pub fn reigns(&self) -> Vec<Reigned> {
         self.with(|reigns| reigns.clone())
@@ -89,4 +123,28 @@ pub(super) fn watch(lives: Arc<Lives>, clock: Arc<dyn Clock>) {
 /// Nobody sees them any more.
 pub(super) fn clear() {
     watch_lives(None);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_in_which_several_stall_counts_once_and_only_as_far_as_it_is_asked_for() {
+        let stall = |at, id, lasts| (Timestamp(at), Lived::Stalled(id, DurationMs(lasts), false));
+        let lived = vec![
+            stall(100, ActorId::Journal, 100),
+            stall(150, ActorId::Claimer, 100),
+            stall(160, ActorId::Journal, 10),
+            stall(400, ActorId::Journal, 100),
+        ];
+        let reign = Reigned { lived, ..Reigned::default() };
+        let stalled = |since, now, which: fn(&ActorId) -> bool| {
+            reign.stalled(Timestamp(since), Timestamp(now), which).0
+        };
+        assert_eq!(stalled(0, 1_000, |_| true), 250);
+        assert_eq!(stalled(120, 450, |_| true), 180);
+        assert_eq!(stalled(0, 1_000, |id| *id == ActorId::Claimer), 100);
+        assert_eq!(stalled(250, 400, |_| true), 0);
+    }
 }

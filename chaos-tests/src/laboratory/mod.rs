@@ -27,6 +27,9 @@ pub mod settings;
 mod site;
 #[cfg(test)]
 mod site_tests;
+pub mod stalls;
+#[cfg(test)]
+mod stalls_tests;
 #[cfg(test)]
 mod sweep_tests;
 pub mod tally;

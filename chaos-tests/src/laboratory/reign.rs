@@ -2,7 +2,7 @@
 //! told to stop. The next one finds what it left in its store and at the sites.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -35,6 +35,7 @@ use super::journal::{Disk, Hasty, MortalJournal, StoreDisk};
 use super::lives::{self, Lived, Lives};
 use super::panics::{self, Panics};
 use super::site::SimulatedSite;
+use super::stalls::{self, Patient, Stalls};
 use super::weather::Weather;
 
 /// Turns of the runtime after a death.
@@ -77,12 +78,22 @@ pub struct Plan {
     pub clock_ahead_ms: i64,
     /// How often its actors panic.
     pub panics: Option<Panics>,
+    /// How often they stall.
+    pub stalls: Option<Stalls>,
 }
 
 impl Plan {
     /// One that nothing happens to.
     pub fn undisturbed(begins: Timestamp, seed: u64) -> Self {
-        Self { begins, killed_at: None, moment: None, seed, clock_ahead_ms: 0, panics: None }
+        Self {
+            begins,
+            killed_at: None,
+            moment: None,
+            seed,
+            clock_ahead_ms: 0,
+            panics: None,
+            stalls: None,
+        }
     }
 }
 
@@ -110,6 +121,10 @@ pub struct Reign {
     pub doom: Arc<Doom>,
     /// How far its machine's clock is ahead of the true time.
     pub clock_ahead_ms: i64,
+    /// Until when the mailbox of its intake is made to be full, in milliseconds.
+    pub intake_full_until: Arc<AtomicU64>,
+    /// Who lived, stalled and died.
+    pub lives: Arc<Lives>,
 }
 
 impl Reign {
@@ -213,10 +228,19 @@ where
     }
     let (now, world) = (clock.clone(), ground.world.clone());
     let driver = actix_rt::spawn(world.drive(move || now.now()));
-    let clock_ahead_ms = plan.clock_ahead_ms;
-    let (world, weather) = (ground.world.clone(), ground.weather.clone());
-    let (its_clock, its_doom) = (clock.clone(), doom.clone());
-    let reign = Reign { plane, world, weather, clock: its_clock, doom: its_doom, clock_ahead_ms };
+    let reign = Reign {
+        plane,
+        world: ground.world.clone(),
+        weather: ground.weather.clone(),
+        clock: clock.clone(),
+        doom: doom.clone(),
+        clock_ahead_ms: plan.clock_ahead_ms,
+        intake_full_until: Arc::default(),
+        lives: its_lives.clone(),
+    };
+    let seed = plan.seed ^ plan.begins.0;
+    let striking = stalls::strike(plan.stalls, seed, patient(&reign));
+    let staller = actix_rt::spawn(striking);
     let killed_at = async {
         match plan.killed_at {
             Some(at) => reign.until(at).await,
@@ -235,11 +259,22 @@ where
     its_lives.end(clock.now(), deaths(&reign));
     disk.fall("lost-suffix");
     driver.abort();
+    staller.abort();
     // Actors that were just built begin, in vain, while there is a runtime for their timers.
     for _ in 0..LAST_TURNS {
         tokio::task::yield_now().await;
     }
     Ok(end)
+}
+
+fn patient(reign: &Reign) -> Patient {
+    Patient {
+        shared: reign.plane.shared().clone(),
+        clock: reign.clock.clone(),
+        tally: reign.weather.tally().clone(),
+        lives: reign.lives.clone(),
+        intake_full_until: reign.intake_full_until.clone(),
+    }
 }
 
 /// Whether a store cannot be opened because its disk is full.

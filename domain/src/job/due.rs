@@ -164,8 +164,9 @@ pub fn next_wake(job: &Job, parameters: &JobParameters, now: Timestamp) -> Optio
     if job.held.is_some() {
         return None;
     }
+    // One that is due already is made, or waits for what is under way, which wakes it.
     let look_ups = job.components.iter().filter_map(|component| match component.run {
-        Run::Uncertain { look_at, .. } => Some(look_at),
+        Run::Uncertain { look_at, .. } => Some(look_at).filter(|at| now < *at),
         _ => None,
     });
     let phase = match job.phase {

@@ -240,7 +240,8 @@ fn timeline(verdict: &Verdict) -> String {
     for (at, job, what) in &verdict.timeline {
         let seconds = at.since(BEGINS).as_secs_f64();
         // Writing to a String cannot fail.
-        let _ = write!(text, "\n  {seconds:>12.3} s  job {job}  {what}");
+        let job = job.map(|job| format!("job {job}  ")).unwrap_or_default();
+        let _ = write!(text, "\n  {seconds:>12.3} s  {job}{what}");
     }
     text
 }

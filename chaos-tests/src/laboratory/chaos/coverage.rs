@@ -3,6 +3,7 @@
 
 use cospan_domain::job::state::PhaseKind;
 
+use crate::laboratory::stalls::{FULL, KINDS, STALLS};
 use crate::laboratory::weather::{CALLS, CallFault};
 use crate::world::trouble::Struck;
 
@@ -50,6 +51,9 @@ pub fn pairs() -> Vec<Pair> {
         pairs.extend(phases.into_iter().chain(["archived"]).map(|phase| (kind, phase)));
     }
     pairs.push(("intake-full", "command"));
+    for kind in [STALLS, FULL] {
+        pairs.extend(KINDS.map(|actor| (kind, actor.as_str())));
+    }
     pairs
 }
 

@@ -8,6 +8,7 @@ use std::rc::Rc;
 
 use cospan_actors::api::View;
 use cospan_actors::shared::Shared;
+use cospan_actors::supervision::ActorId;
 use cospan_domain::ids::{ComponentIndex, JobId, Tag};
 use cospan_domain::job::demands::needs;
 use cospan_domain::job::state::{Component, Job, Phase, Run};
@@ -46,13 +47,23 @@ pub(super) async fn watch(reign: Reign, seen: Rc<RefCell<Seen>>) {
         since.retain(|old, _| news.contains(old));
         for news in news {
             let heard = *since.entry(news).or_insert(now);
-            if heard + TAKEN_UP < now {
+            if heard + TAKEN_UP < now && heard + TAKEN_UP + stalled(&reign, news, heard) < now {
                 let text = format!("what was heard is not taken up: {news:?}, by {}", heard.0);
                 seen.borrow_mut().violations.push(text);
                 since.insert(news, now);
             }
         }
     }
+}
+
+/// So long its job since then took no message, or nothing could be written.
+fn stalled(reign: &Reign, news: News, since: Timestamp) -> DurationMs {
+    let job = match news {
+        News::Of(tag, _) => tag.job,
+        News::Input(job) => job,
+    };
+    let which = |id: &ActorId| *id == ActorId::Journal || *id == ActorId::Job(job);
+    reign.lives.stalled(since, reign.clock.now(), which)
 }
 
 fn not_taken_up(reign: &Reign) -> Vec<News> {

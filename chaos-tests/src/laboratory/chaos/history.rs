@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use cospan_actors::api::View;
 use cospan_actors::journal::Change;
+use cospan_actors::supervision::ActorKind;
 use cospan_domain::catalogue::state::FileRecord;
 use cospan_domain::ids::{Attempt, ComponentIndex, JobId, LogicalName, SiteName};
 use cospan_domain::invariants::broken;
@@ -33,7 +34,20 @@ use super::sites::{self, KNOWN_WITHIN};
 use super::staging;
 use super::supervision::Held;
 use super::unseen::{Unseen, unseen};
+use crate::laboratory::lives::Lives;
 use crate::laboratory::reign::Reign;
+
+/// Who has a part in placing jobs, claiming processors, and noticing what sites are like.
+pub(super) fn places(kind: ActorKind) -> bool {
+    matches!(
+        kind,
+        ActorKind::Journal
+            | ActorKind::CoAllocator
+            | ActorKind::Claimer
+            | ActorKind::Cluster
+            | ActorKind::Job
+    )
+}
 
 /// By then it is noticed that no site answers, and what was decided before is written.
 pub(super) const NOTICED: DurationMs = DurationMs(300_000);
@@ -78,6 +92,8 @@ pub(super) struct Seen {
     ahead_ms: i64,
     /// The catalogue when all was over, if it came to that.
     pub(super) files: Option<BTreeMap<LogicalName, Arc<FileRecord>>>,
+    /// Who stalled.
+    lives: Arc<Lives>,
 }
 
 impl Seen {
@@ -94,6 +110,7 @@ impl Seen {
             Err(problem) => self.violations.push(format!("events cannot be read: {problem}")),
         }
         self.ahead_ms = reign.clock_ahead_ms;
+        self.lives = reign.lives.clone();
         self.counters = Counters::default();
         self.queues.begin(its_now);
         self.preemptions.begin(view, its_now);
@@ -131,9 +148,14 @@ impl Seen {
                 }
                 self.judge_sites(new, events, view, now);
                 self.learn(new, events, view, now);
-                let unfair = self.queues.note(new, events, its_now);
+                let lives = self.lives.clone();
+                let stalled = |since: Timestamp| {
+                    let since = Timestamp(since.0.saturating_add_signed(-ahead_ms));
+                    lives.stalled(since, now, |id| places(id.kind()))
+                };
+                let unfair = self.queues.note(new, events, its_now, &stalled);
                 self.violations.extend(unfair.iter().map(|text| format!("a queue erred: {text}")));
-                let unfair = self.preemptions.note(new, events);
+                let unfair = self.preemptions.note(new, events, &stalled);
                 self.violations
                     .extend(unfair.iter().map(|text| format!("preemption erred: {text}")));
                 self.holds.note(new, events, now);
@@ -221,7 +243,10 @@ impl Seen {
                 let closed = seen.is_some_and(|(since, record)| {
                     let (to, from) = (event.at, Timestamp(event.at.0 - KNOWN_WITHIN.0));
                     let at = |at| sites::keeps_away(record, tries_out, at);
-                    *since + KNOWN_WITHIN < now && at(from) && at(to)
+                    *since + KNOWN_WITHIN < now
+                        && at(from)
+                        && at(to)
+                        && *since + KNOWN_WITHIN + self.stalled(*since, now) < now
                 });
                 if closed {
                     self.break_rule("a site that takes nothing was chosen", job, site.as_str());
@@ -230,9 +255,16 @@ impl Seen {
         }
     }
 
+    /// So long since then somebody stalled who has a part in placing and claiming.
+    fn stalled(&self, since: Timestamp, now: Timestamp) -> DurationMs {
+        self.lives.stalled(since, now, |id| places(id.kind()))
+    }
+
     /// Whether no site has answered for so long that it is taken for our own fault.
     fn is_cut_off(&self, now: Timestamp) -> bool {
-        self.cut_offs.iter().any(|(from, to)| *from + NOTICED <= now && now < *to)
+        let noticed = |from: Timestamp| from + NOTICED + self.stalled(from, now) <= now;
+        let is_over = |from: Timestamp| from + NOTICED > now;
+        self.cut_offs.iter().any(|(from, to)| now < *to && !is_over(*from) && noticed(*from))
     }
 
     fn learn(&mut self, job: &Job, events: &[JobEvent], view: &View, now: Timestamp) {

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use cospan_actors::api::View;
-use cospan_actors::supervision::ActorKind;
+use cospan_actors::supervision::{ActorId, ActorKind};
 use cospan_domain::ids::{JobId, SiteName};
 use cospan_domain::job::spec::{Priority, Request};
 use cospan_domain::job::state::{Job, Phase};
@@ -16,7 +16,7 @@ use cospan_domain::queue::{HoardParameters, QueueParameters};
 use cospan_domain::site::availability::SiteState;
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use super::history::Seen;
+use super::history::{Seen, places};
 use super::scenario::Scenario;
 use crate::laboratory::reign::Reign;
 
@@ -43,7 +43,8 @@ pub(super) async fn watch(reign: Reign, scenario: Arc<Scenario>, seen: Rc<RefCel
         beside.retain(|key, _| rooms.contains(key));
         for key in rooms {
             let since = *beside.entry(key.clone()).or_insert(now);
-            if since + patience(&scenario.queue) < now {
+            let late = since + patience(&scenario.queue) < now;
+            if late && since + patience(&scenario.queue) + stalled(&reign, since) < now {
                 beside.insert(key.clone(), now);
                 let (job, site) = key;
                 found.push(format!("job {job} waits since {} beside room at {site}", since.0));
@@ -55,6 +56,12 @@ pub(super) async fn watch(reign: Reign, scenario: Arc<Scenario>, seen: Rc<RefCel
         let late = late.map(|text| format!("a queue erred: {text}"));
         seen.borrow_mut().violations.extend(late);
     }
+}
+
+/// So long since then somebody stalled who has a part in placing and claiming.
+fn stalled(reign: &Reign, since: Timestamp) -> DurationMs {
+    let takes_part = |id: &ActorId| places(id.kind());
+    reign.lives.stalled(since, reign.clock.now(), takes_part)
 }
 
 /// By then whoever fits has been tried with nothing withheld.
@@ -145,7 +152,8 @@ impl Withheld {
         self.0 = Some((hoard.job, since));
         let HoardParameters { share, time, .. } = queue.hoard;
         let mut found = Vec::new();
-        if since + time + queue.scan_interval + LATE < now {
+        let over = since + time + queue.scan_interval + LATE;
+        if over < now && over + stalled(reign, since) < now {
             self.0 = Some((hoard.job, now));
             found.push(format!("withheld for job {} since {}", hoard.job, since.0));
         }

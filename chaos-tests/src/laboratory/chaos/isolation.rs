@@ -5,10 +5,11 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use cospan_actors::supervision::ActorId;
 use cospan_domain::job::state::{Job, Phase};
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use super::history::{NOTICED, Seen};
+use super::history::{NOTICED, Seen, places};
 use super::scenario::Scenario;
 use crate::laboratory::reign::Reign;
 
@@ -29,6 +30,12 @@ pub(super) async fn watch(reign: Reign, scenario: Arc<Scenario>, seen: Rc<RefCel
         let all_answer = reign.plane.sites().iter().all(|site| site.report.contact.is_answering());
         let waited = waiting(&reign);
         reign.until(noticed_at).await;
+        let tells = |id: &ActorId| places(id.kind());
+        let late = reign.lives.stalled(from, noticed_at, tells);
+        if to < noticed_at + late + MOMENT {
+            continue;
+        }
+        reign.until(noticed_at + late).await;
         let still = waiting(&reign);
         let waits = still.iter().any(|id| waited.contains(id));
         if all_answer && waits && !reign.plane.isolated() {

@@ -32,6 +32,7 @@ mod setbacks;
 mod silences;
 mod sites;
 mod staging;
+mod stalls;
 mod supervision;
 pub mod sweeps;
 #[cfg(test)]

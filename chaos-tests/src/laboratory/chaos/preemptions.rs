@@ -11,6 +11,8 @@ use cospan_domain::job::spec::Priority;
 use cospan_domain::job::state::{AbortCause, Job};
 use cospan_domain::units::{DurationMs, Timestamp};
 
+use super::queueing::Stalled;
+
 /// Who gave way so often is spared from then on.
 const TIMES_MAX: u32 = 3;
 /// Between the plan and what comes of it lies so much time at most.
@@ -26,8 +28,9 @@ struct Class {
 }
 
 impl Class {
-    fn is_settled(self, now: Timestamp) -> bool {
-        self.since + UNDER_WAY < now
+    fn is_settled(self, now: Timestamp, stalled: Stalled<'_>) -> bool {
+        let settled = self.since + UNDER_WAY;
+        settled < now && settled + stalled(self.since) < now
     }
 }
 
@@ -60,12 +63,24 @@ impl Preemptions {
     }
 
     /// Takes note of what happened to a job; tells what must not have.
-    pub(super) fn note(&mut self, job: &Job, events: &[JobEvent]) -> Vec<String> {
-        let found = events.iter().filter_map(|event| self.judge(job, &event.what, event.at));
+    pub(super) fn note(
+        &mut self,
+        job: &Job,
+        events: &[JobEvent],
+        stalled: Stalled<'_>,
+    ) -> Vec<String> {
+        let judge = |event: &JobEvent| self.judge(job, &event.what, event.at, stalled);
+        let found = events.iter().filter_map(judge);
         found.map(|text| format!("job {}: {text}", job.id)).collect()
     }
 
-    fn judge(&mut self, job: &Job, what: &Happened, now: Timestamp) -> Option<String> {
+    fn judge(
+        &mut self,
+        job: &Job,
+        what: &Happened,
+        now: Timestamp,
+        stalled: Stalled<'_>,
+    ) -> Option<String> {
         match what {
             Happened::PriorityChanged { to, by } => {
                 let class = Class { priority: *to, promoted: by.is_none(), since: now };
@@ -78,7 +93,8 @@ impl Preemptions {
             }
             Happened::ComponentsClaimed { preempting, .. } if !preempting.is_empty() => {
                 let again = !self.waves.insert(job.id);
-                let class = self.classes.get(&job.id).filter(|class| class.is_settled(now));
+                let class =
+                    self.classes.get(&job.id).filter(|class| class.is_settled(now, stalled));
                 let may_not = class
                     .is_some_and(|class| class.promoted || class.priority == Priority::SuperLow);
                 match (again, may_not) {
@@ -88,13 +104,19 @@ impl Preemptions {
                 }
             }
             Happened::RoundAborted { why: AbortCause::Preempted { by }, .. } => {
-                self.give_way(job, *by, now)
+                self.give_way(job, *by, now, stalled)
             }
             _ => None,
         }
     }
 
-    fn give_way(&mut self, job: &Job, by: JobId, now: Timestamp) -> Option<String> {
+    fn give_way(
+        &mut self,
+        job: &Job,
+        by: JobId,
+        now: Timestamp,
+        stalled: Stalled<'_>,
+    ) -> Option<String> {
         if job.start_at.is_some() && !job.spec.rerunnable {
             return Some("it gives way although it may have begun and must not run twice".into());
         }
@@ -103,7 +125,8 @@ impl Preemptions {
         if *times > TIMES_MAX {
             return Some(format!("it gives way for the {times}th time"));
         }
-        let settled = |id| self.classes.get(id).copied().filter(|class| class.is_settled(now));
+        let of = |id| self.classes.get(id).copied();
+        let settled = |id| of(id).filter(|class| class.is_settled(now, stalled));
         let (own, other) = (settled(&job.id)?, settled(&by)?);
         let lower = own.priority < other.priority;
         (!lower).then(|| format!("as {own:?} it gives way to job {by} as {other:?}"))

@@ -20,6 +20,9 @@ const CLAIM_WAIT_MS: u64 = 5_000;
 const OTHER_WAIT_MS: u64 = 1_000;
 const WAIT_MAX_MS: u64 = 600_000;
 
+/// How long since then actors stalled.
+pub(super) type Stalled<'a> = &'a dyn Fn(Timestamp) -> DurationMs;
+
 /// A job in its queue.
 #[derive(Debug, Clone)]
 struct Waiting {
@@ -65,10 +68,17 @@ impl Queues {
     }
 
     /// Takes note of what happened to a job; tells what must not have.
-    pub(super) fn note(&mut self, job: &Job, events: &[JobEvent], now: Timestamp) -> Vec<String> {
+    /// `stalled`: how long since then those who place took no messages.
+    pub(super) fn note(
+        &mut self,
+        job: &Job,
+        events: &[JobEvent],
+        now: Timestamp,
+        stalled: Stalled<'_>,
+    ) -> Vec<String> {
         let mut found = Vec::new();
         for event in events {
-            found.extend(self.judge(job, event, now));
+            found.extend(self.judge(job, event, now, stalled));
         }
         self.learn(job, now);
         found
@@ -104,9 +114,15 @@ impl Queues {
         self.waiting.insert(job.id, waiting);
     }
 
-    fn judge(&mut self, job: &Job, event: &JobEvent, now: Timestamp) -> Option<String> {
+    fn judge(
+        &mut self,
+        job: &Job,
+        event: &JobEvent,
+        now: Timestamp,
+        stalled: Stalled<'_>,
+    ) -> Option<String> {
         match &event.what {
-            Happened::JobPlaced { .. } => return self.place(job.id, now),
+            Happened::JobPlaced { .. } => return self.place(job.id, now, stalled),
             Happened::PriorityChanged { to, by: None } => return self.promote(job, *to, event.at),
             Happened::JobFailed { reason } if reason.contains("max_placement_tries") => {
                 let most = job.spec.max_placement_tries.unwrap_or(u32::MAX);
@@ -149,13 +165,14 @@ impl Queues {
 
     /// A job is placed: who asks for the same and has waited longer ought to be by now, or
     /// soon. Gives who was overtaken, and never came.
-    fn place(&mut self, id: JobId, now: Timestamp) -> Option<String> {
+    fn place(&mut self, id: JobId, now: Timestamp, stalled: Stalled<'_>) -> Option<String> {
+        let long_ago = |at: Timestamp| at + UNDER_WAY < now && at + UNDER_WAY + stalled(at) < now;
         let placed = self.waiting.remove(&id)?;
         // Its placement may have been decided when it was still among those of its class before.
-        let decided_here = placed.moved.is_none_or(|at| at + UNDER_WAY < now);
+        let decided_here = placed.moved.is_none_or(long_ago);
         let mut lost = None;
         for (other, waiting) in &mut self.waiting {
-            let ready = waiting.ready + UNDER_WAY < now;
+            let ready = long_ago(waiting.ready);
             let same = decided_here
                 && waiting.class == placed.class
                 && !waiting.avoids
@@ -165,7 +182,7 @@ impl Queues {
                 waiting.overtaken.get_or_insert((now, id));
             }
             if let Some((at, by)) = waiting.overtaken
-                && at + UNDER_WAY < now
+                && long_ago(at)
             {
                 lost = Some(format!("job {other} has waited longer than job {by}, and waits on"));
             }

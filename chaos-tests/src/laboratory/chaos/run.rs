@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use cospan_actors::settings::{Settings, Staging};
+use cospan_actors::supervision::ActorId;
 use cospan_domain::ids::{Attempt, ComponentIndex, Epoch, InstanceId, JobId, Round, Tag};
 use cospan_domain::job::parameters::JobParameters;
 use cospan_domain::job::state::PhaseKind;
@@ -37,8 +38,10 @@ use crate::laboratory::handle::WorldHandle;
 use crate::laboratory::hash::EventHash;
 use crate::laboratory::jobs::job;
 use crate::laboratory::journal::StoreDisk;
+use crate::laboratory::lives::Lived;
 use crate::laboratory::reign::{End, Ground, Plan, Reign, reign};
 use crate::laboratory::settings::default_settings;
+use crate::laboratory::stalls::Stalls;
 use crate::laboratory::weather::Weather;
 use crate::world::ledger::Entry;
 use crate::world::trouble::Struck;
@@ -50,6 +53,8 @@ const CONVERGE_MAX: DurationMs = DurationMs(3 * 86_400_000);
 /// Those submit so many times as much as their site can do, at most; who may run nowhere
 /// else has to wait for it.
 const OVERLOAD_MAX: u64 = 8;
+/// So long actors stall on when all other trouble is over.
+const STALL_ON: DurationMs = DurationMs(3_600_000);
 /// Within this time after that everything must have been cleaned up.
 const CLEAN_MAX: DurationMs = DurationMs(3 * 3_600_000);
 
@@ -83,8 +88,8 @@ pub struct Verdict {
     pub struck: Struck,
     /// Hash of everything that happened.
     pub hash: String,
-    /// What happened to the jobs, in order.
-    pub timeline: Vec<(Timestamp, JobId, String)>,
+    /// What happened to the jobs, and what the actors were made to do, in order.
+    pub timeline: Vec<(Timestamp, Option<JobId>, String)>,
 }
 
 impl Verdict {
@@ -121,6 +126,7 @@ pub fn run(scenario: Scenario) -> Result<Verdict> {
             moment: kill.and_then(|kill| kill.moment),
             clock_ahead_ms: kill.map_or(0, |kill| kill.clock_ahead_ms),
             panics: scenario.panics,
+            stalls: scenario.stalls,
             ..undisturbed(now)
         };
         reigns += 1;
@@ -128,7 +134,10 @@ pub fn run(scenario: Scenario) -> Result<Verdict> {
         now = over + kill.map_or(STARTED_AGAIN, |kill| kill.down);
     }
     ground.weather.clear();
-    let not_live = calm(&ground, undisturbed(now), &scenario, &known, &seen)?;
+    // Nobody is built anew in the calm who forgot something, so that it would be seen.
+    let stalls = scenario.stalls.map(|stalls| Stalls { until: now + STALL_ON, ..stalls });
+    let plan = Plan { stalls, ..undisturbed(now) };
+    let not_live = calm(&ground, plan, &scenario, &known, &seen)?;
     let (known, seen) = (known.take(), seen.take());
     let unsafe_ = judged(&ground, &scenario, instance, &known, &seen)?;
     let finished = |(kind, _): &&(_, Timestamp)| *kind == PhaseKind::Finished;
@@ -156,17 +165,31 @@ fn struck(ground: &Ground) -> Struck {
 fn timeline(
     ground: &Ground,
     instance: InstanceId,
-    mut timeline: Vec<(Timestamp, JobId, String)>,
-) -> Vec<(Timestamp, JobId, String)> {
+    durable: Vec<(Timestamp, JobId, String)>,
+) -> Vec<(Timestamp, Option<JobId>, String)> {
+    let durable = durable.into_iter().map(|(at, job, what)| (at, Some(job), what));
+    let mut timeline: Vec<_> = durable.chain(stalled(ground)).collect();
     ground.world.read(|world| {
         let ours = world.ledger().entries().iter().filter(|line| line.tag.instance == instance);
         timeline.extend(ours.map(|Entry { at, site, tag, deed }| {
             let what = format!("  at {site}: {}-{} {deed:?}", tag.component.0, tag.attempt.0);
-            (*at, tag.job, what)
+            (*at, Some(tag.job), what)
         }));
     });
     timeline.sort_by_key(|(at, ..)| *at);
     timeline
+}
+
+/// Actors that were made to stall.
+fn stalled(ground: &Ground) -> Vec<(Timestamp, Option<JobId>, String)> {
+    let lived = ground.lives.reigns().into_iter().flat_map(|reign| reign.lived);
+    let stalled = lived.filter_map(|(at, lived)| {
+        let Lived::Stalled(id, lasts, is_full) = lived else { return None };
+        let job = if let ActorId::Job(job) = id { Some(job) } else { None };
+        let full = if is_full { ", its mailbox full" } else { "" };
+        Some((at, job, format!("  {id} stalls for {lasts}{full}")))
+    });
+    stalled.collect()
 }
 
 fn ground(scenario: &Scenario, instance: InstanceId) -> Result<Ground> {
@@ -316,7 +339,8 @@ fn troubled(
     }
 }
 
-/// The reign that nothing disturbs; why it did not come to rest, if it did not.
+/// The reign that nothing disturbs but stalls in its first hour; why it did not come to rest,
+/// if it did not.
 fn calm(
     ground: &Ground,
     plan: Plan,

@@ -21,12 +21,14 @@ use super::rarities::{
     Rarity, draw_abandons, draw_moves, draw_orders, draw_queue, draw_rarities, draw_rivals,
 };
 use super::staging::draw_staging;
+use super::stalls::draw_stalls;
 use super::sweeps::{DrawnSweep, draw_sweeps};
 use super::troubles::{
     cut_off, draw_climate, draw_cut_offs, draw_kills, draw_panics, draw_troubles,
 };
 use crate::laboratory::doom::Moment;
 use crate::laboratory::panics::Panics;
+use crate::laboratory::stalls::Stalls;
 use crate::laboratory::weather::Climate;
 use crate::world::LinkSpec;
 use crate::world::batch::Discipline;
@@ -150,6 +152,8 @@ pub struct Scenario {
     pub wall_late: DurationMs,
     /// How often actors panic, in a build that has points for that.
     pub panics: Option<Panics>,
+    /// How often actors stall.
+    pub stalls: Option<Stalls>,
     /// Whether sites put batch jobs whose node died back into their queues.
     pub requeues: bool,
     /// How long ended jobs are kept before they are archived.
@@ -234,6 +238,7 @@ impl Scenario {
             requeues: drawing.exists(),
             wall_late: DurationMs::ZERO,
             panics: draw_panics(&mut drawing),
+            stalls: draw_stalls(seed, calm_at),
             files,
             jobs: drawn,
             sweeps,
@@ -269,8 +274,9 @@ impl Scenario {
         self.troubles.iter().for_each(|(.., t)| *troubles.entry(t.as_str()).or_default() += 1);
         let troubles: Vec<String> = troubles.iter().map(|(t, n)| format!("{t}:{n}")).collect();
         let crowd = Crowd::of(self.seed, self.sites.len());
+        let stalls = self.stalls.map(|stalls| stalls.to_string());
         format!(
-            "seed {}: {} sites, {} jobs{} under {} and {}, {} quotas, {} deals, {} kills, way {} ms, sync {} ms, poll {}, hints {}, faults [{}], failing syncs {}, troubles [{}]",
+            "seed {}: {} sites, {} jobs{} under {} and {}, {} quotas, {} deals, {} kills, way {} ms, sync {} ms, poll {}, hints {}, faults [{}], failing syncs {}, troubles [{}], stalls [{}]",
             self.seed,
             self.sites.len(),
             self.jobs.len(),
@@ -287,6 +293,7 @@ impl Scenario {
             faults.join(" "),
             self.climate.failing_syncs,
             troubles.join(" "),
+            stalls.unwrap_or_default(),
         )
     }
 }

@@ -67,6 +67,8 @@ struct Judge {
     planted: Option<(Timestamp, Option<ActorKind>)>,
     deaths: u64,
     disk_failed: Option<Timestamp>,
+    /// Until then the journal hears nothing of its disk.
+    deaf_until: Timestamp,
     exit: Option<(Timestamp, ActorId)>,
     found: Vec<String>,
 }
@@ -103,10 +105,14 @@ impl Judge {
             Lived::Died(id) => self.died(at, id),
             Lived::Built(id, anew) => self.built(at, id, *anew),
             Lived::Judged(id, verdict) => self.judged(at, id, *verdict),
+            Lived::Stalled(ActorId::Journal, lasts, _) => self.deaf_until = at + *lasts,
+            Lived::Stalled(..) => {}
             Lived::DiskFailed => self.disk_failed = Some(at),
             Lived::Fatal(problem) => {
                 let exits = self.exit.as_ref().is_some_and(|(exit, _)| *exit == at);
-                if !exits && self.disk_failed != Some(at) {
+                let heard_late = self.deaf_until.0 + TICK.0 >= at.0;
+                let of_disk = self.disk_failed.is_some_and(|failed| failed == at || heard_late);
+                if !exits && !of_disk {
                     self.complain(at, &format!("the process ends without a reason: {problem}"));
                 }
             }
@@ -245,6 +251,7 @@ fn unheld(
     for (at, lived) in &reign.lived {
         let Lived::Judged(ActorId::Job(id), Verdict::Hold) = lived else { continue };
         let by = *at + WRITTEN;
+        let by = by + reign.stalled(*at, by, |id| *id == ActorId::Journal);
         let is_final = ended.get(id).is_some_and(|ended| *ended <= by);
         let turns = held.get(id).map_or(&[] as &[_], Vec::as_slice);
         let so_far = turns.iter().rev().find(|(turn, _)| turn < at);

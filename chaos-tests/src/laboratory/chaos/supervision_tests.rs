@@ -146,3 +146,16 @@ fn a_job_that_is_to_be_held_is_so_by_its_record_unless_it_ended() {
     assert!(says(&[(300, true)], None), "it was held before");
     assert!(!says(&[(300, true), (400, false)], None) && !says(&[], None));
 }
+
+#[test]
+fn a_process_ends_for_its_disk_as_soon_as_its_journal_hears_of_it() {
+    let ends = |heard: u64| {
+        let stalls = Lived::Stalled(ActorId::Journal, DurationMs(300), false);
+        let ends = Lived::Fatal("the disk is gone".into());
+        let lived = [(100, stalls), (200, Lived::DiskFailed), (heard, ends)];
+        let lived = lived.into_iter().map(|(at, lived)| (Timestamp(at), lived)).collect();
+        Reigned { lived, ended: Some(Timestamp(heard)), counted: 0 }
+    };
+    is_right(ends(400));
+    finds(ends(500), "ends without a reason");
+}

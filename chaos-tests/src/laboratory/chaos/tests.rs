@@ -49,6 +49,7 @@ fn a_death_at_any_append_or_call_loses_and_doubles_nothing() {
     quiet.cut_offs.clear();
     quiet.kills.clear();
     quiet.panics = None;
+    quiet.stalls = None;
     let undisturbed = run(quiet.clone()).unwrap();
     hold(&undisturbed);
     let after = DurationMs::from_secs(3_600);

@@ -5,10 +5,12 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRefusal, Ask, JobOutcome, Submission};
+use cospan_actors::supervision::ActorKind;
 use cospan_domain::ids::{
     Digest, IdempotencyKey, JobId, KeyName, LogicalName, RelPath, SiteName, TargetName,
 };
@@ -29,6 +31,7 @@ use super::staging::draw_executable;
 use super::sweeps::{DrawnSweep, run_of};
 use crate::laboratory::jobs::job;
 use crate::laboratory::reign::Reign;
+use crate::laboratory::stalls::FULL;
 use crate::laboratory::tally::Tally;
 use crate::world::cluster::Cluster;
 
@@ -126,6 +129,9 @@ async fn command(
         match reign.plane.command(ApiCommand { by: by.clone(), what: ask() }).await {
             Err(ApiRefusal::Busy { .. }) => {
                 tally.count("intake-full", "command");
+                if reign.clock.now().0 < reign.intake_full_until.load(Ordering::Relaxed) {
+                    tally.count(FULL, ActorKind::Intake.as_str());
+                }
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
             answer => return answer,

@@ -384,3 +384,14 @@ fn a_payload_that_began_too_late_and_succeeded_all_the_same_is_done() {
     world.record_charges();
     assert_eq!(world.phase(), PhaseKind::Finished);
 }
+
+#[test]
+fn nobody_is_woken_for_a_look_up_that_is_under_way_already() {
+    let mut world = World::new(spec(1));
+    world.place();
+    world.submit(0, SubmitAnswer::Unknown(DurationMs::from_secs(30)));
+    world.pass(9);
+    assert_eq!(world.due(), [EffectKind::LookUp], "its site takes its time");
+    let wake = next_wake(&world.job, &world.parameters, world.now);
+    assert!(wake.is_some_and(|time| time > world.now), "or it looks again and again");
+}

@@ -1,0 +1,273 @@
+//! Actors that take no messages for a while, and mailboxes that are full meanwhile, as a seed
+//! draws them. Both are messages like any other, so that they strike in every build.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, Message, WrapFuture};
+use cospan_actors::claimer::Claimer;
+use cospan_actors::clock::Clock;
+use cospan_actors::cluster::Cluster;
+use cospan_actors::coallocator::CoAllocator;
+use cospan_actors::information::Information;
+use cospan_actors::intake::Intake;
+use cospan_actors::job::JobActor;
+use cospan_actors::journal::Journal;
+use cospan_actors::notifier::Notifier;
+use cospan_actors::shared::Shared;
+use cospan_actors::supervision::{ActorId, ActorKind};
+use cospan_actors::switchboard::{Directory, Look, Switchboard};
+use cospan_actors::transfer::{DataManager, Transfer};
+use cospan_domain::units::{DurationMs, Timestamp};
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+
+use super::lives::{Lived, Lives};
+use super::tally::Tally;
+
+/// Kinds of actors that take messages; nobody tells a claim timer anything.
+pub const KINDS: [ActorKind; 10] = [
+    ActorKind::Journal,
+    ActorKind::Intake,
+    ActorKind::Information,
+    ActorKind::DataManager,
+    ActorKind::CoAllocator,
+    ActorKind::Claimer,
+    ActorKind::Notifier,
+    ActorKind::Cluster,
+    ActorKind::Job,
+    ActorKind::Transfer,
+];
+
+/// What it is called where nobody is turned away.
+pub const STALLS: &str = "actor-stalls";
+/// What it is called where senders find a full mailbox.
+pub const FULL: &str = "mailbox-full";
+
+/// A mailbox that is to be full has room for so many messages at most.
+const ROOM_MAX: usize = 4;
+
+/// How often which actors stall.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stalls {
+    /// Which of [`KINDS`].
+    pub kinds: [bool; KINDS.len()],
+    /// Between two stalls, at most.
+    pub pause_max: DurationMs,
+    /// Longest stall.
+    pub lasts_max: DurationMs,
+    /// Share of the stalls during which the mailbox is full, in parts per million.
+    pub full: u32,
+    /// From then on nobody begins to stall.
+    pub until: Timestamp,
+}
+
+impl Stalls {
+    /// The kinds that are struck.
+    pub fn kinds(&self) -> impl Iterator<Item = ActorKind> {
+        KINDS.into_iter().zip(self.kinds).filter(|(_, struck)| *struck).map(|(kind, _)| kind)
+    }
+}
+
+impl fmt::Display for Stalls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kinds: Vec<&str> = self.kinds().map(ActorKind::as_str).collect();
+        let Self { pause_max, lasts_max, full, .. } = self;
+        write!(f, "{} for {lasts_max} each {pause_max}, full:{full}", kinds.join(" "))
+    }
+}
+
+/// What a control plane that is to stall now and then is known by.
+pub(super) struct Patient {
+    pub(super) shared: Arc<Shared>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) tally: Arc<Tally>,
+    pub(super) lives: Arc<Lives>,
+    /// Until when the mailbox of the intake is full; who is turned away there tells nobody
+    /// else.
+    pub(super) intake_full_until: Arc<AtomicU64>,
+}
+
+/// Takes no message for so long.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Stall {
+    lasts: DurationMs,
+    /// What its mailbox can take in afterwards.
+    bound: usize,
+    /// So much it can take in meanwhile, if it is to be full.
+    room: Option<usize>,
+    /// Fills the mailbox to its bound; with how many messages.
+    fill: Box<dyn FnOnce() -> usize + Send>,
+    /// It is over, and some message had to wait.
+    struck: Box<dyn FnOnce(bool) + Send>,
+}
+
+/// Takes up room.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Filler;
+
+fn stall<A>(actor: &A, stall: Stall, ctx: &mut Context<A>)
+where
+    A: Actor<Context = Context<A>> + Handler<Filler>,
+{
+    let Stall { lasts, bound, room, fill, struck } = stall;
+    let fillers = room.map_or(0, |room| {
+        ctx.set_mailbox_capacity(room);
+        fill()
+    });
+    let rest = tokio::time::sleep(Duration::from_millis(lasts.0)).into_actor(actor);
+    ctx.wait(rest.map(move |(), _, ctx| {
+        struck(more_wait_than(fillers, ctx));
+        ctx.set_mailbox_capacity(bound);
+    }));
+}
+
+/// Whether more than so many messages are in the mailbox: then one more fills it, and the
+/// next but one is turned away.
+fn more_wait_than<A>(count: usize, ctx: &mut Context<A>) -> bool
+where
+    A: Actor<Context = Context<A>> + Handler<Filler>,
+{
+    ctx.set_mailbox_capacity(count + 2);
+    let own = ctx.address();
+    own.try_send(Filler).is_ok() && own.try_send(Filler).is_err()
+}
+
+macro_rules! stalls {
+    ($($actor:ty),*) => {$(
+        impl Handler<Stall> for $actor {
+            type Result = ();
+
+            fn handle(&mut self, message: Stall, ctx: &mut Context<Self>) {
+                stall(self, message, ctx);
+            }
+        }
+
+        impl Handler<Filler> for $actor {
+            type Result = ();
+
+            fn handle(&mut self, _: Filler, _: &mut Context<Self>) {}
+        }
+    )*};
+}
+
+stalls!(Journal, Intake, Information, DataManager, CoAllocator, Claimer, Notifier);
+stalls!(Cluster, JobActor, Transfer);
+
+/// From now on actors stall, if any do, each at most once at a time.
+pub(super) async fn strike(stalls: Option<Stalls>, seed: u64, patient: Patient) {
+    let Some(stalls) = stalls else { return };
+    let mut chance = StdRng::seed_from_u64(seed ^ 0x7374_616c_6c73);
+    let kinds: Vec<ActorKind> = stalls.kinds().collect();
+    let mut over: BTreeMap<ActorId, Timestamp> = BTreeMap::new();
+    loop {
+        let pause = chance.random_range(1..=stalls.pause_max.0);
+        tokio::time::sleep(Duration::from_millis(pause)).await;
+        let lasts = DurationMs(chance.random_range(1..=stalls.lasts_max.0));
+        let is_full = chance.random_range(0..1_000_000) < stalls.full;
+        let room = is_full.then(|| chance.random_range(1..=ROOM_MAX));
+        let Some(kind) = kinds.choose(&mut chance) else { return };
+        let Some(id) = any_of(*kind, &patient.shared.switchboard, &mut chance) else { continue };
+        let now = patient.clock.now();
+        if now >= stalls.until {
+            return;
+        }
+        over.retain(|_, at| *at > now);
+        if !over.contains_key(&id) && patient.stall(&id, lasts, room) {
+            patient.lives.note(now, Lived::Stalled(id.clone(), lasts, is_full));
+            over.insert(id, now + lasts);
+        }
+    }
+}
+
+fn any_of(kind: ActorKind, board: &Switchboard, chance: &mut StdRng) -> Option<ActorId> {
+    Some(match kind {
+        ActorKind::Journal => ActorId::Journal,
+        ActorKind::Intake => ActorId::Intake,
+        ActorKind::Information => ActorId::Information,
+        ActorKind::DataManager => ActorId::DataManager,
+        ActorKind::CoAllocator => ActorId::CoAllocator,
+        ActorKind::Claimer => ActorId::Claimer,
+        ActorKind::Notifier => ActorId::Notifier,
+        ActorKind::Cluster => ActorId::Cluster(board.clusters.keys().choose(chance)?.clone()),
+        ActorKind::Job => ActorId::Job(*board.jobs.keys().choose(chance)?),
+        ActorKind::Transfer => {
+            let (digest, site) = board.transfers.keys().choose(chance)?.clone();
+            ActorId::Transfer(digest, site)
+        }
+        ActorKind::ClaimTimer => return None,
+    })
+}
+
+impl Patient {
+    /// Has one stall; whether it lives.
+    fn stall(&self, id: &ActorId, lasts: DurationMs, room: Option<usize>) -> bool {
+        let (tally, kind) = (self.tally.clone(), id.kind());
+        let fault = if room.is_some() { FULL } else { STALLS };
+        let struck = move |struck: bool| {
+            if struck {
+                tally.count(fault, kind.as_str());
+            }
+        };
+        if kind == ActorKind::Intake && room.is_some() {
+            let until = self.clock.now() + lasts;
+            self.intake_full_until.store(until.0, Ordering::Relaxed);
+        }
+        let bound = kind.mailbox_bound(&self.shared.settings);
+        let room = room.map(|room| room.min(bound));
+        let (fill, struck) = (Box::new(|| 0), Box::new(struck));
+        self.send(id, Stall { lasts, bound, room, fill, struck })
+    }
+
+    fn send(&self, id: &ActorId, mut stall: Stall) -> bool {
+        match id {
+            ActorId::Journal => {
+                let shared = self.shared.clone();
+                stall.fill = Box::new(move || fill(|| shared.journal().try_send(Filler).is_ok()));
+                self.shared.journal().do_send(stall);
+                true
+            }
+            ActorId::Intake => self.send_to(|board| &board.intake, (), stall),
+            ActorId::Information => self.send_to(|board| &board.information, (), stall),
+            ActorId::DataManager => self.send_to(|board| &board.data_manager, (), stall),
+            ActorId::CoAllocator => self.send_to(|board| &board.co_allocator, (), stall),
+            ActorId::Claimer => self.send_to(|board| &board.claimer, (), stall),
+            ActorId::Notifier => self.send_to(|board| &board.notifier, (), stall),
+            ActorId::Cluster(site) => self.send_to(|board| &board.clusters, site.clone(), stall),
+            ActorId::Job(job) => self.send_to(|board| &board.jobs, *job, stall),
+            ActorId::Transfer(digest, site) => {
+                self.send_to(|board| &board.transfers, (*digest, site.clone()), stall)
+            }
+            ActorId::ClaimTimer(_) => false,
+        }
+    }
+
+    fn send_to<K, A>(
+        &self,
+        of: fn(&Switchboard) -> &Directory<K, A>,
+        key: K,
+        mut stall: Stall,
+    ) -> bool
+    where
+        K: Ord + Clone + Send + 'static,
+        A: Actor<Context = Context<A>> + Handler<Look> + Handler<Stall> + Handler<Filler>,
+    {
+        let Some(addr) = of(&self.shared.switchboard).addr(&key) else { return false };
+        let shared = self.shared.clone();
+        let offer = move || of(&shared.switchboard).offer(&key, Filler).is_ok();
+        stall.fill = Box::new(move || fill(offer));
+        addr.do_send(stall);
+        true
+    }
+}
+
+/// Offers one message after the other until one is turned away.
+fn fill(offer: impl Fn() -> bool) -> usize {
+    (0..=ROOM_MAX).take_while(|_| offer()).count()
+}

@@ -1,0 +1,47 @@
+//! What senders meet while an actor takes no messages.
+
+use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRefusal, Ask};
+use cospan_actors::supervision::ActorKind;
+use cospan_domain::ids::{JobId, KeyName};
+use cospan_domain::units::DurationMs;
+use futures_util::future::join_all;
+
+use super::probe_tests::{BEGINS, SECOND, ground};
+use super::reign::{End, Plan, Reign, reign};
+use super::stalls::{KINDS, Stalls};
+
+const BOUND: usize = 3;
+
+async fn cancel_nothing(reign: &Reign) -> Result<ApiAnswer, ApiRefusal> {
+    let by = KeyName::new("alice").unwrap();
+    reign.plane.command(ApiCommand { by, what: Ask::Cancel(vec![JobId(1)]) }).await
+}
+
+fn stalled(kind: ActorKind, full: u32) -> Plan {
+    let kinds = KINDS.map(|other| other == kind);
+    let lasts_max = DurationMs::from_secs(600);
+    let until = BEGINS + lasts_max;
+    let stalls = Stalls { kinds, pause_max: DurationMs(1), lasts_max, full, until };
+    Plan { stalls: Some(stalls), ..Plan::undisturbed(BEGINS, 1) }
+}
+
+#[test]
+fn an_intake_that_stalls_turns_away_what_is_beyond_its_bound() {
+    let mut ground = ground(&["delft"]);
+    ground.settings.intake_bound = BOUND;
+    let end = reign(&ground, stalled(ActorKind::Intake, 0), move |reign| async move {
+        reign.until(BEGINS + SECOND).await;
+        let asked = reign.clock.now();
+        let commands = (0..100).map(|_| {
+            let reign = reign.clone();
+            async move { (cancel_nothing(&reign).await, reign.clock.now()) }
+        });
+        let answers = join_all(commands).await;
+        let is_busy =
+            |answer: &&(Result<_, ApiRefusal>, _)| matches!(answer.0, Err(ApiRefusal::Busy { .. }));
+        let at_once = answers.iter().filter(is_busy).filter(|(_, at)| *at == asked).count();
+        assert!(answers.iter().any(|(_, at)| *at > asked), "it does not stall");
+        assert_eq!(answers.len() - at_once, BOUND, "so many wait");
+    });
+    assert!(matches!(end.unwrap(), End::Done(..)));
+}
