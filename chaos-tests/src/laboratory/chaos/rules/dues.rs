@@ -155,7 +155,10 @@ fn wakes(job: &Job, p: &JobParameters) -> Option<Timestamp> {
     }
     let mut times = Vec::new();
     for c in &job.components {
-        if let Run::Uncertain { look_at, .. } = c.run {
+        // One that is due is made, or waits for what is under way.
+        if let Run::Uncertain { look_at, .. } = c.run
+            && NOW < look_at
+        {
             times.push(look_at);
         }
         match (&job.phase, &c.run) {
