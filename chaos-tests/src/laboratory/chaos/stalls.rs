@@ -55,28 +55,30 @@ mod tests {
         }
     }
 
-    /// Much else goes wrong as well.
+    /// How often it struck with effect in a run in which much else goes wrong as well.
+    fn struck(seed: u64, at: usize, kind: &'static str, full: u32) -> u64 {
+        let mut kinds = [false; KINDS.len()];
+        kinds[at] = true;
+        let pause_max = DurationMs(MINUTE);
+        let drawn = Scenario::draw(seed, 20, 3, DurationMs::from_secs(2 * 3_600)).unwrap();
+        let until = drawn.calm_at;
+        let stalls = Stalls { kinds, pause_max, lasts_max: pause_max, full, until };
+        let verdict = run(Scenario { stalls: Some(stalls), ..drawn }).unwrap();
+        let actor = KINDS[at];
+        let told = verdict.timeline.iter().filter(|(.., what)| what.contains("stalls for"));
+        assert!(told.count() > 10, "{kind} of {actor:?} is not told");
+        let broken = (&verdict.unsafe_, &verdict.not_live);
+        assert!(verdict.holds(), "{kind} of {actor:?} at seed {seed}: {broken:#?}");
+        verdict.struck.get(&(kind, actor.as_str())).copied().unwrap_or(0)
+    }
+
     #[test]
     fn every_kind_of_actor_may_stall_and_have_a_full_mailbox_and_no_rule_is_broken() {
         for (at, actor) in KINDS.into_iter().enumerate() {
             for (kind, full) in [(STALLS, 0), (FULL, 1_000_000)] {
-                let mut kinds = [false; KINDS.len()];
-                kinds[at] = true;
-                let pause_max = DurationMs(MINUTE);
-                let drawn = Scenario::draw(5, 20, 3, DurationMs::from_secs(2 * 3_600)).unwrap();
-                let until = drawn.calm_at;
-                let stalls = Stalls { kinds, pause_max, lasts_max: pause_max, full, until };
-                let verdict = run(Scenario { stalls: Some(stalls), ..drawn }).unwrap();
-                let struck = verdict.struck.get(&(kind, actor.as_str())).copied();
-                let told = verdict.timeline.iter().filter(|(.., what)| what.contains("stalls for"));
-                assert!(told.count() > 10, "{kind} of {actor:?} is not told");
-                assert!(struck > Some(0), "{kind} of {actor:?} struck nobody");
-                assert!(
-                    verdict.holds(),
-                    "{kind} of {actor:?}: {:#?} {:?}",
-                    verdict.unsafe_,
-                    verdict.not_live
-                );
+                // Few have anything to say to some of them.
+                let strikes = (5..15).any(|seed| struck(seed, at, kind, full) > 0);
+                assert!(strikes, "{kind} of {actor:?} struck nobody");
             }
         }
     }
