@@ -25,6 +25,7 @@ mod questions;
 mod queueing;
 pub mod rarities;
 mod rest;
+mod rival;
 mod rules;
 pub mod run;
 pub mod scenario;

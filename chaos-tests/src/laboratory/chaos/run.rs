@@ -8,13 +8,11 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use cospan_actors::settings::{Settings, Staging};
 use cospan_actors::supervision::ActorId;
-use cospan_domain::ids::{Attempt, ComponentIndex, Epoch, InstanceId, JobId, Round, Tag};
+use cospan_domain::ids::{InstanceId, JobId};
 use cospan_domain::job::parameters::JobParameters;
 use cospan_domain::job::state::PhaseKind;
 use cospan_domain::planted::{Bug, bug};
-use cospan_domain::resources::Resources;
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
-use cospan_sites::port::AttemptOrder;
 use cospan_storage::fault::FaultDisk;
 use cospan_storage::record::job::read_archived;
 
@@ -29,6 +27,7 @@ use super::isolation::watch;
 use super::oracle::{Asked, Evidence, judge};
 use super::questions;
 use super::rest::is_at_rest;
+use super::rival::plant_others;
 use super::rules;
 use super::scenario::{BEGINS, Deal, Scenario};
 use super::supervision::misjudged;
@@ -36,7 +35,6 @@ use super::sweeps::over_limit;
 use super::users::{Known, all_ended, deal, output_name, release_held, targets};
 use crate::laboratory::handle::WorldHandle;
 use crate::laboratory::hash::EventHash;
-use crate::laboratory::jobs::job;
 use crate::laboratory::journal::StoreDisk;
 use crate::laboratory::lives::Lived;
 use crate::laboratory::reign::{End, Ground, Plan, Reign, reign};
@@ -57,9 +55,6 @@ const OVERLOAD_MAX: u64 = 8;
 const STALL_ON: DurationMs = DurationMs(3_600_000);
 /// Within this time after that everything must have been cleaned up.
 const CLEAN_MAX: DurationMs = DurationMs(3 * 3_600_000);
-
-/// As long as that another's job has a number that was ours.
-const RIVAL_RUN_TIME: DurationMs = DurationMs(15 * 60_000);
 
 /// By then a service manager has started again what ended by itself, or tries to.
 const STARTED_AGAIN: DurationMs = DurationMs(30_000);
@@ -249,52 +244,6 @@ fn store_disk(scenario: &Scenario) -> StoreDisk {
 /// Room for copies; none is kept that nobody needs.
 fn room(budget: Bytes) -> Staging {
     Staging { budget: Some(budget), replicas: Bytes(0) }
-}
-
-/// Another control plane uses the same sites under the same account; its jobs have the
-/// numbers that ours will have.
-fn plant_others(world: &mut World, instance: InstanceId) -> Result<()> {
-    let other = InstanceId::from_random(u64::MAX);
-    anyhow::ensure!(other != instance, "the other control plane must be another");
-    let spec = job(&[1], DurationMs::from_secs(7 * 86_400), DurationMs::from_secs(8 * 86_400), 0)?;
-    for site in 0..world.sites().len() {
-        let name = world.sites()[site].name().clone();
-        let index = world.index_of(&name).context("a site of the world")?;
-        for number in 1..=3 {
-            let component = ComponentIndex(0);
-            let tag = Tag { instance: other, job: JobId(number), component, attempt: Attempt(1) };
-            let order = AttemptOrder {
-                tag,
-                round: Round(1),
-                epoch: Epoch(1),
-                resources: Resources::processors(1),
-                program: spec.components[0].program.clone(),
-                staged_executable: None,
-                inputs: Vec::new(),
-                lrm_options: Vec::new(),
-                warning: None,
-                earlier: None,
-                lists_hosts: false,
-                hold_max: DurationMs::from_secs(30 * 86_400),
-                wall_time: spec.wall_time,
-            };
-            world.submit(index, &order)?;
-            if number == 3 {
-                world.set_rival(rival(order)?);
-            }
-        }
-    }
-    Ok(())
-}
-
-/// What the other control plane submits where numbers are handed out again.
-fn rival(order: AttemptOrder) -> Result<AttemptOrder> {
-    let spec = job(&[1], RIVAL_RUN_TIME, RIVAL_RUN_TIME + RIVAL_RUN_TIME, 0)?;
-    let tag = Tag { job: JobId(1_000), ..order.tag };
-    let program = spec.components[0].program.clone();
-    // Nobody opens its gate: what it has of the site it has for that long.
-    let hold_max = RIVAL_RUN_TIME;
-    Ok(AttemptOrder { tag, program, wall_time: spec.wall_time, hold_max, ..order })
 }
 
 /// More durable changes than this are no progress: about twenty a job are.
