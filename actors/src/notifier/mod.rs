@@ -140,9 +140,7 @@ impl Notifier {
             }
         }
     }
-}
 
-impl Notifier {
     /// Says so until its site's record does: the actor of the site may have no room for that,
     /// or die of something else. Until then it is under way, so that nobody is told twice.
     fn say_that_it_is_out(&mut self, key: (SiteName, NotificationId), ctx: &mut Context<Self>) {
