@@ -105,7 +105,7 @@ impl Cluster {
                 this.set_wake(ctx, now);
                 this.turn(ctx);
             }
-            Ok(Err(AppendError::Conflict)) => {
+            Ok(Err(AppendError::Conflict | AppendError::Unfit(_))) => {
                 let stored = this.shared.view.load().sites.get(&this.name).cloned();
                 let stored = stored.unwrap_or_else(|| this.record.state().clone());
                 this.record.reloaded(stored);

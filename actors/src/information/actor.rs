@@ -108,7 +108,7 @@ impl Information {
                     desk.steps.committed(next, accepted);
                 }
                 // Never overwrite: who asked is told to ask again.
-                Ok(Err(AppendError::Conflict)) => {
+                Ok(Err(AppendError::Conflict | AppendError::Unfit(_))) => {
                     desk.stored = this.shared.view.load().files.get(&name).cloned();
                     let blank = || Arc::new(FileRecord::new(name.clone()));
                     desk.steps.reloaded(desk.stored.clone().unwrap_or_else(blank));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, Message, WrapFuture};
 use tokio::sync::oneshot;
 
+use super::acceptance::Acceptance;
 use super::ids::Ids;
 use super::orders;
 use super::submit::{Asked, Known};
@@ -33,6 +34,8 @@ pub struct Intake {
     pub(super) shared: Arc<Shared>,
     pub(super) ids: Ids,
     pub(super) known: Known,
+    /// Requests that have their ids, and go to the journal together.
+    pub(super) accepting: Vec<Acceptance>,
     /// Commands taken and not answered yet.
     pub(super) under_way: usize,
     depth: prometheus::IntGauge,
@@ -48,7 +51,8 @@ impl Intake {
         let known = Known::of(&view);
         let depth = shared.metrics.mailbox_depth.with_label_values(&["intake"]);
         depth.set(0);
-        Self { shared, ids, known, under_way: 0, depth, dirty, _guard: guard }
+        let (accepting, under_way) = (Vec::new(), 0);
+        Self { shared, ids, known, accepting, under_way, depth, dirty, _guard: guard }
     }
 
     fn take(&mut self, message: Command, ctx: &mut Context<Self>) {

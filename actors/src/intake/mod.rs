@@ -1,6 +1,7 @@
 //! The intake: gives out job ids, knows every idempotency key, and passes
 //! commands on to the jobs and sites that they are for.
 
+mod acceptance;
 mod actor;
 mod ids;
 mod orders;

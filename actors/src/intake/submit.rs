@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+use actix::{AsyncContext, Context};
 use cospan_domain::ids::{Digest, IdempotencyKey, JobId, KeyName, Round};
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::job::state::{Instants, Job, Phase, Setbacks};
@@ -15,9 +15,10 @@ use cospan_storage::record::job::{EventTexts, history_texts};
 use tracing::warn;
 
 use super::Intake;
+use super::acceptance::Acceptance;
 use super::actor::Answer;
 use crate::api::View;
-use crate::api::command::{ApiAnswer, ApiRefusal, Submission, SubmittedJob};
+use crate::api::command::{ApiRefusal, Submission, SubmittedJob};
 use crate::journal::{Append, Change};
 
 /// Requests that wait for job ids to be reserved; more are told to come back.
@@ -63,7 +64,7 @@ impl Known {
         }
     }
 
-    fn forget(&mut self, job: &Job) {
+    pub(super) fn forget(&mut self, job: &Job) {
         if let Some(name) = &job.idempotency {
             self.keys.remove(&(job.owner.clone(), name.key.clone()));
         }
@@ -113,33 +114,7 @@ impl Intake {
                 jobs.push(job);
             }
         }
-        self.accept(jobs, submitted, answer, ctx);
-    }
-
-    fn accept(
-        &mut self,
-        jobs: Vec<Arc<Job>>,
-        submitted: Vec<SubmittedJob>,
-        answer: Answer,
-        ctx: &mut Context<Self>,
-    ) {
-        // A repeated job may still be on its way to the disk: wait behind it.
-        let change = if jobs.is_empty() { Change::Barrier } else { Change::NewJobs(jobs.clone()) };
-        if bug(Bug::AnswerEarly) {
-            self.answer(answer, Ok(ApiAnswer::Submitted(submitted)));
-            ctx.run_later(Duration::from_millis(100), |this, _| {
-                this.shared.journal().do_send(Append(change));
-            });
-            return;
-        }
-        let append = self.shared.journal().send(Append(change));
-        ctx.spawn(append.into_actor(self).map(move |result, this, _| match result {
-            Ok(Ok(_)) => this.answer(answer, Ok(ApiAnswer::Submitted(submitted))),
-            _ => {
-                jobs.iter().for_each(|job| this.known.forget(job));
-                this.answer(answer, Err(ApiRefusal::Stopping));
-            }
-        }));
+        self.accept(Acceptance { jobs, submitted, answer }, ctx);
     }
 
     fn wait_for_ids(&mut self, asked: Asked, ctx: &mut Context<Self>) {

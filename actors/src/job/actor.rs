@@ -114,7 +114,7 @@ impl JobActor {
                 }
                 this.go_on(ctx);
             }
-            Ok(Err(AppendError::Conflict)) => this.reload(ctx),
+            Ok(Err(AppendError::Conflict | AppendError::Unfit(_))) => this.reload(ctx),
             // The process is ending; nothing more may be decided.
             Ok(Err(AppendError::Stopped)) | Err(_) => {}
         });

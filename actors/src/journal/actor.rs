@@ -30,6 +30,9 @@ pub enum AppendError {
     /// The record has moved on since it was read: reload it.
     #[error("the record has changed since it was read")]
     Conflict,
+    /// It is more than the store takes in one go, whenever it is tried.
+    #[error("{0}")]
+    Unfit(Arc<str>),
     /// The store has failed or another control plane has taken it; the process is ending.
     #[error("the store takes no more changes")]
     Stopped,
@@ -134,7 +137,7 @@ impl Journal {
             }
             Err(problem) => {
                 error!(%problem, "a change does not fit the store");
-                reply.give(Err(AppendError::Conflict));
+                reply.give(Err(AppendError::Unfit(problem.to_string().into())));
             }
             Ok(units) => {
                 let (first, count) = (Token(self.next_token), units.len() as u64);

@@ -158,7 +158,7 @@ impl Transfer {
                 }
                 this.go_on(ctx);
             }
-            Ok(Err(AppendError::Conflict)) => this.reload(ctx),
+            Ok(Err(AppendError::Conflict | AppendError::Unfit(_))) => this.reload(ctx),
             // The process is ending.
             Ok(Err(AppendError::Stopped)) | Err(_) => {}
         });

@@ -1,0 +1,114 @@
+//! Acceptance: requests that come in at once become durable by one append.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{ActorFutureExt, AsyncContext, Context, MailboxError, WrapFuture};
+use cospan_domain::ids::Seq;
+use cospan_domain::job::state::Job;
+use cospan_domain::planted::{Bug, bug};
+use cospan_storage::record::job::submission;
+
+use super::Intake;
+use super::actor::Answer;
+use crate::api::command::{ApiAnswer, ApiRefusal, SubmittedJob};
+use crate::journal::{Append, AppendError, Change};
+
+/// Jobs that go to the journal together, unless one request has more.
+const TOGETHER_MAX: usize = 64;
+
+/// A request whose jobs have their ids.
+pub(super) struct Acceptance {
+    /// Those that are new, with ids in a row.
+    pub(super) jobs: Vec<Arc<Job>>,
+    /// What its client is told.
+    pub(super) submitted: Vec<SubmittedJob>,
+    pub(super) answer: Answer,
+}
+
+impl Intake {
+    /// Has a request's jobs made durable, with those of others that came in meanwhile: what
+    /// waits in the mailbox is taken up before the journal is asked.
+    pub(super) fn accept(&mut self, one: Acceptance, ctx: &mut Context<Self>) {
+        if bug(Bug::AnswerEarly) {
+            return self.answer_early(one, ctx);
+        }
+        let waiting: usize = self.accepting.iter().map(|other| other.jobs.len()).sum();
+        if waiting + one.jobs.len() > TOGETHER_MAX {
+            self.keep_accepted(ctx);
+        }
+        self.accepting.push(one);
+        if let [_] = self.accepting[..] {
+            let taken_up = async {}.into_actor(self);
+            ctx.spawn(taken_up.map(|(), this, ctx| this.keep_accepted(ctx)));
+        }
+    }
+
+    fn keep_accepted(&mut self, ctx: &mut Context<Self>) {
+        let together = std::mem::take(&mut self.accepting);
+        if !together.is_empty() {
+            self.keep(together, ctx);
+        }
+    }
+
+    fn keep(&mut self, together: Vec<Acceptance>, ctx: &mut Context<Self>) {
+        let jobs: Vec<_> = together.iter().flat_map(|one| one.jobs.iter().cloned()).collect();
+        // A repeated job may still be on its way to the disk: wait behind it.
+        let change = if jobs.is_empty() { Change::Barrier } else { Change::NewJobs(jobs) };
+        let append = self.shared.journal().send(Append(change));
+        ctx.spawn(append.into_actor(self).map(|kept, this, ctx| this.kept(kept, together, ctx)));
+    }
+
+    fn kept(
+        &mut self,
+        kept: Result<Result<Seq, AppendError>, MailboxError>,
+        mut together: Vec<Acceptance>,
+        ctx: &mut Context<Self>,
+    ) {
+        match (kept, together.len()) {
+            (Ok(Ok(_)), _) => together.into_iter().for_each(|one| self.acknowledge(one)),
+            // One of them is too large, for which the others are not to suffer.
+            (Ok(Err(AppendError::Unfit(_))), 2..) => {
+                together.drain(..).for_each(|one| self.keep(vec![one], ctx));
+            }
+            (Ok(Err(AppendError::Unfit(problem))), _) => {
+                together.into_iter().for_each(|one| {
+                    let index = unfit(&one);
+                    let problem = problem.to_string();
+                    self.refuse(one, ApiRefusal::Invalid { index, problem });
+                });
+            }
+            _ => together.into_iter().for_each(|one| self.refuse(one, ApiRefusal::Stopping)),
+        }
+    }
+
+    fn acknowledge(&mut self, one: Acceptance) {
+        let view = || self.shared.view.load();
+        // What it repeats may have been refused since.
+        let is_gone = |job: &SubmittedJob| job.repeated && !view().jobs.contains_key(&job.id);
+        match one.submitted.iter().any(is_gone) {
+            true => self.answer(one.answer, Err(ApiRefusal::Busy { retry_after_s: 1 })),
+            false => self.answer(one.answer, Ok(ApiAnswer::Submitted(one.submitted))),
+        }
+    }
+
+    fn refuse(&mut self, one: Acceptance, refusal: ApiRefusal) {
+        one.jobs.iter().for_each(|job| self.known.forget(job));
+        self.answer(one.answer, Err(refusal));
+    }
+
+    /// The planted bug of that name.
+    fn answer_early(&mut self, one: Acceptance, ctx: &mut Context<Self>) {
+        self.answer(one.answer, Ok(ApiAnswer::Submitted(one.submitted)));
+        let change = Change::NewJobs(one.jobs);
+        ctx.run_later(Duration::from_millis(100), |this, _| {
+            this.shared.journal().do_send(Append(change));
+        });
+    }
+}
+
+/// The position in its request of the first job that the store does not take.
+fn unfit(one: &Acceptance) -> usize {
+    let unfit = one.jobs.iter().find(|job| submission(job).is_err()).map(|job| job.id);
+    one.submitted.iter().position(|job| Some(job.id) == unfit).unwrap_or_default()
+}
