@@ -1,5 +1,8 @@
 //! Reading a request's body, bounded in size and time.
 
+use std::pin::pin;
+use std::task::Poll;
+
 use actix_web::HttpRequest;
 use actix_web::http::header;
 use actix_web::web::{Bytes, Payload};
@@ -22,8 +25,13 @@ pub(super) async fn read(
     if announced.is_some_and(|length| length > limit as u64) {
         return Err(too_large(limit));
     }
-    let whole = payload.to_bytes_limited(limit);
-    match actix_web::rt::time::timeout(settings.body_timeout, whole).await {
+    let mut whole = pin!(payload.to_bytes_limited(limit));
+    // Nearly every body comes with its head, and needs no timer.
+    let read = match futures_util::poll!(whole.as_mut()) {
+        Poll::Ready(read) => Ok(read),
+        Poll::Pending => actix_web::rt::time::timeout(settings.body_timeout, whole).await,
+    };
+    match read {
         Ok(Ok(Ok(bytes))) => Ok(bytes),
         Ok(Ok(Err(error))) => {
             Err(Failure::new(Code::BadRequest, format!("the body did not arrive whole: {error}")))

@@ -1,14 +1,16 @@
 //! The control plane as its edge holds it: any thread may use it.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cospan_domain::ids::{
     Digest, Epoch, InstanceId, JobId, KeyName, LogicalName, SiteName, TargetName,
 };
 use cospan_domain::job::spec::{Feed, Input, JobSpec};
 use cospan_domain::job::state::Job;
-use cospan_domain::placement::{GridSnapshot, PlacementRequest, can_ever_be_placed, closed_site};
+use cospan_domain::placement::{
+    GridSnapshot, PlacementRequest, Unplaceable, can_ever_be_placed, closed_site,
+};
 use cospan_domain::queue::{AboveHighest, Classified, JobTraits, Standing, class_of};
 use cospan_domain::site::availability::{SiteState, state};
 use cospan_domain::site::state::SiteRecord;
@@ -40,6 +42,8 @@ struct Shapes {
     made_at: Timestamp,
     maker: GridMaker,
     grid: Option<Arc<GridSnapshot>>,
+    /// What was last found to fit them: users submit the same job many times in a row.
+    fitting: Option<Arc<PlacementRequest>>,
 }
 
 /// One site as operators see it.
@@ -63,7 +67,7 @@ impl ControlPlane {
 
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         let maker = GridMaker::default();
-        let shapes = Shapes { made_at: Timestamp(0), maker, grid: None };
+        let shapes = Shapes { made_at: Timestamp(0), maker, grid: None, fitting: None };
         let shapes = Arc::new(Mutex::new(shapes));
         Self { shared, shapes, checks: Arc::default() }
     }
@@ -146,7 +150,7 @@ impl ControlPlane {
         if !submission.allow_unplaceable {
             let spec = &submission.spec;
             let name = |component| spec.name_of(component, spec.components.len());
-            can_ever_be_placed(&request, &self.shapes())
+            self.can_ever_be_placed(&request)
                 .map_err(|error| ApiRefusal::Unplaceable { index, problem: error.naming(name) })?;
         }
         let closed = submission.refuse_closed.then(|| closed_site(&request, &self.shapes()));
@@ -219,15 +223,34 @@ impl ControlPlane {
         Arc::make_mut(&mut submission.spec).bind_inputs(content)
     }
 
+    fn can_ever_be_placed(&self, request: &Arc<PlacementRequest>) -> Result<(), Unplaceable> {
+        let grid = self.shapes();
+        let fits = |fitting: &Arc<PlacementRequest>| Arc::ptr_eq(fitting, request);
+        if self.lock_shapes().fitting.as_ref().is_some_and(fits) {
+            return Ok(());
+        }
+        can_ever_be_placed(request, &grid)?;
+        let mut shapes = self.lock_shapes();
+        if shapes.grid.as_ref().is_some_and(|latest| Arc::ptr_eq(latest, &grid)) {
+            shapes.fitting = Some(request.clone());
+        }
+        Ok(())
+    }
+
+    fn lock_shapes(&self) -> MutexGuard<'_, Shapes> {
+        self.shapes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn shapes(&self) -> Arc<GridSnapshot> {
         let now = self.now();
-        let mut shapes = self.shapes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shapes = self.lock_shapes();
         match &shapes.grid {
             Some(grid) if now.since(shapes.made_at).0 < Self::SHAPES_EXPIRY_MS => grid.clone(),
             _ => {
                 let grid = shapes.maker.snapshot(&self.shared, &Offers::default());
                 shapes.made_at = now;
                 shapes.grid = Some(grid.clone());
+                shapes.fitting = None;
                 grid
             }
         }

@@ -38,6 +38,7 @@ fn an_intake_that_is_behind_turns_away_what_is_beyond_its_bound() {
 fn submission(argument_bytes: usize) -> Submission {
     let mut spec = JobSpec::clone(&queued(1, content(1)).spec);
     spec.components[0].inputs.clear();
+    spec.components[0].resources.processors = 1;
     spec.components[0].program.arguments = vec!["a".repeat(argument_bytes).into()];
     let submission = Submission::of(Arc::new(spec));
     Submission { allow_unplaceable: true, ..submission }
@@ -68,6 +69,7 @@ async fn at_once(
 fn requests_that_come_in_at_once_become_durable_together() {
     paused(|| async {
         let world = World::complete(&["Delft"]);
+        world.settle().await;
         let plane = ControlPlane::new(world.shared.clone());
         // Of the ids that are reserved at first, so that none waits for more.
         at_once(&plane, [submission(1)]).await;
@@ -85,6 +87,7 @@ fn requests_that_come_in_at_once_become_durable_together() {
 fn a_job_that_no_store_takes_is_refused_with_the_reason_and_no_other_with_it() {
     paused(|| async {
         let world = World::complete(&["Delft"]);
+        world.settle().await;
         let plane = ControlPlane::new(world.shared.clone());
         let large = submission(MAX_SPEC_BYTES + 1);
         let answers = at_once(&plane, [submission(1), large.clone(), submission(2)]).await;
@@ -104,6 +107,7 @@ fn a_job_that_no_store_takes_is_refused_with_the_reason_and_no_other_with_it() {
 fn who_repeats_a_request_while_it_is_being_refused_is_not_told_that_it_was_accepted() {
     paused(|| async {
         let world = World::complete(&["Delft"]);
+        world.settle().await;
         let plane = ControlPlane::new(world.shared.clone());
         let large = named(submission(MAX_SPEC_BYTES + 1), "mine");
         let answers = at_once(&plane, [large.clone(), large.clone()]).await;
