@@ -9,8 +9,11 @@ use cospan_domain::units::Timestamp;
 use tokio::sync::oneshot;
 
 /// Where an asker waits for what became of its command.
-pub(crate) type Reply<M> = Option<oneshot::Sender<Result<(), <M as Machine>::Rejection>>>;
-type Accepted<M> = Vec<oneshot::Sender<Result<(), <M as Machine>::Rejection>>>;
+pub(crate) type Reply<M> = Option<Asker<M>>;
+type Asker<M> = oneshot::Sender<Answer<M>>;
+type Answer<M> = Result<(), <M as Machine>::Rejection>;
+/// What is to be said to whom.
+type Answers<M> = Vec<(Asker<M>, Answer<M>)>;
 
 /// A record, and the commands that wait for it.
 pub(crate) struct Steps<M: Machine> {
@@ -23,7 +26,7 @@ pub(crate) struct Steps<M: Machine> {
 pub(crate) struct Step<M: Machine> {
     pub(crate) next: M::State,
     pub(crate) events: Vec<M::Event>,
-    accepted: Accepted<M>,
+    answers: Answers<M>,
 }
 
 impl<M: Machine> Steps<M> {
@@ -56,40 +59,40 @@ impl<M: Machine> Steps<M> {
     }
 
     /// Decides the whole inbox. `None` if nothing is to be written: because a
-    /// write is under way, or because nothing follows.
+    /// write is under way, or because nothing follows. Nobody is answered before all that
+    /// was decided with the answer is durable.
     pub(crate) fn decide(&mut self, parameters: &M::Parameters, now: Timestamp) -> Option<Step<M>> {
         if self.writing || self.inbox.is_empty() {
             return None;
         }
         // Made once anything happens: most looks find nothing new.
         let mut next: Option<M::State> = None;
-        let (mut events, mut accepted) = (Vec::new(), Vec::new());
+        let (mut events, mut answers) = (Vec::new(), Vec::new());
         for (command, reply) in std::mem::take(&mut self.inbox) {
-            match M::decide(next.as_ref().unwrap_or(&self.state), parameters, command, now) {
-                Ok(decided) => {
-                    if !decided.is_empty() {
-                        let next = next.get_or_insert_with(|| M::State::clone(&self.state));
-                        decided.iter().for_each(|event| M::evolve(next, event));
-                        events.extend(decided);
-                    }
-                    accepted.extend(reply);
+            let state = next.as_ref().unwrap_or(&self.state);
+            let answer = M::decide(state, parameters, command, now).map(|decided| {
+                if !decided.is_empty() {
+                    let next = next.get_or_insert_with(|| M::State::clone(&self.state));
+                    decided.iter().for_each(|event| M::evolve(next, event));
+                    events.extend(decided);
                 }
-                Err(rejection) => drop(reply.map(|reply| reply.send(Err(rejection)))),
-            }
+            });
+            // A rejection, too, may follow from what is not durable yet.
+            answers.extend(reply.map(|asker| (asker, answer)));
         }
         let Some(next) = next else {
-            answer::<M>(accepted);
+            give::<M>(answers);
             return None;
         };
         self.writing = true;
-        Some(Step { next, events, accepted })
+        Some(Step { next, events, answers })
     }
 
     /// The write is durable.
-    pub(crate) fn committed(&mut self, next: Arc<M::State>, accepted: Accepted<M>) {
+    pub(crate) fn committed(&mut self, next: Arc<M::State>, answers: Answers<M>) {
         self.state = next;
         self.writing = false;
-        answer::<M>(accepted);
+        give::<M>(answers);
     }
 
     /// The record had moved on: what was decided is void.
@@ -100,12 +103,13 @@ impl<M: Machine> Steps<M> {
 }
 
 impl<M: Machine> Step<M> {
-    /// The next state, the events, and those to answer.
-    pub(crate) fn into_parts(self) -> (M::State, Vec<M::Event>, Accepted<M>) {
-        (self.next, self.events, self.accepted)
+    /// The next state, the events, and what is to be said once they are durable.
+    pub(crate) fn into_parts(self) -> (M::State, Vec<M::Event>, Answers<M>) {
+        (self.next, self.events, self.answers)
     }
 }
 
-fn answer<M: Machine>(accepted: Accepted<M>) {
-    accepted.into_iter().for_each(|reply| drop(reply.send(Ok(()))));
+/// Whoever asked may be gone.
+fn give<M: Machine>(answers: Answers<M>) {
+    answers.into_iter().for_each(|(asker, answer)| drop(asker.send(answer)));
 }

@@ -88,7 +88,7 @@ impl Cluster {
         let now = self.now();
         let Some(step) = self.record.decide(&self.shared.settings.site, now) else { return };
         chaos::reach(Point::Decided);
-        let (next, events, accepted) = step.into_parts();
+        let (next, events, answers) = step.into_parts();
         for event in &events {
             tracing::info!(site = %self.name, event = ?event.what, "site");
         }
@@ -99,7 +99,7 @@ impl Cluster {
         ctx.spawn(append.into_actor(self).map(move |result, this, ctx| match result {
             Ok(Ok(_)) => {
                 chaos::reach_for("Site", Point::AfterJournal);
-                this.record.committed(next, accepted);
+                this.record.committed(next, answers);
                 this.show_state();
                 let now = this.now();
                 this.set_wake(ctx, now);

@@ -88,7 +88,7 @@ impl Information {
 
     fn write(&mut self, name: LogicalName, step: Step<FileMachine>, ctx: &mut Context<Self>) {
         chaos::reach(Point::Decided);
-        let (next, events, accepted) = step.into_parts();
+        let (next, events, answers) = step.into_parts();
         for event in &events {
             info!(file = %name, event = event.what.name(), "catalogue");
         }
@@ -105,7 +105,7 @@ impl Information {
                     chaos::reach_for("File", Point::AfterJournal);
                     desk.stored = new;
                     chaos::reach_for("File", Point::BeforeAnswer);
-                    desk.steps.committed(next, accepted);
+                    desk.steps.committed(next, answers);
                 }
                 // Never overwrite: who asked is told to ask again.
                 Ok(Err(AppendError::Conflict | AppendError::Unfit(_))) => {

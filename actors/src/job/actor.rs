@@ -86,7 +86,7 @@ impl JobActor {
     }
 
     fn write(&mut self, step: Step<JobMachine>, ctx: &mut Context<Self>) {
-        let (mut next, events, accepted) = step.into_parts();
+        let (mut next, events, answers) = step.into_parts();
         next.revision += 1;
         let next = Arc::new(next);
         for event in &events {
@@ -105,7 +105,7 @@ impl JobActor {
             Ok(Ok(_)) => {
                 chaos::reach_each(&kinds, Point::AfterJournal);
                 chaos::reach(Point::BeforeAnswer);
-                this.steps.committed(next, accepted);
+                this.steps.committed(next, answers);
                 if looks_again && !this.job().is_final() {
                     this.dirty.owe();
                 }

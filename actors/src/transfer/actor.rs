@@ -137,7 +137,7 @@ impl Transfer {
 
     fn write(&mut self, step: Step<CopyMachine>, ctx: &mut Context<Self>) {
         chaos::reach(Point::Decided);
-        let (next, events, accepted) = step.into_parts();
+        let (next, events, answers) = step.into_parts();
         let next = Arc::new(next);
         let new = (!next.is_gone()).then(|| next.clone());
         let names = self.due_names(&next);
@@ -150,7 +150,7 @@ impl Transfer {
                 chaos::reach_each(&names, Point::AfterJournal);
                 let before = this.record().clone();
                 this.stored = new;
-                this.steps.committed(next, accepted);
+                this.steps.committed(next, answers);
                 let count = |event| account::count(&this.shared.metrics, &this.key, &before, event);
                 events.iter().for_each(count);
                 if events.iter().any(|event| event.what == Happened::CopyCompleted) {
