@@ -8,7 +8,7 @@ use cospan_domain::ids::{ComponentIndex, Digest, JobId, LogicalName, SiteName};
 use cospan_domain::job::demands::holdings;
 use cospan_domain::job::state::Job;
 use cospan_domain::placement::{
-    Acceptance, Belief, GridSite, GridSnapshot, Hindrance, PlacementRequest, could_ever_hold,
+    Acceptance, Belief, GridSite, GridSnapshot, Hindrance, PlacementRequest, could_wait_for,
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::site::availability::{serves_files, state};
@@ -175,7 +175,8 @@ fn site(
     }
 }
 
-/// Whether no other site could ever hold a component of a job, as far as is known.
+/// Whether there is no other site that could ever hold a component of a job, as far as is
+/// known, and is worth waiting for.
 pub(crate) fn only_here(shared: &Shared, job: &Job, index: ComponentIndex, at: &SiteName) -> bool {
     let defaults = &shared.settings.default_policies;
     let Some(request) = PlacementRequest::of_one(job, index, defaults) else { return false };
@@ -184,7 +185,7 @@ pub(crate) fn only_here(shared: &Shared, job: &Job, index: ComponentIndex, at: &
     others.all(|name| {
         let report = shared.board.site(name).unwrap_or_default();
         let other = site(shared, &view, name, &report, now);
-        !request.components().iter().any(|component| could_ever_hold(component, &other))
+        !request.components().iter().any(|component| could_wait_for(component, &other))
     })
 }
 

@@ -140,6 +140,22 @@ impl Acceptance {
             Acceptance::Closed(hindrance) => Some(hindrance),
         }
     }
+
+    /// Whether a job that must not run twice does better to wait for this site than to try
+    /// another one out. What failed is mended by the jobs of others alone, of which there may
+    /// be none, and when an operator's order ends nobody knows.
+    pub fn is_worth_waiting_for(self) -> bool {
+        match self {
+            Acceptance::Open => true,
+            Acceptance::ProbesOnly => false,
+            Acceptance::Closed(hindrance) => match hindrance {
+                Hindrance::Probing | Hindrance::Unusable => false,
+                Hindrance::Draining | Hindrance::Drained | Hindrance::Frozen => false,
+                Hindrance::Unknown | Hindrance::Unreachable | Hindrance::Isolated => true,
+                Hindrance::Maintenance | Hindrance::CredentialsExpired => true,
+            },
+        }
+    }
 }
 
 impl GridSite {

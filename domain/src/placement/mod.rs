@@ -35,7 +35,7 @@ pub use grid::{
 };
 pub use history::History;
 pub use network::{Link, Network};
-pub use obstacles::could_ever_hold;
+pub use obstacles::{could_ever_hold, could_wait_for};
 pub use plan::Plan;
 pub use policy::{Board, DefaultPolicies, Policy, UnknownPolicy, find_policy, place, policy_for};
 pub use quota::{Quota, QuotaBasis};

@@ -75,11 +75,12 @@ impl Search<'_> {
         Continue(())
     }
 
-    /// Whether no other site could ever hold the component.
+    /// Whether there is no other site that could ever hold the component and is worth waiting
+    /// for.
     fn only_here(&self, component: usize, index: usize) -> bool {
         let others = self.grid.sites().iter().enumerate().filter(|(other, _)| *other != index);
         let request = self.component(component);
-        others.map(|(_, site)| site).all(|site| !could_ever_hold(request, site))
+        others.map(|(_, site)| site).all(|site| !could_wait_for(request, site))
     }
 
     /// All of its input is copied to the site's store, also what lies at the site already; what
@@ -194,6 +195,11 @@ pub(super) fn never_fits(
 /// Whether the site could hold the component if it were empty and open, as far as is known.
 pub fn could_ever_hold(component: &ComponentRequest, site: &GridSite) -> bool {
     never_fits(component, site, &mut |_, _, _| ControlFlow::Break(())).is_continue()
+}
+
+/// Whether a job that must not run twice may wait for the site with this component.
+pub fn could_wait_for(component: &ComponentRequest, site: &GridSite) -> bool {
+    site.acceptance.is_worth_waiting_for() && could_ever_hold(component, site)
 }
 
 fn too_small(

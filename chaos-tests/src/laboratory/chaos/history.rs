@@ -73,6 +73,8 @@ pub(super) struct Seen {
     /// When jobs were held after internal errors, and released.
     pub(super) held: Held,
     owed: BTreeMap<(JobId, ComponentIndex), Charge>,
+    /// All sites.
+    pub(super) names: Vec<SiteName>,
     /// Sites' records, each with the time since when it is so.
     sites: BTreeMap<SiteName, (Timestamp, Arc<SiteRecord>)>,
     cut_offs: Vec<(Timestamp, Timestamp)>,
@@ -239,7 +241,9 @@ impl Seen {
                 // A site may be the only one that is like that, or that is large enough.
                 let choosy = !component.constraints.is_empty()
                     || component.resources.processors > ALWAYS_IDLE;
-                let tries_out = job.spec.rerunnable || component.site.is_some() || choosy;
+                let elsewhere = || self.has_other(site, now);
+                let tries_out =
+                    job.spec.rerunnable || component.site.is_some() || choosy || !elsewhere();
                 let closed = seen.is_some_and(|(since, record)| {
                     let (to, from) = (event.at, Timestamp(event.at.0 - KNOWN_WITHIN.0));
                     let at = |at| sites::keeps_away(record, tries_out, at);
@@ -253,6 +257,18 @@ impl Seen {
                 }
             }
         }
+    }
+
+    /// Whether a site other than this one has been worth waiting for for long enough to be
+    /// known as such.
+    fn has_other(&self, site: &SiteName, now: Timestamp) -> bool {
+        let mut others = self.names.iter().filter(|name| *name != site);
+        others.any(|name| {
+            self.sites.get(name).is_none_or(|(since, record)| {
+                let known = *since + KNOWN_WITHIN + self.stalled(*since, now);
+                known < now && sites::is_worth_waiting_for(record, now)
+            })
+        })
     }
 
     /// So long since then somebody stalled who has a part in placing and claiming.

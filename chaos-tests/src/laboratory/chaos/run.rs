@@ -106,6 +106,7 @@ pub fn run(scenario: Scenario) -> Result<Verdict> {
     let known = Rc::new(RefCell::new(Known::default()));
     let mut seen = Seen::new(scenario.plain_cut_offs(), scenario.queue.clone());
     seen.staging.clone_from(&scenario.staging);
+    seen.names = scenario.sites.iter().map(|site| site.name.clone()).collect();
     let seen = Rc::new(RefCell::new(seen));
     let undisturbed = |begins| {
         let seed = scenario.seed;

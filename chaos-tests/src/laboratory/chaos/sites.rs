@@ -108,6 +108,15 @@ pub(super) fn keeps_away(site: &SiteRecord, tries_out: bool, at: Timestamp) -> b
     }
 }
 
+/// Whether a job that must not run twice waits for this site rather than to try another out:
+/// it has not failed, and no operator keeps it closed for nobody knows how long.
+pub(super) fn is_worth_waiting_for(site: &SiteRecord, at: Timestamp) -> bool {
+    let operator = &site.operator;
+    let forced = operator.forced.as_ref().filter(|forced| at < forced.until);
+    let works = forced.map_or(site.breaker == Breaker::Closed, |forced| forced.usable);
+    works && operator.draining.is_none() && operator.frozen.is_none()
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;

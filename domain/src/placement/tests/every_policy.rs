@@ -45,8 +45,10 @@ fn keeps_the_rules(request: &PlacementRequest, grid: &GridSnapshot) -> Result<()
         left.take(site, &used);
         let place = &grid.sites()[site];
         // Of a flexible request each part is smaller than what is asked for here.
-        let held =
-            |other: &GridSite| request.components().iter().all(|part| could_ever_hold(part, other));
+        let held = |other: &GridSite| {
+            let held = request.components().iter().all(|part| could_ever_hold(part, other));
+            held && other.acceptance == Acceptance::Open
+        };
         let only_here = !grid.sites().iter().any(|other| other.name != place.name && held(other));
         let open = place.acceptance.hindrance(request.may_probe() || only_here).is_none();
         prop_assert!(open, "{} is closed", place.name);

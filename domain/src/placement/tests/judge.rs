@@ -61,7 +61,10 @@ impl Judge<'_> {
         match site.acceptance {
             Acceptance::Open => true,
             Acceptance::ProbesOnly => {
-                self.drawn.request.may_probe() || !others.any(|other| self.could_ever(part, other))
+                self.drawn.request.may_probe()
+                    || !others.any(|other| {
+                        other.acceptance == Acceptance::Open && self.could_ever(part, other)
+                    })
             }
             Acceptance::Closed(_) => false,
         }

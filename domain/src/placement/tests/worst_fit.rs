@@ -176,6 +176,27 @@ fn a_job_that_must_not_run_twice_tries_out_the_only_site_that_can_hold_it() {
     assert_eq!([7, 8].map(outcome), [true, false]);
 }
 
+/// Else it would wait for ever where the last jobs that may run twice are gone.
+#[test]
+fn a_job_that_must_not_run_twice_waits_only_for_a_site_that_takes_it_without_being_tried_out() {
+    let outcome = |other| {
+        let tried = GridSite { acceptance: Acceptance::ProbesOnly, room: Some(1), ..site("A", 50) };
+        let other = GridSite { acceptance: other, ..site("B", 0) };
+        let parts = vec![component(8)];
+        let request = PlacementRequest::new(worst_fit(), Request::NonFixed, false, parts);
+        placed(&request, &grid([tried, other])).is_ok()
+    };
+    assert!(!outcome(Acceptance::Open) && outcome(Acceptance::ProbesOnly));
+    let waits = |hindrance| !outcome(Acceptance::Closed(hindrance));
+    let passing = [Hindrance::Unknown, Hindrance::Unreachable, Hindrance::Isolated];
+    assert_eq!(passing.map(waits), [true; 3]);
+    assert!(waits(Hindrance::Maintenance) && waits(Hindrance::CredentialsExpired));
+    let failed = [Hindrance::Probing, Hindrance::Unusable];
+    assert_eq!(failed.map(waits), [false; 2]);
+    let ordered = [Hindrance::Draining, Hindrance::Drained, Hindrance::Frozen];
+    assert_eq!(ordered.map(waits), [false; 3]);
+}
+
 #[test]
 fn a_fixed_job_that_must_not_run_twice_tries_out_its_own_site() {
     let acceptance = Acceptance::ProbesOnly;

@@ -97,12 +97,30 @@ fn closed(
 ) -> Option<Hindrance> {
     let site = &drawn.sites[at];
     let mut others = (0..drawn.sites.len()).filter(|other| *other != at);
-    let only_here = others.all(|other| !never_fits(asked, &drawn.sites[other]).is_empty());
+    let only_here = others.all(|other| {
+        let other = &drawn.sites[other];
+        !never_fits(asked, other).is_empty() || !is_waited_for(other.acceptance)
+    });
     match site.acceptance {
         Acceptance::Closed(why) => Some(why),
         Acceptance::ProbesOnly if !may_probe && !only_here => Some(Hindrance::Probing),
         _ => (site.shape.is_none() || site.idle.is_none()).then_some(Hindrance::Unknown),
     }
+}
+
+/// Whether it takes jobs, or will without being tried out and without an operator.
+fn is_waited_for(acceptance: Acceptance) -> bool {
+    !matches!(
+        acceptance,
+        Acceptance::ProbesOnly
+            | Acceptance::Closed(
+                Hindrance::Probing
+                    | Hindrance::Unusable
+                    | Hindrance::Draining
+                    | Hindrance::Drained
+                    | Hindrance::Frozen
+            )
+    )
 }
 
 fn rank(hindrance: Hindrance) -> u32 {
