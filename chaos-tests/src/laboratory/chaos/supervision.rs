@@ -43,19 +43,26 @@ fn limit(kind: ActorKind) -> (usize, Verdict) {
 /// When jobs were held (`true`) and released.
 pub(super) type Held = BTreeMap<JobId, Vec<(Timestamp, bool)>>;
 
+/// Deaths within the window: those that count, and these with those that may count or not.
+#[derive(Debug, Clone, Copy)]
+struct Count {
+    surely: usize,
+    perhaps: usize,
+}
+
 /// What is known of one actor.
 #[derive(Debug, Default)]
 struct Known {
     /// Deaths since anything followed from them but a new life.
     deaths: Vec<Timestamp>,
     /// Lives that it is owed: since when, and after how many deaths that counted.
-    owed: VecDeque<(Timestamp, usize)>,
+    owed: VecDeque<(Timestamp, Count)>,
     /// What is to follow at once.
     due: Option<(Timestamp, Verdict)>,
     /// Either may follow: a death was just about a minute ago.
     either: bool,
     /// The last pause before a new life, and after how many deaths.
-    paused: Option<(usize, DurationMs)>,
+    paused: Option<(Count, DurationMs)>,
     held_at: Option<Timestamp>,
 }
 
@@ -145,7 +152,7 @@ impl Judge {
             actor.due = None;
         }
         if surely < most {
-            actor.owed.push_back((at, surely));
+            actor.owed.push_back((at, Count { surely, perhaps }));
         }
         if let Some((then, verdict)) = overdue {
             self.complain(then, &outstanding(id, verdict));
@@ -162,9 +169,11 @@ impl Judge {
                 Some((died, count)) => {
                     let pause = at.since(died);
                     let before = actor.paused.replace((count, pause));
-                    let shorter = before.is_some_and(|(less, at)| less < count && pause <= at);
+                    let grew = |less: Count| less.perhaps < count.surely;
+                    let shorter = before.is_some_and(|(less, at)| grew(less) && pause <= at);
                     if pause == DurationMs::ZERO || pause > PAUSE_MAX || shorter {
-                        let pauses = format!("after {} ms, death {count} of a minute", pause.0);
+                        let (pause, number) = (pause.0, count.surely);
+                        let pauses = format!("after {pause} ms, death {number} of a minute");
                         problem = Some(format!("is built anew {pauses}"));
                     }
                     if std::mem::take(&mut actor.either) {

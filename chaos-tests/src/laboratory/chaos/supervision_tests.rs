@@ -71,6 +71,14 @@ fn at_the_very_minute_either_is_right() {
 }
 
 #[test]
+fn a_pause_that_may_have_been_the_second_of_a_minute_is_no_measure_for_a_second_one() {
+    let deaths = [100, 60_100, 60_600];
+    is_right(dying(&job(), &deaths, &[40, 170, 163]));
+    is_right(dying(&job(), &deaths, &[40, 40, 163]));
+    finds(dying(&job(), &[100, 60_200, 60_600], &[40, 170, 163]), "after 163 ms, death 2");
+}
+
+#[test]
 fn who_everything_needs_ends_the_process_at_the_fifth_death_and_the_journal_at_the_first() {
     let exits = |id: ActorId, deaths: &[u64], pauses: &[u64], over: u64| {
         let at = deaths.last().copied().unwrap_or_default();
