@@ -164,7 +164,7 @@ fn timeline(
     durable: Vec<(Timestamp, JobId, String)>,
 ) -> Vec<(Timestamp, Option<JobId>, String)> {
     let durable = durable.into_iter().map(|(at, job, what)| (at, Some(job), what));
-    let mut timeline: Vec<_> = durable.chain(stalled(ground)).collect();
+    let mut timeline: Vec<_> = durable.chain(lived(ground)).collect();
     ground.world.read(|world| {
         let ours = world.ledger().entries().iter().filter(|line| line.tag.instance == instance);
         timeline.extend(ours.map(|Entry { at, site, tag, deed }| {
@@ -176,16 +176,23 @@ fn timeline(
     timeline
 }
 
-/// Actors that were made to stall.
-fn stalled(ground: &Ground) -> Vec<(Timestamp, Option<JobId>, String)> {
+/// Actors that were made to stall, died, and were built anew.
+fn lived(ground: &Ground) -> Vec<(Timestamp, Option<JobId>, String)> {
     let lived = ground.lives.reigns().into_iter().flat_map(|reign| reign.lived);
-    let stalled = lived.filter_map(|(at, lived)| {
-        let Lived::Stalled(id, lasts, is_full) = lived else { return None };
+    let told = lived.filter_map(|(at, lived)| {
+        let (id, what) = match lived {
+            Lived::Stalled(id, lasts, false) => (id, format!("stalls for {lasts}")),
+            Lived::Stalled(id, lasts, true) => {
+                (id, format!("stalls for {lasts}, its mailbox full"))
+            }
+            Lived::Died(id) => (id, "dies".to_owned()),
+            Lived::Built(id, true) => (id, "is built anew".to_owned()),
+            _ => return None,
+        };
         let job = if let ActorId::Job(job) = id { Some(job) } else { None };
-        let full = if is_full { ", its mailbox full" } else { "" };
-        Some((at, job, format!("  {id} stalls for {lasts}{full}")))
+        Some((at, job, format!("  {id} {what}")))
     });
-    stalled.collect()
+    told.collect()
 }
 
 fn ground(scenario: &Scenario, instance: InstanceId) -> Result<Ground> {
