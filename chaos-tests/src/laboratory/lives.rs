@@ -101,6 +101,16 @@ impl Lives {
         self.with(of_last).unwrap_or_default()
     }
 
+    /// When the last life of an actor began in the reign that goes on.
+    pub(super) fn born(&self, id: &ActorId) -> Option<Timestamp> {
+        self.with(|reigns| {
+            let lived = reigns.last()?.lived.iter().rev();
+            let mut births =
+                lived.filter(|(_, lived)| matches!(lived, Lived::Built(of, _) if of == id));
+            births.next().map(|(at, _)| *at)
+        })
+    }
+
     /// All of them so far.
     pub fn reigns(&self) -> Vec<Reigned> {
         self.with(|reigns| reigns.clone())

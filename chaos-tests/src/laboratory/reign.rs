@@ -137,6 +137,7 @@ impl Reign {
 /// Messages arrive, or not, as the weather has it.
 struct Post {
     weather: Arc<Weather>,
+    clock: Arc<dyn Clock>,
     /// Jobs of whose end this control plane told somebody who heard it, and whom.
     told: Mutex<BTreeSet<(JobId, Box<str>)>>,
     /// Actors panic: one that told somebody and could not write it down tells them again.
@@ -162,7 +163,7 @@ impl Messenger for Post {
     fn send(&self, address: &str, notice: Notice) -> BoxFuture<'static, Result<(), String>> {
         let taken = match notice {
             Notice::Site { site, notification } => {
-                self.weather.takes_message(site, notification.id)
+                self.weather.takes_message(site, notification.id, self.clock.now())
             }
             Notice::JobEnded(job) => self.end(&job, address),
         };
@@ -341,6 +342,7 @@ fn open(
         store: Arc::new(MortalJournal(disk.clone())),
         messenger: Arc::new(Post {
             weather: ground.weather.clone(),
+            clock: clock.clone(),
             told: Mutex::default(),
             actors_die: plan.panics.is_some(),
         }),

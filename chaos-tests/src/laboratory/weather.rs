@@ -194,8 +194,8 @@ pub struct Weather {
 struct State {
     climate: Climate,
     chance: StdRng,
-    /// Messages that arrived.
-    arrived: BTreeSet<(SiteName, NotificationId)>,
+    /// Messages that arrived, and when they did last.
+    arrived: BTreeMap<(SiteName, NotificationId), Timestamp>,
     /// Jobs of whose end somebody heard, and who.
     told: BTreeSet<(JobId, Box<str>)>,
     /// What nobody should have heard.
@@ -284,18 +284,18 @@ impl Weather {
 
     /// Whether a message about a site arrives: each second one, while anything goes wrong
     /// at all.
-    pub(super) fn takes_message(&self, site: SiteName, id: NotificationId) -> bool {
+    pub(super) fn takes_message(&self, site: SiteName, id: NotificationId, now: Timestamp) -> bool {
         let mut state = self.lock();
         let arrives = state.climate.faults.is_empty() || state.chance.random_bool(0.5);
         if arrives {
-            state.arrived.insert((site, id));
+            state.arrived.insert((site, id), now);
         }
         arrives
     }
 
-    /// Whether administrators had this message about a site.
-    pub(super) fn has_arrived(&self, site: &SiteName, id: NotificationId) -> bool {
-        self.lock().arrived.contains(&(site.clone(), id))
+    /// When administrators had this message about a site last, if they had it.
+    pub(super) fn arrived_at(&self, site: &SiteName, id: NotificationId) -> Option<Timestamp> {
+        self.lock().arrived.get(&(site.clone(), id)).copied()
     }
 
     /// Whether a message about the end of a job arrives, as [`Weather::takes_message`] does.

@@ -43,7 +43,7 @@ pub(super) fn is_at_rest(reign: &Reign, keep_jobs: DurationMs) -> Result<()> {
     ensure!(view.untold.is_empty(), "nobody was told of the end of {:?}", view.untold);
     for site in view.sites.values() {
         let mut ids = (1..=site.last_notification.0).map(NotificationId);
-        let lost = ids.find(|id| !reign.weather.has_arrived(&site.site, *id));
+        let lost = ids.find(|id| reign.weather.arrived_at(&site.site, *id).is_none());
         ensure!(lost.is_none(), "nobody had message {lost:?} about {}", site.site);
         ensure!(site.owed.is_empty(), "{} still owes a message: {:?}", site.site, site.owed);
     }
