@@ -3,18 +3,19 @@
 use std::sync::Arc;
 
 use actix::{Actor, Addr};
-use cospan_domain::ids::{JobId, LrmId, SiteName};
-use cospan_domain::job::spec::{ComponentSpec, JobSpec};
+use cospan_domain::ids::{ComponentIndex, JobId, LrmId, SiteName};
+use cospan_domain::job::spec::{ComponentSpec, JobSpec, Request};
 use cospan_domain::job::state::{Component, Job, Phase, Placement, Run};
 use cospan_domain::labels::Labels;
 use cospan_domain::placement::Outcome;
 use cospan_domain::queue::Standing;
 use cospan_domain::resources::Resources;
 use cospan_domain::site::contact::Contact;
-use cospan_domain::units::{Bytes, DurationMs};
+use cospan_domain::site::state::{Breaker, SiteRecord};
+use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use cospan_sites::port::{Capabilities, SiteDescription};
 
-use super::{AskStanding, CoAllocator, Wait, belief, explain, preview};
+use super::{AskStanding, CoAllocator, Wait, belief, explain, only_here, preview};
 use crate::board::SiteReport;
 use crate::journal::Change;
 use crate::supervision::{ActorId, LifeGuard};
@@ -205,5 +206,29 @@ fn a_job_that_ends_the_co_allocator_twice_is_held_and_the_co_allocator_goes_on()
         let placed = |w: &World| !w.shared.view.load().jobs[&ill].components.is_empty();
         world.until("it is placed once it is released", placed).await;
         assert!(world.fatal.lock().expect("whole").is_empty());
+    });
+}
+
+#[test]
+fn a_site_is_tried_out_for_a_job_that_must_not_run_twice_if_no_other_is_worth_waiting_for() {
+    paused(|| async {
+        let world = World::new(&["Delft", "Leiden"]);
+        says(&world, "Delft", 10, 8);
+        says(&world, "Leiden", 10, 8);
+        let mut queued = queued(JOB.0, content(1));
+        let mut spec = JobSpec::clone(&queued.spec);
+        spec.components[0].inputs.clear();
+        spec.components[0].resources = Resources::processors(8);
+        (spec.request, spec.rerunnable) = (Request::NonFixed, false);
+        queued.spec = Arc::new(spec);
+        queued.components = vec![Component::default()];
+        let here = || only_here(&world.shared, &queued, ComponentIndex(0), &site("Delft"));
+        assert!(!here(), "Leiden takes it");
+        let before = world.shared.view.load().sites.get(&site("Leiden")).cloned();
+        let mut failed = SiteRecord::new(site("Leiden"));
+        let (since, probe_at) = (Timestamp(0), world.shared.clock.now() + DurationMs(60_000));
+        failed.breaker = Breaker::Open { since, probe_at, trips: 1 };
+        world.append(Change::Site { old: before, new: Arc::new(failed) }).await;
+        assert!(here(), "Leiden is mended by the jobs of others alone");
     });
 }

@@ -121,9 +121,9 @@ pub(super) fn is_worth_waiting_for(site: &SiteRecord, at: Timestamp) -> bool {
 mod tests {
     use std::sync::Arc;
 
-    use cospan_domain::ids::{Attempt, ComponentIndex, JobId, SiteName};
+    use cospan_domain::ids::{Attempt, ComponentIndex, JobId, KeyName, SiteName};
     use cospan_domain::site::failure::FailureClass;
-    use cospan_domain::site::state::{AttemptId, ErrorDetail, NotificationId};
+    use cospan_domain::site::state::{AttemptId, ErrorDetail, NotificationId, Order};
 
     use super::*;
 
@@ -182,5 +182,21 @@ mod tests {
         assert!(closed(1, 0).is_some(), "an error that nobody made");
         let threshold = SiteParameters::default().site_error_threshold;
         assert!(closed(threshold, threshold.into()).is_some(), "so many open it");
+    }
+
+    #[test]
+    fn a_site_that_failed_or_that_an_operator_keeps_closed_is_not_worth_waiting_for() {
+        let (well, now) = (SiteRecord::new(SiteName::new("delft").unwrap()), Timestamp(10));
+        assert!(is_worth_waiting_for(&well, now) && !keeps_away(&well, false, now));
+        let mut failed = well.clone();
+        failed.breaker =
+            Breaker::HalfOpen { since: Timestamp(0), allowed: 1, running: [].into(), trips: 1 };
+        assert!(!is_worth_waiting_for(&failed, now));
+        assert!(keeps_away(&failed, false, now) && !keeps_away(&failed, true, now));
+        let order = || Some(Order { by: KeyName::new("alice").unwrap(), at: Timestamp(1) });
+        let mut ordered = [well.clone(), well];
+        ordered[0].operator.draining = order();
+        ordered[1].operator.frozen = order();
+        assert!(ordered.iter().all(|site| !is_worth_waiting_for(site, now)));
     }
 }
