@@ -113,3 +113,28 @@ impl<M: Machine> Step<M> {
 fn give<M: Machine>(answers: Answers<M>) {
     answers.into_iter().for_each(|(asker, answer)| drop(asker.send(answer)));
 }
+
+#[cfg(test)]
+mod tests {
+    use cospan_domain::job::JobMachine;
+    use cospan_domain::job::command::{JobCommand, Rejection};
+    use cospan_domain::job::parameters::JobParameters;
+    use cospan_domain::job::spec::Priority;
+    use tokio::sync::oneshot::error::TryRecvError;
+
+    use super::*;
+    use crate::transfer::testing::{content, key, queued};
+
+    #[test]
+    fn who_is_refused_because_of_what_came_just_before_hears_it_once_that_is_durable() {
+        let mut steps = Steps::<JobMachine>::new(Arc::new(queued(1, content(1))));
+        let (reply, mut refused) = oneshot::channel();
+        steps.push(JobCommand::Cancel(key()), None);
+        steps.push(JobCommand::SetPriority(Priority::High, key()), Some(reply));
+        let step = steps.decide(&JobParameters::default(), Timestamp(1_000_000));
+        let (next, _, answers) = step.expect("it is cancelled").into_parts();
+        assert_eq!(refused.try_recv(), Err(TryRecvError::Empty), "nobody can read why yet");
+        steps.committed(Arc::new(next), answers);
+        assert_eq!(refused.try_recv(), Ok(Err(Rejection::Ended)));
+    }
+}

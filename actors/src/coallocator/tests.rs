@@ -229,6 +229,7 @@ fn a_site_is_tried_out_for_a_job_that_must_not_run_twice_if_no_other_is_worth_wa
         let (since, probe_at) = (Timestamp(0), world.shared.clock.now() + DurationMs(60_000));
         failed.breaker = Breaker::Open { since, probe_at, trips: 1 };
         world.append(Change::Site { old: before, new: Arc::new(failed) }).await;
+        says(&world, "Leiden", 10, 8);
         assert!(here(), "Leiden is mended by the jobs of others alone");
     });
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use actix::{Actor, Addr};
 use cospan_domain::claim::ClaimTry;
 use cospan_domain::ids::{ComponentIndex, JobId};
-use cospan_domain::job::command::{JobCommand, Rejection, Sight};
+use cospan_domain::job::command::{JobCommand, Sight};
 use cospan_domain::job::spec::Priority;
 use cospan_domain::job::state::{Job, Placement, Run};
 use cospan_sites::port::Observation;
@@ -13,10 +13,9 @@ use cospan_sites::port::Observation;
 use super::sight::tests::running_at;
 use super::{JobActor, Order};
 use crate::board::SiteReport;
-use crate::journal::Change;
 use crate::supervision::{ActorId, LifeGuard};
 use crate::switchboard::{Dirty, Look};
-use crate::transfer::testing::{World, content, key, paused, queued, site};
+use crate::transfer::testing::{World, content, key, paused, site};
 
 const JOB: JobId = JobId(1);
 
@@ -69,21 +68,6 @@ fn a_claim_that_came_during_a_write_is_decided_before_anybody_looks_for_its_inpu
         let job = job(&world);
         let at = &job.components[0].placement.as_ref().unwrap().site;
         assert_eq!((at, job.inputs_here), (&site("leiden"), false), "its input is still at delft");
-    });
-}
-
-#[test]
-fn who_is_refused_because_of_what_came_just_before_hears_it_once_that_can_be_read() {
-    paused(async || {
-        let world = World::new(&["delft"]);
-        world.append(Change::NewJobs([queued(JOB.0, content(1)).into()].into())).await;
-        let actor = start(&world);
-        let raised = actor.send(Order(JobCommand::SetPriority(Priority::High, key())));
-        let cancelled = actor.send(Order(JobCommand::Cancel(key())));
-        let too_late = actor.send(Order(JobCommand::SetPriority(Priority::Low, key())));
-        assert_eq!(too_late.await.unwrap(), Err(Rejection::Ended));
-        assert!(job(&world).is_final(), "it was told so: {:?}", job(&world).phase);
-        assert_eq!((raised.await.unwrap(), cancelled.await.unwrap()), (Ok(()), Ok(())));
     });
 }
 
