@@ -219,7 +219,7 @@ impl Bug {
 }
 
 /// Bugs that few seeds show, because much must come together.
-pub const RARE: [Bug; 1] = [Bug::LookFirst];
+pub const RARE: [Bug; 2] = [Bug::LookFirst, Bug::SayOnce];
 
 /// Whether this bug is planted.
 #[cfg(not(cospan_chaos))]
