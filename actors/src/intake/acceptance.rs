@@ -62,14 +62,14 @@ impl Intake {
     fn kept(
         &mut self,
         kept: Result<Result<Seq, AppendError>, MailboxError>,
-        mut together: Vec<Acceptance>,
+        together: Vec<Acceptance>,
         ctx: &mut Context<Self>,
     ) {
         match (kept, together.len()) {
             (Ok(Ok(_)), _) => together.into_iter().for_each(|one| self.acknowledge(one)),
             // One of them is too large, for which the others are not to suffer.
             (Ok(Err(AppendError::Unfit(_))), 2..) => {
-                together.drain(..).for_each(|one| self.keep(vec![one], ctx));
+                together.into_iter().for_each(|one| self.keep(vec![one], ctx));
             }
             (Ok(Err(AppendError::Unfit(problem))), _) => {
                 together.into_iter().for_each(|one| {
