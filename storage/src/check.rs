@@ -8,7 +8,7 @@ use cospan_domain::ids::{Epoch, InstanceId};
 
 use crate::engine::Reader;
 use crate::found::{self, Floor};
-use crate::meta::{self, EPOCH_KEY, INSTANCE_KEY};
+use crate::meta::{self, EPOCH_KEY, FORMAT, INSTANCE_KEY};
 use crate::open::{Directory, EngineKind, Marker, Options, guarded};
 use crate::port::{StoreError, Stored};
 use crate::reading;
@@ -98,7 +98,8 @@ impl Wreck {
 
     /// Whether everything is there that was ever durable, as far as that is known.
     fn verify(&self) -> Result<(), StoreError> {
-        let ledger = found::verify(&*self.reader, &mut |_| {})?;
+        let format = found::read_format(&*self.reader, &self.place)?.unwrap_or(FORMAT);
+        let ledger = found::verify(&*self.reader, format, &mut |_| {})?;
         match &self.marker {
             Ok(marker) => {
                 let floor = Floor { epoch: marker.epoch, seq: marker.seq };

@@ -48,19 +48,25 @@ pub(crate) fn begin<E: Engine>(
     load: &mut dyn FnMut(Stored),
 ) -> Result<Begun, StoreError> {
     let reader = engine.reader();
-    match read_format(&*reader, place)? {
-        Some(()) => {}
-        None if floor.epoch == Epoch(0) => found(engine, instance)?,
+    let format = match read_format(&*reader, place)? {
+        Some(format) => format,
+        None if floor.epoch == Epoch(0) => {
+            found(engine, instance)?;
+            FORMAT
+        }
         None => {
             return Err(StoreError::Damaged {
                 place: place.into(),
                 problem: format!("it is empty, but it was in use (epoch {})", floor.epoch),
             });
         }
-    }
-    let ledger = verify(&*reader, load)?;
+    };
+    let ledger = verify(&*reader, format, load)?;
     drop(reader);
     reached(ledger.seq, floor, place)?;
+    if format < FORMAT {
+        commit(engine, vec![format_write(), ledger_write(&ledger)])?;
+    }
     take(engine, floor)
 }
 
@@ -75,8 +81,8 @@ pub(crate) fn reached(seq: Seq, floor: Floor, place: &str) -> Result<(), StoreEr
     })
 }
 
-/// Whether the store has a format that this program knows; `None` if it is empty.
-fn read_format(reader: &dyn Reader, place: &str) -> Result<Option<()>, StoreError> {
+/// The format of a store, one that this program knows; `None` if it is empty.
+pub(crate) fn read_format(reader: &dyn Reader, place: &str) -> Result<Option<u32>, StoreError> {
     let mut format = None;
     reader.walk(FORMAT_KEY, &mut |key, stored| {
         format = Some(meta::parse_text::<u32>(key, stored));
@@ -94,7 +100,7 @@ fn read_format(reader: &dyn Reader, place: &str) -> Result<Option<()>, StoreErro
         found if found > FORMAT => {
             Err(StoreError::Newer { path: place.into(), found, known: FORMAT })
         }
-        _ => Ok(Some(())),
+        found => Ok(Some(found)),
     }
 }
 
@@ -126,9 +132,12 @@ pub(crate) fn write_reign<E: Engine>(
         ledger.add(key, head);
         writes.push((Key(key.into()), Some(bytes)));
     }
-    writes.push((Key(FORMAT_KEY.into()), Some(FORMAT.to_string().into_bytes())));
-    writes.push(ledger_write(&ledger));
+    writes.extend([format_write(), ledger_write(&ledger)]);
     commit(engine, writes)
+}
+
+fn format_write() -> (Key, Option<Vec<u8>>) {
+    (Key(FORMAT_KEY.into()), Some(FORMAT.to_string().into_bytes()))
 }
 
 /// Makes writes durable that nobody decides about.
@@ -137,13 +146,15 @@ pub(crate) fn commit<E: Engine>(engine: &mut E, writes: Writes) -> Result<(), St
     engine.exclusively(&mut |txn| txn.commit(writes.take().unwrap_or_default()).map(drop))
 }
 
-/// Walks over everything and compares it with the ledger.
+/// Walks over everything and compares it with the ledger; returns that of today's format.
 pub(crate) fn verify(
     reader: &dyn Reader,
+    format: u32,
     load: &mut dyn FnMut(Stored),
 ) -> Result<Ledger, StoreError> {
     let mut kept = None;
     let mut counted = Ledger::default();
+    let mut sum_of_format_1 = 0_u128;
     let mut problem = None;
     reader.walk(b"", &mut |key, stored| {
         if key == FORMAT_KEY {
@@ -154,6 +165,10 @@ pub(crate) fn verify(
                 kept = Some(Ledger::decode(value)?);
             } else {
                 counted.add(key, head);
+                if format == 1 {
+                    let fingerprint = head.fingerprint_of_format_1(key);
+                    sum_of_format_1 = sum_of_format_1.wrapping_add(fingerprint);
+                }
                 show(key, head, value, load);
             }
             Ok(())
@@ -170,8 +185,10 @@ pub(crate) fn verify(
         return Err(error);
     }
     let kept = kept.ok_or_else(|| meta::damaged(LEDGER_KEY, "it is missing"))?;
-    compare(kept, counted)?;
-    Ok(kept)
+    counted.seq = kept.seq;
+    let sum = if format == 1 { sum_of_format_1 } else { counted.sum };
+    compare(kept, Ledger { sum, ..counted })?;
+    Ok(counted)
 }
 
 fn show(key: &[u8], head: Head, value: &[u8], load: &mut dyn FnMut(Stored)) {
@@ -307,8 +324,8 @@ mod tests {
     #[test]
     fn a_newer_format_is_refused_with_the_remedy() {
         let (disk, _) = store();
-        let error = behind_its_back(&disk, "m/store/format", Some(b"2".to_vec()));
-        assert!(error.contains("format 2") && error.contains("start that version"), "{error}");
+        let error = behind_its_back(&disk, "m/store/format", Some(b"3".to_vec()));
+        assert!(error.contains("format 3") && error.contains("start that version"), "{error}");
         assert!(behind_its_back(&disk, "m/store/format", Some(b"x".to_vec())).contains("damaged"));
         assert!(behind_its_back(&disk, "m/store/format", None).contains("it is missing"));
     }
@@ -319,5 +336,43 @@ mod tests {
             let (disk, _) = store();
             assert!(behind_its_back(&disk, key, None).contains("damaged"), "{key}");
         }
+    }
+
+    /// Makes a store into what a program of format 1 would have left.
+    fn to_format_1(disk: &MemoryDisk) {
+        let mut ledger = Ledger::default();
+        disk.walk(b"", &mut |key, stored| {
+            if key == LEDGER_KEY {
+                ledger.seq = Ledger::decode(envelope::open(key, stored).unwrap().1).unwrap().seq;
+            } else if key != FORMAT_KEY {
+                let (head, _) = envelope::open(key, stored).unwrap();
+                ledger.keys += 1;
+                ledger.sum = ledger.sum.wrapping_add(head.fingerprint_of_format_1(key));
+            }
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+        let format = (Key(FORMAT_KEY.into()), Some(b"1".to_vec()));
+        let mut engine = MemoryEngine::new(disk.clone());
+        commit(&mut engine, vec![format, ledger_write(&ledger)]).unwrap();
+    }
+
+    #[test]
+    fn a_store_of_format_1_is_taken_and_has_todays_format_from_then_on() {
+        let (disk, _) = store();
+        to_format_1(&disk);
+        let begun = begin_on(&disk, Floor::default()).unwrap();
+        assert_eq!(begun.seq, Seq(2));
+        assert_eq!(stored(&disk, "m/store/format"), FORMAT.to_string().into_bytes());
+        let next = begin_on(&disk, Floor::default()).unwrap();
+        assert_eq!(next.reign.epoch.0, begun.reign.epoch.0 + 1);
+    }
+
+    #[test]
+    fn damage_in_a_store_of_format_1_is_noticed() {
+        let (disk, before) = store();
+        to_format_1(&disk);
+        let error = behind_its_back(&disk, "b", Some(before));
+        assert!(error.contains("not the ones that were written last"), "{error}");
     }
 }

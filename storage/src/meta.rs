@@ -7,8 +7,13 @@ use cospan_domain::ids::{Epoch, InstanceId, Seq};
 use crate::envelope;
 use crate::port::StoreError;
 
-/// The newest format that this program reads and writes.
-pub const FORMAT: u32 = 1;
+/// The format that this program writes. Those before it are read, and replaced at once.
+///
+/// | format | what is different |
+/// |---|---|
+/// | 1 | values are summed up by their BLAKE3 hashes |
+/// | 2 | by their XXH3 hashes |
+pub const FORMAT: u32 = 2;
 
 /// Keys that begin with this are the store's own.
 pub const RESERVED_PREFIX: &[u8] = b"m/store/";
