@@ -45,13 +45,14 @@ pub fn submissions<'a>(
     for job in jobs {
         first.get_or_insert(job.id);
         count += 1;
-        changes.extend(submission_by(job, texts)?);
+        submission_by(&mut changes, job, texts)?;
     }
     let Some(first) = first.filter(|_| changes.len() > MAX_CHANGES) else {
         return Ok(vec![Unit { changes }]);
     };
     let marker = keys::batch(first);
-    let mut all = frame::write(&marker, &Open { jobs: count }, 0, None)?;
+    let mut all = Vec::with_capacity(changes.len() + 2);
+    frame::write(&mut all, &marker, &Open { jobs: count }, 0, None)?;
     all.extend(changes);
     all.extend(frame::remove(&marker, 1, None));
     // Opened and closed in different units: there are more changes than fit into one.

@@ -29,6 +29,17 @@ thread_local! {
 
 /// The values of a record.
 pub(super) fn values(base: &str, record: &impl Serialize) -> Result<Vec<Box<[u8]>>, RecordError> {
+    let mut values = Vec::new();
+    each_value(base, record, &mut |value| values.push(value))?;
+    Ok(values)
+}
+
+/// Makes the values of a record, in order.
+fn each_value(
+    base: &str,
+    record: &impl Serialize,
+    take: &mut dyn FnMut(Box<[u8]>),
+) -> Result<(), RecordError> {
     DRAFT.with_borrow_mut(|draft| {
         draft.clear();
         draft.extend_from_slice(ALONE);
@@ -37,47 +48,50 @@ pub(super) fn values(base: &str, record: &impl Serialize) -> Result<Vec<Box<[u8]
             problem: error.to_string(),
         };
         json::append(draft, record).map_err(unwritable)?;
-        let values = cut(base, draft);
+        let cut = cut(base, draft, take);
         draft.shrink_to(CHUNK_BYTES);
-        values
+        cut
     })
 }
 
-/// A record as written, cut into values.
-fn cut(base: &str, alone: &[u8]) -> Result<Vec<Box<[u8]>>, RecordError> {
+/// Cuts a record as written into values.
+fn cut(base: &str, alone: &[u8], take: &mut dyn FnMut(Box<[u8]>)) -> Result<(), RecordError> {
     let text = &alone[ALONE.len()..];
     let count = text.len().div_ceil(CHUNK_BYTES);
     if count <= 1 {
-        return Ok(vec![alone.into()]);
+        take(alone.into());
+        return Ok(());
     }
     if count > MAX_CHUNKS {
         let what = base.to_string();
         return Err(RecordError::TooLarge { what, changes: count, max: MAX_CHUNKS });
     }
-    let value = |chunk: &[u8]| {
+    for chunk in text.chunks(CHUNK_BYTES) {
         let mut value = format!("{SCHEMA} {count} ").into_bytes();
         value.extend_from_slice(chunk);
-        value.into()
-    };
-    Ok(text.chunks(CHUNK_BYTES).map(value).collect())
+        take(value.into());
+    }
+    Ok(())
 }
 
-/// Writes a record in place of one that had `before` values; the first is
+/// Adds what writes a record in place of one that had `before` values; the first is
 /// written if it has the version `expected`.
 pub(super) fn write(
+    to: &mut Vec<Change>,
     base: &str,
     record: &impl Serialize,
     before: usize,
     expected: Option<Version>,
-) -> Result<Vec<Change>, RecordError> {
-    let values = values(base, record)?;
-    let stale = values.len()..before.max(values.len());
-    let put = values.into_iter().enumerate().map(|(i, value)| Change {
-        key: keys::chunk(base, i),
-        expected: expected.filter(|_| i == 0),
-        value: Some(value),
-    });
-    Ok(put.chain(stale.map(|i| delete(keys::chunk(base, i), None))).collect())
+) -> Result<(), RecordError> {
+    let begin = to.len();
+    each_value(base, record, &mut |value| {
+        let i = to.len() - begin;
+        let (key, expected) = (keys::chunk(base, i), expected.filter(|_| i == 0));
+        to.push(Change { key, expected, value: Some(value) });
+    })?;
+    let stale = to.len() - begin..before;
+    to.extend(stale.map(|i| delete(keys::chunk(base, i), None)));
+    Ok(())
 }
 
 /// Removes a record of `count` values.

@@ -8,10 +8,12 @@ use cospan_domain::ids::JobId;
 use cospan_domain::job::event::JobEvent;
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::job::state::{Component, Job};
+use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::frame::{self, Parts, damaged_record};
+use super::json::{self, Written};
 use super::keys::{self, BLOCK, HISTORY, JobPart};
 use super::v1::head::Head;
 use super::v1::{self, Convert, Problem};
@@ -32,12 +34,18 @@ pub(super) struct Birth {
     pub(super) head: Head,
 }
 
-/// The same around a specification that is, or stays, text: equal ones are read and
-/// written once.
-#[derive(Serialize, Deserialize)]
+/// The same around a specification that stays text: equal ones are read once.
+#[derive(Deserialize)]
 struct BirthText<'a> {
     #[serde(borrow)]
     spec: &'a RawValue,
+    head: Head,
+}
+
+/// The same around a specification that is text already: equal ones are written once.
+#[derive(Serialize)]
+struct BirthWritten<'a> {
+    spec: Written<'a>,
     head: Head,
 }
 
@@ -69,28 +77,32 @@ impl LastSpec {
 /// The specifications that were written last, as text. Users submit the same job many times
 /// in a row, and writing it out is most of the work of keeping it.
 #[derive(Debug, Default)]
-pub struct SpecTexts(VecDeque<(Arc<JobSpec>, Box<RawValue>)>);
+pub struct SpecTexts(VecDeque<(Arc<JobSpec>, String)>);
 
 impl SpecTexts {
     /// How many are remembered.
     const KEPT: usize = 8;
     /// Longer ones are not.
     const MOST_BYTES: usize = 16 * 1_024;
+    /// What most of them take.
+    const ROOM: usize = 1_024;
 
-    fn write(&mut self, spec: &Arc<JobSpec>) -> serde_json::Result<&RawValue> {
+    fn write(&mut self, spec: &Arc<JobSpec>) -> serde_json::Result<Written<'_>> {
         let known = self.0.iter().position(|(other, _)| Arc::ptr_eq(other, spec));
         let at = match known {
             Some(at) => at,
             None => {
                 let wire: v1::spec::JobSpec = (**spec).to_wire();
-                let text = serde_json::value::to_raw_value(&wire)?;
-                self.0.retain(|(_, text)| text.get().len() <= Self::MOST_BYTES);
+                let mut text = Vec::with_capacity(Self::ROOM);
+                json::append(&mut text, &wire)?;
+                let text = String::from_utf8(text).map_err(serde_json::Error::custom)?;
+                self.0.retain(|(_, text)| text.len() <= Self::MOST_BYTES);
                 self.0.truncate(Self::KEPT - 1);
                 self.0.push_front((spec.clone(), text));
                 0
             }
         };
-        Ok(&self.0[at].1)
+        Ok(Written(&self.0[at].1))
     }
 }
 
@@ -141,19 +153,26 @@ pub struct ArchivedJob {
 /// # Errors
 /// It is larger than [`MAX_SPEC_BYTES`].
 pub fn submission(job: &Job) -> Result<Vec<Change>, RecordError> {
-    submission_by(job, &mut SpecTexts::default())
+    let mut changes = Vec::new();
+    submission_by(&mut changes, job, &mut SpecTexts::default())?;
+    Ok(changes)
 }
 
-/// The same for one of many.
-pub(super) fn submission_by(job: &Job, texts: &mut SpecTexts) -> Result<Vec<Change>, RecordError> {
+/// Adds the same for one of many.
+pub(super) fn submission_by(
+    changes: &mut Vec<Change>,
+    job: &Job,
+    texts: &mut SpecTexts,
+) -> Result<(), RecordError> {
     let unwritable = |error: serde_json::Error| RecordError::Unwritable {
         what: format!("job {}", job.id),
         problem: error.to_string(),
     };
     let birth =
-        BirthText { spec: texts.write(&job.spec).map_err(unwritable)?, head: Head::of(job) };
-    let changes = frame::write(&keys::spec(job.id), &birth, 0, Some(Version(0)))?;
-    let values = changes.iter().filter_map(|change| change.value.as_ref());
+        BirthWritten { spec: texts.write(&job.spec).map_err(unwritable)?, head: Head::of(job) };
+    let begin = changes.len();
+    frame::write(changes, &keys::spec(job.id), &birth, 0, Some(Version(0)))?;
+    let values = changes[begin..].iter().filter_map(|change| change.value.as_ref());
     let bytes: usize = values.map(|value| value.len()).sum();
     if bytes > MAX_SPEC_BYTES {
         let problem = format!(
@@ -161,7 +180,7 @@ pub(super) fn submission_by(job: &Job, texts: &mut SpecTexts) -> Result<Vec<Chan
         );
         return Err(RecordError::Unwritable { what: format!("job {}", job.id), problem });
     }
-    Ok(changes)
+    Ok(())
 }
 
 /// The changes from one revision of a job to the next: its head, the blocks of
@@ -172,16 +191,18 @@ pub(super) fn submission_by(job: &Job, texts: &mut SpecTexts) -> Result<Vec<Chan
 /// More than fits into one unit.
 pub fn update(old: &Job, new: &Job, events: &[JobEvent]) -> Result<Vec<Change>, RecordError> {
     let expected = Some(head_version(old));
-    let mut changes = frame::write(&keys::head(new.id), &Head::of(new), 1, expected)?;
+    // Most often the head, one block and the events.
+    let mut changes = Vec::with_capacity(3);
+    frame::write(&mut changes, &keys::head(new.id), &Head::of(new), 1, expected)?;
     let blocks = old.components.len().max(new.components.len()).div_ceil(BLOCK);
     for index in 0..blocks {
         let (before, after) = (block(&old.components, index), block(&new.components, index));
         if before != after {
-            changes.extend(write_block(&keys::block(new.id, index), before, after)?);
+            write_block(&mut changes, &keys::block(new.id, index), before, after)?;
         }
     }
     if !events.is_empty() {
-        changes.extend(write_events(new, events)?);
+        write_events(&mut changes, new, events)?;
     }
     within_unit(|| format!("a change of job {}", new.id), changes)
 }
@@ -202,18 +223,20 @@ fn is_untouched(block: &[Component]) -> bool {
 }
 
 fn write_block(
+    to: &mut Vec<Change>,
     base: &str,
     before: &[Component],
     after: &[Component],
-) -> Result<Vec<Change>, RecordError> {
+) -> Result<(), RecordError> {
     let count = match is_untouched(before) {
         true => 0,
         false => count_values(base, before)?,
     };
-    match is_untouched(after) {
-        true => Ok(frame::remove(base, count, None)),
-        false => frame::write(base, &Block { components: to_wire(after) }, count, None),
+    if is_untouched(after) {
+        to.extend(frame::remove(base, count, None));
+        return Ok(());
     }
+    frame::write(to, base, &Block { components: to_wire(after) }, count, None)
 }
 
 /// Values that a block takes. It is written out for that only if it may take several.
@@ -228,15 +251,17 @@ fn count_values(base: &str, block: &[Component]) -> Result<usize, RecordError> {
 
 /// The events of one unit. What stood in their slot before may have had more
 /// values: those stay, and are passed over.
-fn write_events(new: &Job, events: &[JobEvent]) -> Result<Vec<Change>, RecordError> {
+fn write_events(to: &mut Vec<Change>, new: &Job, events: &[JobEvent]) -> Result<(), RecordError> {
+    let begin = to.len();
     let base = keys::events(new.id, new.revision);
     let mut record = Events { revision: new.revision, events: to_wire(events) };
-    let mut changes = frame::write(&base, &record, 0, None)?;
-    if changes.len() > MAX_EVENT_VALUES {
+    frame::write(to, &base, &record, 0, None)?;
+    if to.len() - begin > MAX_EVENT_VALUES {
         record.events.iter_mut().for_each(v1::event::JobEvent::shorten);
-        changes = frame::write(&base, &record, 0, None)?;
+        to.truncate(begin);
+        frame::write(to, &base, &record, 0, None)?;
     }
-    Ok(changes)
+    Ok(())
 }
 
 fn to_wire<T: Convert<W>, W>(values: &[T]) -> Vec<W> {
@@ -270,7 +295,8 @@ pub fn archive(job: &Job, events: &EventTexts) -> Result<Vec<Vec<Change>>, Recor
     components.iter_mut().for_each(v1::run::Component::shorten);
     let (spec, head) = (&birth.spec, &birth.head);
     let archived = ArchivedText { spec, head, components, events: &events.0 };
-    let mut first = frame::write(&keys::archived(job.id), &archived, 0, None)?;
+    let mut first = Vec::with_capacity(4);
+    frame::write(&mut first, &keys::archived(job.id), &archived, 0, None)?;
     let born = match first.len() {
         // What it is part of fits into one value.
         1 => 1,

@@ -7,7 +7,7 @@
 
 use std::fmt::{self, Display, Write};
 
-use serde::ser::{self, Error as _, Serialize};
+use serde::ser::{self, Error as _, Serialize, SerializeStruct};
 use serde_json::Error;
 
 /// The name under which `serde_json` hands over text that is JSON already.
@@ -19,6 +19,17 @@ const RAW: &str = "$serde_json::private::RawValue";
 /// It has what JSON has no form for.
 pub(super) fn append(to: &mut Vec<u8>, record: &impl Serialize) -> Result<(), Error> {
     record.serialize(&mut Json { to, raw: false })
+}
+
+/// Text that is JSON already.
+pub(super) struct Written<'a>(pub(super) &'a str);
+
+impl Serialize for Written<'_> {
+    fn serialize<S: ser::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut text = serializer.serialize_struct(RAW, 1)?;
+        text.serialize_field(RAW, self.0)?;
+        text.end()
+    }
 }
 
 /// Writes values one behind the other.

@@ -57,8 +57,12 @@ fn of_job(id: JobId, part: &str) -> String {
 /// Appends the last `digits` hexadecimal digits of a number.
 fn push_hex(key: &mut String, number: u64, digits: u32) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digit = |at: u32| char::from(DIGITS[(number >> (4 * at)) as usize & 15]);
-    key.extend((0..digits).rev().map(digit));
+    let mut text = [0; 16];
+    let text = &mut text[..digits as usize];
+    for (at, place) in text.iter_mut().rev().enumerate() {
+        *place = DIGITS[(number >> (4 * at)) as usize & 15];
+    }
+    key.push_str(str::from_utf8(text).unwrap_or_default());
 }
 
 /// Everything of one job, as a prefix.

@@ -69,7 +69,8 @@ fn put(
     record: &impl Serialize,
     expected: Option<Version>,
 ) -> Result<Change, RecordError> {
-    let mut changes = frame::write(key, record, 0, expected)?;
+    let mut changes = Vec::with_capacity(1);
+    frame::write(&mut changes, key, record, 0, expected)?;
     let count = changes.len();
     match (changes.pop(), count) {
         (Some(change), 1) => Ok(change),

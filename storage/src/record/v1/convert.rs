@@ -6,7 +6,10 @@ use std::marker::PhantomData;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use cospan_domain::ids::{Attempt, ComponentIndex, JobId, Round};
+use cospan_domain::ids::{
+    Attempt, ComponentIndex, ComponentName, Digest, IdempotencyKey, InstanceId, JobId, KeyName,
+    LogicalName, LrmId, PolicyName, RelPath, Round, RunnerName, SiteName, Tag, TargetName,
+};
 use cospan_domain::site::state::NotificationId;
 use cospan_domain::transfer::state::Nonce;
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
@@ -79,9 +82,36 @@ impl<T: Clone> Convert<Text<T>> for T {
     }
 }
 
-impl<T: Display> Serialize for Text<T> {
+/// What is written as text.
+pub(crate) trait TextForm: Display {
+    fn write<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+impl TextForm for Digest {}
+impl TextForm for InstanceId {}
+impl TextForm for Tag {}
+
+/// Names are text already: to display them takes several times as long.
+macro_rules! names {
+    ($($name:ty)*) => {
+        $(impl TextForm for $name {
+            fn write<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                to.serialize_str(self.as_str())
+            }
+        })*
+    };
+}
+
+names! {
+    ComponentName IdempotencyKey KeyName LogicalName LrmId PolicyName RelPath RunnerName SiteName
+    String TargetName
+}
+
+impl<T: TextForm> Serialize for Text<T> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(&self.0)
+        self.0.write(to)
     }
 }
 
