@@ -24,8 +24,17 @@ pub struct SiteReport {
     pub shape: Option<Arc<SiteShape>>,
     /// What was free, and when it was asked for.
     pub idle: Option<(Timestamp, Resources)>,
-    /// What our attempts there were doing, and when that was asked for.
-    pub observations: Arc<BTreeMap<Tag, (Timestamp, Observation)>>,
+    /// What our attempts there were doing.
+    pub observed: Arc<Observed>,
+}
+
+/// What a site said of our attempts there.
+#[derive(Debug, Clone, Default)]
+pub struct Observed {
+    /// When it was asked.
+    pub asked_at: Timestamp,
+    /// What each of them was doing.
+    pub attempts: BTreeMap<Tag, Observation>,
 }
 
 impl SiteReport {
@@ -47,7 +56,7 @@ impl Default for SiteReport {
             description: None,
             shape: None,
             idle: None,
-            observations: Arc::default(),
+            observed: Arc::default(),
         }
     }
 }

@@ -19,7 +19,25 @@ type Answers<M> = Vec<(Asker<M>, Answer<M>)>;
 pub(crate) struct Steps<M: Machine> {
     state: Arc<M::State>,
     inbox: Vec<(M::Command, Reply<M>)>,
+    noted: Option<Ahead<M>>,
     writing: bool,
+}
+
+/// A record with what happened to it and is not durable yet.
+struct Ahead<M: Machine> {
+    state: M::State,
+    events: Vec<M::Event>,
+}
+
+impl<M: Machine> Ahead<M> {
+    fn of(state: &M::State) -> Self {
+        Self { state: state.clone(), events: Vec::new() }
+    }
+
+    fn follow(&mut self, decided: Vec<M::Event>) {
+        decided.iter().for_each(|event| M::evolve(&mut self.state, event));
+        self.events.extend(decided);
+    }
 }
 
 /// What was decided and must become durable before anything follows from it.
@@ -34,7 +52,7 @@ impl<M: Machine> Steps<M> {
     const INBOX_BOUND: usize = 4_096;
 
     pub(crate) fn new(state: Arc<M::State>) -> Self {
-        Self { state, inbox: Vec::new(), writing: false }
+        Self { state, inbox: Vec::new(), noted: None, writing: false }
     }
 
     pub(crate) fn state(&self) -> &Arc<M::State> {
@@ -58,34 +76,57 @@ impl<M: Machine> Steps<M> {
         }
     }
 
+    /// The record with what was noted, if anything was.
+    pub(crate) fn noted(&self) -> Option<&M::State> {
+        self.noted.as_ref().map(|noted| &noted.state)
+    }
+
+    /// Takes in what makes nothing due: it is decided now, counts for whatever is decided
+    /// later, and is written with the next change. If it is lost before, whatever it answers
+    /// is still due, and is asked again.
+    pub(crate) fn note(&mut self, command: M::Command, parameters: &M::Parameters, now: Timestamp) {
+        if self.writing {
+            return self.push(command, None);
+        }
+        // What does not fit the state says nothing.
+        let Ok(decided) = M::decide(self.noted().unwrap_or(&self.state), parameters, command, now)
+        else {
+            return;
+        };
+        self.noted.get_or_insert_with(|| Ahead::<M>::of(&self.state)).follow(decided);
+    }
+
     /// Decides the whole inbox. `None` if nothing is to be written: because a
     /// write is under way, or because nothing follows. Nobody is answered before all that
-    /// was decided with the answer is durable.
+    /// was decided with the answer, and all that it may follow from, is durable.
     pub(crate) fn decide(&mut self, parameters: &M::Parameters, now: Timestamp) -> Option<Step<M>> {
         if self.writing || self.inbox.is_empty() {
             return None;
         }
         // Made once anything happens: most looks find nothing new.
-        let mut next: Option<M::State> = None;
-        let (mut events, mut answers) = (Vec::new(), Vec::new());
+        let mut ahead = self.noted.take();
+        let known = ahead.as_ref().map_or(0, |ahead| ahead.events.len());
+        let mut answers = Vec::new();
         for (command, reply) in std::mem::take(&mut self.inbox) {
-            let state = next.as_ref().unwrap_or(&self.state);
+            let state = ahead.as_ref().map_or(&*self.state, |ahead| &ahead.state);
             let answer = M::decide(state, parameters, command, now).map(|decided| {
                 if !decided.is_empty() {
-                    let next = next.get_or_insert_with(|| M::State::clone(&self.state));
-                    decided.iter().for_each(|event| M::evolve(next, event));
-                    events.extend(decided);
+                    ahead.get_or_insert_with(|| Ahead::<M>::of(&self.state)).follow(decided);
                 }
             });
-            // A rejection, too, may follow from what is not durable yet.
             answers.extend(reply.map(|asker| (asker, answer)));
         }
-        let Some(next) = next else {
-            give::<M>(answers);
-            return None;
-        };
-        self.writing = true;
-        Some(Step { next, events, answers })
+        match ahead {
+            Some(Ahead { state, events }) if events.len() > known || !answers.is_empty() => {
+                self.writing = true;
+                Some(Step { next: state, events, answers })
+            }
+            nothing_new => {
+                self.noted = nothing_new;
+                give::<M>(answers);
+                None
+            }
+        }
     }
 
     /// The write is durable.
@@ -98,6 +139,7 @@ impl<M: Machine> Steps<M> {
     /// The record had moved on: what was decided is void.
     pub(crate) fn reloaded(&mut self, state: Arc<M::State>) {
         self.state = state;
+        self.noted = None;
         self.writing = false;
     }
 }
@@ -136,5 +178,45 @@ mod tests {
         assert_eq!(refused.try_recv(), Err(TryRecvError::Empty), "nobody can read why yet");
         steps.committed(Arc::new(next), answers);
         assert_eq!(refused.try_recv(), Ok(Err(Rejection::Ended)));
+    }
+
+    #[test]
+    fn what_was_noted_counts_at_once_and_is_written_with_the_next_change() {
+        let (parameters, now) = (JobParameters::default(), Timestamp(1_000_000));
+        let mut steps = Steps::<JobMachine>::new(Arc::new(queued(1, content(1))));
+        steps.note(JobCommand::SetPriority(Priority::High, key()), &parameters, now);
+        assert_eq!(steps.noted().map(|job| job.priority), Some(Priority::High));
+        steps.push(JobCommand::SetPriority(Priority::High, key()), None);
+        assert!(steps.decide(&parameters, now).is_none(), "nothing new follows");
+        assert!(steps.noted().is_some(), "it is still known");
+        steps.push(JobCommand::Freeze(key()), None);
+        let (next, events, _) = steps.decide(&parameters, now).expect("a change").into_parts();
+        let names: Vec<_> = events.iter().map(|event| event.what.name()).collect();
+        assert_eq!(names, ["PriorityChanged", "JobFrozen"]);
+        assert_eq!((next.priority, next.frozen_by), (Priority::High, Some(key())));
+    }
+
+    #[test]
+    fn who_is_refused_because_of_what_was_noted_hears_it_once_that_is_durable() {
+        let (parameters, now) = (JobParameters::default(), Timestamp(1_000_000));
+        let mut steps = Steps::<JobMachine>::new(Arc::new(queued(1, content(1))));
+        steps.note(JobCommand::Cancel(key()), &parameters, now);
+        let (reply, mut refused) = oneshot::channel();
+        steps.push(JobCommand::Freeze(key()), Some(reply));
+        let step = steps.decide(&parameters, now).expect("what was noted is written");
+        assert_eq!(refused.try_recv(), Err(TryRecvError::Empty), "nobody can read why yet");
+        let (next, _, answers) = step.into_parts();
+        steps.committed(Arc::new(next), answers);
+        assert_eq!(refused.try_recv(), Ok(Err(Rejection::Ended)));
+    }
+
+    #[test]
+    fn what_was_noted_on_a_record_that_had_moved_on_is_void() {
+        let (parameters, now) = (JobParameters::default(), Timestamp(1_000_000));
+        let job = Arc::new(queued(1, content(1)));
+        let mut steps = Steps::<JobMachine>::new(job.clone());
+        steps.note(JobCommand::Cancel(key()), &parameters, now);
+        steps.reloaded(job);
+        assert!(steps.noted().is_none());
     }
 }

@@ -14,6 +14,7 @@ use tracing::{debug, info};
 
 use super::Cluster;
 use super::calls::{CallKind, outcome_label};
+use crate::board::Observed;
 
 /// Between two tries to reach a silent site, at first and at most.
 const RETRY: DurationMs = DurationMs(1_000);
@@ -87,11 +88,7 @@ impl Cluster {
         let view = self.shared.view.load();
         let Some(holdings) = view.holdings.get(&self.name) else { return Vec::new() };
         let live = holdings.iter().filter(|(_, holding)| holding.live);
-        live.filter_map(|((job, component), _)| {
-            let job = view.jobs.get(job)?;
-            Some(job.tag(self.shared.instance, *component))
-        })
-        .collect()
+        live.map(|((job, _), holding)| holding.tag(self.shared.instance, *job)).collect()
     }
 
     /// When the site is to be asked for the attempts that live here. Where polls are rare, a
@@ -222,15 +219,15 @@ impl Cluster {
         }
         self.report.idle = idle;
         for (tag, observation) in &status.attempts {
-            let before = self.report.observations.get(tag).map(|(_, observation)| observation);
             // An absence counts by being seen again.
-            if before != Some(observation) || *observation == Observation::Absent {
+            if self.report.observed.attempts.get(tag) != Some(observation)
+                || *observation == Observation::Absent
+            {
                 debug!(site = %self.name, %tag, ?observation, "observed");
                 concerned.push(tag.job);
             }
         }
-        let seen = status.attempts.into_iter().map(|(tag, seen)| (tag, (asked_at, seen)));
-        self.report.observations = Arc::new(seen.collect());
+        self.report.observed = Arc::new(Observed { asked_at, attempts: status.attempts });
         concerned
     }
 
@@ -289,6 +286,7 @@ impl Cluster {
 
 #[cfg(test)]
 mod tests {
+    use cospan_domain::ids::Attempt;
     use cospan_domain::resources::Resources;
 
     use super::*;
@@ -299,7 +297,17 @@ mod tests {
             let (component, resources) = (ComponentIndex(0), Resources::processors(1));
             let (site, visible_from) = (site("Delft"), None);
             let live = true;
-            let holding = Holding { component, site, resources, visible_from, live, awaited };
+            let (attempt, origin) = (Attempt(1), None);
+            let holding = Holding {
+                component,
+                attempt,
+                origin,
+                site,
+                resources,
+                visible_from,
+                live,
+                awaited,
+            };
             ((JobId(job), component), Arc::new(holding))
         };
         each.iter().map(holding).collect()

@@ -10,7 +10,7 @@ use actix::{
 };
 use cospan_domain::ids::SiteName;
 use cospan_domain::job::JobMachine;
-use cospan_domain::job::command::{JobCommand, Rejection};
+use cospan_domain::job::command::{JobCommand, Rejection, Sight};
 use cospan_domain::job::due::{self, JobEffect};
 use cospan_domain::job::state::{Job, Phase};
 use cospan_domain::planted::{Bug, bug};
@@ -150,7 +150,11 @@ impl JobActor {
             return;
         }
         let now = self.shared.clock.now();
-        let due = due::due(self.job(), now);
+        let mut due = due::due(self.job(), now);
+        if let Some(noted) = self.steps.noted() {
+            let still_due = due::due(noted, now);
+            due.retain(|effect| still_due.contains(effect));
+        }
         self.not_before.retain(|effect, _| due.contains(effect));
         for effect in due {
             let waits = self.not_before.get(&effect).is_some_and(|&time| time > now);
@@ -174,12 +178,18 @@ impl JobActor {
         let again = self.shared.clock.now() + again_after;
         self.not_before.insert(effect.clone(), again);
         match command {
+            Some(command) if may_wait(&command, self.job()) => {
+                let now = self.shared.clock.now();
+                self.steps.note(command, &self.shared.settings.job, now);
+            }
             Some(command) => {
                 self.steps.push(command, None);
-                self.turn(ctx);
+                return self.turn(ctx);
             }
-            None if self.steps.is_writing() => {}
-            None => self.perform_due(ctx),
+            None => {}
+        }
+        if !self.steps.is_writing() {
+            self.perform_due(ctx);
         }
     }
 
@@ -208,32 +218,54 @@ impl JobActor {
             let pause = Duration::from_millis(time.since(now).0.max(5));
             let handle = ctx.run_later(pause, |this, ctx| {
                 this.wake = None;
-                this.look(ctx);
+                this.look_by_clock(ctx);
             });
             self.wake = Some((time, handle));
         }
     }
 
-    /// Looks at the clock, at sites' reports and at copies.
+    /// Looks at sites' reports and at copies.
     fn look(&mut self, ctx: &mut Context<Self>) {
+        if self.takes_in() {
+            self.turn(ctx);
+        }
+    }
+
+    /// The same, and decides what the time has come for.
+    fn look_by_clock(&mut self, ctx: &mut Context<Self>) {
+        if self.takes_in() {
+            self.steps.push(JobCommand::Look(Sight::default()), None);
+            self.turn(ctx);
+        }
+    }
+
+    /// Takes in what others know; `false` while that would be decided on the old state, so
+    /// that it is to be looked at later.
+    fn takes_in(&mut self) -> bool {
         self.dirty.take();
         if self.steps.is_writing() {
-            // What is looked at now would be decided on the old state; look again after.
             if !bug(Bug::ForgetLook) {
                 self.dirty.owe();
             }
-            return;
+            return false;
         }
         for command in sight::commands(&self.shared, self.job()) {
             self.steps.push(command, None);
         }
-        self.turn(ctx);
+        true
     }
 
     pub(super) fn site_of(&self, effect: &JobEffect) -> Option<SiteName> {
         let component = self.job().components.get(effect.component.0 as usize)?;
         component.placement.as_ref().map(|placement| placement.site.clone())
     }
+}
+
+/// Whether an answer need not be durable before its job's next change: nothing is to be done
+/// after a gate has opened at the common start until its payload is seen, or missed.
+fn may_wait(command: &JobCommand, job: &Job) -> bool {
+    matches!(command, JobCommand::GateAnswered { open: true, .. })
+        && matches!(job.phase, Phase::Starting { .. })
 }
 
 fn runs_differ(old: &Job, new: &Job) -> bool {

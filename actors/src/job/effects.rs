@@ -344,8 +344,8 @@ fn end(actor: &JobActor, effect: &JobEffect) -> Pending {
         let Ok(gate) = gate else { return (None, RETRY) };
         // A site that does not show it has nothing more to tell: shut is as good as seen shut.
         let report = shared.board.site(&site);
-        let seen = report.as_ref().and_then(|report| report.observations.get(&tag));
-        let absent = seen.is_some_and(|(_, observation)| *observation == Observation::Absent);
+        let seen = report.as_ref().and_then(|report| report.observed.attempts.get(&tag));
+        let absent = seen.is_some_and(|observation| *observation == Observation::Absent);
         let asked_at = shared.clock.now();
         let sighting = Sighting::Void;
         let over = JobCommand::Sighted { component, attempt, asked_at, sighting };

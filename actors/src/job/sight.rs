@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use cospan_domain::ids::{ComponentIndex, JobId, SiteName};
 use cospan_domain::job::command::{Inputs, JobCommand, Sight, Sighting, Stranded};
+use cospan_domain::job::decide::is_news;
 use cospan_domain::job::demands;
 use cospan_domain::job::due::avoids;
 use cospan_domain::job::entangled::{self, holds_and_waits, waits_at};
@@ -17,7 +18,7 @@ use cospan_sites::port::{Exit, ExitCause, Observation};
 
 use crate::shared::Shared;
 
-/// Everything to be told to a job now.
+/// Everything that is to be told to a job and may be new to it.
 pub(super) fn commands(shared: &Shared, job: &Job) -> Vec<JobCommand> {
     let waits = matches!(job.phase, Phase::Queued { .. }) && !avoids(job);
     if waits || job.is_final() {
@@ -27,7 +28,10 @@ pub(super) fn commands(shared: &Shared, job: &Job) -> Vec<JobCommand> {
         .indexed()
         .filter_map(|(index, component)| sighted(shared, job, index, component))
         .collect();
-    commands.push(JobCommand::Look(sight(shared, job)));
+    let sight = sight(shared, job);
+    if sight != Sight::default() {
+        commands.push(JobCommand::Look(sight));
+    }
     commands
 }
 
@@ -78,12 +82,14 @@ fn sighted(
     }
     let report = shared.board.site(&component.placement.as_ref()?.site)?;
     let tag = job.tag(shared.instance, index);
-    let (asked_at, observation) = report.observations.get(&tag)?;
-    Some(JobCommand::Sighted {
+    let observation = report.observed.attempts.get(&tag)?;
+    let (asked_at, sighting) = (report.observed.asked_at, sighting(observation)?);
+    let (parameters, attempt) = (&shared.settings.job, component.attempt);
+    is_news(job, parameters, index, asked_at, &sighting).then_some(JobCommand::Sighted {
         component: index,
-        attempt: component.attempt,
-        asked_at: *asked_at,
-        sighting: sighting(observation)?,
+        attempt,
+        asked_at,
+        sighting,
     })
 }
 

@@ -1,18 +1,19 @@
 //! What a job's actor decides first.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::{Actor, Addr};
 use cospan_domain::claim::ClaimTry;
-use cospan_domain::ids::{ComponentIndex, JobId};
+use cospan_domain::ids::{ComponentIndex, JobId, LrmId};
 use cospan_domain::job::command::{JobCommand, Sight};
 use cospan_domain::job::spec::Priority;
-use cospan_domain::job::state::{Job, Placement, Run};
-use cospan_sites::port::Observation;
+use cospan_domain::job::state::{Job, Phase, Placement, Run};
+use cospan_sites::port::{Begun, Observation};
 
 use super::sight::tests::running_at;
 use super::{JobActor, Order};
-use crate::board::SiteReport;
+use crate::board::{Observed, SiteReport};
 use crate::supervision::{ActorId, LifeGuard};
 use crate::switchboard::{Dirty, Look};
 use crate::transfer::testing::{World, content, key, paused, site};
@@ -82,14 +83,66 @@ fn what_was_heard_of_a_held_job_is_taken_up_when_it_is_released() {
         let actor = start(&world);
         let tag = job(&world).tag(world.shared.instance, ComponentIndex(0));
         let gone = Observation::Vanished { began: true, detail: "its node failed".into() };
-        let heard = (world.shared.clock.now(), gone);
-        let report =
-            SiteReport { observations: Arc::new([(tag, heard)].into()), ..SiteReport::default() };
+        let asked_at = world.shared.clock.now();
+        let observed = Arc::new(Observed { asked_at, attempts: [(tag, gone)].into() });
+        let report = SiteReport { observed, ..SiteReport::default() };
         world.shared.board.publish(site("delft"), Arc::new(report));
         actor.send(Look).await.unwrap();
         assert!(matches!(job(&world).components[0].run, Run::Running { .. }), "it is held");
         actor.send(Order(JobCommand::Release(key()))).await.unwrap().unwrap();
         let over = |world: &World| matches!(job(world).components[0].run, Run::Ended { .. });
         world.until("it is known to have ended", over).await;
+    });
+}
+
+/// A job that has just decided to start, with its only component at its gate.
+async fn starting(world: &World) {
+    world.place_job(JOB.0, content(1), "delft").await;
+    let (revision, now) = (job(world).revision, world.shared.clock.now());
+    let mut starting = Job { revision, ..running_at("delft") };
+    starting.phase = Phase::Starting { since: now };
+    let lrm_id = LrmId::new("7").expect("an id");
+    starting.components[0].run = Run::AtGate { lrm_id, host: "node".into(), since: now };
+    world.change_job(JOB.0, starting).await;
+}
+
+#[test]
+fn that_a_gate_has_opened_is_written_with_what_is_seen_next_and_asked_once() {
+    paused(async || {
+        let world = World::new(&["delft"]);
+        starting(&world).await;
+        let actor = start(&world);
+        let opened = |world: &World| world.at("delft").inside().opened.len();
+        world.until("its gate is open", |world| opened(world) == 1).await;
+        let before = job(&world);
+        // Longer than between two tries of what is still due, shorter than it is waited for.
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        actor.send(Look).await.unwrap();
+        assert_eq!(opened(&world), 1);
+        assert_eq!(job(&world).revision, before.revision, "nothing was written for it");
+        let tag = before.tag(world.shared.instance, ComponentIndex(0));
+        let asked_at = world.shared.clock.now();
+        let begun = Observation::Begun(Begun { host: "node".into(), at: asked_at });
+        let observed = Arc::new(Observed { asked_at, attempts: [(tag, begun)].into() });
+        let report = SiteReport { observed, ..SiteReport::default() };
+        world.shared.board.publish(site("delft"), Arc::new(report));
+        actor.send(Look).await.unwrap();
+        let runs = |world: &World| matches!(job(world).phase, Phase::Running { .. });
+        world.until("it runs", runs).await;
+        assert_eq!(job(&world).revision, before.revision + 1);
+    });
+}
+
+#[test]
+fn a_gate_that_opened_before_its_actor_died_is_opened_again_and_the_job_goes_on() {
+    paused(async || {
+        let world = World::new(&["delft"]);
+        starting(&world).await;
+        let first = start(&world);
+        let opened = |times| move |world: &World| world.at("delft").inside().opened.len() == times;
+        world.until("its gate is open", opened(1)).await;
+        drop(first);
+        start(&world);
+        world.until("its gate is opened by the next actor", opened(2)).await;
     });
 }

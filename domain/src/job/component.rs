@@ -50,8 +50,13 @@ pub struct Origin {
 impl Component {
     /// Whose tag an attempt carries, given ours.
     pub fn instance_of(&self, attempt: Attempt, ours: InstanceId) -> InstanceId {
+        self.origin_of(attempt).unwrap_or(ours)
+    }
+
+    /// Whose tag an attempt carries, if it is not ours.
+    pub fn origin_of(&self, attempt: Attempt) -> Option<InstanceId> {
         let origin = self.origins.iter().find(|origin| attempt <= origin.last);
-        origin.map_or(ours, |origin| origin.instance)
+        origin.map(|origin| origin.instance)
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::ids::{ComponentIndex, Digest, SiteName};
+use crate::ids::{Attempt, ComponentIndex, Digest, InstanceId, JobId, SiteName, Tag};
 use crate::job::spec::{Collect, Content, Output};
 use crate::job::state::{Collected, Component, Job, Phase, RestartStep, Run};
 use crate::resources::Resources;
@@ -16,6 +16,10 @@ use crate::units::Timestamp;
 pub struct Holding {
     /// Which component.
     pub component: ComponentIndex,
+    /// Its last attempt.
+    pub attempt: Attempt,
+    /// Whose tag that carries, if it is not ours.
+    pub origin: Option<InstanceId>,
     /// Where.
     pub site: SiteName,
     /// How much.
@@ -27,6 +31,14 @@ pub struct Holding {
     pub live: bool,
     /// The job waits for it, and not for ever: what happens there is to be seen soon.
     pub awaited: bool,
+}
+
+impl Holding {
+    /// The tag of its last attempt, given our instance and its job.
+    pub fn tag(&self, ours: InstanceId, job: JobId) -> Tag {
+        let instance = self.origin.unwrap_or(ours);
+        Tag { instance, job, component: self.component, attempt: self.attempt }
+    }
 }
 
 /// What a job holds, or will claim, at sites.
@@ -43,6 +55,8 @@ pub fn holdings(job: &Job) -> Vec<Holding> {
             let placement = component.placement.as_ref()?;
             Some(Holding {
                 component: index,
+                attempt: component.attempt,
+                origin: component.origin_of(component.attempt),
                 site: placement.site.clone(),
                 resources: job.resources_of(index)?,
                 visible_from: visible_from(&component.run),
@@ -100,7 +114,13 @@ pub fn needs(job: &Job) -> BTreeSet<(Digest, SiteName)> {
 
 /// The same with its size.
 pub fn needed(job: &Job) -> BTreeSet<(Content, SiteName)> {
+    let has_input = |c: &Component| c.placement.as_ref().is_some_and(|p| !p.sources.is_empty());
     match job.phase {
+        Phase::Collecting { .. } => {
+            outputs(job).map(|(_, _, content, site)| (content, site.clone())).collect()
+        }
+        // Most jobs bring nothing along, and this is asked at every change of each.
+        _ if !job.components.iter().any(has_input) => BTreeSet::new(),
         Phase::Placed { .. }
         | Phase::Claiming { .. }
         | Phase::Starting { .. }
@@ -109,9 +129,6 @@ pub fn needed(job: &Job) -> BTreeSet<(Content, SiteName)> {
         }
         Phase::Aborting { .. } => {
             job.components.iter().filter(|c| c.run.may_live()).flat_map(inputs).collect()
-        }
-        Phase::Collecting { .. } => {
-            outputs(job).map(|(_, _, content, site)| (content, site.clone())).collect()
         }
         Phase::Queued { .. }
         | Phase::Finished { .. }

@@ -12,7 +12,8 @@ use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::{Bytes, DurationUs};
 use cospan_sites::port::{
     AttemptOrder, Capabilities, CopyBlame, CopyOrder, CopyStatus, GateDecision, GateState,
-    Inspected, Piece, Readable, Site, SiteDescription, SiteError, SiteStatus, Submitted, TagLookup,
+    Inspected, Observation, Piece, Readable, Site, SiteDescription, SiteError, SiteStatus,
+    Submitted, TagLookup,
 };
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -51,6 +52,10 @@ pub(crate) struct Inside {
     pub(crate) deletions: usize,
     /// Partial data that was discarded, by nonce.
     pub(crate) discarded: BTreeSet<String>,
+    /// What it says of attempts.
+    pub(crate) attempts: BTreeMap<Tag, Observation>,
+    /// Gates that it was told to open, in order.
+    pub(crate) opened: Vec<Tag>,
     copies: BTreeMap<String, FakeCopy>,
 }
 
@@ -88,6 +93,8 @@ impl FakeSite {
             start_calls: 0,
             deletions: 0,
             discarded: BTreeSet::new(),
+            attempts: BTreeMap::new(),
+            opened: Vec::new(),
             copies: BTreeMap::new(),
         };
         Self { name: name.clone(), whole: Notify::new(), inside: Mutex::new(inside) }
@@ -163,8 +170,8 @@ impl Site for FakeSite {
             self.inside().hung += 1;
             std::future::pending::<()>().await;
         }
-        drop(self.answering()?);
-        Ok(SiteStatus { site_clock: None, idle: Resources::default(), attempts: BTreeMap::new() })
+        let attempts = self.answering()?.attempts.clone();
+        Ok(SiteStatus { site_clock: None, idle: Resources::default(), attempts })
     }
 
     async fn submit(&self, _: &AttemptOrder) -> Result<Submitted, SiteError> {
@@ -175,8 +182,15 @@ impl Site for FakeSite {
         Err(SiteError::Refused("it keeps files only".into()))
     }
 
-    async fn decide_gate(&self, _: Tag, _: &GateDecision) -> Result<GateState, SiteError> {
-        Err(SiteError::Refused("it keeps files only".into()))
+    async fn decide_gate(&self, tag: Tag, what: &GateDecision) -> Result<GateState, SiteError> {
+        let mut inside = self.answering()?;
+        match what {
+            GateDecision::Go(_) => {
+                inside.opened.push(tag);
+                Ok(GateState::Opened)
+            }
+            GateDecision::Void => Err(SiteError::Refused("it keeps files only".into())),
+        }
     }
 
     async fn cancel(&self, _: Tag, _: Option<&LrmId>) -> Result<(), SiteError> {

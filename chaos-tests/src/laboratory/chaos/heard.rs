@@ -121,7 +121,7 @@ fn of(shared: &Shared, job: &Job, index: ComponentIndex, component: &Component) 
     }
     let tag = job.tag(shared.instance, index);
     let report = shared.board.site(&component.placement.as_ref()?.site)?;
-    let (_, told) = report.observations.get(&tag)?;
+    let told = report.observed.attempts.get(&tag)?;
     let goes_on = !matches!(job.phase, Phase::Aborting { .. }) && !component.given_back;
     let what = match (told, &component.run) {
         (Observation::Exited(_) | Observation::Void | Observation::Vanished { .. }, _) => "over",

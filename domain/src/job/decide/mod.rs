@@ -9,6 +9,7 @@ mod restarts;
 mod sightings;
 mod submission;
 
+pub use sightings::is_news;
 pub use submission::is_last_absence;
 
 use crate::job::command::{JobCommand, Rejection};

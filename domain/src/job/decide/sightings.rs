@@ -8,9 +8,29 @@ use crate::job::decide::draft::Draft;
 use crate::job::decide::{abort, claims, submission};
 use crate::job::due::overdue_at;
 use crate::job::event::Happened;
-use crate::job::state::{AbortCause, Ending, Phase, Run};
+use crate::job::parameters::JobParameters;
+use crate::job::state::{AbortCause, Ending, Job, Phase, Run};
 use crate::planted::{Bug, bug};
 use crate::units::Timestamp;
+
+/// Whether a job could decide anything because of a sighting. Most say once more what its
+/// record says already.
+pub fn is_news(
+    job: &Job,
+    parameters: &JobParameters,
+    index: ComponentIndex,
+    asked_at: Timestamp,
+    sighting: &Sighting,
+) -> bool {
+    let Some(component) = job.components.get(index.0 as usize) else { return false };
+    let is_known = matches!(
+        (&component.run, sighting),
+        (Run::Submitted { absences: 0, .. }, Sighting::Pending)
+            | (Run::AtGate { .. } | Run::Opened { .. }, Sighting::Ready(_))
+            | (Run::Running { .. }, Sighting::Begun(_))
+    );
+    !is_known || overdue_at(job, component, parameters).is_some_and(|time| time <= asked_at)
+}
 
 pub(super) fn sighted(
     draft: &mut Draft<'_>,

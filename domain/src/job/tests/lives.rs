@@ -7,7 +7,8 @@ use super::world::{World, flexible, key, lost_input, site, spec};
 use crate::claim::ClaimTry;
 use crate::ids::{Attempt, ComponentIndex, JobId, LrmId};
 use crate::job::command::{Inputs, JobCommand, Sight, Sighting, SubmitAnswer};
-use crate::job::due::{EffectKind, due};
+use crate::job::decide::{decide, is_news};
+use crate::job::due::{EffectKind, due, next_wake};
 use crate::job::event::Happened;
 use crate::job::evolve::evolve;
 use crate::job::spec::Priority;
@@ -299,6 +300,60 @@ proptest! {
         behave(&mut world);
         prop_assert!(world.job.is_final(), "stuck: {:?}", world.job);
         prop_assert!(!world.job.may_live_anywhere(), "an end with something alive");
+    }
+
+    /// So nobody needs to look who was told nothing and was not woken.
+    #[test]
+    fn whoever_looks_before_its_next_wake_and_sees_nothing_decides_nothing(
+        components in 0..4usize,
+        alone in any::<bool>(),
+        blows in proptest::collection::vec(blow(), 0..120),
+    ) {
+        let mut spec = if components == 0 { flexible() } else { spec(components) };
+        spec.run.restart_scope = scope(alone);
+        let mut world = World::new(spec);
+        for blow in &blows {
+            strike(&mut world, blow);
+            let look = |at| {
+                let look = JobCommand::Look(Sight::default());
+                decide(&world.job, &world.parameters, look, at).unwrap_or_default()
+            };
+            let wake = next_wake(&world.job, &world.parameters, world.now);
+            let before = wake.map_or(world.now + DurationMs::from_secs(1 << 30), |at| {
+                (at - DurationMs(1)).max(world.now)
+            });
+            if wake.is_none_or(|at| at > world.now) {
+                prop_assert_eq!(look(world.now), [], "{:?}", world.job);
+                prop_assert_eq!(look(before), [], "{:?}", world.job);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_news_decides_nothing(
+        alone in any::<bool>(),
+        blows in proptest::collection::vec(blow(), 0..120),
+    ) {
+        let mut spec = spec(3);
+        spec.run.restart_scope = scope(alone);
+        let mut world = World::new(spec);
+        for blow in &blows {
+            strike(&mut world, blow);
+            let each = (0..world.job.components.len()).flat_map(|i| (0..8).map(move |k| (i, k)));
+            for (index, kind) in each {
+                let (component, attempt) = (ComponentIndex(index as u32), world.attempt(index));
+                let (asked_at, sighting) = (world.now, sighting(kind));
+                if is_news(&world.job, &world.parameters, component, asked_at, &sighting) {
+                    continue;
+                }
+                let told = JobCommand::Sighted { component, attempt, asked_at, sighting };
+                let decided = decide(&world.job, &world.parameters, told, world.now);
+                let wake = next_wake(&world.job, &world.parameters, world.now);
+                if wake.is_none_or(|at| at > world.now) {
+                    prop_assert_eq!(decided.unwrap_or_default(), [], "{:?}", world.job);
+                }
+            }
+        }
     }
 
     #[test]
