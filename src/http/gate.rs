@@ -30,8 +30,9 @@ impl FromRequest for Caller {
     type Future = Ready<Result<Self, Failure>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        let key = request.extensions().get::<KeyName>().cloned();
-        ready(key.map(Caller).ok_or_else(no_key))
+        let extensions = request.extensions();
+        let member = extensions.get::<Arc<Member>>();
+        ready(member.map(|member| Caller(member.name.clone())).ok_or_else(no_key))
     }
 }
 
@@ -123,7 +124,7 @@ pub(super) async fn pass(
 
 fn is_flood<B>(status: StatusCode, answer: &ServiceResponse<B>) -> bool {
     status == StatusCode::TOO_MANY_REQUESTS
-        && answer.request().extensions().get::<KeyName>().is_none()
+        && answer.request().extensions().get::<Arc<Member>>().is_none()
 }
 
 fn is_open(edge: &Edge, path: &str) -> bool {
@@ -144,7 +145,6 @@ fn admit(request: &ServiceRequest, edge: &Edge, begun: Instant) -> Result<(), Fa
     };
     let limit = edge.settings.max_requests_per_s_per_key;
     let admitted = member.admit(edge.second_of(begun), limit);
-    request.extensions_mut().insert(member.name.clone());
     request.extensions_mut().insert(member.clone());
     if admitted {
         return Ok(());
