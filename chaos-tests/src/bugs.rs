@@ -3,21 +3,34 @@
 use anyhow::Result;
 use cospan_domain::planted::Bug;
 
+/// Seeds of one bug after which it is shown how far the hunt is.
+#[cfg(cospan_chaos)]
+const SHOWN_EVERY: u64 = 25;
+
 /// Hunts these bugs, each within so many seeds; whether all were found.
 ///
 /// # Errors
 /// This program has no planted bugs.
 #[cfg(not(cospan_chaos))]
-pub fn hunt_all(_: &[Bug], _: u64, _: bool, _: &dyn Fn(&str)) -> Result<bool> {
+pub fn hunt_all(_: &[Bug], _: u64, _: bool, _: &dyn Fn(&str), _: &dyn Fn(&str)) -> Result<bool> {
     anyhow::bail!("this build has no planted bugs; build it with RUSTFLAGS=\"--cfg cospan_chaos\"")
 }
 
-/// Hunts these bugs, each within so many seeds; whether all were found.
+/// Hunts these bugs, each within so many seeds; whether all were found. `show` hears how far it
+/// is, as a rare bug takes minutes.
 ///
 /// # Errors
 /// None in a chaos build.
 #[cfg(cospan_chaos)]
-pub fn hunt_all(bugs: &[Bug], most: u64, markdown: bool, say: &dyn Fn(&str)) -> Result<bool> {
+pub fn hunt_all(
+    bugs: &[Bug],
+    most: u64,
+    markdown: bool,
+    say: &dyn Fn(&str),
+    show: &dyn Fn(&str),
+) -> Result<bool> {
+    use std::time::Instant;
+
     use cospan_domain::units::DurationMs;
 
     use crate::laboratory::chaos::campaign::{Found, Size, hunt};
@@ -28,7 +41,13 @@ pub fn hunt_all(bugs: &[Bug], most: u64, markdown: bool, say: &dyn Fn(&str)) -> 
         say("| bug | seeds | found by |\n|---|---|---|");
     }
     for bug in bugs {
-        let found = hunt(*bug, 1, most, size);
+        let began = Instant::now();
+        let show = |seeds| {
+            if seeds % SHOWN_EVERY == 1 {
+                show(&format!("{bug:?}: seed {seeds}, {} s", began.elapsed().as_secs()));
+            }
+        };
+        let found = hunt(*bug, 1, most, size, &show);
         all_found &= found.is_some();
         let (seeds, said) = match found {
             Some(Found { seeds, said }) => (seeds.to_string(), said),

@@ -112,6 +112,11 @@ fn say(text: &str) {
     println!("{text}");
 }
 
+#[allow(clippy::print_stderr, reason = "how far it is is no part of its report")]
+fn show(text: &str) {
+    eprintln!("{text}");
+}
+
 fn run(cli: &Cli) -> Result<bool> {
     let seed = cli.seed.unwrap_or_else(|| StdRng::from_os_rng().random());
     say(&format!("seed {seed}"));
@@ -179,7 +184,7 @@ fn run(cli: &Cli) -> Result<bool> {
             let count = chosen.len().max(1);
             chosen.rotate_left(rotation * pick % count);
             chosen.truncate(pick);
-            bugs::hunt_all(&chosen, most, markdown, &say)
+            bugs::hunt_all(&chosen, most, markdown, &say, &show)
         }
     }
 }

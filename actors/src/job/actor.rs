@@ -1,6 +1,6 @@
 //! The job actor: the durable step, its inbox, and its timer.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use tokio::sync::oneshot;
 use tracing::debug;
 
+use super::again::Again;
 use super::{effects, sight};
 use crate::chaos::{self, Point};
 use crate::journal::{Append, AppendError, Change};
@@ -40,8 +41,7 @@ pub struct JobActor {
     /// What is under way; at most one thing a component, so that an answer never
     /// overtakes a later order.
     under_way: BTreeSet<JobEffect>,
-    /// Effects that failed or must be repeated: not again before.
-    not_before: BTreeMap<JobEffect, Timestamp>,
+    again: Again,
     wake: Option<(Timestamp, SpawnHandle)>,
     guard: LifeGuard,
 }
@@ -62,7 +62,7 @@ impl JobActor {
             rebuilt,
             dirty,
             under_way: BTreeSet::new(),
-            not_before: BTreeMap::new(),
+            again: Again::default(),
             wake: None,
             guard,
         }
@@ -155,9 +155,9 @@ impl JobActor {
             let still_due = due::due(noted, now);
             due.retain(|effect| still_due.contains(effect));
         }
-        self.not_before.retain(|effect, _| due.contains(effect));
+        self.again.keep(&due);
         for effect in due {
-            let waits = self.not_before.get(&effect).is_some_and(|&time| time > now);
+            let waits = self.again.waits(&effect, now);
             let busy = self.under_way.iter().any(|other| other.component == effect.component);
             if !waits && !busy && effects::perform(self, &effect, ctx) {
                 self.under_way.insert(effect);
@@ -175,8 +175,7 @@ impl JobActor {
         ctx: &mut Context<Self>,
     ) {
         self.under_way.remove(effect);
-        let again = self.shared.clock.now() + again_after;
-        self.not_before.insert(effect.clone(), again);
+        self.again.put_off(effect, again_after, self.shared.clock.now());
         match command {
             Some(command) if may_wait(&command, self.job()) => {
                 let now = self.shared.clock.now();
@@ -203,7 +202,7 @@ impl JobActor {
     fn set_wake(&mut self, now: Timestamp, ctx: &mut Context<Self>) {
         let state = due::next_wake(self.job(), &self.shared.settings.job, now);
         let silent = sight::next_wake(&self.shared, self.job());
-        let again = self.not_before.values().copied().filter(|&time| time > now).min();
+        let again = self.again.next(now);
         // While a claim is awaited, the claim timer wakes us; see the claimer.
         let state = state.filter(|_| !matches!(self.job().phase, Phase::Placed { .. }));
         let next = [state, silent, again].into_iter().flatten().min();

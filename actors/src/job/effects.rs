@@ -27,9 +27,9 @@ use crate::cluster::{AskAdmission, Call, CallKind, Charge};
 use crate::coallocator::only_here;
 use crate::information::RegisterOutput;
 
-/// Before an effect that failed is tried again.
+/// Before an effect that failed is tried again, at first; see [`super::again`].
 const RETRY: DurationMs = DurationMs(1_000);
-/// Before an order to end is given again to an attempt that is still there.
+/// Before an order to end is given again to an attempt that is still there, at first.
 const END_AGAIN: DurationMs = DurationMs(5_000);
 
 /// Variable that tells a component which chunks it reads.

@@ -2,6 +2,7 @@
 //! durable, and has sites do what is due.
 
 mod actor;
+mod again;
 mod count;
 mod effects;
 mod sight;

@@ -47,11 +47,18 @@ pub struct Found {
 }
 
 /// Plants a bug and runs seeds from `first` on until an oracle finds it; `None` if
-/// `most` of them did not.
+/// `most` of them did not. Before each, `show` hears how many it will have been.
 #[cfg(cospan_chaos)]
-pub fn hunt(bug: cospan_domain::planted::Bug, first: u64, most: u64, size: Size) -> Option<Found> {
+pub fn hunt(
+    bug: cospan_domain::planted::Bug,
+    first: u64,
+    most: u64,
+    size: Size,
+    show: &dyn Fn(u64),
+) -> Option<Found> {
     cospan_domain::planted::plant(Some(bug));
     let found = (first..first + most).find_map(|number| {
+        show(number - first + 1);
         let said = match seed(number, size) {
             Ok(verdict) if verdict.holds() => return None,
             Ok(verdict) => verdict.unsafe_.into_iter().chain(verdict.not_live).next(),

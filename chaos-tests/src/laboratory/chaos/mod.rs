@@ -16,6 +16,7 @@ mod heard;
 mod history;
 mod hoards;
 mod holds;
+mod in_vain;
 mod isolation;
 pub mod oracle;
 mod peers;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use cospan_actors::settings::{Settings, Staging};
 use cospan_actors::supervision::ActorId;
 use cospan_domain::ids::{InstanceId, JobId};
@@ -23,6 +23,7 @@ use super::heard;
 use super::history::{Seen, follow};
 use super::hoards;
 use super::holds::wrongly_held;
+use super::in_vain;
 use super::isolation::watch;
 use super::oracle::{Asked, Evidence, judge};
 use super::questions;
@@ -311,6 +312,7 @@ fn calm(
         let following = follow(reign.clone(), seen.clone(), changes_max(&scenario));
         let hoarding = hoards::watch(reign.clone(), scenario.clone(), seen.clone());
         let hearing = heard::watch(reign.clone(), seen.clone());
+        let ending = in_vain::watch(reign.clone(), seen.clone());
         let rest = async {
             deal(reign.clone(), scenario.clone(), known.clone(), tally).await?;
             anyhow::ensure!(known.borrow().is_done(&scenario), "the users were not done");
@@ -340,6 +342,7 @@ fn calm(
             () = releasing => Ok(()),
             () = hoarding => Ok(()),
             () = hearing => Ok(()),
+            () = ending => bail!("nobody waited for the end of what does not end"),
             rest = rest => rest,
         }
     })?;
