@@ -42,10 +42,12 @@ pub fn hunt_all(
     }
     for bug in bugs {
         let began = Instant::now();
-        let show = |seeds| {
-            if seeds % SHOWN_EVERY == 1 {
+        let show = |seeds: u64, other: Option<String>| match other {
+            Some(other) => show(&format!("BROKEN without a planted bug: seed {seeds}: {other}")),
+            None if seeds % SHOWN_EVERY == 1 => {
                 show(&format!("{bug:?}: seed {seeds}, {} s", began.elapsed().as_secs()));
             }
+            None => {}
         };
         let found = hunt(*bug, 1, most, size, &show);
         all_found &= found.is_some();

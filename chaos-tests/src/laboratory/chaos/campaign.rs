@@ -46,28 +46,44 @@ pub struct Found {
     pub said: String,
 }
 
+/// What a seed showed first, if it broke a rule.
+#[cfg(cospan_chaos)]
+fn shown(number: u64, size: Size) -> Option<String> {
+    match seed(number, size) {
+        Ok(verdict) if verdict.holds() => None,
+        Ok(verdict) => verdict.unsafe_.into_iter().chain(verdict.not_live).next(),
+        Err(problem) => Some(format!("{problem:#}")),
+    }
+}
+
 /// Plants a bug and runs seeds from `first` on until an oracle finds it; `None` if
-/// `most` of them did not. Before each, `show` hears how many it will have been.
+/// `most` of them did not. A seed that breaks a rule without the bug as well found another one.
+/// `show` hears before each seed how many it will have been, and of such others.
 #[cfg(cospan_chaos)]
 pub fn hunt(
     bug: cospan_domain::planted::Bug,
     first: u64,
     most: u64,
     size: Size,
-    show: &dyn Fn(u64),
+    show: &dyn Fn(u64, Option<String>),
 ) -> Option<Found> {
-    cospan_domain::planted::plant(Some(bug));
-    let found = (first..first + most).find_map(|number| {
-        show(number - first + 1);
-        let said = match seed(number, size) {
-            Ok(verdict) if verdict.holds() => return None,
-            Ok(verdict) => verdict.unsafe_.into_iter().chain(verdict.not_live).next(),
-            Err(problem) => Some(format!("{problem:#}")),
-        };
-        Some(Found { seeds: number - first + 1, said: said.unwrap_or_default() })
-    });
-    cospan_domain::planted::plant(None);
-    found
+    use cospan_domain::planted::plant;
+
+    (first..first + most).find_map(|number| {
+        let seeds = number - first + 1;
+        show(seeds, None);
+        plant(Some(bug));
+        let said = shown(number, size);
+        plant(None);
+        let said = said?;
+        match shown(number, size) {
+            None => Some(Found { seeds, said }),
+            Some(other) => {
+                show(seeds, Some(other));
+                None
+            }
+        }
+    })
 }
 
 /// Runs `count` seeds from `first` on, `at_once` at a time, and shows each verdict. There is

@@ -18,34 +18,34 @@ const EVERY: DurationMs = DurationMs(60_000);
 /// It takes seconds, and minutes while actors stall, which they do for an hour at most.
 const ENDED_WITHIN: DurationMs = DurationMs(2 * 3_600_000);
 
+type Part = (JobId, ComponentIndex, Attempt);
+
 /// Attempts that are to end, and since when.
 #[derive(Debug, Default)]
-struct ToEnd(BTreeMap<(JobId, ComponentIndex, Attempt), Timestamp>);
+struct ToEnd(BTreeMap<Part, Timestamp>);
 
 impl ToEnd {
     /// Takes note of what is to end now; one that ought to have by now.
-    fn look<'a>(
-        &mut self,
-        jobs: impl Iterator<Item = &'a Job>,
-        now: Timestamp,
-    ) -> Option<(JobId, ComponentIndex, Attempt)> {
-        let ends = jobs.flat_map(|job| {
-            let ends = due(job, now).into_iter().filter(|effect| effect.kind == EffectKind::End);
-            ends.map(|effect| (job.id, effect.component, effect.attempt))
-        });
-        self.0 = ends.map(|end| (end, self.0.get(&end).copied().unwrap_or(now))).collect();
+    fn look(&mut self, parts: impl Iterator<Item = Part>, now: Timestamp) -> Option<Part> {
+        self.0 = parts.map(|part| (part, self.0.get(&part).copied().unwrap_or(now))).collect();
         let late = self.0.iter().find(|(_, since)| **since + ENDED_WITHIN < now);
-        late.map(|(end, _)| *end)
+        late.map(|(part, _)| *part)
     }
+}
+
+/// What of a job is to end.
+fn ends(job: &Job, now: Timestamp) -> impl Iterator<Item = Part> {
+    let effects = due(job, now).into_iter().filter(|effect| effect.kind == EffectKind::End);
+    effects.map(|effect| (job.id, effect.component, effect.attempt))
 }
 
 /// Looks again and again until something is ordered to end in vain.
 pub(super) async fn watch(reign: Reign, seen: Rc<RefCell<Seen>>) {
     let mut to_end = ToEnd::default();
     loop {
-        let view = reign.plane.view();
-        let jobs = view.jobs.values().map(|job| &**job);
-        if let Some((job, component, attempt)) = to_end.look(jobs, reign.plane.now()) {
+        let (view, now) = (reign.plane.view(), reign.plane.now());
+        let parts = view.jobs.values().flat_map(|job| ends(job, now));
+        if let Some((job, component, attempt)) = to_end.look(parts, now) {
             let (component, attempt) = (component.0, attempt.0);
             let text = format!(
                 "an order to end comes to nothing: job {job}, {component}-{attempt}, for {ENDED_WITHIN}"
@@ -54,5 +54,27 @@ pub(super) async fn watch(reign: Reign, seen: Rc<RefCell<Seen>>) {
             return;
         }
         reign.until(reign.clock.now() + EVERY).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SLOW: Part = (JobId(1), ComponentIndex(0), Attempt(1));
+    const OTHER: Part = (JobId(2), ComponentIndex(0), Attempt(1));
+
+    #[test]
+    fn only_an_end_that_was_due_all_the_time_is_late() {
+        let (mut to_end, begins) = (ToEnd::default(), Timestamp(0));
+        let mut look = |parts: &[Part], at| to_end.look(parts.iter().copied(), at);
+        assert_eq!(look(&[SLOW, OTHER], begins), None);
+        assert_eq!(look(&[SLOW], begins + DurationMs(1)), None);
+        let within = begins + ENDED_WITHIN;
+        assert_eq!(look(&[SLOW, OTHER], within), None);
+        let after = within + DurationMs(1);
+        assert_eq!(look(&[OTHER], after), None, "it was not due for a moment");
+        assert_eq!(look(&[SLOW, OTHER], after), None, "this one has ended since");
+        assert_eq!(look(&[SLOW], after + ENDED_WITHIN + DurationMs(1)), Some(SLOW));
     }
 }
