@@ -219,7 +219,15 @@ impl Bug {
 }
 
 /// Bugs that few seeds show, because much must come together.
-pub const RARE: [Bug; 2] = [Bug::LookFirst, Bug::SayOnce];
+pub const RARE: [Bug; 7] = [
+    Bug::ForgetKeys,
+    Bug::ChargeWhenCutOff,
+    Bug::SplitCountsAnew,
+    Bug::IgnoreOffered,
+    Bug::DropTag,
+    Bug::LookFirst,
+    Bug::DropLook,
+];
 
 /// Whether this bug is planted.
 #[cfg(not(cospan_chaos))]
