@@ -68,10 +68,10 @@ mod tests {
 
     #[test]
     fn what_comes_to_nothing_is_asked_for_ever_more_seldom() {
-        let mut again = Again::default();
-        assert_eq!(pauses(&mut again, EffectKind::End, 5, 5), [5, 10, 20, 30, 30]);
-        assert_eq!(pauses(&mut again, EffectKind::OpenGate, 1, 5), [1, 2, 4, 5, 5]);
-        assert_eq!(pauses(&mut again, EffectKind::LookUp, 60, 2), [60, 60]);
+        let of = |kind, first, times| pauses(&mut Again::default(), kind, first, times);
+        assert_eq!(of(EffectKind::End, 5, 5), [5, 10, 20, 30, 30]);
+        assert_eq!(of(EffectKind::OpenGate, 1, 5), [1, 2, 4, 5, 5]);
+        assert_eq!(of(EffectKind::LookUp, 60, 2), [60, 60]);
     }
 
     #[test]
