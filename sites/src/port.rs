@@ -105,7 +105,7 @@ pub enum Observation {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AtGate {
     /// The host it waits on.
-    pub host: String,
+    pub host: Arc<str>,
     /// When it got there, by the site's clock.
     pub since: Timestamp,
 }
@@ -114,7 +114,7 @@ pub struct AtGate {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Begun {
     /// The host it runs on.
-    pub host: String,
+    pub host: Arc<str>,
     /// When it began, by the site's clock.
     pub at: Timestamp,
 }

@@ -26,33 +26,50 @@ impl Head {
     /// The head of `value`, if it were stored under `key` in this version.
     pub(crate) fn of(key: &[u8], version: Version, value: &[u8]) -> Self {
         let mut hasher = crc32fast::Hasher::new();
-        hasher.update(&(key.len() as u32).to_le_bytes());
-        hasher.update(key);
-        hasher.update(&version.0.to_le_bytes());
+        let length = (key.len() as u32).to_le_bytes();
+        in_one_piece([&length, key, &version.0.to_le_bytes()], |head| hasher.update(head));
         hasher.update(value);
         Self { version, crc: hasher.finalize() }
     }
 
     /// A number that stands for (key, version, value) in the sum over the whole store.
     pub(crate) fn fingerprint(self, key: &[u8]) -> u128 {
-        XxHash3_128::oneshot(&self.named(key))
+        self.named(key, XxHash3_128::oneshot)
     }
 
     /// The same in stores of format 1. It took ten times as long, and no fingerprint has to
     /// withstand anybody: whoever can write a value can write the sum.
     pub(crate) fn fingerprint_of_format_1(self, key: &[u8]) -> u128 {
         let mut half = [0; 16];
-        half.copy_from_slice(&blake3::hash(&self.named(key)).as_bytes()[..16]);
+        let hash = self.named(key, blake3::hash);
+        half.copy_from_slice(&hash.as_bytes()[..16]);
         u128::from_le_bytes(half)
     }
 
-    fn named(self, key: &[u8]) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(8 + 4 + key.len());
-        bytes.extend_from_slice(&self.version.0.to_le_bytes());
-        bytes.extend_from_slice(&self.crc.to_le_bytes());
-        bytes.extend_from_slice(key);
-        bytes
+    fn named<T>(self, key: &[u8], hash: impl FnOnce(&[u8]) -> T) -> T {
+        in_one_piece([&self.version.0.to_le_bytes(), &self.crc.to_le_bytes(), key], hash)
     }
+}
+
+/// Hashes take far longer over several short pieces than over one.
+fn in_one_piece<T>(parts: [&[u8]; 3], hash: impl FnOnce(&[u8]) -> T) -> T {
+    let length = parts.iter().map(|part| part.len()).sum();
+    // Most keys are of jobs, and short.
+    let (mut short, mut long) = ([0; 64], Vec::new());
+    let whole = match short.get_mut(..length) {
+        Some(short) => short,
+        None => {
+            long.resize(length, 0);
+            &mut long[..]
+        }
+    };
+    let mut rest = &mut *whole;
+    for part in parts {
+        let (place, after) = rest.split_at_mut(part.len());
+        place.copy_from_slice(part);
+        rest = after;
+    }
+    hash(whole)
 }
 
 /// The bytes to store for a value, and its head.
@@ -98,6 +115,17 @@ pub(crate) fn open<'a>(key: &[u8], stored: &'a [u8]) -> Result<(Head, &'a [u8]),
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_of_any_length_is_part_of_checksum_and_fingerprint() {
+        let long = [b'k'; 320];
+        for length in 1..=long.len() {
+            let (key, other) = (&long[..length], [&long[..length - 1], b"x"].concat());
+            let (head, bytes) = seal(key, Version(7), b"value");
+            assert!(open(&other, &bytes).is_err(), "{length}");
+            assert_ne!(head.fingerprint(key), head.fingerprint(&other), "{length}");
+        }
+    }
 
     #[test]
     fn what_was_sealed_is_opened_as_it_was() {

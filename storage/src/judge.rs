@@ -53,7 +53,9 @@ pub(crate) fn decide<E: Engine>(engine: &mut E, group: Vec<Pending>) -> Result<G
     let mut decided = Group::default();
     engine.exclusively(&mut |txn| {
         let mut sitting = Sitting::open(txn)?;
-        for pending in group.take().unwrap_or_default() {
+        let group = group.take().unwrap_or_default();
+        decided.outcomes.reserve_exact(group.len());
+        for pending in group {
             let outcome = match pending.unit {
                 Ok(unit) => sitting.decide(pending.epoch, unit)?,
                 Err(error) => Outcome::Refused(error),

@@ -50,11 +50,11 @@ impl Ledger {
         self.sum = self.sum.wrapping_sub(head.fingerprint(key));
     }
 
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(32);
-        bytes.extend_from_slice(&self.seq.0.to_le_bytes());
-        bytes.extend_from_slice(&self.keys.to_le_bytes());
-        bytes.extend_from_slice(&self.sum.to_le_bytes());
+    pub(crate) fn encode(&self) -> [u8; 32] {
+        let mut bytes = [0; 32];
+        bytes[..8].copy_from_slice(&self.seq.0.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.keys.to_le_bytes());
+        bytes[16..].copy_from_slice(&self.sum.to_le_bytes());
         bytes
     }
 

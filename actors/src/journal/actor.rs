@@ -199,7 +199,8 @@ impl Journal {
         let metrics = &self.shared.metrics;
         metrics.flush_units.observe(group.outcomes.len() as f64);
         metrics.flush_seconds.observe(group.flush_us as f64 / 1e6);
-        let (shared, mut done) = (self.shared.clone(), Vec::new());
+        let shared = self.shared.clone();
+        let mut done = Vec::with_capacity(group.outcomes.len());
         shared.view.change(|view| {
             for (token, outcome) in group.outcomes {
                 self.outcome(token, outcome, view, &mut done);

@@ -1,5 +1,7 @@
 //! One attempt of ours at a simulated site: what its wrapper does.
 
+use std::sync::Arc;
+
 use cospan_domain::ids::{Digest, LrmId, Round, SiteName, Tag};
 use cospan_domain::job::spec::Executable;
 use cospan_domain::planted::{Bug, bug};
@@ -105,7 +107,7 @@ pub(super) struct Attempt {
     /// Its payload is told of all components.
     pub(super) lists_hosts: bool,
     /// The host that it runs on.
-    host: String,
+    host: Arc<str>,
 }
 
 impl Attempt {
@@ -130,7 +132,7 @@ impl Attempt {
                 .chain(order.staged_executable)
                 .collect(),
             lists_hosts: order.lists_hosts,
-            host: host_of(order.tag),
+            host: host_of(order.tag).into(),
         }
     }
 

@@ -61,7 +61,7 @@ impl Evidence {
 
     /// Where it stands, if its processes live.
     pub(super) fn standing(&self) -> Observation {
-        let host = || self.ready.as_ref().map(|(r, _)| r.host.clone()).unwrap_or_default();
+        let host = || self.ready.as_ref().map_or("", |(ready, _)| &ready.host).into();
         match (self.last_word(), &self.begun, &self.ready) {
             (Some(last), _, _) => last,
             (None, Some((_, at)), _) => Observation::Begun(Begun { host: host(), at: *at }),

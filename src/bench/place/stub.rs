@@ -32,7 +32,7 @@ enum Life {
 
 impl Life {
     fn seen(self) -> Observation {
-        let (host, at) = (HOST.to_owned(), Timestamp(0));
+        let (host, at) = (HOST.into(), Timestamp(0));
         match self {
             Life::AtGate => Observation::Ready(AtGate { host, since: at }),
             Life::Runs => Observation::Begun(Begun { host, at }),
