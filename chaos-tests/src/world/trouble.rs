@@ -181,6 +181,11 @@ impl Ailments {
         Timestamp(at.0.saturating_add_signed(self.clock_ahead_ms))
     }
 
+    /// Whether it says what is so, and when.
+    fn shows_truth(&self) -> bool {
+        self.stale.is_none() && self.clock_ahead_ms == 0
+    }
+
     /// An observation with the times that the site's clock gives.
     pub(super) fn by_its_clock(&self, seen: Observation) -> Observation {
         if self.clock_ahead_ms == 0 {
@@ -259,6 +264,9 @@ impl World {
     pub(super) fn show(&mut self, site: SiteIndex, tag: Tag) -> Observation {
         let cluster = &mut self.sites[site.0];
         let truth = cluster.observe(tag);
+        if cluster.ailments.shows_truth() {
+            return truth;
+        }
         let (kind, shown) = match &cluster.ailments.stale {
             Some(then) => {
                 ("stale", then.attempts.get(&tag).cloned().unwrap_or(Observation::Absent))
