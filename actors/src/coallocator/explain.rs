@@ -173,8 +173,9 @@ fn ask(
         Ok(plan) => plan.placements.len(),
         Err(_) => spec.components.len(),
     };
+    let may_probe = placement::may_try_out(request, grid.sites());
     let sites = grid.sites().iter();
-    let sites = sites.map(|site| (site.name.clone(), figures(shared, site, request.may_probe())));
+    let sites = sites.map(|site| (site.name.clone(), figures(shared, site, may_probe)));
     Explanation {
         estimate: Estimate::None,
         transfers: decision.as_ref().map(|plan| transfers(shared, plan)).unwrap_or_default(),

@@ -8,7 +8,7 @@ use cospan_domain::ids::{ComponentIndex, Digest, JobId, LogicalName, SiteName};
 use cospan_domain::job::demands::holdings;
 use cospan_domain::job::state::Job;
 use cospan_domain::placement::{
-    Acceptance, Belief, GridSite, GridSnapshot, Hindrance, PlacementRequest, could_wait_for,
+    self, Acceptance, Belief, GridSite, GridSnapshot, Hindrance, PlacementRequest,
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::site::availability::{serves_files, state};
@@ -175,18 +175,24 @@ fn site(
     }
 }
 
-/// Whether there is no other site that could ever hold a component of a job, as far as is
-/// known, and is worth waiting for.
-pub(crate) fn only_here(shared: &Shared, job: &Job, index: ComponentIndex, at: &SiteName) -> bool {
+/// Whether a component that was placed at a site that is tried out after errors may go there:
+/// with its whole job, or alone if it was placed anew by itself.
+pub(crate) fn may_try_out(
+    shared: &Shared,
+    job: &Job,
+    index: ComponentIndex,
+    at: &SiteName,
+) -> bool {
     let defaults = &shared.settings.default_policies;
-    let Some(request) = PlacementRequest::of_one(job, index, defaults) else { return false };
     let (view, now) = (shared.view.load(), shared.clock.now());
-    let mut others = shared.sites.keys().filter(|name| *name != at);
-    others.all(|name| {
+    let others = shared.sites.keys().filter(|name| *name != at).map(|name| {
         let report = shared.board.site(name).unwrap_or_default();
-        let other = site(shared, &view, name, &report, now);
-        !request.components().iter().any(|component| could_wait_for(component, &other))
-    })
+        site(shared, &view, name, &report, now)
+    });
+    let others: Vec<GridSite> = others.collect();
+    let alone = PlacementRequest::of_one(job, index, defaults);
+    placement::may_try_out(&PlacementRequest::of_job(job, defaults), &others)
+        || alone.is_some_and(|alone| placement::may_try_out(&alone, &others))
 }
 
 /// What a site is believed to have idle: what it said last, or less if it has refused a claim

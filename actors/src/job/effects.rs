@@ -24,7 +24,7 @@ use cospan_sites::port::{
 use super::actor::JobActor;
 use crate::chaos::{self, Point};
 use crate::cluster::{AskAdmission, Call, CallKind, Charge};
-use crate::coallocator::only_here;
+use crate::coallocator::may_try_out;
 use crate::information::RegisterOutput;
 
 /// Before an effect that failed is tried again, at first; see [`super::again`].
@@ -147,15 +147,14 @@ fn admission(
     let (shared, site) = (actor.shared.clone(), actor.site_of(effect));
     let attempt =
         AttemptId { job: actor.job().id, component: effect.component, attempt: effect.attempt };
-    let (spec, job) = (&actor.job().spec, actor.job().clone());
-    let may_probe = spec.request.may_probe(spec.rerunnable);
+    let job = actor.job().clone();
     Box::pin(async move {
         let Some(site) = site else { return Ok(()) };
         let record = shared.view.load().sites.get(&site).cloned();
         if record.is_none_or(|record| record.breaker == Breaker::Closed) {
             return Ok(());
         }
-        let may_probe = may_probe || only_here(&shared, &job, attempt.component, &site);
+        let may_probe = may_try_out(&shared, &job, attempt.component, &site);
         let cluster = shared.switchboard.clusters.addr(&site);
         let cluster = cluster.ok_or("the site is not served at the moment")?;
         let admitted = cluster.send(AskAdmission { attempt, may_probe }).await;

@@ -35,7 +35,6 @@ pub use grid::{
 };
 pub use history::History;
 pub use network::{Link, Network};
-pub use obstacles::{could_ever_hold, could_wait_for};
 pub use plan::Plan;
 pub use policy::{Board, DefaultPolicies, Policy, UnknownPolicy, find_policy, place, policy_for};
 pub use quota::{Quota, QuotaBasis};
@@ -43,7 +42,7 @@ pub use reason::{Observer, Outcome, Reason, ReasonCode, Recorder, Refusal, Silen
 pub use remaining::Remaining;
 pub use request::{ComponentRequest, PlacementRequest};
 pub use rule::{PlacedBy, Rule};
-pub use submission::{Unplaceable, can_ever_be_placed, closed_site};
+pub use submission::{Unplaceable, can_ever_be_placed, closed_site, may_try_out};
 
 #[cfg(test)]
 pub(crate) mod testing;

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow::{self, Continue};
 use std::sync::Arc;
 
-use super::grid::{Acceptance, GridSite, Hindrance, SiteShape};
+use super::grid::{GridSite, Hindrance, SiteShape};
 use super::quota::QuotaBasis;
 use super::reason::{Reason, ReasonCode};
 use super::remaining::Remaining;
@@ -47,9 +47,7 @@ impl Search<'_> {
             report(ReasonCode::NotTheNamedSite, 0, &|| Reason::NotTheNamedSite(named.clone()))?;
         }
         never_fits(request, site, report)?;
-        let probes = || self.request.may_probe() || self.only_here(component, index);
-        let may_probe = site.acceptance == Acceptance::ProbesOnly && probes();
-        if let Some(hindrance) = closed(site, may_probe) {
+        if let Some(hindrance) = closed(site, self.tries_out) {
             report(hindrance.into(), 0, &|| Reason::Closed(hindrance))?;
         }
         if let Some(shape) = &site.shape {
@@ -73,14 +71,6 @@ impl Search<'_> {
             self.shortages(&request.resources, index, remaining, report)?;
         }
         Continue(())
-    }
-
-    /// Whether there is no other site that could ever hold the component and is worth waiting
-    /// for.
-    fn only_here(&self, component: usize, index: usize) -> bool {
-        let others = self.grid.sites().iter().enumerate().filter(|(other, _)| *other != index);
-        let request = self.component(component);
-        others.map(|(_, site)| site).all(|site| !could_wait_for(request, site))
     }
 
     /// All of its input is copied to the site's store, also what lies at the site already; what
@@ -190,16 +180,6 @@ pub(super) fn never_fits(
         too_small(Kind::Other(name), needed, site, shape, report)?;
     }
     Continue(())
-}
-
-/// Whether the site could hold the component if it were empty and open, as far as is known.
-pub fn could_ever_hold(component: &ComponentRequest, site: &GridSite) -> bool {
-    never_fits(component, site, &mut |_, _, _| ControlFlow::Break(())).is_continue()
-}
-
-/// Whether a job that must not run twice may wait for the site with this component.
-pub fn could_wait_for(component: &ComponentRequest, site: &GridSite) -> bool {
-    site.acceptance.is_worth_waiting_for() && could_ever_hold(component, site)
 }
 
 fn too_small(

@@ -6,7 +6,7 @@
 
 use std::ops::ControlFlow::{Break, Continue};
 
-use super::grid::{GridSnapshot, SiteShape};
+use super::grid::{Acceptance, GridSite, GridSnapshot, SiteShape};
 use super::history::History;
 use super::obstacles::{Obstacle, never_fits, worst_of};
 use super::plan::Plan;
@@ -14,6 +14,7 @@ use super::reason::{Observer, Outcome, Reason, ReasonCode, Refusal, SiteVerdict}
 use super::remaining::Remaining;
 use super::request::{ComponentRequest, PlacementRequest};
 use super::rule::Rule;
+use super::submission::may_try_out;
 use crate::ids::{ComponentIndex, SiteName};
 use crate::job::chunk::{Chunk, Part};
 use crate::job::spec::Content;
@@ -46,6 +47,11 @@ pub struct Search<'a> {
     pub(super) grid: &'a GridSnapshot,
     /// Sites with each content of the request, by index, in order of name.
     replicas: Vec<Vec<usize>>,
+    /// What is asked for as a whole, of which the request may be one split.
+    pub(super) whole: &'a PlacementRequest,
+    /// Whether the whole may go to sites that are tried out after errors; `false` where there
+    /// are none.
+    pub(super) tries_out: bool,
     /// Components whose avoided sites are passed over.
     pub(super) avoids: Vec<bool>,
     /// For Close-to-Files: the pairs of sites that it considers.
@@ -57,12 +63,33 @@ pub struct Search<'a> {
 impl<'a> Search<'a> {
     /// Looks up what the request's components share.
     pub fn new(request: &'a PlacementRequest, grid: &'a GridSnapshot) -> Self {
+        Self::of_whole(request, request, tries_out(request, grid), grid)
+    }
+
+    /// The same for one of the splits that the request allows.
+    pub(super) fn of_split(&self, split: &'a PlacementRequest) -> Self {
+        Self::of_whole(split, self.whole, self.tries_out, self.grid)
+    }
+
+    /// The same on other sites.
+    pub(super) fn on<'s>(&'s self, grid: &'s GridSnapshot) -> Search<'s> {
+        Search::of_whole(self.request, self.whole, tries_out(self.whole, grid), grid)
+    }
+
+    fn of_whole(
+        request: &'a PlacementRequest,
+        whole: &'a PlacementRequest,
+        tries_out: bool,
+        grid: &'a GridSnapshot,
+    ) -> Self {
         let files = request.contents().iter().map(|content| request.file_of(*content));
         let replicas = files.map(|content| sites_with(grid, &content)).collect();
         let mut search = Self {
             request,
             grid,
             replicas,
+            whole,
+            tries_out,
             avoids: Vec::new(),
             history: None,
             made_up: Vec::new(),
@@ -377,6 +404,12 @@ impl<'a> Search<'a> {
             },
         }
     }
+}
+
+/// Seldom anything is tried out, so seldom it is worked out who may.
+fn tries_out(request: &PlacementRequest, grid: &GridSnapshot) -> bool {
+    let is_half_open = |site: &GridSite| site.acceptance == Acceptance::ProbesOnly;
+    grid.sites().iter().any(is_half_open) && may_try_out(request, grid.sites())
 }
 
 fn sites_with(grid: &GridSnapshot, content: &Content) -> Vec<usize> {

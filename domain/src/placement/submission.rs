@@ -94,21 +94,33 @@ pub fn can_ever_be_placed(
     request: &PlacementRequest,
     grid: &GridSnapshot,
 ) -> Result<(), Unplaceable> {
-    if grid.sites().is_empty() {
+    could_hold_all(request, &grid.sites().iter().collect::<Vec<_>>())
+}
+
+/// Whether a job may go to sites that are tried out after errors: it may run twice, or can go
+/// nowhere else, or those that are worth waiting for could never hold all of it together.
+pub fn may_try_out(request: &PlacementRequest, sites: &[GridSite]) -> bool {
+    let waited_for = || sites.iter().filter(|site| site.acceptance.is_worth_waiting_for());
+    request.may_probe() || could_hold_all(request, &waited_for().collect::<Vec<_>>()).is_err()
+}
+
+/// Whether the job could be placed if these sites were empty and open, and there were no others.
+fn could_hold_all(request: &PlacementRequest, sites: &[&GridSite]) -> Result<(), Unplaceable> {
+    if sites.is_empty() {
         return Err(Unplaceable::NoSites);
     }
     if let (Request::Flexible(bounds), Some(total)) = (request.request(), request.total()) {
-        return can_ever_be_split(request, bounds, total, grid);
+        return could_hold_split(request, bounds, total, sites);
     }
     for (index, component) in request.components().iter().enumerate() {
-        component_fits(ComponentIndex(index as u32), component, grid)?;
+        component_fits(ComponentIndex(index as u32), component, sites)?;
     }
     let all: Vec<&ComponentRequest> = request.components().iter().collect();
-    together_fit(&all, grid.sites().iter())?;
-    for site in grid.sites() {
+    together_fit(&all, sites)?;
+    for site in sites {
         let fixed: Vec<&ComponentRequest> =
             all.iter().copied().filter(|c| c.site.as_ref() == Some(&site.name)).collect();
-        together_fit(&fixed, std::iter::once(site))?;
+        together_fit(&fixed, &[site])?;
     }
     Ok(())
 }
@@ -126,22 +138,22 @@ pub fn closed_site(
 }
 
 /// One of the allowed splits could be placed, or the bounds leave one.
-fn can_ever_be_split(
+fn could_hold_split(
     request: &PlacementRequest,
     bounds: &Flexible,
     total: &Resources,
-    grid: &GridSnapshot,
+    sites: &[&GridSite],
 ) -> Result<(), Unplaceable> {
     let outcomes: Vec<_> =
-        request.splits().iter().map(|split| can_ever_be_placed(split, grid)).collect();
+        request.splits().iter().map(|split| could_hold_all(split, sites)).collect();
     if !outcomes.is_empty() {
         let possible = outcomes.iter().any(Result::is_ok);
         return if possible { Ok(()) } else { outcomes.into_iter().collect() };
     }
     let least = &request.components()[0];
-    component_fits(ComponentIndex(0), least, grid)?;
+    component_fits(ComponentIndex(0), least, sites)?;
     let mut usable = Vec::new();
-    for site in grid.sites() {
+    for site in sites {
         let Some(shape) = &site.shape else { return Ok(()) };
         if never_fits(least, site, &mut |_, _, _| Break(())).is_continue() {
             let most = site.quota.most(&shape.total);
@@ -165,16 +177,14 @@ fn can_ever_be_split(
 fn component_fits(
     index: ComponentIndex,
     component: &ComponentRequest,
-    grid: &GridSnapshot,
+    sites: &[&GridSite],
 ) -> Result<(), Unplaceable> {
-    let candidates: Vec<&GridSite> = match &component.site {
-        None => grid.sites().iter().collect(),
-        Some(name) => vec![grid.site(name).ok_or_else(|| Unplaceable::NoSuchSite {
-            component: index,
-            site: name.clone(),
-            known: site_names(grid),
-        })?],
-    };
+    let named = |site: &GridSite| component.site.as_ref().is_none_or(|name| *name == site.name);
+    let mut candidates = sites.iter().copied().filter(|site| named(site)).peekable();
+    if let (Some(name), None) = (&component.site, candidates.peek()) {
+        let (site, known) = (name.clone(), site_names(sites));
+        return Err(Unplaceable::NoSuchSite { component: index, site, known });
+    }
     let mut nearest: Option<(Obstacle, &SiteName)> = None;
     for site in candidates {
         let Some(worst) = worst_of(|report| never_fits(component, site, report)) else {
@@ -192,10 +202,7 @@ fn component_fits(
     }
 }
 
-fn together_fit<'a>(
-    components: &[&ComponentRequest],
-    sites: impl Iterator<Item = &'a GridSite>,
-) -> Result<(), Unplaceable> {
+fn together_fit(components: &[&ComponentRequest], sites: &[&GridSite]) -> Result<(), Unplaceable> {
     let mut needed = Resources::default();
     components.iter().for_each(|component| needed.add(&component.resources));
     let mut available = Resources::default();
@@ -209,7 +216,7 @@ fn together_fit<'a>(
     }
 }
 
-fn site_names(grid: &GridSnapshot) -> String {
-    let names: Vec<&str> = grid.sites().iter().map(|site| site.name.as_str()).collect();
+fn site_names(sites: &[&GridSite]) -> String {
+    let names: Vec<&str> = sites.iter().map(|site| site.name.as_str()).collect();
     names.join(", ")
 }

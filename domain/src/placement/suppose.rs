@@ -55,7 +55,7 @@ impl Search<'_> {
 
     /// The same job on the sites as they are supposed to be.
     pub(super) fn supposing<'s>(&'s self, supposed: &'s Supposed) -> Search<'s> {
-        let mut search = Search::new(self.request, &supposed.grid);
+        let mut search = self.on(&supposed.grid);
         search.history = self.history;
         search.made_up.clone_from(&supposed.made_up);
         search

@@ -14,6 +14,7 @@ use cospan_domain::ids::{Attempt, ComponentIndex, JobId, LogicalName, SiteName};
 use cospan_domain::invariants::broken;
 use cospan_domain::job::event::{Happened, JobEvent};
 use cospan_domain::job::evolve::evolve;
+use cospan_domain::job::spec::{ComponentSpec, JobSpec};
 use cospan_domain::job::state::{AbortCause, Charge, Ending, Job, PhaseKind, Placement};
 use cospan_domain::job::table::allowed;
 use cospan_domain::labels::{Constraint, Rule};
@@ -238,12 +239,9 @@ impl Seen {
                 // What became durable right before a death was seen by nobody.
                 let seen = self.sites.get(site);
                 let seen = seen.filter(|(_, record)| view.sites.get(site) == Some(record));
-                // A site may be the only one that is like that, or that is large enough.
-                let choosy = !component.constraints.is_empty()
-                    || component.resources.processors > ALWAYS_IDLE;
-                let elsewhere = || self.has_other(site, now);
-                let tries_out =
-                    job.spec.rerunnable || component.site.is_some() || choosy || !elsewhere();
+                let tries_out = job.spec.rerunnable
+                    || component.site.is_some()
+                    || !self.others_do(&job.spec, site, now);
                 let closed = seen.is_some_and(|(since, record)| {
                     let (to, from) = (event.at, Timestamp(event.at.0 - KNOWN_WITHIN.0));
                     let at = |at| sites::keeps_away(record, tries_out, at);
@@ -259,16 +257,22 @@ impl Seen {
         }
     }
 
-    /// Whether a site other than this one has been worth waiting for for long enough to be
-    /// known as such.
-    fn has_other(&self, site: &SiteName, now: Timestamp) -> bool {
-        let mut others = self.names.iter().filter(|name| *name != site);
-        others.any(|name| {
-            self.sites.get(name).is_none_or(|(since, record)| {
+    /// Whether a job could wait for sites other than this one that have been worth it for long
+    /// enough to be known as such. One that is choosy, or larger than what each has at least,
+    /// may find too few.
+    fn others_do(&self, spec: &JobSpec, site: &SiteName, now: Timestamp) -> bool {
+        let is_plain = |part: &ComponentSpec| {
+            part.constraints.is_empty() && part.resources.processors <= ALWAYS_IDLE
+        };
+        let is_waited_for = |name: &&SiteName| {
+            self.sites.get(*name).is_none_or(|(since, record)| {
                 let known = *since + KNOWN_WITHIN + self.stalled(*since, now);
                 known < now && sites::is_worth_waiting_for(record, now)
             })
-        })
+        };
+        let needed: u32 = spec.components.iter().map(|part| part.resources.processors).sum();
+        let others = self.names.iter().filter(|name| *name != site).filter(is_waited_for);
+        spec.components.iter().all(is_plain) && needed <= ALWAYS_IDLE * others.count() as u32
     }
 
     /// So long since then somebody stalled who has a part in placing and claiming.

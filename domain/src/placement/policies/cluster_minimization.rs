@@ -11,7 +11,7 @@ use crate::placement::reason::Refusal;
 use crate::placement::remaining::Remaining;
 use crate::placement::request::PlacementRequest;
 use crate::placement::rule::Rule;
-use crate::placement::search::Choice;
+use crate::placement::search::{Choice, Search};
 
 /// Sites by decreasing usable processors, an order that is kept; each component, the
 /// largest first, to the first of them that still takes it.
@@ -38,7 +38,7 @@ impl Policy for ClusterMinimization {
             return spread(request, board);
         }
         let order = by_usable(board.remaining);
-        in_order(request, board, &order, Rule::FirstInOrder)
+        in_order(&Search::new(request, board.grid), board, &order, Rule::FirstInOrder)
     }
 }
 
@@ -55,12 +55,12 @@ pub(super) fn by_usable(remaining: &Remaining) -> Vec<usize> {
 /// # Errors
 /// A component without a site; the board is as it was.
 pub(super) fn in_order(
-    request: &PlacementRequest,
+    search: &Search<'_>,
     board: &mut Board<'_>,
     order: &[usize],
     rule: Rule,
 ) -> Result<Plan, Refusal> {
-    board.place_each(request, |search, component, remaining| {
+    board.place_with(search, |search, component, remaining| {
         let site = order.iter().find(|&&site| search.fits(component, site, remaining));
         site.copied().map(|site| Choice::site(site, rule))
     })

@@ -63,28 +63,28 @@ impl Policy for ConnectedClusterMinimization {
         let order = by_usable(board.remaining);
         let grid = board.grid;
         let search = Search::new(request, grid);
-        let known = unconnected(request, board, &order);
+        let known = unconnected(&search, board, &order);
         let most = known.as_ref().map_or(usize::MAX, |group| group.sites.len());
         let seeds = order.iter().filter(|_| most > 1);
         let groups = seeds.filter_map(|&seed| gather(&search, board, &order, seed, most));
         let found: Vec<Group> = groups.collect();
         let grown = known.into_iter().chain(found).min_by_key(Group::rank);
         match grown.map(|group| best_of_all(&search, board, &order, group)) {
-            Some(group) => in_order(request, board, &group.sites, Rule::BestConnected),
-            None => in_order(request, board, &order, Rule::BestConnected),
+            Some(group) => in_order(&search, board, &group.sites, Rule::BestConnected),
+            None => in_order(&search, board, &order, Rule::BestConnected),
         }
     }
 }
 
 /// The sites that Cluster Minimization itself would combine.
-fn unconnected(request: &PlacementRequest, board: &Board<'_>, order: &[usize]) -> Option<Group> {
+fn unconnected(search: &Search<'_>, board: &Board<'_>, order: &[usize]) -> Option<Group> {
     let mut trial = Board {
         grid: board.grid,
         remaining: &mut board.remaining.clone(),
         history: &mut board.history.clone(),
         observer: &mut Silent,
     };
-    let plan = in_order(request, &mut trial, order, Rule::FirstInOrder).ok()?;
+    let plan = in_order(search, &mut trial, order, Rule::FirstInOrder).ok()?;
     let combined = |site: &&usize| {
         let name = &board.grid.sites()[**site].name;
         plan.placements.iter().any(|placement| placement.site == *name)

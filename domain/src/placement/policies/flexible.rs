@@ -72,12 +72,12 @@ pub(super) fn place_flexible(
     rule: Rule,
     choose: impl FnOnce(&[Candidate], Bounds) -> Vec<(usize, u32)>,
 ) -> Result<Plan, Refusal> {
+    let search = Search::new(request, board.grid);
     if !request.splits().is_empty() {
-        return first_that_fits(request, board);
+        return first_that_fits(&search, board);
     }
     let Request::Flexible(flexible) = request.request() else { return Err(unsuited(request)) };
     let total = request.total().cloned().unwrap_or_default();
-    let search = Search::new(request, board.grid);
     let bounds = Bounds {
         total: total.processors,
         min: flexible.least(),
@@ -148,8 +148,8 @@ fn candidates(search: &Search<'_>, board: &Board<'_>, total: &Resources) -> Vec<
 
 /// Each allowed split in order of preference, as a non-fixed request under Cluster
 /// Minimization (vector FCM-17).
-fn first_that_fits(request: &PlacementRequest, board: &mut Board<'_>) -> Result<Plan, Refusal> {
-    let splits = request.splits();
+fn first_that_fits(search: &Search<'_>, board: &mut Board<'_>) -> Result<Plan, Refusal> {
+    let splits = search.request.splits();
     let fits = |split: &&PlacementRequest| {
         let mut trial = Board {
             grid: board.grid,
@@ -158,11 +158,11 @@ fn first_that_fits(request: &PlacementRequest, board: &mut Board<'_>) -> Result<
             observer: &mut Silent,
         };
         let order = by_usable(trial.remaining);
-        in_order(split, &mut trial, &order, Rule::FirstSplit).is_ok()
+        in_order(&search.of_split(split), &mut trial, &order, Rule::FirstSplit).is_ok()
     };
     let preferred = splits.iter().find(fits).unwrap_or(&splits[0]);
     let order = by_usable(board.remaining);
-    let mut plan = in_order(preferred, board, &order, Rule::FirstSplit)?;
+    let mut plan = in_order(&search.of_split(preferred), board, &order, Rule::FirstSplit)?;
     for (placement, part) in plan.placements.iter_mut().zip(preferred.components()) {
         placement.share = Some(part.resources.processors);
     }

@@ -102,10 +102,13 @@ impl Drawn {
 
     /// The same where components of a flexible request have so many processors at least.
     pub(super) fn split_under(mut self, policy: &dyn Policy, least: u32) -> Drawn {
-        let parts = self.request.components().to_vec();
+        let mut parts = self.request.components().to_vec();
         let bounds = Flexible { min_component_size: least, ..Flexible::default() };
         let kinds = [self.request.request().clone(), Request::Flexible(bounds)];
         let kind = kinds.into_iter().find(|kind| policy.serves(kind)).unwrap();
+        if kind != Request::Fixed {
+            parts.iter_mut().for_each(|part| part.site = None);
+        }
         let name = crate::ids::PolicyName::new(policy.name()).unwrap();
         self.request = PlacementRequest::new(name, kind, self.request.is_restartable(), parts);
         self

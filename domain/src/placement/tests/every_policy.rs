@@ -44,19 +44,29 @@ fn keeps_the_rules(request: &PlacementRequest, grid: &GridSnapshot) -> Result<()
         prop_assert!(left.covers(site, &used), "{} is overfilled", grid.sites()[site].name);
         left.take(site, &used);
         let place = &grid.sites()[site];
-        // Of a flexible request each part is smaller than what is asked for here.
-        let held = |other: &GridSite| {
-            let held = request.components().iter().all(|part| could_ever_hold(part, other));
-            held && other.acceptance == Acceptance::Open
-        };
-        let only_here = !grid.sites().iter().any(|other| other.name != place.name && held(other));
-        let open = place.acceptance.hindrance(request.may_probe() || only_here).is_none();
+        let tries_out = request.may_probe() || !others_do(request, grid);
+        let open = place.acceptance.hindrance(tries_out).is_none();
         prop_assert!(open, "{} is closed", place.name);
     }
     prop_assert_eq!(&remaining, &left);
     let (again, _) = explained(request, grid);
     prop_assert_eq!(again.unwrap(), plan, "watched, it decides otherwise");
     Ok(())
+}
+
+/// Whether one open site could hold all of it, were it empty: then nothing is tried out for it.
+fn others_do(request: &PlacementRequest, grid: &GridSnapshot) -> bool {
+    let mut all = Resources::default();
+    match request.total() {
+        Some(total) => all.add(total),
+        None => request.components().iter().for_each(|part| all.add(&part.resources)),
+    }
+    grid.sites().iter().filter(|site| site.acceptance == Acceptance::Open).any(|site| {
+        let shape = site.shape.as_ref().unwrap();
+        let labels = request.components().iter().flat_map(|part| &part.constraints);
+        labels.into_iter().all(|constraint| constraint.holds(&shape.labels))
+            && site.quota.most(&shape.total).first_shortage(&all).is_none()
+    })
 }
 
 fn flexible_of(drawn: &Drawn, policy: &str, bounds: Flexible) -> PlacementRequest {

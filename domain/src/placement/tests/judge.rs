@@ -56,16 +56,29 @@ impl Judge<'_> {
             && gpus(&part.resources) <= cap(gpus(&shape.total))
     }
 
-    fn is_open(&self, part: &ComponentRequest, site: &GridSite) -> bool {
-        let mut others = self.drawn.sites.iter().filter(|other| other.name != site.name);
+    /// Whether the open sites, were they empty, could hold each part, and as much as all need.
+    fn others_do(&self) -> bool {
+        let parts = self.drawn.request.components();
+        let open = || self.drawn.sites.iter().filter(|site| site.acceptance == Acceptance::Open);
+        let has = |of: fn(&Resources) -> u64| -> u64 {
+            let cap = |site: &GridSite| {
+                let total = of(&site.shape.as_ref().unwrap().total);
+                total * u64::from(site.quota.share.0) / 1_000_000
+            };
+            open().map(cap).sum()
+        };
+        let enough = |of: fn(&Resources) -> u64| {
+            parts.iter().map(|part| of(&part.resources)).sum::<u64>() <= has(of)
+        };
+        parts.iter().all(|part| open().any(|site| self.could_ever(part, site)))
+            && enough(|all| all.processors.into())
+            && enough(|all| all.others.get("gpus").copied().unwrap_or(0))
+    }
+
+    fn is_open(&self, site: &GridSite) -> bool {
         match site.acceptance {
             Acceptance::Open => true,
-            Acceptance::ProbesOnly => {
-                self.drawn.request.may_probe()
-                    || !others.any(|other| {
-                        other.acceptance == Acceptance::Open && self.could_ever(part, other)
-                    })
-            }
+            Acceptance::ProbesOnly => self.drawn.request.may_probe() || !self.others_do(),
             Acceptance::Closed(_) => false,
         }
     }
@@ -74,11 +87,11 @@ impl Judge<'_> {
         let site = &self.drawn.sites[index];
         let other = self.drawn.sites.iter().enumerate().any(|(at, other)| {
             !part.avoid.contains(&other.name)
-                && self.is_open(part, other)
+                && other.acceptance.hindrance(self.drawn.request.may_probe()).is_none()
                 && self.could_ever(part, other)
                 && part.inputs.iter().all(|content| self.can_bring(content.digest.0[0], at))
         });
-        self.is_open(part, site)
+        self.is_open(site)
             && self.could_ever(part, site)
             && !(other && part.avoid.contains(&site.name))
             && site.room.is_none_or(|room| room > 0)

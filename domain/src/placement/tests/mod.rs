@@ -13,4 +13,5 @@ mod rules;
 mod splits;
 mod staging;
 mod submission;
+mod trying_out;
 mod worst_fit;

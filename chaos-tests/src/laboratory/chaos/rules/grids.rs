@@ -19,7 +19,7 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 
-use super::obstacles::{Drawn, File, Obstacle, never_fits, obstacles, told, worst};
+use super::obstacles::{Drawn, File, Obstacle, Tries, hold_all, obstacles, told, worst};
 use super::quantities::{counts, vector};
 
 /// Policies that place each component, the largest first.
@@ -172,9 +172,9 @@ fn one(chance: &mut StdRng, drawn: &Drawn, grid: &GridSnapshot) -> Vec<String> {
     }
     let request = PlacementRequest::new(name, request, restartable, vec![asked.clone()]);
     let (outcome, verdicts) = placed(&request, grid);
-    let kept: Vec<_> = (0..drawn.sites.len())
-        .map(|at| obstacles(drawn, &asked, request.may_probe(), at))
-        .collect();
+    let tries = Tries::of(drawn, request.components(), restartable || fixed);
+    let kept: Vec<_> =
+        (0..drawn.sites.len()).map(|at| obstacles(drawn, &asked, tries, at)).collect();
     let open: Vec<usize> = (0..kept.len()).filter(|at| kept[*at].is_empty()).collect();
     let mut found = Vec::new();
     let chosen = outcome.as_ref().ok().and_then(|plan| {
@@ -273,22 +273,8 @@ fn brought(
 
 /// Whether it could be placed if all were empty and open.
 fn ever(drawn: &Drawn, request: &PlacementRequest, grid: &GridSnapshot) -> Option<String> {
-    let fits = request.components().iter().all(|asked| {
-        let sites = drawn.sites.iter();
-        let mut may = sites.filter(|at| asked.site.as_ref().is_none_or(|site| *site == at.name));
-        may.any(|site| never_fits(asked, site).is_empty())
-    });
-    let unknown = drawn.sites.iter().any(|site| site.shape.is_none());
-    let all = request.components().iter().map(|asked| counts(&asked.resources));
-    let needed = all.fold([0; 3], |sum, one| std::array::from_fn(|at| sum[at] + one[at]));
-    let have = drawn.sites.iter().filter_map(|site| {
-        let total = counts(&site.shape.as_ref()?.total);
-        Some(total.map(|count| count * u64::from(site.quota.share.0) / 1_000_000))
-    });
-    let have = have.fold([0; 3], |sum, one: [u64; 3]| std::array::from_fn(|at| sum[at] + one[at]));
-    let together = unknown || (0..3).all(|at| needed[at] <= have[at]);
     let told = can_ever_be_placed(request, grid);
-    let right = told.is_ok() == (fits && together);
+    let right = told.is_ok() == hold_all(request.components(), drawn.sites.iter());
     (!right).then(|| format!("{request:?} could ever be placed: {told:?}"))
 }
 
@@ -297,7 +283,9 @@ fn several(chance: &mut StdRng, drawn: &Drawn, grid: &GridSnapshot) -> Vec<Strin
     let Ok(name) = PolicyName::new("worst-fit") else { return Vec::new() };
     let parts: Vec<_> =
         (0..chance.random_range(2..=3)).map(|_| component(chance, drawn, true)).collect();
-    let request = PlacementRequest::new(name, Request::NonFixed, true, parts.clone());
+    let restartable = chance.random_bool(0.5);
+    let request = PlacementRequest::new(name, Request::NonFixed, restartable, parts.clone());
+    let tries = Tries::of(drawn, &parts, restartable);
     let mut order: Vec<usize> = (0..parts.len()).collect();
     order.sort_by_key(|index| Reverse(parts[*index].resources.processors));
     let mut left = drawn.clone();
@@ -306,7 +294,7 @@ fn several(chance: &mut StdRng, drawn: &Drawn, grid: &GridSnapshot) -> Vec<Strin
     let mut lacks = None;
     for index in order {
         let part = &parts[index];
-        let open = (0..left.sites.len()).filter(|at| obstacles(&left, part, true, *at).is_empty());
+        let open = (0..left.sites.len()).filter(|at| obstacles(&left, part, tries, *at).is_empty());
         let Some(at) = open.min_by_key(|at| (Reverse(left.left(*at)[0]), *at)) else {
             lacks = Some(index);
             break;
@@ -339,9 +327,10 @@ fn split(chance: &mut StdRng, drawn: &Drawn, grid: &GridSnapshot) -> Vec<String>
     let policy = FLEXIBLE[chance.random_range(0..FLEXIBLE.len())];
     let Ok(name) = PolicyName::new(policy) else { return Vec::new() };
     let request = PlacementRequest::new(name, Request::Flexible(bounds), true, vec![asked]);
+    let tries = Tries { anywhere: true, in_need: false };
     let takes = |at: usize, own: u32| {
         let part = ComponentRequest::of_resources(total.portion(own));
-        obstacles(drawn, &part, true, at).is_empty()
+        obstacles(drawn, &part, tries, at).is_empty()
     };
     let caps = (0..drawn.sites.len()).filter(|at| takes(*at, min));
     let mut caps: Vec<u32> =

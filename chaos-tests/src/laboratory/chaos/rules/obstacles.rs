@@ -89,21 +89,48 @@ pub(super) fn never_fits(asked: &ComponentRequest, site: &GridSite) -> Vec<Obsta
     found
 }
 
-fn closed(
-    drawn: &Drawn,
-    asked: &ComponentRequest,
-    may_probe: bool,
-    at: usize,
-) -> Option<Hindrance> {
-    let site = &drawn.sites[at];
-    let mut others = (0..drawn.sites.len()).filter(|other| *other != at);
-    let only_here = others.all(|other| {
-        let other = &drawn.sites[other];
-        !never_fits(asked, other).is_empty() || !is_waited_for(other.acceptance)
+/// Whether these sites, were they empty and open, could hold each part, and as much as all of
+/// them need together.
+pub(super) fn hold_all<'a>(
+    parts: &[ComponentRequest],
+    sites: impl Iterator<Item = &'a GridSite> + Clone,
+) -> bool {
+    let fits = |asked: &ComponentRequest| {
+        let named = |site: &&GridSite| asked.site.as_ref().is_none_or(|name| *name == site.name);
+        sites.clone().filter(named).any(|site| never_fits(asked, site).is_empty())
+    };
+    let unknown = sites.clone().any(|site| site.shape.is_none());
+    let plus = |sum: [u64; 3], one: [u64; 3]| std::array::from_fn(|at| sum[at] + one[at]);
+    let needed = parts.iter().map(|asked| counts(&asked.resources)).fold([0; 3], plus);
+    let have = sites.clone().filter_map(|site| {
+        let total = counts(&site.shape.as_ref()?.total);
+        Some(total.map(|count| count * u64::from(site.quota.share.0) / 1_000_000))
     });
+    let have = have.fold([0; 3], plus);
+    parts.iter().all(fits) && (unknown || (0..3).all(|at| needed[at] <= have[at]))
+}
+
+/// Who of a job may be tried out where.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tries {
+    /// It may run twice, or names its sites.
+    pub(super) anywhere: bool,
+    /// Or it would wait in vain for the sites that need not be tried out.
+    pub(super) in_need: bool,
+}
+
+impl Tries {
+    pub(super) fn of(drawn: &Drawn, parts: &[ComponentRequest], anywhere: bool) -> Self {
+        let waited_for = drawn.sites.iter().filter(|site| is_waited_for(site.acceptance));
+        Self { anywhere, in_need: !hold_all(parts, waited_for) }
+    }
+}
+
+fn closed(drawn: &Drawn, tries: Tries, at: usize) -> Option<Hindrance> {
+    let site = &drawn.sites[at];
     match site.acceptance {
         Acceptance::Closed(why) => Some(why),
-        Acceptance::ProbesOnly if !may_probe && !only_here => Some(Hindrance::Probing),
+        Acceptance::ProbesOnly if !tries.anywhere && !tries.in_need => Some(Hindrance::Probing),
         _ => (site.shape.is_none() || site.idle.is_none()).then_some(Hindrance::Unknown),
     }
 }
@@ -173,7 +200,7 @@ fn has_another(drawn: &Drawn, asked: &ComponentRequest, may_probe: bool) -> bool
 pub(super) fn obstacles(
     drawn: &Drawn,
     asked: &ComponentRequest,
-    may_probe: bool,
+    tries: Tries,
     at: usize,
 ) -> Vec<Obstacle> {
     let site = &drawn.sites[at];
@@ -182,13 +209,13 @@ pub(super) fn obstacles(
         found.push((24, 0, "another is named".into()));
     }
     found.extend(never_fits(asked, site));
-    found.extend(closed(drawn, asked, may_probe, at).map(|why| (rank(why), 0, format!("{why:?}"))));
+    found.extend(closed(drawn, tries, at).map(|why| (rank(why), 0, format!("{why:?}"))));
     if site.shape.is_some() {
         found.extend(asked.inputs.iter().filter_map(|content| not_brought(drawn, content, at)));
     }
     if asked.site.is_none()
         && asked.avoid.contains(&site.name)
-        && has_another(drawn, asked, may_probe)
+        && has_another(drawn, asked, tries.anywhere)
     {
         found.push((4, 0, "avoided".into()));
     }
