@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use actix::{Actor, Addr};
 use cospan_domain::ids::{ComponentIndex, JobId, LrmId, SiteName};
-use cospan_domain::job::spec::{ComponentSpec, JobSpec, Request};
+use cospan_domain::job::spec::{ComponentSpec, Flexible, JobSpec, Request};
 use cospan_domain::job::state::{Component, Job, Phase, Placement, Run};
 use cospan_domain::labels::Labels;
 use cospan_domain::placement::Outcome;
@@ -15,7 +15,7 @@ use cospan_domain::site::state::{Breaker, SiteRecord};
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use cospan_sites::port::{Capabilities, SiteDescription};
 
-use super::{AskStanding, CoAllocator, Wait, belief, explain, only_here, preview};
+use super::{AskStanding, CoAllocator, Wait, belief, explain, may_try_out, preview};
 use crate::board::SiteReport;
 use crate::journal::Change;
 use crate::supervision::{ActorId, LifeGuard};
@@ -222,7 +222,7 @@ fn a_site_is_tried_out_for_a_job_that_must_not_run_twice_if_no_other_is_worth_wa
         (spec.request, spec.rerunnable) = (Request::NonFixed, false);
         queued.spec = Arc::new(spec);
         queued.components = vec![Component::default()];
-        let here = || only_here(&world.shared, &queued, ComponentIndex(0), &site("Delft"));
+        let here = || may_try_out(&world.shared, &queued, ComponentIndex(0), &site("Delft"));
         assert!(!here(), "Leiden takes it");
         let before = world.shared.view.load().sites.get(&site("Leiden")).cloned();
         let mut failed = SiteRecord::new(site("Leiden"));
@@ -231,5 +231,82 @@ fn a_site_is_tried_out_for_a_job_that_must_not_run_twice_if_no_other_is_worth_wa
         world.append(Change::Site { old: before, new: Arc::new(failed) }).await;
         says(&world, "Leiden", 10, 8);
         assert!(here(), "Leiden is mended by the jobs of others alone");
+    });
+}
+
+/// Sites of which Delft is being tried out and has 20 processors, all of them idle.
+async fn delft_half_open(others: &[(&str, u32, u32)]) -> World {
+    let names: Vec<&str> = others.iter().map(|(name, ..)| *name).chain(["Delft"]).collect();
+    let world = World::new(&names);
+    let old = world.shared.view.load().sites.get(&site("Delft")).cloned();
+    let (since, running) = (Timestamp(0), [].into());
+    let breaker = Breaker::HalfOpen { since, allowed: 1, running, trips: 1 };
+    let failed = SiteRecord { breaker, ..SiteRecord::new(site("Delft")) };
+    world.append(Change::Site { old, new: Arc::new(failed) }).await;
+    others.iter().for_each(|(name, total, idle)| says(&world, name, *total, *idle));
+    says(&world, "Delft", 20, 20);
+    world
+}
+
+/// A job that must not run twice and reads nothing, of components of these sizes.
+fn once(request: Request, sizes: &[u32]) -> JobSpec {
+    let mut spec = JobSpec::clone(&queued(JOB.0, content(1)).spec);
+    let mut part = spec.components.remove(0);
+    part.inputs.clear();
+    (spec.request, spec.rerunnable) = (request, false);
+    spec.components = vec![part; sizes.len()];
+    for ((part, size), name) in spec.components.iter_mut().zip(sizes).zip(["a", "b", "c"]) {
+        (part.name, part.resources) = (name.parse().expect("a name"), Resources::processors(*size));
+    }
+    spec
+}
+
+/// The job where it would be placed now, and whether its last component may try Delft out.
+fn placed_now(world: &World, spec: JobSpec) -> Option<bool> {
+    let plan = preview(&world.shared, &spec).decision.ok()?;
+    assert!(plan.placements.iter().any(|placement| placement.site == site("Delft")), "{plan:?}");
+    let place = |placement| Component { placement: Some(placement), ..Component::default() };
+    let mut job = queued(JOB.0, content(1));
+    (job.spec, job.components) = (spec.into(), plan.placements.into_iter().map(place).collect());
+    let last = ComponentIndex(job.components.len() as u32 - 1);
+    Some(may_try_out(&world.shared, &job, last, &site("Delft")))
+}
+
+/// Else it would be turned away there, placed there again, and so on.
+#[test]
+fn a_job_that_must_not_run_twice_is_let_in_where_all_of_it_was_placed_for_want_of_others() {
+    paused(|| async {
+        let world = delft_half_open(&[("Leiden", 18, 18)]).await;
+        let rigid = || once(Request::NonFixed, &[8, 8, 7]);
+        assert_eq!(placed_now(&world, rigid()), Some(true), "Leiden takes two of them at most");
+        let total = || once(Request::Flexible(Flexible::default()), &[23]);
+        assert_eq!(placed_now(&world, total()), Some(true));
+        let splits = vec![vec![20, 3], vec![8, 8, 7]];
+        let listed =
+            || Request::Flexible(Flexible { splits: splits.clone(), ..Flexible::default() });
+        assert_eq!(placed_now(&world, once(listed(), &[23])), Some(true));
+        says(&world, "Leiden", 23, 18);
+        assert_eq!(placed_now(&world, rigid()), None, "it waits until Leiden is idle");
+        assert_eq!(placed_now(&world, total()), None);
+        assert_eq!(placed_now(&world, once(listed(), &[23])), None);
+    });
+}
+
+/// Its job could be split otherwise, but that is not asked of a component that is placed anew.
+#[test]
+fn a_component_that_was_placed_anew_by_itself_is_let_in_for_its_own_size() {
+    paused(|| async {
+        let world = delft_half_open(&[("Leiden", 10, 0), ("Utrecht", 10, 0)]).await;
+        let mut job = queued(JOB.0, content(1));
+        job.spec = once(Request::Flexible(Flexible::default()), &[20]).into();
+        let let_in = |share| {
+            let (sources, transfer_time) = (Vec::new(), DurationMs::ZERO);
+            let share = Some(share);
+            let placement = Placement { site: site("Delft"), sources, transfer_time, share };
+            let part = Component { placement: Some(placement), ..Component::default() };
+            let job = Job { components: vec![part], ..job.clone() };
+            may_try_out(&world.shared, &job, ComponentIndex(0), &site("Delft"))
+        };
+        assert!(!let_in(10) && let_in(11));
     });
 }

@@ -20,7 +20,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 
 use super::obstacles::{Drawn, File, Obstacle, Tries, hold_all, obstacles, told, worst};
-use super::quantities::{counts, vector};
+use super::quantities::vector;
 
 /// Policies that place each component, the largest first.
 const RIGID: [&str; 4] =
