@@ -1,5 +1,7 @@
 //! Jobs of several components that must not run twice, and sites that are tried out.
 
+use proptest::prelude::*;
+
 use crate::job::spec::{Flexible, Request};
 use crate::placement::policy::POLICIES;
 use crate::placement::testing::*;
@@ -60,4 +62,25 @@ fn no_split_tries_sites_out_while_others_could_hold_another_split() {
     };
     assert_eq!(shares_of(&outcome(7).unwrap()), [("Delft", 12), ("Delft", 3)]);
     assert!(outcome(10).is_err(), "it does not wait until the others are idle");
+}
+
+proptest! {
+    /// One that is busy is waited for as long as its like could hold each component, and have as
+    /// much as all of them need.
+    #[test]
+    fn sites_are_tried_out_for_components_if_and_only_if_those_that_work_are_too_small(
+        parts in prop::collection::vec(1..10u32, 1..5),
+        totals in prop::collection::vec(1..12u32, 0..4),
+    ) {
+        let others = ["A", "B", "C"].iter().zip(&totals);
+        let others = others.map(|(name, total)| usable(name, *total, 0));
+        let grid = grid(others.chain([half_open("Delft", 40)]));
+        let each = parts.iter().all(|part| totals.iter().any(|total| part <= total));
+        let all = parts.iter().sum::<u32>() <= totals.iter().sum();
+        let rigid = POLICIES.iter().filter(|policy| policy.serves(&Request::NonFixed));
+        for policy in rigid {
+            let request = once(policy.name(), Request::NonFixed, &parts);
+            prop_assert_eq!(placed(&request, &grid).is_ok(), !(each && all), "{}", policy.name());
+        }
+    }
 }
