@@ -5,6 +5,7 @@ mod accounting;
 mod claims;
 mod entangled;
 mod lives;
+mod news;
 mod restarts;
 mod stories;
 mod users;

@@ -3,7 +3,6 @@
 use super::world::{World, key, site, spec};
 use crate::ids::{ComponentIndex, LrmId, TargetName};
 use crate::job::command::{Inputs, JobCommand, Rejection, Sight, Sighting, SubmitAnswer};
-use crate::job::decide::is_news;
 use crate::job::due::{EffectKind, next_wake};
 use crate::job::spec::{Content, OnUnreachable, Priority};
 use crate::job::state::{Phase, PhaseKind};
@@ -403,29 +402,6 @@ fn a_payload_that_outlives_its_wall_time_by_far_is_ended_from_here() {
     world.pass(3_600 + 61);
     world.see(0, Sighting::Begun("node1".into()));
     assert_eq!(world.phase(), PhaseKind::Aborting);
-}
-
-#[test]
-fn what_a_site_says_once_more_is_news_after_an_absence_and_of_what_ought_to_be_over() {
-    let mut world = World::new(spec(1));
-    let told = |world: &World, sighting: Sighting| {
-        is_news(&world.job, &world.parameters, ComponentIndex(0), world.now, &sighting)
-    };
-    let begun = || Sighting::Begun("node1".into());
-    world.place();
-    world.accept_all();
-    assert!(!told(&world, Sighting::Pending), "it was submitted");
-    assert!(told(&world, begun()));
-    world.pass(100);
-    assert_eq!(world.see(0, Sighting::Absent), ["AttemptAbsent"]);
-    assert!(told(&world, Sighting::Pending), "it is there after all");
-    world.see(0, Sighting::Ready("node1".into()));
-    assert!(!told(&world, Sighting::Ready("node1".into())));
-    world.see(0, begun());
-    assert!(!told(&world, begun()));
-    assert!(told(&world, Sighting::Succeeded));
-    world.pass(3_600 + 61);
-    assert!(told(&world, begun()), "it ought to be over");
 }
 
 #[test]

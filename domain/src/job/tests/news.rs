@@ -1,0 +1,29 @@
+//! What is worth telling a job, and what it knows already.
+
+use super::world::{World, spec};
+use crate::ids::ComponentIndex;
+use crate::job::command::Sighting;
+use crate::job::decide::is_news;
+
+#[test]
+fn what_a_site_says_once_more_is_news_after_an_absence_and_of_what_ought_to_be_over() {
+    let mut world = World::new(spec(1));
+    let told = |world: &World, sighting: Sighting| {
+        is_news(&world.job, &world.parameters, ComponentIndex(0), world.now, &sighting)
+    };
+    let begun = || Sighting::Begun("node1".into());
+    world.place();
+    world.accept_all();
+    assert!(!told(&world, Sighting::Pending), "it was submitted");
+    assert!(told(&world, begun()));
+    world.pass(100);
+    assert_eq!(world.see(0, Sighting::Absent), ["AttemptAbsent"]);
+    assert!(told(&world, Sighting::Pending), "it is there after all");
+    world.see(0, Sighting::Ready("node1".into()));
+    assert!(!told(&world, Sighting::Ready("node1".into())));
+    world.see(0, begun());
+    assert!(!told(&world, begun()));
+    assert!(told(&world, Sighting::Succeeded));
+    world.pass(3_600 + 61);
+    assert!(told(&world, begun()), "it ought to be over");
+}
