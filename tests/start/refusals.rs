@@ -47,10 +47,10 @@ fn a_store_of_a_newer_version_is_refused_with_what_to_do_by_serve_and_by_doctor(
     stop(&mut server);
     let marker = ground.data().join("store/cospan-store.json");
     let text = std::fs::read_to_string(&marker).unwrap();
-    let newer = text.replace("\"cospan_store\":1,", "\"cospan_store\":2,");
+    let newer = text.replace("\"cospan_store\":2,", "\"cospan_store\":3,");
     assert_ne!(newer, text);
     std::fs::write(&marker, newer).unwrap();
-    let words = ["a newer version (format 2", "start that version", "export with it"];
+    let words = ["a newer version (format 3", "start that version", "export with it"];
     refused(&with_config(&ground, &[], &["serve"]), &words);
     let doctor = with_config(&ground, &[], &["doctor"]);
     let told = String::from_utf8_lossy(&doctor.stdout);
