@@ -111,10 +111,10 @@ fn that_a_gate_has_opened_is_written_with_what_is_seen_next_and_asked_once() {
     paused(async || {
         let world = World::new(&["delft"]);
         starting(&world).await;
+        let before = job(&world);
         let actor = start(&world);
         let opened = |world: &World| world.at("delft").inside().opened.len();
         world.until("its gate is open", |world| opened(world) == 1).await;
-        let before = job(&world);
         // Longer than between two tries of what is still due, shorter than it is waited for.
         tokio::time::sleep(Duration::from_secs(20)).await;
         actor.send(Look).await.unwrap();
