@@ -171,19 +171,12 @@ impl CoAllocator {
         }
         if self.scan.is_some() {
             self.again = true;
-        } else if self.has_to_scan() {
+        } else if !self.queues.is_empty() {
             self.begin(ctx);
         }
         self.want_information();
         self.set_timers(ctx, now);
         self.show_metrics();
-    }
-
-    /// Whether a scan could find anything: those who have an offer wait for nothing else.
-    fn has_to_scan(&self) -> bool {
-        let withholds = self.queues.hoard_in_effect().is_some();
-        let waits = self.queues.has_unserved() || withholds || self.interval_due;
-        waits && !self.queues.is_empty()
     }
 
     /// Sites are asked again while somebody waits for what they have.
