@@ -166,15 +166,21 @@ impl Values {
     pub(crate) fn below(&self, prefix: &[u8]) -> Vec<(Key, Box<[u8]>)> {
         let (head, tail) = prefix.split_at(prefix.len().min(BEGINNING));
         let mut found = Vec::new();
-        for number in self.order.range(beginning(prefix)..) {
+        let mut add = |number: &Beginning| {
             let begin = bytes_of(*number);
-            if !begin.starts_with(head) {
-                break;
+            let goes_on = begin.starts_with(head);
+            if goes_on {
+                let alike = self.alike.get(number).into_iter().flatten();
+                let alike = alike.filter(|(end, _)| end.bytes().starts_with(tail));
+                let key = |end: &End| Key([&begin, end.bytes()].concat().into());
+                found.extend(alike.map(|(end, bytes)| (key(end), bytes.clone())));
             }
-            let alike = self.alike.get(number).into_iter().flatten();
-            let alike = alike.filter(|(end, _)| end.bytes().starts_with(tail));
-            let key = |end: &End| Key([&begin, end.bytes()].concat().into());
-            found.extend(alike.map(|(end, bytes)| (key(end), bytes.clone())));
+            goes_on
+        };
+        match head.len() {
+            // All such keys begin alike.
+            BEGINNING => drop(add(&beginning(prefix))),
+            _ => drop(self.order.range(beginning(prefix)..).all(add)),
         }
         found
     }

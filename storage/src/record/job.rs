@@ -284,8 +284,8 @@ fn within_unit(
 }
 
 /// The units that take a job out of the live state and keep it in the archive.
-/// The first is guarded and does what counts. The others remove what nobody
-/// reads any more; if they are lost, loading finds those remains again.
+/// The first is guarded and does what counts, and removes what nobody reads any more as
+/// far as it can; the others remove the rest. If they are lost, loading finds it again.
 ///
 /// # Errors
 /// More than fits into one unit.
@@ -311,9 +311,12 @@ pub fn archive(job: &Job, events: &EventTexts) -> Result<Vec<Vec<Change>>, Recor
     // The head at the submission may have been shorter or longer by a value.
     let spec = Some(Version(1));
     first.extend(frame::remove(&keys::spec(job.id), born + 1, spec));
-    let mut units = vec![within_unit(|| format!("the archive of job {}", job.id), first)?];
-    units.extend(rest(job).chunks(MAX_CHANGES).map(<[Change]>::to_vec));
-    Ok(units)
+    let mut first = within_unit(|| format!("the archive of job {}", job.id), first)?;
+    let mut rest = rest(job);
+    let later = rest.split_off(rest.len().min(MAX_CHANGES - first.len()));
+    first.append(&mut rest);
+    let later = later.chunks(MAX_CHANGES).map(<[Change]>::to_vec);
+    Ok(std::iter::once(first).chain(later).collect())
 }
 
 /// Deletes blocks and events, whether they are there or not.

@@ -126,6 +126,24 @@ fn written(changes: &[cospan_storage::port::Change]) -> Vec<String> {
 }
 
 #[test]
+fn a_job_of_usual_size_goes_to_the_archive_by_one_unit() {
+    let mut draw = Draw::new(3);
+    let place = Place::new();
+    let mut job = draw.submitted(JobId(7), 3);
+    place.commit(submission(&job).unwrap());
+    for _ in 0..6 {
+        let next = draw.next(&job);
+        place.commit(update(&job, &next, &draw.events()).unwrap());
+        job = next;
+    }
+    let texts = history_texts(&*place.opened.journal, job.id).unwrap();
+    let units = archive(&job, &texts).unwrap();
+    assert_eq!(units.len(), 1);
+    units.into_iter().for_each(|unit| place.commit(unit));
+    assert_eq!(place.keys("j/"), Vec::<String>::new());
+}
+
+#[test]
 fn a_submission_is_one_value() {
     let job = Draw::new(1).submitted(JobId(10), 3);
     assert_eq!(written(&submission(&job).unwrap()), ["j/000000000000000a/s"]);
