@@ -123,7 +123,11 @@ impl Queues {
     ) -> Option<String> {
         match &event.what {
             Happened::JobPlaced { .. } => return self.place(job.id, now, stalled),
-            Happened::PriorityChanged { to, by: None } => return self.promote(job, *to, event.at),
+            Happened::PriorityChanged { to, by } => {
+                let wrong = by.is_none().then(|| self.promote(job.id, *to, event.at));
+                self.enter(job.id, *to, now);
+                return wrong.flatten();
+            }
             Happened::JobFailed { reason } if reason.contains("max_placement_tries") => {
                 let most = job.spec.max_placement_tries.unwrap_or(u32::MAX);
                 let least = self.tries_take(most);
@@ -148,11 +152,18 @@ impl Queues {
         self.came.get(&job).copied().unwrap_or(self.begun)
     }
 
-    fn promote(&mut self, job: &Job, to: Priority, at: Timestamp) -> Option<String> {
-        let known = self.known_since(job.id);
-        let came = self.promoted.insert(job.id, at).unwrap_or(known);
-        let class = self.waiting.get(&job.id).map(|waiting| waiting.class);
-        let wrong = |why: &str| Some(format!("job {} rose to {}: {why}", job.id, to.as_str()));
+    /// The job waits in this class now, though it may change again within the same write.
+    fn enter(&mut self, id: JobId, class: Priority, now: Timestamp) {
+        if let Some(waiting) = self.waiting.get_mut(&id) {
+            (waiting.class, waiting.moved) = (class, Some(now));
+        }
+    }
+
+    fn promote(&mut self, id: JobId, to: Priority, at: Timestamp) -> Option<String> {
+        let known = self.known_since(id);
+        let came = self.promoted.insert(id, at).unwrap_or(known);
+        let class = self.waiting.get(&id).map(|waiting| waiting.class);
+        let wrong = |why: &str| Some(format!("job {id} rose to {}: {why}", to.as_str()));
         match (self.parameters.promote_after, class) {
             (None, _) => wrong("nobody is promoted"),
             (Some(after), _) if at < came + self.tries_take(after - 1) => wrong("too soon"),
@@ -223,4 +234,34 @@ fn backs_off_wrongly(job: &Job, why: &AbortCause, wait: DurationMs) -> Option<St
     let least = doubled.min(WAIT_MAX_MS);
     let fits = (least..=least + least / 4).contains(&wait.0);
     (!fits).then(|| format!("job {} waits {wait} after {why:?}, not {least} ms", job.id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::laboratory::jobs::job;
+
+    #[test]
+    fn who_is_moved_and_rises_in_one_write_rises_from_where_it_was_moved_to() {
+        let (id, at) = (JobId(1), Timestamp(1));
+        let parameters = QueueParameters { promote_after: Some(1), ..QueueParameters::default() };
+        let spec = Arc::new(job(&[1], DurationMs(1), DurationMs(1), 0).unwrap());
+        let waiting = Waiting {
+            spec,
+            class: Priority::SuperLow,
+            moved: None,
+            since: at,
+            ready: at,
+            avoids: false,
+            overtaken: None,
+        };
+        let mut queues = Queues::new(parameters);
+        queues.waiting.insert(id, waiting);
+        let wrong = queues.promote(id, Priority::SuperHigh, at);
+        assert!(wrong.is_some_and(|wrong| wrong.contains("from the last")));
+        queues.enter(id, Priority::High, at);
+        assert_eq!(queues.promote(id, Priority::SuperHigh, at), None);
+        queues.enter(id, Priority::SuperHigh, at);
+        assert!(queues.promote(id, Priority::SuperHigh, at).is_some());
+    }
 }
