@@ -250,7 +250,7 @@ fn parting(scenario: &mut Scenario, chance: &mut StdRng) {
 
 /// Each of the first jobs gets another class again and again.
 fn change_minds(scenario: &mut Scenario, chance: &mut StdRng) {
-    scenario.climate.sync_max = within(chance, 6_000, 12_000);
+    scenario.climate.sync_max = within(chance, 1_000, 5_000);
     scenario.claim.l = PerMillion([0, 250_000][chance.random_range(0..2)]);
     let submitted = scenario.deals.iter().filter_map(|(at, deal)| match deal {
         Deal::Submit(number, _) => Some((*at, *number)),
