@@ -131,7 +131,10 @@ impl CoAllocator {
         let view = self.shared.view.load();
         let (mut groups, mut changed) = (BTreeSet::new(), BTreeSet::new());
         for id in dirty {
-            self.offers.remove(id);
+            // Nothing else would withdraw it: with the offer goes the time when it expires.
+            if self.offers.remove(id) {
+                self.queues.withdraw_offer(id);
+            }
             groups.extend(view.jobs.get(&id).and_then(|job| self.groups.note(job)));
             changed.insert(id);
         }

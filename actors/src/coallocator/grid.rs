@@ -35,9 +35,9 @@ impl Offers {
         self.0.insert(job, (at, uses));
     }
 
-    /// It was decided.
-    pub fn remove(&mut self, job: JobId) {
-        self.0.remove(&job);
+    /// It was decided, or its job is not what it was; tells whether there was one.
+    pub fn remove(&mut self, job: JobId) -> bool {
+        self.0.remove(&job).is_some()
     }
 
     /// Jobs whose offer has waited too long.
