@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use actix::{Actor, Addr};
 use cospan_domain::ids::{ComponentIndex, JobId, LrmId, SiteName};
-use cospan_domain::job::spec::{ComponentSpec, Flexible, JobSpec, Request};
+use cospan_domain::job::spec::{ComponentSpec, Flexible, JobSpec, Priority, Request};
 use cospan_domain::job::state::{Component, Job, Phase, Placement, Run};
 use cospan_domain::labels::Labels;
 use cospan_domain::placement::Outcome;
-use cospan_domain::queue::Standing;
+use cospan_domain::queue::{Condition, Standing};
 use cospan_domain::resources::Resources;
 use cospan_domain::site::contact::Contact;
 use cospan_domain::site::state::{Breaker, SiteRecord};
@@ -54,6 +54,29 @@ fn an_offer_for_a_job_that_is_gone_forgets_its_queue_entry() {
         co_allocator.send(Look).await.expect("it lives");
         world.settle().await;
         assert_eq!(standing(&co_allocator).await, None, "an offer nobody takes, for ever");
+    });
+}
+
+#[test]
+fn an_offer_is_withdrawn_once_its_job_is_another_and_its_queue_no_longer_takes_it_for_offered() {
+    paused(|| async {
+        let world = World::new(&["Delft"]);
+        let co_allocator = world.co_allocator();
+        let mut job = queued(JOB.0, content(1));
+        Arc::make_mut(&mut job.spec).components[0].resources = Resources::processors(1);
+        world.append(Change::NewJobs(vec![Arc::new(job)])).await;
+        world.add_file("input", content(1), &["Delft"]).await;
+        says(&world, "Delft", 10, 10);
+        co_allocator.send(Look).await.expect("it lives");
+        let condition = async || standing(&co_allocator).await.map(|standing| standing.condition);
+        assert_eq!(condition().await, Some(Condition::Offered), "and nobody answers yet");
+        // Else it would be offered again at once.
+        says(&world, "Delft", 10, 0);
+        let old = world.shared.view.load().jobs[&JOB].clone();
+        let new = Arc::new(Job { revision: 2, priority: Priority::High, ..Job::clone(&old) });
+        world.append(Change::Job { old, new, events: Vec::new() }).await;
+        co_allocator.send(Look).await.expect("it lives");
+        assert_eq!(condition().await, Some(Condition::Ready));
     });
 }
 
