@@ -20,7 +20,11 @@ fn it_is_told_once_when_the_last_site_takes_no_more_work_and_once_when_one_does_
     ]);
     assert_eq!(stands(&leiden, SiteState::Draining), Some(none));
     assert_eq!(stands(&leiden, SiteState::Drained), None, "that was told");
-    assert_eq!(stands(&delft, SiteState::Probing { free: 1 }), Some(Left::Some));
-    assert_eq!(stands(&delft, SiteState::Probing { free: 0 }), None, "it is being tried out");
+    assert_eq!(stands(&delft, SiteState::Probing { free: 1, any: false }), Some(Left::Some));
+    assert_eq!(
+        stands(&delft, SiteState::Probing { free: 0, any: false }),
+        None,
+        "it is being tried out"
+    );
     assert_eq!(stands(&delft, SiteState::Usable), None);
 }

@@ -17,10 +17,12 @@ pub enum SiteState {
     Usable,
     /// Its breaker is open, or an operator said so.
     Unusable,
-    /// It is tried out with components that may run a second time.
+    /// It is tried out.
     Probing {
-        /// How many more it takes now.
+        /// How many more jobs it takes now.
         free: u32,
+        /// Also jobs that must not run twice, after it has waited long for others.
+        any: bool,
     },
     /// It is being emptied.
     Draining,
@@ -96,7 +98,7 @@ pub fn state(record: &SiteRecord, contact: Contact, held: u32, now: Timestamp) -
     match obstacles(record, contact, held, true, now).first() {
         None => match free_probes(record, now) {
             None => SiteState::Usable,
-            Some(free) => SiteState::Probing { free },
+            Some(free) => SiteState::Probing { free, any: any_may_probe(record, now) },
         },
         Some(Obstacle::Draining { empty: true, .. }) => SiteState::Drained,
         Some(Obstacle::Draining { empty: false, .. }) => SiteState::Draining,
@@ -106,7 +108,7 @@ pub fn state(record: &SiteRecord, contact: Contact, held: u32, now: Timestamp) -
         Some(Obstacle::NeverAnswered) => SiteState::Unknown,
         Some(Obstacle::ForcedUnusable { .. } | Obstacle::BreakerOpen { .. }) => SiteState::Unusable,
         Some(Obstacle::ProbesTaken { .. } | Obstacle::OnlyRerunnable) => {
-            SiteState::Probing { free: 0 }
+            SiteState::Probing { free: 0, any: any_may_probe(record, now) }
         }
         Some(Obstacle::Frozen { .. }) => SiteState::Frozen,
     }
@@ -152,7 +154,13 @@ fn no_contact(contact: Contact) -> Option<Obstacle> {
     }
 }
 
+/// Whether the site has waited so long for those who may try it out that anybody may.
+pub(super) fn any_may_probe(record: &SiteRecord, now: Timestamp) -> bool {
+    record.breaker.tried_by_any_from().is_some_and(|from| from <= now)
+}
+
 fn distrust(record: &SiteRecord, may_probe: bool, now: Timestamp) -> Option<Obstacle> {
+    let may_probe = may_probe || any_may_probe(record, now);
     if let Some(forced) = record.forced_at(now) {
         return (!forced.usable)
             .then(|| Obstacle::ForcedUnusable { by: forced.by.clone(), until: forced.until });
@@ -191,8 +199,9 @@ impl SiteState {
     pub fn acceptance(self) -> Acceptance {
         match self {
             SiteState::Usable => Acceptance::Open,
-            SiteState::Probing { free: 1.. } => Acceptance::ProbesOnly,
-            SiteState::Probing { free: 0 } => Acceptance::Closed(Hindrance::Probing),
+            SiteState::Probing { free: 1.., any: true } => Acceptance::Open,
+            SiteState::Probing { free: 1.., any: false } => Acceptance::ProbesOnly,
+            SiteState::Probing { free: 0, .. } => Acceptance::Closed(Hindrance::Probing),
             SiteState::Unknown => Acceptance::Closed(Hindrance::Unknown),
             SiteState::Unusable => Acceptance::Closed(Hindrance::Unusable),
             SiteState::Draining => Acceptance::Closed(Hindrance::Draining),
@@ -207,7 +216,7 @@ impl SiteState {
     /// How many more jobs it takes because it is being tried out; `None` for no limit.
     pub fn probe_room(self) -> Option<u32> {
         match self {
-            SiteState::Probing { free } => Some(free),
+            SiteState::Probing { free, .. } => Some(free),
             _ => None,
         }
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::ids::KeyName;
+use crate::site::availability::any_may_probe;
 use crate::site::command::{Operation, ProbeOutcome, Rejection, SiteCommand};
 use crate::site::event::{Happened, SiteEvent};
 use crate::site::failure::FailureClass;
@@ -130,7 +131,9 @@ impl Desk<'_> {
                 let errors = self.record.consecutive_errors;
                 Err(Rejection::NotYetProbed { errors, probe_at: *probe_at })
             }
-            Breaker::Open { .. } | Breaker::HalfOpen { .. } if !may_probe => {
+            Breaker::Open { .. } | Breaker::HalfOpen { .. }
+                if !may_probe && !any_may_probe(self.record, self.now) =>
+            {
                 Err(Rejection::OnlyRerunnable)
             }
             Breaker::HalfOpen { allowed, running, .. } if probing_jobs(running) >= *allowed => {

@@ -17,13 +17,14 @@ pub fn due(record: &SiteRecord) -> Vec<SiteEffect> {
 }
 
 /// When the site's availability next changes by the clock alone: a probe is allowed,
-/// a window opens or closes, an operator's verdict expires.
+/// or allowed to any job, a window opens or closes, an operator's verdict expires.
 pub fn next_wake(record: &SiteRecord, now: Timestamp) -> Option<Timestamp> {
     let probe = match &record.breaker {
         Breaker::Open { probe_at, .. } => Some(*probe_at),
         Breaker::Closed | Breaker::HalfOpen { .. } => None,
     };
+    let probe = probe.into_iter().chain(record.breaker.tried_by_any_from());
     let forced = record.operator.forced.as_ref().map(|forced| forced.until);
     let windows = record.operator.windows.iter().flat_map(|window| [window.from, window.until]);
-    probe.into_iter().chain(forced).chain(windows).filter(|wake| now < *wake).min()
+    probe.chain(forced).chain(windows).filter(|wake| now < *wake).min()
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::ids::{Attempt, ComponentIndex, JobId, KeyName, SiteName};
 use crate::planted::{Bug, bug};
 use crate::site::failure::FailureClass;
-use crate::units::Timestamp;
+use crate::units::{DurationMs, Timestamp};
 
 /// Attempts whose outcome is remembered, so that a repeated report counts once.
 pub const REMEMBERED: usize = 256;
@@ -16,6 +16,9 @@ pub const RECENT_ERRORS: usize = 5;
 pub const MAX_OWED: usize = 4;
 /// Maintenance windows of a site.
 pub const MAX_WINDOWS: usize = 32;
+/// How long a site waits for jobs to try it out that may run twice: then any job may. It would
+/// stay closed to the others for ever where no such job comes.
+pub const WAITS_FOR_RERUNNABLE: DurationMs = DurationMs(3_600_000);
 /// One site's durable record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SiteRecord {
@@ -99,6 +102,17 @@ impl Breaker {
         match self {
             Breaker::Closed => 0,
             Breaker::Open { trips, .. } | Breaker::HalfOpen { trips, .. } => *trips,
+        }
+    }
+
+    /// From when on any job may try the site out, also one that must not run twice; `None` if
+    /// it is not to be tried out.
+    pub fn tried_by_any_from(&self) -> Option<Timestamp> {
+        match self {
+            Breaker::Closed => None,
+            Breaker::Open { probe_at: from, .. } | Breaker::HalfOpen { since: from, .. } => {
+                Some(*from + WAITS_FOR_RERUNNABLE)
+            }
         }
     }
 

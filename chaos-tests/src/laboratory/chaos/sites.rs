@@ -5,6 +5,9 @@ use cospan_domain::site::parameters::SiteParameters;
 use cospan_domain::site::state::{Breaker, SiteRecord, probing_jobs};
 use cospan_domain::units::{DurationMs, Timestamp};
 
+/// So long a site waits for jobs that may run twice to try it out.
+const WAITS: DurationMs = DurationMs(3_600_000);
+
 /// By then everybody goes by what is on the disk.
 pub(super) const KNOWN_WITHIN: DurationMs = DurationMs(60_000);
 
@@ -100,11 +103,12 @@ pub(super) fn keeps_away(site: &SiteRecord, tries_out: bool, at: Timestamp) -> b
     if operator.windows.iter().any(|window| (window.from..window.until).contains(&at)) {
         return true;
     }
+    let waited = |from: Timestamp| from + WAITS <= at;
     match (&operator.forced, &site.breaker) {
         (Some(forced), _) if at < forced.until => !forced.usable,
         (_, Breaker::Closed) => false,
-        (_, Breaker::Open { probe_at, .. }) => !tries_out || at < *probe_at,
-        (_, Breaker::HalfOpen { .. }) => !tries_out,
+        (_, Breaker::Open { probe_at, .. }) => at < *probe_at || !(tries_out || waited(*probe_at)),
+        (_, Breaker::HalfOpen { since, .. }) => !(tries_out || waited(*since)),
     }
 }
 

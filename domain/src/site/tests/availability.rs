@@ -30,7 +30,7 @@ fn contact_decides_before_trust() {
     let state = |contact| state(&bench.record, contact, 0, bench.now);
     assert_eq!(state(Contact::Unreachable { since, last_answer }), SiteState::Unreachable);
     assert_eq!(state(Contact::CredentialsExpired { since }), SiteState::CredentialsExpired);
-    assert_eq!(state(ANSWERING), SiteState::Probing { free: 1 });
+    assert_eq!(state(ANSWERING), SiteState::Probing { free: 1, any: false });
 }
 
 #[test]
@@ -40,11 +40,11 @@ fn a_site_goes_from_usable_over_unusable_and_probing_back_to_usable() {
     (1..=3).for_each(|job| drop(bench.error(job)));
     assert_eq!(bench.state(), SiteState::Unusable);
     bench.wait_secs(60);
-    assert_eq!(bench.state(), SiteState::Probing { free: 1 });
+    assert_eq!(bench.state(), SiteState::Probing { free: 1, any: false });
     bench.start_probe(10).unwrap();
-    assert_eq!(bench.state(), SiteState::Probing { free: 0 });
+    assert_eq!(bench.state(), SiteState::Probing { free: 0, any: false });
     bench.success(10);
-    assert_eq!(bench.state(), SiteState::Probing { free: 2 });
+    assert_eq!(bench.state(), SiteState::Probing { free: 2, any: false });
     for job in [11, 12] {
         bench.start_probe(job).unwrap();
         bench.success(job);
@@ -61,6 +61,27 @@ fn a_site_on_probation_takes_only_jobs_that_may_run_twice() {
     assert_eq!(bench.state().probe_room(), Some(1));
     let kept_away = obstacles(&bench.record, ANSWERING, 0, false, bench.now);
     assert_eq!(kept_away, [Obstacle::OnlyRerunnable]);
+}
+
+#[test]
+fn a_site_that_nobody_tried_out_for_an_hour_takes_any_job_for_it_one_at_a_time() {
+    let mut bench = Bench::due_for_a_probe();
+    let once = |job| SiteCommand::StartProbe { probe: attempt(job), may_probe: false };
+    bench.wait_secs(3_599);
+    assert_eq!(bench.tell(once(10)), Err(Rejection::OnlyRerunnable));
+    assert_eq!(next_wake(&bench.record, bench.now), Some(bench.now + DurationMs::from_secs(1)));
+    bench.wait_secs(1);
+    assert_eq!(bench.state(), SiteState::Probing { free: 1, any: true });
+    assert_eq!(bench.state().acceptance(), Acceptance::Open);
+    assert_eq!(bench.state().probe_room(), Some(1));
+    assert_eq!(obstacles(&bench.record, ANSWERING, 0, false, bench.now), []);
+    bench.tell(once(10)).unwrap();
+    assert!(!bench.state().accepts_placement(false), "it is tried out now");
+    bench.success(10);
+    let kept_away = obstacles(&bench.record, ANSWERING, 0, false, bench.now);
+    assert_eq!(kept_away, [Obstacle::OnlyRerunnable], "it was tried out just now");
+    bench.wait_secs(3_600);
+    assert_eq!(bench.state(), SiteState::Probing { free: 2, any: true });
 }
 
 #[test]
@@ -144,7 +165,8 @@ fn the_clock_wakes_us_for_every_change_that_it_brings_and_for_nothing_else() {
         (10, SiteState::Unusable),
         (20, SiteState::Maintenance),
         (30, SiteState::Unusable),
-        (60, SiteState::Probing { free: 1 }),
+        (60, SiteState::Probing { free: 1, any: false }),
+        (3_660, SiteState::Probing { free: 1, any: true }),
     ];
     assert_eq!(seen, expected);
 }

@@ -25,6 +25,8 @@ const WINDOWS_MAX: usize = 32;
 /// Errors in a row until a site is unusable, and probes side by side until it is usable.
 const ERRORS_MAX: u32 = 3;
 const PROBES_MAX: u32 = 4;
+/// So long a site waits for those who may run twice.
+const WAITS: u64 = 60 * MINUTE;
 const MINUTE: u64 = 60_000;
 
 /// Whether its errors keep work away.
@@ -33,8 +35,8 @@ enum Trust {
     Full,
     /// Opened so often, the last time then.
     None(u32, u64),
-    /// So many may try it out, and these do.
-    Some(u32, u32, BTreeSet<AttemptId>),
+    /// Opened so often; so many may try it out, and these do; the first one began then.
+    Some(u32, u32, BTreeSet<AttemptId>, u64),
 }
 
 /// What is plainly so.
@@ -60,11 +62,11 @@ fn trying(running: &BTreeSet<AttemptId>) -> u32 {
 
 impl Site {
     fn is_probe(&self, attempt: AttemptId) -> bool {
-        matches!(&self.trust, Trust::Some(.., running) if running.contains(&attempt))
+        matches!(&self.trust, Trust::Some(.., running, _) if running.contains(&attempt))
     }
 
     fn forget(&mut self, attempt: AttemptId) {
-        if let Trust::Some(.., running) = &mut self.trust {
+        if let Trust::Some(.., running, _) = &mut self.trust {
             running.remove(&attempt);
         }
     }
@@ -101,7 +103,7 @@ impl Site {
             self.errors = 0;
             self.counted.insert(attempt);
         }
-        let Trust::Some(_, allowed, running) = &mut self.trust else { return };
+        let Trust::Some(_, allowed, running, _) = &mut self.trust else { return };
         if !running.remove(&attempt) || running.iter().any(|other| other.job == attempt.job) {
             return;
         }
@@ -118,24 +120,34 @@ impl Site {
         {
             return usable;
         }
+        let may_probe = may_probe || self.tried_by_any_from(probe_at) <= now;
         match &mut self.trust {
             Trust::Full => true,
-            Trust::Some(.., running) if running.iter().any(|r| r.job == probe.job) => {
+            Trust::Some(.., running, _) if running.iter().any(|r| r.job == probe.job) => {
                 running.insert(probe);
                 true
             }
             Trust::None(..) if now < probe_at || !may_probe => false,
             Trust::None(trips, _) => {
-                self.trust = Trust::Some(*trips, 1, [probe].into());
+                self.trust = Trust::Some(*trips, 1, [probe].into(), now);
                 true
             }
-            Trust::Some(_, allowed, running) => {
+            Trust::Some(_, allowed, running, _) => {
                 let enters = may_probe && trying(running) < *allowed;
                 if enters {
                     running.insert(probe);
                 }
                 enters
             }
+        }
+    }
+
+    /// When anybody may try it out; never before it has failed.
+    fn tried_by_any_from(&self, probe_at: u64) -> u64 {
+        match &self.trust {
+            Trust::Full => u64::MAX,
+            Trust::None(..) => probe_at + WAITS,
+            Trust::Some(.., since) => since + WAITS,
         }
     }
 
@@ -180,13 +192,14 @@ impl Site {
         probe_at: u64,
     ) -> Vec<&'static str> {
         let forced = self.forced.filter(|(_, until)| now < *until);
+        let may_probe = may_probe || self.tried_by_any_from(probe_at) <= now;
         let distrusted = match (&forced, &self.trust) {
             (Some((true, _)), _) | (None, Trust::Full) => None,
             (Some((false, _)), _) => Some("forced-unusable"),
             (None, Trust::None(..)) if now < probe_at => Some("breaker-open"),
             (None, Trust::None(..) | Trust::Some(..)) if !may_probe => Some("only-rerunnable"),
             (None, Trust::None(..)) => None,
-            (None, Trust::Some(_, allowed, running)) => {
+            (None, Trust::Some(_, allowed, running, _)) => {
                 (trying(running) >= *allowed).then_some("probes-taken")
             }
         };
@@ -225,7 +238,7 @@ pub(super) fn wrong(chance: &mut StdRng) -> Vec<String> {
     let crowded = chance.random_bool(0.3);
     let mut now = 1_000_000;
     for _ in 0..STEPS {
-        now += chance.random_range(0..2 * MINUTE);
+        now += if chance.random_bool(0.05) { WAITS } else { chance.random_range(0..2 * MINUTE) };
         let command = draw(chance, &by, crowded, now);
         let before = record.breaker.clone();
         let decided = decide(&record, &parameters, command.clone(), Timestamp(now));
@@ -313,7 +326,7 @@ fn follow(site: &mut Site, command: &SiteCommand, probe_at: u64, now: u64) -> bo
             ProbeOutcome::Inconclusive => site.forget(*probe),
         },
         SiteCommand::ReconcileProbes { live } => {
-            if let Trust::Some(.., running) = &mut site.trust {
+            if let Trust::Some(.., running, _) = &mut site.trust {
                 running.retain(|probe| live.contains(probe));
             }
         }
@@ -333,8 +346,8 @@ fn differs(
     let trust = match &record.breaker {
         Breaker::Closed => Trust::Full,
         Breaker::Open { since, trips, .. } => Trust::None(*trips, since.0),
-        Breaker::HalfOpen { allowed, running, trips, .. } => {
-            Trust::Some(*trips, *allowed, running.clone())
+        Breaker::HalfOpen { allowed, running, trips, since } => {
+            Trust::Some(*trips, *allowed, running.clone(), since.0)
         }
     };
     let at = Timestamp(now);
@@ -358,9 +371,10 @@ fn differs(
         operator.draining.is_some() == site.drained && operator.frozen.is_some() == site.frozen;
     let windows = operator.windows.iter().map(|window| (window.from.0, window.until.0));
     let open = matches!(site.trust, Trust::None(..)).then_some(probe_at);
+    let any = Some(site.tried_by_any_from(probe_at)).filter(|any| *any < u64::MAX);
     let forced = operator.forced.as_ref().map(|forced| forced.until.0);
     let windows_change = site.windows.iter().flat_map(|(from, until)| [*from, *until]);
-    let changes = open.into_iter().chain(forced).chain(windows_change);
+    let changes = open.into_iter().chain(any).chain(forced).chain(windows_change);
     let wakes = changes.filter(|change| now < *change).min().map(Timestamp);
     let checks = [
         (next_wake(record, at) == wakes, "when it changes by itself"),
