@@ -133,7 +133,7 @@ pub(super) fn lost(
 
 /// Goes on with a claim as far as state and clock allow.
 pub(super) fn step(draft: &mut Draft<'_>, since: Timestamp) {
-    let (parameters, now) = (draft.parameters, draft.now);
+    let parameters = draft.parameters;
     if draft.job.components.iter().all(|component| matches!(component.run, Run::Idle)) {
         draft.emit(Happened::ClaimReturned);
         return;
@@ -142,9 +142,11 @@ pub(super) fn step(draft: &mut Draft<'_>, since: Timestamp) {
     let late = draft.job.indexed().filter(|(_, component)| due(component));
     let all = draft.job.components.iter().all(|c| matches!(c.run, Run::AtGate { .. }));
     let mut late = late.filter_map(|(index, component)| match component.run {
-        Run::AtGate { since, .. } => (now >= since + parameters.hold_max)
+        Run::AtGate { since, .. } => draft
+            .is_over(since + parameters.hold_max)
             .then(|| (index, held_too_long(parameters.hold_max, all))),
-        _ => (now >= since + parameters.claim_timeout)
+        _ => draft
+            .is_over(since + parameters.claim_timeout)
             .then(|| (index, format!("not running within {}", parameters.claim_timeout))),
     });
     if let Some((component, detail)) = late.next() {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::ids::{Attempt, ComponentIndex};
-use crate::job::command::Rejection;
+use crate::job::command::{JobCommand, Rejection};
 use crate::job::event::{Happened, JobEvent};
 use crate::job::evolve::evolve;
 use crate::job::parameters::JobParameters;
@@ -17,12 +17,27 @@ pub(super) struct Draft<'a> {
     pub(super) job: Cow<'a, Job>,
     pub(super) parameters: &'a JobParameters,
     pub(super) now: Timestamp,
+    /// Whether a look decides: what was said until now has been taken in.
+    looks: bool,
     events: Vec<JobEvent>,
 }
 
 impl<'a> Draft<'a> {
-    pub(super) fn new(job: &'a Job, parameters: &'a JobParameters, now: Timestamp) -> Self {
-        Self { job: Cow::Borrowed(job), parameters, now, events: Vec::new() }
+    pub(super) fn new(
+        job: &'a Job,
+        parameters: &'a JobParameters,
+        now: Timestamp,
+        command: &JobCommand,
+    ) -> Self {
+        let looks = matches!(command, JobCommand::Look(_));
+        Self { job: Cow::Borrowed(job), parameters, now, looks, events: Vec::new() }
+    }
+
+    /// Whether something was waited for in vain until then. Only a look tells, as sightings
+    /// are told before it: another command may be late itself, and what it waited for may
+    /// have been seen since.
+    pub(super) fn is_over(&self, time: Timestamp) -> bool {
+        self.looks && time <= self.now
     }
 
     pub(super) fn emit(&mut self, what: Happened) {

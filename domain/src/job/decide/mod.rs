@@ -29,7 +29,7 @@ pub fn decide(
     command: JobCommand,
     now: Timestamp,
 ) -> Result<Vec<JobEvent>, Rejection> {
-    let mut draft = Draft::new(job, parameters, now);
+    let mut draft = Draft::new(job, parameters, now, &command);
     if job.held.is_some() && !works_on_held(&command) {
         return Err(Rejection::Stale);
     }

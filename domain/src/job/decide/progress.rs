@@ -195,7 +195,7 @@ pub(super) fn advance(draft: &mut Draft<'_>) {
 fn step(draft: &mut Draft<'_>) {
     match draft.job.phase.clone() {
         Phase::Queued { since, .. } => {
-            if avoids(&draft.job) && draft.now >= since + draft.parameters.avoid_for {
+            if avoids(&draft.job) && draft.is_over(since + draft.parameters.avoid_for) {
                 draft.emit(Happened::AvoidanceLapsed);
             }
         }
@@ -232,7 +232,7 @@ fn step_starting(draft: &mut Draft<'_>, since: Timestamp) {
     let missing = draft.job.indexed().find(|(_, c)| !early && !begun(c)).map(|(index, _)| index);
     match missing {
         None => draft.emit(Happened::JobStarted),
-        Some(_) if draft.now < since + draft.parameters.go_grace => {}
+        Some(_) if !draft.is_over(since + draft.parameters.go_grace) => {}
         Some(component) => {
             // Later than that nobody was here to open gates: not the fault of any site.
             let here = draft.now < since + draft.parameters.go_grace + draft.parameters.go_grace;

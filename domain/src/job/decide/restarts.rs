@@ -155,7 +155,7 @@ pub(super) fn step(draft: &mut Draft<'_>) {
     for index in draft.indexes() {
         let Some(component) = draft.component(index) else { return };
         let Some(ends) = restart_ends(component, draft.parameters) else { continue };
-        if draft.now < ends {
+        if !draft.is_over(ends) {
             continue;
         }
         let detail = match component.run {

@@ -2,8 +2,9 @@
 
 use super::world::{World, spec};
 use crate::ids::ComponentIndex;
-use crate::job::command::Sighting;
+use crate::job::command::{JobCommand, Sighting};
 use crate::job::decide::is_news;
+use crate::job::state::PhaseKind;
 
 #[test]
 fn what_a_site_says_once_more_is_news_after_an_absence_and_of_what_ought_to_be_over() {
@@ -26,4 +27,18 @@ fn what_a_site_says_once_more_is_news_after_an_absence_and_of_what_ought_to_be_o
     assert!(told(&world, Sighting::Succeeded));
     world.pass(3_600 + 61);
     assert!(told(&world, begun()), "it ought to be over");
+}
+
+#[test]
+fn nothing_has_been_missed_before_all_that_was_seen_until_now_is_known() {
+    let mut world = World::new(spec(2));
+    world.place();
+    world.accept_all();
+    world.see_all(Sighting::Ready("n".into()));
+    world.pass(31);
+    let (component, attempt) = (ComponentIndex(0), world.attempt(0));
+    let late = JobCommand::GateAnswered { component, attempt, open: true };
+    assert_eq!(world.tell(late).unwrap(), ["GateOpened"]);
+    world.see_all(Sighting::Succeeded);
+    assert_eq!(world.phase(), PhaseKind::Finished);
 }

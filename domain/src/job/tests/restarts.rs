@@ -259,7 +259,7 @@ fn one_that_failed_just_now_does_not_go_back_because_another_has_waited_long() {
     world.now = world.now + world.parameters.avoid_for;
     world.see(1, Sighting::Vanished("lost".into()));
     world.record_charges();
-    world.look(Inputs::Unknown);
+    world.tell(JobCommand::Look(Sight::default())).unwrap();
     let avoids = |index: usize| !world.job.components[index].avoid.is_empty();
     assert_eq!((avoids(0), avoids(1)), (false, true));
 }
