@@ -5,6 +5,7 @@
 
 use std::ops::RangeInclusive;
 
+use cospan_actors::supervision::ActorKind;
 use cospan_domain::claim::MinClaimStep;
 use cospan_domain::job::spec::Priority;
 use cospan_domain::placement::DefaultPolicies;
@@ -15,6 +16,7 @@ use rand::{Rng, SeedableRng};
 
 use super::rarities::{ALWAYS_IDLE, hasten};
 use super::scenario::{BEGINS, Deal, DrawnJob, MINUTE, Scenario};
+use crate::laboratory::stalls::{self, Stalls};
 use crate::world::cluster::LocalJob;
 use crate::world::trouble::Trouble;
 
@@ -39,7 +41,7 @@ pub(super) enum Crowd {
     /// alone.
     Parting,
     /// A contest whose users give their jobs another class every other minute, which is
-    /// written slowly.
+    /// written slowly, while the actors of jobs stall all the time.
     Fickle,
 }
 
@@ -248,9 +250,17 @@ fn parting(scenario: &mut Scenario, chance: &mut StdRng) {
     }
 }
 
-/// Each of the first jobs gets another class again and again.
+/// Each of the first jobs gets another class again and again. Meanwhile much else comes to
+/// happen to it that it hears of all at once.
 fn change_minds(scenario: &mut Scenario, chance: &mut StdRng) {
-    scenario.climate.sync_max = within(chance, 1_000, 5_000);
+    scenario.climate.sync_max = within(chance, 5_000, 12_000);
+    scenario.stalls = Some(Stalls {
+        kinds: stalls::KINDS.map(|kind| kind == ActorKind::Job),
+        pause_max: within(chance, 2_000, 4_000),
+        lasts_max: DurationMs(MINUTE),
+        full: 0,
+        until: scenario.calm_at,
+    });
     scenario.claim.l = PerMillion([0, 250_000][chance.random_range(0..2)]);
     let submitted = scenario.deals.iter().filter_map(|(at, deal)| match deal {
         Deal::Submit(number, _) => Some((*at, *number)),

@@ -24,8 +24,10 @@ use crate::laboratory::reign::Reign;
 const EVERY: DurationMs = DurationMs(15_000);
 /// Looks between two at what is said of silent sites: to explain a job takes its time.
 const EXPLAINED_EVERY: u32 = 8;
-/// Long enough for the slowest disk, and for an actor that is built anew.
-const TAKEN_UP: DurationMs = DurationMs(60_000);
+/// Long enough for an actor that is built anew.
+const TAKEN_UP: DurationMs = DurationMs(40_000);
+/// What is being written meanwhile, and what follows from it, wait for each other.
+const WRITES: u64 = 4;
 /// Long enough for the actor of a site that dies so often that it is left alone in between.
 const NOTED: DurationMs = DurationMs(600_000);
 
@@ -42,9 +44,9 @@ enum News {
 
 impl News {
     /// How long it may take to be taken up.
-    fn patience(&self) -> DurationMs {
+    fn patience(&self, slowest_write: DurationMs) -> DurationMs {
         match self {
-            News::Of(..) | News::Input(_) => TAKEN_UP,
+            News::Of(..) | News::Input(_) => TAKEN_UP + DurationMs(WRITES * slowest_write.0),
             News::Message(..) => NOTED,
         }
     }
@@ -63,7 +65,7 @@ impl News {
 }
 
 /// Looks again and again, as long as it is polled.
-pub(super) async fn watch(reign: Reign, seen: Rc<RefCell<Seen>>) {
+pub(super) async fn watch(reign: Reign, slowest_write: DurationMs, seen: Rc<RefCell<Seen>>) {
     let mut since: BTreeMap<News, Timestamp> = BTreeMap::new();
     for look in 0_u32.. {
         reign.until(reign.clock.now() + EVERY).await;
@@ -74,7 +76,7 @@ pub(super) async fn watch(reign: Reign, seen: Rc<RefCell<Seen>>) {
         since.retain(|old, _| news.contains(old));
         for news in news {
             let heard = *since.entry(news.clone()).or_insert(now);
-            let by = heard + news.patience();
+            let by = heard + news.patience(slowest_write);
             if by < now && by + stalled(&reign, &news, heard) < now {
                 let text = format!("what was heard is not taken up: {news:?}, by {}", heard.0);
                 seen.borrow_mut().violations.push(text);

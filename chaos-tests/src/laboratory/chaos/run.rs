@@ -273,7 +273,7 @@ fn troubled(
     let end: End<()> = reign(ground, plan, move |reign| async move {
         let watching = watch(reign.clone(), scenario.clone(), seen.clone());
         let hoarding = hoards::watch(reign.clone(), scenario.clone(), seen.clone());
-        let hearing = heard::watch(reign.clone(), seen.clone());
+        let hearing = heard::watch(reign.clone(), scenario.climate.sync_max, seen.clone());
         let following = follow(reign.clone(), seen, changes_max(&scenario));
         let dealing = async {
             if let Err(problem) = deal(reign.clone(), scenario, known.clone(), tally).await {
@@ -311,7 +311,7 @@ fn calm(
     let end = reign(ground, plan, move |reign| async move {
         let following = follow(reign.clone(), seen.clone(), changes_max(&scenario));
         let hoarding = hoards::watch(reign.clone(), scenario.clone(), seen.clone());
-        let hearing = heard::watch(reign.clone(), seen.clone());
+        let hearing = heard::watch(reign.clone(), scenario.climate.sync_max, seen.clone());
         let ending = in_vain::watch(reign.clone(), seen.clone());
         let rest = async {
             deal(reign.clone(), scenario.clone(), known.clone(), tally).await?;
