@@ -65,6 +65,11 @@ struct Answered {
     taken: bool,
 }
 
+/// A job took in what follows from its tries, or could not.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+struct Heard(JobId);
+
 /// Where a job stands in its placement queue.
 #[derive(Debug, actix::Message)]
 #[rtype(result = "Option<Standing>")]
@@ -215,7 +220,7 @@ impl CoAllocator {
                 }
                 ScanStep::Done(report) => {
                     self.scan = None;
-                    self.finish(report);
+                    self.finish(report, ctx);
                 }
             }
         }
@@ -285,7 +290,7 @@ impl CoAllocator {
         self.depth.set(self.asked.len() as i64);
     }
 
-    fn finish(&mut self, report: ScanReport) {
+    fn finish(&mut self, report: ScanReport, ctx: &mut Context<Self>) {
         if **self.shared.history.load() != *self.queues.history() {
             // Pairs that were not known may serve those that were refused before.
             self.again = true;
@@ -293,20 +298,26 @@ impl CoAllocator {
         }
         self.shared.hoard.store(Arc::new(self.queues.hoard_in_effect().cloned()));
         for decision in report.decisions {
-            let (job, command) = match decision {
-                QueueDecision::Promote { job, to } => (job, JobCommand::Promote { to }),
-                QueueDecision::GiveUp { job, tries } => {
-                    (job, JobCommand::GiveUpPlacement { tries })
-                }
-            };
-            let shared = self.shared.clone();
-            actix_rt::spawn(async move {
-                if shared.job_actor(job).await.is_some() {
-                    // Decided anew by the next scan if the mailbox is full.
-                    let _ = shared.switchboard.jobs.offer(&job, Order(command));
-                }
-            });
+            self.tell(decision, ctx);
         }
+    }
+
+    /// Tells a job what follows from its tries.
+    fn tell(&mut self, decision: QueueDecision, ctx: &mut Context<Self>) {
+        let (job, command) = match decision {
+            QueueDecision::Promote { job, to } => (job, JobCommand::Promote { to }),
+            QueueDecision::GiveUp { job, tries } => (job, JobCommand::GiveUpPlacement { tries }),
+        };
+        let shared = self.shared.clone();
+        let owed = Owed::new(ctx.address(), Heard(job));
+        actix_rt::spawn(async move {
+            chaos::reach(Point::SpawnedFuture);
+            if let Some(addr) = shared.job_actor(job).await {
+                // Decided anew by the next scan if nothing came of it.
+                let _ = addr.send(Order(command)).await;
+            }
+            owed.settle(Heard(job)).await;
+        });
     }
 
     fn set_timers(&mut self, ctx: &mut Context<Self>, now: Timestamp) {
@@ -410,6 +421,15 @@ impl Handler<Answered> for CoAllocator {
     fn handle(&mut self, answer: Answered, ctx: &mut Context<Self>) {
         chaos::enter(ActorKind::CoAllocator);
         self.answered(&answer, ctx);
+    }
+}
+
+impl Handler<Heard> for CoAllocator {
+    type Result = ();
+
+    fn handle(&mut self, Heard(job): Heard, _: &mut Context<Self>) {
+        chaos::enter(ActorKind::CoAllocator);
+        self.queues.heard(job);
     }
 }
 

@@ -137,6 +137,13 @@ impl PlacementQueues {
         self.tries.remove(&job);
     }
 
+    /// A job took in what followed from its tries, or could not.
+    pub fn heard(&mut self, job: JobId) {
+        if let Some(tries) = self.tries.get_mut(&job) {
+            tries.heard();
+        }
+    }
+
     /// The plan offered for a job came to nothing: it is tried again by the next scan.
     pub fn withdraw_offer(&mut self, job: JobId) {
         self.set_condition(job, Condition::Offered, Condition::Ready);

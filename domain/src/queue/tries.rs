@@ -33,11 +33,14 @@ pub(super) struct Tries {
     class: Priority,
     in_class: u32,
     counted_at: Option<Timestamp>,
+    /// The job was told what follows and did not answer yet. Told twice it would rise twice,
+    /// were it moved back by its user in between.
+    told: bool,
 }
 
 impl Tries {
     pub(super) fn new(class: Priority) -> Self {
-        Self { total: 0, class, in_class: 0, counted_at: None }
+        Self { total: 0, class, in_class: 0, counted_at: None, told: false }
     }
 
     /// The job waits in this class now.
@@ -48,8 +51,13 @@ impl Tries {
         }
     }
 
+    /// The job took in what it was told, or could not.
+    pub(super) fn heard(&mut self) {
+        self.told = false;
+    }
+
     /// Counts a failed try, at most one per `scan_interval` (vector QS-9), and
-    /// says what follows. A limit that is passed wins over a promotion (PR-4).
+    /// says what follows, unless it was told and did not answer yet. A limit that is passed wins over a promotion (PR-4).
     /// `None`: not counted; `Some(None)`: counted, nothing follows.
     pub(super) fn count(
         &mut self,
@@ -64,13 +72,24 @@ impl Tries {
         self.counted_at = Some(now);
         self.total = self.total.saturating_add(1);
         self.in_class = self.in_class.saturating_add(1);
+        let decision = self.follows(job, max_tries, parameters).filter(|_| !self.told);
+        self.told |= decision.is_some();
+        Some(decision)
+    }
+
+    fn follows(
+        &self,
+        job: JobId,
+        max_tries: Option<u32>,
+        parameters: &QueueParameters,
+    ) -> Option<QueueDecision> {
         let max_tries = max_tries.or(parameters.max_placement_tries);
         if max_tries.is_some_and(|max| self.total > max) {
-            return Some(Some(QueueDecision::GiveUp { job, tries: self.total }));
+            return Some(QueueDecision::GiveUp { job, tries: self.total });
         }
         let due = parameters.promote_after.is_some_and(|after| self.in_class >= after);
         let up = promoted(self.class).filter(|_| due);
-        Some(up.map(|to| QueueDecision::Promote { job, to }))
+        up.map(|to| QueueDecision::Promote { job, to })
     }
 }
 

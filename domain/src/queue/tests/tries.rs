@@ -20,6 +20,7 @@ fn classes(parameters: QueueParameters, job: Waiting, count: usize) -> Vec<Optio
                 }
                 QueueDecision::GiveUp { .. } => queues.forget(id),
             }
+            queues.heard(id);
         }
         after.push(queues.standing(id).map(|standing| standing.priority));
     }
@@ -105,14 +106,17 @@ fn a_promoted_job_goes_to_the_tail() {
 }
 
 #[test]
-fn a_promotion_that_got_lost_is_asked_for_again() {
+fn a_job_is_told_to_rise_once_until_it_took_that_in_or_could_not() {
     let mut queues = queues_of(promoting(Some(2)), [waiting(1, Low, 9)]);
-    let mut asked = Vec::new();
-    for turn in 0..4 {
+    let mut told = Vec::new();
+    for turn in 0..6 {
         let now = seconds(1_000 + 60 * turn);
-        asked.push(scan(&mut queues, Trigger::Interval, &idle(1), now).1.decisions.len());
+        told.push(scan(&mut queues, Trigger::Interval, &idle(1), now).1.decisions.len());
+        if turn == 3 {
+            queues.heard(JobId(1));
+        }
     }
-    assert_eq!(asked, [0, 1, 1, 1]);
+    assert_eq!(told, [0, 1, 0, 0, 1, 0]);
 }
 
 #[test]

@@ -44,6 +44,8 @@ struct Plain {
     cycle: Cycle,
     jobs: BTreeMap<JobId, Job>,
     tries: BTreeMap<JobId, Tries>,
+    /// Who was told to rise or to give up, and did not answer.
+    told: BTreeSet<JobId>,
 }
 
 /// What a scan comes to: who is placed in which order, and the report.
@@ -152,10 +154,17 @@ impl Plain {
             _ => None,
         };
         let rises = self.parameters.promote_after.is_some_and(|after| here >= after);
+        if self.told.contains(&id) {
+            return;
+        }
+        let before = report.decisions.len();
         if most.is_some_and(|most| all + 1 > most) {
             report.decisions.push(QueueDecision::GiveUp { job: id, tries: all + 1 });
         } else if let Some(to) = up.filter(|_| rises) {
             report.decisions.push(QueueDecision::Promote { job: id, to });
+        }
+        if report.decisions.len() > before {
+            self.told.insert(id);
         }
     }
 }
@@ -179,7 +188,8 @@ pub(super) fn wrong(chance: &mut StdRng) -> Vec<String> {
     };
     let cycle = Cycle::new(&parameters);
     let mut queues = PlacementQueues::new(parameters.clone(), History::All);
-    let mut plain = Plain { parameters, cycle, jobs: BTreeMap::new(), tries: BTreeMap::new() };
+    let (jobs, tries, told) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+    let mut plain = Plain { parameters, cycle, jobs, tries, told };
     let mut now = 1_000_000_u64;
     for step in 0..STEPS {
         now += chance.random_range(0..2 * INTERVAL);
@@ -207,7 +217,7 @@ pub(super) fn wrong(chance: &mut StdRng) -> Vec<String> {
     Vec::new()
 }
 
-/// A job comes, changes, leaves, or is not placed after all.
+/// A job comes, changes, leaves, answers, or is not placed after all.
 fn change(
     chance: &mut StdRng,
     queues: &mut PlacementQueues,
@@ -224,7 +234,9 @@ fn change(
             queues.forget(id);
             plain.jobs.remove(&id);
             plain.tries.remove(&id);
+            plain.told.remove(&id);
         }
+        (2..=5, _) if plain.told.remove(&id) => queues.heard(id),
         (2..=5, Some(job)) if job.condition == Condition::Offered => {
             queues.withdraw_offer(id);
             plain.jobs.insert(id, Job { condition: Condition::Ready, ..job });
