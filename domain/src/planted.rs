@@ -219,13 +219,12 @@ impl Bug {
 }
 
 /// Bugs that few seeds show, because much must come together.
-pub const RARE: [Bug; 7] = [
+pub const RARE: [Bug; 6] = [
     Bug::ForgetKeys,
     Bug::ChargeWhenCutOff,
     Bug::SplitCountsAnew,
     Bug::IgnoreOffered,
     Bug::DropTag,
-    Bug::LookFirst,
     Bug::DropLook,
 ];
 

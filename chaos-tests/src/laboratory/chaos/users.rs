@@ -53,6 +53,8 @@ pub(super) struct Known {
     next_deal: usize,
 }
 
+/// Users have their answer by then, however slow disks are and whoever stalls.
+const ANSWERED_WITHIN: DurationMs = DurationMs(6 * 3_600_000);
 /// Between two looks of operators at jobs that are held.
 const RELEASED_EVERY: DurationMs = DurationMs(600_000);
 
@@ -88,7 +90,12 @@ pub(super) async fn deal(
         let struck = strikes_at(deal, &reign, &known.borrow());
         let times = if let Deal::Submit(_, times) = deal { *times } else { 1 };
         let all = (0..times).map(|_| command(&reign, &ask, &tally));
-        let answers = join_all(all).await;
+        let given_up = reign.until(reign.clock.now() + ANSWERED_WITHIN);
+        let answers = tokio::select! {
+            biased;
+            answers = join_all(all) => answers,
+            () = given_up => bail!("nobody answers a user: {deal:?}, within {ANSWERED_WITHIN}"),
+        };
         if reign.doom.is_dead() {
             return Ok(());
         }
