@@ -57,7 +57,8 @@ impl Tries {
     }
 
     /// Counts a failed try, at most one per `scan_interval` (vector QS-9), and
-    /// says what follows, unless it was told and did not answer yet. A limit that is passed wins over a promotion (PR-4).
+    /// says what follows, unless the job was told and did not answer yet. A limit
+    /// that is passed wins over a promotion (PR-4).
     /// `None`: not counted; `Some(None)`: counted, nothing follows.
     pub(super) fn count(
         &mut self,
