@@ -74,6 +74,8 @@ enum What {
         #[arg(long, default_value_t = 3_000)]
         memory_mib: u64,
     },
+    /// Print the sample, a line each: number and mutant
+    Sample,
     /// Print the results as a page of the book
     Table {
         /// What was found out about survivors: key, kind and remark between tabs
@@ -129,6 +131,12 @@ fn main() -> Result<()> {
                 memory_mib: *memory_mib,
             };
             hunt(&cli, &known, &runner, setting, *at_once)
+        }
+        What::Sample => {
+            for number in known.sample(cli.seed, cli.sample) {
+                println!("{number}\t{}", known.mutants[&number].name);
+            }
+            Ok(())
         }
         What::Table { survivors } => {
             let outcomes = read_outcomes(&cli.work.join("outcomes.jsonl"))?;

@@ -30,6 +30,14 @@ struct Edit {
     becomes: Vec<Piece>,
 }
 
+impl Edit {
+    /// Whether all of its place is there as it was, with whatever else is put there.
+    fn keeps_whole(&self) -> bool {
+        let all = |piece: &Piece| matches!(piece, Piece::Source(source) if *source == self.at);
+        self.becomes.iter().any(all)
+    }
+}
+
 /// The edits of a file, outer ones first.
 #[derive(Debug, Default)]
 pub(crate) struct Rewriting {
@@ -98,11 +106,12 @@ impl Rewriting {
                 rewriting.edits.push(edit(place, mutants));
             }
         }
-        // What is inserted comes before what begins there, an outer part before an inner.
-        let inserted = |edit: &Edit| !edit.at.is_empty();
-        rewriting
-            .edits
-            .sort_by_key(|edit| (edit.at.start, inserted(edit), std::cmp::Reverse(edit.at.end)));
+        // What is inserted comes before what begins there, an outer part before an inner, and
+        // of two that have the same place the one that leaves it whole to the other.
+        rewriting.edits.sort_by_key(|edit| {
+            let at = &edit.at;
+            (at.start, !at.is_empty(), std::cmp::Reverse(at.end), !edit.keeps_whole())
+        });
         rewriting
     }
 
