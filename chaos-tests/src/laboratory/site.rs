@@ -88,6 +88,7 @@ impl SimulatedSite {
         if !self.doom.call(name) {
             return std::future::pending().await;
         }
+        self.weather.called(self.clock.now(), &self.name, name);
         let act = Arc::new(act);
         let fault = fate.fault.filter(|fault| fault.concerns(name));
         let answer = match fault {

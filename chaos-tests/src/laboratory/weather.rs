@@ -183,6 +183,17 @@ pub(super) enum WriteFault {
     Full,
 }
 
+/// A call that reached its site.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Called {
+    /// When.
+    pub at: Timestamp,
+    /// Which site.
+    pub site: SiteName,
+    /// Which call.
+    pub call: &'static str,
+}
+
 /// Draws what becomes of calls and of the disk, and counts what struck with effect.
 #[derive(Debug)]
 pub struct Weather {
@@ -200,14 +211,16 @@ struct State {
     told: BTreeSet<(JobId, Box<str>)>,
     /// What nobody should have heard.
     idle_talk: Vec<String>,
+    /// All calls, if somebody wants to know.
+    calls: Option<Vec<Called>>,
 }
 
 impl Weather {
     /// Everything drawn follows from `seed`.
     pub fn new(climate: Climate, seed: u64) -> Self {
         let chance = StdRng::seed_from_u64(seed);
-        let (arrived, told, idle_talk) = Default::default();
-        let state = State { climate, chance, arrived, told, idle_talk };
+        let (arrived, told, idle_talk, calls) = Default::default();
+        let state = State { climate, chance, arrived, told, idle_talk, calls };
         Self { state: Mutex::new(state), tally: Arc::default() }
     }
 
@@ -217,6 +230,22 @@ impl Weather {
         state.climate.faults.clear();
         state.climate.failing_syncs = 0;
         state.climate.disk = DiskTrouble::default();
+    }
+
+    /// From now on calls are written down.
+    pub(super) fn watch_calls(&self) {
+        self.lock().calls.get_or_insert_default();
+    }
+
+    /// All that were written down.
+    pub(super) fn calls(&self) -> Vec<Called> {
+        self.lock().calls.clone().unwrap_or_default()
+    }
+
+    pub(super) fn called(&self, at: Timestamp, site: &SiteName, call: &'static str) {
+        if let Some(calls) = &mut self.lock().calls {
+            calls.push(Called { at, site: site.clone(), call });
+        }
     }
 
     /// Where strikes are counted.

@@ -30,6 +30,7 @@ mod rival;
 mod rules;
 pub mod run;
 pub mod scenario;
+pub mod scenes;
 mod setbacks;
 mod silences;
 mod sites;

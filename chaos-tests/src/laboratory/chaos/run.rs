@@ -31,6 +31,7 @@ use super::rest::is_at_rest;
 use super::rival::plant_others;
 use super::rules;
 use super::scenario::{BEGINS, Deal, Scenario};
+use super::scenes;
 use super::supervision::misjudged;
 use super::sweeps::over_limit;
 use super::users::{Known, all_ended, deal, output_name, release_held, targets};
@@ -446,7 +447,10 @@ fn judged(
     let bounds = bounds.into_iter().map(|text| format!("settings are misjudged: {text}"));
     let rules = rules::broken(scenario.seed).into_iter();
     let rules = rules.map(|text| format!("a rule is worked out otherwise: {text}"));
+    let scenes = scenes::broken(scenario.seed).into_iter();
+    let scenes = scenes.map(|text| format!("a scene goes otherwise: {text}"));
     let found = found.into_iter().chain(held).chain(crowded).chain(talk(ground, seen)).chain(rules);
+    let found = found.chain(scenes);
     Ok(told.chain(found).chain(unfounded).chain(bounds).chain(guarded).collect())
 }
 
