@@ -4,12 +4,16 @@
 
 mod claims;
 mod copies;
+mod copy_duties;
+mod copy_lives;
+mod copy_model;
 mod dues;
 mod files;
 mod grids;
 mod links;
 mod obstacles;
 mod orders;
+mod paces;
 mod plans;
 mod quantities;
 mod queues;
@@ -33,11 +37,13 @@ pub(super) fn broken(seed: u64) -> Vec<String> {
     let kinds = [
         claims::wrong,
         copies::wrong,
+        copy_lives::wrong,
         dues::wrong,
         files::wrong,
         grids::wrong,
         links::wrong,
         orders::wrong,
+        paces::wrong,
         plans::wrong,
         quantities::wrong,
         queues::wrong,
