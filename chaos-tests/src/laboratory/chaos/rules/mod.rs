@@ -7,10 +7,12 @@ mod copies;
 mod copy_duties;
 mod copy_lives;
 mod copy_model;
+mod cut_off;
 mod dues;
 mod files;
 mod grids;
 mod links;
+mod measurements;
 mod obstacles;
 mod orders;
 mod paces;
@@ -38,10 +40,12 @@ pub(super) fn broken(seed: u64) -> Vec<String> {
         claims::wrong,
         copies::wrong,
         copy_lives::wrong,
+        cut_off::wrong,
         dues::wrong,
         files::wrong,
         grids::wrong,
         links::wrong,
+        measurements::wrong,
         orders::wrong,
         paces::wrong,
         plans::wrong,
