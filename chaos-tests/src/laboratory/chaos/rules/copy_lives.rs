@@ -22,7 +22,7 @@ use super::copy_model::{CROWDED, Plain, Stage};
 use super::records::{NOW, content, moment, site};
 
 /// What is said in one life.
-const SAYINGS: usize = 14;
+const SAYINGS: usize = 24;
 /// Nonces of tries: they spread waits from nothing to a quarter.
 const NONCES: [u64; 6] = [0, 499, 500, 501, 77_777, u64::MAX];
 /// What a site says, and what is kept of it.
@@ -182,10 +182,10 @@ fn saying(chance: &mut StdRng, plain: &Plain) -> Result<CopyCommand> {
         Stage::Nothing => &[0],
         Stage::Idle => &[3, 3, 3, 4, 2, 8],
         Stage::Ordered => &[5, 5, 6, 2],
-        Stage::Taken => &[6, 6, 6, 2],
+        Stage::Taken => &[6, 6, 6, 2, 5],
         Stage::Ending => &[7, 7, 6],
         Stage::Whole => &[11, 2, 2, 6],
-        Stage::Going => &[8, 8, 9, 10, 11],
+        Stage::Going => &[8, 9, 10, 10, 11, 11],
     };
     let number = match chance.random_range(0..10) {
         0..6 => any(chance, fits).unwrap_or(0),
@@ -218,7 +218,7 @@ fn nonce(chance: &mut StdRng, plain: &Plain) -> Nonce {
     let current = plain.at_hand.as_ref().map_or(plain.whole, |order| order.nonce);
     let drawn = Nonce(any(chance, &NONCES).unwrap_or(1));
     let other = leftover(chance, plain).filter(|_| chance.random_bool(0.2)).unwrap_or(drawn);
-    let about = if plain.stage == Stage::Idle { 0.2 } else { 0.85 };
+    let about = if plain.stage == Stage::Idle { 0.2 } else { 0.75 };
     if chance.random_bool(about) { current } else { other }
 }
 

@@ -15,7 +15,7 @@ const SEEN: usize = 10;
 const ROUNDS: u64 = 6;
 
 pub(super) fn wrong(chance: &mut StdRng) -> Vec<String> {
-    let checks = [rates(chance), latencies(chance)];
+    let checks = [guide(), rates(chance), latencies(chance)];
     let problems = checks.into_iter().filter_map(Result::err);
     problems.map(|problem| format!("measured wrongly: {problem:#}")).collect()
 }
@@ -113,6 +113,18 @@ fn later(chance: &mut StdRng, now: u64, expiry: u64) -> u64 {
     let steps = [0, 1_000, chance.random_range(0..900_000), expiry, expiry.saturating_sub(1)];
     let later = now + steps[chance.random_range(0..5)];
     if chance.random_bool(0.1) { later - 5_000 } else { later }
+}
+
+/// What the guide says of settings that nobody changed.
+fn guide() -> Result<()> {
+    let settings = RateParameters {
+        half_life: DurationMs(600_000),
+        expiry: DurationMs(3_600_000),
+        min_time: DurationMs(2_000),
+    };
+    let unchanged = RateParameters::default();
+    ensure!(unchanged == settings, "{unchanged:?}, not {settings:?}");
+    Ok(())
 }
 
 fn rates(chance: &mut StdRng) -> Result<()> {
