@@ -1,5 +1,5 @@
-//! What a copy has to be done for it by its book, when to look at it again, and what others read
-//! of it.
+//! What is to be done for a copy by its book, when to look at it again, and what others read of
+//! it.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use cospan_domain::machine::Machine;
 use cospan_domain::transfer::CopyMachine;
 use cospan_domain::transfer::due::CopyEffect;
-use cospan_domain::transfer::state::{CopyRecord, Try};
+use cospan_domain::transfer::state::{CopyPhase, CopyRecord, Try, Usage};
 use cospan_domain::units::Timestamp;
 
 use super::copy_model::{Plain, Stage};
@@ -16,6 +16,42 @@ use super::copy_model::{Plain, Stage};
 const ASKED: [&str; 5] = ["StartCopy", "WatchCopy", "StopCopy", "DiscardPartial", "DeleteContent"];
 
 impl Plain {
+    /// The record that says the same; `None` if there is no such record.
+    pub(super) fn record(&self) -> Option<CopyRecord> {
+        let since = Timestamp(self.since);
+        let phase = match self.stage {
+            Stage::Nothing => CopyPhase::Absent,
+            Stage::Idle => CopyPhase::Waiting {
+                since,
+                not_before: Timestamp(self.not_before),
+                resume: self.at_hand.clone(),
+                given_up: self.given_up,
+            },
+            Stage::Ordered | Stage::Taken => CopyPhase::Copying {
+                since,
+                order: self.at_hand.clone()?,
+                started: self.stage == Stage::Taken,
+            },
+            Stage::Ending => CopyPhase::Stopping { since, order: self.at_hand.clone()? },
+            Stage::Whole => CopyPhase::Ready { at: since, nonce: self.whole },
+            Stage::Going => CopyPhase::Deleting { since, nonce: self.whole },
+        };
+        let usage = match self.needed {
+            true => Usage::Needed,
+            false => Usage::Unneeded { since: Timestamp(self.released) },
+        };
+        Some(CopyRecord {
+            content: self.content,
+            chunk: None,
+            site: self.site.clone(),
+            usage,
+            phase,
+            trouble: self.trouble.clone(),
+            latest: self.latest.clone(),
+            leftovers: self.leftovers.clone(),
+        })
+    }
+
     /// What is to be done now, in this order: look, go on, tidy up.
     fn to_do(&self, now: u64) -> Vec<CopyEffect> {
         let mut all = Vec::new();

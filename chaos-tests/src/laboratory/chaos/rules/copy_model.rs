@@ -9,7 +9,7 @@ use cospan_domain::job::spec::Content;
 use cospan_domain::transfer::command::{CopyCommand, Rejection, Seen, StartAnswer};
 use cospan_domain::transfer::event::{Blame, Happened};
 use cospan_domain::transfer::parameters::CopyParameters;
-use cospan_domain::transfer::state::{CopyPhase, CopyRecord, Nonce, Source, Trouble, Try, Usage};
+use cospan_domain::transfer::state::{Nonce, Source, Trouble, Try};
 use cospan_domain::units::Timestamp;
 
 use super::paces::pause;
@@ -74,42 +74,6 @@ impl Plain {
             leftovers: BTreeMap::new(),
             trouble: Trouble::default(),
         }
-    }
-
-    /// The record that says the same; `None` if there is no such record.
-    pub(super) fn record(&self) -> Option<CopyRecord> {
-        let since = Timestamp(self.since);
-        let phase = match self.stage {
-            Stage::Nothing => CopyPhase::Absent,
-            Stage::Idle => CopyPhase::Waiting {
-                since,
-                not_before: Timestamp(self.not_before),
-                resume: self.at_hand.clone(),
-                given_up: self.given_up,
-            },
-            Stage::Ordered | Stage::Taken => CopyPhase::Copying {
-                since,
-                order: self.at_hand.clone()?,
-                started: self.stage == Stage::Taken,
-            },
-            Stage::Ending => CopyPhase::Stopping { since, order: self.at_hand.clone()? },
-            Stage::Whole => CopyPhase::Ready { at: since, nonce: self.whole },
-            Stage::Going => CopyPhase::Deleting { since, nonce: self.whole },
-        };
-        let usage = match self.needed {
-            true => Usage::Needed,
-            false => Usage::Unneeded { since: Timestamp(self.released) },
-        };
-        Some(CopyRecord {
-            content: self.content,
-            chunk: None,
-            site: self.site.clone(),
-            usage,
-            phase,
-            trouble: self.trouble.clone(),
-            latest: self.latest.clone(),
-            leftovers: self.leftovers.clone(),
-        })
     }
 
     /// Notes what is said, and answers. Where the answer has words of its own, they are `words`.

@@ -42,18 +42,7 @@ pub(super) fn wrong(chance: &mut StdRng) -> Vec<String> {
             _ => Told::Forgotten,
         };
         let expected = turns(&mut watched, &mut since, (told, name), now, window);
-        let turned = match told {
-            Told::Lost => isolation.lost(name, Timestamp(now)),
-            Told::Answered => isolation.answered(name),
-            Told::Watched => {
-                isolation.watch(name.clone());
-                false
-            }
-            Told::Forgotten => {
-                isolation.forget(name);
-                false
-            }
-        };
+        let turned = tell(&mut isolation, told, name, now);
         let right = turned == expected && isolation.since() == since.map(Timestamp);
         if !right || isolation.is_isolated() != since.is_some() {
             let turned = format!("{told:?} of {name} at {now} turns it: {turned}");
@@ -61,6 +50,16 @@ pub(super) fn wrong(chance: &mut StdRng) -> Vec<String> {
         }
     }
     Vec::new()
+}
+
+fn tell(isolation: &mut Isolation, told: Told, name: &SiteName, now: u64) -> bool {
+    match told {
+        Told::Lost => return isolation.lost(name, Timestamp(now)),
+        Told::Answered => return isolation.answered(name),
+        Told::Watched => isolation.watch(name.clone()),
+        Told::Forgotten => isolation.forget(name),
+    }
+    false
 }
 
 /// Whether this begins or ends that we are cut off.

@@ -22,67 +22,89 @@ pub(super) fn names(many: usize) -> Vec<SiteName> {
     (0..many).filter_map(|number| SiteName::new(&format!("site-{number}")).ok()).collect()
 }
 
-/// Soonest, then the first by name.
-fn sources(chance: &mut StdRng) -> Vec<String> {
-    let names = names(5);
-    let (mut links, mut known) = (Links::default(), Known::new());
-    for (from, to) in (0..5).flat_map(|from| (0..5).map(move |to| (from, to))) {
-        let bits = [0, 1_000_000, 10_000_000, 10_000_000][chance.random_range(0..4)];
-        if chance.random_bool(0.7) {
-            links.set(names[from].clone(), names[to].clone(), BitsPerSecond(bits));
-            known.insert((from, to), bits);
-        }
-    }
-    let mut some = |share: f64| -> Vec<usize> {
-        (0..names.len()).filter(|_| chance.random_bool(share)).collect()
-    };
-    let (held, excluded) = ([some(0.5), some(0.5)], some(0.2));
-    let sizes = [1_000_000_u64, 2_500_000];
-    let mut found = Vec::new();
-    for to in 0..names.len() {
-        let best = |at: &[usize], size: u64| {
-            at.iter().filter_map(|from| Some((time((*from, to), &known, size)?, *from))).min()
-        };
-        let open: Vec<usize> =
-            held[0].iter().copied().filter(|from| !excluded.contains(from)).collect();
-        let paths = ["b", "a", "c"].into_iter().filter_map(|path| RelPath::new(path).ok());
-        let places: Vec<FilePlace> = paths.map(FilePlace::User).collect();
-        let replicas =
-            places.iter().flat_map(|place| held[0].iter().map(move |from| (*from, place)));
-        let replicas = replicas.map(|(from, place)| (&names[from], place));
-        let barred: BTreeSet<SiteName> = excluded.iter().map(|at| names[*at].clone()).collect();
-        let told = choose_source(replicas, &names[to], Bytes(sizes[0]), &links, &barred);
-        let expected = best(&open, sizes[0]).and_then(|(time, from)| {
-            let (site, place) = (names[from].clone(), places.get(1)?.clone());
-            Some(Chosen { source: Source { site, place }, time: DurationMs(time) })
-        });
-        if told != expected {
-            found.push(format!("from {open:?} to {to}: {told:?}, not {expected:?}"));
-        }
-        let at: Vec<Vec<SiteName>> =
-            held.iter().map(|at| at.iter().map(|at| names[*at].clone()).collect()).collect();
-        let content = |number: u8| Content {
-            digest: Digest([number; 32]),
-            size: Bytes(sizes[usize::from(number)]),
-        };
-        // One of them is read under two names.
-        let needs = [0_u8, 1, 0]
-            .map(|number| Need { content: content(number), sites: &at[usize::from(number)] });
-        let told = links.plan(&needs, &names[to]);
-        let expected = best(&held[0], sizes[0]).zip(best(&held[1], sizes[1]));
-        let expected = expected.map(|(one, other)| TransferPlan {
-            sources: vec![(content(0), names[one.1].clone()), (content(1), names[other.1].clone())],
-            time: DurationMs(one.0 + other.0),
-        });
-        if told != expected {
-            found.push(format!("two files to {to} take {told:?}, not {expected:?}"));
-        }
-    }
-    found
-}
-
 /// What was said last of each link, by the numbers of its sites.
 type Known = BTreeMap<(usize, usize), u64>;
+
+/// Sites of which some have two files, and the links between them.
+struct Grid {
+    names: Vec<SiteName>,
+    links: Links,
+    known: Known,
+    held: [Vec<usize>; 2],
+    excluded: Vec<usize>,
+}
+
+/// The two files.
+const FILES: [Content; 2] = [
+    Content { digest: Digest([0; 32]), size: Bytes(1_000_000) },
+    Content { digest: Digest([1; 32]), size: Bytes(2_500_000) },
+];
+
+impl Grid {
+    fn drawn(chance: &mut StdRng) -> Self {
+        let names = names(5);
+        let (mut links, mut known) = (Links::default(), Known::new());
+        for (from, to) in (0..5).flat_map(|from| (0..5).map(move |to| (from, to))) {
+            let bits = [0, 1_000_000, 10_000_000, 10_000_000][chance.random_range(0..4)];
+            if chance.random_bool(0.7) {
+                links.set(names[from].clone(), names[to].clone(), BitsPerSecond(bits));
+                known.insert((from, to), bits);
+            }
+        }
+        let mut some = |share: f64| (0..5).filter(|_| chance.random_bool(share)).collect();
+        Self { names, links, known, held: [some(0.5), some(0.5)], excluded: some(0.2) }
+    }
+
+    fn named(&self, sites: &[usize]) -> Vec<SiteName> {
+        sites.iter().map(|site| self.names[*site].clone()).collect()
+    }
+
+    /// Soonest, then the first by name.
+    fn best(&self, at: &[usize], to: usize, file: usize) -> Option<(u64, usize)> {
+        let size = FILES[file].size.0;
+        at.iter().filter_map(|from| Some((time((*from, to), &self.known, size)?, *from))).min()
+    }
+
+    /// Where a copy is made from: not where that failed. Of two places at a site the first.
+    fn replica(&self, to: usize) -> Option<String> {
+        let held = self.held[0].iter();
+        let open: Vec<usize> =
+            held.clone().copied().filter(|from| !self.excluded.contains(from)).collect();
+        let paths = ["b", "a", "c"].into_iter().filter_map(|path| RelPath::new(path).ok());
+        let places: Vec<FilePlace> = paths.map(FilePlace::User).collect();
+        let replicas = places.iter().flat_map(|place| held.clone().map(move |from| (*from, place)));
+        let replicas = replicas.map(|(from, place)| (&self.names[from], place));
+        let barred: BTreeSet<SiteName> = self.named(&self.excluded).into_iter().collect();
+        let (to_site, size) = (&self.names[to], FILES[0].size);
+        let told = choose_source(replicas, to_site, size, &self.links, &barred);
+        let expected = self.best(&open, to, 0).and_then(|(time, from)| {
+            let (site, place) = (self.names[from].clone(), places.get(1)?.clone());
+            Some(Chosen { source: Source { site, place }, time: DurationMs(time) })
+        });
+        (told != expected).then(|| format!("from {open:?} to {to}: {told:?}, not {expected:?}"))
+    }
+
+    /// Where all input comes from, one after the other. One of the files is read under two names.
+    fn plan(&self, to: usize) -> Option<String> {
+        let at = [self.named(&self.held[0]), self.named(&self.held[1])];
+        let needs = [0, 1, 0].map(|file: usize| Need { content: FILES[file], sites: &at[file] });
+        let told = self.links.plan(&needs, &self.names[to]);
+        let best = |file: usize| self.best(&self.held[file], to, file);
+        let expected = best(0).zip(best(1)).map(|(one, other)| TransferPlan {
+            sources: vec![
+                (FILES[0], self.names[one.1].clone()),
+                (FILES[1], self.names[other.1].clone()),
+            ],
+            time: DurationMs(one.0 + other.0),
+        });
+        (told != expected).then(|| format!("two files to {to}: {told:?}, not {expected:?}"))
+    }
+}
+
+fn sources(chance: &mut StdRng) -> Vec<String> {
+    let grid = Grid::drawn(chance);
+    (0..5).flat_map(|to| [grid.replica(to), grid.plan(to)]).flatten().collect()
+}
 
 /// Nothing within a site; rounded up; never where nothing is known or nothing gets through.
 fn time((from, to): (usize, usize), known: &Known, size: u64) -> Option<u64> {
