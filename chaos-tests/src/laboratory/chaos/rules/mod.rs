@@ -4,12 +4,18 @@
 
 mod claims;
 mod copies;
+mod copy_duties;
+mod copy_lives;
+mod copy_model;
+mod cut_off;
 mod dues;
 mod files;
 mod grids;
 mod links;
+mod measurements;
 mod obstacles;
 mod orders;
+mod paces;
 mod plans;
 mod quantities;
 mod queues;
@@ -33,11 +39,15 @@ pub(super) fn broken(seed: u64) -> Vec<String> {
     let kinds = [
         claims::wrong,
         copies::wrong,
+        copy_lives::wrong,
+        cut_off::wrong,
         dues::wrong,
         files::wrong,
         grids::wrong,
         links::wrong,
+        measurements::wrong,
         orders::wrong,
+        paces::wrong,
         plans::wrong,
         quantities::wrong,
         queues::wrong,
