@@ -30,7 +30,8 @@ impl Progress {
     pub fn expected_at(&self, size: Bytes, began: Timestamp, now: Timestamp) -> Option<Timestamp> {
         let spent = u128::from(now.since(began).0);
         let rest = u128::from(size.0.saturating_sub(self.done.0));
-        let wait = (rest * spent).checked_div(u128::from(self.done.0))?;
+        let done = Some(u128::from(self.done.0)).filter(|done| *done > 0)?;
+        let wait = (rest * spent).div_ceil(done);
         Some(now + DurationMs(u64::try_from(wait).unwrap_or(u64::MAX)))
     }
 }
@@ -67,5 +68,13 @@ mod tests {
         progress.observe(Bytes(25), Timestamp(1_000));
         let expected = progress.expected_at(Bytes(100), Timestamp(0), Timestamp(1_000));
         assert_eq!(expected, Some(Timestamp(4_000)));
+    }
+
+    #[test]
+    fn what_does_not_come_out_even_is_expected_no_earlier_than_it_can_be() {
+        let mut progress = Progress::new(Timestamp(0));
+        progress.observe(Bytes(3), Timestamp(1_000));
+        let expected = progress.expected_at(Bytes(4), Timestamp(0), Timestamp(1_000));
+        assert_eq!(expected, Some(Timestamp(1_334)));
     }
 }
