@@ -8,6 +8,8 @@ mod dues;
 mod files;
 mod grids;
 mod links;
+mod names;
+mod needs;
 mod obstacles;
 mod orders;
 mod plans;
@@ -37,6 +39,8 @@ pub(super) fn broken(seed: u64) -> Vec<String> {
         files::wrong,
         grids::wrong,
         links::wrong,
+        names::wrong,
+        needs::wrong,
         orders::wrong,
         plans::wrong,
         quantities::wrong,
