@@ -2,8 +2,10 @@
 //! its sites and its users do not come to, or only seldom. Each is told to the domain and to
 //! a plain model that knows only the rule; both must come to the same.
 
+mod asked;
 mod claims;
 mod copies;
+mod descriptions;
 mod dues;
 mod files;
 mod grids;
@@ -33,6 +35,7 @@ const DRAWS: usize = 12;
 pub(super) fn broken(seed: u64) -> Vec<String> {
     let mut chance = StdRng::seed_from_u64(seed ^ RULES);
     let kinds = [
+        asked::wrong,
         claims::wrong,
         copies::wrong,
         dues::wrong,
