@@ -150,7 +150,7 @@ pub(super) fn spoil(chance: &mut StdRng, spec: &mut JobSpec) -> Result<()> {
         Request::Flexible(bounds) => bounds.clone(),
         _ => Flexible::default(),
     };
-    match chance.random_range(0..12) {
+    match chance.random_range(0..16) {
         0 => spec.components.clear(),
         1 => spec.wall_time = DurationMs(chance.random_range(0..3)),
         2 => spec.request = [Request::Fixed, Request::NonFixed][chance.random_range(0..2)].clone(),
@@ -192,7 +192,7 @@ pub(super) fn spoil(chance: &mut StdRng, spec: &mut JobSpec) -> Result<()> {
 }
 
 fn spoil_component(chance: &mut StdRng, c: &mut ComponentSpec) -> Result<()> {
-    match chance.random_range(0..7) {
+    match chance.random_range(0..9) {
         0 => c.name = ComponentName::new("part-0")?,
         1 => c.resources.processors = 0,
         2 => c.site = chance.random_bool(0.5).then(|| SiteName::new("site-0")).transpose()?,

@@ -10,17 +10,21 @@ mod dues;
 mod files;
 mod grids;
 mod links;
+mod measures;
 mod names;
 mod needs;
 mod obstacles;
 mod orders;
 mod plans;
+mod programs;
 mod quantities;
 mod queues;
 mod records;
 mod sites;
+mod tables;
 mod tries;
 mod turns;
+mod waits;
 mod words;
 
 use rand::SeedableRng;
@@ -42,15 +46,19 @@ pub(super) fn broken(seed: u64) -> Vec<String> {
         files::wrong,
         grids::wrong,
         links::wrong,
+        measures::wrong,
         names::wrong,
         needs::wrong,
         orders::wrong,
         plans::wrong,
+        programs::wrong,
         quantities::wrong,
         queues::wrong,
         sites::wrong,
+        tables::wrong,
         tries::wrong,
         turns::wrong,
+        waits::wrong,
         words::wrong,
     ];
     let mut found = Vec::new();
