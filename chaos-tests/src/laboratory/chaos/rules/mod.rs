@@ -7,6 +7,7 @@ mod claims;
 mod copies;
 mod descriptions;
 mod dues;
+mod entangled;
 mod files;
 mod grids;
 mod links;
@@ -43,6 +44,7 @@ pub(super) fn broken(seed: u64) -> Vec<String> {
         claims::wrong,
         copies::wrong,
         dues::wrong,
+        entangled::wrong,
         files::wrong,
         grids::wrong,
         links::wrong,
