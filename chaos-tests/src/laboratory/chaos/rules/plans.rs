@@ -8,7 +8,7 @@ use cospan_domain::claim::{
 };
 use cospan_domain::ids::{ComponentIndex, JobId, SiteName};
 use cospan_domain::job::spec::{Priority, Request};
-use cospan_domain::job::state::{Job, Phase, Placement, RestartStep, Run, Source};
+use cospan_domain::job::state::{Job, Phase, Placement, Restart, RestartStep, Run, Source};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, PerMillion, Timestamp};
 use rand::Rng;
@@ -63,17 +63,24 @@ pub(super) fn wrong(chance: &mut StdRng) -> Vec<String> {
 
 fn draw(chance: &mut StdRng) -> Option<(Job, Told)> {
     let mut job = drawn(chance, 1).ok()?;
-    job.phase = match chance.random_bool(0.7) {
+    job.phase = match chance.random_bool(0.55) {
         true => Phase::Claiming { since: NOW },
         false => Phase::Running { since: NOW },
     };
-    job.promoted = chance.random_bool(0.2);
-    job.preempting = chance.random_bool(0.2).then_some(JobId(9)).into_iter().collect();
+    job.priority = Priority::ALL[chance.random_range(0..6) % 4];
+    job.promoted = chance.random_bool(0.15);
+    let later = DurationMs(5_000 * chance.random_range(0..6));
+    job.instants.start_estimate = chance.random_bool(0.9).then_some(NOW + later);
+    job.preempting = chance.random_bool(0.25).then_some(JobId(9)).into_iter().collect();
     for c in &mut job.components {
-        let idle = chance.random_bool(0.6);
+        let idle = chance.random_bool(0.7);
         c.run = if idle { Run::Idle } else { c.run.clone() };
-        if let Some(restart) = &mut c.restart {
-            restart.since = NOW - DurationMs(30_000 * chance.random_range(0..=3));
+        if chance.random_bool(0.5) {
+            let steps = [RestartStep::ToPlace, RestartStep::Staging, RestartStep::Staged];
+            let step = steps[chance.random_range(0..5).min(2)];
+            let since = NOW - DurationMs(30_000 * chance.random_range(0..=3));
+            let not_before = NOW + DurationMs([0, 0, 1][chance.random_range(0..3)]);
+            c.restart = Some(Restart { step, since, tries: 0, not_before });
         }
         if let Some(placement) = &mut c.placement {
             placement.sources = sources(chance)?;
@@ -93,14 +100,14 @@ fn draw(chance: &mut StdRng) -> Option<(Job, Told)> {
             transfer_time: DurationMs(5_000 * chance.random_range(0..6)),
             share: None,
         };
-        if chance.random_bool(0.4) {
+        if chance.random_bool(0.3) {
             told.others.insert(index, placement);
         }
     }
-    for number in 1..=4 {
+    for number in 1..=6 {
         let victim = Victim {
             job: JobId(number),
-            priority: Priority::ALL[chance.random_range(0..4)],
+            priority: Priority::ALL[chance.random_range(1..4)],
             resources: Resources::processors(chance.random_range(1..=8)),
             start_estimate: NOW,
             submitted_at: NOW,

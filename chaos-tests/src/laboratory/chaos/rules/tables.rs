@@ -1,5 +1,5 @@
 //! The state machine of a job as the book prints it, what events and effects are called, and
-//! that the machines of jobs and files are what their parts are.
+//! that the machine of jobs is what its parts are.
 
 use anyhow::{Result, ensure};
 use cospan_domain::ids::ComponentIndex;
@@ -96,7 +96,7 @@ fn transitions(chance: &mut StdRng) -> Result<()> {
 }
 
 /// The name of something in the code is the one by which it is told.
-fn word(of: impl std::fmt::Debug) -> String {
+pub(super) fn word(of: impl std::fmt::Debug) -> String {
     let text = format!("{of:?}");
     text.chars().take_while(|c| c.is_alphanumeric()).collect()
 }
