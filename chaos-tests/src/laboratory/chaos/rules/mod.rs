@@ -16,12 +16,14 @@ mod names;
 mod needs;
 mod obstacles;
 mod orders;
+mod placeholders;
 mod plans;
 mod programs;
 mod quantities;
 mod queues;
 mod records;
 mod sites;
+mod sweeps;
 mod tables;
 mod tries;
 mod turns;
@@ -57,6 +59,7 @@ pub(super) fn broken(seed: u64) -> Vec<String> {
         quantities::wrong,
         queues::wrong,
         sites::wrong,
+        sweeps::wrong,
         tables::wrong,
         tries::wrong,
         turns::wrong,
