@@ -101,15 +101,15 @@ fn fill(chance: &mut StdRng, c: &mut ComponentSpec) -> Result<()> {
 /// # Errors
 /// Never: all names are valid.
 pub(super) fn described(chance: &mut StdRng) -> Result<JobSpec> {
-    let sizes: Vec<u32> =
-        (0..chance.random_range(1..=3)).map(|_| chance.random_range(1..=6)).collect();
+    let count = [1, 1, 2, 3][chance.random_range(0..4)];
+    let sizes: Vec<u32> = (0..count).map(|_| chance.random_range(1..=6)).collect();
     let mut spec = job(&sizes, DurationMs(WALL_TIME), DurationMs(WALL_TIME), 0)?;
     for c in &mut spec.components {
         fill(chance, c)?;
     }
-    spec.request = match chance.random_range(0..3) {
+    spec.request = match chance.random_range(0..4) {
         0 => Request::Fixed,
-        1 if sizes.len() == 1 => Request::Flexible(flexible(chance, sizes[0])),
+        1 | 2 if sizes.len() == 1 => Request::Flexible(flexible(chance, sizes[0])),
         _ => Request::NonFixed,
     };
     if spec.request == Request::Fixed {
@@ -156,7 +156,8 @@ pub(super) fn spoil(chance: &mut StdRng, spec: &mut JobSpec) -> Result<()> {
         2 => spec.request = [Request::Fixed, Request::NonFixed][chance.random_range(0..2)].clone(),
         3 => {
             let mut bounds = bounds(spec);
-            bounds.min_component_size = chance.random_range(0..4);
+            let total = spec.components.first().map_or(0, |c| c.resources.processors);
+            bounds.min_component_size = [0, total, total + 1][chance.random_range(0..3)];
             spec.request = Request::Flexible(bounds);
         }
         4 => {

@@ -3,7 +3,7 @@
 
 use anyhow::Result;
 use cospan_domain::claim::ClaimParameters;
-use cospan_domain::ids::ComponentIndex;
+use cospan_domain::ids::{ComponentIndex, LrmId};
 use cospan_domain::invariants::broken;
 use cospan_domain::job::decide::is_last_absence;
 use cospan_domain::job::due::{
@@ -63,19 +63,30 @@ pub(super) fn wrong(chance: &mut StdRng) -> Vec<String> {
 /// time is just over.
 fn draw(chance: &mut StdRng, p: &JobParameters) -> Result<Job> {
     let mut job = drawn(chance, 1)?;
-    match chance.random_range(0..4) {
-        0 => job.phase = Phase::Claiming { since: moment(chance) },
-        1 | 2 => job.phase = Phase::Running { since: moment(chance) },
+    let (at, since) = (moment(chance), moment(chance));
+    match chance.random_range(0..6) {
+        0 | 1 => job.phase = Phase::Claiming { since },
+        2 | 3 => job.phase = Phase::Running { since },
+        4 => job.phase = Phase::Collecting { since },
         _ => return Ok(job),
     }
-    let wall_time = job.spec.wall_time;
+    let (wall_time, runs) = (job.spec.wall_time, matches!(job.phase, Phase::Running { .. }));
     for c in &mut job.components {
         let over = NOW - wall_time - p.wall_margin;
         match &mut c.run {
+            Run::Uncertain { look_at, .. } if chance.random_bool(0.3) => *look_at = NOW,
+            run if !runs && chance.random_bool(0.4) => {
+                let (lrm_id, host) = (LrmId::new("17")?, "host".into());
+                *run = Run::AtGate { lrm_id, host, since: at };
+            }
+            run if !runs && chance.random_bool(0.2) => {
+                *run = Run::Uncertain { settled_at: NOW, absences: 1, look_at: NOW };
+            }
+            _ if !runs => {}
             Run::Running { since, .. } if chance.random_bool(0.4) => *since = over,
             Run::Running { .. } => {}
-            run if chance.random_bool(0.4) => {
-                *run = Run::Idle;
+            run if chance.random_bool(0.5) => {
+                *run = if chance.random_bool(0.6) { Run::Idle } else { run.clone() };
                 let (since, not_before) = (moment(chance), NOW);
                 let step = RestartStep::Staged;
                 c.restart = Some(Restart { step, since, tries: 0, not_before });

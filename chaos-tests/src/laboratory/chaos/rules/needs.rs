@@ -12,7 +12,7 @@ use cospan_domain::job::demands::{Holding, holdings, needed, needing, needs, out
 use cospan_domain::job::due::charge_of;
 use cospan_domain::job::spec::{Collect, ComponentSpec, Content, Request};
 use cospan_domain::job::state::{
-    Component, Instants, Job, Origin, Phase, RestartStep, Run, Source,
+    Component, Instants, Job, Origin, Phase, Restart, RestartStep, Run, Source,
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
@@ -46,9 +46,9 @@ fn same<T: PartialEq + Debug>(what: &str, is: &T, ought: &T, job: &Job) -> Resul
 /// A job some of whose components bring input along, or take part of a whole.
 fn draw(chance: &mut StdRng) -> Result<Job> {
     let mut job = drawn(chance, 1)?;
-    if chance.random_bool(0.2) {
+    if chance.random_bool(0.35) {
         let since = NOW;
-        job.phase = match chance.random_bool(0.5) {
+        job.phase = match chance.random_bool(0.6) {
             true => Phase::Collecting { since },
             false => Phase::Running { since },
         };
@@ -72,6 +72,11 @@ fn draw(chance: &mut StdRng) -> Result<Job> {
         let origins = [(1, last), (2, last + 1)];
         let origins =
             origins.map(|(n, last)| Origin { instance: instance(n), last: Attempt(last) });
+        if chance.random_bool(0.2) {
+            let (step, since) = (RestartStep::ToPlace, NOW);
+            c.restart = Some(Restart { step, since, tries: 0, not_before: NOW });
+            c.run = if chance.random_bool(0.7) { Run::Idle } else { c.run.clone() };
+        }
         c.origins = origins[..chance.random_range(0..3)].to_vec();
     }
     for spec in &mut Arc::make_mut(&mut job.spec).components {

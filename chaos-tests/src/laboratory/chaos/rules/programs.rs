@@ -8,7 +8,8 @@ use anyhow::{Result, ensure};
 use cospan_domain::ids::{Attempt, ComponentIndex, JobId, SiteName};
 use cospan_domain::job::chunk::Chunk;
 use cospan_domain::job::spec::{
-    ComponentSpec, Content, Executable, Feed, Input, Override, ProgramAtSite, Request, Where,
+    ComponentSpec, Content, Executable, Feed, Input, JobSpec, Override, ProgramAtSite, Request,
+    Where,
 };
 use cospan_domain::job::state::{Began, Component, Job, Placement};
 use cospan_domain::labels::Labels;
@@ -24,7 +25,7 @@ use super::records::{content, drawn, moment, site};
 const RUNNERS: [(&str, bool); 3] = [("default", true), ("parallel", false), ("sweep", true)];
 
 pub(super) fn wrong(chance: &mut StdRng) -> Vec<String> {
-    let checks = [launched(chance), shared(chance), named(chance)];
+    let checks = [launched(chance), shared(chance)];
     checks.into_iter().filter_map(Result::err).map(|problem| format!("{problem:#}")).collect()
 }
 
@@ -100,6 +101,7 @@ fn after<'a>(c: &ComponentSpec, changes: impl Iterator<Item = &'a Override>) -> 
 /// holds. A sweep tells its values, and components of a parallel program find a list of hosts.
 fn launched(chance: &mut StdRng) -> Result<()> {
     let (job, at, labels) = (begun(chance)?, site(chance)?, labels(chance));
+    named(&job.spec)?;
     let all = !job.components.is_empty() && job.components.iter().all(|c| c.began.is_some());
     let again = all || job.instants.started.is_some();
     ensure!(job.is_restarted() == again, "it is restarted: {}: {job:?}", !again);
@@ -248,16 +250,15 @@ fn apart(chance: &mut StdRng) -> Result<()> {
 }
 
 /// Every runner of the guide is there under its name, and no other.
-fn named(chance: &mut StdRng) -> Result<()> {
+fn named(spec: &JobSpec) -> Result<()> {
     for (name, alone) in RUNNERS {
         let runner = find_runner(name).map_err(|problem| anyhow::anyhow!("{name}: {problem}"))?;
         let right = runner.name() == name && runner.components_are_independent() == alone;
         ensure!(right, "{name} is {}", runner.name());
     }
     ensure!(find_runner("").is_err() && find_runner("Default").is_err(), "any name is a runner");
-    let spec = described(chance)?;
     let ought = spec.run.runner.as_ref().map_or("default", |runner| runner.as_str());
-    let is = runner_of(&spec).map(|runner| runner.name());
+    let is = runner_of(spec).map(|runner| runner.name());
     ensure!(is == Ok(ought), "{spec:?} is run by {is:?}");
     Ok(())
 }

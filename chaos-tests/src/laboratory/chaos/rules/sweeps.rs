@@ -11,6 +11,7 @@ use cospan_domain::runner::{Described, Indices, Over, Row, RunnerError, Sweep, T
 use rand::Rng;
 use rand::rngs::StdRng;
 
+use super::descriptions::described;
 use super::placeholders::{Texts, template};
 
 pub(super) fn wrong(chance: &mut StdRng) -> Vec<String> {
@@ -18,6 +19,7 @@ pub(super) fn wrong(chance: &mut StdRng) -> Vec<String> {
     let checked = match chance.random_range(0..8) {
         0 | 1 => swept(chance),
         2 | 3 => refused(chance),
+        4 => alone(chance),
         _ => indices(chance).and_then(|()| odd_indices(chance)),
     };
     checked.err().into_iter().map(|problem| format!("{problem:#}")).collect()
@@ -139,6 +141,16 @@ fn case(chance: &mut StdRng) -> Result<Case> {
     let sweep = Some(Sweep { over, at_once });
     let max_tasks = rows.len() + chance.random_range(0..2);
     Ok(Case { described: Described { spec, sweep, max_tasks }, rows, texts })
+}
+
+/// Without a sweep a description is one job, as it is.
+fn alone(chance: &mut StdRng) -> Result<()> {
+    let mut spec = described(chance)?;
+    let runner = RunnerName::new(["default", "parallel"][chance.random_range(0..2)])?;
+    spec.run.runner = chance.random_bool(0.7).then_some(runner);
+    let jobs = Described { spec: spec.clone(), sweep: None, max_tasks: 0 }.jobs()?;
+    ensure!(jobs == [spec], "a description becomes {jobs:?}");
+    Ok(())
 }
 
 /// A job for each row, with its values wherever the guide lets them be; no two runs register
