@@ -202,80 +202,94 @@ fn twice(jobs: &[JobSpec]) -> Option<(String, u32, u32)> {
 /// One thing is wrong, and that is what is told, with its key.
 fn refused(chance: &mut StdRng) -> Result<()> {
     let Case { mut described, rows, texts } = case(chance)?;
-    let count = rows.len();
-    let name: Arc<str> = ["1a", "task", "a-b", ""][chance.random_range(0..4)].into();
-    let odd = Row::from([(name.clone(), "1".into())]);
-    let list = |rows: Vec<Row>| Some(Sweep { over: Over::List(rows), at_once: None });
-    let grid = |axes: &[(&str, &[&str])]| {
-        let axis = |(name, values): &(&str, &[&str])| -> (Arc<str>, Vec<Arc<str>>) {
-            ((*name).into(), values.iter().map(|value| (*value).into()).collect())
-        };
-        Some(Sweep { over: Over::Grid(axes.iter().map(axis).collect()), at_once: None })
-    };
-    let runner = |name: &str| RunnerName::new(name).map(Some);
-    let array = |text: &str| text.parse().map(Over::Array);
-    let (key, ought) = match chance.random_range(0..13) {
-        0 => {
-            described.sweep = None;
-            ("sweep", RunnerError::NoSweep)
-        }
-        1 => {
-            let other = ["default", "parallel"][chance.random_range(0..2)];
-            described.spec.run.runner = runner(other)?;
-            ("sweep", RunnerError::SweepElsewhere { runner: other })
-        }
-        2 => {
-            let empty = [grid(&[]), grid(&[("a", &["1"]), ("b", &[])]), list(Vec::new())];
-            described.sweep = empty[chance.random_range(0..3)].clone();
-            ("sweep", RunnerError::NoTasks)
-        }
-        3 => {
-            described.max_tasks = count - 1;
-            ("sweep", RunnerError::TooManyTasks { count: count as u64, max: count - 1 })
-        }
-        4 => {
-            let over = array("0-9%2")?;
-            described.sweep = Some(Sweep { over, at_once: Some(chance.random_range(0..2)) });
-            ("sweep.at_once", RunnerError::LimitTwice)
-        }
-        5 => {
-            described.sweep = described.sweep.map(|sweep| Sweep { at_once: Some(0), ..sweep });
-            ("sweep.at_once", RunnerError::ZeroLimit)
-        }
-        6 => {
-            let wrong = [list(vec![odd]), grid(&[("ok", &["1"]), (&name, &["1"])])];
-            described.sweep = wrong[chance.random_range(0..2)].clone();
-            described.max_tasks = 9;
-            ("sweep", RunnerError::ParameterName(name))
-        }
-        7 => {
-            let of = |names: &[&str]| -> Row {
-                names.iter().map(|name| ((*name).into(), "1".into())).collect()
-            };
-            let other = [of(&["a"]), of(&["a", "c"]), of(&["a", "b", "c"])];
-            let other = other[chance.random_range(0..3)].clone();
-            described.sweep = list(vec![of(&["a", "b"]), of(&["a", "b"]), other]);
-            described.max_tasks = 9;
-            let names = vec!["a".to_owned(), "b".to_owned()];
-            ("sweep.list", RunnerError::RowsDiffer { row: 2, names })
-        }
-        8 => {
-            described.spec = template(&mut |_| "n".to_owned())?;
-            described.spec.run.runner = runner("sweep")?;
-            described.sweep = list(vec![Row::from([("a".into(), "a\0b".into())])]);
-            ("sweep", RunnerError::Nul("a".into()))
-        }
-        9 => {
-            described.spec.run.runner = runner("unheard-of")?;
-            let known = vec!["default", "parallel", "sweep"];
-            ("runner", RunnerError::Unknown { name: "unheard-of".to_owned(), known })
-        }
+    let (key, ought) = match chance.random_range(0..12) {
+        0..=4 => miscounted(chance, &mut described, rows.len())?,
+        5..=8 => misnamed(chance, &mut described)?,
         kind => return misplaced(chance, described, &rows, &texts, kind),
     };
     let is = refusal(described.jobs())?;
     ensure!(is == ought && is.key() == key, "{is:?} of {:?}, not {ought:?}", is.key());
     ensure!(!is.to_string().is_empty(), "{is:?} says nothing");
     Ok(())
+}
+
+type Refused = (&'static str, RunnerError);
+
+/// There is no run, or there are too many, at all or at once.
+fn miscounted(chance: &mut StdRng, described: &mut Described, count: usize) -> Result<Refused> {
+    let sweep = described.sweep.take();
+    let over = |over: Over| Some(Sweep { over, at_once: None });
+    Ok(match chance.random_range(0..5) {
+        0 => ("sweep", RunnerError::NoSweep),
+        1 => {
+            let axes = [("a", vec!["1"]), ("b", vec![])];
+            let grids = [grid(&[]), grid(&axes), Over::List(Vec::new())];
+            described.sweep = over(grids[chance.random_range(0..3)].clone());
+            ("sweep", RunnerError::NoTasks)
+        }
+        2 => {
+            (described.sweep, described.max_tasks) = (sweep, count - 1);
+            ("sweep", RunnerError::TooManyTasks { count: count as u64, max: count - 1 })
+        }
+        3 => {
+            let at_once = Some(chance.random_range(0..2));
+            described.sweep = Some(Sweep { over: Over::Array("0-9%2".parse()?), at_once });
+            ("sweep.at_once", RunnerError::LimitTwice)
+        }
+        _ => {
+            described.sweep = sweep.map(|sweep| Sweep { at_once: Some(0), ..sweep });
+            ("sweep.at_once", RunnerError::ZeroLimit)
+        }
+    })
+}
+
+fn grid(axes: &[(&str, Vec<&str>)]) -> Over {
+    let axis = |(name, values): &(&str, Vec<&str>)| -> (Arc<str>, Vec<Arc<str>>) {
+        ((*name).into(), values.iter().map(|value| (*value).into()).collect())
+    };
+    Over::Grid(axes.iter().map(axis).collect())
+}
+
+/// A parameter has no name, not always the same, or a value that no program can get; or there
+/// is no such runner, or none that sweeps.
+fn misnamed(chance: &mut StdRng, described: &mut Described) -> Result<Refused> {
+    let row =
+        |names: &[&str]| -> Row { names.iter().map(|name| ((*name).into(), "1".into())).collect() };
+    let over = |over: Over| Some(Sweep { over, at_once: None });
+    described.max_tasks = 9;
+    Ok(match chance.random_range(0..5) {
+        0 => {
+            let name = ["1a", "task", "a-b", ""][chance.random_range(0..4)];
+            let odd =
+                [Over::List(vec![row(&[name])]), grid(&[("ok", vec!["1"]), (name, vec!["1"])])];
+            described.sweep = over(odd[chance.random_range(0..2)].clone());
+            ("sweep", RunnerError::ParameterName(name.into()))
+        }
+        1 => {
+            let other = [&["a"][..], &["a", "c"], &["a", "b", "c"]][chance.random_range(0..3)];
+            let same = row(&["a", "b"]);
+            described.sweep = over(Over::List(vec![same.clone(), same, row(other)]));
+            let names = vec!["a".to_owned(), "b".to_owned()];
+            ("sweep.list", RunnerError::RowsDiffer { row: 2, names })
+        }
+        2 => {
+            let runner = described.spec.run.runner.clone();
+            described.spec = template(&mut |_| "n".to_owned())?;
+            described.spec.run.runner = runner;
+            described.sweep = over(grid(&[("a", vec!["a\0b"])]));
+            ("sweep", RunnerError::Nul("a".into()))
+        }
+        3 => {
+            described.spec.run.runner = Some(RunnerName::new("unheard-of")?);
+            let known = vec!["default", "parallel", "sweep"];
+            ("runner", RunnerError::Unknown { name: "unheard-of".to_owned(), known })
+        }
+        _ => {
+            let runner = ["default", "parallel"][chance.random_range(0..2)];
+            described.spec.run.runner = Some(RunnerName::new(runner)?);
+            ("sweep", RunnerError::SweepElsewhere { runner })
+        }
+    })
 }
 
 /// A placeholder that stands for nothing, one that does not end, or a value that makes a name
@@ -287,14 +301,14 @@ fn misplaced(
     texts: &Texts,
     kind: u32,
 ) -> Result<()> {
-    let at = texts.any(chance, kind == 12);
+    let at = texts.any(chance, kind == 11);
     let bad = match kind {
-        10 => "n{{nobody}}",
-        11 => "n{{task}} {{task",
+        9 => "n{{nobody}}",
+        10 => "n{{task}} {{task",
         _ => "{{value}}",
     };
     let mut first = None;
-    if kind == 12 {
+    if kind == 11 {
         let index = chance.random_range(0..rows.len());
         let valued = |(row, mut values): (usize, Row)| {
             let value = if row < index { "v" } else { ".." };
@@ -314,9 +328,9 @@ fn misplaced(
         RunnerError::Placeholder { name, known, .. } => {
             let names = rows.first().into_iter().flat_map(Row::keys);
             let all = ["task"].into_iter().chain(names.map(|name| &**name));
-            kind == 10 && name == "nobody" && known.iter().map(String::as_str).eq(all)
+            kind == 9 && name == "nobody" && known.iter().map(String::as_str).eq(all)
         }
-        RunnerError::Unclosed { .. } => kind == 11,
+        RunnerError::Unclosed { .. } => kind == 10,
         RunnerError::Filled { task, problem, .. } => Some(*task) == first && !problem.is_empty(),
         _ => false,
     };
