@@ -151,7 +151,7 @@ fn of_split(spec: &JobSpec) -> Vec<SpecError> {
     }
     for split in &bounds.splits {
         let all: u64 = split.iter().map(|size| u64::from(*size)).sum();
-        let odd = split.iter().any(|size| *size == 0) || all != u64::from(total);
+        let odd = split.contains(&0) || all != u64::from(total);
         found.extend(so([(odd, SpecError::SplitSum { split: split.clone(), total })]));
     }
     found

@@ -27,7 +27,7 @@ fn number(chance: &mut StdRng) -> u64 {
 fn sums(chance: &mut StdRng) -> Result<()> {
     let (one, other) = (number(chance), number(chance));
     let sum = u64::try_from(u128::from(one) + u128::from(other)).unwrap_or(u64::MAX);
-    let less = if other > one { 0 } else { one - other };
+    let less = u64::try_from(i128::from(one) - i128::from(other)).unwrap_or(0);
     let (at, length) = (Timestamp(one), DurationMs(other));
     let is = [
         (at + length).0,
@@ -37,7 +37,7 @@ fn sums(chance: &mut StdRng) -> Result<()> {
         (Bytes(one) + Bytes(other)).0,
     ];
     ensure!(is == [sum, less, less, sum, sum], "of {one} and {other}: {is:?}");
-    let thousand = |number: u64| number.checked_mul(1_000).unwrap_or(u64::MAX);
+    let thousand = |number: u64| u64::try_from(u128::from(number) * 1_000).unwrap_or(u64::MAX);
     let is = (DurationMs::from_secs(one).0, DurationUs::from(length).0);
     ensure!(is == (thousand(one), thousand(other)), "of {one} s and {other} ms: {is:?}");
     let secs = DurationMs(one).as_secs_f64();

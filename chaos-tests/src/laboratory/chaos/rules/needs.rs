@@ -186,7 +186,8 @@ fn processors(chance: &mut StdRng, job: &Job) -> Result<()> {
         let about = matches!(job.phase, Phase::Placed { .. } | Phase::Claiming { .. })
             || matches!(step(c), Some(RestartStep::Staging | RestartStep::Staged));
         let live = lives(&c.run);
-        if !live && !(about && matches!(c.run, Run::Idle)) {
+        let planned = about && matches!(c.run, Run::Idle);
+        if !(live || planned) {
             continue;
         }
         ought.push(Holding {
