@@ -1,27 +1,26 @@
-//! What is due for a job in any state, when it is looked at next, which rules its record
-//! breaks, and who of two jobs that wait for each other gives way.
+//! What is due for a job in any state, when it is looked at next, and which rules its
+//! record breaks.
 
+use anyhow::Result;
 use cospan_domain::claim::ClaimParameters;
-use cospan_domain::ids::{ComponentIndex, JobId};
+use cospan_domain::ids::{ComponentIndex, LrmId};
 use cospan_domain::invariants::broken;
 use cospan_domain::job::decide::is_last_absence;
-use cospan_domain::job::due::{EffectKind, JobEffect, due, next_wake};
-use cospan_domain::job::entangled::gives_way;
+use cospan_domain::job::due::{
+    EffectKind, JobEffect, avoids, due, next_wake, overdue_at, restart_ends,
+};
 use cospan_domain::job::parameters::JobParameters;
 use cospan_domain::job::spec::{Collect, Request};
-use cospan_domain::job::state::{Component, Ending, Job, Phase, RestartStep, Run};
-use cospan_domain::units::{PerMillion, Timestamp};
+use cospan_domain::job::state::{Component, Ending, Job, Phase, Restart, RestartStep, Run};
+use cospan_domain::units::{DurationMs, PerMillion, Timestamp};
 use rand::Rng;
 use rand::rngs::StdRng;
 
 use super::records::{NOW, drawn, indexed, moment};
 
 pub(super) fn wrong(chance: &mut StdRng) -> Vec<String> {
-    let Ok(job) = drawn(chance, 1) else { return vec!["no job can be drawn".to_owned()] };
-    let parameters = JobParameters {
-        claim: ClaimParameters { l: PerMillion(500_000), ..ClaimParameters::default() },
-        ..JobParameters::default()
-    };
+    let parameters = patience(chance);
+    let Ok(job) = draw(chance, &parameters) else { return vec!["no job can be drawn".to_owned()] };
     let mut found = Vec::new();
     let mut check = |what: &str, is: String, ought: String| {
         if is != ought {
@@ -32,10 +31,15 @@ pub(super) fn wrong(chance: &mut StdRng) -> Vec<String> {
     let mut effects = due(&job, NOW);
     effects.sort();
     check("due is", format!("{effects:?}"), format!("{:?}", to_do(&job)));
-    if !matches!(job.phase, Phase::Placed { .. }) {
-        let at = next_wake(&job, &parameters, NOW);
-        check("it wakes", format!("{at:?}"), format!("{:?}", wakes(&job, &parameters)));
-    }
+    let at = next_wake(&job, &parameters, NOW);
+    check("it wakes", format!("{at:?}"), format!("{:?}", wakes(&job, &parameters)));
+    let ends = |c: &Component| (overdue_at(&job, c, &parameters), restart_ends(c, &parameters));
+    let ends = job.components.iter().map(ends).collect::<Vec<_>>();
+    let ought = |c: &Component| (overdue(&job, c, &parameters), restarted(c, &parameters));
+    let ought = job.components.iter().map(ought).collect::<Vec<_>>();
+    check("it is late", format!("{ends:?}"), format!("{ought:?}"));
+    let shuns = job.components.iter().any(|c| !c.avoid.is_empty());
+    check("it avoids sites", avoids(&job).to_string(), shuns.to_string());
     let claim = job.claim_time(&parameters);
     check("it claims", format!("{claim:?}"), format!("{:?}", claims(&job, &parameters)));
     check("it has", summary(&job), summed(&job));
@@ -52,8 +56,60 @@ pub(super) fn wrong(chance: &mut StdRng) -> Vec<String> {
             format!("{last} at {asked_at:?}"),
         );
     }
-    found.extend(entangled(chance, &job));
     found
+}
+
+/// Any job, and often one that claims or runs, with components that are restarted alone or whose
+/// time is just over.
+fn draw(chance: &mut StdRng, p: &JobParameters) -> Result<Job> {
+    let mut job = drawn(chance, 1)?;
+    let (at, since) = (moment(chance), moment(chance));
+    match chance.random_range(0..6) {
+        0 | 1 => job.phase = Phase::Claiming { since },
+        2 | 3 => job.phase = Phase::Running { since },
+        4 => job.phase = Phase::Collecting { since },
+        _ => return Ok(job),
+    }
+    let (wall_time, runs) = (job.spec.wall_time, matches!(job.phase, Phase::Running { .. }));
+    for c in &mut job.components {
+        let over = NOW - wall_time - p.wall_margin;
+        match &mut c.run {
+            Run::Uncertain { look_at, .. } if chance.random_bool(0.3) => *look_at = NOW,
+            run if !runs && chance.random_bool(0.4) => {
+                let (lrm_id, host) = (LrmId::new("17")?, "host".into());
+                *run = Run::AtGate { lrm_id, host, since: at };
+            }
+            run if !runs && chance.random_bool(0.2) => {
+                *run = Run::Uncertain { settled_at: NOW, absences: 1, look_at: NOW };
+            }
+            _ if !runs => {}
+            Run::Running { since, .. } if chance.random_bool(0.4) => *since = over,
+            Run::Running { .. } => {}
+            run if chance.random_bool(0.5) => {
+                *run = if chance.random_bool(0.6) { Run::Idle } else { run.clone() };
+                let (since, not_before) = (moment(chance), NOW);
+                let step = RestartStep::Staged;
+                c.restart = Some(Restart { step, since, tries: 0, not_before });
+            }
+            _ => {}
+        }
+    }
+    Ok(job)
+}
+
+/// L is a half, and everybody waits for some seconds, so that one wait often outlasts another.
+fn patience(chance: &mut StdRng) -> JobParameters {
+    let mut some = || DurationMs(1_000 * chance.random_range(1..=60));
+    JobParameters {
+        claim: ClaimParameters { l: PerMillion(500_000), ..ClaimParameters::default() },
+        claim_timeout: some(),
+        hold_max: some(),
+        go_grace: some(),
+        look_up_interval: some(),
+        avoid_for: some(),
+        wall_margin: some(),
+        ..JobParameters::default()
+    }
 }
 
 fn told(job: &Job) -> Vec<String> {
@@ -172,24 +228,40 @@ fn wakes(job: &Job, p: &JobParameters) -> Option<Timestamp> {
                 times.push(*since + p.claim_timeout);
             }
             (Phase::Starting { since }, _) => times.push(*since + p.go_grace),
-            (Phase::Running { .. }, run) => {
-                if let Run::Running { since, .. } = run {
-                    let over = *since + job.spec.wall_time + p.wall_margin;
-                    times.push(if NOW < over { over } else { NOW + p.look_up_interval });
-                }
-                let restart = c.restart.as_ref().filter(|_| !c.given_back);
-                times.extend(restart.and_then(|restart| match run {
-                    Run::Idle if c.avoid.is_empty() => None,
-                    Run::Idle => Some(restart.since + p.avoid_for),
-                    Run::AtGate { since, .. } => Some(*since + p.hold_max),
-                    Run::Opened { at, .. } => Some(*at + p.go_grace),
-                    _ => Some(restart.since + p.claim_timeout),
-                }));
+            (Phase::Running { .. }, _) => {
+                let over = overdue(job, c, p);
+                times.extend(
+                    over.map(|over| if NOW < over { over } else { NOW + p.look_up_interval }),
+                );
+                times.extend(restarted(c, p));
             }
             _ => {}
         }
     }
+    if matches!(job.phase, Phase::Placed { .. }) {
+        times.extend(claims(job, p));
+    }
     times.into_iter().min()
+}
+
+/// A payload ought to be over after its wall time and a margin.
+fn overdue(job: &Job, c: &Component, p: &JobParameters) -> Option<Timestamp> {
+    let Run::Running { since, .. } = c.run else { return None };
+    Some(Timestamp(since.0 + job.spec.wall_time.0 + p.wall_margin.0))
+}
+
+/// Who begins anew alone waits for other sites, at its gate, for its payload, or for its
+/// processors.
+fn restarted(c: &Component, p: &JobParameters) -> Option<Timestamp> {
+    let restart = c.restart.as_ref().filter(|_| !c.given_back)?;
+    let (from, patience) = match &c.run {
+        Run::Idle if c.avoid.is_empty() => return None,
+        Run::Idle => (restart.since, p.avoid_for),
+        Run::AtGate { since, .. } => (*since, p.hold_max),
+        Run::Opened { at, .. } => (*at, p.go_grace),
+        _ => (restart.since, p.claim_timeout),
+    };
+    Some(Timestamp(from.0 + patience.0))
 }
 
 /// A placed job, one of which a component has nothing yet, or one that is restarted alone.
@@ -254,53 +326,4 @@ fn summed(job: &Job) -> String {
         [every.iter().any(stages), job.spec.rerunnable || job.start_at.is_none(), is_over(job)];
     let counts = (every.len(), sites.len());
     format!("{untold:?} {unclaimed:?} {restarting:?} {flags:?} {more:?} {counts:?}")
-}
-
-/// Of two jobs that claim, and hold processors where the other waits, the later one.
-fn entangled(chance: &mut StdRng, job: &Job) -> Vec<String> {
-    let mut jobs = vec![job.clone()];
-    jobs.extend((2..=3).filter_map(|id| drawn(chance, id).ok()));
-    for job in &mut jobs {
-        job.phase = Phase::Claiming { since: moment(chance) };
-        for c in &mut job.components {
-            let (lrm_id, host) = (cospan_domain::ids::LrmId::new("17").ok(), "host".into());
-            if let (true, Some(lrm_id)) = (chance.random_bool(0.8), lrm_id) {
-                c.run = match chance.random_bool(0.5) {
-                    true => Run::AtGate { lrm_id, host, since: NOW },
-                    false => Run::Submitted { lrm_id, at: NOW, absences: 0 },
-                };
-            }
-        }
-        if chance.random_bool(0.1) {
-            job.phase = Phase::Starting { since: NOW };
-        }
-    }
-    let claims = |job: &Job| matches!(job.phase, Phase::Claiming { .. });
-    let at = |job: &Job,
-              so: fn(&Run) -> bool|
-     -> Vec<(ComponentIndex, cospan_domain::ids::SiteName)> {
-        let there = indexed(job).filter(|(_, c)| !c.given_back && so(&c.run));
-        there.filter_map(|(index, c)| Some((index, c.placement.as_ref()?.site.clone()))).collect()
-    };
-    let waits = |job: &Job| at(job, |run| matches!(run, Run::Submitted { .. }));
-    let holds = |job: &Job| at(job, |run| matches!(run, Run::AtGate { .. }));
-    let meets = |one: &Job, other: &Job| -> Option<ComponentIndex> {
-        let held = holds(other);
-        waits(one)
-            .into_iter()
-            .find(|(_, at)| held.iter().any(|(_, there)| there == at))
-            .map(|w| w.0)
-    };
-    let (job, others) = (&jobs[0], &jobs[1..]);
-    let earlier = others.iter().filter(|other| {
-        claims(other) && (other.submitted_at, other.id) < (job.submitted_at, job.id)
-    });
-    let ought: Option<(ComponentIndex, JobId)> = earlier
-        .filter(|other| claims(job) && meets(other, job).is_some())
-        .find_map(|other| Some((meets(job, other)?, other.id)));
-    let is = gives_way(job, others);
-    (is != ought)
-        .then(|| format!("{is:?} gives way, not {ought:?}: {jobs:?}"))
-        .into_iter()
-        .collect()
 }

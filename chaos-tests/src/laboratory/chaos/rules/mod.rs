@@ -2,27 +2,38 @@
 //! its sites and its users do not come to, or only seldom. Each is told to the domain and to
 //! a plain model that knows only the rule; both must come to the same.
 
+mod asked;
 mod claims;
 mod copies;
 mod copy_duties;
 mod copy_lives;
 mod copy_model;
 mod cut_off;
+mod descriptions;
 mod dues;
+mod entangled;
 mod files;
 mod grids;
 mod links;
 mod measurements;
+mod measures;
+mod names;
+mod needs;
 mod obstacles;
 mod orders;
 mod paces;
+mod placeholders;
 mod plans;
+mod programs;
 mod quantities;
 mod queues;
 mod records;
 mod sites;
+mod sweeps;
+mod tables;
 mod tries;
 mod turns;
+mod waits;
 mod words;
 
 use rand::SeedableRng;
@@ -37,23 +48,32 @@ const DRAWS: usize = 12;
 pub(super) fn broken(seed: u64) -> Vec<String> {
     let mut chance = StdRng::seed_from_u64(seed ^ RULES);
     let kinds = [
+        asked::wrong,
         claims::wrong,
         copies::wrong,
         copy_lives::wrong,
         cut_off::wrong,
         dues::wrong,
+        entangled::wrong,
         files::wrong,
         grids::wrong,
         links::wrong,
         measurements::wrong,
+        measures::wrong,
+        names::wrong,
+        needs::wrong,
         orders::wrong,
         paces::wrong,
         plans::wrong,
+        programs::wrong,
         quantities::wrong,
         queues::wrong,
         sites::wrong,
+        sweeps::wrong,
+        tables::wrong,
         tries::wrong,
         turns::wrong,
+        waits::wrong,
         words::wrong,
     ];
     let mut found = Vec::new();

@@ -8,7 +8,7 @@ use cospan_domain::claim::{
 };
 use cospan_domain::ids::{ComponentIndex, JobId, SiteName};
 use cospan_domain::job::spec::{Priority, Request};
-use cospan_domain::job::state::{Job, Phase, Placement, RestartStep, Run, Source};
+use cospan_domain::job::state::{Job, Phase, Placement, Restart, RestartStep, Run, Source};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, PerMillion, Timestamp};
 use rand::Rng;
@@ -49,7 +49,15 @@ impl ClaimField for Told {
 }
 
 pub(super) fn wrong(chance: &mut StdRng) -> Vec<String> {
-    let Some((job, told)) = draw(chance) else { return vec!["no claim can be drawn".to_owned()] };
+    let since = NOW;
+    let phases = [Phase::Claiming { since }, Phase::Running { since }];
+    phases.into_iter().filter_map(|phase| tried(chance, phase)).collect()
+}
+
+fn tried(chance: &mut StdRng, phase: Phase) -> Option<String> {
+    let Some((job, told)) = draw(chance, phase) else {
+        return Some("no claim can be drawn".to_owned());
+    };
     let threshold = PerMillion([1_000_000, 500_000, 0][chance.random_range(0..3)]);
     let parameters = ClaimParameters { threshold, ..ClaimParameters::default() };
     let is = plan_claim(&job, &parameters, NOW, &mut told.clone());
@@ -58,22 +66,28 @@ pub(super) fn wrong(chance: &mut StdRng) -> Vec<String> {
         _ => claimed(&job, threshold, told.clone()),
     };
     let text = || format!("{job:?} claims {is:?} of {told:?}, not {ought:?}");
-    (is != ought).then(text).into_iter().collect()
+    (is != ought).then(text)
 }
 
-fn draw(chance: &mut StdRng) -> Option<(Job, Told)> {
+fn draw(chance: &mut StdRng, phase: Phase) -> Option<(Job, Told)> {
     let mut job = drawn(chance, 1).ok()?;
-    job.phase = match chance.random_bool(0.7) {
-        true => Phase::Claiming { since: NOW },
-        false => Phase::Running { since: NOW },
-    };
-    job.promoted = chance.random_bool(0.2);
-    job.preempting = chance.random_bool(0.2).then_some(JobId(9)).into_iter().collect();
+    let runs = matches!(phase, Phase::Running { .. });
+    job.phase = phase;
+    job.priority = Priority::ALL[chance.random_range(0..6) % 4];
+    job.promoted = chance.random_bool(0.15);
+    let later = DurationMs(5_000 * chance.random_range(0..6));
+    job.instants.start_estimate = chance.random_bool(0.9).then_some(NOW + later);
+    job.preempting = chance.random_bool(0.25).then_some(JobId(9)).into_iter().collect();
     for c in &mut job.components {
-        let idle = chance.random_bool(0.6);
+        let idle = chance.random_bool(0.7);
         c.run = if idle { Run::Idle } else { c.run.clone() };
-        if let Some(restart) = &mut c.restart {
-            restart.since = NOW - DurationMs(30_000 * chance.random_range(0..=3));
+        c.charge = c.charge.take().filter(|_| chance.random_bool(0.5));
+        if chance.random_bool(0.7) {
+            let steps = [RestartStep::ToPlace, RestartStep::Staging, RestartStep::Staged];
+            let step = steps[chance.random_range(0..6).min(2)];
+            let since = NOW - DurationMs(30_000 * chance.random_range(0..=3));
+            let not_before = NOW + DurationMs([0, 0, 1][chance.random_range(0..3)]);
+            c.restart = Some(Restart { step, since, tries: 0, not_before });
         }
         if let Some(placement) = &mut c.placement {
             placement.sources = sources(chance)?;
@@ -84,7 +98,8 @@ fn draw(chance: &mut StdRng) -> Option<(Job, Told)> {
     }
     let mut told = Told { idle: BTreeMap::new(), others: BTreeMap::new(), victims: Vec::new() };
     for _ in 0..3 {
-        told.idle.insert(site(chance).ok()?, Resources::processors(chance.random_range(0..=10)));
+        let most = if runs { 5 } else { 10 };
+        told.idle.insert(site(chance).ok()?, Resources::processors(chance.random_range(0..=most)));
     }
     for (index, _) in indexed(&job) {
         let placement = Placement {
@@ -93,14 +108,14 @@ fn draw(chance: &mut StdRng) -> Option<(Job, Told)> {
             transfer_time: DurationMs(5_000 * chance.random_range(0..6)),
             share: None,
         };
-        if chance.random_bool(0.4) {
+        if chance.random_bool(if runs { 0.7 } else { 0.3 }) {
             told.others.insert(index, placement);
         }
     }
-    for number in 1..=4 {
+    for number in 1..=6 {
         let victim = Victim {
             job: JobId(number),
-            priority: Priority::ALL[chance.random_range(0..4)],
+            priority: Priority::ALL[chance.random_range(1..4)],
             resources: Resources::processors(chance.random_range(1..=8)),
             start_estimate: NOW,
             submitted_at: NOW,
@@ -113,7 +128,7 @@ fn draw(chance: &mut StdRng) -> Option<(Job, Told)> {
 
 fn sources(chance: &mut StdRng) -> Option<Vec<Source>> {
     let source = Source { content: content(7), from: site(chance).ok()?, chunk: None };
-    Some(if chance.random_bool(0.5) { vec![source] } else { Vec::new() })
+    Some(if chance.random_bool(0.6) { vec![source] } else { Vec::new() })
 }
 
 /// Where a component goes, and what it gets there.

@@ -61,16 +61,19 @@ pub(super) fn wrong(chance: &mut StdRng) -> Vec<String> {
 /// What a site says is kept on one line, without spaces around it, and not all of it if it is
 /// long.
 fn kept(chance: &mut StdRng) -> Option<String> {
-    let letters = ['a', ' ', '\n', '\u{e9}'];
-    let length = [5, MAX_BYTES / 2, 2 * MAX_BYTES][chance.random_range(0..3)];
-    let said: String = (0..length).map(|_| letters[chance.random_range(0..4)]).collect();
+    let letters = ['a', '\u{e9}', ' ', '\n'];
+    let lengths = [5, MAX_BYTES / 2, MAX_BYTES, MAX_BYTES + 1, 2 * MAX_BYTES];
+    let (length, kinds) = (lengths[chance.random_range(0..5)], chance.random_range(1..=4));
+    let said: String = (0..length).map(|_| letters[chance.random_range(0..kinds)]).collect();
     let line = said.trim().replace('\n', " ");
     let is = text::kept(&said.as_str().into());
     let right = match line.len() <= MAX_BYTES {
         true => *is == *line,
         false => {
             let begun = is.trim_end_matches("...").trim_end_matches('\u{2026}');
-            is.len() <= MAX_BYTES && line.starts_with(begun.trim_end())
+            // As much as fits beside the mark, which no letter is cut for.
+            let much = is.len() + 1 >= MAX_BYTES && is.len() - begun.len() <= 3;
+            is.len() <= MAX_BYTES && much && line.starts_with(begun.trim_end())
         }
     };
     (!right).then(|| format!("{said:?} is kept as {is:?}"))
