@@ -2,19 +2,29 @@
 //! its sites and its users do not come to, or only seldom. Each is told to the domain and to
 //! a plain model that knows only the rule; both must come to the same.
 
+mod asked;
 mod claims;
 mod copies;
 mod dues;
 mod files;
 mod grids;
+mod ground;
+mod ground_draws;
+mod groups;
+mod judge;
 mod links;
 mod obstacles;
 mod orders;
+mod placements;
+mod placing;
 mod plans;
 mod quantities;
 mod queues;
 mod records;
 mod sites;
+mod splitting;
+mod submissions;
+mod supposing;
 mod tries;
 mod turns;
 mod words;
@@ -38,6 +48,7 @@ pub(super) fn broken(seed: u64) -> Vec<String> {
         grids::wrong,
         links::wrong,
         orders::wrong,
+        placements::wrong,
         plans::wrong,
         quantities::wrong,
         queues::wrong,
