@@ -3,6 +3,7 @@
 //! a plain model that knows only the rule; both must come to the same.
 
 mod asked;
+mod boards;
 mod claims;
 mod copies;
 mod dues;
@@ -13,6 +14,7 @@ mod ground_draws;
 mod groups;
 mod judge;
 mod links;
+mod names;
 mod obstacles;
 mod orders;
 mod placements;
@@ -21,6 +23,7 @@ mod plans;
 mod quantities;
 mod queues;
 mod records;
+mod settings;
 mod sites;
 mod splitting;
 mod submissions;
@@ -41,12 +44,14 @@ const DRAWS: usize = 12;
 pub(super) fn broken(seed: u64) -> Vec<String> {
     let mut chance = StdRng::seed_from_u64(seed ^ RULES);
     let kinds = [
+        boards::wrong,
         claims::wrong,
         copies::wrong,
         dues::wrong,
         files::wrong,
         grids::wrong,
         links::wrong,
+        names::wrong,
         orders::wrong,
         placements::wrong,
         plans::wrong,

@@ -17,6 +17,7 @@ use super::ground::Ground;
 use super::ground_draws::{files, flexible as draw_flexible, ground, rigid as draw_rigid};
 use super::judge::{Judge, Table};
 use super::placing::{Came, dominant, rigid};
+use super::settings::{connected, remote};
 use super::splitting::flexible;
 use super::submissions::{ever, is_waited_for};
 
@@ -30,31 +31,39 @@ const POLICIES: [&str; 6] = [
 ];
 
 pub(super) fn wrong(chance: &mut StdRng) -> Vec<String> {
-    let mut ground = ground(chance);
+    let (mut ground, mut next) = match chance.random_range(0..10) {
+        0..2 => told_apart(connected(chance)),
+        2..4 => told_apart(remote(chance)),
+        _ => (ground(chance), None),
+    };
     let grid = ground.snapshot();
     let mut remaining = Remaining::of(&grid);
     let mut table = draw_table(chance, &ground);
     let mut found = Vec::new();
     for job in 0..2 {
-        let policy = POLICIES[chance.random_range(0..POLICIES.len())];
-        let asked = match policy.contains("flexible") {
-            true => draw_flexible(chance, &ground, policy),
-            false => draw_rigid(chance, &ground, policy),
-        };
-        let asked = alike(asked, &table);
+        let asked = alike(next.take().unwrap_or_else(|| draw_any(chance, &ground)), &table);
         let Some(request) = asked.request() else { return found };
         let mut history = told_table(&table, &ground);
         let case = Case { asked: &asked, request: &request, grid: &grid };
         found.extend(case.submission(&ground));
-        let Some((came, more)) = case.compared(&ground, &mut remaining, &table, &mut history, job)
-        else {
-            return found;
-        };
+        let (came, more) = case.compared(&ground, &mut remaining, &table, &mut history, job);
         found.extend(more);
         found.extend(case.kept(&came, &ground, &mut remaining, &mut history, job));
         (ground, table) = (came.ground, came.table);
     }
     found
+}
+
+fn told_apart((ground, asked): (Ground, Asked)) -> (Ground, Option<Asked>) {
+    (ground, Some(asked))
+}
+
+fn draw_any(chance: &mut StdRng, ground: &Ground) -> Asked {
+    let policy = POLICIES[chance.random_range(0..POLICIES.len())];
+    match policy.contains("flexible") {
+        true => draw_flexible(chance, ground, policy),
+        false => draw_rigid(chance, ground, policy),
+    }
 }
 
 /// Under Close-to-Files with a table of pairs all components read the same: files that others
@@ -111,7 +120,7 @@ impl Case<'_> {
         table: &Table,
         history: &mut History,
         job: u32,
-    ) -> Option<(Came, Vec<String>)> {
+    ) -> (Came, Vec<String>) {
         let mut recorder = Recorder::default();
         let told = place(
             self.request,
@@ -130,7 +139,7 @@ impl Case<'_> {
             Some(_) => flexible(self.asked, before, known, job, told.as_ref().ok()),
         };
         let Some(came) = came else {
-            return Some((unknown(ground, table, told), vec![self.text("cannot be", &"so")]));
+            return (unknown(ground, table, told), vec![self.text("cannot be", &"so")]);
         };
         let mut found = Vec::new();
         if told != came.outcome {
@@ -149,7 +158,7 @@ impl Case<'_> {
         }
         let contents: Vec<Content> = files();
         found.extend(came.ground.differs(remaining, &contents));
-        Some((came, found))
+        (came, found)
     }
 
     fn text(&self, told: &str, ought: &impl std::fmt::Debug) -> String {

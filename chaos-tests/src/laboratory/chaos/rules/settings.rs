@@ -1,0 +1,106 @@
+//! Grids on which a policy has much to choose from: sites that are connected better and worse,
+//! and files that have to be brought to where there is room.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use cospan_domain::ids::Seq;
+use cospan_domain::job::spec::{Flexible, Request};
+use cospan_domain::placement::{Acceptance, Belief, ComponentRequest, GridSite, Quota, SiteShape};
+use cospan_domain::resources::Resources;
+use cospan_domain::units::Timestamp;
+use rand::Rng;
+use rand::rngs::StdRng;
+
+use super::asked::Asked;
+use super::ground::Ground;
+use super::ground_draws::{files, site_name};
+
+/// An open site with so many processors, all of them idle.
+fn open(number: usize, processors: u32) -> Option<GridSite> {
+    let total = Resources::processors(processors);
+    let (idle, largest_component) = (total.clone(), total.clone());
+    Some(GridSite {
+        shape: Some(Arc::new(SiteShape { total, largest_component, labels: BTreeMap::new() })),
+        acceptance: Acceptance::Open,
+        idle: Some(Belief { idle, asked_at: Timestamp(0) }),
+        quota: Quota::NONE,
+        serves_files: true,
+        ..GridSite::unheard(site_name(number)?)
+    })
+}
+
+fn plain(chance: &mut StdRng, sizes: &[u32], rates: &[u64], latencies: &[u64]) -> Ground {
+    let sites: Vec<GridSite> =
+        sizes.iter().enumerate().filter_map(|(number, size)| open(number, *size)).collect();
+    let mut links = BTreeMap::new();
+    for from in 0..sites.len() {
+        for to in (0..sites.len()).filter(|to| *to != from) {
+            let bits = rates[chance.random_range(0..rates.len())];
+            let latency = latencies[chance.random_range(0..latencies.len())];
+            links.insert((from, to), (bits, latency));
+        }
+    }
+    Ground {
+        seq: Seq(7),
+        sites,
+        replicas: BTreeMap::new(),
+        links,
+        message: 1_000_000,
+        staged: BTreeSet::new(),
+        taken: Vec::new(),
+        made_up: BTreeMap::new(),
+    }
+}
+
+/// Five sites or six, of which a job needs several.
+pub(super) fn connected(chance: &mut StdRng) -> (Ground, Asked) {
+    let sizes: Vec<u32> =
+        (0..chance.random_range(5..=6)).map(|_| chance.random_range(4..=7)).collect();
+    // Where latencies are fine, hardly any two links are equal.
+    let step = [5_000, 200_000][chance.random_range(0..2)];
+    let latencies: Vec<u64> = (0..40).map(|steps| step * steps).collect();
+    let ground = plain(chance, &sizes, &[8_000_000, 8_000_000, 10_000_000], &latencies);
+    let restartable = true;
+    if chance.random_bool(0.5) {
+        let policy = "connected-cluster-minimization";
+        let sizes = (0..chance.random_range(2..=4)).map(|_| chance.random_range(3..=5));
+        let parts = sizes.map(|size| ComponentRequest::of_resources(Resources::processors(size)));
+        let kind = Request::NonFixed;
+        return (ground, Asked { policy, kind, restartable, parts: parts.collect() });
+    }
+    let policy = "connected-flexible-cluster-minimization";
+    let whole = ComponentRequest::of_resources(Resources::processors(chance.random_range(8..=22)));
+    let min_component_size = chance.random_range(1..=4);
+    let kind = Request::Flexible(Flexible { min_component_size, ..Flexible::default() });
+    (ground, Asked { policy, kind, restartable, parts: vec![whole] })
+}
+
+/// Where the files are hardly anything is left.
+pub(super) fn remote(chance: &mut StdRng) -> (Ground, Asked) {
+    let sizes = [0, 0, 4, 4, 4].map(|least| least + chance.random_range(1..=5));
+    // The fastest bring a file within the same millisecond.
+    let slow = [0, 1_000_000, 1_000_000, 8_000_000, 8_000_000, 10_000_000];
+    let fast = [0, 9_000_000_000, 10_000_000_000];
+    let rates: &[u64] = if chance.random_bool(0.7) { &slow } else { &fast };
+    let mut ground = plain(chance, &sizes, rates, &[0]);
+    for file in files() {
+        let at = (0..3).filter(|_| chance.random_bool(0.7)).collect();
+        ground.replicas.insert(file.digest, at);
+    }
+    ground.sites[0].serves_files = chance.random_bool(0.8);
+    let policy = ["close-to-files", "close-to-files", "close-to-files", "worst-fit"];
+    let policy = policy[chance.random_range(0..4)];
+    let one = chance.random_range(0..3);
+    let parts = (0..chance.random_range(1..=3)).map(|_| {
+        let mut part =
+            ComponentRequest::of_resources(Resources::processors(chance.random_range(3..=5)));
+        part.inputs = files().into_iter().skip(one).take(2).collect();
+        if chance.random_bool(0.6) {
+            part.inputs.pop_last();
+        }
+        part
+    });
+    let parts = parts.collect();
+    (ground, Asked { policy, kind: Request::NonFixed, restartable: true, parts })
+}
