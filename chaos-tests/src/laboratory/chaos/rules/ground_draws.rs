@@ -21,7 +21,7 @@ use super::asked::Asked;
 use super::ground::Ground;
 use super::quantities::OTHERS;
 
-const HINDRANCES: [Hindrance; 10] = [
+pub(super) const HINDRANCES: [Hindrance; 10] = [
     Hindrance::Unknown,
     Hindrance::Unreachable,
     Hindrance::Isolated,

@@ -8,6 +8,7 @@ mod claims;
 mod copies;
 mod dues;
 mod files;
+mod forecasts;
 mod grids;
 mod ground;
 mod ground_draws;
@@ -23,6 +24,8 @@ mod plans;
 mod quantities;
 mod queues;
 mod records;
+mod refusals;
+mod requests;
 mod settings;
 mod sites;
 mod splitting;
@@ -49,6 +52,7 @@ pub(super) fn broken(seed: u64) -> Vec<String> {
         copies::wrong,
         dues::wrong,
         files::wrong,
+        forecasts::wrong,
         grids::wrong,
         links::wrong,
         names::wrong,
@@ -57,6 +61,8 @@ pub(super) fn broken(seed: u64) -> Vec<String> {
         plans::wrong,
         quantities::wrong,
         queues::wrong,
+        refusals::wrong,
+        requests::wrong,
         sites::wrong,
         tries::wrong,
         turns::wrong,
