@@ -1,7 +1,6 @@
 //! What a job asks of placement, as the rules see it.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
 use cospan_domain::ids::PolicyName;
 use cospan_domain::job::chunk::{Chunk, Part};
@@ -106,6 +105,6 @@ pub(super) fn needs(part: &ComponentRequest, site: &GridSite) -> Vec<Content> {
 
 /// The file that holds a content: of a chunk the one that it is cut from.
 pub(super) fn file_of(parts: &[ComponentRequest], content: Content) -> Content {
-    let chunks: BTreeMap<&Content, &Chunk> = parts.iter().flat_map(|part| &part.chunks).collect();
-    chunks.get(&content).map_or(content, |chunk| chunk.of)
+    let chunk = parts.iter().find_map(|part| part.chunks.get(&content));
+    chunk.map_or(content, |chunk| chunk.of)
 }

@@ -13,7 +13,7 @@ use rand::rngs::StdRng;
 
 use super::ground::Ground;
 use super::ground_draws::site_name;
-use super::settings::remote;
+use super::settings::{reading, remote};
 
 const NOW: u64 = 5_000;
 
@@ -23,7 +23,7 @@ pub(super) fn wrong(chance: &mut StdRng) -> Vec<String> {
     let (grid, history) = (ground.snapshot(), History::All);
     let ahead: Vec<Waiter> = (0..chance.random_range(0..=3))
         .filter_map(|_| {
-            let request = remote(chance).1.request()?;
+            let request = reading(chance).request()?;
             Some(waiter(chance, request))
         })
         .collect();

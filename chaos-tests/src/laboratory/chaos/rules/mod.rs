@@ -9,14 +9,12 @@ mod copies;
 mod dues;
 mod files;
 mod forecasts;
-mod grids;
 mod ground;
 mod ground_draws;
 mod groups;
 mod judge;
 mod links;
 mod names;
-mod obstacles;
 mod orders;
 mod placements;
 mod placing;
@@ -53,7 +51,6 @@ pub(super) fn broken(seed: u64) -> Vec<String> {
         dues::wrong,
         files::wrong,
         forecasts::wrong,
-        grids::wrong,
         links::wrong,
         names::wrong,
         orders::wrong,

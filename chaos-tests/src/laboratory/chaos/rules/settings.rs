@@ -11,6 +11,7 @@ use cospan_domain::resources::Resources;
 use cospan_domain::units::Timestamp;
 use rand::Rng;
 use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
 
 use super::asked::Asked;
 use super::ground::Ground;
@@ -53,24 +54,43 @@ fn plain(chance: &mut StdRng, sizes: &[u32], rates: &[u64], latencies: &[u64]) -
     }
 }
 
+/// Three sites that are connected well, each of them better still with another that is connected
+/// badly with the rest: who follows the fastest link is led astray.
+fn astray(chance: &mut StdRng, ground: &mut Ground) {
+    let mut order: Vec<usize> = (0..ground.sites.len()).collect();
+    order.shuffle(chance);
+    let place = |site: usize| order.iter().position(|other| *other == site).unwrap_or(0);
+    for ((from, to), link) in &mut ground.links {
+        let (one, other) = (place(*from), place(*to));
+        let slow = match (one < 3 && other < 3, one.abs_diff(other) == 3) {
+            (true, _) => 200_000,
+            (false, true) => 0,
+            (false, false) => 400_000,
+        };
+        *link = (10_000_000, slow + 50_000 * chance.random_range(0..4));
+    }
+}
+
 /// Five sites or six, of which a job needs several.
 pub(super) fn connected(chance: &mut StdRng) -> (Ground, Asked) {
     let sizes: Vec<u32> =
         (0..chance.random_range(5..=6)).map(|_| chance.random_range(4..=7)).collect();
-    // Where latencies are fine, hardly any two links are equal.
-    let step = [5_000, 200_000][chance.random_range(0..2)];
-    let latencies: Vec<u64> = (0..40).map(|steps| step * steps).collect();
-    let ground = plain(chance, &sizes, &[8_000_000, 8_000_000, 10_000_000], &latencies);
+    let rates = [1_000_000, 8_000_000, 8_000_000, 10_000_000];
+    let latencies = [0, 100_000, 200_000, 300_000, 400_000, 500_000];
+    let mut ground = plain(chance, &sizes, &rates, &latencies);
+    if chance.random_bool(0.6) {
+        astray(chance, &mut ground);
+    }
     let restartable = true;
     if chance.random_bool(0.5) {
         let policy = "connected-cluster-minimization";
-        let sizes = (0..chance.random_range(2..=4)).map(|_| chance.random_range(3..=5));
+        let sizes = (0..chance.random_range(3..=4)).map(|_| chance.random_range(3..=5));
         let parts = sizes.map(|size| ComponentRequest::of_resources(Resources::processors(size)));
         let kind = Request::NonFixed;
         return (ground, Asked { policy, kind, restartable, parts: parts.collect() });
     }
     let policy = "connected-flexible-cluster-minimization";
-    let whole = ComponentRequest::of_resources(Resources::processors(chance.random_range(8..=22)));
+    let whole = ComponentRequest::of_resources(Resources::processors(chance.random_range(11..=20)));
     let min_component_size = chance.random_range(1..=4);
     let kind = Request::Flexible(Flexible { min_component_size, ..Flexible::default() });
     (ground, Asked { policy, kind, restartable, parts: vec![whole] })
@@ -89,6 +109,11 @@ pub(super) fn remote(chance: &mut StdRng) -> (Ground, Asked) {
         ground.replicas.insert(file.digest, at);
     }
     ground.sites[0].serves_files = chance.random_bool(0.8);
+    (ground, reading(chance))
+}
+
+/// Some components that read files.
+pub(super) fn reading(chance: &mut StdRng) -> Asked {
     let policy = ["close-to-files", "close-to-files", "close-to-files", "worst-fit"];
     let policy = policy[chance.random_range(0..4)];
     let one = chance.random_range(0..3);
@@ -102,5 +127,5 @@ pub(super) fn remote(chance: &mut StdRng) -> (Ground, Asked) {
         part
     });
     let parts = parts.collect();
-    (ground, Asked { policy, kind: Request::NonFixed, restartable: true, parts })
+    Asked { policy, kind: Request::NonFixed, restartable: true, parts }
 }
