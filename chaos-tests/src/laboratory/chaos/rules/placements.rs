@@ -17,7 +17,7 @@ use super::ground::Ground;
 use super::ground_draws::{files, flexible as draw_flexible, ground, rigid as draw_rigid};
 use super::judge::{Judge, Table};
 use super::placing::{Came, dominant, rigid};
-use super::settings::{connected, remote};
+use super::settings::{connected, lacking, remote};
 use super::splitting::flexible;
 use super::submissions::{ever, is_waited_for};
 
@@ -34,6 +34,7 @@ pub(super) fn wrong(chance: &mut StdRng) -> Vec<String> {
     let (mut ground, mut next) = match chance.random_range(0..10) {
         0..2 => told_apart(connected(chance)),
         2..4 => told_apart(remote(chance)),
+        4 => told_apart(lacking(chance)),
         _ => (ground(chance), None),
     };
     let grid = ground.snapshot();

@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use cospan_domain::ids::Seq;
 use cospan_domain::job::spec::{Flexible, Request};
-use cospan_domain::placement::{Acceptance, Belief, ComponentRequest, GridSite, Quota, SiteShape};
+use cospan_domain::placement::{
+    Acceptance, Belief, ComponentRequest, GridSite, Quota, QuotaBasis, SiteShape,
+};
 use cospan_domain::resources::Resources;
-use cospan_domain::units::Timestamp;
+use cospan_domain::units::{Bytes, PerMillion, Timestamp};
 use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
@@ -54,15 +56,16 @@ fn plain(chance: &mut StdRng, sizes: &[u32], rates: &[u64], latencies: &[u64]) -
     }
 }
 
-/// Three sites that are connected well, each of them better still with another that is connected
-/// badly with the rest: who follows the fastest link is led astray.
+/// Half of the sites are connected well, each of them better still with one of the others, which
+/// is connected badly with the rest: who follows the fastest link is led astray.
 fn astray(chance: &mut StdRng, ground: &mut Ground) {
     let mut order: Vec<usize> = (0..ground.sites.len()).collect();
     order.shuffle(chance);
+    let half = ground.sites.len().div_ceil(2);
     let place = |site: usize| order.iter().position(|other| *other == site).unwrap_or(0);
     for ((from, to), link) in &mut ground.links {
         let (one, other) = (place(*from), place(*to));
-        let slow = match (one < 3 && other < 3, one.abs_diff(other) == 3) {
+        let slow = match (one < half && other < half, one.abs_diff(other) == half) {
             (true, _) => 200_000,
             (false, true) => 0,
             (false, false) => 400_000,
@@ -71,14 +74,15 @@ fn astray(chance: &mut StdRng, ground: &mut Ground) {
     }
 }
 
-/// Five sites or six, of which a job needs several.
+/// Sites of which a job needs several.
 pub(super) fn connected(chance: &mut StdRng) -> (Ground, Asked) {
-    let sizes: Vec<u32> =
-        (0..chance.random_range(5..=6)).map(|_| chance.random_range(4..=7)).collect();
+    let most = [5, 7][chance.random_range(0..2)];
+    let count = [5, 6, 6, 8][chance.random_range(0..4)];
+    let sizes: Vec<u32> = (0..count).map(|_| chance.random_range(5..=most)).collect();
     let rates = [1_000_000, 8_000_000, 8_000_000, 10_000_000];
     let latencies = [0, 100_000, 200_000, 300_000, 400_000, 500_000];
     let mut ground = plain(chance, &sizes, &rates, &latencies);
-    if chance.random_bool(0.6) {
+    if count == 8 || chance.random_bool(0.6) {
         astray(chance, &mut ground);
     }
     let restartable = true;
@@ -101,7 +105,7 @@ pub(super) fn remote(chance: &mut StdRng) -> (Ground, Asked) {
     let sizes = [0, 0, 4, 4, 4].map(|least| least + chance.random_range(1..=5));
     // The fastest bring a file within the same millisecond.
     let slow = [0, 1_000_000, 1_000_000, 8_000_000, 8_000_000, 10_000_000];
-    let fast = [0, 9_000_000_000, 10_000_000_000];
+    let fast = [0, 50_000_000_000, 60_000_000_000, 80_000_000_000];
     let rates: &[u64] = if chance.random_bool(0.7) { &slow } else { &fast };
     let mut ground = plain(chance, &sizes, rates, &[0]);
     for file in files() {
@@ -128,4 +132,35 @@ pub(super) fn reading(chance: &mut StdRng) -> Asked {
     });
     let parts = parts.collect();
     Asked { policy, kind: Request::NonFixed, restartable: true, parts }
+}
+
+/// Sites that all lack the same, each of them more or less of it.
+pub(super) fn lacking(chance: &mut StdRng) -> (Ground, Asked) {
+    let count = chance.random_range(2..=4);
+    let mut ground = plain(chance, &vec![10; count], &[8_000_000], &[0]);
+    let file = files()[3];
+    ground.replicas.insert(file.digest, (0..count).collect());
+    let kind = chance.random_range(0..5);
+    let basis = [QuotaBasis::Level, QuotaBasis::Share][chance.random_range(0..2)];
+    for site in &mut ground.sites {
+        let has = chance.random_range(1..=5);
+        let less = Resources::processors(10 - has);
+        let (shape, idle) = (site.shape.as_mut().map(Arc::make_mut), site.idle.as_mut());
+        match (kind, shape, idle) {
+            (0, Some(shape), _) => shape.largest_component.subtract(&less),
+            (1, _, Some(belief)) => belief.idle.subtract(&less),
+            (2, ..) => site.quota = Quota { share: PerMillion(100_000 * has), basis },
+            (3, _, Some(belief)) => {
+                let used = Resources::processors(has);
+                belief.idle.subtract(&used);
+                site.ours = used;
+                site.quota = Quota { share: PerMillion(600_000), basis };
+            }
+            _ => site.staging_left = Some(Bytes(1_000_000 * u64::from(has))),
+        }
+    }
+    let mut part = ComponentRequest::of_resources(Resources::processors(6));
+    part.inputs.insert(file);
+    let policy = ["worst-fit", "cluster-minimization"][chance.random_range(0..2)];
+    (ground, Asked { policy, kind: Request::NonFixed, restartable: true, parts: vec![part; 2] })
 }
