@@ -22,15 +22,15 @@ pub(super) const KINDS: [&str; 3] = ["processors", OTHERS[0], OTHERS[1]];
 pub(super) struct Ground {
     pub(super) seq: Seq,
     /// In order of name.
-    pub(super) sites: Vec<GridSite>,
+    pub(super) sites: Arc<Vec<GridSite>>,
     /// The sites that have a content.
-    pub(super) replicas: BTreeMap<Digest, BTreeSet<usize>>,
+    pub(super) replicas: Arc<BTreeMap<Digest, BTreeSet<usize>>>,
     /// Bits per second and microseconds, from one to another.
-    pub(super) links: BTreeMap<(usize, usize), (u64, u64)>,
+    pub(super) links: Arc<BTreeMap<(usize, usize), (u64, u64)>>,
     /// Bytes that components exchange.
     pub(super) message: u64,
     /// What was staged before.
-    pub(super) staged: BTreeSet<(usize, Content)>,
+    pub(super) staged: Arc<BTreeSet<(usize, Content)>>,
     pub(super) taken: Vec<Taken>,
     /// What is idle only as is supposed.
     pub(super) made_up: BTreeMap<usize, [u64; 3]>,
@@ -147,11 +147,16 @@ impl Ground {
     }
 
     /// What a message takes between those of a group that are connected worst.
-    pub(super) fn slowest(&self, group: &[usize]) -> u128 {
-        let pairs = group.iter().enumerate().flat_map(|(index, one)| {
-            group[..index].iter().map(move |other| self.exchange(*one, *other))
-        });
-        pairs.max().unwrap_or(0)
+    pub(super) fn connections(&self) -> impl Fn(&[usize]) -> u128 {
+        let count = self.sites.len();
+        let all = (0..count * count).map(|pair| self.exchange(pair / count, pair % count));
+        let all: Vec<u128> = all.collect();
+        move |group| {
+            let pairs = group.iter().enumerate().flat_map(|(index, one)| {
+                group[..index].iter().map(move |other| one * count + other)
+            });
+            pairs.map(|pair| all[pair]).max().unwrap_or(0)
+        }
     }
 
     /// The same, told to the domain.
@@ -174,7 +179,7 @@ impl Ground {
 
     fn staged_at(&self) -> BTreeMap<SiteName, BTreeSet<Content>> {
         let mut staged: BTreeMap<SiteName, BTreeSet<Content>> = BTreeMap::new();
-        for (at, content) in &self.staged {
+        for (at, content) in &*self.staged {
             staged.entry(self.sites[*at].name.clone()).or_default().insert(*content);
         }
         staged

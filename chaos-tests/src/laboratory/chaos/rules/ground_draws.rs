@@ -129,11 +129,11 @@ pub(super) fn ground(chance: &mut StdRng) -> Ground {
     }
     Ground {
         seq: Seq(chance.random_range(0..9)),
-        sites,
-        replicas,
-        links,
+        sites: Arc::new(sites),
+        replicas: Arc::new(replicas),
+        links: Arc::new(links),
         message: [0, 1_000, 1_000_000][chance.random_range(0..3)],
-        staged,
+        staged: Arc::new(staged),
         taken: Vec::new(),
         made_up: BTreeMap::new(),
     }

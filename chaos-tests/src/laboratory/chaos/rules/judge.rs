@@ -3,6 +3,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use cospan_domain::ids::ComponentIndex;
 use cospan_domain::job::chunk::{Chunk, Part};
@@ -42,7 +43,7 @@ impl Table {
 pub(super) struct Judge<'a> {
     pub(super) ground: Ground,
     pub(super) whole: &'a Asked,
-    pub(super) parts: Vec<ComponentRequest>,
+    pub(super) parts: Arc<[ComponentRequest]>,
     pub(super) job: u32,
     /// Where files are brought over known pairs alone.
     pub(super) table: Option<&'a Table>,

@@ -178,7 +178,7 @@ impl Case<'_> {
         let Ok(plan) = &came.outcome else { return Vec::new() };
         let mut found = Vec::new();
         let paired = (self.asked.policy == "close-to-files").then_some(&came.table);
-        let parts = self.asked.components();
+        let parts = self.asked.components().into();
         let judge = Judge { ground: before.clone(), whole: self.asked, parts, job, table: paired };
         let left = remaining.clone();
         let mut board = Board { grid: self.grid, remaining, history, observer: &mut Silent };

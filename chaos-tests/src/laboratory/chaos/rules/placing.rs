@@ -138,7 +138,7 @@ pub(super) fn plan_of(judge: &Judge<'_>, placements: Vec<Placement>, rule: Rule)
 /// What comes of a request for components of given sizes.
 pub(super) fn rigid(asked: &Asked, ground: Ground, table: Table, job: u32) -> Option<Came> {
     let paired = (asked.policy == "close-to-files").then_some(&table);
-    let parts = asked.parts.clone();
+    let parts = asked.parts.clone().into();
     let mut judge = Judge { ground, whole: asked, parts, job, table: paired };
     let order = by_usable(&judge.ground);
     let mut learned = Vec::new();

@@ -49,6 +49,10 @@ const CODES: [&str; 28] = [
 
 pub(super) fn wrong(chance: &mut StdRng) -> Vec<String> {
     let mut found = Vec::new();
+    if chance.random_bool(0.7) {
+        // There is not much to be drawn here.
+        return found;
+    }
     let Some(reasons) = drawn(chance) else { return found };
     let texts: BTreeSet<String> = reasons.iter().map(|told| told.reason.to_string()).collect();
     let codes = ReasonCode::ALL.iter().map(|code| code.as_str());

@@ -1,7 +1,7 @@
 //! Grids on which a policy has much to choose from: sites that are connected better and worse,
 //! and files that have to be brought to where there is room.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cospan_domain::ids::Seq;
@@ -46,11 +46,11 @@ fn plain(chance: &mut StdRng, sizes: &[u32], rates: &[u64], latencies: &[u64]) -
     }
     Ground {
         seq: Seq(7),
-        sites,
-        replicas: BTreeMap::new(),
-        links,
+        sites: Arc::new(sites),
+        replicas: Arc::default(),
+        links: Arc::new(links),
         message: 1_000_000,
-        staged: BTreeSet::new(),
+        staged: Arc::default(),
         taken: Vec::new(),
         made_up: BTreeMap::new(),
     }
@@ -63,7 +63,7 @@ fn astray(chance: &mut StdRng, ground: &mut Ground) {
     order.shuffle(chance);
     let half = ground.sites.len().div_ceil(2);
     let place = |site: usize| order.iter().position(|other| *other == site).unwrap_or(0);
-    for ((from, to), link) in &mut ground.links {
+    for ((from, to), link) in Arc::make_mut(&mut ground.links) {
         let (one, other) = (place(*from), place(*to));
         let slow = match (one < half && other < half, one.abs_diff(other) == half) {
             (true, _) => 200_000,
@@ -110,9 +110,9 @@ pub(super) fn remote(chance: &mut StdRng) -> (Ground, Asked) {
     let mut ground = plain(chance, &sizes, rates, &[0]);
     for file in files() {
         let at = (0..3).filter(|_| chance.random_bool(0.7)).collect();
-        ground.replicas.insert(file.digest, at);
+        Arc::make_mut(&mut ground.replicas).insert(file.digest, at);
     }
-    ground.sites[0].serves_files = chance.random_bool(0.8);
+    Arc::make_mut(&mut ground.sites)[0].serves_files = chance.random_bool(0.8);
     (ground, reading(chance))
 }
 
@@ -139,10 +139,10 @@ pub(super) fn lacking(chance: &mut StdRng) -> (Ground, Asked) {
     let count = chance.random_range(2..=4);
     let mut ground = plain(chance, &vec![10; count], &[8_000_000], &[0]);
     let file = files()[3];
-    ground.replicas.insert(file.digest, (0..count).collect());
+    Arc::make_mut(&mut ground.replicas).insert(file.digest, (0..count).collect());
     let kind = chance.random_range(0..5);
     let basis = [QuotaBasis::Level, QuotaBasis::Share][chance.random_range(0..2)];
-    for site in &mut ground.sites {
+    for site in Arc::make_mut(&mut ground.sites) {
         let has = chance.random_range(1..=5);
         let less = Resources::processors(10 - has);
         let (shape, idle) = (site.shape.as_mut().map(Arc::make_mut), site.idle.as_mut());

@@ -25,7 +25,7 @@ pub(super) fn flexible(
     told: Option<&Plan>,
 ) -> Option<Came> {
     let bounds = asked.bounds()?;
-    let parts = asked.components();
+    let parts = asked.components().into();
     let mut judge = Judge { ground, whole: asked, parts, job, table: None };
     let (outcome, verdicts) = match bounds.splits.is_empty() {
         true => bounded(&mut judge, bounds, told)?,
@@ -42,7 +42,7 @@ fn listed(judge: &mut Judge<'_>, splits: &[Vec<u32>]) -> Option<Told> {
     let order = by_usable(&judge.ground);
     let mut first = None;
     for sizes in splits {
-        let mut trial = Judge { parts: judge.whole.split(sizes), ..judge.clone() };
+        let mut trial = Judge { parts: judge.whole.split(sizes).into(), ..judge.clone() };
         let before = trial.clone();
         let (chosen, told) = place_each(&mut trial, &mut first_in(&order, Rule::FirstSplit));
         match chosen {
@@ -129,7 +129,7 @@ fn best(
     let sites: Vec<usize> = told.iter().map(|(at, _)| *at).collect();
     let enough = told.iter().map(|(_, most)| *most).sum::<u32>() >= total && told.len() == count;
     let fastest = fastest(&judge.ground, offers, total, count);
-    (enough && judge.ground.slowest(&sites) == fastest).then_some(told)
+    (enough && judge.ground.connections()(&sites) == fastest).then_some(told)
 }
 
 fn fill(group: &[(usize, u32)], total: u32, min: u32) -> Vec<(usize, u32)> {

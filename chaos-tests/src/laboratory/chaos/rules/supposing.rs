@@ -25,7 +25,8 @@ impl<'a> Judge<'a> {
         let promised = std::array::from_fn(|kind| pending[kind] + placed[kind] + needed[kind]);
         let of_need = |kind: &usize| *kind == 0 || need.others.contains_key(KINDS[*kind]);
         let kinds: Vec<usize> = (0..3).filter(of_need).collect();
-        let lacked = lift(&mut supposed.ground.sites[at], &reasons, promised, &kinds)?;
+        let lacked =
+            lift(&mut Arc::make_mut(&mut supposed.ground.sites)[at], &reasons, promised, &kinds)?;
         let made_up = supposed.ground.made_up.entry(at).or_default();
         (0..3).for_each(|kind| made_up[kind] += lacked[kind]);
         let left = supposed.ground.left(at);
