@@ -14,7 +14,7 @@ use cospan_domain::placement::{
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::transfer::links::Links;
-use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, DurationUs, Timestamp};
+use cospan_domain::units::{BitsPerSecond, DurationMs, DurationUs, Timestamp};
 use rand::Rng;
 use rand::rngs::StdRng;
 
@@ -45,7 +45,8 @@ fn kinds() -> [(Request, &'static str); 3] {
 fn policies(chance: &mut StdRng) -> Option<String> {
     let mut told: Vec<&str> = POLICIES.iter().map(|policy| policy.name()).collect();
     let mut known: Vec<&str> = POLICY_NAMES.iter().map(|(name, _)| *name).collect();
-    (told.sort_unstable(), known.sort_unstable());
+    told.sort_unstable();
+    known.sort_unstable();
     if told != known {
         return Some(format!("policies are called {told:?}"));
     }

@@ -2,9 +2,7 @@
 //! open, each with what keeps it from that; and how that is said.
 
 use cospan_domain::ids::ComponentIndex;
-use cospan_domain::placement::{
-    Acceptance, ComponentRequest, GridSite, Hindrance, Reason, Unplaceable,
-};
+use cospan_domain::placement::{Acceptance, ComponentRequest, GridSite, Hindrance, Unplaceable};
 use cospan_domain::resources::Shortage;
 
 use super::asked::{Asked, share};
