@@ -2,33 +2,18 @@
 //! its sites and its users do not come to, or only seldom. Each is told to the domain and to
 //! a plain model that knows only the rule; both must come to the same.
 
-mod asked;
-mod boards;
 mod claims;
 mod copies;
 mod dues;
 mod files;
-mod forecasts;
-mod ground;
-mod ground_draws;
-mod groups;
-mod judge;
 mod links;
-mod names;
 mod orders;
-mod placements;
-mod placing;
+mod placement;
 mod plans;
 mod quantities;
 mod queues;
 mod records;
-mod refusals;
-mod requests;
-mod settings;
 mod sites;
-mod splitting;
-mod submissions;
-mod supposing;
 mod tries;
 mod turns;
 mod words;
@@ -45,21 +30,16 @@ const DRAWS: usize = 12;
 pub(super) fn broken(seed: u64) -> Vec<String> {
     let mut chance = StdRng::seed_from_u64(seed ^ RULES);
     let kinds = [
-        boards::wrong,
         claims::wrong,
         copies::wrong,
         dues::wrong,
         files::wrong,
-        forecasts::wrong,
         links::wrong,
-        names::wrong,
         orders::wrong,
-        placements::wrong,
+        placement::wrong,
         plans::wrong,
         quantities::wrong,
         queues::wrong,
-        refusals::wrong,
-        requests::wrong,
         sites::wrong,
         tries::wrong,
         turns::wrong,

@@ -8,9 +8,9 @@ use cospan_domain::placement::{Acceptance, GridSite, Quota, QuotaBasis, Reason};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{Bytes, PerMillion};
 
+use super::super::quantities::counts;
 use super::ground::KINDS;
 use super::judge::{Judge, gap};
-use super::quantities::counts;
 
 impl<'a> Judge<'a> {
     /// The grid on which it has its place; `None` where there is no such site, or one of which

@@ -15,10 +15,10 @@ use cospan_domain::units::{BitsPerSecond, DurationMs, Timestamp};
 use rand::Rng;
 use rand::rngs::StdRng;
 
+use super::super::quantities::{counts, vector};
 use super::ground::{Ground, KINDS};
 use super::ground_draws::{component, files, ground, rigid, site, site_name};
 use super::judge::{Judge, never_fits};
-use super::quantities::{counts, vector};
 
 pub(super) fn wrong(chance: &mut StdRng) -> Vec<String> {
     let ground = ground(chance);

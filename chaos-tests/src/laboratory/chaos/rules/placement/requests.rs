@@ -21,10 +21,10 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 
+use super::super::quantities::vector;
+use super::super::records::drawn;
 use super::asked::{Asked, by_size, needs, portion, share};
 use super::ground_draws::{files, site, site_name};
-use super::quantities::vector;
-use super::records::drawn;
 use crate::laboratory::jobs::job;
 
 const POLICIES: [&str; 4] =
@@ -87,7 +87,7 @@ fn draw(chance: &mut StdRng) -> Result<Job> {
     let mut spec: JobSpec = job(&sizes, DurationMs(1_000), DurationMs(10_000), 0)?;
     for component in &mut spec.components {
         decorate(chance, component)?;
-        component.site = if kind == 0 { Some(super::records::site(chance)?) } else { None };
+        component.site = if kind == 0 { Some(super::super::records::site(chance)?) } else { None };
     }
     spec.rerunnable = chance.random_bool(0.5);
     if chance.random_bool(0.5) {
@@ -100,10 +100,10 @@ fn draw(chance: &mut StdRng) -> Result<Job> {
     let parts = if kind == 2 { chance.random_range(1..=3) } else { sizes.len() };
     let components: Result<Vec<Component>> = (0..parts)
         .map(|_| {
-            let avoided = super::records::site(chance)?;
+            let avoided = super::super::records::site(chance)?;
             let share = (kind == 2).then(|| chance.random_range(1..=3));
             let placement = Placement {
-                site: super::records::site(chance)?,
+                site: super::super::records::site(chance)?,
                 sources: Vec::new(),
                 transfer_time: DurationMs(0),
                 share,

@@ -13,7 +13,7 @@ use cospan_domain::placement::{
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationUs};
 
-use super::quantities::{OTHERS, counts};
+use super::super::quantities::{OTHERS, counts};
 
 /// All kinds of resources, in the order in which they are told.
 pub(super) const KINDS: [&str; 3] = ["processors", OTHERS[0], OTHERS[1]];

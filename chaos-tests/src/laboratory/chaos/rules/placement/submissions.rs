@@ -5,10 +5,10 @@ use cospan_domain::ids::ComponentIndex;
 use cospan_domain::placement::{Acceptance, ComponentRequest, GridSite, Hindrance, Unplaceable};
 use cospan_domain::resources::Shortage;
 
+use super::super::quantities::counts;
 use super::asked::{Asked, share};
 use super::ground::{Ground, KINDS};
 use super::judge::{gap, never_fits};
-use super::quantities::counts;
 
 /// Whether it takes jobs, or will without being tried out and without an operator.
 pub(super) fn is_waited_for(acceptance: Acceptance) -> bool {

@@ -7,12 +7,12 @@ use cospan_domain::job::chunk::Part;
 use cospan_domain::job::spec::Flexible;
 use cospan_domain::placement::{Outcome, Plan, Reason, Refusal, Rule, SiteVerdict};
 
+use super::super::quantities::counts;
 use super::asked::{Asked, share};
 use super::ground::Ground;
 use super::groups::fastest;
 use super::judge::{Judge, Table};
 use super::placing::{Came, by_usable, first_in, numbered, place_each, plan, plan_of};
-use super::quantities::counts;
 use super::submissions::largest_share;
 
 /// What comes of a flexible request. `told`: the plan of the domain, which of equally well

@@ -17,9 +17,9 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 
+use super::super::quantities::OTHERS;
 use super::asked::Asked;
 use super::ground::Ground;
-use super::quantities::OTHERS;
 
 pub(super) const HINDRANCES: [Hindrance; 10] = [
     Hindrance::Unknown,

@@ -16,9 +16,9 @@ use cospan_domain::placement::{
 };
 use cospan_domain::units::{Bytes, DurationMs};
 
+use super::super::quantities::counts;
 use super::asked::{Asked, file_of, needs};
 use super::ground::{Ground, KINDS};
-use super::quantities::counts;
 use super::submissions::{ever, is_waited_for};
 
 /// The history table of Close-to-Files.
