@@ -13,7 +13,6 @@ mod descriptions;
 mod dues;
 mod entangled;
 mod files;
-mod grids;
 mod links;
 mod measurements;
 mod measures;
@@ -23,6 +22,7 @@ mod obstacles;
 mod orders;
 mod paces;
 mod placeholders;
+mod placement;
 mod plans;
 mod programs;
 mod quantities;
@@ -56,7 +56,6 @@ pub(super) fn broken(seed: u64) -> Vec<String> {
         dues::wrong,
         entangled::wrong,
         files::wrong,
-        grids::wrong,
         links::wrong,
         measurements::wrong,
         measures::wrong,
@@ -64,6 +63,7 @@ pub(super) fn broken(seed: u64) -> Vec<String> {
         needs::wrong,
         orders::wrong,
         paces::wrong,
+        placement::wrong,
         plans::wrong,
         programs::wrong,
         quantities::wrong,
