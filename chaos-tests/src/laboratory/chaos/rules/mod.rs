@@ -2,11 +2,14 @@
 //! its sites and its users do not come to, or only seldom. Each is told to the domain and to
 //! a plain model that knows only the rule; both must come to the same.
 
+mod breakers;
 mod claims;
+mod contacts;
 mod copies;
 mod dues;
 mod files;
 mod grids;
+mod hindrances;
 mod links;
 mod obstacles;
 mod orders;
@@ -17,6 +20,7 @@ mod records;
 mod sites;
 mod tries;
 mod turns;
+mod verdicts;
 mod words;
 
 use rand::SeedableRng;
@@ -31,11 +35,14 @@ const DRAWS: usize = 12;
 pub(super) fn broken(seed: u64) -> Vec<String> {
     let mut chance = StdRng::seed_from_u64(seed ^ RULES);
     let kinds = [
+        breakers::wrong,
         claims::wrong,
+        contacts::wrong,
         copies::wrong,
         dues::wrong,
         files::wrong,
         grids::wrong,
+        hindrances::wrong,
         links::wrong,
         orders::wrong,
         plans::wrong,
