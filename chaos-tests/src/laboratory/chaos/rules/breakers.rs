@@ -25,7 +25,7 @@ use rand::seq::IndexedRandom;
 
 use super::verdicts::{Desk, OUTCOMES, WINDOWS, interval};
 
-const STEPS: usize = 40;
+const STEPS: usize = 24;
 const SECOND: u64 = 1_000;
 pub(super) const KINDS: [NotificationKind; 6] = [
     NotificationKind::Unusable,

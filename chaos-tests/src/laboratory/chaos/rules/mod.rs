@@ -6,6 +6,7 @@ mod breakers;
 mod claims;
 mod contacts;
 mod copies;
+mod cycles;
 mod dues;
 mod files;
 mod grids;
@@ -16,8 +17,10 @@ mod orders;
 mod plans;
 mod quantities;
 mod queues;
+mod ranks;
 mod records;
 mod sites;
+mod sweeps;
 mod tries;
 mod turns;
 mod verdicts;
@@ -39,6 +42,7 @@ pub(super) fn broken(seed: u64) -> Vec<String> {
         claims::wrong,
         contacts::wrong,
         copies::wrong,
+        cycles::wrong,
         dues::wrong,
         files::wrong,
         grids::wrong,
@@ -48,7 +52,9 @@ pub(super) fn broken(seed: u64) -> Vec<String> {
         plans::wrong,
         quantities::wrong,
         queues::wrong,
+        ranks::wrong,
         sites::wrong,
+        sweeps::wrong,
         tries::wrong,
         turns::wrong,
         words::wrong,
