@@ -64,11 +64,21 @@ pub(super) fn wrong(chance: &mut StdRng) -> Vec<String> {
 
 /// Often just until something changes by itself, or not quite.
 fn pause(chance: &mut StdRng, record: &SiteRecord, now: Timestamp) -> u64 {
-    match (&record.breaker, chance.random_range(0..4)) {
-        (Breaker::Open { probe_at, .. }, at @ 0..2) if now.0 + at < probe_at.0 => {
-            probe_at.0 - now.0 - at
-        }
-        _ => chance.random_range(0..3) * 5 * SECOND,
+    let probe = match record.breaker {
+        Breaker::Open { probe_at, .. } => Some(probe_at),
+        _ => None,
+    };
+    let windows = record.operator.windows.iter().flat_map(|window| [window.from, window.until]);
+    let forced = record.operator.forced.as_ref().map(|forced| forced.until);
+    let changes: Vec<u64> = windows.chain(forced).map(|at| at.0).filter(|at| *at > now.0).collect();
+    let next = match chance.random_range(0..4) {
+        0 | 1 => probe.map(|at| at.0).filter(|at| *at > now.0),
+        2 => changes.into_iter().min(),
+        _ => None,
+    };
+    match next {
+        Some(at) => at - now.0 - u64::from(chance.random_bool(0.3)),
+        None => chance.random_range(0..3) * 5 * SECOND,
     }
 }
 
@@ -83,9 +93,9 @@ fn start(chance: &mut StdRng, name: SiteName, by: &KeyName) -> SiteRecord {
     }
     let windows = if chance.random_bool(0.3) { WINDOWS - chance.random_range(0..3) } else { 0 };
     for number in 0..windows as u64 {
-        let from = Timestamp(1_000_000 + 100 * SECOND * number);
+        let from = Timestamp(1_000_000 + 10 * SECOND * number);
         let window = Window { from, until: from, by: by.clone(), reason: "before".into() };
-        let until = Timestamp(from.0 + 50 * SECOND);
+        let until = Timestamp(from.0 + 10 * SECOND * chance.random_range(1..3));
         record.operator.windows.push(Window { until, ..window });
     }
     record

@@ -96,23 +96,28 @@ fn cut_off(chance: &mut StdRng) -> Option<String> {
     let window = 10 * SECOND * chance.random_range(0..4);
     let mut isolation = Isolation::new(DurationMs(window));
     let mut lost: BTreeMap<SiteName, Option<u64>> = BTreeMap::new();
+    for number in 0..chance.random_range(0..8) {
+        let site = SiteName::new(&format!("site-{number}")).ok()?;
+        isolation.watch(site.clone());
+        lost.insert(site, None);
+    }
     let (mut since, mut now) = (None, 1_000_000);
     for _ in 0..STEPS {
         now += 5 * SECOND * [0, 0, 1, 2, 9][chance.random_range(0..5)];
-        let site = SiteName::new(&format!("site-{}", chance.random_range(0..6))).ok()?;
+        let site = SiteName::new(&format!("site-{}", chance.random_range(0..8))).ok()?;
         let before = since.is_some();
         let (is, ought) = match chance.random_range(0..10) {
-            0..=2 => {
+            0 | 1 => {
                 isolation.watch(site.clone());
                 lost.entry(site).or_insert(None);
                 (false, false)
             }
-            3 => {
+            2 if chance.random_bool(0.5) => {
                 isolation.forget(&site);
                 lost.remove(&site);
                 (false, false)
             }
-            4 if chance.random_bool(0.5) => {
+            3 if chance.random_bool(0.5) => {
                 let watched = lost.contains_key(&site);
                 lost.entry(site.clone()).and_modify(|lost| *lost = None);
                 since = since.filter(|_| !watched);

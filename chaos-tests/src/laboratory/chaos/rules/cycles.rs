@@ -15,6 +15,7 @@ const MOST: u32 = 1_000;
 pub(super) fn wrong(chance: &mut StdRng) -> Vec<String> {
     let mut found = Vec::new();
     found.extend(walked(chance));
+    found.extend(comes_again(chance));
     found.extend(checked(chance));
     found.extend(usual());
     found
@@ -77,6 +78,22 @@ fn walked(chance: &mut StdRng) -> Option<String> {
         at = (at + skipped + 1) % turns.len();
     }
     None
+}
+
+/// After a cycle everything is as it was, whoever waits.
+fn comes_again(chance: &mut StdRng) -> Option<String> {
+    let queue = weights(chance, 3);
+    let class = Priority::ALL[chance.random_range(0..4)];
+    let alone = chance.random_bool(0.5);
+    let waits = |other: Priority| !alone || other == class;
+    let count = cycle(&queue).into_iter().filter(|(other, _)| waits(*other)).count();
+    let mut turns = Turns::new(&queue);
+    let mut once = || {
+        (0..count).for_each(|_| drop(turns.take(&queue, waits)));
+        turns.clone()
+    };
+    let (first, second) = (once(), once());
+    (first != second).then(|| format!("a cycle leads from {first:?} to {second:?}: {queue:?}"))
 }
 
 /// Settings at and just outside their bounds: the first that is wrong is told.

@@ -11,6 +11,7 @@ mod dues;
 mod files;
 mod grids;
 mod hindrances;
+mod hoards;
 mod links;
 mod obstacles;
 mod orders;
@@ -19,6 +20,7 @@ mod quantities;
 mod queues;
 mod ranks;
 mod records;
+mod scans;
 mod sites;
 mod sweeps;
 mod tries;
@@ -51,8 +53,8 @@ pub(super) fn broken(seed: u64) -> Vec<String> {
         orders::wrong,
         plans::wrong,
         quantities::wrong,
-        queues::wrong,
         ranks::wrong,
+        scans::wrong,
         sites::wrong,
         sweeps::wrong,
         tries::wrong,

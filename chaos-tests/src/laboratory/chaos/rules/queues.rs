@@ -1,102 +1,183 @@
-//! Whole placement queues: who is placed by a scan, in which order, whose tries count, and
-//! what follows from them, on one site and without faults. A scan in slices comes to the same.
+//! The placement queues as a list of jobs: who is tried by a scan, in which order, whose tries
+//! count, and what follows from them. Whether one job fits is asked of its policy.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use cospan_domain::ids::{JobId, PolicyName, Seq, SiteName};
-use cospan_domain::job::spec::{Priority, Request};
+use cospan_domain::ids::JobId;
+use cospan_domain::job::spec::Priority;
 use cospan_domain::placement::{
-    Acceptance, Belief, ComponentRequest, GridSite, GridSnapshot, History, Network,
-    PlacementRequest, SiteShape,
+    Board, GridSnapshot, History, PlacementRequest, Refusal, Remaining, Silent, dominant_refusal,
+    place,
 };
 use cospan_domain::queue::{
-    Condition, HoardParameters, PlacementQueues, QueueDecision, QueueParameters, ScanReport,
-    ScanStep, SliceBudget, Trigger, Waiting,
+    Condition, Hoard, Offer, QueueDecision, QueueParameters, ScanReport, Trigger, Waiting,
 };
-use cospan_domain::resources::Resources;
-use cospan_domain::units::{DurationMs, Timestamp};
-use rand::Rng;
-use rand::rngs::StdRng;
+use cospan_domain::units::Timestamp;
 
+use super::hoards;
 use super::turns::Cycle;
 
-/// Things done in one case.
-const STEPS: usize = 24;
-const INTERVAL: u64 = 60_000;
+pub(super) const INTERVAL: u64 = 60_000;
 
-/// A job that waits, as a list would have it.
+/// A job that waits.
 #[derive(Debug, Clone)]
-struct Job {
-    class: Priority,
-    entered: u64,
-    size: u32,
-    most: Option<u32>,
-    condition: Condition,
+pub(super) struct Job {
+    pub(super) class: Priority,
+    pub(super) entered: u64,
+    /// Which of the shapes it has.
+    pub(super) shape: usize,
+    pub(super) most: Option<u32>,
+    pub(super) condition: Condition,
+    /// When it became ready, as a number that rises each time that any does.
+    since: u64,
 }
 
 /// Its tries: all, those in this class, and when the last was counted.
 #[derive(Debug, Clone, Copy)]
 struct Tries(u32, Priority, u32, u64);
 
-struct Plain {
-    parameters: QueueParameters,
+pub(super) struct Plain {
+    pub(super) parameters: QueueParameters,
     cycle: Cycle,
-    jobs: BTreeMap<JobId, Job>,
+    pub(super) shapes: Vec<Arc<PlacementRequest>>,
+    pub(super) jobs: BTreeMap<JobId, Job>,
     tries: BTreeMap<JobId, Tries>,
     /// Who was told to rise or to give up, and did not answer.
     told: BTreeSet<JobId>,
+    pub(super) history: History,
+    /// Why a shape was refused the last time.
+    pub(super) refusals: BTreeMap<usize, Refusal>,
+    pub(super) hoard: Option<Hoard>,
+    arrivals: u64,
 }
 
-/// What a scan comes to: who is placed in which order, and the report.
-type Scanned = (Vec<JobId>, ScanReport);
+/// A scan under way.
+pub(super) struct Round {
+    pub(super) grid: Arc<GridSnapshot>,
+    pub(super) remaining: Remaining,
+    pub(super) now: u64,
+    /// Who became ready later is not tried.
+    began: u64,
+    pub(super) turn: Option<Priority>,
+    counted: bool,
+    hoarded: bool,
+    refused: BTreeSet<usize>,
+    /// Shapes for which a decision was made, once for each.
+    pub(super) tried: Vec<usize>,
+    pub(super) report: ScanReport,
+}
 
 impl Plain {
-    /// Ready jobs of a class, head to tail.
-    fn ready(&self, class: Priority) -> Vec<JobId> {
-        let ready = self
-            .jobs
-            .iter()
-            .filter(|(_, job)| job.class == class && job.condition == Condition::Ready);
-        let mut ready: Vec<_> = ready.map(|(id, job)| (job.entered, *id)).collect();
-        ready.sort_unstable();
-        ready.into_iter().map(|(_, id)| id).collect()
-    }
-
-    fn wake(&mut self, now: u64) {
-        for job in self.jobs.values_mut() {
-            if matches!(job.condition, Condition::BackedOff(until) if until.0 <= now) {
-                job.condition = Condition::Ready;
-            }
+    pub(super) fn new(
+        parameters: QueueParameters,
+        history: History,
+        shapes: Vec<Arc<PlacementRequest>>,
+    ) -> Self {
+        Self {
+            cycle: Cycle::new(&parameters),
+            parameters,
+            shapes,
+            jobs: BTreeMap::new(),
+            tries: BTreeMap::new(),
+            told: BTreeSet::new(),
+            history,
+            refusals: BTreeMap::new(),
+            hoard: None,
+            arrivals: 0,
         }
     }
 
-    /// Places the first of a class that fits.
-    fn first(
-        &mut self,
-        class: Priority,
-        left: &mut u32,
-        refused: &mut BTreeSet<u32>,
-    ) -> Option<JobId> {
-        for id in self.ready(class) {
-            let job = self.jobs.get_mut(&id)?;
-            if refused.contains(&job.size) {
-                continue;
-            }
-            if job.size <= *left {
-                *left -= job.size;
-                job.condition = Condition::Offered;
-                return Some(id);
-            }
-            refused.insert(job.size);
-        }
-        None
+    /// Jobs of a class, head to tail.
+    pub(super) fn line(&self, class: Priority) -> Vec<JobId> {
+        let here = self.jobs.iter().filter(|(_, job)| job.class == class);
+        let mut line: Vec<_> = here.map(|(id, job)| (job.entered, *id)).collect();
+        line.sort_unstable();
+        line.into_iter().map(|(_, id)| id).collect()
     }
 
-    fn scan(&mut self, trigger: Trigger, idle: u32, now: u64) -> Scanned {
+    /// Those of them that are tried.
+    pub(super) fn ready(&self, class: Priority) -> Vec<JobId> {
+        let is_ready =
+            |id: &JobId| self.jobs.get(id).is_some_and(|job| job.condition == Condition::Ready);
+        self.line(class).into_iter().filter(is_ready).collect()
+    }
+
+    pub(super) fn tries(&self, id: JobId) -> u32 {
+        self.tries.get(&id).map_or(0, |tries| tries.0)
+    }
+
+    fn set(&mut self, id: JobId, condition: Condition) {
+        self.arrivals += 1;
+        if let Some(job) = self.jobs.get_mut(&id) {
+            (job.condition, job.since) = (condition, self.arrivals);
+        }
+    }
+
+    pub(super) fn wake(&mut self, now: u64) {
+        let over = |job: &Job| matches!(job.condition, Condition::BackedOff(at) if at.0 <= now);
+        let woken = self.jobs.iter().filter(|(_, job)| over(job)).map(|(id, _)| *id);
+        woken.collect::<Vec<_>>().into_iter().for_each(|id| self.set(id, Condition::Ready));
+    }
+
+    /// A job waits, or waits otherwise; one that has a plan keeps it, unless it is frozen.
+    pub(super) fn insert(&mut self, waiting: &Waiting) {
+        let Waiting { job: id, priority: class, not_before, frozen, .. } = *waiting;
+        let Some(shape) = self.shapes.iter().position(|shape| *shape == waiting.request) else {
+            return;
+        };
+        let known = self.jobs.get(&id);
+        let offered = known.is_some_and(|job| job.condition == Condition::Offered);
+        let condition = match (frozen, offered) {
+            (true, _) => Condition::Frozen,
+            (_, true) => Condition::Offered,
+            _ if not_before > Timestamp(0) => Condition::BackedOff(not_before),
+            _ => Condition::Ready,
+        };
+        let (entered, most) = (waiting.entered.0, waiting.max_tries);
+        let same = known.filter(|job| {
+            (job.class, job.entered, job.shape, job.condition) == (class, entered, shape, condition)
+        });
+        // One that waits as before has not arrived anew.
+        let since = same.map_or(self.arrivals + 1, |job| job.since);
+        self.arrivals += 1;
+        if let Some(tries) = self.tries.get_mut(&id).filter(|tries| tries.1 != class) {
+            (tries.1, tries.2) = (class, 0);
+        }
+        self.jobs.insert(id, Job { class, entered, shape, most, condition, since });
+        self.tidy();
+    }
+
+    /// Nothing is known of a shape that nobody has.
+    fn tidy(&mut self) {
+        let jobs = &self.jobs;
+        self.refusals.retain(|shape, _| jobs.values().any(|job| job.shape == *shape));
+    }
+
+    pub(super) fn remove(&mut self, id: JobId) {
+        self.jobs.remove(&id);
+        self.tidy();
+    }
+
+    pub(super) fn forget(&mut self, id: JobId) {
+        self.remove(id);
+        self.tries.remove(&id);
+        self.told.remove(&id);
+    }
+
+    /// Whether it had been told anything.
+    pub(super) fn heard(&mut self, id: JobId) -> bool {
+        self.told.remove(&id)
+    }
+
+    pub(super) fn withdraw(&mut self, id: JobId) {
+        if self.jobs.get(&id).is_some_and(|job| job.condition == Condition::Offered) {
+            self.set(id, Condition::Ready);
+        }
+    }
+
+    pub(super) fn begin(&mut self, trigger: Trigger, grid: Arc<GridSnapshot>, now: u64) -> Round {
         self.wake(now);
-        let (mut left, mut refused) = (idle, BTreeSet::new());
-        let (mut placed, mut report) = (Vec::new(), ScanReport::default());
         let mut occupied = [false; 4];
         for class in Priority::ALL {
             occupied[class as usize] = !self.ready(class).is_empty();
@@ -105,48 +186,123 @@ impl Plain {
             Trigger::Interval => self.cycle.take(occupied),
             Trigger::Event => None,
         };
-        if let Some(class) = turn {
-            while let Some(id) = self.first(class, &mut left, &mut refused) {
-                placed.push(id);
-            }
-            for id in self.ready(class) {
-                self.count(id, now, &mut report);
-            }
+        Round {
+            remaining: Remaining::of(&grid),
+            grid,
+            now,
+            began: self.arrivals,
+            turn,
+            counted: false,
+            hoarded: false,
+            refused: BTreeSet::new(),
+            tried: Vec::new(),
+            report: ScanReport::default(),
         }
-        while self.parameters.events {
-            let Some((id, class)) = self.offer(&mut left, &mut refused) else { break };
-            placed.push(id);
-            self.cycle.place(class, self.jobs.get(&id).map_or(0, |job| job.size.into()));
-        }
-        report.placed = u32::try_from(placed.len()).unwrap_or(0);
-        report.shapes_refused = u32::try_from(refused.len()).unwrap_or(0);
-        (placed, report)
     }
 
-    /// Who has something to spend first, in the order of their next turns.
-    fn offer(&mut self, left: &mut u32, refused: &mut BTreeSet<u32>) -> Option<(JobId, Priority)> {
+    /// The next plan of a scan; without one it is over.
+    pub(super) fn next(&mut self, round: &mut Round) -> Option<Offer> {
+        if !std::mem::replace(&mut round.hoarded, true) {
+            self.hoard = self.hoard_for(round);
+        }
+        if let Some(class) = round.turn.filter(|_| !round.counted) {
+            if let Some(offer) = self.first(class, round) {
+                return Some(offer);
+            }
+            round.counted = true;
+            self.ready(class).into_iter().for_each(|id| self.count(id, round));
+        }
+        if !self.parameters.events {
+            return None;
+        }
+        // Who has something to spend comes first, in the order of the next turns.
         let turns = &self.cycle.turns;
         let next = |class: &Priority| {
             (0..turns.len()).find(|ahead| turns[(self.cycle.at + ahead) % turns.len()] == *class)
         };
         let mut order = Priority::ALL;
         order.sort_by_key(next);
-        let (rich, poor): (Vec<Priority>, Vec<Priority>) =
-            order.into_iter().partition(|class| self.cycle.has_credit(*class));
-        let mut classes = rich.into_iter().chain(poor);
-        classes.find_map(|class| Some((self.first(class, left, refused)?, class)))
+        order.sort_by_key(|class| !self.cycle.has_credit(*class));
+        for class in order {
+            if let Some(offer) = self.first(class, round) {
+                self.cycle.place(class, offer.processors);
+                return Some(offer);
+            }
+        }
+        None
     }
 
-    fn count(&mut self, id: JobId, now: u64, report: &mut ScanReport) {
-        let Some(job) = self.jobs.get(&id) else { return };
-        let last = self.tries.get(&id).copied();
+    /// Places the first of a class that fits; of one shape that does not, nobody does.
+    fn first(&mut self, class: Priority, round: &mut Round) -> Option<Offer> {
+        for id in self.ready(class) {
+            let job = self.jobs.get(&id).filter(|job| job.since <= round.began);
+            let Some(shape) = job.map(|job| job.shape) else { continue };
+            if round.refused.contains(&shape) {
+                continue;
+            }
+            round.tried.push(shape);
+            let request = Arc::clone(&self.shapes[shape]);
+            let mut board = Board {
+                grid: &round.grid,
+                remaining: &mut round.remaining,
+                history: &mut self.history,
+                observer: &mut Silent,
+            };
+            match place(&request, &mut board) {
+                Ok(plan) => {
+                    let by = plan.placed_by(dominant_refusal(&request, &plan, &mut board));
+                    self.refusals.remove(&shape);
+                    self.set(id, Condition::Offered);
+                    round.report.placed += 1;
+                    let processors = request.processors();
+                    return Some(Offer { job: id, plan, by, processors });
+                }
+                Err(refusal) => self.refuse(shape, refusal, round),
+            }
+        }
+        None
+    }
+
+    fn refuse(&mut self, shape: usize, refusal: Refusal, round: &mut Round) {
+        round.refused.insert(shape);
+        round.report.shapes_refused += 1;
+        self.refusals.insert(shape, refusal);
+    }
+
+    /// The oldest super-high job, if it is tried and has waited long enough, has withheld for
+    /// it what it lacks.
+    fn hoard_for(&mut self, round: &mut Round) -> Option<Hoard> {
+        let job = *self.line(Priority::SuperHigh).first()?;
+        let Job { entered, shape, condition, .. } = *self.jobs.get(&job)?;
+        let until = hoards::until(&self.parameters.hoard, entered, round.now)?;
+        if condition != Condition::Ready {
+            return None;
+        }
+        let request = Arc::clone(&self.shapes[shape]);
+        let mut board = Board {
+            grid: &round.grid,
+            remaining: &mut round.remaining.clone(),
+            history: &mut self.history.clone(),
+            observer: &mut Silent,
+        };
+        let refusal = place(&request, &mut board).err()?;
+        self.refuse(shape, refusal, round);
+        let share = self.parameters.hoard.share;
+        let withheld = hoards::withhold(&request, &round.grid, share, &mut round.remaining);
+        (!withheld.is_empty()).then_some(Hoard { job, withheld, until })
+    }
+
+    fn count(&mut self, id: JobId, round: &mut Round) {
+        let job = self.jobs.get(&id).filter(|job| job.since <= round.began);
+        let Some(job) = job else { return };
+        let (last, now) = (self.tries.get(&id).copied(), round.now);
         if last.is_some_and(|Tries(.., at)| now < at + INTERVAL) {
             return;
         }
         let Tries(all, class, here, _) = last.unwrap_or(Tries(0, job.class, 0, 0));
         let here = if class == job.class { here + 1 } else { 1 };
         self.tries.insert(id, Tries(all + 1, job.class, here, now));
-        report.tries_counted += 1;
+        round.report.tries_counted += 1;
         let most = job.most.or(self.parameters.max_placement_tries);
         let up = match job.class {
             Priority::Low => Some(Priority::High),
@@ -154,194 +310,15 @@ impl Plain {
             _ => None,
         };
         let rises = self.parameters.promote_after.is_some_and(|after| here >= after);
-        if self.told.contains(&id) {
-            return;
-        }
-        let before = report.decisions.len();
-        if most.is_some_and(|most| all + 1 > most) {
-            report.decisions.push(QueueDecision::GiveUp { job: id, tries: all + 1 });
-        } else if let Some(to) = up.filter(|_| rises) {
-            report.decisions.push(QueueDecision::Promote { job: id, to });
-        }
-        if report.decisions.len() > before {
+        let decision = match up.filter(|_| rises) {
+            _ if most.is_some_and(|most| all + 1 > most) => {
+                Some(QueueDecision::GiveUp { job: id, tries: all + 1 })
+            }
+            up => up.map(|to| QueueDecision::Promote { job: id, to }),
+        };
+        if let Some(decision) = decision.filter(|_| !self.told.contains(&id)) {
             self.told.insert(id);
+            round.report.decisions.push(decision);
         }
     }
-}
-
-pub(super) fn wrong(chance: &mut StdRng) -> Vec<String> {
-    let mut weight = || chance.random_range(1..=2);
-    let [n1, n2, n3, n4] = std::array::from_fn(|_| weight());
-    let parameters = QueueParameters {
-        n_h: weight(),
-        n_l: 1,
-        n1,
-        n2,
-        n3,
-        n4,
-        scan_interval: DurationMs(INTERVAL),
-        promote_after: [None, Some(1), Some(2)][chance.random_range(0..3)],
-        max_placement_tries: [None, None, Some(3)][chance.random_range(0..3)],
-        events: chance.random_bool(0.7),
-        turn_processors: [1, 4, 16][chance.random_range(0..3)],
-        hoard: HoardParameters { after: None, ..HoardParameters::default() },
-    };
-    let cycle = Cycle::new(&parameters);
-    let mut queues = PlacementQueues::new(parameters.clone(), History::All);
-    let (jobs, tries, told) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-    let mut plain = Plain { parameters, cycle, jobs, tries, told };
-    let mut now = 1_000_000_u64;
-    for step in 0..STEPS {
-        now += chance.random_range(0..2 * INTERVAL);
-        if chance.random_bool(0.6) {
-            let id = JobId(chance.random_range(1..9));
-            change(chance, &mut queues, &mut plain, id, now);
-        } else {
-            let trigger = [Trigger::Interval, Trigger::Interval, Trigger::Event];
-            let trigger = trigger[chance.random_range(0..3)];
-            let idle = chance.random_range(0..12);
-            let slice = [1, 7, 100_000][chance.random_range(0..3)];
-            let expected = plain.scan(trigger, idle, now);
-            let told = scan(&mut queues, trigger, idle, slice, now);
-            if told != expected {
-                let jobs = &plain.jobs;
-                return vec![format!(
-                    "{trigger:?} over {idle} in slices of {slice}: {told:?}, not {expected:?}; {jobs:?}"
-                )];
-            }
-        }
-        if let Some(text) = stands_elsewhere(&queues, &plain) {
-            return vec![format!("after step {step} {text}")];
-        }
-    }
-    Vec::new()
-}
-
-/// A job comes, changes, leaves, answers, or is not placed after all.
-fn change(
-    chance: &mut StdRng,
-    queues: &mut PlacementQueues,
-    plain: &mut Plain,
-    id: JobId,
-    now: u64,
-) {
-    match (chance.random_range(0..10), plain.jobs.get(&id).cloned()) {
-        (0, _) => {
-            queues.remove(id);
-            plain.jobs.remove(&id);
-        }
-        (1, _) => {
-            queues.forget(id);
-            plain.jobs.remove(&id);
-            plain.tries.remove(&id);
-            plain.told.remove(&id);
-        }
-        (2..=5, _) if plain.told.remove(&id) => queues.heard(id),
-        (2..=5, Some(job)) if job.condition == Condition::Offered => {
-            queues.withdraw_offer(id);
-            plain.jobs.insert(id, Job { condition: Condition::Ready, ..job });
-        }
-        (_, known) => {
-            let class = Priority::ALL[chance.random_range(0..4)];
-            let size = known.as_ref().map_or_else(|| chance.random_range(1..6), |job| job.size);
-            let frozen = chance.random_bool(0.1);
-            let waits = chance.random_bool(0.2);
-            let not_before =
-                Timestamp(if waits { now + chance.random_range(1..INTERVAL) } else { 0 });
-            let most = chance.random_bool(0.2).then(|| chance.random_range(1..4));
-            let offered = known.as_ref().is_some_and(|job| job.condition == Condition::Offered);
-            let entered = match &known {
-                Some(job) if job.class == class => job.entered,
-                _ => now,
-            };
-            let condition = match (frozen, offered, waits) {
-                (true, ..) => Condition::Frozen,
-                (_, true, _) => Condition::Offered,
-                (.., true) => Condition::BackedOff(not_before),
-                _ => Condition::Ready,
-            };
-            let Ok(policy) = PolicyName::new("worst-fit") else { return };
-            let component = ComponentRequest::of_resources(Resources::processors(size));
-            let request = PlacementRequest::new(policy, Request::NonFixed, true, vec![component]);
-            let (entered_at, request) = (Timestamp(entered), Arc::new(request));
-            queues.insert(Waiting {
-                job: id,
-                priority: class,
-                entered: entered_at,
-                not_before,
-                frozen,
-                max_tries: most,
-                request,
-            });
-            if let Some(tries) = plain.tries.get_mut(&id).filter(|tries| tries.1 != class) {
-                (tries.1, tries.2) = (class, 0);
-            }
-            plain.jobs.insert(id, Job { class, entered, size, most, condition });
-        }
-    }
-}
-
-fn scan(
-    queues: &mut PlacementQueues,
-    trigger: Trigger,
-    idle: u32,
-    slice: u32,
-    now: u64,
-) -> Scanned {
-    let Ok(name) = SiteName::new("delft") else { return Default::default() };
-    let (total, idle) = (Resources::processors(20), Resources::processors(idle));
-    let largest_component = total.clone();
-    let shape = SiteShape { total, largest_component, labels: BTreeMap::new() };
-    let site = GridSite {
-        shape: Some(Arc::new(shape)),
-        acceptance: Acceptance::Open,
-        idle: Some(Belief { idle, asked_at: Timestamp(0) }),
-        ..GridSite::unheard(name)
-    };
-    let network = Arc::new(Network::from_links([]));
-    let replicas: BTreeMap<_, BTreeSet<SiteName>> = BTreeMap::new();
-    let grid = Arc::new(GridSnapshot::new(Seq(1), [site], network, Arc::new(replicas)));
-    let mut scan = queues.begin_scan(trigger, grid, Timestamp(now));
-    let (mut placed, mut budget) = (Vec::new(), SliceBudget(slice));
-    loop {
-        match queues.step(&mut scan, &mut budget) {
-            ScanStep::Placed(offer) => placed.push(offer.job),
-            ScanStep::Yield => budget = SliceBudget(slice),
-            ScanStep::Done(report) => return (placed, report),
-        }
-    }
-}
-
-/// Where the queues are not what a list of their jobs says.
-fn stands_elsewhere(queues: &PlacementQueues, plain: &Plain) -> Option<String> {
-    for class in Priority::ALL {
-        let mut order: Vec<_> = (plain.jobs.iter().filter(|(_, job)| job.class == class))
-            .map(|(id, job)| (job.entered, *id))
-            .collect();
-        order.sort_unstable();
-        let order: Vec<JobId> = order.into_iter().map(|(_, id)| id).collect();
-        let told: Vec<JobId> = queues.jobs(class).collect();
-        if told != order || queues.len_of(class) != order.len() {
-            return Some(format!("{told:?} wait in {}, not {order:?}", class.as_str()));
-        }
-        for (ahead, id) in order.iter().enumerate() {
-            let condition = plain.jobs.get(id).map(|job| job.condition);
-            let tries = plain.tries.get(id).map_or(0, |tries| tries.0);
-            let told = queues.standing(*id);
-            let is = told.as_ref().map(|s| (s.priority, s.ahead, s.condition, s.tries));
-            if is != condition.map(|condition| (class, ahead, condition, tries)) {
-                return Some(format!("{id} stands {told:?}: {condition:?}, {tries} tries"));
-            }
-        }
-    }
-    let wakes = plain.jobs.values().filter_map(|job| match job.condition {
-        Condition::BackedOff(until) => Some(until),
-        _ => None,
-    });
-    let sizes: BTreeSet<u32> = plain.jobs.values().map(|job| job.size).collect();
-    let right = queues.len() == plain.jobs.len()
-        && queues.is_empty() == plain.jobs.is_empty()
-        && queues.next_wake() == wakes.min()
-        && queues.shape_count() == sizes.len();
-    (!right).then(|| format!("of {:?} wakes {:?}", plain.jobs, queues.next_wake()))
 }

@@ -180,7 +180,7 @@ impl Desk<'_> {
         let mut words = vec![self.record.site.to_string(), "unusable".into(), interval.to_string()];
         words.push(match kind {
             NotificationKind::Unusable => format!(" {} ", self.record.consecutive_errors),
-            _ => "probe".into(),
+            _ => "probe failed".into(),
         });
         let details = self.record.recent_errors.iter().map(|error| error.detail.clone()).collect();
         self.owe(kind, None, &words, details);
