@@ -25,7 +25,7 @@ use rand::seq::IndexedRandom;
 
 use super::verdicts::{Desk, OUTCOMES, WINDOWS, interval};
 
-const STEPS: usize = 24;
+const STEPS: usize = 20;
 const SECOND: u64 = 1_000;
 pub(super) const KINDS: [NotificationKind; 6] = [
     NotificationKind::Unusable,
@@ -112,15 +112,16 @@ fn draw(chance: &mut StdRng, by: &KeyName, record: &SiteRecord, now: Timestamp) 
         _ => Vec::new(),
     };
     let probe = probes.choose(chance).copied().filter(|_| chance.random_bool(0.6)).unwrap_or(any);
-    let long = "é ".repeat(300);
-    let texts = ["it failed", " no disk\nleft ", long.as_str()];
-    let mut text = || Arc::<str>::from(texts[chance.random_range(0..3)]);
-    let (detail, details) = (text(), (0..7).map(|_| text()).collect::<Vec<_>>());
+    let long = "é ".repeat(180);
+    let texts = ["it failed", "it was lost", " no disk\nleft ", long.as_str()];
+    let text = |chance: &mut StdRng| Arc::<str>::from(texts[chance.random_range(0..4)]);
+    let detail = text(chance);
     let jitter = PerMillion([0, 1, 400_000, 1_000_000, 2_000_000][chance.random_range(0..5)]);
     let class = *FailureClass::ALL.choose(chance).unwrap_or(&FailureClass::Site);
     let class = if chance.random_bool(0.8) { FailureClass::Site } else { class };
     let isolated = chance.random_bool(0.1);
-    match chance.random_range(0..16) {
+    let over = record.operator.windows.iter().any(|window| window.until == now);
+    match chance.random_range(if over { 8 } else { 0 }..16) {
         0..=3 => SiteCommand::RecordError { attempt: probe, class, detail, isolated, jitter },
         4 | 5 => SiteCommand::RecordSuccess { attempt: probe },
         6..=8 => SiteCommand::StartProbe { probe: any, may_probe: chance.random_bool(0.8) },
@@ -135,8 +136,8 @@ fn draw(chance: &mut StdRng, by: &KeyName, record: &SiteRecord, now: Timestamp) 
         }
         11 => {
             let kind = KINDS[chance.random_range(0..KINDS.len())];
-            let count = chance.random_range(0..=details.len());
-            SiteCommand::Notify { kind, text: detail, details: details[..count].to_vec() }
+            let details = (0..chance.random_range(0..8)).map(|_| text(chance)).collect();
+            SiteCommand::Notify { kind, text: detail, details }
         }
         12 | 13 => {
             let id = record.last_notification.0.saturating_sub(chance.random_range(0..5));
@@ -149,11 +150,15 @@ fn draw(chance: &mut StdRng, by: &KeyName, record: &SiteRecord, now: Timestamp) 
 fn order(chance: &mut StdRng, record: &SiteRecord, reason: Arc<str>, now: Timestamp) -> Operation {
     let mut moment = || Timestamp(now.0 - 10 * SECOND + 5 * SECOND * chance.random_range(0..6));
     let (from, until) = (moment(), moment());
-    let known = record.operator.windows.choose(chance).map(|window| window.from);
+    let windows = &record.operator.windows;
+    // One that is just over makes room for another.
+    let over = windows.iter().any(|window| window.until == now);
+    let what = if over { 4 } else { chance.random_range(0..12) };
+    let known = windows.choose(chance).map(|window| window.from);
     let from = known.filter(|_| chance.random_bool(0.4)).unwrap_or(from);
     let later = Timestamp(from.0.max(now.0) + SECOND);
     let until = if chance.random_bool(0.5) { later } else { until };
-    match chance.random_range(0..12) {
+    match what {
         0 => Operation::Drain,
         1 => Operation::Undrain,
         2 => Operation::Freeze,
@@ -173,24 +178,23 @@ fn follow(
     command: &SiteCommand,
     now: Timestamp,
 ) -> Option<String> {
-    let before = record.clone();
     let decided = SiteMachine::decide(record, parameters, command.clone(), now);
     let told = decided.as_deref().unwrap_or_default();
-    let (record_then, written) = (before.clone(), Vec::new());
-    let mut desk = Desk { record: record_then, written, parameters, now, told };
+    let (before, written) = (record.clone(), Vec::new());
+    let mut desk = Desk { record: before, written, parameters, now, told };
     let expected = desk.carry_out(command).map(|()| {
         desk.written.iter().map(|what| SiteEvent { at: now, what: what.clone() }).collect()
     });
     if decided != expected {
         return Some(format!(
-            "{command:?} at {now:?} is {decided:?}, not {expected:?}: {before:?}"
+            "{command:?} at {now:?} is {decided:?}, not {expected:?}: {record:?}"
         ));
     }
     if let Err(refusal) = &decided {
         return misses(refusal);
     }
     told.iter().for_each(|event| SiteMachine::evolve(record, event));
-    let (after, last) = (desk.record.clone(), desk.record.recent_errors.back());
+    let (after, last) = (&desk.record, desk.record.recent_errors.back());
     let messages: Vec<SiteEffect> =
         after.owed.iter().cloned().map(SiteEffect::SendNotification).collect();
     let named = told.iter().all(|event| {
@@ -198,13 +202,13 @@ fn follow(
         debug.split([' ', '(', '{']).next() == Some(event.what.name())
     });
     let checks = [
-        (*record == after, "the record"),
+        (record == after, "the record"),
         (record.last_error() == last, "the last error"),
         (SiteMachine::due(record, parameters, now) == messages, "what is due"),
         (named, "the name of an event"),
     ];
     let wrong = checks.into_iter().find(|(right, _)| !right)?.1;
-    Some(format!("{wrong} after {command:?} at {now:?}: {record:?}, not {after:?}; was {before:?}"))
+    Some(format!("{wrong} after {command:?} at {now:?}: {record:?}, not {after:?}"))
 }
 
 /// A refusal that does not say what it is about.

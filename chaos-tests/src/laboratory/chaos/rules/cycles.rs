@@ -83,16 +83,22 @@ fn walked(chance: &mut StdRng) -> Option<String> {
 /// After a cycle everything is as it was, whoever waits.
 fn comes_again(chance: &mut StdRng) -> Option<String> {
     let queue = weights(chance, 3);
-    let class = Priority::ALL[chance.random_range(0..4)];
-    let alone = chance.random_bool(0.5);
-    let waits = |other: Priority| !alone || other == class;
-    let count = cycle(&queue).into_iter().filter(|(other, _)| waits(*other)).count();
+    let [one, other] = [0, 1].map(|_| Priority::ALL[chance.random_range(0..4)]);
+    let (alone, by_clock) = (chance.random_bool(0.5), chance.random_bool(0.5));
+    let waits = |class: Priority| !alone || class == one;
+    let count = cycle(&queue).into_iter().filter(|(class, _)| waits(*class)).count();
     let mut turns = Turns::new(&queue);
     let mut once = || {
-        (0..count).for_each(|_| drop(turns.take(&queue, waits)));
+        if by_clock {
+            (0..count).for_each(|_| drop(turns.take(&queue, waits)));
+        }
+        for _ in (0..queue.n_h * queue.n_l).filter(|_| !by_clock && one != other) {
+            turns.placed(&queue, one, 1);
+            turns.placed(&queue, other, 1);
+        }
         turns.clone()
     };
-    let (first, second) = (once(), once());
+    let (_, first, second) = (once(), once(), once());
     (first != second).then(|| format!("a cycle leads from {first:?} to {second:?}: {queue:?}"))
 }
 

@@ -34,7 +34,7 @@ struct Case {
 
 pub(super) fn wrong(chance: &mut StdRng) -> Vec<String> {
     let mut found = words();
-    for _ in 0..4 {
+    for _ in 0..3 {
         let Some(case) = draw(chance) else { return vec!["no site can be drawn".to_owned()] };
         found.extend(differs(&case));
     }

@@ -28,7 +28,7 @@ use rand::seq::IndexedRandom;
 use super::queues::{INTERVAL, Job, Plain, Round};
 
 /// Things done in one case.
-const STEPS: usize = 20;
+const STEPS: usize = 16;
 /// Policies that take longer than others.
 const CONNECTED: [&str; 2] =
     ["connected-cluster-minimization", "connected-flexible-cluster-minimization"];

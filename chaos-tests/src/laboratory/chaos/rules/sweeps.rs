@@ -15,7 +15,7 @@ use rand::rngs::StdRng;
 
 use super::records::{drawn, moment};
 
-const STEPS: usize = 16;
+const STEPS: usize = 12;
 /// Two sweeps with a limit, one without.
 const SWEEPS: [(u64, Option<u32>); 3] = [(1, Some(2)), (101, Some(1)), (201, None)];
 
