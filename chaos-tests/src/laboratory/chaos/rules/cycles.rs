@@ -90,7 +90,7 @@ fn comes_again(chance: &mut StdRng) -> Option<String> {
     let mut turns = Turns::new(&queue);
     let mut once = || {
         if by_clock {
-            (0..count).for_each(|_| drop(turns.take(&queue, waits)));
+            (0..count).for_each(|_| _ = turns.take(&queue, waits));
         }
         for _ in (0..queue.n_h * queue.n_l).filter(|_| !by_clock && one != other) {
             turns.placed(&queue, one, 1);

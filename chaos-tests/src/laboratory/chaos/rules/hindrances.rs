@@ -53,7 +53,7 @@ fn near(chance: &mut StdRng) -> Timestamp {
 fn draw(chance: &mut StdRng) -> Option<Case> {
     let mut record = SiteRecord::new(SiteName::new("delft").ok()?);
     let keys = [KeyName::new("alice").ok()?, KeyName::new("bob").ok()?];
-    let mut key = |chance: &mut StdRng| keys[chance.random_range(0..2)].clone();
+    let key = |chance: &mut StdRng| keys[chance.random_range(0..2)].clone();
     let attempts = (0..chance.random_range(0..5)).map(|_| AttemptId {
         job: JobId(chance.random_range(0..3)),
         component: ComponentIndex(chance.random_range(0..2)),

@@ -72,7 +72,7 @@ fn spends(chance: &mut StdRng) -> Option<String> {
     let (has, units) = (chance.random_range(0..4), chance.random_range(0..4));
     let mut budget = SliceBudget(has);
     let may = budget.spend(units);
-    let left = if units > has { 0 } else { has - units };
+    let left = has.max(units) - units;
     let right = may == (has > 0) && budget.0 == left && SliceBudget::about_one_ms().0 > 0;
     (!right).then(|| format!("of {has} units {units} are spent: {may}, {budget:?}"))
 }
@@ -97,14 +97,15 @@ fn draw(chance: &mut StdRng) -> Option<Case> {
         true => History::All,
         false => History::Pairs(pairs.map(|(to, from)| (to.clone(), from.clone())).collect()),
     };
+    let parameters = parameters(chance);
+    let hoards = parameters.hoard.after.is_some();
     let mut shapes = Vec::new();
     for _ in 0..chance.random_range(2..6) {
-        let shape = Arc::new(shape(chance, &sites)?);
+        let shape = Arc::new(shape(chance, &sites, hoards)?);
         if !shapes.contains(&shape) {
             shapes.push(shape);
         }
     }
-    let parameters = parameters(chance);
     let totals = sites.iter().map(|_| Resources {
         processors: chance.random_range(4..=20),
         others: chance.random_bool(0.5).then(|| ("gpus".into(), 2)).into_iter().collect(),
@@ -144,7 +145,7 @@ fn parameters(chance: &mut StdRng) -> QueueParameters {
 }
 
 /// What a job may ask for; some have policies that are gone, or cannot place them.
-fn shape(chance: &mut StdRng, sites: &[SiteName]) -> Option<PlacementRequest> {
+fn shape(chance: &mut StdRng, sites: &[SiteName], hoards: bool) -> Option<PlacementRequest> {
     let policy = match chance.random_range(0..12) {
         0..=4 => "worst-fit",
         5..=7 => "close-to-files",
@@ -177,7 +178,9 @@ fn shape(chance: &mut StdRng, sites: &[SiteName]) -> Option<PlacementRequest> {
         (_, true) => Request::Flexible(Flexible::default()),
         _ => Request::NonFixed,
     };
-    let restartable = fixed || chance.random_bool(0.7);
+    // Whether processors of a site that is tried out are withheld for one that names it, and
+    // must not run twice, is left open.
+    let restartable = (fixed && hoards) || chance.random_bool(0.7);
     Some(PlacementRequest::new(PolicyName::new(policy).ok()?, request, restartable, components))
 }
 
