@@ -13,7 +13,7 @@ use cospan_domain::runner::{Row, Task};
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::records::{drawn, moment};
+use super::super::records::{drawn, moment};
 
 const STEPS: usize = 12;
 /// Two sweeps with a limit, one without.

@@ -6,7 +6,7 @@ use cospan_domain::placement::{GridSnapshot, PlacementRequest, Remaining};
 use cospan_domain::queue::HoardParameters;
 use cospan_domain::units::{PerMillion, Timestamp};
 
-use super::obstacles::never_fits;
+use super::super::placement::never_fits;
 
 /// After a time they are withheld for so long, then not for as long, and so on.
 pub(super) fn until(hoard: &HoardParameters, entered: u64, now: u64) -> Option<Timestamp> {

@@ -10,7 +10,7 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 
-use super::records::drawn;
+use super::super::records::drawn;
 
 /// From the least urgent.
 const CLASSES: [Priority; 4] =
