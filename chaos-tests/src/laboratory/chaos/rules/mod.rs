@@ -26,8 +26,9 @@ mod placement;
 mod plans;
 mod programs;
 mod quantities;
-mod queues;
+mod queue;
 mod records;
+mod site;
 mod sites;
 mod sweeps;
 mod tables;
@@ -67,7 +68,9 @@ pub(super) fn broken(seed: u64) -> Vec<String> {
         plans::wrong,
         programs::wrong,
         quantities::wrong,
+        queue::wrong,
         queues::wrong,
+        site::wrong,
         sites::wrong,
         sweeps::wrong,
         tables::wrong,

@@ -19,7 +19,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 
 /// Commands of one case.
-const STEPS: usize = 60;
+const STEPS: usize = 36;
 /// Maintenance windows of a site, as the reference has it.
 const WINDOWS_MAX: usize = 32;
 /// Errors in a row until a site is unusable, and probes side by side until it is usable.
