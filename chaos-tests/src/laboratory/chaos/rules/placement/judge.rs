@@ -327,7 +327,7 @@ pub(super) fn gap(reason: &Reason) -> u64 {
 }
 
 /// Why a site could not hold it, were it empty and open.
-pub(super) fn never_fits(asked: &ComponentRequest, site: &GridSite) -> Vec<Reason> {
+pub(in super::super) fn never_fits(asked: &ComponentRequest, site: &GridSite) -> Vec<Reason> {
     let Some(shape) = &site.shape else { return Vec::new() };
     let has =
         |key: &str, value: &str| shape.labels.get(key).is_some_and(|values| values.contains(value));

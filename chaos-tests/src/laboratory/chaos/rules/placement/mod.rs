@@ -17,6 +17,7 @@ mod splitting;
 mod submissions;
 mod supposing;
 
+pub(super) use judge::never_fits;
 use rand::rngs::StdRng;
 
 /// What the domain makes of cases of each kind, and the rules do not.
