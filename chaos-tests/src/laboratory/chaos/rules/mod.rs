@@ -8,6 +8,7 @@ mod dues;
 mod files;
 mod grids;
 mod links;
+mod lives;
 mod obstacles;
 mod orders;
 mod plans;
@@ -37,6 +38,7 @@ pub(super) fn broken(seed: u64) -> Vec<String> {
         files::wrong,
         grids::wrong,
         links::wrong,
+        lives::wrong,
         orders::wrong,
         plans::wrong,
         quantities::wrong,

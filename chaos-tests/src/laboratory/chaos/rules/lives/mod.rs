@@ -1,0 +1,97 @@
+//! The life of a job: for a record in any phase and any command all events that follow, and
+//! the whole record after each of them; then on from there, command after command.
+
+mod claimed;
+mod clock;
+mod commands;
+mod draws;
+mod others;
+mod parts;
+mod people;
+mod record;
+mod sites;
+mod story;
+mod texts;
+
+use cospan_domain::job::command::{JobCommand, Rejection};
+use cospan_domain::job::decide::decide;
+use cospan_domain::job::event::{Happened, JobEvent};
+use cospan_domain::job::evolve::evolve;
+use cospan_domain::job::parameters::JobParameters;
+use cospan_domain::job::state::Job;
+use cospan_domain::units::Timestamp;
+use rand::rngs::StdRng;
+
+use super::records::NOW;
+use commands::Caller;
+use draws::seconds;
+
+/// Commands of which each is given to the job as it was drawn.
+const APART: usize = 12;
+/// Commands that are given one after the other.
+const IN_A_ROW: usize = 6;
+
+pub(super) fn wrong(chance: &mut StdRng) -> Vec<String> {
+    let parameters = draws::parameters(chance);
+    let Some(job) = draws::life(chance) else { return vec!["no job can be drawn".to_owned()] };
+    let mut found = Vec::new();
+    for _ in 0..APART {
+        let Some(command) = (Caller { job: &job, now: NOW }).any(chance) else { continue };
+        found.extend(follow(&job, &parameters, &command, NOW).err());
+    }
+    let (mut life, mut now) = (job, NOW);
+    for _ in 0..IN_A_ROW {
+        let Some(command) = (Caller { job: &life, now }).any(chance) else { continue };
+        match follow(&life, &parameters, &command, now) {
+            Ok(next) => life = next,
+            Err(difference) => {
+                found.push(difference);
+                break;
+            }
+        }
+        now = now + seconds(chance, 2);
+    }
+    found
+}
+
+/// The record after a command, or in what domain and rules differ.
+fn follow(
+    job: &Job,
+    parameters: &JobParameters,
+    command: &JobCommand,
+    now: Timestamp,
+) -> Result<Job, String> {
+    let is = decide(job, parameters, command.clone(), now);
+    let ought = people::follows(job, parameters, command.clone(), now);
+    if !same(&is, &ought, now) {
+        let what = |is: Vec<JobEvent>| is.into_iter().map(|event| event.what).collect::<Vec<_>>();
+        let is = is.map(what);
+        return Err(format!("{command:?} comes to {is:?}, not {ought:?}: {job:?} {parameters:?}"));
+    }
+    let mut next = job.clone();
+    for event in is.unwrap_or_default() {
+        let ought = record::after(&next, event.at, &event.what);
+        evolve(&mut next, &event);
+        if next != ought {
+            return Err(format!("{event:?} leads to {next:?}, not {ought:?} from {job:?}"));
+        }
+    }
+    Ok(next)
+}
+
+fn same(
+    is: &Result<Vec<JobEvent>, Rejection>,
+    ought: &Result<Vec<Happened>, Rejection>,
+    now: Timestamp,
+) -> bool {
+    match (is, ought) {
+        (Err(is), Err(ought)) => is == ought,
+        (Ok(is), Ok(ought)) => {
+            let alike = |(is, ought): (&JobEvent, &Happened)| {
+                is.at == now && texts::alike(&is.what, ought)
+            };
+            is.len() == ought.len() && is.iter().zip(ought).all(alike)
+        }
+        _ => false,
+    }
+}
