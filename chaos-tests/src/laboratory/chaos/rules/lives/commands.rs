@@ -15,6 +15,7 @@ use rand::Rng;
 use rand::rngs::StdRng;
 
 use super::super::records::{content, indexed, site};
+use super::others::awaits_outputs;
 use super::draws::{one_of, placement, seconds};
 
 /// Who may be asked for something, at which time.
@@ -130,6 +131,10 @@ impl Caller<'_> {
             let all = indexed(self.job).filter(|_| chance.random_bool(0.4));
             all.map(|(index, _)| index).collect::<Vec<_>>()
         };
+        let silent = |chance: &mut StdRng| -> Vec<ComponentIndex> {
+            let all = silent(chance).into_iter();
+            all.filter(|index| !self.keeps_outputs_only(*index)).collect()
+        };
         if chance.random_bool(0.3) {
             sight.unreachable =
                 silent(chance).into_iter().map(|index| (index, since(chance))).collect();
@@ -149,6 +154,13 @@ impl Caller<'_> {
             }
         }
         Some(sight)
+    }
+
+    /// What a component left is collected as far as that is to be, and the rest stays where it
+    /// is. Whether a silent site matters then is not said anywhere.
+    fn keeps_outputs_only(&self, index: ComponentIndex) -> bool {
+        let collects = matches!(self.job.phase, Phase::Collecting { .. });
+        collects && !awaits_outputs(self.job, index)
     }
 
     fn claim(&self, chance: &mut StdRng) -> Option<JobCommand> {

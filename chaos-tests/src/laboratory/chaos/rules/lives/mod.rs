@@ -8,6 +8,7 @@ mod draws;
 mod others;
 mod parts;
 mod people;
+mod reads;
 mod record;
 mod sites;
 mod story;
@@ -27,9 +28,9 @@ use commands::Caller;
 use draws::seconds;
 
 /// Commands of which each is given to the job as it was drawn.
-const APART: usize = 12;
+const APART: usize = 24;
 /// Commands that are given one after the other.
-const IN_A_ROW: usize = 6;
+const IN_A_ROW: usize = 12;
 
 pub(super) fn wrong(chance: &mut StdRng) -> Vec<String> {
     let parameters = draws::parameters(chance);
@@ -51,7 +52,25 @@ pub(super) fn wrong(chance: &mut StdRng) -> Vec<String> {
         }
         now = now + seconds(chance, 2);
     }
+    found.extend(reads::wrong(chance));
     found
+}
+
+/// What is no news decides nothing beyond what follows without it.
+fn told_anew(
+    job: &Job,
+    parameters: &JobParameters,
+    command: &JobCommand,
+    is: &Result<Vec<JobEvent>, Rejection>,
+    now: Timestamp,
+) -> Option<String> {
+    let JobCommand::Sighted { component, asked_at, sighting, .. } = command else { return None };
+    let (is_news, ought) =
+        reads::is_news_or_not(job, parameters, *component, *asked_at, sighting);
+    let decided = is.as_ref().map_or(0, Vec::len);
+    let follows = people::follows_anyway(job, parameters, now);
+    let right = is_news == ought && (is_news || decided == 0 || decided == follows);
+    (!right).then(|| format!("{command:?} is news {is_news}, decides {is:?}: {job:?}"))
 }
 
 /// The record after a command, or in what domain and rules differ.
@@ -67,6 +86,9 @@ fn follow(
         let what = |is: Vec<JobEvent>| is.into_iter().map(|event| event.what).collect::<Vec<_>>();
         let is = is.map(what);
         return Err(format!("{command:?} comes to {is:?}, not {ought:?}: {job:?} {parameters:?}"));
+    }
+    if let Some(wrong) = told_anew(job, parameters, command, &is, now) {
+        return Err(wrong);
     }
     let mut next = job.clone();
     for event in is.unwrap_or_default() {

@@ -13,7 +13,7 @@ use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::super::records::indexed;
 use super::record::runs;
-use super::story::{AND, Story, asked, lives, name};
+use super::story::{AND, NOT, Story, asked, lives, name};
 
 /// Outputs that go to a site and are not there yet: of which component, their position, their
 /// path and that site.
@@ -32,6 +32,11 @@ fn open_outputs(job: &Job) -> Vec<(ComponentIndex, u32, String, SiteName)> {
 
 pub(super) fn is_collected(job: &Job) -> bool {
     open_outputs(job).is_empty()
+}
+
+/// Whether an output of a component is still to be brought to a site.
+pub(super) fn awaits_outputs(job: &Job, component: ComponentIndex) -> bool {
+    open_outputs(job).iter().any(|(index, ..)| *index == component)
 }
 
 impl Story<'_> {
@@ -133,9 +138,10 @@ impl Story<'_> {
         let detail = why(*index, *at).map(|(_, _, detail)| detail.to_string()).unwrap_or_default();
         let mut reason =
             [path.clone(), name(&self.job, *index), site.to_string(), detail].join("|");
-        if open.len() > 1 {
-            reason += &format!("{AND}{} more", open.len() - 1);
-        }
+        reason += &match open.len() - 1 {
+            0 => format!("{AND}{NOT}more"),
+            others => format!("{AND}{others} more"),
+        };
         self.tell(Happened::JobFailed { reason: reason.into() });
     }
 
@@ -164,7 +170,7 @@ impl Story<'_> {
         let concerned = match self.job.phase {
             Phase::Starting { .. } => lived,
             Phase::Running { .. } => lived && !c.given_back,
-            Phase::Collecting { .. } => c.collected.iter().any(|output| !output.done),
+            Phase::Collecting { .. } => awaits_outputs(&self.job, component),
             _ => false,
         };
         if concerned {

@@ -35,6 +35,13 @@ pub(super) fn follows(
     Ok(story.events)
 }
 
+/// How much happens without any command.
+pub(super) fn follows_anyway(job: &Job, parameters: &JobParameters, now: Timestamp) -> usize {
+    let mut story = Story { job: job.clone(), parameters, now, looks: false, events: Vec::new() };
+    story.go_on();
+    story.events.len()
+}
+
 /// Only people touch a held job, and what becomes of its last submissions is asked for.
 fn works_on_held(command: &JobCommand) -> bool {
     match command {

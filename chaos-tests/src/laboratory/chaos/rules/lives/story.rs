@@ -22,6 +22,8 @@ use super::record::{self, runs};
 
 /// Between the things that a text must name.
 pub(super) const AND: char = '|';
+/// Before what it must not name.
+pub(super) const NOT: char = '~';
 /// A component that is restarted alone does not wait longer between two tries.
 const LONGEST_PAUSE: DurationMs = DurationMs(60_000);
 

@@ -1,18 +1,22 @@
 //! Compares what happened with what ought to have: everything word for word, but texts for
-//! people by what they must name.
+//! people by what they must name, and must not where that comes after [`NOT`].
 
 use std::sync::Arc;
 
 use cospan_domain::job::event::Happened;
 use cospan_domain::job::state::{AbortCause, AfterAbort, Ending};
 
-use super::story::AND;
+use super::story::{AND, NOT};
 
 pub(super) fn alike(is: &Happened, ought: &Happened) -> bool {
     let (mut is, mut ought) = (is.clone(), ought.clone());
     let (said, needed) = (taken(&mut is), taken(&mut ought));
+    let fits = |said: &str, name: &str| match name.strip_prefix(NOT) {
+        Some(name) => !said.contains(name),
+        None => said.contains(name),
+    };
     let names = |(said, needed): (&Arc<str>, &Arc<str>)| {
-        !said.is_empty() && needed.split(AND).all(|name| said.contains(name))
+        !said.is_empty() && needed.split(AND).all(|name| fits(said, name))
     };
     is == ought && said.len() == needed.len() && said.iter().zip(&needed).all(names)
 }
