@@ -166,7 +166,11 @@ fn part(chance: &mut StdRng, job: &Job, before: Component, shared: bool) -> Opti
     let placement = placement(chance, share)?;
     let detail = "an error".into();
     let charge = Charge { site: placement.site.clone(), attempt, detail };
-    let owes = if matches!(job.phase, Phase::Aborting { .. }) { 0.25 } else { 0.08 };
+    let owes = match job.phase {
+        Phase::Aborting { .. } => 0.25,
+        Phase::Running { .. } => 0.1,
+        _ => 0.04,
+    };
     let origin = Origin {
         instance: InstanceId::from_random(chance.random_range(0..9)),
         last: Attempt(chance.random_range(0..4)),

@@ -14,12 +14,13 @@ mod sites;
 mod story;
 mod texts;
 
+use cospan_domain::invariants::broken;
 use cospan_domain::job::command::{JobCommand, Rejection};
 use cospan_domain::job::decide::decide;
 use cospan_domain::job::event::{Happened, JobEvent};
 use cospan_domain::job::evolve::evolve;
 use cospan_domain::job::parameters::JobParameters;
-use cospan_domain::job::state::Job;
+use cospan_domain::job::state::{Job, Phase};
 use cospan_domain::units::Timestamp;
 use rand::rngs::StdRng;
 
@@ -54,6 +55,13 @@ pub(super) fn wrong(chance: &mut StdRng) -> Vec<String> {
     }
     found.extend(reads::wrong(chance));
     found
+}
+
+/// A record that keeps the rules of records keeps them whatever it is told. Errors are owed
+/// while a round is given up or a component restarted, and at no other time.
+fn is_orderly(job: &Job) -> bool {
+    let may_owe = matches!(job.phase, Phase::Running { .. } | Phase::Aborting { .. });
+    broken(job).is_empty() && (may_owe || job.components.iter().all(|c| c.charge.is_none()))
 }
 
 /// What is no news decides nothing beyond what follows without it.
@@ -98,7 +106,10 @@ fn follow(
             return Err(format!("{event:?} leads to {next:?}, not {ought:?} from {job:?}"));
         }
     }
-    Ok(next)
+    match broken(&next).first().filter(|_| is_orderly(job)) {
+        Some(rule) => Err(format!("after {command:?} {rule} is broken: {next:?} from {job:?}")),
+        None => Ok(next),
+    }
 }
 
 fn same(
