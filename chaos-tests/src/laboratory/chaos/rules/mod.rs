@@ -10,13 +10,11 @@ mod grids;
 mod links;
 mod lives;
 mod obstacles;
-mod orders;
 mod plans;
 mod quantities;
 mod queues;
 mod records;
 mod sites;
-mod tries;
 mod turns;
 mod words;
 
@@ -39,12 +37,10 @@ pub(super) fn broken(seed: u64) -> Vec<String> {
         grids::wrong,
         links::wrong,
         lives::wrong,
-        orders::wrong,
         plans::wrong,
         quantities::wrong,
         queues::wrong,
         sites::wrong,
-        tries::wrong,
         turns::wrong,
         words::wrong,
     ];

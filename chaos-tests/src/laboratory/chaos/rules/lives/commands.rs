@@ -15,8 +15,8 @@ use rand::Rng;
 use rand::rngs::StdRng;
 
 use super::super::records::{content, indexed, site};
-use super::others::awaits_outputs;
 use super::draws::{one_of, placement, seconds};
+use super::others::awaits_outputs;
 
 /// Who may be asked for something, at which time.
 pub(super) struct Caller<'a> {
@@ -48,11 +48,11 @@ impl Caller<'_> {
     /// Any command; `None` never: all names are valid.
     pub(super) fn any(&self, chance: &mut StdRng) -> Option<JobCommand> {
         match chance.random_range(0..20) {
-            0..5 => self.told_by_sites(chance),
-            5..9 => self.told_where_it_stands(chance),
-            9..13 => Some(JobCommand::Look(self.sight(chance)?)),
-            13..15 => self.claim(chance),
-            15..17 => self.for_its_phase(chance),
+            0..4 => self.told_by_sites(chance),
+            4..8 => self.told_where_it_stands(chance),
+            8..12 => Some(JobCommand::Look(self.sight(chance)?)),
+            12..14 => self.claim(chance),
+            14..17 => self.for_its_phase(chance),
             17 => self.by_people(chance),
             _ => self.by_others(chance),
         }
@@ -66,8 +66,8 @@ impl Caller<'_> {
         let component = component(chance, self.job);
         let attempt = attempt(chance, self.job, component);
         let sighting = match chance.random_range(0..11) {
-            0..3 => Sighting::Absent,
-            3 => Sighting::Pending,
+            0..2 => Sighting::Absent,
+            2..4 => Sighting::Pending,
             4 => Sighting::Ready("other".into()),
             5..7 => Sighting::Begun("other".into()),
             7 => Sighting::Succeeded,
@@ -94,7 +94,7 @@ impl Caller<'_> {
         };
         let submitted = matches!(run, Some(Run::Intended { .. }));
         let uncertain = matches!(run, Some(Run::Uncertain { .. }));
-        if submitted || uncertain && chance.random_bool(0.3) || chance.random_bool(0.1) {
+        if submitted || uncertain && chance.random_bool(0.3) || chance.random_bool(0.05) {
             return Some(JobCommand::SubmitAnswered { component, attempt, answer });
         }
         let asked_at = self.asked_at(chance);
@@ -103,6 +103,10 @@ impl Caller<'_> {
             return Some(JobCommand::LookUpAnswered { component, attempt, asked_at, found });
         }
         match run {
+            Some(Run::Submitted { .. }) => {
+                let sighting = one_of(chance, &[Sighting::Absent, Sighting::Pending]);
+                Some(JobCommand::Sighted { component, attempt, asked_at, sighting })
+            }
             Some(Run::AtGate { .. }) => {
                 let open = chance.random_bool(0.6);
                 Some(JobCommand::GateAnswered { component, attempt, open })
@@ -117,7 +121,7 @@ impl Caller<'_> {
         sight.inputs = match chance.random_range(0..6) {
             0..2 => Inputs::Unknown,
             2 => Inputs::Here,
-            3 => Inputs::Expected(self.now + seconds(chance, 5)),
+            3 => Inputs::Expected(self.now + seconds(chance, 4)),
             _ => Inputs::Lost {
                 detail: word(chance),
                 components: indexed(self.job)
@@ -210,6 +214,10 @@ impl Caller<'_> {
                 let problem = chance.random_bool(0.5).then(|| word(chance));
                 Some(JobCommand::EndTold { target, problem })
             }
+            Phase::Placed { .. } => self.claim(chance),
+            Phase::Running { .. } if chance.random_bool(0.6) => self.claim(chance),
+            Phase::Aborting { .. } if chance.random_bool(0.4) => self.abandon(chance),
+            Phase::Aborting { .. } => Some(self.charge_recorded(chance, component)),
             _ => Some(JobCommand::Look(Sight::default())),
         }
     }
@@ -222,7 +230,7 @@ impl Caller<'_> {
             true => self.job.spec.components.len() as u32,
             false => 2,
         };
-        let missing = u32::from(chance.random_bool(0.1));
+        let missing = u32::from(chance.random_bool(0.2));
         let empty = chance.random_bool(0.4);
         let mut placements = Vec::new();
         for at in 0..parts {
@@ -248,11 +256,7 @@ impl Caller<'_> {
             3 => JobCommand::Hold(word(chance)),
             4 => JobCommand::Release(by),
             5 => JobCommand::Cancel(by),
-            _ => {
-                let sites = [site(chance).ok()?, site(chance).ok()?];
-                let silent: BTreeSet<SiteName> = sites.into_iter().collect();
-                JobCommand::Abandon { by, silent }
-            }
+            _ => return self.abandon(chance),
         })
     }
 
@@ -262,14 +266,29 @@ impl Caller<'_> {
         Some(match chance.random_range(0..8) {
             0..2 => JobCommand::Recover { settle },
             2 => JobCommand::Preempt { by: JobId(3) },
-            3..5 => JobCommand::LeaveSite(site(chance).ok()?),
+            3..5 => {
+                let there = indexed(self.job).filter_map(|(_, c)| c.placement.as_ref());
+                let mut sites: Vec<SiteName> = there.map(|p| p.site.clone()).collect();
+                sites.push(site(chance).ok()?);
+                JobCommand::LeaveSite(one_of(chance, &sites))
+            }
             5 => JobCommand::Promote { to: one_of(chance, &Priority::ALL) },
             6 => JobCommand::GiveUpPlacement { tries: chance.random_range(1..9) },
-            _ => {
-                let charge = self.job.components.iter().find_map(|c| c.charge.as_ref());
-                let attempt = charge.map_or(Attempt(0), |charge| charge.attempt);
-                JobCommand::ChargeRecorded { component, attempt }
-            }
+            _ => self.charge_recorded(chance, component),
         })
+    }
+
+    fn charge_recorded(&self, chance: &mut StdRng, component: ComponentIndex) -> JobCommand {
+        let owes = indexed(self.job).find_map(|(index, c)| Some((index, c.charge.as_ref()?)));
+        let (component, owed) =
+            owes.map_or((component, Attempt(1)), |(index, charge)| (index, charge.attempt));
+        let attempt = if chance.random_bool(0.6) { owed } else { Attempt(owed.0 + 1) };
+        JobCommand::ChargeRecorded { component, attempt }
+    }
+
+    fn abandon(&self, chance: &mut StdRng) -> Option<JobCommand> {
+        let sites = [site(chance).ok()?, site(chance).ok()?];
+        let silent: BTreeSet<SiteName> = sites.into_iter().collect();
+        Some(JobCommand::Abandon { by: key(chance)?, silent })
     }
 }

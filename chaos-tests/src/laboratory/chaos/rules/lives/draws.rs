@@ -7,7 +7,7 @@ use std::sync::Arc;
 use cospan_domain::claim::{ClaimParameters, MinClaimStep};
 use cospan_domain::ids::{Attempt, InstanceId, KeyName, LrmId, Round};
 use cospan_domain::job::parameters::JobParameters;
-use cospan_domain::job::spec::{JobSpec, OnUnreachable, Request};
+use cospan_domain::job::spec::{Flexible, JobSpec, OnUnreachable, Request};
 use cospan_domain::job::state::{
     AbortCause, AfterAbort, Charge, Collected, Component, Ending, Job, Origin, Phase, Placement,
     Restart, RestartStep, Run, Setbacks, Source,
@@ -68,6 +68,9 @@ fn spec(chance: &mut StdRng, spec: &mut JobSpec) {
     let patience = seconds(chance, 5);
     let choices = [OnUnreachable::RerunAfter(patience), OnUnreachable::Wait];
     spec.on_unreachable = choices[usize::from(chance.random_bool(0.2))];
+    if spec.components.len() == 1 && chance.random_bool(0.6) {
+        spec.request = Request::Flexible(Flexible::default());
+    }
     if chance.random_bool(0.5) {
         spec.run.restart_scope = RestartScope::Component;
     }
@@ -96,7 +99,7 @@ pub(super) fn life(chance: &mut StdRng) -> Option<Job> {
         inputs: few(chance),
     };
     let placed = Timestamp(NOW.0 - 2_000 * chance.random_range(3..15));
-    let start = placed + seconds(chance, 40);
+    let start = placed + seconds(chance, 30);
     (job.instants.placed, job.instants.start_estimate) = (Some(placed), Some(start));
     job.instants.first_placed = Some(placed);
     job.instants.first_start_estimate = Some(placed + seconds(chance, 40));
@@ -135,14 +138,14 @@ fn phase(chance: &mut StdRng, placed: Timestamp, start: Timestamp) -> Option<Pha
     ];
     let then = one_of(chance, &then);
     let why = AbortCause::Preempted { by: cospan_domain::ids::JobId(7) };
-    Some(match chance.random_range(0..26) {
+    Some(match chance.random_range(0..30) {
         0..3 => Phase::Queued { since, not_before: at },
-        3..6 => Phase::Placed { at: placed, start_estimate: start },
-        6..12 => Phase::Claiming { since },
-        12..15 => Phase::Starting { since },
-        15..20 => Phase::Running { since },
-        20..22 => Phase::Collecting { since },
-        22..25 => Phase::Aborting { since, why, then },
+        3..7 => Phase::Placed { at: placed, start_estimate: start },
+        7..13 => Phase::Claiming { since },
+        13..16 => Phase::Starting { since },
+        16..24 => Phase::Running { since },
+        24..26 => Phase::Collecting { since },
+        26..29 => Phase::Aborting { since, why, then },
         _ => match chance.random_range(0..3) {
             0 => Phase::Finished { at },
             1 => Phase::Failed { at, reason: "it failed".into() },
@@ -169,7 +172,8 @@ fn part(chance: &mut StdRng, job: &Job, before: Component, shared: bool) -> Opti
     let owes = match job.phase {
         Phase::Aborting { .. } => 0.25,
         Phase::Running { .. } => 0.1,
-        _ => 0.04,
+        Phase::Queued { .. } => 0.15,
+        _ => 0.0,
     };
     let origin = Origin {
         instance: InstanceId::from_random(chance.random_range(0..9)),
@@ -211,7 +215,7 @@ fn stands(chance: &mut StdRng, job: &Job) -> Option<(Run, bool, Option<Restart>)
         | Phase::Cancelled { .. } => (one_of(chance, &[Run::Idle, done]), false, None),
         Phase::Placed { .. } => (Run::Idle, false, None),
         Phase::Claiming { .. } => {
-            let early = one_of(chance, &[0, 1, 2, 3, 4, 4, 4, 4]);
+            let early = one_of(chance, &[0, 1, 2, 2, 3, 4, 4, 4]);
             let run = run(chance, early)?;
             let given_back = !matches!(run, Run::Idle) && chance.random_bool(0.12);
             (run, given_back, None)
@@ -245,7 +249,8 @@ fn restarting(chance: &mut StdRng) -> Option<(Run, bool, Option<Restart>)> {
     let run = match chance.random_bool(0.5) && !given_back {
         true => Run::Idle,
         false => {
-            let live = chance.random_range(1..=if given_back { 6 } else { 5 });
+            let last = if given_back { 6 } else { 5 };
+            let live = one_of(chance, &[1, 2, 3, 4, last, last]);
             run(chance, live)?
         }
     };

@@ -28,33 +28,43 @@ use super::records::NOW;
 use commands::Caller;
 use draws::seconds;
 
-/// Commands of which each is given to the job as it was drawn.
-const APART: usize = 24;
+/// Jobs that are drawn for each case.
+const JOBS: usize = 4;
+/// Commands of which each is given to a job as it was drawn.
+const APART: usize = 9;
 /// Commands that are given one after the other.
-const IN_A_ROW: usize = 12;
+const IN_A_ROW: usize = 5;
 
 pub(super) fn wrong(chance: &mut StdRng) -> Vec<String> {
-    let parameters = draws::parameters(chance);
-    let Some(job) = draws::life(chance) else { return vec!["no job can be drawn".to_owned()] };
     let mut found = Vec::new();
-    for _ in 0..APART {
-        let Some(command) = (Caller { job: &job, now: NOW }).any(chance) else { continue };
-        found.extend(follow(&job, &parameters, &command, NOW).err());
-    }
-    let (mut life, mut now) = (job, NOW);
-    for _ in 0..IN_A_ROW {
-        let Some(command) = (Caller { job: &life, now }).any(chance) else { continue };
-        match follow(&life, &parameters, &command, now) {
-            Ok(next) => life = next,
-            Err(difference) => {
-                found.push(difference);
-                break;
-            }
+    for _ in 0..JOBS {
+        let parameters = draws::parameters(chance);
+        match draws::life(chance) {
+            Some(job) => found.extend(differs(chance, job, &parameters)),
+            None => found.push("no job can be drawn".to_owned()),
         }
-        now = now + seconds(chance, 2);
     }
     found.extend(reads::wrong(chance));
     found
+}
+
+fn differs(chance: &mut StdRng, job: Job, parameters: &JobParameters) -> Option<String> {
+    for _ in 0..APART {
+        let command = Caller { job: &job, now: NOW }.any(chance)?;
+        if let Err(difference) = follow(&job, parameters, &command, NOW) {
+            return Some(difference);
+        }
+    }
+    let (mut life, mut now) = (job, NOW);
+    for _ in 0..IN_A_ROW {
+        let command = Caller { job: &life, now }.any(chance)?;
+        match follow(&life, parameters, &command, now) {
+            Ok(next) => life = next,
+            Err(difference) => return Some(difference),
+        }
+        now = now + seconds(chance, 2);
+    }
+    None
 }
 
 /// A record that keeps the rules of records keeps them whatever it is told. Errors are owed
@@ -73,8 +83,7 @@ fn told_anew(
     now: Timestamp,
 ) -> Option<String> {
     let JobCommand::Sighted { component, asked_at, sighting, .. } = command else { return None };
-    let (is_news, ought) =
-        reads::is_news_or_not(job, parameters, *component, *asked_at, sighting);
+    let (is_news, ought) = reads::is_news_or_not(job, parameters, *component, *asked_at, sighting);
     let decided = is.as_ref().map_or(0, Vec::len);
     let follows = people::follows_anyway(job, parameters, now);
     let right = is_news == ought && (is_news || decided == 0 || decided == follows);
@@ -120,9 +129,8 @@ fn same(
     match (is, ought) {
         (Err(is), Err(ought)) => is == ought,
         (Ok(is), Ok(ought)) => {
-            let alike = |(is, ought): (&JobEvent, &Happened)| {
-                is.at == now && texts::alike(&is.what, ought)
-            };
+            let alike =
+                |(is, ought): (&JobEvent, &Happened)| is.at == now && texts::alike(&is.what, ought);
             is.len() == ought.len() && is.iter().zip(ought).all(alike)
         }
         _ => false,

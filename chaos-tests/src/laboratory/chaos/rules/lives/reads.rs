@@ -95,7 +95,9 @@ fn costs(job: &Job) -> Accounting {
     };
     let submitted = Some(job.submitted_at);
     let ended = match &job.phase {
-        Phase::Finished { at } | Phase::Failed { at, .. } | Phase::Cancelled { at, .. } => Some(*at),
+        Phase::Finished { at } | Phase::Failed { at, .. } | Phase::Cancelled { at, .. } => {
+            Some(*at)
+        }
         _ => None,
     };
     let sites = job.components.iter().filter_map(|c| Some(&c.placement.as_ref()?.site));
@@ -186,9 +188,8 @@ fn counts(job: &Job, parameters: &JobParameters) -> String {
 }
 
 fn counted(job: &Job, parameters: &JobParameters) -> String {
-    let all: Vec<_> = (indexed(job))
-        .filter_map(|(index, _)| Some((index, &asked(job, index)?.name)))
-        .collect();
+    let all: Vec<_> =
+        (indexed(job)).filter_map(|(index, _)| Some((index, &asked(job, index)?.name))).collect();
     let patient = job.setbacks.rounds < 2;
     let threshold = parameters.claim.threshold.0;
     let threshold = cospan_domain::units::PerMillion(if patient { threshold } else { 1_000_000 });
@@ -199,7 +200,9 @@ fn counted(job: &Job, parameters: &JobParameters) -> String {
     let once = job.start_at.is_some() && !job.spec.rerunnable;
     let spared = once || job.setbacks.preemptions > 2;
     let ended = match &job.phase {
-        Phase::Finished { at } | Phase::Failed { at, .. } | Phase::Cancelled { at, .. } => Some(*at),
+        Phase::Finished { at } | Phase::Failed { at, .. } | Phase::Cancelled { at, .. } => {
+            Some(*at)
+        }
         _ => None,
     };
     let counts = (job.components.len().max(asked_for), threshold, !spared, ended);

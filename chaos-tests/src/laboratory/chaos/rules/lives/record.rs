@@ -216,9 +216,7 @@ fn wasted(job: &Job, at: Timestamp, what: &Happened) -> u64 {
     let leaving: Vec<ComponentIndex> = match what {
         Happened::GoDecided { .. } => all,
         Happened::RoundAborted { .. } => all.into_iter().filter(restarts).collect(),
-        Happened::GateOpened { component } => {
-            [*component].into_iter().filter(restarts).collect()
-        }
+        Happened::GateOpened { component } => [*component].into_iter().filter(restarts).collect(),
         Happened::AttemptEnded { component, .. } => {
             let held = job.start_at.is_none() || restarts(component);
             [*component].into_iter().filter(|_| held).collect()
