@@ -71,12 +71,10 @@ impl Story<'_> {
 
     /// A start that one misses is its site's fault, unless nobody was here to open gates.
     fn starts(&mut self, since: Timestamp) {
-        let missing = |story: &Self| -> Vec<ComponentIndex> {
-            let indexes = story.indexes().into_iter();
-            indexes.filter(|index| !story.part(*index).is_some_and(|c| begun(&c.run))).collect()
-        };
         let grace = self.parameters.go_grace;
-        let missing = missing(self);
+        let indexes = self.indexes().into_iter();
+        let missing: Vec<ComponentIndex> =
+            indexes.filter(|index| !self.part(*index).is_some_and(|c| begun(&c.run))).collect();
         let Some(&first) = missing.first() else { return self.tell(Happened::JobStarted) };
         if !self.is_in_vain(since + grace) {
             return;

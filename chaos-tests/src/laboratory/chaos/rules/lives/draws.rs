@@ -80,6 +80,19 @@ fn spec(chance: &mut StdRng, spec: &mut JobSpec) {
     }
 }
 
+fn setbacks(chance: &mut StdRng) -> Setbacks {
+    let mut few = || chance.random_range(0..4);
+    Setbacks {
+        claims: few(),
+        missed_starts: few(),
+        preemptions: few(),
+        rounds: few(),
+        site_errors: few(),
+        own_errors: few(),
+        inputs: few(),
+    }
+}
+
 /// A job in any phase, as such jobs are.
 pub(super) fn life(chance: &mut StdRng) -> Option<Job> {
     let id = chance.random_range(1..1_000);
@@ -88,16 +101,7 @@ pub(super) fn life(chance: &mut StdRng) -> Option<Job> {
     job.held = chance.random_bool(0.06).then(|| "it panicked".into());
     job.frozen_by = job.frozen_by.filter(|_| chance.random_bool(0.5));
     job.round = Round(chance.random_range(1..4));
-    let few = |chance: &mut StdRng| chance.random_range(0..4);
-    job.setbacks = Setbacks {
-        claims: few(chance),
-        missed_starts: few(chance),
-        preemptions: few(chance),
-        rounds: few(chance),
-        site_errors: few(chance),
-        own_errors: few(chance),
-        inputs: few(chance),
-    };
+    job.setbacks = setbacks(chance);
     let placed = Timestamp(NOW.0 - 2_000 * chance.random_range(3..15));
     let start = placed + seconds(chance, 30);
     (job.instants.placed, job.instants.start_estimate) = (Some(placed), Some(start));
@@ -121,10 +125,6 @@ pub(super) fn life(chance: &mut StdRng) -> Option<Job> {
     if shared && !job.components.is_empty() && chance.random_bool(0.5) {
         let another = part(chance, &job, job.components[0].clone(), shared)?;
         job.components.push(another);
-    }
-    let outputs = job.spec.components[0].outputs.len();
-    if shared {
-        job.components.iter_mut().for_each(|c| c.collected.truncate(outputs));
     }
     Some(job)
 }
@@ -179,11 +179,11 @@ fn part(chance: &mut StdRng, job: &Job, before: Component, shared: bool) -> Opti
         instance: InstanceId::from_random(chance.random_range(0..9)),
         last: Attempt(chance.random_range(0..4)),
     };
-    let avoided = [site(chance).ok()?, site(chance).ok()?].into_iter().filter(|_| {
-        let avoids = 0.3;
-        chance.random_bool(avoids)
-    });
-    let avoid: BTreeSet<_> = avoided.collect();
+    let mut avoid = BTreeSet::new();
+    for _ in 0..2 {
+        let avoided = site(chance).ok()?;
+        avoid.extend(chance.random_bool(0.3).then_some(avoided));
+    }
     let done = chance.random_bool(0.5);
     let collected = before.collected.iter().map(|state| Collected {
         done: done || state.done && state.content.is_some(),

@@ -44,12 +44,10 @@ pub(super) fn follows_anyway(job: &Job, parameters: &JobParameters, now: Timesta
 
 /// Only people touch a held job, and what becomes of its last submissions is asked for.
 fn works_on_held(command: &JobCommand) -> bool {
-    match command {
-        JobCommand::Recover { .. } | JobCommand::Release(_) => true,
-        JobCommand::Cancel(_) | JobCommand::Abandon { .. } => true,
-        JobCommand::Freeze(_) | JobCommand::Thaw(_) => true,
-        _ => false,
-    }
+    use JobCommand::{Abandon, Cancel, Freeze, Recover, Release, Thaw};
+    let by_people =
+        matches!(command, Release(_) | Cancel(_) | Abandon { .. } | Freeze(_) | Thaw(_));
+    by_people || matches!(command, Recover { .. })
 }
 
 impl Story<'_> {

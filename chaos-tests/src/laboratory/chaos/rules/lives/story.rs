@@ -197,13 +197,14 @@ impl Story<'_> {
     pub(super) fn schedule(&self) -> Option<ClaimSchedule> {
         let (job, p) = (&self.job, &self.parameters.claim);
         let (placed_at, start) = (job.instants.placed?, job.instants.start_estimate?);
-        let fallen = u64::from(job.setbacks.missed_starts) * u64::from(p.l_step.0);
-        let l = u64::from(p.l.0).saturating_sub(fallen).max(u64::from(p.l_min.0));
-        let unless_lower = if job.setbacks.missed_starts == 0 { p.l.0 } else { l as u32 };
+        let l = match u64::from(job.setbacks.missed_starts) * u64::from(p.l_step.0) {
+            _ if job.setbacks.missed_starts == 0 => p.l.0,
+            fallen => u64::from(p.l.0).saturating_sub(fallen).max(u64::from(p.l_min.0)) as u32,
+        };
         Some(ClaimSchedule {
             placed_at,
             transfer_time: DurationMs(start.0.saturating_sub(placed_at.0)),
-            l: PerMillion(unless_lower),
+            l: PerMillion(l),
             min_step: p.min_claim_step,
         })
     }
