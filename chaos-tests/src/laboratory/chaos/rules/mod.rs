@@ -14,12 +14,11 @@ mod dues;
 mod entangled;
 mod files;
 mod links;
+mod lives;
 mod measurements;
 mod measures;
 mod names;
 mod needs;
-mod obstacles;
-mod orders;
 mod paces;
 mod placeholders;
 mod placement;
@@ -29,11 +28,8 @@ mod quantities;
 mod queue;
 mod records;
 mod site;
-mod sites;
 mod sweeps;
 mod tables;
-mod tries;
-mod turns;
 mod waits;
 mod words;
 
@@ -58,11 +54,11 @@ pub(super) fn broken(seed: u64) -> Vec<String> {
         entangled::wrong,
         files::wrong,
         links::wrong,
+        lives::wrong,
         measurements::wrong,
         measures::wrong,
         names::wrong,
         needs::wrong,
-        orders::wrong,
         paces::wrong,
         placement::wrong,
         plans::wrong,
@@ -71,11 +67,8 @@ pub(super) fn broken(seed: u64) -> Vec<String> {
         queue::wrong,
         queues::wrong,
         site::wrong,
-        sites::wrong,
         sweeps::wrong,
         tables::wrong,
-        tries::wrong,
-        turns::wrong,
         waits::wrong,
         words::wrong,
     ];
