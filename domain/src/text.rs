@@ -11,10 +11,10 @@ pub fn kept(text: &Arc<str>) -> Arc<str> {
     if text.len() <= MAX_BYTES && !text.contains(char::is_control) && text.trim() == &**text {
         return text.clone();
     }
-    let spaced: String =
-        text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let spaced: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let spaced = spaced.trim();
     if spaced.len() <= MAX_BYTES {
-        return spaced.trim().into();
+        return spaced.into();
     }
     let mark = "...";
     let end = (0..=MAX_BYTES - mark.len()).rev().find(|&end| spaced.is_char_boundary(end));
@@ -39,6 +39,12 @@ mod tests {
     fn a_text_that_is_fit_is_shared_not_copied() {
         let text: Arc<str> = "disk full".into();
         assert!(Arc::ptr_eq(&text, &kept(&text)));
+    }
+
+    #[test]
+    fn a_long_text_begins_with_its_first_word_too() {
+        let text: Arc<str> = format!("\u{1}{}", "a".repeat(600)).into();
+        assert_eq!(*kept(&text), format!("{}...", "a".repeat(MAX_BYTES - 3)));
     }
 
     proptest! {

@@ -1,8 +1,9 @@
 //! Pairs of an execution site and a file site, for Close-to-Files.
 
 use std::cmp::Reverse;
+use std::ops::ControlFlow::{Break, Continue};
 
-use super::reason::Reason;
+use super::reason::{Reason, ReasonCode};
 use super::remaining::Remaining;
 use super::rule::Rule;
 use super::search::{Choice, Search};
@@ -68,11 +69,27 @@ impl<'a> Search<'a> {
             };
             let order = (time, Reverse(left[site]), site);
             let is_better = best.as_ref().is_none_or(|(known, _)| order < *known);
-            if is_better && self.fits(component, site, remaining) {
+            if is_better && self.takes_pair(component, site, file_site, remaining) {
                 best = Some((order, Choice { site, file_site, rule: Rule::NearestPair }));
             }
         }
         best.map(|(_, choice)| choice)
+    }
+
+    /// Whether the component can go to a site now to which its files come from `file_site`: that
+    /// pair may be one that the table does not have yet.
+    fn takes_pair(
+        &self,
+        component: usize,
+        site: usize,
+        file_site: Option<usize>,
+        remaining: &Remaining,
+    ) -> bool {
+        let obstacle = |code, _, _: &dyn Fn() -> Reason| match (code, file_site) {
+            (ReasonCode::NotInHistory, Some(_)) => Continue(()),
+            _ => Break(()),
+        };
+        self.obstacles(component, site, remaining, &mut { obstacle }).is_continue()
     }
 
     /// The file site whose pair with this site is in the table and brings the component's

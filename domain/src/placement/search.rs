@@ -192,27 +192,24 @@ impl<'a> Search<'a> {
         choice: Choice,
         part: Option<Part>,
     ) -> Option<(Source, DurationMs)> {
-        let (from, time) = self.source(content, choice)?;
-        let name = self.grid.sites()[from].name.clone();
-        let Some(chunk) = self.component(component).chunks.get(&content) else {
-            return Some((Source { content, from: name, chunk: None }, time));
-        };
-        let chunk = part.map_or(*chunk, |part| Chunk::of_part(chunk.of, part));
-        let time = match from == choice.site {
-            true => DurationMs::ZERO,
-            false => chunk.length.transfer_time(self.grid.bandwidth(from, choice.site))?,
-        };
-        let cut = Some(chunk).filter(|chunk| !chunk.is_whole());
-        Some((Source { content: chunk.content(), from: name, chunk: cut }, time))
+        let chunk = self.component(component).chunks.get(&content);
+        let chunk = chunk.map(|chunk| part.map_or(*chunk, |part| Chunk::of_part(chunk.of, part)));
+        let size = chunk.map_or(content.size, |chunk| chunk.length);
+        let (from, time) = self.source(content, size, choice)?;
+        let cut = chunk.filter(|chunk| !chunk.is_whole());
+        let content = chunk.map_or(content, |chunk| chunk.content());
+        let from = self.grid.sites()[from].name.clone();
+        Some((Source { content, from, chunk: cut }, time))
     }
 
-    fn source(&self, content: Content, choice: Choice) -> Option<(usize, DurationMs)> {
+    /// Where a content comes from, if so much of it is to be brought, and how long that takes.
+    fn source(&self, content: Content, size: Bytes, choice: Choice) -> Option<(usize, DurationMs)> {
         match choice.file_site {
             Some(from) if !self.replicas_of(content).contains(&choice.site) => {
                 let rate = self.grid.bandwidth(from, choice.site);
-                content.size.transfer_time(rate).map(|time| (from, time))
+                size.transfer_time(rate).map(|time| (from, time))
             }
-            Some(_) | None => self.nearest_replica(content, choice.site).ok(),
+            Some(_) | None => self.first_replica(content, size, choice.site),
         }
     }
 
@@ -263,13 +260,23 @@ impl<'a> Search<'a> {
         content: Content,
         to: usize,
     ) -> Result<(usize, DurationMs), Reason> {
+        let nearest = self.first_replica(content, content.size, to);
+        nearest.ok_or_else(|| self.no_replica(content, self.replicas_of(content), to))
+    }
+
+    /// The same, if so much of it is to be brought.
+    fn first_replica(
+        &self,
+        content: Content,
+        size: Bytes,
+        to: usize,
+    ) -> Option<(usize, DurationMs)> {
         let sites = self.replicas_of(content);
         if sites.contains(&to) {
-            return Ok((to, DurationMs::ZERO));
+            return Some((to, DurationMs::ZERO));
         }
         let readable = sites.iter().copied().filter(|&from| self.grid.sites()[from].serves_files);
-        let nearest = self.first_arrival(content.size, readable, to);
-        nearest.ok_or_else(|| self.no_replica(content, sites, to))
+        self.first_arrival(size, readable, to)
     }
 
     /// Of these sites, in order of name, the one from where so many bytes arrive first, and
@@ -298,14 +305,14 @@ impl<'a> Search<'a> {
 
     pub(super) fn no_replica(&self, content: Content, sites: &[usize], to: usize) -> Reason {
         let site = |index: usize| &self.grid.sites()[index];
+        // Nobody but us knows the digest of a chunk.
+        let digest = self.request.file_of(content).digest;
         match (sites.iter().find(|&&from| site(from).serves_files), sites.first()) {
             (Some(&from), _) => {
                 Reason::NoBandwidth { from: site(from).name.clone(), to: site(to).name.clone() }
             }
-            (None, Some(&at)) => {
-                Reason::ReplicaUnreachable { digest: content.digest, at: site(at).name.clone() }
-            }
-            (None, None) => Reason::NoReplica { digest: content.digest },
+            (None, Some(&at)) => Reason::ReplicaUnreachable { digest, at: site(at).name.clone() },
+            (None, None) => Reason::NoReplica { digest },
         }
     }
 
@@ -313,7 +320,7 @@ impl<'a> Search<'a> {
     pub fn could_hold(&self, index: usize, site: usize) -> bool {
         let (component, at) = (self.component(index), &self.grid.sites()[site]);
         component.site.as_ref().is_none_or(|name| *name == at.name)
-            && at.acceptance.hindrance(self.request.is_restartable()).is_none()
+            && at.acceptance.hindrance(self.request.may_probe()).is_none()
             && at.shape.is_some()
             && never_fits(component, at, &mut |_, _, _| Break(())).is_continue()
     }

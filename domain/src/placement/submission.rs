@@ -132,7 +132,7 @@ pub fn closed_site(
 ) -> Option<(ComponentIndex, SiteName, Hindrance)> {
     request.components().iter().enumerate().find_map(|(index, component)| {
         let site = grid.site(component.site.as_ref()?)?;
-        let hindrance = site.acceptance.hindrance(request.is_restartable())?;
+        let hindrance = site.acceptance.hindrance(request.may_probe())?;
         Some((ComponentIndex(index as u32), site.name.clone(), hindrance))
     })
 }

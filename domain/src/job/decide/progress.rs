@@ -130,7 +130,7 @@ fn look_at_silent(
 ) {
     let Some(component) = draft.job.components.get(index.0 as usize) else { return };
     let (lives, attempt) = (component.run.may_live(), component.attempt);
-    let uncollected = component.collected.iter().any(|output| !output.done);
+    let awaited = uncollected(&draft.job).any(|(of, ..)| of == index);
     let Some(patience) = patience(draft, component) else { return };
     if draft.now < since + patience {
         return;
@@ -138,7 +138,7 @@ fn look_at_silent(
     let gives_up = match draft.job.phase {
         Phase::Starting { .. } => lives,
         Phase::Running { .. } => lives && !component.given_back,
-        Phase::Collecting { .. } => uncollected,
+        Phase::Collecting { .. } => awaited,
         Phase::Queued { .. }
         | Phase::Placed { .. }
         | Phase::Claiming { .. }

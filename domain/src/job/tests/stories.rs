@@ -323,6 +323,18 @@ fn outputs_are_collected_before_the_job_is_finished() {
 }
 
 #[test]
+fn a_silent_site_matters_to_a_collecting_job_only_if_outputs_are_still_to_come_from_there() {
+    let mut asked = spec(2);
+    let path = crate::ids::RelPath::new("log").unwrap();
+    let collect = crate::job::spec::Collect::Fetch;
+    asked.components[1].outputs.push(crate::job::spec::Output { path, collect });
+    let mut world = World::collecting(asked, &["out"]);
+    assert_eq!(world.phase(), PhaseKind::Collecting);
+    assert_eq!(look_unreachable(&mut world, 1, 7_200), [""; 0], "whoever fetches it will wait");
+    assert!(look_unreachable(&mut world, 0, 7_200).contains(&"RoundAborted"));
+}
+
+#[test]
 fn a_job_whose_outputs_cannot_be_collected_fails_once_nothing_else_is_on_its_way() {
     let mut world = World::collecting(spec(1), &["one", "two", "three"]);
     let component = ComponentIndex(0);

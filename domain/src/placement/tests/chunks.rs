@@ -91,3 +91,25 @@ fn a_flexible_job_that_is_not_split_reads_the_file_itself() {
     assert_eq!((source.content, source.chunk), (whole, None));
     assert_eq!(source.content.size, Bytes(20 * GB));
 }
+
+#[test]
+fn a_chunk_of_a_flexible_job_comes_from_where_that_chunk_arrives_first() {
+    // The smallest chunk takes a millisecond from either.
+    let whole = Content { size: Bytes(100_000), ..file(1, 1) };
+    let sites = [site("A", 0), site("B", 0), site("X", 1_000)];
+    let grid = grid_with(sites, &[(whole, "A"), (whole, "B")], &[("A", "X", 1), ("B", "X", 100)]);
+    for policy in ["flexible-cluster-minimization", "connected-flexible-cluster-minimization"] {
+        let plan = placed(&flexible_reading(policy, 1_000, whole, Flexible::default()), &grid);
+        let plan = plan.unwrap();
+        assert_eq!(plan.placements[0].sources[0].from.as_str(), "B", "{policy}");
+        assert_eq!(plan.transfer_time, DurationMs(8), "{policy}");
+    }
+}
+
+#[test]
+fn the_file_is_named_that_a_chunk_cannot_be_cut_from() {
+    let whole = file(1, 16);
+    let grid = grid_with([site("A", 12)], &[], &[]);
+    let refusal = placed(&request(vec![reading(4, chunk(whole, 0, 4, 8))]), &grid).unwrap_err();
+    assert_eq!(refusal.reason, Reason::NoReplica { digest: whole.digest });
+}

@@ -61,6 +61,23 @@ fn a_component_goes_where_its_file_is_or_to_the_pair_that_brings_it_first() {
     assert_eq!(history, before);
 }
 
+#[test]
+fn a_pair_that_an_earlier_component_learned_serves_other_files_as_well() {
+    let (shared, other) = (file(1, 4), file(2, 4));
+    let part = |size, input: Content| ComponentRequest {
+        inputs: [input].into(),
+        ..ComponentRequest::of_resources(crate::resources::Resources::processors(size))
+    };
+    let request = under(NAME, &request(vec![part(5, shared), part(4, other)]));
+    let sites = [site("A", 0), site("B", 0), site("X", 20)];
+    let replicas = [(shared, "A"), (shared, "B"), (other, "B")];
+    let grid = grid_with(sites, &replicas, &[("A", "X", 200), ("B", "X", 100)]);
+    let mut history = pairs(&[("X", "A")]);
+    let plan = placed_with(&request, &grid, &mut history).unwrap();
+    assert_eq!(served(&plan), [("X", "A", 160), ("X", "B", 320)]);
+    assert_eq!(history, pairs(&[("X", "A"), ("X", "B")]));
+}
+
 /// CF-3.
 #[test]
 fn an_empty_table_places_nothing_beside_the_files() {

@@ -65,7 +65,6 @@ pub(super) fn broken(seed: u64) -> Vec<String> {
         programs::wrong,
         quantities::wrong,
         queue::wrong,
-        queues::wrong,
         site::wrong,
         sweeps::wrong,
         tables::wrong,
