@@ -16,7 +16,6 @@ use rand::rngs::StdRng;
 
 use super::super::records::{content, indexed, site};
 use super::draws::{one_of, placement, seconds};
-use super::others::awaits_outputs;
 
 /// Who may be asked for something, at which time.
 pub(super) struct Caller<'a> {
@@ -135,10 +134,6 @@ impl Caller<'_> {
             let all = indexed(self.job).filter(|_| chance.random_bool(0.4));
             all.map(|(index, _)| index).collect::<Vec<_>>()
         };
-        let silent = |chance: &mut StdRng| -> Vec<ComponentIndex> {
-            let all = silent(chance).into_iter();
-            all.filter(|index| !self.keeps_outputs_only(*index)).collect()
-        };
         if chance.random_bool(0.3) {
             sight.unreachable =
                 silent(chance).into_iter().map(|index| (index, since(chance))).collect();
@@ -158,13 +153,6 @@ impl Caller<'_> {
             }
         }
         Some(sight)
-    }
-
-    /// What a component left is collected as far as that is to be, and the rest stays where it
-    /// is. Whether a silent site matters then is not said anywhere.
-    fn keeps_outputs_only(&self, index: ComponentIndex) -> bool {
-        let collects = matches!(self.job.phase, Phase::Collecting { .. });
-        collects && !awaits_outputs(self.job, index)
     }
 
     fn claim(&self, chance: &mut StdRng) -> Option<JobCommand> {

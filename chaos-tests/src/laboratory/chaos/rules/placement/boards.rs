@@ -181,9 +181,6 @@ fn resources(counts: [u64; 3]) -> Resources {
 /// its sites waits for one that is closed.
 fn held(chance: &mut StdRng, ground: &Ground, grid: &GridSnapshot) -> Option<String> {
     let mut asked = rigid(chance, ground, "worst-fit");
-    // Who must not run twice may try out sites now and then: that is not asked here.
-    let mut is_open = |site: &GridSite| site.acceptance != Acceptance::ProbesOnly;
-    asked.restartable |= !ground.sites.iter().all(&mut is_open);
     if chance.random_bool(0.3) {
         asked.parts.push(component(chance, ground, 4));
     }
@@ -194,7 +191,7 @@ fn held(chance: &mut StdRng, ground: &Ground, grid: &GridSnapshot) -> Option<Str
     let judge = Judge { ground: ground.clone(), whole: &asked, parts, job: 0, table };
     let takes = |site: &GridSite| match site.acceptance {
         Acceptance::Open => None,
-        Acceptance::ProbesOnly => (!asked.restartable).then_some(Hindrance::Probing),
+        Acceptance::ProbesOnly => (!asked.may_probe()).then_some(Hindrance::Probing),
         Acceptance::Closed(why) => Some(why),
     };
     for (part, of) in asked.parts.iter().enumerate() {

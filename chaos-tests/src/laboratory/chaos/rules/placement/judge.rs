@@ -168,11 +168,12 @@ impl Judge<'_> {
 
     fn not_from(&self, content: Content, holders: &[usize], to: usize) -> Reason {
         let name = |at: usize| self.ground.sites[at].name.clone();
+        let digest = file_of(&self.parts, content).digest;
         let readable = holders.iter().copied().find(|from| self.serves(*from));
         match (readable, holders.first().copied()) {
             (Some(from), _) => Reason::NoBandwidth { from: name(from), to: name(to) },
-            (None, Some(at)) => Reason::ReplicaUnreachable { digest: content.digest, at: name(at) },
-            (None, None) => Reason::NoReplica { digest: content.digest },
+            (None, Some(at)) => Reason::ReplicaUnreachable { digest, at: name(at) },
+            (None, None) => Reason::NoReplica { digest },
         }
     }
 

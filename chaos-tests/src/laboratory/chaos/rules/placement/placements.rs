@@ -42,7 +42,7 @@ pub(super) fn wrong(chance: &mut StdRng) -> Vec<String> {
     let mut table = draw_table(chance, &ground);
     let mut found = Vec::new();
     for job in 0..2 {
-        let asked = alike(next.take().unwrap_or_else(|| draw_any(chance, &ground)), &table);
+        let asked = next.take().unwrap_or_else(|| draw_any(chance, &ground));
         let Some(request) = asked.request() else { return found };
         let mut history = told_table(&table, &ground);
         let case = Case { asked: &asked, request: &request, grid: &grid };
@@ -65,23 +65,6 @@ fn draw_any(chance: &mut StdRng, ground: &Ground) -> Asked {
         true => draw_flexible(chance, ground, policy),
         false => draw_rigid(chance, ground, policy),
     }
-}
-
-/// Under Close-to-Files with a table of pairs all components read the same: files that others
-/// do not read may come over a pair that one of those has just added, or may not.
-fn alike(mut asked: Asked, table: &Table) -> Asked {
-    let parts = asked.parts.split_first_mut();
-    if let (Some((first, others)), "close-to-files", true) =
-        (parts, asked.policy, *table != Table::All)
-    {
-        for other in others {
-            other.inputs.clone_from(&first.inputs);
-            other.chunks.clone_from(&first.chunks);
-            other.executable.clone_from(&first.executable);
-            other.executable_at.clone_from(&first.executable_at);
-        }
-    }
-    asked
 }
 
 fn draw_table(chance: &mut StdRng, ground: &Ground) -> Table {

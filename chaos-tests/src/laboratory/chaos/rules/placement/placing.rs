@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 
 use cospan_domain::ids::{ComponentIndex, PolicyName};
 use cospan_domain::job::state::Placement;
-use cospan_domain::placement::{Outcome, Plan, Refusal, Rule, SiteVerdict};
+use cospan_domain::placement::{Outcome, Plan, Reason, Refusal, Rule, SiteVerdict};
 use cospan_domain::units::DurationMs;
 
 use super::asked::{Asked, by_size};
@@ -179,12 +179,18 @@ fn close_to_files(judge: &Judge<'_>, part: usize, learned: &[(usize, usize)]) ->
     if !reads && !elsewhere {
         return most_left(judge, part);
     }
-    let open = || (0..judge.ground.sites.len()).filter(|at| judge.is_open(part, *at));
-    if let Some(at) = open().find(|at| judge.missing(part, *at).is_none()) {
+    let mut sites = 0..judge.ground.sites.len();
+    let has_all = |at: &usize| judge.is_open(part, *at) && judge.missing(part, *at).is_none();
+    if let Some(at) = sites.clone().find(has_all) {
         return Some((at, None, Rule::AtFiles));
     }
-    let pairs = open().filter_map(|at| {
+    let pairs = sites.by_ref().filter_map(|at| {
         let pair = judge.pair(part, at, learned);
+        // The table need not have a pair that the job itself adds to it.
+        let paired = |reason: &Reason| pair.is_some() && *reason == Reason::NotInHistory;
+        if !judge.reasons(part, at).iter().all(paired) {
+            return None;
+        }
         let all = judge.transfer_time(part, at).map(|time| (time.0, None));
         let (time, from) = pair.map(|(time, from)| (time, Some(from))).or(all)?;
         Some((time, Reverse(judge.ground.left(at)[0]), at, from))

@@ -12,12 +12,6 @@ use rand::rngs::StdRng;
 
 /// What the domain makes of cases of each kind, and the rules do not.
 pub(super) fn wrong(chance: &mut StdRng) -> Vec<String> {
-    let kinds = [
-        cycles::wrong,
-        ranks::wrong,
-        scans::wrong,
-        sweeps::wrong,
-        turns::wrong,
-    ];
+    let kinds = [cycles::wrong, ranks::wrong, scans::wrong, sweeps::wrong, turns::wrong];
     kinds.into_iter().flat_map(|wrong| wrong(chance)).collect()
 }

@@ -98,10 +98,9 @@ fn draw(chance: &mut StdRng) -> Option<Case> {
         false => History::Pairs(pairs.map(|(to, from)| (to.clone(), from.clone())).collect()),
     };
     let parameters = parameters(chance);
-    let hoards = parameters.hoard.after.is_some();
     let mut shapes = Vec::new();
     for _ in 0..chance.random_range(2..6) {
-        let shape = Arc::new(shape(chance, &sites, hoards)?);
+        let shape = Arc::new(shape(chance, &sites)?);
         if !shapes.contains(&shape) {
             shapes.push(shape);
         }
@@ -145,7 +144,7 @@ fn parameters(chance: &mut StdRng) -> QueueParameters {
 }
 
 /// What a job may ask for; some have policies that are gone, or cannot place them.
-fn shape(chance: &mut StdRng, sites: &[SiteName], hoards: bool) -> Option<PlacementRequest> {
+fn shape(chance: &mut StdRng, sites: &[SiteName]) -> Option<PlacementRequest> {
     let policy = match chance.random_range(0..12) {
         0..=4 => "worst-fit",
         5..=7 => "close-to-files",
@@ -178,9 +177,7 @@ fn shape(chance: &mut StdRng, sites: &[SiteName], hoards: bool) -> Option<Placem
         (_, true) => Request::Flexible(Flexible::default()),
         _ => Request::NonFixed,
     };
-    // Whether processors of a site that is tried out are withheld for one that names it, and
-    // must not run twice, is left open.
-    let restartable = (fixed && hoards) || chance.random_bool(0.7);
+    let restartable = chance.random_bool(0.7);
     Some(PlacementRequest::new(PolicyName::new(policy).ok()?, request, restartable, components))
 }
 

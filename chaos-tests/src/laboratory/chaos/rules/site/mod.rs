@@ -10,11 +10,6 @@ use rand::rngs::StdRng;
 
 /// What the domain makes of cases of each kind, and the rules do not.
 pub(super) fn wrong(chance: &mut StdRng) -> Vec<String> {
-    let kinds = [
-        breakers::wrong,
-        contacts::wrong,
-        hindrances::wrong,
-        orders::wrong,
-    ];
+    let kinds = [breakers::wrong, contacts::wrong, hindrances::wrong, orders::wrong];
     kinds.into_iter().flat_map(|wrong| wrong(chance)).collect()
 }
