@@ -15,6 +15,7 @@ use tracing::{debug, info};
 use super::Cluster;
 use super::calls::{CallKind, outcome_label};
 use crate::board::Observed;
+use crate::coallocator::is_believed;
 
 /// Between two tries to reach a silent site, at first and at most.
 const RETRY: DurationMs = DurationMs(1_000);
@@ -212,8 +213,10 @@ impl Cluster {
         let mut concerned = self.contact_changed(QueryResult::Answered, now);
         let idle = Some((asked_at, status.idle));
         let corrected = self.shared.board.forget_refusals(&self.name, asked_at);
-        let before = self.report.idle.as_ref().map(|(_, idle)| idle);
-        let changed = corrected || before != idle.as_ref().map(|(_, idle)| idle);
+        // The same number is news where nobody believed the old one any more.
+        let believed = |at: &Timestamp| is_believed(&self.shared, *at, now);
+        let before = self.report.idle.as_ref().filter(|(at, _)| believed(at));
+        let changed = corrected || before.map(|(_, idle)| idle) != idle.as_ref().map(|(_, i)| i);
         if changed && self.shared.board.wanted() {
             self.shared.switchboard.co_allocator.look(&());
         }

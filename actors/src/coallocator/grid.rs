@@ -208,6 +208,11 @@ pub(crate) fn belief(
     if let Some(most) = shared.board.most_left(site, asked_at) {
         idle.processors = idle.processors.min(most);
     }
+    is_believed(shared, asked_at, now).then_some(Belief { idle, asked_at })
+}
+
+/// Whether what a site said then still counts for something.
+pub(crate) fn is_believed(shared: &Shared, asked_at: Timestamp, now: Timestamp) -> bool {
     let expiry = shared.settings.information_expiry;
-    (now.since(asked_at) <= expiry + expiry).then_some(Belief { idle, asked_at })
+    now.since(asked_at) <= expiry + expiry
 }

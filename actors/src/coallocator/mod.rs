@@ -13,4 +13,4 @@ pub use actor::{AskStanding, CoAllocator};
 pub use estimate::Estimate;
 pub use explain::{ExpectedTransfer, Explanation, SiteFigures, Wait, explain, preview};
 pub use grid::{GridMaker, Offers};
-pub(crate) use grid::{belief, may_try_out};
+pub(crate) use grid::{belief, is_believed, may_try_out};
