@@ -1,37 +1,33 @@
-//! Where scenes are played: a few sites without local users, links between all of them,
-//! and one undisturbed reign of a control plane, of which every call and change is written down.
+//! Where scenes are played: a few sites, links between all of them, and one or several reigns of
+//! a control plane that nothing disturbs but what the scene is about.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Result, bail};
-use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRefusal, Ask, Submission};
-use cospan_actors::journal::Change;
 use cospan_actors::settings::Settings;
-use cospan_domain::ids::{Digest, JobId, KeyName, LogicalName, RelPath, SiteName};
-use cospan_domain::job::spec::{Content, FileRef, Input, JobSpec};
-use cospan_domain::job::state::Job;
+use cospan_domain::ids::{Digest, LogicalName, RelPath, SiteName};
+use cospan_domain::job::spec::Content;
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Timestamp};
-use tokio::sync::Notify;
 
+pub(super) use super::scene::{Scene, only_at, reads};
 use crate::laboratory::handle::WorldHandle;
 use crate::laboratory::journal::StoreDisk;
-use crate::laboratory::reign::{End, Ground, Plan, Reign, reign};
+#[cfg(cospan_chaos)]
+use crate::laboratory::lives::Lived;
+use crate::laboratory::reign::{End, Ground, Plan, reign};
 use crate::laboratory::settings::default_settings;
-use crate::laboratory::weather::{Called, Climate, Weather};
+use crate::laboratory::weather::{Climate, Weather};
 use crate::world::batch::Discipline;
-use crate::world::cluster::ClusterSpec;
+use crate::world::cluster::{ClusterSpec, LocalJob};
 use crate::world::{LinkSpec, Pace, World};
 
 /// When every scene begins.
 pub(super) const BEGINS: Timestamp = Timestamp(1_000_000_000);
 /// What every link carries.
 pub(super) const BANDWIDTH: BitsPerSecond = BitsPerSecond(8_000_000);
-/// Between two looks at what is waited for, where nothing became durable meanwhile.
-const STEP: Duration = Duration::from_millis(500);
+/// Longer than any control plane takes to be ready.
+const MINUTE: DurationMs = DurationMs(60_000);
 
 /// What a scene is played on.
 pub(super) struct Stage {
@@ -43,6 +39,12 @@ pub(super) struct Stage {
     pub(super) settings: Settings,
     /// Whether sites tell of changes, or are only asked.
     pub(super) hints: bool,
+    /// How calls and the disk fare.
+    pub(super) climate: Climate,
+    /// How long the first bit takes from a site to another; one that is missing takes none.
+    pub(super) ways: BTreeMap<(SiteName, SiteName), DurationMs>,
+    /// What local users submit, by number of the site.
+    pub(super) locals: Vec<(usize, LocalJob)>,
     /// How wrappers behave.
     pub(super) pace: Pace,
     /// Seed of all chance on the stage.
@@ -72,7 +74,8 @@ impl Stage {
         let settings = Settings { links, ..default_settings() };
         let pace =
             Pace { gate_max: DurationMs::ZERO, launch_max: DurationMs::ZERO, ..Pace::default() };
-        Ok(Self { sites, files: Vec::new(), settings, hints: true, pace, seed })
+        let (files, locals, ways, climate) = Default::default();
+        Ok(Self { sites, files, settings, hints: true, climate, ways, locals, pace, seed })
     }
 
     /// A file of this size at these sites, by number.
@@ -87,14 +90,15 @@ impl Stage {
     }
 
     fn ground(&self) -> Ground {
-        let site = |(name, processors): &(SiteName, u32)| {
+        let site = |(number, (name, processors)): (usize, &(SiteName, u32))| {
+            let locals = self.locals.iter().filter(|(at, _)| *at == number);
             let here = self.files.iter().filter(|(_, _, at)| at.contains(name));
             ClusterSpec {
                 name: name.clone(),
                 nodes: 1,
                 processors_per_node: *processors,
                 discipline: Discipline::Fcfs,
-                local_jobs: Vec::new(),
+                local_jobs: locals.map(|(_, job)| *job).collect(),
                 files: here.map(|(path, content, _)| (path.clone(), *content)).collect(),
             }
         };
@@ -102,12 +106,12 @@ impl Stage {
             from: from.clone(),
             to: to.clone(),
             bandwidth: *bandwidth,
-            latency: DurationMs::ZERO,
+            latency: self.ways.get(&(from.clone(), to.clone())).copied().unwrap_or_default(),
         });
         let links: Vec<LinkSpec> = links.collect();
-        let sites = self.sites.iter().map(site).collect();
+        let sites = self.sites.iter().enumerate().map(site).collect();
         let world = World::new(sites, &links, self.pace, self.seed, BEGINS);
-        let weather = Weather::new(Climate::default(), self.seed);
+        let weather = Weather::new(self.climate.clone(), self.seed);
         weather.watch_calls();
         Ground {
             world: WorldHandle::new(world),
@@ -131,158 +135,165 @@ impl Stage {
         W: Future<Output = Result<()>> + 'static,
     {
         let (ground, plan) = (self.ground(), Plan::undisturbed(BEGINS, self.seed));
-        let files = self.files;
-        let end = reign(&ground, plan, move |reign| async move {
-            let scene = Scene {
-                reign,
-                changes: Rc::default(),
-                changed: Rc::default(),
-                found: Rc::default(),
-            };
-            let played = async {
-                scene
-                    .until(DurationMs::from_secs(60), |scene| scene.reign.plane.is_ready())
-                    .await?;
-                scene.register(&files).await?;
-                act(scene.clone()).await
-            };
-            let result = tokio::select! {
-                biased;
-                () = scene.follow() => Err(anyhow::anyhow!("the control plane ended")),
-                result = played => result,
-            };
-            result.map(|()| scene.found.take())
-        })?;
-        match end {
-            End::Done(_, result) => result,
-            End::Killed(at) => bail!("the control plane ended by itself at {}", at.0),
-        }
-    }
-}
-
-/// A control plane on its stage.
-#[derive(Clone)]
-pub(super) struct Scene {
-    pub(super) reign: Reign,
-    changes: Rc<RefCell<Vec<(Timestamp, Arc<Change>)>>>,
-    changed: Rc<Notify>,
-    found: Rc<RefCell<Vec<String>>>,
-}
-
-impl Scene {
-    async fn follow(&self) {
-        let mut stream = self.reign.plane.subscribe();
-        while let Ok(committed) = stream.recv().await {
-            self.changes.borrow_mut().push((self.now(), committed.change));
-            self.changed.notify_waiters();
-        }
+        Ok(survives(reign_over(&ground, plan, self.files, Curtain::Late, act)?)?.found)
     }
 
-    async fn register(&self, files: &[(RelPath, Content, Vec<SiteName>)]) -> Result<()> {
-        for (number, (path, _, sites)) in files.iter().enumerate() {
-            for site in sites {
-                let (name, site, path) = (file_name(number)?, site.clone(), path.clone());
-                self.ask(Ask::AddFile { name, site, path, replace: false }).await?;
+    /// The same from the very moment at which the control plane is ready.
+    ///
+    /// # Errors
+    /// The scene cannot be played.
+    pub(super) fn play_from_start<W>(
+        self,
+        act: impl FnOnce(Scene) -> W + 'static,
+    ) -> Result<Vec<String>>
+    where
+        W: Future<Output = Result<()>> + 'static,
+    {
+        let (ground, plan) = (self.ground(), Plan::undisturbed(BEGINS, self.seed));
+        Ok(survives(reign_over(&ground, plan, self.files, Curtain::AtOnce, act)?)?.found)
+    }
+
+    /// Plays a scene in which the control plane ends by itself; when that was, and what became
+    /// of its actors.
+    ///
+    /// # Errors
+    /// The scene cannot be played, or comes to an end before.
+    #[cfg(cospan_chaos)]
+    pub(super) fn play_to_death<W>(
+        self,
+        act: impl FnOnce(Scene) -> W + 'static,
+    ) -> Result<(Timestamp, Vec<(Timestamp, Lived)>)>
+    where
+        W: Future<Output = Result<()>> + 'static,
+    {
+        let (ground, plan) = (self.ground(), Plan::undisturbed(BEGINS, self.seed));
+        match reign_over(&ground, plan, self.files, Curtain::AtOnce, act)? {
+            Ok(_) => bail!("the control plane does not end"),
+            Err(at) => {
+                let reigns = ground.lives.reigns();
+                Ok((at, reigns.into_iter().flat_map(|reign| reign.lived).collect()))
             }
         }
-        Ok(())
     }
 
-    /// The time.
-    pub(super) fn now(&self) -> Timestamp {
-        self.reign.clock.now()
+    /// The stage, set for one reign or several in a row.
+    pub(super) fn set(self) -> Set {
+        Set { ground: self.ground(), files: self.files, seed: self.seed }
     }
 
-    /// Notes what is not as it was worked out.
-    pub(super) fn check(&self, holds: bool, otherwise: impl FnOnce() -> String) {
-        if !holds {
-            self.found.borrow_mut().push(otherwise());
-        }
-    }
-
-    /// Asks as a user.
+    /// Plays a scene in two acts: at the end of the first the control plane is killed, and
+    /// another one takes up what it left after this pause.
     ///
     /// # Errors
-    /// The refusal.
-    pub(super) async fn ask(&self, what: Ask) -> Result<ApiAnswer, ApiRefusal> {
-        #[allow(clippy::expect_used, reason = "a name that is valid")]
-        let by = KeyName::new("alice").expect("a name");
-        self.reign.plane.command(ApiCommand { by, what }).await
+    /// The scene cannot be played.
+    pub(super) fn play_twice<T: 'static, V, W>(
+        self,
+        pause: DurationMs,
+        first: impl FnOnce(Scene) -> V + 'static,
+        second: impl FnOnce(Scene, T) -> W + 'static,
+    ) -> Result<Vec<String>>
+    where
+        V: Future<Output = Result<T>> + 'static,
+        W: Future<Output = Result<()>> + 'static,
+    {
+        let ground = self.ground();
+        let plan = Plan::undisturbed(BEGINS, self.seed);
+        let left = survives(reign_over(&ground, plan, self.files, Curtain::AtOnce, first)?)?;
+        let plan = Plan::undisturbed(left.at + pause, self.seed ^ 1);
+        let last = |scene| second(scene, left.result);
+        let over = survives(reign_over(&ground, plan, Vec::new(), Curtain::AtOnce, last)?)?;
+        Ok([left.found, over.found].concat())
+    }
+}
+
+/// A stage as it is set: what outlives a control plane.
+pub(super) struct Set {
+    ground: Ground,
+    files: Vec<(RelPath, Content, Vec<SiteName>)>,
+    seed: u64,
+}
+
+impl Set {
+    /// What the next control plane is told.
+    pub(super) fn settings(&mut self) -> &mut Settings {
+        &mut self.ground.settings
     }
 
-    /// Submits one job.
+    /// Plays one reign, as [`Stage::play`] does; when it ended, and what it found.
     ///
     /// # Errors
-    /// It is refused.
-    pub(super) async fn submit(&self, spec: JobSpec) -> Result<JobId> {
-        match self.ask(Ask::Submit(vec![Submission::of(Arc::new(spec))])).await? {
-            ApiAnswer::Submitted(jobs) if jobs.len() == 1 => Ok(jobs[0].id),
-            other => bail!("a submission came to {other:?}"),
-        }
-    }
-
-    /// A job as its record is.
-    ///
-    /// # Errors
-    /// There is none.
-    pub(super) fn job(&self, id: JobId) -> Result<Arc<Job>> {
-        let job = self.reign.plane.view().jobs.get(&id).cloned();
-        job.ok_or_else(|| anyhow::anyhow!("job {id} is gone"))
-    }
-
-    /// Waits until something is so, and tells when that was.
-    ///
-    /// # Errors
-    /// It was not within this time.
-    pub(super) async fn until(
+    /// The scene cannot be played.
+    pub(super) fn reign<W>(
         &self,
-        within: DurationMs,
-        so: impl Fn(&Self) -> bool,
-    ) -> Result<Timestamp> {
-        let end = self.now() + within;
-        while !so(self) {
-            if self.now() >= end {
-                let jobs: Vec<_> =
-                    self.reign.plane.view().jobs.values().map(|job| job.phase.clone()).collect();
-                bail!("what was waited for did not come about within {within}: {jobs:?}");
+        begins: Timestamp,
+        act: impl FnOnce(Scene) -> W + 'static,
+    ) -> Result<(Timestamp, Vec<String>)>
+    where
+        W: Future<Output = Result<()>> + 'static,
+    {
+        let plan = Plan::undisturbed(begins, self.seed);
+        let files = if begins == BEGINS { self.files.clone() } else { Vec::new() };
+        let played = survives(reign_over(&self.ground, plan, files, Curtain::Late, act)?)?;
+        Ok((played.at, played.found))
+    }
+}
+
+/// When a scene begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Curtain {
+    /// As soon as the control plane is ready.
+    AtOnce,
+    /// Once it was looked at whether it is ready: sites have said by then what they have.
+    Late,
+}
+
+/// What a reign came to.
+struct Played<T> {
+    at: Timestamp,
+    result: T,
+    found: Vec<String>,
+}
+
+fn survives<T>(played: Result<Played<T>, Timestamp>) -> Result<Played<T>> {
+    played.or_else(|at| bail!("the control plane ended by itself at {}", at.0))
+}
+
+/// A reign that comes to the end of its act, or else to its own at this time.
+fn reign_over<T: 'static, W>(
+    ground: &Ground,
+    plan: Plan,
+    files: Vec<(RelPath, Content, Vec<SiteName>)>,
+    curtain: Curtain,
+    act: impl FnOnce(Scene) -> W + 'static,
+) -> Result<Result<Played<T>, Timestamp>>
+where
+    W: Future<Output = Result<T>> + 'static,
+{
+    let end = reign(ground, plan, move |reign| async move {
+        let scene = Scene::of(reign);
+        let played = async {
+            match curtain {
+                Curtain::Late => drop(scene.until(MINUTE, |s| s.reign.plane.is_ready()).await?),
+                // That takes no time, but some turns.
+                Curtain::AtOnce => {
+                    while !scene.reign.plane.is_ready() {
+                        tokio::task::yield_now().await;
+                    }
+                }
             }
-            // Exact where a change is what was waited for.
-            let _ = tokio::time::timeout(STEP, self.changed.notified()).await;
-        }
-        Ok(self.now())
-    }
-
-    /// Lets so much time pass.
-    pub(super) async fn pass(&self, length: DurationMs) {
-        tokio::time::sleep(Duration::from_millis(length.0)).await;
-    }
-
-    /// All calls that reached a site so far.
-    pub(super) fn calls(&self) -> Vec<Called> {
-        self.reign.weather.calls()
-    }
-
-    /// How often each call was made so far.
-    pub(super) fn call_counts(&self) -> BTreeMap<&'static str, usize> {
-        let mut counts = BTreeMap::new();
-        for called in self.calls() {
-            *counts.entry(called.call).or_default() += 1;
-        }
-        counts
-    }
-
-    /// All durable changes so far, and when each was told.
-    pub(super) fn changes(&self) -> Vec<(Timestamp, Arc<Change>)> {
-        self.changes.borrow().clone()
+            scene.register(&files).await?;
+            act(scene.clone()).await
+        };
+        let result = tokio::select! {
+            biased;
+            () = scene.follow() => Err(anyhow::anyhow!("the control plane ended")),
+            result = played => result,
+        };
+        result.map(|result| (result, scene.found()))
+    })?;
+    match end {
+        End::Done(at, done) => done.map(|(result, found)| Ok(Played { at, result, found })),
+        End::Killed(at) => Ok(Err(at)),
     }
 }
 
-/// Lets every component of a job read this file.
-pub(super) fn reads(mut spec: JobSpec, file: usize) -> Result<JobSpec> {
-    for component in &mut spec.components {
-        let file = FileRef { name: file_name(file)?, bound: None };
-        let path = RelPath::new("input")?;
-        component.inputs.push(Input { file, path, feed: Default::default() });
-    }
-    Ok(spec)
-}

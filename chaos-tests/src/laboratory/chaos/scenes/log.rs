@@ -1,0 +1,62 @@
+//! What happened on a stage, in the form in which scenes work it out: a list of instants, each
+//! counted in milliseconds from where a story begins.
+
+use cospan_actors::journal::Change;
+use cospan_domain::ids::{JobId, SiteName};
+use cospan_domain::transfer::state::CopyRecord;
+use cospan_domain::units::Timestamp;
+
+use super::stage::Scene;
+
+/// Something, and how long after the beginning of a story.
+pub(super) type At<T> = (u64, T);
+
+/// Calls that are about copies.
+pub(super) const OF_COPIES: [&str; 6] =
+    ["inspect", "start-copy", "copy-status", "stop-copy", "has-content", "delete-content"];
+
+impl Scene {
+    /// Calls of these kinds that reached a site since then, in order of time and name.
+    pub(super) fn heard(&self, site: &SiteName, kinds: &[&str], since: Timestamp) -> Vec<At<&str>> {
+        let calls = self.calls().into_iter().filter(|called| {
+            called.at >= since && called.site == *site && kinds.contains(&called.call)
+        });
+        let mut heard: Vec<_> =
+            calls.map(|called| (called.at.since(since).0, called.call)).collect();
+        heard.sort_unstable();
+        heard
+    }
+
+    /// Through what copies at a site went since then.
+    pub(super) fn copied(&self, site: &SiteName, since: Timestamp) -> Vec<At<String>> {
+        let changes = self.changes().into_iter().filter(|(at, _)| *at >= since);
+        let copied = changes.filter_map(|(at, change)| match &*change {
+            Change::Copy { key, new, .. } if key.1 == *site => {
+                Some((at.since(since).0, standing(key.0.0[0], new.as_deref())))
+            }
+            _ => None,
+        });
+        copied.collect()
+    }
+
+    /// What happened to a job since then.
+    pub(super) fn lived(&self, id: JobId, since: Timestamp) -> Vec<At<&'static str>> {
+        let changes = self.changes().into_iter().filter(|(at, _)| *at >= since);
+        let lived = changes.flat_map(|(at, change)| match &*change {
+            Change::Job { new, events, .. } if new.id == id => {
+                events.iter().map(|event| (at.since(since).0, event.what.name())).collect()
+            }
+            _ => Vec::new(),
+        });
+        lived.collect()
+    }
+}
+
+/// A copy in words: the first byte of its digest, how far it is and where it comes from, and
+/// whether nobody needs it.
+fn standing(digest: u8, copy: Option<&CopyRecord>) -> String {
+    let Some(copy) = copy else { return format!("{digest} gone") };
+    let from = copy.current_try().map(|order| format!(" from {}", order.source.site));
+    let unneeded = if copy.is_needed() { "" } else { " unneeded" };
+    format!("{digest} {}{}{unneeded}", copy.phase.as_str(), from.unwrap_or_default())
+}

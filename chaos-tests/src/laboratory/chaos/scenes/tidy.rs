@@ -1,0 +1,125 @@
+//! What must hold whenever everything is at rest: the view is what a fresh fold of its records
+//! gives, and metrics show what there is.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cospan_actors::api::View;
+use cospan_domain::ids::{Digest, JobId, LogicalName, SiteName};
+use cospan_domain::job::demands::{Holding, holdings, needed};
+use cospan_domain::job::spec::Priority;
+use cospan_domain::job::state::{Job, Phase, PhaseKind};
+use cospan_domain::units::{Bytes, DurationMs};
+
+use super::stage::Scene;
+
+/// Actors that say how much they have taken in and not finished.
+const WITH_DEPTH: [&str; 4] = ["intake", "co-allocator", "claimer", "notifier"];
+
+/// Notes whatever is not in order a moment from now.
+pub(super) async fn at_rest(scene: &Scene) {
+    scene.pass(DurationMs(1)).await;
+    let view = scene.reign.plane.view();
+    folded(scene, &view);
+    counted(scene, &view);
+    let metrics = &scene.reign.plane.shared().metrics;
+    for actor in WITH_DEPTH {
+        let depth = metrics.mailbox_depth.with_label_values(&[actor]).get();
+        scene.same(&format!("what the {actor} has not finished at rest"), depth, 0);
+    }
+}
+
+/// What the view derives is what its records say.
+pub(super) fn folded(scene: &Scene, view: &View) {
+    holds(scene, view);
+    needs(scene, view);
+    let untold = view.jobs.values().filter(|job| job.untold().next().is_some());
+    let untold: BTreeSet<JobId> = untold.map(|job| job.id).collect();
+    scene.same("whose end is to be told", view.untold.iter().copied().collect(), untold);
+    catalogued(scene, view);
+    scene.check(view.folds_agree(), || "the view says that it is not what it should be".into());
+}
+
+fn holds(scene: &Scene, view: &View) {
+    let mut should: BTreeMap<(SiteName, JobId, u32), Holding> = BTreeMap::new();
+    for job in view.jobs.values() {
+        for holding in holdings(job) {
+            should.insert((holding.site.clone(), job.id, holding.component.0), holding);
+        }
+    }
+    let mut is: BTreeMap<(SiteName, JobId, u32), Holding> = BTreeMap::new();
+    for (site, held) in &view.holdings {
+        scene.check(!held.is_empty(), || format!("nothing is held at {site}, and it is listed"));
+        for ((job, component), holding) in held {
+            is.insert((site.clone(), *job, component.0), Holding::clone(holding));
+        }
+    }
+    scene.same("what jobs hold", is, should);
+}
+
+fn needs(scene: &Scene, view: &View) {
+    let mut jobs: BTreeMap<(Digest, SiteName), BTreeSet<JobId>> = BTreeMap::new();
+    let mut staged: BTreeMap<SiteName, BTreeMap<Digest, Bytes>> = BTreeMap::new();
+    for job in view.jobs.values() {
+        for (content, site) in needed(job) {
+            jobs.entry((content.digest, site.clone())).or_default().insert(job.id);
+            staged.entry(site).or_default().insert(content.digest, content.size);
+        }
+    }
+    let is = view.needs.iter().map(|(key, jobs)| (key.clone(), jobs.iter().copied().collect()));
+    scene.same("who needs what", is.collect(), jobs);
+    let bytes = view.staged.iter().map(|(site, staged)| (site.clone(), staged.bytes)).collect();
+    let sum = |contents: &BTreeMap<Digest, Bytes>| Bytes(contents.values().map(|b| b.0).sum());
+    let sums = staged.iter().map(|(site, contents)| (site.clone(), sum(contents)));
+    scene.same("bytes needed by site", bytes, sums.collect::<BTreeMap<_, _>>());
+    let contents = view.staged.iter().map(|(site, staged)| {
+        let contents = staged.contents.iter().map(|(digest, size)| (*digest, *size));
+        (site.clone(), contents.collect())
+    });
+    scene.same("contents needed by site", contents.collect(), staged);
+}
+
+fn catalogued(scene: &Scene, view: &View) {
+    let mut names: BTreeMap<Digest, BTreeSet<LogicalName>> = BTreeMap::new();
+    for file in view.files.values() {
+        if let Some(entry) = &file.entry {
+            names.entry(entry.content.digest).or_default().insert(file.name.clone());
+        }
+    }
+    let is = view.names.iter().map(|(digest, names)| (*digest, names.iter().cloned().collect()));
+    scene.same("names of contents", is.collect(), names);
+    let mut cuts: BTreeMap<Digest, BTreeSet<(Digest, SiteName)>> = BTreeMap::new();
+    for (key, copy) in &view.copies {
+        if let Some(chunk) = copy.chunk {
+            cuts.entry(chunk.of.digest).or_default().insert(key.clone());
+        }
+    }
+    let is = view.cuts.iter().map(|(digest, cuts)| (*digest, cuts.iter().cloned().collect()));
+    scene.same("chunks of files", is.collect(), cuts);
+}
+
+/// Gauges of jobs and queues are what the view has.
+fn counted(scene: &Scene, view: &View) {
+    let metrics = &scene.reign.plane.shared().metrics;
+    let jobs = |matches: &dyn Fn(&Job) -> bool| {
+        view.jobs.values().filter(|job| matches(job)).count() as i64
+    };
+    for phase in PhaseKind::ALL {
+        let gauge = metrics.jobs.with_label_values(&[phase.as_str()]).get();
+        scene.same(phase.as_str(), gauge, jobs(&|job| job.phase.kind() == phase));
+    }
+    for class in Priority::ALL {
+        let waits = |job: &Job| {
+            let has_turn = job.spec.run.task.as_ref().is_none_or(|task| task.at_once.is_none());
+            has_turn && job.priority == class && matches!(job.phase, Phase::Queued { .. })
+        };
+        let gauge = metrics.queue_length.with_label_values(&[class.as_str()]).get();
+        let limited = view
+            .jobs
+            .values()
+            .any(|job| job.spec.run.task.as_ref().is_some_and(|task| task.at_once.is_some()));
+        scene.check(limited || gauge == jobs(&waits), || {
+            format!("the queue of class {class} shows {gauge}, not {}", jobs(&waits))
+        });
+    }
+    scene.same("jobs held", metrics.held.get(), jobs(&|job| job.held.is_some()));
+}
