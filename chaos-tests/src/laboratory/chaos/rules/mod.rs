@@ -2,35 +2,18 @@
 //! its sites and its users do not come to, or only seldom. Each is told to the domain and to
 //! a plain model that knows only the rule; both must come to the same.
 
-mod asked;
-mod claims;
-mod copies;
-mod copy_duties;
-mod copy_lives;
-mod copy_model;
-mod cut_off;
-mod descriptions;
-mod dues;
-mod entangled;
 mod files;
-mod links;
+mod job;
 mod lives;
-mod measurements;
 mod measures;
 mod names;
-mod needs;
-mod paces;
-mod placeholders;
 mod placement;
-mod plans;
-mod programs;
 mod quantities;
 mod queue;
 mod records;
 mod site;
-mod sweeps;
 mod tables;
-mod waits;
+mod transfer;
 mod words;
 
 use rand::SeedableRng;
@@ -45,30 +28,17 @@ const DRAWS: usize = 12;
 pub(super) fn broken(seed: u64) -> Vec<String> {
     let mut chance = StdRng::seed_from_u64(seed ^ RULES);
     let kinds = [
-        asked::wrong,
-        claims::wrong,
-        copies::wrong,
-        copy_lives::wrong,
-        cut_off::wrong,
-        dues::wrong,
-        entangled::wrong,
         files::wrong,
-        links::wrong,
+        job::wrong,
         lives::wrong,
-        measurements::wrong,
         measures::wrong,
         names::wrong,
-        needs::wrong,
-        paces::wrong,
         placement::wrong,
-        plans::wrong,
-        programs::wrong,
         quantities::wrong,
         queue::wrong,
         site::wrong,
-        sweeps::wrong,
         tables::wrong,
-        waits::wrong,
+        transfer::wrong,
         words::wrong,
     ];
     let mut found = Vec::new();

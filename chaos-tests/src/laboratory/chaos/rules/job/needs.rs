@@ -19,8 +19,8 @@ use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::quantities::vector;
-use super::records::{NOW, content, drawn, indexed, moment, site};
+use super::super::quantities::vector;
+use super::super::records::{NOW, content, drawn, indexed, moment, site};
 
 /// The past of the world, before anything that a site says of now.
 const LONG_AGO: Timestamp = Timestamp(0);

@@ -16,7 +16,7 @@ use cospan_domain::units::{DurationMs, PerMillion, Timestamp};
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::records::{NOW, drawn, indexed, moment};
+use super::super::records::{NOW, drawn, indexed, moment};
 
 pub(super) fn wrong(chance: &mut StdRng) -> Vec<String> {
     let parameters = patience(chance);

@@ -7,7 +7,7 @@ use cospan_domain::job::state::{Job, Phase, Run};
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::records::{NOW, drawn, indexed, moment};
+use super::super::records::{NOW, drawn, indexed, moment};
 
 pub(super) fn wrong(chance: &mut StdRng) -> Vec<String> {
     checked(chance).err().into_iter().map(|problem| format!("{problem:#}")).collect()

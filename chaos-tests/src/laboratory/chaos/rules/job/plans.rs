@@ -14,7 +14,7 @@ use cospan_domain::units::{DurationMs, PerMillion, Timestamp};
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::records::{NOW, content, drawn, indexed, site};
+use super::super::records::{NOW, content, drawn, indexed, site};
 
 /// How long a restarted component waits where its input is.
 const STAYS: u64 = 60_000;

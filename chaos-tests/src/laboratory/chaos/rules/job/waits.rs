@@ -12,7 +12,7 @@ use cospan_domain::units::{DurationMs, PerMillion, Timestamp};
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::records::{NOW, drawn, moment};
+use super::super::records::{NOW, drawn, moment};
 
 /// A job gives way so often at most.
 const GIVES_WAY: u32 = 3;

@@ -16,8 +16,8 @@ use rand::Rng;
 use rand::rngs::StdRng;
 
 use super::descriptions::{described, spoil};
-use super::quantities::{counts, vector};
-use super::records::{content, site};
+use super::super::quantities::{counts, vector};
+use super::super::records::{content, site};
 
 pub(super) fn wrong(chance: &mut StdRng) -> Vec<String> {
     let more = match chance.random_range(0..3) {

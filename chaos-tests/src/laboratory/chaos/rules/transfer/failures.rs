@@ -16,7 +16,7 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::records::{NOW, content, site};
+use super::super::records::{NOW, content, site};
 
 /// Tries of one case.
 const TRIES: u64 = 8;

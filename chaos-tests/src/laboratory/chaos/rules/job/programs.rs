@@ -19,7 +19,7 @@ use rand::Rng;
 use rand::rngs::StdRng;
 
 use super::descriptions::described;
-use super::records::{content, drawn, moment, site};
+use super::super::records::{content, drawn, moment, site};
 
 /// The table of runners, and whether each lets its components go on without each other.
 const RUNNERS: [(&str, bool); 3] = [("default", true), ("parallel", false), ("sweep", true)];

@@ -12,7 +12,7 @@ use cospan_domain::units::{DurationMs, PerMillion, Timestamp};
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::quantities::{counts, vector};
+use super::super::quantities::{counts, vector};
 
 pub(super) fn wrong(chance: &mut StdRng) -> Vec<String> {
     [tries(chance), starts(chance), victims(chance), queued(chance)].into_iter().flatten().collect()

@@ -10,7 +10,7 @@ use cospan_domain::transfer::due::CopyEffect;
 use cospan_domain::transfer::state::{CopyPhase, CopyRecord, Try, Usage};
 use cospan_domain::units::Timestamp;
 
-use super::copy_model::{Plain, Stage};
+use super::model::{Plain, Stage};
 
 /// What a site is asked for, and of which crashes are made.
 const ASKED: [&str; 5] = ["StartCopy", "WatchCopy", "StopCopy", "DiscardPartial", "DeleteContent"];

@@ -14,7 +14,7 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 
-use super::records::{content, site};
+use super::super::records::{content, site};
 use crate::laboratory::jobs::job;
 
 /// Wall times are about this long.
