@@ -18,6 +18,7 @@ const BEYOND: [&str; 3] = [NO_SEED, "equivalent", "not used yet"];
 
 /// How verdicts begin that no run led to.
 const BY_RULE: &str = "a rule is worked out otherwise";
+const BY_SCENE: &str = "a scene goes otherwise";
 
 /// What was found out about a survivor.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,6 +95,7 @@ fn rule(fate: &Fate) -> Option<(String, u64)> {
 fn shortened(said: &str) -> String {
     let known = [
         (BY_RULE, BY_RULE),
+        (BY_SCENE, BY_SCENE),
         ("makes no progress", "a job makes no progress"),
         ("never counted its error", "a charge was not counted"),
         ("pays for its own error", "a site pays for a job's own error"),
@@ -159,15 +161,16 @@ fn killed(
     let share = |of: usize| 100.0 * killed as f64 / of.max(1) as f64;
     writeln!(page, "\n**{killed} of {all} were killed: {:.1} %.**", share(all))?;
     writeln!(page, "{left} survived; no seed ever came to {unreached} of these.")?;
-    let by_rule = |outcomes: &&Vec<&Outcome>| {
-        let found = outcomes.iter().find_map(|outcome| rule(&outcome.fate));
-        found.is_some_and(|(name, _)| name == BY_RULE)
+    let found_by = |what: &str| {
+        let first = |outcomes: &&Vec<&Outcome>| outcomes.iter().find_map(|o| rule(&o.fate));
+        fates.values().filter(|outcomes| first(outcomes).is_some_and(|(by, _)| by == what)).count()
     };
-    let by_rule = fates.values().filter(by_rule).count();
     writeln!(
         page,
-        "Of the killed, {by_rule} were found by a rule that was put to the domain beside a run, \
-         in the first seed that came there; later ones were not tried.\n"
+        "Of the killed, {} were found by a rule that was put to the domain beside a run, and {} by \
+         a scene, in the first seed that came there; later ones were not tried.\n",
+        found_by(BY_RULE),
+        found_by(BY_SCENE)
     )?;
     let rest = all - beyond;
     writeln!(

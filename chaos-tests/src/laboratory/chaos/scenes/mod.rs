@@ -24,6 +24,7 @@ mod orders;
 mod outputs;
 mod polls;
 mod probes;
+mod quiet;
 mod readings;
 mod reigns;
 mod scene;
@@ -52,7 +53,7 @@ const EACH: u64 = 4;
 type Play = fn(&mut StdRng) -> Result<Vec<String>>;
 
 /// All scenes, each played by one seed of [`EACH`].
-const ALL: [(&str, Play); 30] = [
+const ALL: [(&str, Play); 31] = [
     ("alarms", alarms::wrong),
     ("answers", answers::wrong),
     ("catalogue", catalogue::wrong),
@@ -73,6 +74,7 @@ const ALL: [(&str, Play); 30] = [
     ("outputs", outputs::wrong),
     ("polls", polls::wrong),
     ("probes", probes::wrong),
+    ("quiet", quiet::wrong),
     ("readings", readings::wrong),
     ("reigns", reigns::wrong),
     ("silence", silence::wrong),
