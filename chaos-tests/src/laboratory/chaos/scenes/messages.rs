@@ -156,11 +156,7 @@ fn again(chance: &mut StdRng) -> Result<Vec<String>> {
             let kept = problem.as_deref();
             scene.check(kept.is_none_or(|kept| kept == "not delivered"), || format!("{kept:?}"));
             scene.check(kept.is_none() || late >= tell_for, || format!("given up after {late}"));
-            scene.same(
-                "heard",
-                scene.reign.weather.has_heard(*id, "mail:desk-0"),
-                kept.is_none(),
-            );
+            scene.same("heard", scene.reign.weather.has_heard(*id, "mail:desk-0"), kept.is_none());
         }
         if let [(id, _, at, problem)] = &told[..] {
             let end = scene.job(*id)?.ended_at().unwrap_or_default();

@@ -90,7 +90,7 @@ const ALL: [(&str, Play); 31] = [
 /// What scenes with numbers drawn from `seed` show otherwise than was worked out.
 pub fn broken(seed: u64) -> Vec<String> {
     let all = (0..).zip(ALL);
-    all.filter(|(number, _)| (seed ^ number) % EACH == 0)
+    all.filter(|(number, _)| (seed ^ number).is_multiple_of(EACH))
         .flat_map(|(number, (name, play))| {
             // Each has a stream of its own, so that a scene more leaves the others as they are.
             let mut chance = StdRng::seed_from_u64(seed ^ SCENES ^ (number << 48));

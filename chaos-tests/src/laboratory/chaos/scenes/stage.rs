@@ -296,4 +296,3 @@ where
         End::Killed(at) => Ok(Err(at)),
     }
 }
-

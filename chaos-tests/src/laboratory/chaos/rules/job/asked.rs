@@ -15,9 +15,9 @@ use cospan_domain::units::DurationMs;
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::descriptions::{described, spoil};
 use super::super::quantities::{counts, vector};
 use super::super::records::{content, site};
+use super::descriptions::{described, spoil};
 
 pub(super) fn wrong(chance: &mut StdRng) -> Vec<String> {
     let more = match chance.random_range(0..3) {

@@ -18,8 +18,8 @@ use cospan_domain::units::{Bytes, DurationMs};
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::descriptions::described;
 use super::super::records::{content, drawn, moment, site};
+use super::descriptions::described;
 
 /// The table of runners, and whether each lets its components go on without each other.
 const RUNNERS: [(&str, bool); 3] = [("default", true), ("parallel", false), ("sweep", true)];

@@ -17,9 +17,9 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use rand::Rng;
 use rand::rngs::StdRng;
 
+use super::super::records::{NOW, content, moment, site};
 use super::duties::{agree, is_variant};
 use super::model::{CROWDED, Plain, Stage};
-use super::super::records::{NOW, content, moment, site};
 
 /// What is said in one life.
 const SAYINGS: usize = 24;
