@@ -57,7 +57,7 @@ impl Cluster {
         }
     }
 
-    fn answers_again(&mut self) {
+    pub(super) fn answers_again(&self) {
         if self.shared.board.answered(&self.name) {
             warn!("a site answers again; no longer isolated");
             self.isolation_changed(false);

@@ -211,6 +211,10 @@ impl Cluster {
     /// Returns the jobs that have something new to look at.
     fn answered(&mut self, status: SiteStatus, asked_at: Timestamp, now: Timestamp) -> Vec<JobId> {
         let mut concerned = self.contact_changed(QueryResult::Answered, now);
+        if self.shared.board.isolated() {
+            // One that never fell silent answers as well: it is not we who are cut off.
+            self.answers_again();
+        }
         let idle = Some((asked_at, status.idle));
         let corrected = self.shared.board.forget_refusals(&self.name, asked_at);
         // The same number is news where nobody believed the old one any more.

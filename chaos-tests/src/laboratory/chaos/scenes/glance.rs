@@ -1,8 +1,9 @@
 //! Short ways to look at what happened on a stage.
 
 use std::fmt::Debug;
+use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use cospan_actors::journal::Change;
 use cospan_actors::metrics::Metrics;
 use cospan_domain::ids::{JobId, SiteName};
@@ -14,6 +15,8 @@ use super::stage::{Scene, site_name};
 use crate::world::SiteIndex;
 use crate::world::trouble::Trouble;
 
+/// Longest wait for anything, an hour.
+const LONGEST: Duration = Duration::from_secs(3_600);
 /// Names of all states of a site.
 const STATES: [&str; 10] = [
     "unknown",
@@ -128,12 +131,19 @@ impl Scene {
         self.once(job, |job| job.instants.started.is_some()).await
     }
 
-    /// Waits until something is so of a job, and tells when that became durable.
+    /// Waits until something is so of a job, and tells when that became durable. No scene has
+    /// anything to wait for that takes longer than [`LONGEST`].
     async fn once(&self, job: JobId, so: impl Fn(&Job) -> bool) -> Result<Timestamp> {
         let mut stream = self.reign.plane.subscribe();
-        while !so(&*self.job(job)?) {
-            stream.recv().await?;
+        let comes = async {
+            while !so(&*self.job(job)?) {
+                stream.recv().await?;
+            }
+            Ok(self.now())
+        };
+        match tokio::time::timeout(LONGEST, comes).await {
+            Ok(came) => came,
+            Err(_) => bail!("job {job} is still as it was: {:?}", self.job(job)?.phase),
         }
-        Ok(self.now())
     }
 }

@@ -15,6 +15,7 @@ mod deaths;
 mod endings;
 mod estimates;
 mod glance;
+mod half;
 mod holds;
 mod keys;
 mod latencies;
@@ -53,7 +54,7 @@ const EACH: u64 = 4;
 type Play = fn(&mut StdRng) -> Result<Vec<String>>;
 
 /// All scenes, each played by one seed of [`EACH`].
-const ALL: [(&str, Play); 31] = [
+const ALL: [(&str, Play); 32] = [
     ("alarms", alarms::wrong),
     ("answers", answers::wrong),
     ("catalogue", catalogue::wrong),
@@ -66,6 +67,7 @@ const ALL: [(&str, Play); 31] = [
     ("deaths", deaths::wrong),
     ("endings", endings::wrong),
     ("estimates", estimates::wrong),
+    ("half", half::wrong),
     ("holds", holds::wrong),
     ("keys", keys::wrong),
     ("latencies", latencies::wrong),
