@@ -6,6 +6,7 @@ mod claims;
 mod entangled;
 mod lives;
 mod news;
+mod outputs;
 mod restarts;
 mod stories;
 mod users;

@@ -158,7 +158,7 @@ fn figures(scene: &Scene, explained: &Explanation, without: Option<JobId>) {
     }
 }
 
-/// One that there is no room for now, and one that is not to be placed: why, and where it would go.
+/// One that has no room yet, and one that is not to be placed: why, and where it would go.
 async fn waits(scene: &Scene, runs: JobId) -> Result<()> {
     let plane = &scene.reign.plane;
     let policy = plane.explain(&*scene.job(runs)?).policy;

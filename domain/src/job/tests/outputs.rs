@@ -1,0 +1,75 @@
+//! What jobs leave, and what becomes of them while it is collected.
+
+use super::stories::look_unreachable;
+use super::world::{World, key, spec};
+use crate::ids::{ComponentIndex, Digest, RelPath};
+use crate::job::command::{JobCommand, Rejection, Sight};
+use crate::job::due::EffectKind;
+use crate::job::spec::{Collect, Content, Output};
+use crate::job::state::{Phase, PhaseKind};
+use crate::units::Bytes;
+
+#[test]
+fn a_missing_output_is_the_jobs_own_error() {
+    let mut world = World::collecting(spec(1), &["out"]);
+    assert_eq!(world.due(), [EffectKind::ReadOutput(0)]);
+    let (component, output) = (ComponentIndex(0), 0);
+    world.tell(JobCommand::OutputRead { component, output, content: None }).unwrap();
+    assert_eq!(world.phase(), PhaseKind::Failed);
+}
+
+#[test]
+fn outputs_are_collected_before_the_job_is_finished() {
+    let mut world = World::collecting(spec(1), &["out"]);
+    let (component, output) = (ComponentIndex(0), 0);
+    let content = Some(Content { digest: Digest([9; 32]), size: Bytes(5) });
+    world.tell(JobCommand::OutputRead { component, output, content }).unwrap();
+    assert_eq!(world.due(), [EffectKind::RegisterOutput(0)]);
+    assert_eq!(world.phase(), PhaseKind::Collecting);
+    world.tell(JobCommand::OutputRegistered { component, output }).unwrap();
+    assert_eq!(world.phase(), PhaseKind::Finished);
+}
+
+#[test]
+fn a_silent_site_matters_to_a_collecting_job_only_if_outputs_are_still_to_come_from_there() {
+    let mut asked = spec(2);
+    let path = RelPath::new("log").unwrap();
+    let collect = Collect::Fetch;
+    asked.components[1].outputs.push(Output { path, collect });
+    let mut world = World::collecting(asked, &["out"]);
+    assert_eq!(world.phase(), PhaseKind::Collecting);
+    assert_eq!(look_unreachable(&mut world, 1, 7_200), [""; 0], "whoever fetches it will wait");
+    assert!(look_unreachable(&mut world, 0, 7_200).contains(&"RoundAborted"));
+}
+
+#[test]
+fn a_job_whose_outputs_cannot_be_collected_fails_once_nothing_else_is_on_its_way() {
+    let mut world = World::collecting(spec(1), &["one", "two", "three"]);
+    let component = ComponentIndex(0);
+    for output in 0..2 {
+        let digest = Digest([output as u8; 32]);
+        let content = Some(Content { digest, size: Bytes(5) });
+        world.tell(JobCommand::OutputRead { component, output, content }).unwrap();
+    }
+    let full = |outputs: &[u32]| {
+        let stranded = outputs.iter().map(|output| (component, *output, "disk is full".into()));
+        JobCommand::Look(Sight { stranded: stranded.collect(), ..Sight::default() })
+    };
+    assert_eq!(world.tell(full(&[0])).unwrap(), [""; 0], "two are on their way");
+    world.tell(JobCommand::OutputRegistered { component, output: 1 }).unwrap();
+    assert_eq!(world.tell(full(&[0])).unwrap(), [""; 0], "one is not read yet");
+    let content = Some(Content { digest: Digest([7; 32]), size: Bytes(5) });
+    world.tell(JobCommand::OutputRead { component, output: 2, content }).unwrap();
+    world.tell(JobCommand::Hold("it panics".into())).unwrap();
+    assert_eq!(world.tell(full(&[0, 2])), Err(Rejection::Stale), "it is held");
+    world.tell(JobCommand::Release(key())).unwrap();
+    assert_eq!(world.tell(full(&[0, 2])).unwrap(), ["JobFailed"]);
+    let Phase::Failed { reason, .. } = &world.job.phase else { panic!("{:?}", world.job.phase) };
+    for word in ["output one", "disk is full (1 more outputs likewise)", "`cospan output`"] {
+        assert!(reason.contains(word), "{reason}");
+    }
+    assert_eq!((world.due(), world.job.setbacks.own_errors), (vec![], 0));
+    let mut running = World::new(spec(1));
+    running.run();
+    assert_eq!(running.tell(full(&[0])).unwrap(), [""; 0], "it has left nothing yet");
+}
