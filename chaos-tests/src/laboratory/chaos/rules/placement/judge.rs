@@ -64,12 +64,17 @@ impl Judge<'_> {
 
     /// When a content is there, and from where: at once where it is.
     pub(super) fn way(&self, content: Content, to: usize) -> Option<(u64, usize)> {
+        self.way_of(content, content.size, to)
+    }
+
+    /// The same, if so much of it is to be there.
+    fn way_of(&self, content: Content, size: Bytes, to: usize) -> Option<(u64, usize)> {
         let holders = self.holders(content);
         if holders.contains(&to) {
             return Some((0, to));
         }
         let from = holders.into_iter().filter(|from| self.serves(*from));
-        self.ground.arrival(content.size, from, to)
+        self.ground.arrival(size, from, to)
     }
 
     /// When all that it needs is there.
@@ -286,23 +291,23 @@ impl Judge<'_> {
         let mut sources = Vec::new();
         let mut time = 0;
         for content in self.needs(part, at) {
+            let chunk = self.parts[part].chunks.get(&content);
+            let chunk = chunk.map(|c| part_of.map_or(*c, |part| Chunk::of_part(c.of, part)));
+            let size = chunk.map_or(content.size, |chunk| chunk.length);
             let paired = file_site.filter(|_| !self.holders(content).contains(&at));
             let way = match paired {
-                Some(from) => self.ground.arrival(content.size, [from].into_iter(), at),
-                None => self.way(content, at),
+                Some(from) => self.ground.arrival(size, [from].into_iter(), at),
+                None => self.way_of(content, size, at),
             };
             let Some((takes, from)) = way else { continue };
-            let name = self.ground.sites[from].name.clone();
-            let Some(chunk) = self.parts[part].chunks.get(&content) else {
-                time += takes;
-                sources.push(Source { content, from: name, chunk: None });
-                continue;
-            };
-            let chunk = part_of.map_or(*chunk, |part| Chunk::of_part(chunk.of, part));
-            let takes = self.ground.arrival(chunk.length, [from].into_iter(), at);
-            time += takes.filter(|_| from != at).map_or(0, |(time, _)| time);
-            let cut = (chunk.length < chunk.of.size).then_some(chunk);
-            sources.push(Source { content: chunk.content(), from: name, chunk: cut });
+            time += takes;
+            let cut = chunk.filter(|chunk| chunk.length < chunk.of.size);
+            let content = chunk.map_or(content, |chunk| chunk.content());
+            sources.push(Source {
+                content,
+                from: self.ground.sites[from].name.clone(),
+                chunk: cut,
+            });
         }
         let site = self.ground.sites[at].name.clone();
         Placement { site, sources, transfer_time: DurationMs(time), share: None }
