@@ -85,11 +85,11 @@ impl<'a> Search<'a> {
         file_site: Option<usize>,
         remaining: &Remaining,
     ) -> bool {
-        let obstacle = |code, _, _: &dyn Fn() -> Reason| match (code, file_site) {
+        let mut obstacle = |code, _, _: &dyn Fn() -> Reason| match (code, file_site) {
             (ReasonCode::NotInHistory, Some(_)) => Continue(()),
             _ => Break(()),
         };
-        self.obstacles(component, site, remaining, &mut { obstacle }).is_continue()
+        self.obstacles(component, site, remaining, &mut obstacle).is_continue()
     }
 
     /// The file site whose pair with this site is in the table and brings the component's

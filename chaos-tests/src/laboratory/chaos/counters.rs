@@ -262,7 +262,7 @@ pub(super) fn sites_misstated(reign: &Reign) -> Vec<String> {
 }
 
 /// States of sites, calls to them and their outcomes, as the reference names them.
-const STATES: [&str; 10] = [
+pub(super) const STATES: [&str; 10] = [
     "unknown",
     "usable",
     "unusable",

@@ -11,26 +11,13 @@ use cospan_domain::job::event::JobEvent;
 use cospan_domain::job::state::Job;
 use cospan_domain::units::{DurationMs, Timestamp};
 
+use super::super::counters::STATES;
 use super::stage::{Scene, site_name};
 use crate::world::SiteIndex;
 use crate::world::trouble::Trouble;
 
 /// Longest wait for anything, an hour.
 const LONGEST: Duration = Duration::from_secs(3_600);
-/// Names of all states of a site.
-const STATES: [&str; 10] = [
-    "unknown",
-    "usable",
-    "unusable",
-    "probing",
-    "draining",
-    "drained",
-    "maintenance",
-    "credentials-expired",
-    "unreachable",
-    "frozen",
-];
-
 impl Scene {
     /// Checks that something is as it was worked out.
     pub(super) fn same<T: PartialEq + Debug>(&self, what: &str, seen: T, expected: T) {
