@@ -131,7 +131,12 @@ fn is_coupled(part: &ComponentRequest) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1_000))]
+    #![proptest_config(ProptestConfig {
+        cases: 1_000,
+        // Nearly every second job is placed, or has a site that has not said what it has.
+        max_global_rejects: 10_000,
+        ..ProptestConfig::default()
+    })]
 
     /// The reasons of a later component are told beside what the earlier ones take.
     #[test]

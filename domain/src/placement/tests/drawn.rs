@@ -240,6 +240,8 @@ pub(super) fn knob(reason: &Reason) -> ReasonCode {
 /// Takes away every reason of this kind, exactly as the reasons say.
 pub(super) fn lift(drawn: &mut Drawn, index: usize, code: ReasonCode, reasons: &[Reason]) {
     let mut parts = drawn.request.components().to_vec();
+    // One setting for all of them: no quota, once chosen, is a basis of its own.
+    let quota = quota_that_serves(&drawn.sites[index], reasons);
     for reason in reasons.iter().filter(|reason| knob(reason) == code) {
         let site = &mut drawn.sites[index];
         let number = |digest: crate::ids::Digest| digest.0[0];
@@ -254,7 +256,7 @@ pub(super) fn lift(drawn: &mut Drawn, index: usize, code: ReasonCode, reasons: &
                 }
             }
             Reason::QuotaReached { .. } | Reason::QuotaTooSmall { .. } => {
-                site.quota = quota_that_serves(site, reasons);
+                site.quota = quota;
             }
             Reason::SiteFull => site.room = site.room.map(|room| room + 1),
             Reason::StagingFull { needed, left } => {
