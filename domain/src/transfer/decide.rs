@@ -38,7 +38,7 @@ pub fn decide(
             .then_some(Happened::PartialDiscarded { nonce })),
         CopyCommand::DeleteConfirmed { nonce } => match record.phase {
             CopyPhase::Deleting { nonce: ours, .. } if ours == nonce => {
-                Ok(Some(Happened::CopyDeleted))
+                Ok(desk.is_final().then_some(Happened::CopyDeleted))
             }
             _ => Err(Rejection::Stale),
         },
@@ -53,7 +53,7 @@ pub fn decide(
                 Ok(Some(Happened::CopyLost { detail: "the site does not have it any more".into() }))
             }
             CopyPhase::Deleting { nonce: ours, .. } if ours == nonce => {
-                Ok(Some(Happened::CopyDeleted))
+                Ok(desk.is_final().then_some(Happened::CopyDeleted))
             }
             _ => Err(Rejection::Stale),
         },
@@ -88,6 +88,11 @@ struct Desk<'a> {
 }
 
 impl Desk<'_> {
+    /// What is not there stays away: no try is left that could still bring it.
+    fn is_final(&self) -> bool {
+        self.record.leftovers.is_empty()
+    }
+
     fn look(&self) -> Option<Happened> {
         let expires = expires_at(self.record, self.parameters)?;
         if self.now < expires {

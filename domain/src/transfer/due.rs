@@ -30,8 +30,9 @@ pub enum CopyEffect {
     StopCopy(Try),
     /// Stop it if it runs, discard its data, and tell `DiscardConfirmed`.
     DiscardPartial(Try),
-    /// It was to be deleted and is needed again: ask whether it is still there, once no
-    /// earlier order to delete can take effect any more, and tell `FoundThere` or `FoundMissing`.
+    /// It was to be deleted and is needed again: ask whether it is still there, once no try and
+    /// no earlier order to delete can take effect any more, and tell `FoundThere` or
+    /// `FoundMissing`.
     CheckContent(Nonce),
     /// Delete the content, and tell `DeleteConfirmed` with this nonce.
     DeleteContent {
@@ -93,14 +94,14 @@ fn of_phase(record: &CopyRecord, now: Timestamp) -> Option<CopyEffect> {
             Some(CopyEffect::WatchCopy(order.clone()))
         }
         CopyPhase::Stopping { order, .. } => Some(CopyEffect::StopCopy(order.clone())),
+        // A try that still runs would put back what was deleted or found missing.
+        CopyPhase::Deleting { .. } if !record.leftovers.is_empty() => None,
         CopyPhase::Deleting { nonce, .. } if record.is_needed() && !deletes_needed() => {
             Some(CopyEffect::CheckContent(*nonce))
         }
-        // A try that still runs would put back what was deleted.
-        CopyPhase::Deleting { nonce, .. } => record
-            .leftovers
-            .is_empty()
-            .then_some(CopyEffect::DeleteContent { digest: record.content.digest, nonce: *nonce }),
+        CopyPhase::Deleting { nonce, .. } => {
+            Some(CopyEffect::DeleteContent { digest: record.content.digest, nonce: *nonce })
+        }
     }
 }
 

@@ -68,10 +68,16 @@ fn complete(record: &mut CopyRecord, nonce: Nonce, at: Timestamp) {
 
 fn abandon(record: &mut CopyRecord, at: Timestamp) {
     leave_partial(record);
-    record.phase = match &record.latest {
-        None => CopyPhase::Absent,
-        Some(latest) => CopyPhase::Deleting { since: at, nonce: latest.nonce },
-    };
+    match &record.latest {
+        None => forget(record),
+        Some(latest) => record.phase = CopyPhase::Deleting { since: at, nonce: latest.nonce },
+    }
+}
+
+/// There is nothing of it, and nothing that went wrong matters to who wants it anew.
+fn forget(record: &mut CopyRecord) {
+    record.phase = CopyPhase::Absent;
+    record.trouble = Trouble::default();
 }
 
 fn decide_deletion(record: &mut CopyRecord, at: Timestamp) {
@@ -89,8 +95,7 @@ fn revoke_deletion(record: &mut CopyRecord, at: Timestamp) {
 
 fn delete(record: &mut CopyRecord, at: Timestamp) {
     record.latest = None;
-    record.phase = CopyPhase::Absent;
-    record.trouble = Trouble::default();
+    forget(record);
     if record.is_needed() {
         want_anew(record, at);
     }

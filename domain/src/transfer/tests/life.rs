@@ -92,6 +92,23 @@ fn a_need_during_deletion_waits_and_then_starts_anew() {
 }
 
 #[test]
+fn what_is_not_there_is_not_gone_while_a_try_may_still_bring_it() {
+    let mut bench = Bench::ready(1);
+    bench.names(CopyCommand::NoLongerNeeded);
+    bench.wait_for_wake();
+    bench.names(CopyCommand::Look);
+    bench.names(CopyCommand::Need);
+    assert_eq!(bench.due().iter().map(CopyEffect::name).collect::<Vec<_>>(), ["DiscardPartial"]);
+    let missing = CopyCommand::FoundMissing { nonce: Nonce(1) };
+    assert!(bench.names(missing.clone()).is_empty(), "said before the try was stopped");
+    bench.names(CopyCommand::NoLongerNeeded);
+    bench.names(CopyCommand::DiscardConfirmed { nonce: Nonce(1) });
+    assert!(!bench.record.is_gone());
+    assert_eq!(bench.names(missing), ["CopyDeleted"]);
+    assert!(bench.record.is_gone());
+}
+
+#[test]
 fn the_confirmation_of_an_earlier_deletion_does_not_confirm_a_later_one() {
     let mut bench = Bench::ready(1);
     let delete = |bench: &mut Bench| {
@@ -101,6 +118,7 @@ fn the_confirmation_of_an_earlier_deletion_does_not_confirm_a_later_one() {
     };
     delete(&mut bench);
     bench.names(CopyCommand::Need);
+    bench.names(CopyCommand::DiscardConfirmed { nonce: Nonce(1) });
     bench.names(CopyCommand::DeleteConfirmed { nonce: Nonce(1) });
     bench.begin("leiden", 2).unwrap();
     bench.see(2, Seen::Complete);

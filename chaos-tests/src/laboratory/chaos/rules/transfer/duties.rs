@@ -74,9 +74,9 @@ impl Plain {
             Stage::Ordered => self.at_hand.clone().map(CopyEffect::StartCopy),
             Stage::Taken => self.at_hand.clone().map(CopyEffect::WatchCopy),
             Stage::Ending => self.at_hand.clone().map(CopyEffect::StopCopy),
-            Stage::Going if self.needed => Some(CopyEffect::CheckContent(self.whole)),
-            // A process that still runs would put back what is deleted.
+            // A process that still runs would put back what is gone.
             Stage::Going if !self.leftovers.is_empty() => None,
+            Stage::Going if self.needed => Some(CopyEffect::CheckContent(self.whole)),
             Stage::Going => Some(CopyEffect::DeleteContent { digest, nonce: self.whole }),
         }
     }

@@ -93,8 +93,11 @@ impl Plain {
                 let gone = self.leftovers.remove(nonce);
                 Ok(gone.map(|_| Happened::PartialDiscarded { nonce: *nonce }))
             }
-            CopyCommand::DeleteConfirmed { nonce } if self.goes(*nonce) => Ok(self.vanish(now)),
-            CopyCommand::FoundMissing { nonce } if self.goes(*nonce) => Ok(self.vanish(now)),
+            CopyCommand::DeleteConfirmed { nonce } | CopyCommand::FoundMissing { nonce }
+                if self.goes(*nonce) =>
+            {
+                Ok(self.vanish(now))
+            }
             CopyCommand::FoundMissing { nonce } if self.is_whole(*nonce) => {
                 self.set_latest_aside();
                 self.begin_afresh(now);
@@ -197,6 +200,9 @@ impl Plain {
                 let latest = self.latest.as_ref().map(|order| order.nonce);
                 self.whole = latest.unwrap_or(self.whole);
                 let next = if latest.is_some() { Stage::Going } else { Stage::Nothing };
+                if next == Stage::Nothing {
+                    self.trouble = Trouble::default();
+                }
                 self.enter(next, now);
                 Some(Happened::CopyAbandoned)
             }
@@ -360,7 +366,11 @@ impl Plain {
         Ok(Some(Happened::CopyStopped { retry_at: Timestamp(now + length) }))
     }
 
+    /// Gone is what is not there and what nobody brings any more.
     fn vanish(&mut self, now: u64) -> Option<Happened> {
+        if !self.leftovers.is_empty() {
+            return None;
+        }
         self.latest = None;
         self.trouble = Trouble::default();
         match self.needed {
