@@ -12,7 +12,7 @@ use cospan_domain::ids::JobId;
 use cospan_domain::job::state::Job;
 use cospan_storage::export::export_journal;
 use cospan_storage::port::{Key, Sink, StoreError};
-use cospan_storage::record::{Loader, job};
+use cospan_storage::record::{Loader, events, job};
 use cospan_storage::{Opened, Options, open_and_load};
 use tokio::sync::mpsc;
 use tracing::info;
@@ -64,7 +64,7 @@ pub(super) fn history(plane: &ControlPlane, of: &Job) -> Result<History, ApiRefu
         let events = found.map(|archived| archived.events).unwrap_or_default();
         return Ok(History { events, shortened: false });
     }
-    let units = job::history(&**plane.store(), of.id).map_err(unreadable)?;
+    let units = events::history(&**plane.store(), of.id).map_err(unreadable)?;
     let shortened = units.first().is_some_and(|(revision, _)| *revision > 2);
     Ok(History { events: units.into_iter().flat_map(|(_, events)| events).collect(), shortened })
 }

@@ -41,6 +41,12 @@ impl Engine for Box<dyn Engine> {
 
 /// Reading and writing while nobody else writes.
 pub(crate) trait Txn {
+    /// Whether nothing can have changed what it keeps since it was stored: it is memory of this
+    /// process.
+    fn is_memory(&self) -> bool {
+        false
+    }
+
     /// Shows what is stored under a key; nothing, if the key is not there.
     fn get(&mut self, key: &[u8], see: See<'_>) -> Result<(), StoreError>;
 
@@ -50,6 +56,11 @@ pub(crate) trait Txn {
 
 /// Reads what is durable, from any thread.
 pub(crate) trait Reader: Send + Sync {
+    /// As [`Txn::is_memory`].
+    fn is_memory(&self) -> bool {
+        false
+    }
+
     /// Everything that begins with `prefix`, in order, as of one moment.
     fn walk(&self, prefix: &[u8], visit: Visit<'_>) -> Result<(), StoreError>;
 

@@ -83,33 +83,49 @@ pub(crate) fn seal(key: &[u8], version: Version, value: &[u8]) -> (Head, Vec<u8>
     (head, bytes)
 }
 
-/// The head and the value in stored bytes.
+/// How stored bytes are opened.
+pub(crate) type Opener = for<'a> fn(&[u8], &'a [u8]) -> Result<(Head, &'a [u8]), StoreError>;
+
+/// How those are opened that lie in memory of this process, or elsewhere. To look at the
+/// checksums of memory would be a good part of what a simulated control plane does.
+pub(crate) fn opener(is_memory: bool) -> Opener {
+    if is_memory { open_intact } else { open }
+}
+
+/// The head and the value in stored bytes, once they were found to be what was sealed.
 ///
 /// # Errors
 /// [`StoreError::Damaged`], naming the key.
 pub(crate) fn open<'a>(key: &[u8], stored: &'a [u8]) -> Result<(Head, &'a [u8]), StoreError> {
-    let damaged = |problem: &str| {
-        Err(StoreError::Damaged {
-            place: format!("{:?}", Key(key.into())),
-            problem: problem.into(),
-        })
-    };
+    let (head, value) = open_intact(key, stored)?;
+    if Head::of(key, head.version, value) != head {
+        return Err(damaged(key, "its checksum does not fit its content"));
+    }
+    Ok((head, value))
+}
+
+/// The same where nothing can have changed them since.
+///
+/// # Errors
+/// They are no stored value at all.
+fn open_intact<'a>(key: &[u8], stored: &'a [u8]) -> Result<(Head, &'a [u8]), StoreError> {
     let Some((header, value)) = stored.split_at_checked(HEADER_BYTES) else {
-        return damaged("the value is cut short");
+        return Err(damaged(key, "the value is cut short"));
     };
     let (shape, rest) = header.split_at(1);
     let (version, crc) = rest.split_at(8);
     if shape != [SHAPE] {
-        return damaged("the value is of a shape that nobody wrote");
+        return Err(damaged(key, "the value is of a shape that nobody wrote"));
     }
     let (Ok(version), Ok(crc)) = (version.try_into(), crc.try_into()) else {
-        return damaged("the value is cut short");
+        return Err(damaged(key, "the value is cut short"));
     };
-    let head = Head::of(key, Version(u64::from_le_bytes(version)), value);
-    if head.crc != u32::from_le_bytes(crc) {
-        return damaged("its checksum does not fit its content");
-    }
-    Ok((head, value))
+    let (version, crc) = (Version(u64::from_le_bytes(version)), u32::from_le_bytes(crc));
+    Ok((Head { version, crc }, value))
+}
+
+fn damaged(key: &[u8], problem: &str) -> StoreError {
+    StoreError::Damaged { place: format!("{:?}", Key(key.into())), problem: problem.into() }
 }
 
 #[cfg(test)]

@@ -164,9 +164,9 @@ pub(crate) fn ledger_write(ledger: &Ledger) -> (Key, Option<Vec<u8>>) {
 }
 
 fn read_head(txn: &mut dyn Txn, key: &[u8]) -> Result<Option<Head>, StoreError> {
-    let mut head = None;
+    let (open, mut head) = (envelope::opener(txn.is_memory()), None);
     txn.get(key, &mut |stored| {
-        head = Some(envelope::open(key, stored)?.0);
+        head = Some(open(key, stored)?.0);
         Ok(())
     })?;
     Ok(head)
@@ -174,9 +174,9 @@ fn read_head(txn: &mut dyn Txn, key: &[u8]) -> Result<Option<Head>, StoreError> 
 
 /// The ledger as stored.
 pub(crate) fn read_ledger(txn: &mut dyn Txn) -> Result<Ledger, StoreError> {
-    let mut ledger = None;
+    let (open, mut ledger) = (envelope::opener(txn.is_memory()), None);
     txn.get(LEDGER_KEY, &mut |stored| {
-        ledger = Some(Ledger::decode(envelope::open(LEDGER_KEY, stored)?.1)?);
+        ledger = Some(Ledger::decode(open(LEDGER_KEY, stored)?.1)?);
         Ok(())
     })?;
     ledger.ok_or_else(|| meta::damaged(LEDGER_KEY, "it is missing"))
@@ -184,9 +184,9 @@ pub(crate) fn read_ledger(txn: &mut dyn Txn) -> Result<Ledger, StoreError> {
 
 /// The epoch as stored.
 pub(crate) fn read_epoch(txn: &mut dyn Txn) -> Result<Epoch, StoreError> {
-    let mut epoch = None;
+    let (open, mut epoch) = (envelope::opener(txn.is_memory()), None);
     txn.get(EPOCH_KEY, &mut |stored| {
-        epoch = Some(meta::parse_text(EPOCH_KEY, envelope::open(EPOCH_KEY, stored)?.1)?);
+        epoch = Some(meta::parse_text(EPOCH_KEY, open(EPOCH_KEY, stored)?.1)?);
         Ok(())
     })?;
     epoch.ok_or_else(|| meta::damaged(EPOCH_KEY, "it is missing"))

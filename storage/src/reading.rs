@@ -72,11 +72,12 @@ pub(crate) fn examine(
     prefix: &[u8],
     visit: &mut dyn FnMut(Result<Stored, StoreError>) -> ControlFlow<()>,
 ) -> Result<(), StoreError> {
+    let open = envelope::opener(reader.is_memory());
     reader.walk(prefix, &mut |key, stored| {
         if key.starts_with(RESERVED_PREFIX) {
             return ControlFlow::Continue(());
         }
-        visit(envelope::open(key, stored).map(|(head, value)| Stored {
+        visit(open(key, stored).map(|(head, value)| Stored {
             key: Key(key.into()),
             version: head.version,
             value: value.into(),

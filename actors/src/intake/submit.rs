@@ -10,7 +10,7 @@ use cospan_domain::job::spec::JobSpec;
 use cospan_domain::job::state::{Instants, Job, Phase, Setbacks};
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::units::{DurationMs, Timestamp};
-use cospan_storage::record::job::{EventTexts, history_texts};
+use cospan_storage::record::events::{EventTexts, history_texts};
 
 use tracing::warn;
 

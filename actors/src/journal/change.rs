@@ -9,7 +9,7 @@ use cospan_domain::job::state::Job;
 use cospan_domain::site::state::SiteRecord;
 use cospan_domain::transfer::state::CopyRecord;
 use cospan_storage::port::Key;
-use cospan_storage::record::job::EventTexts;
+use cospan_storage::record::events::EventTexts;
 
 /// One change that becomes durable as a whole or not at all.
 #[derive(Debug, Clone)]

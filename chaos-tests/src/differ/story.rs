@@ -19,7 +19,7 @@ use cospan_domain::job::state::{AbortCause, AfterAbort, Ending, Job, Phase};
 use cospan_domain::units::Timestamp;
 use cospan_storage::memory::{self, MemoryDisk};
 use cospan_storage::port::{Opened, Sink, Stored};
-use cospan_storage::record::{Loader, job};
+use cospan_storage::record::{Loader, events};
 use cospan_storage::{EngineKind, Options};
 
 /// One job as its store tells it.
@@ -62,7 +62,7 @@ fn read(open: impl FnOnce(Sink, &mut dyn FnMut(Stored)) -> Result<Opened>) -> Re
         return Err(damage.into());
     }
     let story = |job: Job| -> Result<Story> {
-        let units = job::history(&*opened.journal, job.id)?;
+        let units = events::history(&*opened.journal, job.id)?;
         let count = units.len();
         let events = units.into_iter().flat_map(|(_, events)| events).collect();
         Ok(Story { job, events, units: count })

@@ -47,6 +47,10 @@ impl Engine for MemoryEngine {
 struct MemoryTxn<'a>(&'a mut Values);
 
 impl Txn for MemoryTxn<'_> {
+    fn is_memory(&self) -> bool {
+        true
+    }
+
     fn get(&mut self, key: &[u8], see: See<'_>) -> Result<(), StoreError> {
         self.0.get(key).map_or(Ok(()), see)
     }
@@ -77,6 +81,10 @@ pub(crate) fn show(found: Vec<(Key, Box<[u8]>)>, visit: Visit<'_>) {
 }
 
 impl Reader for MemoryDisk {
+    fn is_memory(&self) -> bool {
+        true
+    }
+
     fn walk(&self, prefix: &[u8], visit: Visit<'_>) -> Result<(), StoreError> {
         let found = self.values().below(prefix);
         show(found, visit);

@@ -30,8 +30,8 @@ fn beginning(key: &[u8]) -> Beginning {
 /// follow a pointer for each would take longer than all else.
 #[derive(Debug, Clone)]
 enum End {
-    /// Filled up with zeros, and how long it is.
-    Short([u8; End::SHORT], u8),
+    /// Filled up with zeros, as a number in the order of the bytes, and how long it is.
+    Short(u128, u8),
     Long(Box<[u8]>),
 }
 
@@ -44,16 +44,16 @@ impl End {
         match bytes.get_mut(..end.len()) {
             Some(place) => {
                 place.copy_from_slice(end);
-                End::Short(bytes, end.len() as u8)
+                End::Short(u128::from_be_bytes(bytes), end.len() as u8)
             }
             None => End::Long(end.into()),
         }
     }
 
-    fn bytes(&self) -> &[u8] {
+    fn with_bytes<R>(&self, by: impl FnOnce(&[u8]) -> R) -> R {
         match self {
-            End::Short(bytes, length) => &bytes[..usize::from(*length)],
-            End::Long(bytes) => bytes,
+            End::Short(number, length) => by(&number.to_be_bytes()[..usize::from(*length)]),
+            End::Long(bytes) => by(bytes),
         }
     }
 
@@ -61,10 +61,9 @@ impl End {
     fn compare(&self, other: &Self) -> Ordering {
         match (self, other) {
             (End::Short(ours, length), End::Short(theirs, other)) => {
-                let number = |bytes: &[u8; Self::SHORT]| u128::from_be_bytes(*bytes);
-                (number(ours), length).cmp(&(number(theirs), other))
+                (ours, length).cmp(&(theirs, other))
             }
-            _ => self.bytes().cmp(other.bytes()),
+            _ => self.with_bytes(|ours| other.with_bytes(|theirs| ours.cmp(theirs))),
         }
     }
 }
@@ -171,8 +170,9 @@ impl Values {
             let goes_on = begin.starts_with(head);
             if goes_on {
                 let alike = self.alike.get(number).into_iter().flatten();
-                let alike = alike.filter(|(end, _)| end.bytes().starts_with(tail));
-                let key = |end: &End| Key([&begin, end.bytes()].concat().into());
+                let goes_on = |end: &End| end.with_bytes(|end| end.starts_with(tail));
+                let alike = alike.filter(|(end, _)| goes_on(end));
+                let key = |end: &End| Key(end.with_bytes(|end| [&begin, end].concat().into()));
                 found.extend(alike.map(|(end, bytes)| (key(end), bytes.clone())));
             }
             goes_on

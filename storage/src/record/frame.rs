@@ -133,6 +133,11 @@ impl Parts {
         Ok(())
     }
 
+    /// What is there of the record so far; nothing while some of its values are missing.
+    pub(super) fn text(&self) -> &[u8] {
+        if self.missing > 0 { &[] } else { &self.json }
+    }
+
     /// Reads the record.
     pub(super) fn read<'a, T: Deserialize<'a>>(&'a self, what: &str) -> Result<T, StoreError> {
         if self.missing > 0 {

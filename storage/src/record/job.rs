@@ -12,6 +12,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::events::{self, EventTexts};
 use super::frame::{self, Parts, damaged_record};
 use super::json::{self, Written};
 use super::keys::{self, BLOCK, HISTORY, JobPart};
@@ -23,9 +24,6 @@ use crate::port::{Change, Journal, MAX_CHANGES, StoreError, Stored, Version};
 /// Largest specification that is taken, in bytes as written: what a job needs
 /// when it is placed, and the event of that, must fit into one unit.
 pub const MAX_SPEC_BYTES: usize = 2 << 20;
-
-/// Most values that the events of one unit take.
-const MAX_EVENT_VALUES: usize = 4;
 
 /// A job at its submission.
 #[derive(Serialize, Deserialize)]
@@ -111,13 +109,6 @@ pub(super) struct Block {
     pub(super) components: Vec<v1::run::Component>,
 }
 
-/// What happened in one unit.
-#[derive(Serialize, Deserialize)]
-struct Events<E = v1::event::JobEvent> {
-    revision: u64,
-    events: Vec<E>,
-}
-
 #[derive(Serialize, Deserialize)]
 pub(super) struct Archived {
     #[serde(flatten)]
@@ -132,12 +123,8 @@ struct ArchivedText<'a> {
     spec: &'a v1::spec::JobSpec,
     head: &'a Head,
     components: Vec<v1::run::Component>,
-    events: &'a [Box<RawValue>],
+    events: Written<'a>,
 }
-
-/// A job's last events as they were written, oldest first.
-#[derive(Debug, Clone, Default)]
-pub struct EventTexts(Vec<Box<RawValue>>);
 
 /// A job that left the live state.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -202,7 +189,7 @@ pub fn update(old: &Job, new: &Job, events: &[JobEvent]) -> Result<Vec<Change>, 
         }
     }
     if !events.is_empty() {
-        write_events(&mut changes, new, events)?;
+        events::write(&mut changes, new, events)?;
     }
     within_unit(|| format!("a change of job {}", new.id), changes)
 }
@@ -249,26 +236,11 @@ fn count_values(base: &str, block: &[Component]) -> Result<usize, RecordError> {
     Ok(frame::values(base, &Block { components: to_wire(block) })?.len())
 }
 
-/// The events of one unit. What stood in their slot before may have had more
-/// values: those stay, and are passed over.
-fn write_events(to: &mut Vec<Change>, new: &Job, events: &[JobEvent]) -> Result<(), RecordError> {
-    let begin = to.len();
-    let base = keys::events(new.id, new.revision);
-    let mut record = Events { revision: new.revision, events: to_wire(events) };
-    frame::write(to, &base, &record, 0, None)?;
-    if to.len() - begin > MAX_EVENT_VALUES {
-        record.events.iter_mut().for_each(v1::event::JobEvent::shorten);
-        to.truncate(begin);
-        frame::write(to, &base, &record, 0, None)?;
-    }
-    Ok(())
-}
-
-fn to_wire<T: Convert<W>, W>(values: &[T]) -> Vec<W> {
+pub(super) fn to_wire<T: Convert<W>, W>(values: &[T]) -> Vec<W> {
     values.iter().map(T::to_wire).collect()
 }
 
-fn from_wire<T: Convert<W>, W>(values: Vec<W>) -> Result<Vec<T>, Problem> {
+pub(super) fn from_wire<T: Convert<W>, W>(values: Vec<W>) -> Result<Vec<T>, Problem> {
     values.into_iter().map(T::from_wire).collect()
 }
 
@@ -294,7 +266,8 @@ pub fn archive(job: &Job, events: &EventTexts) -> Result<Vec<Vec<Change>>, Recor
     let mut components: Vec<v1::run::Component> = to_wire(&job.components);
     components.iter_mut().for_each(v1::run::Component::shorten);
     let (spec, head) = (&birth.spec, &birth.head);
-    let archived = ArchivedText { spec, head, components, events: &events.0 };
+    let events = events.list();
+    let archived = ArchivedText { spec, head, components, events: Written(&events) };
     let mut first = Vec::with_capacity(4);
     frame::write(&mut first, &keys::archived(job.id), &archived, 0, None)?;
     let born = match first.len() {
@@ -326,54 +299,11 @@ fn rest(job: &Job) -> Vec<Change> {
         let count = count_values(&base, block(&job.components, index)).unwrap_or(1);
         frame::remove(&base, count, None)
     });
-    let values = if job.components.len() > BLOCK { MAX_EVENT_VALUES } else { 1 };
+    let values = if job.components.len() > BLOCK { events::MAX_VALUES } else { 1 };
     let slots = HISTORY.min(job.revision);
     let events = (0..slots)
         .flat_map(|back| frame::remove(&keys::events(job.id, job.revision - back), values, None));
     blocks.chain(events).collect()
-}
-
-/// A job's last events, oldest first, with the revision that they led to.
-///
-/// # Errors
-/// The store cannot be read, or what it has is not an event.
-pub fn history(journal: &dyn Journal, id: JobId) -> Result<Vec<(u64, Vec<JobEvent>)>, StoreError> {
-    let mut history = Vec::new();
-    for (base, parts) in events(journal, id)? {
-        let record: Events = parts.read(&base)?;
-        let events = from_wire(record.events).map_err(|problem| damaged_record(&base, problem))?;
-        history.push((record.revision, events));
-    }
-    history.sort_by_key(|(revision, _)| *revision);
-    Ok(history)
-}
-
-/// The same without a look into them, for the archive.
-///
-/// # Errors
-/// The store cannot be read, or what it has is no list of events.
-pub fn history_texts(journal: &dyn Journal, id: JobId) -> Result<EventTexts, StoreError> {
-    let mut history: Vec<(u64, Vec<Box<RawValue>>)> = Vec::new();
-    for (base, parts) in events(journal, id)? {
-        let record: Events<Box<RawValue>> = parts.read(&base)?;
-        history.push((record.revision, record.events));
-    }
-    history.sort_by_key(|(revision, _)| *revision);
-    Ok(EventTexts(history.into_iter().flat_map(|(_, events)| events).collect()))
-}
-
-/// The events of all units of a job that are kept, unread.
-fn events(journal: &dyn Journal, id: JobId) -> Result<Vec<(String, Parts)>, StoreError> {
-    let mut records: Vec<(String, Parts)> = Vec::new();
-    each(journal, &keys::history(id), &mut |stored, base, chunk| {
-        // In order: the values of one record follow each other.
-        if records.last().is_none_or(|(last, _)| last != base) {
-            records.push((base.into(), Parts::default()));
-        }
-        let Some((_, parts)) = records.last_mut() else { return Ok(()) };
-        parts.take(&stored.key, chunk, &stored.value)
-    })?;
-    Ok(records)
 }
 
 /// One live job as the store has it; `None` if it is not there.
@@ -414,7 +344,8 @@ pub fn read_archived(journal: &dyn Journal, id: JobId) -> Result<Option<Archived
     job().map(Some).map_err(|problem| damaged_record(&what, problem))
 }
 
-fn each(
+/// Shows each value below a prefix, with its record's key and its number within that.
+pub(super) fn each(
     journal: &dyn Journal,
     prefix: &str,
     take: &mut dyn FnMut(&Stored, &str, usize) -> Result<(), StoreError>,

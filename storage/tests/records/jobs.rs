@@ -9,9 +9,9 @@ use cospan_domain::job::state::{Component, Job, Source};
 use cospan_domain::placement::{DominantRefusal, PlacedBy, ReasonCode, Rule};
 use cospan_domain::units::{Bytes, Timestamp};
 use cospan_storage::port::{Key, Outcome};
+use cospan_storage::record::events::{EventTexts, history, history_texts};
 use cospan_storage::record::job::{
-    EventTexts, SpecTexts, archive, head_version, history, history_texts, read, read_archived,
-    submission, update,
+    SpecTexts, archive, head_version, read, read_archived, submission, update,
 };
 use cospan_storage::record::{Loader, batch, keys};
 use proptest::prelude::*;

@@ -8,7 +8,7 @@ use cospan_domain::ids::JobId;
 use cospan_domain::job::event::JobEvent;
 use cospan_domain::job::state::Job;
 use cospan_storage::port::{Journal, StoreError};
-use cospan_storage::record::job::history;
+use cospan_storage::record::events::history;
 
 /// What became durable of a job since it was last seen.
 #[derive(Debug)]
