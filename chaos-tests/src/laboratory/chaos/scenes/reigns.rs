@@ -124,7 +124,7 @@ async fn after(scene: &Scene, tale: Tale, left: Left) -> Result<()> {
     let arrived = scene.lived(left.reading, begun);
     let arrived = arrived.into_iter().find(|(_, what)| *what == "InputsArrived");
     scene.same("arrived", arrived, Some((last, "InputsArrived")));
-    measures(scene, tale, whole.saturating_sub(passed), begun + DurationMs(last))?;
+    measures(scene, tale, last, begun + DurationMs(last))?;
     finishes(scene, tale, left).await
 }
 
@@ -160,7 +160,7 @@ fn asks_sites(scene: &Scene, begun: Timestamp) -> Result<()> {
     Ok(())
 }
 
-/// What was there before it was watched says nothing of the link.
+/// What was there before it was watched, or a moment later, says nothing of the link.
 fn measures(scene: &Scene, tale: Tale, watched: u64, at: Timestamp) -> Result<()> {
     let links = scene.reign.plane.links_to(&site_name(1)?);
     let measured = links.first().and_then(|link| link.measured);

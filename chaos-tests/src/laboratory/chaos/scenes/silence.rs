@@ -185,11 +185,14 @@ fn check_lost(scene: &Scene, id: JobId, tries: &Tries, story: &Story) -> Result<
     Ok(())
 }
 
-/// The job is seen again at the very moment at which the site is.
+/// The job is seen again at the very moment at which the site is, or ends later: then its end
+/// is asked for at once, unless the site was asked just before.
 async fn goes_on(scene: &Scene, id: JobId, story: &Story, begun: u64, tries: &Tries) -> Result<()> {
     let ends = begun + story.run_time.0;
     let over = scene.ended(id).await?.since(BEGINS).0;
-    let seen = if ends <= tries.back { tries.back } else { ends.max(tries.back + 10) };
+    let interval = scene.reign.plane.shared().settings.poll_interval.0;
+    let polled = tries.back + ends.saturating_sub(tries.back) / interval * interval;
+    let seen = if ends <= polled { polled } else { ends.max(polled + 10) };
     scene.same("the end of the job", over, seen);
     let course = scene.course(id, BEGINS + DurationMs(begun));
     scene.same("changes of the job", course.len(), 5);
