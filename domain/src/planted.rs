@@ -219,14 +219,7 @@ impl Bug {
 }
 
 /// Bugs that few seeds show, because much must come together.
-pub const RARE: [Bug; 6] = [
-    Bug::ForgetKeys,
-    Bug::ChargeWhenCutOff,
-    Bug::SplitCountsAnew,
-    Bug::IgnoreOffered,
-    Bug::DropTag,
-    Bug::DropLook,
-];
+pub const RARE: [Bug; 2] = [Bug::ChargeWhenCutOff, Bug::DropLook];
 
 /// Whether this bug is planted.
 #[cfg(not(cospan_chaos))]
