@@ -83,7 +83,8 @@ fn is_submitted_anew(
         looks.push(next);
         let counts = next >= settled;
         absences += u32::from(counts);
-        next = if counts { next + interval } else { (next + interval).min(settled) };
+        // Nobody wakes again sooner than 5 ms after a look.
+        next = if counts { next + interval } else { (next + interval).min(settled.max(next + 5)) };
     }
     let last = looks.last().copied().unwrap_or_default();
     let mut expected =
