@@ -170,8 +170,8 @@ impl Values {
             let goes_on = begin.starts_with(head);
             if goes_on {
                 let alike = self.alike.get(number).into_iter().flatten();
-                let goes_on = |end: &End| end.with_bytes(|end| end.starts_with(tail));
-                let alike = alike.filter(|(end, _)| goes_on(end));
+                let is_below = |end: &End| end.with_bytes(|end| end.starts_with(tail));
+                let alike = alike.filter(|(end, _)| is_below(end));
                 let key = |end: &End| Key(end.with_bytes(|end| [&begin, end].concat().into()));
                 found.extend(alike.map(|(end, bytes)| (key(end), bytes.clone())));
             }

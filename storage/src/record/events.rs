@@ -87,8 +87,12 @@ pub fn history_texts(journal: &dyn Journal, id: JobId) -> Result<EventTexts, Sto
         records.push(record);
     }
     records.sort_by_key(|(revision, _)| *revision);
-    let texts: Vec<&str> = records.iter().map(|(_, events)| &**events).collect();
-    Ok(EventTexts(texts.join(",")))
+    Ok(EventTexts(joined(records.iter().map(|(_, events)| &**events))))
+}
+
+/// Lists without their brackets as one; of an empty one there is nothing.
+fn joined<'a>(lists: impl Iterator<Item = &'a str>) -> String {
+    lists.filter(|list| !list.is_empty()).collect::<Vec<_>>().join(",")
 }
 
 /// The revision and the events, without the brackets around them, of a record that was written
@@ -130,6 +134,11 @@ mod tests {
             let read: Vec<&str> = read.events.iter().map(|event| event.get()).collect();
             assert_eq!(events_text(&text), Some((47, &*read.join(","))));
         }
+    }
+
+    #[test]
+    fn an_empty_list_leaves_no_comma() {
+        assert_eq!(joined(["", "1,2", "", "3", ""].into_iter()), "1,2,3");
     }
 
     #[test]
