@@ -4,13 +4,11 @@
 
 mod accounts;
 mod answers;
-mod bounds;
 pub mod campaign;
 mod counters;
 pub mod coverage;
 mod crowds;
 mod disks;
-mod door;
 mod endings;
 mod heard;
 mod history;
@@ -20,14 +18,11 @@ mod in_vain;
 mod isolation;
 pub mod oracle;
 mod peers;
-mod policies;
 mod preemptions;
-mod questions;
 mod queueing;
 pub mod rarities;
 mod rest;
 mod rival;
-mod rules;
 pub mod run;
 pub mod scenario;
 pub mod scenes;

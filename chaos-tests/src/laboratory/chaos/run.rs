@@ -16,7 +16,6 @@ use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use cospan_storage::fault::FaultDisk;
 use cospan_storage::record::job::read_archived;
 
-use super::bounds;
 use super::counters;
 use super::endings::unfounded;
 use super::heard;
@@ -26,10 +25,8 @@ use super::holds::wrongly_held;
 use super::in_vain;
 use super::isolation::watch;
 use super::oracle::{Asked, Evidence, judge};
-use super::questions;
 use super::rest::is_at_rest;
 use super::rival::plant_others;
-use super::rules;
 use super::scenario::{BEGINS, Deal, Scenario};
 use super::scenes;
 use super::supervision::misjudged;
@@ -326,8 +323,6 @@ fn calm(
             let files = reign.plane.view().files.clone();
             seen.borrow_mut().files = Some(files.into_iter().collect());
             is_at_rest(&reign, scenario.keep_jobs)?;
-            let note = |giant| known.borrow_mut().asked = Some(giant);
-            questions::ask(&reign, &scenario, note).await?;
             reign.until(reign.clock.now() + SEEN_WITHIN).await;
             shows_what_it_did(&reign, &seen.borrow())?;
             let listed = reign.plane.shared().board.sites().len();
@@ -426,7 +421,7 @@ fn judged(
         Deal::Cancel(number) | Deal::Abandon(number) => known.acknowledged.get(number).copied(),
         _ => None,
     });
-    let asked_to_cancel = asked_to_cancel.chain(known.asked).collect();
+    let asked_to_cancel = asked_to_cancel.collect();
     let (jobs, ended, apart) = (&seen.last, &seen.ended, apart_max(scenario));
     let unfounded = ground.world.read(|world| {
         unfounded(jobs, ended, apart, world.ledger().entries(), instance, &asked_to_cancel)
@@ -443,15 +438,11 @@ fn judged(
     let guarded = misjudged(&ground.lives.reigns(), &seen.held, &over);
     let guarded = guarded.into_iter().map(|text| format!("the supervisor erred: {text}"));
     let told = known.complaints.iter().chain(&seen.violations).cloned();
-    let bounds = bounds::wrongly_judged(scenario.seed);
-    let bounds = bounds.into_iter().map(|text| format!("settings are misjudged: {text}"));
-    let rules = rules::broken(scenario.seed).into_iter();
-    let rules = rules.map(|text| format!("a rule is worked out otherwise: {text}"));
     let scenes = scenes::broken(scenario.seed).into_iter();
     let scenes = scenes.map(|text| format!("a scene goes otherwise: {text}"));
-    let found = found.into_iter().chain(held).chain(crowded).chain(talk(ground, seen)).chain(rules);
+    let found = found.into_iter().chain(held).chain(crowded).chain(talk(ground, seen));
     let found = found.chain(scenes);
-    Ok(told.chain(found).chain(unfounded).chain(bounds).chain(guarded).collect())
+    Ok(told.chain(found).chain(unfounded).chain(guarded).collect())
 }
 
 /// Ends of which somebody was told what they should not have been, or nothing.

@@ -23,7 +23,6 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use futures_util::future::join_all;
 
 use super::answers::untrue;
-use super::door;
 use super::peers::draw_peers;
 use super::rarities::{Rarity, TARGETS};
 use super::scenario::{Deal, Scenario};
@@ -47,8 +46,6 @@ pub(super) struct Known {
     pub(super) cancelled: BTreeMap<JobId, Timestamp>,
     /// What a user was told and must not have been.
     pub(super) complaints: Vec<String>,
-    /// A job that was submitted to ask about it, and cancelled.
-    pub(super) asked: Option<JobId>,
     files_done: BTreeSet<(usize, SiteName)>,
     next_deal: usize,
 }
@@ -68,12 +65,6 @@ pub(super) async fn deal(
     while !reign.plane.is_ready() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    let (misjudged, untold) =
-        (door::wrongly_judged(&reign.plane)?, door::untold_policies(&reign.plane)?);
-    let wrong = [misjudged, untold, door::misread_names()].concat().into_iter();
-    let wrong = wrong.map(|text| format!("what comes in is misjudged: {text}"));
-    known.borrow_mut().complaints.extend(wrong);
-    order_nonsense(&reign, &scenario, &known, &tally).await;
     register_files(&reign, &scenario, &known, &tally).await?;
     loop {
         let next = known.borrow().next_deal;
@@ -142,25 +133,6 @@ async fn command(
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
             answer => return answer,
-        }
-    }
-}
-
-/// Operators give orders that make no sense, and must be refused.
-async fn order_nonsense(
-    reign: &Reign,
-    scenario: &Scenario,
-    known: &Rc<RefCell<Known>>,
-    tally: &Tally,
-) {
-    let Some(site) = scenario.sites.first().map(|site| site.name.clone()) else { return };
-    for order in door::senseless_orders(reign.plane.now()) {
-        let answer = command(reign, || Ask::Site(site.clone(), order.clone()), tally).await;
-        if answer.is_ok() && !reign.doom.is_dead() {
-            known
-                .borrow_mut()
-                .complaints
-                .push(format!("an order makes no sense and is done: {order:?}"));
         }
     }
 }

@@ -86,14 +86,6 @@ impl Scene {
         Ok(STATES.into_iter().filter(|state| gauge(state).get() == 1).collect())
     }
 
-    /// What a site's processors are said to be: total, idle and held.
-    pub(super) fn processors(&self, site: usize) -> Result<[i64; 3]> {
-        let name = site_name(site)?;
-        let shown = &self.metrics().site_processors;
-        Ok(["total", "idle", "held"]
-            .map(|use_| shown.with_label_values(&[name.as_str(), use_]).get()))
-    }
-
     /// The place of a site in the world.
     pub(super) fn index(&self, site: usize) -> Result<SiteIndex> {
         let name: SiteName = site_name(site)?;

@@ -9,24 +9,19 @@ mod chunks;
 mod claims;
 mod collected;
 mod copies;
-mod costs;
 mod cut_off;
 mod deaths;
 mod endings;
-mod estimates;
 mod glance;
 mod half;
 mod holds;
 mod keys;
-mod latencies;
 mod log;
 mod messages;
 mod orders;
 mod outputs;
-mod polls;
 mod probes;
 mod quiet;
-mod readings;
 mod reigns;
 mod scene;
 mod silence;
@@ -53,48 +48,43 @@ const EACH: u64 = 4;
 /// Plays one scene, and tells what went otherwise.
 type Play = fn(&mut StdRng) -> Result<Vec<String>>;
 
-/// All scenes, each played by one seed of [`EACH`].
-const ALL: [(&str, Play); 32] = [
-    ("alarms", alarms::wrong),
-    ("answers", answers::wrong),
-    ("catalogue", catalogue::wrong),
-    ("chunks", chunks::wrong),
-    ("claims", claims::wrong),
-    ("collected", collected::wrong),
-    ("copies", copies::wrong),
-    ("costs", costs::wrong),
-    ("cut-off", cut_off::wrong),
-    ("deaths", deaths::wrong),
-    ("endings", endings::wrong),
-    ("estimates", estimates::wrong),
-    ("half", half::wrong),
-    ("holds", holds::wrong),
-    ("keys", keys::wrong),
-    ("latencies", latencies::wrong),
-    ("messages", messages::wrong),
-    ("orders", orders::wrong),
-    ("outputs", outputs::wrong),
-    ("polls", polls::wrong),
-    ("probes", probes::wrong),
-    ("quiet", quiet::wrong),
-    ("readings", readings::wrong),
-    ("reigns", reigns::wrong),
-    ("silence", silence::wrong),
-    ("sources", sources::wrong),
-    ("stores", stores::wrong),
-    ("submissions", submissions::wrong),
-    ("together", together::wrong),
-    ("turns", turns::wrong),
-    ("uncertain", uncertain::wrong),
-    ("verdicts", verdicts::wrong),
+/// All scenes, each played by one seed of [`EACH`]. Each has a number that stays, and draws from
+/// a stream of its own, so that a scene more or less leaves the others as they are.
+const ALL: [(u64, &str, Play); 27] = [
+    (0, "alarms", alarms::wrong),
+    (1, "answers", answers::wrong),
+    (2, "catalogue", catalogue::wrong),
+    (3, "chunks", chunks::wrong),
+    (4, "claims", claims::wrong),
+    (5, "collected", collected::wrong),
+    (6, "copies", copies::wrong),
+    (8, "cut-off", cut_off::wrong),
+    (9, "deaths", deaths::wrong),
+    (10, "endings", endings::wrong),
+    (12, "half", half::wrong),
+    (13, "holds", holds::wrong),
+    (14, "keys", keys::wrong),
+    (16, "messages", messages::wrong),
+    (17, "orders", orders::wrong),
+    (18, "outputs", outputs::wrong),
+    (20, "probes", probes::wrong),
+    (21, "quiet", quiet::wrong),
+    (23, "reigns", reigns::wrong),
+    (24, "silence", silence::wrong),
+    (25, "sources", sources::wrong),
+    (26, "stores", stores::wrong),
+    (27, "submissions", submissions::wrong),
+    (28, "together", together::wrong),
+    (29, "turns", turns::wrong),
+    (30, "uncertain", uncertain::wrong),
+    (31, "verdicts", verdicts::wrong),
 ];
 
 /// What scenes with numbers drawn from `seed` show otherwise than was worked out.
 pub fn broken(seed: u64) -> Vec<String> {
-    let all = (0..).zip(ALL);
-    all.filter(|(number, _)| (seed ^ number).is_multiple_of(EACH))
-        .flat_map(|(number, (name, play))| {
-            // Each has a stream of its own, so that a scene more leaves the others as they are.
+    let played = ALL.into_iter().filter(|(number, ..)| (seed ^ number).is_multiple_of(EACH));
+    played
+        .flat_map(|(number, name, play)| {
             let mut chance = StdRng::seed_from_u64(seed ^ SCENES ^ (number << 48));
             let wrong = play(&mut chance).unwrap_or_else(|problem| vec![format!("{problem:#}")]);
             wrong.into_iter().map(move |text| format!("{name}: {text}"))
