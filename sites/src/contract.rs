@@ -116,6 +116,7 @@ pub fn go() -> GateDecision {
         round: Round(7),
         epoch: Epoch(3),
         start_at: Timestamp(0),
+        start_by: Timestamp(u64::MAX),
         rank: ComponentIndex(1),
         peers: vec![peer(4, "node-a"), peer(5, "node-b")],
     })

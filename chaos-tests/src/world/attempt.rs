@@ -100,6 +100,8 @@ pub(super) struct Attempt {
     pub(super) payload: Payload,
     pub(super) stage: Stage,
     pub(super) decision: Option<(GateState, Round)>,
+    /// The last moment at which its payload may begin, by the site's clock.
+    pub(super) start_by: Timestamp,
     /// Told to end while it was on its way to the gate, or at it.
     pub(super) told_to_end: bool,
     /// Contents that its payload reads, and its executable if that was brought.
@@ -127,6 +129,7 @@ impl Attempt {
             payload: Payload::of(order),
             stage: Stage::Queued,
             decision: None,
+            start_by: Timestamp(u64::MAX),
             told_to_end: false,
             inputs: (order.inputs.iter().map(|(content, _)| content.digest))
                 .chain(order.staged_executable)

@@ -139,6 +139,7 @@ impl World {
                     let told = Deed::Told(go.rank, go.peers.clone());
                     self.ledger.note(now, &cluster.name, tag, told);
                 }
+                attempt.start_by = go.start_by;
                 let peers = go.peers.iter().map(|peer| peer.attempt).collect();
                 (GateState::Opened, Deed::Opened(go.round, peers), go.round)
             }
@@ -316,6 +317,13 @@ impl World {
             return;
         }
         match attempt.decision {
+            Some((GateState::Opened, _)) if attempt.start_by < cluster.ailments.clock(now) => {
+                self.exit(
+                    site,
+                    tag,
+                    Exit { cause: ExitCause::TooLate, began_at: now, ended_at: now },
+                );
+            }
             Some((GateState::Opened, _)) if attempt.payload.missing => {
                 let cause = ExitCause::CouldNotStart(MISSING.to_owned());
                 self.exit(site, tag, Exit { cause, began_at: now, ended_at: now });
@@ -362,7 +370,7 @@ impl World {
         let deed = match exit.cause {
             ExitCause::Code(code) => Deed::Exited(code),
             ExitCause::WallTime => Deed::WallTime,
-            ExitCause::CouldNotStart(_) => Deed::NotStarted,
+            ExitCause::CouldNotStart(_) | ExitCause::TooLate => Deed::NotStarted,
             _ => Deed::Terminated,
         };
         attempt.stage = Stage::Exited(exit);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cospan_domain::ids::{InstanceId, SiteName, Tag};
-use cospan_domain::units::{BitsPerSecond, DurationMs, Timestamp};
+use cospan_domain::units::{BitsPerSecond, ClockSkew, DurationMs, Timestamp};
 use cospan_sites::port::{AtGate, Begun, Exit, Observation};
 
 use super::World;
@@ -130,8 +130,8 @@ pub struct Ailments {
     pub(super) disk_full: bool,
     /// It shows what it was like at an earlier time.
     pub(super) stale: Option<Shown>,
-    /// How far its clock is ahead, in milliseconds.
-    pub(super) clock_ahead_ms: i64,
+    /// Since when its clock is how far ahead, in milliseconds; oldest first.
+    pub(super) clock_set: Vec<(Timestamp, i64)>,
     /// What comes from these sites arrives damaged.
     pub(super) corrupt_from: BTreeSet<SiteName>,
     /// Kinds of trouble that nobody has met yet since they began.
@@ -176,19 +176,25 @@ impl Ailments {
         kinds.into_iter().find(|(ails, ..)| *ails).map(|(_, kind, closed)| (kind, closed))
     }
 
-    /// A time as the site's clock has it.
+    /// What the site's clock showed at a time, and so what was written down then.
     pub(super) fn clock(&self, at: Timestamp) -> Timestamp {
-        Timestamp(at.0.saturating_add_signed(self.clock_ahead_ms))
+        at + self.clock_ahead(at)
+    }
+
+    /// How far its clock was ahead then.
+    fn clock_ahead(&self, at: Timestamp) -> ClockSkew {
+        let set = self.clock_set.iter().rev().find(|(since, _)| *since <= at);
+        ClockSkew(set.map_or(0, |(_, ahead_ms)| *ahead_ms))
     }
 
     /// Whether it says what is so, and when.
     fn shows_truth(&self) -> bool {
-        self.stale.is_none() && self.clock_ahead_ms == 0
+        self.stale.is_none() && self.clock_set.is_empty()
     }
 
     /// An observation with the times that the site's clock gives.
     pub(super) fn by_its_clock(&self, seen: Observation) -> Observation {
-        if self.clock_ahead_ms == 0 {
+        if self.clock_set.is_empty() {
             return seen;
         }
         match seen {
@@ -369,8 +375,8 @@ impl World {
     /// Wrappers go by the clock of their site: one that jumps ahead ends their hold.
     fn set_clock(&mut self, site: SiteIndex, ahead_ms: i64) {
         let cluster = &mut self.sites[site.0];
-        let before = cluster.ailments.clock_ahead_ms;
-        cluster.ailments.clock_ahead_ms = ahead_ms;
+        let before = cluster.ailments.clock_ahead(self.now).0;
+        cluster.ailments.clock_set.push((self.now, ahead_ms));
         cluster.ailments.misstated.retain(|(kind, _)| *kind != "site-clock");
         let jumps_to = Timestamp(self.now.0.saturating_add_signed(ahead_ms - before));
         let over = cluster.attempts.iter().filter(|(_, attempt)| match attempt.stage {

@@ -71,7 +71,7 @@ impl Accounts {
                 }
                 counted.passed = true;
             }
-            Happened::ComponentBegan { component } => {
+            Happened::ComponentBegan { component, .. } => {
                 if let Some(counted) = self.current(job, *component) {
                     counted.passed = true;
                 }
@@ -279,7 +279,8 @@ mod tests {
     /// seen at its gate at 100 and this became durable at once at 5000.
     fn stated(seen: &[Happened]) -> (u64, (u64, u64)) {
         let (mut job, mut accounts) = (restarted(), Accounts::default());
-        let ready = Happened::ComponentReady { component: RESTARTED, host: Arc::from("node") };
+        let host = Arc::from("node");
+        let ready = Happened::ComponentReady { component: RESTARTED, host, clock: None };
         let seen = seen.iter().map(|what| (5_000, what.clone()));
         for (at, what) in [(100, ready)].into_iter().chain(seen) {
             let event = JobEvent { at: Timestamp(at), what };
@@ -295,7 +296,7 @@ mod tests {
     fn a_restart_that_is_seen_to_begin_and_end_at_once_was_counted_until_then() {
         let end = [
             Happened::GateOpened { component: RESTARTED },
-            Happened::ComponentBegan { component: RESTARTED },
+            Happened::ComponentBegan { component: RESTARTED, began_at: None },
             Happened::AttemptEnded {
                 component: RESTARTED,
                 attempt: Attempt(2),

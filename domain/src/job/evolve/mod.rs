@@ -37,12 +37,13 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
         | Happened::AttemptAbsent { .. }
         | Happened::AttemptSeen { .. }
         | Happened::ComponentReady { .. }
+        | Happened::ReadinessDoubted { .. }
         | Happened::GateOpened { .. }
         | Happened::ComponentBegan { .. }
         | Happened::AttemptEnded { .. } => attempts::evolve(job, &event.what, at),
         Happened::SiteAvoided { component } => with(job, *component, avoid_site),
         Happened::AvoidanceLapsed => job.components.iter_mut().for_each(|c| c.avoid.clear()),
-        Happened::GoDecided { start_at } => decide_go(job, *start_at, at),
+        Happened::GoDecided { start_at, start_by } => decide_go(job, *start_at, *start_by, at),
         Happened::JobStarted => {
             job.phase = Phase::Running { since: at };
             job.instants.started = Some(at);
@@ -148,6 +149,7 @@ fn place(job: &mut Job, round: Round, placements: &[Placement], start: Timestamp
         component.run = Run::Idle;
         component.given_back = false;
         component.restart = None;
+        component.start_by = None;
         component.collected = vec![Collected::default(); outputs];
     }
     job.phase = Phase::Placed { at, start_estimate: start };
@@ -185,11 +187,20 @@ fn moved(placements: &[Placement]) -> Bytes {
 fn renew(component: &mut Component, at: Timestamp) {
     component.attempt = Attempt(component.attempt.0 + 1);
     component.run = Run::Intended { at };
+    component.start_by = None;
 }
 
-fn decide_go(job: &mut Job, start_at: Timestamp, at: Timestamp) {
+fn decide_go(job: &mut Job, start_at: Timestamp, start_by: Option<Timestamp>, at: Timestamp) {
     job.phase = Phase::Starting { since: at };
     job.start_at = Some(start_at);
+    for component in &mut job.components {
+        component.start_by = match component.run {
+            Run::AtGate { clock: Some(clock), .. } if !bug(Bug::OpenStale) => {
+                start_by.map(|time| time + clock)
+            }
+            _ => None,
+        };
+    }
     let claims = job.components.iter().filter_map(|component| match component.run {
         Run::AtGate { since, .. } => Some(since),
         _ => None,

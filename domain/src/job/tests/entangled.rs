@@ -32,7 +32,9 @@ fn number() -> LrmId {
 
 fn component(does: Does, at: usize) -> Component {
     let run = match does {
-        Holds => Run::AtGate { lrm_id: number(), since: Timestamp(9), host: "n".into() },
+        Holds => {
+            Run::AtGate { lrm_id: number(), since: Timestamp(9), host: "n".into(), clock: None }
+        }
         Waits => Run::Submitted { lrm_id: number(), at: Timestamp(9), absences: 0 },
         Nothing => Run::Idle,
     };

@@ -6,7 +6,9 @@ use crate::claim::ClaimTry;
 use crate::ids::{
     Attempt, ComponentIndex, ComponentName, JobId, KeyName, LrmId, RelPath, Round, SiteName,
 };
-use crate::job::command::{Inputs, JobCommand, Rejection, Sight, Sighting, SubmitAnswer};
+use crate::job::command::{
+    Inputs, JobCommand, Rejection, Sight, Sighting, SiteTimes, SubmitAnswer,
+};
 use crate::job::due::{EffectKind, due};
 use crate::job::event::{Happened, JobEvent};
 use crate::job::parameters::JobParameters;
@@ -196,9 +198,18 @@ impl World {
     }
 
     pub(super) fn see(&mut self, index: usize, sighting: Sighting) -> Vec<&'static str> {
+        self.see_at(index, SiteTimes::default(), sighting)
+    }
+
+    pub(super) fn see_at(
+        &mut self,
+        index: usize,
+        times: SiteTimes,
+        sighting: Sighting,
+    ) -> Vec<&'static str> {
         let (component, attempt, asked_at) =
             (ComponentIndex(index as u32), self.attempt(index), self.now);
-        self.tell(JobCommand::Sighted { component, attempt, asked_at, sighting }).unwrap()
+        self.tell(JobCommand::Sighted { component, attempt, asked_at, times, sighting }).unwrap()
     }
 
     pub(super) fn see_all(&mut self, sighting: Sighting) {

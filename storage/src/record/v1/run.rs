@@ -23,6 +23,7 @@ wire_struct!(Component = state::Component {
     collected: Vec<Collected>,
     began: Option<Began>,
     restart: Option<Restart>,
+    start_by: Option<u64>,
     origins: Vec<Origin>,
 });
 
@@ -36,7 +37,7 @@ wire_struct!(Restart = state::Restart {
 });
 wire_enum!(RestartStep = DomainStep { ToPlace, Staging, Staged });
 
-wire_struct!(Began = state::Began { site: Text<SiteName>, attempt: u32 });
+wire_struct!(Began = state::Began { site: Text<SiteName>, attempt: u32; at: Option<u64> });
 
 wire_struct!(Placement = state::Placement {
     site: Text<SiteName>,
@@ -107,7 +108,7 @@ wire_enum!(Run = DomainRun {
     Intended { at: u64 },
     Uncertain { settled_at: u64, absences: u8, look_at: u64 },
     Submitted { lrm_id: Text<LrmId>, at: u64, absences: u8 },
-    AtGate { lrm_id: Text<LrmId>, host: Arc<str>, since: u64 },
+    AtGate { lrm_id: Text<LrmId>, host: Arc<str>, since: u64, clock: Option<i64> },
     Opened { lrm_id: Text<LrmId>, host: Arc<str>, at: u64 },
     Running { lrm_id: Text<LrmId>, host: Arc<str>, since: u64 },
     Ended { how: Ending, at: u64 },
@@ -128,7 +129,7 @@ wire_struct!(Collected = state::Collected { ; content: Option<Content>, done: bo
 /// Bytes that a component takes as written, at most; quickly.
 pub(crate) fn most_bytes(component: &state::Component) -> usize {
     /// Names of fields, numbers, and three names of sites.
-    const FIELDS: usize = 640;
+    const FIELDS: usize = 768;
     /// A digest, a size and the name of a site, or two digests and four numbers beside it,
     /// with their fields.
     const ITEM: usize = 512;
@@ -182,7 +183,7 @@ impl Component {
 mod tests {
     use cospan_domain::ids::{Attempt, Digest};
     use cospan_domain::job::spec::Content;
-    use cospan_domain::units::{Bytes, DurationMs, Timestamp};
+    use cospan_domain::units::{Bytes, ClockSkew, DurationMs, Timestamp};
 
     use super::super::Convert;
     use super::*;
@@ -213,7 +214,8 @@ mod tests {
             charge: Some(state::Charge { site: site('a'), attempt, detail: text(items) }),
             avoid: ('a'..='z').take(items).map(site).collect(),
             collected: vec![collected; items],
-            began: Some(state::Began { site: site('b'), attempt }),
+            began: Some(state::Began { site: site('b'), attempt, at: Some(Timestamp(u64::MAX)) }),
+            start_by: Some(Timestamp(u64::MAX)),
             restart: Some(state::Restart {
                 step: DomainStep::Staging,
                 since: Timestamp(u64::MAX),
@@ -236,6 +238,12 @@ mod tests {
                 DomainRun::Idle,
                 DomainRun::Uncertain { settled_at: at, absences: u8::MAX, look_at: at },
                 DomainRun::Submitted { lrm_id: lrm_id.clone(), at, absences: u8::MAX },
+                DomainRun::AtGate {
+                    lrm_id: lrm_id.clone(),
+                    host: host.clone(),
+                    since: at,
+                    clock: Some(ClockSkew(i64::MIN)),
+                },
                 DomainRun::Running { lrm_id, host, since: at },
                 DomainRun::Ended { how: DomainEnding::NeverRan(text(length)), at },
             ]
