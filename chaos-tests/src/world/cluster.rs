@@ -171,11 +171,6 @@ impl Cluster {
         self.local_ended
     }
 
-    /// Attempts of any control plane that hold processors or wait for them.
-    pub fn live_attempts(&self) -> impl Iterator<Item = Tag> {
-        self.attempts.iter().filter(|(_, attempt)| attempt.is_live()).map(|(tag, _)| *tag)
-    }
-
     /// Contents in its store.
     pub fn contents(&self) -> impl Iterator<Item = Digest> {
         self.store.keys().copied()

@@ -354,11 +354,6 @@ impl World {
         self.nodes_down(site, &nodes, repair, "site-down");
     }
 
-    /// A site answers no more, or again; what runs there goes on.
-    pub fn set_silent(&mut self, site: SiteIndex, silent: bool) {
-        self.sites[site.0].ailments.silent = silent;
-    }
-
     fn set_stale(&mut self, site: SiteIndex, stale: bool) {
         let cluster = &self.sites[site.0];
         let shown = || Shown {

@@ -1,15 +1,25 @@
 //! Judges what is left when all jobs have ended and there was time to clean up.
 
-use anyhow::{Result, ensure};
+use std::sync::Arc;
+
+use anyhow::{Result, anyhow, bail, ensure};
+use cospan_actors::api::command::{ApiAnswer, ApiCommand, Ask, Submission};
+use cospan_domain::ids::{JobId, KeyName};
 use cospan_domain::job::state::Phase;
 use cospan_domain::site::availability::SiteState;
 use cospan_domain::site::state::NotificationId;
 use cospan_domain::units::DurationMs;
 
+use crate::laboratory::jobs::job;
 use crate::laboratory::reign::Reign;
 
 /// An ended job is archived at most so long after its time.
 const ARCHIVED_WITHIN: DurationMs = DurationMs(2 * 3_600_000);
+
+/// By then every site was asked what is free, because somebody waits.
+const ASKED_WITHIN: DurationMs = DurationMs(240_000);
+/// More processors than any site has.
+const GIANT: u32 = 1_000_000;
 
 /// Whether nothing is left that ought to be over.
 ///
@@ -58,4 +68,31 @@ pub(super) fn is_at_rest(reign: &Reign, keep_jobs: DurationMs) -> Result<()> {
         ensure!(is_well, "site {name} is {state:?} although nothing is wrong: {known:?}, {now:?}");
     }
     Ok(())
+}
+
+/// A job waits that nobody can ever take, and is cancelled. Sites are asked only while
+/// somebody waits, and what is shown of them is as they were when they were asked last.
+/// `submitted` is told of it.
+///
+/// # Errors
+/// It is refused, or not over once it is cancelled.
+pub(super) async fn wait_in_vain(reign: &Reign, submitted: impl FnOnce(JobId)) -> Result<()> {
+    let spec = Arc::new(job(&[GIANT], DurationMs(1_000), DurationMs(60_000), 0)?);
+    let asked = Submission { allow_unplaceable: true, ..Submission::of(spec) };
+    let ApiAnswer::Submitted(jobs) = command(reign, Ask::Submit(vec![asked])).await? else {
+        bail!("a submission came to something else")
+    };
+    let id = jobs.first().map(|job| job.id).ok_or_else(|| anyhow!("nothing was submitted"))?;
+    submitted(id);
+    reign.until(reign.clock.now() + ASKED_WITHIN).await;
+    command(reign, Ask::Cancel(vec![id])).await?;
+    let is_over = reign.plane.view().jobs.get(&id).is_none_or(|job| job.is_final());
+    ensure!(is_over, "a job that only waited is cancelled, and not over");
+    Ok(())
+}
+
+async fn command(reign: &Reign, what: Ask) -> Result<ApiAnswer> {
+    let by = KeyName::new("carol")?;
+    let answer = reign.plane.command(ApiCommand { by, what }).await;
+    answer.map_err(|refusal| anyhow!("refused at rest: {refusal}"))
 }

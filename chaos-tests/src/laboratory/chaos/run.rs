@@ -25,7 +25,7 @@ use super::holds::wrongly_held;
 use super::in_vain;
 use super::isolation::watch;
 use super::oracle::{Asked, Evidence, judge};
-use super::rest::is_at_rest;
+use super::rest::{is_at_rest, wait_in_vain};
 use super::rival::plant_others;
 use super::scenario::{BEGINS, Deal, Scenario};
 use super::scenes;
@@ -323,6 +323,7 @@ fn calm(
             let files = reign.plane.view().files.clone();
             seen.borrow_mut().files = Some(files.into_iter().collect());
             is_at_rest(&reign, scenario.keep_jobs)?;
+            wait_in_vain(&reign, |id| known.borrow_mut().waited = Some(id)).await?;
             reign.until(reign.clock.now() + SEEN_WITHIN).await;
             shows_what_it_did(&reign, &seen.borrow())?;
             let listed = reign.plane.shared().board.sites().len();
@@ -421,7 +422,7 @@ fn judged(
         Deal::Cancel(number) | Deal::Abandon(number) => known.acknowledged.get(number).copied(),
         _ => None,
     });
-    let asked_to_cancel = asked_to_cancel.collect();
+    let asked_to_cancel = asked_to_cancel.chain(known.waited).collect();
     let (jobs, ended, apart) = (&seen.last, &seen.ended, apart_max(scenario));
     let unfounded = ground.world.read(|world| {
         unfounded(jobs, ended, apart, world.ledger().entries(), instance, &asked_to_cancel)

@@ -46,6 +46,8 @@ pub(super) struct Known {
     pub(super) cancelled: BTreeMap<JobId, Timestamp>,
     /// What a user was told and must not have been.
     pub(super) complaints: Vec<String>,
+    /// A job that waited at rest, and was cancelled.
+    pub(super) waited: Option<JobId>,
     files_done: BTreeSet<(usize, SiteName)>,
     next_deal: usize,
 }
