@@ -18,9 +18,9 @@ use serde_json::{Value, json};
 /// What every link carries: a megabyte a second.
 pub(super) const BANDWIDTH_BITS_PER_S: u64 = 8_000_000;
 /// Size of every file that a payload writes, as at simulated sites.
-pub(super) use crate::world::OUTPUT_BYTES;
+pub(super) use cospan_simulator::world::OUTPUT_BYTES;
 /// An executable that is nowhere, neither in this machine nor at a simulated site.
-pub(super) use crate::world::attempt::MISSING_PROGRAM;
+pub(super) use cospan_simulator::world::attempt::MISSING_PROGRAM;
 
 /// Where a payload leaves its output.
 const OUTPUT: &str = "out";

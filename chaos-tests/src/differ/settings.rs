@@ -40,7 +40,7 @@ pub(super) fn bandwidth() -> String {
 
 /// The same settings for the laboratory.
 pub(super) fn settings(scenario: &Scenario) -> Result<Settings> {
-    let mut settings = crate::laboratory::settings::default_settings();
+    let mut settings = cospan_simulator::settings::default_settings();
     settings.queue.scan_interval = DurationMs(1_000);
     settings.job.claim_timeout = DurationMs::from_secs(600);
     settings.job.go_grace = DurationMs::from_secs(600);
