@@ -44,10 +44,7 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
         Happened::SiteAvoided { component } => with(job, *component, avoid_site),
         Happened::AvoidanceLapsed => job.components.iter_mut().for_each(|c| c.avoid.clear()),
         Happened::GoDecided { start_at, start_by } => decide_go(job, *start_at, *start_by, at),
-        Happened::JobStarted => {
-            job.phase = Phase::Running { since: at };
-            job.instants.started = Some(at);
-        }
+        Happened::JobStarted => start(job, at),
         Happened::SiteCharged { component, charge } => charge_site(job, *component, charge),
         Happened::ChargeRecorded { component } => with(job, *component, |c| c.charge = None),
         Happened::PayloadsSucceeded => {
@@ -84,6 +81,11 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
         Happened::JobCancelled { by } => job.phase = Phase::Cancelled { at, by: by.clone() },
         Happened::EndTold { target, .. } => drop(job.told.insert(target.clone())),
     }
+}
+
+fn start(job: &mut Job, at: Timestamp) {
+    job.phase = Phase::Running { since: at };
+    job.instants.started = Some(at);
 }
 
 fn charge_site(job: &mut Job, index: ComponentIndex, charge: &Charge) {
