@@ -73,7 +73,7 @@ impl Lives {
         self.with(|reigns| reigns.push(Reigned::default()));
     }
 
-    /// What comes later is the doing of the laboratory, which drops all that is left.
+    /// What comes later is the doing of the simulator, which drops all that is left.
     pub(super) fn end(&self, now: Timestamp, counted: u64) {
         self.with(|reigns| {
             if let Some(reign) = reigns.last_mut() {

@@ -195,7 +195,7 @@ where
     let ground = ground.clone();
     System::with_tokio_rt(runtime).block_on(async move {
         let task = actix_rt::spawn(live(ground, plan, work));
-        task.await.unwrap_or_else(|panic| Err(anyhow!("the laboratory itself broke: {panic}")))
+        task.await.unwrap_or_else(|panic| Err(anyhow!("the simulator itself broke: {panic}")))
     })
 }
 

@@ -1,4 +1,4 @@
-//! A scenario in the laboratory: the same control plane over simulated sites.
+//! A scenario in the simulator: the same control plane over simulated sites.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
