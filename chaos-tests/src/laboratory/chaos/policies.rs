@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use anyhow::{Result, ensure};
 use cospan_domain::ids::{PolicyName, RelPath, SiteName};
 use cospan_domain::job::spec::{FileRef, Flexible, Input, Request};
-use cospan_domain::job::state::Placement;
+use cospan_domain::placed::Placement;
 use cospan_domain::placement::Plan;
 use cospan_domain::units::DurationMs;
 

@@ -3,9 +3,8 @@
 
 use std::sync::Arc;
 
+use cospan_domain::content::{Chunk, Content, Part};
 use cospan_domain::ids::Digest;
-use cospan_domain::job::chunk::{Chunk, Part};
-use cospan_domain::job::spec::Content;
 use cospan_domain::labels::{Constraint, Labels, Rule};
 use cospan_domain::placement::estimate::by_pace;
 use cospan_domain::placement::{Quota, QuotaBasis};

@@ -4,13 +4,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use anyhow::Result;
+use cospan_domain::content::Content;
 use cospan_domain::ids::{Attempt, ComponentIndex, Digest, JobId, KeyName, LrmId, RelPath, Round};
 use cospan_domain::ids::{LogicalName, SiteName, TargetName};
-use cospan_domain::job::spec::{Collect, Content, Flexible, JobSpec, Output, Priority, Request};
+use cospan_domain::job::spec::{Collect, Flexible, JobSpec, Output, Priority, Request};
 use cospan_domain::job::state::{
-    AbortCause, AfterAbort, Charge, Collected, Component, Ending, Instants, Job, Phase, Placement,
-    Restart, RestartStep, Run, Setbacks,
+    AbortCause, AfterAbort, Charge, Collected, Component, Ending, Instants, Job, Phase, Restart,
+    RestartStep, Run, Setbacks,
 };
+use cospan_domain::placed::Placement;
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use rand::Rng;
 use rand::rngs::StdRng;

@@ -8,7 +8,7 @@ use cospan_domain::ids::{ComponentName, LogicalName, SiteName};
 use cospan_domain::job::spec::{
     Collect, ComponentSpec, Executable, FileRef, JobSpec, Override, Request, SpecError, SpecLimits,
 };
-use cospan_domain::job::state::Placement;
+use cospan_domain::placed::Placement;
 use cospan_domain::resources::Resources;
 use cospan_domain::runner::{RestartScope, RunnerError};
 use cospan_domain::units::DurationMs;

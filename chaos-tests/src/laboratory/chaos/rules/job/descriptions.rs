@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use anyhow::Result;
+use cospan_domain::content::Content;
 use cospan_domain::ids::{ComponentName, LogicalName, RelPath, RunnerName, SiteName};
 use cospan_domain::job::spec::{
-    Collect, ComponentSpec, Content, Executable, Feed, FileRef, Flexible, Input, JobSpec, Output,
-    Override, Request, Where,
+    Collect, ComponentSpec, Executable, Feed, FileRef, Flexible, Input, JobSpec, Output, Override,
+    Request, Where,
 };
 use cospan_domain::runner::{RestartScope, Signal, Warning};
 use cospan_domain::units::DurationMs;

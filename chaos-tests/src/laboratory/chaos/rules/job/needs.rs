@@ -6,14 +6,16 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use anyhow::{Result, ensure};
+use cospan_domain::content::Content;
 use cospan_domain::ids::{Attempt, ComponentIndex, Digest, InstanceId, SiteName, Tag};
 use cospan_domain::job::accounting::Accounting;
 use cospan_domain::job::demands::{Holding, holdings, needed, needing, needs, outputs, staging};
 use cospan_domain::job::due::charge_of;
-use cospan_domain::job::spec::{Collect, ComponentSpec, Content, Request};
+use cospan_domain::job::spec::{Collect, ComponentSpec, Request};
 use cospan_domain::job::state::{
-    Component, Instants, Job, Origin, Phase, Restart, RestartStep, Run, Source,
+    Component, Instants, Job, Origin, Phase, Restart, RestartStep, Run,
 };
+use cospan_domain::placed::Source;
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use rand::Rng;

@@ -8,7 +8,8 @@ use cospan_domain::claim::{
 };
 use cospan_domain::ids::{ComponentIndex, JobId, SiteName};
 use cospan_domain::job::spec::{Priority, Request};
-use cospan_domain::job::state::{Job, Phase, Placement, Restart, RestartStep, Run, Source};
+use cospan_domain::job::state::{Job, Phase, Restart, RestartStep, Run};
+use cospan_domain::placed::{Placement, Source};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, PerMillion, Timestamp};
 use rand::Rng;

@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use anyhow::{Result, ensure};
+use cospan_domain::content::{Chunk, Content};
 use cospan_domain::ids::{Attempt, ComponentIndex, JobId, SiteName};
-use cospan_domain::job::chunk::Chunk;
 use cospan_domain::job::spec::{
-    ComponentSpec, Content, Executable, Feed, Input, JobSpec, Override, ProgramAtSite, Request,
-    Where,
+    ComponentSpec, Executable, Feed, Input, JobSpec, Override, ProgramAtSite, Request, Where,
 };
-use cospan_domain::job::state::{Began, Component, Job, Placement};
+use cospan_domain::job::state::{Began, Component, Job};
 use cospan_domain::labels::Labels;
+use cospan_domain::placed::Placement;
 use cospan_domain::runner::{Launch, Task, find_runner, runner_of};
 use cospan_domain::units::{Bytes, DurationMs};
 use rand::Rng;

@@ -9,9 +9,10 @@ use cospan_domain::ids::{Attempt, InstanceId, KeyName, LrmId, Round};
 use cospan_domain::job::parameters::JobParameters;
 use cospan_domain::job::spec::{Flexible, JobSpec, OnUnreachable, Request};
 use cospan_domain::job::state::{
-    AbortCause, AfterAbort, Charge, Collected, Component, Ending, Job, Origin, Phase, Placement,
-    Restart, RestartStep, Run, Setbacks, Source,
+    AbortCause, AfterAbort, Charge, Collected, Component, Ending, Job, Origin, Phase, Restart,
+    RestartStep, Run, Setbacks,
 };
+use cospan_domain::placed::{Placement, Source};
 use cospan_domain::runner::RestartScope;
 use cospan_domain::units::{DurationMs, PerMillion, Timestamp};
 use rand::Rng;

@@ -4,8 +4,9 @@ use cospan_domain::ids::{Attempt, ComponentIndex};
 use cospan_domain::job::event::Happened;
 use cospan_domain::job::spec::Request;
 use cospan_domain::job::state::{
-    Began, Collected, Component, Ending, Job, Placement, Restart, RestartStep, Run,
+    Began, Collected, Component, Ending, Job, Restart, RestartStep, Run,
 };
+use cospan_domain::placed::Placement;
 use cospan_domain::units::Timestamp;
 
 use super::super::records::indexed;

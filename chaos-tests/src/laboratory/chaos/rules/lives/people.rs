@@ -3,15 +3,14 @@
 
 use std::collections::BTreeSet;
 
+use cospan_domain::content::Content;
 use cospan_domain::ids::{ComponentIndex, KeyName, Round, SiteName};
 use cospan_domain::job::command::{JobCommand, Rejection};
 use cospan_domain::job::event::Happened;
 use cospan_domain::job::parameters::JobParameters;
-use cospan_domain::job::spec::{Content, Priority, Request};
-use cospan_domain::job::state::{
-    AbortCause, AfterAbort, Collected, Component, Ending, Job, Phase, Placement,
-};
-use cospan_domain::placement::PlacedBy;
+use cospan_domain::job::spec::{Priority, Request};
+use cospan_domain::job::state::{AbortCause, AfterAbort, Collected, Component, Ending, Job, Phase};
+use cospan_domain::placed::{PlacedBy, Placement};
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::story::{AND, Story, asked, lives};

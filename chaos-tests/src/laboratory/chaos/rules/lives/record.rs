@@ -3,7 +3,8 @@
 use cospan_domain::ids::{ComponentIndex, Round};
 use cospan_domain::job::event::Happened;
 use cospan_domain::job::spec::Request;
-use cospan_domain::job::state::{AbortCause, Instants, Job, Phase, Placement, Run, Setbacks};
+use cospan_domain::job::state::{AbortCause, Instants, Job, Phase, Run, Setbacks};
+use cospan_domain::placed::Placement;
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 
 use super::super::records::indexed;

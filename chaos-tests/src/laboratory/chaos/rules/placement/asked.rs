@@ -2,9 +2,9 @@
 
 use std::cmp::Reverse;
 
+use cospan_domain::content::{Chunk, Content, Part};
 use cospan_domain::ids::PolicyName;
-use cospan_domain::job::chunk::{Chunk, Part};
-use cospan_domain::job::spec::{Content, Flexible, Request, Where};
+use cospan_domain::job::spec::{Flexible, Request, Where};
 use cospan_domain::placement::{ComponentRequest, GridSite, PlacementRequest};
 use cospan_domain::resources::Resources;
 

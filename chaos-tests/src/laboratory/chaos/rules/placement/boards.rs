@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use cospan_domain::content::Content;
 use cospan_domain::ids::{ComponentIndex, SiteName};
-use cospan_domain::job::spec::Content;
 use cospan_domain::placement::search::Search;
 use cospan_domain::placement::{
     Acceptance, GridSite, GridSnapshot, Hindrance, Quota, Remaining, closed_site,

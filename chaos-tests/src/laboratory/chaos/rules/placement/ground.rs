@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, Seq, SiteName};
-use cospan_domain::job::spec::Content;
 use cospan_domain::placement::{
     GridSite, GridSnapshot, Link, Network, QuotaBasis, Remaining, Staged,
 };

@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use cospan_domain::content::{Chunk, Content, Part};
 use cospan_domain::ids::{Digest, Seq, SiteName};
-use cospan_domain::job::chunk::{Chunk, Part};
-use cospan_domain::job::spec::{Content, Flexible, Request, Where};
+use cospan_domain::job::spec::{Flexible, Request, Where};
 use cospan_domain::labels::{Constraint, Rule};
 use cospan_domain::placement::{
     Acceptance, Belief, ComponentRequest, GridSite, Hindrance, Quota, QuotaBasis, SiteShape,

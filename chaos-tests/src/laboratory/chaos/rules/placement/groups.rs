@@ -1,7 +1,7 @@
 //! The policies that know the network: of the smallest sets of sites that take a job the one
 //! that is connected best, by trying all of them.
 
-use cospan_domain::placement::Rule;
+use cospan_domain::placed::Rule;
 
 use super::asked::by_size;
 use super::ground::Ground;

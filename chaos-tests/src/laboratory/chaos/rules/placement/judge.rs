@@ -5,11 +5,10 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use cospan_domain::content::{Chunk, Content, Part};
 use cospan_domain::ids::ComponentIndex;
-use cospan_domain::job::chunk::{Chunk, Part};
-use cospan_domain::job::spec::Content;
-use cospan_domain::job::state::{Placement, Source};
 use cospan_domain::labels::Rule;
+use cospan_domain::placed::{Placement, Source};
 use cospan_domain::placement::{
     Acceptance, ComponentRequest, GridSite, Hindrance, Outcome, QuotaBasis, Reason, Refusal,
     SiteVerdict,

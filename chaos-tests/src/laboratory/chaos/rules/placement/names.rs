@@ -5,12 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cospan_domain::ids::{ComponentIndex, PolicyName, Seq, SiteName};
 use cospan_domain::job::spec::{Flexible, Request};
-use cospan_domain::job::state::Placement;
+use cospan_domain::placed::{DominantRefusal, PlacedBy, Placement, ReasonCode, Rule};
 use cospan_domain::placement::policy::POLICIES;
 use cospan_domain::placement::{
-    Board, ComponentRequest, DefaultPolicies, DominantRefusal, History, Link, Network, PlacedBy,
-    PlacementRequest, Plan, Reason, ReasonCode, Recorder, Refusal, Remaining, Rule, UnknownPolicy,
-    find_policy, place, policy_for,
+    Board, ComponentRequest, DefaultPolicies, History, Link, Network, PlacementRequest, Plan,
+    Reason, Recorder, Refusal, Remaining, UnknownPolicy, find_policy, place, policy_for,
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::transfer::links::Links;

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use cospan_domain::content::Content;
 use cospan_domain::ids::SiteName;
-use cospan_domain::job::spec::Content;
 use cospan_domain::placement::{
     Board, GridSnapshot, History, PlacementRequest, Plan, Recorder, Refusal, Remaining, Silent,
     can_ever_be_placed, dominant_refusal, may_try_out, place,

@@ -4,8 +4,8 @@
 use std::cmp::Reverse;
 
 use cospan_domain::ids::{ComponentIndex, PolicyName};
-use cospan_domain::job::state::Placement;
-use cospan_domain::placement::{Outcome, Plan, Reason, Refusal, Rule, SiteVerdict};
+use cospan_domain::placed::{Placement, Rule};
+use cospan_domain::placement::{Outcome, Plan, Reason, Refusal, SiteVerdict};
 use cospan_domain::units::DurationMs;
 
 use super::asked::{Asked, by_size};

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use cospan_domain::ids::{ComponentIndex, Digest, PolicyName, SiteName};
 use cospan_domain::labels::{Constraint, Rule};
-use cospan_domain::placement::{Hindrance, Observer, Outcome, Reason, ReasonCode, Recorder};
+use cospan_domain::placed::ReasonCode;
+use cospan_domain::placement::{Hindrance, Observer, Outcome, Reason, Recorder};
 use cospan_domain::placement::{Refusal, Silent, SiteVerdict, Unplaceable};
 use cospan_domain::resources::Shortage;
 use cospan_domain::units::Bytes;

@@ -5,13 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use anyhow::Result;
+use cospan_domain::content::{Chunk, Content, Part};
 use cospan_domain::ids::{ComponentIndex, LogicalName, PolicyName, RelPath, SiteName};
-use cospan_domain::job::chunk::{Chunk, Feed, Part};
+use cospan_domain::job::chunk::Feed;
 use cospan_domain::job::spec::{
-    ComponentSpec, Content, Executable, FileRef, Flexible, Input, JobSpec, Override, Request, Where,
+    ComponentSpec, Executable, FileRef, Flexible, Input, JobSpec, Override, Request, Where,
 };
-use cospan_domain::job::state::{Component, Job, Placement};
+use cospan_domain::job::state::{Component, Job};
 use cospan_domain::labels::{Constraint, Rule};
+use cospan_domain::placed::Placement;
 use cospan_domain::placement::{
     ComponentRequest, DefaultPolicies, GridSite, PlacementRequest, SiteShape,
 };

@@ -3,9 +3,10 @@
 
 use std::cmp::Reverse;
 
-use cospan_domain::job::chunk::Part;
+use cospan_domain::content::Part;
 use cospan_domain::job::spec::Flexible;
-use cospan_domain::placement::{Outcome, Plan, Reason, Refusal, Rule, SiteVerdict};
+use cospan_domain::placed::Rule;
+use cospan_domain::placement::{Outcome, Plan, Reason, Refusal, SiteVerdict};
 
 use super::super::quantities::counts;
 use super::asked::{Asked, share};

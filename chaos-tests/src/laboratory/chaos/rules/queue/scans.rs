@@ -8,8 +8,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, JobId, PolicyName, Seq, SiteName};
-use cospan_domain::job::spec::{Content, Flexible, Priority, Request};
+use cospan_domain::job::spec::{Flexible, Priority, Request};
 use cospan_domain::labels::{Constraint, Rule};
 use cospan_domain::placement::{
     Acceptance, Belief, ComponentRequest, GridSite, GridSnapshot, Hindrance, History, Network,

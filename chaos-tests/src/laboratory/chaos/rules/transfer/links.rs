@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, RelPath, SiteName};
-use cospan_domain::job::spec::Content;
 use cospan_domain::site::contact::{Contact, ContactLog, ContactParameters, QueryResult};
 use cospan_domain::transfer::links::{Chosen, Links, Need, TransferPlan, choose_source};
 use cospan_domain::transfer::place::FilePlace;

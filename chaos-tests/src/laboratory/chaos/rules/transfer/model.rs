@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use cospan_domain::content::Content;
 use cospan_domain::ids::SiteName;
-use cospan_domain::job::spec::Content;
 use cospan_domain::transfer::command::{CopyCommand, Rejection, Seen, StartAnswer};
 use cospan_domain::transfer::event::{Blame, Happened};
 use cospan_domain::transfer::parameters::CopyParameters;
