@@ -301,6 +301,18 @@ fn the_domain_waits_for_nothing_and_reaches_nothing_outside() {
     fail_if_named("domain/src/", &OUTSIDE);
 }
 
+/// Placement reads jobs; what both need, and copies and files with them, are leaves.
+#[test]
+fn no_job_knows_placement_and_no_leaf_either() {
+    fail_if_named("domain/src/job/", &["crate::placement"]);
+    for leaf in ["domain/src/content.rs", "domain/src/placed/"] {
+        fail_if_named(leaf, &["crate::job", "crate::placement"]);
+    }
+    for machine in ["domain/src/catalogue/", "domain/src/transfer/"] {
+        fail_if_named(machine, &["crate::job"]);
+    }
+}
+
 /// Which site adapter and which engine there is, is decided where everything is put together.
 #[test]
 fn actors_know_sites_and_stores_by_their_ports_only() {

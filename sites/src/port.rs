@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use cospan_domain::content::{Chunk, Content};
 use cospan_domain::ids::{
     Attempt, ComponentIndex, Digest, Epoch, HostName, LrmId, RelPath, Round, SiteName, Tag,
 };
-use cospan_domain::job::chunk::Chunk;
-use cospan_domain::job::spec::{Content, Program};
+use cospan_domain::job::spec::Program;
 use cospan_domain::labels::Labels;
 use cospan_domain::resources::Resources;
 pub use cospan_domain::runner::Warning;

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, InvalidId, LogicalName, RelPath, SiteName};
-use cospan_domain::job::spec::{
-    Content, FileRef, Flexible, Input, JobSpec, OnUnreachable, Request,
-};
+use cospan_domain::job::spec::{FileRef, Flexible, Input, JobSpec, OnUnreachable, Request};
 use cospan_domain::placement::policy_for;
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Timestamp};
 use cospan_simulator::experiment::{NodeFailure, PlannedJob};

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+use cospan_domain::content::Chunk;
 use cospan_domain::ids::{Attempt, ComponentIndex, SiteName, Tag};
-use cospan_domain::job::chunk::Chunk;
 use cospan_domain::job::command::{JobCommand, Sighting, SiteTimes, SubmitAnswer};
 use cospan_domain::job::decide::is_last_absence;
 use cospan_domain::job::due::{EffectKind, JobEffect, charge_of};
 use cospan_domain::job::spec::{Collect, ComponentSpec, Input};
-use cospan_domain::job::state::{Job, Placement, Run};
+use cospan_domain::job::state::{Job, Run};
+use cospan_domain::placed::Placement;
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::runner::Launch;
 use cospan_domain::site::failure::FailureClass;

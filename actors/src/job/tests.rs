@@ -8,7 +8,8 @@ use cospan_domain::claim::ClaimTry;
 use cospan_domain::ids::{ComponentIndex, JobId, LrmId};
 use cospan_domain::job::command::{JobCommand, Sight};
 use cospan_domain::job::spec::Priority;
-use cospan_domain::job::state::{Job, Phase, Placement, Run};
+use cospan_domain::job::state::{Job, Phase, Run};
+use cospan_domain::placed::Placement;
 use cospan_domain::units::ClockSkew;
 use cospan_sites::port::{Begun, Observation};
 

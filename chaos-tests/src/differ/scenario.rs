@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::Result;
+use cospan_domain::content::Content;
 use cospan_domain::ids::{ComponentName, Digest, LogicalName, RelPath, SiteName};
 use cospan_domain::job::spec::{
-    Collect, ComponentSpec, Content, Executable, FileRef, Input, JobSpec, OnUnreachable, Output,
-    Priority, Program, Request,
+    Collect, ComponentSpec, Executable, FileRef, Input, JobSpec, OnUnreachable, Output, Priority,
+    Program, Request,
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::runner::RunOptions;

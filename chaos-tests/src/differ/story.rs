@@ -12,9 +12,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Result;
+use cospan_domain::content::Content;
 use cospan_domain::ids::{ComponentIndex, Digest, InstanceId};
 use cospan_domain::job::event::{Happened, JobEvent};
-use cospan_domain::job::spec::Content;
 use cospan_domain::job::state::{AbortCause, AfterAbort, Ending, Job, Phase};
 use cospan_domain::units::Timestamp;
 use cospan_storage::memory::{self, MemoryDisk};

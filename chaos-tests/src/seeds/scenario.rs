@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use cospan_domain::claim::{ClaimParameters, MinClaimStep};
+use cospan_domain::content::Content;
 use cospan_domain::ids::{PolicyName, RelPath, SiteName};
-use cospan_domain::job::spec::{Content, Flexible, Priority, Request};
+use cospan_domain::job::spec::{Flexible, Priority, Request};
 use cospan_domain::placement::policy::POLICIES;
 use cospan_domain::placement::{DefaultPolicies, Quota, QuotaBasis};
 use cospan_domain::queue::QueueParameters;

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cospan_actors::api::View;
+use cospan_domain::content::Content;
 use cospan_domain::ids::{JobId, SiteName};
-use cospan_domain::job::spec::Content;
 use cospan_domain::job::state::{Component, Job, Phase, RestartStep, Run};
 use cospan_domain::units::Bytes;
 use rand::rngs::StdRng;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::claim::ClaimTry;
+use crate::content::Content;
 use crate::ids::{Attempt, ComponentIndex, JobId, KeyName, LrmId, SiteName, TargetName};
-use crate::job::spec::{Content, Priority};
-use crate::job::state::Placement;
-use crate::placement::PlacedBy;
+use crate::job::spec::Priority;
+use crate::placed::{PlacedBy, Placement};
 use crate::units::{ClockSkew, DurationMs, Timestamp};
 
 /// A command to one job.

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::content::Content;
 use crate::ids::{Attempt, ComponentIndex, InstanceId, LrmId, SiteName, Tag, TargetName};
-use crate::job::chunk::Chunk;
-use crate::job::spec::{ComponentSpec, Content, Request};
+use crate::job::spec::{ComponentSpec, Request};
 use crate::job::state::{Job, Phase};
+use crate::placed::Placement;
 use crate::planted::{Bug, bug};
 use crate::resources::Resources;
 use crate::units::{ClockSkew, DurationMs, Timestamp};
@@ -107,31 +108,6 @@ pub struct Began {
     pub attempt: Attempt,
     /// When, by its site's clock, where the site says so.
     pub at: Option<Timestamp>,
-}
-
-/// Where a component goes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Placement {
-    /// The execution site.
-    pub site: SiteName,
-    /// Each content it needs there, and the site it comes from.
-    pub sources: Vec<Source>,
-    /// Estimated time until all of it is there.
-    pub transfer_time: DurationMs,
-    /// Processors of a flexible request's total that it gets here; `None` where the
-    /// request names the processors of each component.
-    pub share: Option<u32>,
-}
-
-/// Content that a placed component needs at its site.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Source {
-    /// What.
-    pub content: Content,
-    /// The file site.
-    pub from: SiteName,
-    /// If it is a chunk of a file: of which, and which.
-    pub chunk: Option<Chunk>,
 }
 
 /// What an attempt is doing, as far as we know it for certain.

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use crate::content::Content;
 use crate::ids::{Attempt, ComponentIndex, JobId, KeyName, LrmId, Round, TargetName};
-use crate::job::spec::{Content, Priority};
-use crate::job::state::{AbortCause, AfterAbort, Charge, Ending, Placement};
-use crate::placement::PlacedBy;
+use crate::job::spec::Priority;
+use crate::job::state::{AbortCause, AfterAbort, Charge, Ending};
+use crate::placed::{PlacedBy, Placement};
 use crate::units::{ClockSkew, Timestamp};
 
 /// One event with its time.

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 
+use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, RelPath, SiteName, Tag};
-use cospan_domain::job::spec::Content;
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use cospan_sites::port::Observation;
 

@@ -1,7 +1,7 @@
 //! Files at simulated sites, and copies between them over shared links.
 
+use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, RelPath, SiteName, Tag};
-use cospan_domain::job::spec::Content;
 use cospan_domain::units::Bytes;
 use cospan_sites::port::{
     CopyBlame, CopyOrder, CopyStatus, FilePlace, Inspected, Piece, Readable, SiteError,

@@ -1,8 +1,8 @@
 //! How what happened to a job is shown.
 
+use cospan_domain::content::Content;
 use cospan_domain::ids::{ComponentIndex, JobId};
 use cospan_domain::job::event::{Happened, JobEvent};
-use cospan_domain::job::spec::Content;
 use cospan_domain::job::state::{AbortCause, AfterAbort, Job, Run};
 use cospan_domain::units::Timestamp;
 

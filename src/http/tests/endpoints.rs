@@ -2,7 +2,8 @@
 
 use cospan_domain::ids::{ComponentIndex, JobId, LrmId, Round};
 use cospan_domain::job::event::{Happened, JobEvent};
-use cospan_domain::job::state::{AbortCause, AfterAbort, Component, Placement, Run};
+use cospan_domain::job::state::{AbortCause, AfterAbort, Component, Run};
+use cospan_domain::placed::Placement;
 use cospan_domain::units::{DurationMs, Timestamp};
 use serde_json::Value;
 

@@ -6,20 +6,21 @@ mod runner;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use cospan_domain::content::{Chunk, Content};
 use cospan_domain::ids::{
     Attempt, ComponentIndex, Digest, InstanceId, JobId, LogicalName, RelPath, Round,
 };
-use cospan_domain::job::chunk::Chunk;
 use cospan_domain::job::event::{Happened, JobEvent};
 use cospan_domain::job::spec::{
-    Collect, ComponentSpec, Content, Executable, Feed, FileRef, Flexible, Input, JobSpec,
-    OnUnreachable, Output, Override, Priority, Program, Request, Where,
+    Collect, ComponentSpec, Executable, Feed, FileRef, Flexible, Input, JobSpec, OnUnreachable,
+    Output, Override, Priority, Program, Request, Where,
 };
 use cospan_domain::job::state::{
     AbortCause, AfterAbort, Began, Charge, Collected, Component, Ending, Idempotency, Instants,
-    Job, Origin, Phase, Placement, Restart, RestartStep, Run, Setbacks, Source,
+    Job, Origin, Phase, Restart, RestartStep, Run, Setbacks,
 };
 use cospan_domain::labels::{Constraint, Rule};
+use cospan_domain::placed::{Placement, Source};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{Bytes, ClockSkew, DurationMs, Timestamp};
 use rand::rngs::StdRng;

@@ -13,8 +13,9 @@ use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRefusal, Ask, Submis
 use cospan_actors::chaos::{Point, panic_when};
 use cospan_actors::journal::Change;
 use cospan_actors::supervision::ActorKind;
+use cospan_domain::content::Content;
 use cospan_domain::ids::{JobId, KeyName, RelPath, SiteName};
-use cospan_domain::job::spec::{Content, FileRef, Input, JobSpec, Request};
+use cospan_domain::job::spec::{FileRef, Input, JobSpec, Request};
 use cospan_domain::job::state::Job;
 use cospan_domain::units::{DurationMs, Timestamp};
 use tokio::sync::Notify;

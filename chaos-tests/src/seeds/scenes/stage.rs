@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use cospan_actors::settings::Settings;
+use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, LogicalName, RelPath, SiteName};
-use cospan_domain::job::spec::Content;
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Timestamp};
 
 pub(super) use super::scene::{Scene, only_at, reads};

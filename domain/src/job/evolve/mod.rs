@@ -7,9 +7,8 @@ mod restarts;
 use crate::ids::{Attempt, ComponentIndex, Round};
 use crate::job::event::{Happened, JobEvent};
 use crate::job::spec::Request;
-use crate::job::state::{
-    AbortCause, AfterAbort, Charge, Collected, Component, Job, Phase, Placement, Run,
-};
+use crate::job::state::{AbortCause, AfterAbort, Charge, Collected, Component, Job, Phase, Run};
+use crate::placed::Placement;
 use crate::planted::{Bug, bug};
 use crate::units::{Bytes, Timestamp};
 

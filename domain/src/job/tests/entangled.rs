@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use super::world::{World, site, spec};
 use crate::ids::{Attempt, ComponentIndex, JobId, LrmId};
 use crate::job::entangled::gives_way;
-use crate::job::state::{Component, Job, Phase, Placement, Run};
+use crate::job::state::{Component, Job, Phase, Run};
+use crate::placed::Placement;
 use crate::units::{DurationMs, Timestamp};
 
 /// What a component does at which site.

@@ -12,7 +12,8 @@ use crate::job::due::{EffectKind, due, next_wake};
 use crate::job::event::Happened;
 use crate::job::evolve::evolve;
 use crate::job::spec::Priority;
-use crate::job::state::{Phase, PhaseKind, Placement};
+use crate::job::state::{Phase, PhaseKind};
+use crate::placed::Placement;
 use crate::runner::RestartScope;
 use crate::units::DurationMs;
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::claim::ClaimTry;
+use crate::content::Content;
 use crate::ids::{
     Attempt, ComponentIndex, ComponentName, JobId, KeyName, LrmId, RelPath, Round, SiteName,
 };
@@ -13,12 +14,13 @@ use crate::job::due::{EffectKind, due};
 use crate::job::event::{Happened, JobEvent};
 use crate::job::parameters::JobParameters;
 use crate::job::spec::{
-    Collect, ComponentSpec, Content, Executable, Flexible, JobSpec, OnUnreachable, Output,
-    Priority, Program, Request,
+    Collect, ComponentSpec, Executable, Flexible, JobSpec, OnUnreachable, Output, Priority,
+    Program, Request,
 };
-use crate::job::state::{Instants, Job, Phase, PhaseKind, Placement, Setbacks, Source};
+use crate::job::state::{Instants, Job, Phase, PhaseKind, Setbacks};
 use crate::job::table;
 use crate::job::{decide::decide, evolve::evolve};
+use crate::placed::{Placement, Source};
 use crate::resources::Resources;
 use crate::runner::RunOptions;
 use crate::units::{Bytes, DurationMs, Timestamp};

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use super::drawn::{Drawn, NAMES, drawn, knob, lift, nearest, widely_drawn};
 use super::judge::Judge;
 use crate::job::spec::{Flexible, Request};
+use crate::placed::ReasonCode;
 use crate::placement::policy::POLICIES;
 use crate::placement::split::split;
 use crate::placement::testing::*;

@@ -6,9 +6,7 @@ use cospan_domain::ids::{InstanceId, LrmId, PolicyName, SiteName};
 use cospan_domain::job::state::{
     self, Ending as DomainEnding, RestartStep as DomainStep, Run as DomainRun,
 };
-use cospan_domain::placement::ReasonCode as DomainCode;
-use cospan_domain::placement::dominant;
-use cospan_domain::placement::rule::{self, Rule as DomainRule};
+use cospan_domain::placed::{self, ReasonCode as DomainCode, Rule as DomainRule};
 
 use super::convert::{Text, wire_enum, wire_inner, wire_struct};
 use super::spec::{Chunk, Content};
@@ -39,19 +37,19 @@ wire_enum!(RestartStep = DomainStep { ToPlace, Staging, Staged });
 
 wire_struct!(Began = state::Began { site: Text<SiteName>, attempt: u32; at: Option<u64> });
 
-wire_struct!(Placement = state::Placement {
+wire_struct!(Placement = placed::Placement {
     site: Text<SiteName>,
     transfer_time: u64;
     sources: Vec<Source>,
     share: Option<u32>,
 });
 
-wire_struct!(PlacedBy = rule::PlacedBy {
+wire_struct!(PlacedBy = placed::PlacedBy {
     policy: Text<PolicyName>,
     rule: Rule;
     refused: Option<DominantRefusal>,
 });
-wire_struct!(DominantRefusal = dominant::DominantRefusal { code: ReasonCode, sites: u32 });
+wire_struct!(DominantRefusal = placed::DominantRefusal { code: ReasonCode, sites: u32 });
 wire_enum!(
     ReasonCode = DomainCode {
         NotEnoughIdle,
@@ -97,7 +95,7 @@ wire_enum!(
     }
 );
 
-wire_struct!(Source = state::Source {
+wire_struct!(Source = placed::Source {
     content: Content,
     from: Text<SiteName>;
     chunk: Option<Chunk>,
@@ -181,8 +179,8 @@ impl Component {
 
 #[cfg(test)]
 mod tests {
+    use cospan_domain::content::Content;
     use cospan_domain::ids::{Attempt, Digest};
-    use cospan_domain::job::spec::Content;
     use cospan_domain::units::{Bytes, ClockSkew, DurationMs, Timestamp};
 
     use super::super::Convert;
@@ -197,12 +195,12 @@ mod tests {
         let site = |last: char| SiteName::new(&format!("{}{last}", "s".repeat(62))).unwrap();
         let content = Content { digest: Digest([255; 32]), size: Bytes(u64::MAX) };
         let (offset, length) = (Bytes(u64::MAX), Bytes(u64::MAX));
-        let chunk = Some(cospan_domain::job::chunk::Chunk { of: content, offset, length });
-        let source = state::Source { content, from: site('a'), chunk };
+        let chunk = Some(cospan_domain::content::Chunk { of: content, offset, length });
+        let source = placed::Source { content, from: site('a'), chunk };
         let collected = state::Collected { content: Some(content), done: true };
         let attempt = Attempt(u32::MAX);
         state::Component {
-            placement: Some(state::Placement {
+            placement: Some(placed::Placement {
                 share: Some(u32::MAX),
                 site: site('a'),
                 sources: vec![source; items],

@@ -2,9 +2,6 @@
 
 use std::fmt;
 
-use super::dominant::DominantRefusal;
-use crate::ids::PolicyName;
-
 /// A rule of a policy. Of several that chose for the components of a job the last in this
 /// order counts for the whole job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,18 +22,6 @@ pub enum Rule {
     LargestFilled,
     /// The first allowed split that fits.
     FirstSplit,
-}
-
-/// What placed a job.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PlacedBy {
-    /// The policy.
-    pub policy: PolicyName,
-    /// The rule of it that counts for the whole job.
-    pub rule: Rule,
-    /// What kept most of the sites that were refused; `None` if none was, or in records of
-    /// before that was kept.
-    pub refused: Option<DominantRefusal>,
 }
 
 impl Rule {
