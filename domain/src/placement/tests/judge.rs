@@ -39,7 +39,7 @@ pub(super) fn usable(site: &GridSite, kind: &str) -> i64 {
 
 /// A request as it is submitted; a flexible one has one component, which asks for the total.
 #[derive(Debug, Clone)]
-pub(super) struct Asked {
+pub(crate) struct Asked {
     pub(super) policy: &'static str,
     pub(super) kind: Request,
     pub(super) restartable: bool,
@@ -47,7 +47,7 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    pub(super) fn request(&self) -> PlacementRequest {
+    pub(crate) fn request(&self) -> PlacementRequest {
         let policy = crate::ids::PolicyName::new(self.policy).unwrap();
         PlacementRequest::new(policy, self.kind.clone(), self.restartable, self.parts.clone())
     }
@@ -170,7 +170,7 @@ fn all_fit(parts: &[ComponentRequest], sites: &[&GridSite]) -> bool {
 }
 
 /// Whether the site, as far as it is known, could hold the component were it empty and open.
-fn holds_when_empty(part: &ComponentRequest, site: &GridSite) -> bool {
+pub(crate) fn holds_when_empty(part: &ComponentRequest, site: &GridSite) -> bool {
     let Some(shape) = &site.shape else { return true };
     part.constraints.iter().all(|constraint| constraint.holds(&shape.labels))
         && KINDS.into_iter().all(|kind| {

@@ -87,12 +87,15 @@ prop_compose! {
     }
 }
 
-fn pairs() -> impl Strategy<Value = BTreeSet<(usize, usize)>> {
-    prop::collection::btree_set((0..4usize, 0..4usize), 0..9)
+pub(crate) fn history() -> impl Strategy<Value = History> {
+    let pair = (0..4usize, 0..4usize);
+    let pair = pair.prop_map(|(at, from)| (site_name(NAMES[at]), site_name(NAMES[from])));
+    let pairs = prop::collection::btree_set(pair, 0..9).prop_map(History::Pairs);
+    prop_oneof![Just(History::All), pairs]
 }
 
 prop_compose! {
-    fn grids()(
+    pub(crate) fn grids()(
         sites in NAMES.map(a_site), count in prop_oneof![1 => Just(1usize), 9 => 2..=4usize],
         rates in prop::collection::vec(prop::sample::select(vec![0u64, 100, 100, 150, 200]), 16),
         replicas in prop::collection::btree_set((1..4u8, 0..4usize), 5..12),
@@ -164,7 +167,7 @@ fn in_chunks(parts: &mut [ComponentRequest], of: Content) {
 }
 
 prop_compose! {
-    fn job()(
+    pub(crate) fn a_job()(
         policy in 0..POLICIES.len(),
         (mut parts, whole) in (prop::collection::vec(component(5), 1..5), component(24)),
         min in 1..4u32,
@@ -203,14 +206,8 @@ prop_compose! {
 
 prop_compose! {
     pub(super) fn scenes()(
-        grid in grids(), known in prop_oneof![Just(None), pairs().prop_map(Some)],
-        jobs in prop::collection::vec(job(), 1..4),
+        grid in grids(), history in history(), jobs in prop::collection::vec(a_job(), 1..4),
     ) -> Scene {
-        let named = |(at, from)| (site_name(NAMES[at]), site_name(NAMES[from]));
-        let history = match known {
-            None => History::All,
-            Some(pairs) => History::Pairs(pairs.into_iter().map(named).collect()),
-        };
         Scene { grid, history, jobs }
     }
 }
