@@ -45,4 +45,4 @@ pub use submission::{Unplaceable, can_ever_be_placed, closed_site, may_try_out};
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
