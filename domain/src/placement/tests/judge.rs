@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::job::chunk::{Chunk, Part};
-use crate::job::spec::{Content, Flexible, Request, Where};
-use crate::job::state::{Placement, Source};
+use crate::content::{Chunk, Content, Part};
+use crate::job::spec::{Flexible, Request, Where};
+use crate::placed::{Placement, Source};
 use crate::placement::*;
 use crate::resources::Resources;
 use crate::units::{Bytes, DurationMs};

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use super::judge::{Asked, Judge};
 use crate::ids::{ComponentIndex, PolicyName};
 use crate::job::spec::Flexible;
-use crate::job::state::Placement;
+use crate::placed::{Placement, Rule};
 use crate::placement::*;
 use crate::units::DurationMs;
 

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::judge::Asked;
+use crate::content::{Chunk, Content, Part};
 use crate::ids::SiteName;
-use crate::job::chunk::{Chunk, Part};
-use crate::job::spec::{Content, Flexible, Request, Where};
+use crate::job::spec::{Flexible, Request, Where};
 use crate::labels::{Constraint, Rule};
 use crate::placement::policy::POLICIES;
 use crate::placement::testing::*;

@@ -7,9 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::ids::SiteName;
+use crate::placed::PlacedBy;
 use crate::placement::tests::judge::holds_when_empty;
 use crate::placement::{
-    Board, GridSite, PlacedBy, Plan, Refusal, Remaining, Silent, dominant_refusal, place,
+    Board, GridSite, Plan, Refusal, Remaining, Silent, dominant_refusal, place,
 };
 use crate::queue::HoardParameters;
 
