@@ -1,11 +1,18 @@
 //! Which mutant is active. Written into a copy of the sources; not part of Cospan.
 
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 /// One more than the highest number of a mutant.
 pub const COUNT: usize = NUMBER_OF_MUTANTS;
 
-static ACTIVE: AtomicU32 = AtomicU32::new(u32::MAX);
+/// Set from outside, so that one build of the tests serves all mutants.
+const VARIABLE: &str = "COSPAN_MUTANT";
+
+static ACTIVE: LazyLock<AtomicU32> = LazyLock::new(|| {
+    let named = std::env::var(VARIABLE).ok().and_then(|number| number.parse().ok());
+    AtomicU32::new(named.unwrap_or(u32::MAX))
+});
 static REACHED: [AtomicBool; COUNT] = [const { AtomicBool::new(false) }; COUNT];
 
 /// Whether this mutant is active. That it was asked for is noted.

@@ -138,6 +138,31 @@ impl Copy {
         Ok(refused)
     }
 
+    /// Builds the unit tests of what mutants are in; gives the programs.
+    ///
+    /// # Errors
+    /// They do not compile.
+    pub(crate) fn build_tests(&self) -> Result<Vec<PathBuf>> {
+        let output = Command::new("cargo")
+            .args(["test", "--release", "--no-run", "--lib", "--message-format=json"])
+            .args(["-p", "cospan-domain", "-p", "cospan-actors", "--target-dir"])
+            .arg(&self.target)
+            .env("RUSTFLAGS", "--cfg cospan_chaos --cap-lints allow")
+            .current_dir(&self.root)
+            .stderr(Stdio::null())
+            .output()
+            .context("cannot run cargo")?;
+        ensure!(output.status.success(), "the unit tests of the copy do not compile");
+        let mut programs = Vec::new();
+        for line in String::from_utf8_lossy(&output.stdout).lines() {
+            let told: Value = serde_json::from_str(line)?;
+            if told["profile"]["test"] == true && told["executable"].is_string() {
+                programs.extend(told["executable"].as_str().map(PathBuf::from));
+            }
+        }
+        Ok(programs)
+    }
+
     fn learn(&self, message: &Value, refused: &mut Refused) -> Result<()> {
         let Some(spans) = message["spans"].as_array() else { return Ok(()) };
         let primary = |span: &&Value| span["is_primary"] == true;

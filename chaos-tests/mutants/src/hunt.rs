@@ -43,6 +43,8 @@ impl std::str::FromStr for Setting {
 /// How it ended with a mutant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Fate {
+    /// A unit test failed, or did not end.
+    UnitTest(String),
     /// An oracle found a rule broken, in the run of this seed.
     Rule(u64, String),
     /// A part of the control plane panicked; no rule was broken.
@@ -188,35 +190,56 @@ impl Runner {
         }))
     }
 
-    /// Hunts these mutants, some at once, and tells of each.
-    ///
-    /// # Errors
-    /// The runner cannot be started.
-    pub(crate) fn hunt_all(
-        &self,
-        mutants: &[u32],
-        setting: Setting,
-        reach: &Reach,
-        at_once: usize,
-        tell: &(dyn Fn(Outcome) -> Result<()> + Sync),
-    ) -> Result<()> {
-        let next = Mutex::new(mutants.iter());
-        let work = || -> Result<()> {
-            loop {
-                let mutant = next.lock().unwrap_or_else(PoisonError::into_inner).next().copied();
-                let Some(mutant) = mutant else { return Ok(()) };
-                let seeds = reach.get(&mutant).map_or(&[][..], Vec::as_slice);
-                tell(Outcome { mutant, setting, fate: self.hunt(mutant, setting, seeds)? })?;
-            }
-        };
-        std::thread::scope(|scope| {
-            let workers: Vec<_> = (0..at_once.max(1)).map(|_| scope.spawn(work)).collect();
-            for worker in workers {
-                worker.join().map_err(|_| anyhow::anyhow!("a thread broke"))??;
-            }
-            Ok(())
-        })
+}
+
+/// Tries these mutants, some at once.
+///
+/// # Errors
+/// One could not be tried.
+pub(crate) fn each(
+    mutants: &[u32],
+    at_once: usize,
+    attempt: &(dyn Fn(u32) -> Result<()> + Sync),
+) -> Result<()> {
+    let next = Mutex::new(mutants.iter());
+    let work = || -> Result<()> {
+        loop {
+            let mutant = next.lock().unwrap_or_else(PoisonError::into_inner).next().copied();
+            let Some(mutant) = mutant else { return Ok(()) };
+            attempt(mutant)?;
+        }
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..at_once.max(1)).map(|_| scope.spawn(work)).collect();
+        for worker in workers {
+            worker.join().map_err(|_| anyhow::anyhow!("a thread broke"))??;
+        }
+        Ok(())
+    })
+}
+
+/// Whether unit tests find a mutant: each program gets so long, and passes without one.
+///
+/// # Errors
+/// A program cannot be started.
+pub(crate) fn test(programs: &[PathBuf], mutant: u32, limit_seconds: u64) -> Result<Option<Fate>> {
+    for program in programs {
+        let output = Command::new("timeout")
+            .arg(limit_seconds.to_string())
+            .arg(program)
+            .args(["--quiet", "--test-threads=1"])
+            .env("COSPAN_MUTANT", mutant.to_string())
+            .stderr(Stdio::null())
+            .output()
+            .context("cannot start the unit tests")?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stdout);
+            let failed = said.lines().find_map(|line| line.strip_prefix("---- "));
+            let failed = failed.map_or("they did not end", |name| name.trim_end_matches(" stdout ----"));
+            return Ok(Some(Fate::UnitTest(failed.to_owned())));
+        }
     }
+    Ok(None)
 }
 
 /// What is known so far, by mutant and setting.

@@ -28,9 +28,15 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 
 use copy::Copy;
-use hunt::{Fate, Outcome, Reach, Runner, Setting, read_outcomes};
+use hunt::{Fate, Outcome, Reach, Runner, Setting, each, read_outcomes};
 use listed::Mutant;
 use rewrite::Impossible;
+
+/// Where the programs of the unit tests are noted.
+const TESTS: &str = "tests.json";
+
+/// Unit tests that take longer do not end.
+const TEST_SECONDS: u64 = 120;
 
 /// Rounds of asking the compiler which mutants it takes; each kind of error hides the next.
 const BUILDS_MAX: usize = 40;
@@ -163,7 +169,8 @@ fn plant(cli: &Cli, mut known: Known) -> Result<()> {
             refused.others.join("\n")
         );
         if refused.mutants.is_empty() {
-            return Ok(());
+            let tests = serde_json::to_vec(&copy.build_tests()?)?;
+            return std::fs::write(known.work.join(TESTS), tests).context("cannot write tests");
         }
         known.unviable.extend(refused.mutants);
         let unviable = serde_json::to_vec(&known.unviable)?;
@@ -200,6 +207,22 @@ fn hunt(
 ) -> Result<()> {
     let results = cli.work.join("outcomes.jsonl");
     let sample = known.sample(cli.seed, cli.sample);
+    let file = std::fs::OpenOptions::new().create(true).append(true).open(&results);
+    let file = Mutex::new(file.context("cannot write results")?);
+    let tell = |outcome: Outcome| -> Result<()> {
+        let name = known.mutants.get(&outcome.mutant).map_or("", |mutant| &mutant.name);
+        println!("{}: {:?}: {name}", outcome.mutant, outcome.fate);
+        let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+        writeln!(file, "{}", serde_json::to_string(&outcome)?).context("cannot write results")
+    };
+    let tried = read_outcomes(&results)?;
+    let is_new = |mutant: &u32| tried.iter().all(|outcome| outcome.mutant != *mutant);
+    let new: Vec<u32> = sample.iter().copied().filter(is_new).collect();
+    let programs: Vec<PathBuf> = serde_json::from_slice(&std::fs::read(cli.work.join(TESTS))?)?;
+    each(&new, at_once, &|mutant| {
+        let fate = hunt::test(&programs, mutant, TEST_SECONDS)?;
+        fate.map_or(Ok(()), |fate| tell(Outcome { mutant, setting: settings[0], fate }))
+    })?;
     for setting in settings {
         let reach = baseline(&cli.work, runner, *setting)?;
         let before = read_outcomes(&results)?;
@@ -210,14 +233,10 @@ fn hunt(
         };
         let open: Vec<u32> = sample.iter().copied().filter(|mutant| !is_done(mutant)).collect();
         println!("{setting:?}: {} of {} to hunt", open.len(), sample.len());
-        let file = std::fs::OpenOptions::new().create(true).append(true).open(&results);
-        let file = Mutex::new(file.context("cannot write results")?);
-        runner.hunt_all(&open, *setting, &reach, at_once, &|outcome: Outcome| {
-            let name = known.mutants.get(&outcome.mutant).map_or("", |mutant| &mutant.name);
-            println!("{}: {:?}: {name}", outcome.mutant, outcome.fate);
-            let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
-            writeln!(file, "{}", serde_json::to_string(&outcome)?)?;
-            Ok(())
+        each(&open, at_once, &|mutant| {
+            let seeds = reach.get(&mutant).map_or(&[][..], Vec::as_slice);
+            let fate = runner.hunt(mutant, *setting, seeds)?;
+            tell(Outcome { mutant, setting: *setting, fate })
         })?;
     }
     Ok(())

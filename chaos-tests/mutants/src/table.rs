@@ -16,8 +16,8 @@ const NO_SEED: &str = "no seed can";
 /// Kinds of survivors that no laboratory could find.
 const BEYOND: [&str; 3] = [NO_SEED, "equivalent", "not used yet"];
 
-/// How verdicts begin that no run led to.
-const BY_RULE: &str = "a rule is worked out otherwise";
+/// What found a mutant before any seed was tried.
+const BY_TEST: &str = "a unit test";
 const BY_SCENE: &str = "a scene goes otherwise";
 
 /// What was found out about a survivor.
@@ -84,6 +84,7 @@ fn counts(page: &mut String, known: &Known, sampled: usize, seed: u64) -> Result
 /// How one was found, without the names of jobs.
 fn rule(fate: &Fate) -> Option<(String, u64)> {
     Some(match fate {
+        Fate::UnitTest(_) => (BY_TEST.to_owned(), 0),
         Fate::Rule(seed, said) => (shortened(said), *seed),
         Fate::Panic(seed, _) => ("a part of the control plane panicked".to_owned(), *seed),
         Fate::Timeout(seed) => ("the run did not end".to_owned(), *seed),
@@ -94,7 +95,6 @@ fn rule(fate: &Fate) -> Option<(String, u64)> {
 
 fn shortened(said: &str) -> String {
     let known = [
-        (BY_RULE, BY_RULE),
         (BY_SCENE, BY_SCENE),
         ("makes no progress", "a job makes no progress"),
         ("never counted its error", "a charge was not counted"),
@@ -167,9 +167,9 @@ fn killed(
     };
     writeln!(
         page,
-        "Of the killed, {} were found by a rule that was put to the domain beside a run, and {} by \
-         a scene, in the first seed that came there; later ones were not tried.\n",
-        found_by(BY_RULE),
+        "Of the killed, {} were found by unit tests, which are tried first, and {} by a scene, in \
+         the first seed that came there; later ones were not tried.\n",
+        found_by(BY_TEST),
         found_by(BY_SCENE)
     )?;
     let rest = all - beyond;
