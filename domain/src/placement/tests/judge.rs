@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::content::{Chunk, Content, Part};
 use crate::job::spec::{Flexible, Request, Where};
+use crate::labels::{self, Constraint};
 use crate::placed::{Placement, Source};
 use crate::placement::*;
 use crate::resources::Resources;
@@ -172,7 +173,15 @@ fn all_fit(parts: &[ComponentRequest], sites: &[&GridSite]) -> bool {
 /// Whether the site, as far as it is known, could hold the component were it empty and open.
 pub(crate) fn holds_when_empty(part: &ComponentRequest, site: &GridSite) -> bool {
     let Some(shape) = &site.shape else { return true };
-    part.constraints.iter().all(|constraint| constraint.holds(&shape.labels))
+    let has = |key: &str, value: &str| {
+        shape.labels.get(key).is_some_and(|values| values.iter().any(|known| **known == *value))
+    };
+    let holds = |Constraint { key, rule }: &Constraint| match rule {
+        labels::Rule::Is(value) => has(key, value),
+        labels::Rule::IsNot(value) => !has(key, value),
+        labels::Rule::OneOf(values) => values.iter().any(|value| has(key, value)),
+    };
+    part.constraints.iter().all(holds)
         && KINDS.into_iter().all(|kind| {
             let need = count(&part.resources, kind);
             need <= count(&shape.largest_component, kind)

@@ -38,9 +38,9 @@ fn vector(processors: u32, gpus: u64) -> Resources {
 
 fn acceptance() -> impl Strategy<Value = Acceptance> {
     prop_oneof![
-        16 => Just(Acceptance::Open),
+        12 => Just(Acceptance::Open),
         2 => Just(Acceptance::ProbesOnly),
-        1 => prop::sample::select(vec![
+        2 => prop::sample::select(vec![
             Hindrance::Unreachable, Hindrance::Unusable, Hindrance::Probing, Hindrance::Frozen,
             Hindrance::Maintenance,
         ]).prop_map(Acceptance::Closed),
@@ -56,7 +56,7 @@ fn quota() -> impl Strategy<Value = Quota> {
 
 prop_compose! {
     fn a_site(name: &'static str)(
-        (total, all_gpus) in (prop::sample::select(vec![6u32, 8, 8, 12]), 0..3u64),
+        (total, all_gpus) in (prop::sample::select(vec![4u32, 6, 8, 8, 12]), 0..3u64),
         (in_use, gpus_in_use) in (prop::sample::select(vec![0u32, 0, 2, 4]), 0..2u64),
         less in prop::sample::select(vec![0u32, 0, 0, 3]),
         (pending, ours) in (prop::sample::select(vec![0u32, 0, 0, 1, 2]), 0..3u32),
@@ -126,7 +126,9 @@ prop_compose! {
             3 => Just(BTreeSet::new()), 2 => prop::collection::btree_set(1..4u8, 1..3),
         ],
         executable in prop_oneof![9 => Just(None), 1 => (1..4u8).prop_map(Some)],
-        other in prop_oneof![9 => Just(None), 1 => (0..5usize, 0..3u8).prop_map(Some)],
+        others in prop_oneof![
+            9 => Just(Vec::new()), 1 => prop::collection::vec((0..5usize, 0..3u8), 1..4),
+        ],
         site in 0..16usize,
     ) -> ComponentRequest {
         let constraint = |rule| vec![Constraint { key: "arch".into(), rule }];
@@ -146,7 +148,7 @@ prop_compose! {
             avoid: avoid.into_iter().map(|at| site_name(NAMES[at])).collect(),
             inputs: inputs.into_iter().map(a_file).collect(),
             executable: executable.and_then(content),
-            executable_at: other.into_iter().map(|(at, n)| (place(at), content(n))).collect(),
+            executable_at: others.into_iter().map(|(at, n)| (place(at), content(n))).collect(),
             // Of a fixed request; some name one that is not there.
             site: Some(site_name(if site == 0 { "E" } else { NAMES[site % 4] })),
             chunks: BTreeMap::new(),
@@ -169,11 +171,12 @@ fn in_chunks(parts: &mut [ComponentRequest], of: Content) {
 prop_compose! {
     pub(crate) fn a_job()(
         policy in 0..POLICIES.len(),
-        (mut parts, whole) in (prop::collection::vec(component(5), 1..5), component(24)),
-        min in 1..4u32,
+        mut parts in prop::collection::vec(component(5), 1..5),
+        whole in prop_oneof![component(24), component(8)],
+        min in 1..6u32,
         most in prop::option::of(1..5u32),
         mut cuts in prop::collection::vec(prop::collection::vec(1..8u32, 0..3), 0..3),
-        (fixed, listed, restartable) in (0..8u32, any::<bool>(), 0..4u32),
+        (fixed, listed, restartable) in (0..8u32, any::<bool>(), any::<bool>()),
         chunk in prop_oneof![7 => Just(None), 1 => (1..4u8).prop_map(Some)],
     ) -> Asked {
         let policy = POLICIES[policy];
@@ -200,7 +203,7 @@ prop_compose! {
         if let Some(number) = chunk {
             in_chunks(&mut parts, a_file(number));
         }
-        Asked { policy: policy.name(), kind, restartable: restartable > 0, parts }
+        Asked { policy: policy.name(), kind, restartable, parts }
     }
 }
 

@@ -15,6 +15,7 @@ const MINUTE: u64 = 60_000;
 #[derive(Debug, Clone)]
 enum Change {
     Waits { class: Priority, entered: u64, shape: usize, other: Other },
+    WaitsAsBefore,
     Leaves,
     Ends,
     Answers,
@@ -59,6 +60,7 @@ prop_compose! {
 fn change() -> impl Strategy<Value = (u64, Change)> {
     let what = prop_oneof![
         10 => waits(),
+        2 => Just(Change::WaitsAsBefore),
         1 => Just(Change::Leaves),
         1 => Just(Change::Ends),
         1 => Just(Change::Answers),
@@ -84,7 +86,7 @@ fn step() -> impl Strategy<Value = (Step, u64)> {
     );
     let what =
         prop_oneof![3 => change().prop_map(|(job, what)| Step::Change(job, what)), 2 => scan];
-    (what, prop::sample::select(vec![0, MINUTE / 4, MINUTE, 2 * MINUTE]))
+    (what, prop::sample::select(vec![0, MINUTE / 4, MINUTE, MINUTE, 2 * MINUTE]))
 }
 
 prop_compose! {
@@ -150,6 +152,10 @@ impl Both {
     fn change(&mut self, (job, what): (u64, Change)) {
         let job = JobId(job);
         match what {
+            Change::WaitsAsBefore => {
+                let known = self.list.jobs.get(&job).map(|job| job.waiting.clone());
+                known.into_iter().for_each(|waiting| self.insert(waiting));
+            }
             Change::Leaves => self.remove(job),
             Change::Ends => self.forget(job),
             Change::Answers => self.heard(job),
@@ -263,13 +269,15 @@ impl Both {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(800))]
+
     /// Every plan, what is left after it, what is withheld and for whom, every report, and where
     /// each job stands.
     #[test]
     fn queues_go_the_way_of_a_list_of_jobs(
         parameters in parameters(), history in history(), shapes in shapes(),
         first in prop::collection::vec(change(), 0..12),
-        steps in prop::collection::vec(step(), 1..16),
+        steps in prop::collection::vec(step(), 1..24),
     ) {
         parameters.validate().unwrap();
         let queues = PlacementQueues::new(parameters.clone(), history.clone());

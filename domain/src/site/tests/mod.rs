@@ -1,5 +1,6 @@
 //! Tests of the site's machine as a whole.
 
+mod automaton;
 mod availability;
 mod breaker;
 mod operators;

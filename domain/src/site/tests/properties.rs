@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
+use super::automaton::Automaton;
 use super::*;
 use crate::site::availability::{obstacles, state};
 use crate::site::command::ProbeOutcome;
@@ -24,7 +25,11 @@ enum Step {
 }
 
 fn attempts() -> impl Strategy<Value = AttemptId> {
-    (0_u64..12).prop_map(attempt)
+    let component = |number| ComponentIndex(number % 2);
+    (0_u64..12, 0..4_u32).prop_map(move |(job, number)| AttemptId {
+        component: if job < 3 { component(number) } else { ComponentIndex(0) },
+        ..attempt(job)
+    })
 }
 
 fn jitters() -> impl Strategy<Value = PerMillion> {
@@ -134,57 +139,6 @@ fn is_told_at_least_once(command: &SiteCommand) -> bool {
     !matches!(command, SiteCommand::Operate { .. } | SiteCommand::Notify { .. })
 }
 
-/// What the end of an attempt says about its site.
-enum Told {
-    Error,
-    Success,
-}
-
-/// The count as the paper states it, over outcomes as first told.
-#[derive(Default)]
-struct Count {
-    known: BTreeSet<AttemptId>,
-    errors: u32,
-}
-
-impl Count {
-    fn follow(&mut self, bench: &Bench, command: &SiteCommand) {
-        let (attempt, told) = match command {
-            SiteCommand::RecordError { class, .. } if !class.charges_site() => return,
-            SiteCommand::RecordError { attempt, isolated: true, .. } => {
-                self.known.insert(*attempt);
-                return;
-            }
-            SiteCommand::RecordError { attempt, .. } => (*attempt, Told::Error),
-            SiteCommand::RecordSuccess { attempt } => (*attempt, Told::Success),
-            SiteCommand::EndProbe { probe, outcome: ProbeOutcome::Succeeded, .. }
-                if matches!(
-                    &bench.record.breaker, Breaker::HalfOpen { running, .. } if running.contains(probe)
-                ) =>
-            {
-                (*probe, Told::Success)
-            }
-            SiteCommand::Operate { what: Operation::ResetErrors, .. } => {
-                self.errors = 0;
-                return;
-            }
-            _ => return,
-        };
-        match told {
-            Told::Error if self.known.insert(attempt) => self.errors += 1,
-            Told::Success if !self.known.contains(&attempt) => {
-                let probing = matches!(&bench.record.breaker,
-                    Breaker::HalfOpen { running, .. } if running.contains(&attempt));
-                if self.errors > 0 || probing {
-                    self.known.insert(attempt);
-                }
-                self.errors = 0;
-            }
-            _ => {}
-        }
-    }
-}
-
 proptest! {
     #[test]
     fn the_record_stays_within_its_bounds_and_equals_its_journal(steps in steps()) {
@@ -199,20 +153,25 @@ proptest! {
     }
 
     #[test]
-    fn errors_in_a_row_are_counted_as_the_paper_says_and_each_once(steps in steps()) {
+    fn count_and_breaker_go_the_way_of_a_plain_automaton(
+        steps in steps(), site_error_threshold in 1_u32..4, probe_limit in 1_u32..6,
+    ) {
         let mut bench = start();
-        let mut count = Count::default();
+        bench.parameters = SiteParameters { site_error_threshold, probe_limit, ..bench.parameters };
+        let mut plain = Automaton::new(bench.parameters.clone());
         for step in &steps {
-            if let Step::Tell(command) = step {
-                count.follow(&bench, command);
+            let Step::Tell(command) = step else {
+                bench.step(step);
+                continue;
+            };
+            let forced = bench.record.forced_at(bench.now).map(|forced| forced.usable);
+            let expected = plain.follow(command, forced, bench.now);
+            let told = bench.tell(command.clone());
+            if matches!(command, SiteCommand::StartProbe { .. }) {
+                prop_assert_eq!(told.is_ok(), expected, "{:?}", told);
             }
-            bench.step(step);
-            if matches!(bench.journal.last().map(|e| &e.what), Some(Happened::NotificationOwed(n))
-                if n.kind == NotificationKind::Usable)
-            {
-                count.errors = 0;
-            }
-            prop_assert_eq!(bench.record.consecutive_errors, count.errors);
+            prop_assert_eq!(bench.record.consecutive_errors, plain.errors);
+            prop_assert_eq!(&bench.record.breaker, &plain.breaker);
         }
         let mut charges: BTreeMap<AttemptId, u32> = BTreeMap::new();
         for event in &bench.journal {

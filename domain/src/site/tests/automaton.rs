@@ -1,0 +1,137 @@
+//! The count of errors and the breaker, as the paper and the guide state them: over outcomes as
+//! first told.
+
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::ids::JobId;
+use crate::site::command::ProbeOutcome;
+use crate::site::state::Breaker;
+use crate::units::DurationMs;
+
+const AN_HOUR: DurationMs = DurationMs(3_600_000);
+
+pub(super) struct Automaton {
+    pub(super) errors: u32,
+    pub(super) breaker: Breaker,
+    /// Attempts that have told how they ended.
+    known: BTreeSet<AttemptId>,
+    parameters: SiteParameters,
+}
+
+impl Automaton {
+    pub(super) fn new(parameters: SiteParameters) -> Self {
+        Self { errors: 0, breaker: Breaker::Closed, known: BTreeSet::new(), parameters }
+    }
+
+    fn is_probe(&self, attempt: AttemptId) -> bool {
+        matches!(&self.breaker, Breaker::HalfOpen { running, .. } if running.contains(&attempt))
+    }
+
+    /// Whether the command is carried out; `forced`: whether an operator says that the site is
+    /// usable.
+    pub(super) fn follow(
+        &mut self,
+        command: &SiteCommand,
+        forced: Option<bool>,
+        now: Timestamp,
+    ) -> bool {
+        match command {
+            SiteCommand::RecordError { attempt, class, isolated, jitter, .. } => {
+                // A fault of the job, or of ours, tells nothing of the site.
+                if !class.charges_site() || self.known.contains(attempt) || *isolated {
+                    self.known.extend(Some(*attempt).filter(|_| class.charges_site()));
+                    self.is_over(*attempt);
+                    return true;
+                }
+                self.known.insert(*attempt);
+                self.errors += 1;
+                let is_enough = self.errors >= self.parameters.site_error_threshold;
+                if self.is_probe(*attempt) || self.breaker == Breaker::Closed && is_enough {
+                    self.open(*jitter, now);
+                }
+            }
+            SiteCommand::RecordSuccess { attempt } => self.success(*attempt),
+            SiteCommand::EndProbe { probe, outcome, jitter } if self.is_probe(*probe) => {
+                match outcome {
+                    ProbeOutcome::Succeeded => self.success(*probe),
+                    ProbeOutcome::Failed => self.open(*jitter, now),
+                    ProbeOutcome::Inconclusive => self.is_over(*probe),
+                }
+            }
+            SiteCommand::ReconcileProbes { live } => {
+                if let Breaker::HalfOpen { running, .. } = &mut self.breaker {
+                    running.retain(|probe| live.contains(probe));
+                }
+            }
+            SiteCommand::Operate { what: Operation::ResetErrors, .. } => {
+                (self.errors, self.breaker) = (0, Breaker::Closed);
+            }
+            // While an operator's verdict holds, nothing is a probe.
+            SiteCommand::StartProbe { probe, may_probe } => {
+                return forced.unwrap_or_else(|| self.start(*probe, *may_probe, now));
+            }
+            _ => {}
+        }
+        true
+    }
+
+    /// From then on it waits, twice as long each time.
+    fn open(&mut self, jitter: PerMillion, now: Timestamp) {
+        let trips = self.breaker.trips() + 1;
+        let probe_at = now + self.parameters.interval(trips, jitter);
+        self.breaker = Breaker::Open { since: now, probe_at, trips };
+    }
+
+    fn is_over(&mut self, probe: AttemptId) {
+        if let Breaker::HalfOpen { running, .. } = &mut self.breaker {
+            running.remove(&probe);
+        }
+    }
+
+    /// Success at the limit closes the breaker; before, twice as many jobs may try the site out.
+    fn success(&mut self, attempt: AttemptId) {
+        let was_probe = self.is_probe(attempt);
+        self.is_over(attempt);
+        if self.known.contains(&attempt) {
+            return;
+        }
+        if was_probe || self.errors > 0 {
+            self.known.insert(attempt);
+        }
+        self.errors = 0;
+        let Breaker::HalfOpen { allowed, running, .. } = &mut self.breaker else { return };
+        let limit = self.parameters.probe_limit;
+        // A job has succeeded when all of its components have.
+        if !was_probe || running.iter().any(|other| other.job == attempt.job) {
+            return;
+        }
+        if *allowed == limit {
+            self.breaker = Breaker::Closed;
+            return;
+        }
+        *allowed = limit.min(*allowed * 2);
+    }
+
+    /// Jobs that may run twice try the site out, so many at a time; after an hour any may.
+    fn start(&mut self, probe: AttemptId, may_probe: bool, now: Timestamp) -> bool {
+        match &mut self.breaker {
+            Breaker::Closed => true,
+            Breaker::Open { probe_at, trips, .. } => {
+                let may = *probe_at <= now && (may_probe || *probe_at + AN_HOUR <= now);
+                if may {
+                    let (running, trips) = ([probe].into(), *trips);
+                    self.breaker = Breaker::HalfOpen { since: now, allowed: 1, running, trips };
+                }
+                may
+            }
+            Breaker::HalfOpen { since, allowed, running, .. } => {
+                let jobs: BTreeSet<JobId> = running.iter().map(|probe| probe.job).collect();
+                let may = jobs.contains(&probe.job)
+                    || jobs.len() < *allowed as usize && (may_probe || *since + AN_HOUR <= now);
+                running.extend(Some(probe).filter(|_| may));
+                may
+            }
+        }
+    }
+}
