@@ -308,7 +308,9 @@ fn every_test_that_the_guarantees_name_exists() {
     let page = |name: &str| fs::read_to_string(book().join(name)).unwrap();
     let text = page("invariants.md") + &page("elsewhere.md");
     let mut sources = String::new();
-    for folder in ["src", "domain", "storage", "sites", "actors", "chaos-tests", "tests"] {
+    for folder in
+        ["src", "domain", "storage", "sites", "actors", "simulator", "chaos-tests", "tests"]
+    {
         read_all(&root().join(folder), &mut sources);
     }
     let words = text.split('`').skip(1).step_by(2);

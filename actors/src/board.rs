@@ -10,7 +10,7 @@ use cospan_domain::resources::Resources;
 use cospan_domain::site::availability::SiteState;
 use cospan_domain::site::contact::Contact;
 use cospan_domain::site::isolation::Isolation;
-use cospan_domain::units::{Bytes, DurationMs, Timestamp};
+use cospan_domain::units::{Bytes, ClockSkew, DurationMs, Timestamp};
 use cospan_sites::port::{Observation, SiteDescription};
 
 /// The last that is known of one site.
@@ -33,6 +33,8 @@ pub struct SiteReport {
 pub struct Observed {
     /// When it was asked.
     pub asked_at: Timestamp,
+    /// How far its clock was ahead of ours.
+    pub clock: ClockSkew,
     /// What each of them was doing.
     pub attempts: BTreeMap<Tag, Observation>,
 }

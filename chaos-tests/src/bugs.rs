@@ -33,7 +33,7 @@ pub fn hunt_all(
 
     use cospan_domain::units::DurationMs;
 
-    use crate::laboratory::chaos::campaign::{Found, Size, hunt};
+    use crate::seeds::campaign::{Found, Size, hunt};
 
     let size = Size { jobs: 60, sites: 3, length: DurationMs::from_secs(6 * 3_600) };
     let mut all_found = true;

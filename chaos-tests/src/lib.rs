@@ -8,6 +8,7 @@
 
 pub mod api;
 pub mod bugs;
+pub mod command;
 pub mod crowd;
 pub mod differ;
 pub mod disk;
@@ -16,18 +17,15 @@ pub mod faults;
 pub mod ground;
 pub mod history;
 pub mod kills;
-pub mod laboratory;
 pub mod locals;
-pub mod logs;
-pub mod models;
 pub mod oracle;
 pub mod payload;
 pub mod points;
 pub mod port;
+pub mod seeds;
 pub mod server;
 pub mod settle;
 pub mod stimulus;
 pub mod table;
 pub mod webhook;
 pub mod workload;
-pub mod world;

@@ -1,12 +1,14 @@
-//! Runs kills, crash points and site faults against a binary, or plants bugs for the
-//! seeds to find, and prints what was struck and what broke. Exit 0: all held; 1:
-//! something broke, or a bug was not found.
+//! Runs seeds of chaos over the simulator, or kills, crash points and site faults against a
+//! binary, or plants bugs for the seeds to find, and prints what was struck and what broke.
+//! Exit 0: all held; 1: something broke, or a bug was not found.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use cospan_chaos_tests::command::bench::bench;
+use cospan_chaos_tests::command::run::{self, RunArgs};
 use cospan_chaos_tests::{bugs, differ, faults, kills, points};
 use cospan_domain::planted::{Bug, RARE};
 use rand::rngs::StdRng;
@@ -33,6 +35,27 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum What {
+    /// Run the control plane through drawn trouble, on simulated sites, and judge it
+    #[command(after_help = "\
+Nothing real is touched: sites, links, users, time and chance are simulated, the control plane is
+the one that serves. Each seed draws a grid, its users, and what goes wrong: lost, late and doubled
+requests and replies, refusals, false, stale and unreadable answers, panics, dead nodes, sites and
+schedulers, frozen sites, lost access, wrong clocks, slow, cut, flapping and corrupting links, a slow
+and failing disk, and kills of the control plane. Then the trouble stops, and everything must come to
+rest. What was really run is judged by the simulated sites' own ledger.
+
+A seed is the same run every time. Exit code 1 if a seed broke a rule.
+
+Examples:
+  cospan-chaos run --seeds 100
+  cospan-chaos run --first 4711 --seeds 1 --timeline")]
+    Run(RunArgs),
+    /// Measure seeds a minute, what struck, and whether a seed is the same run every time
+    Bench {
+        /// How many seeds
+        #[arg(long, default_value_t = 2_000)]
+        seeds: u64,
+    },
     /// Kill at random moments under load
     Kills {
         /// How often
@@ -118,10 +141,18 @@ fn show(text: &str) {
 }
 
 fn run(cli: &Cli) -> Result<bool> {
-    let seed = cli.seed.unwrap_or_else(|| StdRng::from_os_rng().random());
-    say(&format!("seed {seed}"));
+    let drawn = || {
+        let seed = cli.seed.unwrap_or_else(|| StdRng::from_os_rng().random());
+        say(&format!("seed {seed}"));
+        seed
+    };
     let (binary, base) = (std::path::absolute(&cli.binary)?, std::path::absolute(&cli.base)?);
     match cli.what {
+        What::Run(ref args) => run::run(args, &say, &show),
+        What::Bench { seeds } => {
+            say(&serde_json::to_string_pretty(&bench(seeds, &show)?)?);
+            Ok(true)
+        }
         What::Kills { kills, depth, least_strikes } => {
             let outcome = kills::run(&kills::Options {
                 binary,
@@ -130,7 +161,7 @@ fn run(cli: &Cli) -> Result<bool> {
                 depth,
                 least_in_flight: 20,
                 least_strikes,
-                seed,
+                seed: drawn(),
                 keep: cli.keep,
             })?;
             say(&outcome.report());
@@ -153,6 +184,7 @@ fn run(cli: &Cli) -> Result<bool> {
         }
         What::Points { ref only, shard, of } => {
             points::check_build(&binary)?;
+            let seed = drawn();
             let strikes = points::crashes().into_iter().chain(points::panics());
             let chosen = strikes.filter(|strike| strike.name().contains(only.as_str()));
             let mut good = true;
@@ -172,7 +204,7 @@ fn run(cli: &Cli) -> Result<bool> {
             Ok(good)
         }
         What::Differ { scenarios, only, at_once } => {
-            let keep = cli.keep;
+            let (keep, seed) = (cli.keep, drawn());
             let options = differ::Options { binary, base, seed, scenarios, only, at_once, keep };
             Ok(differ::run(&options, &say))
         }

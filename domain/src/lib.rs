@@ -7,11 +7,13 @@
 
 pub mod catalogue;
 pub mod claim;
+pub mod content;
 pub mod ids;
 pub mod invariants;
 pub mod job;
 pub mod labels;
 pub mod machine;
+pub mod placed;
 pub mod placement;
 pub mod planted;
 pub mod queue;

@@ -22,6 +22,9 @@ pub enum Bug {
     FinishEarly,
     /// A job runs once one of its payloads has begun.
     RunEarly,
+    /// A gate that was not opened before a restart is opened after it, however late, and the
+    /// start counts as a common one.
+    OpenStale,
     /// An error of the job is charged to its site.
     ChargeForTheJob,
     /// An error of a site is never recorded there.
@@ -147,7 +150,7 @@ pub enum Bug {
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 67] = [
+    pub const ALL: [Bug; 68] = [
         Bug::RetryBlind,
         Bug::TrustEarlyAbsence,
         Bug::UnknownIsGone,
@@ -155,6 +158,7 @@ impl Bug {
         Bug::GoWithoutInput,
         Bug::FinishEarly,
         Bug::RunEarly,
+        Bug::OpenStale,
         Bug::ChargeForTheJob,
         Bug::ForgetCharge,
         Bug::ForgetEnd,

@@ -25,6 +25,27 @@ impl Timestamp {
     }
 }
 
+/// How far another clock is ahead of ours, in milliseconds; negative: behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct ClockSkew(pub i64);
+
+impl ClockSkew {
+    /// That of a clock that shows `theirs` while ours shows `ours`.
+    pub fn between(theirs: Timestamp, ours: Timestamp) -> Self {
+        let ahead = i128::from(theirs.0) - i128::from(ours.0);
+        Self(i64::try_from(ahead).unwrap_or(if ahead < 0 { i64::MIN } else { i64::MAX }))
+    }
+}
+
+impl Add<ClockSkew> for Timestamp {
+    type Output = Timestamp;
+
+    /// A time of our clock by the other.
+    fn add(self, skew: ClockSkew) -> Timestamp {
+        Timestamp(self.0.saturating_add_signed(skew.0))
+    }
+}
+
 impl DurationMs {
     /// No time at all.
     pub const ZERO: DurationMs = DurationMs(0);

@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
+use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, RelPath, SiteName};
-use cospan_domain::job::spec::Content;
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::Bytes;
 use cospan_sites::files::{AreaConfig, FileArea, agent};

@@ -60,6 +60,7 @@ fn go() -> GateDecision {
         round: Round(1),
         epoch: Epoch(1),
         start_at: Timestamp(0),
+        start_by: Timestamp(u64::MAX),
         rank: ComponentIndex(0),
         peers: Vec::new(),
     })

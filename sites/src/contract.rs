@@ -19,11 +19,12 @@ pub use running::*;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use cospan_domain::content::Content;
 use cospan_domain::ids::{
     Attempt, ComponentIndex, Digest, Epoch, HostName, InstanceId, JobId, RelPath, Round, SiteName,
     Tag,
 };
-use cospan_domain::job::spec::{Content, Executable, Program};
+use cospan_domain::job::spec::{Executable, Program};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{Bytes, DurationMs, DurationUs, Timestamp};
 
@@ -116,6 +117,7 @@ pub fn go() -> GateDecision {
         round: Round(7),
         epoch: Epoch(3),
         start_at: Timestamp(0),
+        start_by: Timestamp(u64::MAX),
         rank: ComponentIndex(1),
         peers: vec![peer(4, "node-a"), peer(5, "node-b")],
     })

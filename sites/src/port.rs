@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use cospan_domain::content::{Chunk, Content};
 use cospan_domain::ids::{
     Attempt, ComponentIndex, Digest, Epoch, HostName, LrmId, RelPath, Round, SiteName, Tag,
 };
-use cospan_domain::job::chunk::Chunk;
-use cospan_domain::job::spec::{Content, Program};
+use cospan_domain::job::spec::Program;
 use cospan_domain::labels::Labels;
 use cospan_domain::resources::Resources;
 pub use cospan_domain::runner::Warning;
@@ -141,6 +141,9 @@ pub enum ExitCause {
     WallTime,
     /// The wrapper ended it because it was told to.
     Terminated,
+    /// The wrapper came to its open gate after the last moment for a common start, and started
+    /// nothing.
+    TooLate,
     /// It could not be started (executable missing or not executable): the job's own error.
     CouldNotStart(String),
 }
@@ -218,6 +221,9 @@ pub struct Go {
     pub epoch: Epoch,
     /// When to start, by our clock; a wrapper does not wait for more than a few seconds.
     pub start_at: Timestamp,
+    /// The last moment at which the payload may begin, by the site's clock: a wrapper that
+    /// comes to it later starts nothing.
+    pub start_by: Timestamp,
     /// This component's rank: its index in the job.
     pub rank: ComponentIndex,
     /// Attempt and host of each component of the round, by index.

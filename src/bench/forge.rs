@@ -10,12 +10,13 @@ use std::sync::mpsc::{Receiver, channel};
 
 use anyhow::{Context, Result, bail};
 use cospan_domain::ids::{ComponentIndex, JobId, LrmId, SiteName};
-use cospan_domain::job::command::{JobCommand, Sighting, SubmitAnswer};
+use cospan_domain::job::command::{JobCommand, Sighting, SiteTimes, SubmitAnswer};
 use cospan_domain::job::decide::decide;
 use cospan_domain::job::event::JobEvent;
 use cospan_domain::job::evolve::evolve;
 use cospan_domain::job::parameters::JobParameters;
-use cospan_domain::job::state::{Job, Phase, Placement};
+use cospan_domain::job::state::{Job, Phase};
+use cospan_domain::placed::Placement;
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_storage::port::{Opened, Outcome, Report, Token, Unit};
@@ -175,6 +176,7 @@ fn running(job: &Job, now: Timestamp) -> Result<(Job, Vec<JobEvent>)> {
             component,
             attempt: job.components[component.0 as usize].attempt,
             asked_at: now,
+            times: SiteTimes::default(),
             sighting: sighting.clone(),
         })?;
     }

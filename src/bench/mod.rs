@@ -1,7 +1,6 @@
 //! `cospan bench`: what this program does on this machine, beside what the
 //! machine can do at all. Every figure comes with its floors from the same run.
 
-mod chaos;
 mod floors;
 mod forge;
 mod load;
@@ -34,8 +33,6 @@ pub enum Bench {
     Place,
     /// Jobs through the control plane under virtual time; those of a log as well.
     Simulate(Option<ClusterLog>),
-    /// Seeds of chaos.
-    Chaos,
 }
 
 /// A job log, and the cluster that it is of.
@@ -69,7 +66,6 @@ pub fn run(plan: &Plan) -> Result<Report> {
         Bench::Run => on_disk(plan, run::bench),
         Bench::Place => on_disk(plan, place::bench),
         Bench::Simulate(log) => simulate::bench(plan.quick, log.as_ref()),
-        Bench::Chaos => chaos::bench(plan.quick),
     }
 }
 

@@ -7,17 +7,17 @@ use std::time::Instant;
 
 use actix_web::rt::System;
 use anyhow::Result;
-use cospan_chaos_tests::laboratory::experiment::{
-    Experiment, Outcome, PlannedJob, PlannedJobs, Surroundings, run,
-};
-use cospan_chaos_tests::laboratory::jobs::shared_job;
-use cospan_chaos_tests::laboratory::settings::default_settings;
-use cospan_chaos_tests::laboratory::weather::{Climate, Weather};
-use cospan_chaos_tests::world::batch::Discipline;
-use cospan_chaos_tests::world::cluster::ClusterSpec;
-use cospan_chaos_tests::world::{Pace, World};
 use cospan_domain::ids::SiteName;
 use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_simulator::experiment::{
+    Experiment, Outcome, PlannedJob, PlannedJobs, Surroundings, run,
+};
+use cospan_simulator::jobs::shared_job;
+use cospan_simulator::settings::default_settings;
+use cospan_simulator::weather::{Climate, Weather};
+use cospan_simulator::world::batch::Discipline;
+use cospan_simulator::world::cluster::ClusterSpec;
+use cospan_simulator::world::{Pace, World};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use tokio::sync::{mpsc, oneshot};

@@ -1,4 +1,4 @@
-//! The faults that may be injected, by the names that the chaos laboratory gives
+//! The faults that may be injected, by the names that the simulator gives
 //! them, and the calls that each can strike.
 //!
 //! A lie about an attempt (`absent`) is none of them: no site that keeps to its

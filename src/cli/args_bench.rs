@@ -20,8 +20,6 @@ pub(crate) enum BenchCommand {
 Example:
   cospan bench simulate --log DAS2-fs1-2003-1.swf.xz --processors 144")]
     Simulate(SimulateBenchArgs),
-    /// Seeds of chaos a minute, and whether a seed is the same run every time
-    Chaos(BenchArgs),
     /// The floor of a submission, as a server of its own
     #[command(hide = true)]
     FloorServer {

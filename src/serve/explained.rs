@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use cospan_actors::coallocator::{Estimate, Explanation, Wait};
+use cospan_domain::content::Content;
 use cospan_domain::ids::{ComponentIndex, Digest, SiteName};
-use cospan_domain::job::spec::{Collect, Content, JobSpec};
+use cospan_domain::job::spec::{Collect, JobSpec};
 use cospan_domain::job::state::{AbortCause, AfterAbort, Job, Phase};
 use cospan_domain::queue::{Condition, Standing};
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};

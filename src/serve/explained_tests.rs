@@ -1,8 +1,9 @@
 //! What a job is told of where it stands, and of the files that it waits for.
 
 use cospan_domain::job::spec::{Output, Priority};
-use cospan_domain::job::state::{Collected, PhaseKind, Run, Source};
-use cospan_domain::placement::{Plan, Rule};
+use cospan_domain::job::state::{Collected, PhaseKind, Run};
+use cospan_domain::placed::{Rule, Source};
+use cospan_domain::placement::Plan;
 
 use super::*;
 use crate::serve::verdicts::tests::{explanation, placed_at, waiting_job};

@@ -7,8 +7,9 @@ use cospan_domain::ids::JobId;
 use cospan_domain::job::spec::{
     ComponentSpec, Executable, JobSpec, OnUnreachable, Priority, Program, Request,
 };
-use cospan_domain::job::state::{Component, Phase, Placement};
-use cospan_domain::placement::{DominantRefusal, Hindrance, PlacedBy, ReasonCode, Refusal, Rule};
+use cospan_domain::job::state::{Component, Phase};
+use cospan_domain::placed::{DominantRefusal, PlacedBy, Placement, ReasonCode, Rule};
+use cospan_domain::placement::{Hindrance, Refusal};
 use cospan_domain::resources::Resources;
 use cospan_domain::site::availability::Obstacle;
 use cospan_domain::units::{DurationMs, Timestamp};

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use cospan_chaos_tests::laboratory::experiment::Outcome;
-use cospan_chaos_tests::world::World;
-use cospan_chaos_tests::world::cluster::{self, Cluster};
-use cospan_chaos_tests::world::ledger::{Deed, Entry};
 use cospan_domain::ids::{SiteName, Tag};
 use cospan_domain::job::accounting::Accounting;
 use cospan_domain::job::state::{Job, Phase, Setbacks};
 use cospan_domain::units::Timestamp;
+use cospan_simulator::experiment::Outcome;
+use cospan_simulator::world::World;
+use cospan_simulator::world::cluster::{self, Cluster};
+use cospan_simulator::world::ledger::{Deed, Entry};
 
 use super::report::{Bar, Ending, JobRow, LoadKind, LoadStep, QueueStep, RunRecord, SiteTrace};
 

@@ -2,11 +2,11 @@
 
 use std::rc::Rc;
 
-use cospan_chaos_tests::laboratory::experiment::{Experiment, Surroundings, run};
-use cospan_chaos_tests::laboratory::weather::{Climate, Weather};
-use cospan_chaos_tests::world::Pace;
 use cospan_domain::ids::LogicalName;
 use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_simulator::experiment::{Experiment, Surroundings, run};
+use cospan_simulator::weather::{Climate, Weather};
+use cospan_simulator::world::Pace;
 use rand::Rng;
 use thiserror::Error;
 
@@ -165,7 +165,7 @@ impl Notes {
     /// What was left out or changed, by what it was.
     fn counters(&self) -> impl Iterator<Item = (String, u64)> {
         let log = self.workload.source.log.as_ref();
-        let skipped = log.map_or(0, cospan_chaos_tests::logs::Complaints::lines_skipped);
+        let skipped = log.map_or(0, cospan_simulator::logs::Complaints::lines_skipped);
         let source = &self.workload.source;
         let counted = [
             ("log lines left out", skipped),

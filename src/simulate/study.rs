@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cospan_actors::settings::Settings;
-use cospan_chaos_tests::world::batch::Discipline;
 use cospan_domain::ids::PolicyName;
 use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_simulator::world::batch::Discipline;
 
 use super::grid::Grid;
 use super::once::{BEGINS, Notes, SimulateError, prepare};

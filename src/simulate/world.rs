@@ -3,16 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cospan_chaos_tests::laboratory::experiment::{NodeFailure, PlannedJob};
-use cospan_chaos_tests::laboratory::jobs;
-use cospan_chaos_tests::world::cluster::ClusterSpec;
-use cospan_chaos_tests::world::{LinkSpec, Pace, World};
+use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, InvalidId, LogicalName, RelPath, SiteName};
-use cospan_domain::job::spec::{
-    Content, FileRef, Flexible, Input, JobSpec, OnUnreachable, Request,
-};
+use cospan_domain::job::spec::{FileRef, Flexible, Input, JobSpec, OnUnreachable, Request};
 use cospan_domain::placement::policy_for;
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Timestamp};
+use cospan_simulator::experiment::{NodeFailure, PlannedJob};
+use cospan_simulator::jobs;
+use cospan_simulator::world::cluster::ClusterSpec;
+use cospan_simulator::world::{LinkSpec, Pace, World};
 
 use super::grid::{BuiltGrid, BuiltSite};
 use super::study::Variant;

@@ -11,12 +11,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use cospan_domain::content::Content;
 use cospan_domain::ids::{ComponentName, Digest, JobId, KeyName, LogicalName, RelPath, Round};
 use cospan_domain::job::spec::{
-    ComponentSpec, Content, Executable, FileRef, Input, JobSpec, OnUnreachable, Priority, Program,
-    Request,
+    ComponentSpec, Executable, FileRef, Input, JobSpec, OnUnreachable, Priority, Program, Request,
 };
-use cospan_domain::job::state::{Component, Instants, Job, Phase, Placement, Setbacks, Source};
+use cospan_domain::job::state::{Component, Instants, Job, Phase, Setbacks};
+use cospan_domain::placed::{Placement, Source};
 use cospan_domain::resources::Resources;
 use cospan_domain::runner::RunOptions;
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};

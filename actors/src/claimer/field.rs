@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use cospan_domain::claim::{ClaimField, Victim};
+use cospan_domain::content::Content;
 use cospan_domain::ids::{ComponentIndex, JobId, SiteName};
-use cospan_domain::job::spec::Content;
-use cospan_domain::job::state::{Job, Phase, Placement};
+use cospan_domain::job::state::{Job, Phase};
+use cospan_domain::placed::Placement;
 use cospan_domain::placement::{
     self, Belief, Board, GridSite, GridSnapshot, History, PlacementRequest, Remaining, Silent,
 };

@@ -44,7 +44,8 @@ mod tests {
     use cospan_domain::job::decide::decide;
     use cospan_domain::job::evolve::evolve;
     use cospan_domain::job::spec::JobSpec;
-    use cospan_domain::job::state::{Component, Placement};
+    use cospan_domain::job::state::Component;
+    use cospan_domain::placed::Placement;
     use cospan_domain::resources::Resources;
     use cospan_domain::units::{DurationMs, Timestamp};
 

@@ -7,7 +7,7 @@ use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use cospan_domain::ids::{ComponentIndex, JobId, Tag};
 use cospan_domain::job::demands::Holding;
 use cospan_domain::site::contact::{Contact, QueryResult};
-use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_domain::units::{ClockSkew, DurationMs, Timestamp};
 use cospan_sites::port::{Observation, SiteDescription, SiteError, SiteStatus};
 use imbl::OrdMap;
 use tracing::{debug, info};
@@ -28,6 +28,8 @@ const DESCRIPTION_EXPIRY: DurationMs = DurationMs(300_000);
 struct Polled {
     /// By our clock, as everything that is compared with it.
     asked_at: Timestamp,
+    /// When the answer came.
+    answered_at: Timestamp,
     status: Result<SiteStatus, SiteError>,
     description: Option<SiteDescription>,
 }
@@ -79,7 +81,7 @@ impl Polled {
     /// The site took the query and let it hang.
     fn unanswered(asked_at: Timestamp, longest: DurationMs) -> Self {
         let error = SiteError::OutcomeUnknown(format!("it did not answer within {longest}"));
-        Self { asked_at, status: Err(error), description: None }
+        Self { asked_at, answered_at: asked_at, status: Err(error), description: None }
     }
 }
 
@@ -158,7 +160,7 @@ impl Cluster {
         let stale = |at: Timestamp| now.since(at) > DESCRIPTION_EXPIRY;
         let describe =
             self.described_at.is_none_or(stale) || !self.contact.contact().is_answering();
-        let metrics = self.shared.metrics.clone();
+        let (metrics, clock) = (self.shared.metrics.clone(), self.shared.clock.clone());
         let asked = async move {
             let description = match describe {
                 true => site.describe().await.map(Some),
@@ -171,11 +173,14 @@ impl Cluster {
                 count(CallKind::Describe, outcome_label(&description));
             }
             match description {
-                Err(error) => Polled { asked_at: now, status: Err(error), description: None },
+                Err(error) => {
+                    let answered_at = clock.now();
+                    Polled { asked_at: now, answered_at, status: Err(error), description: None }
+                }
                 Ok(description) => {
                     let status = site.status(&tags).await;
                     count(CallKind::Status, outcome_label(&status));
-                    Polled { asked_at: now, status, description }
+                    Polled { asked_at: now, answered_at: clock.now(), status, description }
                 }
             }
         };
@@ -196,7 +201,13 @@ impl Cluster {
             self.report.describe(description);
         }
         let concerned = match polled.status {
-            Ok(status) => self.answered(status, polled.asked_at, now),
+            Ok(status) => {
+                // As if its clock was read when the answer came: that errs towards a start too
+                // early for its clock, never too late.
+                let read = status.site_clock.unwrap_or(polled.answered_at);
+                let clock = ClockSkew::between(read, polled.answered_at);
+                self.answered(status, polled.asked_at, clock, now)
+            }
             Err(error) => self.failed(&error, now),
         };
         self.shared.board.publish(self.name.clone(), Arc::new(self.report.clone()));
@@ -209,7 +220,13 @@ impl Cluster {
     }
 
     /// Returns the jobs that have something new to look at.
-    fn answered(&mut self, status: SiteStatus, asked_at: Timestamp, now: Timestamp) -> Vec<JobId> {
+    fn answered(
+        &mut self,
+        status: SiteStatus,
+        asked_at: Timestamp,
+        clock: ClockSkew,
+        now: Timestamp,
+    ) -> Vec<JobId> {
         let mut concerned = self.contact_changed(QueryResult::Answered, now);
         if self.shared.board.isolated() {
             // One that never fell silent answers as well: it is not we who are cut off.
@@ -234,7 +251,7 @@ impl Cluster {
                 concerned.push(tag.job);
             }
         }
-        self.report.observed = Arc::new(Observed { asked_at, attempts: status.attempts });
+        self.report.observed = Arc::new(Observed { asked_at, clock, attempts: status.attempts });
         concerned
     }
 

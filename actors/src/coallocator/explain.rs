@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cospan_domain::ids::{ComponentIndex, JobId, PolicyName, SiteName};
 use cospan_domain::job::spec::JobSpec;
-use cospan_domain::job::state::{Job, Phase, Placement, Source};
+use cospan_domain::job::state::{Job, Phase};
+use cospan_domain::placed::{Placement, Source};
 use cospan_domain::placement::{
     self, Board, GridSite, GridSnapshot, History, PlacementRequest, Plan, Recorder, Refusal,
     Remaining, SiteVerdict,

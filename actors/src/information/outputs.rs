@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use actix::{Addr, AsyncContext, Context, Handler, Message, ResponseFuture};
 use cospan_domain::catalogue::command::{FileCommand, Grip};
+use cospan_domain::content::Content;
 use cospan_domain::ids::{KeyName, LogicalName, SiteName};
-use cospan_domain::job::spec::Content;
 use cospan_domain::transfer::place::FilePlace;
 use tracing::error;
 

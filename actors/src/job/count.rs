@@ -100,7 +100,8 @@ pub fn cause_name(why: &AbortCause) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use cospan_domain::job::state::{Component, Placement};
+    use cospan_domain::job::state::Component;
+    use cospan_domain::placed::Placement;
     use cospan_domain::units::{Bytes, Timestamp};
     use prometheus::Registry;
 

@@ -4,19 +4,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+use cospan_domain::content::Chunk;
 use cospan_domain::ids::{Attempt, ComponentIndex, SiteName, Tag};
-use cospan_domain::job::chunk::Chunk;
-use cospan_domain::job::command::{JobCommand, Sighting, SubmitAnswer};
+use cospan_domain::job::command::{JobCommand, Sighting, SiteTimes, SubmitAnswer};
 use cospan_domain::job::decide::is_last_absence;
 use cospan_domain::job::due::{EffectKind, JobEffect, charge_of};
 use cospan_domain::job::spec::{Collect, ComponentSpec, Input};
-use cospan_domain::job::state::{Job, Placement, Run};
+use cospan_domain::job::state::{Job, Run};
+use cospan_domain::placed::Placement;
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::runner::Launch;
 use cospan_domain::site::failure::FailureClass;
 use cospan_domain::site::state::{AttemptId, Breaker};
 use cospan_domain::transfer::place::FilePlace;
-use cospan_domain::units::DurationMs;
+use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::{
     AttemptOrder, GateDecision, GateState, Go, Observation, Peer, SiteError, Submitted, TagLookup,
 };
@@ -311,9 +312,24 @@ fn go(actor: &JobActor, effect: &JobEffect) -> Go {
         round: job.round,
         epoch: actor.shared.epoch,
         start_at: job.start_at.unwrap_or_default(),
+        start_by: start_by(actor, effect),
         rank: effect.component,
         peers: peers.collect(),
     }
+}
+
+/// The last moment at which the payload may begin, by its site's clock: of a common start it
+/// was fixed with the decision; one that is restarted alone has as long from now.
+fn start_by(actor: &JobActor, effect: &JobEffect) -> Timestamp {
+    let component = actor.job().components.get(effect.component.0 as usize);
+    let clock = component.and_then(|component| match component.run {
+        Run::AtGate { clock, .. } => clock,
+        _ => None,
+    });
+    let alone = || {
+        actor.shared.clock.now() + actor.shared.settings.job.go_grace + clock.unwrap_or_default()
+    };
+    component.and_then(|component| component.start_by).unwrap_or_else(alone)
 }
 
 fn end(actor: &JobActor, effect: &JobEffect) -> Pending {
@@ -345,9 +361,9 @@ fn end(actor: &JobActor, effect: &JobEffect) -> Pending {
         let report = shared.board.site(&site);
         let seen = report.as_ref().and_then(|report| report.observed.attempts.get(&tag));
         let absent = seen.is_some_and(|observation| *observation == Observation::Absent);
-        let asked_at = shared.clock.now();
+        let (asked_at, times) = (shared.clock.now(), SiteTimes::default());
         let sighting = Sighting::Void;
-        let over = JobCommand::Sighted { component, attempt, asked_at, sighting };
+        let over = JobCommand::Sighted { component, attempt, asked_at, times, sighting };
         ((absent && gate == GateState::Voided).then_some(over), END_AGAIN)
     })
 }

@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use cospan_domain::content::Content;
 use cospan_domain::ids::{ComponentIndex, JobId, SiteName};
-use cospan_domain::job::command::{Inputs, JobCommand, Sight, Sighting, Stranded};
+use cospan_domain::job::command::{Inputs, JobCommand, Sight, Sighting, SiteTimes, Stranded};
 use cospan_domain::job::decide::is_news;
 use cospan_domain::job::demands;
 use cospan_domain::job::due::avoids;
 use cospan_domain::job::entangled::{self, holds_and_waits, waits_at};
-use cospan_domain::job::spec::{Content, OnUnreachable};
+use cospan_domain::job::spec::OnUnreachable;
 use cospan_domain::job::state::{Component, Job, Phase};
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::transfer::state::Lost;
@@ -84,13 +85,24 @@ fn sighted(
     let tag = job.tag(shared.instance, index);
     let observation = report.observed.attempts.get(&tag)?;
     let (asked_at, sighting) = (report.observed.asked_at, sighting(observation)?);
+    let times = SiteTimes { clock: report.observed.clock, began_at: began_at(observation) };
     let (parameters, attempt) = (&shared.settings.job, component.attempt);
     is_news(job, parameters, index, asked_at, &sighting).then_some(JobCommand::Sighted {
         component: index,
         attempt,
         asked_at,
+        times,
         sighting,
     })
+}
+
+/// When a payload began, by its site's clock, if it has.
+fn began_at(observation: &Observation) -> Option<Timestamp> {
+    match observation {
+        Observation::Begun(begun) => Some(begun.at),
+        Observation::Exited(exit) => Some(exit.began_at),
+        _ => None,
+    }
 }
 
 /// What an observation means to a job; `None` if it means nothing.
@@ -117,6 +129,7 @@ fn exited(exit: &Exit) -> Sighting {
         ExitCause::Signal(signal) => format!("ended by signal {signal}").into(),
         ExitCause::WallTime => "ran longer than its wall time".into(),
         ExitCause::Terminated => "was told to end at its site".into(),
+        ExitCause::TooLate => return Sighting::TooLate,
         ExitCause::CouldNotStart(problem) => format!("could not start: {problem}").into(),
     };
     Sighting::Failed(how)

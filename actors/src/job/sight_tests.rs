@@ -8,7 +8,8 @@ use cospan_domain::job::command::JobCommand;
 use cospan_domain::job::decide::decide;
 use cospan_domain::job::event::Happened;
 use cospan_domain::job::spec::{JobSpec, OnUnreachable};
-use cospan_domain::job::state::{AbortCause, Component, Job, Phase, Placement, Run};
+use cospan_domain::job::state::{AbortCause, Component, Job, Phase, Run};
+use cospan_domain::placed::Placement;
 use cospan_domain::transfer::state::CopyPhase;
 use cospan_domain::units::{DurationMs, Timestamp};
 

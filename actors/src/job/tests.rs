@@ -8,7 +8,9 @@ use cospan_domain::claim::ClaimTry;
 use cospan_domain::ids::{ComponentIndex, JobId, LrmId};
 use cospan_domain::job::command::{JobCommand, Sight};
 use cospan_domain::job::spec::Priority;
-use cospan_domain::job::state::{Job, Phase, Placement, Run};
+use cospan_domain::job::state::{Job, Phase, Run};
+use cospan_domain::placed::Placement;
+use cospan_domain::units::ClockSkew;
 use cospan_sites::port::{Begun, Observation};
 
 use super::sight::tests::running_at;
@@ -84,7 +86,8 @@ fn what_was_heard_of_a_held_job_is_taken_up_when_it_is_released() {
         let tag = job(&world).tag(world.shared.instance, ComponentIndex(0));
         let gone = Observation::Vanished { began: true, detail: "its node failed".into() };
         let asked_at = world.shared.clock.now();
-        let observed = Arc::new(Observed { asked_at, attempts: [(tag, gone)].into() });
+        let observed =
+            Arc::new(Observed { asked_at, clock: ClockSkew(0), attempts: [(tag, gone)].into() });
         let report = SiteReport { observed, ..SiteReport::default() };
         world.shared.board.publish(site("delft"), Arc::new(report));
         actor.send(Look).await.unwrap();
@@ -102,7 +105,8 @@ async fn starting(world: &World) {
     let mut starting = Job { revision, ..running_at("delft") };
     starting.phase = Phase::Starting { since: now };
     let lrm_id = LrmId::new("7").expect("an id");
-    starting.components[0].run = Run::AtGate { lrm_id, host: "node".into(), since: now };
+    starting.components[0].run =
+        Run::AtGate { lrm_id, host: "node".into(), since: now, clock: Some(ClockSkew(0)) };
     world.change_job(JOB.0, starting).await;
 }
 
@@ -123,7 +127,8 @@ fn that_a_gate_has_opened_is_written_with_what_is_seen_next_and_asked_once() {
         let tag = before.tag(world.shared.instance, ComponentIndex(0));
         let asked_at = world.shared.clock.now();
         let begun = Observation::Begun(Begun { host: "node".into(), at: asked_at });
-        let observed = Arc::new(Observed { asked_at, attempts: [(tag, begun)].into() });
+        let observed =
+            Arc::new(Observed { asked_at, clock: ClockSkew(0), attempts: [(tag, begun)].into() });
         let report = SiteReport { observed, ..SiteReport::default() };
         world.shared.board.publish(site("delft"), Arc::new(report));
         actor.send(Look).await.unwrap();

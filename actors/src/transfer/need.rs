@@ -1,9 +1,8 @@
 //! Who needs a copy, and what it is a copy of: read from the view.
 
 use cospan_domain::catalogue::state::FileRecord;
+use cospan_domain::content::{Chunk, Content};
 use cospan_domain::ids::Digest;
-use cospan_domain::job::chunk::Chunk;
-use cospan_domain::job::spec::Content;
 use cospan_domain::job::state::{Collected, Job};
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::transfer::state::CopyRecord;

@@ -8,9 +8,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, SiteName};
-use cospan_domain::job::spec::Content;
-use cospan_domain::job::state::Placement;
+use cospan_domain::placed::Placement;
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::units::Bytes;
 use imbl::OrdMap;

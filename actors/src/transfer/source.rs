@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use cospan_domain::content::{Chunk, Content};
 use cospan_domain::ids::{InstanceId, SiteName};
-use cospan_domain::job::chunk::Chunk;
-use cospan_domain::job::spec::{Collect, Content};
+use cospan_domain::job::spec::Collect;
 use cospan_domain::job::state::Job;
 use cospan_domain::transfer::links::{Chosen, Links, choose_source};
 use cospan_domain::transfer::place::FilePlace;

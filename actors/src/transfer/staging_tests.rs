@@ -1,9 +1,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use cospan_domain::content::{Chunk, Part};
 use cospan_domain::ids::JobId;
-use cospan_domain::job::chunk::{Chunk, Part};
-use cospan_domain::job::state::{Component, Job, Phase, Placement, Source};
+use cospan_domain::job::state::{Component, Job, Phase};
+use cospan_domain::placed::{Placement, Source};
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::DurationMs;
 

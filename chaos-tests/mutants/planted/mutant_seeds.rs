@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cospan_chaos_tests::laboratory::chaos::campaign::{Size, seed};
+use cospan_chaos_tests::seeds::campaign::{Size, seed};
 use cospan_domain::mutant_switch::{activate, take_reached};
 use cospan_domain::units::DurationMs;
 

@@ -108,7 +108,7 @@ fn shortened(said: &str) -> String {
         ("is not archived", "an ended job is not archived"),
         ("takes nothing", "a job is placed where nothing may be"),
         ("came to", "an answer is not so"),
-        ("the laboratory itself broke", "a part of the control plane panicked"),
+        ("the simulator itself broke", "a part of the control plane panicked"),
         ("older record", "a job went back to an older record"),
         (" led from ", "a transition that is not listed"),
         ("ended by itself", "the control plane ended by itself"),

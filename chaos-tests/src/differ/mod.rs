@@ -1,5 +1,5 @@
 //! The differential test of the simulator: the same drawn scenarios through the real
-//! server, over processes and files of this machine, and through the laboratory, over
+//! server, over processes and files of this machine, and through the simulator, over
 //! simulated sites and under virtual time. What each control plane made durable about
 //! each job must be the same; so the simulator cannot pass by any part of the real one,
 //! nor a simulated site behave like none there is.

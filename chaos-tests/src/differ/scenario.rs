@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::Result;
+use cospan_domain::content::Content;
 use cospan_domain::ids::{ComponentName, Digest, LogicalName, RelPath, SiteName};
 use cospan_domain::job::spec::{
-    Collect, ComponentSpec, Content, Executable, FileRef, Input, JobSpec, OnUnreachable, Output,
-    Priority, Program, Request,
+    Collect, ComponentSpec, Executable, FileRef, Input, JobSpec, OnUnreachable, Output, Priority,
+    Program, Request,
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::runner::RunOptions;
@@ -18,9 +19,9 @@ use serde_json::{Value, json};
 /// What every link carries: a megabyte a second.
 pub(super) const BANDWIDTH_BITS_PER_S: u64 = 8_000_000;
 /// Size of every file that a payload writes, as at simulated sites.
-pub(super) use crate::world::OUTPUT_BYTES;
+pub(super) use cospan_simulator::world::OUTPUT_BYTES;
 /// An executable that is nowhere, neither in this machine nor at a simulated site.
-pub(super) use crate::world::attempt::MISSING_PROGRAM;
+pub(super) use cospan_simulator::world::attempt::MISSING_PROGRAM;
 
 /// Where a payload leaves its output.
 const OUTPUT: &str = "out";

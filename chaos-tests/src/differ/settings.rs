@@ -1,4 +1,4 @@
-//! The control plane's settings, for a configuration file and for the laboratory: the
+//! The control plane's settings, for a configuration file and for the simulator: the
 //! same, and so that little time is spent waiting.
 
 use std::collections::BTreeMap;
@@ -38,9 +38,9 @@ pub(super) fn bandwidth() -> String {
     format!("{BANDWIDTH_BITS_PER_S}bit/s")
 }
 
-/// The same settings for the laboratory.
+/// The same settings for the simulator.
 pub(super) fn settings(scenario: &Scenario) -> Result<Settings> {
-    let mut settings = crate::laboratory::settings::default_settings();
+    let mut settings = cospan_simulator::settings::default_settings();
     settings.queue.scan_interval = DurationMs(1_000);
     settings.job.claim_timeout = DurationMs::from_secs(600);
     settings.job.go_grace = DurationMs::from_secs(600);
@@ -52,7 +52,7 @@ pub(super) fn settings(scenario: &Scenario) -> Result<Settings> {
     settings.poll_interval = DurationMs(200);
     settings.contact.unreachable_after = DurationMs::from_secs(600);
     settings.network.rates.expiry = DurationMs::ZERO;
-    // Defaults of the configuration file where the laboratory has others.
+    // Defaults of the configuration file where the simulator has others.
     settings.transfer.ready_keep = DurationMs::from_secs(600);
     settings.keep_attempts = DurationMs::from_secs(7 * 86_400);
     let names = sites(scenario)?;

@@ -1,4 +1,4 @@
-//! A scenario in the laboratory: the same control plane over simulated sites.
+//! A scenario in the simulator: the same control plane over simulated sites.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -17,13 +17,13 @@ use cospan_storage::memory::MemoryDisk;
 use super::calls::Calls;
 use super::scenario::{BANDWIDTH_BITS_PER_S, Point, Scenario, Standing, Step, file_name};
 use super::{Played, settings, story};
-use crate::laboratory::handle::WorldHandle;
-use crate::laboratory::journal::StoreDisk;
-use crate::laboratory::reign::{End, Ground, Plan, Reign, reign};
-use crate::laboratory::weather::{Climate, Weather};
-use crate::world::batch::Discipline;
-use crate::world::cluster::ClusterSpec;
-use crate::world::{LinkSpec, Pace, SiteIndex, World};
+use cospan_simulator::handle::WorldHandle;
+use cospan_simulator::journal::StoreDisk;
+use cospan_simulator::reign::{End, Ground, Plan, Reign, reign};
+use cospan_simulator::weather::{Climate, Weather};
+use cospan_simulator::world::batch::Discipline;
+use cospan_simulator::world::cluster::ClusterSpec;
+use cospan_simulator::world::{LinkSpec, Pace, SiteIndex, World};
 
 /// When it begins.
 const BEGINS: Timestamp = Timestamp(1_700_000_000_000);

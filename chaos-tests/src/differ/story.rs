@@ -12,9 +12,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Result;
+use cospan_domain::content::Content;
 use cospan_domain::ids::{ComponentIndex, Digest, InstanceId};
 use cospan_domain::job::event::{Happened, JobEvent};
-use cospan_domain::job::spec::Content;
 use cospan_domain::job::state::{AbortCause, AfterAbort, Ending, Job, Phase};
 use cospan_domain::units::Timestamp;
 use cospan_storage::memory::{self, MemoryDisk};
@@ -115,8 +115,9 @@ fn component_of(what: &Happened) -> Option<ComponentIndex> {
         | Happened::AttemptAbsent { component, .. }
         | Happened::AttemptSeen { component }
         | Happened::ComponentReady { component, .. }
+        | Happened::ReadinessDoubted { component }
         | Happened::GateOpened { component }
-        | Happened::ComponentBegan { component }
+        | Happened::ComponentBegan { component, .. }
         | Happened::AttemptEnded { component, .. }
         | Happened::SiteCharged { component, .. }
         | Happened::ChargeRecorded { component }
@@ -157,7 +158,11 @@ fn line(event: &JobEvent) -> String {
         Happened::JobPlaced { start_estimate, .. } => length(start_estimate),
         Happened::SubmissionUncertain { settled_at, .. } => length(settled_at),
         Happened::AttemptAbsent { look_at, .. } => length(look_at),
-        Happened::GoDecided { start_at } => length(start_at),
+        Happened::GoDecided { start_at, start_by } => {
+            length(start_at);
+            start_by.iter_mut().for_each(length);
+        }
+        Happened::ComponentBegan { began_at, .. } => *began_at = None,
         Happened::StartPostponed { start_estimate, next_claim } => {
             (*start_estimate, *next_claim) = (Timestamp(0), Timestamp(0));
         }
@@ -166,7 +171,7 @@ fn line(event: &JobEvent) -> String {
         Happened::AttemptSubmitted { component, .. } => {
             return format!("AttemptSubmitted {{ component: {component:?} }}");
         }
-        Happened::ComponentReady { host, .. } => *host = "".into(),
+        Happened::ComponentReady { host, clock, .. } => (*host, *clock) = ("".into(), None),
         Happened::AttemptEnded { how: Ending::Lost(words), .. } => *words = "".into(),
         Happened::SiteCharged { charge, .. } => charge.detail = "".into(),
         Happened::OutputFound { content, .. } => *content = size_only(*content),

@@ -3,8 +3,8 @@
 use thiserror::Error;
 
 use crate::catalogue::state::MAX_REPLICAS;
+use crate::content::Content;
 use crate::ids::{Digest, KeyName, SiteName};
-use crate::job::spec::Content;
 use crate::transfer::place::FilePlace;
 
 /// A command to one logical file.

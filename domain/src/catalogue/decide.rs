@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use crate::catalogue::command::{FileCommand, Grip, Rejection};
 use crate::catalogue::event::{FileEvent, Happened};
 use crate::catalogue::state::{Entry, FileRecord, MAX_REPLICAS};
+use crate::content::Content;
 use crate::ids::{Digest, KeyName, SiteName};
-use crate::job::spec::Content;
 use crate::transfer::place::FilePlace;
 use crate::units::Timestamp;
 

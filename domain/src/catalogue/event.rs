@@ -1,7 +1,7 @@
 //! What happened to a logical file; journalled.
 
+use crate::content::Content;
 use crate::ids::{KeyName, SiteName};
-use crate::job::spec::Content;
 use crate::transfer::place::FilePlace;
 use crate::units::Timestamp;
 

@@ -1,7 +1,7 @@
 //! What is durable about a logical file.
 
+use crate::content::Content;
 use crate::ids::{KeyName, LogicalName, SiteName};
-use crate::job::spec::Content;
 use crate::transfer::place::FilePlace;
 use crate::units::Timestamp;
 

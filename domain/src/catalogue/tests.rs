@@ -6,8 +6,8 @@ use super::*;
 use crate::catalogue::command::{FileCommand, Grip, Rejection};
 use crate::catalogue::event::FileEvent;
 use crate::catalogue::state::{FileRecord, MAX_REPLICAS};
+use crate::content::Content;
 use crate::ids::{Digest, KeyName, LogicalName, RelPath, SiteName};
-use crate::job::spec::Content;
 use crate::transfer::place::FilePlace;
 use crate::units::Bytes;
 

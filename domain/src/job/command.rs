@@ -6,11 +6,11 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::claim::ClaimTry;
+use crate::content::Content;
 use crate::ids::{Attempt, ComponentIndex, JobId, KeyName, LrmId, SiteName, TargetName};
-use crate::job::spec::{Content, Priority};
-use crate::job::state::Placement;
-use crate::placement::PlacedBy;
-use crate::units::{DurationMs, Timestamp};
+use crate::job::spec::Priority;
+use crate::placed::{PlacedBy, Placement};
+use crate::units::{ClockSkew, DurationMs, Timestamp};
 
 /// A command to one job.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,6 +64,8 @@ pub enum JobCommand {
         attempt: Attempt,
         /// When the site was asked.
         asked_at: Timestamp,
+        /// What the site's clock said.
+        times: SiteTimes,
         /// What it is doing.
         sighting: Sighting,
     },
@@ -195,6 +197,15 @@ pub enum SubmitAnswer {
     Unknown(DurationMs),
 }
 
+/// Times of an attempt by the clock of its site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SiteTimes {
+    /// How far that clock was ahead of ours when the site answered.
+    pub clock: ClockSkew,
+    /// When the payload began, if it has and the site says so.
+    pub began_at: Option<Timestamp>,
+}
+
 /// What a site's status says of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sighting {
@@ -212,6 +223,9 @@ pub enum Sighting {
     Failed(Arc<str>),
     /// Its gate is closed for ever; it never ran.
     Void,
+    /// Its gate was opened when the others of its round could not be joined any more; it never
+    /// ran.
+    TooLate,
     /// Lost without a word.
     Vanished(Arc<str>),
 }

@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::content::Content;
 use crate::ids::{Attempt, ComponentIndex, InstanceId, LrmId, SiteName, Tag, TargetName};
-use crate::job::chunk::Chunk;
-use crate::job::spec::{ComponentSpec, Content, Request};
+use crate::job::spec::{ComponentSpec, Request};
 use crate::job::state::{Job, Phase};
+use crate::placed::Placement;
 use crate::planted::{Bug, bug};
 use crate::resources::Resources;
-use crate::units::{DurationMs, Timestamp};
+use crate::units::{ClockSkew, DurationMs, Timestamp};
 
 /// One component of a placed job.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -34,6 +35,9 @@ pub struct Component {
     pub began: Option<Began>,
     /// It failed while the job ran, and is restarted alone; until its payload begins anew.
     pub restart: Option<Restart>,
+    /// The last moment at which its payload may begin with the others of its round, by its
+    /// site's clock; known once the start is decided.
+    pub start_by: Option<Timestamp>,
     /// Who made its attempts where it was not us: each time the store was imported, in order.
     pub origins: Vec<Origin>,
 }
@@ -48,6 +52,17 @@ pub struct Origin {
 }
 
 impl Component {
+    /// For how long it has waited at its gate since the last moment at which it might begin
+    /// with the others, by its site's clock; `now` is ours. Zero if that is to come.
+    pub fn past_start(&self, now: Timestamp) -> DurationMs {
+        match (&self.run, self.start_by) {
+            (Run::AtGate { clock: Some(clock), .. }, Some(start_by)) => {
+                (now + *clock).since(start_by)
+            }
+            _ => DurationMs::ZERO,
+        }
+    }
+
     /// Whose tag an attempt carries, given ours.
     pub fn instance_of(&self, attempt: Attempt, ours: InstanceId) -> InstanceId {
         self.origin_of(attempt).unwrap_or(ours)
@@ -91,31 +106,8 @@ pub struct Began {
     pub site: SiteName,
     /// Which.
     pub attempt: Attempt,
-}
-
-/// Where a component goes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Placement {
-    /// The execution site.
-    pub site: SiteName,
-    /// Each content it needs there, and the site it comes from.
-    pub sources: Vec<Source>,
-    /// Estimated time until all of it is there.
-    pub transfer_time: DurationMs,
-    /// Processors of a flexible request's total that it gets here; `None` where the
-    /// request names the processors of each component.
-    pub share: Option<u32>,
-}
-
-/// Content that a placed component needs at its site.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Source {
-    /// What.
-    pub content: Content,
-    /// The file site.
-    pub from: SiteName,
-    /// If it is a chunk of a file: of which, and which.
-    pub chunk: Option<Chunk>,
+    /// When, by its site's clock, where the site says so.
+    pub at: Option<Timestamp>,
 }
 
 /// What an attempt is doing, as far as we know it for certain.
@@ -155,6 +147,9 @@ pub enum Run {
         host: Arc<str>,
         /// Since when, by our clock.
         since: Timestamp,
+        /// How far its site's clock is ahead of ours, as compared in this life of ours. `None`:
+        /// we were away, and the site has not said since that it still waits there.
+        clock: Option<ClockSkew>,
     },
     /// Its gate is open; it is not yet seen to have begun.
     Opened {
@@ -211,6 +206,11 @@ impl Run {
             | Run::Running { lrm_id, .. } => Some(lrm_id),
             Run::Idle | Run::Intended { .. } | Run::Uncertain { .. } | Run::Ended { .. } => None,
         }
+    }
+
+    /// Whether it waits at its gate, as its site has said since we were away.
+    pub fn is_confirmed_ready(&self) -> bool {
+        matches!(self, Run::AtGate { clock: Some(_), .. })
     }
 
     /// Whether something of it may exist at the site.

@@ -5,8 +5,9 @@
 
 use std::collections::BTreeSet;
 
+use crate::content::Content;
 use crate::ids::{Attempt, ComponentIndex, Digest, InstanceId, JobId, SiteName, Tag};
-use crate::job::spec::{Collect, Content, Output};
+use crate::job::spec::{Collect, Output};
 use crate::job::state::{Collected, Component, Job, Phase, RestartStep, Run};
 use crate::resources::Resources;
 use crate::units::Timestamp;

@@ -5,7 +5,7 @@ use crate::job::parameters::JobParameters;
 use crate::job::spec::Collect;
 use crate::job::state::{Charge, Component, Job, Phase, Run};
 use crate::planted::{Bug, bug};
-use crate::units::Timestamp;
+use crate::units::{DurationMs, Timestamp};
 
 /// One thing to be done. It stays due until an event records its outcome.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -87,19 +87,13 @@ pub fn due(job: &Job, now: Timestamp) -> Vec<JobEffect> {
                 }
             }
             Phase::Claiming { .. } => claiming(component, now, &mut push),
-            Phase::Starting { .. } => {
-                if matches!(component.run, Run::AtGate { .. }) {
-                    push(EffectKind::OpenGate);
-                }
-            }
+            Phase::Starting { .. } => opening(component, now, &mut push),
             Phase::Aborting { .. } => aborting(component, now, &mut push),
             Phase::Collecting { .. } => collecting(job, index, component, &mut push),
             Phase::Running { .. } if component.given_back => aborting(component, now, &mut push),
             Phase::Running { .. } => {
                 claiming(component, now, &mut push);
-                if matches!(component.run, Run::AtGate { .. }) {
-                    push(EffectKind::OpenGate);
-                }
+                opening(component, now, &mut push);
             }
             Phase::Queued { .. }
             | Phase::Placed { .. }
@@ -116,6 +110,14 @@ fn claiming(component: &Component, now: Timestamp, push: &mut impl FnMut(EffectK
         Run::Intended { .. } => push(EffectKind::Submit),
         Run::Uncertain { look_at, .. } if look_at <= now => push(EffectKind::LookUp),
         _ => {}
+    }
+}
+
+/// A gate is opened for who waits there, as its site has said since we were away, and can still
+/// begin with the others.
+fn opening(component: &Component, now: Timestamp, push: &mut impl FnMut(EffectKind)) {
+    if component.run.is_confirmed_ready() && component.past_start(now) == DurationMs::ZERO {
+        push(EffectKind::OpenGate);
     }
 }
 

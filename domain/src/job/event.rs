@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use crate::content::Content;
 use crate::ids::{Attempt, ComponentIndex, JobId, KeyName, LrmId, Round, TargetName};
-use crate::job::spec::{Content, Priority};
-use crate::job::state::{AbortCause, AfterAbort, Charge, Ending, Placement};
-use crate::placement::PlacedBy;
-use crate::units::Timestamp;
+use crate::job::spec::Priority;
+use crate::job::state::{AbortCause, AfterAbort, Charge, Ending};
+use crate::placed::{PlacedBy, Placement};
+use crate::units::{ClockSkew, Timestamp};
 
 /// One event with its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,11 +133,20 @@ pub enum Happened {
         component: ComponentIndex,
         /// On which host.
         host: Arc<str>,
+        /// How far its site's clock is ahead of ours; `None` in records of before that was kept.
+        clock: Option<ClockSkew>,
+    },
+    /// We were away: a wrapper that waited at its gate may be there no more.
+    ReadinessDoubted {
+        /// Of which component.
+        component: ComponentIndex,
     },
     /// All are ready and all input is there: the start is decided.
     GoDecided {
         /// The common start time.
         start_at: Timestamp,
+        /// No payload may begin later, by our clock; `None` in records of before that was kept.
+        start_by: Option<Timestamp>,
     },
     /// A gate is open.
     GateOpened {
@@ -147,6 +157,8 @@ pub enum Happened {
     ComponentBegan {
         /// Which component.
         component: ComponentIndex,
+        /// When, by its site's clock, where the site says so.
+        began_at: Option<Timestamp>,
     },
     /// All payloads have begun.
     JobStarted,
@@ -280,6 +292,7 @@ impl Happened {
             Happened::AvoidanceLapsed => "AvoidanceLapsed",
             Happened::ComponentAvoidanceLapsed { .. } => "ComponentAvoidanceLapsed",
             Happened::ComponentReady { .. } => "ComponentReady",
+            Happened::ReadinessDoubted { .. } => "ReadinessDoubted",
             Happened::GoDecided { .. } => "GoDecided",
             Happened::GateOpened { .. } => "GateOpened",
             Happened::ComponentBegan { .. } => "ComponentBegan",

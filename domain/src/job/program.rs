@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::spec::{ComponentSpec, Content, Executable, Override, Program, Where};
+use super::spec::{ComponentSpec, Executable, Override, Program, Where};
+use crate::content::Content;
 use crate::ids::SiteName;
 use crate::labels::Labels;
 

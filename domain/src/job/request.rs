@@ -1,8 +1,8 @@
 //! How the components of a job may be put on sites.
 
 use super::spec::{Collect, JobSpec, SpecError};
-use super::state::Placement;
 use crate::ids::{ComponentIndex, ComponentName, SiteName};
+use crate::placed::Placement;
 use crate::resources::Resources;
 
 /// The type of a request (KOALA, section 3).

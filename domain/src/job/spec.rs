@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::ids::{ComponentName, Digest, KeyName, LogicalName, PolicyName, RelPath, SiteName};
+use crate::content::Content;
+use crate::ids::{ComponentName, KeyName, LogicalName, PolicyName, RelPath, SiteName};
 use crate::labels::Constraint;
 use crate::resources::Resources;
 use crate::runner::{RunOptions, RunnerError};
-use crate::units::{Bytes, DurationMs};
+use crate::units::DurationMs;
 
 pub use super::chunk::Feed;
 pub use super::program::ProgramAtSite;
@@ -156,15 +157,6 @@ pub struct FileRef {
     pub name: LogicalName,
     /// The content that the name pointed to when the job was submitted.
     pub bound: Option<Content>,
-}
-
-/// Content of a file or directory: what is copied, compared and kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Content {
-    /// Digest of the file, or of the directory's manifest.
-    pub digest: Digest,
-    /// Bytes to move.
-    pub size: Bytes,
 }
 
 /// A file that a component reads.

@@ -7,13 +7,12 @@ use crate::ids::{
     ComponentIndex, Digest, IdempotencyKey, JobId, KeyName, Round, SiteName, TargetName,
 };
 use crate::job::spec::{JobSpec, Priority};
-use crate::placement::PlacedBy;
+use crate::placed::PlacedBy;
 use crate::units::Timestamp;
 
 pub use super::accounting::Instants;
 pub use super::component::{
-    Began, Charge, Collected, Component, Ending, Origin, Placement, Restart, RestartStep, Run,
-    Source,
+    Began, Charge, Collected, Component, Ending, Origin, Restart, RestartStep, Run,
 };
 
 /// One job as it stands in the store.

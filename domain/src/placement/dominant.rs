@@ -6,26 +6,16 @@ use std::ops::ControlFlow::Continue;
 
 use super::plan::Plan;
 use super::policy::{Board, find_policy};
-use super::reason::ReasonCode;
 use super::remaining::Remaining;
 use super::request::PlacementRequest;
 use super::search::Search;
-use crate::job::spec::Content;
-use crate::job::state::Placement;
+use crate::content::Content;
+use crate::placed::{DominantRefusal, Placement, ReasonCode};
 use crate::resources::Resources;
 
 /// Kinds of components of one job that are looked at: the largest ones say most, and a
 /// job of many must not make its scan wait.
 const KINDS: usize = 4;
-
-/// What kept most of the refused sites from a job when it was placed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DominantRefusal {
-    /// The worst reason of each of those sites.
-    pub code: ReasonCode,
-    /// How many sites that is true of.
-    pub sites: u32,
-}
 
 /// What kept sites from a job that was just placed by `plan`, as they were to it before it
 /// took anything: the reason of most of them, of equally frequent ones the nearest to a

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::placement::reason::ReasonCode;
+use crate::placed::ReasonCode;
 use crate::placement::testing::*;
 
 fn at(secs: u64) -> Timestamp {

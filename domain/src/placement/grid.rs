@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use super::network::{Exchange, Network};
 use super::quota::Quota;
+use crate::content::Content;
 use crate::ids::{Digest, Seq, SiteName};
-use crate::job::spec::Content;
 use crate::labels::Labels;
 use crate::resources::Resources;
 use crate::units::{BitsPerSecond, Bytes, DurationMs, Timestamp};

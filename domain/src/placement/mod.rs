@@ -23,13 +23,12 @@ pub mod quota;
 pub mod reason;
 pub mod remaining;
 pub mod request;
-pub mod rule;
 pub mod search;
 pub mod split;
 pub mod submission;
 mod suppose;
 
-pub use dominant::{DominantRefusal, dominant_refusal};
+pub use dominant::dominant_refusal;
 pub use grid::{
     Acceptance, Belief, GridSite, GridSnapshot, Hindrance, Replicas, SiteShape, Staged,
 };
@@ -38,13 +37,12 @@ pub use network::{Link, Network};
 pub use plan::Plan;
 pub use policy::{Board, DefaultPolicies, Policy, UnknownPolicy, find_policy, place, policy_for};
 pub use quota::{Quota, QuotaBasis};
-pub use reason::{Observer, Outcome, Reason, ReasonCode, Recorder, Refusal, Silent, SiteVerdict};
+pub use reason::{Observer, Outcome, Reason, Recorder, Refusal, Silent, SiteVerdict};
 pub use remaining::Remaining;
 pub use request::{ComponentRequest, PlacementRequest};
-pub use rule::{PlacedBy, Rule};
 pub use submission::{Unplaceable, can_ever_be_placed, closed_site, may_try_out};
 
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use super::grid::{GridSite, Hindrance, SiteShape};
 use super::quota::QuotaBasis;
-use super::reason::{Reason, ReasonCode};
+use super::reason::Reason;
 use super::remaining::Remaining;
 use super::request::ComponentRequest;
 use super::search::Search;
+use crate::placed::ReasonCode;
 use crate::resources::Resources;
 use crate::units::Bytes;
 

@@ -3,11 +3,11 @@
 use std::cmp::Reverse;
 use std::ops::ControlFlow::{Break, Continue};
 
-use super::reason::{Reason, ReasonCode};
+use super::reason::Reason;
 use super::remaining::Remaining;
-use super::rule::Rule;
 use super::search::{Choice, Search};
-use crate::job::spec::Content;
+use crate::content::Content;
+use crate::placed::{ReasonCode, Rule};
 use crate::units::{Bytes, DurationMs};
 
 /// What decides between pairs: time, most left, execution site.

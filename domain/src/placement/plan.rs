@@ -2,10 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::dominant::DominantRefusal;
-use super::rule::{PlacedBy, Rule};
 use crate::ids::{PolicyName, Seq};
-use crate::job::state::Placement;
+use crate::placed::{DominantRefusal, PlacedBy, Placement, Rule};
 use crate::units::{DurationMs, Timestamp};
 
 /// A place for every component of a job. There is no partial plan.

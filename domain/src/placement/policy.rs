@@ -10,10 +10,10 @@ use super::policies::{FlexibleClusterMinimization, WorstFit};
 use super::reason::{Observer, Reason, Refusal};
 use super::remaining::Remaining;
 use super::request::PlacementRequest;
-use super::rule::Rule;
 use super::search::{Choice, Search};
 use crate::ids::{ComponentIndex, PolicyName};
 use crate::job::spec::Request;
+use crate::placed::Rule;
 
 /// Name of the policy that serves where none is configured.
 pub const DEFAULT_POLICY: &str = WorstFit::NAME;

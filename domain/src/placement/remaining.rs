@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::grid::GridSnapshot;
-use crate::job::spec::Content;
+use crate::content::Content;
 use crate::planted::{Bug, bug};
 use crate::resources::Resources;
 use crate::units::Bytes;

@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::content::{Chunk, Content, Part};
 use crate::ids::{ComponentIndex, PolicyName, SiteName};
-use crate::job::chunk::{Chunk, Part};
-use crate::job::spec::{ComponentSpec, Content, Executable, Feed, JobSpec, Request, Where};
+use crate::job::spec::{ComponentSpec, Executable, Feed, JobSpec, Request, Where};
 use crate::job::state::Job;
 use crate::labels::{Constraint, Labels};
 use crate::resources::Resources;

@@ -10,15 +10,13 @@ use super::grid::{Acceptance, GridSite, GridSnapshot, SiteShape};
 use super::history::History;
 use super::obstacles::{Obstacle, never_fits, worst_of};
 use super::plan::Plan;
-use super::reason::{Observer, Outcome, Reason, ReasonCode, Refusal, SiteVerdict};
+use super::reason::{Observer, Outcome, Reason, Refusal, SiteVerdict};
 use super::remaining::Remaining;
 use super::request::{ComponentRequest, PlacementRequest};
-use super::rule::Rule;
 use super::submission::may_try_out;
+use crate::content::{Chunk, Content, Part};
 use crate::ids::{ComponentIndex, SiteName};
-use crate::job::chunk::{Chunk, Part};
-use crate::job::spec::Content;
-use crate::job::state::{Placement, Source};
+use crate::placed::{Placement, ReasonCode, Rule, Source};
 use crate::resources::Resources;
 use crate::units::{BitsPerSecond, Bytes, DurationMs};
 

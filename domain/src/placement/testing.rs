@@ -7,8 +7,9 @@ use super::{
     Acceptance, Belief, Board, ComponentRequest, GridSite, GridSnapshot, History, Network,
     PlacementRequest, Plan, Quota, Recorder, Refusal, Remaining, SiteShape, place,
 };
+use crate::content::Content;
 use crate::ids::{Digest, PolicyName, Seq, SiteName};
-use crate::job::spec::{Content, Flexible, Request};
+use crate::job::spec::{Flexible, Request};
 use crate::resources::Resources;
 use crate::units::{BitsPerSecond, Bytes, Timestamp};
 

@@ -9,9 +9,9 @@ use super::shapes::ShapeId;
 use super::tries::QueueDecision;
 use crate::ids::JobId;
 use crate::job::spec::Priority;
+use crate::placed::PlacedBy;
 use crate::placement::{
-    self, Board, GridSnapshot, PlacedBy, Plan, Refusal, Remaining, Silent, dominant_refusal,
-    find_policy,
+    self, Board, GridSnapshot, Plan, Refusal, Remaining, Silent, dominant_refusal, find_policy,
 };
 use crate::planted;
 use crate::units::Timestamp;

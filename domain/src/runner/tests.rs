@@ -186,7 +186,8 @@ fn launch(runner: &str, started: bool, at: &str) -> Launch {
     let arguments = Some(vec!["--resume".into()]);
     spec.components[0].restart = Some(Override { arguments, ..Override::default() });
     let mut job = World::new(spec).job;
-    let began = Some(Began { site: SiteName::new("delft").unwrap(), attempt: Attempt(3) });
+    let began =
+        Some(Began { site: SiteName::new("delft").unwrap(), attempt: Attempt(3), at: None });
     let began = began.filter(|_| started);
     job.components = vec![Component { began, ..Component::default() }];
     let site = SiteName::new(at).unwrap();

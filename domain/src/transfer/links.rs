@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::content::Content;
 use crate::ids::{Digest, SiteName};
-use crate::job::spec::Content;
 use crate::transfer::place::FilePlace;
 use crate::transfer::state::Source;
 use crate::units::{BitsPerSecond, Bytes, DurationMs};

@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
+use crate::content::{Chunk, Content};
 use crate::ids::SiteName;
-use crate::job::chunk::Chunk;
-use crate::job::spec::Content;
 use crate::transfer::place::FilePlace;
 use crate::units::Timestamp;
 

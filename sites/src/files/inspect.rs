@@ -1,6 +1,6 @@
 //! Finding out what a file is: its digest takes reading all of it, so an agent does.
 
-use cospan_domain::job::spec::Content;
+use cospan_domain::content::Content;
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::Bytes;
 

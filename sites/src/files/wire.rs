@@ -5,8 +5,8 @@
 
 use std::path::PathBuf;
 
+use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, InvalidId, RelPath, Tag};
-use cospan_domain::job::spec::Content;
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::Bytes;
 use serde::{Deserialize, Serialize};

@@ -2,6 +2,7 @@
 
 use cospan_domain::ids::Tag;
 use cospan_domain::resources::Resources;
+use cospan_domain::units::{ClockSkew, Timestamp};
 use rustix::process::Signal;
 
 use super::evidence::{self, Evidence};
@@ -198,6 +199,16 @@ fn decided(root: &Root, tag: Tag) -> Result<Option<GateState>, SiteError> {
     }
 }
 
+/// A time of this machine's clock in hundredths of a second since it started, as a wrapper
+/// counts: that runs on when the clock is set.
+fn uptime_at(time: Timestamp) -> std::io::Result<u64> {
+    let text = std::fs::read_to_string("/proc/uptime")?;
+    let uptime = text.split(' ').next().and_then(|secs| secs.parse::<f64>().ok());
+    let uptime = uptime.ok_or_else(|| std::io::Error::other("/proc/uptime cannot be read"))?;
+    let left = ClockSkew::between(time, now()).0 / 10;
+    Ok(((uptime * 100.0) as u64).saturating_add_signed(left))
+}
+
 /// Writes the decision under a name of its own and links it: exactly one link wins. `None`:
 /// another one did.
 fn link_decision(
@@ -206,7 +217,10 @@ fn link_decision(
     decision: &GateDecision,
 ) -> Result<Option<GateState>, SiteError> {
     let (bytes, state) = match decision {
-        GateDecision::Go(go) => (encode_go(tag, go, now()), GateState::Opened),
+        GateDecision::Go(go) => {
+            let start_by = uptime_at(go.start_by).map_err(|e| not_done(&e))?;
+            (encode_go(tag, go, now(), Some(start_by)), GateState::Opened)
+        }
         GateDecision::Void => (encode_void(tag), GateState::Voided),
     };
     let aside = evidence::path(tag, &format!("decision.{}.tmp", nonce()));

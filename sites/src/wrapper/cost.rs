@@ -100,7 +100,7 @@ impl Bench {
         }
         // As an adapter does, for which it costs next to nothing.
         fs::create_dir(directory.join("work"))?;
-        fs::write(directory.join("go.tmp"), encode_go(tag, &go(), Timestamp(0)))?;
+        fs::write(directory.join("go.tmp"), encode_go(tag, &go(), Timestamp(0), None))?;
         fs::hard_link(directory.join("go.tmp"), directory.join("decision"))?;
         if let Some(pid) = Pid::from_raw(child.id().try_into()?) {
             kill_process(pid, Signal::USR2)?;
@@ -142,6 +142,7 @@ fn go() -> Go {
         round: Round(1),
         epoch: Epoch(1),
         start_at: Timestamp(0),
+        start_by: Timestamp(u64::MAX),
         rank: ComponentIndex(0),
         peers: Vec::new(),
     }

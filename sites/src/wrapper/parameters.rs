@@ -157,13 +157,17 @@ pub fn encode_inputs(tag: Tag, inputs: &[PlacedInput]) -> Vec<u8> {
     out
 }
 
-/// The decision `go`; `now` is the clock that `start_at` was read from.
-pub fn encode_go(tag: Tag, go: &Go, now: Timestamp) -> Vec<u8> {
+/// The decision `go`; `now` is the clock that `start_at` was read from. `start_by` is the last
+/// moment to begin, in hundredths of a second since the machine started that the wrapper is on.
+pub fn encode_go(tag: Tag, go: &Go, now: Timestamp, start_by: Option<u64>) -> Vec<u8> {
     let mut out = b"go\n".to_vec();
     line(&mut out, "round", &go.round.to_string());
     line(&mut out, "epoch", &go.epoch.to_string());
     line(&mut out, "start_at", &go.start_at.0.to_string());
     line(&mut out, "wait_ms", &go.start_at.since(now).0.to_string());
+    if let Some(start_by) = start_by {
+        line(&mut out, "start_by", &start_by.to_string());
+    }
     line(&mut out, "rank", &go.rank.to_string());
     for (index, peer) in go.peers.iter().enumerate() {
         // A host name comes from the other site: nothing in it may end the line.

@@ -77,6 +77,7 @@ pub fn exit(bytes: &[u8], tag: Tag) -> Option<ExitCause> {
         "signal" => number(words.next()).map(ExitCause::Signal),
         "walltime" => Some(ExitCause::WallTime),
         "terminated" => Some(ExitCause::Terminated),
+        "unstarted" if field(&lines, "cause")? == "unstarted late" => Some(ExitCause::TooLate),
         "unstarted" => Some(ExitCause::CouldNotStart(
             match words.next()? {
                 "missing" => MISSING,
@@ -144,6 +145,7 @@ mod tests {
         assert_eq!(read("walltime signal 15"), Some(ExitCause::WallTime));
         assert_eq!(read("terminated code 0"), Some(ExitCause::Terminated));
         assert!(matches!(read("unstarted missing"), Some(ExitCause::CouldNotStart(_))));
+        assert_eq!(read("unstarted late"), Some(ExitCause::TooLate));
         assert_eq!(read("code"), None);
         assert_eq!(read("fine"), None);
     }

@@ -29,9 +29,12 @@
 nl='
 '
 
-# Hundredths of a second since the machine started, in $now.
+# Hundredths of a second since the machine started, in $now. A signal may interrupt the read.
 clock() {
-    if read -r now rest < /proc/uptime; then now=${now%.*}${now#*.}; else now=$(date +%s)00; fi
+    until read -r now rest < /proc/uptime; do
+        [ -r /proc/uptime ] || trouble "it has no clock: /proc/uptime cannot be read"
+    done
+    now=${now%.*}${now#*.}
 }
 
 # Process id and start time of the shell that calls it (also a subshell), in $pid and $start.
@@ -226,7 +229,7 @@ take() {
 # Reads `decision`; true if it is a complete `go`. Ends the wrapper if it is `void`.
 decided() {
     [ -e decision ] || return 1
-    verdict= complete= hosts= sites= counts= size=0 wait_ms=0
+    verdict= complete= hosts= sites= counts= size=0 wait_ms=0 start_by=
     while read -r key a b c d e; do
         complete=
         case $key in
@@ -235,6 +238,7 @@ decided() {
         epoch) epoch=$a ;;
         start_at) start_at=$a ;;
         wait_ms) wait_ms=$a ;;
+        start_by) start_by=$a ;;
         rank) rank=$a ;;
         peer)
             hosts=$hosts${hosts:+,}$e sites=$sites${sites:+,}$c counts=$counts${counts:+,}$d
@@ -438,6 +442,9 @@ launch() {
         pause "$((wait_ms / 1000)).${ms#1}"
     fi
     [ -z "$told" ] || finish "terminated code 0"
+    # The gate may have been opened late, or the inputs were: the others do not wait for ever.
+    clock
+    [ -z "$start_by" ] || [ "$now" -le "$start_by" ] || finish "unstarted late"
     missed=
     { begin && exec "$@"; } < /dev/null >> stdout 2>> stderr &
     payload=$!

@@ -1,7 +1,6 @@
 //! Chunks that are cut from a file on the way.
 
-use cospan_domain::job::chunk::{Chunk, Part};
-use cospan_domain::job::spec::Content;
+use cospan_domain::content::{Chunk, Content, Part};
 use cospan_sites::port::{CopyBlame, CopyOrder, CopyStatus};
 
 use crate::world::{World, limited, noise, order, wait_for};

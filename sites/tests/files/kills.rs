@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use cospan_domain::job::spec::Content;
+use cospan_domain::content::Content;
 use cospan_sites::port::{CopyBlame, CopyOrder, CopyStatus};
 use rustix::process::Signal;
 

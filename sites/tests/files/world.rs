@@ -4,8 +4,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, RelPath, SiteName};
-use cospan_domain::job::spec::Content;
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::{BitsPerSecond, Bytes};
 use cospan_sites::files::{AreaConfig, FileArea, InspectStatus};

@@ -109,7 +109,7 @@ impl Bench {
     /// The same; what the payload is told if it is let in.
     pub fn decide_as(&self, decision: GateState, go: &Go) -> GateState {
         let bytes = match decision {
-            GateState::Opened => encode_go(tag(1), go, Timestamp(0)),
+            GateState::Opened => encode_go(tag(1), go, Timestamp(0), None),
             GateState::Voided => encode_void(tag(1)),
         };
         fs::write(self.path("adapter.tmp"), bytes).unwrap();
@@ -209,6 +209,7 @@ pub fn go() -> Go {
         round: Round(1),
         epoch: Epoch(1),
         start_at: Timestamp(0),
+        start_by: Timestamp(u64::MAX),
         rank: ComponentIndex(0),
         peers: Vec::new(),
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use cospan_domain::placement::DominantRefusal;
+use cospan_domain::placed::DominantRefusal;
 use cospan_domain::queue::Classified;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

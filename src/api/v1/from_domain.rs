@@ -5,7 +5,7 @@ use cospan_domain::job::spec::{Collect, ComponentSpec};
 use cospan_domain::job::state::{
     Component, Ending, Instants, Job, Phase, RestartStep, Run, Setbacks,
 };
-use cospan_domain::placement::PlacedBy;
+use cospan_domain::placed::PlacedBy;
 use cospan_domain::units::Timestamp;
 
 use super::explain::RefusedReport;
@@ -126,7 +126,7 @@ fn component(job: &Job, index: ComponentIndex) -> Option<ComponentReport> {
     if let Some(placement) = &state.placement {
         report.site = Some(placement.site.to_string());
         report.transfer_time_ms = Some(placement.transfer_time.0);
-        let source = |source: &cospan_domain::job::state::Source| SourceReport {
+        let source = |source: &cospan_domain::placed::Source| SourceReport {
             digest: source.content.digest.to_string(),
             size_bytes: source.content.size.0,
             from: source.from.to_string(),

@@ -1,8 +1,8 @@
 //! How what happened to a job is shown.
 
+use cospan_domain::content::Content;
 use cospan_domain::ids::{ComponentIndex, JobId};
 use cospan_domain::job::event::{Happened, JobEvent};
-use cospan_domain::job::spec::Content;
 use cospan_domain::job::state::{AbortCause, AfterAbort, Job, Run};
 use cospan_domain::units::Timestamp;
 
@@ -135,7 +135,7 @@ impl EventReport {
             Happened::ComponentsClaimed { components, preempting } => {
                 claimed(report, components, preempting, names)
             }
-            Happened::GoDecided { start_at } => report.until(*start_at),
+            Happened::GoDecided { start_at, .. } => report.until(*start_at),
             Happened::JobRequeued { not_before } => report.until(*not_before),
             Happened::RoundAborted { why, then } => {
                 report.detail(abort_cause(why, names)).followed_by(then)
@@ -204,8 +204,9 @@ fn of_a_component(mut report: EventReport, what: &Happened, names: &Names<'_>) -
         Happened::AttemptRenewed { component }
         | Happened::ClaimGivenBack { component }
         | Happened::AttemptSeen { component }
+        | Happened::ReadinessDoubted { component }
         | Happened::GateOpened { component }
-        | Happened::ComponentBegan { component }
+        | Happened::ComponentBegan { component, .. }
         | Happened::ComponentAvoidanceLapsed { component }
         | Happened::SiteAvoided { component }
         | Happened::ChargeRecorded { component } => report.about(*component),
@@ -219,7 +220,7 @@ fn of_a_component(mut report: EventReport, what: &Happened, names: &Names<'_>) -
         Happened::AttemptAbsent { component, look_at, .. } => {
             report.about(*component).until(*look_at)
         }
-        Happened::ComponentReady { component, host } => {
+        Happened::ComponentReady { component, host, .. } => {
             report.host = Some(host.to_string());
             report.about(*component)
         }

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, LogicalName, RelPath};
 use cospan_domain::job::spec::{
-    Collect, ComponentSpec, Content, Executable, Feed, FileRef, Flexible, Input, JobSpec,
-    OnUnreachable, Output, Override, Program, Request,
+    Collect, ComponentSpec, Executable, Feed, FileRef, Flexible, Input, JobSpec, OnUnreachable,
+    Output, Override, Program, Request,
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::runner::{RunOptions, Warning};

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, JobId, PolicyName, Seq, SiteName};
-use cospan_domain::job::spec::{Content, Flexible, Priority, Request};
+use cospan_domain::job::spec::{Flexible, Priority, Request};
 use cospan_domain::labels::{Constraint, Rule};
 use cospan_domain::placement::policy::POLICIES;
 use cospan_domain::placement::{

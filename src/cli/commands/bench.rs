@@ -18,7 +18,6 @@ pub(crate) fn run(context: &mut Context, command: &BenchCommand) -> Result<Exit,
             let log = log.clone().map(|file| ClusterLog { file, processors: *processors });
             (Bench::Simulate(log), every)
         }
-        BenchCommand::Chaos(args) => (Bench::Chaos, args),
         BenchCommand::FloorServer { port, directory } => {
             bench::serve_floor(directory, *port).map_err(failed)?;
             return Ok(Exit::Done);

@@ -12,7 +12,6 @@ pub(super) mod list;
 pub(super) mod logs;
 pub(super) mod output;
 pub(super) mod quickstart;
-pub(super) mod rehearse;
 pub(super) mod report;
 pub(super) mod serve;
 pub(super) mod show;

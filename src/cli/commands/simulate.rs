@@ -6,12 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cospan_actors::settings::Settings;
-use cospan_chaos_tests::logs::OnBad;
-use cospan_chaos_tests::world::batch::Discipline;
 use cospan_domain::ids::PolicyName;
 use cospan_domain::job::spec::Priority;
 use cospan_domain::placement::find_policy;
 use cospan_domain::units::Bytes;
+use cospan_simulator::logs::OnBad;
+use cospan_simulator::world::batch::Discipline;
 
 use crate::cli::args_job::ClassArg;
 use crate::cli::args_simulate::{

@@ -2,7 +2,8 @@
 
 use cospan_domain::ids::{ComponentIndex, JobId, LrmId, Round};
 use cospan_domain::job::event::{Happened, JobEvent};
-use cospan_domain::job::state::{AbortCause, AfterAbort, Component, Placement, Run};
+use cospan_domain::job::state::{AbortCause, AfterAbort, Component, Run};
+use cospan_domain::placed::Placement;
 use cospan_domain::units::{DurationMs, Timestamp};
 use serde_json::Value;
 
@@ -33,6 +34,7 @@ fn a_job_is_shown_whole() {
                     lrm_id: LrmId::new("77").unwrap(),
                     host: "node1".into(),
                     since: Timestamp(5000),
+                    clock: None,
                 },
                 ..Component::default()
             },
@@ -112,8 +114,8 @@ fn a_history_calls_components_by_their_names_and_says_what_each_time_is() {
     served.submit(&job().to_string());
     let component = ComponentIndex(0);
     let happened = [
-        Happened::GoDecided { start_at: Timestamp(7000) },
-        Happened::ComponentBegan { component },
+        Happened::GoDecided { start_at: Timestamp(7000), start_by: None },
+        Happened::ComponentBegan { component, began_at: None },
         Happened::ComponentsClaimed { components: vec![component], preempting: vec![] },
         Happened::RoundAborted {
             why: AbortCause::Unreachable { component },

@@ -7,17 +7,17 @@ mod local_load;
 use std::collections::BTreeMap;
 use std::fmt;
 
-pub use cospan_chaos_tests::world::cluster::LocalJob;
 use cospan_domain::ids::{LogicalName, SiteName};
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Timestamp};
+pub use cospan_simulator::world::cluster::LocalJob;
 use thiserror::Error;
 
 use super::{Grid, GridSite};
 use crate::simulate::workload::{SourceError, SourceNotes};
-use cospan_chaos_tests::logs::OnBad;
-use cospan_chaos_tests::models::ParameterError;
-use cospan_chaos_tests::models::tsafrir::EstimateError;
-use cospan_chaos_tests::world::batch::Discipline;
+use cospan_simulator::logs::OnBad;
+use cospan_simulator::models::ParameterError;
+use cospan_simulator::models::tsafrir::EstimateError;
+use cospan_simulator::world::batch::Discipline;
 
 pub use failures::FailureNotes;
 

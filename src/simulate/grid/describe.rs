@@ -3,7 +3,7 @@
 use cospan_domain::units::BitsPerSecond;
 
 use super::{Failures, Grid, GridSite, Level, LocalLoad, LocalModel, LocalSource};
-use cospan_chaos_tests::world::batch::Discipline;
+use cospan_simulator::world::batch::Discipline;
 
 impl Grid {
     /// One line: how many sites, nodes, processors and links.

@@ -26,7 +26,7 @@ use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs};
 use thiserror::Error;
 
 use crate::simulate::workload::Estimates;
-use cospan_chaos_tests::world::batch::Discipline;
+use cospan_simulator::world::batch::Discipline;
 
 pub use build::{
     BuildError, BuildOptions, BuiltGrid, BuiltLink, BuiltSite, EVENTS_PER_SITE_MAX, FailureNotes,

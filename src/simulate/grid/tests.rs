@@ -8,7 +8,7 @@ use std::path::Path;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::{BuildOptions, BuiltGrid, Grid};
-use cospan_chaos_tests::logs::OnBad;
+use cospan_simulator::logs::OnBad;
 
 const BEGIN: Timestamp = Timestamp(1_000_000_000);
 const DAY: DurationMs = DurationMs::from_secs(86_400);

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::RawJob;
-use cospan_chaos_tests::logs::Complaints;
+use cospan_simulator::logs::Complaints;
 
 /// What there is to say about a source of jobs: lines about the whole of it,
 /// times and estimates about the jobs that are used.

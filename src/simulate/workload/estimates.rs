@@ -5,7 +5,7 @@ use rand::rngs::StdRng;
 
 use super::source::Estimate;
 use super::{RawJob, SHORTEST_RUN_TIME, SourceNotes};
-use cospan_chaos_tests::models::tsafrir::{
+use cospan_simulator::models::tsafrir::{
     EstimateCount, EstimateError, EstimateModel, LONGEST_MIN, assign_estimates,
 };
 

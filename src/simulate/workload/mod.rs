@@ -25,9 +25,9 @@ use cospan_domain::job::spec::Priority;
 use cospan_domain::units::{DurationMs, Timestamp};
 use thiserror::Error;
 
-use cospan_chaos_tests::logs::OnBad;
-use cospan_chaos_tests::models::ParameterError;
-use cospan_chaos_tests::models::tsafrir::EstimateError;
+use cospan_simulator::logs::OnBad;
+use cospan_simulator::models::ParameterError;
+use cospan_simulator::models::tsafrir::EstimateError;
 
 pub use complaints::{SourceNotes, Unplaceable, WorkloadComplaints};
 pub use estimates::Estimates;

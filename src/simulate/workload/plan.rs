@@ -12,7 +12,7 @@ use super::{
     Workload, WorkloadComplaints, WorkloadError, WorkloadOptions, log_jobs, settle,
 };
 use crate::simulate::streams::stream;
-use cospan_chaos_tests::logs::OnBad;
+use cospan_simulator::logs::OnBad;
 
 /// All of a log.
 const ALWAYS: (DurationMs, DurationMs) = (DurationMs::ZERO, DurationMs(u64::MAX));

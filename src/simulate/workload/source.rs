@@ -10,10 +10,10 @@ use rand::rngs::StdRng;
 use thiserror::Error;
 
 use super::{Source, SourceNotes};
-use cospan_chaos_tests::logs::{LogError, OnBad, Reading, SwfJob, read_swf};
-use cospan_chaos_tests::models::lublin::{LublinGenerator, LublinParameters};
-use cospan_chaos_tests::models::poisson::PoissonArrivals;
-use cospan_chaos_tests::models::{GeneratedJob, ParameterError};
+use cospan_simulator::logs::{LogError, OnBad, Reading, SwfJob, read_swf};
+use cospan_simulator::models::lublin::{LublinGenerator, LublinParameters};
+use cospan_simulator::models::poisson::PoissonArrivals;
+use cospan_simulator::models::{GeneratedJob, ParameterError};
 
 /// Shorter run times are raised to this one, and counted: logs hold jobs of no
 /// time at all, and a simulated job must end after it started.

@@ -79,7 +79,8 @@ fn has_attempts(stored: &Stored) -> bool {
 #[cfg(test)]
 mod tests {
     use cospan_domain::ids::{Attempt, JobId, SiteName};
-    use cospan_domain::job::state::{Component, Ending, Placement, Run};
+    use cospan_domain::job::state::{Component, Ending, Run};
+    use cospan_domain::placed::Placement;
     use cospan_domain::units::{DurationMs, Timestamp};
 
     use super::super::v1::{Convert, run};

@@ -6,22 +6,23 @@ mod runner;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use cospan_domain::content::{Chunk, Content};
 use cospan_domain::ids::{
     Attempt, ComponentIndex, Digest, InstanceId, JobId, LogicalName, RelPath, Round,
 };
-use cospan_domain::job::chunk::Chunk;
 use cospan_domain::job::event::{Happened, JobEvent};
 use cospan_domain::job::spec::{
-    Collect, ComponentSpec, Content, Executable, Feed, FileRef, Flexible, Input, JobSpec,
-    OnUnreachable, Output, Override, Priority, Program, Request, Where,
+    Collect, ComponentSpec, Executable, Feed, FileRef, Flexible, Input, JobSpec, OnUnreachable,
+    Output, Override, Priority, Program, Request, Where,
 };
 use cospan_domain::job::state::{
     AbortCause, AfterAbort, Began, Charge, Collected, Component, Ending, Idempotency, Instants,
-    Job, Origin, Phase, Placement, Restart, RestartStep, Run, Setbacks, Source,
+    Job, Origin, Phase, Restart, RestartStep, Run, Setbacks,
 };
 use cospan_domain::labels::{Constraint, Rule};
+use cospan_domain::placed::{Placement, Source};
 use cospan_domain::resources::Resources;
-use cospan_domain::units::{Bytes, DurationMs, Timestamp};
+use cospan_domain::units::{Bytes, ClockSkew, DurationMs, Timestamp};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
@@ -347,7 +348,12 @@ impl Draw {
             avoid: self.some(Self::name),
             collected: self
                 .some(|draw| Collected { content: draw.maybe(Self::content), done: draw.coin() }),
-            began: self.maybe(|draw| Began { site: draw.name(), attempt: Attempt(draw.n32()) }),
+            began: self.maybe(|draw| Began {
+                site: draw.name(),
+                attempt: Attempt(draw.n32()),
+                at: draw.maybe(Self::at),
+            }),
+            start_by: self.maybe(Self::at),
             restart: self.maybe(|draw| Restart {
                 step: draw.one(&[RestartStep::ToPlace, RestartStep::Staging, RestartStep::Staged]),
                 since: draw.at(),
@@ -385,7 +391,10 @@ impl Draw {
             1 => Run::Intended { at },
             2 => Run::Uncertain { settled_at: at, absences, look_at: self.at() },
             3 => Run::Submitted { lrm_id: self.name(), at, absences },
-            4 => Run::AtGate { lrm_id: self.name(), host, since: at },
+            4 => {
+                let clock = self.maybe(|draw| ClockSkew(i64::from(draw.n32()) - 1_000_000));
+                Run::AtGate { lrm_id: self.name(), host, since: at, clock }
+            }
             5 => Run::Opened { lrm_id: self.name(), host, at },
             6 => Run::Running { lrm_id: self.name(), host, since: at },
             _ => Run::Ended { how: self.ending(), at },
@@ -409,7 +418,7 @@ impl Draw {
 
     fn happened(&mut self) -> Happened {
         let (component, at) = (self.index(), self.at());
-        match self.below(40) {
+        match self.below(41) {
             0 => Happened::JobPlaced {
                 round: Round(self.n32()),
                 placements: self.some(Self::placement),
@@ -424,10 +433,13 @@ impl Draw {
             6 => Happened::SubmissionUncertain { component, settled_at: at },
             7 => Happened::AttemptAbsent { component, counts: self.coin(), look_at: at },
             8 => Happened::AttemptSeen { component },
-            9 => Happened::ComponentReady { component, host: self.text() },
-            10 => Happened::GoDecided { start_at: at },
+            9 => {
+                let clock = self.maybe(|draw| ClockSkew(i64::from(draw.n32()) - 1_000_000));
+                Happened::ComponentReady { component, host: self.text(), clock }
+            }
+            10 => Happened::GoDecided { start_at: at, start_by: self.maybe(Self::at) },
             11 => Happened::GateOpened { component },
-            12 => Happened::ComponentBegan { component },
+            12 => Happened::ComponentBegan { component, began_at: self.maybe(Self::at) },
             13 => Happened::JobStarted,
             14 => {
                 let attempt = Attempt(self.n32());
@@ -463,6 +475,7 @@ impl Draw {
             36 => Happened::ComponentFailed { component, why: self.cause(), next_claim: self.at() },
             37 => Happened::ComponentAvoidanceLapsed { component },
             38 => Happened::SiteAvoided { component },
+            39 => Happened::ReadinessDoubted { component },
             _ => Happened::JobCancelled { by: self.name() },
         }
     }

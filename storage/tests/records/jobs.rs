@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, JobId, Round};
 use cospan_domain::job::event::{Happened, JobEvent};
-use cospan_domain::job::spec::Content;
-use cospan_domain::job::state::{Component, Job, Source};
-use cospan_domain::placement::{DominantRefusal, PlacedBy, ReasonCode, Rule};
+use cospan_domain::job::state::{Component, Job};
+use cospan_domain::placed::{DominantRefusal, PlacedBy, ReasonCode, Rule, Source};
 use cospan_domain::units::{Bytes, Timestamp};
 use cospan_storage::port::{Key, Outcome};
 use cospan_storage::record::events::{EventTexts, history, history_texts};

@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use actix::{Actor, System};
 use cospan_domain::catalogue::state::{Entry, FileRecord};
+use cospan_domain::content::Content;
 use cospan_domain::ids::{
     Attempt, ComponentName, Digest, InstanceId, JobId, KeyName, LogicalName, RelPath, Round,
     SiteName,
 };
 use cospan_domain::job::spec::{
-    Collect, ComponentSpec, Content, Executable, Feed, FileRef, Input, JobSpec, OnUnreachable,
-    Output, Priority, Program, Request,
+    Collect, ComponentSpec, Executable, Feed, FileRef, Input, JobSpec, OnUnreachable, Output,
+    Priority, Program, Request,
 };
-use cospan_domain::job::state::{
-    Collected, Component, Instants, Job, Phase, Placement, Run, Setbacks, Source,
-};
+use cospan_domain::job::state::{Collected, Component, Instants, Job, Phase, Run, Setbacks};
+use cospan_domain::placed::{Placement, Source};
 use cospan_domain::resources::Resources;
 use cospan_domain::runner::RunOptions;
 use cospan_domain::site::state::SiteRecord;

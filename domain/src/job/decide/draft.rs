@@ -33,6 +33,11 @@ impl<'a> Draft<'a> {
         Self { job: Cow::Borrowed(job), parameters, now, looks, events: Vec::new() }
     }
 
+    /// Whether what sites and others have said until now has been taken in.
+    pub(super) fn looks(&self) -> bool {
+        self.looks
+    }
+
     /// Whether something was waited for in vain until then. Only a look tells, as sightings
     /// are told before it: another command may be late itself, and what it waited for may
     /// have been seen since.

@@ -2,6 +2,7 @@
 
 mod abort;
 mod claims;
+mod common_start;
 mod draft;
 mod orders;
 mod progress;
@@ -65,8 +66,8 @@ fn route(draft: &mut Draft<'_>, command: JobCommand) -> Result<(), Rejection> {
         JobCommand::LookUpAnswered { component, attempt, asked_at, found } => {
             submission::looked_up(draft, component, attempt, asked_at, found)
         }
-        JobCommand::Sighted { component, attempt, asked_at, sighting } => {
-            sightings::sighted(draft, component, attempt, asked_at, sighting)
+        JobCommand::Sighted { component, attempt, asked_at, times, sighting } => {
+            sightings::sighted(draft, component, attempt, asked_at, times, sighting)
         }
         JobCommand::GateAnswered { component, attempt, open } => {
             sightings::gate_answered(draft, component, attempt, open)

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
+use crate::content::Content;
 use crate::ids::{Attempt, ComponentIndex, KeyName, Round, TargetName};
 use crate::job::command::Rejection;
 use crate::job::decide::abort;
 use crate::job::decide::draft::Draft;
 use crate::job::event::Happened;
-use crate::job::spec::{Content, Priority, Request};
-use crate::job::state::{AbortCause, Collected, Job, Phase, Placement};
-use crate::placement::PlacedBy;
+use crate::job::spec::{Priority, Request};
+use crate::job::state::{AbortCause, Collected, Job, Phase};
+use crate::placed::{PlacedBy, Placement};
 use crate::units::DurationMs;
 
 pub(super) fn place(

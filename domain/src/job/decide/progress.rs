@@ -4,7 +4,7 @@ use crate::claim::ClaimSchedule;
 use crate::ids::ComponentIndex;
 use crate::job::command::{Inputs, Rejection, Sight, Stranded};
 use crate::job::decide::draft::Draft;
-use crate::job::decide::{abort, claims, restarts};
+use crate::job::decide::{abort, claims, common_start, restarts};
 use crate::job::demands::uncollected;
 use crate::job::due::avoids;
 use crate::job::event::Happened;
@@ -214,13 +214,14 @@ fn step(draft: &mut Draft<'_>) {
 }
 
 fn step_claiming(draft: &mut Draft<'_>, since: Timestamp) {
-    let ready = |c: &Component| matches!(c.run, Run::AtGate { .. }) && !c.given_back;
+    let ready = |c: &Component| c.run.is_confirmed_ready() && !c.given_back;
     let early = bug(Bug::GoEarly) && draft.job.components.iter().any(ready);
     let unclaimed = |c: &Component| bug(Bug::GoPartial) && matches!(c.run, Run::Idle);
     let all = early || draft.job.components.iter().all(|c| ready(c) || unclaimed(c));
     if all && (draft.job.inputs_here || bug(Bug::GoWithoutInput)) {
         let start_at = draft.now + draft.parameters.go_lead;
-        draft.emit(Happened::GoDecided { start_at });
+        let start_by = Some(start_at + draft.parameters.go_grace);
+        draft.emit(Happened::GoDecided { start_at, start_by });
     } else {
         claims::step(draft, since);
     }
@@ -231,11 +232,19 @@ fn step_starting(draft: &mut Draft<'_>, since: Timestamp) {
     let early = bug(Bug::RunEarly) && draft.job.components.iter().any(begun);
     let missing = draft.job.indexed().find(|(_, c)| !early && !begun(c)).map(|(index, _)| index);
     match missing {
-        None => draft.emit(Happened::JobStarted),
-        Some(_) if !draft.is_over(since + draft.parameters.go_grace) => {}
+        None => match common_start::torn(draft) {
+            None => draft.emit(Happened::JobStarted),
+            Some(component) => abort::abort(draft, AbortCause::StartMissed { component }),
+        },
         Some(component) => {
+            let over = draft.is_over(since + draft.parameters.go_grace);
+            let missed_by = common_start::missed_by(draft);
+            if !over && !(draft.looks() && missed_by > DurationMs::ZERO) {
+                return;
+            }
             // Later than that nobody was here to open gates: not the fault of any site.
-            let here = draft.now < since + draft.parameters.go_grace + draft.parameters.go_grace;
+            let grace = draft.parameters.go_grace;
+            let here = draft.now < since + grace + grace && missed_by < grace;
             for index in draft.indexes() {
                 if here && !draft.job.components[index.0 as usize].run.has_begun() {
                     abort::charge(draft, index, "did not begin after its gate was to open".into());

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::ids::{Attempt, ComponentIndex};
-use crate::job::command::{Rejection, Sighting};
+use crate::job::command::{Rejection, Sighting, SiteTimes};
 use crate::job::decide::draft::Draft;
 use crate::job::decide::{abort, claims, submission};
 use crate::job::due::overdue_at;
@@ -26,7 +26,7 @@ pub fn is_news(
     let is_known = matches!(
         (&component.run, sighting),
         (Run::Submitted { absences: 0, .. }, Sighting::Pending)
-            | (Run::AtGate { .. } | Run::Opened { .. }, Sighting::Ready(_))
+            | (Run::AtGate { clock: Some(_), .. } | Run::Opened { .. }, Sighting::Ready(_))
             | (Run::Running { .. }, Sighting::Begun(_))
     );
     !is_known || overdue_at(job, component, parameters).is_some_and(|time| time <= asked_at)
@@ -37,20 +37,22 @@ pub(super) fn sighted(
     index: ComponentIndex,
     attempt: Attempt,
     asked_at: Timestamp,
+    times: SiteTimes,
     sighting: Sighting,
 ) -> Result<(), Rejection> {
     draft.current(index, attempt)?;
     match sighting {
         Sighting::Absent => submission::absent(draft, index, attempt, asked_at)?,
         Sighting::Pending => seen(draft, index),
-        Sighting::Ready(host) => ready(draft, index, host),
-        Sighting::Begun(host) => begun(draft, index, &host),
+        Sighting::Ready(host) => ready(draft, index, host, times),
+        Sighting::Begun(host) => begun(draft, index, &host, times),
         Sighting::Succeeded => {
-            began_unseen(draft, index);
+            began_unseen(draft, index, times);
             draft.emit(ended(index, attempt, Ending::Succeeded));
         }
-        Sighting::Failed(detail) => failed(draft, index, attempt, detail),
+        Sighting::Failed(detail) => failed(draft, index, attempt, times, detail),
         Sighting::Void => void(draft, index, attempt),
+        Sighting::TooLate => too_late(draft, index, attempt),
         Sighting::Vanished(detail) => lost(draft, index, attempt, detail),
     }
     end_overdue(draft, index, asked_at);
@@ -79,41 +81,50 @@ fn seen(draft: &mut Draft<'_>, index: ComponentIndex) {
     }
 }
 
-fn ready(draft: &mut Draft<'_>, index: ComponentIndex, host: Arc<str>) {
+fn ready(draft: &mut Draft<'_>, index: ComponentIndex, host: Arc<str>, times: SiteTimes) {
     let run = &draft.job.components[index.0 as usize].run;
-    if matches!(run, Run::Submitted { .. }) && !draft.is_ending(index) {
-        draft.emit(Happened::ComponentReady { component: index, host });
+    let is_news = matches!(run, Run::Submitted { .. } | Run::AtGate { clock: None, .. });
+    if is_news && !draft.is_ending(index) {
+        let clock = Some(times.clock);
+        draft.emit(Happened::ComponentReady { component: index, host, clock });
     }
 }
 
-fn begun(draft: &mut Draft<'_>, index: ComponentIndex, host: &Arc<str>) {
+fn begun(draft: &mut Draft<'_>, index: ComponentIndex, host: &Arc<str>, times: SiteTimes) {
     let run = &draft.job.components[index.0 as usize].run;
     let starts = matches!(draft.job.phase, Phase::Starting { .. } | Phase::Running { .. });
     if starts && !run.has_begun() && !draft.is_ending(index) {
         if matches!(run, Run::Submitted { .. }) {
-            draft.emit(Happened::ComponentReady { component: index, host: host.clone() });
+            ready(draft, index, host.clone(), times);
         }
-        began_unseen(draft, index);
+        began_unseen(draft, index, times);
     }
 }
 
 /// A payload that runs or is over has begun, whether we saw it begin or not.
-fn began_unseen(draft: &mut Draft<'_>, index: ComponentIndex) {
+fn began_unseen(draft: &mut Draft<'_>, index: ComponentIndex, times: SiteTimes) {
     let run = &draft.job.components[index.0 as usize].run;
     if matches!(run, Run::AtGate { .. }) {
         draft.emit(Happened::GateOpened { component: index });
     }
     if matches!(draft.job.components[index.0 as usize].run, Run::Opened { .. }) {
-        draft.emit(Happened::ComponentBegan { component: index });
+        let began_at = times.began_at;
+        draft.emit(Happened::ComponentBegan { component: index, began_at });
     }
 }
 
-fn failed(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt, detail: Arc<str>) {
+fn failed(
+    draft: &mut Draft<'_>,
+    index: ComponentIndex,
+    attempt: Attempt,
+    times: SiteTimes,
+    detail: Arc<str>,
+) {
     if draft.is_ending(index) {
         draft.emit(ended(index, attempt, Ending::Killed));
         return;
     }
-    began_unseen(draft, index);
+    began_unseen(draft, index, times);
     draft.emit(ended(index, attempt, Ending::Failed(detail.clone())));
     if bug(Bug::ChargeForTheJob) {
         abort::charge(draft, index, detail.clone());
@@ -128,6 +139,16 @@ fn void(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt) {
         draft.emit(ended(index, attempt, how));
     } else {
         claims::lost(draft, index, detail, Some(how));
+    }
+}
+
+/// Its wrapper found its gate open, and did not start what could not join the others any more.
+fn too_late(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt) {
+    let was_ending = draft.is_ending(index);
+    let detail: Arc<str> = "its gate was opened too late to start with the others".into();
+    draft.emit(ended(index, attempt, Ending::NeverRan(detail)));
+    if !was_ending {
+        abort::abort(draft, AbortCause::StartMissed { component: index });
     }
 }
 

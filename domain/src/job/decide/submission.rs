@@ -26,9 +26,14 @@ pub fn is_last_absence(run: &Run, asked_at: Timestamp) -> bool {
     }
 }
 
-/// After a rebuild nobody knows whether an intended submission left.
+/// After a rebuild nobody knows whether an intended submission left, nor who still waits at its
+/// gate: how long we were away, our own clock does not tell.
 pub(super) fn recover(draft: &mut Draft<'_>, settle: &[DurationMs]) -> Result<(), Rejection> {
     for index in draft.indexes() {
+        let component = &draft.job.components[index.0 as usize];
+        if component.run.is_confirmed_ready() && !bug(Bug::OpenStale) {
+            draft.emit(Happened::ReadinessDoubted { component: index });
+        }
         let component = &draft.job.components[index.0 as usize];
         if matches!(component.run, Run::Intended { .. }) {
             let settle = settle.get(index.0 as usize).copied();

@@ -27,9 +27,18 @@ pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
                 *absences = 0;
             }
         }),
-        Happened::ComponentReady { component, host } => with(job, *component, |c| {
+        Happened::ComponentReady { component, host, clock } => with(job, *component, |c| {
+            let since = match c.run {
+                Run::AtGate { since, .. } => since,
+                _ => at,
+            };
             if let Some(lrm_id) = c.run.lrm_id().cloned() {
-                c.run = Run::AtGate { lrm_id, host: host.clone(), since: at };
+                c.run = Run::AtGate { lrm_id, host: host.clone(), since, clock: *clock };
+            }
+        }),
+        Happened::ReadinessDoubted { component } => with(job, *component, |c| {
+            if let Run::AtGate { clock, .. } = &mut c.run {
+                *clock = None;
             }
         }),
         Happened::GateOpened { component } => {
@@ -38,7 +47,9 @@ pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
             }
             with(job, *component, |c| open(c, at));
         }
-        Happened::ComponentBegan { component } => with(job, *component, |c| begin(c, at)),
+        Happened::ComponentBegan { component, began_at } => {
+            with(job, *component, |c| begin(c, *began_at, at));
+        }
         Happened::AttemptEnded { component, attempt, how } => {
             end_attempt(job, *component, *attempt, how, at);
         }
@@ -78,15 +89,17 @@ fn open(component: &mut Component, at: Timestamp) {
     }
 }
 
-fn begin(component: &mut Component, at: Timestamp) {
+fn begin(component: &mut Component, began_at: Option<Timestamp>, at: Timestamp) {
     if let Run::AtGate { lrm_id, host, .. } | Run::Opened { lrm_id, host, .. } = &component.run {
         component.run = Run::Running { lrm_id: lrm_id.clone(), host: host.clone(), since: at };
         if !component.given_back {
             component.restart = None;
         }
-        let placement = component.placement.as_ref();
-        component.began = placement
-            .map(|placement| Began { site: placement.site.clone(), attempt: component.attempt });
+        component.began = component.placement.as_ref().map(|placement| Began {
+            site: placement.site.clone(),
+            attempt: component.attempt,
+            at: began_at,
+        });
     }
 }
 

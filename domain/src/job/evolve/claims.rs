@@ -3,7 +3,8 @@
 use super::{moved, renew, restarts, with};
 use crate::ids::ComponentIndex;
 use crate::job::event::Happened;
-use crate::job::state::{Job, Phase, Placement, Run};
+use crate::job::state::{Job, Phase, Run};
+use crate::placed::Placement;
 use crate::planted::{Bug, bug};
 use crate::units::Timestamp;
 

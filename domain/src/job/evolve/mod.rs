@@ -7,9 +7,8 @@ mod restarts;
 use crate::ids::{Attempt, ComponentIndex, Round};
 use crate::job::event::{Happened, JobEvent};
 use crate::job::spec::Request;
-use crate::job::state::{
-    AbortCause, AfterAbort, Charge, Collected, Component, Job, Phase, Placement, Run,
-};
+use crate::job::state::{AbortCause, AfterAbort, Charge, Collected, Component, Job, Phase, Run};
+use crate::placed::Placement;
 use crate::planted::{Bug, bug};
 use crate::units::{Bytes, Timestamp};
 
@@ -37,16 +36,14 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
         | Happened::AttemptAbsent { .. }
         | Happened::AttemptSeen { .. }
         | Happened::ComponentReady { .. }
+        | Happened::ReadinessDoubted { .. }
         | Happened::GateOpened { .. }
         | Happened::ComponentBegan { .. }
         | Happened::AttemptEnded { .. } => attempts::evolve(job, &event.what, at),
         Happened::SiteAvoided { component } => with(job, *component, avoid_site),
         Happened::AvoidanceLapsed => job.components.iter_mut().for_each(|c| c.avoid.clear()),
-        Happened::GoDecided { start_at } => decide_go(job, *start_at, at),
-        Happened::JobStarted => {
-            job.phase = Phase::Running { since: at };
-            job.instants.started = Some(at);
-        }
+        Happened::GoDecided { start_at, start_by } => decide_go(job, *start_at, *start_by, at),
+        Happened::JobStarted => start(job, at),
         Happened::SiteCharged { component, charge } => charge_site(job, *component, charge),
         Happened::ChargeRecorded { component } => with(job, *component, |c| c.charge = None),
         Happened::PayloadsSucceeded => {
@@ -83,6 +80,11 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
         Happened::JobCancelled { by } => job.phase = Phase::Cancelled { at, by: by.clone() },
         Happened::EndTold { target, .. } => drop(job.told.insert(target.clone())),
     }
+}
+
+fn start(job: &mut Job, at: Timestamp) {
+    job.phase = Phase::Running { since: at };
+    job.instants.started = Some(at);
 }
 
 fn charge_site(job: &mut Job, index: ComponentIndex, charge: &Charge) {
@@ -148,6 +150,7 @@ fn place(job: &mut Job, round: Round, placements: &[Placement], start: Timestamp
         component.run = Run::Idle;
         component.given_back = false;
         component.restart = None;
+        component.start_by = None;
         component.collected = vec![Collected::default(); outputs];
     }
     job.phase = Phase::Placed { at, start_estimate: start };
@@ -185,11 +188,20 @@ fn moved(placements: &[Placement]) -> Bytes {
 fn renew(component: &mut Component, at: Timestamp) {
     component.attempt = Attempt(component.attempt.0 + 1);
     component.run = Run::Intended { at };
+    component.start_by = None;
 }
 
-fn decide_go(job: &mut Job, start_at: Timestamp, at: Timestamp) {
+fn decide_go(job: &mut Job, start_at: Timestamp, start_by: Option<Timestamp>, at: Timestamp) {
     job.phase = Phase::Starting { since: at };
     job.start_at = Some(start_at);
+    for component in &mut job.components {
+        component.start_by = match component.run {
+            Run::AtGate { clock: Some(clock), .. } if !bug(Bug::OpenStale) => {
+                start_by.map(|time| time + clock)
+            }
+            _ => None,
+        };
+    }
     let claims = job.components.iter().filter_map(|component| match component.run {
         Run::AtGate { since, .. } => Some(since),
         _ => None,

@@ -3,7 +3,8 @@
 use super::{count_cause, moved, renew, with};
 use crate::ids::ComponentIndex;
 use crate::job::event::Happened;
-use crate::job::state::{AbortCause, Component, Job, Placement, Restart, RestartStep, Run};
+use crate::job::state::{AbortCause, Component, Job, Restart, RestartStep, Run};
+use crate::placed::Placement;
 use crate::planted::{Bug, bug};
 use crate::units::Timestamp;
 

@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use super::world::{World, site, spec};
 use crate::ids::{Attempt, ComponentIndex, JobId, LrmId};
 use crate::job::entangled::gives_way;
-use crate::job::state::{Component, Job, Phase, Placement, Run};
+use crate::job::state::{Component, Job, Phase, Run};
+use crate::placed::Placement;
 use crate::units::{DurationMs, Timestamp};
 
 /// What a component does at which site.
@@ -32,7 +33,9 @@ fn number() -> LrmId {
 
 fn component(does: Does, at: usize) -> Component {
     let run = match does {
-        Holds => Run::AtGate { lrm_id: number(), since: Timestamp(9), host: "n".into() },
+        Holds => {
+            Run::AtGate { lrm_id: number(), since: Timestamp(9), host: "n".into(), clock: None }
+        }
         Waits => Run::Submitted { lrm_id: number(), at: Timestamp(9), absences: 0 },
         Nothing => Run::Idle,
     };

@@ -6,13 +6,14 @@ use proptest::prelude::*;
 use super::world::{World, flexible, key, lost_input, site, spec};
 use crate::claim::ClaimTry;
 use crate::ids::{Attempt, ComponentIndex, JobId, LrmId};
-use crate::job::command::{Inputs, JobCommand, Sight, Sighting, SubmitAnswer};
+use crate::job::command::{Inputs, JobCommand, Sight, Sighting, SiteTimes, SubmitAnswer};
 use crate::job::decide::{decide, is_news};
 use crate::job::due::{EffectKind, due, next_wake};
 use crate::job::event::Happened;
 use crate::job::evolve::evolve;
 use crate::job::spec::Priority;
-use crate::job::state::{Phase, PhaseKind, Placement};
+use crate::job::state::{Phase, PhaseKind};
+use crate::placed::Placement;
 use crate::runner::RestartScope;
 use crate::units::DurationMs;
 
@@ -102,12 +103,14 @@ fn strike(world: &mut World, blow: &Blow) {
             component: at(index),
             attempt: attempt(world, index),
             asked_at: world.now,
+            times: SiteTimes::default(),
             sighting: sighting(kind),
         },
         Blow::SeeStale(index, kind) => JobCommand::Sighted {
             component: at(index),
             attempt: Attempt(attempt(world, index).0.saturating_sub(1)),
             asked_at: world.now,
+            times: SiteTimes::default(),
             sighting: sighting(kind),
         },
         Blow::Gate(index, open) => {
@@ -201,6 +204,7 @@ fn behave(world: &mut World) {
                     component,
                     attempt,
                     asked_at: world.now,
+                    times: SiteTimes::default(),
                     sighting: Sighting::Void,
                 }),
                 EffectKind::RecordCharge => {
@@ -346,7 +350,13 @@ proptest! {
                 if is_news(&world.job, &world.parameters, component, asked_at, &sighting) {
                     continue;
                 }
-                let told = JobCommand::Sighted { component, attempt, asked_at, sighting };
+                let told = JobCommand::Sighted {
+                    component,
+                    attempt,
+                    asked_at,
+                    times: SiteTimes::default(),
+                    sighting,
+                };
                 let decided = decide(&world.job, &world.parameters, told, world.now);
                 let wake = next_wake(&world.job, &world.parameters, world.now);
                 if wake.is_none_or(|at| at > world.now) {

@@ -3,6 +3,7 @@
 mod abandon;
 mod accounting;
 mod claims;
+mod common_start;
 mod entangled;
 mod lives;
 mod news;

@@ -2,10 +2,11 @@
 
 use super::stories::look_unreachable;
 use super::world::{World, key, spec};
+use crate::content::Content;
 use crate::ids::{ComponentIndex, Digest, RelPath};
 use crate::job::command::{JobCommand, Rejection, Sight};
 use crate::job::due::EffectKind;
-use crate::job::spec::{Collect, Content, Output};
+use crate::job::spec::{Collect, Output};
 use crate::job::state::{Phase, PhaseKind};
 use crate::units::Bytes;
 

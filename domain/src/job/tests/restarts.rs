@@ -8,7 +8,8 @@ use crate::job::demands::{holdings, needs};
 use crate::job::due::{EffectKind, next_wake};
 use crate::job::parameters::JobParameters;
 use crate::job::spec::OnUnreachable;
-use crate::job::state::{Job, PhaseKind, Placement};
+use crate::job::state::{Job, PhaseKind};
+use crate::placed::Placement;
 use crate::resources::Resources;
 use crate::runner::{RestartScope, RunOptions};
 use crate::units::DurationMs;
@@ -394,4 +395,17 @@ fn nobody_is_woken_for_a_look_up_that_is_under_way_already() {
     assert_eq!(world.due(), [EffectKind::LookUp], "its site takes its time");
     let wake = next_wake(&world.job, &world.parameters, world.now);
     assert!(wake.is_some_and(|time| time > world.now), "or it looks again and again");
+}
+
+#[test]
+fn one_that_is_restarted_is_asked_for_again_after_we_were_away() {
+    let mut world = apart_without(1);
+    claim_at(&mut world, 1, 3, 0);
+    world.submit(1, SubmitAnswer::Accepted(LrmId::new("9").unwrap()));
+    world.see(1, Sighting::Ready("m".into()));
+    assert_eq!(world.due(), [EffectKind::OpenGate]);
+    world.tell(JobCommand::Recover { settle: Vec::new() }).unwrap();
+    assert_eq!(world.due(), [], "it may have left its gate meanwhile");
+    world.see(1, Sighting::Ready("m".into()));
+    assert_eq!(world.due(), [EffectKind::OpenGate]);
 }

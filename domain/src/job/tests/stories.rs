@@ -2,7 +2,9 @@
 
 use super::world::{World, key, site, spec};
 use crate::ids::{ComponentIndex, LrmId, TargetName};
-use crate::job::command::{Inputs, JobCommand, Rejection, Sight, Sighting, SubmitAnswer};
+use crate::job::command::{
+    Inputs, JobCommand, Rejection, Sight, Sighting, SiteTimes, SubmitAnswer,
+};
 use crate::job::due::{EffectKind, next_wake};
 use crate::job::spec::{OnUnreachable, Priority};
 use crate::job::state::{Phase, PhaseKind};
@@ -311,6 +313,7 @@ fn a_held_job_does_nothing_until_it_is_released() {
         component: ComponentIndex(0),
         attempt: world.attempt(0),
         asked_at: world.now,
+        times: SiteTimes::default(),
         sighting: Sighting::Succeeded,
     };
     assert_eq!(world.tell(sighted), Err(Rejection::Stale));
@@ -360,7 +363,8 @@ fn no_payload_is_given_up_before_its_site_says_that_it_outlived_its_wall_time() 
     assert_eq!(world.look(Inputs::Unknown), Vec::<&str>::new());
     let (component, attempt) = (ComponentIndex(0), world.attempt(0));
     let sighting = Sighting::Begun("node1".into());
-    let old = JobCommand::Sighted { component, attempt, asked_at: before, sighting };
+    let (asked_at, times) = (before, SiteTimes::default());
+    let old = JobCommand::Sighted { component, attempt, asked_at, times, sighting };
     assert_eq!(world.tell(old), Ok(Vec::new()));
     let wake = next_wake(&world.job, &world.parameters, world.now);
     assert!(wake.is_some_and(|time| time > world.now), "what it says next is looked at");

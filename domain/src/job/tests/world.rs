@@ -3,20 +3,24 @@
 use std::sync::Arc;
 
 use crate::claim::ClaimTry;
+use crate::content::Content;
 use crate::ids::{
     Attempt, ComponentIndex, ComponentName, JobId, KeyName, LrmId, RelPath, Round, SiteName,
 };
-use crate::job::command::{Inputs, JobCommand, Rejection, Sight, Sighting, SubmitAnswer};
+use crate::job::command::{
+    Inputs, JobCommand, Rejection, Sight, Sighting, SiteTimes, SubmitAnswer,
+};
 use crate::job::due::{EffectKind, due};
 use crate::job::event::{Happened, JobEvent};
 use crate::job::parameters::JobParameters;
 use crate::job::spec::{
-    Collect, ComponentSpec, Content, Executable, Flexible, JobSpec, OnUnreachable, Output,
-    Priority, Program, Request,
+    Collect, ComponentSpec, Executable, Flexible, JobSpec, OnUnreachable, Output, Priority,
+    Program, Request,
 };
-use crate::job::state::{Instants, Job, Phase, PhaseKind, Placement, Setbacks, Source};
+use crate::job::state::{Instants, Job, Phase, PhaseKind, Setbacks};
 use crate::job::table;
 use crate::job::{decide::decide, evolve::evolve};
+use crate::placed::{Placement, Source};
 use crate::resources::Resources;
 use crate::runner::RunOptions;
 use crate::units::{Bytes, DurationMs, Timestamp};
@@ -196,9 +200,18 @@ impl World {
     }
 
     pub(super) fn see(&mut self, index: usize, sighting: Sighting) -> Vec<&'static str> {
+        self.see_at(index, SiteTimes::default(), sighting)
+    }
+
+    pub(super) fn see_at(
+        &mut self,
+        index: usize,
+        times: SiteTimes,
+        sighting: Sighting,
+    ) -> Vec<&'static str> {
         let (component, attempt, asked_at) =
             (ComponentIndex(index as u32), self.attempt(index), self.now);
-        self.tell(JobCommand::Sighted { component, attempt, asked_at, sighting }).unwrap()
+        self.tell(JobCommand::Sighted { component, attempt, asked_at, times, sighting }).unwrap()
     }
 
     pub(super) fn see_all(&mut self, sighting: Sighting) {

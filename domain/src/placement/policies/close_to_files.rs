@@ -8,8 +8,8 @@ use crate::placement::policy::{Board, Policy};
 use crate::placement::reason::Refusal;
 use crate::placement::remaining::Remaining;
 use crate::placement::request::PlacementRequest;
-use crate::placement::rule::Rule;
 use crate::placement::search::{Choice, Search};
+use crate::placed::Rule;
 
 /// Each component, the largest first, to the first site by name that has its files; else
 /// to the pair of execution and file site in the history table whose transfer is the

@@ -10,8 +10,8 @@ use crate::placement::policy::{Board, Policy};
 use crate::placement::reason::Refusal;
 use crate::placement::remaining::Remaining;
 use crate::placement::request::PlacementRequest;
-use crate::placement::rule::Rule;
 use crate::placement::search::{Choice, Search};
+use crate::placed::Rule;
 
 /// Sites by decreasing usable processors, an order that is kept; each component, the
 /// largest first, to the first of them that still takes it.

@@ -17,9 +17,9 @@ use crate::placement::policy::{Board, Policy};
 use crate::placement::reason::{Refusal, Silent};
 use crate::placement::remaining::Remaining;
 use crate::placement::request::PlacementRequest;
-use crate::placement::rule::Rule;
 use crate::placement::search::Search;
 use crate::placement::split::split;
+use crate::placed::Rule;
 
 /// Cluster Minimization over well connected sites: never more sites than without.
 #[derive(Debug, Clone, Copy)]

@@ -5,18 +5,17 @@ use std::cmp::Reverse;
 
 use super::cluster_minimization::{by_usable, in_order};
 use crate::ids::ComponentIndex;
-use crate::job::chunk::Part;
 use crate::job::spec::Request;
-use crate::job::state::Placement;
 use crate::placement::history::History;
 use crate::placement::plan::Plan;
 use crate::placement::policy::{Board, Policy, unsuited};
 use crate::placement::reason::{Outcome, Reason, Refusal, Silent};
 use crate::placement::request::PlacementRequest;
-use crate::placement::rule::Rule;
 use crate::placement::search::{Choice, Search};
 use crate::placement::split::split;
 use crate::resources::Resources;
+use crate::content::Part;
+use crate::placed::{Placement, Rule};
 
 /// The total over the fewest sites that can take it, the largest first. Of allowed
 /// splits the first that fits, under Cluster Minimization.

@@ -6,8 +6,8 @@ use crate::placement::policy::{Board, Policy};
 use crate::placement::reason::Refusal;
 use crate::placement::remaining::Remaining;
 use crate::placement::request::PlacementRequest;
-use crate::placement::rule::Rule;
 use crate::placement::search::{Choice, Search};
+use crate::placed::Rule;
 
 /// Each component, the largest first, to the site with the most processors left;
 /// equal ones by name. Files come from where they arrive first.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::content::{Chunk, Content, Part};
 use crate::ids::PolicyName;
-use crate::job::chunk::{Chunk, Part};
-use crate::job::spec::{Content, Flexible, Request};
+use crate::job::spec::{Flexible, Request};
 use crate::placement::testing::*;
 use crate::placement::*;
 use crate::units::{Bytes, DurationMs};

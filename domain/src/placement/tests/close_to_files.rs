@@ -1,6 +1,7 @@
 //! The Close-to-Files vectors.
 
-use crate::job::spec::Content;
+use crate::content::Content;
+use crate::placed::ReasonCode;
 use crate::placement::testing::*;
 use crate::placement::*;
 use crate::units::DurationMs;
@@ -38,7 +39,7 @@ fn placed_with(
 
 /// Execution site, file site and seconds of each component; no file site if the files are there.
 fn served(plan: &Plan) -> Vec<(&str, &str, u64)> {
-    let of = |p: &'_ crate::job::state::Placement| p.transfer_time.0 / 1000;
+    let of = |p: &'_ crate::placed::Placement| p.transfer_time.0 / 1000;
     plan.placements.iter().map(|p| (p.site.as_str(), p.sources[0].from.as_str(), of(p))).collect()
 }
 

@@ -1,8 +1,11 @@
-//! The best connected sites, against every set of sites that there is.
+//! The best connected sites, against every set of sites that there is: where links mislead.
 
 use proptest::prelude::*;
 
-use crate::job::spec::Flexible;
+use super::judge::{Asked, Judge};
+use super::policies::plan;
+use crate::ids::ComponentIndex;
+use crate::job::spec::{Flexible, Request};
 use crate::placement::testing::*;
 use crate::placement::*;
 
@@ -18,47 +21,29 @@ struct World {
 }
 
 impl World {
-    fn rate(&self, a: usize, b: usize) -> u64 {
-        self.rates[a][b].min(self.rates[b][a])
-    }
-
-    /// What the slowest link of these sites carries.
-    fn slowest(&self, sites: &[usize]) -> u64 {
-        let pairs = sites.iter().flat_map(|&a| sites.iter().map(move |&b| (a, b)));
-        let links = pairs.filter(|(a, b)| a != b).map(|(a, b)| self.rate(a, b));
-        links.min().unwrap_or(u64::MAX)
-    }
-
-    /// A grid of these sites alone.
-    fn grid_of(&self, sites: &[usize]) -> GridSnapshot {
+    fn grid(&self) -> GridSnapshot {
         let all = 0..self.idle.len();
         let pairs = all.clone().flat_map(|a| all.clone().map(move |b| (a, b)));
         let links: Vec<_> = pairs
             .filter(|&(a, b)| a != b && self.rates[a][b] > 0)
             .map(|(a, b)| (NAMES[a], NAMES[b], self.rates[a][b]))
             .collect();
-        grid_with(sites.iter().map(|&at| site(NAMES[at], self.idle[at])), &[], &links)
+        grid_with(all.map(|at| site(NAMES[at], self.idle[at])), &[], &links)
     }
+}
 
-    fn all(&self) -> GridSnapshot {
-        self.grid_of(&(0..self.idle.len()).collect::<Vec<_>>())
-    }
-
-    /// How few sites take the job, and what the slowest link of the best such set carries.
-    fn best(&self, takes: impl Fn(&[usize]) -> bool) -> Option<(usize, u64)> {
-        let sets = (1..1u32 << self.idle.len())
-            .map(|set| (0..self.idle.len()).filter(|at| set >> at & 1 == 1).collect::<Vec<_>>());
-        let sets = sets.filter(|set| set.len() <= 4 && takes(set));
-        let ranked = sets.map(|set| (set.len(), std::cmp::Reverse(self.slowest(&set))));
-        ranked.min().map(|(count, slowest)| (count, slowest.0))
-    }
-
-    fn rank_of(&self, plan: &Plan) -> (usize, u64) {
-        let index = |name: &str| NAMES.iter().position(|known| *known == name).unwrap();
-        let sites: std::collections::BTreeSet<usize> =
-            sites_of(plan).into_iter().map(index).collect();
-        (sites.len(), self.slowest(&sites.into_iter().collect::<Vec<_>>()))
-    }
+/// What is made of a request, and what is to be.
+fn both(
+    policy: &'static str,
+    kind: Request,
+    parts: Vec<ComponentRequest>,
+    world: &World,
+) -> [Result<Plan, ComponentIndex>; 2] {
+    let asked = Asked { policy, kind, restartable: true, parts };
+    let grid = world.grid();
+    let told = placed(&asked.request(), &grid);
+    let expected = plan(&mut Judge::new(&grid, History::All, &asked), told.as_ref().ok());
+    [told.map_err(|refusal| refusal.component), expected]
 }
 
 prop_compose! {
@@ -94,9 +79,9 @@ fn a_set_that_no_fastest_link_leads_to_is_found() {
         (rates[a][b], rates[b][a]) = (rate, rate);
     }
     let world = World { idle: vec![10; 6], rates };
-    let plan = placed(&flexible(FCM, 30, Flexible::default()), &world.all()).unwrap();
+    let plan = placed(&flexible(FCM, 30, Flexible::default()), &world.grid()).unwrap();
     assert_eq!(sites_of(&plan), ["A", "B", "C"]);
-    let plan = placed(&under(CM, &sizes(&[10, 10, 10])), &world.all()).unwrap();
+    let plan = placed(&under(CM, &sizes(&[10, 10, 10])), &world.grid()).unwrap();
     assert_eq!(sites_of(&plan), ["A", "B", "C"]);
 }
 
@@ -121,30 +106,19 @@ proptest! {
     fn a_flexible_job_is_on_the_best_connected_of_the_smallest_sets(
         world in world(), total in 1..45u32, min in 1..6u32,
     ) {
-        let bounds = Flexible { min_component_size: min, max_components: Some(4), splits: vec![] };
-        let takes = |sites: &[usize]| {
-            sites.iter().all(|&at| world.idle[at] >= min)
-                && sites.len() as u32 * min <= total
-                && sites.iter().map(|&at| world.idle[at]).sum::<u32>() >= total
-        };
         prop_assume!(min <= total);
-        let plan = placed(&flexible(FCM, total, bounds), &world.all());
-        prop_assert_eq!(plan.ok().map(|plan| world.rank_of(&plan)), world.best(takes));
+        let bounds = Flexible { min_component_size: min, max_components: Some(4), splits: vec![] };
+        let [told, expected] =
+            both(FCM, Request::Flexible(bounds), vec![component(total)], &world);
+        prop_assert_eq!(told, expected);
     }
 
     #[test]
     fn a_rigid_job_is_on_no_worse_a_set_than_any_that_few_sites_would_fill(
         world in world(), parts in prop::collection::vec(5..11u32, 2..5),
     ) {
-        let Ok(plan) = placed(&under(CM, &sizes(&parts)), &world.all()) else { return Ok(()) };
-        let few = under("cluster-minimization", &sizes(&parts));
-        let takes = |sites: &[usize]| {
-            sites.iter().map(|&at| world.idle[at]).sum::<u32>() >= parts.iter().sum()
-                && placed(&few, &world.grid_of(sites)).is_ok_and(|plan| plan.sites_combined() == sites.len())
-        };
-        let (count, slowest) = world.rank_of(&plan);
-        if let Some((least, fastest)) = world.best(|sites| sites.len() <= count && takes(sites)) {
-            prop_assert!(count < least || count == least && slowest >= fastest);
-        }
+        let parts = parts.into_iter().map(component).collect();
+        let [told, expected] = both(CM, Request::NonFixed, parts, &world);
+        prop_assert_eq!(told, expected);
     }
 }

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use super::drawn::{Drawn, NAMES, drawn, knob, lift, nearest, widely_drawn};
 use crate::job::spec::Request;
 use crate::labels::Rule;
+use crate::placed::ReasonCode;
 use crate::placement::policy::POLICIES;
 use crate::placement::testing::*;
 use crate::placement::*;

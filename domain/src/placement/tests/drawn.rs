@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use crate::ids::ComponentIndex;
 use crate::job::spec::{Flexible, Request};
 use crate::labels::{Constraint, Rule};
+use crate::placed::ReasonCode;
 use crate::placement::testing::*;
 use crate::placement::*;
 use crate::resources::Resources;

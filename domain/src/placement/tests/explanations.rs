@@ -1,6 +1,7 @@
 //! What an explanation says on small grids; `properties.rs` holds it to account.
 
 use crate::ids::ComponentIndex;
+use crate::placed::ReasonCode;
 use crate::placement::testing::*;
 use crate::placement::*;
 use crate::resources::Resources;

@@ -1,112 +1,442 @@
-//! An independent judge of Worst-Fit.
+//! A plain model of a grid and of what is asked of it: which site is open to a component, what is
+//! left there, and where its files come from. From the description alone, with no regard to cost.
 
-use super::drawn::Drawn;
+use std::collections::BTreeSet;
+
+use crate::content::{Chunk, Content, Part};
+use crate::job::spec::{Flexible, Request, Where};
+use crate::placed::{Placement, Source};
 use crate::placement::*;
 use crate::resources::Resources;
+use crate::units::{Bytes, DurationMs};
 
-/// Worst-Fit once more, from its description alone and with no regard to cost.
-pub(super) struct Judge<'a> {
-    drawn: &'a Drawn,
-    taken: Vec<Resources>,
+/// The resources that are drawn.
+pub(super) const KINDS: [&str; 2] = ["processors", "gpus"];
+
+pub(super) fn count(of: &Resources, kind: &str) -> i64 {
+    match kind {
+        "processors" => of.processors.into(),
+        other => of.other(other) as i64,
+    }
 }
 
-impl Judge<'_> {
-    pub(super) fn place(drawn: &Drawn) -> Option<Vec<usize>> {
-        let sites = drawn.sites.len();
-        let mut judge = Judge { drawn, taken: vec![Resources::default(); sites] };
-        let parts = drawn.request.components();
-        let mut order: Vec<usize> = (0..parts.len()).collect();
-        order.sort_by_key(|&i| (-i64::from(parts[i].resources.processors), i));
-        let mut chosen = vec![0; parts.len()];
-        for i in order {
-            let mut open: Vec<usize> =
-                (0..sites).filter(|&site| judge.admits(&parts[i], site)).collect();
-            open.sort_by_key(|&site| (-judge.left(site, "processors"), site));
-            chosen[i] = *open.first()?;
-            judge.taken[chosen[i]].add(&parts[i].resources);
-        }
-        Some(chosen)
+/// What the quota allows of a resource in all.
+fn allowed(site: &GridSite, kind: &str) -> i64 {
+    let total = site.shape.as_ref().map_or(0, |shape| count(&shape.total, kind));
+    total * i64::from(site.quota.share.0) / 1_000_000
+}
+
+/// What may be taken of a site before anything is placed.
+pub(super) fn usable(site: &GridSite, kind: &str) -> i64 {
+    let (Some(shape), Some(belief)) = (&site.shape, &site.idle) else { return 0 };
+    let (total, idle) = (count(&shape.total, kind), count(&belief.idle, kind));
+    let left = match site.quota.basis {
+        QuotaBasis::Level => allowed(site, kind) - (total - idle),
+        QuotaBasis::Share => idle.min(allowed(site, kind) - count(&site.ours, kind)),
+    };
+    (left.max(0) - count(&site.pending, kind)).max(0)
+}
+
+/// A request as it is submitted; a flexible one has one component, which asks for the total.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    pub(super) policy: &'static str,
+    pub(super) kind: Request,
+    pub(super) restartable: bool,
+    pub(super) parts: Vec<ComponentRequest>,
+}
+
+impl Asked {
+    pub(crate) fn request(&self) -> PlacementRequest {
+        let policy = crate::ids::PolicyName::new(self.policy).unwrap();
+        PlacementRequest::new(policy, self.kind.clone(), self.restartable, self.parts.clone())
     }
 
-    fn left(&self, index: usize, name: &str) -> i64 {
-        let site = &self.drawn.sites[index];
-        let of = |resources: &Resources| match name {
-            "processors" => i64::from(resources.processors),
-            _ => resources.others.get(name).copied().unwrap_or(0) as i64,
-        };
-        let total = of(&site.shape.as_ref().unwrap().total);
-        let idle = of(&site.idle.as_ref().unwrap().idle);
-        let cap = total * i64::from(site.quota.share.0) / 1_000_000;
-        let usable = match site.quota.basis {
-            QuotaBasis::Level => (cap - (total - idle)).max(0),
-            QuotaBasis::Share => idle.min(cap - of(&site.ours)).max(0),
-        };
-        (usable - of(&site.pending)).max(0) - of(&self.taken[index])
-    }
-
-    fn could_ever(&self, part: &ComponentRequest, site: &GridSite) -> bool {
-        let shape = site.shape.as_ref().unwrap();
-        let cap = |total: u64| match site.quota.binds() {
-            true => total * u64::from(site.quota.share.0) / 1_000_000,
-            false => total,
-        };
-        let gpus = |r: &Resources| r.others.get("gpus").copied().unwrap_or(0);
-        part.constraints.iter().all(|constraint| constraint.holds(&shape.labels))
-            && u64::from(part.resources.processors) <= cap(shape.total.processors.into())
-            && gpus(&part.resources) <= cap(gpus(&shape.total))
-    }
-
-    /// Whether the open sites, were they empty, could hold each part, and as much as all need.
-    fn others_do(&self) -> bool {
-        let parts = self.drawn.request.components();
-        let open = || self.drawn.sites.iter().filter(|site| site.acceptance == Acceptance::Open);
-        let has = |of: fn(&Resources) -> u64| -> u64 {
-            let cap = |site: &GridSite| {
-                let total = of(&site.shape.as_ref().unwrap().total);
-                total * u64::from(site.quota.share.0) / 1_000_000
-            };
-            open().map(cap).sum()
-        };
-        let enough = |of: fn(&Resources) -> u64| {
-            parts.iter().map(|part| of(&part.resources)).sum::<u64>() <= has(of)
-        };
-        parts.iter().all(|part| open().any(|site| self.could_ever(part, site)))
-            && enough(|all| all.processors.into())
-            && enough(|all| all.others.get("gpus").copied().unwrap_or(0))
-    }
-
-    fn is_open(&self, site: &GridSite) -> bool {
-        match site.acceptance {
-            Acceptance::Open => true,
-            Acceptance::ProbesOnly => self.drawn.request.may_probe() || !self.others_do(),
-            Acceptance::Closed(_) => false,
+    pub(super) fn bounds(&self) -> Option<&Flexible> {
+        match &self.kind {
+            Request::Flexible(bounds) => Some(bounds),
+            Request::Fixed | Request::NonFixed => None,
         }
     }
 
-    fn admits(&self, part: &ComponentRequest, index: usize) -> bool {
-        let site = &self.drawn.sites[index];
-        let other = self.drawn.sites.iter().enumerate().any(|(at, other)| {
-            !part.avoid.contains(&other.name)
-                && other.acceptance.hindrance(self.drawn.request.may_probe()).is_none()
-                && self.could_ever(part, other)
-                && part.inputs.iter().all(|content| self.can_bring(content.digest.0[0], at))
+    /// What goes to one site; of a flexible request the smallest component.
+    pub(super) fn components(&self) -> Vec<ComponentRequest> {
+        match self.bounds() {
+            Some(bounds) if bounds.splits.is_empty() => self.split(&[bounds.min_component_size]),
+            Some(bounds) => self.split(&[*bounds.splits.iter().flatten().min().unwrap()]),
+            None => self.parts.clone(),
+        }
+    }
+
+    /// The components of a split.
+    pub(super) fn split(&self, sizes: &[u32]) -> Vec<ComponentRequest> {
+        let (whole, mut before) = (&self.parts[0], 0);
+        let parts = sizes.iter().map(|&own| {
+            let part = self.part(before, own);
+            before += own;
+            let chunks = whole.chunks.values().map(|chunk| Chunk::of_part(chunk.of, part));
+            let chunks = chunks.map(|chunk| (chunk.content(), chunk)).collect();
+            ComponentRequest { resources: self.share(own), chunks, ..whole.clone() }
         });
-        self.is_open(site)
-            && self.could_ever(part, site)
-            && !(other && part.avoid.contains(&site.name))
-            && site.room.is_none_or(|room| room > 0)
-            && self.left(index, "processors") >= i64::from(part.resources.processors)
-            && part.resources.others.iter().all(|(n, c)| self.left(index, n) >= *c as i64)
-            && part.inputs.iter().all(|content| self.can_bring(content.digest.0[0], index))
+        parts.collect()
     }
 
-    fn can_bring(&self, number: u8, to: usize) -> bool {
-        self.drawn.replicas.iter().any(|&(n, from)| {
-            n == number
-                && from < self.drawn.sites.len()
-                && (from == to
-                    || self.drawn.sites[from].serves_files
-                        && self.drawn.links.contains(&(from, to)))
+    pub(super) fn part(&self, before: u32, own: u32) -> Part {
+        let total = self.parts[0].resources.processors;
+        Part { before: before.into(), own: own.into(), total: total.into() }
+    }
+
+    /// So many processors of the total, and of the gpus the same part, rounded up.
+    pub(super) fn share(&self, processors: u32) -> Resources {
+        let whole = &self.parts[0].resources;
+        let gpus = whole.other("gpus") * u64::from(processors);
+        let gpus = gpus.div_ceil(whole.processors.into());
+        let others = whole.others.keys().map(|name| (name.clone(), gpus)).collect();
+        Resources { processors, others }
+    }
+
+    /// Who may run twice, or can go nowhere else, tries sites out after errors.
+    fn may_probe(&self) -> bool {
+        self.restartable || self.kind == Request::Fixed
+    }
+
+    /// Whether it could be placed on these sites, were they empty and open; one that has not
+    /// been heard from may be as large as is needed.
+    pub(super) fn ever(&self, sites: &[&GridSite]) -> bool {
+        match self.bounds() {
+            None => all_fit(&self.parts, sites),
+            Some(bounds) if !bounds.splits.is_empty() => {
+                bounds.splits.iter().any(|sizes| all_fit(&self.split(sizes), sites))
+            }
+            Some(bounds) => self.split_fits(bounds, sites),
+        }
+    }
+
+    fn split_fits(&self, bounds: &Flexible, sites: &[&GridSite]) -> bool {
+        let least = &self.components()[0];
+        if sites.iter().any(|site| site.shape.is_none()) {
+            return true;
+        }
+        let sites = sites.iter().filter(|site| holds_when_empty(least, site));
+        let mut offers: Vec<i64> =
+            sites.map(|site| self.most_at(site, |kind| allowed(site, kind))).collect();
+        offers.sort_unstable_by_key(|most| -most);
+        self.fewest(bounds, &offers).is_some()
+    }
+
+    /// The most processors of the total that a site takes where so much of each kind is left.
+    pub(super) fn most_at(&self, site: &GridSite, left: impl Fn(&str) -> i64) -> i64 {
+        let Some(shape) = &site.shape else { return 0 };
+        let left = |kind| left(kind).min(count(&shape.largest_component, kind));
+        let whole = i64::from(self.parts[0].resources.processors);
+        let takes = |size: &i64| {
+            let share = self.share(*size as u32);
+            KINDS.into_iter().all(|kind| count(&share, kind) <= left(kind))
+        };
+        // Of the other resources no more than the total is asked for.
+        (0..=whole.max(left("processors"))).rev().find(takes).unwrap_or(0)
+    }
+
+    /// On how few of these sites, the largest first, each has the minimum and all have the total.
+    pub(super) fn fewest(&self, bounds: &Flexible, offers: &[i64]) -> Option<usize> {
+        let total = i64::from(self.parts[0].resources.processors);
+        let most = bounds.max_components.map_or(offers.len(), |most| most as usize);
+        (1..=most.min(offers.len())).find(|&sites| {
+            sites as i64 * i64::from(bounds.min_component_size) <= total
+                && offers[..sites].iter().sum::<i64>() >= total
         })
+    }
+}
+
+fn all_fit(parts: &[ComponentRequest], sites: &[&GridSite]) -> bool {
+    let named = |part: &ComponentRequest, site: &GridSite| {
+        part.site.as_ref().is_none_or(|name| *name == site.name)
+    };
+    let one = |part: &ComponentRequest| {
+        sites.iter().any(|site| named(part, site) && holds_when_empty(part, site))
+    };
+    let together = |parts: &[&ComponentRequest], sites: &[&GridSite]| {
+        let needed = |kind| parts.iter().map(|part| count(&part.resources, kind)).sum::<i64>();
+        let has = |kind| sites.iter().map(|site| allowed(site, kind)).sum::<i64>();
+        sites.iter().any(|site| site.shape.is_none())
+            || KINDS.into_iter().all(|kind| needed(kind) <= has(kind))
+    };
+    parts.iter().all(one)
+        && together(&parts.iter().collect::<Vec<_>>(), sites)
+        && sites.iter().all(|site| {
+            let here = parts.iter().filter(|part| part.site.as_ref() == Some(&site.name));
+            together(&here.collect::<Vec<_>>(), &[site])
+        })
+}
+
+/// Whether the site, as far as it is known, could hold the component were it empty and open.
+pub(crate) fn holds_when_empty(part: &ComponentRequest, site: &GridSite) -> bool {
+    let Some(shape) = &site.shape else { return true };
+    part.constraints.iter().all(|constraint| constraint.holds(&shape.labels))
+        && KINDS.into_iter().all(|kind| {
+            let need = count(&part.resources, kind);
+            need <= count(&shape.largest_component, kind)
+                && (need <= allowed(site, kind) || site.quota == Quota::NONE)
+        })
+}
+
+/// What a component of a job took of a site, and what is copied there for it.
+#[derive(Debug, Clone)]
+struct Taken {
+    site: usize,
+    job: usize,
+    used: Resources,
+    copies: Vec<Content>,
+}
+
+/// A grid on which jobs are placed one after the other, and the one whose turn it is.
+#[derive(Debug, Clone)]
+pub(super) struct Judge<'a> {
+    pub(super) grid: &'a GridSnapshot,
+    /// The table of Close-to-Files, which no other policy keeps to.
+    pub(super) history: History,
+    pub(super) asked: &'a Asked,
+    /// Its components as they are placed: of a flexible request those of one of its splits.
+    pub(super) parts: Vec<ComponentRequest>,
+    job: usize,
+    taken: Vec<Taken>,
+}
+
+impl<'a> Judge<'a> {
+    pub(super) fn new(grid: &'a GridSnapshot, history: History, asked: &'a Asked) -> Self {
+        Self { grid, history, asked, parts: asked.components(), job: 0, taken: Vec::new() }
+    }
+
+    /// The next job has its turn.
+    pub(super) fn go_on(&mut self, asked: &'a Asked) {
+        (self.asked, self.parts, self.job) = (asked, asked.components(), self.job + 1);
+    }
+
+    pub(super) fn sites(&self) -> std::ops::Range<usize> {
+        0..self.grid.sites().len()
+    }
+
+    fn site(&self, at: usize) -> &'a GridSite {
+        &self.grid.sites()[at]
+    }
+
+    pub(super) fn left(&self, at: usize, kind: &str) -> i64 {
+        let here = self.taken.iter().filter(|taken| taken.site == at);
+        usable(self.site(at), kind) - here.map(|taken| count(&taken.used, kind)).sum::<i64>()
+    }
+
+    /// A component goes to a site.
+    pub(super) fn take(&mut self, site: usize, used: Resources, copies: Vec<Content>) {
+        self.taken.push(Taken { site, job: self.job, used, copies });
+    }
+
+    pub(super) fn is_open(&self, part: usize, at: usize) -> bool {
+        self.is_open_but_for_pairs(part, at) && !self.lacks_a_pair(part, at)
+    }
+
+    pub(super) fn is_open_but_for_pairs(&self, part: usize, at: usize) -> bool {
+        let (asked, site) = (&self.parts[part], self.site(at));
+        let is_accepting = match site.acceptance {
+            Acceptance::Open => true,
+            Acceptance::ProbesOnly => self.tries_out(),
+            Acceptance::Closed(_) => false,
+        };
+        is_accepting
+            && site.shape.is_some()
+            && site.idle.is_some()
+            && asked.site.as_ref().is_none_or(|named| *named == site.name)
+            && holds_when_empty(asked, site)
+            && self.times(part, at).is_some()
+            && !(asked.avoid.contains(&site.name) && self.has_another(part))
+            && self.has_space(part, at)
+            && self.has_room(at)
+            && KINDS.into_iter().all(|kind| count(&asked.resources, kind) <= self.left(at, kind))
+    }
+
+    /// Also who must not run twice tries sites out, if the others could never hold the job;
+    /// those that nobody knows when they will be mended are not waited for.
+    fn tries_out(&self) -> bool {
+        use Hindrance::{CredentialsExpired, Isolated, Maintenance, Unknown, Unreachable};
+        let passes = [CredentialsExpired, Isolated, Maintenance, Unknown, Unreachable];
+        let is_waited_for = |site: &&GridSite| match site.acceptance {
+            Acceptance::Open => true,
+            Acceptance::ProbesOnly => false,
+            Acceptance::Closed(why) => passes.contains(&why),
+        };
+        let waited_for: Vec<&GridSite> = self.grid.sites().iter().filter(is_waited_for).collect();
+        self.asked.may_probe() || waited_for.is_empty() || !self.asked.ever(&waited_for)
+    }
+
+    /// Whether another site than those where it failed would do.
+    fn has_another(&self, part: usize) -> bool {
+        let asked = &self.parts[part];
+        asked.site.is_none()
+            && self.sites().any(|at| {
+                let site = self.site(at);
+                let takes = match site.acceptance {
+                    Acceptance::Open => true,
+                    Acceptance::ProbesOnly => self.asked.may_probe(),
+                    Acceptance::Closed(_) => false,
+                };
+                !asked.avoid.contains(&site.name)
+                    && takes
+                    && site.shape.is_some()
+                    && holds_when_empty(asked, site)
+                    && self.times(part, at).is_some()
+            })
+    }
+
+    /// One more job, or one that has a component there already.
+    fn has_room(&self, at: usize) -> bool {
+        let here = self.taken.iter().filter(|taken| taken.site == at);
+        let jobs: BTreeSet<usize> = here.map(|taken| taken.job).collect();
+        let room = self.site(at).room.map_or(usize::MAX, |room| room as usize);
+        jobs.contains(&self.job) || jobs.len() < room
+    }
+
+    /// Its copies fit beside those for what was placed before; equal ones are one copy.
+    fn has_space(&self, part: usize, at: usize) -> bool {
+        let Some(Bytes(space)) = self.site(at).staging_left else { return true };
+        let name = &self.site(at).name;
+        let here = self.taken.iter().filter(|taken| taken.site == at);
+        let before: BTreeSet<Content> = here.flat_map(|taken| taken.copies.clone()).collect();
+        let size = |contents: BTreeSet<Content>| -> u64 {
+            let missing = contents.iter().filter(|content| !self.grid.is_staged(name, content));
+            missing.map(|content| content.size.0).sum()
+        };
+        let more: BTreeSet<Content> = self.needs(part, at).into_iter().collect();
+        let more = size(more.difference(&before).copied().collect());
+        more == 0 || size(before) + more <= space
+    }
+
+    /// What must be at a site before a component can start there: what it reads, and its
+    /// executable, which may be another one there.
+    pub(super) fn needs(&self, part: usize, at: usize) -> Vec<Content> {
+        let (asked, site) = (&self.parts[part], self.site(at));
+        let Some(shape) = &site.shape else { return Vec::new() };
+        let applies = |place: &Where| match place {
+            Where::Site(name) => *name == site.name,
+            Where::Label(key, value) => {
+                shape.labels.get(key).is_some_and(|values| values.contains(value))
+            }
+        };
+        let here = asked.executable_at.iter().rfind(|(place, _)| applies(place));
+        let executable = here.map_or(asked.executable, |(_, content)| *content);
+        let all = asked.inputs.iter().chain(asked.chunks.keys()).copied().chain(executable);
+        let mut needs: Vec<Content> = all.collect();
+        needs.reverse();
+        let first = |at: &usize| !needs[at + 1..].contains(&needs[*at]);
+        (0..needs.len()).rev().filter(first).map(|at| needs[at]).collect()
+    }
+
+    /// The sites with a content; with that which a chunk is cut from.
+    fn holders(&self, content: Content) -> BTreeSet<usize> {
+        let file = self.parts.iter().find_map(|part| part.chunks.get(&content));
+        let mut holders = BTreeSet::new();
+        let digest = file.map_or(content.digest, |chunk| chunk.of.digest);
+        self.grid.replicas().visit_sites(&digest, &mut |name| {
+            holders.extend(self.sites().find(|at| self.site(*at).name == *name));
+        });
+        holders
+    }
+
+    /// When so much is there from the nearest of these sites, and from which.
+    fn arrival(
+        &self,
+        size: Bytes,
+        from: impl IntoIterator<Item = usize>,
+        to: usize,
+    ) -> Option<(u64, usize)> {
+        let readable = from.into_iter().filter(|from| self.site(*from).serves_files);
+        let linked = readable.map(|from| (self.grid.bandwidth(from, to).0, from));
+        let linked = linked.filter(|(rate, _)| *rate > 0);
+        linked.map(|(rate, from)| ((size.0 * 8_000).div_ceil(rate), from)).min()
+    }
+
+    /// The same of a content, which is there at once where there is a replica.
+    fn way(&self, content: Content, size: Bytes, to: usize) -> Option<(u64, usize)> {
+        let holders = self.holders(content);
+        if holders.contains(&to) { Some((0, to)) } else { self.arrival(size, holders, to) }
+    }
+
+    /// How long all that it needs takes, one after the other.
+    pub(super) fn times(&self, part: usize, at: usize) -> Option<u64> {
+        self.site(at).shape.as_ref()?;
+        let needs = self.needs(part, at).into_iter();
+        needs.map(|content| Some(self.way(content, content.size, at)?.0)).sum()
+    }
+
+    /// How much it needs that is not there; `None` if all is.
+    pub(super) fn missing(&self, part: usize, at: usize) -> Option<Bytes> {
+        let needs = self.needs(part, at).into_iter();
+        let absent = needs.filter(|content| !self.holders(*content).contains(&at));
+        absent.map(|content| content.size).reduce(|sum, size| sum + size)
+    }
+
+    /// The sites with all that it needs there.
+    pub(super) fn file_sites(&self, part: usize, at: usize) -> Vec<usize> {
+        let needs = self.needs(part, at);
+        let has = |from: usize| needs.iter().all(|content| self.holders(*content).contains(&from));
+        self.sites().filter(|from| !needs.is_empty() && has(*from)).collect()
+    }
+
+    /// The file site of the pair in the table, or among these, that brings its files first.
+    pub(super) fn pair(
+        &self,
+        part: usize,
+        at: usize,
+        learned: &[(usize, usize)],
+    ) -> Option<(u64, usize)> {
+        let name = |at: usize| &self.site(at).name;
+        let is_known = |from: &usize| {
+            self.history.has(name(at), name(*from)) || learned.contains(&(at, *from))
+        };
+        let from = self.file_sites(part, at).into_iter().filter(is_known);
+        self.arrival(self.missing(part, at)?, from, at)
+    }
+
+    /// Where there are sites with all of its files, it gets them from one of those.
+    fn lacks_a_pair(&self, part: usize, at: usize) -> bool {
+        self.asked.policy == "close-to-files"
+            && self.missing(part, at).is_some()
+            && !self.file_sites(part, at).is_empty()
+            && self.pair(part, at, &[]).is_none()
+    }
+
+    /// A component at a site, its files from that file site, or each from where it is first;
+    /// `cut`: which part of a flexible job it is.
+    pub(super) fn placement(
+        &self,
+        part: usize,
+        at: usize,
+        file_site: Option<usize>,
+        cut: Option<Part>,
+    ) -> Placement {
+        let (mut sources, mut time) = (Vec::new(), 0);
+        for content in self.needs(part, at) {
+            let chunk = self.parts[part].chunks.get(&content);
+            let chunk = chunk.map(|c| cut.map_or(*c, |cut| Chunk::of_part(c.of, cut)));
+            let size = chunk.map_or(content.size, |chunk| chunk.length);
+            let way = match file_site.filter(|_| !self.holders(content).contains(&at)) {
+                Some(from) => self.arrival(size, [from], at),
+                None => self.way(content, size, at),
+            };
+            let (takes, from) = way.unwrap();
+            time += takes;
+            sources.push(Source {
+                content: chunk.map_or(content, |chunk| chunk.content()),
+                from: self.site(from).name.clone(),
+                chunk: chunk.filter(|chunk| chunk.length < chunk.of.size),
+            });
+        }
+        let site = self.site(at).name.clone();
+        Placement { site, sources, transfer_time: DurationMs(time), share: None }
+    }
+
+    /// What the slowest link between these sites carries, in the slower direction.
+    pub(super) fn slowest(&self, sites: &[usize]) -> u64 {
+        let pairs = sites.iter().flat_map(|a| sites.iter().map(move |b| (*a, *b)));
+        let links = pairs.filter(|(a, b)| a != b).map(|(a, b)| self.grid.bandwidth(a, b).0);
+        links.min().unwrap_or(u64::MAX)
     }
 }

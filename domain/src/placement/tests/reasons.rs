@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::placement::ReasonCode;
-use crate::placement::ReasonCode::*;
+use crate::placed::ReasonCode;
+use crate::placed::ReasonCode::*;
 
 /// What comes after a code: one that is new does not compile here before it has its place.
 fn after(code: ReasonCode) -> Option<ReasonCode> {

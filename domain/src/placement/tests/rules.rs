@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use crate::content::Content;
 use crate::ids::JobId;
-use crate::job::spec::{Content, Flexible, Priority, Request};
+use crate::job::spec::{Flexible, Priority, Request};
+use crate::placed::{PlacedBy, ReasonCode, Rule};
 use crate::placement::testing::*;
 use crate::placement::*;
 use crate::queue::{PlacementQueues, QueueParameters, ScanStep, SliceBudget, Trigger, Waiting};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::drawn::NAMES;
+use super::judge::usable;
 use crate::ids::PolicyName;
 use crate::job::spec::{Flexible, Request};
 use crate::placement::policy::POLICIES;
@@ -26,18 +27,6 @@ struct Count {
     idle: u32,
     ours: u32,
     pending: u32,
-}
-
-/// What the quota leaves, from its description.
-fn usable(count: Count, quota: Quota) -> i64 {
-    let [total, idle, ours, pending] =
-        [count.total, count.idle, count.ours, count.pending].map(i64::from);
-    let most = total * i64::from(quota.share.0) / 1_000_000;
-    let left = match quota.basis {
-        QuotaBasis::Level => (most - (total - idle)).max(0),
-        QuotaBasis::Share => idle.min(most - ours).max(0),
-    };
-    (left - pending).max(0)
 }
 
 prop_compose! {
@@ -86,20 +75,19 @@ struct Whole {
 }
 
 impl Whole {
-    fn fits(self, size: u32, place: &Place) -> bool {
+    fn fits(self, size: u32, site: &GridSite) -> bool {
         let gpus = (self.gpus * size).div_ceil(self.processors);
-        i64::from(size) <= usable(place.processors, place.quota)
-            && i64::from(gpus) <= usable(place.gpus, place.quota)
+        i64::from(size) <= usable(site, "processors") && i64::from(gpus) <= usable(site, "gpus")
     }
 
     /// How few components the rest can be split into, at most so many; by trying every size
     /// at every site.
-    fn fewest(self, rest: u32, most: usize, places: &[Place]) -> Option<usize> {
+    fn fewest(self, rest: u32, most: usize, sites: &[GridSite]) -> Option<usize> {
         if rest == 0 {
             return Some(0);
         }
-        let (place, others) = places.split_first()?;
-        let sizes = (self.min..=rest).filter(|&size| most > 0 && self.fits(size, place));
+        let (site, others) = sites.split_first()?;
+        let sizes = (self.min..=rest).filter(|&size| most > 0 && self.fits(size, site));
         let with = sizes.filter_map(|size| Some(1 + self.fewest(rest - size, most - 1, others)?));
         with.chain(self.fewest(rest, most, others)).min()
     }
@@ -115,8 +103,8 @@ proptest! {
     ) {
         prop_assume!(min <= processors);
         let whole = Whole { processors, gpus, min };
-        let expected = whole.fewest(processors, most as usize, &places);
         let grid = grid(NAMES.iter().zip(&places).map(|(name, place)| place.site(name)));
+        let expected = whole.fewest(processors, most as usize, grid.sites());
         let bounds =
             Flexible { min_component_size: min, max_components: Some(most), splits: Vec::new() };
         let kind = Request::Flexible(bounds);
@@ -134,8 +122,8 @@ proptest! {
             let shares = shares_of(&plan);
             prop_assert_eq!(shares.iter().map(|(_, share)| share).sum::<u32>(), processors);
             for (name, share) in shares {
-                let at = NAMES.iter().position(|known| *known == name).unwrap();
-                prop_assert!(share >= min && whole.fits(share, &places[at]), "{share} at {name}");
+                let site = grid.site(&site_name(name)).unwrap();
+                prop_assert!(share >= min && whole.fits(share, site), "{share} at {name}");
             }
             prop_assert_eq!(plan.sites_combined(), plan.placements.len());
         }

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::content::Content;
 use crate::ids::JobId;
-use crate::job::spec::{Content, Flexible, Priority};
+use crate::job::spec::{Flexible, Priority};
 use crate::placement::testing::*;
 use crate::placement::*;
 use crate::queue::{PlacementQueues, QueueParameters, ScanStep, SliceBudget, Trigger, Waiting};

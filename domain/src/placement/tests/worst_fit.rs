@@ -3,6 +3,7 @@
 use crate::ids::{ComponentIndex, Digest, PolicyName};
 use crate::job::spec::{Flexible, Request, Where};
 use crate::labels::{Constraint, Rule};
+use crate::placed::ReasonCode;
 use crate::placement::testing::*;
 use crate::placement::*;
 use crate::resources::Resources;

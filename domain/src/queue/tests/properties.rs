@@ -1,4 +1,4 @@
-//! The shape index against trying every job, and the indexes against each other.
+//! The shape index against trying every job.
 
 use std::collections::BTreeMap;
 
@@ -103,39 +103,5 @@ proptest! {
             }
             prop_assert!(heads.values().all(|order| order.is_sorted()));
         }
-    }
-
-    /// After any changes the queues are what they would be if built from what is left.
-    #[test]
-    fn changes_leave_what_building_anew_gives(
-        changes in prop::collection::vec((0..12u64, 0..6u32, 0..4usize, 1..4u32, 0..3u64), 0..60),
-    ) {
-        let mut queues = queues_of(QueueParameters::default(), []);
-        let mut model: BTreeMap<u64, Waiting> = BTreeMap::new();
-        for (job, kind, class, size, wait) in changes {
-            match kind {
-                0 | 1 => {
-                    queues.remove(JobId(job));
-                    model.remove(&job);
-                }
-                _ => {
-                    let not_before = seconds(wait * 100);
-                    let frozen = kind == 2;
-                    let changed =
-                        Waiting { not_before, frozen, ..waiting(job, CLASSES[class], size) };
-                    queues.insert(changed.clone());
-                    model.insert(job, changed);
-                }
-            }
-        }
-        let mut fresh = queues_of(QueueParameters::default(), model.into_values());
-        prop_assert_eq!(queues.next_wake(), fresh.next_wake());
-        prop_assert_eq!(queues.shape_count(), fresh.shape_count());
-        for class in CLASSES {
-            prop_assert_eq!(jobs(&queues, class), jobs(&fresh, class));
-            prop_assert_eq!(queues.len_of(class), fresh.len_of(class));
-        }
-        let all = scan(&mut queues, Trigger::Event, &idle(30), seconds(150));
-        prop_assert_eq!(all, scan(&mut fresh, Trigger::Event, &idle(30), seconds(150)));
     }
 }

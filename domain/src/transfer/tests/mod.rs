@@ -4,8 +4,8 @@ mod life;
 mod trouble;
 mod world;
 
+use crate::content::Content;
 use crate::ids::{Digest, RelPath, SiteName};
-use crate::job::spec::Content;
 use crate::machine::Machine;
 use crate::transfer::CopyMachine;
 use crate::transfer::command::{CopyCommand, Rejection, Seen, StartAnswer};

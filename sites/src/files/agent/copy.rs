@@ -7,7 +7,7 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use cospan_domain::job::spec::Content;
+use cospan_domain::content::Content;
 use cospan_domain::units::BitsPerSecond;
 use rustix::fs::FileType;
 

@@ -20,8 +20,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use cospan_domain::content::Content;
 use cospan_domain::ids::InvalidId;
-use cospan_domain::job::spec::Content;
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::Bytes;
 use signal_hook::consts::{SIGTERM, SIGXFSZ};

@@ -14,7 +14,7 @@ use super::super::{Failures, GridSite, NODES_MAX};
 use super::{BuildError, BuildOptions, EVENTS_PER_SITE_MAX, NodeDown};
 use crate::simulate::streams::stream;
 use crate::simulate::workload::{SourceError, open, reading};
-use cospan_chaos_tests::logs::{Complaints, FailureReader, NodeFailure};
+use cospan_simulator::logs::{Complaints, FailureReader, NodeFailure};
 
 /// A node that fails is down for some time, even where a log says otherwise.
 const SHORTEST_REPAIR: DurationMs = DurationMs(1);

@@ -8,7 +8,7 @@ use super::super::{GridSite, Level};
 use super::{BuildError, BuildOptions, EVENTS_PER_SITE_MAX};
 use crate::simulate::streams::stream;
 use crate::simulate::workload::RawJob;
-use cospan_chaos_tests::models::GeneratedJob;
+use cospan_simulator::models::GeneratedJob;
 
 /// Shorter times in use or free are raised to this one.
 const SHORTEST: DurationMs = DurationMs(1);

@@ -9,9 +9,9 @@ use super::super::{GridSite, LocalModel, LocalSource};
 use super::{BuildError, BuildOptions, EVENTS_PER_SITE_MAX, LocalJob, level};
 use crate::simulate::streams::stream;
 use crate::simulate::workload::{RawJob, SourceNotes, Times, log_jobs, settle};
-use cospan_chaos_tests::models::lublin::{LublinGenerator, LublinParameters};
-use cospan_chaos_tests::models::poisson::PoissonArrivals;
-use cospan_chaos_tests::models::{GeneratedJob, ParameterError};
+use cospan_simulator::models::lublin::{LublinGenerator, LublinParameters};
+use cospan_simulator::models::poisson::PoissonArrivals;
+use cospan_simulator::models::{GeneratedJob, ParameterError};
 
 /// Jobs drawn to learn what load the Lublin-Feitelson model gives by itself.
 const PILOT_JOBS: usize = 50_000;

@@ -15,7 +15,7 @@ use super::super::{
 };
 use super::links::length;
 use crate::simulate::workload::Estimates;
-use cospan_chaos_tests::world::batch::Discipline;
+use cospan_simulator::world::batch::Discipline;
 
 const DISCIPLINES: [Discipline; 3] = [Discipline::Fcfs, Discipline::Easy, Discipline::Conservative];
 /// More would only lengthen the queue faster.

@@ -7,7 +7,7 @@ use cospan_domain::units::BitsPerSecond;
 
 use super::super::{BuildError, BuiltSite};
 use super::*;
-use cospan_chaos_tests::logs::ComplaintKind;
+use cospan_simulator::logs::ComplaintKind;
 
 const POISSON: &str = "[site.local_load]\nmodel = \"poisson\"\nutilization = 0.4\n\
                        mean_run_time = \"10m\"\nsizes = [1, 2, 4, 8]";

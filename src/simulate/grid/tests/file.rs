@@ -8,7 +8,7 @@ use cospan_domain::units::{BitsPerSecond, Bytes};
 use super::super::{Failures, GridError, LocalModel, LocalSource, NetworkDefaults};
 use super::*;
 use crate::simulate::workload::Estimates;
-use cospan_chaos_tests::world::batch::Discipline;
+use cospan_simulator::world::batch::Discipline;
 
 const FULL: &str = r#"
 [[site]]

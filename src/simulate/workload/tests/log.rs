@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use super::super::Estimates;
 use super::*;
-use cospan_chaos_tests::logs::{ComplaintKind, OnBad};
+use cospan_simulator::logs::{ComplaintKind, OnBad};
 
 /// Jobs as (number, submitted, run time, processors, estimate), in seconds.
 fn log(rows: &[(u32, u64, i64, u32, i64)]) -> (TempDir, PathBuf) {

@@ -8,7 +8,7 @@ use cospan_domain::units::Bytes;
 
 use super::super::{Estimates, JOBS_MAX, OwnFiles};
 use super::*;
-use cospan_chaos_tests::logs::OnBad;
+use cospan_simulator::logs::OnBad;
 
 fn lublin(jobs: usize) -> WorkloadOptions {
     WorkloadOptions::new(Source::Lublin { jobs }, 1)

@@ -12,7 +12,7 @@ use cospan_domain::ids::{
 };
 use cospan_domain::site::state::NotificationId;
 use cospan_domain::transfer::state::Nonce;
-use cospan_domain::units::{Bytes, DurationMs, Timestamp};
+use cospan_domain::units::{Bytes, ClockSkew, DurationMs, Timestamp};
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -41,7 +41,7 @@ macro_rules! as_itself {
         }
     )*};
 }
-as_itself!(u8, u32, u64, bool, Arc<str>);
+as_itself!(u8, u32, u64, i64, bool, Arc<str>);
 
 macro_rules! as_number {
     ($($type:ident($number:ty)),*) => {$(
@@ -62,6 +62,7 @@ as_number!(
     Round(u32),
     Attempt(u32),
     Timestamp(u64),
+    ClockSkew(i64),
     DurationMs(u64),
     Bytes(u64),
     Nonce(u64),

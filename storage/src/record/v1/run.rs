@@ -6,9 +6,7 @@ use cospan_domain::ids::{InstanceId, LrmId, PolicyName, SiteName};
 use cospan_domain::job::state::{
     self, Ending as DomainEnding, RestartStep as DomainStep, Run as DomainRun,
 };
-use cospan_domain::placement::ReasonCode as DomainCode;
-use cospan_domain::placement::dominant;
-use cospan_domain::placement::rule::{self, Rule as DomainRule};
+use cospan_domain::placed::{self, ReasonCode as DomainCode, Rule as DomainRule};
 
 use super::convert::{Text, wire_enum, wire_inner, wire_struct};
 use super::spec::{Chunk, Content};
@@ -23,6 +21,7 @@ wire_struct!(Component = state::Component {
     collected: Vec<Collected>,
     began: Option<Began>,
     restart: Option<Restart>,
+    start_by: Option<u64>,
     origins: Vec<Origin>,
 });
 
@@ -36,21 +35,21 @@ wire_struct!(Restart = state::Restart {
 });
 wire_enum!(RestartStep = DomainStep { ToPlace, Staging, Staged });
 
-wire_struct!(Began = state::Began { site: Text<SiteName>, attempt: u32 });
+wire_struct!(Began = state::Began { site: Text<SiteName>, attempt: u32; at: Option<u64> });
 
-wire_struct!(Placement = state::Placement {
+wire_struct!(Placement = placed::Placement {
     site: Text<SiteName>,
     transfer_time: u64;
     sources: Vec<Source>,
     share: Option<u32>,
 });
 
-wire_struct!(PlacedBy = rule::PlacedBy {
+wire_struct!(PlacedBy = placed::PlacedBy {
     policy: Text<PolicyName>,
     rule: Rule;
     refused: Option<DominantRefusal>,
 });
-wire_struct!(DominantRefusal = dominant::DominantRefusal { code: ReasonCode, sites: u32 });
+wire_struct!(DominantRefusal = placed::DominantRefusal { code: ReasonCode, sites: u32 });
 wire_enum!(
     ReasonCode = DomainCode {
         NotEnoughIdle,
@@ -96,7 +95,7 @@ wire_enum!(
     }
 );
 
-wire_struct!(Source = state::Source {
+wire_struct!(Source = placed::Source {
     content: Content,
     from: Text<SiteName>;
     chunk: Option<Chunk>,
@@ -107,7 +106,7 @@ wire_enum!(Run = DomainRun {
     Intended { at: u64 },
     Uncertain { settled_at: u64, absences: u8, look_at: u64 },
     Submitted { lrm_id: Text<LrmId>, at: u64, absences: u8 },
-    AtGate { lrm_id: Text<LrmId>, host: Arc<str>, since: u64 },
+    AtGate { lrm_id: Text<LrmId>, host: Arc<str>, since: u64, clock: Option<i64> },
     Opened { lrm_id: Text<LrmId>, host: Arc<str>, at: u64 },
     Running { lrm_id: Text<LrmId>, host: Arc<str>, since: u64 },
     Ended { how: Ending, at: u64 },
@@ -128,7 +127,7 @@ wire_struct!(Collected = state::Collected { ; content: Option<Content>, done: bo
 /// Bytes that a component takes as written, at most; quickly.
 pub(crate) fn most_bytes(component: &state::Component) -> usize {
     /// Names of fields, numbers, and three names of sites.
-    const FIELDS: usize = 640;
+    const FIELDS: usize = 768;
     /// A digest, a size and the name of a site, or two digests and four numbers beside it,
     /// with their fields.
     const ITEM: usize = 512;
@@ -180,9 +179,9 @@ impl Component {
 
 #[cfg(test)]
 mod tests {
+    use cospan_domain::content::Content;
     use cospan_domain::ids::{Attempt, Digest};
-    use cospan_domain::job::spec::Content;
-    use cospan_domain::units::{Bytes, DurationMs, Timestamp};
+    use cospan_domain::units::{Bytes, ClockSkew, DurationMs, Timestamp};
 
     use super::super::Convert;
     use super::*;
@@ -196,12 +195,12 @@ mod tests {
         let site = |last: char| SiteName::new(&format!("{}{last}", "s".repeat(62))).unwrap();
         let content = Content { digest: Digest([255; 32]), size: Bytes(u64::MAX) };
         let (offset, length) = (Bytes(u64::MAX), Bytes(u64::MAX));
-        let chunk = Some(cospan_domain::job::chunk::Chunk { of: content, offset, length });
-        let source = state::Source { content, from: site('a'), chunk };
+        let chunk = Some(cospan_domain::content::Chunk { of: content, offset, length });
+        let source = placed::Source { content, from: site('a'), chunk };
         let collected = state::Collected { content: Some(content), done: true };
         let attempt = Attempt(u32::MAX);
         state::Component {
-            placement: Some(state::Placement {
+            placement: Some(placed::Placement {
                 share: Some(u32::MAX),
                 site: site('a'),
                 sources: vec![source; items],
@@ -213,7 +212,8 @@ mod tests {
             charge: Some(state::Charge { site: site('a'), attempt, detail: text(items) }),
             avoid: ('a'..='z').take(items).map(site).collect(),
             collected: vec![collected; items],
-            began: Some(state::Began { site: site('b'), attempt }),
+            began: Some(state::Began { site: site('b'), attempt, at: Some(Timestamp(u64::MAX)) }),
+            start_by: Some(Timestamp(u64::MAX)),
             restart: Some(state::Restart {
                 step: DomainStep::Staging,
                 since: Timestamp(u64::MAX),
@@ -236,6 +236,12 @@ mod tests {
                 DomainRun::Idle,
                 DomainRun::Uncertain { settled_at: at, absences: u8::MAX, look_at: at },
                 DomainRun::Submitted { lrm_id: lrm_id.clone(), at, absences: u8::MAX },
+                DomainRun::AtGate {
+                    lrm_id: lrm_id.clone(),
+                    host: host.clone(),
+                    since: at,
+                    clock: Some(ClockSkew(i64::MIN)),
+                },
                 DomainRun::Running { lrm_id, host, since: at },
                 DomainRun::Ended { how: DomainEnding::NeverRan(text(length)), at },
             ]

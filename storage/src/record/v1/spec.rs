@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use cospan_domain::content;
 use cospan_domain::ids::{
     ComponentName, Digest, LogicalName, PolicyName, RelPath, RunnerName, SiteName, TargetName,
 };
-use cospan_domain::job::chunk::{self, Feed as DomainFeed};
+use cospan_domain::job::chunk::Feed as DomainFeed;
 use cospan_domain::job::spec::{self, Collect as DomainCollect, Executable as DomainExecutable};
 use cospan_domain::job::spec::{OnUnreachable as DomainOnUnreachable, Priority as DomainPriority};
 use cospan_domain::job::spec::{Request as DomainRequest, Where as DomainWhere};
@@ -103,10 +104,10 @@ wire_struct!(Program = spec::Program {
 
 wire_enum!(Executable = DomainExecutable { AtSite(Arc<str>), Staged(FileRef) });
 wire_struct!(FileRef = spec::FileRef { name: Text<LogicalName>; bound: Option<Content> });
-wire_struct!(Content = spec::Content { digest: Text<Digest>, size: u64 });
+wire_struct!(Content = content::Content { digest: Text<Digest>, size: u64 });
 wire_struct!(Input = spec::Input { file: FileRef, path: Text<RelPath>; feed: Feed });
 wire_enum!(Feed = DomainFeed { Whole, Chunk });
-wire_struct!(Chunk = chunk::Chunk { of: Content, offset: u64, length: u64 });
+wire_struct!(Chunk = content::Chunk { of: Content, offset: u64, length: u64 });
 
 impl Default for Feed {
     fn default() -> Self {

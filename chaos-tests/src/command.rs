@@ -1,0 +1,4 @@
+//! What is asked of `cospan-chaos` that runs over the simulator.
+
+pub mod bench;
+pub mod run;

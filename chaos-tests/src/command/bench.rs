@@ -1,0 +1,119 @@
+//! `cospan-chaos bench`: seeds of chaos a minute, and whether a seed is the same run every time.
+
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use cospan_simulator::world::trouble::Struck;
+use serde_json::{Value, json};
+
+use crate::seeds::campaign::{Size, seeds};
+use crate::seeds::coverage::{kinds, share};
+
+/// How often one seed is run for its hash.
+const SAME: usize = 20;
+
+/// Runs so many seeds; the report has the form of `cospan bench`.
+///
+/// # Errors
+/// A seed broke a rule, or this program could not be started once more.
+pub fn bench(count: u64, note: &dyn Fn(&str)) -> Result<Value> {
+    note(&format!("{count} seeds"));
+    let at_once = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let (begun, seen) = (Instant::now(), Mutex::new((Struck::new(), 0_u64, Vec::new())));
+    seeds(1, count, at_once, Size::default(), &|number, verdict| {
+        let mut seen = seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        match verdict {
+            Ok(verdict) if verdict.holds() => {
+                for (pair, count) in verdict.struck {
+                    *seen.0.entry(pair).or_default() += count;
+                }
+                seen.1 += verdict.changes;
+            }
+            _ => seen.2.push(number),
+        }
+    });
+    let minutes = begun.elapsed().as_secs_f64() / 60.0;
+    let (struck, changes, broken) =
+        seen.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if !broken.is_empty() {
+        bail!("seeds {broken:?} broke rules; `cospan-chaos run --first N --seeds 1` shows how");
+    }
+    let kinds = kinds(&struck);
+    let least = kinds.iter().map(|kind| kind.strikes).min().unwrap_or(0);
+    let faults: u64 = struck.values().sum();
+    note(&format!("one seed in {SAME} processes"));
+    let figures = [
+        ("chaos_seeds_per_min", count as f64 / minutes, "1/min", ">= 200"),
+        ("fault_step_coverage", share(&kinds) * 100.0, "%", ">= 95"),
+        ("fault_kind_least_strikes", least as f64, "strikes", ">= 1000"),
+        ("chaos_faults_10min", faults as f64 / minutes * 10.0, "faults", ""),
+        ("chaos_changes_per_s", changes as f64 / minutes / 60.0, "1/s", ""),
+        ("same_hash_runs", same_hash()? as f64, "runs", "20"),
+    ];
+    let figures: Vec<Value> = figures
+        .into_iter()
+        .map(|(name, value, unit, target)| {
+            let value = (value * 1_000.0).round() / 1_000.0;
+            json!({"name": name, "value": value, "unit": unit, "target": target})
+        })
+        .collect();
+    let machine = json!({"cores": at_once.to_string()});
+    Ok(json!({"bench": "chaos", "figures": figures, "floors": [], "machine": machine}))
+}
+
+/// Runs one seed in processes of their own: alone and two at a time, on whichever cores and
+/// pinned to one (where there is `taskset`), half of them beside a busy loop. How many of
+/// the runs have the hash of the first.
+fn same_hash() -> Result<usize> {
+    let pins = Command::new("taskset").arg("--version").stdout(Stdio::null()).status().is_ok();
+    let first = hash_of(begin(false)?)?;
+    let half = SAME / 2;
+    let quiet = alike(&first, half - 1, pins)?;
+    let stop = AtomicBool::new(false);
+    let beside = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
+        let beside = alike(&first, SAME - half, pins);
+        stop.store(true, Ordering::Relaxed);
+        beside
+    })?;
+    Ok(1 + quiet + beside)
+}
+
+/// Of so many runs, two at a time, those with this hash.
+fn alike(hash: &str, runs: usize, pins: bool) -> Result<usize> {
+    let mut same = 0;
+    for pair in (0..runs).collect::<Vec<_>>().chunks(2) {
+        let begun: Vec<Child> =
+            pair.iter().map(|run| begin(pins && run % 2 == 1)).collect::<Result<_>>()?;
+        for process in begun {
+            same += usize::from(hash_of(process)? == hash);
+        }
+    }
+    Ok(same)
+}
+
+/// A process of this program that runs the seed.
+fn begin(pinned: bool) -> Result<Child> {
+    let own = std::env::current_exe()?;
+    let mut command = if pinned { Command::new("taskset") } else { Command::new(&own) };
+    if pinned {
+        command.args(["-c", "0"]).arg(&own);
+    }
+    command.args(["run", "--first", "1", "--seeds", "1", "--json"]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command.spawn().context("this program could not be started once more")
+}
+
+fn hash_of(process: Child) -> Result<String> {
+    let output = process.wait_with_output()?;
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout)
+        .with_context(|| format!("a process told nothing and ended with {}", output.status))?;
+    Ok(told["hash"].as_str().context("a process told no hash")?.to_owned())
+}

@@ -1,0 +1,314 @@
+//! `cospan-chaos run`: seeds of chaos under virtual time, and what became of them.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use cospan_domain::units::DurationMs;
+use cospan_simulator::world::trouble::Struck;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use serde::Serialize;
+
+use crate::seeds::campaign::{Size, seeds, shortest};
+use crate::seeds::coverage::{Kind, kinds, share};
+use crate::seeds::run::Verdict;
+use crate::seeds::scenario::BEGINS;
+
+/// Arguments of `run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// How many seeds
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
+    pub seeds: u64,
+    /// The first seed; the others follow [default: drawn, and printed]
+    #[arg(long)]
+    pub first: Option<u64>,
+    /// Jobs of each run
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub jobs: u64,
+    /// Sites of each run: with one alone nobody could tell its silence from our own
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(2..=5))]
+    pub sites: u64,
+    /// How long things go wrong, in simulated hours
+    #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u64).range(1..=8_760))]
+    pub hours: u64,
+    /// Seeds at the same time [default: one for each processor]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1_024))]
+    pub at_once: Option<u64>,
+    /// Print what happened to each job of a seed that broke a rule, or of the only seed
+    #[arg(long)]
+    pub timeline: bool,
+    /// Print one JSON document instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Broken rules that are told of one seed; one cause may break the same rule often.
+const RULES_TOLD: usize = 8;
+
+/// What a campaign came to.
+#[derive(Debug, Default, Serialize)]
+struct Campaign {
+    first: u64,
+    seeds: u64,
+    held: u64,
+    seconds: f64,
+    seeds_per_minute: f64,
+    durable_changes: u64,
+    reigns: u64,
+    /// Trouble that struck with effect, by kind and step of the protocol.
+    #[serde(serialize_with = "joined")]
+    struck: Struck,
+    /// Hash of all that happened in the seeds that were run, in their order.
+    hash: String,
+    /// The share of the pairs of kind and step that struck at least once.
+    coverage: f64,
+    /// Whether nothing happened in any seed that must not, under faults.
+    safety: Held,
+    /// Whether all converged in every seed, once the faults had stopped.
+    liveness: Held,
+    broken: Vec<Broken>,
+    #[serde(skip)]
+    hashes: BTreeMap<u64, String>,
+}
+
+/// A verdict on all seeds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Held {
+    #[default]
+    Holds,
+    Broken,
+}
+
+impl Held {
+    fn and(&mut self, holds: bool) {
+        if !holds {
+            *self = Held::Broken;
+        }
+    }
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Held::Holds => "holds",
+            Held::Broken => "BROKEN",
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Broken {
+    seed: u64,
+    drawn: String,
+    /// What must not have happened under faults, and did.
+    safety: Vec<String>,
+    /// What did not come about after they had stopped.
+    liveness: Option<String>,
+    /// The laboratory failed, or a store could not be opened any more.
+    failed: Option<String>,
+    /// What users did until then is enough to see it, if it was looked for.
+    deals: Option<usize>,
+    replay: String,
+}
+
+/// Runs seeds on simulated sites; whether all of them held. `say` prints what is asked for,
+/// `note` how far it is.
+///
+/// # Errors
+/// There are no such seeds.
+pub fn run(args: &RunArgs, say: &dyn Fn(&str), note: &(dyn Fn(&str) + Sync)) -> Result<bool> {
+    let first = args.first.unwrap_or_else(drawn_seed);
+    let last = last_seed(first, args.seeds)?;
+    note(&format!("seeds {first} to {last}"));
+    let campaign = Mutex::new(Campaign { first, seeds: args.seeds, ..Campaign::default() });
+    let begun = Instant::now();
+    seeds(first, args.seeds, at_once(args), size(args), &|seed, verdict| {
+        let mut campaign = campaign.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = campaign.add(seed, verdict, args);
+        if !args.json {
+            note(&text);
+        }
+    });
+    let mut campaign = campaign.into_inner().unwrap_or_else(PoisonError::into_inner);
+    // Whichever came first, so that as many at once as you like tell the same.
+    campaign.broken.sort_by_key(|broken| broken.seed);
+    campaign.seconds = begun.elapsed().as_secs_f64();
+    campaign.coverage = share(&kinds(&campaign.struck));
+    campaign.hash = joint_hash(&campaign.hashes);
+    campaign.seeds_per_minute = args.seeds as f64 * 60.0 / campaign.seconds.max(0.001);
+    say(&match args.json {
+        true => serde_json::to_string_pretty(&campaign)?,
+        false => table(&campaign),
+    });
+    // One that was never run did not hold either.
+    Ok(campaign.held == args.seeds)
+}
+
+/// The last of at least one seed, from `first` on.
+fn last_seed(first: u64, seeds: u64) -> Result<u64> {
+    let further = seeds.saturating_sub(1);
+    first.checked_add(further).with_context(|| {
+        format!(
+            "{seeds} seeds from {first} on end behind the largest number, {}; begin at {} at most \
+             (--first), or run fewer (--seeds)",
+            u64::MAX,
+            u64::MAX - further
+        )
+    })
+}
+
+/// One hash of the hashes of all seeds.
+fn joint_hash(hashes: &BTreeMap<u64, String>) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for (seed, hash) in hashes {
+        hasher.update(&seed.to_le_bytes()).update(hash.as_bytes());
+    }
+    hasher.finalize().to_hex()[..16].to_owned()
+}
+
+fn drawn_seed() -> u64 {
+    u64::from(StdRng::from_os_rng().random::<u32>())
+}
+
+fn at_once(args: &RunArgs) -> usize {
+    let processors = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    args.at_once.map_or_else(processors, |count| count as usize)
+}
+
+fn size(args: &RunArgs) -> Size {
+    let length = DurationMs::from_secs(args.hours * 3_600);
+    Size { jobs: args.jobs as usize, sites: args.sites as usize, length }
+}
+
+impl Campaign {
+    /// Takes in one verdict; what to say of it.
+    fn add(&mut self, seed: u64, verdict: anyhow::Result<Verdict>, args: &RunArgs) -> String {
+        let RunArgs { jobs, sites, hours, .. } = args;
+        let size_words = format!("--jobs {jobs} --sites {sites} --hours {hours}");
+        let replay = format!("cospan-chaos run --first {seed} --seeds 1 {size_words} --timeline");
+        let verdict = match verdict {
+            Ok(verdict) => verdict,
+            Err(problem) => {
+                let text = format!("BROKEN seed {seed}: {problem:#}\n  {replay}");
+                self.safety.and(false);
+                let (drawn, failed) = (String::new(), Some(format!("{problem:#}")));
+                let (safety, liveness, deals) = Default::default();
+                self.broken.push(Broken { seed, drawn, safety, liveness, failed, deals, replay });
+                return text;
+            }
+        };
+        self.hashes.insert(seed, verdict.hash.clone());
+        self.safety.and(verdict.unsafe_.is_empty());
+        self.liveness.and(verdict.not_live.is_none());
+        self.durable_changes += verdict.changes;
+        self.reigns += verdict.reigns as u64;
+        verdict
+            .struck
+            .iter()
+            .for_each(|(pair, count)| *self.struck.entry(*pair).or_default() += count);
+        let struck: u64 = verdict.struck.values().sum();
+        let (acknowledged, finished) = verdict.jobs;
+        let mut text = format!(
+            "{}: {acknowledged} jobs, {finished} finished, {} reigns, {struck} faults, hash {}",
+            verdict.drawn, verdict.reigns, verdict.hash
+        );
+        let shows = args.timeline && (args.seeds == 1 || !verdict.holds());
+        if shows {
+            text += &timeline(&verdict);
+        }
+        if verdict.holds() {
+            self.held += 1;
+            return format!("ok     {text}");
+        }
+        self.break_rules(seed, verdict, args, replay, &text)
+    }
+
+    fn break_rules(
+        &mut self,
+        seed: u64,
+        verdict: Verdict,
+        args: &RunArgs,
+        replay: String,
+        text: &str,
+    ) -> String {
+        let Verdict { drawn, unsafe_: safety, not_live: liveness, .. } = verdict;
+        let late = liveness.iter().map(|text| format!("liveness: {text}"));
+        let wrong = safety.iter().map(|text| format!("safety: {text}"));
+        let rules: Vec<String> = late.chain(wrong).collect();
+        // A second run of a failing seed costs little; one that fails no more is news too.
+        let deals = shortest(seed, size(args)).ok().flatten().map(|(deals, _)| deals);
+        let mut told = format!("BROKEN {text}");
+        rules.iter().take(RULES_TOLD).for_each(|rule| told += &format!("\n  {rule}"));
+        if rules.len() > RULES_TOLD {
+            told += &format!("\n  and {} more", rules.len() - RULES_TOLD);
+        }
+        if let Some(deals) = deals {
+            told += &format!("\n  the first {deals} deals of its users are enough");
+        }
+        told += &format!("\n  replay: {replay}");
+        let failed = None;
+        self.broken.push(Broken { seed, drawn, safety, liveness, failed, deals, replay });
+        told
+    }
+}
+
+fn timeline(verdict: &Verdict) -> String {
+    let mut text = String::new();
+    for (at, job, what) in &verdict.timeline {
+        let seconds = at.since(BEGINS).as_secs_f64();
+        // Writing to a String cannot fail.
+        let job = job.map(|job| format!("job {job}  ")).unwrap_or_default();
+        let _ = write!(text, "\n  {seconds:>12.3} s  {job}{what}");
+    }
+    text
+}
+
+fn table(campaign: &Campaign) -> String {
+    let Campaign { seeds, held, seconds, seeds_per_minute, .. } = campaign;
+    let text = format!(
+        "{held} of {seeds} seeds held, {} reigns, {} durable changes, in {seconds:.1} s ({seeds_per_minute:.0} a minute)\n",
+        campaign.reigns, campaign.durable_changes
+    );
+    let kinds = kinds(&campaign.struck);
+    let row = |kind: &Kind| {
+        let Kind { name, strikes, steps, missed } = kind;
+        let reached = format!("{} of {steps}", steps - missed.len());
+        format!("{name:<24} {strikes:>9} {reached:>9}  {}\n", missed.join(" "))
+    };
+    let heading = format!("{:<24} {:>9} {:>9}  {}\n", "trouble", "struck", "steps", "never at");
+    let rows: String = kinds.iter().map(row).collect();
+    let verdicts = format!(
+        "safety {}, liveness {}, hash {}\n",
+        campaign.safety.as_str(),
+        campaign.liveness.as_str(),
+        campaign.hash
+    );
+    let pairs = format!(
+        "{:.1} % of the pairs of trouble and step struck at least once\n",
+        campaign.coverage * 100.0
+    );
+    text + &verdicts + &pairs + &heading + rows.trim_end()
+}
+
+/// Pairs as one word each.
+fn joined<S: serde::Serializer>(struck: &Struck, serializer: S) -> Result<S::Ok, S::Error> {
+    let joined = struck.iter().map(|((kind, step), count)| (format!("{kind} {step}"), count));
+    serializer.collect_map(joined)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_behind_the_largest_number_are_refused_with_the_last_first_one_that_goes() {
+        assert_eq!(last_seed(7, 1).ok(), Some(7));
+        assert_eq!(last_seed(u64::MAX - 1, 2).ok(), Some(u64::MAX));
+        let refused = last_seed(u64::MAX, 2).unwrap_err();
+        assert!(refused.to_string().contains("18446744073709551614"));
+    }
+}

@@ -1,0 +1,317 @@
+//! Whether the processor time that a job's record says was held in vain was so held.
+//!
+//! A record counts from when an attempt is seen at its gate until the start is decided, or
+//! the attempt is seen to be over. The world knows when it came to its gate and when it
+//! held nothing any more; news of either take their time, and how long is not the record's
+//! doing. So what is stated for a job must lie between two sums over its attempts:
+//!
+//! - at least from when each was seen at its gate until the counting ended, or until it
+//!   truly held nothing any more, whichever came first;
+//! - at most from when each truly came to its gate until the counting ended.
+//!
+//! If the control plane's clock was set meanwhile, both are wider by as much.
+
+use std::collections::BTreeMap;
+
+use cospan_domain::ids::{Attempt, ComponentIndex, JobId, Tag};
+use cospan_domain::job::event::{Happened, JobEvent};
+use cospan_domain::job::state::{Job, Phase};
+use cospan_domain::units::{DurationMs, Timestamp};
+
+use super::oracle::Evidence;
+use cospan_simulator::world::ledger::{Deed, Entry};
+
+/// When something was written, in true time, and how far the writer's clock was ahead of it.
+#[derive(Debug, Clone, Copy)]
+struct Written {
+    at: Timestamp,
+    ahead_ms: i64,
+}
+
+/// What the control plane wrote about the time of one attempt at its gate.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counted {
+    from: Option<Written>,
+    until: Option<Written>,
+    /// It was seen past its gate: what comes later counts no more.
+    passed: bool,
+}
+
+/// What the control plane wrote about times at gates.
+#[derive(Debug, Default)]
+pub struct Accounts {
+    counted: BTreeMap<(JobId, ComponentIndex, Attempt), Counted>,
+}
+
+impl Accounts {
+    /// Takes note of an event that became durable, of a job as it was before, written by a
+    /// clock that is so far ahead. Much may become durable at once: a component that is seen
+    /// to have begun may be seen to be over, and its job with it.
+    pub(super) fn note(&mut self, job: &Job, event: &JobEvent, ahead_ms: i64) {
+        let at = Timestamp(event.at.0.saturating_add_signed(-ahead_ms));
+        let written = Written { at, ahead_ms };
+        match &event.what {
+            Happened::ComponentReady { component, .. } => {
+                if let Some(counted) = self.current(job, *component) {
+                    counted.from.get_or_insert(written);
+                }
+            }
+            // What ends after its start was decided was counted then, seen or not; but for
+            // what is started anew while the others run.
+            Happened::AttemptEnded { component, attempt, .. }
+                if job.start_at.is_none() || is_restarted(job, *component) =>
+            {
+                self.counted.entry((job.id, *component, *attempt)).or_default().end(written);
+            }
+            Happened::GateOpened { component } => {
+                let is_restart = matches!(job.phase, Phase::Running { .. });
+                let Some(counted) = self.current(job, *component) else { return };
+                if is_restart {
+                    counted.end(written);
+                }
+                counted.passed = true;
+            }
+            Happened::ComponentBegan { component, .. } => {
+                if let Some(counted) = self.current(job, *component) {
+                    counted.passed = true;
+                }
+            }
+            Happened::GoDecided { .. } => {
+                for (index, _) in job.indexed() {
+                    self.end(job, index, written);
+                }
+            }
+            Happened::RoundAborted { .. } => {
+                for index in job.restarting() {
+                    self.end(job, index, written);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, job: &Job, component: ComponentIndex, written: Written) {
+        if let Some(counted) = self.current(job, component) {
+            counted.end(written);
+        }
+    }
+
+    /// What is counted for the current attempt of a component.
+    fn current(&mut self, job: &Job, component: ComponentIndex) -> Option<&mut Counted> {
+        let attempt = job.components.get(component.0 as usize)?.attempt;
+        Some(self.counted.entry((job.id, component, attempt)).or_default())
+    }
+}
+
+impl Counted {
+    fn end(&mut self, written: Written) {
+        if !self.passed {
+            self.until.get_or_insert(written);
+        }
+    }
+}
+
+fn is_restarted(job: &Job, component: ComponentIndex) -> bool {
+    job.components.get(component.0 as usize).is_some_and(|component| component.restart.is_some())
+}
+
+/// What the world knows of an attempt that came to its gate.
+#[derive(Debug, Default, Clone, Copy)]
+struct Held {
+    processors: u32,
+    from: Option<Timestamp>,
+    /// Its gate was opened: its start had been decided by then.
+    opened: Option<Timestamp>,
+    /// It ran, or it was over.
+    until: Option<Timestamp>,
+}
+
+fn held(entries: &[Entry]) -> BTreeMap<Tag, Held> {
+    let mut held: BTreeMap<Tag, Held> = BTreeMap::new();
+    for Entry { at, tag, deed, .. } in entries {
+        let held = held.entry(*tag).or_default();
+        match deed {
+            Deed::Submitted { processors } => held.processors = *processors,
+            Deed::Ready => held.from = Some(*at),
+            Deed::Opened(..) | Deed::Voided | Deed::HeldTooLong | Deed::Left => {
+                held.until.get_or_insert(*at);
+                if matches!(deed, Deed::Opened(..)) {
+                    held.opened = Some(*at);
+                }
+            }
+            _ => {}
+        }
+    }
+    held
+}
+
+/// Ended jobs of which the record states what cannot be, with the bounds.
+pub(super) fn misstated(evidence: &Evidence<'_>) -> Vec<String> {
+    let mut bounds: BTreeMap<JobId, (u64, u64)> = BTreeMap::new();
+    for (tag, held) in held(evidence.world.ledger().entries()) {
+        let ended = evidence.ended.get(&tag.job).filter(|_| tag.instance == evidence.instance);
+        let (Some(from), Some((_, ended))) = (held.from, ended) else { continue };
+        let key = (tag.job, tag.component, tag.attempt);
+        let counted = evidence.accounts.counted.get(&key).copied().unwrap_or_default();
+        let (least, most) = bounds_ms(counted, held, from, *ended, evidence.clocks_apart);
+        let (low, high) = bounds.entry(tag.job).or_default();
+        *low += u64::from(held.processors) * least.0;
+        *high += u64::from(held.processors) * most.0;
+    }
+    let ended = evidence.ended.keys().filter_map(|id| evidence.jobs.get(id));
+    let stated = ended.map(|job| (job.id, job.instants.wasted_processor_ms));
+    let wrong = stated.filter_map(|(id, stated)| {
+        let (low, high) = bounds.get(&id).copied().unwrap_or_default();
+        let text = format!("job {id} states {stated} processor-ms, not {low} to {high}");
+        (!(low..=high).contains(&stated)).then_some(text)
+    });
+    wrong.collect()
+}
+
+/// The least and the most that may be counted for one attempt.
+fn bounds_ms(
+    counted: Counted,
+    held: Held,
+    from: Timestamp,
+    ended: Timestamp,
+    clocks_apart: DurationMs,
+) -> (DurationMs, DurationMs) {
+    let latest = held.opened.unwrap_or(ended);
+    let until = counted.until.map_or(latest, |written| written.at);
+    let (Some(seen), Some(end)) = (counted.from, counted.until) else {
+        return (DurationMs(0), until.since(from) + clocks_apart);
+    };
+    let set = DurationMs(end.ahead_ms.abs_diff(seen.ahead_ms));
+    let least = held.until.map_or(until, |over| over.min(until)).since(seen.at);
+    (DurationMs(least.0.saturating_sub(set.0)), until.since(from) + set)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use cospan_domain::ids::{KeyName, LrmId, Round};
+    use cospan_domain::job::evolve::evolve;
+    use cospan_domain::job::state::{
+        AbortCause, AfterAbort, Component, Ending, Instants, Restart, RestartStep, Run, Setbacks,
+    };
+
+    use super::*;
+    use cospan_simulator::jobs::shared_job;
+
+    const ENDED: Timestamp = Timestamp(10_000);
+
+    fn bounds(from: Option<Written>, until: Option<Written>, held: Held) -> (u64, u64) {
+        let counted = Counted { from, until, passed: false };
+        let (least, most) = bounds_ms(counted, held, Timestamp(100), ENDED, DurationMs(5));
+        (least.0, most.0)
+    }
+
+    fn at(ms: u64, ahead_ms: i64) -> Option<Written> {
+        Some(Written { at: Timestamp(ms), ahead_ms })
+    }
+
+    fn opened_at(ms: u64) -> Held {
+        let opened = Some(Timestamp(ms));
+        Held { opened, until: opened, ..Held::default() }
+    }
+
+    #[test]
+    fn as_much_is_in_doubt_as_news_were_late() {
+        assert_eq!(bounds(at(130, 0), at(200, 0), opened_at(220)), (70, 100));
+        let lost = Held { until: Some(Timestamp(150)), ..Held::default() };
+        assert_eq!(bounds(at(130, 0), at(300, 0), lost), (20, 200));
+    }
+
+    #[test]
+    fn as_much_is_in_doubt_as_the_clock_was_set() {
+        let held = Held { until: Some(Timestamp(900)), ..Held::default() };
+        assert_eq!(bounds(at(130, 0), at(900, -50), held), (720, 850));
+    }
+
+    #[test]
+    fn what_was_not_seen_may_have_been_counted_until_the_gate_was_open_or_the_job_over() {
+        assert_eq!(bounds(at(130, 0), None, opened_at(220)), (0, 125));
+        assert_eq!(bounds(None, at(200, 0), opened_at(220)), (0, 105));
+        assert_eq!(bounds(at(130, 0), None, Held::default()), (0, 9_905));
+    }
+
+    const RESTARTED: ComponentIndex = ComponentIndex(0);
+
+    /// One component, three processors; it runs, and its second attempt is on its way.
+    fn restarted() -> Job {
+        let spec = shared_job(&[3], DurationMs(60_000), DurationMs(60_000), 0).unwrap();
+        let (begun, lrm_id) = (Timestamp(10), LrmId::new("1.delft").unwrap());
+        let step = RestartStep::Staged;
+        let restart = Restart { step, since: begun, tries: 0, not_before: begun };
+        let component = Component {
+            attempt: Attempt(2),
+            run: Run::Submitted { lrm_id, at: begun, absences: 0 },
+            restart: Some(restart),
+            ..Component::default()
+        };
+        Job {
+            id: JobId(1),
+            owner: KeyName::new("alice").unwrap(),
+            idempotency: None,
+            submitted_at: begun,
+            priority: spec.priority,
+            spec,
+            frozen_by: None,
+            held: None,
+            phase: Phase::Running { since: begun },
+            round: Round(1),
+            inputs_here: true,
+            start_at: Some(begun),
+            components: vec![component],
+            setbacks: Setbacks::default(),
+            next_claim: None,
+            preempting: Vec::new(),
+            promoted: false,
+            instants: Instants::default(),
+            placed_by: None,
+            told: Default::default(),
+            revision: 1,
+        }
+    }
+
+    /// What the record of a restarted component's job states, and what is in doubt, if it was
+    /// seen at its gate at 100 and this became durable at once at 5000.
+    fn stated(seen: &[Happened]) -> (u64, (u64, u64)) {
+        let (mut job, mut accounts) = (restarted(), Accounts::default());
+        let host = Arc::from("node");
+        let ready = Happened::ComponentReady { component: RESTARTED, host, clock: None };
+        let seen = seen.iter().map(|what| (5_000, what.clone()));
+        for (at, what) in [(100, ready)].into_iter().chain(seen) {
+            let event = JobEvent { at: Timestamp(at), what };
+            accounts.note(&job, &event, 0);
+            evolve(&mut job, &event);
+        }
+        let counted = accounts.counted[&(JobId(1), RESTARTED, Attempt(2))];
+        let truly = bounds(counted.from, counted.until, opened_at(150));
+        (job.instants.wasted_processor_ms / 3, truly)
+    }
+
+    #[test]
+    fn a_restart_that_is_seen_to_begin_and_end_at_once_was_counted_until_then() {
+        let end = [
+            Happened::GateOpened { component: RESTARTED },
+            Happened::ComponentBegan { component: RESTARTED, began_at: None },
+            Happened::AttemptEnded {
+                component: RESTARTED,
+                attempt: Attempt(2),
+                how: Ending::Succeeded,
+            },
+            Happened::PayloadsSucceeded,
+            Happened::JobFinished,
+        ];
+        assert_eq!(stated(&end), (4_900, (50, 4_900)));
+    }
+
+    #[test]
+    fn a_restart_whose_round_is_given_up_was_counted_until_then() {
+        let then = AfterAbort::Requeue { not_before: Timestamp(0) };
+        let why = AbortCause::Unreachable { component: RESTARTED };
+        assert_eq!(stated(&[Happened::RoundAborted { why, then }]), (4_900, (50, 4_900)));
+    }
+}

@@ -1,0 +1,98 @@
+//! What a control plane shows of itself is what it did: its metrics are compared with the
+//! changes that became durable while it reigned, and with what there is.
+
+use std::collections::BTreeMap;
+
+use cospan_actors::journal::Change;
+use cospan_actors::metrics::Metrics;
+use cospan_domain::job::state::{Job, PhaseKind};
+use prometheus::core::Collector;
+
+use cospan_simulator::reign::Reign;
+
+/// What one control plane did so far.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    submitted: u64,
+    ended: BTreeMap<PhaseKind, u64>,
+}
+
+impl Counters {
+    /// Takes note of a change.
+    pub(super) fn note(&mut self, change: &Change) {
+        match change {
+            Change::NewJobs(jobs) => self.submitted += jobs.len() as u64,
+            Change::Job { old, new, .. } if new.is_final() && !old.is_final() => {
+                *self.ended.entry(new.phase.kind()).or_default() += 1;
+            }
+            _ => {}
+        }
+    }
+
+    /// What the metrics show otherwise. `jobs`: all that are kept.
+    pub(super) fn misstated<'a>(
+        &self,
+        metrics: &Metrics,
+        jobs: impl Iterator<Item = &'a Job>,
+    ) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut check = |what: &str, shown: u64, is: u64| {
+            if shown != is {
+                found.push(format!("{what} is shown as {shown} and is {is}"));
+            }
+        };
+        check("jobs submitted", metrics.jobs_submitted.get(), self.submitted);
+        for kind in [PhaseKind::Finished, PhaseKind::Failed, PhaseKind::Cancelled] {
+            let is = self.ended.get(&kind).copied().unwrap_or(0);
+            let how = kind.as_str();
+            check(how, metrics.jobs_ended.with_label_values(&[how]).get(), is);
+        }
+        let mut phases: BTreeMap<PhaseKind, u64> = BTreeMap::new();
+        jobs.for_each(|job| *phases.entry(job.phase.kind()).or_default() += 1);
+        for kind in PhaseKind::ALL {
+            let shown = metrics.jobs.with_label_values(&[kind.as_str()]).get();
+            let is = phases.get(&kind).copied().unwrap_or(0);
+            check(kind.as_str(), u64::try_from(shown).unwrap_or(u64::MAX), is);
+        }
+        check("jobs held", u64::try_from(metrics.held.get()).unwrap_or(u64::MAX), 0);
+        found
+    }
+}
+
+/// What the metrics of sites at rest show otherwise than it is.
+pub(super) fn sites_misstated(reign: &Reign) -> Vec<String> {
+    let metrics = &reign.plane.shared().metrics;
+    let mut found = Vec::new();
+    for site in reign.plane.sites() {
+        let name = site.name.as_str();
+        let shown = |usage| metrics.site_processors.with_label_values(&[name, usage]).get();
+        let total = reign.world.read(|world| {
+            let cluster = world.sites().iter().find(|cluster| *cluster.name() == site.name);
+            cluster.map(|cluster| i64::from(cluster.processors()))
+        });
+        let idle = site.report.idle.as_ref().map(|(_, idle)| i64::from(idle.processors));
+        let shown = [Some(shown("total")), Some(shown("idle")), Some(shown("held"))];
+        if shown != [total, idle, Some(0)] {
+            found.push(format!("processors of {name}: {shown:?}, not {total:?}, {idle:?}, 0"));
+        }
+        let states = shown_states(metrics, name);
+        if states != [site.state.as_str()] {
+            found.push(format!("{name} is shown as {states:?} and is {:?}", site.state));
+        }
+    }
+    found
+}
+
+/// The states that a site is shown to be in.
+pub(super) fn shown_states(metrics: &Metrics, site: &str) -> Vec<String> {
+    let families = metrics.site_state.collect();
+    let gauges = families.iter().flat_map(|family| family.get_metric());
+    let is_shown = gauges.filter(|gauge| gauge.get_gauge().get_value() != 0.0);
+    let states = is_shown.filter_map(|gauge| {
+        let labels = gauge.get_label();
+        let of = |name: &str| labels.iter().find(|label| label.name() == name);
+        let is_here = of("site").is_some_and(|label| label.value() == site);
+        of("state").filter(|_| is_here).map(|label| label.value().to_owned())
+    });
+    states.collect()
+}

@@ -1,0 +1,319 @@
+//! Runs that are dense in what others seldom show: jobs that contend for the same
+//! processors, that ask for the same, whose components are restarted alone, or whose users
+//! change their minds all the time. A run is one of these, or none. Drawn from a stream of
+//! its own, so that the rest of a seed stays what it is.
+
+use std::ops::RangeInclusive;
+
+use cospan_actors::supervision::ActorKind;
+use cospan_domain::claim::MinClaimStep;
+use cospan_domain::job::spec::Priority;
+use cospan_domain::placement::DefaultPolicies;
+use cospan_domain::units::{Bytes, DurationMs, PerMillion, Timestamp};
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+
+use super::rarities::{ALWAYS_IDLE, hasten};
+use super::scenario::{BEGINS, Deal, DrawnJob, MINUTE, Scenario};
+use cospan_simulator::stalls::{self, Stalls};
+use cospan_simulator::world::cluster::LocalJob;
+use cospan_simulator::world::trouble::Trouble;
+
+/// Tells the stream apart.
+const CROWDS: u64 = 0x6372_6f77_6473;
+/// Files that many jobs read.
+const READ_BY_MANY: usize = 3;
+/// Kinds of jobs where they ask for the same.
+const KINDS: usize = 3;
+/// Changes of mind in one run, at most.
+const MANY_RAISES: usize = 800;
+
+/// What a run is dense in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Crowd {
+    /// Jobs of all classes, and local users, contend for small sites, and some jobs must not
+    /// run twice.
+    Contest,
+    /// Many ask for the same at the same time.
+    Twins,
+    /// Components run longer than their wall time at sites that blink, and are restarted
+    /// alone.
+    Parting,
+    /// A contest whose users give their jobs another class every other minute, which is
+    /// written slowly, while the actors of jobs stall all the time.
+    Fickle,
+}
+
+impl Crowd {
+    /// What the run of this seed is dense in, if it is in anything. The largest jobs do not
+    /// fit two small sites.
+    pub(super) fn of(seed: u64, sites: usize) -> Option<Self> {
+        match StdRng::seed_from_u64(seed ^ CROWDS).random_range(0..20) {
+            _ if sites < 3 => None,
+            0..=3 => Some(Crowd::Contest),
+            4..=6 => Some(Crowd::Twins),
+            7..=9 => Some(Crowd::Parting),
+            10..=11 => Some(Crowd::Fickle),
+            _ => None,
+        }
+    }
+
+    /// What its jobs are, for the line about a run.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Crowd::Contest => " in a contest",
+            Crowd::Twins => ", many alike,",
+            Crowd::Parting => " that part",
+            Crowd::Fickle => " of fickle users",
+        }
+    }
+
+    /// Makes the run one.
+    pub(super) fn gather(self, scenario: &mut Scenario) {
+        let mut chance = StdRng::seed_from_u64(!scenario.seed ^ CROWDS);
+        match self {
+            Crowd::Contest => contest(scenario, &mut chance),
+            Crowd::Twins => twins(scenario, &mut chance),
+            Crowd::Parting => parting(scenario, &mut chance),
+            Crowd::Fickle => {
+                contest(scenario, &mut chance);
+                change_minds(scenario, &mut chance);
+            }
+        }
+    }
+}
+
+/// A time between these.
+fn within(chance: &mut StdRng, least: u64, most: u64) -> DurationMs {
+    DurationMs(chance.random_range(least..=most))
+}
+
+/// When the last user comes, and an hour later.
+fn until(scenario: &Scenario) -> Timestamp {
+    let submitted = scenario.deals.iter().filter(|(_, deal)| matches!(deal, Deal::Submit(..)));
+    let last = submitted.map(|(at, _)| *at).max().unwrap_or(BEGINS);
+    (last + DurationMs(60 * MINUTE)).min(scenario.calm_at)
+}
+
+/// What is idle when a job is placed is taken by local users before its input is there: then
+/// components move and jobs give way.
+fn contest(scenario: &mut Scenario, chance: &mut StdRng) {
+    hasten(scenario, chance.random_range(5..=8));
+    narrow(scenario, 10..=16, chance);
+    let until = until(scenario);
+    for site in &mut scenario.sites {
+        site.local_jobs = passers_by(chance, until);
+    }
+    bring_from_afar(scenario, chance);
+    listen(scenario, chance);
+    if chance.random_bool(0.75) {
+        keep_classes(scenario);
+    }
+    scenario.claim.threshold = PerMillion([0, 0, 0, 500_000][chance.random_range(0..4)]);
+    scenario.claim.l = PerMillion(750_000);
+    let files = scenario.files.len();
+    scenario.claim.min_claim_step = MinClaimStep::Auto;
+    for job in &mut scenario.jobs {
+        // Those of the upper classes wait for input, while the others begin at once.
+        let high = chance.random_bool(0.5);
+        let [above, below] = match high {
+            true => [Priority::SuperHigh, Priority::High],
+            false => [Priority::Low, Priority::SuperLow],
+        };
+        job.rarity.priority = if chance.random_bool(0.5) { above } else { below };
+        let reads = chance.random_bool(if high { 0.9 } else { 0.2 });
+        job.input = reads.then(|| chance.random_range(0..files));
+        job.run_time = within(chance, 5 * MINUTE, 20 * MINUTE);
+        job.wall_time = DurationMs(job.run_time.0 + MINUTE);
+        job.rarity.rerunnable = chance.random_bool(0.6);
+        job.rarity.apart &= job.rarity.rerunnable;
+    }
+}
+
+/// Every file is at one site, and jobs go where there is room: until they can be
+/// claimed, much may happen.
+fn bring_from_afar(scenario: &mut Scenario, chance: &mut StdRng) {
+    scenario.policies.rigid = DefaultPolicies::default().rigid;
+    scenario.staging.clear();
+    for (path, content, at) in &mut scenario.files {
+        content.size = Bytes(chance.random_range(2_000_000_000..5_000_000_000));
+        at.truncate(1);
+        let kept = scenario.sites.iter_mut().filter_map(|site| site.files.get_mut(path));
+        kept.for_each(|kept| *kept = *content);
+    }
+    scenario.deals.retain(|(_, deal)| !matches!(deal, Deal::File(..)));
+}
+
+/// Who rose by waiting, or fell, preempts nobody: nobody does either.
+fn keep_classes(scenario: &mut Scenario) {
+    scenario.queue.promote_after = None;
+    scenario.deals.retain(|(_, deal)| !matches!(deal, Deal::Raise(..)));
+}
+
+/// What happens at the sites is known soon, and often nothing is wrong there: few rounds are
+/// lost for other reasons, after which jobs claim all or nothing.
+fn listen(scenario: &mut Scenario, chance: &mut StdRng) {
+    scenario.hints = true;
+    scenario.poll_interval = within(chance, 2_000, 10_000);
+    scenario.launch_max = DurationMs(1_000);
+    if chance.random_bool(0.6) {
+        scenario.climate.faults.clear();
+        scenario.troubles.clear();
+        scenario.cut_offs.clear();
+        scenario.kills.clear();
+    }
+}
+
+/// Small sites: the largest component always finds its site all the same, and no quota
+/// keeps it out.
+fn narrow(scenario: &mut Scenario, nodes: RangeInclusive<u32>, chance: &mut StdRng) {
+    for site in &mut scenario.sites {
+        site.nodes = chance.random_range(nodes.clone());
+        // They were drawn for a larger site, and would fill this one for days.
+        site.local_jobs.clear();
+    }
+    scenario.quotas.clear();
+}
+
+/// Many small jobs of local users: none of them keeps others from what is idle.
+fn passers_by(chance: &mut StdRng, until: Timestamp) -> Vec<LocalJob> {
+    let mut jobs = Vec::new();
+    let mut at = BEGINS + within(chance, 0, MINUTE);
+    while at < until {
+        let run_time = within(chance, MINUTE, 10 * MINUTE);
+        let estimate = DurationMs(run_time.0 * chance.random_range(1..=3));
+        let processors = chance.random_range(1..=2);
+        jobs.push(LocalJob { at, processors, run_time, estimate });
+        at = at + within(chance, 5_000, 2 * MINUTE);
+    }
+    jobs
+}
+
+/// Most jobs ask for what one of a few asks for, and more come than the sites can take.
+fn twins(scenario: &mut Scenario, chance: &mut StdRng) {
+    hasten(scenario, chance.random_range(8..=20));
+    narrow(scenario, 6..=10, chance);
+    let kinds: Vec<DrawnJob> =
+        scenario.jobs.choose_multiple(chance, KINDS).cloned().map(as_before).collect();
+    let swept: usize = scenario.sweeps.iter().map(|sweep| sweep.count).sum();
+    let alone = scenario.jobs.len() - swept;
+    for job in &mut scenario.jobs[..alone] {
+        job.run_time = within(chance, 3 * MINUTE, 15 * MINUTE);
+        job.wall_time = DurationMs(job.run_time.0 + MINUTE);
+        if let Some(kind) = kinds.choose(chance).filter(|_| chance.random_bool(0.9)) {
+            job.components.clone_from(&kind.components);
+            job.flexible.clone_from(&kind.flexible);
+            (job.input, job.output) = (kind.input, kind.output);
+            job.rarity.clone_from(&kind.rarity);
+        }
+    }
+}
+
+/// A kind of which many may be there: none has to wait for ever for its only site.
+fn as_before(mut kind: DrawnJob) -> DrawnJob {
+    kind.rarity.max_placement_tries = None;
+    kind.rarity.max_claim_tries = None;
+    kind
+}
+
+/// Components end late, fail, and are restarted alone, while now one and now another site is
+/// silent for a moment.
+fn parting(scenario: &mut Scenario, chance: &mut StdRng) {
+    hasten(scenario, chance.random_range(2..=4));
+    scenario.wall_late = DurationMs(15 * MINUTE);
+    scenario.climate.sync_max = within(chance, 1_000, 5_000);
+    scenario.poll_interval = within(chance, 2_000, 10_000);
+    for job in &mut scenario.jobs {
+        let small = chance.random_range(1..=ALWAYS_IDLE);
+        if job.components.len() < 2 {
+            job.components.push(small);
+        }
+        (job.flexible, job.rarity.constraint, job.rarity.fixed_from) = (None, None, None);
+        (job.rarity.apart, job.rarity.rerunnable, job.rarity.waits) = (true, true, false);
+        job.rarity.max_retries = chance.random_range(1..=3);
+        job.wall_time = within(chance, MINUTE, 5 * MINUTE);
+        job.run_time = match chance.random_bool(0.6) {
+            true => job.wall_time + within(chance, 3 * MINUTE, 12 * MINUTE),
+            false => within(chance, 1_000, job.wall_time.0),
+        };
+        job.input = chance.random_bool(0.5).then(|| chance.random_range(0..READ_BY_MANY));
+    }
+    let (until, sites) = (until(scenario), scenario.sites.len());
+    let mut at = BEGINS + within(chance, 0, 5 * MINUTE);
+    while at < until {
+        let site = chance.random_range(0..sites);
+        let over = at + within(chance, MINUTE, 4 * MINUTE);
+        scenario.troubles.push((at, site, Trouble::Silent(true)));
+        scenario.troubles.push((over.min(scenario.calm_at), site, Trouble::Silent(false)));
+        at = over + within(chance, 1_000, MINUTE);
+    }
+}
+
+/// Each of the first jobs gets another class again and again. Meanwhile much else comes to
+/// happen to it that it hears of all at once.
+fn change_minds(scenario: &mut Scenario, chance: &mut StdRng) {
+    scenario.climate.sync_max = within(chance, 5_000, 12_000);
+    scenario.stalls = Some(Stalls {
+        kinds: stalls::KINDS.map(|kind| kind == ActorKind::Job),
+        pause_max: within(chance, 2_000, 4_000),
+        lasts_max: DurationMs(MINUTE),
+        full: 0,
+        until: scenario.calm_at,
+    });
+    scenario.claim.l = PerMillion([0, 250_000][chance.random_range(0..2)]);
+    let submitted = scenario.deals.iter().filter_map(|(at, deal)| match deal {
+        Deal::Submit(number, _) => Some((*at, *number)),
+        _ => None,
+    });
+    let mut raises = Vec::new();
+    for (at, number) in submitted {
+        let mut at = at + within(chance, 0, MINUTE);
+        for _ in 0..20 {
+            let to = Priority::ALL[chance.random_range(0..Priority::ALL.len())];
+            raises.push((at, Deal::Raise(number, to)));
+            at = at + within(chance, 20_000, 3 * MINUTE);
+        }
+    }
+    raises.truncate(MANY_RAISES);
+    scenario.deals.extend(raises);
+    scenario.deals.sort_by_key(|(at, _)| *at);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seeds::campaign::{Size, seed};
+    use crate::seeds::run::Verdict;
+
+    const SMALL: Size = Size { jobs: 30, sites: 3, length: DurationMs(3 * 60 * MINUTE) };
+
+    /// Whether one of the first few runs of a crowd shows what it is for.
+    fn shows(crowd: Crowd, what: impl Fn(&Verdict) -> bool) -> bool {
+        let runs = (1..).filter(|number| Crowd::of(*number, SMALL.sites) == Some(crowd)).take(5);
+        runs.map(|number| seed(number, SMALL).unwrap()).any(|verdict| {
+            let Verdict { drawn, unsafe_, not_live, .. } = &verdict;
+            assert!(verdict.holds(), "{drawn}\n{unsafe_:#?}\n{not_live:?}");
+            what(&verdict)
+        })
+    }
+
+    fn shown(verdict: &Verdict, word: &str) -> usize {
+        verdict.timeline.iter().filter(|(.., text)| text.contains(word)).count()
+    }
+
+    #[test]
+    fn in_a_contest_components_move_and_jobs_give_way() {
+        assert!(shows(Crowd::Contest, |verdict| {
+            shown(verdict, "ComponentMoved") > 0 && shown(verdict, "Preempted") > 0
+        }));
+    }
+
+    #[test]
+    fn at_sites_that_blink_components_are_given_up_alone_as_overdue() {
+        assert!(shows(Crowd::Parting, |verdict| {
+            shown(verdict, "long after its wall time") > 10
+                && shown(verdict, "ComponentFailed") > 10
+        }));
+    }
+}

@@ -1,0 +1,38 @@
+//! What a seed draws of trouble with the disk of the store.
+
+use cospan_domain::units::{DurationMs, Timestamp};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use super::scenario::{BEGINS, MINUTE};
+use cospan_simulator::weather::DiskTrouble;
+
+/// Tells the stream apart.
+const DISKS: u64 = 0x0064_6973_6b73;
+/// Share of the records that cannot be written, in parts per million.
+const FAILING_WRITES: u32 = 500;
+/// So often a disk is full, at most, and for so long.
+const FULL_TIMES: usize = 4;
+const FULL_MAX: u64 = 30 * MINUTE;
+
+/// First which kinds there are, then when and how often; nothing after `calm_at`.
+pub(super) fn draw_disk(seed: u64, calm_at: Timestamp) -> DiskTrouble {
+    let mut chance = StdRng::seed_from_u64(seed ^ DISKS);
+    let mut disk = DiskTrouble::default();
+    // Some disks only sync slowly, or fail to.
+    if chance.random_bool(0.3) {
+        return disk;
+    }
+    if chance.random_bool(0.5) {
+        disk.failing_writes = FAILING_WRITES;
+    }
+    disk.tears = chance.random_bool(0.8);
+    if chance.random_bool(0.5) {
+        for _ in 0..chance.random_range(1..=FULL_TIMES) {
+            let from = BEGINS + DurationMs(chance.random_range(0..calm_at.since(BEGINS).0));
+            let to = from + DurationMs(chance.random_range(1..=FULL_MAX));
+            disk.full.push((from, to.min(calm_at)));
+        }
+    }
+    disk
+}

@@ -1,0 +1,137 @@
+//! Judges whether what sites and copies told is taken up: once the control plane has heard
+//! how far an attempt is, or that input is there, its job says so soon, whatever else was
+//! being written at that moment. And what administrators were told is soon owed no more.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use cospan_actors::api::View;
+use cospan_actors::shared::Shared;
+use cospan_actors::supervision::ActorId;
+use cospan_domain::ids::{ComponentIndex, JobId, SiteName, Tag};
+use cospan_domain::job::demands::needs;
+use cospan_domain::job::state::{Component, Job, Phase, Run};
+use cospan_domain::site::state::{Notification, NotificationId};
+use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_sites::port::Observation;
+
+use super::history::Seen;
+use cospan_simulator::reign::Reign;
+
+/// Between two looks.
+const EVERY: DurationMs = DurationMs(15_000);
+/// Long enough for an actor that is built anew.
+const TAKEN_UP: DurationMs = DurationMs(40_000);
+/// What is being written meanwhile, and what follows from it, wait for each other.
+const WRITES: u64 = 4;
+/// Long enough for the actor of a site that dies so often that it is left alone in between.
+const NOTED: DurationMs = DurationMs(600_000);
+
+/// What was heard and is not in the record of its job or site.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum News {
+    /// How far an attempt is.
+    Of(Tag, &'static str),
+    /// All input of a job is where it was placed.
+    Input(JobId),
+    /// Administrators had this message about a site.
+    Message(SiteName, NotificationId),
+}
+
+impl News {
+    /// How long it may take to be taken up.
+    fn patience(&self, slowest_write: DurationMs) -> DurationMs {
+        match self {
+            News::Of(..) | News::Input(_) => TAKEN_UP + DurationMs(WRITES * slowest_write.0),
+            News::Message(..) => NOTED,
+        }
+    }
+
+    /// Whether it is not taken up while this actor takes no messages.
+    fn waits_for(&self, id: &ActorId) -> bool {
+        let whose = match self {
+            News::Of(tag, _) => *id == ActorId::Job(tag.job),
+            News::Input(job) => *id == ActorId::Job(*job),
+            News::Message(site, _) => {
+                *id == ActorId::Notifier || *id == ActorId::Cluster(site.clone())
+            }
+        };
+        whose || *id == ActorId::Journal
+    }
+}
+
+/// Looks again and again, as long as it is polled.
+pub(super) async fn watch(reign: Reign, slowest_write: DurationMs, seen: Rc<RefCell<Seen>>) {
+    let mut since: BTreeMap<News, Timestamp> = BTreeMap::new();
+    loop {
+        reign.until(reign.clock.now() + EVERY).await;
+        let (now, news) = (reign.clock.now(), not_taken_up(&reign));
+        since.retain(|old, _| news.contains(old));
+        for news in news {
+            let heard = *since.entry(news.clone()).or_insert(now);
+            let by = heard + news.patience(slowest_write);
+            if by < now && by + stalled(&reign, &news, heard) < now {
+                let text = format!("what was heard is not taken up: {news:?}, by {}", heard.0);
+                seen.borrow_mut().violations.push(text);
+                since.insert(news, now);
+            }
+        }
+    }
+}
+
+/// So long since then nobody could take it up.
+fn stalled(reign: &Reign, news: &News, since: Timestamp) -> DurationMs {
+    reign.lives.stalled(since, reign.clock.now(), |id| news.waits_for(id))
+}
+
+fn not_taken_up(reign: &Reign) -> Vec<News> {
+    let (view, shared) = (reign.plane.view(), reign.plane.shared());
+    let jobs = view.jobs.values().filter(|job| !job.is_final() && job.held.is_none());
+    let mut found = told(reign, &view);
+    for job in jobs {
+        let components = job.indexed();
+        found.extend(components.filter_map(|(index, component)| of(shared, job, index, component)));
+        found.extend(has_input(&view, job).then_some(News::Input(job.id)));
+    }
+    found
+}
+
+/// Messages that this life of the notifier knows to have arrived, and that are still owed.
+fn told(reign: &Reign, view: &View) -> Vec<News> {
+    let Some(born) = reign.lives.born(&ActorId::Notifier) else { return Vec::new() };
+    let owed = view.sites.values().flat_map(|record| {
+        let of = |owed: &Notification| (record.site.clone(), owed.id);
+        record.owed.iter().map(of)
+    });
+    let has_arrived = |(site, id): &(SiteName, NotificationId)| {
+        reign.weather.arrived_at(site, *id).is_some_and(|at| at >= born)
+    };
+    owed.filter(has_arrived).map(|(site, id)| News::Message(site, id)).collect()
+}
+
+/// How far an attempt is as its site told, if its job knows less.
+fn of(shared: &Shared, job: &Job, index: ComponentIndex, component: &Component) -> Option<News> {
+    if !component.run.may_live() {
+        return None;
+    }
+    let tag = job.tag(shared.instance, index);
+    let report = shared.board.site(&component.placement.as_ref()?.site)?;
+    let told = report.observed.attempts.get(&tag)?;
+    let goes_on = !matches!(job.phase, Phase::Aborting { .. }) && !component.given_back;
+    let what = match (told, &component.run) {
+        (Observation::Exited(_) | Observation::Void | Observation::Vanished { .. }, _) => "over",
+        (Observation::Ready(_), Run::Submitted { .. }) if goes_on => "at its gate",
+        (Observation::Begun(_), Run::AtGate { .. } | Run::Opened { .. }) if goes_on => "running",
+        _ => return None,
+    };
+    Some(News::Of(tag, what))
+}
+
+/// Whether all input of a job is there that holds processors and waits for it. One that only
+/// has sites may learn of it when it claims.
+fn has_input(view: &View, job: &Job) -> bool {
+    let waits = matches!(job.phase, Phase::Claiming { .. });
+    let is_ready = |copy| view.copies.get(&copy).is_some_and(|copy| copy.is_ready());
+    waits && !job.inputs_here && needs(job).into_iter().all(is_ready)
+}

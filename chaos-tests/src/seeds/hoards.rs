@@ -1,0 +1,220 @@
+//! Judges whether processors are withheld no longer and no more than they may be, that nobody
+//! waits for ever beside processors that stand idle, and that whoever waits in vain rises, or
+//! fails, when as many tries as that takes must have been made.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use cospan_actors::api::View;
+use cospan_actors::supervision::{ActorId, ActorKind};
+use cospan_domain::ids::{JobId, SiteName};
+use cospan_domain::job::spec::{Priority, Request};
+use cospan_domain::job::state::{Job, Phase};
+use cospan_domain::queue::{HoardParameters, QueueParameters};
+use cospan_domain::site::availability::SiteState;
+use cospan_domain::units::{DurationMs, Timestamp};
+
+use super::history::{Seen, places};
+use super::scenario::Scenario;
+use cospan_simulator::reign::Reign;
+
+/// Between two looks.
+const EVERY: DurationMs = DurationMs(15_000);
+/// Looks until the folds of the view are folded afresh: that takes its time.
+const FOLDED_EVERY: u32 = 20;
+/// Sites tell what is idle, and decisions are written, at most so late.
+const LATE: DurationMs = DurationMs(300_000);
+
+/// Looks again and again, as long as it is polled.
+pub(super) async fn watch(reign: Reign, scenario: Arc<Scenario>, seen: Rc<RefCell<Seen>>) {
+    let (mut withheld, mut tried) = (Withheld::default(), Tried::default());
+    let mut beside: BTreeMap<(JobId, SiteName), Timestamp> = BTreeMap::new();
+    for look in 0_u32.. {
+        reign.until(reign.clock.now() + EVERY).await;
+        if look % FOLDED_EVERY == 0 && !reign.plane.view().folds_agree() {
+            let text = format!("a fold differs from a fresh one: at {}", reign.clock.now().0);
+            seen.borrow_mut().violations.push(text);
+        }
+        let now = reign.clock.now();
+        let mut found = withheld.look(&reign, &scenario.queue, now);
+        let rooms = rooms(&reign, &scenario);
+        beside.retain(|key, _| rooms.contains(key));
+        for key in rooms {
+            let since = *beside.entry(key.clone()).or_insert(now);
+            let late = since + patience(&scenario.queue) < now;
+            if late && since + patience(&scenario.queue) + stalled(&reign, since) < now {
+                beside.insert(key.clone(), now);
+                let (job, site) = key;
+                found.push(format!("job {job} waits since {} beside room at {site}", since.0));
+            }
+        }
+        let told = found.into_iter().map(|text| format!("processors are kept idle: {text}"));
+        seen.borrow_mut().violations.extend(told);
+        let late = tried.look(&reign, &scenario.queue, now).into_iter();
+        let late = late.map(|text| format!("a queue erred: {text}"));
+        seen.borrow_mut().violations.extend(late);
+    }
+}
+
+/// So long since then somebody stalled who has a part in placing and claiming.
+fn stalled(reign: &Reign, since: Timestamp) -> DurationMs {
+    let takes_part = |id: &ActorId| places(id.kind());
+    reign.lives.stalled(since, reign.clock.now(), takes_part)
+}
+
+/// By then whoever fits has been tried with nothing withheld.
+fn patience(queue: &QueueParameters) -> DurationMs {
+    let hoards = if queue.hoard.after.is_some() { queue.hoard.time } else { DurationMs::ZERO };
+    hoards + hoards + tries_take(queue, 1)
+}
+
+/// So many tries have been made by then: without events a queue has its turn once a cycle at
+/// least, and a cycle has at most so many turns of all.
+fn tries_take(queue: &QueueParameters, tries: u32) -> DurationMs {
+    let weights = [(queue.n_h, queue.n1 + queue.n2), (queue.n_l, queue.n3 + queue.n4)];
+    let turns: u64 = weights.iter().map(|(rounds, scans)| u64::from(*rounds * *scans)).sum();
+    let cycle = queue.scan_interval.0.saturating_mul(turns + 1);
+    DurationMs(cycle.saturating_mul(tries.into())) + LATE
+}
+
+/// Since when each waiting job is tried without anything else happening to it, and what its
+/// record's number was. Tries are counted anew by whoever is built anew, which is news.
+#[derive(Debug, Default)]
+struct Tried {
+    since: BTreeMap<JobId, (u64, Timestamp)>,
+    news: (u64, u64),
+}
+
+impl Tried {
+    fn look(&mut self, reign: &Reign, queue: &QueueParameters, now: Timestamp) -> Vec<String> {
+        let (view, its_now) = (reign.plane.view(), reign.plane.now());
+        let metrics = &reign.plane.shared().metrics;
+        let deaths = metrics.actor_restarts.with_label_values(&[ActorKind::CoAllocator.as_str()]);
+        // Whoever is placed at once may have the turn pass over those who wait.
+        let placed = if queue.events { metrics.placement_seconds.get_sample_count() } else { 0 };
+        let news = (deaths.get(), placed);
+        if reign.plane.isolated() || news != std::mem::replace(&mut self.news, news) {
+            self.since.clear();
+        }
+        let waits = |job: &&Arc<Job>| {
+            let ready =
+                matches!(job.phase, Phase::Queued { not_before, .. } if not_before <= its_now);
+            let alone = job.spec.run.task.is_none();
+            ready && alone && job.frozen_by.is_none() && job.held.is_none()
+        };
+        let waiting: BTreeMap<JobId, &Arc<Job>> =
+            view.jobs.values().filter(waits).map(|job| (job.id, job)).collect();
+        self.since.retain(|job, (revision, _)| {
+            waiting.get(job).is_some_and(|job| job.revision == *revision)
+        });
+        let mut found = Vec::new();
+        for (id, job) in waiting {
+            let (_, since) = self.since.entry(id).or_insert((job.revision, now));
+            let rises = matches!(job.priority, Priority::Low | Priority::High);
+            let after = queue.promote_after.filter(|_| rises);
+            let rose = after.is_none_or(|after| now <= *since + tries_take(queue, after + 1));
+            let most = job.spec.max_placement_tries;
+            let may = most.is_none_or(|most| now <= *since + tries_take(queue, most + 2));
+            if !(rose && may) {
+                let (class, since) = (job.priority.as_str(), since.0);
+                found.push(format!(
+                    "job {id} stays in {class} since {since} although it was tried often"
+                ));
+                self.since.insert(id, (job.revision, now));
+            }
+        }
+        found
+    }
+}
+
+/// For whom processors are withheld, and since when without a pause.
+#[derive(Debug, Default)]
+struct Withheld(Option<(JobId, Timestamp)>);
+
+impl Withheld {
+    fn look(&mut self, reign: &Reign, queue: &QueueParameters, now: Timestamp) -> Vec<String> {
+        let hoard = reign.plane.shared().hoard.load();
+        let waits = |job: &JobId| {
+            let view = reign.plane.view();
+            view.jobs.get(job).is_some_and(|job| matches!(job.phase, Phase::Queued { .. }))
+        };
+        // What the last scan withheld is shown until the next, which comes if anybody waits.
+        let Some(hoard) = hoard.as_ref().as_ref().filter(|hoard| waits(&hoard.job)) else {
+            self.0 = None;
+            return Vec::new();
+        };
+        let since = match self.0 {
+            Some((job, since)) if job == hoard.job => since,
+            _ => now,
+        };
+        self.0 = Some((hoard.job, since));
+        let HoardParameters { share, time, .. } = queue.hoard;
+        let mut found = Vec::new();
+        let over = since + time + queue.scan_interval + LATE;
+        if over < now && over + stalled(reign, since) < now {
+            self.0 = Some((hoard.job, now));
+            found.push(format!("withheld for job {} since {}", hoard.job, since.0));
+        }
+        reign.world.read(|world| {
+            for (name, count) in &hoard.withheld {
+                let site = world.sites().iter().find(|site| site.name() == name);
+                let total = site.map_or(0, |site| site.processors());
+                if u64::from(*count) * 1_000_000 > u64::from(total) * u64::from(share.0) {
+                    found.push(format!("{count} of {total} withheld at {name}"));
+                }
+            }
+        });
+        found
+    }
+}
+
+/// Waiting jobs that anybody would place, each with the sites where, by their own count, as
+/// many processors are idle and nobody is about to take them.
+fn rooms(reign: &Reign, scenario: &Scenario) -> Vec<(JobId, SiteName)> {
+    let (view, now) = (reign.plane.view(), reign.plane.now());
+    let waiting: Vec<_> =
+        view.jobs.values().filter_map(|job| Some((job.id, plainly_waits(job, now)?))).collect();
+    if waiting.is_empty() || reign.plane.isolated() {
+        return Vec::new();
+    }
+    let standings = reign.plane.sites();
+    let well = standings.iter().filter(|site| {
+        matches!(site.state, SiteState::Usable)
+            && site.report.contact.is_answering()
+            && !scenario.quotas.contains_key(&site.name)
+    });
+    reign.world.read(|world| {
+        let idle = well.filter_map(|standing| {
+            let site = world.sites().iter().find(|site| *site.name() == standing.name)?;
+            let idle = site.spare_processors()?;
+            Some((&standing.name, idle.saturating_sub(promised(&view, &standing.name))))
+        });
+        let idle: Vec<_> = idle.collect();
+        let rooms = waiting.iter().flat_map(|(job, processors)| {
+            let sites = idle.iter().filter(|(_, idle)| idle >= processors);
+            sites.map(|(site, _)| (*job, (*site).clone()))
+        });
+        rooms.collect()
+    })
+}
+
+/// Processors of a job that waits, may go anywhere as a whole, and needs nothing else.
+fn plainly_waits(job: &Job, now: Timestamp) -> Option<u32> {
+    let Phase::Queued { not_before, .. } = job.phase else { return None };
+    let [component] = &job.spec.components[..] else { return None };
+    let free = job.frozen_by.is_none() && job.held.is_none() && not_before <= now;
+    let limited = job.spec.run.task.is_some();
+    let avoids = job.components.iter().any(|c| !c.avoid.is_empty() || c.charge.is_some());
+    let plain = component.file_refs().next().is_none() && component.constraints.is_empty();
+    let anywhere = matches!(job.spec.request, Request::NonFixed) && job.spec.rerunnable;
+    (free && !limited && !avoids && plain && anywhere).then_some(component.resources.processors)
+}
+
+/// Processors at a site that placed jobs will take, or may just have taken.
+fn promised(view: &View, site: &SiteName) -> u32 {
+    let holdings = view.holdings.get(site).into_iter().flat_map(|site| site.values());
+    let coming = holdings.filter(|holding| holding.visible_from.is_none());
+    coming.map(|holding| holding.resources.processors).sum()
+}

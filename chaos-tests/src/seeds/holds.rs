@@ -1,0 +1,233 @@
+//! Judges what is held at sites by what the sites themselves wrote down: a component holds
+//! processors with one attempt at a time, and what a claim gives back is free soon.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use cospan_actors::api::View;
+use cospan_domain::ids::{Attempt, ComponentIndex, InstanceId, JobId, SiteName};
+use cospan_domain::job::event::{Happened, JobEvent};
+use cospan_domain::job::state::{Ending, Job, Run};
+use cospan_domain::units::{DurationMs, Timestamp};
+
+use super::scenario::{HOUR, Scenario};
+use cospan_simulator::world::ledger::{Deed, Entry};
+use cospan_simulator::world::trouble::Trouble;
+
+/// What is given back is over at its site so soon, if nothing keeps us from it.
+const FREE_WITHIN: DurationMs = DurationMs(300_000);
+/// No trouble lasts longer.
+const TROUBLE_MAX: DurationMs = DurationMs(3 * HOUR);
+
+/// One attempt of a job.
+type Part = (JobId, ComponentIndex, Attempt);
+
+/// What was seen of claims that were given back, and of attempts that were given up.
+#[derive(Debug, Default)]
+pub(super) struct Holds {
+    given_back: BTreeMap<Part, Timestamp>,
+    /// When the control plane was last seen to do something.
+    last_deed: Timestamp,
+    /// Their sites did not answer, and their jobs did not wait: they may live on.
+    abandoned: BTreeSet<Part>,
+}
+
+impl Holds {
+    /// Another control plane reigns: nobody was there to end what was given back just now,
+    /// and what became durable right before the death was seen by nobody.
+    pub(super) fn begin(&mut self, view: &View) {
+        let died_after = self.last_deed;
+        self.given_back.retain(|_, at| *at + FREE_WITHIN < died_after);
+        view.jobs.values().for_each(|job| self.learn(job));
+    }
+
+    /// Takes note of what happened to a job.
+    pub(super) fn note(&mut self, job: &Job, events: &[JobEvent], now: Timestamp) {
+        self.last_deed = now;
+        for event in events {
+            match &event.what {
+                Happened::ClaimGivenBack { component } => {
+                    let Some(given) = job.components.get(component.0 as usize) else { continue };
+                    self.given_back.entry((job.id, *component, given.attempt)).or_insert(now);
+                }
+                _ => self.learn_of(job.id, event),
+            }
+        }
+        if job.held.is_some() {
+            // Nothing is done for it until an operator releases it.
+            self.given_back.retain(|(id, ..), _| *id != job.id);
+        }
+        self.learn(job);
+    }
+
+    /// Takes note of what the last control plane wrote right before it died. The record of a
+    /// component that a claim gave back does not tell that its attempt was given up.
+    pub(super) fn catch_up(&mut self, job: JobId, events: &[JobEvent]) {
+        events.iter().for_each(|event| self.learn_of(job, event));
+    }
+
+    fn learn_of(&mut self, job: JobId, event: &JobEvent) {
+        if let Happened::AttemptEnded { component, attempt, how: Ending::Abandoned } = &event.what {
+            self.abandoned.insert((job, *component, *attempt));
+        }
+    }
+
+    fn learn(&mut self, job: &Job) {
+        let abandoned = |run: &Run| matches!(run, Run::Ended { how: Ending::Abandoned, .. });
+        let components = job.indexed().filter(|(_, component)| abandoned(&component.run));
+        self.abandoned.extend(components.map(|(index, c)| (job.id, index, c.attempt)));
+    }
+
+    /// Whether an attempt was given up although it may live.
+    pub(super) fn is_abandoned(&self, part: &Part) -> bool {
+        self.abandoned.contains(part)
+    }
+}
+
+/// An attempt at its site.
+#[derive(Debug)]
+struct Stay {
+    site: SiteName,
+    from: Timestamp,
+    /// Its gate was closed for ever, or its batch job was over.
+    until: Option<Timestamp>,
+}
+
+/// What must not be; nothing, if all is well.
+pub(super) fn wrongly_held(
+    holds: &Holds,
+    scenario: &Scenario,
+    ledger: &[Entry],
+    instance: InstanceId,
+    jobs: &BTreeMap<JobId, Arc<Job>>,
+) -> Vec<String> {
+    let stays = stays(ledger, instance);
+    let mut found = held_beside(holds, &stays);
+    found.extend(held_on(holds, scenario, &stays, jobs));
+    found
+}
+
+/// What comes to a site after its gate was closed never holds anything there.
+fn stays(ledger: &[Entry], instance: InstanceId) -> BTreeMap<Part, Stay> {
+    let mut stays: BTreeMap<Part, Stay> = BTreeMap::new();
+    for Entry { at, site, tag, deed } in ledger.iter().filter(|e| e.tag.instance == instance) {
+        let part = (tag.job, tag.component, tag.attempt);
+        let new = |until| Stay { site: site.clone(), from: *at, until };
+        match deed {
+            Deed::Submitted { .. } => drop(stays.entry(part).or_insert_with(|| new(None))),
+            Deed::Voided | Deed::HeldTooLong | Deed::Left => {
+                stays.entry(part).or_insert_with(|| new(Some(*at))).until.get_or_insert(*at);
+            }
+            _ => {}
+        }
+    }
+    stays
+}
+
+/// A later attempt came to a site while an earlier one was still at one.
+fn held_beside(holds: &Holds, stays: &BTreeMap<Part, Stay>) -> Vec<String> {
+    let mut found = Vec::new();
+    for (later, stay) in stays {
+        let (job, component, _) = *later;
+        let earlier = stays.range((job, component, Attempt(0))..*later);
+        let beside = earlier.filter(|(_, other)| {
+            other.from <= stay.from && other.until.is_none_or(|until| until > stay.from)
+        });
+        let beside = beside.filter(|(part, _)| !holds.is_abandoned(part));
+        found.extend(beside.map(|((.., attempt), other)| {
+            let (site, here, number) = (&other.site, &stay.site, component.0);
+            let (first, second) = (attempt.0, later.2.0);
+            format!("job {job}: {number}-{second} came to {here} while {number}-{first} held processors at {site}")
+        }));
+    }
+    found
+}
+
+/// What was given back and held on to its processors, although its site was well.
+fn held_on(
+    holds: &Holds,
+    scenario: &Scenario,
+    stays: &BTreeMap<Part, Stay>,
+    jobs: &BTreeMap<JobId, Arc<Job>>,
+) -> Vec<String> {
+    let late = holds.given_back.iter().filter_map(|(part, given_at)| {
+        let stay = stays.get(part).filter(|_| jobs.contains_key(&part.0))?;
+        let free_by = *given_at + FREE_WITHIN;
+        let held = stay.until.is_none_or(|until| until > free_by);
+        let well = held && is_well(scenario, &stay.site, *given_at, free_by);
+        let ((job, component, attempt), site) = (part, &stay.site);
+        let (number, attempt) = (component.0, attempt.0);
+        well.then(|| {
+            format!("job {job}: {number}-{attempt} was given back and held on at {site} after {FREE_WITHIN}")
+        })
+    });
+    late.collect()
+}
+
+/// Whether nothing keeps us from a site in this time.
+fn is_well(scenario: &Scenario, site: &SiteName, from: Timestamp, to: Timestamp) -> bool {
+    let concerns = |number: usize, trouble: &Trouble| {
+        scenario.sites.get(number).is_some_and(|spec| spec.name == *site) && hinders(trouble)
+    };
+    let ill = scenario.troubles.iter().any(|(at, number, trouble)| {
+        concerns(*number, trouble) && *at <= to && from <= *at + TROUBLE_MAX
+    });
+    let cut_off = scenario.cut_offs.iter().any(|(begins, ends)| *begins <= to && from <= *ends);
+    !ill && !cut_off
+}
+
+/// Whether a trouble begins that keeps us from a site or changes what stands there.
+fn hinders(trouble: &Trouble) -> bool {
+    match trouble {
+        Trouble::Silent(begins)
+        | Trouble::CutOff(begins)
+        | Trouble::Frozen(begins)
+        | Trouble::Revoked(begins)
+        | Trouble::Stale(begins)
+        | Trouble::Drained(begins) => *begins,
+        Trouble::NodeDown { .. } | Trouble::SiteDown { .. } | Trouble::Forgets { .. } => true,
+        Trouble::Clock(_)
+        | Trouble::Link { .. }
+        | Trouble::Corrupts { .. }
+        | Trouble::DiskFull(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stay(from: u64, until: Option<u64>) -> Stay {
+        let site = SiteName::new("delft").unwrap();
+        Stay { site, from: Timestamp(from), until: until.map(Timestamp) }
+    }
+
+    #[test]
+    fn a_later_attempt_must_find_the_earlier_one_over_unless_that_was_given_up() {
+        let part = |attempt| (JobId(1), ComponentIndex(0), Attempt(attempt));
+        let beside = |until, abandoned: &[Part]| {
+            let holds =
+                Holds { abandoned: abandoned.iter().copied().collect(), ..Holds::default() };
+            let stays = [(part(1), stay(10, until)), (part(2), stay(50, None))].into();
+            held_beside(&holds, &stays).len()
+        };
+        assert_eq!(beside(Some(50), &[]), 0);
+        assert_eq!(beside(Some(51), &[]), 1);
+        assert_eq!(beside(None, &[]), 1);
+        assert_eq!(beside(None, &[part(1)]), 0);
+    }
+
+    #[test]
+    fn what_was_given_up_right_before_a_death_may_live_on_though_its_record_is_silent() {
+        let mut holds = Holds::default();
+        let (component, attempt) = (ComponentIndex(0), Attempt(1));
+        let ended = |how| JobEvent {
+            at: Timestamp(40),
+            what: Happened::AttemptEnded { component, attempt, how },
+        };
+        holds.catch_up(JobId(1), &[ended(Ending::Killed)]);
+        assert!(!holds.is_abandoned(&(JobId(1), component, attempt)));
+        holds.catch_up(JobId(1), &[ended(Ending::Abandoned)]);
+        assert!(holds.is_abandoned(&(JobId(1), component, attempt)));
+    }
+}

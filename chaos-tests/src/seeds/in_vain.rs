@@ -1,0 +1,80 @@
+//! Judges that what is to end at a site does, once nothing goes wrong any more: an order that
+//! comes to nothing then never will come to anything, however often it is given.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use cospan_domain::ids::{Attempt, ComponentIndex, JobId};
+use cospan_domain::job::due::{EffectKind, due};
+use cospan_domain::job::state::Job;
+use cospan_domain::units::{DurationMs, Timestamp};
+
+use super::history::Seen;
+use cospan_simulator::reign::Reign;
+
+/// Between two looks.
+const EVERY: DurationMs = DurationMs(60_000);
+/// It takes seconds, and minutes while actors stall, which they do for an hour at most.
+const ENDED_WITHIN: DurationMs = DurationMs(2 * 3_600_000);
+
+type Part = (JobId, ComponentIndex, Attempt);
+
+/// Attempts that are to end, and since when.
+#[derive(Debug, Default)]
+struct ToEnd(BTreeMap<Part, Timestamp>);
+
+impl ToEnd {
+    /// Takes note of what is to end now; one that ought to have by now.
+    fn look(&mut self, parts: impl Iterator<Item = Part>, now: Timestamp) -> Option<Part> {
+        self.0 = parts.map(|part| (part, self.0.get(&part).copied().unwrap_or(now))).collect();
+        let late = self.0.iter().find(|(_, since)| **since + ENDED_WITHIN < now);
+        late.map(|(part, _)| *part)
+    }
+}
+
+/// What of a job is to end.
+fn ends(job: &Job, now: Timestamp) -> impl Iterator<Item = Part> {
+    let effects = due(job, now).into_iter().filter(|effect| effect.kind == EffectKind::End);
+    effects.map(|effect| (job.id, effect.component, effect.attempt))
+}
+
+/// Looks again and again until something is ordered to end in vain.
+pub(super) async fn watch(reign: Reign, seen: Rc<RefCell<Seen>>) {
+    let mut to_end = ToEnd::default();
+    loop {
+        let (view, now) = (reign.plane.view(), reign.plane.now());
+        let parts = view.jobs.values().flat_map(|job| ends(job, now));
+        if let Some((job, component, attempt)) = to_end.look(parts, now) {
+            let (component, attempt) = (component.0, attempt.0);
+            let text = format!(
+                "an order to end comes to nothing: job {job}, {component}-{attempt}, for {ENDED_WITHIN}"
+            );
+            seen.borrow_mut().violations.push(text);
+            return;
+        }
+        reign.until(reign.clock.now() + EVERY).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SLOW: Part = (JobId(1), ComponentIndex(0), Attempt(1));
+    const OTHER: Part = (JobId(2), ComponentIndex(0), Attempt(1));
+
+    #[test]
+    fn only_an_end_that_was_due_all_the_time_is_late() {
+        let (mut to_end, begins) = (ToEnd::default(), Timestamp(0));
+        let mut look = |parts: &[Part], at| to_end.look(parts.iter().copied(), at);
+        assert_eq!(look(&[SLOW, OTHER], begins), None);
+        assert_eq!(look(&[SLOW], begins + DurationMs(1)), None);
+        let within = begins + ENDED_WITHIN;
+        assert_eq!(look(&[SLOW, OTHER], within), None);
+        let after = within + DurationMs(1);
+        assert_eq!(look(&[OTHER], after), None, "it was not due for a moment");
+        assert_eq!(look(&[SLOW, OTHER], after), None, "this one has ended since");
+        assert_eq!(look(&[SLOW], after + ENDED_WITHIN + DurationMs(1)), Some(SLOW));
+    }
+}

@@ -1,0 +1,59 @@
+//! Judges whether a control plane notices that it is itself cut off: it must, soon after no
+//! site answers any more, as long as anybody waits for what sites have.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use cospan_actors::supervision::ActorId;
+use cospan_domain::job::state::{Job, Phase};
+use cospan_domain::units::{DurationMs, Timestamp};
+
+use super::history::{NOTICED, Seen, places};
+use super::scenario::Scenario;
+use cospan_simulator::reign::Reign;
+
+/// A control plane that began so long before knew every site.
+const ACQUAINTED: DurationMs = DurationMs(600_000);
+/// Whoever waits so long by then has waited all the time.
+const MOMENT: DurationMs = DurationMs(1_000);
+
+/// Watches one reign through all times in which it is plain that no site answers.
+pub(super) async fn watch(reign: Reign, scenario: Arc<Scenario>, seen: Rc<RefCell<Seen>>) {
+    let begun = reign.clock.now();
+    for (from, to) in scenario.plain_cut_offs() {
+        let noticed_at = from + NOTICED;
+        if from < begun + ACQUAINTED || to < noticed_at + MOMENT || reign.clock_ahead_ms != 0 {
+            continue;
+        }
+        reign.until(Timestamp(from.0 - MOMENT.0)).await;
+        let all_answer = reign.plane.sites().iter().all(|site| site.report.contact.is_answering());
+        let waited = waiting(&reign);
+        reign.until(noticed_at).await;
+        let tells = |id: &ActorId| places(id.kind());
+        let late = reign.lives.stalled(from, noticed_at, tells);
+        if to < noticed_at + late + MOMENT {
+            continue;
+        }
+        reign.until(noticed_at + late).await;
+        let still = waiting(&reign);
+        let waits = still.iter().any(|id| waited.contains(id));
+        if all_answer && waits && !reign.plane.isolated() {
+            let text =
+                format!("nobody noticed that we are cut off: {} to {}", from.0, noticed_at.0);
+            seen.borrow_mut().violations.push(text);
+        }
+    }
+    std::future::pending().await
+}
+
+/// Jobs that could be placed if there were room. Runs of sweeps may not have their turn.
+fn waiting(reign: &Reign) -> Vec<cospan_domain::ids::JobId> {
+    let (view, now) = (reign.plane.view(), reign.plane.now());
+    let waits = |job: &&Arc<Job>| {
+        let ready = matches!(job.phase, Phase::Queued { not_before, .. } if not_before <= now);
+        let alone = job.spec.run.task.is_none();
+        ready && alone && job.frozen_by.is_none() && job.held.is_none()
+    };
+    view.jobs.values().filter(waits).map(|job| job.id).collect()
+}

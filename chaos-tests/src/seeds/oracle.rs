@@ -1,0 +1,422 @@
+//! Judges a run by what the world itself wrote down. The rules (a) to (e) are those of
+//! the chapter on the common start.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use cospan_domain::catalogue::state::FileRecord;
+use cospan_domain::ids::{
+    Attempt, ComponentIndex, Digest, InstanceId, JobId, LogicalName, RelPath, Round, Tag,
+};
+use cospan_domain::job::spec::{JobSpec, Request};
+use cospan_domain::job::state::{Job, PhaseKind};
+use cospan_domain::runner::RestartScope;
+use cospan_domain::units::{DurationMs, Timestamp};
+
+use super::accounts::{self, Accounts};
+use super::peers::{is_parallel, misled};
+use super::times::{self, Truth};
+use super::users::OUTPUT_PATH;
+use cospan_simulator::world::World;
+use cospan_simulator::world::cluster::LoadStep;
+use cospan_simulator::world::copies::output_of;
+use cospan_simulator::world::ledger::{Deed, Entry};
+
+/// Everything an oracle looks at.
+pub struct Evidence<'a> {
+    /// The world when all was over.
+    pub world: &'a World,
+    /// The control planes that are judged.
+    pub instance: InstanceId,
+    /// Acknowledged jobs, how each ended, and when that became durable.
+    pub ended: &'a BTreeMap<JobId, (PhaseKind, Timestamp)>,
+    /// Jobs that users were told are theirs.
+    pub acknowledged: &'a BTreeSet<JobId>,
+    /// What each job asked for.
+    pub asked: &'a BTreeMap<JobId, Asked>,
+    /// Attempts that the control plane held to be over, and since when.
+    pub over: &'a BTreeMap<(JobId, ComponentIndex, Attempt), Timestamp>,
+    /// Jobs whose cancellation was acknowledged.
+    pub cancelled: &'a BTreeMap<JobId, Timestamp>,
+    /// Jobs of which an output is collected, and its logical name.
+    pub outputs: &'a BTreeMap<JobId, LogicalName>,
+    /// How far apart the parts of a round may begin.
+    pub apart_max: DurationMs,
+    /// Jobs as they were last seen.
+    pub jobs: &'a BTreeMap<JobId, Arc<Job>>,
+    /// What was written about times at gates.
+    pub accounts: &'a Accounts,
+    /// How far apart the clocks of the control planes were at most.
+    pub clocks_apart: DurationMs,
+    /// The catalogue when all had come to rest, if it has.
+    pub files: Option<&'a BTreeMap<LogicalName, Arc<FileRecord>>>,
+}
+
+/// What all attempts of one round of a job are together.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Asked {
+    /// How many; `None` where the policy splits the job.
+    pub components: Option<u32>,
+    /// Their processors.
+    pub processors: u32,
+    /// A component that fails is restarted alone.
+    pub apart: bool,
+    /// Its components are told of each other.
+    pub parallel: bool,
+}
+
+impl Asked {
+    /// What a job as submitted asks for.
+    pub fn of(spec: &JobSpec) -> Self {
+        let count = u32::try_from(spec.components.len()).unwrap_or(u32::MAX);
+        let components = match spec.request {
+            Request::Fixed | Request::NonFixed => Some(count),
+            Request::Flexible(_) => None,
+        };
+        let apart = spec.run.restart_scope == RestartScope::Component;
+        let (processors, parallel) = (spec.total_resources().processors, is_parallel(spec));
+        Self { components, processors, apart, parallel }
+    }
+
+    /// Whether attempts with these processors are all that it asked for.
+    fn is_met(self, parts: &[u32]) -> bool {
+        self.components.is_none_or(|count| parts.len() == count as usize)
+            && parts.iter().sum::<u32>() == self.processors
+    }
+}
+
+/// One attempt's life as the world saw it.
+#[derive(Debug, Default, Clone)]
+struct Life {
+    ready: Option<Timestamp>,
+    opened: Option<(Timestamp, Round, Vec<Attempt>)>,
+    began: Vec<Timestamp>,
+    ended: Option<(Timestamp, Deed)>,
+    submitted: Option<Timestamp>,
+    processors: u32,
+    left: Option<Timestamp>,
+    voided: Option<Timestamp>,
+    input_missing: bool,
+}
+
+/// Everything that must not be; nothing, if all is well.
+pub fn judge(evidence: &Evidence<'_>) -> Vec<String> {
+    let entries = evidence.world.ledger().entries();
+    let ours = |entry: &&Entry| entry.tag.instance == evidence.instance;
+    let lives = lives(entries.iter().filter(ours));
+    let parallel = |job| evidence.asked.get(&job).map(|asked| asked.parallel);
+    let mut violations = Vec::new();
+    let mut check = |rule: &str, found: Vec<String>| {
+        violations.extend(found.into_iter().map(|text| format!("{rule}: {text}")));
+    };
+    check("an acknowledged job is lost", lost_jobs(evidence));
+    check("(a) a payload began twice", began_twice(&lives));
+    check("(b) a gate was opened before all were ready", opened_early(&lives, evidence));
+    let whole = whole_rounds(&lives, evidence);
+    check("(c) a finished job's parts did not run together", apart(&whole, evidence));
+    check("(e) an output is not that of the finished round", other_outputs(&whole, evidence));
+    check("(d) two attempts of a component ran at once", overlapping(&lives));
+    check("a cancelled or failed job began afterwards", began_late(&lives, evidence));
+    check("an attempt was held to be over and was not", not_over(&lives, evidence));
+    check("an acknowledged cancellation had no effect", not_cancelled(evidence));
+    check("a payload began without its input", without_input(&lives));
+    check("a component was misled", misled(entries.iter().filter(ours), parallel));
+    check("what was held in vain is misstated", accounts::misstated(evidence));
+    check("a time is misstated", mistimed(&whole, &lives, evidence));
+    check("a site is oversubscribed", oversubscribed(evidence.world));
+    check("an attempt was left behind", left_behind(evidence));
+    check("a content or partial copy was left behind", left_data(evidence));
+    check("another's job was touched", touched_others(evidence));
+    violations
+}
+
+fn lives<'a>(entries: impl Iterator<Item = &'a Entry>) -> BTreeMap<Tag, Life> {
+    let mut lives: BTreeMap<Tag, Life> = BTreeMap::new();
+    for entry in entries {
+        let life = lives.entry(entry.tag).or_default();
+        match &entry.deed {
+            Deed::Submitted { processors } => {
+                life.submitted = Some(entry.at);
+                life.processors = *processors;
+            }
+            Deed::Left => life.left = Some(entry.at),
+            Deed::Voided | Deed::HeldTooLong => life.voided = Some(entry.at),
+            Deed::InputMissing => life.input_missing = true,
+            Deed::Ready => life.ready = Some(entry.at),
+            Deed::Opened(round, peers) => {
+                life.opened = Some((entry.at, *round, peers.clone()));
+            }
+            Deed::Began => life.began.push(entry.at),
+            Deed::Exited(_) | Deed::Terminated | Deed::WallTime | Deed::KilledByNode => {
+                life.ended = Some((entry.at, entry.deed.clone()));
+            }
+            _ => {}
+        }
+    }
+    lives
+}
+
+/// Finished jobs of which the record states times that cannot be.
+fn mistimed(
+    whole: &BTreeMap<JobId, Vec<Parts>>,
+    lives: &BTreeMap<Tag, Life>,
+    evidence: &Evidence<'_>,
+) -> Vec<String> {
+    let judged = whole.iter().filter(|_| evidence.clocks_apart == DurationMs::ZERO);
+    let judged = judged.filter_map(|(id, rounds)| {
+        let (job, (kind, durable)) = (evidence.jobs.get(id)?, evidence.ended.get(id)?);
+        let [parts] = &rounds[..] else { return None };
+        let known = parts.values().map(|(.., tag)| {
+            let life = lives.get(tag)?;
+            Some((life.submitted?, (life.processors, life.ready?, life.opened.as_ref()?.0)))
+        });
+        let (submitted, gates): (Vec<_>, Vec<_>) =
+            known.collect::<Option<Vec<_>>>()?.into_iter().unzip();
+        let truth = Truth {
+            submitted: submitted.into_iter().min()?,
+            begun: parts.values().map(|(began, ..)| *began).max()?,
+            over: parts.values().map(|(_, ended, _)| *ended).max()?,
+            durable: *durable,
+            parts: gates,
+        };
+        (*kind == PhaseKind::Finished).then(|| times::misstated(job, &truth))
+    });
+    judged.flatten().collect()
+}
+
+/// Sites on which more was used at once than they have.
+fn oversubscribed(world: &World) -> Vec<String> {
+    let mut found = Vec::new();
+    for site in world.sites() {
+        let total = site.processors();
+        let used = |step: &LoadStep| step.running + step.held + step.local + step.down;
+        if let Some(step) = site.load().iter().find(|step| used(step) > total) {
+            found.push(format!("{} of {total} processors at {}", used(step), site.name()));
+        }
+    }
+    found
+}
+
+fn lost_jobs(evidence: &Evidence<'_>) -> Vec<String> {
+    let missing = evidence.acknowledged.iter().filter(|id| !evidence.ended.contains_key(id));
+    missing.map(|id| format!("job {id} never ended")).collect()
+}
+
+fn began_twice(lives: &BTreeMap<Tag, Life>) -> Vec<String> {
+    let twice = lives.iter().filter(|(_, life)| life.began.len() > 1);
+    twice.map(|(tag, life)| format!("{tag} at {:?}", life.began)).collect()
+}
+
+/// When the gates of a round's components were opened first.
+fn first_openings(lives: &BTreeMap<Tag, Life>) -> BTreeMap<(JobId, Round, ComponentIndex), Tag> {
+    let mut first: BTreeMap<_, (Timestamp, Tag)> = BTreeMap::new();
+    for (tag, life) in lives {
+        let Some((at, round, _)) = &life.opened else { continue };
+        let opening = first.entry((tag.job, *round, tag.component)).or_insert((*at, *tag));
+        *opening = (*opening).min((*at, *tag));
+    }
+    first.into_iter().map(|(part, (_, tag))| (part, tag)).collect()
+}
+
+fn opened_early(lives: &BTreeMap<Tag, Life>, evidence: &Evidence<'_>) -> Vec<String> {
+    let mut found = Vec::new();
+    let first = first_openings(lives);
+    for (tag, life) in lives {
+        let Some((at, round, peers)) = &life.opened else { continue };
+        if first.get(&(tag.job, *round, tag.component)) != Some(tag) {
+            if !evidence.asked.get(&tag.job).is_some_and(|asked| asked.apart) {
+                found.push(format!("{tag} was opened in a round that had begun"));
+            }
+            continue;
+        }
+        let peers = peers.iter().enumerate().map(|(index, attempt)| {
+            let component = ComponentIndex(u32::try_from(index).unwrap_or(u32::MAX));
+            Tag { component, attempt: *attempt, ..*tag }
+        });
+        let processors = |tag| lives.get(&tag).map_or(0, |life: &Life| life.processors);
+        let parts: Vec<u32> = peers.clone().map(processors).collect();
+        let asked = evidence.asked.get(&tag.job).copied().unwrap_or_default();
+        if !asked.is_met(&parts) {
+            found.push(format!("{tag} has peers of {parts:?} processors, not {asked:?}"));
+        }
+        for peer in peers {
+            let ready = lives.get(&peer).and_then(|life| life.ready);
+            if ready.is_none_or(|ready| ready > *at) {
+                found.push(format!("{tag} was opened, but {peer} was not ready"));
+            }
+        }
+    }
+    found
+}
+
+/// When an attempt began and ended.
+type Span = (Timestamp, Timestamp, Tag);
+/// The parts of a round.
+type Parts = BTreeMap<ComponentIndex, Span>;
+
+/// Rounds of which all parts began, ran at the same time, and succeeded.
+fn whole_rounds(
+    lives: &BTreeMap<Tag, Life>,
+    evidence: &Evidence<'_>,
+) -> BTreeMap<JobId, Vec<Parts>> {
+    let mut rounds: BTreeMap<(JobId, Round), Parts> = BTreeMap::new();
+    for (tag, life) in lives {
+        if let (Some((_, round, _)), [began], Some((ended, Deed::Exited(0)))) =
+            (&life.opened, &life.began[..], &life.ended)
+        {
+            let parts = rounds.entry((tag.job, *round)).or_default();
+            parts.insert(tag.component, (*began, *ended, *tag));
+        }
+    }
+    let mut whole: BTreeMap<JobId, Vec<Parts>> = BTreeMap::new();
+    let first = first_openings(lives);
+    for ((job, round), parts) in rounds {
+        // Those that are restarted alone began with the others before.
+        let begins = |component: &ComponentIndex| {
+            lives.get(first.get(&(job, round, *component))?)?.began.first().copied()
+        };
+        let began: BTreeSet<Timestamp> = parts.keys().filter_map(begins).collect();
+        let asked = evidence.asked.get(&job).copied().unwrap_or_default();
+        let processors = |(.., tag): &Span| lives.get(tag).map_or(0, |life| life.processors);
+        let sizes: Vec<u32> = parts.values().map(processors).collect();
+        let apart = began.last().zip(began.first()).map(|(last, first)| last.since(*first).0);
+        if asked.is_met(&sizes) && apart.is_some_and(|apart| apart <= evidence.apart_max.0) {
+            whole.entry(job).or_default().push(parts);
+        }
+    }
+    whole
+}
+
+/// Ended jobs that finished.
+fn finished<'a>(evidence: &'a Evidence<'_>) -> impl Iterator<Item = JobId> + 'a {
+    let ended = evidence.ended.iter();
+    ended.filter(|(_, (kind, _))| *kind == PhaseKind::Finished).map(|(id, _)| *id)
+}
+
+/// A job is reported finished only if all its parts of one round ran as they should.
+fn apart(whole: &BTreeMap<JobId, Vec<Parts>>, evidence: &Evidence<'_>) -> Vec<String> {
+    finished(evidence).filter(|id| !whole.contains_key(id)).map(|id| format!("job {id}")).collect()
+}
+
+/// What was collected is what the round left that the job finished with, at the site that
+/// was to keep it.
+fn other_outputs(whole: &BTreeMap<JobId, Vec<Parts>>, evidence: &Evidence<'_>) -> Vec<String> {
+    let Ok(path) = RelPath::new(OUTPUT_PATH) else { return Vec::new() };
+    let Some(files) = evidence.files else { return Vec::new() };
+    let mut found = Vec::new();
+    for id in finished(evidence) {
+        let Some(name) = evidence.outputs.get(&id) else { continue };
+        let entry = files.get(name).and_then(|file| file.entry.as_ref());
+        let rounds = whole.get(&id).into_iter().flatten();
+        let mut left = rounds.filter_map(|parts| parts.get(&ComponentIndex(0)));
+        let kept = entry.is_some_and(|entry| {
+            let site = |name| evidence.world.index_of(name);
+            let mut replicas = entry.replicas.iter().filter_map(|(name, _)| site(name));
+            left.any(|(.., tag)| output_of(*tag, &path) == entry.content)
+                && replicas.any(|site| evidence.world.has_content(site, entry.content.digest))
+        });
+        if !kept {
+            found.push(format!("job {id} left {name} as {entry:?}"));
+        }
+    }
+    found
+}
+
+fn overlapping(lives: &BTreeMap<Tag, Life>) -> Vec<String> {
+    let mut spans: BTreeMap<(JobId, ComponentIndex), Vec<Span>> = BTreeMap::new();
+    for (tag, life) in lives {
+        let Some(began) = life.began.first() else { continue };
+        let ended = life.ended.as_ref().map_or(Timestamp(u64::MAX), |(at, _)| *at);
+        spans.entry((tag.job, tag.component)).or_default().push((*began, ended, *tag));
+    }
+    let mut found = Vec::new();
+    for spans in spans.values_mut() {
+        spans.sort();
+        for pair in spans.windows(2) {
+            if pair[1].0 < pair[0].1 {
+                found.push(format!("{} and {}", pair[0].2, pair[1].2));
+            }
+        }
+    }
+    found
+}
+
+fn began_late(lives: &BTreeMap<Tag, Life>, evidence: &Evidence<'_>) -> Vec<String> {
+    let late = lives.iter().filter(|(tag, life)| {
+        let ended = evidence.ended.get(&tag.job);
+        ended.is_some_and(|(_, at)| life.began.iter().any(|began| began > at))
+    });
+    late.map(|(tag, _)| tag.to_string()).collect()
+}
+
+/// Whoever is over holds nothing any more. One whose directory was taken before its
+/// wrapper came may still be in the queue, and ends as soon as it is started; neither
+/// it nor a submission that arrives later ever gets as far as its gate.
+fn not_over(lives: &BTreeMap<Tag, Life>, evidence: &Evidence<'_>) -> Vec<String> {
+    let mut found = Vec::new();
+    for (tag, life) in lives {
+        let key = (tag.job, tag.component, tag.attempt);
+        let Some(over) = evidence.over.get(&key) else { continue };
+        let lived_on = life.submitted.is_some_and(|at| at <= *over)
+            && life.left.is_none_or(|left| left > *over)
+            && life.voided.is_none_or(|voided| voided > *over);
+        if lived_on || life.ready.is_some_and(|ready| ready > *over) {
+            found.push(format!("{tag}, since {}", over.0));
+        }
+    }
+    found
+}
+
+fn not_cancelled(evidence: &Evidence<'_>) -> Vec<String> {
+    let other = evidence
+        .cancelled
+        .keys()
+        .filter(|id| evidence.ended.get(id).is_some_and(|(kind, _)| *kind != PhaseKind::Cancelled));
+    other.map(|id| format!("job {id} ended as {:?}", evidence.ended.get(id))).collect()
+}
+
+fn without_input(lives: &BTreeMap<Tag, Life>) -> Vec<String> {
+    lives.iter().filter(|(_, life)| life.input_missing).map(|(tag, _)| tag.to_string()).collect()
+}
+
+fn left_behind(evidence: &Evidence<'_>) -> Vec<String> {
+    let mut found = Vec::new();
+    for site in evidence.world.sites() {
+        let index = evidence.world.index_of(site.name());
+        let tags = index.map(|index| evidence.world.list_attempts(index)).unwrap_or_default();
+        let ours = tags.into_iter().filter(|tag| tag.instance == evidence.instance);
+        found.extend(ours.map(|tag| format!("{tag} at {}", site.name())));
+    }
+    found
+}
+
+fn left_data(evidence: &Evidence<'_>) -> Vec<String> {
+    let mut found = Vec::new();
+    let files = || evidence.files.into_iter().flat_map(BTreeMap::values);
+    let entries = || files().filter_map(|file| file.entry.as_ref());
+    for site in evidence.world.sites() {
+        let wanted = |digest: &Digest| {
+            entries().any(|entry| {
+                entry.content.digest == *digest
+                    && entry.replicas.iter().any(|(at, _)| at == site.name())
+            })
+        };
+        let left = site.contents().filter(|digest| !wanted(digest));
+        found.extend(left.map(|digest| format!("{digest} at {}", site.name())));
+        if site.partial_copies() > 0 {
+            found.push(format!("{} partial copies at {}", site.partial_copies(), site.name()));
+        }
+    }
+    found
+}
+
+fn touched_others(evidence: &Evidence<'_>) -> Vec<String> {
+    let touched = evidence.world.ledger().entries().iter().filter(|entry| {
+        let harm = matches!(
+            entry.deed,
+            Deed::Opened(..) | Deed::Voided | Deed::Withdrawn | Deed::Terminated | Deed::Removed
+        );
+        harm && entry.tag.instance != evidence.instance
+    });
+    touched.map(|entry| format!("{} {:?}", entry.tag, entry.deed)).collect()
+}

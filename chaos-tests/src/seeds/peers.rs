@@ -1,0 +1,173 @@
+//! Jobs of the parallel runner: which are drawn, and whether each of their components was told
+//! of its own place and of all others as the world itself knows them.
+
+use std::collections::BTreeMap;
+
+use cospan_domain::ids::{ComponentIndex, JobId, RunnerName, SiteName, Tag};
+use cospan_domain::job::spec::JobSpec;
+use cospan_domain::units::Timestamp;
+use cospan_sites::port::Peer;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use super::scenario::DrawnJob;
+use cospan_simulator::world::attempt::host_of;
+use cospan_simulator::world::ledger::{Deed, Entry};
+
+/// Tells the stream apart.
+const PEERS: u64 = 0x7065_6572_7300;
+const PARALLEL: &str = "parallel";
+/// The host of a component whose payload is over already.
+const GONE: &str = "-";
+
+/// Has some jobs run by the parallel runner, in half of the runs. Its components depend on each
+/// other: none is restarted alone.
+pub(super) fn draw_peers(seed: u64, number: usize, job: &DrawnJob, spec: &mut JobSpec) {
+    let exists = StdRng::seed_from_u64(seed ^ PEERS).random_bool(0.5);
+    let mut chance = StdRng::seed_from_u64(seed ^ PEERS ^ (number as u64 + 1).rotate_right(16));
+    if exists && !job.rarity.apart && chance.random_bool(0.4) {
+        spec.run.runner = RunnerName::new(PARALLEL).ok();
+    }
+}
+
+/// Whether its components are told of each other.
+pub(super) fn is_parallel(spec: &JobSpec) -> bool {
+    spec.run.runner.as_ref().is_some_and(|runner| runner.as_str() == PARALLEL)
+}
+
+/// What the world knows of an attempt.
+#[derive(Debug, Default)]
+struct Known<'a> {
+    place: Option<(&'a SiteName, u32)>,
+    /// From when on there was nothing of it any more.
+    over: Option<Timestamp>,
+    told: Option<(ComponentIndex, &'a [Peer])>,
+}
+
+/// Attempts whose gate was opened and that were told of another place of their own, or of
+/// others, than there are. `parallel` tells what is known of a job's runner.
+pub(super) fn misled<'a>(
+    entries: impl Iterator<Item = &'a Entry> + Clone,
+    parallel: impl Fn(JobId) -> Option<bool>,
+) -> Vec<String> {
+    let mut known: BTreeMap<Tag, Known<'_>> = BTreeMap::new();
+    for Entry { at, site, tag, deed } in entries.clone() {
+        let of = known.entry(*tag).or_default();
+        match deed {
+            Deed::Submitted { processors } => of.place = Some((site, *processors)),
+            Deed::Told(rank, peers) => of.told = Some((*rank, peers)),
+            Deed::Exited(_)
+            | Deed::NotStarted
+            | Deed::Terminated
+            | Deed::WallTime
+            | Deed::KilledByNode
+            | Deed::Forgotten
+            | Deed::Left => of.over = of.over.or(Some(*at)),
+            _ => {}
+        }
+    }
+    let opened = entries.filter(|entry| matches!(entry.deed, Deed::Opened(..)));
+    let found = opened.filter_map(|Entry { at, tag, .. }| {
+        let wrong = match (parallel(tag.job)?, known.get(tag)?.told) {
+            (false, None) => return None,
+            (false, Some(_)) => "others although it did not ask".to_owned(),
+            (true, None) => "nobody".to_owned(),
+            (true, Some((rank, _))) if rank != tag.component => format!("rank {rank}"),
+            (true, Some((_, peers))) => wrong_peer(*tag, peers, *at, &known)?,
+        };
+        Some(format!("{tag} was told of {wrong}"))
+    });
+    found.collect()
+}
+
+fn wrong_peer(
+    tag: Tag,
+    peers: &[Peer],
+    at: Timestamp,
+    known: &BTreeMap<Tag, Known<'_>>,
+) -> Option<String> {
+    let wrong = (0..).map(ComponentIndex).zip(peers).find(|(component, peer)| {
+        let of = Tag { component: *component, attempt: peer.attempt, ..tag };
+        let truth = known.get(&of);
+        let is_over = truth.and_then(|of| of.over).is_some_and(|over| over <= at);
+        let is_there = peer.host == host_of(of) || (peer.host == GONE && is_over);
+        truth.and_then(|of| of.place) != Some((&peer.site, peer.processors)) || !is_there
+    });
+    wrong.map(|(component, peer)| format!("{peer:?} as component {component}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use cospan_domain::ids::{Attempt, InstanceId, Round};
+
+    use super::*;
+
+    fn tag(component: u32) -> Tag {
+        let instance: InstanceId = "abcdefgh".parse().unwrap();
+        Tag { instance, job: JobId(1), component: ComponentIndex(component), attempt: Attempt(2) }
+    }
+
+    fn peer(component: u32) -> Peer {
+        let site = SiteName::new(["delft", "leiden"][component as usize]).unwrap();
+        let host = host_of(tag(component));
+        Peer { attempt: Attempt(2), site, host, processors: component + 1 }
+    }
+
+    /// Two components; the gate of the second is opened when the first is over.
+    fn ledger(told: &dyn Fn(u32) -> Option<Deed>) -> Vec<Entry> {
+        let entry = |at, component: u32, deed| {
+            let (at, site) = (Timestamp(at), peer(component).site);
+            Entry { at, site, tag: tag(component), deed }
+        };
+        let submitted = |of: u32| entry(1, of, Deed::Submitted { processors: of + 1 });
+        let mut entries = vec![submitted(0), submitted(1)];
+        for (component, at) in [(0, 5), (1, 9)] {
+            entries.extend(told(component).map(|told| entry(at, component, told)));
+            entries.push(entry(at, component, Deed::Opened(Round(1), vec![Attempt(2); 2])));
+            entries.push(entry(at + 3, component, Deed::Exited(0)));
+        }
+        entries
+    }
+
+    fn hosts(component: u32) -> Option<Deed> {
+        Some(Deed::Told(ComponentIndex(component), vec![peer(0), peer(1)]))
+    }
+
+    #[test]
+    fn what_agrees_with_the_world_is_right_and_a_peer_that_is_over_needs_no_host() {
+        let judged = |told: &dyn Fn(u32) -> Option<Deed>, parallel| {
+            misled(ledger(told).iter(), |_| Some(parallel))
+        };
+        assert!(judged(&hosts, true).is_empty() && judged(&|_| None, false).is_empty());
+        let gone = Peer { host: GONE.into(), ..peer(0) };
+        let late = |component| match component {
+            1 => Some(Deed::Told(ComponentIndex(1), vec![gone.clone(), peer(1)])),
+            _ => hosts(component),
+        };
+        assert!(judged(&late, true).is_empty());
+        assert_eq!(judged(&hosts, false).len(), 2, "nobody asked");
+        assert_eq!(judged(&|_| None, true).len(), 2, "nobody was told");
+    }
+
+    #[test]
+    fn another_rank_site_host_attempt_or_size_is_seen() {
+        let (here, other) = (peer(0), peer(1));
+        let wrong = [
+            Peer { site: other.site.clone(), ..here.clone() },
+            Peer { host: other.host.clone(), ..here.clone() },
+            Peer { host: GONE.into(), ..here.clone() },
+            Peer { attempt: Attempt(1), ..here.clone() },
+            Peer { processors: 7, ..here.clone() },
+        ];
+        for wrong in wrong {
+            let told = |component| match component {
+                0 => Some(Deed::Told(ComponentIndex(0), vec![wrong.clone(), peer(1)])),
+                _ => hosts(component),
+            };
+            let found = misled(ledger(&told).iter(), |_| Some(true));
+            assert_eq!(found.len(), 1, "{wrong:?}: {found:?}");
+        }
+        let exchanged = |component| hosts(1 - component);
+        assert_eq!(misled(ledger(&exchanged).iter(), |_| Some(true)).len(), 2);
+    }
+}

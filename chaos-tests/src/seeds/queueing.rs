@@ -1,0 +1,237 @@
+//! Judges the placement queues by their published rules: who waits longer comes first
+//! among those who ask for the same, and classes rise and jobs are given up only after so
+//! many tries.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cospan_domain::ids::JobId;
+use cospan_domain::job::event::{Happened, JobEvent};
+use cospan_domain::job::spec::{ComponentSpec, JobSpec, Priority};
+use cospan_domain::job::state::{Job, Phase};
+use cospan_domain::queue::QueueParameters;
+use cospan_domain::units::{DurationMs, Timestamp};
+
+/// Offers are on their way, and decisions are written, at most so long.
+const UNDER_WAY: DurationMs = DurationMs(120_000);
+
+/// How long since then actors stalled.
+pub(super) type Stalled<'a> = &'a dyn Fn(Timestamp) -> DurationMs;
+
+/// A job in its queue.
+#[derive(Debug, Clone)]
+struct Waiting {
+    spec: Arc<JobSpec>,
+    class: Priority,
+    /// When it came here from another class, if it did.
+    moved: Option<Timestamp>,
+    /// Its place in the queue.
+    since: Timestamp,
+    /// It could be placed from then on, whatever the sites are like.
+    ready: Timestamp,
+    /// It avoids sites where it failed: others do not ask for the same. Or it may not have
+    /// its turn in its sweep.
+    avoids: bool,
+    /// Somebody with a later place was placed before it.
+    overtaken: Option<(Timestamp, JobId)>,
+}
+
+/// What is known of the queues.
+#[derive(Debug, Default)]
+pub(super) struct Queues {
+    parameters: QueueParameters,
+    waiting: BTreeMap<JobId, Waiting>,
+    /// Jobs that came while this control plane reigns, and when.
+    came: BTreeMap<JobId, Timestamp>,
+    /// Jobs that it promoted, and when.
+    promoted: BTreeMap<JobId, Timestamp>,
+    begun: Timestamp,
+}
+
+impl Queues {
+    /// Nobody waits yet.
+    pub(super) fn new(parameters: QueueParameters) -> Self {
+        Self { parameters, ..Self::default() }
+    }
+
+    /// A control plane begins to reign, by its clock: it counts anew.
+    pub(super) fn begin(&mut self, now: Timestamp) {
+        self.begun = now;
+        self.came.clear();
+        self.promoted.clear();
+        self.waiting.clear();
+    }
+
+    /// Takes note of what happened to a job; tells what must not have.
+    /// `stalled`: how long since then those who place took no messages.
+    pub(super) fn note(
+        &mut self,
+        job: &Job,
+        events: &[JobEvent],
+        now: Timestamp,
+        stalled: Stalled<'_>,
+    ) -> Vec<String> {
+        let mut found = Vec::new();
+        for event in events {
+            found.extend(self.judge(job, event, now, stalled));
+        }
+        self.learn(job, now);
+        found
+    }
+
+    /// Takes note of a new job.
+    pub(super) fn arrive(&mut self, job: &Job, now: Timestamp) {
+        self.came.insert(job.id, now);
+        self.learn(job, now);
+    }
+
+    /// Takes note of where a job stands.
+    fn learn(&mut self, job: &Job, now: Timestamp) {
+        let Phase::Queued { since, not_before } = job.phase else {
+            self.waiting.remove(&job.id);
+            return;
+        };
+        if job.frozen_by.is_some() || job.held.is_some() {
+            self.waiting.remove(&job.id);
+            return;
+        }
+        let before = self.waiting.get(&job.id);
+        let waiting = Waiting {
+            spec: job.spec.clone(),
+            class: job.priority,
+            moved: before.and_then(|b| if b.class == job.priority { b.moved } else { Some(now) }),
+            since,
+            ready: not_before.max(now),
+            avoids: job.spec.run.task.is_some()
+                || job.components.iter().any(|c| !c.avoid.is_empty() || c.charge.is_some()),
+            overtaken: None,
+        };
+        self.waiting.insert(job.id, waiting);
+    }
+
+    fn judge(
+        &mut self,
+        job: &Job,
+        event: &JobEvent,
+        now: Timestamp,
+        stalled: Stalled<'_>,
+    ) -> Option<String> {
+        match &event.what {
+            Happened::JobPlaced { .. } => self.place(job.id, now, stalled),
+            Happened::PriorityChanged { to, by } => {
+                let wrong = by.is_none().then(|| self.promote(job.id, *to, event.at));
+                self.enter(job.id, *to, now);
+                wrong.flatten()
+            }
+            Happened::JobFailed { reason } if reason.contains("max_placement_tries") => {
+                let most = job.spec.max_placement_tries.unwrap_or(u32::MAX);
+                let least = self.tries_take(most);
+                (event.at < self.known_since(job.id) + least)
+                    .then(|| format!("job {} was given up after fewer tries", job.id))
+            }
+            _ => None,
+        }
+    }
+
+    /// So many counted tries and one more take at least so long.
+    fn tries_take(&self, tries: u32) -> DurationMs {
+        DurationMs(self.parameters.scan_interval.0.saturating_mul(tries.into()))
+    }
+
+    /// Since when the control plane that reigns may have counted tries of a job.
+    fn known_since(&self, job: JobId) -> Timestamp {
+        self.came.get(&job).copied().unwrap_or(self.begun)
+    }
+
+    /// The job waits in this class now, though it may change again within the same write.
+    fn enter(&mut self, id: JobId, class: Priority, now: Timestamp) {
+        if let Some(waiting) = self.waiting.get_mut(&id) {
+            (waiting.class, waiting.moved) = (class, Some(now));
+        }
+    }
+
+    fn promote(&mut self, id: JobId, to: Priority, at: Timestamp) -> Option<String> {
+        let known = self.known_since(id);
+        let came = self.promoted.insert(id, at).unwrap_or(known);
+        let class = self.waiting.get(&id).map(|waiting| waiting.class);
+        let wrong = |why: &str| Some(format!("job {id} rose to {}: {why}", to.as_str()));
+        match (self.parameters.promote_after, class) {
+            (None, _) => wrong("nobody is promoted"),
+            (Some(after), _) if at < came + self.tries_take(after - 1) => wrong("too soon"),
+            (_, Some(Priority::Low)) if to != Priority::High => wrong("from low"),
+            (_, Some(Priority::High)) if to != Priority::SuperHigh => wrong("from high"),
+            (_, Some(Priority::SuperHigh | Priority::SuperLow)) => wrong("from the last"),
+            _ => None,
+        }
+    }
+
+    /// A job is placed: who asks for the same and has waited longer ought to be by now, or
+    /// soon. Gives who was overtaken, and never came.
+    fn place(&mut self, id: JobId, now: Timestamp, stalled: Stalled<'_>) -> Option<String> {
+        let long_ago = |at: Timestamp| at + UNDER_WAY < now && at + UNDER_WAY + stalled(at) < now;
+        let placed = self.waiting.remove(&id)?;
+        // Its placement may have been decided when it was still among those of its class before.
+        let decided_here = placed.moved.is_none_or(long_ago);
+        let mut lost = None;
+        for (other, waiting) in &mut self.waiting {
+            let ready = long_ago(waiting.ready);
+            let same = decided_here
+                && waiting.class == placed.class
+                && !waiting.avoids
+                && !placed.avoids
+                && asks_for_the_same(&waiting.spec, &placed.spec);
+            if same && ready && (waiting.since, *other) < (placed.since, id) {
+                waiting.overtaken.get_or_insert((now, id));
+            }
+            if let Some((at, by)) = waiting.overtaken
+                && long_ago(at)
+            {
+                lost = Some(format!("job {other} has waited longer than job {by}, and waits on"));
+            }
+        }
+        lost
+    }
+}
+
+/// Whether two jobs fare alike wherever they are tried.
+fn asks_for_the_same(one: &JobSpec, other: &JobSpec) -> bool {
+    let needs = |spec: &JobSpec| {
+        let of = |part: &ComponentSpec| {
+            let part = part.clone();
+            (part.site, part.resources, part.constraints, part.inputs, part.program.executable)
+        };
+        let parts: Vec<_> = spec.components.iter().map(of).collect();
+        (spec.request.clone(), spec.policy.clone(), spec.rerunnable, parts)
+    };
+    needs(one) == needs(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cospan_simulator::jobs::job;
+
+    #[test]
+    fn who_is_moved_and_rises_in_one_write_rises_from_where_it_was_moved_to() {
+        let (id, at) = (JobId(1), Timestamp(1));
+        let parameters = QueueParameters { promote_after: Some(1), ..QueueParameters::default() };
+        let spec = Arc::new(job(&[1], DurationMs(1), DurationMs(1), 0).unwrap());
+        let waiting = Waiting {
+            spec,
+            class: Priority::SuperLow,
+            moved: None,
+            since: at,
+            ready: at,
+            avoids: false,
+            overtaken: None,
+        };
+        let mut queues = Queues::new(parameters);
+        queues.waiting.insert(id, waiting);
+        let wrong = queues.promote(id, Priority::SuperHigh, at);
+        assert!(wrong.is_some_and(|wrong| wrong.contains("from the last")));
+        queues.enter(id, Priority::High, at);
+        assert_eq!(queues.promote(id, Priority::SuperHigh, at), None);
+        queues.enter(id, Priority::SuperHigh, at);
+        assert!(queues.promote(id, Priority::SuperHigh, at).is_some());
+    }
+}

@@ -1,0 +1,305 @@
+//! What few jobs ask for, and what operators order. Drawn from streams of their own, so
+//! that the rest of a seed stays what it is.
+
+use std::sync::Arc;
+
+use cospan_domain::ids::SiteName;
+use cospan_domain::job::spec::Priority;
+use cospan_domain::labels::{Constraint, Rule};
+use cospan_domain::queue::{HoardParameters, QueueParameters};
+use cospan_domain::site::command::Operation;
+use cospan_domain::units::{DurationMs, PerMillion, Timestamp};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use super::scenario::{BEGINS, Deal, DrawnFile, DrawnJob, HOUR, MINUTE, Scenario};
+use super::troubles::Planned;
+use cospan_simulator::world::trouble::Trouble;
+
+/// Tell the streams apart.
+const JOBS: u64 = 0x6a6f_6273;
+const CONSTRAINTS: u64 = 0x6c61_6265_6c73;
+const MESSAGES: u64 = 0x6d65_7373;
+const MOVES: u64 = 0x006d_6f76_6573;
+const QUEUES: u64 = 0x7175_6575_6573;
+const HOARDS: u64 = 0x686f_6172_6473;
+const RIVALS: u64 = 0x7269_7661_6c73;
+const ORDERS: u64 = 0x6f72_6465_7273;
+const APART: u64 = 0x6170_6172_7400;
+const ABANDONS: u64 = 0x6162_616e_646f;
+/// Replicas that come and go in one run, at most.
+const MANY_MOVES: usize = 6;
+/// Orders about sites in one run, at most.
+const MANY_ORDERS: usize = 8;
+
+/// Rivals run so long at most; one that was given up at a site that does not answer must be
+/// over before it runs again.
+const RIVAL_MS_MAX: u64 = 20 * MINUTE;
+
+/// Processors that even the smallest site has, beside those that others hold all the time.
+pub(super) const ALWAYS_IDLE: u32 = 4;
+
+/// Who may be told of the end of jobs.
+pub const TARGETS: [&str; 2] = ["pager", "team"];
+
+/// What few jobs ask for; the default is what all others do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rarity {
+    /// Each component runs at its own site only: by number, one after the other from this
+    /// one on.
+    pub fixed_from: Option<usize>,
+    /// What the labels of its sites must be, if it is not fixed.
+    pub constraint: Option<Constraint>,
+    /// Class at submission.
+    pub priority: Priority,
+    /// A component may run a second time.
+    pub rerunnable: bool,
+    /// It waits for a site that does not answer, however long.
+    pub waits: bool,
+    /// Restarts after errors of its own.
+    pub max_retries: u32,
+    /// A component that fails is restarted alone.
+    pub apart: bool,
+    /// Counted placement tries.
+    pub max_placement_tries: Option<u32>,
+    /// Refused claims.
+    pub max_claim_tries: Option<u32>,
+    /// Everybody in [`TARGETS`] is told of its end.
+    pub notifies: bool,
+}
+
+impl Default for Rarity {
+    fn default() -> Self {
+        Self {
+            fixed_from: None,
+            constraint: None,
+            priority: Priority::Low,
+            rerunnable: true,
+            waits: false,
+            max_retries: 0,
+            apart: false,
+            max_placement_tries: None,
+            max_claim_tries: None,
+            notifies: false,
+        }
+    }
+}
+
+/// Lets some jobs ask for what is rare, if it exists at all in this run.
+pub(super) fn draw_rarities(seed: u64, jobs: Vec<DrawnJob>, names: &[SiteName]) -> Vec<DrawnJob> {
+    let sites = names.len();
+    let mut choice = StdRng::seed_from_u64(seed ^ CONSTRAINTS);
+    let choosy = choice.random_bool(0.5);
+    let mut parting = StdRng::seed_from_u64(seed ^ APART);
+    let parts = parting.random_bool(0.5);
+    let mut teller = StdRng::seed_from_u64(seed ^ MESSAGES);
+    let mut chance = StdRng::seed_from_u64(seed ^ JOBS);
+    let exist: [bool; 7] = std::array::from_fn(|_| chance.random_bool(0.5));
+    let draw = |job: DrawnJob| {
+        let [fixed, classes, once, patient, retries, placements, claims] =
+            exist.map(|exists| exists && chance.random_bool(0.15));
+        let fits = job.components.len() <= sites;
+        let most = |exists: bool, chance: &mut StdRng| exists.then(|| chance.random_range(1..=20));
+        let small = job.components.iter().all(|processors| *processors <= ALWAYS_IDLE);
+        let fixed_from = (fixed && fits).then(|| chance.random_range(0..sites));
+        let rarity = Rarity {
+            fixed_from: fixed_from.filter(|_| small),
+            constraint: None,
+            priority: match classes {
+                true => Priority::ALL[chance.random_range(0..Priority::ALL.len())],
+                false => Priority::Low,
+            },
+            rerunnable: !once,
+            waits: patient,
+            max_retries: if retries { chance.random_range(1..=3) } else { 0 },
+            apart: parts && parting.random_bool(0.5) && !once,
+            max_placement_tries: most(placements, &mut chance),
+            max_claim_tries: most(claims, &mut chance),
+            notifies: teller.random_bool(0.2),
+        };
+        let small = job.components.iter().sum::<u32>() <= ALWAYS_IDLE;
+        let constraint = (choosy && small && choice.random_bool(0.3))
+            .then(|| draw_constraint(&mut choice, names))
+            .filter(|_| rarity.fixed_from.is_none());
+        let rarity = Rarity { constraint, ..rarity };
+        // Without errors of its own a job has nothing to retry.
+        let code = if retries { 1 } else { job.code };
+        DrawnJob { code, rarity, ..job }
+    };
+    jobs.into_iter().map(draw).collect()
+}
+
+/// A grid of rivals, if it is one: every job has a class of its own, all come within a short
+/// time and run for long, and most wait for input, while claims are made bit by bit. There
+/// components move and jobs give way.
+pub(super) fn draw_rivals(scenario: &mut Scenario) {
+    let mut chance = StdRng::seed_from_u64(scenario.seed ^ RIVALS);
+    if chance.random_bool(0.6) {
+        return;
+    }
+    let files = scenario.files.len();
+    scenario.claim.threshold = PerMillion([0, 500_000][chance.random_range(0..2)]);
+    scenario.claim.l = PerMillion(750_000);
+    for job in &mut scenario.jobs {
+        job.rarity.priority = Priority::ALL[chance.random_range(0..Priority::ALL.len())];
+        let longer = DurationMs(chance.random_range(0..=RIVAL_MS_MAX)).max(job.run_time);
+        job.wall_time = DurationMs(job.wall_time.0 + longer.0 - job.run_time.0);
+        job.run_time = longer;
+        if chance.random_bool(0.7) {
+            job.input.get_or_insert(chance.random_range(0..files));
+        }
+    }
+    hasten(scenario, chance.random_range(2..=6));
+}
+
+/// Users come so many times as fast, and are done sooner.
+pub(super) fn hasten(scenario: &mut Scenario, hurry: u64) {
+    for (at, deal) in &mut scenario.deals {
+        if !matches!(deal, Deal::Site(..) | Deal::File(..)) {
+            *at = BEGINS + DurationMs(at.since(BEGINS).0 / hurry);
+        }
+    }
+    scenario.deals.sort_by_key(|(at, _)| *at);
+}
+
+/// What some sites satisfy: another than this, one of these, a half of the country.
+fn draw_constraint(chance: &mut StdRng, names: &[SiteName]) -> Constraint {
+    let mut name = || -> Arc<str> { names[chance.random_range(0..names.len())].as_str().into() };
+    let (one, other) = (name(), name());
+    let place = |rule| Constraint { key: "place".into(), rule };
+    match chance.random_range(0..3) {
+        0 if names.len() > 1 => place(Rule::IsNot(one)),
+        1 if names.len() > 2 => {
+            let half = if one.as_ref() < "e" { "north" } else { "south" };
+            Constraint { key: "half".into(), rule: Rule::Is(half.into()) }
+        }
+        _ => place(Rule::OneOf([one, other].into())),
+    }
+}
+
+/// How the queues are served: as a server does that is told nothing, or otherwise.
+pub(super) fn draw_queue(seed: u64) -> QueueParameters {
+    let mut chance = StdRng::seed_from_u64(seed ^ QUEUES);
+    if chance.random_bool(0.5) {
+        return QueueParameters::default();
+    }
+    let mut weight = || chance.random_range(1..=3);
+    let [n1, n2, n3, n4] = std::array::from_fn(|_| weight());
+    let n_l = weight();
+    QueueParameters {
+        n_h: n_l + chance.random_range(0..=1),
+        n_l,
+        n1,
+        n2,
+        n3,
+        n4,
+        scan_interval: DurationMs(chance.random_range(5_000..=MINUTE)),
+        promote_after: chance.random_bool(0.7).then(|| chance.random_range(1..=5)),
+        events: chance.random_bool(0.7),
+        turn_processors: [1, 16, 64][chance.random_range(0..3)],
+        max_placement_tries: None,
+        hoard: draw_hoard(seed),
+    }
+}
+
+/// For whom processors are withheld, and how much for how long.
+fn draw_hoard(seed: u64) -> HoardParameters {
+    let mut chance = StdRng::seed_from_u64(seed ^ HOARDS);
+    let mut within = |least, most| DurationMs(chance.random_range(least * MINUTE..=most * MINUTE));
+    let (after, time) = (within(1, 10), within(2, 20));
+    HoardParameters {
+        after: chance.random_bool(0.8).then_some(after),
+        share: PerMillion([250_000, 500_000, 1_000_000][chance.random_range(0..3)]),
+        time,
+    }
+}
+
+/// What operators order, each with what takes it back: none of it lasts.
+pub(super) fn draw_orders(seed: u64, sites: usize, calm_at: Timestamp) -> Vec<(Timestamp, Deal)> {
+    let mut chance = StdRng::seed_from_u64(seed ^ ORDERS);
+    if chance.random_bool(0.5) {
+        return Vec::new();
+    }
+    let mut orders = Vec::new();
+    for _ in 0..chance.random_range(1..=MANY_ORDERS) {
+        let site = chance.random_range(0..sites);
+        let from = BEGINS + DurationMs(chance.random_range(0..calm_at.since(BEGINS).0));
+        let until = from + DurationMs(chance.random_range(MINUTE..=2 * HOUR));
+        let (ordered, taken_back) = draw_order(&mut chance, from, until);
+        orders.push((from, Deal::Site(site, ordered)));
+        orders.extend(taken_back.map(|order| (until, Deal::Site(site, order))));
+    }
+    orders
+}
+
+fn draw_order(
+    chance: &mut StdRng,
+    from: Timestamp,
+    until: Timestamp,
+) -> (Operation, Option<Operation>) {
+    let begins = from + DurationMs(chance.random_range(0..=HOUR));
+    let window =
+        Operation::SetWindow { from: begins, until: begins.max(until), reason: "drawn".into() };
+    match chance.random_range(0..6) {
+        0 => (Operation::Drain, Some(Operation::Undrain)),
+        1 => (Operation::Freeze, Some(Operation::Thaw)),
+        2 => (window, Some(Operation::RemoveWindow { from: begins })),
+        3 => (Operation::Force { usable: true, until }, Some(Operation::Unforce)),
+        4 => (Operation::Force { usable: false, until }, Some(Operation::Unforce)),
+        _ => (Operation::ResetErrors, None),
+    }
+}
+
+/// Replicas that users take out of the catalogue, and enter again before the calm.
+pub(super) fn draw_moves(
+    seed: u64,
+    files: &[DrawnFile],
+    calm_at: Timestamp,
+) -> Vec<(Timestamp, Deal)> {
+    let mut chance = StdRng::seed_from_u64(seed ^ MOVES);
+    let mut moves = Vec::new();
+    if chance.random_bool(0.5) {
+        return moves;
+    }
+    for _ in 0..chance.random_range(1..=MANY_MOVES) {
+        let number = chance.random_range(0..files.len());
+        let sites = &files[number].2;
+        let site = sites[chance.random_range(0..sites.len())].clone();
+        let from = BEGINS + DurationMs(chance.random_range(0..calm_at.since(BEGINS).0));
+        let until = from + DurationMs(chance.random_range(MINUTE..=2 * HOUR));
+        moves.push((from, Deal::File(number, site.clone(), false)));
+        moves.push((until.min(calm_at), Deal::File(number, site, true)));
+    }
+    moves
+}
+
+/// Users who do not wait for a site that does not answer: some of those whose jobs came before
+/// it fell silent, and so may run there.
+pub(super) fn draw_abandons(
+    seed: u64,
+    deals: &[(Timestamp, Deal)],
+    troubles: &[Planned],
+) -> Vec<(Timestamp, Deal)> {
+    let mut chance = StdRng::seed_from_u64(seed ^ ABANDONS);
+    if chance.random_bool(0.5) {
+        return Vec::new();
+    }
+    let submitted = |from: Timestamp, to: Timestamp| {
+        deals.iter().filter_map(move |(at, deal)| match deal {
+            Deal::Submit(number, _) if from < *at && *at <= to => Some(*number),
+            _ => None,
+        })
+    };
+    let hides =
+        |trouble: &Trouble| trouble.hides_site() || matches!(trouble, Trouble::CutOff(true));
+    let mut abandons = Vec::new();
+    for (at, ..) in troubles.iter().filter(|(.., trouble)| hides(trouble)) {
+        for number in submitted(*at - DurationMs(HOUR), *at) {
+            if chance.random_bool(0.15) {
+                let later = DurationMs(chance.random_range(0..30 * MINUTE));
+                abandons.push((*at + later, Deal::Abandon(number)));
+            }
+        }
+    }
+    abandons
+}

@@ -1,0 +1,98 @@
+//! Judges what is left when all jobs have ended and there was time to clean up.
+
+use std::sync::Arc;
+
+use anyhow::{Result, anyhow, bail, ensure};
+use cospan_actors::api::command::{ApiAnswer, ApiCommand, Ask, Submission};
+use cospan_domain::ids::{JobId, KeyName};
+use cospan_domain::job::state::Phase;
+use cospan_domain::site::availability::SiteState;
+use cospan_domain::site::state::NotificationId;
+use cospan_domain::units::DurationMs;
+
+use cospan_simulator::jobs::job;
+use cospan_simulator::reign::Reign;
+
+/// An ended job is archived at most so long after its time.
+const ARCHIVED_WITHIN: DurationMs = DurationMs(2 * 3_600_000);
+
+/// By then every site was asked what is free, because somebody waits.
+const ASKED_WITHIN: DurationMs = DurationMs(240_000);
+/// More processors than any site has.
+const GIANT: u32 = 1_000_000;
+
+/// Whether nothing is left that ought to be over.
+///
+/// # Errors
+/// What is left.
+pub(super) fn is_at_rest(reign: &Reign, keep_jobs: DurationMs) -> Result<()> {
+    let (view, now) = (reign.plane.view(), reign.clock.now());
+    ensure!(view.folds_agree(), "a fold differs from a fresh one");
+    for job in view.jobs.values() {
+        if let Phase::Finished { at } | Phase::Failed { at, .. } | Phase::Cancelled { at, .. } =
+            job.phase
+        {
+            let late = at + keep_jobs + ARCHIVED_WITHIN < now;
+            ensure!(!late, "job {} ended at {} and is not archived", job.id, at.0);
+        }
+    }
+    // Whoever asks anything afterwards may have sites swept by that.
+    let instance = reign.plane.shared().instance;
+    let left = reign.world.read(|world| {
+        let names = world.sites().iter().filter_map(|site| world.index_of(site.name()));
+        let mut tags = names.flat_map(|site| world.list_attempts(site));
+        tags.find(|tag| tag.instance == instance)
+    });
+    ensure!(left.is_none(), "{left:?} was left behind");
+    for (site, held) in &view.holdings {
+        ensure!(held.is_empty(), "ended jobs hold something at {site}");
+    }
+    for ((digest, site), jobs) in &view.needs {
+        ensure!(jobs.is_empty(), "ended jobs need {digest} at {site}: {jobs:?}");
+    }
+    ensure!(view.untold.is_empty(), "nobody was told of the end of {:?}", view.untold);
+    for site in view.sites.values() {
+        let mut ids = (1..=site.last_notification.0).map(NotificationId);
+        let lost = ids.find(|id| reign.weather.arrived_at(&site.site, *id).is_none());
+        ensure!(lost.is_none(), "nobody had message {lost:?} about {}", site.site);
+        ensure!(site.owed.is_empty(), "{} still owes a message: {:?}", site.site, site.owed);
+    }
+    let now = reign.clock.now();
+    for site in reign.plane.sites() {
+        let is_well = matches!(
+            site.state,
+            SiteState::Usable | SiteState::Unusable | SiteState::Probing { .. }
+        );
+        let known = reign.plane.shared().board.site(&site.name).map(|report| report.contact);
+        let (name, state) = (&site.name, site.state);
+        ensure!(is_well, "site {name} is {state:?} although nothing is wrong: {known:?}, {now:?}");
+    }
+    Ok(())
+}
+
+/// A job waits that nobody can ever take, and is cancelled. Sites are asked only while
+/// somebody waits, and what is shown of them is as they were when they were asked last.
+/// `submitted` is told of it.
+///
+/// # Errors
+/// It is refused, or not over once it is cancelled.
+pub(super) async fn wait_in_vain(reign: &Reign, submitted: impl FnOnce(JobId)) -> Result<()> {
+    let spec = Arc::new(job(&[GIANT], DurationMs(1_000), DurationMs(60_000), 0)?);
+    let asked = Submission { allow_unplaceable: true, ..Submission::of(spec) };
+    let ApiAnswer::Submitted(jobs) = command(reign, Ask::Submit(vec![asked])).await? else {
+        bail!("a submission came to something else")
+    };
+    let id = jobs.first().map(|job| job.id).ok_or_else(|| anyhow!("nothing was submitted"))?;
+    submitted(id);
+    reign.until(reign.clock.now() + ASKED_WITHIN).await;
+    command(reign, Ask::Cancel(vec![id])).await?;
+    let is_over = reign.plane.view().jobs.get(&id).is_none_or(|job| job.is_final());
+    ensure!(is_over, "a job that only waited is cancelled, and not over");
+    Ok(())
+}
+
+async fn command(reign: &Reign, what: Ask) -> Result<ApiAnswer> {
+    let by = KeyName::new("carol")?;
+    let answer = reign.plane.command(ApiCommand { by, what }).await;
+    answer.map_err(|refusal| anyhow!("refused at rest: {refusal}"))
+}

@@ -1,0 +1,59 @@
+//! Another control plane at the same sites.
+
+use anyhow::{Context, Result};
+use cospan_domain::ids::{Attempt, ComponentIndex, Epoch, InstanceId, JobId, Round, Tag};
+use cospan_domain::resources::Resources;
+use cospan_domain::units::DurationMs;
+use cospan_sites::port::AttemptOrder;
+
+use cospan_simulator::jobs::job;
+use cospan_simulator::world::World;
+
+/// As long as that another's job has a number that was ours.
+const RIVAL_RUN_TIME: DurationMs = DurationMs(15 * 60_000);
+
+/// Another control plane uses the same sites under the same account; its jobs have the
+/// numbers that ours will have.
+pub(super) fn plant_others(world: &mut World, instance: InstanceId) -> Result<()> {
+    let other = InstanceId::from_random(u64::MAX);
+    anyhow::ensure!(other != instance, "the other control plane must be another");
+    let spec = job(&[1], DurationMs::from_secs(7 * 86_400), DurationMs::from_secs(8 * 86_400), 0)?;
+    for site in 0..world.sites().len() {
+        let name = world.sites()[site].name().clone();
+        let index = world.index_of(&name).context("a site of the world")?;
+        for number in 1..=3 {
+            let component = ComponentIndex(0);
+            let tag = Tag { instance: other, job: JobId(number), component, attempt: Attempt(1) };
+            let order = AttemptOrder {
+                tag,
+                round: Round(1),
+                epoch: Epoch(1),
+                resources: Resources::processors(1),
+                program: spec.components[0].program.clone(),
+                staged_executable: None,
+                inputs: Vec::new(),
+                lrm_options: Vec::new(),
+                warning: None,
+                earlier: None,
+                lists_hosts: false,
+                hold_max: DurationMs::from_secs(30 * 86_400),
+                wall_time: spec.wall_time,
+            };
+            world.submit(index, &order)?;
+            if number == 3 {
+                world.set_rival(rival(order)?);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What the other control plane submits where numbers are handed out again.
+fn rival(order: AttemptOrder) -> Result<AttemptOrder> {
+    let spec = job(&[1], RIVAL_RUN_TIME, RIVAL_RUN_TIME + RIVAL_RUN_TIME, 0)?;
+    let tag = Tag { job: JobId(1_000), ..order.tag };
+    let program = spec.components[0].program.clone();
+    // Nobody opens its gate: what it has of the site it has for that long.
+    let hold_max = RIVAL_RUN_TIME;
+    Ok(AttemptOrder { tag, program, wall_time: spec.wall_time, hold_max, ..order })
+}

@@ -1,0 +1,457 @@
+//! One seed from beginning to end: trouble, calm, judgement.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use cospan_actors::settings::{Settings, Staging};
+use cospan_actors::supervision::ActorId;
+use cospan_domain::ids::{InstanceId, JobId};
+use cospan_domain::job::parameters::JobParameters;
+use cospan_domain::job::state::PhaseKind;
+use cospan_domain::planted::{Bug, bug};
+use cospan_domain::units::{Bytes, DurationMs, Timestamp};
+use cospan_storage::fault::FaultDisk;
+use cospan_storage::record::job::read_archived;
+
+use super::counters;
+use super::endings::unfounded;
+use super::heard;
+use super::history::{Seen, follow};
+use super::hoards;
+use super::holds::wrongly_held;
+use super::in_vain;
+use super::isolation::watch;
+use super::oracle::{Asked, Evidence, judge};
+use super::rest::{is_at_rest, wait_in_vain};
+use super::rival::plant_others;
+use super::scenario::{BEGINS, Deal, Scenario};
+use super::scenes;
+use super::supervision::misjudged;
+use super::sweeps::over_limit;
+use super::users::{Known, all_ended, deal, output_name, release_held, targets};
+use cospan_simulator::handle::WorldHandle;
+use cospan_simulator::hash::EventHash;
+use cospan_simulator::journal::StoreDisk;
+use cospan_simulator::lives::Lived;
+use cospan_simulator::reign::{End, Ground, Plan, Reign, reign};
+use cospan_simulator::settings::default_settings;
+use cospan_simulator::stalls::Stalls;
+use cospan_simulator::weather::Weather;
+use cospan_simulator::world::ledger::Entry;
+use cospan_simulator::world::trouble::Struck;
+use cospan_simulator::world::{Pace, World};
+
+/// Within this time after the last trouble every job must have ended, were it not for the
+/// queues of the sites' own users.
+const CONVERGE_MAX: DurationMs = DurationMs(3 * 86_400_000);
+/// Those submit so many times as much as their site can do, at most; who may run nowhere
+/// else has to wait for it.
+const OVERLOAD_MAX: u64 = 8;
+/// So long actors stall on when all other trouble is over.
+const STALL_ON: DurationMs = DurationMs(3_600_000);
+/// Within this time after that everything must have been cleaned up.
+const CLEAN_MAX: DurationMs = DurationMs(3 * 3_600_000);
+
+/// By then a service manager has started again what ended by itself, or tries to.
+const STARTED_AGAIN: DurationMs = DurationMs(30_000);
+/// Reigns while anything goes wrong, at most.
+const REIGNS_MAX: usize = 60;
+
+/// Changes are seen that much later at most.
+const SEEN_WITHIN: DurationMs = DurationMs(1_000);
+
+/// What came of a seed.
+#[derive(Debug)]
+pub struct Verdict {
+    /// What was drawn, in one line.
+    pub drawn: String,
+    /// What must not have happened under faults.
+    pub unsafe_: Vec<String>,
+    /// What did not come about after they had stopped.
+    pub not_live: Option<String>,
+    /// Jobs that users were told are theirs, and how many of them finished.
+    pub jobs: (usize, usize),
+    /// Reigns.
+    pub reigns: usize,
+    /// Durable changes.
+    pub changes: u64,
+    /// Trouble that struck with effect, by kind and step of the protocol.
+    pub struck: Struck,
+    /// Hash of everything that happened.
+    pub hash: String,
+    /// What happened to the jobs, and what the actors were made to do, in order.
+    pub timeline: Vec<(Timestamp, Option<JobId>, String)>,
+}
+
+impl Verdict {
+    /// Whether nothing was wrong.
+    pub fn holds(&self) -> bool {
+        self.unsafe_.is_empty() && self.not_live.is_none()
+    }
+}
+
+/// Runs a scenario.
+///
+/// # Errors
+/// The laboratory itself fails, or a store cannot be opened any more.
+pub fn run(scenario: Scenario) -> Result<Verdict> {
+    let drawn = scenario.describe();
+    let instance = InstanceId::from_random(scenario.seed);
+    let ground = ground(&scenario, instance)?;
+    let scenario = Arc::new(scenario);
+    let known = Rc::new(RefCell::new(Known::default()));
+    let mut seen = Seen::new(scenario.plain_cut_offs(), scenario.queue.clone());
+    seen.staging.clone_from(&scenario.staging);
+    let seen = Rc::new(RefCell::new(seen));
+    let undisturbed = |begins| {
+        let seed = scenario.seed;
+        Plan::undisturbed(begins, seed)
+    };
+    let (mut now, mut reigns) = (BEGINS, 0);
+    let mut kills = scenario.kills.iter();
+    while now < scenario.calm_at && reigns < REIGNS_MAX {
+        let kill = kills.next();
+        let length = kill.map_or(scenario.calm_at.since(now), |kill| kill.after);
+        let plan = Plan {
+            killed_at: Some((now + length).min(scenario.calm_at)),
+            moment: kill.and_then(|kill| kill.moment),
+            clock_ahead_ms: kill.map_or(0, |kill| kill.clock_ahead_ms),
+            panics: scenario.panics,
+            stalls: scenario.stalls,
+            ..undisturbed(now)
+        };
+        reigns += 1;
+        let over = troubled(&ground, plan, &scenario, &known, &seen)?;
+        now = over + kill.map_or(STARTED_AGAIN, |kill| kill.down);
+    }
+    ground.weather.clear();
+    // Nobody is built anew in the calm who forgot something, so that it would be seen.
+    let stalls = scenario.stalls.map(|stalls| Stalls { until: now + STALL_ON, ..stalls });
+    let plan = Plan { stalls, ..undisturbed(now) };
+    let not_live = calm(&ground, plan, &scenario, &known, &seen)?;
+    let (known, seen) = (known.take(), seen.take());
+    let unsafe_ = judged(&ground, &scenario, instance, &known, &seen)?;
+    let finished = |(kind, _): &&(_, Timestamp)| *kind == PhaseKind::Finished;
+    Ok(Verdict {
+        drawn,
+        unsafe_,
+        not_live,
+        jobs: (known.acknowledged.len(), seen.ended.values().filter(finished).count()),
+        reigns: reigns + 1,
+        changes: seen.changes,
+        struck: struck(&ground),
+        hash: ground.hash.finish(),
+        timeline: timeline(&ground, instance, seen.timeline),
+    })
+}
+
+/// All that struck, wherever it was counted.
+fn struck(ground: &Ground) -> Struck {
+    let mut struck = ground.weather.tally().struck();
+    ground.world.read(|world| struck.extend(world.struck()));
+    struck
+}
+
+/// What the control plane made durable, with what really happened at the sites.
+fn timeline(
+    ground: &Ground,
+    instance: InstanceId,
+    durable: Vec<(Timestamp, JobId, String)>,
+) -> Vec<(Timestamp, Option<JobId>, String)> {
+    let durable = durable.into_iter().map(|(at, job, what)| (at, Some(job), what));
+    let mut timeline: Vec<_> = durable.chain(lived(ground)).collect();
+    ground.world.read(|world| {
+        let ours = world.ledger().entries().iter().filter(|line| line.tag.instance == instance);
+        timeline.extend(ours.map(|Entry { at, site, tag, deed }| {
+            let what = format!("  at {site}: {}-{} {deed:?}", tag.component.0, tag.attempt.0);
+            (*at, Some(tag.job), what)
+        }));
+    });
+    timeline.sort_by_key(|(at, ..)| *at);
+    timeline
+}
+
+/// Actors that were made to stall, died, and were built anew.
+fn lived(ground: &Ground) -> Vec<(Timestamp, Option<JobId>, String)> {
+    let lived = ground.lives.reigns().into_iter().flat_map(|reign| reign.lived);
+    let told = lived.filter_map(|(at, lived)| {
+        let (id, what) = match lived {
+            Lived::Stalled(id, lasts, false) => (id, format!("stalls for {lasts}")),
+            Lived::Stalled(id, lasts, true) => {
+                (id, format!("stalls for {lasts}, its mailbox full"))
+            }
+            Lived::Died(id) => (id, "dies".to_owned()),
+            Lived::Built(id, true) => (id, "is built anew".to_owned()),
+            _ => return None,
+        };
+        let job = if let ActorId::Job(job) = id { Some(job) } else { None };
+        Some((at, job, format!("  {id} {what}")))
+    });
+    told.collect()
+}
+
+fn ground(scenario: &Scenario, instance: InstanceId) -> Result<Ground> {
+    let (sites, seed) = (scenario.sites.clone(), scenario.seed);
+    let (launch_max, wall_late) = (scenario.launch_max, scenario.wall_late);
+    let pace = Pace { launch_max, wall_late, ..Pace::default() };
+    let mut world = World::new(sites, &scenario.links, pace, seed, BEGINS);
+    for (at, site, trouble) in &scenario.troubles {
+        let name = scenario.sites[*site].name.clone();
+        let site = world.index_of(&name).context("a site that was drawn")?;
+        world.plan(*at, site, trouble.clone());
+    }
+    plant_others(&mut world, instance)?;
+    world.set_requeues(scenario.requeues);
+    let links = scenario.links.iter();
+    let job = JobParameters { claim: scenario.claim.clone(), ..JobParameters::default() };
+    let settings = Settings {
+        job,
+        poll_interval: scenario.poll_interval,
+        intake_bound: scenario.intake_bound,
+        calls_per_site: scenario.calls_per_site,
+        keep_jobs: scenario.keep_jobs,
+        targets: targets()?.into_iter().map(|name| (name.clone(), name.as_str().into())).collect(),
+        webhooks: [(None, vec!["https://administrators.example".into()])].into(),
+        links: links.map(|l| ((l.from.clone(), l.to.clone()), l.bandwidth)).collect(),
+        default_policies: scenario.policies.clone(),
+        quotas: scenario.quotas.clone(),
+        queue: scenario.queue.clone(),
+        staging: scenario
+            .staging
+            .iter()
+            .map(|(name, budget)| (name.clone(), room(*budget)))
+            .collect(),
+        ..default_settings()
+    };
+    Ok(Ground {
+        world: WorldHandle::new(world),
+        disk: store_disk(scenario),
+        weather: Arc::new(Weather::new(scenario.climate.clone(), seed ^ 0x5eed)),
+        hash: Arc::new(EventHash::default()),
+        settings,
+        hints: scenario.hints,
+        lives: Arc::default(),
+        keeps_archive: true,
+    })
+}
+
+/// A faulty disk where anything is wrong with it. What is acknowledged before it is on the
+/// disk lies in memory: that planted bug needs no other trouble.
+fn store_disk(scenario: &Scenario) -> StoreDisk {
+    match scenario.climate.disk.exists() && !bug(Bug::SkipSync) {
+        true => StoreDisk::Faulty(FaultDisk::default()),
+        false => StoreDisk::default(),
+    }
+}
+
+/// Room for copies; none is kept that nobody needs.
+fn room(budget: Bytes) -> Staging {
+    Staging { budget: Some(budget), replicas: Bytes(0) }
+}
+
+/// More durable changes than this are no progress: about twenty a job are.
+fn changes_max(scenario: &Scenario) -> u64 {
+    10_000 + 500 * scenario.jobs.len() as u64
+}
+
+/// A reign that will be killed; when that was.
+fn troubled(
+    ground: &Ground,
+    plan: Plan,
+    scenario: &Arc<Scenario>,
+    known: &Rc<RefCell<Known>>,
+    seen: &Rc<RefCell<Seen>>,
+) -> Result<Timestamp> {
+    let (scenario, known, seen) = (scenario.clone(), known.clone(), seen.clone());
+    let tally = ground.weather.tally().clone();
+    let end: End<()> = reign(ground, plan, move |reign| async move {
+        let watching = watch(reign.clone(), scenario.clone(), seen.clone());
+        let hoarding = hoards::watch(reign.clone(), scenario.clone(), seen.clone());
+        let hearing = heard::watch(reign.clone(), scenario.climate.sync_max, seen.clone());
+        let following = follow(reign.clone(), seen, changes_max(&scenario));
+        let dealing = async {
+            if let Err(problem) = deal(reign.clone(), scenario, known.clone(), tally).await {
+                known.borrow_mut().complaints.push(problem.to_string());
+            }
+            std::future::pending::<()>().await;
+        };
+        let releasing = release_held(reign.clone());
+        tokio::select! {
+            biased;
+            () = following => {}
+            () = releasing => {}
+            () = dealing => {}
+            () = watching => {}
+            () = hoarding => {}
+            () = hearing => {}
+        }
+    })?;
+    match end {
+        End::Killed(at) | End::Done(at, ()) => Ok(at),
+    }
+}
+
+/// The reign that nothing disturbs but stalls in its first hour; why it did not come to rest,
+/// if it did not.
+fn calm(
+    ground: &Ground,
+    plan: Plan,
+    scenario: &Arc<Scenario>,
+    known: &Rc<RefCell<Known>>,
+    seen: &Rc<RefCell<Seen>>,
+) -> Result<Option<String>> {
+    let (scenario, known, seen) = (scenario.clone(), known.clone(), seen.clone());
+    let tally = ground.weather.tally().clone();
+    let end = reign(ground, plan, move |reign| async move {
+        let following = follow(reign.clone(), seen.clone(), changes_max(&scenario));
+        let hoarding = hoards::watch(reign.clone(), scenario.clone(), seen.clone());
+        let hearing = heard::watch(reign.clone(), scenario.climate.sync_max, seen.clone());
+        let ending = in_vain::watch(reign.clone(), seen.clone());
+        let rest = async {
+            deal(reign.clone(), scenario.clone(), known.clone(), tally).await?;
+            anyhow::ensure!(known.borrow().is_done(&scenario), "the users were not done");
+            let ids: Vec<JobId> = known.borrow().acknowledged.values().copied().collect();
+            let queued = DurationMs(OVERLOAD_MAX * scenario.calm_at.since(BEGINS).0);
+            all_ended(&reign, &ids, reign.clock.now() + CONVERGE_MAX + queued).await?;
+            note_ends(&reign, &ids, &seen);
+            // All jobs may be over before the trouble is.
+            reign.until(reign.clock.now().max(scenario.calm_at) + CLEAN_MAX).await;
+            let files = reign.plane.view().files.clone();
+            seen.borrow_mut().files = Some(files.into_iter().collect());
+            is_at_rest(&reign, scenario.keep_jobs)?;
+            wait_in_vain(&reign, |id| known.borrow_mut().waited = Some(id)).await?;
+            reign.until(reign.clock.now() + SEEN_WITHIN).await;
+            shows_what_it_did(&reign, &seen.borrow())?;
+            let listed = reign.plane.shared().board.sites().len();
+            anyhow::ensure!(listed == scenario.sites.len(), "{listed} sites are listed");
+            reign.plane.stop();
+            anyhow::ensure!(!reign.plane.is_ready(), "it takes work after it was stopped");
+            Ok(())
+        };
+        let releasing = release_held(reign.clone());
+        tokio::select! {
+            biased;
+            () = following => Ok(()),
+            () = releasing => Ok(()),
+            () = hoarding => Ok(()),
+            () = hearing => Ok(()),
+            () = ending => bail!("nobody waited for the end of what does not end"),
+            rest = rest => rest,
+        }
+    })?;
+    Ok(match end {
+        End::Done(_, result) => result.err().map(|problem| problem.to_string()),
+        End::Killed(at) => Some(format!("the control plane ended by itself at {}", at.0)),
+    })
+}
+
+/// Whether the metrics of a control plane at rest are right.
+fn shows_what_it_did(reign: &Reign, seen: &Seen) -> Result<()> {
+    let view = reign.plane.view();
+    let jobs = view.jobs.values().map(|job| &**job);
+    let mut wrong = seen.counters.misstated(&reign.plane.shared().metrics, jobs);
+    wrong.extend(counters::sites_misstated(reign));
+    anyhow::ensure!(wrong.is_empty(), "a metric is wrong: {wrong:?}");
+    Ok(())
+}
+
+/// A change that became durable right before a death was seen by nobody but the store.
+fn note_ends(reign: &Reign, ids: &[JobId], seen: &Rc<RefCell<Seen>>) {
+    let view = reign.plane.view();
+    let mut seen = seen.borrow_mut();
+    for id in ids {
+        let archived = || Some(Arc::new(read_archived(&**reign.plane.store(), *id).ok()??.job));
+        let job = view.jobs.get(id).cloned().or_else(archived);
+        if let Some(job) = job.filter(|job| job.is_final()) {
+            let at = (job.phase.kind(), reign.clock.now());
+            seen.ended.entry(*id).or_insert(at);
+            seen.last.insert(*id, job);
+        }
+    }
+}
+
+/// How far apart the clocks of two lives of the control plane were at most.
+fn clocks_apart(scenario: &Scenario) -> DurationMs {
+    let ahead = scenario.kills.iter().map(|kill| kill.clock_ahead_ms).chain([0]);
+    let (least, most) = ahead.fold((0, 0), |(least, most), ms| (ms.min(least), ms.max(most)));
+    DurationMs(most.abs_diff(least))
+}
+
+/// The grace after a decision, three times. It is measured by the clock of the control
+/// plane, which between two lives may have been set back.
+fn apart_max(scenario: &Scenario) -> DurationMs {
+    DurationMs(90_000) + clocks_apart(scenario)
+}
+
+fn judged(
+    ground: &Ground,
+    scenario: &Scenario,
+    instance: InstanceId,
+    known: &Known,
+    seen: &Seen,
+) -> Result<Vec<String>> {
+    let acknowledged: BTreeSet<JobId> = known.acknowledged.values().copied().collect();
+    let asked = seen.last.iter().map(|(id, job)| (*id, Asked::of(&job.spec))).collect();
+    let leaving = known.acknowledged.iter();
+    let leaving = leaving.filter(|(number, _)| scenario.jobs[**number].output.is_some());
+    let outputs: Result<BTreeMap<_, _>> =
+        leaving.map(|(number, id)| Ok((*id, output_name(*number)?))).collect();
+    let outputs = outputs?;
+    let found = ground.world.read(|world| {
+        judge(&Evidence {
+            world,
+            instance,
+            ended: &seen.ended,
+            acknowledged: &acknowledged,
+            asked: &asked,
+            over: &seen.over,
+            cancelled: &known.cancelled,
+            outputs: &outputs,
+            files: seen.files.as_ref(),
+            jobs: &seen.last,
+            accounts: &seen.accounts,
+            clocks_apart: clocks_apart(scenario),
+            apart_max: apart_max(scenario),
+        })
+    });
+    let asked_to_cancel = scenario.deals.iter().filter_map(|(_, deal)| match deal {
+        Deal::Cancel(number) | Deal::Abandon(number) => known.acknowledged.get(number).copied(),
+        _ => None,
+    });
+    let asked_to_cancel = asked_to_cancel.chain(known.waited).collect();
+    let (jobs, ended, apart) = (&seen.last, &seen.ended, apart_max(scenario));
+    let unfounded = ground.world.read(|world| {
+        unfounded(jobs, ended, apart, world.ledger().entries(), instance, &asked_to_cancel)
+    });
+    let (holds, sweeps) = (&seen.holds, &scenario.sweeps);
+    let (held, crowded) = ground.world.read(|world| {
+        let ledger = world.ledger().entries();
+        let held = wrongly_held(holds, scenario, ledger, instance, jobs);
+        (held, over_limit(sweeps, known, holds, ledger, instance))
+    });
+    let held = held.into_iter().map(|text| format!("processors were held wrongly: {text}"));
+    let crowded = crowded.into_iter().map(|text| format!("a sweep's limit was exceeded: {text}"));
+    let over = ended.iter().map(|(id, (_, at))| (*id, *at)).collect();
+    let guarded = misjudged(&ground.lives.reigns(), &seen.held, &over);
+    let guarded = guarded.into_iter().map(|text| format!("the supervisor erred: {text}"));
+    let told = known.complaints.iter().chain(&seen.violations).cloned();
+    let scenes = scenes::broken(scenario.seed).into_iter();
+    let scenes = scenes.map(|text| format!("a scene goes otherwise: {text}"));
+    let found = found.into_iter().chain(held).chain(crowded).chain(talk(ground, seen));
+    let found = found.chain(scenes);
+    Ok(told.chain(found).chain(unfounded).chain(guarded).collect())
+}
+
+/// Ends of which somebody was told what they should not have been, or nothing.
+fn talk(ground: &Ground, seen: &Seen) -> Vec<String> {
+    let idle = ground.weather.idle_talk().into_iter();
+    let idle = idle.map(|text| format!("somebody was told wrongly: {text}"));
+    let ended = seen.last.values().filter(|job| job.is_final());
+    let owed = ended.flat_map(|job| job.spec.run.notify.iter().map(|target| (job.id, target)));
+    let unheard = owed.filter(|(job, target)| !ground.weather.has_heard(*job, target.as_str()));
+    idle.chain(unheard.map(|(job, target)| format!("nobody was told: {target} of job {job}")))
+        .collect()
+}

@@ -1,0 +1,449 @@
+//! What a seed draws: first which kinds of trouble exist, then how often each strikes.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use cospan_domain::claim::{ClaimParameters, MinClaimStep};
+use cospan_domain::content::Content;
+use cospan_domain::ids::{PolicyName, RelPath, SiteName};
+use cospan_domain::job::spec::{Flexible, Priority, Request};
+use cospan_domain::placement::policy::POLICIES;
+use cospan_domain::placement::{DefaultPolicies, Quota, QuotaBasis};
+use cospan_domain::queue::QueueParameters;
+use cospan_domain::site::command::Operation;
+use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, PerMillion, Timestamp};
+use rand::rngs::StdRng;
+use rand::seq::{IndexedRandom, IteratorRandom};
+use rand::{Rng, SeedableRng};
+
+use super::crowds::Crowd;
+use super::disks::draw_disk;
+use super::rarities::{
+    Rarity, draw_abandons, draw_moves, draw_orders, draw_queue, draw_rarities, draw_rivals,
+};
+use super::staging::draw_staging;
+use super::stalls::draw_stalls;
+use super::sweeps::{DrawnSweep, draw_sweeps};
+use super::troubles::{
+    cut_off, draw_climate, draw_cut_offs, draw_kills, draw_panics, draw_troubles,
+};
+use cospan_simulator::doom::Moment;
+use cospan_simulator::panics::Panics;
+use cospan_simulator::stalls::Stalls;
+use cospan_simulator::weather::Climate;
+use cospan_simulator::world::LinkSpec;
+use cospan_simulator::world::batch::Discipline;
+use cospan_simulator::world::cluster::{ClusterSpec, LocalJob};
+use cospan_simulator::world::trouble::Trouble;
+
+/// When every run begins.
+pub const BEGINS: Timestamp = Timestamp(1_000_000_000);
+pub(super) const MINUTE: u64 = 60_000;
+pub(super) const HOUR: u64 = 60 * MINUTE;
+/// Clocks are set off by an hour at most.
+const CLOCK_OFF_MS: i64 = 3_600_000;
+const NAMES: [&str; 5] = ["amsterdam", "delft", "leiden", "twente", "utrecht"];
+/// What links carry while they are well.
+pub(super) const BANDWIDTH: BitsPerSecond = BitsPerSecond(100_000_000);
+
+/// How one reign ends, if it does not see the calm.
+#[derive(Debug, Clone, Copy)]
+pub struct Kill {
+    /// How long it reigns at most.
+    pub after: DurationMs,
+    /// At which of its acts it is killed, if that comes sooner.
+    pub moment: Option<Moment>,
+    /// How long nobody reigns afterwards.
+    pub down: DurationMs,
+    /// How far the clock of its machine is ahead of the true time, in milliseconds.
+    pub clock_ahead_ms: i64,
+}
+
+/// What a user does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Deal {
+    /// Submits the job with this number, with all of its sweep if it is the first of one, so
+    /// many times at once; a later deal may submit it again.
+    Submit(usize, usize),
+    /// Cancels it.
+    Cancel(usize),
+    /// Cancels it, and does not wait for sites from which nothing is heard.
+    Abandon(usize),
+    /// Freezes it, or lets it go on.
+    Freeze(usize, bool),
+    /// Gives it another priority.
+    Raise(usize, Priority),
+    /// An operator orders something about the site with this number.
+    Site(usize, Operation),
+    /// Says that the file with this number is not at one of its sites any more, or that
+    /// it is again.
+    File(usize, SiteName, bool),
+}
+
+/// A file with the sites that have it.
+pub type DrawnFile = (RelPath, Content, Vec<SiteName>);
+
+/// A job as drawn.
+#[derive(Debug, Clone)]
+pub struct DrawnJob {
+    /// Processors of each component.
+    pub components: Vec<u32>,
+    /// Whether the policy splits their sum instead, and how it may.
+    pub flexible: Option<Flexible>,
+    /// How long its payloads run.
+    pub run_time: DurationMs,
+    /// What it asks for.
+    pub wall_time: DurationMs,
+    /// How its payloads exit.
+    pub code: i32,
+    /// The file that it reads, by number.
+    pub input: Option<usize>,
+    /// The site that is to keep what its first component writes, by number.
+    pub output: Option<usize>,
+    /// What few jobs ask for.
+    pub rarity: Rarity,
+}
+
+/// Everything that a run consists of.
+#[derive(Debug, Clone)]
+pub struct Scenario {
+    /// What it was drawn from.
+    pub seed: u64,
+    /// The sites.
+    pub sites: Vec<ClusterSpec>,
+    /// The links between them.
+    pub links: Vec<LinkSpec>,
+    /// Files, each with the sites that have it.
+    pub files: Vec<DrawnFile>,
+    /// Jobs by number.
+    pub jobs: Vec<DrawnJob>,
+    /// Those of them that are runs of sweeps.
+    pub sweeps: Vec<DrawnSweep>,
+    /// What users do, in order of time.
+    pub deals: Vec<(Timestamp, Deal)>,
+    /// What becomes of calls.
+    pub climate: Climate,
+    /// What goes wrong in the world: when, at which site, what.
+    pub troubles: Vec<(Timestamp, usize, Trouble)>,
+    /// Times in which no site answers.
+    pub cut_offs: Vec<(Timestamp, Timestamp)>,
+    /// The policies of the jobs.
+    pub policies: DefaultPolicies,
+    /// How much of each site may be filled.
+    pub quotas: BTreeMap<SiteName, Quota>,
+    /// How much copies may take of a site.
+    pub staging: BTreeMap<SiteName, Bytes>,
+    /// When and how processors are claimed.
+    pub claim: ClaimParameters,
+    /// How placement queues are served.
+    pub queue: QueueParameters,
+    /// Reigns that are killed, one after the other.
+    pub kills: Vec<Kill>,
+    /// Whether sites tell of changes.
+    pub hints: bool,
+    /// Between two polls.
+    pub poll_interval: DurationMs,
+    /// Commands that may wait at the intake.
+    pub intake_bound: usize,
+    /// Calls to one site that may be under way at once.
+    pub calls_per_site: usize,
+    /// Longest time from the start of a batch job to its wrapper's arrival at the gate.
+    pub launch_max: DurationMs,
+    /// How long after its wall time a payload is ended by its site.
+    pub wall_late: DurationMs,
+    /// How often actors panic, in a build that has points for that.
+    pub panics: Option<Panics>,
+    /// How often actors stall.
+    pub stalls: Option<Stalls>,
+    /// Whether sites put batch jobs whose node died back into their queues.
+    pub requeues: bool,
+    /// How long ended jobs are kept before they are archived.
+    pub keep_jobs: DurationMs,
+    /// From then on nothing goes wrong any more.
+    pub calm_at: Timestamp,
+}
+
+pub(super) struct Drawing {
+    pub(super) chance: StdRng,
+    pub(super) until: Timestamp,
+}
+
+impl Drawing {
+    /// Whether something exists at all in this run.
+    pub(super) fn exists(&mut self) -> bool {
+        self.chance.random_bool(0.5)
+    }
+
+    pub(super) fn within(&mut self, least: u64, most: u64) -> DurationMs {
+        DurationMs(self.chance.random_range(least..=most))
+    }
+
+    /// How far a clock is ahead, or behind.
+    pub(super) fn ahead_ms(&mut self) -> i64 {
+        self.chance.random_range(-CLOCK_OFF_MS..=CLOCK_OFF_MS)
+    }
+
+    pub(super) fn moment(&mut self) -> Timestamp {
+        BEGINS + DurationMs(self.chance.random_range(0..self.until.since(BEGINS).0))
+    }
+}
+
+impl Scenario {
+    /// Draws a run of so many jobs on so many sites, with trouble during `length`.
+    ///
+    /// # Errors
+    /// Never: all names are valid.
+    pub fn draw(seed: u64, jobs: usize, sites: usize, length: DurationMs) -> Result<Self> {
+        let calm_at = BEGINS + length;
+        let mut drawing = Drawing { chance: StdRng::seed_from_u64(seed), until: calm_at };
+        let names: Vec<SiteName> = NAMES[..sites.min(NAMES.len())]
+            .iter()
+            .map(|name| SiteName::new(name))
+            .collect::<Result<_, _>>()?;
+        let files = draw_files(&mut drawing, &names)?;
+        let drawn: Vec<DrawnJob> =
+            (0..jobs).map(|_| draw_job(&mut drawing, files.len(), names.len())).collect();
+        let mut drawn = draw_rarities(seed, drawn, &names);
+        let (sweeps, swept) = draw_sweeps(seed, &mut drawn, files.len(), calm_at);
+        let cut_offs = draw_cut_offs(&mut drawing);
+        let sites: Vec<ClusterSpec> =
+            names.iter().map(|name| draw_site(&mut drawing, name, &files)).collect();
+        let mut troubles = draw_troubles(&mut drawing, &names);
+        troubles.extend(cut_off(&names, &cut_offs));
+        let mut deals = draw_deals(&mut drawing, jobs);
+        deals.extend(swept);
+        deals.extend(draw_orders(seed, names.len(), calm_at));
+        deals.extend(draw_moves(seed, &files, calm_at));
+        deals.extend(draw_abandons(seed, &deals, &troubles));
+        deals.sort_by_key(|(at, _)| *at);
+        let mut scenario = Self {
+            seed,
+            policies: draw_policies(&mut drawing),
+            quotas: draw_quotas(&mut drawing, &sites),
+            queue: draw_queue(seed),
+            staging: draw_staging(seed, &files, &names),
+            sites,
+            links: all_links(&names),
+            deals,
+            climate: draw_climate(&mut drawing),
+            troubles,
+            cut_offs,
+            kills: draw_kills(&mut drawing),
+            hints: drawing.chance.random_bool(0.7),
+            poll_interval: drawing.within(2_000, 60_000),
+            intake_bound: [1, 1_024][drawing.chance.random_range(0..2)],
+            calls_per_site: drawing.chance.random_range(1..=8),
+            launch_max: DurationMs([1_000, MINUTE][drawing.chance.random_range(0..2)]),
+            keep_jobs: DurationMs([HOUR, 24 * HOUR][drawing.chance.random_range(0..2)]),
+            claim: draw_claim(&mut drawing),
+            requeues: drawing.exists(),
+            wall_late: DurationMs::ZERO,
+            panics: draw_panics(&mut drawing),
+            stalls: draw_stalls(seed, calm_at),
+            files,
+            jobs: drawn,
+            sweeps,
+            calm_at,
+        };
+        scenario.climate.disk = draw_disk(seed, calm_at);
+        match Crowd::of(seed, scenario.sites.len()) {
+            Some(crowd) => crowd.gather(&mut scenario),
+            None => draw_rivals(&mut scenario),
+        }
+        Ok(scenario)
+    }
+
+    /// Times in which no site answers although each did before: then it is plain that the
+    /// fault is ours. A site that is unreachable is so for two hours at most.
+    pub fn plain_cut_offs(&self) -> Vec<(Timestamp, Timestamp)> {
+        let alone = |(from, to): &&(Timestamp, Timestamp)| {
+            let mut others = self.troubles.iter().filter(|(.., trouble)| trouble.hides_site());
+            !others.any(|(at, ..)| *at + DurationMs(3 * HOUR) >= *from && at <= to)
+        };
+        self.cut_offs.iter().filter(alone).copied().collect()
+    }
+
+    /// What it drew, in one line.
+    pub fn describe(&self) -> String {
+        let faults: Vec<String> = self
+            .climate
+            .faults
+            .iter()
+            .map(|(f, share)| format!("{}:{share}", f.as_str()))
+            .collect();
+        let mut troubles: BTreeMap<&str, usize> = BTreeMap::new();
+        self.troubles.iter().for_each(|(.., t)| *troubles.entry(t.as_str()).or_default() += 1);
+        let troubles: Vec<String> = troubles.iter().map(|(t, n)| format!("{t}:{n}")).collect();
+        let crowd = Crowd::of(self.seed, self.sites.len());
+        let stalls = self.stalls.map(|stalls| stalls.to_string());
+        format!(
+            "seed {}: {} sites, {} jobs{} under {} and {}, {} quotas, {} deals, {} kills, way {} ms, sync {} ms, poll {}, hints {}, faults [{}], failing syncs {}, troubles [{}], stalls [{}]",
+            self.seed,
+            self.sites.len(),
+            self.jobs.len(),
+            crowd.map_or("", Crowd::as_str),
+            self.policies.rigid,
+            self.policies.flexible,
+            self.quotas.len(),
+            self.deals.len(),
+            self.kills.len(),
+            self.climate.way_max.0,
+            self.climate.sync_max.0,
+            self.poll_interval,
+            self.hints,
+            faults.join(" "),
+            self.climate.failing_syncs,
+            troubles.join(" "),
+            stalls.unwrap_or_default(),
+        )
+    }
+}
+
+fn draw_files(drawing: &mut Drawing, names: &[SiteName]) -> Result<Vec<DrawnFile>> {
+    let file = |number: usize| {
+        let path = RelPath::new(&format!("data/file-{number}"))?;
+        let digest = blake3::hash(format!("file {number}").as_bytes());
+        // On its way for up to ten minutes: time enough to claim more than once.
+        let most = [2_000_000_000, 8_000_000_000][drawing.chance.random_range(0..2)];
+        let size = Bytes(drawing.chance.random_range(1_000_000..most));
+        let digest = cospan_domain::ids::Digest(*digest.as_bytes());
+        let count = drawing.chance.random_range(1..=names.len().min(3));
+        let at = names.choose_multiple(&mut drawing.chance, count).cloned().collect();
+        Ok((path, Content { digest, size }, at))
+    };
+    (0..12).map(file).collect()
+}
+
+fn draw_site(drawing: &mut Drawing, name: &SiteName, files: &[DrawnFile]) -> ClusterSpec {
+    let disciplines = [Discipline::Fcfs, Discipline::Easy, Discipline::Conservative];
+    let discipline = disciplines[drawing.chance.random_range(0..3)];
+    let nodes = drawing.chance.random_range(4..=32);
+    let mut local_jobs = Vec::new();
+    if drawing.exists() {
+        let most = drawing.chance.random_range(5 * MINUTE..=HOUR);
+        let mut at = BEGINS + drawing.within(0, most);
+        while at < drawing.until {
+            let run_time = drawing.within(MINUTE, HOUR);
+            let processors = drawing.chance.random_range(1..=nodes);
+            let estimate = DurationMs(run_time.0 * drawing.chance.random_range(1..=3));
+            local_jobs.push(LocalJob { at, processors, run_time, estimate });
+            at = at + drawing.within(1, most);
+        }
+    }
+    let here = files.iter().filter(|(.., at)| at.contains(name));
+    let files = here.map(|(path, content, _)| (path.clone(), *content)).collect();
+    let name = name.clone();
+    ClusterSpec { name, nodes, processors_per_node: 2, discipline, local_jobs, files }
+}
+
+fn all_links(names: &[SiteName]) -> Vec<LinkSpec> {
+    let pairs = names.iter().flat_map(|from| names.iter().map(move |to| (from, to)));
+    let others = pairs.filter(|(from, to)| from != to);
+    others
+        .map(|(from, to)| LinkSpec {
+            from: from.clone(),
+            to: to.clone(),
+            bandwidth: BANDWIDTH,
+            latency: DurationMs(2),
+        })
+        .collect()
+}
+
+fn draw_job(drawing: &mut Drawing, files: usize, sites: usize) -> DrawnJob {
+    let parts = [1, 1, 1, 2, 2, 3][drawing.chance.random_range(0..6)];
+    let components: Vec<u32> = (0..parts).map(|_| drawing.chance.random_range(1..=8)).collect();
+    let run_time = drawing.within(1_000, 20 * MINUTE);
+    let wall_time = match drawing.chance.random_bool(0.95) {
+        true => DurationMs(run_time.0 + MINUTE),
+        false => DurationMs(run_time.0 / 2 + 1),
+    };
+    let code = i32::from(drawing.chance.random_bool(0.03));
+    let reads = drawing.chance.random_bool(0.4);
+    let input = reads.then(|| drawing.chance.random_range(0..files));
+    let leaves = drawing.chance.random_bool(0.15);
+    let output = leaves.then(|| drawing.chance.random_range(0..sites));
+    let flexible = (output.is_none() && drawing.chance.random_bool(0.2))
+        .then(|| draw_split(drawing, &components));
+    let rarity = Rarity::default();
+    DrawnJob { components, flexible, run_time, wall_time, code, input, output, rarity }
+}
+
+/// Bounds, or the drawn components as the preferred of two splits.
+fn draw_split(drawing: &mut Drawing, components: &[u32]) -> Flexible {
+    let total: u32 = components.iter().sum();
+    let splits = match drawing.chance.random_bool(0.3) {
+        true => vec![components.to_vec(), vec![total]],
+        false => Vec::new(),
+    };
+    // The smallest site has eight processors: so many components always find their sites.
+    let most = drawing.chance.random_range(total.div_ceil(8)..=4);
+    let most = drawing.chance.random_bool(0.3).then_some(most);
+    let min_component_size = drawing.chance.random_range(1..=total.min(4));
+    Flexible { min_component_size, max_components: most, splits }
+}
+
+/// All or nothing, or bit by bit; early or at the last moment.
+fn draw_claim(drawing: &mut Drawing) -> ClaimParameters {
+    let often = drawing.chance.random_bool(0.2);
+    let mut ratio = |ratios: [u32; 3]| PerMillion(ratios[drawing.chance.random_range(0..3)]);
+    ClaimParameters {
+        threshold: ratio([0, 500_000, 1_000_000]),
+        l: ratio([0, 750_000, 1_000_000]),
+        min_claim_step: match often {
+            true => MinClaimStep::Fixed(DurationMs(5_000)),
+            false => MinClaimStep::Auto,
+        },
+        ..ClaimParameters::default()
+    }
+}
+
+/// One of the policies for each type of request.
+fn draw_policies(drawing: &mut Drawing) -> DefaultPolicies {
+    let mut one = |request: &Request| {
+        let serving = POLICIES.iter().filter(|policy| policy.serves(request));
+        serving.choose(&mut drawing.chance).and_then(|policy| PolicyName::new(policy.name()).ok())
+    };
+    let defaults = DefaultPolicies::default();
+    DefaultPolicies {
+        rigid: one(&Request::NonFixed).unwrap_or(defaults.rigid),
+        flexible: one(&Request::Flexible(Flexible::default())).unwrap_or(defaults.flexible),
+    }
+}
+
+/// Quotas that leave room for the largest job at each site that has one.
+fn draw_quotas(drawing: &mut Drawing, sites: &[ClusterSpec]) -> BTreeMap<SiteName, Quota> {
+    let exist = drawing.exists();
+    let large = sites.iter().filter(|site| exist && site.nodes * site.processors_per_node >= 32);
+    let quota = |site: &ClusterSpec| {
+        let share = PerMillion(drawing.chance.random_range(750_000..1_000_000));
+        let basis = [QuotaBasis::Level, QuotaBasis::Share][drawing.chance.random_range(0..2)];
+        (site.name.clone(), Quota { share, basis })
+    };
+    large.map(quota).collect()
+}
+
+fn draw_deals(drawing: &mut Drawing, jobs: usize) -> Vec<(Timestamp, Deal)> {
+    let (cancels, freezes, fussy) = (drawing.exists(), drawing.exists(), drawing.exists());
+    let mut deals = Vec::new();
+    for number in 0..jobs {
+        let at = drawing.moment();
+        let impatient = drawing.chance.random_bool(0.1);
+        deals.push((at, Deal::Submit(number, if impatient { 3 } else { 1 })));
+        if drawing.chance.random_bool(0.1) {
+            deals.push((at + drawing.within(0, MINUTE), Deal::Submit(number, 1)));
+        }
+        if cancels && drawing.chance.random_bool(0.1) {
+            deals.push((at + drawing.within(0, HOUR), Deal::Cancel(number)));
+        }
+        if freezes && drawing.chance.random_bool(0.05) {
+            let from = at + drawing.within(0, 10 * MINUTE);
+            deals.push((from, Deal::Freeze(number, true)));
+            deals.push((from + drawing.within(MINUTE, HOUR), Deal::Freeze(number, false)));
+        }
+        for _ in 0..if fussy { drawing.chance.random_range(0..=6) } else { 0 } {
+            let to = Priority::ALL[drawing.chance.random_range(0..Priority::ALL.len())];
+            deals.push((at + drawing.within(0, HOUR), Deal::Raise(number, to)));
+        }
+    }
+    deals
+}

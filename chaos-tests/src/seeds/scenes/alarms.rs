@@ -1,0 +1,250 @@
+//! Administrators are told once of a site that falls silent or turns us away, at that moment; where
+//! a message is lost, all are told again after 2, 4, 8 ... seconds. Whoever has a job there is told
+//! what it waits for, and may give it up.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anyhow::Result;
+use cospan_actors::api::command::{ApiAnswer, Ask, JobOutcome, SiteOrder};
+use cospan_actors::job::SilentAttempt;
+use cospan_actors::journal::Change;
+use cospan_domain::ids::{JobId, SiteName};
+use cospan_domain::job::spec::JobSpec;
+use cospan_domain::job::state::PhaseKind;
+use cospan_domain::site::contact::Contact;
+use cospan_domain::site::state::{NotificationId, NotificationKind};
+use cospan_domain::units::{DurationMs, Timestamp};
+use rand::Rng;
+use rand::rngs::StdRng;
+
+use super::Play;
+use super::stage::{Scene, Stage, site_name};
+use super::tidy::at_rest;
+use cospan_simulator::jobs::job;
+use cospan_simulator::weather::{CallFault, Climate};
+use cospan_simulator::world::trouble::Trouble;
+
+const DAY: DurationMs = DurationMs(86_400_000);
+
+/// One of the stories, as drawn.
+pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
+    let stories: [Play; 3] = [told, given_up, orders];
+    stories[chance.random_range(0..stories.len())](chance)
+}
+
+/// Sites of which each second message is lost, if `loses`.
+fn stage(chance: &mut StdRng, loses: bool) -> Result<Stage> {
+    let mut stage = Stage::of(&[4, 4, 4], chance.random())?;
+    if loses {
+        let faults = BTreeMap::from([(CallFault::Refused, 0)]);
+        stage.climate = Climate { faults, ..Climate::default() };
+    }
+    Ok(stage)
+}
+
+/// A job at the first site.
+async fn at_first(scene: &Scene, run_time: DurationMs) -> Result<JobId> {
+    let mut spec: JobSpec = job(&[3], run_time, DAY, 0)?;
+    spec.request = cospan_domain::job::spec::Request::Fixed;
+    spec.components[0].site = Some(site_name(0)?);
+    spec.on_unreachable = cospan_domain::job::spec::OnUnreachable::Wait;
+    scene.submit(spec).await
+}
+
+/// A message, when it came to be owed, and when it was owed no more.
+type Owed = (NotificationId, NotificationKind, Timestamp, Option<Timestamp>);
+
+/// When a site's record came to owe a message, and when it owed it no more.
+fn owed(scene: &Scene, site: &SiteName) -> Vec<Owed> {
+    let mut all: Vec<Owed> = Vec::new();
+    for (at, change) in scene.changes() {
+        let Change::Site { new, .. } = &*change else { continue };
+        if new.site != *site {
+            continue;
+        }
+        for owed in &new.owed {
+            if all.iter().all(|(id, ..)| *id != owed.id) {
+                all.push((owed.id, owed.kind, at, None));
+            }
+        }
+        for (id, _, _, sent) in &mut all {
+            let owes = new.owed.iter().any(|owed| owed.id == *id);
+            *sent = sent.or((!owes).then_some(at));
+        }
+    }
+    all
+}
+
+fn told(chance: &mut StdRng) -> Result<Vec<String>> {
+    let loses = chance.random_bool(0.6);
+    let mut stage = stage(chance, loses)?;
+    let hooks = chance.random_range(0..=2);
+    let revoked = chance.random_bool(0.5);
+    let names = [Some(site_name(0)?), None, Some(site_name(1)?)];
+    for (number, of) in names.into_iter().enumerate().take(hooks) {
+        let hook: Arc<str> = format!("hook-{number}").into();
+        stage.settings.webhooks.insert(of, vec![hook]);
+    }
+    // Others are told of the second site.
+    stage.settings.webhooks.insert(Some(site_name(1)?), vec!["hook-9".into()]);
+    stage.play(move |scene| async move {
+        let site = site_name(0)?;
+        scene.pass(DurationMs(1_000)).await;
+        at_first(&scene, DAY).await?;
+        scene.pass(DurationMs(10_000)).await;
+        let trouble = if revoked { Trouble::Revoked(true) } else { Trouble::Silent(true) };
+        scene.strike(&site, trouble);
+        let struck = scene.now();
+        scene.when(DAY, |scene| !owed(scene, &site).is_empty()).await?;
+        let over = |scene: &Scene| owed(scene, &site).iter().all(|(.., sent)| sent.is_some());
+        scene.when(DAY, over).await?;
+        at_rest(&scene).await;
+        let metrics = &scene.reign.plane.shared().metrics.notifications;
+        let (sent, failed) = (
+            metrics.with_label_values(&["sent"]).get(),
+            metrics.with_label_values(&["failed"]).get(),
+        );
+        let all = owed(&scene, &site);
+        scene.same("messages owed", all.len(), 1);
+        scene.same("messages sent", sent, 1);
+        scene.check(loses && hooks > 0 || failed == 0, || format!("{failed} messages were lost"));
+        let pauses =
+            (1..=failed as u32).map(|failures| (1_u64 << failures.min(9)).min(300) * 1_000);
+        let waited = DurationMs(pauses.sum());
+        for (id, kind, at, out) in all {
+            scene.check(at > struck, || format!("{kind:?} is told at {}", at.0));
+            scene.same("when it was out", out, Some(at + waited));
+            let arrived = scene.reign.weather.arrived_at(&site, id);
+            scene.same("when it arrived", arrived, (hooks > 0).then_some(at + waited));
+        }
+        scene.pass(DurationMs(60_000)).await;
+        scene.same("messages sent later", metrics.with_label_values(&["sent"]).get(), 1);
+        at_rest(&scene).await;
+        Ok(())
+    })
+}
+
+fn outcome(
+    id: JobId,
+    outcome: JobOutcome,
+) -> Result<ApiAnswer, cospan_actors::api::command::ApiRefusal> {
+    Ok(ApiAnswer::Jobs(vec![(id, outcome)]))
+}
+
+/// A job at a site that falls silent is cancelled, and given up by its user.
+fn given_up(chance: &mut StdRng) -> Result<Vec<String>> {
+    let stage = stage(chance, false)?;
+    let pause = DurationMs(chance.random_range(100..=4_000));
+    let cancels = chance.random_bool(0.5);
+    stage.play(move |scene| async move {
+        let site = site_name(0)?;
+        scene.pass(DurationMs(1_000)).await;
+        let id = at_first(&scene, DAY).await?;
+        scene.pass(pause + DurationMs(5_000)).await;
+        scene.strike(&site, Trouble::Silent(true));
+        scene.pass(DurationMs(1)).await;
+        if !cancels {
+            too_soon(&scene, id, &site).await?;
+        }
+        let silent = |scene: &Scene| {
+            let standing = scene.reign.plane.site(&site);
+            standing.is_some_and(|site| matches!(site.report.contact, Contact::Unreachable { .. }))
+        };
+        scene.until(DAY, silent).await?;
+        let explained = scene.reign.plane.explain(&*scene.job(id)?).silence;
+        let why = "which does not answer";
+        let attempt = SilentAttempt { component: "part-0".into(), site: site.clone(), why };
+        scene.same("what may run unheard", explained.attempts, vec![attempt]);
+        scene.same("whether we are cut off", explained.isolated, false);
+        let waits = JobOutcome::Waits(format!(
+            "component part-0 may still run at {site}, which does not answer; it is ended once that \
+             site answers, or, if it is gone for good, given up with `cospan cancel --abandon {id}`"
+        ));
+        if cancels {
+            let answer = scene.ask(Ask::Cancel(vec![id])).await;
+            scene.same("a cancellation", answer, outcome(id, waits.clone()));
+        }
+        let answer = scene.ask(Ask::Cancel(vec![id])).await;
+        scene.same("another cancellation", answer, outcome(id, waits));
+        at_rest(&scene).await;
+        let answer = scene.ask(Ask::Abandon(vec![id])).await;
+        scene.same("giving it up", answer, outcome(id, JobOutcome::Done));
+        scene.same("how it ends", scene.job(id)?.phase.kind(), PhaseKind::Cancelled);
+        let answer = scene.ask(Ask::Abandon(vec![id])).await;
+        let should = JobOutcome::Unchanged("it is cancelled".into());
+        scene.same("giving it up again", answer, outcome(id, should));
+        at_rest(&scene).await;
+        Ok(())
+    })
+}
+
+/// A site that was heard just now is not given up.
+async fn too_soon(scene: &Scene, id: JobId, site: &SiteName) -> Result<()> {
+    let contact = scene.reign.plane.site(site).map(|site| site.report.contact);
+    let Some(Contact::Answering { last_at }) = contact else {
+        scene.check(false, || format!("{contact:?} just after it fell silent"));
+        return Ok(());
+    };
+    let heard = scene.now().since(last_at);
+    let answer = scene.ask(Ask::Abandon(vec![id])).await;
+    let should = JobOutcome::Waits(format!(
+        "not given up: component part-0 at {site}, which answered {heard} ago; repeat in a minute \
+         if it is not over then"
+    ));
+    scene.same("giving up too soon", answer, outcome(id, should));
+    Ok(())
+}
+
+/// Orders about sites are carried out, or refused with a reason; a job that has not begun
+/// leaves a site that is emptied, one that runs does not, and no other is touched.
+fn orders(chance: &mut StdRng) -> Result<Vec<String>> {
+    use cospan_actors::api::command::ApiRefusal;
+    let mut stage = stage(chance, false)?;
+    let file = stage.add_file(chance.random_range(50_000_000..=90_000_000), &[2])?;
+    stage.play(move |scene| async move {
+        let (first, nowhere) = (site_name(0)?, SiteName::new("nowhere")?);
+        scene.pass(DurationMs(1_000)).await;
+        let answer = scene.ask(Ask::Site(nowhere, SiteOrder::Drain)).await;
+        let known = format!("{first}, {}, {}", site_name(1)?, site_name(2)?);
+        let text = format!("no site is called nowhere; there are: {known}");
+        scene.same("an order about no site", answer, Err(ApiRefusal::NotFound(text)));
+        let runs = at_first(&scene, DAY).await?;
+        let mut placed = Vec::new();
+        for _ in 0..2 {
+            let spec = job(&[1], DurationMs(1_000), DAY, 0)?;
+            placed.push(scene.submit(super::stage::reads(spec, file)?).await?);
+        }
+        let mut fixed = super::stage::reads(job(&[1], DurationMs(1_000), DAY, 0)?, file)?;
+        fixed.request = cospan_domain::job::spec::Request::Fixed;
+        fixed.components[0].site = Some(first.clone());
+        let fixed = scene.submit(fixed).await?;
+        scene.pass(DurationMs(500)).await;
+        scene.same("where it stands", scene.job(fixed)?.phase.kind(), PhaseKind::Placed);
+        let before = scene.changes().len();
+        for (order, undone) in
+            [(SiteOrder::Freeze, SiteOrder::Thaw), (SiteOrder::Drain, SiteOrder::Undrain)]
+        {
+            let leaves = order == SiteOrder::Drain;
+            let answer = scene.ask(Ask::Site(first.clone(), order.clone())).await;
+            scene.same("an order", answer, Ok(ApiAnswer::Done));
+            scene.pass(DurationMs(10)).await;
+            let kind = if leaves { PhaseKind::Queued } else { PhaseKind::Placed };
+            scene.same("one that has not begun", scene.job(fixed)?.phase.kind(), kind);
+            let answer = scene.ask(Ask::Site(first.clone(), order)).await;
+            let text = format!("site {first}: it is so already");
+            scene.same("the same order", answer, Err(ApiRefusal::Conflict(text)));
+            let answer = scene.ask(Ask::Site(first.clone(), undone)).await;
+            scene.same("its opposite", answer, Ok(ApiAnswer::Done));
+            scene.pass(DurationMs(10)).await;
+        }
+        scene.same("one that runs", scene.job(runs)?.phase.kind(), PhaseKind::Running);
+        scene.check(scene.changes().len() - before <= 16, || "orders write too much".into());
+        scene.same("one that came back", scene.job(fixed)?.phase.kind(), PhaseKind::Placed);
+        let done =
+            |scene: &Scene| placed.iter().all(|id| scene.job(*id).is_ok_and(|job| job.is_final()));
+        scene.when(DAY, done).await?;
+        at_rest(&scene).await;
+        Ok(())
+    })
+}

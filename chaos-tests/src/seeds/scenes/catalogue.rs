@@ -1,0 +1,235 @@
+//! Files get names, lose them, and are kept for the jobs that read them; every refusal says why.
+//! Nobody is asked about a file more than once, and what was refused changes nothing.
+
+use anyhow::Result;
+use cospan_actors::api::command::{ApiAnswer, ApiRefusal, Ask};
+use cospan_domain::ids::{LogicalName, RelPath};
+use cospan_domain::transfer::place::FilePlace;
+use cospan_domain::units::DurationMs;
+use rand::Rng;
+use rand::rngs::StdRng;
+
+use super::stage::{Scene, Stage, file_name, only_at, reads, site_name};
+use cospan_simulator::jobs::job;
+use cospan_simulator::world::trouble::Trouble;
+
+type Answer = Result<ApiAnswer, ApiRefusal>;
+
+/// What an answer to a question about a file comes to.
+const DONE: Answer = Ok(ApiAnswer::Done);
+
+pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
+    let mut stage = Stage::of(&[12, 12, 12], chance.random())?;
+    stage.hints = chance.random_bool(0.7);
+    // The same file at two sites, and another one at the first.
+    stage.add_file(1_000 * chance.random_range(1..50), &[0, 1])?;
+    stage.add_file(1_000 * chance.random_range(1..50), &[0])?;
+    let counts = Counts {
+        waiting: chance.random_range(0..3),
+        running: chance.random_range(0..3),
+        others: chance.random_range(0..3),
+        ended: chance.random_range(0..2),
+    };
+    stage.play_from_start(move |scene| async move {
+        scene.pass(DurationMs(100)).await;
+        refused(&scene).await?;
+        let needed = counts.submit(&scene).await?;
+        given_up(&scene, needed).await?;
+        replaced(&scene).await?;
+        together(&scene).await?;
+        let depth = scene.reign.plane.shared().metrics.mailbox_depth.clone();
+        scene.same("depth", depth.with_label_values(&["information"]).get(), 0);
+        Ok(())
+    })
+}
+
+/// Jobs that there are while the catalogue is changed.
+#[derive(Debug, Clone, Copy)]
+struct Counts {
+    /// Frozen, reading the first file.
+    waiting: u32,
+    /// Running, reading the first file.
+    running: u32,
+    /// Reading the second file.
+    others: u32,
+    /// Ended, having read the first file.
+    ended: u32,
+}
+
+impl Counts {
+    /// Submits them all; how many unfinished ones read the first file.
+    async fn submit(self, scene: &Scene) -> Result<u32> {
+        let spec = |run: u64, file| {
+            let run = DurationMs(run);
+            reads(only_at(job(&[1], run, run, 0)?, 2)?, file)
+        };
+        let mut ended = Vec::new();
+        for _ in 0..self.ended {
+            ended.push(scene.submit(spec(100, 0)?).await?);
+        }
+        scene.until_ended(&ended).await?;
+        for _ in 0..self.waiting {
+            let id = scene.submit(spec(100, 0)?).await?;
+            scene.ask(Ask::Freeze(vec![id])).await?;
+        }
+        for _ in 0..self.running {
+            scene.submit(spec(500_000, 0)?).await?;
+        }
+        for _ in 0..self.others {
+            scene.submit(spec(500_000, 1)?).await?;
+        }
+        scene.pass(DurationMs(20_000)).await;
+        Ok(self.waiting + self.running)
+    }
+}
+
+fn add(name: usize, site: usize, path: &str, replace: bool) -> Result<Ask> {
+    let (name, site) = (file_name(name)?, site_name(site)?);
+    Ok(Ask::AddFile { name, site, path: RelPath::new(path)?, replace })
+}
+
+fn remove(name: &str, site: Option<usize>, force: bool) -> Result<Ask> {
+    let site = site.map(site_name).transpose()?;
+    Ok(Ask::RemoveFile { name: LogicalName::new(name)?, site, force })
+}
+
+/// Asks for it; it comes to this, with so many questions to sites and so many changes.
+async fn comes_to(
+    scene: &Scene,
+    what: Ask,
+    to: Answer,
+    asked: usize,
+    changes: usize,
+) -> Result<()> {
+    let (asks, before, now) = (format!("{what:?}"), scene.changes().len(), scene.now());
+    let inspected = |scene: &Scene| scene.call_counts().get("inspect").copied().unwrap_or(0);
+    let seen = inspected(scene);
+    let answer = scene.ask(what).await;
+    scene.same(&asks, answer, to);
+    scene.same("asked", inspected(scene) - seen, asked);
+    scene.same("changes", scene.changes().len() - before, changes);
+    scene.same("at once", scene.now(), now);
+    Ok(())
+}
+
+fn conflict(text: String) -> Answer {
+    Err(ApiRefusal::Conflict(text))
+}
+
+fn not_found(text: &str) -> Answer {
+    Err(ApiRefusal::NotFound(text.into()))
+}
+
+async fn refused(scene: &Scene) -> Result<()> {
+    let nowhere = Ask::AddFile {
+        name: file_name(0)?,
+        site: site_name(3)?,
+        path: RelPath::new("path-0")?,
+        replace: false,
+    };
+    let sites = "no site is called delft; the sites are amsterdam, berlin, cracow";
+    comes_to(scene, nowhere, not_found(sites), 0, 0).await?;
+    let known = "01".repeat(32);
+    let given = "02".repeat(32);
+    let other = format!(
+        "file \"file-0\": the name stands for other content ({known}); \
+         ask for replacement if it is to stand for {given}"
+    );
+    comes_to(scene, add(0, 0, "path-1", false)?, conflict(other), 1, 0).await?;
+    // The same once more changes nothing, whether it may replace something or not.
+    comes_to(scene, add(0, 1, "path-0", false)?, DONE, 1, 0).await?;
+    comes_to(scene, add(0, 1, "path-0", true)?, DONE, 1, 0).await?;
+    let unknown = "file \"other\": no file is registered under this name";
+    comes_to(scene, remove("other", None, false)?, not_found(unknown), 0, 0).await?;
+    comes_to(scene, remove("other", Some(0), true)?, not_found(unknown), 0, 0).await?;
+    let elsewhere = "file \"file-0\" has no replica at cracow";
+    comes_to(scene, remove("file-0", Some(2), true)?, not_found(elsewhere), 0, 0).await?;
+    unread(scene).await
+}
+
+/// A path that is not there, and a site that does not answer.
+async fn unread(scene: &Scene) -> Result<()> {
+    match scene.ask(add(1, 1, "path-1", false)?).await {
+        Err(ApiRefusal::SiteRefused { problem, remedy }) => {
+            scene.check(problem.starts_with("reading \"path-1\" at berlin: "), || problem);
+            let check = "check the path, which is taken below the site's file root";
+            scene.same("remedy", remedy, check);
+        }
+        other => scene.check(false, || format!("{other:?}")),
+    }
+    scene.plan(DurationMs(10), 1, Trouble::Silent(true))?;
+    scene.plan(DurationMs(15_000), 1, Trouble::Silent(false))?;
+    scene.pass(DurationMs(20)).await;
+    let begun = scene.now();
+    match scene.ask(add(0, 1, "path-0", false)?).await {
+        Err(ApiRefusal::Site(text)) => {
+            scene.check(text.starts_with("reading \"path-0\" at berlin: "), || text.clone());
+            scene.check(text.ends_with("; try again once the site answers"), || text);
+        }
+        other => scene.check(false, || format!("{other:?}")),
+    }
+    // What the site was waited for, and no longer.
+    scene.same("waited", scene.now(), begun + DurationMs(10_000));
+    scene.pass(DurationMs(10_000)).await;
+    Ok(())
+}
+
+/// The last replica stays while unfinished jobs read it, unless it is taken by force.
+async fn given_up(scene: &Scene, needed: u32) -> Result<()> {
+    let text = format!(
+        "file \"file-0\": {needed} unfinished jobs need it; \
+         wait for them, cancel them, or force it"
+    );
+    let kept = || if needed > 0 { conflict(text.clone()) } else { DONE };
+    let is_kept = usize::from(needed == 0);
+    comes_to(scene, remove("file-0", Some(1), false)?, DONE, 0, 1).await?;
+    comes_to(scene, add(0, 0, "path-1", true)?, kept(), 1, is_kept).await?;
+    if needed == 0 {
+        comes_to(scene, add(0, 0, "path-0", true)?, DONE, 1, 1).await?;
+    }
+    comes_to(scene, remove("file-0", Some(0), false)?, kept(), 0, is_kept).await?;
+    if needed > 0 {
+        comes_to(scene, remove("file-0", None, false)?, kept(), 0, 0).await?;
+        comes_to(scene, remove("file-0", Some(0), true)?, DONE, 0, 1).await?;
+    }
+    let entry = entry(scene, 0)?;
+    scene.same("left", entry, Some(Vec::new()));
+    // A name without a replica is still a name.
+    comes_to(scene, remove("file-0", None, true)?, DONE, 0, 1).await?;
+    scene.same("forgotten", self::entry(scene, 0)?, None);
+    Ok(())
+}
+
+/// Where a file is, if the name stands for anything.
+fn entry(scene: &Scene, name: usize) -> Result<Option<Vec<(String, FilePlace)>>> {
+    let view = scene.reign.plane.view();
+    let file = view.files.get(&file_name(name)?).cloned();
+    let entry = file.and_then(|file| file.entry.clone());
+    let replicas = |(site, place): &(cospan_domain::ids::SiteName, FilePlace)| {
+        (site.to_string(), place.clone())
+    };
+    Ok(entry.map(|entry| entry.replicas.iter().map(replicas).collect()))
+}
+
+/// A name that nobody reads stands for something else at once.
+async fn replaced(scene: &Scene) -> Result<()> {
+    comes_to(scene, add(5, 0, "path-1", true)?, DONE, 1, 1).await?;
+    comes_to(scene, add(5, 0, "path-0", true)?, DONE, 1, 1).await?;
+    let place = FilePlace::User(RelPath::new("path-0")?);
+    scene.same("replaced", entry(scene, 5)?, Some(vec![("amsterdam".into(), place)]));
+    Ok(())
+}
+
+/// Two who name the same file at the same time are both heard, and both places count.
+async fn together(scene: &Scene) -> Result<()> {
+    let before = scene.changes().len();
+    let first = scene.ask(add(6, 0, "path-0", false)?);
+    let second = scene.ask(add(6, 1, "path-0", false)?);
+    let (first, second) = tokio::join!(first, second);
+    scene.same("first", first, DONE);
+    scene.same("second", second, DONE);
+    scene.same("together", scene.changes().len() - before, 2);
+    let places = entry(scene, 6)?.map(|places| places.len());
+    scene.same("places", places, Some(2));
+    Ok(())
+}

@@ -1,0 +1,93 @@
+//! A file that is read in chunks goes to each component by its share, over each link what is
+//! needed there and no more. Chunks serve one job only: none is kept as a replica, and none says
+//! how fast a link is.
+
+use anyhow::Result;
+use cospan_actors::settings::Staging;
+use cospan_domain::job::spec::Feed;
+use cospan_domain::units::{Bytes, DurationMs, Timestamp};
+use rand::Rng;
+use rand::rngs::StdRng;
+
+use super::copies::{brought, looks};
+use super::log::{At, OF_COPIES};
+use super::stage::{Scene, Stage, only_at, reads, site_name};
+use cospan_simulator::jobs::job;
+
+/// What the links carry, in bytes a millisecond.
+const RATE: u64 = 1_000;
+
+pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
+    let mut stage = Stage::of(&[12, 12, 12], chance.random())?;
+    stage.hints = chance.random_bool(0.7);
+    let keeps = DurationMs(1_000 * chance.random_range(1..20));
+    stage.settings.transfer.ready_keep = keeps;
+    for site in 1..3 {
+        let staging = Staging { budget: None, replicas: Bytes(u64::MAX) };
+        stage.settings.staging.insert(site_name(site)?, staging);
+    }
+    let shares = [chance.random_range(1..=3_u32), chance.random_range(1..=3)];
+    // How long the part of one processor takes.
+    let part = chance.random_range(100..2_000);
+    let size = RATE * part * u64::from(shares[0] + shares[1]);
+    stage.add_file(size, &[0])?;
+    let run = DurationMs(chance.random_range(100..5_000));
+    stage.play_from_start(move |scene| async move {
+        scene.pass(DurationMs(100)).await;
+        let begun = scene.now();
+        let mut spec = reads(only_at(job(&shares, run, run, 0)?, 1)?, 0)?;
+        spec.components[1].site = Some(site_name(2)?);
+        let inputs = spec.components.iter_mut().flat_map(|component| &mut component.inputs);
+        inputs.for_each(|input| input.feed = Feed::Chunk);
+        let id = scene.submit(spec).await?;
+        let over = scene.until_ended(&[id]).await?.since(begun).0;
+        scene.pass(keeps + DurationMs(1_000)).await;
+        let mut whole = 0;
+        for (site, share) in [1, 2].into_iter().zip(shares) {
+            let looks = looks(part * u64::from(share));
+            lives(&scene, site, &looks, begun, (over, over + keeps.0))?;
+            whole = whole.max(looks.last().copied().unwrap_or_default());
+        }
+        let arrived = scene.lived(id, begun).into_iter().find(|(_, w)| *w == "InputsArrived");
+        scene.same("arrived", arrived, Some((whole, "InputsArrived")));
+        let metrics = &scene.reign.plane.shared().metrics;
+        scene.same("bytes", metrics.transferred_bytes.get(), size);
+        scene.same("cuts", scene.reign.plane.view().cuts.len(), 0);
+        Ok(())
+    })
+}
+
+/// A chunk at a site that is looked at like that, left at the first of two times and gone at the
+/// second.
+fn lives(
+    scene: &Scene,
+    site: usize,
+    looks: &[u64],
+    begun: Timestamp,
+    (left, gone): (u64, u64),
+) -> Result<()> {
+    let whole = looks.last().copied().unwrap_or_default();
+    let mut calls = brought(0, looks);
+    calls.extend([(gone, "delete-content"), (gone, "stop-copy")]);
+    calls.sort_unstable();
+    let here = site_name(site)?;
+    scene.same("calls for a chunk", scene.heard(&here, &OF_COPIES, begun), calls);
+    // Each chunk has a name of its own.
+    let word = |(at, what): At<String>| (at, what.split(' ').skip(1).collect::<Vec<_>>().join(" "));
+    let copied: Vec<At<String>> = scene.copied(&here, begun).into_iter().map(word).collect();
+    let steps = [
+        (0, "waiting"),
+        (0, "copying from amsterdam"),
+        (0, "copying from amsterdam"),
+        (whole, "ready"),
+        (left, "ready unneeded"),
+        (gone, "deleting unneeded"),
+        (gone, "deleting unneeded"),
+        (gone, "gone"),
+    ];
+    let steps = steps.map(|(at, what)| (at, what.to_owned())).to_vec();
+    scene.same("life of a chunk", copied, steps);
+    let measured = scene.reign.plane.links_to(&here).iter().any(|link| link.measured.is_some());
+    scene.same("measured", measured, false);
+    Ok(())
+}

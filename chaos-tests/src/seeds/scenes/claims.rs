@@ -1,0 +1,284 @@
+//! Processors of a job whose input is on its way are claimed at the planned times, and not
+//! otherwise: where others have them then, at the next one, elsewhere, or from whoever is less
+//! urgent. A site that did not start what it took is believed to have less.
+
+use anyhow::Result;
+use cospan_actors::api::command::Ask;
+use cospan_actors::journal::Change;
+use cospan_domain::ids::JobId;
+use cospan_domain::job::event::Happened;
+use cospan_domain::job::spec::{JobSpec, Priority};
+use cospan_domain::job::state::{Job, Phase, PhaseKind};
+use cospan_domain::units::{DurationMs, PerMillion, Timestamp};
+use rand::Rng;
+use rand::rngs::StdRng;
+
+use super::Play;
+use super::stage::{BANDWIDTH, BEGINS, Scene, Stage, reads, site_name};
+use super::tidy::at_rest;
+use cospan_simulator::jobs::job;
+use cospan_simulator::world::cluster::LocalJob;
+use cospan_simulator::world::trouble::Trouble;
+
+const DAY: DurationMs = DurationMs(86_400_000);
+/// When a job of a scene is submitted.
+const SUBMITTED: Timestamp = Timestamp(BEGINS.0 + 2_000);
+/// A hint, and the answer to what is asked because of it.
+const HINTS: DurationMs = DurationMs(20);
+
+/// One of the stories, as drawn.
+pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
+    let stories: [Play; 4] = [on_time, taken_by_others, taken_by_others, never_started];
+    stories[chance.random_range(0..stories.len())](chance)
+}
+
+/// What is told of one transfer.
+#[derive(Clone, Copy)]
+struct Transfer {
+    size: u64,
+    time: DurationMs,
+}
+
+fn draw_transfer(chance: &mut StdRng) -> Transfer {
+    let size = chance.random_range(20_000_000..=200_000_000_u64);
+    Transfer { size, time: DurationMs((size * 8_000).div_ceil(BANDWIDTH.0)) }
+}
+
+/// Planned tries: L of what is left, but no less than the least step, up to the start.
+fn tries(transfer: DurationMs, l: PerMillion) -> Vec<Timestamp> {
+    let start = SUBMITTED + transfer;
+    let least = transfer.0.div_ceil(64).max(1_000);
+    let mut all = vec![(SUBMITTED + transfer.scaled(l)).min(start)];
+    while let Some(last) = all.last().copied().filter(|last| *last < start) {
+        let step = start.since(last).scaled(l).0.max(least);
+        all.push((last + DurationMs(step)).min(start));
+    }
+    all
+}
+
+async fn submit(scene: &Scene, spec: JobSpec) -> Result<JobId> {
+    scene.reign.until(SUBMITTED).await;
+    scene.submit(spec).await
+}
+
+/// What happened to a job, and when it became known.
+fn happened(scene: &Scene, id: JobId) -> Vec<(Timestamp, Happened)> {
+    let mut all = Vec::new();
+    for (at, change) in scene.changes() {
+        if let Change::Job { new, events, .. } = &*change
+            && new.id == id
+        {
+            all.extend(events.iter().map(|event| (at, event.what.clone())));
+        }
+    }
+    all
+}
+
+fn claimed_at(scene: &Scene, id: JobId) -> Option<Timestamp> {
+    let claims =
+        |what: &Happened| matches!(what, Happened::ClaimBegun | Happened::ComponentsClaimed { .. });
+    happened(scene, id).into_iter().find(|(_, what)| claims(what)).map(|(at, _)| at)
+}
+
+fn is_over(id: JobId) -> impl Fn(&Scene) -> bool {
+    move |scene| scene.job(id).is_ok_and(|job| job.is_final())
+}
+
+/// Nobody else is there: one claim, at the first planned time, for which each site is asked once
+/// what is idle, and which waits at the gate until the input is there.
+fn on_time(chance: &mut StdRng) -> Result<Vec<String>> {
+    let mut stage = Stage::of(&[1, 9], chance.random())?;
+    let transfer = draw_transfer(chance);
+    let file = stage.add_file(transfer.size, &[0])?;
+    let l = PerMillion(1_000 * chance.random_range(100..=1_000));
+    stage.settings.job.claim.l = l;
+    let jobs = chance.random_range(1..=3);
+    stage.hints = chance.random_bool(0.5);
+    // Without hints the end of a copy and a gate are seen when each is asked for by itself.
+    let seen = DurationMs(1_000 + if stage.hints { 0 } else { 2 * stage.settings.poll_interval.0 });
+    stage.play(move |scene| async move {
+        let run_time = DurationMs(10_000);
+        let spec = reads(job(&[2], run_time, DurationMs(60_000), 0)?, file)?;
+        let mut ids = vec![submit(&scene, spec.clone()).await?];
+        for _ in 1..jobs {
+            ids.push(scene.submit(spec.clone()).await?);
+        }
+        let planned = tries(transfer.time, l)[0];
+        scene.reign.until(planned - DurationMs(2)).await;
+        for id in &ids {
+            let explained = scene.reign.plane.explain(&*scene.job(*id)?);
+            scene.same("when it is claimed", explained.next_claim, Some(planned));
+        }
+        scene.same("claims before that", scene.call_counts().get("submit").copied(), None);
+        at_rest(&scene).await;
+        scene.when(DAY, |scene| ids.iter().all(|id| is_over(*id)(scene))).await?;
+        let here = SUBMITTED + transfer.time;
+        for id in &ids {
+            scene.same("when it was claimed", claimed_at(&scene, *id), Some(planned));
+            let job = scene.job(*id)?;
+            scene.same("claims in vain", job.setbacks.claims, 0);
+            let began = job.instants.started.unwrap_or_default();
+            scene.check(here <= began && began <= here + seen, || {
+                format!("it began at {} with its input due at {}", began.0, here.0)
+            });
+        }
+        scene.same("submissions", scene.call_counts().get("submit").copied(), Some(ids.len()));
+        at_rest(&scene).await;
+        Ok(())
+    })
+}
+
+/// What becomes of a claim whose processors a local user has by then.
+#[derive(Clone, Copy, PartialEq)]
+enum Way {
+    /// It is tried again until they are free again.
+    Waits,
+    /// Another site has the file too.
+    Moves,
+    /// Somebody less urgent gives way.
+    Preempts,
+}
+
+fn taken_by_others(chance: &mut StdRng) -> Result<Vec<String>> {
+    let way = [Way::Waits, Way::Moves, Way::Preempts][chance.random_range(0..3)];
+    // At the site that is named first there is never room for it.
+    let mut stage = Stage::of(&[1, 8, 6], chance.random())?;
+    let transfer = draw_transfer(chance);
+    let at: &[usize] = if way == Way::Moves { &[0, 2] } else { &[0] };
+    let file = stage.add_file(transfer.size, at)?;
+    if way == Way::Waits {
+        // Whether there is room is then asked for each try.
+        stage.hints = chance.random_bool(0.5);
+    } else {
+        stage.settings.job.claim.threshold = PerMillion(0);
+    }
+    let l = stage.settings.job.claim.l;
+    let planned = tries(transfer.time, l);
+    // What a site says is no information two minutes later.
+    let early = planned[0].since(SUBMITTED).0 - 5_000;
+    let came = planned[0] - DurationMs(5_000 + chance.random_range(0..=early.min(60_000) - 100));
+    // Until a moment between the first and the last try, or longer.
+    let until = planned[0] + DurationMs(chance.random_range(500..=transfer.time.0 / 5));
+    let stays = if way == Way::Waits { until.since(came) } else { DAY };
+    let victims = if way == Way::Preempts { 3 } else { 0 };
+    let local = |processors| LocalJob { at: came, processors, run_time: stays, estimate: stays };
+    stage.locals = vec![(1, local(6 - victims))];
+    // The third site has room for it only where it is to move there.
+    if way != Way::Moves {
+        let fills = LocalJob { at: BEGINS, processors: 6, run_time: DAY, estimate: DAY };
+        stage.locals.push((2, fills));
+    } else {
+        let early = DurationMs(came.since(BEGINS).0 + 1_000);
+        stage
+            .locals
+            .push((2, LocalJob { at: BEGINS, processors: 6, run_time: early, estimate: early }));
+    }
+    stage.play(move |scene| async move {
+        scene.pass(DurationMs(1_000)).await;
+        let victim = match way {
+            Way::Preempts => Some(scene.submit(job(&[3], DAY, DAY, 0)?).await?),
+            Way::Waits | Way::Moves => None,
+        };
+        let spec = reads(job(&[4], DurationMs(10_000), DurationMs(60_000), 0)?, file)?;
+        let id = submit(&scene, JobSpec { priority: Priority::High, ..spec }).await?;
+        scene.pass(DurationMs(50)).await;
+        let placed = scene.job(id)?;
+        scene.same("where it is placed", at_site(&placed), Some(site_name(1)?.to_string()));
+        scene.when(DAY, is_over(id)).await?;
+        match way {
+            Way::Waits => waited(&scene, id, &planned, until)?,
+            Way::Moves => moved(&scene, id, planned[0])?,
+            Way::Preempts => preempted(&scene, id, victim, planned[0])?,
+        }
+        let over = scene.job(id)?;
+        scene.same("how it ends", over.phase.kind(), PhaseKind::Finished);
+        at_rest(&scene).await;
+        Ok(())
+    })
+}
+
+fn at_site(job: &Job) -> Option<String> {
+    Some(job.components.first()?.placement.as_ref()?.site.to_string())
+}
+
+/// Each try before the processors were free again failed, the next one did not.
+fn waited(scene: &Scene, id: JobId, planned: &[Timestamp], until: Timestamp) -> Result<()> {
+    let missed = happened(scene, id).into_iter().filter_map(|(at, what)| match what {
+        Happened::ClaimMissed { next_claim, .. } => Some((at, next_claim)),
+        _ => None,
+    });
+    let missed: Vec<(Timestamp, Timestamp)> = missed.collect();
+    let before = planned.iter().take_while(|at| **at < until).count();
+    let should: Vec<_> = planned.windows(2).take(before).map(|two| (two[0], two[1])).collect();
+    scene.same("claims in vain", missed, should);
+    scene.same("when it was claimed", claimed_at(scene, id), planned.get(before).copied());
+    scene.same("counted", scene.job(id)?.setbacks.claims as usize, before);
+    Ok(())
+}
+
+fn moved(scene: &Scene, id: JobId, planned: Timestamp) -> Result<()> {
+    scene.same("when it was claimed", claimed_at(scene, id), Some(planned));
+    scene.same("where it went", at_site(&*scene.job(id)?), Some(site_name(2)?.to_string()));
+    let calls = scene.calls();
+    let submits: Vec<_> = calls.iter().filter(|called| called.call == "submit").collect();
+    scene.same("submissions", submits.len(), 1);
+    scene.check(submits.iter().all(|called| called.at == planned), || format!("{submits:?}"));
+    Ok(())
+}
+
+fn preempted(scene: &Scene, id: JobId, victim: Option<JobId>, planned: Timestamp) -> Result<()> {
+    let Some(victim) = victim else { return Ok(()) };
+    scene.same("when it was claimed", claimed_at(scene, id), Some(planned));
+    let gave_way = happened(scene, victim).into_iter();
+    let gave_way: Vec<Timestamp> = gave_way
+        .filter(|(_, what)| matches!(what, Happened::RoundAborted { .. }))
+        .map(|(at, _)| at)
+        .collect();
+    scene.same("when the other gave way", gave_way, vec![planned]);
+    scene.same("whom it preempted", scene.job(id)?.preempting.clone(), vec![victim]);
+    let job = scene.job(victim)?;
+    scene.same("how often it gave way", job.setbacks.preemptions, 1);
+    Ok(())
+}
+
+/// A site takes a claim and does not start it: it is given up in time, the site is believed to have
+/// less until it is asked again, and the job comes back to its queue.
+fn never_started(chance: &mut StdRng) -> Result<Vec<String>> {
+    let mut stage = Stage::of(&[8], chance.random())?;
+    let processors = chance.random_range(2..=8);
+    let timeout = DurationMs(1_000 * chance.random_range(30..=200));
+    stage.settings.job.claim_timeout = timeout;
+    stage.hints = chance.random_bool(0.5);
+    stage.play(move |scene| async move {
+        scene.pass(DurationMs(1_000)).await;
+        let site = site_name(0)?;
+        scene.strike(&site, Trouble::Drained(true));
+        scene.reign.until(SUBMITTED).await;
+        let id = scene.submit(job(&[processors], DurationMs(5_000), DAY, 0)?).await?;
+        scene.pass(DurationMs(1)).await;
+        scene.same("when it was claimed", claimed_at(&scene, id), Some(SUBMITTED));
+        let back = |scene: &Scene| {
+            scene.job(id).is_ok_and(|job| !matches!(job.phase, Phase::Claiming { .. }))
+        };
+        let lost = scene.when(DAY, back).await?;
+        scene
+            .check(lost.since(SUBMITTED) >= timeout && lost <= SUBMITTED + timeout + HINTS, || {
+                format!("given up after {}, not {timeout}", lost.since(SUBMITTED))
+            });
+        let board = &scene.reign.plane.shared().board;
+        let report = board.site(&site).unwrap_or_default();
+        let asked = report.idle.as_ref().map(|(at, _)| *at).unwrap_or_default();
+        let most = board.most_left(&site, SUBMITTED);
+        scene.check(asked >= lost || most == Some(processors - 1), || {
+            format!("asked at {} it is believed to have {most:?}", asked.0)
+        });
+        scene.strike(&site, Trouble::Drained(false));
+        scene.when(DAY, is_over(id)).await?;
+        scene.same("what is believed later", board.most_left(&site, scene.now()), None);
+        let setbacks = scene.job(id)?.setbacks;
+        scene.same("rounds lost", setbacks.rounds, 1);
+        scene.ask(Ask::Cancel(vec![id])).await?;
+        at_rest(&scene).await;
+        Ok(())
+    })
+}

@@ -1,0 +1,249 @@
+//! Input is brought from the site that is nearest, as links are configured or measured. Whoever
+//! watches a copy looks at it at times that follow from its age and its pace alone, and once
+//! more at the very end that was predicted; the copy serves all jobs that come meanwhile, and
+//! goes when nobody has needed it for the time that is configured.
+
+use anyhow::Result;
+use cospan_domain::ids::SiteName;
+use cospan_domain::transfer::rates::RateParameters;
+use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Timestamp};
+use rand::Rng;
+use rand::rngs::StdRng;
+
+use super::log::{At, OF_COPIES};
+use super::stage::{Scene, Stage, only_at, reads, site_name};
+use cospan_simulator::jobs::job;
+use cospan_simulator::world::trouble::Trouble;
+
+/// What the links carry, in bytes a millisecond.
+const FAR: u64 = 1_000;
+
+/// What is drawn.
+#[derive(Debug, Clone, Copy)]
+struct Tale {
+    /// What the link from the near site is said to carry, in bytes a millisecond.
+    said: u64,
+    /// What it does carry.
+    carries: u64,
+    /// How long copies from the near site take.
+    takes: DurationMs,
+    /// Copies are kept for so long.
+    keeps: DurationMs,
+    /// Measurements count for so long.
+    expiry: DurationMs,
+    run: DurationMs,
+}
+
+impl Tale {
+    fn drawn(chance: &mut StdRng) -> Self {
+        let said = 1_000 * chance.random_range(2..=4);
+        Self {
+            said,
+            carries: if chance.random_bool(0.5) { said } else { 500 },
+            takes: DurationMs(8 * chance.random_range(20..2_500)),
+            keeps: DurationMs(1_000 * chance.random_range(1..90)),
+            expiry: DurationMs(1_000 * chance.random_range(100..400)),
+            run: DurationMs(10 * chance.random_range(1..500)),
+        }
+    }
+
+    fn size(&self) -> Bytes {
+        Bytes(self.carries * self.takes.0)
+    }
+
+    /// Nobody tells when a copy is whole; it is seen.
+    fn seen(&self) -> DurationMs {
+        DurationMs(looks(self.takes.0).last().copied().unwrap_or_default())
+    }
+
+    /// What was watched for too short a time says nothing.
+    fn is_measured(&self) -> bool {
+        self.seen() >= RateParameters::default().min_time
+    }
+
+    /// What the near link seems to carry, in bits a second.
+    fn seems(&self) -> u64 {
+        8_000 * self.size().0 / self.seen().0
+    }
+
+    /// Whether the far site is found to be nearer while the measurement counts.
+    fn turns_away(&self) -> bool {
+        self.is_measured() && self.carries < FAR
+    }
+}
+
+/// When a copy is looked at that begins at 0 and has all its bytes after `takes`: at first, then
+/// after a quarter of its age, at least 100 ms and at most 5 s, but not past the expected end.
+pub(super) fn looks(takes: u64) -> Vec<u64> {
+    let mut looks = vec![0];
+    while let Some(last) = looks.last().copied().filter(|last| *last < takes) {
+        let left = if last == 0 { u64::MAX } else { takes - last };
+        looks.push(last + (last / 4).min(left).clamp(100, 5_000));
+    }
+    looks
+}
+
+/// Calls about a copy that begins at `from` and is looked at like that; then it is asked for, for
+/// those who need it.
+pub(super) fn brought(from: u64, looks: &[u64]) -> Vec<At<&'static str>> {
+    let looks: Vec<_> = looks.iter().map(|at| (from + at, "copy-status")).collect();
+    let whole = looks.last().map(|(at, _)| (*at, "has-content"));
+    [(from, "start-copy")].into_iter().chain(looks).chain(whole).collect()
+}
+
+pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
+    let mut stage = Stage::of(&[12, 12, 12], chance.random())?;
+    let tale = Tale::drawn(chance);
+    stage.hints = chance.random_bool(0.7);
+    // What sites said is as good as new throughout.
+    stage.settings.information_expiry = DurationMs::from_secs(86_400);
+    stage.settings.transfer.ready_keep = tale.keeps;
+    stage.settings.network.rates.expiry = tale.expiry;
+    let (near, far, here) = (site_name(0)?, site_name(1)?, site_name(2)?);
+    let links = [(near, tale.said), (far, FAR)];
+    for (from, rate) in links {
+        stage.settings.links.insert((from, here.clone()), BitsPerSecond(8_000 * rate));
+    }
+    for _ in 0..3 {
+        stage.add_file(tale.size().0, &[0, 1])?;
+    }
+    stage.play_from_start(move |scene| async move {
+        let to = site_name(2)?;
+        if tale.carries < tale.said {
+            let bandwidth = BitsPerSecond(8_000 * tale.carries);
+            scene.plan(DurationMs(1), 0, Trouble::Link { to, bandwidth })?;
+        }
+        scene.pass(DurationMs(100)).await;
+        let (begun, measured_at) = shared_copy(&scene, tale).await?;
+        shows_measurement(&scene, tale, measured_at)?;
+        let turns = tale.turns_away() && scene.now() < measured_at + tale.expiry;
+        comes_from(&scene, tale, 1, if turns { 1 } else { 0 }).await?;
+        if tale.is_measured() {
+            // Whatever was measured since then was measured of the other link, or of this one
+            // anew; both count no more.
+            scene.pass(tale.expiry).await;
+        }
+        comes_from(&scene, tale, 2, 0).await?;
+        counts(&scene, begun, tale);
+        Ok(())
+    })
+}
+
+/// Two jobs read the same file, the second of which comes some time after the first.
+async fn shared_copy(scene: &Scene, tale: Tale) -> Result<(Timestamp, Timestamp)> {
+    let (begun, here, half) = (scene.now(), site_name(2)?, tale.takes.0 / 2);
+    let (looks, whole) = (looks(tale.takes.0), tale.seen().0);
+    let spec = || reads(only_at(job(&[2], tale.run, tale.run, 0)?, 2)?, 0);
+    let first = scene.submit(spec()?).await?;
+    scene.pass(DurationMs(half)).await;
+    shows_progress(scene, begun, tale)?;
+    let second = scene.submit(spec()?).await?;
+    scene.same("sources", sources(scene, first)?, vec![site_name(0)?]);
+    let ended = scene.until_ended(&[first, second]).await?.since(begun).0;
+    scene.pass(tale.keeps + DurationMs(10_000)).await;
+    let mut calls = brought(0, &looks);
+    let gone = ended + tale.keeps.0;
+    calls.extend([(gone, "delete-content"), (gone, "stop-copy")]);
+    calls.sort_unstable();
+    // The newcomer makes whoever watches the copy look at what is due, which is nothing.
+    scene.same("calls of a copy", scene.heard(&here, &OF_COPIES, begun), calls);
+    let from = "1 copying from amsterdam".to_owned();
+    let copied = vec![
+        (0, "1 waiting".into()),
+        (0, from.clone()),
+        (0, from),
+        (whole, "1 ready".into()),
+        (ended, "1 ready unneeded".into()),
+        (gone, "1 deleting unneeded".into()),
+        (gone, "1 deleting unneeded".into()),
+        (gone, "1 gone".into()),
+    ];
+    scene.same("lives of a copy", scene.copied(&here, begun), copied);
+    for (job, placed) in [(first, 0), (second, half)] {
+        let arrived =
+            scene.lived(job, begun).into_iter().filter(|(_, what)| *what == "InputsArrived");
+        let at: Vec<u64> = arrived.map(|(at, _)| at).collect();
+        scene.same("arrival", at, vec![whole.max(placed)]);
+    }
+    Ok((begun, begun + DurationMs(whole)))
+}
+
+/// Where the input of a job comes from, as placed.
+fn sources(scene: &Scene, id: cospan_domain::ids::JobId) -> Result<Vec<SiteName>> {
+    let job = scene.job(id)?;
+    let placed = job.components.iter().flat_map(|component| &component.placement);
+    Ok(placed.flat_map(|placement| &placement.sources).map(|source| source.from.clone()).collect())
+}
+
+/// In the middle of a copy everybody is shown what was there at the last look, and its end.
+fn shows_progress(scene: &Scene, begun: Timestamp, tale: Tale) -> Result<()> {
+    let now = scene.now().since(begun).0;
+    // A look at this very moment may come before or after.
+    let Some(last) = looks(tale.takes.0).into_iter().rev().find(|at| *at <= now) else {
+        return Ok(());
+    };
+    if last == now {
+        return Ok(());
+    }
+    let digest = cospan_domain::ids::Digest([1; 32]);
+    let shown = scene.reign.plane.progress(digest, &site_name(2)?);
+    let shown = shown.map(|shown| (shown.done, shown.at, shown.expected));
+    // Nothing had come at the first look: then the link's promise is all there is.
+    let promised = DurationMs(tale.size().0.div_ceil(tale.said));
+    let end = if last == 0 { promised } else { tale.takes };
+    let done = Bytes(last * tale.carries);
+    scene.same("progress", shown, Some((done, begun + DurationMs(last), begun + end)));
+    Ok(())
+}
+
+/// What operators see of the link once the copy is whole.
+fn shows_measurement(scene: &Scene, tale: Tale, at: Timestamp) -> Result<()> {
+    let counts = tale.is_measured() && scene.now() < at + tale.expiry;
+    let links = scene.reign.plane.links_to(&site_name(2)?);
+    let shown: Vec<_> = links
+        .iter()
+        .map(|link| (link.from.clone(), link.bandwidth.0, link.configured.0, link.measured))
+        .map(|(from, rate, said, measured)| {
+            (from, rate, said, measured.map(|m| (m.bandwidth.0, m.at, m.transfers)))
+        })
+        .collect();
+    let bits = |rate: u64| 8_000 * rate;
+    let rate = if counts { tale.seems() } else { bits(tale.said) };
+    let measured = counts.then_some((tale.seems(), at, 1));
+    let near = (site_name(0)?, rate, bits(tale.said), measured);
+    scene.same("links", shown, vec![near, (site_name(1)?, bits(FAR), bits(FAR), None)]);
+    let gauge = &scene.reign.plane.shared().metrics.link_bandwidth;
+    let gauge = gauge.with_label_values(&["amsterdam", "cracow"]).get();
+    scene.same("gauge", gauge, if tale.is_measured() { tale.seems() as i64 / 8 } else { 0 });
+    Ok(())
+}
+
+/// One more job reads another file, which comes from there.
+async fn comes_from(scene: &Scene, tale: Tale, file: usize, site: usize) -> Result<()> {
+    let begun = scene.now();
+    let spec = reads(only_at(job(&[1], tale.run, tale.run, 0)?, 2)?, file)?;
+    let id = scene.submit(spec).await?;
+    scene.until_ended(&[id]).await?;
+    scene.same("nearest", sources(scene, id)?, vec![site_name(site)?]);
+    let takes = if site == 0 { tale.takes.0 } else { tale.size().0 / FAR };
+    let whole = looks(takes).last().copied().unwrap_or_default();
+    let of_file = |(_, what): &At<String>| what.starts_with(&format!("{}", file + 1));
+    let came = scene.copied(&site_name(2)?, begun).into_iter().filter(of_file);
+    let came: Vec<_> = came.take(4).collect();
+    let from = format!("{} copying from {}", file + 1, site_name(site)?);
+    let waiting = (0, format!("{} waiting", file + 1));
+    let ready = (whole, format!("{} ready", file + 1));
+    scene.same("came", came, vec![waiting, (0, from.clone()), (0, from), ready]);
+    Ok(())
+}
+
+/// What copies come to in metrics.
+fn counts(scene: &Scene, _: Timestamp, tale: Tale) {
+    let metrics = &scene.reign.plane.shared().metrics;
+    scene.same("bytes", metrics.transferred_bytes.get(), 3 * tale.size().0);
+    scene.same("copies", metrics.transfer_seconds.get_sample_count(), 3);
+    for blame in ["source", "destination", "process", "stall"] {
+        let failed = metrics.transfer_failures.with_label_values(&[blame]).get();
+        scene.same(blame, failed, 0);
+    }
+}

@@ -1,0 +1,127 @@
+//! All sites with work of ours fall silent at about the same time: the fault is ours. Nothing is
+//! charged, placed or given up until the first of them answers, and then at once.
+
+use anyhow::Result;
+use cospan_domain::ids::JobId;
+use cospan_domain::job::spec::OnUnreachable;
+use cospan_domain::units::DurationMs;
+use rand::Rng;
+use rand::rngs::StdRng;
+
+use super::silence::{Tries, first_poll};
+use super::stage::{BEGINS, Scene, Stage, site_name};
+use cospan_simulator::jobs::job;
+use cospan_simulator::world::trouble::Trouble;
+
+struct Story {
+    apart: DurationMs,
+    silent_after: DurationMs,
+    silent_for: DurationMs,
+    patience: DurationMs,
+}
+
+pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
+    let mut stage = Stage::of(&[5, 4], chance.random())?;
+    let settings = &mut stage.settings;
+    settings.reconcile_interval = DurationMs::from_secs(86_400);
+    settings.information_expiry = DurationMs::from_secs(7_200);
+    settings.contact.unreachable_after = DurationMs(chance.random_range(20_000..=60_000));
+    let story = Story {
+        apart: DurationMs(chance.random_range(20..=3_000)),
+        silent_after: DurationMs(chance.random_range(20..=30_000)),
+        silent_for: DurationMs(chance.random_range(130_000..=200_000)),
+        patience: DurationMs(chance.random_range(100_000..=250_000)),
+    };
+    let settings = settings.clone();
+    stage.play(move |scene| async move {
+        let begun = scene.now().since(BEGINS).0;
+        let first = scene.submit(long_job(2, story.patience)?).await?;
+        scene.pass(story.apart).await;
+        let second = scene.submit(long_job(2, story.patience)?).await?;
+        for site in [0, 1] {
+            scene.plan(story.silent_after, site, Trouble::Silent(true))?;
+        }
+        // The second comes back first.
+        let ends = story.silent_after + story.silent_for;
+        scene.plan(ends, 1, Trouble::Silent(false))?;
+        let from = [begun, begun + story.apart.0];
+        let silent_at = from[1] + story.silent_after.0;
+        let tries = [
+            first_poll(from[0], silent_at - from[0], settings.poll_interval.0),
+            first_poll(from[1], silent_at - from[1], settings.poll_interval.0),
+        ];
+        let tries = [
+            Tries::of(tries[0], silent_at + 200_000, &settings),
+            Tries::of(tries[1], from[1] + ends.0, &settings),
+        ];
+        play(&scene, [first, second], &tries, &story).await
+    })
+}
+
+fn long_job(processors: u32, patience: DurationMs) -> Result<cospan_domain::job::spec::JobSpec> {
+    let time = DurationMs::from_secs(86_400);
+    let mut spec = job(&[processors], time, time, 0)?;
+    spec.on_unreachable = OnUnreachable::RerunAfter(patience);
+    Ok(spec)
+}
+
+async fn till(scene: &Scene, at: u64) {
+    scene.reign.until(BEGINS + DurationMs(at)).await;
+}
+
+async fn play(scene: &Scene, jobs: [JobId; 2], tries: &[Tries; 2], story: &Story) -> Result<()> {
+    let isolated = tries[0].lost.max(tries[1].lost);
+    till(scene, isolated - 1).await;
+    scene.same("isolated before", scene.metrics().isolated.get(), 0);
+    till(scene, isolated).await;
+    scene.pass(DurationMs(1)).await;
+    scene.same("isolated", scene.metrics().isolated.get(), 1);
+    scene.same("isolated as told", scene.reign.plane.isolated(), true);
+    for number in [0, 1] {
+        let job = scene.job(jobs[number])?;
+        let told = scene.reign.plane.explain(&job).silence.told(&job);
+        let expected = format!(
+            "component part-0 may still run at {}, which does not answer; so many sites are \
+             silent at once that it is we who are cut off: nothing is given up for that, and it \
+             goes on once that site answers",
+            site_name(number)?
+        );
+        scene.same("what is told", told, Some(expected));
+    }
+    let waiting = scene.submit(job(&[1], DurationMs(1_000), DurationMs(1_000), 0)?).await?;
+    till(scene, tries[1].back - 1).await;
+    scene.same("still isolated", scene.metrics().isolated.get(), 1);
+    for number in [0, 1] {
+        scene.same("errors meanwhile", errors(scene, number)?, 0);
+        scene.same("course meanwhile", scene.course(jobs[number], BEGINS).len(), 4);
+    }
+    scene.same("nothing is placed", scene.course(waiting, BEGINS).len(), 0);
+    after(scene, jobs, waiting, tries, story).await
+}
+
+fn errors(scene: &Scene, site: usize) -> Result<u64> {
+    Ok(scene.metrics().site_errors.with_label_values(&[site_name(site)?.as_str()]).get())
+}
+
+/// One site answers again: the other is silent by its own fault from then on.
+async fn after(
+    scene: &Scene,
+    jobs: [JobId; 2],
+    waiting: JobId,
+    tries: &[Tries; 2],
+    story: &Story,
+) -> Result<()> {
+    let back = tries[1].back;
+    scene.pass(DurationMs(2)).await;
+    scene.same("isolated afterwards", scene.metrics().isolated.get(), 0);
+    let placed = scene.told_at(waiting, "JobPlaced")?.since(BEGINS).0;
+    scene.same("who waited is placed", placed, back);
+    let given_up = back.max(tries[0].since + story.patience.0);
+    till(scene, given_up + 1).await;
+    let aborted = scene.told_at(jobs[0], "RoundAborted")?.since(BEGINS).0;
+    scene.same("the job at the silent site is given up", aborted, given_up);
+    scene.same("its site is charged", errors(scene, 0)?, 1);
+    scene.same("the other is not", errors(scene, 1)?, 0);
+    scene.same("the other job goes on", scene.course(jobs[1], BEGINS).len(), 4);
+    Ok(())
+}

@@ -1,0 +1,305 @@
+//! Actors die, and are built anew from what is durable: soon after the first death, later after
+//! each further one within a minute, and after too many in a minute what they stood for is held,
+//! left alone for a minute, or the process ends. Only a chaos build has actors that can be made
+//! to panic; adapters of sites panic in any.
+
+use anyhow::Result;
+use cospan_actors::api::command::{ApiAnswer, ApiRefusal, Ask, JobOutcome};
+use cospan_actors::supervision::{ActorId, ActorKind, Verdict};
+use cospan_domain::ids::{Digest, JobId, RelPath};
+use cospan_domain::units::{DurationMs, Timestamp};
+use rand::Rng;
+use rand::rngs::StdRng;
+
+use super::log::At;
+use super::stage::{BEGINS, Scene, Stage, file_name, only_at, reads, site_name};
+use cospan_simulator::jobs::job;
+use cospan_simulator::lives::Lived;
+use cospan_simulator::weather::CallFault;
+
+/// Everybody looks this often, which is when one of them dies.
+const TICKS: [u64; 4] = [30_000, 60_000, 60_001, 90_000];
+/// Within this time deaths count.
+const MINUTE: DurationMs = DurationMs(60_000);
+/// How long the job runs that outlives them all.
+const LONG: DurationMs = DurationMs(300_000);
+
+/// What is drawn.
+#[derive(Debug, Clone)]
+struct Tale {
+    kind: ActorKind,
+    who: ActorId,
+    tick: u64,
+    /// So often it dies in a row, each time as it begins anew.
+    times: usize,
+}
+
+pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
+    match chance.random_range(0..6) {
+        0 => adapters(chance),
+        #[cfg(cospan_chaos)]
+        1 => ends(chance),
+        _ => {
+            let (stage, tale) = tale(chance)?;
+            stage.play_from_start(move |scene| async move { dies(&scene, &tale).await })
+        }
+    }
+}
+
+fn tale(chance: &mut StdRng) -> Result<(Stage, Tale)> {
+    let mut stage = Stage::of(&[12, 12], chance.random())?;
+    stage.hints = chance.random_bool(0.5);
+    stage.settings.information_expiry = DurationMs::from_secs(86_400);
+    stage.add_file(1_000, &[0])?;
+    let tick = TICKS[chance.random_range(0..TICKS.len())];
+    stage.settings.fallback_tick = Some(DurationMs(tick));
+    let all = [
+        (ActorKind::Intake, ActorId::Intake),
+        (ActorKind::Information, ActorId::Information),
+        (ActorKind::DataManager, ActorId::DataManager),
+        (ActorKind::CoAllocator, ActorId::CoAllocator),
+        (ActorKind::Claimer, ActorId::Claimer),
+        (ActorKind::Notifier, ActorId::Notifier),
+        (ActorKind::Cluster, ActorId::Cluster(site_name(0)?)),
+        (ActorKind::Job, ActorId::Job(JobId(1))),
+        (ActorKind::Transfer, ActorId::Transfer(Digest([1; 32]), site_name(1)?)),
+    ];
+    let (kind, who) = all[chance.random_range(0..all.len())].clone();
+    let tale = Tale { kind, who, tick, times: chance.random_range(1..=3) };
+    Ok((stage, tale))
+}
+
+impl Tale {
+    /// So many deaths within a minute are too many, and what follows.
+    fn limit(&self) -> (usize, Verdict) {
+        match self.kind {
+            ActorKind::Cluster | ActorKind::Job | ActorKind::Transfer => (3, Verdict::Hold),
+            ActorKind::Journal => (1, Verdict::Exit),
+            _ => (5, Verdict::Exit),
+        }
+    }
+
+    /// Whether it hears only of what somebody asks, and not of ticks.
+    fn is_asked(&self) -> bool {
+        matches!(self.kind, ActorKind::Intake | ActorKind::Information)
+    }
+
+    /// When the next message comes to it.
+    fn next_message(&self, at: Timestamp) -> Timestamp {
+        let ticks = at.since(BEGINS).0 / self.tick + 1;
+        if self.is_asked() { at } else { BEGINS + DurationMs(ticks * self.tick) }
+    }
+}
+
+/// The least pause after so many deaths that count; a quarter more at most.
+fn pause(deaths: usize) -> u64 {
+    (10 << (2 * deaths)).min(5_000)
+}
+
+/// Checks a life against the rules.
+struct Judge<'a> {
+    scene: &'a Scene,
+    tale: &'a Tale,
+    /// Deaths that may count still.
+    deaths: Vec<Timestamp>,
+    all: u64,
+}
+
+impl Judge<'_> {
+    /// So many deaths in a row, of which the first comes with the next message; whether they
+    /// were too many.
+    async fn round(&mut self, times: usize) -> Result<bool> {
+        let (scene, tale) = (self.scene, self.tale);
+        let begun = scene.now();
+        scene.panics(tale.kind, times);
+        let first = tale.next_message(begun);
+        self.asks_in_vain().await?;
+        scene.pass(DurationMs(first.since(begun).0 + 15_000)).await;
+        let lived = scene.reign.lives.reigns().pop().map(|reign| reign.lived).unwrap_or_default();
+        let lived = lived.into_iter().filter(|(at, _)| *at >= begun);
+        let mut lived = lived.filter(|(_, lived)| !matches!(lived, Lived::Planted(_)));
+        let mut at = first;
+        for _ in 0..times {
+            self.is(lived.next(), at, Lived::Died(tale.who.clone()));
+            self.all += 1;
+            self.deaths.push(at);
+            self.deaths.retain(|death| at.since(*death) <= MINUTE);
+            let (limit, verdict) = tale.limit();
+            if self.deaths.len() >= limit {
+                self.is(lived.next(), at, Lived::Judged(tale.who.clone(), verdict));
+                scene.same("no more", lived.next(), None);
+                return Ok(true);
+            }
+            let least = pause(self.deaths.len());
+            let built = lived.next();
+            let told = format!("{built:?} after {least} from {at:?}");
+            let Some((when, Lived::Built(who, true))) = built else {
+                scene.check(false, || told);
+                return Ok(false);
+            };
+            let spread = when.since(at).0;
+            scene.check(who == tale.who && (least..least + least / 4).contains(&spread), || told);
+            at = when;
+        }
+        scene.same("no more", lived.next(), None);
+        Ok(false)
+    }
+
+    fn is(&self, found: Option<(Timestamp, Lived)>, at: Timestamp, lived: Lived) {
+        self.scene.same("lived", found, Some((at, lived)));
+    }
+
+    /// Who asked the one that dies is told to come back.
+    async fn asks_in_vain(&self) -> Result<()> {
+        if !self.tale.is_asked() {
+            return Ok(());
+        }
+        let busy = Err(ApiRefusal::Busy { retry_after_s: 1 });
+        self.scene.same("asks", self.scene.ask(names()?).await, busy.clone());
+        self.scene.pass(DurationMs(1)).await;
+        self.scene.same("asks the dead", self.scene.ask(names()?).await, busy);
+        Ok(())
+    }
+}
+
+fn names() -> Result<Ask> {
+    let (name, site, path) = (file_name(7)?, site_name(0)?, RelPath::new("path-0")?);
+    Ok(Ask::AddFile { name, site, path, replace: false })
+}
+
+async fn dies(scene: &Scene, tale: &Tale) -> Result<()> {
+    // It runs, and needs a copy, for as long as the scene lasts.
+    let id = scene.submit(reads(only_at(job(&[1], LONG, LONG, 0)?, 1)?, 0)?).await?;
+    scene.pass(DurationMs(20_000)).await;
+    if !scene.panics(tale.kind, 0) {
+        return Ok(());
+    }
+    let mut judge = Judge { scene, tale, deaths: Vec::new(), all: 0 };
+    let mut held = judge.round(tale.times).await?;
+    if !held {
+        held = judge.round(1).await?;
+    }
+    let metrics = &scene.reign.plane.shared().metrics;
+    let shown = metrics.actor_restarts.with_label_values(&[tale.kind.as_str()]).get();
+    scene.same("deaths", shown, judge.all);
+    if held {
+        let died = judge.deaths.last().copied().unwrap_or_default();
+        is_held(scene, tale, id, died).await?;
+    }
+    // Whoever died does what it did before.
+    let begun = scene.now();
+    scene.same("names", scene.ask(names()?).await, Ok(ApiAnswer::Done));
+    let run = DurationMs(100);
+    let next = scene.submit(reads(only_at(job(&[1], run, run, 0)?, 1)?, 0)?).await?;
+    scene.until_ended(&[next]).await?;
+    let lived: Vec<At<&str>> = scene.lived(next, begun);
+    let now = ["JobPlaced", "InputsArrived", "ClaimBegun"].map(|what| (0, what)).to_vec();
+    scene.same("goes on", lived.into_iter().take(3).collect(), now);
+    scene.until_ended(&[id]).await?;
+    scene.same("held", metrics.held.get(), 0);
+    Ok(())
+}
+
+/// A job waits for somebody to release it; a site and a copy have another life after a minute.
+async fn is_held(scene: &Scene, tale: &Tale, id: JobId, died: Timestamp) -> Result<()> {
+    let held = scene.reign.plane.shared().metrics.held.get();
+    scene.same("held jobs", held, i64::from(tale.kind == ActorKind::Job));
+    if tale.kind == ActorKind::Job {
+        let reason = "it ended the actor that worked on it again and again; \
+                      see the log, then `cospan release` or `cospan cancel`";
+        let job = scene.job(id)?;
+        let told = job.held.as_ref().map(|held| format!("{held:?}").contains(reason));
+        scene.same("reason", told, Some(true));
+        let done = Ok(ApiAnswer::Jobs(vec![(id, JobOutcome::Done)]));
+        scene.same("release", scene.ask(Ask::Release(vec![id])).await, done);
+        return Ok(());
+    }
+    if tale.kind == ActorKind::Cluster {
+        let known = scene.reign.plane.site(&site_name(0)?).map(|site| site.report.idle.clone());
+        scene.same("known of the site", known, Some(None));
+    }
+    scene.pass(MINUTE).await;
+    let lived = scene.reign.lives.reigns().pop().map(|reign| reign.lived).unwrap_or_default();
+    let after: Vec<_> = lived.into_iter().filter(|(at, _)| *at > died).collect();
+    let again = (died + MINUTE, Lived::Built(tale.who.clone(), false));
+    scene.same("another life", after, vec![again]);
+    Ok(())
+}
+
+/// One on whom all depends dies too often: the process ends, and says of whom.
+#[cfg(cospan_chaos)]
+fn ends(chance: &mut StdRng) -> Result<Vec<String>> {
+    let (stage, mut tale) = tale(chance)?;
+    let kinds = [
+        (ActorKind::Journal, ActorId::Journal),
+        (ActorKind::DataManager, ActorId::DataManager),
+        (ActorKind::CoAllocator, ActorId::CoAllocator),
+        (ActorKind::Claimer, ActorId::Claimer),
+        (ActorKind::Notifier, ActorId::Notifier),
+    ];
+    (tale.kind, tale.who) = kinds[chance.random_range(0..kinds.len())].clone();
+    let (kind, tick) = (tale.kind, tale.tick);
+    let times = tale.limit().0;
+    let (at, lived) = stage.play_to_death(move |scene| async move {
+        scene.pass(DurationMs(20_000)).await;
+        scene.panics(kind, times);
+        if kind == ActorKind::Journal {
+            scene.ask(names()?).await?;
+        }
+        scene.pass(DurationMs(tick + 30_000)).await;
+        Ok(())
+    })?;
+    let text = format!("{}: died too often", kind.as_str());
+    let last = [
+        Lived::Died(tale.who.clone()),
+        Lived::Judged(tale.who.clone(), Verdict::Exit),
+        Lived::Fatal(text),
+    ];
+    let last = last.map(|lived| (at, lived)).to_vec();
+    let end = lived[lived.len().saturating_sub(3)..].to_vec();
+    let mut wrong = Vec::new();
+    if end != last {
+        wrong.push(format!("ends with {end:?}, not {last:?}"));
+    }
+    let deaths = lived.iter().filter(|(_, lived)| matches!(lived, Lived::Died(_))).count();
+    if deaths != times {
+        wrong.push(format!("ends after {deaths} deaths, not {times}"));
+    }
+    Ok(wrong)
+}
+
+/// The adapters of all sites panic for a while: each call is the death of the site's actor.
+fn adapters(chance: &mut StdRng) -> Result<Vec<String>> {
+    let mut stage = Stage::of(&[12], chance.random())?;
+    stage.hints = chance.random_bool(0.5);
+    stage.climate.faults.insert(CallFault::Panics, 1_000_000);
+    let panics = [20, 130, 1_000][chance.random_range(0..3)];
+    stage.play_from_start(move |scene| async move {
+        scene.pass(DurationMs(panics)).await;
+        scene.reign.weather.clear();
+        scene.pass(DurationMs(90_000)).await;
+        let lived = scene.reign.lives.reigns().pop().map(|reign| reign.lived).unwrap_or_default();
+        let cluster = ActorId::Cluster(site_name(0)?);
+        let died = lived.iter().filter(|(_, l)| *l == Lived::Died(cluster.clone())).count();
+        let times = [20, 130, 1_000].into_iter().position(|at| at == panics).unwrap_or(0) + 1;
+        scene.same("deaths of a site", died, times);
+        let born =
+            lived.iter().rev().find(|(_, l)| matches!(l, Lived::Built(id, _) if *id == cluster));
+        let born = born.map(|(at, lived)| (*at, lived.clone()));
+        let last = lived.iter().rev().find(|(_, l)| *l == Lived::Died(cluster.clone()));
+        let last = last.map(|(at, _)| *at).unwrap_or_default();
+        if times == 3 {
+            let again = (last + MINUTE, Lived::Built(cluster.clone(), false));
+            scene.same("left alone", born.clone(), Some(again));
+        }
+        let born = born.map(|(at, _)| at).unwrap_or_default();
+        let asked = scene.heard(&site_name(0)?, &["describe", "status"], born);
+        let asks = vec![(0, "describe"), (0, "status")];
+        scene.same("asked", asked.into_iter().take(2).collect(), asks);
+        let begun = scene.now();
+        let id = scene.submit(job(&[1], DurationMs(10), DurationMs(10), 0)?).await?;
+        scene.until_ended(&[id]).await?;
+        scene.same("placed", scene.lived(id, begun).first().copied(), Some((0, "JobPlaced")));
+        Ok(())
+    })
+}

@@ -1,0 +1,191 @@
+//! A job is cancelled while it waits, while it runs, or while its site is silent. What may live
+//! of it is told to end at once, and again ever more seldom until it is seen to be over; users
+//! are told what that waits for.
+
+use anyhow::{Result, bail};
+use cospan_actors::api::command::{ApiAnswer, Ask, JobOutcome};
+use cospan_actors::settings::Settings;
+use cospan_domain::ids::JobId;
+use cospan_domain::units::DurationMs;
+use rand::Rng;
+use rand::rngs::StdRng;
+
+use super::silence::{Tries, first_poll};
+use super::stage::{BEGINS, Scene, Stage, site_name};
+use cospan_simulator::jobs::job;
+use cospan_simulator::world::trouble::Trouble;
+
+/// Longer than any scene.
+const LONG: DurationMs = DurationMs(86_400_000);
+/// How long a site that does not answer keeps its callers waiting.
+const DEADLINE: u64 = 10_000;
+
+#[derive(Debug, Clone, Copy)]
+enum When {
+    Waiting,
+    Running,
+    Silent { abandoned_after: Option<u64> },
+}
+
+pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
+    let mut stage = Stage::of(&[4], chance.random())?;
+    stage.hints = true;
+    let settings = &mut stage.settings;
+    settings.reconcile_interval = LONG;
+    settings.information_expiry = DurationMs::from_secs(7_200);
+    let when = match chance.random_range(0..4) {
+        0 => When::Waiting,
+        1 => When::Running,
+        2 => When::Silent { abandoned_after: None },
+        _ => When::Silent { abandoned_after: Some(chance.random_range(1..=90_000)) },
+    };
+    stage.hints = !matches!(when, When::Running);
+    if matches!(when, When::Running) {
+        settings.poll_interval = DurationMs(chance.random_range(5_000..=120_000));
+    }
+    let pause = DurationMs(chance.random_range(20_000..=40_000));
+    let silent_for = DurationMs(chance.random_range(60_000..=400_000));
+    let settings = settings.clone();
+    stage.play(move |scene| async move {
+        match when {
+            When::Waiting => while_it_waits(&scene).await,
+            When::Running => while_it_runs(&scene, pause, &settings).await,
+            When::Silent { abandoned_after } => {
+                let begun = scene.now().since(BEGINS).0;
+                let id = scene.submit(job(&[3], LONG, LONG, 0)?).await?;
+                scene.plan(pause, 0, Trouble::Silent(true))?;
+                scene.plan(pause + silent_for, 0, Trouble::Silent(false))?;
+                let first = first_poll(begun, pause.0, settings.poll_interval.0);
+                let tries = Tries::of(first, begun + (pause + silent_for).0, &settings);
+                match abandoned_after {
+                    None => while_it_is_silent(&scene, id, begun + pause.0, &tries).await,
+                    Some(after) => abandoned(&scene, id, tries.lost + after, &tries).await,
+                }
+            }
+        }
+    })
+}
+
+async fn outcome(scene: &Scene, what: Ask) -> Result<JobOutcome> {
+    match scene.ask(what).await? {
+        ApiAnswer::Jobs(mut jobs) if jobs.len() == 1 => Ok(jobs.remove(0).1),
+        other => bail!("an order came to {other:?}"),
+    }
+}
+
+fn ended_as_cancelled(scene: &Scene) {
+    let ended = &scene.metrics().jobs_ended;
+    scene.same("cancelled jobs", ended.with_label_values(&["cancelled"]).get(), 1);
+    let gained = scene.metrics().jobs.with_label_values(&["cancelled"]).get();
+    scene.same("jobs that are cancelled", gained, 1);
+}
+
+/// Nothing of it is anywhere: no site hears of it.
+async fn while_it_waits(scene: &Scene) -> Result<()> {
+    scene.submit(job(&[3], LONG, LONG, 0)?).await?;
+    let id = scene.submit(job(&[2], LONG, LONG, 0)?).await?;
+    scene.pass(DurationMs(100)).await;
+    let (now, calls) = (scene.now(), scene.calls().len());
+    scene.same("answer", outcome(scene, Ask::Cancel(vec![id])).await?, JobOutcome::Done);
+    scene.same("course", scene.course(id, now), vec![(0, vec!["JobCancelled"])]);
+    scene.same("calls", scene.calls().len(), calls);
+    let again = outcome(scene, Ask::Cancel(vec![id])).await?;
+    scene.same("answer", again, JobOutcome::Unchanged("it is cancelled".into()));
+    ended_as_cancelled(scene);
+    Ok(())
+}
+
+/// Orders are given again after 5, 10, 20, 30 and 30 seconds.
+async fn while_it_runs(scene: &Scene, pause: DurationMs, settings: &Settings) -> Result<()> {
+    let interval = settings.poll_interval.0;
+    let soon = (settings.job.go_grace.0 / 4).min(interval);
+    let begun = scene.now().since(BEGINS).0;
+    let id = scene.submit(job(&[3], LONG, LONG, 0)?).await?;
+    scene.pass(pause).await;
+    let at = begun + pause.0;
+    let answer = outcome(scene, Ask::Cancel(vec![id])).await?;
+    scene.same("answer", answer, JobOutcome::Done);
+    let over = scene.ended(id).await?.since(BEGINS).0;
+    let mut seen = begun + 2 * soon;
+    while seen < at {
+        seen += interval;
+    }
+    scene.same("the end", over, seen);
+    let (mut orders, mut next, mut wait) = (Vec::new(), at, 5_000);
+    while next < seen {
+        orders.push(next);
+        next += wait;
+        wait = 30_000.min(2 * wait);
+    }
+    scene.same("orders", scene.asked_since(BEGINS, 0, "cancel")?, orders.clone());
+    let gates: Vec<u64> = std::iter::once(begun + soon).chain(orders).collect();
+    scene.same("gates", scene.asked_since(BEGINS, 0, "decide-gate")?, gates);
+    let expected = vec![(at, vec!["RoundAborted"]), (seen, vec!["AttemptEnded", "JobCancelled"])];
+    let course = scene.course(id, BEGINS);
+    scene.same("course", course.into_iter().skip(4).collect(), expected);
+    ended_as_cancelled(scene);
+    let aborted = scene.metrics().rounds_aborted.with_label_values(&["cancelled"]).get();
+    scene.same("rounds aborted", aborted, 1);
+    Ok(())
+}
+
+/// An order that does not arrive is given again after 1, 2, 4 and so on up to 30 seconds.
+async fn while_it_is_silent(scene: &Scene, id: JobId, at: u64, tries: &Tries) -> Result<()> {
+    scene.reign.until(BEGINS + DurationMs(at)).await;
+    // Whoever gives it up too soon has it cancelled all the same.
+    let answer = outcome(scene, Ask::Abandon(vec![id])).await?;
+    let asked = scene.asked_since(BEGINS, 0, "status")?.into_iter();
+    let answered = asked.filter(|asked| *asked < at).max().unwrap_or_default();
+    let told = format!(
+        "not given up: component part-0 at {}, which answered {} ago; repeat in a minute if it is \
+         not over then",
+        site_name(0)?,
+        DurationMs(at - answered)
+    );
+    scene.same("answer before it is lost", answer, JobOutcome::Waits(told));
+    scene.reign.until(BEGINS + DurationMs(tries.lost)).await;
+    scene.pass(DurationMs(1)).await;
+    let answer = outcome(scene, Ask::Cancel(vec![id])).await?;
+    let told = format!(
+        "component part-0 may still run at {}, which does not answer; it is ended once that site \
+         answers, or, if it is gone for good, given up with `cospan cancel --abandon {id}`",
+        site_name(0)?
+    );
+    scene.same("answer", answer, JobOutcome::Waits(told));
+    let silent_until = tries.asked.last().copied().unwrap_or_default();
+    let over = scene.ended(id).await?.since(BEGINS).0;
+    let orders = scene.asked_since(BEGINS, 0, "decide-gate")?;
+    let (mut next, mut wait) = (at, 1_000);
+    let mut expected = vec![orders[0]];
+    let done = scene.asked_since(BEGINS, 0, "cancel")?;
+    while next <= done.first().copied().unwrap_or_default() {
+        expected.push(next);
+        next += DEADLINE + wait;
+        wait = 30_000.min(2 * wait);
+    }
+    scene.same("orders", orders, expected.clone());
+    let last = expected.last().copied().unwrap_or_default();
+    scene.same("ended with the first order that arrives", done, vec![last]);
+    scene.check(last + 50_000 > silent_until, || format!("ended only at {last}"));
+    let seen = if last <= tries.back { tries.back } else { last.max(tries.back + 10) };
+    scene.same("the end", over, seen);
+    ended_as_cancelled(scene);
+    Ok(())
+}
+
+/// What a user gives up is over at once; what lives of it is ended when its site answers.
+async fn abandoned(scene: &Scene, id: JobId, at: u64, tries: &Tries) -> Result<()> {
+    scene.reign.until(BEGINS + DurationMs(tries.lost - 1)).await;
+    let at = at.min(tries.back - 1).max(tries.lost + 1);
+    scene.reign.until(BEGINS + DurationMs(at)).await;
+    let answer = outcome(scene, Ask::Abandon(vec![id])).await?;
+    scene.same("answer", answer, JobOutcome::Done);
+    let course = scene.course(id, BEGINS + DurationMs(at));
+    let expected = vec![(0, vec!["RoundAborted", "AttemptEnded", "JobCancelled"])];
+    scene.same("course", course, expected);
+    scene.reign.until(BEGINS + DurationMs(tries.back + 1)).await;
+    scene.same("ended", scene.asked_since(BEGINS, 0, "cancel")?, vec![tries.back]);
+    scene.same("swept", scene.asked_since(BEGINS, 0, "list-attempts")?, vec![0, tries.back]);
+    ended_as_cancelled(scene);
+    Ok(())
+}

@@ -1,0 +1,127 @@
+//! Short ways to look at what happened on a stage.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use cospan_actors::journal::Change;
+use cospan_actors::metrics::Metrics;
+use cospan_domain::ids::{JobId, SiteName};
+use cospan_domain::job::event::JobEvent;
+use cospan_domain::job::state::Job;
+use cospan_domain::units::{DurationMs, Timestamp};
+
+use super::super::counters::shown_states;
+use super::stage::{Scene, site_name};
+use cospan_simulator::world::SiteIndex;
+use cospan_simulator::world::trouble::Trouble;
+
+/// Longest wait for anything, an hour.
+const LONGEST: Duration = Duration::from_secs(3_600);
+impl Scene {
+    /// Checks that something is as it was worked out.
+    pub(super) fn same<T: PartialEq + Debug>(&self, what: &str, seen: T, expected: T) {
+        self.check(seen == expected, || format!("{what}: {seen:?} instead of {expected:?}"));
+    }
+
+    /// When the site of this number got this call, in order.
+    pub(super) fn asked(&self, site: usize, call: &str) -> Result<Vec<Timestamp>> {
+        let name = site_name(site)?;
+        let calls = self.calls().into_iter();
+        let calls = calls.filter(|called| called.site == name && called.call == call);
+        Ok(calls.map(|called| called.at).collect())
+    }
+
+    /// The same since a moment, in milliseconds after it.
+    pub(super) fn asked_since(
+        &self,
+        since: Timestamp,
+        site: usize,
+        call: &str,
+    ) -> Result<Vec<u64>> {
+        let times = self.asked(site, call)?.into_iter().filter(|at| *at >= since);
+        Ok(times.map(|at| at.since(since).0).collect())
+    }
+
+    /// All events of a job, change by change, with the time at which each was told.
+    pub(super) fn told_of(&self, job: JobId) -> Vec<(Timestamp, Vec<JobEvent>)> {
+        let changes = self.changes().into_iter();
+        let of_job = changes.filter_map(|(at, change)| match &*change {
+            Change::Job { new, events, .. } if new.id == job => Some((at, events.clone())),
+            _ => None,
+        });
+        of_job.collect()
+    }
+
+    /// What became durable about a job, change by change, in milliseconds after a moment.
+    pub(super) fn course(&self, job: JobId, since: Timestamp) -> Vec<(u64, Vec<&'static str>)> {
+        let names = |events: Vec<JobEvent>| events.iter().map(|event| event.what.name()).collect();
+        let told = self.told_of(job).into_iter().filter(|(at, _)| *at >= since);
+        told.map(|(at, events)| (at.since(since).0, names(events))).collect()
+    }
+
+    /// When this was told of a job first.
+    pub(super) fn told_at(&self, job: JobId, event: &str) -> Result<Timestamp> {
+        let told = self.told_of(job).into_iter();
+        let mut told = told.filter(|(_, events)| events.iter().any(|e| e.what.name() == event));
+        let first = told.next().map(|(at, _)| at);
+        first.ok_or_else(|| anyhow::anyhow!("{event} was never told of job {job}"))
+    }
+
+    /// The metrics.
+    pub(super) fn metrics(&self) -> &Metrics {
+        &self.reign.plane.shared().metrics
+    }
+
+    /// How many calls were counted, by call and outcome.
+    pub(super) fn counted(&self, call: &str, outcome: &str) -> u64 {
+        self.metrics().site_calls.with_label_values(&[call, outcome]).get()
+    }
+
+    /// Notes if a site is not shown to be in this state, and in no other.
+    pub(super) fn shows(&self, what: &str, site: usize, state: &str) -> Result<()> {
+        let shown = shown_states(self.metrics(), site_name(site)?.as_str());
+        self.check(shown == [state], || format!("{what}: {shown:?} instead of {state}"));
+        Ok(())
+    }
+
+    /// The place of a site in the world.
+    pub(super) fn index(&self, site: usize) -> Result<SiteIndex> {
+        let name: SiteName = site_name(site)?;
+        let index = self.reign.world.read(|world| world.index_of(&name));
+        index.ok_or_else(|| anyhow::anyhow!("there is no site {name}"))
+    }
+
+    /// Something goes wrong at a site after this time.
+    pub(super) fn plan(&self, after: DurationMs, site: usize, trouble: Trouble) -> Result<()> {
+        let (now, index) = (self.now(), self.index(site)?);
+        self.reign.world.at(now, |world| world.plan(now + after, index, trouble));
+        Ok(())
+    }
+
+    /// Waits until a job has ended.
+    pub(super) async fn ended(&self, job: JobId) -> Result<Timestamp> {
+        self.once(job, Job::is_final).await
+    }
+
+    /// Waits until all payloads of a job have begun.
+    pub(super) async fn started(&self, job: JobId) -> Result<Timestamp> {
+        self.once(job, |job| job.instants.started.is_some()).await
+    }
+
+    /// Waits until something is so of a job, and tells when that became durable. No scene has
+    /// anything to wait for that takes longer than [`LONGEST`].
+    async fn once(&self, job: JobId, so: impl Fn(&Job) -> bool) -> Result<Timestamp> {
+        let mut stream = self.reign.plane.subscribe();
+        let comes = async {
+            while !so(&*self.job(job)?) {
+                stream.recv().await?;
+            }
+            Ok(self.now())
+        };
+        match tokio::time::timeout(LONGEST, comes).await {
+            Ok(came) => came,
+            Err(_) => bail!("job {job} is still as it was: {:?}", self.job(job)?.phase),
+        }
+    }
+}

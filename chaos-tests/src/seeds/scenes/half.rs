@@ -1,0 +1,39 @@
+//! Most sites fall silent at about the same time, and one goes on answering: so it is not we who are
+//! cut off, and soon jobs are placed again where somebody answers.
+
+use anyhow::Result;
+use cospan_domain::units::DurationMs;
+use rand::Rng;
+use rand::rngs::StdRng;
+
+use super::stage::Stage;
+use cospan_simulator::jobs::job;
+use cospan_simulator::world::trouble::Trouble;
+
+/// Two polls: one may have been under way already.
+const SOON: u64 = 2;
+
+pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
+    let mut stage = Stage::of(&[4, 4, 8], chance.random())?;
+    let lost_after = DurationMs(chance.random_range(20_000..=60_000));
+    stage.settings.contact.unreachable_after = lost_after;
+    let poll = stage.settings.poll_interval;
+    let apart = DurationMs(chance.random_range(0..=5_000));
+    stage.play(move |scene| async move {
+        let (time, second) = (DurationMs::from_secs(86_400), DurationMs(1_000));
+        // One at each site, so that each of them is asked.
+        for processors in [8, 4, 4] {
+            scene.submit(job(&[processors], time, time, 0)?).await?;
+            scene.pass(second).await;
+        }
+        for (site, after) in [(0, DurationMs(1)), (1, apart + DurationMs(1))] {
+            scene.plan(after, site, Trouble::Silent(true))?;
+        }
+        let most = apart + lost_after + lost_after + DurationMs(60_000);
+        let isolated = |scene: &super::stage::Scene| scene.metrics().isolated.get() == 1;
+        scene.until(most, isolated).await?;
+        scene.pass(DurationMs(SOON * poll.0)).await;
+        scene.same("isolated although a site answers", scene.metrics().isolated.get(), 0);
+        Ok(())
+    })
+}

@@ -1,0 +1,128 @@
+//! A job whose actor dies again and again is held, and nothing else is: it keeps its place and is
+//! told apart, takes orders at once, also after a restart, and goes on when it is released. Actors
+//! die in a chaos build only.
+
+use anyhow::Result;
+use rand::rngs::StdRng;
+
+#[cfg(not(cospan_chaos))]
+pub(super) fn wrong(_: &mut StdRng) -> Result<Vec<String>> {
+    Ok(Vec::new())
+}
+
+#[cfg(cospan_chaos)]
+pub(super) use dying::wrong;
+
+#[cfg(cospan_chaos)]
+mod dying {
+    use cospan_actors::api::command::{ApiAnswer, Ask, JobOutcome};
+    use cospan_actors::chaos::{Point, panic_when};
+    use cospan_actors::coallocator::{Estimate, Wait};
+    use cospan_actors::supervision::ActorKind;
+    use cospan_domain::ids::JobId;
+    use cospan_domain::job::state::{Phase, PhaseKind};
+    use cospan_domain::queue::Condition;
+    use cospan_domain::units::DurationMs;
+    use rand::Rng;
+
+    use super::super::stage::{BEGINS, Scene, Stage};
+    use super::super::tidy::at_rest;
+    use super::*;
+    use cospan_simulator::jobs::job;
+
+    const DAY: DurationMs = DurationMs(86_400_000);
+    /// So many deaths within a minute are too many.
+    const DEATHS: u32 = 3;
+
+    pub(in super::super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
+        let stage = Stage::of(&[4], chance.random())?;
+        let run_time = DurationMs(1_000 * chance.random_range(60..=200));
+        let waits = chance.random_bool(0.5);
+        let set = stage.set();
+        let (ended, mut found) = set.reign(BEGINS, move |scene| async move {
+            scene.pass(DurationMs(1_000)).await;
+            let first = scene.submit(job(&[4], run_time, DAY, 0)?).await?;
+            let second = scene.submit(job(&[4], run_time, DAY, 0)?).await?;
+            scene.pass(DurationMs(1_000)).await;
+            let id = if waits { second } else { first };
+            die(DEATHS);
+            let answer = scene.ask(Ask::Freeze(vec![id])).await;
+            scene.same("an order", answer, Ok(done(id)));
+            let reason = scene.job(id)?.held.clone();
+            let text = "it ended the actor that worked on it again and again; see the log, then \
+                        `cospan release` or `cospan cancel`";
+            scene.same("why it is held", reason.as_deref(), Some(text));
+            held(&scene, id, waits).await
+        })?;
+        let later = ended + DurationMs(chance.random_range(1_000..=50_000));
+        let again = set.reign(later, move |scene| async move {
+            scene.pass(DurationMs(2_000)).await;
+            let id = JobId(if waits { 2 } else { 1 });
+            held(&scene, id, waits).await?;
+            released(&scene, id).await
+        })?;
+        found.extend(again.1);
+        Ok(found)
+    }
+
+    /// Actors of jobs die so many times at their next message.
+    fn die(mut times: u32) {
+        panic_when(Some(Box::new(move |effect, point| {
+            let strikes =
+                times > 0 && point == Point::HandlerEntry && effect == ActorKind::Job.as_str();
+            times -= u32::from(strikes);
+            strikes
+        })));
+    }
+
+    fn done(id: JobId) -> ApiAnswer {
+        ApiAnswer::Jobs(vec![(id, JobOutcome::Done)])
+    }
+
+    async fn held(scene: &Scene, id: JobId, waits: bool) -> Result<()> {
+        at_rest(scene).await;
+        let plane = &scene.reign.plane;
+        let job = scene.job(id)?;
+        let Some(reason) = &job.held else {
+            scene.check(false, || "it is not held".into());
+            return Ok(());
+        };
+        let explained = plane.explain(&job);
+        scene.same("what it waits for", explained.wait, Wait::Held(reason.to_string()));
+        let should = Estimate::Unknown("it is held".into());
+        scene.same("when it starts", explained.estimate, should);
+        let kind = if waits { PhaseKind::Queued } else { PhaseKind::Running };
+        scene.same("where it stands", job.phase.kind(), kind);
+        if waits {
+            let standing = plane.standing(id).await.map(|standing| standing.condition);
+            scene.same("whether it is tried", standing, Some(Condition::Frozen));
+        }
+        let at = scene.now();
+        let answer = scene.ask(Ask::Thaw(vec![id])).await;
+        scene.same("a thaw", answer, Ok(done(id)));
+        let answer = scene.ask(Ask::Freeze(vec![id])).await;
+        scene.same("a freeze", answer, Ok(done(id)));
+        scene.same("when a held one was thawed", scene.now(), at);
+        Ok(())
+    }
+
+    async fn released(scene: &Scene, id: JobId) -> Result<()> {
+        let answer = scene.ask(Ask::Release(vec![id])).await;
+        scene.same("a release", answer, Ok(done(id)));
+        scene.same("why it is held", scene.job(id)?.held.clone(), None);
+        let answer = scene.ask(Ask::Release(vec![id])).await;
+        let so = JobOutcome::Unchanged("it is so already".into());
+        scene.same("another release", answer, Ok(ApiAnswer::Jobs(vec![(id, so)])));
+        scene.ask(Ask::Thaw(vec![id])).await?;
+        at_rest(scene).await;
+        let over = move |scene: &Scene| {
+            let mut jobs = [JobId(1), JobId(2)].into_iter();
+            jobs.all(|id| {
+                scene.job(id).is_ok_and(|job| matches!(job.phase, Phase::Finished { .. }))
+            })
+        };
+        scene.when(DAY, over).await?;
+        at_rest(scene).await;
+        Ok(())
+    }
+}

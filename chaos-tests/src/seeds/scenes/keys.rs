@@ -1,0 +1,194 @@
+//! What was accepted under a name of its client's is accepted once, whatever has become of sites
+//! and rules since, also across a restart, until its job is archived; and no number is used twice.
+
+use std::sync::Arc;
+
+use anyhow::{Result, bail};
+use cospan_actors::api::command::{ApiAnswer, ApiRefusal, Ask, Submission, SubmittedJob};
+use cospan_actors::journal::Change;
+use cospan_domain::ids::{Digest, IdempotencyKey, JobId};
+use cospan_domain::job::spec::{JobSpec, Priority};
+use cospan_domain::job::state::Idempotency;
+use cospan_domain::units::DurationMs;
+use rand::Rng;
+use rand::rngs::StdRng;
+
+use super::stage::{BEGINS, Scene, Stage};
+use super::tidy::at_rest;
+use cospan_simulator::jobs::job;
+
+/// Numbers in a reservation while few are needed.
+const BLOCK: u64 = 64;
+
+/// Numbers of one scene.
+#[derive(Clone, Copy)]
+struct Drawn {
+    first: u64,
+    run_time: DurationMs,
+    keep: DurationMs,
+    ends_early: bool,
+}
+
+pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
+    let mut stage = Stage::of(&[8, 8], chance.random())?;
+    let drawn = Drawn {
+        first: chance.random_range(1..=5) + if chance.random_ratio(1, 4) { 24 } else { 0 },
+        run_time: DurationMs(1_000 * chance.random_range(1..=100)),
+        keep: DurationMs(1_000 * chance.random_range(600..=100_000)),
+        ends_early: chance.random_bool(0.5),
+    };
+    stage.settings.keep_jobs = drawn.keep;
+    let set = stage.set();
+    let (ended, mut found) = set.reign(BEGINS, move |scene| first_reign(scene, drawn))?;
+    let again = ended + DurationMs(chance.random_range(1_000..=100_000));
+    found.extend(set.reign(again, move |scene| second_reign(scene, drawn))?.1);
+    Ok(found)
+}
+
+fn spec(drawn: Drawn, processors: u32) -> Result<Arc<JobSpec>> {
+    Ok(Arc::new(job(&[processors], drawn.run_time, DurationMs(200_000), 0)?))
+}
+
+fn named(spec: Arc<JobSpec>, name: &str, body: u8) -> Result<Submission> {
+    let key = IdempotencyKey::new(name)?;
+    let idempotency = Some(Idempotency { key, body: Digest([body; 32]) });
+    Ok(Submission { idempotency, ..Submission::of(spec) })
+}
+
+async fn submitted(scene: &Scene, key: &str, jobs: Vec<Submission>) -> Result<Vec<SubmittedJob>> {
+    match scene.ask_as(key, Ask::Submit(jobs)).await? {
+        ApiAnswer::Submitted(jobs) => Ok(jobs),
+        other => bail!("a submission came to {other:?}"),
+    }
+}
+
+fn fresh(id: u64) -> SubmittedJob {
+    SubmittedJob { id: JobId(id), repeated: false, group: None }
+}
+
+fn repeated(id: u64) -> SubmittedJob {
+    SubmittedJob { id: JobId(id), repeated: true, group: None }
+}
+
+/// How far numbers are reserved.
+fn reserved(scene: &Scene) -> Vec<u64> {
+    let reserved = scene.changes().into_iter().filter_map(|(_, change)| match *change {
+        Change::IdsReserved { next } => Some(next.0),
+        _ => None,
+    });
+    reserved.collect()
+}
+
+async fn first_reign(scene: Scene, drawn: Drawn) -> Result<()> {
+    scene.pass(DurationMs(1_000)).await;
+    let plain = vec![Submission::of(spec(drawn, 1)?); drawn.first as usize];
+    let jobs = submitted(&scene, "alice", plain).await?;
+    scene.same("numbers", jobs, (1..=drawn.first).map(fresh).collect());
+    let next = drawn.first + 1;
+    let one = || named(spec(drawn, 2)?, "one", 1);
+    let jobs = submitted(&scene, "alice", vec![one()?]).await?;
+    scene.same("under a name", jobs, vec![fresh(next)]);
+    let before = scene.changes().len();
+    let jobs = submitted(&scene, "alice", vec![one()?]).await?;
+    scene.same("under the same name", jobs, vec![repeated(next)]);
+    // Room must not matter to what was accepted, and neither must rules.
+    let mut changed = one()?;
+    changed.spec =
+        Arc::new(JobSpec { priority: Priority::High, ..JobSpec::clone(&*spec(drawn, 99)?) });
+    let jobs = submitted(&scene, "alice", vec![changed.clone()]).await?;
+    scene.same("what cannot be any more, repeated", jobs, vec![repeated(next)]);
+    let barriers = scene.changes().split_off(before);
+    let writes = barriers.iter().any(|(_, change)| matches!(**change, Change::NewJobs(_)));
+    scene.check(!writes, || "what was repeated is written again".into());
+    let other =
+        Submission { idempotency: named(spec(drawn, 2)?, "new", 1)?.idempotency, ..changed };
+    let refusal = scene.ask(Ask::Submit(vec![one()?, other])).await;
+    let right = matches!(&refusal, Err(ApiRefusal::Unplaceable { index: 1, .. }));
+    scene.check(right, || format!("what cannot be, under a new name: {refusal:?}"));
+    let mixed = vec![named(spec(drawn, 1)?, "two", 2)?, one()?, Submission::of(spec(drawn, 1)?)];
+    let jobs = submitted(&scene, "alice", mixed).await?;
+    scene.same("old and new", jobs, vec![fresh(next + 1), repeated(next), fresh(next + 2)]);
+    clashes(&scene, drawn, next).await?;
+    let jobs = submitted(&scene, "bob", vec![one()?]).await?;
+    scene.same("the same name of somebody else", jobs, vec![fresh(next + 3)]);
+    scene.same("reservations", reserved(&scene), blocks(next + 4));
+    if drawn.ends_early {
+        scene.pass(drawn.run_time + DurationMs(200_000)).await;
+        at_rest(&scene).await;
+    }
+    Ok(())
+}
+
+/// One name, another body: refused, with all that came with it.
+async fn clashes(scene: &Scene, drawn: Drawn, next: u64) -> Result<()> {
+    let other = named(spec(drawn, 2)?, "one", 3)?;
+    let with = vec![Submission::of(spec(drawn, 1)?), other];
+    let answer = scene.ask(Ask::Submit(with)).await;
+    scene.same("another body", answer, Err(ApiRefusal::IdempotencyMismatch { job: JobId(next) }));
+    let ids: Vec<u64> = scene.reign.plane.view().jobs.keys().map(|id| id.0).collect();
+    scene.same("jobs so far", ids, (1..next + 3).collect());
+    Ok(())
+}
+
+/// The next block is reserved once less than half of a block is left.
+fn blocks(next: u64) -> Vec<u64> {
+    let first = vec![1 + BLOCK];
+    match 1 + BLOCK - next < BLOCK / 2 {
+        true => [first, vec![1 + 3 * BLOCK]].concat(),
+        false => first,
+    }
+}
+
+async fn second_reign(scene: Scene, drawn: Drawn) -> Result<()> {
+    scene.pass(DurationMs(1_000)).await;
+    let next = drawn.first + 1;
+    let reserved_before = scene.reign.plane.view().next_id.0;
+    scene.same("reserved by the last reign", Some(&reserved_before), blocks(next + 4).last());
+    let one = || named(spec(drawn, 2)?, "one", 1);
+    let jobs = submitted(&scene, "alice", vec![one()?]).await?;
+    scene.same("the same name after a restart", jobs, vec![repeated(next)]);
+    clashes_still(&scene, drawn, next).await?;
+    let jobs = submitted(&scene, "alice", vec![Submission::of(spec(drawn, 1)?)]).await?;
+    scene.same("the first number after a restart", jobs, vec![fresh(reserved_before)]);
+    scene.same("reservations", reserved(&scene), vec![reserved_before + BLOCK]);
+    scene.pass(drawn.run_time + DurationMs(200_000)).await;
+    at_rest(&scene).await;
+    archived(&scene, drawn, next, reserved_before).await
+}
+
+async fn clashes_still(scene: &Scene, drawn: Drawn, next: u64) -> Result<()> {
+    let answer = scene.ask(Ask::Submit(vec![named(spec(drawn, 2)?, "one", 3)?])).await;
+    let should = Err(ApiRefusal::IdempotencyMismatch { job: JobId(next) });
+    scene.same("another body after a restart", answer, should);
+    Ok(())
+}
+
+/// Jobs stay as long as they are kept, and are archived at the next look after that; looks come
+/// 24 times in that time, once a minute at most and once an hour at least. Then their names are free.
+async fn archived(scene: &Scene, drawn: Drawn, next: u64, last: u64) -> Result<()> {
+    let ended = |id| {
+        let job = scene.job(JobId(id))?;
+        job.ended_at().ok_or_else(|| anyhow::anyhow!("job {id} has not ended"))
+    };
+    let (named_end, last_end) = (ended(next)?, ended(last)?);
+    let look = DurationMs((drawn.keep.0 / 24).clamp(60_000, 3_600_000));
+    let gone = |id| move |scene: &Scene| !scene.reign.plane.view().jobs.contains_key(&JobId(id));
+    let week = DurationMs(drawn.keep.0 + 2 * look.0);
+    for (id, end) in [(next, named_end), (last, last_end)] {
+        let at = scene.when(week, gone(id)).await?;
+        let kept = at.since(end);
+        scene.check(drawn.keep <= kept && kept.0 <= drawn.keep.0 + look.0 + 1_000, || {
+            format!("job {id} was kept {kept}, not {} and {look} at most", drawn.keep)
+        });
+    }
+    scene.pass(look).await;
+    at_rest(scene).await;
+    let jobs = submitted(scene, "alice", vec![named(spec(drawn, 1)?, "one", 3)?]).await?;
+    scene.same("a name that is free again", jobs, vec![fresh(last + 1)]);
+    let archives = scene.changes().into_iter();
+    let archives = archives.filter(|(_, change)| matches!(**change, Change::JobArchived { .. }));
+    let archived: usize = archives.count();
+    let now = scene.reign.plane.view().jobs.len() - 1;
+    scene.same("jobs archived or there", archived + now, drawn.first as usize + 5);
+    Ok(())
+}

@@ -1,0 +1,206 @@
+//! Whoever wants to know of the end of a job is told once, at that moment; where that fails, again
+//! after 2, 4, 8 ... seconds, and not for ever. One that does not answer keeps nobody else
+//! waiting, and is asked with one message at a time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anyhow::Result;
+use cospan_actors::api::command::Ask;
+use cospan_actors::journal::Change;
+use cospan_domain::ids::{JobId, TargetName};
+use cospan_domain::job::event::Happened;
+use cospan_domain::units::{DurationMs, Timestamp};
+use rand::Rng;
+use rand::rngs::StdRng;
+
+use super::Play;
+use super::stage::{BEGINS, Scene, Stage};
+use super::tidy::at_rest;
+use cospan_simulator::jobs::job;
+use cospan_simulator::weather::{CallFault, Climate};
+
+const DAY: DurationMs = DurationMs(86_400_000);
+/// Messages under way at once.
+const AT_ONCE: usize = 8;
+
+/// Who was told, when, and what problem there was.
+type Told = (JobId, TargetName, Timestamp, Option<Arc<str>>);
+
+/// One of the stories, as drawn.
+pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
+    let stories: [Play; 4] = [at_once, again, again, gone];
+    stories[chance.random_range(0..stories.len())](chance)
+}
+
+fn names(count: usize) -> Result<Vec<TargetName>> {
+    (0..count).map(|number| Ok(TargetName::new(&format!("desk-{number}"))?)).collect()
+}
+
+fn stage(targets: &[TargetName], chance: &mut StdRng) -> Result<Stage> {
+    let mut stage = Stage::of(&[64], chance.random())?;
+    let address = |name: &TargetName| (name.clone(), format!("mail:{name}").into());
+    stage.settings.targets = targets.iter().map(address).collect();
+    Ok(stage)
+}
+
+async fn submit(scene: &Scene, run_time: DurationMs, to: &[TargetName]) -> Result<JobId> {
+    let mut spec = job(&[1], run_time, run_time + DurationMs(60_000), 0)?;
+    spec.run.notify = to.iter().cloned().collect();
+    scene.submit(spec).await
+}
+
+fn told(scene: &Scene) -> Vec<Told> {
+    let mut all = Vec::new();
+    for (_, change) in scene.changes() {
+        if let Change::Job { new, events, .. } = &*change {
+            for event in events {
+                if let Happened::EndTold { target, problem } = &event.what {
+                    all.push((new.id, target.clone(), event.at, problem.clone()));
+                }
+            }
+        }
+    }
+    all
+}
+
+fn count(scene: &Scene, outcome: &str) -> u64 {
+    scene.reign.plane.shared().metrics.notifications.with_label_values(&[outcome]).get()
+}
+
+fn all_told(scene: &Scene) -> bool {
+    let view = scene.reign.plane.view();
+    view.jobs.values().all(|job| job.is_final()) && view.untold.is_empty()
+}
+
+/// Everybody takes messages: each is told at the end, by one change.
+fn at_once(chance: &mut StdRng) -> Result<Vec<String>> {
+    let targets = names(chance.random_range(1..=3))?;
+    let stage = stage(&targets, chance)?;
+    let jobs = chance.random_range(1..=12);
+    let run_time = DurationMs(1_000 * chance.random_range(1..=60));
+    let cancels = chance.random_bool(0.3);
+    stage.play(move |scene| async move {
+        scene.pass(DurationMs(1_000)).await;
+        for _ in 0..jobs {
+            submit(&scene, run_time, &targets).await?;
+        }
+        let silent = submit(&scene, run_time, &[]).await?;
+        if cancels {
+            scene.pass(DurationMs(500)).await;
+            scene.ask(Ask::Cancel((1..=jobs).map(JobId).collect())).await?;
+        }
+        scene.when(DAY, all_told).await?;
+        at_rest(&scene).await;
+        let told = told(&scene);
+        let messages = jobs as usize * targets.len();
+        scene.same("messages", told.len(), messages);
+        scene.same("messages counted", count(&scene, "sent"), messages as u64);
+        scene.same("failures counted", count(&scene, "failed"), 0);
+        for (id, target, at, problem) in told {
+            let job = scene.job(id)?;
+            scene.same("when it was told", Some(at), job.ended_at());
+            scene.same("what kept it", problem, None);
+            let heard = scene.reign.weather.has_heard(id, &format!("mail:{target}"));
+            scene.check(heard, || format!("{target} did not hear of job {id}"));
+            scene.same("of whom nobody wants to know", id == silent, false);
+            let should: Vec<TargetName> = targets.clone();
+            scene.same("who is told", job.told.iter().cloned().collect(), should);
+        }
+        scene.same("idle talk", scene.reign.weather.idle_talk(), Vec::new());
+        Ok(())
+    })
+}
+
+/// The pauses between tries: they double, up to five minutes.
+fn pauses() -> impl Iterator<Item = u64> {
+    (1..).map(|failures: u32| (1_u64 << failures.min(9)).min(300) * 1_000)
+}
+
+/// How long after the end a message is off the list that failed so often, and whether it is given
+/// up: once it fails after its time, or instead of the first try after it.
+fn last_try(failed: u64, tell_for: DurationMs) -> (DurationMs, bool) {
+    let after = |failures: u64| DurationMs(pauses().take(failures as usize).sum());
+    let (failure, next) = (after(failed.saturating_sub(1)), after(failed));
+    match failed > 0 && failure >= tell_for {
+        true => (failure, true),
+        false => (next, failed > 0 && next >= tell_for),
+    }
+}
+
+/// Each second message gets lost. A single target is tried at known times, until it hears or
+/// is given up.
+fn again(chance: &mut StdRng) -> Result<Vec<String>> {
+    let targets = names(1)?;
+    let mut stage = stage(&targets, chance)?;
+    // No call ever fails; messages do.
+    let faults = BTreeMap::from([(CallFault::Refused, 0)]);
+    stage.climate = Climate { faults, ..Climate::default() };
+    let tell_for = DurationMs(1_000 * chance.random_range(0..=15));
+    stage.settings.tell_for = tell_for;
+    let jobs: u64 = if chance.random_bool(0.7) { 1 } else { chance.random_range(2..=3) };
+    stage.play(move |scene| async move {
+        scene.pass(DurationMs(1_000)).await;
+        for _ in 0..jobs {
+            submit(&scene, DurationMs(5_000), &targets).await?;
+        }
+        scene.when(DAY, all_told).await?;
+        at_rest(&scene).await;
+        let told = told(&scene);
+        scene.same("messages", told.len() as u64, jobs);
+        let lost = told.iter().filter(|(.., problem)| problem.is_some()).count() as u64;
+        scene.same("messages that arrived", count(&scene, "sent"), jobs - lost);
+        for (id, _, at, problem) in &told {
+            let end = scene.job(*id)?.ended_at().unwrap_or_default();
+            let late = at.since(end);
+            let kept = problem.as_deref();
+            scene.check(kept.is_none_or(|kept| kept == "not delivered"), || format!("{kept:?}"));
+            scene.check(kept.is_none() || late >= tell_for, || format!("given up after {late}"));
+            scene.same("heard", scene.reign.weather.has_heard(*id, "mail:desk-0"), kept.is_none());
+        }
+        if let [(id, _, at, problem)] = &told[..] {
+            let end = scene.job(*id)?.ended_at().unwrap_or_default();
+            let (last, given_up) = last_try(count(&scene, "failed"), tell_for);
+            scene.same("when the last try was", *at, end + last);
+            scene.same("whether it is given up", problem.is_some(), given_up);
+        }
+        scene.same("idle talk", scene.reign.weather.idle_talk(), Vec::new());
+        Ok(())
+    })
+}
+
+/// Nobody is told under a name that is configured no more, nor is that tried.
+fn gone(chance: &mut StdRng) -> Result<Vec<String>> {
+    let targets = names(2)?;
+    let mut stage = stage(&targets, chance)?;
+    let jobs = chance.random_range(1..=AT_ONCE as u64 + 3);
+    let run_time = DurationMs(1_000 * chance.random_range(10..=60));
+    stage.settings.keep_jobs = DAY;
+    let mut set = stage.set();
+    let asked = targets.clone();
+    let (ended, mut found) = set.reign(BEGINS, move |scene| async move {
+        scene.pass(DurationMs(1_000)).await;
+        for _ in 0..jobs {
+            submit(&scene, run_time, &asked).await?;
+        }
+        scene.pass(DurationMs(5_000)).await;
+        Ok(())
+    })?;
+    set.settings().targets.remove(&targets[1]);
+    let played = set.reign(ended + DurationMs(1_000), move |scene| async move {
+        scene.when(DAY, all_told).await?;
+        at_rest(&scene).await;
+        for (id, target, at, problem) in told(&scene) {
+            scene.same("when it was told", Some(at), scene.job(id)?.ended_at());
+            let gone = "no such target is configured any more";
+            let should = (target == targets[1]).then(|| Arc::from(gone));
+            scene.same("what kept it", problem, should);
+        }
+        scene.same("messages", told(&scene).len() as u64, 2 * jobs);
+        scene.same("messages sent", count(&scene, "sent"), jobs);
+        scene.same("failures", count(&scene, "failed"), 0);
+        Ok(())
+    })?;
+    found.extend(played.1);
+    Ok(found)
+}

@@ -1,0 +1,118 @@
+//! Orders to one job that come at the same time. The first is written at once; all that come
+//! while it is written are decided together, and are one change. What a site answered meanwhile
+//! is written along with the next order.
+
+use anyhow::{Result, bail};
+use cospan_actors::api::command::{ApiAnswer, ApiRefusal, Ask, JobOutcome};
+use cospan_domain::ids::JobId;
+use cospan_domain::job::spec::Priority;
+use cospan_domain::units::DurationMs;
+use futures_util::future::join_all;
+use rand::Rng;
+use rand::rngs::StdRng;
+
+use super::stage::{Scene, Stage};
+use cospan_simulator::jobs::job;
+
+const LONG: DurationMs = DurationMs(1_000_000);
+
+pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
+    let mut stage = Stage::of(&[4], chance.random())?;
+    stage.settings.information_expiry = LONG;
+    let waits = chance.random_bool(0.5);
+    stage.hints = waits;
+    let orders: Vec<usize> =
+        (0..chance.random_range(2..=6)).map(|_| chance.random_range(0..4)).collect();
+    let class = if chance.random_bool(0.5) { Priority::High } else { Priority::Low };
+    stage.play(move |scene| async move {
+        let first = scene.submit(job(&[3], LONG, LONG, 0)?).await?;
+        match waits {
+            true => {
+                let id = scene.submit(job(&[2], LONG, LONG, 0)?).await?;
+                scene.pass(DurationMs(100)).await;
+                at_once(&scene, id, &orders).await
+            }
+            false => while_it_starts(&scene, first, class).await,
+        }
+    })
+}
+
+fn order(id: JobId, number: usize) -> Ask {
+    let prioritize = |to| Ask::SetPriority { jobs: vec![id], to, uncapped: true };
+    match number {
+        0 => Ask::Freeze(vec![id]),
+        1 => Ask::Thaw(vec![id]),
+        2 => prioritize(Priority::High),
+        _ => prioritize(Priority::Low),
+    }
+}
+
+fn outcome(answer: Result<ApiAnswer, ApiRefusal>) -> Result<JobOutcome> {
+    match answer? {
+        ApiAnswer::Jobs(mut jobs) if jobs.len() == 1 => Ok(jobs.remove(0).1),
+        other => bail!("an order came to {other:?}"),
+    }
+}
+
+/// Each order is answered by what the ones before it made of the job.
+async fn at_once(scene: &Scene, id: JobId, orders: &[usize]) -> Result<()> {
+    let now = scene.now();
+    let answers = join_all(orders.iter().map(|number| scene.ask(order(id, *number)))).await;
+    let (mut frozen, mut high) = (false, false);
+    let mut names = Vec::new();
+    for (number, answer) in orders.iter().zip(answers) {
+        let (state, to, name) = match number {
+            0 => (&mut frozen, true, "JobFrozen"),
+            1 => (&mut frozen, false, "JobThawed"),
+            2 => (&mut high, true, "PriorityChanged"),
+            _ => (&mut high, false, "PriorityChanged"),
+        };
+        let expected = match std::mem::replace(state, to) == to {
+            true => JobOutcome::Unchanged("it is so already".into()),
+            false => {
+                names.push(name);
+                JobOutcome::Done
+            }
+        };
+        scene.same("answer", outcome(answer)?, expected);
+    }
+    let course = scene.course(id, now);
+    let told: Vec<_> = course.iter().flat_map(|(_, names)| names.clone()).collect();
+    scene.same("events", told, names);
+    scene.check(course.len() <= 2, || format!("{orders:?} took {course:?}"));
+    scene.check(course.iter().all(|(at, _)| *at == 0), || format!("not at once: {course:?}"));
+    let job = scene.job(id)?;
+    let class = if high { Priority::High } else { Priority::Low };
+    scene.same("class", job.priority, class);
+    scene.same("frozen", job.frozen_by.is_some(), frozen);
+    Ok(())
+}
+
+/// That its gate is open is not written by itself, but with whatever is written next.
+async fn while_it_starts(scene: &Scene, id: JobId, class: Priority) -> Result<()> {
+    let soon = DurationMs(scene.reign.plane.shared().settings.poll_interval.0);
+    let begun = scene.now();
+    scene.pass(soon + DurationMs(500)).await;
+    let ask = Ask::SetPriority { jobs: vec![id], to: class, uncapped: true };
+    let changes = class == Priority::High;
+    let expected = match changes {
+        true => JobOutcome::Done,
+        false => JobOutcome::Unchanged("it is so already".into()),
+    };
+    let answer = outcome(scene.ask(ask).await)?;
+    scene.same("answer", answer, expected);
+    scene.pass(soon).await;
+    let order = match changes {
+        true => vec!["GateOpened", "PriorityChanged"],
+        false => vec!["GateOpened"],
+    };
+    let expected = vec![
+        (0, vec!["JobPlaced", "ClaimBegun"]),
+        (0, vec!["AttemptSubmitted"]),
+        (soon.0, vec!["ComponentReady", "GoDecided"]),
+        (soon.0 + 500, order),
+        (2 * soon.0, vec!["ComponentBegan", "JobStarted"]),
+    ];
+    scene.same("course", scene.course(id, begun), expected);
+    Ok(())
+}

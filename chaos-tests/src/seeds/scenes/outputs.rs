@@ -1,0 +1,118 @@
+//! What a job leaves is brought to the site that is to keep it as soon as the job is over, and has
+//! its name once it is there; it stays until nobody calls it that any more.
+
+use anyhow::Result;
+use cospan_actors::api::command::{ApiAnswer, Ask};
+use cospan_domain::ids::{ComponentIndex, Digest, JobId, LogicalName, RelPath};
+use cospan_domain::job::spec::{Collect, JobSpec, Output};
+use cospan_domain::transfer::place::FilePlace;
+use cospan_domain::units::{DurationMs, Timestamp};
+use rand::Rng;
+use rand::rngs::StdRng;
+
+use super::copies::looks;
+use super::log::{At, OF_COPIES};
+use super::stage::{Scene, Stage, only_at, site_name};
+use cospan_simulator::jobs::job;
+use cospan_simulator::world::OUTPUT_BYTES;
+use cospan_simulator::world::copies::output_of;
+
+/// What the links carry, in bytes a millisecond.
+const RATE: u64 = 1_000;
+
+pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
+    let mut stage = Stage::of(&[12, 12], chance.random())?;
+    stage.hints = chance.random_bool(0.7);
+    stage.settings.information_expiry = DurationMs::from_secs(86_400);
+    let keeps = DurationMs(1_000 * chance.random_range(1..30));
+    stage.settings.transfer.ready_keep = keeps;
+    let to = chance.random_range(0..2);
+    let run = DurationMs(chance.random_range(100..10_000));
+    stage.play_from_start(move |scene| async move {
+        scene.pass(DurationMs(100)).await;
+        let first = leaves(&scene, to, run).await?;
+        scene.pass(DurationMs(200_000)).await;
+        let view = scene.reign.plane.view();
+        scene.same("copies", view.copies.values().filter(|copy| copy.is_ready()).count(), 1);
+        // The name comes to stand for what the next one leaves.
+        let begun = scene.now();
+        let second = leaves(&scene, to, run).await?;
+        let over = scene.until_ended(&[second]).await?;
+        goes(&scene, to, first, over, keeps).await?;
+        let name = LogicalName::new("result")?;
+        let begun_again = scene.now();
+        let forgets = Ask::RemoveFile { name, site: None, force: false };
+        scene.same("forgets", scene.ask(forgets).await, Ok(ApiAnswer::Done));
+        goes(&scene, to, second, begun_again, keeps).await?;
+        scene.check(scene.now() > begun, String::new);
+        let view = scene.reign.plane.view();
+        scene.same("left", (view.copies.len(), view.files.len()), (0, 0));
+        Ok(())
+    })
+}
+
+fn spec(run: DurationMs, to: usize) -> Result<JobSpec> {
+    let mut spec = only_at(job(&[1], run, run, 0)?, 1)?;
+    let (site, register) = (site_name(to)?, LogicalName::new("result")?);
+    let collect = Collect::ToSite { site, register };
+    spec.components[0].outputs.push(Output { path: RelPath::new("out")?, collect });
+    Ok(spec)
+}
+
+/// What a job leaves.
+fn output(scene: &Scene, id: JobId) -> Result<Digest> {
+    let tag = scene.job(id)?.tag(scene.reign.plane.instance(), ComponentIndex(0));
+    Ok(output_of(tag, &RelPath::new("out")?).digest)
+}
+
+/// A job runs and leaves something, which is there as soon as it can be.
+async fn leaves(scene: &Scene, to: usize, run: DurationMs) -> Result<JobId> {
+    let begun = scene.now();
+    let id = scene.submit(spec(run, to)?).await?;
+    let over = scene.until_ended(&[id]).await?.since(begun).0;
+    let lived = scene.lived(id, begun);
+    let exited = lived.iter().find(|(_, what)| *what == "AttemptEnded").map(|(at, _)| *at);
+    let exited = exited.unwrap_or_default();
+    let looks = if to == 1 { vec![0] } else { looks(OUTPUT_BYTES.0 / RATE) };
+    let whole = exited + looks.last().copied().unwrap_or_default();
+    scene.same("ends", over, whole);
+    let mut calls: Vec<At<&str>> = looks.iter().map(|at| (exited + at, "copy-status")).collect();
+    calls.extend([(exited, "start-copy"), (whole, "has-content"), (whole, "inspect")]);
+    if to == 1 {
+        // What it is was asked of the site that it was made at.
+        calls.push((exited, "inspect"));
+    }
+    calls.sort_unstable();
+    let mut heard = scene.heard(&site_name(to)?, &OF_COPIES, begun);
+    // What the output is called until now is no business of this one.
+    heard.retain(|(_, call)| *call != "stop-copy" && *call != "delete-content");
+    scene.same("calls", heard, calls);
+    let file = scene.reign.plane.view().files.get(&LogicalName::new("result")?).cloned();
+    let entry = file.and_then(|file| file.entry.clone());
+    let place = FilePlace::Store(output(scene, id)?);
+    let there = entry.map(|entry| (entry.content.digest, entry.replicas.to_vec()));
+    scene.same("registered", there, Some((output(scene, id)?, vec![(site_name(to)?, place)])));
+    Ok(id)
+}
+
+/// What a job left goes when it has been called nothing for long enough.
+async fn goes(
+    scene: &Scene,
+    to: usize,
+    id: JobId,
+    since: Timestamp,
+    keeps: DurationMs,
+) -> Result<()> {
+    scene.pass(keeps + DurationMs(1_000)).await;
+    let digest = output(scene, id)?.0[0];
+    let of = |(_, what): &At<String>| what.starts_with(&format!("{digest} "));
+    let lived = scene.copied(&site_name(to)?, since).into_iter().filter(of);
+    // Others may have happened in the same millisecond, before.
+    let lived: Vec<_> = lived.skip_while(|(_, what)| !what.ends_with("unneeded")).collect();
+    let gone = keeps.0;
+    let steps = [(0, "ready unneeded"), (gone, "deleting unneeded"), (gone, "deleting unneeded")];
+    let steps = steps.into_iter().chain([(gone, "gone")]);
+    let steps: Vec<_> = steps.map(|(at, what)| (at, format!("{digest} {what}"))).collect();
+    scene.same("goes", lived, steps);
+    Ok(())
+}

@@ -1,0 +1,162 @@
+//! Errors of a site pile up until it is unusable. It is tried out when its time has come, with
+//! as many jobs at once as are allowed, and is usable again when these have succeeded.
+
+use anyhow::Result;
+use cospan_actors::api::command::Ask;
+use cospan_domain::ids::JobId;
+use cospan_domain::site::state::Breaker;
+use cospan_domain::units::{DurationMs, PerMillion, Timestamp};
+use rand::Rng;
+use rand::rngs::StdRng;
+
+use super::stage::{Scene, Stage, site_name};
+use cospan_simulator::jobs::job;
+use cospan_simulator::world::trouble::Trouble;
+
+/// How long a job runs that is let end by itself.
+const SHORT: DurationMs = DurationMs(1_000);
+const LONG: DurationMs = DurationMs(80_000_000);
+/// More than can be let in, as often as they are.
+const JOBS: u32 = 6;
+
+pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
+    let mut stage = Stage::of(&[4], chance.random())?;
+    let settings = &mut stage.settings;
+    let threshold = chance.random_range(1..=4);
+    settings.site.site_error_threshold = threshold;
+    settings.site.probe_limit = chance.random_range(1..=4);
+    settings.site.probe_interval = DurationMs(chance.random_range(1_000..=20_000));
+    settings.site.probe_spread = PerMillion(chance.random_range(0..=1) * 500_000);
+    settings.information_expiry = DurationMs::from_secs(7_200);
+    let parameters = settings.site.clone();
+    // One that succeeds in between sets the count to zero.
+    let succeeds_after = chance.random_range(0..threshold);
+    let fails_probe = chance.random_bool(0.4);
+    stage.play(move |scene| async move {
+        for _ in 0..succeeds_after {
+            fail(&scene).await?;
+        }
+        scene.same("errors in a row", errors(&scene)?, succeeds_after);
+        if succeeds_after > 0 {
+            run(&scene, SHORT).await?;
+        }
+        scene.same("errors after a success", errors(&scene)?, 0);
+        let mut failed_at = scene.now();
+        for count in 0..threshold {
+            scene.shows("usable so far", 0, "usable")?;
+            failed_at = fail(&scene).await?;
+            scene.same("errors in a row", errors(&scene)?, count + 1);
+        }
+        scene.shows("unusable", 0, "unusable")?;
+        let counted = u64::from(threshold + succeeds_after);
+        let metric = scene.metrics().site_errors.with_label_values(&[site_name(0)?.as_str()]);
+        scene.same("errors that were counted", metric.get(), counted);
+        let mut probe_at = probe_time(&scene, failed_at, 1, &parameters)?;
+        if fails_probe {
+            let failed_at = fail_probe(&scene, probe_at).await?;
+            probe_at = probe_time(&scene, failed_at, 2, &parameters)?;
+        }
+        scene.same("told", sent(&scene), 1 + u64::from(fails_probe));
+        try_out(&scene, probe_at, parameters.probe_limit).await?;
+        scene.same("told", sent(&scene), 2 + u64::from(fails_probe));
+        scene.shows("usable again", 0, "usable")?;
+        scene.same("errors at the end", errors(&scene)?, 0);
+        Ok(())
+    })
+}
+
+fn sent(scene: &Scene) -> u64 {
+    scene.metrics().notifications.with_label_values(&["sent"]).get()
+}
+
+fn errors(scene: &Scene) -> Result<u32> {
+    let name = site_name(0)?;
+    let record = scene.reign.plane.view().sites.get(&name).cloned();
+    Ok(record.map_or(0, |record| record.consecutive_errors))
+}
+
+async fn submit(scene: &Scene, time: DurationMs) -> Result<JobId> {
+    scene.submit(job(&[1], time, time, 0)?).await
+}
+
+async fn run(scene: &Scene, time: DurationMs) -> Result<()> {
+    let id = submit(scene, time).await?;
+    scene.ended(id).await?;
+    scene.pass(DurationMs(1)).await;
+    Ok(())
+}
+
+/// All nodes die under a job that runs, which is told at once; it is not run again. When.
+async fn fail(scene: &Scene) -> Result<Timestamp> {
+    let id = submit(scene, LONG).await?;
+    lose(scene, id).await
+}
+
+async fn lose(scene: &Scene, id: JobId) -> Result<Timestamp> {
+    scene.started(id).await?;
+    scene.plan(DurationMs(20), 0, Trouble::SiteDown { repair: DurationMs(1) })?;
+    scene.pass(DurationMs(20)).await;
+    let at = scene.now();
+    scene.pass(DurationMs(15)).await;
+    scene.same("lost at once", scene.told_at(id, "RoundAborted")?, at);
+    scene.ask(Ask::Cancel(vec![id])).await?;
+    scene.pass(DurationMs(15)).await;
+    Ok(at)
+}
+
+/// When it is probed next: after an interval that doubles, and is spread by chance.
+fn probe_time(
+    scene: &Scene,
+    failed_at: Timestamp,
+    trips: u32,
+    parameters: &cospan_domain::site::parameters::SiteParameters,
+) -> Result<Timestamp> {
+    let name = site_name(0)?;
+    let record = scene.reign.plane.view().sites.get(&name).cloned();
+    let Some(Breaker::Open { probe_at, .. }) = record.map(|record| record.breaker.clone()) else {
+        anyhow::bail!("the site is not unusable");
+    };
+    let least = failed_at + parameters.interval(trips, PerMillion(0));
+    let most = failed_at + parameters.interval(trips, PerMillion::ONE);
+    scene.check((least..=most).contains(&probe_at), || {
+        format!("probed at {} and not from {} to {}", probe_at.0, least.0, most.0)
+    });
+    if parameters.probe_spread > PerMillion(0) {
+        scene.check(probe_at > least, || "nothing was spread".into());
+    }
+    Ok(probe_at)
+}
+
+async fn fail_probe(scene: &Scene, probe_at: Timestamp) -> Result<Timestamp> {
+    let id = submit(scene, LONG).await?;
+    let failed_at = lose(scene, id).await?;
+    scene.same("probed", scene.told_at(id, "JobPlaced")?, probe_at);
+    Ok(failed_at)
+}
+
+/// Jobs wait until then; one is let in, then two, and then all.
+async fn try_out(scene: &Scene, probe_at: Timestamp, limit: u32) -> Result<()> {
+    let mut jobs = Vec::new();
+    for _ in 0..JOBS {
+        jobs.push(submit(scene, DurationMs(2_000)).await?);
+    }
+    scene.reign.until(probe_at).await;
+    scene.pass(DurationMs(20)).await;
+    let (mut allowed, mut expected) = (1, 0);
+    loop {
+        expected += allowed;
+        scene.same("let in", scene.asked_since(probe_at, 0, "submit")?.len() as u32, expected);
+        scene.shows("tried out", 0, "probing")?;
+        // Two that succeed at the same time double it twice, as far as it goes.
+        if allowed == limit.min(2) {
+            break;
+        }
+        allowed = 2;
+        scene.pass(DurationMs(2_100)).await;
+    }
+    for id in &jobs {
+        scene.ended(*id).await?;
+    }
+    scene.pass(DurationMs(20)).await;
+    Ok(())
+}

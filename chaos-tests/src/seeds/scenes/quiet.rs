@@ -1,0 +1,34 @@
+//! A grid where nothing happened for long, so that nobody knows any more what its sites have: the
+//! first job after that is placed as soon as they have said it, also if they say what they said
+//! before.
+
+use anyhow::Result;
+use cospan_domain::units::DurationMs;
+use rand::Rng;
+use rand::rngs::StdRng;
+
+use super::stage::Stage;
+use cospan_simulator::jobs::job;
+
+/// Sites answer at once on this stage; to be asked takes the control plane some turns.
+const SOON: DurationMs = DurationMs(20);
+/// What sites said is believed for twice as long as it takes to expire.
+const BELIEVED: u64 = 120;
+
+pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
+    let sites = vec![8; chance.random_range(1..=3)];
+    let quiet = DurationMs(1_000 * chance.random_range(BELIEVED / 2..=BELIEVED * 10));
+    let mut stage = Stage::of(&sites, chance.random())?;
+    stage.hints = chance.random_bool(0.5);
+    let spec = || job(&[4], DurationMs(1_000), DurationMs(60_000), 0);
+    stage.play(move |scene| async move {
+        let first = scene.submit(spec()?).await?;
+        scene.ended(first).await?;
+        scene.pass(quiet).await;
+        let (begun, second) = (scene.now(), scene.submit(spec()?).await?);
+        scene.ended(second).await?;
+        let waited = scene.told_at(second, "JobPlaced")?.since(begun);
+        scene.check(waited <= SOON, || format!("placed {waited} after {quiet} of quiet"));
+        Ok(())
+    })
+}

@@ -1,0 +1,202 @@
+//! A control plane is killed in the middle of everything, and another one takes up what it left
+//! at the very moment at which it begins: nothing is done twice, nothing is forgotten, and what
+//! went on at the sites meanwhile is found out at once.
+
+use anyhow::Result;
+use cospan_actors::api::command::{ApiAnswer, Ask};
+use cospan_domain::ids::{Digest, JobId};
+use cospan_domain::job::state::{Phase, PhaseKind};
+use cospan_domain::units::{Bytes, DurationMs, Timestamp};
+use rand::Rng;
+use rand::rngs::StdRng;
+
+use super::copies::looks;
+use super::log::OF_COPIES;
+use super::stage::{Scene, Stage, only_at, reads, site_name};
+use cospan_simulator::jobs::job;
+
+/// What the links carry, in bytes a millisecond.
+const RATE: u64 = 1_000;
+
+/// What is drawn.
+#[derive(Debug, Clone, Copy)]
+struct Tale {
+    /// How long the copy takes.
+    takes: u64,
+    /// How long after its beginning the control plane is killed.
+    killed: u64,
+    /// How long nobody reigns.
+    pause: u64,
+    /// How long the job runs that began before.
+    run: u64,
+    /// Jobs that wait for processors.
+    waiting: usize,
+    /// Jobs that are frozen.
+    frozen: usize,
+}
+
+/// What the first reign left.
+struct Left {
+    killed: Timestamp,
+    running: JobId,
+    reading: JobId,
+    waiting: Vec<JobId>,
+    frozen: Vec<JobId>,
+    ended: JobId,
+    next: JobId,
+    /// When the copy began.
+    begun: Timestamp,
+}
+
+pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
+    let mut stage = Stage::of(&[12, 12], chance.random())?;
+    stage.hints = chance.random_bool(0.7);
+    let takes = chance.random_range(3_000..30_000);
+    let tale = Tale {
+        takes,
+        killed: chance.random_range(10..takes - 10),
+        pause: chance.random_range(1..60_000),
+        run: chance.random_range(20_000..60_000),
+        waiting: chance.random_range(0..3),
+        frozen: chance.random_range(0..3),
+    };
+    stage.add_file(RATE * takes, &[0])?;
+    let pause = DurationMs(tale.pause);
+    stage.play_twice(
+        pause,
+        move |scene| async move { before(&scene, tale).await },
+        move |scene, left| async move { after(&scene, tale, left).await },
+    )
+}
+
+async fn before(scene: &Scene, tale: Tale) -> Result<Left> {
+    scene.pass(DurationMs(100)).await;
+    let spec = |processors: u32, run: u64, site| {
+        only_at(job(&[processors], DurationMs(run), DurationMs(run), 0)?, site)
+    };
+    let ended = scene.submit(spec(1, 100, 0)?).await?;
+    scene.until_ended(&[ended]).await?;
+    let running = scene.submit(spec(12, tale.run, 0)?).await?;
+    let begins = |scene: &Scene| {
+        scene.job(running).is_ok_and(|job| matches!(job.phase, Phase::Running { .. }))
+    };
+    scene.until(DurationMs(60_000), begins).await?;
+    let (mut waiting, mut frozen) = (Vec::new(), Vec::new());
+    for _ in 0..tale.frozen {
+        let id = scene.submit(spec(1, 1_000, 0)?).await?;
+        let done = scene.ask(Ask::Freeze(vec![id])).await;
+        scene.check(matches!(done, Ok(ApiAnswer::Jobs(_))), || format!("{done:?}"));
+        frozen.push(id);
+    }
+    let begun = scene.now();
+    let reading = scene.submit(reads(spec(2, 1_000, 1)?, 0)?).await?;
+    for _ in 0..tale.waiting {
+        waiting.push(scene.submit(spec(12, 1_000, 0)?).await?);
+    }
+    scene.pass(DurationMs(tale.killed)).await;
+    let next = scene.reign.plane.view().next_id;
+    let killed = scene.now();
+    Ok(Left { killed, running, reading, waiting, frozen, ended, next, begun })
+}
+
+async fn after(scene: &Scene, tale: Tale, left: Left) -> Result<()> {
+    let begun = left.killed + DurationMs(tale.pause);
+    scene.same("begins", scene.now(), begun);
+    counts(scene, &left, tale)?;
+    scene.pass(DurationMs(1)).await;
+    asks_sites(scene, begun)?;
+    let (here, whole) = (site_name(1)?, tale.takes);
+    scene.until_ended(&[left.reading]).await?;
+    let passed = begun.since(left.begun).0;
+    let calls: Vec<_> = match whole.checked_sub(passed) {
+        None | Some(0) => vec![(0, "copy-status"), (0, "has-content")],
+        Some(rest) => {
+            let looks = looks(rest);
+            let last = looks.last().copied().unwrap_or_default();
+            let looks = looks.into_iter().map(|at| (at, "copy-status"));
+            looks.chain([(last, "has-content")]).collect()
+        }
+    };
+    let last = calls.last().map(|(at, _)| *at).unwrap_or_default();
+    scene.same("takes up the copy", scene.heard(&here, &OF_COPIES, begun), calls);
+    let copied: Vec<_> = scene.copied(&here, begun).into_iter().take(1).collect();
+    scene.same("copied", copied, vec![(last, "1 ready".into())]);
+    let arrived = scene.lived(left.reading, begun);
+    let arrived = arrived.into_iter().find(|(_, what)| *what == "InputsArrived");
+    scene.same("arrived", arrived, Some((last, "InputsArrived")));
+    measures(scene, tale, last, begun + DurationMs(last))?;
+    finishes(scene, tale, left).await
+}
+
+/// What is shown at once is what there is.
+fn counts(scene: &Scene, left: &Left, tale: Tale) -> Result<()> {
+    let plane = &scene.reign.plane;
+    let metrics = &plane.shared().metrics;
+    let view = plane.view();
+    scene.same("folds", view.folds_agree(), true);
+    for kind in PhaseKind::ALL {
+        let there = view.jobs.values().filter(|job| job.phase.kind() == kind).count();
+        let shown = metrics.jobs.with_label_values(&[kind.as_str()]).get();
+        scene.same(kind.as_str(), shown, there as i64);
+    }
+    scene.same("all", view.jobs.len(), tale.waiting + tale.frozen + 3);
+    scene.same("held", metrics.held.get(), 0);
+    scene.same("ended", scene.job(left.ended)?.is_final(), true);
+    scene.same("next", view.next_id, left.next);
+    scene.same("restarts", scene.reign.plane.epoch().0, 2);
+    Ok(())
+}
+
+/// Each site is asked for what it is and what it does, once, and at once.
+fn asks_sites(scene: &Scene, begun: Timestamp) -> Result<()> {
+    for site in 0..2 {
+        let kinds = ["describe", "list-attempts", "status"];
+        let asked = kinds.map(|call| (0, call)).to_vec();
+        let mut heard = scene.heard(&site_name(site)?, &kinds, begun);
+        // A gate that was opened anew is looked at once more.
+        heard.dedup();
+        scene.same("asks", heard, asked);
+    }
+    Ok(())
+}
+
+/// What was there before it was watched, or a moment later, says nothing of the link.
+fn measures(scene: &Scene, tale: Tale, watched: u64, at: Timestamp) -> Result<()> {
+    let links = scene.reign.plane.links_to(&site_name(1)?);
+    let measured = links.first().and_then(|link| link.measured);
+    let counts = watched >= 2_000;
+    scene.same("measured", measured.map(|m| (m.at, m.transfers)), counts.then_some((at, 1)));
+    let bytes = scene.reign.plane.shared().metrics.transferred_bytes.get();
+    scene.same("bytes", Bytes(bytes), Bytes(RATE * tale.takes));
+    let digest = Digest([1; 32]);
+    scene.same("progress", scene.reign.plane.progress(digest, &site_name(1)?), None);
+    Ok(())
+}
+
+/// The rest comes to its end as if nothing had been.
+async fn finishes(scene: &Scene, tale: Tale, left: Left) -> Result<()> {
+    scene.until_ended(&[left.running]).await?;
+    scene.until_ended(&left.waiting).await?;
+    for id in &left.frozen {
+        let frozen = scene.job(*id)?;
+        scene.check(matches!(frozen.phase, Phase::Queued { .. }), || format!("{frozen:?}"));
+    }
+    scene.ask(Ask::Thaw(left.frozen.clone())).await?;
+    scene.until_ended(&left.frozen).await?;
+    let spec = only_at(job(&[1], DurationMs(10), DurationMs(10), 0)?, 0)?;
+    // Numbers that the first reign had set aside are not given out.
+    let id = scene.submit(spec).await?;
+    scene.same("number", id, left.next);
+    scene.until_ended(&[id]).await?;
+    let submitted = scene.call_counts().get("submit").copied().unwrap_or(0);
+    let jobs = 4 + tale.waiting + tale.frozen;
+    scene.same("submitted", submitted, jobs);
+    let opened = scene.call_counts().get("decide-gate").copied().unwrap_or(0);
+    // What was asked and not answered is asked again.
+    scene.check((jobs..jobs + 2).contains(&opened), || format!("{opened} gates"));
+    let metrics = &scene.reign.plane.shared().metrics;
+    let finished = metrics.jobs.with_label_values(&["finished"]).get();
+    scene.same("finished", finished, jobs as i64);
+    scene.same("conflicts", metrics.journal_conflicts.get(), 0);
+    Ok(())
+}

@@ -1,0 +1,255 @@
+//! A control plane on its stage, as scenes deal with it: every call and every change is written
+//! down.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRefusal, Ask, Submission};
+#[cfg(cospan_chaos)]
+use cospan_actors::chaos::{Point, panic_when};
+use cospan_actors::journal::Change;
+use cospan_actors::supervision::ActorKind;
+use cospan_domain::content::Content;
+use cospan_domain::ids::{JobId, KeyName, RelPath, SiteName};
+use cospan_domain::job::spec::{FileRef, Input, JobSpec, Request};
+use cospan_domain::job::state::Job;
+use cospan_domain::units::{DurationMs, Timestamp};
+use tokio::sync::Notify;
+
+use super::stage::{file_name, site_name};
+use cospan_simulator::reign::Reign;
+use cospan_simulator::weather::Called;
+use cospan_simulator::world::trouble::Trouble;
+
+/// Between two looks at what is waited for, where nothing became durable meanwhile.
+const STEP: Duration = Duration::from_millis(500);
+
+/// A durable change, and when it was told.
+type Told = (Timestamp, Arc<Change>);
+
+/// A control plane on its stage.
+#[derive(Clone)]
+pub(super) struct Scene {
+    pub(super) reign: Reign,
+    changes: Rc<RefCell<Vec<Told>>>,
+    changed: Rc<Notify>,
+    found: Rc<RefCell<Vec<String>>>,
+}
+
+impl Scene {
+    /// The one of this reign.
+    pub(super) fn of(reign: Reign) -> Self {
+        let (changes, changed, found) = Default::default();
+        Self { reign, changes, changed, found }
+    }
+
+    /// What was not as it was worked out.
+    pub(super) fn found(&self) -> Vec<String> {
+        self.found.take()
+    }
+
+    /// Writes down what becomes durable, for as long as it is polled.
+    pub(super) async fn follow(&self) {
+        let mut stream = self.reign.plane.subscribe();
+        while let Ok(committed) = stream.recv().await {
+            self.changes.borrow_mut().push((self.now(), committed.change));
+            self.changed.notify_waiters();
+        }
+    }
+
+    /// Registers these files at their sites.
+    ///
+    /// # Errors
+    /// It is refused.
+    pub(super) async fn register(&self, files: &[(RelPath, Content, Vec<SiteName>)]) -> Result<()> {
+        for (number, (path, _, sites)) in files.iter().enumerate() {
+            for site in sites {
+                let (name, site, path) = (file_name(number)?, site.clone(), path.clone());
+                self.ask(Ask::AddFile { name, site, path, replace: false }).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The time.
+    pub(super) fn now(&self) -> Timestamp {
+        self.reign.clock.now()
+    }
+
+    /// Notes what is not as it was worked out.
+    pub(super) fn check(&self, holds: bool, otherwise: impl FnOnce() -> String) {
+        if !holds {
+            self.found.borrow_mut().push(otherwise());
+        }
+    }
+
+    /// Asks as a user.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub(super) async fn ask(&self, what: Ask) -> Result<ApiAnswer, ApiRefusal> {
+        self.ask_as("alice", what).await
+    }
+
+    /// Asks with this key.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub(super) async fn ask_as(&self, key: &str, what: Ask) -> Result<ApiAnswer, ApiRefusal> {
+        let by = KeyName::new(key);
+        let by = by.map_err(|problem| ApiRefusal::Conflict(problem.to_string()))?;
+        self.reign.plane.command(ApiCommand { by, what }).await
+    }
+
+    /// Something happens to a site now.
+    pub(super) fn strike(&self, site: &SiteName, trouble: Trouble) {
+        let now = self.now();
+        self.reign.world.at(now, |world| {
+            if let Some(index) = world.index_of(site) {
+                world.plan(now, index, trouble);
+            }
+        });
+    }
+
+    /// Submits one job.
+    ///
+    /// # Errors
+    /// It is refused.
+    pub(super) async fn submit(&self, spec: JobSpec) -> Result<JobId> {
+        match self.ask(Ask::Submit(vec![Submission::of(Arc::new(spec))])).await? {
+            ApiAnswer::Submitted(jobs) if jobs.len() == 1 => Ok(jobs[0].id),
+            other => bail!("a submission came to {other:?}"),
+        }
+    }
+
+    /// A job as its record is.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(super) fn job(&self, id: JobId) -> Result<Arc<Job>> {
+        let job = self.reign.plane.view().jobs.get(&id).cloned();
+        job.ok_or_else(|| anyhow::anyhow!("job {id} is gone"))
+    }
+
+    /// Waits until something is so, and tells when that was.
+    ///
+    /// # Errors
+    /// It was not within this time.
+    pub(super) async fn until(
+        &self,
+        within: DurationMs,
+        so: impl Fn(&Self) -> bool,
+    ) -> Result<Timestamp> {
+        let end = self.now() + within;
+        while !so(self) {
+            if self.now() >= end {
+                let jobs: Vec<_> =
+                    self.reign.plane.view().jobs.values().map(|job| job.phase.clone()).collect();
+                bail!("what was waited for did not come about within {within}: {jobs:?}");
+            }
+            // Exact where a change is what was waited for.
+            let _ = tokio::time::timeout(STEP, self.changed.notified()).await;
+        }
+        Ok(self.now())
+    }
+
+    /// The same for what comes about by a durable change only, which costs nothing meanwhile.
+    ///
+    /// # Errors
+    /// It was not within this time.
+    pub(super) async fn when(
+        &self,
+        within: DurationMs,
+        so: impl Fn(&Self) -> bool,
+    ) -> Result<Timestamp> {
+        let end = self.now() + within;
+        while !so(self) {
+            let left = Duration::from_millis(end.since(self.now()).0);
+            if tokio::time::timeout(left, self.changed.notified()).await.is_err() && !so(self) {
+                bail!("what was waited for did not come about within {within}");
+            }
+        }
+        Ok(self.now())
+    }
+
+    /// From now on an actor of this kind panics: at the next message, and so often in all as it
+    /// begins anew. Tells whether actors of this build can panic.
+    #[cfg(cospan_chaos)]
+    pub(super) fn panics(&self, kind: ActorKind, times: usize) -> bool {
+        let mut left = times;
+        panic_when(Some(Box::new(move |effect, point| {
+            let strikes = match point {
+                Point::HandlerEntry => left == times && effect == kind.as_str(),
+                Point::Started => left < times,
+                _ => false,
+            } && left > 0;
+            left -= usize::from(strikes);
+            strikes
+        })));
+        true
+    }
+
+    /// No actor of this build can panic.
+    #[cfg(not(cospan_chaos))]
+    pub(super) fn panics(&self, _: ActorKind, _: usize) -> bool {
+        false
+    }
+
+    /// Waits until these jobs have ended, and tells when the last of them did.
+    ///
+    /// # Errors
+    /// They have not within a day.
+    pub(super) async fn until_ended(&self, jobs: &[JobId]) -> Result<Timestamp> {
+        let day = DurationMs::from_secs(86_400);
+        let ended =
+            |scene: &Self| jobs.iter().all(|id| scene.job(*id).is_ok_and(|job| job.is_final()));
+        self.until(day, ended).await
+    }
+
+    /// Lets so much time pass.
+    pub(super) async fn pass(&self, length: DurationMs) {
+        tokio::time::sleep(Duration::from_millis(length.0)).await;
+    }
+
+    /// All calls that reached a site so far.
+    pub(super) fn calls(&self) -> Vec<Called> {
+        self.reign.weather.calls()
+    }
+
+    /// How often each call was made so far.
+    pub(super) fn call_counts(&self) -> BTreeMap<&'static str, usize> {
+        let mut counts = BTreeMap::new();
+        for called in self.calls() {
+            *counts.entry(called.call).or_default() += 1;
+        }
+        counts
+    }
+
+    /// All durable changes so far, and when each was told.
+    pub(super) fn changes(&self) -> Vec<Told> {
+        self.changes.borrow().clone()
+    }
+}
+
+/// Lets every component of a job read this file.
+pub(super) fn reads(mut spec: JobSpec, file: usize) -> Result<JobSpec> {
+    for component in &mut spec.components {
+        let file = FileRef { name: file_name(file)?, bound: None };
+        let path = RelPath::new("input")?;
+        component.inputs.push(Input { file, path, feed: Default::default() });
+    }
+    Ok(spec)
+}
+
+/// Lets every component of a job run at this site only.
+pub(super) fn only_at(mut spec: JobSpec, site: usize) -> Result<JobSpec> {
+    spec.request = Request::Fixed;
+    for component in &mut spec.components {
+        component.site = Some(site_name(site)?);
+    }
+    Ok(spec)
+}

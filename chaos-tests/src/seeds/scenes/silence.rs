@@ -1,0 +1,268 @@
+//! A site falls silent while a job runs there. It is tried again, ever more seldom; once it
+//! has failed to answer for long enough its administrator hears of it, all others are asked
+//! once, and the job waits for it, or is run elsewhere when its patience ends.
+
+use anyhow::Result;
+use cospan_actors::journal::Change;
+use cospan_actors::settings::Settings;
+use cospan_domain::ids::JobId;
+use cospan_domain::job::spec::OnUnreachable;
+use cospan_domain::units::{DurationMs, Timestamp};
+use rand::Rng;
+use rand::rngs::StdRng;
+
+use super::stage::{BEGINS, Scene, Stage, site_name};
+use cospan_simulator::jobs::job;
+use cospan_simulator::world::trouble::Trouble;
+
+/// How long a site that does not answer keeps its callers waiting.
+const DEADLINE: u64 = 10_000;
+
+/// When a silent site is asked, and when that has failed, in milliseconds after the beginning.
+pub(super) struct Tries {
+    /// Each time at which it is asked while it is silent.
+    pub(super) asked: Vec<u64>,
+    /// How many of those find out that it is unreachable.
+    pub(super) until_lost: usize,
+    /// When the first of them has failed.
+    pub(super) since: u64,
+    /// When it counts as unreachable.
+    pub(super) lost: u64,
+    /// When it is asked first after it answers again.
+    pub(super) back: u64,
+}
+
+impl Tries {
+    /// Of a site that is asked first at `first`, and answers from `ends` on: after a failure
+    /// it is asked again after 1, 2, 4, 8, and then 15 seconds.
+    pub(super) fn of(first: u64, ends: u64, settings: &Settings) -> Self {
+        let takes = settings.information.query_timeout.0.min(DEADLINE);
+        let (since, mut lost) = (first + takes, None);
+        let (mut asked, mut next, mut pause) = (Vec::new(), first, 1_000);
+        while next < ends || lost.is_none() {
+            asked.push(next);
+            let failed = next + takes;
+            let long = failed - since >= settings.contact.unreachable_after.0;
+            let often = asked.len() as u32 >= settings.contact.unreachable_failures;
+            if long && often && lost.is_none() {
+                lost = Some((asked.len(), failed));
+            }
+            next = failed + pause;
+            pause = 15_000.min(2 * pause);
+        }
+        let (until_lost, lost) = lost.unwrap_or_default();
+        Self { asked, until_lost, since, lost, back: next }
+    }
+}
+
+/// What the job does meanwhile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Patience {
+    Wait,
+    Long,
+    Short(DurationMs),
+}
+
+struct Story {
+    processors: u32,
+    run_time: DurationMs,
+    patience: Patience,
+    silent_after: DurationMs,
+    silent_for: DurationMs,
+}
+
+pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
+    let processors = chance.random_range(2..=9);
+    let mut stage = Stage::of(&[processors + 1, processors, 1], chance.random())?;
+    let settings = &mut stage.settings;
+    settings.reconcile_interval = DurationMs::from_secs(86_400);
+    settings.information_expiry = DurationMs::from_secs(7_200);
+    settings.information.query_timeout = DurationMs(chance.random_range(1_000..=12_000));
+    settings.contact.unreachable_after = DurationMs(chance.random_range(5_000..=60_000));
+    settings.contact.unreachable_failures = chance.random_range(1..=5);
+    let silent_for = DurationMs(chance.random_range(150_000..=260_000));
+    let patience = match chance.random_range(0..3) {
+        0 => Patience::Wait,
+        1 => Patience::Long,
+        _ => Patience::Short(DurationMs(chance.random_range(1..=120_000))),
+    };
+    let story = Story {
+        processors,
+        run_time: DurationMs(chance.random_range(60_000..=600_000)),
+        patience,
+        silent_after: DurationMs(chance.random_range(11..=30_000)),
+        silent_for,
+    };
+    let settings = settings.clone();
+    stage.play(move |scene| async move { play(&scene, &story, &settings).await })
+}
+
+async fn play(scene: &Scene, story: &Story, settings: &Settings) -> Result<()> {
+    let mut spec = job(&[story.processors], story.run_time, story.run_time, 0)?;
+    spec.on_unreachable = match story.patience {
+        Patience::Wait => OnUnreachable::Wait,
+        Patience::Long => OnUnreachable::RerunAfter(DurationMs::from_secs(3_600)),
+        Patience::Short(time) => OnUnreachable::RerunAfter(time),
+    };
+    let begun = scene.now().since(BEGINS).0;
+    let id = scene.submit(spec).await?;
+    let (from, to) = (story.silent_after, story.silent_after + story.silent_for);
+    scene.plan(from, 0, Trouble::Silent(true))?;
+    scene.plan(to, 0, Trouble::Silent(false))?;
+    scene.pass(from).await;
+    let first = first_poll(begun, story.silent_after.0, settings.poll_interval.0);
+    let tries = Tries::of(first, begun + to.0, settings);
+    check_before(scene, id, &tries).await?;
+    check_lost(scene, id, &tries, story)?;
+    let given_up = match story.patience {
+        Patience::Short(time) => Some(tries.lost.max(tries.since + time.0)),
+        Patience::Wait | Patience::Long => None,
+    };
+    match given_up.filter(|at| *at < tries.back) {
+        Some(at) => goes_elsewhere(scene, id, story, (begun, at), &tries).await?,
+        None => goes_on(scene, id, story, begun, &tries).await?,
+    }
+    check_tries(scene, begun, &tries)
+}
+
+/// When the silent site is asked first: as it would be if it answered.
+pub(super) fn first_poll(begun: u64, silent_after: u64, interval: u64) -> u64 {
+    let mut poll = begun + 10;
+    while poll < begun + silent_after {
+        poll += interval;
+    }
+    poll
+}
+
+async fn till(scene: &Scene, at: u64) {
+    scene.reign.until(BEGINS + DurationMs(at)).await;
+}
+
+/// Until it counts as silent nothing is different.
+async fn check_before(scene: &Scene, id: JobId, tries: &Tries) -> Result<()> {
+    till(scene, tries.lost - 1).await;
+    scene.shows("state before it is lost", 0, "usable")?;
+    let job = scene.job(id)?;
+    let told = scene.reign.plane.explain(&job).silence.told(&job);
+    scene.same("what is told before", told, None);
+    till(scene, tries.lost).await;
+    scene.pass(DurationMs(1)).await;
+    Ok(())
+}
+
+fn check_lost(scene: &Scene, id: JobId, tries: &Tries, story: &Story) -> Result<()> {
+    scene.shows("state", 0, "unreachable")?;
+    scene.same("isolation", scene.metrics().isolated.get(), 0);
+    for other in [1, 2] {
+        let asked = scene.asked_since(BEGINS + DurationMs(1), other, "status")?;
+        scene.same("the others are asked", asked, vec![tries.lost - 1]);
+    }
+    let site = site_name(0)?;
+    let lost = BEGINS + DurationMs(tries.lost);
+    let owed = scene.changes().into_iter().filter_map(|(at, change)| match &*change {
+        Change::Site { new, .. } if new.site == site && at <= lost => {
+            Some((at, new.owed.iter().map(|owed| owed.text.to_string()).collect()))
+        }
+        _ => None,
+    });
+    let mut owed: Vec<(Timestamp, Vec<String>)> = owed.collect();
+    owed.dedup();
+    let text = format!("site {site} does not answer");
+    scene.same("messages", owed, vec![(lost, vec![text]), (lost, vec![])]);
+    let job = scene.job(id)?;
+    if !matches!(story.patience, Patience::Short(time) if tries.since + time.0 <= tries.lost) {
+        let told = scene.reign.plane.explain(&job).silence.told(&job);
+        let prospect = match job.spec.on_unreachable {
+            OnUnreachable::Wait => String::new(),
+            OnUnreachable::RerunAfter(time) => format!(", and is given up after {time}"),
+        };
+        let expected = format!(
+            "component part-0 may still run at {site}, which does not answer; it goes on once \
+             that site answers{prospect}"
+        );
+        scene.same("what is told", told, Some(expected));
+    }
+    Ok(())
+}
+
+/// The job is seen again at the very moment at which the site is, or ends later: then its end
+/// is asked for at once, unless the site was asked just before.
+async fn goes_on(scene: &Scene, id: JobId, story: &Story, begun: u64, tries: &Tries) -> Result<()> {
+    let ends = begun + story.run_time.0;
+    let over = scene.ended(id).await?.since(BEGINS).0;
+    let interval = scene.reign.plane.shared().settings.poll_interval.0;
+    let polled = tries.back + ends.saturating_sub(tries.back) / interval * interval;
+    let seen = if ends <= polled { polled } else { ends.max(polled + 10) };
+    scene.same("the end of the job", over, seen);
+    let course = scene.course(id, BEGINS + DurationMs(begun));
+    scene.same("changes of the job", course.len(), 5);
+    scene.shows("state again", 0, "usable")?;
+    let errors = &scene.metrics().site_errors;
+    scene.same("errors", errors.with_label_values(&[site_name(0)?.as_str()]).get(), 0);
+    Ok(())
+}
+
+/// It is given up, its site is charged, and it runs elsewhere; what still runs at its first
+/// site is ended as soon as that answers.
+async fn goes_elsewhere(
+    scene: &Scene,
+    id: JobId,
+    story: &Story,
+    (begun, given_up): (u64, u64),
+    tries: &Tries,
+) -> Result<()> {
+    till(scene, given_up - 1).await;
+    let round = scene.job(id)?.round;
+    scene.pass(DurationMs(2)).await;
+    let parameters = &scene.reign.plane.shared().settings.job;
+    let seed = id.0.wrapping_add(u64::from(round.0) << 32);
+    let again = given_up + parameters.backoff(parameters.site_backoff, 1, seed).0;
+    scene.ended(id).await?;
+    let expected = vec![
+        (0, vec!["SiteCharged", "RoundAborted", "AttemptEnded"]),
+        (0, vec!["ChargeRecorded", "JobRequeued"]),
+        (again - given_up, vec!["JobPlaced", "ClaimBegun"]),
+        (again - given_up, vec!["AttemptSubmitted"]),
+        (again - given_up, vec!["ComponentReady", "GoDecided"]),
+        (again - given_up + 10, vec!["GateOpened", "ComponentBegan", "JobStarted"]),
+    ];
+    let mut course = scene.course(id, BEGINS + DurationMs(given_up));
+    // What is told by a hint is asked for with what was told just before.
+    let (at, events) = course.pop().unwrap_or_default();
+    let expected_end = again - given_up + story.run_time.0;
+    scene.check((expected_end..expected_end + 10).contains(&at), || format!("it ended at {at}"));
+    scene.same("the end", events, vec!["AttemptEnded", "PayloadsSucceeded", "JobFinished"]);
+    scene.same("course of the job", course, expected);
+    let site = site_name(0)?;
+    let errors = &scene.metrics().site_errors;
+    scene.same("errors", errors.with_label_values(&[site.as_str()]).get(), 1);
+    let aborted = scene.metrics().rounds_aborted.with_label_values(&["unreachable"]).get();
+    scene.same("rounds aborted", aborted, 1);
+    scene.same("submissions", scene.asked_since(BEGINS, 1, "submit")?, vec![again]);
+    till(scene, tries.back + 1).await;
+    let lives = begun + story.run_time.0 > tries.back;
+    let ended = if lives { vec![tries.back] } else { Vec::new() };
+    scene.same("strays are ended", scene.asked_since(BEGINS, 0, "cancel")?, ended.clone());
+    let gates = std::iter::once(begun).chain(ended).collect();
+    scene.same("gates", scene.asked_since(BEGINS, 0, "decide-gate")?, gates);
+    Ok(())
+}
+
+/// A site that has not answered lately is asked what it is first.
+fn check_tries(scene: &Scene, begun: u64, tries: &Tries) -> Result<()> {
+    let asked = |call| scene.asked_since(BEGINS + DurationMs(begun + 11), 0, call);
+    let status: Vec<u64> = asked("status")?.into_iter().map(|at| at + begun + 11).collect();
+    let status: Vec<u64> = status.into_iter().filter(|at| *at >= tries.asked[0]).collect();
+    let described: Vec<u64> = asked("describe")?.into_iter().map(|at| at + begun + 11).collect();
+    let (as_usual, as_lost) = tries.asked.split_at(tries.until_lost);
+    scene.same("asked as usual", &status[..as_usual.len()], as_usual);
+    scene.same("asked next", status.get(as_usual.len()), Some(&tries.back));
+    scene.same("asked what it is", &described[..as_lost.len()], as_lost);
+    scene.same("asked what it is next", described.get(as_lost.len()), Some(&tries.back));
+    scene.same(
+        "swept",
+        scene.asked_since(BEGINS + DurationMs(1), 0, "list-attempts")?.first(),
+        Some(&(tries.back - 1)),
+    );
+    Ok(())
+}

@@ -1,0 +1,209 @@
+//! A source that fails is left out and the next nearest is taken at once; a copy that is whole
+//! serves others, and stays for as long as one reads from it; once all sources have failed the
+//! jobs are told, and once one is registered again the copy goes on.
+
+use anyhow::Result;
+use cospan_actors::journal::Change;
+use cospan_domain::units::{BitsPerSecond, DurationMs};
+use rand::Rng;
+use rand::rngs::StdRng;
+
+use super::copies::looks;
+use super::log::{At, OF_COPIES};
+use super::stage::{Scene, Stage, only_at, reads, site_name};
+use cospan_simulator::jobs::job;
+use cospan_simulator::world::trouble::Trouble;
+
+/// What the link from the near site carries, and from the far one, in bytes a millisecond.
+const NEAR: u64 = 2_000;
+const FAR: u64 = 1_000;
+
+/// What is wrong with the near site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wrong {
+    /// What comes from it is damaged.
+    Damages,
+    /// It has been out of reach for long.
+    Silent,
+    /// It is out of reach, and what comes from the other is damaged.
+    Both,
+    /// What comes from either is damaged.
+    BothDamage,
+}
+
+pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
+    if chance.random_bool(0.7) { near_and_far(chance) } else { from_store(chance) }
+}
+
+fn near_and_far(chance: &mut StdRng) -> Result<Vec<String>> {
+    let mut stage = Stage::of(&[12, 12, 12], chance.random())?;
+    let kinds = [Wrong::Damages, Wrong::Silent, Wrong::Both, Wrong::BothDamage];
+    let wrong = kinds[chance.random_range(0..kinds.len())];
+    stage.hints = chance.random_bool(0.7);
+    for (from, rate) in [(0, NEAR), (1, FAR)] {
+        let pair = (site_name(from)?, site_name(2)?);
+        stage.settings.links.insert(pair, BitsPerSecond(8_000 * rate));
+    }
+    let takes = 2 * chance.random_range(50..6_000);
+    stage.add_file(NEAR * takes, &[0, 1])?;
+    stage.play_from_start(move |scene| async move {
+        // Something runs at the near site, so that its silence is noticed.
+        let long = DurationMs(300_000);
+        scene.submit(only_at(job(&[1], long, long, 0)?, 0)?).await?;
+        wrong.befalls(&scene)?;
+        scene.pass(DurationMs(70_000)).await;
+        let begun = scene.now();
+        let run = DurationMs(1_000);
+        scene.submit(reads(only_at(job(&[2], run, run, 0)?, 2)?, 0)?).await?;
+        let story = wrong.story(takes);
+        let end = story.copied.last().map(|(at, _)| *at).unwrap_or_default();
+        scene.pass(DurationMs(end + 1_000)).await;
+        let here = site_name(2)?;
+        let mut copied = scene.copied(&here, begun);
+        copied.truncate(story.copied.len());
+        scene.same("copied", copied, story.copied);
+        let mut calls = scene.heard(&here, &OF_COPIES, begun);
+        calls.truncate(story.calls.len());
+        scene.same("calls", calls, story.calls);
+        let metrics = &scene.reign.plane.shared().metrics;
+        let failed = |blame| metrics.transfer_failures.with_label_values(&[blame]).get();
+        scene.same("failures", failed("source"), story.failures);
+        if let Some(text) = story.says {
+            let changes = scene.changes();
+            let mut reasons = changes.iter().rev().filter_map(|(_, change)| match &**change {
+                Change::Copy { new: Some(copy), .. } => copy.trouble.last_error.as_deref(),
+                _ => None,
+            });
+            scene.same("reason", reasons.next(), Some(text));
+        }
+        Ok(())
+    })
+}
+
+/// What is to be seen at the destination.
+#[derive(Default)]
+struct Story {
+    copied: Vec<At<String>>,
+    calls: Vec<At<&'static str>>,
+    failures: u64,
+    says: Option<&'static str>,
+}
+
+impl Story {
+    /// A try from a site with all of its looks, of which the last one shows how it went; when
+    /// that was.
+    fn tries(&mut self, from: u64, site: &str, takes: u64) -> u64 {
+        let copying = (from, format!("1 copying from {site}"));
+        self.copied.extend([copying.clone(), copying]);
+        let looks = looks(takes);
+        self.calls.push((from, "start-copy"));
+        self.calls.extend(looks.iter().map(|at| (from + at, "copy-status")));
+        from + looks.last().copied().unwrap_or_default()
+    }
+
+    fn waits(&mut self, at: u64) {
+        self.copied.push((at, "1 waiting".into()));
+    }
+
+    fn ending_whole(mut self, at: u64) -> Self {
+        self.copied.push((at, "1 ready".into()));
+        self.calls.push((at, "has-content"));
+        self.calls.sort_unstable();
+        self
+    }
+}
+
+impl Wrong {
+    fn befalls(self, scene: &Scene) -> Result<()> {
+        let silent = Trouble::Silent(true);
+        let damages = Trouble::Corrupts { to: site_name(2)?, corrupts: true };
+        let (near, far) = match self {
+            Wrong::Damages => (damages, None),
+            Wrong::Silent => (silent, None),
+            Wrong::Both => (silent, Some(damages)),
+            Wrong::BothDamage => (damages.clone(), Some(damages)),
+        };
+        scene.plan(DurationMs(100), 0, near)?;
+        far.into_iter().try_for_each(|far| scene.plan(DurationMs(100), 1, far))?;
+        Ok(())
+    }
+
+    /// A copy takes so long from the near site, and twice as long from the far one.
+    fn story(self, takes: u64) -> Story {
+        let mut story = Story::default();
+        story.waits(0);
+        if self == Wrong::Silent {
+            let whole = story.tries(0, "berlin", 2 * takes);
+            return story.ending_whole(whole);
+        }
+        if self == Wrong::Both {
+            let failed = story.tries(0, "berlin", 2 * takes);
+            // It failed, there is no other source now, and what there was of it goes.
+            (0..3).for_each(|_| story.waits(failed));
+            story.calls.push((failed, "stop-copy"));
+            // The second failure in a row; each wait is twice as long as the last.
+            (2..5).for_each(|count| story.waits(failed + 4_000 * ((1 << (count - 1)) - 1)));
+            let says = Some("the sites that have it do not answer now: amsterdam");
+            story.calls.sort_unstable();
+            return Story { failures: 1, says, ..story };
+        }
+        let failed = story.tries(0, "amsterdam", takes);
+        story.waits(failed);
+        let from = story.copied.len();
+        let second = story.tries(failed, "berlin", 2 * takes);
+        // What there was of the first goes, beside the second.
+        story.copied.insert(from, (failed, "1 copying from berlin".into()));
+        story.calls.push((failed, "stop-copy"));
+        if self == Wrong::Damages {
+            return Story { failures: 1, ..story.ending_whole(second) };
+        }
+        story.waits(second);
+        story.copied.push((second, "1 failed".into()));
+        story.calls.sort_unstable();
+        let says = Some("every site that has it failed as a source: amsterdam, berlin");
+        Story { failures: 2, says, ..story }
+    }
+}
+
+/// The first job's copy serves the second one's, although nobody else needs it by then.
+fn from_store(chance: &mut StdRng) -> Result<Vec<String>> {
+    let mut stage = Stage::of(&[12, 12, 12], chance.random())?;
+    stage.hints = chance.random_bool(0.7);
+    stage.settings.information_expiry = DurationMs::from_secs(86_400);
+    let slow = (site_name(0)?, site_name(2)?);
+    stage.settings.links.insert(slow, BitsPerSecond(8_000 * FAR / 10));
+    let keeps = DurationMs(1_000 * chance.random_range(1..5));
+    stage.settings.transfer.ready_keep = keeps;
+    let takes = chance.random_range(10_000..20_000);
+    stage.add_file(FAR * takes, &[0])?;
+    stage.play_from_start(move |scene| async move {
+        scene.pass(DurationMs(100)).await;
+        let begun = scene.now();
+        let run = DurationMs(1_000);
+        let spec = |site| reads(only_at(job(&[2], run, run, 0)?, site)?, 0);
+        let first = scene.submit(spec(1)?).await?;
+        let left = scene.until_ended(&[first]).await?.since(begun).0;
+        let second = scene.submit(spec(2)?).await?;
+        let ended = scene.until_ended(&[second]).await?.since(begun).0;
+        scene.pass(keeps + DurationMs(1_000)).await;
+        // Nobody tells when a copy is whole; it is seen.
+        let takes = looks(takes).last().copied().unwrap_or_default();
+        let whole = left + takes;
+        let story = |from: &str, lives: &[At<&str>]| {
+            let copying = (lives[0].0, format!("1 copying from {from}"));
+            let lives = lives.iter().map(|(at, what)| (*at, format!("1 {what}")));
+            let mut lives: Vec<_> = lives.collect();
+            lives.splice(1..1, [copying.clone(), copying]);
+            lives
+        };
+        let gone = |at| [(at, "deleting unneeded"), (at, "deleting unneeded"), (at, "gone")];
+        let lives = [(0, "waiting"), (takes, "ready"), (left, "ready unneeded"), (left, "ready")];
+        let read = [(whole, "ready unneeded")];
+        let lives = [&lives[..], &read, &gone(whole + keeps.0)].concat();
+        scene.same("read", scene.copied(&site_name(1)?, begun), story("amsterdam", &lives));
+        let lives = [(left, "waiting"), (whole, "ready"), (ended, "ready unneeded")];
+        let lives = [&lives[..], &gone(ended + keeps.0)].concat();
+        scene.same("reads", scene.copied(&site_name(2)?, begun), story("berlin", &lives));
+        Ok(())
+    })
+}

@@ -1,0 +1,298 @@
+//! Where scenes are played: a few sites, links between all of them, and one or several reigns of
+//! a control plane that nothing disturbs but what the scene is about.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anyhow::{Result, bail};
+use cospan_actors::settings::Settings;
+use cospan_domain::content::Content;
+use cospan_domain::ids::{Digest, LogicalName, RelPath, SiteName};
+use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Timestamp};
+
+pub(super) use super::scene::{Scene, only_at, reads};
+use cospan_simulator::handle::WorldHandle;
+use cospan_simulator::journal::StoreDisk;
+#[cfg(cospan_chaos)]
+use cospan_simulator::lives::Lived;
+use cospan_simulator::reign::{End, Ground, Plan, reign};
+use cospan_simulator::settings::default_settings;
+use cospan_simulator::weather::{Climate, Weather};
+use cospan_simulator::world::batch::Discipline;
+use cospan_simulator::world::cluster::{ClusterSpec, LocalJob};
+use cospan_simulator::world::{LinkSpec, Pace, World};
+
+/// When every scene begins.
+pub(super) const BEGINS: Timestamp = Timestamp(1_000_000_000);
+/// What every link carries.
+pub(super) const BANDWIDTH: BitsPerSecond = BitsPerSecond(8_000_000);
+/// Longer than any control plane takes to be ready.
+const MINUTE: DurationMs = DurationMs(60_000);
+
+/// What a scene is played on.
+pub(super) struct Stage {
+    /// Names and processors of the sites.
+    pub(super) sites: Vec<(SiteName, u32)>,
+    /// Files by path, each with the sites that have it.
+    pub(super) files: Vec<(RelPath, Content, Vec<SiteName>)>,
+    /// Settings of the control plane.
+    pub(super) settings: Settings,
+    /// Whether sites tell of changes, or are only asked.
+    pub(super) hints: bool,
+    /// How calls and the disk fare.
+    pub(super) climate: Climate,
+    /// How long the first bit takes from a site to another; one that is missing takes none.
+    pub(super) ways: BTreeMap<(SiteName, SiteName), DurationMs>,
+    /// What local users submit, by number of the site.
+    pub(super) locals: Vec<(usize, LocalJob)>,
+    /// How wrappers behave.
+    pub(super) pace: Pace,
+    /// Seed of all chance on the stage.
+    pub(super) seed: u64,
+}
+
+/// The name of the site with this number.
+pub(super) fn site_name(number: usize) -> Result<SiteName> {
+    const NAMES: [&str; 5] = ["amsterdam", "berlin", "cracow", "delft", "essen"];
+    Ok(SiteName::new(NAMES[number % NAMES.len()])?)
+}
+
+/// The logical name of the file with this number.
+pub(super) fn file_name(number: usize) -> Result<LogicalName> {
+    Ok(LogicalName::new(&format!("file-{number}"))?)
+}
+
+impl Stage {
+    /// Sites with so many processors each, and links between all of them.
+    pub(super) fn of(processors: &[u32], seed: u64) -> Result<Self> {
+        let sites = processors.iter().enumerate();
+        let sites = sites.map(|(number, count)| Ok((site_name(number)?, *count)));
+        let sites: Vec<(SiteName, u32)> = sites.collect::<Result<_>>()?;
+        let pairs = || sites.iter().flat_map(|from| sites.iter().map(move |to| (&from.0, &to.0)));
+        let links = pairs().filter(|(from, to)| from != to);
+        let links = links.map(|(from, to)| ((from.clone(), to.clone()), BANDWIDTH)).collect();
+        let settings = Settings { links, ..default_settings() };
+        let pace =
+            Pace { gate_max: DurationMs::ZERO, launch_max: DurationMs::ZERO, ..Pace::default() };
+        let (files, locals, ways, climate) = Default::default();
+        Ok(Self { sites, files, settings, hints: true, climate, ways, locals, pace, seed })
+    }
+
+    /// A file of this size at these sites, by number.
+    pub(super) fn add_file(&mut self, size: u64, sites: &[usize]) -> Result<usize> {
+        let number = self.files.len();
+        let path = RelPath::new(&format!("path-{number}"))?;
+        let digest = Digest([u8::try_from(number)? + 1; 32]);
+        let content = Content { digest, size: Bytes(size) };
+        let at = sites.iter().map(|site| site_name(*site)).collect::<Result<_>>()?;
+        self.files.push((path, content, at));
+        Ok(number)
+    }
+
+    fn ground(&self) -> Ground {
+        let site = |(number, (name, processors)): (usize, &(SiteName, u32))| {
+            let locals = self.locals.iter().filter(|(at, _)| *at == number);
+            let here = self.files.iter().filter(|(_, _, at)| at.contains(name));
+            ClusterSpec {
+                name: name.clone(),
+                nodes: 1,
+                processors_per_node: *processors,
+                discipline: Discipline::Fcfs,
+                local_jobs: locals.map(|(_, job)| *job).collect(),
+                files: here.map(|(path, content, _)| (path.clone(), *content)).collect(),
+            }
+        };
+        let links = self.settings.links.iter().map(|((from, to), bandwidth)| LinkSpec {
+            from: from.clone(),
+            to: to.clone(),
+            bandwidth: *bandwidth,
+            latency: self.ways.get(&(from.clone(), to.clone())).copied().unwrap_or_default(),
+        });
+        let links: Vec<LinkSpec> = links.collect();
+        let sites = self.sites.iter().enumerate().map(site).collect();
+        let world = World::new(sites, &links, self.pace, self.seed, BEGINS);
+        let weather = Weather::new(self.climate.clone(), self.seed);
+        weather.watch_calls();
+        Ground {
+            world: WorldHandle::new(world),
+            disk: StoreDisk::default(),
+            weather: Arc::new(weather),
+            hash: Arc::default(),
+            settings: self.settings.clone(),
+            hints: self.hints,
+            lives: Arc::default(),
+            keeps_archive: true,
+        }
+    }
+
+    /// Plays a scene from the moment at which the control plane is ready and all files are
+    /// registered; what it found.
+    ///
+    /// # Errors
+    /// The scene cannot be played.
+    pub(super) fn play<W>(self, act: impl FnOnce(Scene) -> W + 'static) -> Result<Vec<String>>
+    where
+        W: Future<Output = Result<()>> + 'static,
+    {
+        let (ground, plan) = (self.ground(), Plan::undisturbed(BEGINS, self.seed));
+        Ok(survives(reign_over(&ground, plan, self.files, Curtain::Late, act)?)?.found)
+    }
+
+    /// The same from the very moment at which the control plane is ready.
+    ///
+    /// # Errors
+    /// The scene cannot be played.
+    pub(super) fn play_from_start<W>(
+        self,
+        act: impl FnOnce(Scene) -> W + 'static,
+    ) -> Result<Vec<String>>
+    where
+        W: Future<Output = Result<()>> + 'static,
+    {
+        let (ground, plan) = (self.ground(), Plan::undisturbed(BEGINS, self.seed));
+        Ok(survives(reign_over(&ground, plan, self.files, Curtain::AtOnce, act)?)?.found)
+    }
+
+    /// Plays a scene in which the control plane ends by itself; when that was, and what became
+    /// of its actors.
+    ///
+    /// # Errors
+    /// The scene cannot be played, or comes to an end before.
+    #[cfg(cospan_chaos)]
+    pub(super) fn play_to_death<W>(
+        self,
+        act: impl FnOnce(Scene) -> W + 'static,
+    ) -> Result<(Timestamp, Vec<(Timestamp, Lived)>)>
+    where
+        W: Future<Output = Result<()>> + 'static,
+    {
+        let (ground, plan) = (self.ground(), Plan::undisturbed(BEGINS, self.seed));
+        match reign_over(&ground, plan, self.files, Curtain::AtOnce, act)? {
+            Ok(_) => bail!("the control plane does not end"),
+            Err(at) => {
+                let reigns = ground.lives.reigns();
+                Ok((at, reigns.into_iter().flat_map(|reign| reign.lived).collect()))
+            }
+        }
+    }
+
+    /// The stage, set for one reign or several in a row.
+    pub(super) fn set(self) -> Set {
+        Set { ground: self.ground(), files: self.files, seed: self.seed }
+    }
+
+    /// Plays a scene in two acts: at the end of the first the control plane is killed, and
+    /// another one takes up what it left after this pause.
+    ///
+    /// # Errors
+    /// The scene cannot be played.
+    pub(super) fn play_twice<T: 'static, V, W>(
+        self,
+        pause: DurationMs,
+        first: impl FnOnce(Scene) -> V + 'static,
+        second: impl FnOnce(Scene, T) -> W + 'static,
+    ) -> Result<Vec<String>>
+    where
+        V: Future<Output = Result<T>> + 'static,
+        W: Future<Output = Result<()>> + 'static,
+    {
+        let ground = self.ground();
+        let plan = Plan::undisturbed(BEGINS, self.seed);
+        let left = survives(reign_over(&ground, plan, self.files, Curtain::AtOnce, first)?)?;
+        let plan = Plan::undisturbed(left.at + pause, self.seed ^ 1);
+        let last = |scene| second(scene, left.result);
+        let over = survives(reign_over(&ground, plan, Vec::new(), Curtain::AtOnce, last)?)?;
+        Ok([left.found, over.found].concat())
+    }
+}
+
+/// A stage as it is set: what outlives a control plane.
+pub(super) struct Set {
+    ground: Ground,
+    files: Vec<(RelPath, Content, Vec<SiteName>)>,
+    seed: u64,
+}
+
+impl Set {
+    /// What the next control plane is told.
+    pub(super) fn settings(&mut self) -> &mut Settings {
+        &mut self.ground.settings
+    }
+
+    /// Plays one reign, as [`Stage::play`] does; when it ended, and what it found.
+    ///
+    /// # Errors
+    /// The scene cannot be played.
+    pub(super) fn reign<W>(
+        &self,
+        begins: Timestamp,
+        act: impl FnOnce(Scene) -> W + 'static,
+    ) -> Result<(Timestamp, Vec<String>)>
+    where
+        W: Future<Output = Result<()>> + 'static,
+    {
+        let plan = Plan::undisturbed(begins, self.seed);
+        let files = if begins == BEGINS { self.files.clone() } else { Vec::new() };
+        let played = survives(reign_over(&self.ground, plan, files, Curtain::Late, act)?)?;
+        Ok((played.at, played.found))
+    }
+}
+
+/// When a scene begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Curtain {
+    /// As soon as the control plane is ready.
+    AtOnce,
+    /// Once it was looked at whether it is ready: sites have said by then what they have.
+    Late,
+}
+
+/// What a reign came to.
+struct Played<T> {
+    at: Timestamp,
+    result: T,
+    found: Vec<String>,
+}
+
+fn survives<T>(played: Result<Played<T>, Timestamp>) -> Result<Played<T>> {
+    played.or_else(|at| bail!("the control plane ended by itself at {}", at.0))
+}
+
+/// A reign that comes to the end of its act, or else to its own at this time.
+fn reign_over<T: 'static, W>(
+    ground: &Ground,
+    plan: Plan,
+    files: Vec<(RelPath, Content, Vec<SiteName>)>,
+    curtain: Curtain,
+    act: impl FnOnce(Scene) -> W + 'static,
+) -> Result<Result<Played<T>, Timestamp>>
+where
+    W: Future<Output = Result<T>> + 'static,
+{
+    let end = reign(ground, plan, move |reign| async move {
+        let scene = Scene::of(reign);
+        let played = async {
+            match curtain {
+                Curtain::Late => drop(scene.until(MINUTE, |s| s.reign.plane.is_ready()).await?),
+                // That takes no time, but some turns.
+                Curtain::AtOnce => {
+                    while !scene.reign.plane.is_ready() {
+                        tokio::task::yield_now().await;
+                    }
+                }
+            }
+            scene.register(&files).await?;
+            act(scene.clone()).await
+        };
+        let result = tokio::select! {
+            biased;
+            () = scene.follow() => Err(anyhow::anyhow!("the control plane ended")),
+            result = played => result,
+        };
+        result.map(|result| (result, scene.found()))
+    })?;
+    match end {
+        End::Done(at, done) => done.map(|(result, found)| Ok(Played { at, result, found })),
+        End::Killed(at) => Ok(Err(at)),
+    }
+}

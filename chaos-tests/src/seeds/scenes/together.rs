@@ -1,0 +1,253 @@
+//! Requests that come in at once become durable together, however many there are of them, and
+//! each has numbers in a row in the order in which they came. Equal jobs are kept once. Where one
+//! is more than the store takes, only that one is refused; where there are too many, the rest
+//! are told to come back, at once.
+
+use std::sync::Arc;
+
+use anyhow::{Result, bail};
+use cospan_actors::api::command::{ApiAnswer, ApiRefusal, Ask, Submission, SubmittedJob};
+use cospan_actors::journal::Change;
+use cospan_domain::ids::{Digest, IdempotencyKey, JobId};
+use cospan_domain::job::spec::JobSpec;
+use cospan_domain::job::state::Idempotency;
+use cospan_domain::runner::Task;
+use cospan_domain::units::DurationMs;
+use futures_util::future::join_all;
+use rand::Rng;
+use rand::rngs::StdRng;
+
+use super::Play;
+use super::stage::{Scene, Stage};
+use super::tidy::at_rest;
+use cospan_simulator::jobs::job;
+use cospan_simulator::weather::Climate;
+
+/// Jobs that become durable by one change, unless one request has more.
+const TOGETHER: usize = 64;
+/// Different specifications among which an equal one is looked for.
+const KEPT: usize = 8;
+
+/// One of the stories, as drawn.
+pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
+    let stories: [Play; 6] = [crowd, few, few, busy, busy, oversized];
+    stories[chance.random_range(0..stories.len())](chance)
+}
+
+/// A job for which there is no room.
+fn waiting(processors: u32) -> Result<Submission> {
+    let spec = job(&[processors], DurationMs(1_000), DurationMs(2_000), 0)?;
+    Ok(Submission { allow_unplaceable: true, ..Submission::of(Arc::new(spec)) })
+}
+
+type Answer = Result<ApiAnswer, ApiRefusal>;
+
+async fn ask_all(scene: &Scene, requests: Vec<Vec<Submission>>) -> Vec<Answer> {
+    join_all(requests.into_iter().map(|request| scene.ask(Ask::Submit(request)))).await
+}
+
+fn rows(first: u64, sizes: &[usize]) -> Vec<Answer> {
+    let mut next = first;
+    let row = |size: &usize| {
+        let ids = next..next + *size as u64;
+        next = ids.end;
+        let fresh = |id| SubmittedJob { id: JobId(id), repeated: false, group: None };
+        Ok(ApiAnswer::Submitted(ids.map(fresh).collect()))
+    };
+    sizes.iter().map(row).collect()
+}
+
+/// How many jobs each change brought.
+fn appended(scene: &Scene) -> Vec<usize> {
+    let count = |change: &Change| match change {
+        Change::NewJobs(jobs) => Some(jobs.len()),
+        _ => None,
+    };
+    scene.changes().iter().filter_map(|(_, change)| count(change)).collect()
+}
+
+/// Requests of these sizes, taken up in order, as they become durable.
+fn grouped(sizes: &[usize]) -> Vec<usize> {
+    let mut groups: Vec<usize> = Vec::new();
+    for size in sizes {
+        match groups.last_mut() {
+            Some(last) if *last + size <= TOGETHER => *last += size,
+            _ => groups.push(*size),
+        }
+    }
+    groups
+}
+
+/// Many jobs: their numbers are reserved by a large request before.
+fn crowd(chance: &mut StdRng) -> Result<Vec<String>> {
+    let stage = Stage::of(&[2], chance.random())?;
+    // The block after this request is twice as large.
+    let first = chance.random_range(65..=70);
+    let sizes: Vec<usize> = match chance.random_bool(0.5) {
+        true => vec![40, TOGETHER - 40, 1, 20],
+        false => vec![chance.random_range(30..=64), chance.random_range(20..=40), 20],
+    };
+    stage.play(move |scene| async move {
+        scene.pass(DurationMs(1_000)).await;
+        let large = ask_all(&scene, vec![vec![waiting(5)?; first]]).await;
+        scene.same("a large request", large, rows(1, &[first]));
+        scene.pass(DurationMs(100)).await;
+        let at = scene.now();
+        let requests = sizes.iter().map(|size| Ok(vec![waiting(5)?; *size]));
+        let answers = ask_all(&scene, requests.collect::<Result<_>>()?).await;
+        scene.same("when a crowd was answered", scene.now(), at);
+        scene.same("a crowd", answers, rows(first as u64 + 1, &sizes));
+        scene.pass(DurationMs(0)).await;
+        let should = [vec![first], grouped(&sizes)].concat();
+        scene.same("what became durable together", appended(&scene), should);
+        at_rest(&scene).await;
+        Ok(())
+    })
+}
+
+/// A few of different kinds: sweeps are named by their first run, equal jobs are one in memory.
+fn few(chance: &mut StdRng) -> Result<Vec<String>> {
+    let stage = Stage::of(&[2], chance.random())?;
+    let sizes: Vec<usize> = (0..3).map(|_| chance.random_range(1..=6)).collect();
+    let sweeps: Vec<u32> = (0..2).map(|_| chance.random_range(1..=4)).collect();
+    stage.play(move |scene| async move {
+        scene.pass(DurationMs(1_000)).await;
+        let requests = sizes.iter().map(|size| Ok(vec![waiting(5)?; *size]));
+        let answers = ask_all(&scene, requests.collect::<Result<_>>()?).await;
+        scene.same("requests at once", answers, rows(1, &sizes));
+        scene.pass(DurationMs(0)).await;
+        scene.same("jobs appended", appended(&scene), vec![sizes.iter().sum()]);
+        let next = sizes.iter().sum::<usize>() as u64 + 1;
+        swept(&scene, next, &sweeps).await?;
+        shared(&scene).await?;
+        at_rest(&scene).await;
+        Ok(())
+    })
+}
+
+/// Sweeps of one request, and a job of none behind them.
+async fn swept(scene: &Scene, next: u64, counts: &[u32]) -> Result<()> {
+    let (mut all, mut should, mut id) = (Vec::new(), Vec::new(), next);
+    for count in counts {
+        let group = JobId(id);
+        for index in 0..*count {
+            let mut submission = waiting(6)?;
+            let mut spec = JobSpec::clone(&submission.spec);
+            let (count, values) = (*count, Default::default());
+            spec.run.task = Some(Task { group: JobId(0), index, count, at_once: None, values });
+            submission.spec = Arc::new(spec);
+            all.push(submission);
+            should.push(SubmittedJob { id: JobId(id), repeated: false, group: Some(group) });
+            id += 1;
+        }
+    }
+    all.push(waiting(6)?);
+    should.push(SubmittedJob { id: JobId(id), repeated: false, group: None });
+    let answer = scene.ask(Ask::Submit(all)).await?;
+    scene.same("sweeps", answer, ApiAnswer::Submitted(should.clone()));
+    for submitted in should {
+        let job = scene.job(submitted.id)?;
+        let group = job.spec.run.task.as_ref().map(|task| task.group);
+        scene.same("the sweep that a job is of", group, submitted.group);
+    }
+    Ok(())
+}
+
+/// Among the last few specifications an equal one is found, and shared; not an unequal one.
+async fn shared(scene: &Scene) -> Result<()> {
+    let mut specs = Vec::new();
+    for size in 10..10 + KEPT as u32 {
+        specs.push(kept(scene, size).await?);
+    }
+    for (size, spec) in (10..).zip(&specs) {
+        let again = kept(scene, size).await?;
+        scene.check(Arc::ptr_eq(spec, &again), || format!("a job of {size} is kept twice"));
+        scene.same("its processors", again.components[0].resources.processors, size);
+    }
+    kept(scene, 99).await?;
+    let oldest = kept(scene, 10).await?;
+    scene.check(!Arc::ptr_eq(&specs[0], &oldest), || format!("more than {KEPT} are compared"));
+    let newer = kept(scene, 12).await?;
+    scene.check(Arc::ptr_eq(&specs[2], &newer), || format!("fewer than {KEPT} are compared"));
+    Ok(())
+}
+
+async fn kept(scene: &Scene, processors: u32) -> Result<Arc<JobSpec>> {
+    match scene.ask(Ask::Submit(vec![waiting(processors)?])).await? {
+        ApiAnswer::Submitted(jobs) => Ok(scene.job(jobs[0].id)?.spec.clone()),
+        other => bail!("a submission came to {other:?}"),
+    }
+}
+
+/// While the disk is slow, as many commands as are bounded wait; whoever comes then is told at
+/// once, and may come back.
+fn busy(chance: &mut StdRng) -> Result<Vec<String>> {
+    let mut stage = Stage::of(&[2], chance.random())?;
+    let bound = chance.random_range(1..=6);
+    stage.settings.intake_bound = bound;
+    stage.climate = Climate { sync_max: DurationMs(1_000_000), ..Climate::default() };
+    stage.play(move |scene| async move {
+        let depth = |scene: &Scene| {
+            let depth = &scene.reign.plane.shared().metrics.mailbox_depth;
+            depth.with_label_values(&["intake"]).get()
+        };
+        let requests = vec![vec![waiting(5)?]; bound];
+        let (asked, full) = (scene.now(), ApiRefusal::Busy { retry_after_s: 1 });
+        let all = ask_all(&scene, requests);
+        let late = async {
+            scene.pass(DurationMs(1)).await;
+            if scene.reign.plane.view().jobs.is_empty() {
+                scene.same("commands under way", depth(&scene), bound as i64);
+                let at = scene.now();
+                let answer = scene.ask(Ask::Submit(vec![waiting(5)?])).await;
+                scene.same("one too many", answer, Err(full.clone()));
+                let order = scene.ask(Ask::Freeze(vec![JobId(1)])).await;
+                scene.same("an order too many", order, Err(full));
+                scene.same("when they were refused", scene.now(), at);
+            }
+            Ok::<_, anyhow::Error>(())
+        };
+        let (answers, late) = tokio::join!(all, late);
+        late?;
+        scene.same("those that were taken", answers, rows(1, &vec![1; bound]));
+        scene.check(scene.now() >= asked, || "time went back".into());
+        at_rest(&scene).await;
+        let again = scene.ask(Ask::Submit(vec![waiting(5)?])).await;
+        scene.same("one that came back", vec![again], rows(bound as u64 + 1, &[1]));
+        at_rest(&scene).await;
+        Ok(())
+    })
+}
+
+/// One request has more than the store takes, and others come in with it.
+fn oversized(chance: &mut StdRng) -> Result<Vec<String>> {
+    let stage = Stage::of(&[2], chance.random())?;
+    let before = chance.random_range(0..=2);
+    stage.play(move |scene| async move {
+        scene.pass(DurationMs(1_000)).await;
+        let mut large = waiting(5)?;
+        let mut spec = JobSpec::clone(&large.spec);
+        spec.components[0].program.arguments.push("x".repeat(2 << 20).into());
+        large.spec = Arc::new(spec);
+        let key = IdempotencyKey::new("large")?;
+        let name = Some(Idempotency { key, body: Digest([1; 32]) });
+        large.idempotency = name.clone();
+        let mut with = vec![waiting(5)?; before];
+        with.push(large);
+        let requests = vec![vec![waiting(5)?; 2], with, vec![waiting(5)?]];
+        let answers = ask_all(&scene, requests).await;
+        let right = matches!(&answers[1], Err(ApiRefusal::Invalid { index, problem })
+            if *index == before && problem.contains("bytes as written"));
+        scene.check(right, || format!("one that is too large: {:?}", answers[1]));
+        let last = 2 + before as u64 + 2;
+        scene.same("those before it", vec![answers[0].clone()], rows(1, &[2]));
+        scene.same("those behind it", vec![answers[2].clone()], rows(last, &[1]));
+        let ids: Vec<u64> = scene.reign.plane.view().jobs.keys().map(|id| id.0).collect();
+        scene.same("jobs that are kept", ids, vec![1, 2, last]);
+        let again = Submission { idempotency: name, ..waiting(5)? };
+        let answer = scene.ask(Ask::Submit(vec![again])).await;
+        scene.same("under the same name", vec![answer], rows(last + 1, &[1]));
+        at_rest(&scene).await;
+        Ok(())
+    })
+}

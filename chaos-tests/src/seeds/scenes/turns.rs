@@ -1,0 +1,246 @@
+//! Who waits has the processors at the moment at which they are free, in order of class and of
+//! time, is shown where it stands, and rises or is given up after exactly so many tries.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use cospan_actors::api::command::{Ask, SiteOrder, Submission};
+use cospan_actors::coallocator::Wait;
+use cospan_domain::ids::JobId;
+use cospan_domain::job::spec::{JobSpec, Priority};
+use cospan_domain::job::state::{Job, Phase};
+use cospan_domain::queue::Condition;
+use cospan_domain::runner::Task;
+use cospan_domain::units::{DurationMs, Timestamp};
+use rand::Rng;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+
+use super::Play;
+use super::stage::{Scene, Stage, site_name};
+use super::tidy::at_rest;
+use cospan_simulator::jobs::job;
+use cospan_simulator::world::trouble::Trouble;
+
+/// Between the end of a job and the place of the next: its end and the idle processors are asked
+/// for on hints, each at most 10 ms after the site was asked before.
+const HINTS: DurationMs = DurationMs(20);
+/// Longest way to a site, and back, where there is any.
+const WAY: DurationMs = DurationMs(400);
+const DAY: DurationMs = DurationMs(86_400_000);
+
+/// One of the stories, as drawn.
+pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
+    let stories: [Play; 4] = [in_order, rises, sweep, comes_back];
+    stories[chance.random_range(0..stories.len())](chance)
+}
+
+fn of_class(processors: u32, run_time: DurationMs, priority: Priority) -> Result<JobSpec> {
+    let wall_time = run_time + DurationMs(60_000);
+    Ok(JobSpec { priority, ..job(&[processors], run_time, wall_time, 0)? })
+}
+
+fn placed_at(scene: &Scene, id: JobId) -> Result<Option<Timestamp>> {
+    Ok(scene.job(id)?.instants.placed)
+}
+
+fn is_over(id: JobId) -> impl Fn(&Scene) -> bool {
+    move |scene| scene.job(id).is_ok_and(|job| job.is_final())
+}
+
+/// Jobs that need all of the only site, one after the other.
+fn in_order(chance: &mut StdRng) -> Result<Vec<String>> {
+    let processors = chance.random_range(1..=8);
+    let mut stage = Stage::of(&[processors], chance.random())?;
+    // What a site says has a way behind it, so that it tells nothing of what is submitted then.
+    stage.climate.way_max = WAY;
+    let mut classes = Priority::ALL.to_vec();
+    classes.push(Priority::Low);
+    classes.shuffle(chance);
+    let run_time = DurationMs(1_000 * chance.random_range(1..=50));
+    stage.play(move |scene| async move {
+        scene.pass(DurationMs(1_000)).await;
+        let begun = scene.now();
+        let first = scene.submit(of_class(processors, run_time, Priority::Low)?).await?;
+        let mut jobs: Vec<(Priority, JobId)> = Vec::new();
+        for class in classes {
+            scene.pass(DurationMs(10)).await;
+            jobs.push((class, scene.submit(of_class(processors, run_time, class)?).await?));
+        }
+        scene.pass(DurationMs(10)).await;
+        jobs.sort_by_key(|(class, id)| (std::cmp::Reverse(*class), *id));
+        standings(&scene, &jobs).await?;
+        at_rest(&scene).await;
+        scene.when(DAY, all_over).await?;
+        each_at_an_end(&scene, 1, DurationMs(4 * WAY.0))?;
+        for pair in jobs.windows(2).filter(|pair| pair[0].0 == pair[1].0) {
+            let (before, after) = (placed_at(&scene, pair[0].1)?, placed_at(&scene, pair[1].1)?);
+            scene.check(before < after, || format!("{} is overtaken in its class", pair[0].1));
+        }
+        scene.same("who is first", placed_at(&scene, first)?, Some(begun));
+        at_rest(&scene).await;
+        Ok(())
+    })
+}
+
+fn all_over(scene: &Scene) -> bool {
+    scene.reign.plane.view().jobs.values().all(|job| job.is_final())
+}
+
+async fn standings(scene: &Scene, jobs: &[(Priority, JobId)]) -> Result<()> {
+    for (class, id) in jobs {
+        let standing = scene.reign.plane.standing(*id).await;
+        let ahead = jobs.iter().filter(|(other, before)| other == class && before < id).count();
+        let shown = standing.map(|s| (s.priority, s.ahead, s.condition, s.tries));
+        scene.same("where it stands", shown, Some((*class, ahead, Condition::Ready, 0)));
+        let wait = scene.reign.plane.explain(&*scene.job(*id)?).wait;
+        scene.same("what it waits for", wait, Wait::Placement);
+    }
+    let nobody = scene.reign.plane.standing(JobId(99_999)).await;
+    scene.check(nobody.is_none(), || format!("no job stands at {nobody:?}"));
+    Ok(())
+}
+
+/// A job for which there is no room has one try an interval: after so many it rises, and after
+/// so many more it rises again; after too many it fails.
+fn rises(chance: &mut StdRng) -> Result<Vec<String>> {
+    let mut stage = Stage::of(&[2], chance.random())?;
+    let interval = DurationMs(1_000 * chance.random_range(2..=120));
+    let after: u32 = chance.random_range(1..=3);
+    let most = 2 * after + chance.random_range(1..=3);
+    let own = chance.random_bool(0.5).then_some(most);
+    stage.settings.queue.scan_interval = interval;
+    stage.settings.queue.promote_after = Some(after);
+    stage.settings.queue.max_placement_tries = own.is_none().then_some(most);
+    stage.play(move |scene| async move {
+        scene.pass(DurationMs(1_000)).await;
+        // From when somebody waits, scans come once an interval.
+        let entered = scene.now();
+        let all = scene.submit(of_class(2, DAY, Priority::Low)?).await?;
+        scene.pass(DurationMs(1_000)).await;
+        let spec = of_class(1, DurationMs(1_000), Priority::Low)?;
+        let id = scene.submit(JobSpec { max_placement_tries: own, ..spec }).await?;
+        let tries = |count: u32| entered + DurationMs(interval.0 * u64::from(count));
+        let is = |class| move |scene: &Scene| scene.job(id).is_ok_and(|job| job.priority == class);
+        let at = scene.when(DAY, is(Priority::High)).await?;
+        scene.same("when it is high", at, tries(after));
+        scene.same("that it was promoted", scene.job(id)?.promoted, true);
+        at_rest(&scene).await;
+        let at = scene.when(DAY, is(Priority::SuperHigh)).await?;
+        scene.same("when it is super-high", at, tries(2 * after));
+        let at = scene.when(DAY, is_over(id)).await?;
+        scene.same("when it is given up", at, tries(most + 1));
+        let reason = format!("not placed after {} tries (max_placement_tries)", most + 1);
+        let should = Phase::Failed { at, reason: reason.into() };
+        scene.same("how it ends", scene.job(id)?.phase.clone(), should);
+        at_rest(&scene).await;
+        scene.ask(Ask::Cancel(vec![all])).await?;
+        Ok(())
+    })
+}
+
+/// A sweep with so many runs at once: the next has its turn when one is over.
+fn sweep(chance: &mut StdRng) -> Result<Vec<String>> {
+    let stage = Stage::of(&[16], chance.random())?;
+    let limit = chance.random_range(1..=3);
+    let count = limit + chance.random_range(1..=3);
+    let times: Vec<u64> = (0..count).map(|_| 1_000 * chance.random_range(10..=60)).collect();
+    stage.play(move |scene| async move {
+        scene.pass(DurationMs(1_000)).await;
+        let mut all = Vec::new();
+        for (index, time) in (0..).zip(&times) {
+            let mut spec = of_class(1, DurationMs(*time), Priority::Low)?;
+            let (group, values) = (JobId(0), Default::default());
+            spec.run.task = Some(Task { group, index, count, at_once: Some(limit), values });
+            all.push(Submission::of(Arc::new(spec)));
+        }
+        scene.ask(Ask::Submit(all)).await?;
+        scene.pass(DurationMs(100)).await;
+        turns(&scene, limit, count)?;
+        at_rest(&scene).await;
+        scene.when(DAY, all_over).await?;
+        each_at_an_end(&scene, limit as usize, DurationMs::ZERO)?;
+        at_rest(&scene).await;
+        Ok(())
+    })
+}
+
+fn turns(scene: &Scene, limit: u32, count: u32) -> Result<()> {
+    for id in 1..=u64::from(count) {
+        let job = scene.job(JobId(id))?;
+        let has_turn = id <= u64::from(limit);
+        scene.same("whether it has its turn", job.instants.placed.is_some(), has_turn);
+        let should = if has_turn { Wait::Phase } else { Wait::Turn(limit) };
+        scene.same("what it waits for", scene.reign.plane.explain(&job).wait, should);
+    }
+    Ok(())
+}
+
+/// Each job but the first few is placed when one before it is over.
+fn each_at_an_end(scene: &Scene, at_once: usize, ways: DurationMs) -> Result<()> {
+    let view = scene.reign.plane.view();
+    let mut ends: Vec<Timestamp> = view.jobs.values().filter_map(|job| job.ended_at()).collect();
+    let mut places: Vec<Timestamp> =
+        view.jobs.values().filter_map(|job| job.instants.placed).collect();
+    ends.sort();
+    places.sort();
+    for (placed, end) in places.into_iter().skip(at_once).zip(ends) {
+        scene.check(end <= placed && placed <= end + HINTS + ways, || {
+            format!("one is placed at {} when another ended at {}", placed.0, end.0)
+        });
+    }
+    Ok(())
+}
+
+/// Sites that take nothing for a while: what waits is placed at the moment at which one does.
+fn comes_back(chance: &mut StdRng) -> Result<Vec<String>> {
+    let mut stage = Stage::of(&[4, 4], chance.random())?;
+    stage.hints = chance.random_bool(0.5);
+    let orders = match chance.random_range(0..3) {
+        0 => Some((SiteOrder::Freeze, SiteOrder::Thaw)),
+        1 => Some((SiteOrder::Drain, SiteOrder::Undrain)),
+        _ => None,
+    };
+    let length = DurationMs(1_000 * chance.random_range(70..=200));
+    stage.play(move |scene| async move {
+        scene.pass(DurationMs(5_000)).await;
+        let sites = [site_name(0)?, site_name(1)?];
+        for site in &sites {
+            match &orders {
+                Some((close, _)) => drop(scene.ask(Ask::Site(site.clone(), close.clone())).await?),
+                None => scene.strike(site, Trouble::Silent(true)),
+            }
+        }
+        let unheard = orders.is_none();
+        if unheard {
+            // Who waits has sites asked, and so it is found out that they are silent.
+            let waits = Submission::of(Arc::new(of_class(5, DAY, Priority::SuperLow)?));
+            let waits = Submission { allow_unplaceable: true, ..waits };
+            scene.ask(Ask::Submit(vec![waits])).await?;
+            scene.until(DAY, |scene| scene.reign.plane.isolated()).await?;
+            scene.ask(Ask::Cancel(vec![JobId(1)])).await?;
+        }
+        let id = scene.submit(of_class(3, DurationMs(9_000), Priority::Low)?).await?;
+        scene.pass(length).await;
+        let job = scene.job(id)?;
+        scene.check(is_queued(&job), || format!("placed where nothing is taken: {:?}", job.phase));
+        at_rest(&scene).await;
+        let at = scene.now();
+        match &orders {
+            Some((_, open)) => drop(scene.ask(Ask::Site(sites[1].clone(), open.clone())).await?),
+            None => sites.iter().for_each(|site| scene.strike(site, Trouble::Silent(false))),
+        }
+        let placed = scene.when(DAY, |scene| matches!(placed_at(scene, id), Ok(Some(_)))).await?;
+        // A silent site is asked every quarter of a minute at least, and once a query was given up.
+        let late = DurationMs(if unheard { 45_000 } else { 0 });
+        scene.check(placed <= at + late, || format!("placed {} late", placed.since(at)));
+        scene.same("whether we are cut off", scene.reign.plane.isolated(), false);
+        scene.when(DAY, is_over(id)).await?;
+        at_rest(&scene).await;
+        Ok(())
+    })
+}
+
+fn is_queued(job: &Job) -> bool {
+    matches!(job.phase, Phase::Queued { .. })
+}

@@ -1,0 +1,111 @@
+//! A site hangs when a job is submitted to it, so that nobody knows whether it took it. It is
+//! looked up at once, when that must have settled, and then at an interval, until it is found,
+//! or was not there twice: then it is submitted anew.
+
+use anyhow::Result;
+use cospan_actors::settings::Settings;
+use cospan_domain::ids::JobId;
+use cospan_domain::units::{DurationMs, Timestamp};
+use rand::Rng;
+use rand::rngs::StdRng;
+
+use super::stage::{Scene, Stage, site_name};
+use cospan_simulator::jobs::job;
+use cospan_simulator::world::trouble::Trouble;
+
+/// How long a site that hangs keeps its callers waiting.
+const DEADLINE: u64 = 10_000;
+/// When a site that hung goes on with what it was told, and when that is forgotten again.
+const THAWED: u64 = 5_000;
+const FORGETS: u64 = 7_000;
+
+pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
+    let mut stage = Stage::of(&[4], chance.random())?;
+    let settings = &mut stage.settings;
+    settings.job.look_up_interval = DurationMs(chance.random_range(1_000..=20_000));
+    let settle = DurationMs(chance.random_range(1_000..=60_000));
+    settings.submit_settle.insert(site_name(0)?, settle);
+    settings.information_expiry = DurationMs::from_secs(7_200);
+    let forgets = chance.random_bool(0.7);
+    let hangs = match forgets || chance.random_bool(0.5) {
+        true => chance.random_range(1..=4_900),
+        false => chance.random_range(5_100..=9_000),
+    };
+    let settings = settings.clone();
+    stage.play(move |scene| async move {
+        let begun = scene.now();
+        scene.plan(DurationMs::ZERO, 0, Trouble::Frozen(true))?;
+        scene.plan(DurationMs(hangs), 0, Trouble::Frozen(false))?;
+        if forgets {
+            let window = DurationMs(FORGETS - 100);
+            scene.plan(DurationMs::ZERO, 0, Trouble::Drained(true))?;
+            scene.plan(DurationMs(FORGETS), 0, Trouble::Forgets { window, times: 0 })?;
+            scene.plan(DurationMs(FORGETS + 100), 0, Trouble::Drained(false))?;
+        }
+        let id = scene.submit(job(&[3], DurationMs(50_000), DurationMs(60_000), 0)?).await?;
+        scene.ended(id).await?;
+        match forgets {
+            true => is_submitted_anew(&scene, id, begun, settle, &settings),
+            false => is_found(&scene, id, begun, hangs),
+        }
+    })
+}
+
+fn is_found(scene: &Scene, id: JobId, begun: Timestamp, hangs: u64) -> Result<()> {
+    // A query that hung as well is made again a second after it failed.
+    let ready = if hangs < THAWED { DEADLINE } else { THAWED + DEADLINE + 1_000 };
+    let started = if hangs < THAWED { DEADLINE } else { ready + 10 };
+    let expected = vec![
+        (0, vec!["JobPlaced", "ClaimBegun"]),
+        (DEADLINE, vec!["SubmissionUncertain"]),
+        (DEADLINE, vec!["AttemptSubmitted"]),
+        (ready, vec!["ComponentReady", "GoDecided"]),
+        (started, vec!["GateOpened", "ComponentBegan", "JobStarted"]),
+        (ready + 50_000, vec!["AttemptEnded", "PayloadsSucceeded", "JobFinished"]),
+    ];
+    scene.same("course", scene.course(id, begun), expected);
+    scene.same("look-ups", scene.asked_since(begun, 0, "find-by-tag")?, vec![DEADLINE]);
+    scene.same("submissions", scene.asked_since(begun, 0, "submit")?, vec![0]);
+    scene.same("unknown", scene.counted("submit", "unknown"), 1);
+    Ok(())
+}
+
+fn is_submitted_anew(
+    scene: &Scene,
+    id: JobId,
+    begun: Timestamp,
+    settle: DurationMs,
+    settings: &Settings,
+) -> Result<()> {
+    let (settled, interval) = (DEADLINE + settle.0, settings.job.look_up_interval.0);
+    let (mut looks, mut next, mut absences) = (Vec::new(), DEADLINE, 0);
+    while absences < 2 {
+        looks.push(next);
+        let counts = next >= settled;
+        absences += u32::from(counts);
+        // Nobody wakes again sooner than 5 ms after a look.
+        next = if counts { next + interval } else { (next + interval).min(settled.max(next + 5)) };
+    }
+    let last = looks.last().copied().unwrap_or_default();
+    let mut expected =
+        vec![(0, vec!["JobPlaced", "ClaimBegun"]), (DEADLINE, vec!["SubmissionUncertain"])];
+    let absent = looks.iter().take(looks.len() - 1).map(|at| (*at, vec!["AttemptAbsent"]));
+    expected.extend(absent);
+    expected.push((last, vec!["AttemptRenewed"]));
+    expected.push((last, vec!["AttemptSubmitted"]));
+    let mut course = scene.course(id, begun);
+    let rest = course.split_off(expected.len().min(course.len()));
+    scene.same("course", course, expected);
+    let names: Vec<_> = rest.iter().map(|(_, names)| names[0]).collect();
+    scene.same("what follows", names, vec!["ComponentReady", "GateOpened", "AttemptEnded"]);
+    // What is told by a hint may be asked for with the one before.
+    scene.check(rest.iter().take(2).all(|(at, _)| (last..=last + 20).contains(at)), || {
+        format!("it starts later than at {last}: {rest:?}")
+    });
+    scene.same("look-ups", scene.asked_since(begun, 0, "find-by-tag")?, looks);
+    scene.same("submissions", scene.asked_since(begun, 0, "submit")?, vec![0, last]);
+    // The old attempt's gate is shut before a new one is made.
+    let gates = scene.asked_since(begun, 0, "decide-gate")?;
+    scene.same("gates", (gates.len(), gates[0]), (2, last));
+    Ok(())
+}

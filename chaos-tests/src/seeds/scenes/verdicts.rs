@@ -1,0 +1,107 @@
+//! Operators keep work away from the only site and let it come again; a job that waits
+//! for that is placed at the very moment at which it may be.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use cospan_actors::api::command::{ApiAnswer, ApiRefusal, Ask, SiteOrder};
+use cospan_actors::journal::Change;
+use cospan_domain::units::DurationMs;
+use rand::Rng;
+use rand::rngs::StdRng;
+
+use super::stage::{Scene, Stage, site_name};
+use cospan_simulator::jobs::job;
+
+#[derive(Debug, Clone, Copy)]
+enum Verdict {
+    Frozen,
+    Drained,
+    Window,
+    Forced,
+    Released,
+    Removed,
+}
+
+pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
+    let mut stage = Stage::of(&[4], chance.random())?;
+    stage.hints = chance.random_bool(0.5);
+    let verdicts = [
+        Verdict::Frozen,
+        Verdict::Drained,
+        Verdict::Window,
+        Verdict::Forced,
+        Verdict::Released,
+        Verdict::Removed,
+    ];
+    let verdict = verdicts[chance.random_range(0..verdicts.len())];
+    let after = DurationMs(chance.random_range(0..=3_000));
+    let lasts = DurationMs(chance.random_range(10..=100_000));
+    stage.play(move |scene| async move {
+        scene.pass(after).await;
+        let (state, orders, lifts) = orders(&scene, verdict, lasts);
+        let begun = scene.now();
+        for order in orders {
+            scene.same("answer", give(&scene, order).await?, Ok(ApiAnswer::Done));
+        }
+        scene.shows("state", 0, state)?;
+        let id = scene.submit(job(&[3], DurationMs(1_000), DurationMs(1_000), 0)?).await?;
+        scene.pass(DurationMs(lasts.0 - 1)).await;
+        scene.same("course before", scene.course(id, begun), vec![]);
+        scene.shows("state", 0, state)?;
+        scene.pass(DurationMs(1)).await;
+        for order in lifts {
+            scene.same("answer", give(&scene, order.clone()).await?, Ok(ApiAnswer::Done));
+            let again = give(&scene, order).await?;
+            scene.check(matches!(&again, Err(ApiRefusal::Conflict(_))), || format!("{again:?}"));
+        }
+        scene.pass(DurationMs(10)).await;
+        let placed = scene.told_at(id, "JobPlaced")?;
+        scene.same("placed after", placed.since(begun).0, lasts.0);
+        scene.ended(id).await?;
+        scene.shows("state at the end", 0, "usable")?;
+        check_records(&scene, verdict);
+        Ok(())
+    })
+}
+
+/// What the site is shown to be, what is ordered, and what is ordered when it is over.
+fn orders(
+    scene: &Scene,
+    verdict: Verdict,
+    lasts: DurationMs,
+) -> (&'static str, Vec<SiteOrder>, Vec<SiteOrder>) {
+    let (from, until) = (scene.now(), scene.now() + lasts);
+    let window = |until| SiteOrder::SetWindow { from, until, reason: Arc::from("cleaning") };
+    let force = |until| SiteOrder::Force { usable: false, until };
+    let later = until + DurationMs(50_000);
+    match verdict {
+        Verdict::Frozen => ("frozen", vec![SiteOrder::Freeze], vec![SiteOrder::Thaw]),
+        Verdict::Drained => ("drained", vec![SiteOrder::Drain], vec![SiteOrder::Undrain]),
+        Verdict::Window => ("maintenance", vec![window(until)], vec![]),
+        Verdict::Forced => ("unusable", vec![force(until)], vec![]),
+        Verdict::Released => ("unusable", vec![force(later)], vec![SiteOrder::Unforce]),
+        Verdict::Removed => {
+            let removal = SiteOrder::RemoveWindow { from };
+            ("maintenance", vec![window(later)], vec![removal])
+        }
+    }
+}
+
+async fn give(scene: &Scene, order: SiteOrder) -> Result<Result<ApiAnswer, ApiRefusal>> {
+    Ok(scene.ask(Ask::Site(site_name(0)?, order)).await)
+}
+
+/// Each order is one change of the site's record; what is refused is none that shows.
+fn check_records(scene: &Scene, verdict: Verdict) {
+    let changes = scene.changes();
+    let of_site = changes.iter().filter(|(_, change)| match &**change {
+        Change::Site { old, new } => old.as_deref() != Some(&**new),
+        _ => false,
+    });
+    let expected = match verdict {
+        Verdict::Window | Verdict::Forced => 1,
+        _ => 2,
+    };
+    scene.same("changes of the site", of_site.count(), expected);
+}

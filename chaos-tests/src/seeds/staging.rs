@@ -1,0 +1,92 @@
+//! Sites with room for so many copies only: what jobs need there at the same time never
+//! takes more, by what the sites' stores really hold.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cospan_actors::api::View;
+use cospan_domain::content::Content;
+use cospan_domain::ids::{JobId, SiteName};
+use cospan_domain::job::state::{Component, Job, Phase, RestartStep, Run};
+use cospan_domain::units::Bytes;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use super::scenario::{DrawnFile, Scenario};
+use cospan_simulator::reign::Reign;
+
+/// Tell the streams apart.
+const STAGING: u64 = 0x0073_7461_6765;
+const EXECUTABLES: u64 = 0x6578_6563;
+
+/// The most that copies may take, in half of the runs and there at half of the sites: the
+/// largest file finds room, and not many beside it.
+pub(super) fn draw_staging(
+    seed: u64,
+    files: &[DrawnFile],
+    names: &[SiteName],
+) -> BTreeMap<SiteName, Bytes> {
+    let mut chance = StdRng::seed_from_u64(seed ^ STAGING);
+    let exist = chance.random_bool(0.5);
+    let largest = files.iter().map(|(_, content, _)| content.size.0).max().unwrap_or(0);
+    let narrow = names.iter().filter_map(|name| {
+        let budget = Bytes(largest + chance.random_range(0..=largest / 4));
+        (exist && chance.random_bool(0.5)).then(|| (name.clone(), budget))
+    });
+    narrow.collect()
+}
+
+/// The file, by number, that is the executable of a job of which none is an input, in half of
+/// the runs: it has to be brought, like an input.
+pub(super) fn draw_executable(seed: u64, number: usize, scenario: &Scenario) -> Option<usize> {
+    let exists = StdRng::seed_from_u64(seed ^ EXECUTABLES).random_bool(0.5);
+    let own = (number as u64 + 1).rotate_right(16);
+    let mut chance = StdRng::seed_from_u64(seed ^ EXECUTABLES ^ own);
+    let reads = scenario.jobs[number].input.is_some();
+    let file = chance.random_range(0..scenario.files.len());
+    (exists && !reads && chance.random_bool(0.2)).then_some(file)
+}
+
+/// Sites whose store holds more of what placed jobs read there than it may.
+pub(super) fn beyond(
+    reign: &Reign,
+    staging: &BTreeMap<SiteName, Bytes>,
+    view: &View,
+) -> Vec<String> {
+    let found = staging.iter().filter_map(|(name, budget)| {
+        let mut held: BTreeMap<Content, BTreeSet<JobId>> = BTreeMap::new();
+        reign.world.read(|world| {
+            let Some(site) = world.index_of(name) else { return };
+            let read = view.jobs.values().flat_map(|job| read_at(job, name));
+            for (content, job) in read.filter(|(c, _)| world.has_content(site, c.digest)) {
+                held.entry(content).or_default().insert(job);
+            }
+        });
+        let bytes = Bytes(held.keys().map(|content| content.size.0).sum());
+        (bytes > *budget).then(|| {
+            let readers: Vec<_> = held.values().collect();
+            format!("{bytes} of {budget} at {name}, for {readers:?}")
+        })
+    });
+    found.collect()
+}
+
+/// What components of a job that are placed at a site read there, until their payloads are
+/// over. One that is restarted alone and has no place yet reads nothing.
+fn read_at<'a>(job: &'a Job, site: &'a SiteName) -> impl Iterator<Item = (Content, JobId)> + 'a {
+    let reads = matches!(
+        job.phase,
+        Phase::Placed { .. }
+            | Phase::Claiming { .. }
+            | Phase::Starting { .. }
+            | Phase::Running { .. }
+    );
+    let placed = job.components.iter().filter(move |component| reads && !is_homeless(component));
+    let here = placed.filter_map(|component| component.placement.as_ref());
+    let here = here.filter(move |placement| placement.site == *site);
+    here.flat_map(|placement| placement.sources.iter().map(|source| (source.content, job.id)))
+}
+
+fn is_homeless(component: &Component) -> bool {
+    let restart = component.restart.as_ref();
+    matches!(component.run, Run::Idle) && restart.is_some_and(|r| r.step == RestartStep::ToPlace)
+}

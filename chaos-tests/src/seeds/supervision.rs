@@ -1,0 +1,278 @@
+//! The supervisor follows its automaton, as the chapter on the architecture has it: who
+//! dies is built anew after a pause that grows; who dies too often within a minute is held,
+//! or ends the process. What really happened to actors is held against that, and this knows
+//! nothing of how the supervisor counts.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use cospan_actors::supervision::{ActorId, ActorKind, Verdict};
+use cospan_domain::ids::JobId;
+use cospan_domain::units::{DurationMs, Timestamp};
+
+use cospan_simulator::lives::{Lived, Reigned};
+
+/// Deaths count for so long.
+const WINDOW: DurationMs = DurationMs(60_000);
+/// Clocks of one machine differ by less: deaths that are a minute apart may count or not.
+const TICK: DurationMs = DurationMs(5);
+/// No pause before an actor is built anew is longer.
+const PAUSE_MAX: DurationMs = DurationMs(10_000);
+/// What is held without a record that says so is left alone for so long ...
+const ALONE: DurationMs = DurationMs(60_000);
+/// ... and tried again by then.
+const TRIED_AGAIN: DurationMs = DurationMs(90_000);
+/// By then it is written that a job is held, also to a slow disk.
+const WRITTEN: DurationMs = DurationMs(60_000);
+
+/// So many deaths within the window are too many, and then this follows.
+fn limit(kind: ActorKind) -> (usize, Verdict) {
+    match kind {
+        ActorKind::Journal => (1, Verdict::Exit),
+        ActorKind::Intake
+        | ActorKind::Information
+        | ActorKind::DataManager
+        | ActorKind::CoAllocator
+        | ActorKind::Claimer
+        | ActorKind::Notifier => (5, Verdict::Exit),
+        ActorKind::Job | ActorKind::Transfer | ActorKind::ClaimTimer | ActorKind::Cluster => {
+            (3, Verdict::Hold)
+        }
+    }
+}
+
+/// When jobs were held (`true`) and released.
+pub(super) type Held = BTreeMap<JobId, Vec<(Timestamp, bool)>>;
+
+/// Deaths within the window: those that count, and these with those that may count or not.
+#[derive(Debug, Clone, Copy)]
+struct Count {
+    surely: usize,
+    perhaps: usize,
+}
+
+/// What is known of one actor.
+#[derive(Debug, Default)]
+struct Known {
+    /// Deaths since anything followed from them but a new life.
+    deaths: Vec<Timestamp>,
+    /// Lives that it is owed: since when, and after how many deaths that counted.
+    owed: VecDeque<(Timestamp, Count)>,
+    /// What is to follow at once.
+    due: Option<(Timestamp, Verdict)>,
+    /// Either may follow: a death was just about a minute ago.
+    either: bool,
+    /// The last pause before a new life, and after how many deaths.
+    paused: Option<(Count, DurationMs)>,
+    held_at: Option<Timestamp>,
+}
+
+/// One reign, as it is gone through.
+#[derive(Debug, Default)]
+struct Judge {
+    actors: BTreeMap<ActorId, Known>,
+    /// A panic that was planted and has killed nobody yet.
+    planted: Option<(Timestamp, Option<ActorKind>)>,
+    deaths: u64,
+    disk_failed: Option<Timestamp>,
+    /// Until then the journal hears nothing of its disk.
+    deaf_until: Timestamp,
+    exit: Option<(Timestamp, ActorId)>,
+    found: Vec<String>,
+}
+
+/// Where the supervisor did not do what it should.
+pub(super) fn misjudged(
+    reigns: &[Reigned],
+    held: &Held,
+    ended: &BTreeMap<JobId, Timestamp>,
+) -> Vec<String> {
+    let mut found = Vec::new();
+    for reign in reigns {
+        let mut judge = Judge::default();
+        reign.lived.iter().for_each(|(at, lived)| judge.note(*at, lived));
+        let over = reign.ended.unwrap_or(Timestamp(u64::MAX));
+        judge.finish(over, reign);
+        found.append(&mut judge.found);
+        found.extend(unheld(reign, over, held, ended));
+    }
+    found
+}
+
+impl Judge {
+    fn complain(&mut self, at: Timestamp, text: &str) {
+        self.found.push(format!("{text}, at {}", at.0));
+    }
+
+    fn note(&mut self, at: Timestamp, lived: &Lived) {
+        match lived {
+            Lived::Planted(kind) => {
+                self.spent();
+                self.planted = Some((at, *kind));
+            }
+            Lived::Died(id) => self.died(at, id),
+            Lived::Built(id, anew) => self.built(at, id, *anew),
+            Lived::Judged(id, verdict) => self.judged(at, id, *verdict),
+            Lived::Stalled(ActorId::Journal, lasts, _) => self.deaf_until = at + *lasts,
+            Lived::Stalled(..) => {}
+            Lived::DiskFailed => self.disk_failed = Some(at),
+            Lived::Fatal(problem) => {
+                let exits = self.exit.as_ref().is_some_and(|(exit, _)| *exit == at);
+                let heard_late = self.deaf_until.0 + TICK.0 >= at.0;
+                let of_disk = self.disk_failed.is_some_and(|failed| failed == at || heard_late);
+                if !exits && !of_disk {
+                    self.complain(at, &format!("the process ends without a reason: {problem}"));
+                }
+            }
+        }
+    }
+
+    /// A panic in a handler kills the actor that handles.
+    fn spent(&mut self) {
+        if let Some((at, Some(kind))) = self.planted.take() {
+            self.complain(at, &format!("nobody knows that a {} died", kind.as_str()));
+        }
+    }
+
+    fn died(&mut self, at: Timestamp, id: &ActorId) {
+        self.deaths += 1;
+        match self.planted.take() {
+            Some((then, kind)) if then == at && kind.is_none_or(|kind| kind == id.kind()) => {}
+            _ => self.complain(at, &format!("{id} died of itself")),
+        }
+        let (most, verdict) = limit(id.kind());
+        let actor = self.actors.entry(id.clone()).or_default();
+        let overdue = actor.due.replace((at, verdict)).filter(|_| !actor.either);
+        actor.deaths.retain(|death| at.since(*death).0 <= WINDOW.0 + TICK.0);
+        actor.deaths.push(at);
+        let within =
+            |window: u64| actor.deaths.iter().filter(|d| at.since(**d).0 <= window).count();
+        let (surely, perhaps) = (within(WINDOW.0 - TICK.0), within(WINDOW.0 + TICK.0));
+        actor.either = perhaps >= most && surely < most;
+        if perhaps < most {
+            actor.due = None;
+        }
+        if surely < most {
+            actor.owed.push_back((at, Count { surely, perhaps }));
+        }
+        if let Some((then, verdict)) = overdue {
+            self.complain(then, &outstanding(id, verdict));
+        }
+    }
+
+    fn built(&mut self, at: Timestamp, id: &ActorId, anew: bool) {
+        let actor = self.actors.entry(id.clone()).or_default();
+        let held_at = actor.held_at.take();
+        let mut problem = None;
+        if anew {
+            match actor.owed.pop_front() {
+                None => problem = Some("is built anew, and should not be".to_owned()),
+                Some((died, count)) => {
+                    let pause = at.since(died);
+                    let before = actor.paused.replace((count, pause));
+                    let grew = |less: Count| less.perhaps < count.surely;
+                    let shorter = before.is_some_and(|(less, at)| grew(less) && pause <= at);
+                    if pause == DurationMs::ZERO || pause > PAUSE_MAX || shorter {
+                        let (pause, number) = (pause.0, count.surely);
+                        let pauses = format!("after {pause} ms, death {number} of a minute");
+                        problem = Some(format!("is built anew {pauses}"));
+                    }
+                    if std::mem::take(&mut actor.either) {
+                        actor.due = None;
+                    }
+                }
+            }
+        }
+        let alone = matches!(id.kind(), ActorKind::Cluster | ActorKind::Transfer);
+        if alone && held_at.is_some_and(|held| at.since(held).0 + TICK.0 < ALONE.0) {
+            problem = Some("is not left alone for a minute".to_owned());
+        }
+        if let Some(problem) = problem {
+            self.complain(at, &format!("{id} {problem}"));
+        }
+    }
+
+    fn judged(&mut self, at: Timestamp, id: &ActorId, verdict: Verdict) {
+        let actor = self.actors.entry(id.clone()).or_default();
+        let due = actor.due.take();
+        if std::mem::take(&mut actor.either) {
+            actor.owed.pop_back();
+        }
+        let count = actor.deaths.iter().filter(|death| at.since(**death) <= WINDOW).count();
+        actor.deaths.clear();
+        match verdict {
+            Verdict::Hold => actor.held_at = Some(at),
+            Verdict::Exit => self.exit = Some((at, id.clone())),
+        }
+        if due != Some((at, verdict)) {
+            self.complain(at, &format!("{id} gets {verdict:?} for {count} deaths in a minute"));
+        }
+    }
+
+    fn finish(&mut self, over: Timestamp, reign: &Reigned) {
+        if self.planted.is_some_and(|(at, _)| at < over) {
+            self.spent();
+        }
+        let last =
+            reign.lived.iter().filter(|(at, lived)| *at == over && matches!(lived, Lived::Died(_)));
+        // Of those who died as the process did it may not have heard.
+        if reign.counted > self.deaths || reign.counted + (last.count() as u64) < self.deaths {
+            let text = format!("{} actors died, it says {}", self.deaths, reign.counted);
+            self.complain(over, &text);
+        }
+        if let Some((at, id)) = self.exit.take()
+            && at < over
+        {
+            self.complain(at, &format!("{id} ends the process, and it goes on"));
+        }
+        for (id, actor) in std::mem::take(&mut self.actors) {
+            if let Some((at, verdict)) = actor.due.filter(|(at, _)| *at < over && !actor.either) {
+                self.complain(at, &outstanding(&id, verdict));
+            }
+            let owed = actor.owed.front().filter(|(at, _)| over.since(*at) > PAUSE_MAX);
+            if let Some((at, _)) = owed {
+                self.complain(*at, &format!("{id} is never built anew"));
+            }
+            let forgotten = |held: &Timestamp| over.since(*held) > TRIED_AGAIN;
+            let comes_back = !matches!(id.kind(), ActorKind::Job);
+            if let Some(at) = actor.held_at.filter(|held| comes_back && forgotten(held)) {
+                self.complain(at, &format!("{id} is never tried again"));
+            }
+        }
+    }
+}
+
+fn outstanding(id: &ActorId, verdict: Verdict) -> String {
+    let what = match verdict {
+        Verdict::Hold => "is not held",
+        Verdict::Exit => "does not end the process",
+    };
+    format!("{id} dies too often and {what}")
+}
+
+/// Jobs that were to be held, and whose records do not say so.
+fn unheld(
+    reign: &Reigned,
+    over: Timestamp,
+    held: &Held,
+    ended: &BTreeMap<JobId, Timestamp>,
+) -> Vec<String> {
+    let mut found = Vec::new();
+    for (at, lived) in &reign.lived {
+        let Lived::Judged(ActorId::Job(id), Verdict::Hold) = lived else { continue };
+        let by = *at + WRITTEN;
+        let by = by + reign.stalled(*at, by, |id| *id == ActorId::Journal);
+        let is_final = ended.get(id).is_some_and(|ended| *ended <= by);
+        let turns = held.get(id).map_or(&[] as &[_], Vec::as_slice);
+        let so_far = turns.iter().rev().find(|(turn, _)| turn < at);
+        let written = turns.iter().any(|(turn, held)| *held && *turn >= *at && *turn <= by);
+        let is_held = written || so_far.is_some_and(|(_, held)| *held);
+        if !is_final && !is_held && by < over {
+            found.push(format!("job {id} is held, and its record does not say so, at {}", at.0));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+#[path = "supervision_tests.rs"]
+mod tests;

@@ -1,0 +1,181 @@
+//! Sweeps with a limit: what users draw, and whether the sites ever had more runs at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context, Result};
+use cospan_domain::ids::{InstanceId, JobId, RunnerName};
+use cospan_domain::job::spec::JobSpec;
+use cospan_domain::runner::{Described, Over, Sweep};
+use cospan_domain::units::{DurationMs, Timestamp};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use super::holds::Holds;
+use super::rarities::Rarity;
+use super::scenario::{BEGINS, Deal, DrawnJob, HOUR, MINUTE};
+use super::users::Known;
+use cospan_simulator::world::ledger::{Deed, Entry};
+
+/// Tells the stream apart.
+const SWEEPS: u64 = 0x7377_6565_7073;
+/// Sweeps of one run, and runs of one sweep, at most.
+const MANY: usize = 3;
+const RUNS_MAX: usize = 10;
+
+/// Jobs that are submitted as one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DrawnSweep {
+    /// The number of the first.
+    pub first: usize,
+    /// How many they are.
+    pub count: usize,
+    /// At most so many of them are placed, held or running at once.
+    pub at_once: u32,
+}
+
+impl DrawnSweep {
+    /// Numbers of its jobs.
+    pub fn numbers(&self) -> std::ops::Range<usize> {
+        self.first..self.first + self.count
+    }
+}
+
+/// Draws sweeps, each a description and what users do with its runs. Their jobs follow the
+/// others.
+pub(super) fn draw_sweeps(
+    seed: u64,
+    jobs: &mut Vec<DrawnJob>,
+    files: usize,
+    calm_at: Timestamp,
+) -> (Vec<DrawnSweep>, Vec<(Timestamp, Deal)>) {
+    let mut chance = StdRng::seed_from_u64(seed ^ SWEEPS);
+    let (mut sweeps, mut deals) = (Vec::new(), Vec::new());
+    if chance.random_bool(0.5) {
+        return (sweeps, deals);
+    }
+    for _ in 0..chance.random_range(1..=MANY) {
+        let count = chance.random_range(2..=RUNS_MAX);
+        let at_once = chance.random_range(1..=3);
+        let sweep = DrawnSweep { first: jobs.len(), count, at_once };
+        let job = draw_run(&mut chance, files);
+        jobs.extend(std::iter::repeat_n(job, count));
+        let at = BEGINS + DurationMs(chance.random_range(0..calm_at.since(BEGINS).0));
+        let mut within = |most: u64| at + DurationMs(chance.random_range(0..=most));
+        deals.push((at, Deal::Submit(sweep.first, 1)));
+        deals.push((within(MINUTE), Deal::Submit(sweep.first, 1)));
+        let froze = within(HOUR);
+        deals.push((within(HOUR), Deal::Cancel(sweep.first + chance.random_range(0..count))));
+        let frozen = sweep.first + chance.random_range(0..count);
+        deals.push((froze, Deal::Freeze(frozen, true)));
+        deals.push((froze + DurationMs(HOUR), Deal::Freeze(frozen, false)));
+        sweeps.push(sweep);
+    }
+    (sweeps, deals)
+}
+
+fn draw_run(chance: &mut StdRng, files: usize) -> DrawnJob {
+    let parts = chance.random_range(1..=2);
+    let run_time = DurationMs(chance.random_range(MINUTE..=20 * MINUTE));
+    let input = chance.random_bool(0.5).then(|| chance.random_range(0..files));
+    DrawnJob {
+        components: (0..parts).map(|_| chance.random_range(1..=4)).collect(),
+        flexible: None,
+        run_time,
+        wall_time: DurationMs(run_time.0 + MINUTE),
+        code: 0,
+        input,
+        output: None,
+        rarity: Rarity::default(),
+    }
+}
+
+/// The job of one run, as the sweep runner makes it.
+pub(super) fn run_of(sweep: &DrawnSweep, number: usize, mut spec: JobSpec) -> Result<JobSpec> {
+    spec.run.runner = Some(RunnerName::new("sweep")?);
+    let over = Over::Array(format!("1-{}", sweep.count).parse()?);
+    let described = Described {
+        spec,
+        sweep: Some(Sweep { over, at_once: Some(sweep.at_once) }),
+        max_tasks: sweep.count,
+    };
+    described.jobs()?.into_iter().nth(number - sweep.first).context("a run of its sweep")
+}
+
+/// Sweeps of which the sites had more runs at once than they allow. A run is there while an
+/// attempt of it is at its gate or runs.
+pub(super) fn over_limit(
+    sweeps: &[DrawnSweep],
+    known: &Known,
+    holds: &Holds,
+    ledger: &[Entry],
+    instance: InstanceId,
+) -> Vec<String> {
+    let spans = spans(holds, ledger, instance);
+    let judged = sweeps.iter().filter_map(|sweep| {
+        let ids = sweep.numbers().filter_map(|number| known.acknowledged.get(&number));
+        let ids: BTreeSet<JobId> = ids.copied().collect();
+        let own: Vec<&Span> = spans.iter().filter(|span| ids.contains(&span.0)).collect();
+        let crowded = own.iter().find_map(|(_, at, _)| {
+            let there = own.iter().filter(|(_, from, until)| from <= at && at < until);
+            let there: BTreeSet<JobId> = there.map(|(job, ..)| *job).collect();
+            (there.len() > sweep.at_once as usize).then_some((*at, there))
+        });
+        let (at, there) = crowded?;
+        Some(format!("at {} runs {there:?} of a sweep of {} at once", at.0, sweep.at_once))
+    });
+    judged.collect()
+}
+
+/// A run, and from when until when an attempt of it was at a site.
+type Span = (JobId, Timestamp, Timestamp);
+
+fn spans(holds: &Holds, ledger: &[Entry], instance: InstanceId) -> Vec<Span> {
+    let mut spans = BTreeMap::new();
+    for Entry { at, tag, deed, .. } in ledger.iter().filter(|e| e.tag.instance == instance) {
+        let part = (tag.job, tag.component, tag.attempt);
+        match deed {
+            Deed::Ready if !holds.is_abandoned(&part) => {
+                spans.insert(part, (tag.job, *at, Timestamp(u64::MAX)));
+            }
+            Deed::Voided | Deed::HeldTooLong | Deed::Left => {
+                if let Some((.., until)) = spans.get_mut(&part) {
+                    *until = (*until).min(*at);
+                }
+            }
+            _ => {}
+        }
+    }
+    spans.into_values().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use cospan_domain::ids::{Attempt, ComponentIndex, SiteName, Tag};
+
+    use super::*;
+
+    fn entry(at: u64, job: u64, deed: Deed) -> Entry {
+        let (component, attempt) = (ComponentIndex(0), Attempt(1));
+        let instance = InstanceId::from_random(7);
+        let tag = Tag { instance, job: JobId(job), component, attempt };
+        Entry { at: Timestamp(at), site: SiteName::new("delft").unwrap(), tag, deed }
+    }
+
+    #[test]
+    fn a_run_counts_from_its_gate_until_its_batch_job_is_over() {
+        let sweep = DrawnSweep { first: 0, count: 2, at_once: 1 };
+        let mut known = Known::default();
+        known.acknowledged = [(0, JobId(1)), (1, JobId(2))].into();
+        let judged = |second_at: u64| {
+            let ledger = [
+                entry(10, 1, Deed::Ready),
+                entry(50, 1, Deed::Left),
+                entry(second_at, 2, Deed::Ready),
+            ];
+            let holds = Holds::default();
+            over_limit(&[sweep], &known, &holds, &ledger, InstanceId::from_random(7))
+        };
+        assert_eq!(judged(50), Vec::<String>::new());
+        assert_eq!(judged(49).len(), 1);
+    }
+}

@@ -1,0 +1,201 @@
+//! Trouble of the world, as a seed draws it.
+
+use std::collections::BTreeMap;
+
+use cospan_domain::ids::SiteName;
+use cospan_domain::units::{BitsPerSecond, DurationMs, Timestamp};
+use rand::Rng;
+
+use super::scenario::{BANDWIDTH, Drawing, HOUR, Kill, MINUTE};
+use cospan_simulator::doom::Moment;
+use cospan_simulator::panics::Panics;
+use cospan_simulator::weather::{CallFault, Climate, DiskTrouble};
+use cospan_simulator::world::trouble::Trouble;
+
+/// A request that a frozen site has in its hands comes so much later at most; directories
+/// that keep late attempts from starting are kept longer.
+const FROZEN_MAX: u64 = 30 * MINUTE;
+
+/// A scheduler that is killed and loses nothing is killed again so often.
+const FORGETS_AGAIN: u32 = 60;
+/// Reigns of one run that end by a kill, at most.
+const MANY_KILLS: usize = 20;
+/// So many more of links that flap, which seldom meet anything.
+const MORE_FLAPS: usize = 5;
+
+/// When, at which site, what.
+pub(super) type Planned = (Timestamp, usize, Trouble);
+
+/// One kind of trouble: draws what begins and what ends it, if that is needed.
+type Kind = fn(&mut Drawing, &SiteName, DurationMs) -> (Trouble, Option<Trouble>);
+
+const KINDS: [Kind; 12] = [
+    |drawing, _, repair| {
+        (Trouble::NodeDown { node: drawing.chance.random_range(0..4), repair }, None)
+    },
+    |_, _, repair| (Trouble::SiteDown { repair }, None),
+    |_, _, _| (Trouble::Silent(true), Some(Trouble::Silent(false))),
+    |_, _, _| (Trouble::Frozen(true), Some(Trouble::Frozen(false))),
+    |_, _, _| (Trouble::Revoked(true), Some(Trouble::Revoked(false))),
+    |_, _, _| (Trouble::Stale(true), Some(Trouble::Stale(false))),
+    |drawing, _, _| {
+        (Trouble::Forgets { window: drawing.within(1_000, MINUTE), times: FORGETS_AGAIN }, None)
+    },
+    |_, _, _| (Trouble::Drained(true), Some(Trouble::Drained(false))),
+    |drawing, _, _| (Trouble::Clock(drawing.ahead_ms()), Some(Trouble::Clock(0))),
+    |drawing, to, _| {
+        let slow = BitsPerSecond([0, 10_000_000][drawing.chance.random_range(0..2)]);
+        (link(to, slow), Some(link(to, BANDWIDTH)))
+    },
+    |_, to, _| (corrupts(to, true), Some(corrupts(to, false))),
+    |_, _, _| (Trouble::DiskFull(true), Some(Trouble::DiskFull(false))),
+];
+
+fn link(to: &SiteName, bandwidth: BitsPerSecond) -> Trouble {
+    Trouble::Link { to: to.clone(), bandwidth }
+}
+
+fn corrupts(to: &SiteName, corrupts: bool) -> Trouble {
+    Trouble::Corrupts { to: to.clone(), corrupts }
+}
+
+/// Times in which no site answers: it is we who are cut off.
+pub(super) fn draw_cut_offs(drawing: &mut Drawing) -> Vec<(Timestamp, Timestamp)> {
+    if !drawing.exists() {
+        return Vec::new();
+    }
+    let mut begins: Vec<Timestamp> =
+        (0..drawing.chance.random_range(1..=3)).map(|_| drawing.moment()).collect();
+    begins.sort_unstable();
+    let mut times: Vec<(Timestamp, Timestamp)> = Vec::new();
+    for from in begins {
+        let from = times.last().map_or(from, |(_, to)| from.max(*to + DurationMs(MINUTE)));
+        let to = (from + drawing.within(5 * MINUTE, 2 * HOUR)).min(drawing.until);
+        if from < to {
+            times.push((from, to));
+        }
+    }
+    times
+}
+
+/// What goes wrong in the world; when it ends, everything is well.
+pub(super) fn draw_troubles(drawing: &mut Drawing, names: &[SiteName]) -> Vec<Planned> {
+    let mut troubles = Vec::new();
+    for kind in KINDS {
+        if !drawing.exists() {
+            continue;
+        }
+        for _ in 0..drawing.chance.random_range(1..=6) {
+            let first = troubles.len();
+            draw_one(drawing, names, kind, &mut troubles);
+            // What is over at once must come often to meet anything.
+            let more = match troubles[first].2 {
+                Trouble::Link { .. } => MORE_FLAPS,
+                Trouble::Corrupts { .. } => 1,
+                _ => 0,
+            };
+            (0..more).for_each(|_| draw_one(drawing, names, kind, &mut troubles));
+        }
+    }
+    troubles.extend(all_well(names, drawing.until));
+    troubles
+}
+
+fn draw_one(drawing: &mut Drawing, names: &[SiteName], kind: Kind, troubles: &mut Vec<Planned>) {
+    let site = drawing.chance.random_range(0..names.len());
+    let to = drawing.chance.random_range(0..names.len());
+    let lasts = drawing.within(MINUTE, 2 * HOUR);
+    let mut at = drawing.moment();
+    let (begins, ends) = kind(drawing, &names[to], lasts);
+    // Links flap: what lasts for hours, or comes and goes each minute or so.
+    let flaps = matches!(begins, Trouble::Link { .. }) && drawing.exists();
+    let (times, lasts) = match begins {
+        _ if flaps => (drawing.chance.random_range(5..=30), MINUTE),
+        Trouble::Frozen(_) => (1, lasts.0.min(FROZEN_MAX)),
+        _ => (1, lasts.0),
+    };
+    for _ in 0..times {
+        let over = at + drawing.within(lasts / 2, lasts);
+        troubles.push((at, site, begins.clone()));
+        troubles.extend(ends.clone().map(|ends| (over.min(drawing.until), site, ends)));
+        at = (over + drawing.within(1, 2 * MINUTE)).min(drawing.until);
+    }
+}
+
+/// Every site is silent at these times, by a trouble of its own kind: nothing else ends it.
+pub(super) fn cut_off(names: &[SiteName], times: &[(Timestamp, Timestamp)]) -> Vec<Planned> {
+    let at_site = |site: usize| {
+        let one = move |(from, to): &(Timestamp, Timestamp)| {
+            [(*from, site, Trouble::CutOff(true)), (*to, site, Trouble::CutOff(false))]
+        };
+        times.iter().flat_map(one)
+    };
+    (0..names.len()).flat_map(at_site).collect()
+}
+
+/// Whatever overlapped: from then on nothing is wrong.
+fn all_well(names: &[SiteName], at: Timestamp) -> Vec<Planned> {
+    let here = [
+        Trouble::Silent(false),
+        Trouble::CutOff(false),
+        Trouble::Frozen(false),
+        Trouble::Revoked(false),
+        Trouble::Stale(false),
+        Trouble::Drained(false),
+        Trouble::DiskFull(false),
+        Trouble::Clock(0),
+    ];
+    let at_site = |site: usize| {
+        let links = names.iter().flat_map(|to| [link(to, BANDWIDTH), corrupts(to, false)]);
+        let all: Vec<Trouble> = here.iter().cloned().chain(links).collect();
+        all.into_iter().map(move |trouble| (at, site, trouble))
+    };
+    (0..names.len()).flat_map(at_site).collect()
+}
+
+/// What becomes of calls, and of the disk.
+pub(super) fn draw_climate(drawing: &mut Drawing) -> Climate {
+    let mut faults = BTreeMap::new();
+    for fault in CallFault::ALL {
+        if drawing.exists() {
+            faults.insert(fault, drawing.chance.random_range(1_000..=30_000));
+        }
+    }
+    let way_max = drawing.within(1, 2_000);
+    let slow_disk = [0, 20, 1_000, 5_000][drawing.chance.random_range(0..4)];
+    let failing_syncs = if drawing.exists() { 5_000 } else { 0 };
+    let disk = DiskTrouble::default();
+    Climate { way_max, faults, sync_max: DurationMs(slow_disk), failing_syncs, disk }
+}
+
+/// Which reigns end by a kill, and how.
+pub(super) fn draw_kills(drawing: &mut Drawing) -> Vec<Kill> {
+    if !drawing.exists() {
+        return Vec::new();
+    }
+    let clocks_are_set = drawing.exists();
+    let kill = |drawing: &mut Drawing| {
+        let number = drawing.chance.random_range(1..=200);
+        let moments = [
+            None,
+            Some(Moment::BeforeAppend(number)),
+            Some(Moment::AfterAppend(number)),
+            Some(Moment::BeforeCall(number)),
+            Some(Moment::AfterCall(number)),
+        ];
+        Kill {
+            after: drawing.within(1_000, 2 * HOUR),
+            moment: moments[drawing.chance.random_range(0..moments.len())],
+            down: drawing.within(100, 10 * MINUTE),
+            clock_ahead_ms: if clocks_are_set { drawing.ahead_ms() } else { 0 },
+        }
+    };
+    (0..drawing.chance.random_range(1..=MANY_KILLS)).map(|_| kill(drawing)).collect()
+}
+
+/// How often actors panic, and how often those that were built anew do so at once.
+pub(super) fn draw_panics(drawing: &mut Drawing) -> Option<Panics> {
+    let share = drawing.chance.random_range(100..=3_000);
+    let again_max = drawing.chance.random_range(0..=5);
+    drawing.exists().then_some(Panics { share, again_max })
+}

@@ -1,0 +1,390 @@
+//! Users who outlive control planes: what is acknowledged they remember, and what is
+//! not they ask for again with the same key.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRefusal, Ask, JobOutcome, Submission};
+use cospan_actors::supervision::ActorKind;
+use cospan_domain::ids::{
+    Digest, IdempotencyKey, JobId, KeyName, LogicalName, RelPath, SiteName, TargetName,
+};
+use cospan_domain::job::spec::{
+    Collect, Executable, FileRef, Input, JobSpec, OnUnreachable, Output, Request,
+};
+use cospan_domain::job::state::Idempotency;
+use cospan_domain::runner::RestartScope;
+use cospan_domain::units::{DurationMs, Timestamp};
+use futures_util::future::join_all;
+
+use super::answers::untrue;
+use super::peers::draw_peers;
+use super::rarities::{Rarity, TARGETS};
+use super::scenario::{Deal, Scenario};
+use super::staging::draw_executable;
+use super::sweeps::{DrawnSweep, run_of};
+use cospan_simulator::jobs::job;
+use cospan_simulator::reign::Reign;
+use cospan_simulator::stalls::FULL;
+use cospan_simulator::tally::Tally;
+use cospan_simulator::world::cluster::Cluster;
+
+/// Where payloads leave what is collected.
+pub(super) const OUTPUT_PATH: &str = "result";
+
+/// What users know, whoever reigns.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// Acknowledged jobs, by their number.
+    pub(super) acknowledged: BTreeMap<usize, JobId>,
+    /// Acknowledged cancellations, and when.
+    pub(super) cancelled: BTreeMap<JobId, Timestamp>,
+    /// What a user was told and must not have been.
+    pub(super) complaints: Vec<String>,
+    /// A job that waited at rest, and was cancelled.
+    pub(super) waited: Option<JobId>,
+    files_done: BTreeSet<(usize, SiteName)>,
+    next_deal: usize,
+}
+
+/// Users have their answer by then, however slow disks are and whoever stalls.
+const ANSWERED_WITHIN: DurationMs = DurationMs(6 * 3_600_000);
+/// Between two looks of operators at jobs that are held.
+const RELEASED_EVERY: DurationMs = DurationMs(600_000);
+
+/// Does what users still have to do, until nothing is left.
+pub(super) async fn deal(
+    reign: Reign,
+    scenario: Arc<Scenario>,
+    known: Rc<RefCell<Known>>,
+    tally: Arc<Tally>,
+) -> Result<()> {
+    while !reign.plane.is_ready() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    register_files(&reign, &scenario, &known, &tally).await?;
+    loop {
+        let next = known.borrow().next_deal;
+        let Some((at, deal)) = scenario.deals.get(next) else {
+            // What a site did not answer for when a file came back to it is said again.
+            return register_files(&reign, &scenario, &known, &tally).await;
+        };
+        reign.until(*at).await;
+        let asked = ask(deal, &scenario, &known.borrow())?;
+        let Some(ask) = asked else {
+            known.borrow_mut().next_deal += 1;
+            continue;
+        };
+        let struck = strikes_at(deal, &reign, &known.borrow());
+        let times = if let Deal::Submit(_, times) = deal { *times } else { 1 };
+        let all = (0..times).map(|_| command(&reign, &ask, &tally));
+        let given_up = reign.until(reign.clock.now() + ANSWERED_WITHIN);
+        let answers = tokio::select! {
+            biased;
+            answers = join_all(all) => answers,
+            () = given_up => bail!("nobody answers a user: {deal:?}, within {ANSWERED_WITHIN}"),
+        };
+        if reign.doom.is_dead() {
+            return Ok(());
+        }
+        struck.into_iter().for_each(|(kind, step)| tally.count(kind, step));
+        let mut known = known.borrow_mut();
+        known.next_deal += 1;
+        for answer in answers {
+            known.complaints.extend(untrue(deal, &answer, &scenario, &reign.plane.view()));
+            known.learn(deal, answer, reign.clock.now());
+        }
+    }
+}
+
+/// What a deal is called, and where its job stands when it is made.
+fn strikes_at(deal: &Deal, reign: &Reign, known: &Known) -> Option<(&'static str, &'static str)> {
+    let (kind, number) = match deal {
+        Deal::Submit(number, _) => ("submitted-again", number),
+        Deal::Cancel(number) => ("cancel", number),
+        Deal::Abandon(number) => ("abandon", number),
+        Deal::Freeze(number, true) => ("freeze", number),
+        Deal::Freeze(number, false) => ("thaw", number),
+        Deal::Raise(number, _) => ("raise", number),
+        Deal::Site(..) | Deal::File(..) => return None,
+    };
+    let id = known.acknowledged.get(number)?;
+    let view = reign.plane.view();
+    Some((kind, view.jobs.get(id).map_or("archived", |job| job.phase.kind().as_str())))
+}
+
+/// Asks until there is an answer that is not "busy".
+async fn command(
+    reign: &Reign,
+    ask: impl Fn() -> Ask,
+    tally: &Tally,
+) -> Result<ApiAnswer, ApiRefusal> {
+    let by = KeyName::new("alice").map_err(|e| ApiRefusal::Conflict(e.to_string()))?;
+    loop {
+        match reign.plane.command(ApiCommand { by: by.clone(), what: ask() }).await {
+            Err(ApiRefusal::Busy { .. }) => {
+                tally.count("intake-full", "command");
+                if reign.clock.now().0 < reign.intake_full_until.load(Ordering::Relaxed) {
+                    tally.count(FULL, ActorKind::Intake.as_str());
+                }
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+            answer => return answer,
+        }
+    }
+}
+
+async fn register_files(
+    reign: &Reign,
+    scenario: &Scenario,
+    known: &Rc<RefCell<Known>>,
+    tally: &Tally,
+) -> Result<()> {
+    for (number, (path, _, sites)) in scenario.files.iter().enumerate() {
+        for site in sites {
+            if known.borrow().files_done.contains(&(number, site.clone())) {
+                continue;
+            }
+            let name = logical_name(number)?;
+            let ask = || Ask::AddFile {
+                name: name.clone(),
+                site: site.clone(),
+                path: path.clone(),
+                replace: false,
+            };
+            // A site that does not answer is asked again: users are patient.
+            while !reign.doom.is_dead() && command(reign, ask, tally).await.is_err() {
+                tokio::time::sleep(Duration::from_secs(30)).await;
+            }
+            if reign.doom.is_dead() {
+                return Ok(());
+            }
+            known.borrow_mut().files_done.insert((number, site.clone()));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn logical_name(number: usize) -> Result<LogicalName> {
+    Ok(LogicalName::new(&format!("file-{number}"))?)
+}
+
+type MakeAsk = Box<dyn Fn() -> Ask>;
+
+fn ask(deal: &Deal, scenario: &Scenario, known: &Known) -> Result<Option<MakeAsk>> {
+    let id = |number: &usize| known.acknowledged.get(number).copied();
+    Ok(match deal {
+        Deal::Submit(number, _) => {
+            let sweep = scenario.sweeps.iter().find(|sweep| sweep.first == *number);
+            let numbers = sweep.map_or(*number..*number + 1, DrawnSweep::numbers);
+            let all: Vec<_> = numbers.map(|n| submission(n, scenario)).collect::<Result<_>>()?;
+            Some(Box::new(move || Ask::Submit(all.clone())))
+        }
+        Deal::Cancel(number) => {
+            id(number).map(|id| -> MakeAsk { Box::new(move || Ask::Cancel(vec![id])) })
+        }
+        Deal::Abandon(number) => {
+            id(number).map(|id| -> MakeAsk { Box::new(move || Ask::Abandon(vec![id])) })
+        }
+        Deal::Freeze(number, true) => {
+            id(number).map(|id| -> MakeAsk { Box::new(move || Ask::Freeze(vec![id])) })
+        }
+        Deal::Freeze(number, false) => {
+            id(number).map(|id| -> MakeAsk { Box::new(move || Ask::Thaw(vec![id])) })
+        }
+        Deal::Raise(number, to) => {
+            let to = *to;
+            id(number).map(|id| -> MakeAsk {
+                Box::new(move || Ask::SetPriority { jobs: vec![id], to, uncapped: false })
+            })
+        }
+        Deal::Site(site, order) => {
+            let (site, order) = (scenario.sites[*site].name.clone(), order.clone());
+            Some(Box::new(move || Ask::Site(site.clone(), order.clone())))
+        }
+        Deal::File(number, site, is_there) => Some(file_ask(*number, site, *is_there, scenario)?),
+    })
+}
+
+fn file_ask(
+    number: usize,
+    site: &SiteName,
+    is_there: bool,
+    scenario: &Scenario,
+) -> Result<MakeAsk> {
+    let (name, path, site) =
+        (logical_name(number)?, scenario.files[number].0.clone(), site.clone());
+    Ok(Box::new(move || {
+        let (name, path, site) = (name.clone(), path.clone(), site.clone());
+        match is_there {
+            true => Ask::AddFile { name, site, path, replace: false },
+            false => Ask::RemoveFile { name, site: Some(site), force: false },
+        }
+    }))
+}
+
+/// The logical name of what a job leaves.
+pub(super) fn output_name(number: usize) -> Result<LogicalName> {
+    Ok(LogicalName::new(&format!("output-{number}"))?)
+}
+
+fn submission(number: usize, scenario: &Scenario) -> Result<Submission> {
+    let drawn = &scenario.jobs[number];
+    let mut spec = job(&drawn.components, drawn.run_time, drawn.wall_time, drawn.code)?;
+    ask_for_rarities(&mut spec, &drawn.rarity, scenario);
+    draw_peers(scenario.seed, number, drawn, &mut spec);
+    if drawn.rarity.notifies {
+        spec.run.notify = targets()?;
+    }
+    if let (Some(bounds), Request::NonFixed) = (&drawn.flexible, &spec.request) {
+        let total = spec.total_resources();
+        spec.components.truncate(1);
+        spec.components[0].resources = total;
+        spec.request = Request::Flexible(bounds.clone());
+    }
+    if let Some(file) = drawn.input {
+        for component in &mut spec.components {
+            let file = FileRef { name: logical_name(file)?, bound: None };
+            component.inputs.push(Input {
+                file,
+                path: RelPath::new("input")?,
+                feed: Default::default(),
+            });
+        }
+    }
+    if let Some(file) = draw_executable(scenario.seed, number, scenario) {
+        for component in &mut spec.components {
+            let file = FileRef { name: logical_name(file)?, bound: None };
+            component.program.executable = Executable::Staged(file);
+        }
+    }
+    if let Some(site) = drawn.output {
+        let (site, register) = (scenario.sites[site].name.clone(), output_name(number)?);
+        let collect = Collect::ToSite { site, register };
+        spec.components[0].outputs.push(Output { path: RelPath::new(OUTPUT_PATH)?, collect });
+    }
+    let sweep = scenario.sweeps.iter().find(|sweep| sweep.numbers().contains(&number));
+    if let Some(sweep) = sweep {
+        spec = run_of(sweep, number, spec)?;
+    }
+    let key = IdempotencyKey::new(&format!("job-{number}"))?;
+    let body = Digest(*blake3::hash(&number.to_le_bytes()).as_bytes());
+    let idempotency = Some(Idempotency { key, body });
+    Ok(Submission {
+        spec: Arc::new(spec),
+        idempotency,
+        allow_unplaceable: true,
+        refuse_closed: false,
+        asking: Default::default(),
+    })
+}
+
+/// Who is told of the end of jobs, each under an address that is its name.
+pub(super) fn targets() -> Result<BTreeSet<TargetName>> {
+    Ok(TARGETS.into_iter().map(TargetName::new).collect::<Result<_, _>>()?)
+}
+
+fn ask_for_rarities(spec: &mut JobSpec, rarity: &Rarity, scenario: &Scenario) {
+    if let Some(first) = rarity.fixed_from {
+        spec.request = Request::Fixed;
+        for (index, component) in spec.components.iter_mut().enumerate() {
+            let site = &scenario.sites[(first + index) % scenario.sites.len()];
+            component.site = Some(site.name.clone());
+        }
+    }
+    for component in &mut spec.components {
+        component.constraints.extend(rarity.constraint.clone());
+    }
+    if rarity.waits {
+        spec.on_unreachable = OnUnreachable::Wait;
+    }
+    spec.priority = rarity.priority;
+    spec.rerunnable = rarity.rerunnable;
+    spec.max_retries = rarity.max_retries;
+    if rarity.apart {
+        spec.run.restart_scope = RestartScope::Component;
+    }
+    spec.max_placement_tries = rarity.max_placement_tries;
+    spec.max_claim_tries = rarity.max_claim_tries;
+}
+
+impl Known {
+    fn learn(&mut self, deal: &Deal, answer: Result<ApiAnswer, ApiRefusal>, now: Timestamp) {
+        match (deal, answer) {
+            (Deal::Submit(number, _), Ok(ApiAnswer::Submitted(jobs))) => {
+                for (number, submitted) in (*number..).zip(jobs) {
+                    let before = self.acknowledged.insert(number, submitted.id);
+                    if before.is_some_and(|before| before != submitted.id) {
+                        let text = format!("a key was taken twice: job {number}");
+                        self.complaints.push(text);
+                    }
+                }
+            }
+            (Deal::Submit(number, _), Err(refusal)) => {
+                self.complaints.push(format!("a submission was refused: job {number}, {refusal}"));
+            }
+            (Deal::Cancel(_) | Deal::Abandon(_), Ok(ApiAnswer::Jobs(outcomes))) => {
+                for (id, outcome) in outcomes {
+                    if matches!(outcome, JobOutcome::Done | JobOutcome::Waits(_)) {
+                        self.cancelled.entry(id).or_insert(now);
+                    }
+                }
+            }
+            (Deal::File(number, site, true), Ok(_)) => {
+                self.files_done.insert((*number, site.clone()));
+            }
+            // Whatever the answer: if nobody says before the next reign that it is there,
+            // it is said then.
+            (Deal::File(number, site, false), _) => {
+                self.files_done.remove(&(*number, site.clone()));
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether users have nothing left to do.
+    pub(super) fn is_done(&self, scenario: &Scenario) -> bool {
+        self.next_deal >= scenario.deals.len()
+    }
+}
+
+/// Waits until every acknowledged job has ended.
+pub(super) async fn all_ended(reign: &Reign, ids: &[JobId], until: Timestamp) -> Result<()> {
+    loop {
+        let view = reign.plane.view();
+        let unfinished = ids.iter().filter_map(|id| view.jobs.get(id)).find(|job| !job.is_final());
+        let Some(job) = unfinished else { return Ok(()) };
+        if reign.clock.now() > until {
+            let why = reign.plane.explain(job);
+            let sites: Vec<_> =
+                reign.plane.sites().into_iter().map(|s| (s.name, s.state)).collect();
+            let truth: Vec<String> =
+                reign.world.read(|world| world.sites().iter().map(Cluster::to_string).collect());
+            let (id, phase, parts) = (job.id, &job.phase, &job.components);
+            bail!(
+                "job {id} makes no progress: {phase:?}, {parts:?}; {why:?}; sites {sites:?}; \
+                 in truth {truth:?}"
+            );
+        }
+        tokio::time::sleep(Duration::from_secs(30)).await;
+    }
+}
+
+/// Operators let jobs go on that were held because they ended actors again and again.
+pub(super) async fn release_held(reign: Reign) {
+    loop {
+        reign.until(reign.clock.now() + RELEASED_EVERY).await;
+        let view = reign.plane.view();
+        let held = view.jobs.values().filter(|job| job.held.is_some());
+        let held: Vec<JobId> = held.map(|job| job.id).collect();
+        if let (false, Ok(by)) = (held.is_empty(), KeyName::new("operator")) {
+            // Whoever is not released now is so the next time.
+            let _ = reign.plane.command(ApiCommand { by, what: Ask::Release(held) }).await;
+        }
+    }
+}

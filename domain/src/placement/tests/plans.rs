@@ -1,0 +1,60 @@
+//! Whole plans against the plain model: on grids where sites tie and something is missing.
+
+use proptest::prelude::*;
+
+use super::judge::Judge;
+use super::policies::plan;
+use super::scenes::scenes;
+use crate::placement::*;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_500))]
+
+    /// Sites, shares, sources, times and the rule; or which component has no site. And what is
+    /// left for the next job, and the table of Close-to-Files.
+    #[test]
+    fn every_policy_makes_the_plans_of_its_description(scene in scenes()) {
+        let (mut remaining, mut history) = (Remaining::of(&scene.grid), scene.history.clone());
+        let mut judge = Judge::new(&scene.grid, history.clone(), &scene.jobs[0]);
+        for (number, asked) in scene.jobs.iter().enumerate() {
+            if number > 0 {
+                judge.go_on(asked);
+            }
+            let request = asked.request();
+            let watched = {
+                let mut recorder = Recorder::default();
+                let mut board = Board {
+                    grid: &scene.grid,
+                    remaining: &mut remaining.clone(),
+                    history: &mut history.clone(),
+                    observer: &mut recorder,
+                };
+                place(&request, &mut board)
+            };
+            let mut board = Board {
+                grid: &scene.grid,
+                remaining: &mut remaining,
+                history: &mut history,
+                observer: &mut Silent,
+            };
+            let told = place(&request, &mut board);
+            prop_assert_eq!(&watched, &told, "watched, it decides otherwise");
+            let expected = plan(&mut judge, told.as_ref().ok());
+            prop_assert_eq!(told.map_err(|refusal| refusal.component), expected);
+            for at in judge.sites() {
+                prop_assert_eq!(i64::from(remaining.processors()[at]), judge.left(at, "processors"));
+                prop_assert_eq!(remaining.other(at, "gpus") as i64, judge.left(at, "gpus"));
+            }
+            prop_assert_eq!(&history, &judge.history);
+        }
+    }
+
+    #[test]
+    fn a_job_is_accepted_exactly_if_the_sites_could_ever_hold_it(scene in scenes()) {
+        let sites: Vec<&GridSite> = scene.grid.sites().iter().collect();
+        for asked in &scene.jobs {
+            let told = can_ever_be_placed(&asked.request(), &scene.grid);
+            prop_assert_eq!(told.is_ok(), asked.ever(&sites), "{:?}", told);
+        }
+    }
+}

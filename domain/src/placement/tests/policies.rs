@@ -1,0 +1,281 @@
+//! Each policy once more, from its description.
+
+use std::cmp::Reverse;
+
+use super::judge::{Asked, Judge};
+use crate::ids::{ComponentIndex, PolicyName};
+use crate::job::spec::Flexible;
+use crate::placed::{Placement, Rule};
+use crate::placement::*;
+use crate::units::DurationMs;
+
+/// A site, the file site that all files come from if that is one, and why it is this one.
+type Choice = (usize, Option<usize>, Rule);
+type Pick<'p> = dyn FnMut(&Judge<'_>, usize) -> Option<Choice> + 'p;
+
+/// The plan for the request whose turn it is, or the first component without a site. `told`: the
+/// plan that was made, for of equally well connected splits each will do.
+pub(super) fn plan(judge: &mut Judge<'_>, told: Option<&Plan>) -> Result<Plan, ComponentIndex> {
+    match judge.asked.bounds().cloned() {
+        Some(bounds) if bounds.splits.is_empty() => split(judge, &bounds, told),
+        Some(bounds) => first_split(judge, &bounds.splits),
+        None => {
+            let before = judge.clone();
+            let chosen = rigid(judge)?;
+            Ok(before.plan_of(&chosen))
+        }
+    }
+}
+
+fn rigid(judge: &mut Judge<'_>) -> Result<Vec<Choice>, ComponentIndex> {
+    let order = by_left(judge);
+    match (judge.asked.policy, judge.parts.len()) {
+        ("close-to-files", _) => {
+            let mut learned = Vec::new();
+            let chosen = place_each(judge, &mut |judge, part| {
+                let choice = close_to_files(judge, part, &learned);
+                if let Some((at, Some(_), _)) = choice {
+                    learned.extend(judge.file_sites(part, at).into_iter().map(|from| (at, from)));
+                }
+                choice
+            })?;
+            let name = |at: usize| judge.grid.sites()[at].name.clone();
+            for (at, from) in learned {
+                judge.history.insert(name(at), name(from));
+            }
+            Ok(chosen)
+        }
+        ("worst-fit", _) | (_, 1) => place_each(judge, &mut worst_fit),
+        ("cluster-minimization", _) => place_each(judge, &mut first_of(&order, Rule::FirstInOrder)),
+        ("connected-cluster-minimization", _) => {
+            let order = connected(judge, &order);
+            place_each(judge, &mut first_of(&order, Rule::BestConnected))
+        }
+        (other, _) => panic!("no rule for {other}"),
+    }
+}
+
+/// The largest first, equal ones in the order of the request.
+fn by_size(judge: &Judge<'_>) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..judge.parts.len()).collect();
+    order.sort_by_key(|part| Reverse(judge.parts[*part].resources.processors));
+    order
+}
+
+/// Each at its named site, or where the policy prefers; all of them, or none.
+fn place_each(judge: &mut Judge<'_>, pick: &mut Pick<'_>) -> Result<Vec<Choice>, ComponentIndex> {
+    let before = judge.clone();
+    let mut chosen = vec![(0, None, Rule::NamedSite); judge.parts.len()];
+    for part in by_size(judge) {
+        let choice = match &judge.parts[part].site {
+            None => pick(judge, part),
+            Some(named) => {
+                let at = judge.sites().find(|at| judge.grid.sites()[*at].name == *named);
+                let at = at.filter(|at| judge.is_open(part, *at));
+                let is_paired = judge.asked.policy == "close-to-files";
+                let from = |at| judge.pair(part, at, &[]).filter(|_| is_paired);
+                at.map(|at| (at, from(at).map(|(_, from)| from), Rule::NamedSite))
+            }
+        };
+        let Some(choice) = choice else {
+            judge.clone_from(&before);
+            return Err(ComponentIndex(part as u32));
+        };
+        let (used, needs) = (judge.parts[part].resources.clone(), judge.needs(part, choice.0));
+        judge.take(choice.0, used, needs);
+        chosen[part] = choice;
+    }
+    Ok(chosen)
+}
+
+impl Judge<'_> {
+    fn plan_of(&self, chosen: &[Choice]) -> Plan {
+        let placements = chosen.iter().enumerate();
+        let placements =
+            placements.map(|(part, (at, from, _))| self.placement(part, *at, *from, None));
+        self.plan_by(chosen.iter().map(|(.., rule)| *rule).max().unwrap(), placements.collect())
+    }
+
+    fn plan_by(&self, rule: Rule, placements: Vec<Placement>) -> Plan {
+        let longest = placements.iter().map(|placement| placement.transfer_time).max();
+        Plan {
+            seq: self.grid.seq(),
+            policy: PolicyName::new(self.asked.policy).unwrap(),
+            rule,
+            placements,
+            transfer_time: longest.unwrap_or(DurationMs(0)),
+        }
+    }
+}
+
+/// Sites by decreasing processors left, then by name.
+fn by_left(judge: &Judge<'_>) -> Vec<usize> {
+    let mut order: Vec<usize> = judge.sites().collect();
+    order.sort_by_key(|at| Reverse(judge.left(*at, "processors")));
+    order
+}
+
+fn worst_fit(judge: &Judge<'_>, part: usize) -> Option<Choice> {
+    let site = by_left(judge).into_iter().find(|at| judge.is_open(part, *at));
+    site.map(|at| (at, None, Rule::MostLeft))
+}
+
+fn first_of(order: &[usize], rule: Rule) -> impl FnMut(&Judge<'_>, usize) -> Option<Choice> + '_ {
+    move |judge, part| {
+        let site = order.iter().find(|at| judge.is_open(part, **at));
+        site.map(|at| (*at, None, rule))
+    }
+}
+
+/// The first site by name that has its files; else the known pair over which they arrive first,
+/// equal ones by more left, then execution site, then file site; without input as Worst-Fit.
+fn close_to_files(judge: &Judge<'_>, part: usize, learned: &[(usize, usize)]) -> Option<Choice> {
+    if !judge.parts[part].reads_files() {
+        return worst_fit(judge, part);
+    }
+    let has_all = |at: &usize| judge.is_open(part, *at) && judge.missing(part, *at).is_none();
+    if let Some(at) = judge.sites().find(has_all) {
+        return Some((at, None, Rule::AtFiles));
+    }
+    let pairs = judge.sites().filter_map(|at| {
+        // Those after a component may use what it adds to the table.
+        let pair = judge.pair(part, at, learned).map(|(time, from)| (time, Some(from)));
+        let is_open = match pair {
+            Some(_) => judge.is_open_but_for_pairs(part, at),
+            None => judge.is_open(part, at),
+        };
+        let (time, from) = pair.or_else(|| Some((judge.times(part, at)?, None)))?;
+        is_open.then_some((time, Reverse(judge.left(at, "processors")), at, from))
+    });
+    pairs.min().map(|(.., at, from)| (at, from, Rule::NearestPair))
+}
+
+/// The sites that the connected Cluster Minimization fills, in this order: those of Cluster
+/// Minimization itself, or grown from one site, or of all sets the one that is connected best.
+fn connected(judge: &Judge<'_>, order: &[usize]) -> Vec<usize> {
+    let rank = |group: &Vec<usize>| (group.len(), Reverse(judge.slowest(group)));
+    let mut pick = first_of(order, Rule::FirstInOrder);
+    let plain = place_each(&mut judge.clone(), &mut pick).ok().map(|chosen| {
+        let is_used = |at: &&usize| chosen.iter().any(|(used, ..)| used == *at);
+        order.iter().filter(is_used).copied().collect::<Vec<usize>>()
+    });
+    let most = plain.as_ref().map_or(usize::MAX, Vec::len);
+    let seeds = order.iter().filter(|_| most > 1);
+    let grown = seeds.filter_map(|seed| grow(judge, order, *seed, most));
+    let known = plain.into_iter().chain(grown).min_by_key(rank);
+    let Some(known) = known else { return order.to_vec() };
+    let takes = |set: &Vec<usize>| {
+        place_each(&mut judge.clone(), &mut first_of(set, Rule::FirstInOrder)).is_ok()
+    };
+    let better = sets(order, known.len()).into_iter().filter(|set| rank(set) < rank(&known));
+    better.filter(takes).min_by_key(rank).unwrap_or(known)
+}
+
+/// Begins with a site that takes the largest component; where none takes one, of those that do
+/// the one joins that is connected best.
+fn grow(judge: &Judge<'_>, order: &[usize], seed: usize, most: usize) -> Option<Vec<usize>> {
+    let (mut trial, mut group) = (judge.clone(), vec![seed]);
+    for (done, part) in by_size(judge).into_iter().enumerate() {
+        let mut site = group.iter().copied().find(|at| trial.is_open(part, *at));
+        if site.is_none() && done > 0 && group.len() < most {
+            let open = order.iter().copied().filter(|at| trial.is_open(part, *at));
+            let joined = |at: &usize| Reverse(judge.slowest(&[&group[..], &[*at]].concat()));
+            site = open.min_by_key(joined);
+            group.extend(site);
+        }
+        let used = trial.parts[part].resources.clone();
+        trial.take(site?, used, trial.needs(part, site?));
+    }
+    Some(group)
+}
+
+/// All sets of at most so many of these, those that begin with the first of them first.
+fn sets(order: &[usize], most: usize) -> Vec<Vec<usize>> {
+    let masks = (1_u32..1 << order.len()).filter(|mask| mask.count_ones() as usize <= most);
+    let set = |mask| (0..order.len()).filter(|bit| mask >> bit & 1 == 1).collect::<Vec<_>>();
+    let mut places: Vec<Vec<usize>> = masks.map(set).collect();
+    places.sort_unstable();
+    places.into_iter().map(|set| set.into_iter().map(|place| order[place]).collect()).collect()
+}
+
+/// The first allowed split that Cluster Minimization places; the preferred one is refused.
+fn first_split(judge: &mut Judge<'_>, splits: &[Vec<u32>]) -> Result<Plan, ComponentIndex> {
+    let (order, mut refused) = (by_left(judge), None);
+    for sizes in splits {
+        let mut before = judge.clone();
+        before.parts = judge.asked.split(sizes);
+        let mut trial = before.clone();
+        match place_each(&mut trial, &mut first_of(&order, Rule::FirstSplit)) {
+            Err(component) => refused = refused.or(Some(component)),
+            Ok(chosen) => {
+                *judge = trial;
+                let mut plan = before.plan_of(&chosen);
+                for (placement, size) in plan.placements.iter_mut().zip(sizes) {
+                    placement.share = Some(*size);
+                }
+                return Ok(plan);
+            }
+        }
+    }
+    Err(refused.unwrap())
+}
+
+/// The fewest sites that take the total, the largest or the best connected: each gets the
+/// minimum, then the rest goes to the first as far as it takes it, and so on.
+fn split(
+    judge: &mut Judge<'_>,
+    bounds: &Flexible,
+    told: Option<&Plan>,
+) -> Result<Plan, ComponentIndex> {
+    let asked: &Asked = judge.asked;
+    let open = judge.sites().filter(|at| judge.is_open(0, *at));
+    let offer = |at| asked.most_at(&judge.grid.sites()[at], |kind| judge.left(at, kind));
+    let mut offers: Vec<(usize, i64)> = open.map(|at| (at, offer(at))).collect();
+    offers.sort_by_key(|(_, most)| Reverse(*most));
+    let most: Vec<i64> = offers.iter().map(|(_, most)| *most).collect();
+    let count = asked.fewest(bounds, &most).ok_or(ComponentIndex(0))?;
+    let total = asked.parts[0].resources.processors;
+    let (rule, group) = match asked.policy {
+        "flexible-cluster-minimization" => (Rule::LargestFilled, offers[..count].to_vec()),
+        _ => (Rule::BestConnected, best_connected(judge, &offers, count, total.into(), told)),
+    };
+    let min = bounds.min_component_size;
+    let (mut rest, mut given) = (total - min * count as u32, 0);
+    let mut placements = Vec::new();
+    let before = judge.clone();
+    for (at, most) in group {
+        let more = rest.min(most as u32 - min);
+        let own = min + more;
+        let placement = before.placement(0, at, None, Some(asked.part(given, own)));
+        let copies = placement.sources.iter().map(|source| source.content).collect();
+        judge.take(at, asked.share(own), copies);
+        placements.push(Placement { share: Some(own), ..placement });
+        (rest, given) = (rest - more, given + own);
+    }
+    Ok(before.plan_by(rule, placements))
+}
+
+/// The sites of the plan that was made, if no set of so many that takes the total is connected
+/// better; else one that is.
+fn best_connected(
+    judge: &Judge<'_>,
+    offers: &[(usize, i64)],
+    count: usize,
+    total: i64,
+    told: Option<&Plan>,
+) -> Vec<(usize, i64)> {
+    let offered = |at: &usize| offers.iter().find(|(other, _)| other == at).unwrap().1;
+    let order: Vec<usize> = offers.iter().map(|(at, _)| *at).collect();
+    let takes =
+        |set: &Vec<usize>| set.len() == count && set.iter().map(offered).sum::<i64>() >= total;
+    let sets: Vec<Vec<usize>> = sets(&order, count).into_iter().filter(takes).collect();
+    let fastest = sets.iter().map(|set| judge.slowest(set)).max().unwrap();
+    let name = |at: &usize| &judge.grid.sites()[*at].name;
+    let is_told = |set: &&Vec<usize>| {
+        let sites = told.into_iter().flat_map(|plan| &plan.placements);
+        sites.map(|placement| &placement.site).eq(set.iter().map(name))
+    };
+    let mut best = sets.iter().filter(|set| judge.slowest(set) == fastest);
+    let set = best.clone().find(is_told).or_else(|| best.next()).unwrap();
+    set.iter().map(|at| (*at, offered(at))).collect()
+}

@@ -1,0 +1,213 @@
+//! Small grids on which much is equal and something is missing, and jobs of every policy that are
+//! placed on them one after the other.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::judge::Asked;
+use crate::content::{Chunk, Content, Part};
+use crate::ids::SiteName;
+use crate::job::spec::{Flexible, Request, Where};
+use crate::labels::{Constraint, Rule};
+use crate::placement::policy::POLICIES;
+use crate::placement::testing::*;
+use crate::placement::*;
+use crate::resources::Resources;
+use crate::units::{Bytes, PerMillion};
+
+const NAMES: [&str; 4] = ["A", "B", "C", "D"];
+
+#[derive(Debug, Clone)]
+pub(super) struct Scene {
+    pub(super) grid: GridSnapshot,
+    pub(super) history: History,
+    pub(super) jobs: Vec<Asked>,
+}
+
+/// The files that are read: two are of one size.
+fn a_file(number: u8) -> Content {
+    file(number, [1, 1, 2][usize::from(number) - 1])
+}
+
+fn vector(processors: u32, gpus: u64) -> Resources {
+    let others = if gpus > 0 { [("gpus".into(), gpus)].into() } else { BTreeMap::new() };
+    Resources { processors, others }
+}
+
+fn acceptance() -> impl Strategy<Value = Acceptance> {
+    prop_oneof![
+        16 => Just(Acceptance::Open),
+        2 => Just(Acceptance::ProbesOnly),
+        1 => prop::sample::select(vec![
+            Hindrance::Unreachable, Hindrance::Unusable, Hindrance::Probing, Hindrance::Frozen,
+            Hindrance::Maintenance,
+        ]).prop_map(Acceptance::Closed),
+    ]
+}
+
+fn quota() -> impl Strategy<Value = Quota> {
+    let basis = prop::sample::select(vec![QuotaBasis::Level, QuotaBasis::Share]);
+    let share = prop::sample::select(vec![1_000_000, 500_000, 700_000]).prop_map(PerMillion);
+    let bound = (share, basis).prop_map(|(share, basis)| Quota { share, basis });
+    prop_oneof![3 => Just(Quota::NONE), 1 => bound]
+}
+
+prop_compose! {
+    fn a_site(name: &'static str)(
+        (total, all_gpus) in (prop::sample::select(vec![6u32, 8, 8, 12]), 0..3u64),
+        (in_use, gpus_in_use) in (prop::sample::select(vec![0u32, 0, 2, 4]), 0..2u64),
+        less in prop::sample::select(vec![0u32, 0, 0, 3]),
+        (pending, ours) in (prop::sample::select(vec![0u32, 0, 0, 1, 2]), 0..3u32),
+        quota in quota(), acceptance in acceptance(),
+        arch in prop::sample::select(vec!["arm", "arm", "x86", ""]),
+        room in prop_oneof![6 => Just(None), 1 => (0..3u32).prop_map(Some)],
+        staging in prop_oneof![3 => Just(None), 1 => (0..5u64).prop_map(Some)],
+        (known, serves_files) in (0..24u32, 0..8u32),
+    ) -> GridSite {
+        let idle = vector(total - in_use, all_gpus.saturating_sub(gpus_in_use));
+        let mut site = site_of(name, vector(total, all_gpus), idle);
+        let shape = Arc::make_mut(site.shape.as_mut().unwrap());
+        shape.largest_component.processors -= less;
+        let labels = [("arch".into(), [arch.into()].into())];
+        shape.labels = labels.into_iter().filter(|_| !arch.is_empty()).collect();
+        GridSite {
+            pending: vector(pending, 0),
+            ours: vector(ours, 0),
+            quota,
+            acceptance,
+            room,
+            staging_left: staging.map(|left| Bytes(left * GB)),
+            serves_files: serves_files > 0,
+            shape: site.shape.filter(|_| known != 0),
+            idle: site.idle.filter(|_| known != 1),
+            ..site
+        }
+    }
+}
+
+pub(crate) fn history() -> impl Strategy<Value = History> {
+    let pair = (0..4usize, 0..4usize);
+    let pair = pair.prop_map(|(at, from)| (site_name(NAMES[at]), site_name(NAMES[from])));
+    let pairs = prop::collection::btree_set(pair, 0..9).prop_map(History::Pairs);
+    prop_oneof![Just(History::All), pairs]
+}
+
+prop_compose! {
+    pub(crate) fn grids()(
+        sites in NAMES.map(a_site), count in prop_oneof![1 => Just(1usize), 9 => 2..=4usize],
+        rates in prop::collection::vec(prop::sample::select(vec![0u64, 100, 100, 150, 200]), 16),
+        replicas in prop::collection::btree_set((1..4u8, 0..4usize), 5..12),
+        staged in prop::collection::btree_set((1..4u8, 0..4usize), 0..3),
+    ) -> GridSnapshot {
+        let named = |(number, at): &(u8, usize)| (a_file(*number), NAMES[*at]);
+        let links: Vec<_> = rates.iter().enumerate()
+            .map(|(pair, rate)| (NAMES[pair / 4], NAMES[pair % 4], *rate))
+            .filter(|(from, to, _)| from != to)
+            .collect();
+        let replicas: Vec<_> = replicas.iter().map(named).collect();
+        let mut at_sites: BTreeMap<SiteName, BTreeSet<Content>> = BTreeMap::new();
+        for (content, at) in staged.iter().map(named) {
+            at_sites.entry(site_name(at)).or_default().insert(content);
+        }
+        let sites = sites.into_iter().take(count);
+        grid_with(sites, &replicas, &links).with_staged(Arc::new(at_sites))
+    }
+}
+
+prop_compose! {
+    fn component(most: u32)(
+        processors in 1..=most,
+        gpus in prop_oneof![9 => Just(0u64), 1 => 1..3u64],
+        rule in 0..30u32,
+        avoid in prop_oneof![6 => Just(None), 1 => (0..4usize).prop_map(Some)],
+        inputs in prop_oneof![
+            3 => Just(BTreeSet::new()), 2 => prop::collection::btree_set(1..4u8, 1..3),
+        ],
+        executable in prop_oneof![9 => Just(None), 1 => (1..4u8).prop_map(Some)],
+        other in prop_oneof![9 => Just(None), 1 => (0..5usize, 0..3u8).prop_map(Some)],
+        site in 0..16usize,
+    ) -> ComponentRequest {
+        let constraint = |rule| vec![Constraint { key: "arch".into(), rule }];
+        let place = |at: usize| match NAMES.get(at) {
+            Some(name) => Where::Site(site_name(name)),
+            None => Where::Label("arch".into(), "arm".into()),
+        };
+        let content = |number: u8| (number > 0).then(|| a_file(number));
+        ComponentRequest {
+            resources: vector(processors, gpus),
+            constraints: match rule {
+                0 => constraint(Rule::Is("arm".into())),
+                1 => constraint(Rule::IsNot("arm".into())),
+                2 => constraint(Rule::OneOf(["arm".into(), "x86".into()].into())),
+                _ => Vec::new(),
+            },
+            avoid: avoid.into_iter().map(|at| site_name(NAMES[at])).collect(),
+            inputs: inputs.into_iter().map(a_file).collect(),
+            executable: executable.and_then(content),
+            executable_at: other.into_iter().map(|(at, n)| (place(at), content(n))).collect(),
+            // Of a fixed request; some name one that is not there.
+            site: Some(site_name(if site == 0 { "E" } else { NAMES[site % 4] })),
+            chunks: BTreeMap::new(),
+        }
+    }
+}
+
+/// Each reads its chunk of a file, by what it has of all processors.
+fn in_chunks(parts: &mut [ComponentRequest], of: Content) {
+    let total = parts.iter().map(|part| u64::from(part.resources.processors)).sum();
+    let mut before = 0;
+    for part in parts {
+        let own = part.resources.processors.into();
+        let chunk = Chunk::of_part(of, Part { before, own, total });
+        before += own;
+        part.chunks = [(chunk.content(), chunk)].into();
+    }
+}
+
+prop_compose! {
+    pub(crate) fn a_job()(
+        policy in 0..POLICIES.len(),
+        (mut parts, whole) in (prop::collection::vec(component(5), 1..5), component(24)),
+        min in 1..4u32,
+        most in prop::option::of(1..5u32),
+        mut cuts in prop::collection::vec(prop::collection::vec(1..8u32, 0..3), 0..3),
+        (fixed, listed, restartable) in (0..8u32, any::<bool>(), 0..4u32),
+        chunk in prop_oneof![7 => Just(None), 1 => (1..4u8).prop_map(Some)],
+    ) -> Asked {
+        let policy = POLICIES[policy];
+        let mut kind = if fixed == 0 { Request::Fixed } else { Request::NonFixed };
+        if !policy.serves(&kind) {
+            let total = whole.resources.processors;
+            let min_component_size = min.min(total);
+            // A split is what is cut off the total, and the rest.
+            for cut in &mut cuts {
+                cut.retain(|size| *size < total);
+                while cut.iter().sum::<u32>() >= total {
+                    cut.pop();
+                }
+                cut.push(total - cut.iter().sum::<u32>());
+            }
+            cuts.retain(|_| listed);
+            parts = vec![whole];
+            kind =
+                Request::Flexible(Flexible { min_component_size, max_components: most, splits: cuts });
+        }
+        if kind != Request::Fixed {
+            parts.iter_mut().for_each(|part| part.site = None);
+        }
+        if let Some(number) = chunk {
+            in_chunks(&mut parts, a_file(number));
+        }
+        Asked { policy: policy.name(), kind, restartable: restartable > 0, parts }
+    }
+}
+
+prop_compose! {
+    pub(super) fn scenes()(
+        grid in grids(), history in history(), jobs in prop::collection::vec(a_job(), 1..4),
+    ) -> Scene {
+        Scene { grid, history, jobs }
+    }
+}

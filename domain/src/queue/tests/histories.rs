@@ -1,0 +1,312 @@
+//! Whole histories of the placement queues against a list of jobs: jobs arrive, are refused,
+//! rise, are frozen, back off and leave, also while a scan is under way.
+
+use proptest::prelude::*;
+
+use super::plain::{Cycle, List};
+use super::*;
+use crate::placement::tests::scenes::{a_job, grids, history};
+use crate::queue::{HoardParameters, Turns};
+use crate::units::PerMillion;
+
+const MINUTE: u64 = 60_000;
+
+/// Something that happens to a job.
+#[derive(Debug, Clone)]
+enum Change {
+    Waits { class: Priority, entered: u64, shape: usize, other: Other },
+    Leaves,
+    Ends,
+    Answers,
+    LosesItsPlan,
+}
+
+/// What is seldom so.
+#[derive(Debug, Clone, Copy)]
+struct Other {
+    frozen: bool,
+    not_before: u64,
+    max_tries: Option<u32>,
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Change(u64, Change),
+    Scan {
+        trigger: Trigger,
+        grid: Arc<GridSnapshot>,
+        slice: u32,
+        /// What happens after each plan.
+        meanwhile: Vec<(u64, Change)>,
+        /// Who does as the scan says: takes its plan, rises, ends.
+        obeys: u32,
+    },
+}
+
+prop_compose! {
+    fn waits()(
+        class in prop::sample::select(Priority::ALL.to_vec()), entered in 0..6u64,
+        shape in 0..60usize,
+        frozen in prop::bool::weighted(0.1),
+        not_before in prop_oneof![4 => Just(0), 1 => 0..20u64],
+        max_tries in prop_oneof![4 => Just(None), 1 => (0..3u32).prop_map(Some)],
+    ) -> Change {
+        let other = Other { frozen, not_before: not_before * MINUTE, max_tries };
+        Change::Waits { class, entered: entered * MINUTE / 2, shape, other }
+    }
+}
+
+fn change() -> impl Strategy<Value = (u64, Change)> {
+    let what = prop_oneof![
+        10 => waits(),
+        1 => Just(Change::Leaves),
+        1 => Just(Change::Ends),
+        1 => Just(Change::Answers),
+        1 => Just(Change::LosesItsPlan),
+    ];
+    (0..12u64, what)
+}
+
+fn step() -> impl Strategy<Value = (Step, u64)> {
+    let trigger = prop::sample::select(vec![Trigger::Event, Trigger::Interval, Trigger::Interval]);
+    let slice = prop::sample::select(vec![1, 7, 40, u32::MAX]);
+    let meanwhile = prop_oneof![
+        3 => Just(Vec::new()), 1 => prop::collection::vec(change(), 1..4)
+    ];
+    let scan = (trigger, grids(), slice, meanwhile, any::<u32>()).prop_map(
+        |(trigger, grid, slice, meanwhile, obeys)| Step::Scan {
+            trigger,
+            grid: Arc::new(grid),
+            slice,
+            meanwhile,
+            obeys,
+        },
+    );
+    let what =
+        prop_oneof![3 => change().prop_map(|(job, what)| Step::Change(job, what)), 2 => scan];
+    (what, prop::sample::select(vec![0, MINUTE / 4, MINUTE, 2 * MINUTE]))
+}
+
+prop_compose! {
+    fn parameters()(
+        (n1, n2, n3, n4) in (1..4u32, 1..4u32, 1..4u32, 1..4u32),
+        (n_h, less) in (1..4u32, 0..3u32),
+        promote_after in prop::option::of(1..3u32),
+        max_placement_tries in prop_oneof![3 => Just(None), 1 => (1..4u32).prop_map(Some)],
+        events in prop::bool::weighted(0.7),
+        turn_processors in prop::sample::select(vec![1u32, 4, 16]),
+        after in prop::option::of(0..4u64),
+        share in prop::sample::select(vec![0u32, 300_000, 500_000, 1_000_000]),
+        time in 1..5u64,
+    ) -> QueueParameters {
+        let hoard = HoardParameters {
+            after: after.map(|minutes| DurationMs(minutes * MINUTE)),
+            share: PerMillion(share),
+            time: DurationMs(time * MINUTE),
+        };
+        let n_l = n_h.saturating_sub(less).max(1);
+        QueueParameters {
+            n_h, n_l, n1, n2, n3, n4, promote_after, max_placement_tries, events, turn_processors,
+            hoard, ..QueueParameters::default()
+        }
+    }
+}
+
+/// Most requests are small and plain.
+fn shapes() -> impl Strategy<Value = Vec<Arc<PlacementRequest>>> {
+    let plain = prop::collection::vec(1..9u32, 1..3).prop_map(|parts| sizes(&parts));
+    let shape = prop_oneof![2 => plain, 1 => a_job().prop_map(|job| job.request())];
+    prop::collection::vec(shape.prop_map(Arc::new), 1..6)
+}
+
+/// The queues, and what they are to be.
+struct Both {
+    queues: PlacementQueues,
+    list: List,
+    shapes: Vec<Arc<PlacementRequest>>,
+}
+
+impl Both {
+    fn insert(&mut self, waiting: Waiting) {
+        self.queues.insert(waiting.clone());
+        self.list.insert(waiting);
+    }
+
+    fn remove(&mut self, job: JobId) {
+        self.queues.remove(job);
+        self.list.remove(job);
+    }
+
+    fn heard(&mut self, job: JobId) {
+        self.queues.heard(job);
+        self.list.heard(job);
+    }
+
+    fn forget(&mut self, job: JobId) {
+        self.queues.forget(job);
+        self.list.forget(job);
+    }
+
+    fn change(&mut self, (job, what): (u64, Change)) {
+        let job = JobId(job);
+        match what {
+            Change::Leaves => self.remove(job),
+            Change::Ends => self.forget(job),
+            Change::Answers => self.heard(job),
+            Change::LosesItsPlan => {
+                self.queues.withdraw_offer(job);
+                self.list.withdraw(job);
+            }
+            Change::Waits { class: priority, entered, shape, other } => {
+                let request = Arc::clone(&self.shapes[shape % self.shapes.len()]);
+                let (entered, not_before) = (Timestamp(entered), Timestamp(other.not_before));
+                let Other { frozen, max_tries, .. } = other;
+                self.insert(Waiting {
+                    job,
+                    priority,
+                    entered,
+                    not_before,
+                    frozen,
+                    max_tries,
+                    request,
+                });
+            }
+        }
+    }
+
+    fn scan(&mut self, step: Step, now: Timestamp) -> Result<(), TestCaseError> {
+        let Step::Scan { trigger, grid, slice, meanwhile, obeys } = step else { return Ok(()) };
+        let mut scan = self.queues.begin_scan(trigger, Arc::clone(&grid), now);
+        let mut round = self.list.begin(trigger, grid, now);
+        let (mut meanwhile, mut placed) = (meanwhile.into_iter(), Vec::new());
+        let mut left = SliceBudget(slice);
+        let report = loop {
+            let expected = self.list.next(&mut round);
+            let told = loop {
+                match self.queues.step(&mut scan, &mut left) {
+                    ScanStep::Placed(offer) => break Ok(offer),
+                    ScanStep::Done(report) => break Err(report),
+                    ScanStep::Yield => {
+                        prop_assert_eq!(left, SliceBudget(0), "it yields too early");
+                        left = SliceBudget(slice);
+                    }
+                }
+            };
+            prop_assert_eq!(scan.remaining(), &round.remaining);
+            match told {
+                Err(report) => {
+                    prop_assert_eq!(None, expected);
+                    break report;
+                }
+                Ok(offer) => {
+                    placed.push(offer.job);
+                    prop_assert_eq!(Some((offer.job, offer.plan, offer.by)), expected);
+                }
+            }
+            meanwhile.next().into_iter().for_each(|what| self.change(what));
+        };
+        prop_assert_eq!(&report, &round.report);
+        let mut obeys = (0..32).cycle().map(|bit| obeys >> bit & 1 == 1);
+        for job in placed {
+            match obeys.next() {
+                Some(true) => self.remove(job),
+                _ => self.change((job.0, Change::LosesItsPlan)),
+            }
+        }
+        for decision in report.decisions.into_iter().filter(|_| obeys.next() == Some(true)) {
+            match decision {
+                QueueDecision::GiveUp { job, .. } => self.forget(job),
+                QueueDecision::Promote { job, to } => {
+                    let known = self.list.jobs.get(&job).map(|job| job.waiting.clone());
+                    if let Some(waiting) = known {
+                        self.insert(Waiting { priority: to, entered: now, ..waiting });
+                    }
+                    self.heard(job);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), TestCaseError> {
+        let (queues, list) = (&self.queues, &self.list);
+        for class in Priority::ALL {
+            let line = list.line(class);
+            prop_assert_eq!(queues.jobs(class).collect::<Vec<_>>(), line.clone());
+            prop_assert_eq!(queues.len_of(class), line.len());
+            for (ahead, id) in line.into_iter().enumerate() {
+                let job = &list.jobs[&id];
+                let standing = Standing {
+                    priority: class,
+                    ahead,
+                    condition: job.condition,
+                    tries: list.tries(id),
+                    refusal: list.refusals.get(&job.waiting.request).cloned(),
+                };
+                prop_assert_eq!(queues.standing(id), Some(standing), "{}", id);
+            }
+        }
+        let wakes = list.jobs.values().filter_map(|job| match job.condition {
+            Condition::BackedOff(until) => Some(until),
+            _ => None,
+        });
+        prop_assert_eq!(queues.next_wake(), wakes.min());
+        let requests = list.jobs.values().map(|job| &job.waiting.request);
+        let shapes: std::collections::BTreeSet<_> = requests.collect();
+        prop_assert_eq!(queues.shape_count(), shapes.len());
+        let mut conditions = list.jobs.values().map(|job| job.condition);
+        prop_assert_eq!(queues.has_unserved(), conditions.any(|c| c != Condition::Offered));
+        prop_assert_eq!(queues.history(), &list.history);
+        prop_assert_eq!(queues.hoard_in_effect(), list.hoard.as_ref());
+        Ok(())
+    }
+}
+
+proptest! {
+    /// Every plan, what is left after it, what is withheld and for whom, every report, and where
+    /// each job stands.
+    #[test]
+    fn queues_go_the_way_of_a_list_of_jobs(
+        parameters in parameters(), history in history(), shapes in shapes(),
+        first in prop::collection::vec(change(), 0..12),
+        steps in prop::collection::vec(step(), 1..16),
+    ) {
+        parameters.validate().unwrap();
+        let queues = PlacementQueues::new(parameters.clone(), history.clone());
+        let mut both = Both { queues, list: List::new(parameters, history), shapes };
+        first.into_iter().for_each(|what| both.change(what));
+        let mut now = Timestamp(3 * MINUTE);
+        for (step, pause) in steps {
+            now.0 += pause;
+            match step {
+                Step::Change(job, what) => both.change((job, what)),
+                scan @ Step::Scan { .. } => both.scan(scan, now)?,
+            }
+            both.check()?;
+        }
+    }
+
+    #[test]
+    fn turns_are_those_of_the_cycle_written_out(
+        parameters in parameters(),
+        steps in prop::collection::vec((0..4usize, 1..25u64, prop::option::of(0..16u32)), 1..24),
+    ) {
+        let (mut turns, mut cycle) = (Turns::new(&parameters), Cycle::new(&parameters));
+        for (class, processors, occupied) in steps {
+            let class = Priority::ALL[class];
+            if let Some(occupied) = occupied {
+                let has = |class: Priority| occupied >> class as u32 & 1 == 1;
+                prop_assert_eq!(turns.take(&parameters, has), cycle.take(has));
+            } else {
+                turns.placed(&parameters, class, processors);
+                cycle.place(class, processors);
+            }
+            prop_assert_eq!(turns.current(&parameters), cycle.now());
+            prop_assert_eq!(turns.order(&parameters).to_vec(), cycle.order());
+            for class in Priority::ALL {
+                let told = turns.has_credit(&parameters, class);
+                prop_assert_eq!(told, cycle.has_credit(class), "{}", class);
+            }
+        }
+    }
+}

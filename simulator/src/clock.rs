@@ -1,0 +1,72 @@
+//! The time of a world. It passes only while its runtime rests, so that one reading serves
+//! whoever asks until then; and everybody asks all the time.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use cospan_actors::clock::{Clock, RuntimeClock};
+use cospan_domain::units::Timestamp;
+
+thread_local! {
+    static RESTS: Cell<u64> = const { Cell::new(1) };
+}
+
+/// To be called whenever the runtime of this thread has rested.
+pub(super) fn rested() {
+    RESTS.set(RESTS.get() + 1);
+}
+
+/// A clock for the runtime of one thread, which must tell when it [`rested`], and whose time
+/// nobody sets forward.
+#[derive(Debug)]
+pub(super) struct WorldClock {
+    runtime: RuntimeClock,
+    /// After which rest it was read; 0: it never was.
+    read: AtomicU64,
+    shown_ms: AtomicU64,
+}
+
+impl WorldClock {
+    /// A clock that shows `begins` now.
+    pub(super) fn starting_at(begins: Timestamp) -> Self {
+        let runtime = RuntimeClock::starting_at(begins);
+        Self { runtime, read: AtomicU64::new(0), shown_ms: AtomicU64::new(0) }
+    }
+}
+
+impl Clock for WorldClock {
+    fn now(&self) -> Timestamp {
+        let rests = RESTS.get();
+        if self.read.load(Ordering::Relaxed) != rests {
+            self.shown_ms.store(self.runtime.now().0, Ordering::Relaxed);
+            self.read.store(rests, Ordering::Relaxed);
+        }
+        Timestamp(self.shown_ms.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::reign::runtime;
+
+    #[test]
+    fn it_always_shows_what_the_runtime_does() {
+        runtime().block_on(async {
+            let (clock, plain) = (
+                WorldClock::starting_at(Timestamp(1_000)),
+                RuntimeClock::starting_at(Timestamp(1_000)),
+            );
+            for pause in [0, 1, 5, 1_000, 86_400_000, 0, 3] {
+                assert_eq!(clock.now(), plain.now());
+                tokio::task::yield_now().await;
+                assert_eq!(clock.now(), plain.now());
+                tokio::time::sleep(Duration::from_millis(pause)).await;
+                assert_eq!(clock.now(), plain.now());
+            }
+            assert_eq!(clock.now(), Timestamp(1_000 + 86_401_009));
+        });
+    }
+}

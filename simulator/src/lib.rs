@@ -1,0 +1,38 @@
+//! Runs the real control plane over a simulated world under virtual time: the
+//! actors, the domain and the journal's core are those of the server; only the
+//! world, time and chance are simulated. One arbiter, no thread, no file, no socket.
+
+mod clock;
+#[cfg(test)]
+mod disk_tests;
+pub mod doom;
+pub mod experiment;
+pub mod handle;
+pub mod hash;
+pub mod jobs;
+pub mod journal;
+#[cfg(test)]
+mod latency_tests;
+pub mod lives;
+pub mod logs;
+pub mod models;
+pub mod panics;
+#[cfg(test)]
+mod probe_tests;
+pub mod reign;
+#[cfg(test)]
+mod restart_tests;
+#[cfg(test)]
+mod retention_tests;
+pub mod settings;
+mod site;
+#[cfg(test)]
+mod site_tests;
+pub mod stalls;
+#[cfg(test)]
+mod stalls_tests;
+#[cfg(test)]
+mod sweep_tests;
+pub mod tally;
+pub mod weather;
+pub mod world;

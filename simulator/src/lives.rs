@@ -1,0 +1,160 @@
+//! Lives and deaths of actors as they truly were, reign by reign: who was made to panic,
+//! who died, who was built, and what was carried out when somebody died too often. Adapters
+//! of sites panic in any build, actors at planted points in a chaos build only.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cospan_actors::clock::Clock;
+use cospan_actors::supervision::witness::{Turn, watch_lives};
+use cospan_actors::supervision::{ActorId, ActorKind, Verdict};
+use cospan_domain::units::{DurationMs, Timestamp};
+
+/// Something that happened to actors or to their process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Lived {
+    /// A panic was planted: in a handler of an actor of this kind, or somewhere else.
+    Planted(Option<ActorKind>),
+    /// An actor died.
+    Died(ActorId),
+    /// An actor was to be built: for the first time, or anew after a death.
+    Built(ActorId, bool),
+    /// This was carried out because an actor died.
+    Judged(ActorId, Verdict),
+    /// It was made to take no message for so long, with its mailbox full or not.
+    Stalled(ActorId, DurationMs, bool),
+    /// The disk failed.
+    DiskFailed,
+    /// The control plane asked for the end of its process.
+    Fatal(String),
+}
+
+/// The lives of one reign.
+#[derive(Debug, Clone, Default)]
+pub struct Reigned {
+    /// What happened, in order.
+    pub lived: Vec<(Timestamp, Lived)>,
+    /// When it was over.
+    pub ended: Option<Timestamp>,
+    /// Deaths that its supervisor says it was told of.
+    pub counted: u64,
+}
+
+impl Reigned {
+    /// So much of the time from `since` to `now` at least one of these actors stalled.
+    pub fn stalled(
+        &self,
+        since: Timestamp,
+        now: Timestamp,
+        which: impl Fn(&ActorId) -> bool,
+    ) -> DurationMs {
+        let (mut total, mut until) = (DurationMs::ZERO, since);
+        for (at, lived) in &self.lived {
+            let Lived::Stalled(id, lasts, _) = lived else { continue };
+            let (from, to) = ((*at).max(until), (*at + *lasts).min(now));
+            if from < to && which(id) {
+                total = total + to.since(from);
+                until = to;
+            }
+        }
+        total
+    }
+}
+
+/// The lives of all reigns.
+#[derive(Debug, Default)]
+pub struct Lives(Mutex<Vec<Reigned>>);
+
+impl Lives {
+    fn with<T>(&self, act: impl FnOnce(&mut Vec<Reigned>) -> T) -> T {
+        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn begin(&self) {
+        self.with(|reigns| reigns.push(Reigned::default()));
+    }
+
+    /// What comes later is the doing of the simulator, which drops all that is left.
+    pub(super) fn end(&self, now: Timestamp, counted: u64) {
+        self.with(|reigns| {
+            if let Some(reign) = reigns.last_mut() {
+                (reign.ended, reign.counted) = (Some(now), counted);
+            }
+        });
+    }
+
+    pub(super) fn note(&self, now: Timestamp, lived: Lived) {
+        self.with(|reigns| {
+            if let Some(reign) = reigns.last_mut().filter(|reign| reign.ended.is_none()) {
+                reign.lived.push((now, lived));
+            }
+        });
+    }
+
+    /// The same as [`Reigned::stalled`], of the reign that goes on.
+    pub fn stalled(
+        &self,
+        since: Timestamp,
+        now: Timestamp,
+        which: impl Fn(&ActorId) -> bool,
+    ) -> DurationMs {
+        let of_last = |reigns: &mut Vec<Reigned>| Some(reigns.last()?.stalled(since, now, which));
+        self.with(of_last).unwrap_or_default()
+    }
+
+    /// When the last life of an actor began in the reign that goes on.
+    pub fn born(&self, id: &ActorId) -> Option<Timestamp> {
+        self.with(|reigns| {
+            let lived = reigns.last()?.lived.iter().rev();
+            let mut births =
+                lived.filter(|(_, lived)| matches!(lived, Lived::Built(of, _) if of == id));
+            births.next().map(|(at, _)| *at)
+        })
+    }
+
+    /// All of them so far.
+    pub fn reigns(&self) -> Vec<Reigned> {
+        self.with(|reigns| reigns.clone())
+    }
+}
+
+/// From now on the lives of actors on this thread are seen.
+pub(super) fn watch(lives: Arc<Lives>, clock: Arc<dyn Clock>) {
+    watch_lives(Some(Box::new(move |id, turn| {
+        let id = id.clone();
+        let lived = match turn {
+            Turn::Built { anew } => Lived::Built(id, anew),
+            Turn::Died => Lived::Died(id),
+            Turn::Judged(verdict) => Lived::Judged(id, verdict),
+        };
+        lives.note(clock.now(), lived);
+    })));
+}
+
+/// Nobody sees them any more.
+pub(super) fn clear() {
+    watch_lives(None);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_in_which_several_stall_counts_once_and_only_as_far_as_it_is_asked_for() {
+        let stall = |at, id, lasts| (Timestamp(at), Lived::Stalled(id, DurationMs(lasts), false));
+        let lived = vec![
+            stall(100, ActorId::Journal, 100),
+            stall(150, ActorId::Claimer, 100),
+            stall(160, ActorId::Journal, 10),
+            stall(400, ActorId::Journal, 100),
+        ];
+        let reign = Reigned { lived, ..Reigned::default() };
+        let stalled = |since, now, which: fn(&ActorId) -> bool| {
+            reign.stalled(Timestamp(since), Timestamp(now), which).0
+        };
+        assert_eq!(stalled(0, 1_000, |_| true), 250);
+        assert_eq!(stalled(120, 450, |_| true), 180);
+        assert_eq!(stalled(0, 1_000, |id| *id == ActorId::Claimer), 100);
+        assert_eq!(stalled(250, 400, |_| true), 0);
+    }
+}

@@ -1,0 +1,121 @@
+//! Places for probes do not stay taken.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cospan_actors::api::command::{ApiCommand, Ask, Submission};
+use cospan_actors::settings::Settings;
+use cospan_domain::ids::{KeyName, SiteName};
+use cospan_domain::job::state::Phase;
+use cospan_domain::runner::RestartScope;
+use cospan_domain::site::parameters::SiteParameters;
+use cospan_domain::site::state::Breaker;
+use cospan_domain::units::{DurationMs, Timestamp};
+
+use super::jobs::shared_job;
+use super::journal::StoreDisk;
+use super::reign::{End, Ground, Plan, Reign, reign};
+use super::settings::default_settings;
+use super::weather::{Climate, Weather};
+use crate::handle::WorldHandle;
+use crate::world::batch::Discipline;
+use crate::world::cluster::ClusterSpec;
+use crate::world::{LinkSpec, Pace, World};
+
+pub(super) const BEGINS: Timestamp = Timestamp(1_000_000_000);
+pub(super) const SECOND: DurationMs = DurationMs(1_000);
+
+pub(super) fn name(site: &str) -> SiteName {
+    SiteName::new(site).unwrap()
+}
+
+/// Sites of one node each, unusable after one error, and hardly ever reconciled.
+pub(super) fn ground(sites: &[&str]) -> Ground {
+    linked(sites, &[])
+}
+
+/// The same with links.
+pub(super) fn linked(sites: &[&str], links: &[LinkSpec]) -> Ground {
+    let site = |site: &&str| ClusterSpec {
+        name: name(site),
+        nodes: 1,
+        processors_per_node: 2,
+        discipline: Discipline::Easy,
+        local_jobs: Vec::new(),
+        files: BTreeMap::new(),
+    };
+    let sites = sites.iter().map(site).collect();
+    let world = World::new(sites, links, Pace::default(), 1, BEGINS);
+    let settings = Settings {
+        site: SiteParameters { site_error_threshold: 1, ..SiteParameters::default() },
+        reconcile_interval: DurationMs::from_secs(86_400),
+        ..default_settings()
+    };
+    Ground {
+        world: WorldHandle::new(world),
+        disk: StoreDisk::default(),
+        weather: Arc::new(Weather::new(Climate::default(), 1)),
+        hash: Arc::default(),
+        settings,
+        hints: true,
+        lives: Arc::default(),
+        keeps_archive: false,
+    }
+}
+
+/// Submits a job that runs for an hour.
+pub(super) async fn submit(reign: &Reign, components: &[u32], restart_scope: RestartScope) {
+    let hour = DurationMs::from_secs(3_600);
+    let mut spec = shared_job(components, hour, hour + hour, 0).unwrap();
+    Arc::make_mut(&mut spec).run.restart_scope = restart_scope;
+    let submission = Submission::of(spec);
+    let (by, what) = (KeyName::new("alice").unwrap(), Ask::Submit(vec![submission]));
+    reign.plane.command(ApiCommand { by, what }).await.unwrap();
+}
+
+/// Waits until it holds, for twenty minutes at most: longer than sites are avoided.
+pub(super) async fn until(reign: &Reign, holds: impl Fn() -> bool) -> bool {
+    let end = reign.clock.now() + DurationMs::from_secs(1_200);
+    while !holds() && reign.clock.now() < end {
+        reign.until(reign.clock.now() + SECOND).await;
+    }
+    holds()
+}
+
+pub(super) fn breaker(reign: &Reign, site: &str) -> Option<Breaker> {
+    reign.plane.view().sites.get(&name(site)).map(|record| record.breaker.clone())
+}
+
+pub(super) fn fail_node(reign: &Reign, world: &WorldHandle, site: &str) {
+    world.at(reign.clock.now(), |world| {
+        let site = world.index_of(&name(site)).unwrap();
+        world.node_down(site, 0, SECOND);
+    });
+}
+
+#[test]
+fn a_probe_whose_job_another_site_ended_makes_room_for_the_next_at_once() {
+    let ground = ground(&["delft", "leiden"]);
+    let world = ground.world.clone();
+    let plan = Plan::undisturbed(BEGINS, 1);
+    let end = reign(&ground, plan, move |reign| async move {
+        reign.until(BEGINS + SECOND).await;
+        // Two components of the size of a site: each has one.
+        submit(&reign, &[2, 2], RestartScope::Job).await;
+        let runs = || {
+            let view = reign.plane.view();
+            view.jobs.values().all(|job| matches!(job.phase, Phase::Running { .. }))
+        };
+        assert!(until(&reign, runs).await, "both sites take a component");
+        fail_node(&reign, &world, "leiden");
+        let probed = || matches!(breaker(&reign, "leiden"), Some(Breaker::HalfOpen { .. }));
+        assert!(until(&reign, || probed() && runs()).await, "leiden is probed with the job");
+        fail_node(&reign, &world, "delft");
+        let free = || match breaker(&reign, "leiden") {
+            Some(Breaker::HalfOpen { running, .. }) => running.is_empty(),
+            _ => false,
+        };
+        assert!(until(&reign, free).await, "{:?}", breaker(&reign, "leiden"));
+    });
+    assert!(matches!(end.unwrap(), End::Done(..)));
+}

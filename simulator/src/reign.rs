@@ -1,0 +1,382 @@
+//! One reign of a control plane over the world: from its start until it is killed or
+//! told to stop. The next one finds what it left in its store and at the sites.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use actix::System;
+use anyhow::{Result, anyhow};
+use cospan_actors::api::ControlPlane;
+use cospan_actors::clock::Clock;
+use cospan_actors::journal::view_of;
+use cospan_actors::metrics::Metrics;
+use cospan_actors::notifier::{Messenger, Notice};
+use cospan_actors::settings::Settings;
+use cospan_actors::shared::Parts;
+use cospan_actors::supervision::ActorKind;
+use cospan_actors::wiring::{report_channel, start};
+use cospan_domain::ids::{InstanceId, JobId};
+use cospan_domain::job::state::Job;
+use cospan_domain::planted::{Bug, bug};
+use cospan_domain::units::Timestamp;
+use cospan_sites::port::Site;
+use cospan_storage::port::StoreError;
+use cospan_storage::record::Loader;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+use super::clock::{WorldClock, rested};
+use super::doom::{Doom, Moment};
+use super::handle::WorldHandle;
+use super::hash::EventHash;
+use super::journal::{Disk, Hasty, MortalJournal, StoreDisk};
+use super::lives::{self, Lived, Lives};
+use super::panics::{self, Panics};
+use super::site::SimulatedSite;
+use super::stalls::{self, Patient, Stalls};
+use super::weather::Weather;
+
+/// Turns of the runtime after a death.
+const LAST_TURNS: usize = 8;
+
+/// What outlives a control plane.
+#[derive(Clone)]
+pub struct Ground {
+    /// The world.
+    pub world: Arc<WorldHandle>,
+    /// The disk of the store.
+    pub disk: StoreDisk,
+    /// How calls fare.
+    pub weather: Arc<Weather>,
+    /// What happened.
+    pub hash: Arc<EventHash>,
+    /// Settings of every control plane.
+    pub settings: Settings,
+    /// Whether sites tell of changes.
+    pub hints: bool,
+    /// Who lived and died.
+    pub lives: Arc<Lives>,
+    /// Whether the disk keeps what is archived; nobody may read it otherwise.
+    pub keeps_archive: bool,
+}
+
+/// What a reign is to be.
+#[derive(Debug, Clone, Copy)]
+pub struct Plan {
+    /// When it begins.
+    pub begins: Timestamp,
+    /// When it is killed at the latest, unless its work ends before.
+    pub killed_at: Option<Timestamp>,
+    /// At which of its own acts it is killed.
+    pub moment: Option<Moment>,
+    /// Seed of its chance.
+    pub seed: u64,
+    /// How far its machine's clock is ahead of the true time, in milliseconds;
+    /// negative: behind.
+    pub clock_ahead_ms: i64,
+    /// How often its actors panic.
+    pub panics: Option<Panics>,
+    /// How often they stall.
+    pub stalls: Option<Stalls>,
+}
+
+impl Plan {
+    /// One that nothing happens to.
+    pub fn undisturbed(begins: Timestamp, seed: u64) -> Self {
+        Self {
+            begins,
+            killed_at: None,
+            moment: None,
+            seed,
+            clock_ahead_ms: 0,
+            panics: None,
+            stalls: None,
+        }
+    }
+}
+
+/// How a reign ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End<T> {
+    /// Its work was done at this time.
+    Done(Timestamp, T),
+    /// It was killed at this time.
+    Killed(Timestamp),
+}
+
+/// A control plane that reigns, for whoever works with it.
+#[derive(Clone)]
+pub struct Reign {
+    /// The control plane.
+    pub plane: ControlPlane,
+    /// The world; only judges look at it.
+    pub world: Arc<WorldHandle>,
+    /// How its calls and messages fare.
+    pub weather: Arc<Weather>,
+    /// The true time.
+    pub clock: Arc<dyn Clock>,
+    /// Whether it lives: what it answers counts only then.
+    pub doom: Arc<Doom>,
+    /// How far its machine's clock is ahead of the true time.
+    pub clock_ahead_ms: i64,
+    /// Until when the mailbox of its intake is made to be full, in milliseconds.
+    pub intake_full_until: Arc<AtomicU64>,
+    /// Who lived, stalled and died.
+    pub lives: Arc<Lives>,
+}
+
+impl Reign {
+    /// Waits until `at`.
+    pub async fn until(&self, at: Timestamp) {
+        tokio::time::sleep(Duration::from_millis(at.since(self.clock.now()).0)).await;
+    }
+}
+
+/// Messages arrive, or not, as the weather has it.
+struct Post {
+    weather: Arc<Weather>,
+    clock: Arc<dyn Clock>,
+    /// Jobs of whose end this control plane told somebody who heard it, and whom.
+    told: Mutex<BTreeSet<(JobId, Box<str>)>>,
+    /// Actors panic: one that told somebody and could not write it down tells them again.
+    actors_die: bool,
+}
+
+impl Post {
+    fn end(&self, job: &Job, address: &str) -> bool {
+        let (weather, kind) = (&self.weather, job.phase.kind().as_str());
+        let arrives = weather.takes_end(job.id, address);
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if arrives && !told.insert((job.id, address.into())) && !self.actors_die {
+            weather.complain(format!("{address} heard twice that job {} is {kind}", job.id));
+        }
+        if !job.is_final() {
+            weather.complain(format!("{address} heard that job {} is {kind}", job.id));
+        }
+        arrives
+    }
+}
+
+impl Messenger for Post {
+    fn send(&self, address: &str, notice: Notice) -> BoxFuture<'static, Result<(), String>> {
+        let taken = match notice {
+            Notice::Site { site, notification } => {
+                self.weather.takes_message(site, notification.id, self.clock.now())
+            }
+            Notice::JobEnded(job) => self.end(&job, address),
+        };
+        let arrives = if taken { Ok(()) } else { Err("not delivered".into()) };
+        async { arrives }.boxed()
+    }
+}
+
+/// A runtime under virtual time.
+pub(super) fn runtime() -> tokio::runtime::Runtime {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_time().start_paused(true).on_thread_unpark(rested);
+    #[allow(clippy::expect_used, reason = "a runtime without threads, sockets or files")]
+    builder.build().expect("a runtime")
+}
+
+/// Runs a control plane until `work` is done or it is killed.
+///
+/// # Errors
+/// The store cannot be opened: what was acknowledged is damaged.
+pub fn reign<T: 'static, W>(
+    ground: &Ground,
+    plan: Plan,
+    work: impl FnOnce(Reign) -> W + 'static,
+) -> Result<End<T>>
+where
+    W: Future<Output = T> + 'static,
+{
+    let ground = ground.clone();
+    System::with_tokio_rt(runtime).block_on(async move {
+        let task = actix_rt::spawn(live(ground, plan, work));
+        task.await.unwrap_or_else(|panic| Err(anyhow!("the simulator itself broke: {panic}")))
+    })
+}
+
+async fn live<T, W>(
+    ground: Ground,
+    plan: Plan,
+    work: impl FnOnce(Reign) -> W + 'static,
+) -> Result<End<T>>
+where
+    W: Future<Output = T> + 'static,
+{
+    let clock: Arc<dyn Clock> = Arc::new(WorldClock::starting_at(plan.begins));
+    let doom = Doom::at(plan.moment, ground.weather.tally().clone());
+    let its_lives = ground.lives.clone();
+    its_lives.begin();
+    lives::watch(its_lives.clone(), clock.clone());
+    let (plane, disk) = match open(&ground, plan, &clock, &doom) {
+        Err(problem) if is_full(&problem) => {
+            // As the server does: it ends with an exit code, and is started again.
+            ground.weather.tally().count("store-full", "start");
+            lives::clear();
+            its_lives.end(plan.begins, 0);
+            return Ok(End::Killed(plan.begins));
+        }
+        opened => opened?,
+    };
+    if let Some(panics) = plan.panics {
+        let tally = ground.weather.tally().clone();
+        let (seed, clock) = (plan.seed ^ plan.begins.0, clock.clone());
+        panics::plant(panics, seed, tally, its_lives.clone(), clock);
+    }
+    let (now, world) = (clock.clone(), ground.world.clone());
+    let driver = actix_rt::spawn(world.drive(move || now.now()));
+    let reign = Reign {
+        plane,
+        world: ground.world.clone(),
+        weather: ground.weather.clone(),
+        clock: clock.clone(),
+        doom: doom.clone(),
+        clock_ahead_ms: plan.clock_ahead_ms,
+        intake_full_until: Arc::default(),
+        lives: its_lives.clone(),
+    };
+    let seed = plan.seed ^ plan.begins.0;
+    let striking = stalls::strike(plan.stalls, seed, patient(&reign));
+    let staller = actix_rt::spawn(striking);
+    let killed_at = async {
+        match plan.killed_at {
+            Some(at) => reign.until(at).await,
+            None => std::future::pending().await,
+        }
+    };
+    let end = tokio::select! {
+        biased;
+        () = doom.struck() => End::Killed(clock.now()),
+        () = killed_at => End::Killed(clock.now()),
+        done = work(reign.clone()) => End::Done(clock.now(), done),
+    };
+    doom.strike();
+    panics::clear();
+    lives::clear();
+    its_lives.end(clock.now(), deaths(&reign));
+    disk.fall("lost-suffix");
+    driver.abort();
+    staller.abort();
+    // Actors that were just built begin, in vain, while there is a runtime for their timers.
+    for _ in 0..LAST_TURNS {
+        tokio::task::yield_now().await;
+    }
+    Ok(end)
+}
+
+fn patient(reign: &Reign) -> Patient {
+    Patient {
+        shared: reign.plane.shared().clone(),
+        clock: reign.clock.clone(),
+        tally: reign.weather.tally().clone(),
+        lives: reign.lives.clone(),
+        intake_full_until: reign.intake_full_until.clone(),
+    }
+}
+
+/// Whether a store cannot be opened because its disk is full.
+fn is_full(problem: &anyhow::Error) -> bool {
+    matches!(problem.downcast_ref(), Some(StoreError::Full { .. }))
+}
+
+/// Deaths that its supervisor was told of.
+fn deaths(reign: &Reign) -> u64 {
+    let counted = &reign.plane.shared().metrics.actor_restarts;
+    let kinds = ActorKind::ALL.into_iter();
+    kinds.map(|kind| counted.with_label_values(&[kind.as_str()]).get()).sum()
+}
+
+fn open(
+    ground: &Ground,
+    plan: Plan,
+    clock: &Arc<dyn Clock>,
+    doom: &Arc<Doom>,
+) -> Result<(ControlPlane, Arc<Disk>)> {
+    let (sink, reports) = report_channel();
+    let (mut loader, mut damage) = (Loader::default(), None);
+    let mut load = |stored| {
+        if damage.is_none() {
+            damage = loader.take(stored).err();
+        }
+    };
+    let instance = InstanceId::from_random(plan.seed);
+    let unheard = |_| {};
+    let heard = if bug(Bug::SkipSync) { Arc::new(unheard) } else { sink.clone() };
+    let is_full = ground.weather.is_disk_full(plan.begins);
+    let opened = ground.disk.open(is_full, instance, heard, &mut load)?;
+    let hasty = || Hasty::over(&ground.disk, instance, sink.clone());
+    let hasty = bug(Bug::SkipSync).then(hasty).transpose()?.flatten();
+    damage.map_or(Ok(()), Err)?;
+    let mut loaded = loader.finish()?;
+    let remains = std::mem::take(&mut loaded.remains);
+    let disk = Arc::new(Disk {
+        inner: opened.journal,
+        sink,
+        doom: doom.clone(),
+        weather: ground.weather.clone(),
+        clock: clock.clone(),
+        lives: ground.lives.clone(),
+        hash: ground.hash.clone(),
+        waiting: Mutex::default(),
+        store: ground.disk.clone(),
+        broken: AtomicBool::new(false),
+        keeps_archive: ground.keeps_archive,
+        hasty,
+    });
+    let its_clock = Timestamp(plan.begins.0.saturating_add_signed(plan.clock_ahead_ms));
+    let (fatal, registry) = (doom.clone(), prometheus::Registry::new());
+    let (lives, true_clock) = (ground.lives.clone(), clock.clone());
+    let parts = Parts {
+        clock: Arc::new(WorldClock::starting_at(its_clock)),
+        seed: plan.seed,
+        settings: ground.settings.clone(),
+        instance: opened.instance,
+        epoch: opened.epoch,
+        view: view_of(loaded),
+        metrics: Arc::new(Metrics::new(&registry)?),
+        sites: sites(ground, clock, doom, opened.instance),
+        store: Arc::new(MortalJournal(disk.clone())),
+        messenger: Arc::new(Post {
+            weather: ground.weather.clone(),
+            clock: clock.clone(),
+            told: Mutex::default(),
+            actors_die: plan.panics.is_some(),
+        }),
+        // As the server does: it ends, and its service manager starts it again.
+        on_fatal: Box::new(move |problem| {
+            lives.note(true_clock.now(), Lived::Fatal(problem.into()));
+            fatal.strike();
+        }),
+    };
+    Ok((start(parts, remains, reports), disk))
+}
+
+fn sites(
+    ground: &Ground,
+    clock: &Arc<dyn Clock>,
+    doom: &Arc<Doom>,
+    instance: InstanceId,
+) -> Vec<Arc<dyn Site>> {
+    let named = |world: &crate::world::World| {
+        let names = world.sites().iter().map(|site| site.name().clone());
+        names.filter_map(|name| Some((world.index_of(&name)?, name))).collect::<Vec<_>>()
+    };
+    let site = |(index, name)| -> Arc<dyn Site> {
+        Arc::new(SimulatedSite {
+            name,
+            index,
+            world: ground.world.clone(),
+            clock: clock.clone(),
+            weather: ground.weather.clone(),
+            doom: doom.clone(),
+            lives: ground.lives.clone(),
+            instance,
+            hints: ground.hints,
+        })
+    };
+    ground.world.read(named).into_iter().map(site).collect()
+}

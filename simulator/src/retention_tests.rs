@@ -1,0 +1,109 @@
+//! What is kept does not grow with time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anyhow::Result;
+use cospan_actors::api::command::{ApiCommand, Ask, Submission};
+use cospan_domain::ids::{Digest, IdempotencyKey, KeyName, SiteName};
+use cospan_domain::job::state::Idempotency;
+use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_storage::record::keys;
+
+use super::jobs::shared_job;
+use super::journal::StoreDisk;
+use super::reign::{End, Ground, Plan, Reign, reign};
+use super::settings::default_settings;
+use super::weather::{Climate, Weather};
+use crate::handle::WorldHandle;
+use crate::world::batch::Discipline;
+use crate::world::cluster::ClusterSpec;
+use crate::world::{Pace, World};
+
+const BEGINS: Timestamp = Timestamp(1_000_000_000);
+const DAY: DurationMs = DurationMs(86_400_000);
+const DAYS: usize = 30;
+const JOBS_A_DAY: u64 = 12;
+
+/// What is kept at the end of a day.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct Kept {
+    live_jobs: usize,
+    keys_but_archive: usize,
+    attempts_at_sites: usize,
+}
+
+fn ground() -> Ground {
+    let site = |name: &str| ClusterSpec {
+        name: SiteName::new(name).unwrap(),
+        nodes: 8,
+        processors_per_node: 1,
+        discipline: Discipline::Easy,
+        local_jobs: Vec::new(),
+        files: BTreeMap::new(),
+    };
+    let world = World::new(["delft", "leiden"].map(site).into(), &[], Pace::default(), 1, BEGINS);
+    Ground {
+        world: WorldHandle::new(world),
+        disk: StoreDisk::default(),
+        weather: Arc::new(Weather::new(Climate::default(), 1)),
+        hash: Arc::default(),
+        settings: default_settings(),
+        hints: true,
+        lives: Arc::default(),
+        keeps_archive: true,
+    }
+}
+
+async fn submit(reign: &Reign, number: u64) {
+    let key = IdempotencyKey::new(&format!("job-{number}")).unwrap();
+    let idempotency = Some(Idempotency { key, body: Digest([0; 32]) });
+    let run_time = DurationMs::from_secs(600);
+    let spec = shared_job(&[2, 3], run_time, run_time + run_time, 0).unwrap();
+    let submission = Submission { idempotency, ..Submission::of(spec) };
+    let by = KeyName::new("alice").unwrap();
+    let what = Ask::Submit(vec![submission]);
+    reign.plane.command(ApiCommand { by, what }).await.unwrap();
+}
+
+fn kept(reign: &Reign, world: &WorldHandle) -> Kept {
+    let all = reign.plane.scan(&[]).unwrap();
+    let archived = |key: &[u8]| key.starts_with(keys::ARCHIVE);
+    Kept {
+        live_jobs: reign.plane.view().jobs.len(),
+        keys_but_archive: all.iter().filter(|stored| !archived(&stored.key.0)).count(),
+        attempts_at_sites: world.read(|world| {
+            let sites = world.sites().iter().filter_map(|site| world.index_of(site.name()));
+            sites.map(|site| world.list_attempts(site).len()).sum()
+        }),
+    }
+}
+
+#[test]
+fn what_is_kept_is_the_same_after_thirty_days_as_after_three() {
+    let ground = ground();
+    let world = ground.world.clone();
+    let plan = Plan::undisturbed(BEGINS, 1);
+    let end: Result<End<Vec<Kept>>> = reign(&ground, plan, move |reign| async move {
+        reign.until(BEGINS + DurationMs(1_000)).await;
+        let mut days = Vec::new();
+        for number in 0..DAYS as u64 * JOBS_A_DAY {
+            let at = DurationMs(DAY.0 / JOBS_A_DAY * (number + 1));
+            reign.until(BEGINS + at).await;
+            submit(&reign, number).await;
+            if number % JOBS_A_DAY == JOBS_A_DAY - 1 {
+                days.push(kept(&reign, &world));
+            }
+        }
+        days
+    });
+    let End::Done(_, days) = end.unwrap() else { panic!("it was not to be killed") };
+    let most = |days: &[Kept]| Kept {
+        live_jobs: days.iter().map(|day| day.live_jobs).max().unwrap(),
+        keys_but_archive: days.iter().map(|day| day.keys_but_archive).max().unwrap(),
+        attempts_at_sites: days.iter().map(|day| day.attempts_at_sites).max().unwrap(),
+    };
+    let (early, late) = (most(&days[3..10]), most(&days[DAYS - 7..]));
+    assert!(early.live_jobs >= JOBS_A_DAY as usize, "ended jobs are kept for a day: {early:?}");
+    assert_eq!(early, late);
+}

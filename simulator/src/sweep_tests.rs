@@ -1,0 +1,133 @@
+//! A sweep with a limit, under control planes that die: the limit holds at every moment,
+//! every run comes to its end, and whoever was to be told of it was.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use cospan_actors::api::View;
+use cospan_actors::api::command::{ApiCommand, Ask, Submission};
+use cospan_domain::ids::{Digest, IdempotencyKey, KeyName, RunnerName, SiteName, TargetName};
+use cospan_domain::job::spec::JobSpec;
+use cospan_domain::job::state::{Idempotency, Phase, PhaseKind};
+use cospan_domain::runner::{Described, Over, Sweep};
+use cospan_domain::units::{DurationMs, Timestamp};
+use tokio::sync::broadcast::error::RecvError;
+
+use super::jobs::job;
+use super::journal::StoreDisk;
+use super::reign::{End, Ground, Plan, Reign, reign};
+use super::settings::default_settings;
+use super::weather::{Climate, Weather};
+use crate::handle::WorldHandle;
+use crate::world::batch::Discipline;
+use crate::world::cluster::ClusterSpec;
+use crate::world::{Pace, World};
+
+const BEGINS: Timestamp = Timestamp(1_000_000_000);
+const RUNS: usize = 9;
+const LIMIT: usize = 2;
+const RUN_TIME: DurationMs = DurationMs(100_000);
+
+fn ground(seed: u64) -> Ground {
+    let site = |name: &str| ClusterSpec {
+        name: SiteName::new(name).unwrap(),
+        nodes: 8,
+        processors_per_node: 1,
+        discipline: Discipline::Easy,
+        local_jobs: Vec::new(),
+        files: BTreeMap::new(),
+    };
+    let world =
+        World::new(["delft", "leiden"].map(site).into(), &[], Pace::default(), seed, BEGINS);
+    let mut settings = default_settings();
+    settings.targets = [(TargetName::new("team").unwrap(), "team".into())].into();
+    Ground {
+        world: WorldHandle::new(world),
+        disk: StoreDisk::default(),
+        weather: Arc::new(Weather::new(Climate::default(), seed)),
+        hash: Arc::default(),
+        settings,
+        hints: true,
+        lives: Arc::default(),
+        keeps_archive: false,
+    }
+}
+
+fn sweep() -> Vec<JobSpec> {
+    let mut spec = job(&[1, 2], RUN_TIME, RUN_TIME + RUN_TIME, 0).unwrap();
+    spec.run.runner = RunnerName::new("sweep").ok();
+    spec.run.notify = [TargetName::new("team").unwrap()].into();
+    let over = Over::Array(format!("1-{RUNS}").parse().unwrap());
+    let sweep = Some(Sweep { over, at_once: Some(LIMIT as u32) });
+    Described { spec, sweep, max_tasks: RUNS }.jobs().unwrap()
+}
+
+/// Submits the sweep; under its name it is accepted once, however often it is submitted.
+async fn submit(reign: &Reign) {
+    let submissions = sweep().into_iter().enumerate().map(|(index, spec)| {
+        let key = IdempotencyKey::new(&format!("sweep.{index}")).unwrap();
+        let idempotency = Some(Idempotency { key, body: Digest([0; 32]) });
+        Submission { idempotency, ..Submission::of(Arc::new(spec)) }
+    });
+    let (by, what) = (KeyName::new("alice").unwrap(), Ask::Submit(submissions.collect()));
+    reign.plane.command(ApiCommand { by, what }).await.unwrap();
+}
+
+fn active(view: &View) -> usize {
+    let busy = |phase: &Phase| !phase.kind().is_final() && phase.kind() != PhaseKind::Queued;
+    view.jobs.values().filter(|job| busy(&job.phase)).count()
+}
+
+/// Watches every change until all has ended and been told; the most runs that were active.
+async fn watch(reign: &Reign, most: &Cell<usize>) {
+    let mut changes = reign.plane.subscribe();
+    loop {
+        let view = reign.plane.view();
+        assert!(active(&view) <= LIMIT, "{} runs at once", active(&view));
+        most.set(most.get().max(active(&view)));
+        let ended = view.jobs.values().filter(|job| job.is_final()).count();
+        if ended == RUNS && view.untold.is_empty() {
+            return;
+        }
+        if let Err(RecvError::Closed) = changes.recv().await {
+            // The control plane is dead; so are we in a moment.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+#[test]
+fn a_sweep_keeps_its_limit_and_comes_to_its_end_though_control_planes_die() {
+    for seed in 1..=12_u64 {
+        let ground = ground(seed);
+        let most = Rc::new(Cell::new(0));
+        let mut begins = BEGINS;
+        let mut deaths = (1..=4).map(|death| BEGINS + DurationMs(death * seed * 7_919 + 2_000));
+        loop {
+            let killed_at = deaths.next();
+            let plan = Plan { killed_at, ..Plan::undisturbed(begins, seed) };
+            let seen = most.clone();
+            let end = reign(&ground, plan, move |reign| async move {
+                while !reign.plane.is_ready() {
+                    tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+                }
+                submit(&reign).await;
+                watch(&reign, &seen).await;
+                let view = reign.plane.view();
+                let first = view.jobs.keys().next().copied();
+                for job in view.jobs.values() {
+                    let task = job.spec.run.task.as_ref().unwrap();
+                    assert_eq!((job.phase.kind(), Some(task.group)), (PhaseKind::Finished, first));
+                    assert_eq!(job.told.len(), 1);
+                }
+            });
+            match end.unwrap() {
+                End::Done(..) => break,
+                End::Killed(at) => begins = at + DurationMs(1_000),
+            }
+        }
+        assert_eq!(most.get(), LIMIT, "the limit is used (seed {seed})");
+    }
+}

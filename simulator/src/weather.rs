@@ -1,0 +1,363 @@
+//! What happens to calls on their way to a site and back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cospan_domain::ids::{JobId, SiteName};
+use cospan_domain::site::state::NotificationId;
+use cospan_domain::units::{DurationMs, Timestamp};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use super::tally::Tally;
+
+/// What may happen to one call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CallFault {
+    /// The request never arrives; the caller learns nothing before its deadline.
+    RequestLost,
+    /// It was carried out; the reply never comes back.
+    ReplyLost,
+    /// It arrives after the caller has given up, and is carried out then.
+    Late,
+    /// It arrives twice, the second time some seconds later; the reply may be lost.
+    Doubled,
+    /// The site refuses without a reason.
+    Refused,
+    /// The connection is refused: certainly not done.
+    NotSent,
+    /// A status is cut short: it tells nothing of some attempts.
+    Truncated,
+    /// A status shows no idle processors although there are some, or more than there are.
+    WrongIdle,
+    /// It was carried out; what came back cannot be read.
+    Garbage,
+    /// The answer is that it was done, and it was not.
+    NoEffect,
+    /// The adapter of the site panics.
+    Panics,
+}
+
+impl CallFault {
+    /// All of them.
+    pub const ALL: [CallFault; 11] = [
+        CallFault::RequestLost,
+        CallFault::ReplyLost,
+        CallFault::Late,
+        CallFault::Doubled,
+        CallFault::Refused,
+        CallFault::NotSent,
+        CallFault::Truncated,
+        CallFault::WrongIdle,
+        CallFault::Garbage,
+        CallFault::NoEffect,
+        CallFault::Panics,
+    ];
+
+    /// Its name, for tables.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            CallFault::RequestLost => "request-lost",
+            CallFault::ReplyLost => "reply-lost",
+            CallFault::Late => "late",
+            CallFault::Doubled => "doubled",
+            CallFault::Refused => "refused",
+            CallFault::NotSent => "not-sent",
+            CallFault::Truncated => "truncated",
+            CallFault::WrongIdle => "wrong-idle",
+            CallFault::Garbage => "garbage",
+            CallFault::NoEffect => "no-effect",
+            CallFault::Panics => "adapter-panics",
+        }
+    }
+}
+
+/// Calls to a site that a control plane makes by itself.
+pub const CALLS: [&str; 14] = [
+    "describe",
+    "status",
+    "submit",
+    "find-by-tag",
+    "decide-gate",
+    "cancel",
+    "remove-attempt",
+    "list-attempts",
+    "inspect",
+    "start-copy",
+    "copy-status",
+    "stop-copy",
+    "has-content",
+    "delete-content",
+];
+
+impl CallFault {
+    /// Whether the site carries out what it strikes, before the caller has given up.
+    pub(super) fn is_carried_out(self) -> bool {
+        match self {
+            CallFault::RequestLost | CallFault::Late | CallFault::Refused => false,
+            CallFault::NotSent | CallFault::NoEffect | CallFault::Panics => false,
+            CallFault::ReplyLost | CallFault::Doubled | CallFault::Garbage => true,
+            CallFault::Truncated | CallFault::WrongIdle => true,
+        }
+    }
+
+    /// Whether it strikes whatever the call is about. The others are counted where it shows
+    /// that something has become of them.
+    pub(super) fn always_strikes(self) -> bool {
+        !matches!(self, CallFault::Truncated | CallFault::WrongIdle)
+    }
+
+    /// Some faults make sense for some calls only.
+    pub fn concerns(self, call: &str) -> bool {
+        match self {
+            CallFault::Truncated | CallFault::WrongIdle => call == "status",
+            // A refusal is an answer: those that only ask are not refused.
+            CallFault::Refused => {
+                matches!(call, "submit" | "start-copy" | "decide-gate" | "cancel")
+            }
+            // Work on files runs under a time-out at the site that is shorter than ours; what
+            // the resource manager has in its hands is carried out whenever it comes to it.
+            CallFault::Late => matches!(call, "submit" | "cancel"),
+            // Whatever else comes twice changes nothing the second time, and no answer.
+            CallFault::Doubled => call == "submit",
+            // What becomes of those shows in the next status; who deletes is believed.
+            CallFault::NoEffect => matches!(call, "submit" | "start-copy" | "cancel"),
+            _ => true,
+        }
+    }
+}
+
+/// How calls fare: how long they take, and what goes wrong how often.
+#[derive(Debug, Clone, Default)]
+pub struct Climate {
+    /// Longest way to a site, and back.
+    pub way_max: DurationMs,
+    /// Share of calls that each kind of fault strikes, in parts per million.
+    pub faults: BTreeMap<CallFault, u32>,
+    /// Longest time that the disk takes to sync; 0: none at all.
+    pub sync_max: DurationMs,
+    /// Share of syncs that fail, in parts per million.
+    pub failing_syncs: u32,
+    /// What else goes wrong with the disk.
+    pub disk: DiskTrouble,
+}
+
+/// What goes wrong with the disk of a store beyond syncs.
+#[derive(Debug, Clone, Default)]
+pub struct DiskTrouble {
+    /// Share of records that cannot be written, in parts per million.
+    pub failing_writes: u32,
+    /// Whether of the first record that a death keeps from the disk a part is there.
+    pub tears: bool,
+    /// Times in which it is full.
+    pub full: Vec<(Timestamp, Timestamp)>,
+}
+
+impl DiskTrouble {
+    fn is_full(&self, now: Timestamp) -> bool {
+        self.full.iter().any(|(from, to)| (*from..*to).contains(&now))
+    }
+
+    /// Whether there is any.
+    pub fn exists(&self) -> bool {
+        self.failing_writes > 0 || self.tears || !self.full.is_empty()
+    }
+}
+
+/// What becomes of one call.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fate {
+    pub(super) there: DurationMs,
+    pub(super) back: DurationMs,
+    pub(super) fault: Option<CallFault>,
+    /// Decides what a fault looks like.
+    pub(super) dice: u64,
+}
+
+/// What becomes of a record on its way to the disk.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum WriteFault {
+    /// It cannot be written; a share of it, in 1/256, is.
+    Fails { written: u8 },
+    /// There is no room for it.
+    Full,
+}
+
+/// A call that reached its site.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Called {
+    /// When.
+    pub at: Timestamp,
+    /// Which site.
+    pub site: SiteName,
+    /// Which call.
+    pub call: &'static str,
+}
+
+/// Draws what becomes of calls and of the disk, and counts what struck with effect.
+#[derive(Debug)]
+pub struct Weather {
+    state: Mutex<State>,
+    tally: Arc<Tally>,
+}
+
+#[derive(Debug)]
+struct State {
+    climate: Climate,
+    chance: StdRng,
+    /// Messages that arrived, and when they did last.
+    arrived: BTreeMap<(SiteName, NotificationId), Timestamp>,
+    /// Jobs of whose end somebody heard, and who.
+    told: BTreeSet<(JobId, Box<str>)>,
+    /// What nobody should have heard.
+    idle_talk: Vec<String>,
+    /// All calls, if somebody wants to know.
+    calls: Option<Vec<Called>>,
+}
+
+impl Weather {
+    /// Everything drawn follows from `seed`.
+    pub fn new(climate: Climate, seed: u64) -> Self {
+        let chance = StdRng::seed_from_u64(seed);
+        let (arrived, told, idle_talk, calls) = Default::default();
+        let state = State { climate, chance, arrived, told, idle_talk, calls };
+        Self { state: Mutex::new(state), tally: Arc::default() }
+    }
+
+    /// From now on nothing goes wrong any more.
+    pub fn clear(&self) {
+        let mut state = self.lock();
+        state.climate.faults.clear();
+        state.climate.failing_syncs = 0;
+        state.climate.disk = DiskTrouble::default();
+    }
+
+    /// From now on calls are written down.
+    pub fn watch_calls(&self) {
+        self.lock().calls.get_or_insert_default();
+    }
+
+    /// All that were written down.
+    pub fn calls(&self) -> Vec<Called> {
+        self.lock().calls.clone().unwrap_or_default()
+    }
+
+    pub(super) fn called(&self, at: Timestamp, site: &SiteName, call: &'static str) {
+        if let Some(calls) = &mut self.lock().calls {
+            calls.push(Called { at, site: site.clone(), call });
+        }
+    }
+
+    /// Where strikes are counted.
+    pub fn tally(&self) -> &Arc<Tally> {
+        &self.tally
+    }
+
+    pub(super) fn note(&self, fault: CallFault, call: &'static str) {
+        self.tally.count(fault.as_str(), call);
+    }
+
+    pub(super) fn draw(&self) -> Fate {
+        let mut state = self.lock();
+        let State { climate, chance, .. } = &mut *state;
+        let way = climate.way_max.0;
+        let mut ms = || DurationMs(if way == 0 { 0 } else { chance.random_range(0..=way) });
+        let (there, back) = (ms(), ms());
+        let mut left =
+            if climate.faults.is_empty() { 0 } else { chance.random_range(0..1_000_000) };
+        let fault = climate.faults.iter().find(|(_, share)| {
+            let strikes = left < **share;
+            left = left.saturating_sub(**share);
+            strikes
+        });
+        let fault = fault.map(|(fault, _)| *fault);
+        let dice = if fault.is_some() { chance.random() } else { 0 };
+        Fate { there, back, fault, dice }
+    }
+
+    pub(super) fn has_slow_disk(&self) -> bool {
+        self.lock().climate.sync_max > DurationMs::ZERO
+    }
+
+    /// How long a sync takes, and whether it fails.
+    pub(super) fn draw_sync(&self) -> (DurationMs, bool) {
+        let mut state = self.lock();
+        let State { climate, chance, .. } = &mut *state;
+        let length = DurationMs(chance.random_range(0..=climate.sync_max.0));
+        (length, chance.random_range(0..1_000_000) < climate.failing_syncs)
+    }
+
+    /// What strikes a record that is to be written, if anything does.
+    pub(super) fn draw_write(&self, now: Timestamp) -> Option<WriteFault> {
+        let mut state = self.lock();
+        let State { climate, chance, .. } = &mut *state;
+        if climate.disk.is_full(now) {
+            return Some(WriteFault::Full);
+        }
+        let share = climate.disk.failing_writes;
+        let fails = share > 0 && chance.random_range(0..1_000_000) < share;
+        fails.then(|| WriteFault::Fails { written: chance.random() })
+    }
+
+    /// How much of a record is there, in 1/256, that a death keeps from the disk.
+    pub(super) fn draw_tear(&self) -> Option<u8> {
+        let mut state = self.lock();
+        let tears = state.climate.disk.tears;
+        tears.then(|| state.chance.random_range(64..=u8::MAX))
+    }
+
+    /// Whether the disk of the store is full.
+    pub(super) fn is_disk_full(&self, now: Timestamp) -> bool {
+        self.lock().climate.disk.is_full(now)
+    }
+
+    /// Whether a message about a site arrives: each second one, while anything goes wrong
+    /// at all.
+    pub(super) fn takes_message(&self, site: SiteName, id: NotificationId, now: Timestamp) -> bool {
+        let mut state = self.lock();
+        let arrives = state.climate.faults.is_empty() || state.chance.random_bool(0.5);
+        if arrives {
+            state.arrived.insert((site, id), now);
+        }
+        arrives
+    }
+
+    /// When administrators had this message about a site last, if they had it.
+    pub fn arrived_at(&self, site: &SiteName, id: NotificationId) -> Option<Timestamp> {
+        self.lock().arrived.get(&(site.clone(), id)).copied()
+    }
+
+    /// Whether a message about the end of a job arrives, as [`Weather::takes_message`] does.
+    pub(super) fn takes_end(&self, job: JobId, address: &str) -> bool {
+        let mut state = self.lock();
+        let arrives = state.climate.faults.is_empty() || state.chance.random_bool(0.5);
+        if arrives {
+            state.told.insert((job, address.into()));
+        }
+        arrives
+    }
+
+    /// Whether somebody heard of the end of a job.
+    pub fn has_heard(&self, job: JobId, address: &str) -> bool {
+        self.lock().told.contains(&(job, address.into()))
+    }
+
+    /// Somebody heard what they should not have.
+    pub(super) fn complain(&self, text: String) {
+        self.lock().idle_talk.push(text);
+    }
+
+    /// What anybody should not have heard.
+    pub fn idle_talk(&self) -> Vec<String> {
+        self.lock().idle_talk.clone()
+    }
+
+    /// Any number below `bound`.
+    pub(super) fn draw_below(&self, bound: usize) -> usize {
+        self.lock().chance.random_range(0..bound)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

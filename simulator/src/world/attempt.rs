@@ -1,0 +1,238 @@
+//! One attempt of ours at a simulated site: what its wrapper does.
+
+use std::sync::Arc;
+
+use cospan_domain::ids::{Digest, LrmId, Round, SiteName, Tag};
+use cospan_domain::job::spec::Executable;
+use cospan_domain::planted::{Bug, bug};
+use cospan_domain::units::{BitsPerSecond, DurationMs, Timestamp};
+use cospan_sites::port::{AtGate, AttemptOrder, Begun, Exit, ExitCause, GateState, Observation};
+
+use super::batch::LrmJobId;
+
+/// The name of the program that simulated sites know. Its first argument is how long
+/// it runs in milliseconds, its second its exit code (0 if there is none), its third by
+/// how many thousandths of that time it runs longer for each further site of its job.
+pub const PROGRAM: &str = "simulated-payload";
+
+/// The path of an executable that no site has, neither simulated nor real.
+pub const MISSING_PROGRAM: &str = "/nowhere/missing-program";
+
+/// What an LRM adds to the wall time that it is asked for.
+const LRM_MARGIN: DurationMs = DurationMs(60_000);
+
+/// What a payload will do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Payload {
+    pub(super) run_time: DurationMs,
+    pub(super) code: i32,
+    slowdown_per_mille: u64,
+    /// There is no such program.
+    pub(super) missing: bool,
+}
+
+impl Payload {
+    /// A program that is not ours runs for a second.
+    fn of(order: &AttemptOrder) -> Self {
+        let number = |at: usize| order.program.arguments.get(at).and_then(|word| word.parse().ok());
+        let run_time = DurationMs(number(0).unwrap_or(1_000));
+        let code = number(1).and_then(|code: u64| i32::try_from(code).ok()).unwrap_or(0);
+        let slowdown_per_mille = number(2).unwrap_or(0);
+        let missing = matches!(&order.program.executable,
+            Executable::AtSite(path) if &**path == MISSING_PROGRAM);
+        Self { run_time, code, slowdown_per_mille, missing }
+    }
+
+    /// Its components talk to each other over links: it runs longer for each further site,
+    /// and by as much more as the slowest of the links is slower than the fastest of all.
+    fn slowed(self, spread: &Spread) -> DurationMs {
+        let further = spread.sites.saturating_sub(1) as u128;
+        let extra = u128::from(self.run_time.0)
+            .saturating_mul(u128::from(self.slowdown_per_mille))
+            .saturating_mul(further)
+            .saturating_mul(u128::from(spread.fastest.0))
+            / (1_000 * u128::from(spread.slowest.0.max(1)));
+        DurationMs(self.run_time.0.saturating_add(u64::try_from(extra).unwrap_or(u64::MAX)))
+    }
+}
+
+/// How a job lies over the grid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Spread {
+    /// Different sites of its components.
+    pub(super) sites: usize,
+    /// What the slowest link between them carries.
+    pub(super) slowest: BitsPerSecond,
+    /// What the fastest link of the grid carries.
+    pub(super) fastest: BitsPerSecond,
+}
+
+/// Where an attempt stands at its site.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// In the queue of the batch system.
+    Queued,
+    /// Started by the batch system; its wrapper is on its way to the gate.
+    Starting,
+    /// At the gate.
+    AtGate { since: Timestamp },
+    /// The payload runs.
+    Running { since: Timestamp },
+    /// The wrapper wrote how it ended.
+    Exited(Exit),
+    /// The gate was closed, or its directory taken before the wrapper came.
+    Void,
+    /// Gone without a word.
+    Lost { began: bool, detail: &'static str },
+}
+
+/// One attempt.
+#[derive(Debug, Clone)]
+pub(super) struct Attempt {
+    pub(super) lrm: LrmJobId,
+    pub(super) submitted_at: Timestamp,
+    pub(super) processors: u32,
+    pub(super) hold_max: DurationMs,
+    /// When its payload is ended if it still runs then.
+    pub(super) wall_time: DurationMs,
+    /// How long it may run, as the batch system knows it.
+    pub(super) asked: DurationMs,
+    pub(super) payload: Payload,
+    pub(super) stage: Stage,
+    pub(super) decision: Option<(GateState, Round)>,
+    /// The last moment at which its payload may begin, by the site's clock.
+    pub(super) start_by: Timestamp,
+    /// Told to end while it was on its way to the gate, or at it.
+    pub(super) told_to_end: bool,
+    /// Contents that its payload reads, and its executable if that was brought.
+    pub(super) inputs: Vec<Digest>,
+    /// Its payload is told of all components.
+    pub(super) lists_hosts: bool,
+    /// The host that it runs on.
+    host: Arc<str>,
+}
+
+impl Attempt {
+    pub(super) fn new(
+        order: &AttemptOrder,
+        lrm: LrmJobId,
+        now: Timestamp,
+        wall_late: DurationMs,
+    ) -> Self {
+        Self {
+            lrm,
+            submitted_at: now,
+            processors: order.resources.processors,
+            hold_max: order.hold_max,
+            wall_time: order.wall_time + wall_late,
+            asked: asked(order),
+            payload: Payload::of(order),
+            stage: Stage::Queued,
+            decision: None,
+            start_by: Timestamp(u64::MAX),
+            told_to_end: false,
+            inputs: (order.inputs.iter().map(|(content, _)| content.digest))
+                .chain(order.staged_executable)
+                .collect(),
+            lists_hosts: order.lists_hosts,
+            host: host_of(order.tag).into(),
+        }
+    }
+
+    /// Its payload learns where its peers are.
+    pub(super) fn learn(&mut self, spread: &Spread) {
+        self.payload.run_time = self.payload.slowed(spread);
+    }
+
+    pub(super) fn lrm_id(&self, site: &SiteName) -> LrmId {
+        lrm_id(site, self.lrm)
+    }
+
+    /// Whether its wrapper made its directory.
+    pub(super) fn has_directory(&self) -> bool {
+        !matches!(self.stage, Stage::Queued | Stage::Starting)
+            && !matches!(self.stage, Stage::Lost { began: false, .. })
+    }
+
+    /// Whether it holds or will hold processors.
+    pub(super) fn is_live(&self) -> bool {
+        let stage = &self.stage;
+        !matches!(stage, Stage::Exited(_) | Stage::Void | Stage::Lost { .. })
+    }
+
+    /// Whether its processors are held without a payload.
+    pub(super) fn is_holding(&self) -> bool {
+        matches!(self.stage, Stage::Starting | Stage::AtGate { .. })
+    }
+
+    /// Where it stands, for tables.
+    pub(super) fn step(&self) -> &'static str {
+        match self.stage {
+            Stage::Queued => "queued",
+            Stage::Starting => "starting",
+            Stage::AtGate { .. } => "at-gate",
+            Stage::Running { .. } => "running",
+            Stage::Exited(_) | Stage::Void | Stage::Lost { .. } => "ended",
+        }
+    }
+
+    /// What the site says of it.
+    pub(super) fn observe(&self) -> Observation {
+        let host = || self.host.clone();
+        match &self.stage {
+            Stage::Queued | Stage::Starting if bug(Bug::DropTag) => Observation::Absent,
+            Stage::Queued => Observation::Queued,
+            Stage::Starting => Observation::Starting,
+            Stage::AtGate { since } => Observation::Ready(AtGate { host: host(), since: *since }),
+            Stage::Running { since } => Observation::Begun(Begun { host: host(), at: *since }),
+            Stage::Exited(exit) => Observation::Exited(exit.clone()),
+            Stage::Void => Observation::Void,
+            Stage::Lost { began, detail } => {
+                Observation::Vanished { began: *began, detail: (*detail).to_owned() }
+            }
+        }
+    }
+
+    /// How the payload ends if nobody interferes, and after what time.
+    pub(super) fn natural_end(&self) -> (DurationMs, ExitCause) {
+        match self.payload.run_time <= self.wall_time {
+            true => (self.payload.run_time, ExitCause::Code(self.payload.code)),
+            false => (self.wall_time, ExitCause::WallTime),
+        }
+    }
+}
+
+/// How long the batch system is asked to let an attempt run.
+pub(super) fn asked(order: &AttemptOrder) -> DurationMs {
+    DurationMs(order.hold_max.0 + order.wall_time.0 + LRM_MARGIN.0)
+}
+
+/// The host that an attempt runs on.
+pub fn host_of(tag: Tag) -> String {
+    format!("node-{}-{}", tag.component.0, tag.attempt.0)
+}
+
+/// The number of a batch job, as adapters show it.
+#[allow(clippy::expect_used, reason = "a site's name and a number always make an id")]
+pub(super) fn lrm_id(site: &SiteName, job: LrmJobId) -> LrmId {
+    LrmId::new(&format!("{}.{site}", job.0)).expect("a valid id")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slowed(sites: usize, slowest: u64) -> u64 {
+        let run_time = DurationMs(60_000);
+        let payload = Payload { run_time, code: 0, slowdown_per_mille: 250, missing: false };
+        let (slowest, fastest) = (BitsPerSecond(slowest), BitsPerSecond(100));
+        payload.slowed(&Spread { sites, slowest, fastest }).0
+    }
+
+    #[test]
+    fn a_payload_runs_longer_for_each_further_site_and_the_slower_its_links_are() {
+        assert_eq!([1, 2, 3].map(|sites| slowed(sites, 100)), [60_000, 75_000, 90_000]);
+        assert_eq!([100, 50, 25].map(|slowest| slowed(2, slowest)), [75_000, 90_000, 120_000]);
+        assert!(slowed(2, 0) > 1_000_000, "as good as never over a link that is cut");
+    }
+}

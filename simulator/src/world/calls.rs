@@ -1,0 +1,383 @@
+//! What the control plane can ask of a site, as the site carries it out at once.
+//! Delays and faults are the business of whoever carries the call.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cospan_domain::ids::{HostName, LrmId, SiteName, Tag};
+use cospan_domain::labels::Labels;
+use cospan_domain::planted::{Bug, bug};
+use cospan_domain::resources::Resources;
+use cospan_domain::units::DurationUs;
+use cospan_sites::port::{
+    AttemptOrder, Capabilities, Exit, ExitCause, Found, GateDecision, GateState, Go,
+    SiteDescription, SiteError, SiteStatus, Submitted, TagLookup,
+};
+use cospan_sites::wrapper::state::MISSING;
+
+use super::World;
+use super::agenda::{Event, SiteIndex};
+use super::attempt::{Attempt, Spread, Stage, asked};
+use super::batch::LrmJobId;
+use super::cluster::Occupant;
+use super::ledger::Deed;
+
+/// The labels of a site: where it is, and in which half of the country.
+fn labels_of(name: &SiteName) -> Labels {
+    let half = if name.as_str() < "e" { "north" } else { "south" };
+    let label = |key: &str, value: &str| (key.into(), [value.into()].into());
+    [label("place", name.as_str()), label("half", half)].into()
+}
+
+impl World {
+    /// What the site is.
+    pub fn describe(&self, site: SiteIndex) -> SiteDescription {
+        let total = Resources::processors(self.sites[site.0].processors);
+        SiteDescription {
+            total: total.clone(),
+            largest_component: total,
+            labels: labels_of(&self.sites[site.0].name),
+            capabilities: Capabilities { find_by_tag: true, ..Capabilities::default() },
+            manager: "simulated".into(),
+        }
+    }
+
+    /// Load, and what the attempts asked about are doing.
+    pub fn status(&mut self, site: SiteIndex, tags: &[Tag]) -> SiteStatus {
+        let attempts = tags.iter().map(|tag| (*tag, self.show(site, *tag))).collect();
+        let cluster = &self.sites[site.0];
+        let ailments = &cluster.ailments;
+        let idle = ailments.stale.as_ref().map_or(cluster.batch.idle(), |then| then.idle);
+        SiteStatus {
+            site_clock: Some(ailments.clock(self.now)),
+            idle: Resources::processors(idle),
+            attempts,
+        }
+    }
+
+    /// Submits an attempt; the batch system takes it under a tag that it knows as well.
+    ///
+    /// # Errors
+    /// It is larger than the site.
+    pub fn submit(
+        &mut self,
+        site: SiteIndex,
+        order: &AttemptOrder,
+    ) -> Result<Submitted, SiteError> {
+        let (now, cluster) = (self.now, &mut self.sites[site.0]);
+        if cluster.attempts.contains_key(&order.tag) {
+            return self.submit_again(site, order);
+        }
+        let number = cluster.new_number();
+        let processors = order.resources.processors;
+        cluster
+            .batch
+            .submit(number, processors, asked(order), now)
+            .map_err(|problem| SiteError::Refused(problem.to_string()))?;
+        let attempt = Attempt::new(order, number, now, self.pace.wall_late);
+        let lrm_id = attempt.lrm_id(&cluster.name);
+        cluster.attempts.insert(order.tag, attempt);
+        cluster.occupants.insert(number, Occupant::Ours(order.tag));
+        self.ledger.note(now, &cluster.name, order.tag, Deed::Submitted { processors });
+        let touched = self.touched[site.0];
+        self.schedule(site);
+        // Who submits knows.
+        self.touched[site.0] = touched;
+        Ok(Submitted { lrm_id })
+    }
+
+    /// Looks for submissions under a tag. The first is the one that has the directory.
+    pub fn find_by_tag(&self, site: SiteIndex, tag: Tag) -> TagLookup {
+        let cluster = &self.sites[site.0];
+        let shown = |tag| {
+            let then = cluster.ailments.stale.as_ref();
+            then.is_none_or(|then| then.attempts.contains_key(tag))
+        };
+        let found = cluster.attempts.get(&tag).filter(|_| shown(&tag)).map(|attempt| Found {
+            lrm_id: attempt.lrm_id(&cluster.name),
+            submitted_at: attempt.submitted_at,
+        });
+        let doubles = cluster.found_doubles(tag).filter(|_| shown(&tag));
+        if bug(Bug::DropTag) {
+            return TagLookup { found: Vec::new() };
+        }
+        TagLookup { found: found.into_iter().chain(doubles).collect() }
+    }
+
+    /// Decides a gate, or finds it decided: exactly one decision wins.
+    ///
+    /// # Errors
+    /// `Go`, and there is no directory yet.
+    pub fn decide_gate(
+        &mut self,
+        site: SiteIndex,
+        tag: Tag,
+        decision: &GateDecision,
+    ) -> Result<GateState, SiteError> {
+        let spread = match decision {
+            GateDecision::Go(go) => Some(self.spread(go)),
+            GateDecision::Void => None,
+        };
+        let (now, cluster) = (self.now, &mut self.sites[site.0]);
+        if cluster.taken.contains(&tag) {
+            return Ok(GateState::Voided);
+        }
+        let attempt = cluster.attempts.get_mut(&tag).filter(|attempt| attempt.has_directory());
+        let Some(attempt) = attempt else {
+            if matches!(decision, GateDecision::Go(_)) {
+                return Err(SiteError::Refused(format!("{tag} has no directory yet")));
+            }
+            cluster.taken.insert(tag);
+            self.ledger.note(now, &cluster.name, tag, Deed::Voided);
+            return Ok(GateState::Voided);
+        };
+        if let Some((decided, _)) = attempt.decision {
+            return Ok(decided);
+        }
+        let (state, deed, round) = match decision {
+            GateDecision::Go(go) => {
+                if attempt.lists_hosts {
+                    let told = Deed::Told(go.rank, go.peers.clone());
+                    self.ledger.note(now, &cluster.name, tag, told);
+                }
+                attempt.start_by = go.start_by;
+                let peers = go.peers.iter().map(|peer| peer.attempt).collect();
+                (GateState::Opened, Deed::Opened(go.round, peers), go.round)
+            }
+            GateDecision::Void => (GateState::Voided, Deed::Voided, Default::default()),
+        };
+        attempt.decision = Some((state, round));
+        spread.iter().for_each(|spread| attempt.learn(spread));
+        self.ledger.note(now, &cluster.name, tag, deed);
+        let delay = self.draw(self.pace.gate_max);
+        self.agenda.add(now + delay, site, Event::GateSeen(tag));
+        Ok(state)
+    }
+
+    /// Where the components of a job are, and how well these sites are linked.
+    fn spread(&self, go: &Go) -> Spread {
+        let sites: BTreeSet<&SiteName> = go.peers.iter().map(|peer| &peer.site).collect();
+        let pairs = sites.iter().flat_map(|from| sites.iter().map(move |to| (*from, *to)));
+        let links = pairs.filter(|(from, to)| from != to);
+        let slowest = links.filter_map(|(from, to)| self.network.capacity(from, to)).min();
+        let fastest = self.fastest_link;
+        Spread { sites: sites.len(), slowest: slowest.unwrap_or(fastest), fastest }
+    }
+
+    /// Ends an attempt, and every batch job that has its tag.
+    pub fn cancel(&mut self, site: SiteIndex, tag: Tag, id: Option<&LrmId>) {
+        let job = id.and_then(|id| self.number(site, id));
+        let tag = if bug(Bug::TrustNumber) { self.holder(site, job).unwrap_or(tag) } else { tag };
+        self.withdraw_doubles(site, tag);
+        self.cancel_attempt(site, tag);
+    }
+
+    /// Takes the batch job of this number out of the queue, if it has the tag.
+    pub fn withdraw(&mut self, site: SiteIndex, tag: Tag, id: &LrmId) {
+        let job = self.number(site, id);
+        let tag = if bug(Bug::TrustNumber) { self.holder(site, job).unwrap_or(tag) } else { tag };
+        let cluster = &self.sites[site.0];
+        let Some(job) = job.filter(|job| cluster.batch.is_queued(*job)) else { return };
+        if cluster.doubles.contains_key(&(tag, job)) {
+            self.double_leaves(site, tag, job);
+        } else if cluster.attempts.get(&tag).is_some_and(|attempt| attempt.lrm == job) {
+            self.cancel_attempt(site, tag);
+        }
+    }
+
+    /// Who has this number now, if it is an attempt.
+    fn holder(&self, site: SiteIndex, job: Option<LrmJobId>) -> Option<Tag> {
+        match self.sites[site.0].occupants.get(&job?)? {
+            Occupant::Ours(tag) => Some(*tag),
+            Occupant::Local { .. } => None,
+        }
+    }
+
+    fn cancel_attempt(&mut self, site: SiteIndex, tag: Tag) {
+        let (now, cluster) = (self.now, &mut self.sites[site.0]);
+        let Some(attempt) = cluster.attempts.get_mut(&tag) else { return };
+        match attempt.stage.clone() {
+            Stage::Queued => {
+                let job = attempt.lrm;
+                if cluster.stand_for_double(tag) {
+                    return self.double_leaves(site, tag, job);
+                }
+                let Some(attempt) = cluster.attempts.get_mut(&tag) else { return };
+                attempt.stage = Stage::Lost { began: false, detail: "cancelled in the queue" };
+                self.ledger.note(now, &cluster.name, tag, Deed::Withdrawn);
+                self.leave(site, tag, job);
+            }
+            Stage::Starting => attempt.told_to_end = true,
+            Stage::AtGate { .. } => {
+                attempt.told_to_end = true;
+                attempt.decision.get_or_insert((GateState::Voided, Default::default()));
+                self.gate_seen(site, tag);
+            }
+            Stage::Running { since } => {
+                let cause = ExitCause::Terminated;
+                self.exit(site, tag, Exit { cause, began_at: since, ended_at: now });
+                return;
+            }
+            Stage::Exited(_) | Stage::Void | Stage::Lost { .. } => return,
+        }
+        self.schedule(site);
+    }
+
+    /// Removes all that an ended attempt left.
+    ///
+    /// # Errors
+    /// It has not ended.
+    pub fn remove_attempt(&mut self, site: SiteIndex, tag: Tag) -> Result<(), SiteError> {
+        let cluster = &mut self.sites[site.0];
+        let has_double = cluster.doubles_of(tag).next().is_some();
+        if has_double || cluster.attempts.get(&tag).is_some_and(Attempt::is_live) {
+            return Err(SiteError::Refused(format!("{tag} has not ended; cancel it first")));
+        }
+        let known = cluster.attempts.remove(&tag).is_some();
+        if cluster.taken.remove(&tag) || known {
+            self.ledger.note(self.now, &cluster.name, tag, Deed::Removed);
+        }
+        Ok(())
+    }
+
+    /// All attempts of any control plane that left something.
+    pub fn list_attempts(&self, site: SiteIndex) -> Vec<Tag> {
+        let cluster = &self.sites[site.0];
+        let known: BTreeMap<Tag, ()> =
+            cluster.attempts.keys().chain(&cluster.taken).map(|tag| (*tag, ())).collect();
+        known.into_keys().collect()
+    }
+
+    /// How long a message takes to the host of another site, which is called like that, and back.
+    ///
+    /// # Errors
+    /// No answer: there is no such host, no way leads there, or a link is cut.
+    pub fn round_trip(&self, site: SiteIndex, to: &HostName) -> Result<DurationUs, SiteError> {
+        let from = &self.sites[site.0].name;
+        let known = SiteName::new(to.as_str()).ok().and_then(|name| self.index_of(&name));
+        let there = known.map(|index| &self.sites[index.0]);
+        let there = there.filter(|there| !there.ailments.cut_off && !there.ailments.silent);
+        let round_trip = there.and_then(|there| {
+            let way = self.network.latency(from, &there.name)?;
+            Some(DurationUs::from(way + self.network.latency(&there.name, from)?))
+        });
+        round_trip.ok_or_else(|| SiteError::OutcomeUnknown(format!("{to} does not answer")))
+    }
+
+    pub(super) fn wrapper_ready(&mut self, site: SiteIndex, tag: Tag, job: LrmJobId) {
+        let (now, cluster) = (self.now, &mut self.sites[site.0]);
+        let double = cluster.doubles.get(&(tag, job));
+        if double.is_some_and(|double| !double.started) {
+            return; // Its node died under it; it waits for another.
+        }
+        if double.is_some() && !cluster.take_directory(tag, job) {
+            if !cluster.let_in_again(tag, job) {
+                return self.double_leaves(site, tag, job);
+            }
+            self.agenda.add(now, site, Event::GateSeen(tag));
+        }
+        let taken = cluster.taken.contains(&tag);
+        let attempt = cluster.attempts.get_mut(&tag);
+        let Some(attempt) = attempt.filter(|a| a.lrm == job && a.stage == Stage::Starting) else {
+            return;
+        };
+        if taken || attempt.told_to_end {
+            attempt.stage = Stage::Void;
+            self.leave(site, tag, job);
+            return self.schedule(site);
+        }
+        attempt.stage = Stage::AtGate { since: now };
+        let hold_over = now + attempt.hold_max;
+        self.ledger.note(now, &cluster.name, tag, Deed::Ready);
+        self.agenda.add(hold_over, site, Event::HoldOver(tag));
+        self.touch(site);
+    }
+
+    /// Past the longest hold a wrapper closes its gate itself.
+    pub(super) fn hold_over(&mut self, site: SiteIndex, tag: Tag) {
+        let (now, cluster) = (self.now, &mut self.sites[site.0]);
+        let Some(attempt) = cluster.attempts.get_mut(&tag) else { return };
+        let holds = matches!(attempt.stage, Stage::AtGate { .. });
+        if holds && attempt.decision.is_none() {
+            attempt.decision = Some((GateState::Voided, Default::default()));
+            self.ledger.note(now, &cluster.name, tag, Deed::HeldTooLong);
+            self.gate_seen(site, tag);
+        }
+    }
+
+    pub(super) fn gate_seen(&mut self, site: SiteIndex, tag: Tag) {
+        let (now, cluster) = (self.now, &mut self.sites[site.0]);
+        let Some(attempt) = cluster.attempts.get_mut(&tag) else { return };
+        if !matches!(attempt.stage, Stage::AtGate { .. }) {
+            return;
+        }
+        match attempt.decision {
+            Some((GateState::Opened, _)) if attempt.start_by < cluster.ailments.clock(now) => {
+                self.exit(
+                    site,
+                    tag,
+                    Exit { cause: ExitCause::TooLate, began_at: now, ended_at: now },
+                );
+            }
+            Some((GateState::Opened, _)) if attempt.payload.missing => {
+                let cause = ExitCause::CouldNotStart(MISSING.to_owned());
+                self.exit(site, tag, Exit { cause, began_at: now, ended_at: now });
+            }
+            Some((GateState::Opened, _)) => {
+                attempt.stage = Stage::Running { since: now };
+                let (length, _) = attempt.natural_end();
+                self.ledger.note(now, &cluster.name, tag, Deed::Began);
+                if attempt.inputs.iter().any(|digest| !cluster.store.contains_key(digest)) {
+                    self.ledger.note(now, &cluster.name, tag, Deed::InputMissing);
+                }
+                self.agenda.add(now + length, site, Event::PayloadEnd(tag));
+                cluster.note_load(now);
+                self.touch(site);
+            }
+            Some((GateState::Voided, _)) => {
+                attempt.stage = Stage::Void;
+                let job = attempt.lrm;
+                self.leave(site, tag, job);
+                self.schedule(site);
+            }
+            None => {}
+        }
+    }
+
+    pub(super) fn payload_ends(&mut self, site: SiteIndex, tag: Tag) {
+        let Some(attempt) = self.sites[site.0].attempts.get(&tag) else { return };
+        let Stage::Running { since } = attempt.stage else { return };
+        let (_, cause) = attempt.natural_end();
+        self.exit(site, tag, Exit { cause, began_at: since, ended_at: self.now });
+    }
+
+    /// A payload that runs exits now, with its code.
+    pub fn finish_payload(&mut self, site: SiteIndex, tag: Tag) {
+        let Some(attempt) = self.sites[site.0].attempts.get(&tag) else { return };
+        let Stage::Running { since } = attempt.stage else { return };
+        let cause = ExitCause::Code(attempt.payload.code);
+        self.exit(site, tag, Exit { cause, began_at: since, ended_at: self.now });
+    }
+
+    fn exit(&mut self, site: SiteIndex, tag: Tag, exit: Exit) {
+        let (now, cluster) = (self.now, &mut self.sites[site.0]);
+        let Some(attempt) = cluster.attempts.get_mut(&tag) else { return };
+        let deed = match exit.cause {
+            ExitCause::Code(code) => Deed::Exited(code),
+            ExitCause::WallTime => Deed::WallTime,
+            ExitCause::CouldNotStart(_) | ExitCause::TooLate => Deed::NotStarted,
+            _ => Deed::Terminated,
+        };
+        attempt.stage = Stage::Exited(exit);
+        let job = attempt.lrm;
+        self.ledger.note(now, &cluster.name, tag, deed);
+        self.leave(site, tag, job);
+        self.schedule(site);
+    }
+
+    /// The batch job is over: its processors are free.
+    pub(super) fn leave(&mut self, site: SiteIndex, tag: Tag, job: LrmJobId) {
+        let cluster = &mut self.sites[site.0];
+        cluster.leave(job, self.now);
+        self.ledger.note(self.now, &cluster.name, tag, Deed::Left);
+    }
+}

@@ -1,0 +1,320 @@
+//! One simulated cluster: its batch system, our attempts, local users, contents.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
+
+use cospan_domain::content::Content;
+use cospan_domain::ids::{Digest, RelPath, SiteName, Tag};
+use cospan_domain::units::{Bytes, DurationMs, Timestamp};
+use cospan_sites::port::Observation;
+
+use super::attempt::{Attempt, Stage};
+use super::batch::{BatchSystem, Discipline, LrmJobId};
+use super::copies::Copy;
+use super::doubles::Double;
+use super::trouble::Ailments;
+
+/// What a simulated cluster is like.
+#[derive(Debug, Clone)]
+pub struct ClusterSpec {
+    /// Its name.
+    pub name: SiteName,
+    /// Its nodes.
+    pub nodes: u32,
+    /// Processors of each node.
+    pub processors_per_node: u32,
+    /// How its batch system chooses among queued jobs.
+    pub discipline: Discipline,
+    /// What its local users submit, in order of time.
+    pub local_jobs: Vec<LocalJob>,
+    /// Files of its users, by path.
+    pub files: BTreeMap<RelPath, Content>,
+}
+
+/// A job of a local user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LocalJob {
+    /// When it is submitted.
+    pub at: Timestamp,
+    /// Its processors.
+    pub processors: u32,
+    /// How long it runs.
+    pub run_time: DurationMs,
+    /// How long its user says it will run.
+    pub estimate: DurationMs,
+}
+
+/// Whose a batch job is.
+#[derive(Debug, Clone)]
+pub(super) enum Occupant {
+    Ours(Tag),
+    Local { run_time: DurationMs, processors: u32 },
+}
+
+/// The load of a cluster from one moment until the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LoadStep {
+    /// From when.
+    pub at: Timestamp,
+    /// Processors on which our payloads run.
+    pub running: u32,
+    /// Processors that we hold without a payload.
+    pub held: u32,
+    /// Processors of local users.
+    pub local: u32,
+    /// Processors of nodes that are down.
+    pub down: u32,
+}
+
+/// A simulated cluster.
+pub struct Cluster {
+    pub(super) name: SiteName,
+    pub(super) nodes: u32,
+    pub(super) processors: u32,
+    pub(super) batch: BatchSystem,
+    pub(super) occupants: BTreeMap<LrmJobId, Occupant>,
+    pub(super) attempts: BTreeMap<Tag, Attempt>,
+    /// Batch jobs of ours that no attempt stands for.
+    pub(super) doubles: BTreeMap<(Tag, LrmJobId), Double>,
+    /// Directories that were taken before a wrapper could make them.
+    pub(super) taken: BTreeSet<Tag>,
+    pub(super) store: BTreeMap<Digest, Bytes>,
+    pub(super) files: BTreeMap<RelPath, Content>,
+    pub(super) copies: BTreeMap<String, Copy>,
+    local_jobs: VecDeque<LocalJob>,
+    next_job: u64,
+    load: Vec<LoadStep>,
+    local_running: u32,
+    local_ended: u64,
+    pub(super) ailments: Ailments,
+}
+
+/// Its batch system as it is, for whoever looks into why nothing moves.
+impl fmt::Display for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, processors, batch, ailments, .. } = self;
+        write!(f, "{name}: {} of {processors} processors idle, ", batch.idle())?;
+        write!(f, "{} running and {} queued of which ", batch.running(), batch.queued())?;
+        write!(f, "{} are known, {ailments:?}", self.occupants.len())
+    }
+}
+
+impl Cluster {
+    pub(super) fn new(spec: ClusterSpec, now: Timestamp) -> Self {
+        let processors = spec.nodes * spec.processors_per_node;
+        let idle = LoadStep { at: now, running: 0, held: 0, local: 0, down: 0 };
+        Self {
+            name: spec.name,
+            nodes: spec.nodes,
+            processors,
+            batch: BatchSystem::new(spec.discipline, spec.nodes, spec.processors_per_node),
+            occupants: BTreeMap::new(),
+            attempts: BTreeMap::new(),
+            doubles: BTreeMap::new(),
+            taken: BTreeSet::new(),
+            store: BTreeMap::new(),
+            files: spec.files,
+            copies: BTreeMap::new(),
+            local_jobs: spec.local_jobs.into(),
+            next_job: 1,
+            load: vec![idle],
+            local_running: 0,
+            local_ended: 0,
+            ailments: Ailments::default(),
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &SiteName {
+        &self.name
+    }
+
+    /// What it says of an attempt.
+    pub(super) fn observe(&self, tag: Tag) -> Observation {
+        match self.attempts.get(&tag) {
+            // The wrapper's evidence wins over the batch system's opinion.
+            Some(attempt) if attempt.is_live() || attempt.has_directory() => attempt.observe(),
+            _ if self.taken.contains(&tag) => Observation::Void,
+            Some(attempt) => attempt.observe(),
+            None => Observation::Absent,
+        }
+    }
+
+    /// All its processors, up or down.
+    pub fn processors(&self) -> u32 {
+        self.processors
+    }
+
+    /// Idle processors that nobody waits for; `None` while it is not well, or does not show
+    /// what it is like.
+    pub fn spare_processors(&self) -> Option<u32> {
+        (self.batch.queued() == 0 && !self.ailments.hinder()).then(|| self.batch.idle())
+    }
+
+    /// Its load since the beginning.
+    pub fn load(&self) -> &[LoadStep] {
+        &self.load
+    }
+
+    /// What ails it now.
+    pub fn ailments(&self) -> &Ailments {
+        &self.ailments
+    }
+
+    /// Jobs of local users that came to their own end.
+    pub fn local_ended(&self) -> u64 {
+        self.local_ended
+    }
+
+    /// Contents in its store.
+    pub fn contents(&self) -> impl Iterator<Item = Digest> {
+        self.store.keys().copied()
+    }
+
+    /// Partial data of copies that are not complete.
+    pub fn partial_copies(&self) -> usize {
+        self.copies.len()
+    }
+
+    pub(super) fn new_number(&mut self) -> LrmJobId {
+        while self.occupants.contains_key(&LrmJobId(self.next_job)) {
+            self.next_job += 1;
+        }
+        self.next_job += 1;
+        LrmJobId(self.next_job - 1)
+    }
+
+    pub(super) fn next_local_at(&self) -> Option<Timestamp> {
+        self.local_jobs.front().map(|job| job.at)
+    }
+
+    pub(super) fn submit_next_local(&mut self, now: Timestamp) {
+        let Some(job) = self.local_jobs.pop_front() else { return };
+        let number = self.new_number();
+        // One that is too large for the site is refused, as its user deserves.
+        if self.batch.submit(number, job.processors, job.estimate, now).is_ok() {
+            let LocalJob { run_time, processors, .. } = job;
+            self.occupants.insert(number, Occupant::Local { run_time, processors });
+        }
+    }
+
+    pub(super) fn attempt_started(&mut self, tag: Tag, job: LrmJobId) {
+        if !self.double_started(tag, job)
+            && let Some(attempt) = self.attempts.get_mut(&tag)
+        {
+            attempt.stage = Stage::Starting;
+        }
+    }
+
+    /// Numbers from this one on are free again.
+    pub(super) fn hand_out_again(&mut self, job: LrmJobId) {
+        self.next_job = self.next_job.min(job.0);
+    }
+
+    /// The batch job is over: its processors are free.
+    pub(super) fn leave(&mut self, job: LrmJobId, now: Timestamp) {
+        self.batch.end(job, now);
+        self.occupants.remove(&job);
+    }
+
+    /// A local user's job ends; `false` if it was killed before, and its number perhaps
+    /// handed out again.
+    pub(super) fn end_local(&mut self, job: LrmJobId, now: Timestamp) -> bool {
+        let Some(Occupant::Local { run_time, .. }) = self.occupants.get(&job) else { return false };
+        let since = self.batch.running_since(job);
+        let runs = since.is_some_and(|since| since + *run_time <= now);
+        if runs {
+            self.leave(job, now);
+            self.local_ended += 1;
+        }
+        runs
+    }
+
+    /// A batch job died with its node. The tag and where it stood, if it was ours.
+    pub(super) fn killed_with_node(&mut self, job: LrmJobId) -> Option<(Tag, &'static str)> {
+        let Occupant::Ours(tag) = self.occupants.remove(&job)? else { return None };
+        let is_double = self.doubles.remove(&(tag, job)).is_some();
+        let had_directory = self.attempts.get(&tag).is_some_and(Attempt::has_directory);
+        if is_double || (!had_directory && self.stand_for_double(tag)) {
+            return None;
+        }
+        let attempt = self.attempts.get_mut(&tag)?;
+        let (began, step) = (matches!(attempt.stage, Stage::Running { .. }), attempt.step());
+        attempt.stage = Stage::Lost { began, detail: "its node failed" };
+        Some((tag, step))
+    }
+
+    /// Loses what was submitted after `since`, and its numbers with it. What was started
+    /// already is ended by its node, which finds that nobody knows it. Gives what was lost,
+    /// and where it stood.
+    pub(super) fn forget_since(
+        &mut self,
+        since: Timestamp,
+        now: Timestamp,
+    ) -> Vec<(Tag, &'static str)> {
+        let lost =
+            |(_, attempt): &(&Tag, &Attempt)| attempt.submitted_at > since && attempt.is_live();
+        let lost: Vec<(Tag, LrmJobId, &'static str)> = (self.attempts.iter().filter(lost))
+            .map(|(tag, attempt)| (*tag, attempt.lrm, attempt.step()))
+            .collect();
+        let mut gone = Vec::new();
+        for (tag, job, step) in lost {
+            self.leave(job, now);
+            self.hand_out_again(job);
+            if !self.goes_on_without(tag) {
+                gone.push((tag, step));
+            }
+        }
+        gone
+    }
+
+    /// The batch job that an attempt stands for is forgotten; whether there is another.
+    fn goes_on_without(&mut self, tag: Tag) -> bool {
+        let had_directory = self.attempts.get(&tag).is_some_and(Attempt::has_directory);
+        if !had_directory && self.stand_for_double(tag) {
+            return true;
+        }
+        if let Some(attempt) = self.attempts.get_mut(&tag)
+            && attempt.stage != Stage::Queued
+        {
+            let began = matches!(attempt.stage, Stage::Running { .. });
+            attempt.stage = Stage::Lost { began, detail: "its scheduler forgot it" };
+        } else {
+            self.attempts.remove(&tag);
+        }
+        false
+    }
+
+    /// Notes the load if it has changed.
+    pub(super) fn note_load(&mut self, now: Timestamp) {
+        let (mut running, mut held, mut local) = (0, 0, 0);
+        for (job, occupant) in &self.occupants {
+            match occupant {
+                Occupant::Ours(tag) => match self.attempts.get(tag) {
+                    Some(attempt) if attempt.lrm != *job => {
+                        let double = self.doubles.get(&(*tag, *job));
+                        let double = double.filter(|_| self.batch.is_running(*job));
+                        held += double.map_or(0, |double| double.processors);
+                    }
+                    Some(attempt) if attempt.is_holding() => held += attempt.processors,
+                    Some(Attempt { stage: Stage::Running { .. }, processors, .. }) => {
+                        running += processors;
+                    }
+                    _ => {}
+                },
+                Occupant::Local { processors, .. } if self.batch.is_running(*job) => {
+                    local += processors;
+                }
+                Occupant::Local { .. } => {}
+            }
+        }
+        self.local_running = local;
+        let down = self.processors - self.batch.used() - self.batch.idle();
+        let step = LoadStep { at: now, running, held, local, down };
+        match self.load.last_mut() {
+            Some(last) if LoadStep { at: now, ..*last } == step => {}
+            Some(last) if last.at == now => *last = step,
+            _ => self.load.push(step),
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Files at simulated sites, and copies between them over shared links.
+
+use cospan_domain::content::Content;
+use cospan_domain::ids::{Digest, RelPath, SiteName, Tag};
+use cospan_domain::units::Bytes;
+use cospan_sites::port::{
+    CopyBlame, CopyOrder, CopyStatus, FilePlace, Inspected, Piece, Readable, SiteError,
+};
+
+use super::World;
+use super::agenda::SiteIndex;
+use super::attempt::Stage;
+use super::network::FlowId;
+use super::trouble::count;
+
+/// Size of every file that a payload writes.
+pub const OUTPUT_BYTES: Bytes = Bytes(1_000_000);
+
+/// A copy that is being made, or that broke off.
+#[derive(Debug, Clone)]
+pub(super) struct Copy {
+    flow: Option<FlowId>,
+    from: SiteName,
+    content: Content,
+    failed: Option<(CopyBlame, String)>,
+}
+
+/// What the payload of an attempt writes to a path: of each attempt something else.
+pub fn output_of(tag: Tag, path: &RelPath) -> Content {
+    let text = format!("{tag}-{path}");
+    let digest = blake3::hash(text.as_bytes());
+    Content { digest: Digest(*digest.as_bytes()), size: OUTPUT_BYTES }
+}
+
+impl World {
+    fn content_at(&self, site: SiteIndex, place: &FilePlace) -> Option<Content> {
+        let cluster = &self.sites[site.0];
+        match place {
+            FilePlace::Store(digest) => {
+                let size = *cluster.store.get(digest)?;
+                Some(Content { digest: *digest, size })
+            }
+            FilePlace::User(path) => cluster.files.get(path).copied(),
+            FilePlace::Output(tag, path) => {
+                let attempt = cluster.attempts.get(tag)?;
+                matches!(attempt.stage, Stage::Exited(_)).then(|| output_of(*tag, path))
+            }
+        }
+    }
+
+    /// Digest and size of a file.
+    ///
+    /// # Errors
+    /// There is no such file.
+    pub fn inspect(&self, site: SiteIndex, place: &FilePlace) -> Result<Inspected, SiteError> {
+        let content = self.content_at(site, place);
+        let missing = || SiteError::Refused(format!("there is no {place:?}"));
+        Ok(Inspected { content: content.ok_or_else(missing)?, directory: false })
+    }
+
+    /// Starts a copy to a site, or finds it under way.
+    ///
+    /// # Errors
+    /// There is no link to the source, or no room.
+    pub fn start_copy(&mut self, site: SiteIndex, order: &CopyOrder) -> Result<(), SiteError> {
+        let running = self.sites[site.0].copies.get(&order.nonce);
+        if running.is_some_and(|copy| copy.failed.is_none()) {
+            return Ok(());
+        }
+        if self.sites[site.0].ailments.disk_full {
+            count(&mut self.struck, "disk-full", "copying");
+            return Err(SiteError::Refused("No space left on device".into()));
+        }
+        let content = order.content;
+        let from = self.index_of(&order.source.site);
+        let source = from.and_then(|from| self.content_at(from, &order.source.place));
+        let failed = match source {
+            Some(found) if found == order.chunk.map_or(content, |chunk| chunk.of) => None,
+            Some(_) => Some((CopyBlame::Source, "the source has another digest".to_owned())),
+            None => Some((CopyBlame::Source, "the source has no such file".to_owned())),
+        };
+        let mut copy = Copy { flow: None, from: order.source.site.clone(), content, failed };
+        if copy.failed.is_none() {
+            let here = self.sites[site.0].name.clone();
+            copy.flow = self.start_flow(&order.source.site, &here, order)?;
+            if copy.flow.is_none() {
+                self.sites[site.0].store.insert(content.digest, content.size);
+                return Ok(());
+            }
+        }
+        self.sites[site.0].copies.insert(order.nonce.clone(), copy);
+        Ok(())
+    }
+
+    /// `None` within a site: that takes no time.
+    fn start_flow(
+        &mut self,
+        from: &SiteName,
+        to: &SiteName,
+        order: &CopyOrder,
+    ) -> Result<Option<FlowId>, SiteError> {
+        if from == to {
+            return Ok(None);
+        }
+        let id = FlowId(self.next_flow);
+        self.next_flow += 1;
+        let size = order.content.size;
+        let started = self.network.start(id, from, to, size, order.limit, self.now);
+        started.map_err(|problem| SiteError::Refused(problem.to_string()))?;
+        Ok(Some(id))
+    }
+
+    /// How a copy is doing.
+    pub fn copy_status(&mut self, site: SiteIndex, order: &CopyOrder) -> CopyStatus {
+        let cluster = &self.sites[site.0];
+        if cluster.store.contains_key(&order.content.digest) {
+            return CopyStatus::Complete;
+        }
+        match cluster.copies.get(&order.nonce) {
+            None => CopyStatus::Absent,
+            Some(Copy { failed: Some((blame, detail)), .. }) => {
+                CopyStatus::Failed { blame: *blame, detail: detail.clone() }
+            }
+            Some(Copy { flow, .. }) => {
+                let done = flow.and_then(|flow| self.network.progress(flow, self.now));
+                CopyStatus::Running { done: done.unwrap_or(Bytes(0)) }
+            }
+        }
+    }
+
+    /// Stops a copy. What had arrived stays unless it is discarded.
+    pub fn stop_copy(&mut self, site: SiteIndex, order: &CopyOrder, discard: bool) {
+        let Some(copy) = self.sites[site.0].copies.get_mut(&order.nonce) else { return };
+        let flow = copy.flow.take();
+        copy.failed.get_or_insert((CopyBlame::Process, "stopped".to_owned()));
+        if let Some(flow) = flow {
+            self.network.stop(flow, self.now);
+        }
+        if discard {
+            self.sites[site.0].copies.remove(&order.nonce);
+        }
+    }
+
+    /// Puts what has arrived by now into the stores.
+    pub(super) fn finish_copies(&mut self) {
+        for flow in self.network.completed(self.now) {
+            for at in 0..self.sites.len() {
+                let cluster = &mut self.sites[at];
+                let arrived = cluster.copies.iter().find(|(_, copy)| copy.flow == Some(flow));
+                let Some((nonce, copy)) = arrived else { continue };
+                let (nonce, content) = (nonce.clone(), copy.content);
+                if cluster.ailments.corrupt_from.contains(&copy.from) {
+                    let mut copy = copy.clone();
+                    copy.flow = None;
+                    let text = "what arrived has another digest".to_owned();
+                    copy.failed = Some((CopyBlame::Source, text));
+                    cluster.copies.insert(nonce, copy);
+                    count(&mut self.struck, "corrupts", "copying");
+                } else {
+                    cluster.copies.remove(&nonce);
+                    cluster.store.insert(content.digest, content.size);
+                }
+                self.touch(SiteIndex(at));
+            }
+        }
+    }
+
+    /// Copies on their way to a site, all or those from another.
+    pub(super) fn copying(&self, to: SiteIndex, from: Option<&SiteName>) -> usize {
+        let copies = self.sites[to.0].copies.values().filter(|copy| copy.flow.is_some());
+        copies.filter(|copy| from.is_none_or(|from| copy.from == *from)).count()
+    }
+
+    /// Whether the store of a site has a content, whole.
+    pub fn has_content(&self, site: SiteIndex, digest: Digest) -> bool {
+        self.sites[site.0].store.contains_key(&digest)
+    }
+
+    /// Deletes a content.
+    pub fn delete_content(&mut self, site: SiteIndex, digest: Digest) {
+        self.sites[site.0].store.remove(&digest);
+    }
+
+    /// Reads a piece of a file. Simulated files have a size and no bytes.
+    ///
+    /// # Errors
+    /// There is no such file.
+    pub fn read(&self, site: SiteIndex, what: &Readable) -> Result<Piece, SiteError> {
+        match what {
+            Readable::Log(..) => Ok(Piece { bytes: Vec::new(), size: Bytes(0) }),
+            Readable::File(place) => {
+                let size = self.inspect(site, place)?.content.size;
+                Ok(Piece { bytes: Vec::new(), size })
+            }
+        }
+    }
+}

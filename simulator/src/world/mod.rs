@@ -1,0 +1,252 @@
+//! The simulated world: clusters with their batch systems, local users, files
+//! and links. It knows no clock of its own and nothing of the control plane:
+//! time is handed in, and everything that happens follows from what was asked
+//! of it and from its agenda.
+
+mod agenda;
+pub mod attempt;
+pub mod batch;
+mod calls;
+pub mod cluster;
+pub mod copies;
+mod doubles;
+pub mod ledger;
+pub mod network;
+pub mod trouble;
+
+use std::collections::BTreeMap;
+
+use cospan_domain::ids::SiteName;
+use cospan_domain::units::{BitsPerSecond, DurationMs, Timestamp};
+use cospan_sites::port::AttemptOrder;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+pub use agenda::SiteIndex;
+use agenda::{Agenda, Event};
+use batch::LrmJobId;
+use cluster::{Cluster, ClusterSpec, Occupant};
+pub use copies::OUTPUT_BYTES;
+use ledger::Ledger;
+use network::Network;
+use trouble::{Struck, Trouble};
+
+/// A link from one site to another.
+#[derive(Debug, Clone)]
+pub struct LinkSpec {
+    /// Where it begins.
+    pub from: SiteName,
+    /// Where it ends.
+    pub to: SiteName,
+    /// What it carries.
+    pub bandwidth: BitsPerSecond,
+    /// How long the first byte takes.
+    pub latency: DurationMs,
+}
+
+/// How the wrappers of our attempts behave.
+#[derive(Debug, Clone, Copy)]
+pub struct Pace {
+    /// Longest time from the start of a batch job to its wrapper's arrival at the gate.
+    pub launch_max: DurationMs,
+    /// Longest time from the decision of a gate until its wrapper has seen it.
+    pub gate_max: DurationMs,
+    /// How long after its wall time a payload is ended.
+    pub wall_late: DurationMs,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        let wall_late = DurationMs::ZERO;
+        Self { launch_max: DurationMs(1_000), gate_max: DurationMs(1_000), wall_late }
+    }
+}
+
+/// Everything outside of the control plane.
+pub struct World {
+    now: Timestamp,
+    sites: Vec<Cluster>,
+    by_name: BTreeMap<SiteName, SiteIndex>,
+    network: Network,
+    fastest_link: BitsPerSecond,
+    agenda: Agenda,
+    ledger: Ledger,
+    chance: StdRng,
+    pace: Pace,
+    /// Sites at which something changed since it was last asked.
+    touched: Vec<bool>,
+    next_flow: u64,
+    troubles: Vec<Trouble>,
+    struck: Struck,
+    /// What another control plane submits where numbers are handed out again.
+    rival: Option<AttemptOrder>,
+    /// Whether batch jobs whose node died are put back into the queue.
+    requeues: bool,
+}
+
+impl World {
+    /// A world in which nothing has happened yet. All that it draws follows from `seed`.
+    pub fn new(
+        sites: Vec<ClusterSpec>,
+        links: &[LinkSpec],
+        pace: Pace,
+        seed: u64,
+        now: Timestamp,
+    ) -> Self {
+        let mut network = Network::new();
+        for link in links {
+            network.set_link(&link.from, &link.to, link.bandwidth, link.latency, now);
+        }
+        let fastest_link = links.iter().map(|link| link.bandwidth).max().unwrap_or_default();
+        let names = sites.iter().enumerate().map(|(at, site)| (site.name.clone(), SiteIndex(at)));
+        let by_name = names.collect();
+        let touched = vec![false; sites.len()];
+        let sites: Vec<Cluster> = sites.into_iter().map(|spec| Cluster::new(spec, now)).collect();
+        let mut world = Self {
+            now,
+            sites,
+            by_name,
+            network,
+            fastest_link,
+            agenda: Agenda::default(),
+            ledger: Ledger::default(),
+            chance: StdRng::seed_from_u64(seed),
+            pace,
+            touched,
+            next_flow: 0,
+            troubles: Vec::new(),
+            struck: Struck::new(),
+            rival: None,
+            requeues: false,
+        };
+        for at in 0..world.sites.len() {
+            world.expect_local_user(SiteIndex(at));
+        }
+        world
+    }
+
+    /// Another control plane uses the same account: where a scheduler forgets submissions,
+    /// it is the next to submit, and has their numbers.
+    pub fn set_rival(&mut self, order: AttemptOrder) {
+        self.rival = Some(order);
+    }
+
+    /// Batch jobs whose node died are put back into the queue from now on, although nobody
+    /// asked for that.
+    pub fn set_requeues(&mut self, requeues: bool) {
+        self.requeues = requeues;
+    }
+
+    /// The time that it has reached.
+    pub fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// What payloads and sites did: the truth that oracles read.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// How often each kind of trouble struck what stood at each step.
+    pub fn struck(&self) -> &Struck {
+        &self.struck
+    }
+
+    /// The place of a site; `None` if there is none of this name.
+    pub fn index_of(&self, name: &SiteName) -> Option<SiteIndex> {
+        self.by_name.get(name).copied()
+    }
+
+    /// The sites, in the order in which they were given.
+    pub fn sites(&self) -> &[Cluster] {
+        &self.sites
+    }
+
+    /// When something happens next without being asked for.
+    pub fn next_event(&self) -> Option<Timestamp> {
+        let flow = self.network.next_completion().map(|(at, _)| at);
+        flow.into_iter().chain(self.agenda.next()).min()
+    }
+
+    /// Lets everything happen that happens until `now`.
+    pub fn advance(&mut self, now: Timestamp) {
+        while let Some(at) = self.next_event().filter(|at| *at <= now) {
+            self.now = self.now.max(at);
+            self.finish_copies();
+            while let Some((site, event)) = self.agenda.take_due(self.now) {
+                self.happen(site, event);
+            }
+        }
+        self.now = self.now.max(now);
+    }
+
+    /// Sites at which something changed since the last call.
+    pub fn take_touched(&mut self) -> Vec<SiteIndex> {
+        let touched = self.touched.iter_mut().enumerate();
+        touched.filter_map(|(at, bit)| std::mem::take(bit).then_some(SiteIndex(at))).collect()
+    }
+
+    fn happen(&mut self, site: SiteIndex, event: Event) {
+        match event {
+            Event::WrapperReady(tag, job) => self.wrapper_ready(site, tag, job),
+            Event::HoldOver(tag) => self.hold_over(site, tag),
+            Event::GateSeen(tag) => self.gate_seen(site, tag),
+            Event::PayloadEnd(tag) => self.payload_ends(site, tag),
+            Event::LocalUser => self.local_user_submits(site),
+            Event::LocalEnd(job) => self.local_ends(site, job),
+            Event::NodeUp(node) => self.node_up(site, node),
+            Event::Trouble(number) => self.strike(site, number),
+        }
+    }
+
+    /// Something up to `most`, drawn.
+    fn draw(&mut self, most: DurationMs) -> DurationMs {
+        DurationMs(self.chance.random_range(0..=most.0))
+    }
+
+    fn touch(&mut self, site: SiteIndex) {
+        self.touched[site.0] = true;
+    }
+
+    /// Starts whatever the batch system lets start, and notes the load.
+    fn schedule(&mut self, site: SiteIndex) {
+        let now = self.now;
+        for job in self.sites[site.0].batch.schedule(now) {
+            self.started(site, job);
+        }
+        self.sites[site.0].note_load(now);
+        self.touch(site);
+    }
+
+    fn started(&mut self, site: SiteIndex, job: LrmJobId) {
+        match self.sites[site.0].occupants.get(&job).cloned() {
+            Some(Occupant::Ours(tag)) => {
+                let delay = self.draw(self.pace.launch_max);
+                self.sites[site.0].attempt_started(tag, job);
+                self.agenda.add(self.now + delay, site, Event::WrapperReady(tag, job));
+            }
+            Some(Occupant::Local { run_time, .. }) => {
+                self.agenda.add(self.now + run_time, site, Event::LocalEnd(job));
+            }
+            None => {}
+        }
+    }
+
+    fn expect_local_user(&mut self, site: SiteIndex) {
+        if let Some(at) = self.sites[site.0].next_local_at() {
+            self.agenda.add(at, site, Event::LocalUser);
+        }
+    }
+
+    fn local_user_submits(&mut self, site: SiteIndex) {
+        self.sites[site.0].submit_next_local(self.now);
+        self.expect_local_user(site);
+        self.schedule(site);
+    }
+
+    fn local_ends(&mut self, site: SiteIndex, job: LrmJobId) {
+        if self.sites[site.0].end_local(job, self.now) {
+            self.schedule(site);
+        }
+    }
+}

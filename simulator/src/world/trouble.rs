@@ -1,0 +1,428 @@
+//! What goes wrong in the world by itself: nodes, sites, schedulers, links, clocks.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cospan_domain::ids::{InstanceId, SiteName, Tag};
+use cospan_domain::units::{BitsPerSecond, ClockSkew, DurationMs, Timestamp};
+use cospan_sites::port::{AtGate, Begun, Exit, Observation};
+
+use super::World;
+use super::agenda::{Event, SiteIndex};
+use super::attempt::Stage;
+use super::ledger::Deed;
+
+/// How often something struck, by kind and by the step that it struck at.
+pub type Struck = BTreeMap<(&'static str, &'static str), u64>;
+
+/// Counts one strike.
+pub(crate) fn count(struck: &mut Struck, kind: &'static str, step: &'static str) {
+    *struck.entry((kind, step)).or_default() += 1;
+}
+
+/// Something that goes wrong at a site, or on a link from it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trouble {
+    /// A node dies.
+    NodeDown {
+        /// Which.
+        node: u32,
+        /// How long until it is back.
+        repair: DurationMs,
+    },
+    /// Every node dies.
+    SiteDown {
+        /// How long until they are back.
+        repair: DurationMs,
+    },
+    /// The site answers no more, or again.
+    Silent(bool),
+    /// No way leads to the site any more, or again.
+    CutOff(bool),
+    /// The site takes requests and carries out none of them, or goes on.
+    Frozen(bool),
+    /// The site lets our account in no more, or again.
+    Revoked(bool),
+    /// The site shows its load and our attempts as they were when this began, or as they are.
+    Stale(bool),
+    /// Its scheduler is killed, and loses what it acknowledged last.
+    Forgets {
+        /// How far back.
+        window: DurationMs,
+        /// Had it acknowledged nothing of ours lately, it is killed again a window later, so
+        /// many times more.
+        times: u32,
+    },
+    /// Its scheduler starts nothing any more, or again.
+    Drained(bool),
+    /// Its disk takes no copy any more, or again.
+    DiskFull(bool),
+    /// Its clock is set this far ahead of the true time, in milliseconds; negative: behind.
+    Clock(i64),
+    /// A link from it carries this much from now on; 0 cuts it.
+    Link {
+        /// Where the link ends.
+        to: SiteName,
+        /// What it carries.
+        bandwidth: BitsPerSecond,
+    },
+    /// What a link from it carries arrives damaged, or whole again.
+    Corrupts {
+        /// Where the link ends.
+        to: SiteName,
+        /// Whether it is damaged.
+        corrupts: bool,
+    },
+}
+
+impl Trouble {
+    /// Its name, for tables.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Trouble::NodeDown { .. } => "node-down",
+            Trouble::SiteDown { .. } => "site-down",
+            Trouble::Silent(_) => "silent",
+            Trouble::CutOff(_) => "cut-off",
+            Trouble::Frozen(_) => "frozen",
+            Trouble::Revoked(_) => "revoked",
+            Trouble::Stale(_) => "stale",
+            Trouble::Forgets { .. } => "forgets",
+            Trouble::Drained(_) => "drained",
+            Trouble::DiskFull(_) => "disk-full",
+            Trouble::Clock(_) => "site-clock",
+            Trouble::Link { .. } => "link",
+            Trouble::Corrupts { .. } => "corrupts",
+        }
+    }
+
+    /// Whether its site, and no other, is out of reach from now on.
+    pub fn hides_site(&self) -> bool {
+        matches!(self, Trouble::Silent(true) | Trouble::Frozen(true) | Trouble::Revoked(true))
+    }
+
+    /// Whether it begins with this, or is over.
+    fn begins(&self) -> bool {
+        match self {
+            Trouble::Silent(on)
+            | Trouble::CutOff(on)
+            | Trouble::Frozen(on)
+            | Trouble::Revoked(on)
+            | Trouble::Stale(on)
+            | Trouble::Drained(on)
+            | Trouble::DiskFull(on) => *on,
+            Trouble::Clock(ahead) => *ahead != 0,
+            _ => true,
+        }
+    }
+}
+
+/// What ails a site for a while.
+#[derive(Debug, Clone, Default)]
+pub struct Ailments {
+    /// It does not answer; what runs there goes on.
+    pub silent: bool,
+    /// No way leads there; what runs there goes on.
+    pub cut_off: bool,
+    /// It takes requests and carries out none.
+    pub frozen: bool,
+    /// It refuses our account.
+    pub revoked: bool,
+    /// It refuses orders to copy.
+    pub(super) disk_full: bool,
+    /// It shows what it was like at an earlier time.
+    pub(super) stale: Option<Shown>,
+    /// Since when its clock is how far ahead, in milliseconds; oldest first.
+    pub(super) clock_set: Vec<(Timestamp, i64)>,
+    /// What comes from these sites arrives damaged.
+    pub(super) corrupt_from: BTreeSet<SiteName>,
+    /// Kinds of trouble that nobody has met yet since they began.
+    unmet: BTreeSet<&'static str>,
+    /// Attempts of which an answer said what is not so, each with the kind of trouble.
+    misstated: BTreeSet<(&'static str, Tag)>,
+}
+
+/// Why a site turns its callers away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Closed {
+    /// It does not answer, or no way leads there.
+    Silent,
+    /// It refuses our account.
+    Revoked,
+    /// It takes requests and carries out none.
+    Frozen,
+}
+
+/// What a site showed at some time.
+#[derive(Debug, Clone)]
+pub(super) struct Shown {
+    pub(super) idle: u32,
+    pub(super) attempts: BTreeMap<Tag, Observation>,
+}
+
+impl Ailments {
+    /// Whether it cannot be worked with, or shows what is not so.
+    pub fn hinder(&self) -> bool {
+        let deaf = self.silent || self.cut_off || self.frozen || self.revoked;
+        deaf || self.stale.is_some()
+    }
+
+    /// The kind of trouble that turns callers away now.
+    fn closed(&self) -> Option<(&'static str, Closed)> {
+        let kinds = [
+            (self.silent, "silent", Closed::Silent),
+            (self.cut_off, "cut-off", Closed::Silent),
+            (self.revoked, "revoked", Closed::Revoked),
+            (self.frozen, "frozen", Closed::Frozen),
+        ];
+        kinds.into_iter().find(|(ails, ..)| *ails).map(|(_, kind, closed)| (kind, closed))
+    }
+
+    /// What the site's clock showed at a time, and so what was written down then.
+    pub(super) fn clock(&self, at: Timestamp) -> Timestamp {
+        at + self.clock_ahead(at)
+    }
+
+    /// How far its clock was ahead then.
+    fn clock_ahead(&self, at: Timestamp) -> ClockSkew {
+        let set = self.clock_set.iter().rev().find(|(since, _)| *since <= at);
+        ClockSkew(set.map_or(0, |(_, ahead_ms)| *ahead_ms))
+    }
+
+    /// Whether it says what is so, and when.
+    fn shows_truth(&self) -> bool {
+        self.stale.is_none() && self.clock_set.is_empty()
+    }
+
+    /// An observation with the times that the site's clock gives.
+    pub(super) fn by_its_clock(&self, seen: Observation) -> Observation {
+        if self.clock_set.is_empty() {
+            return seen;
+        }
+        match seen {
+            Observation::Ready(AtGate { host, since }) => {
+                Observation::Ready(AtGate { host, since: self.clock(since) })
+            }
+            Observation::Begun(Begun { host, at }) => {
+                Observation::Begun(Begun { host, at: self.clock(at) })
+            }
+            Observation::Exited(Exit { cause, began_at, ended_at }) => {
+                let (began_at, ended_at) = (self.clock(began_at), self.clock(ended_at));
+                Observation::Exited(Exit { cause, began_at, ended_at })
+            }
+            other => other,
+        }
+    }
+}
+
+impl World {
+    /// Something will go wrong at its time.
+    pub fn plan(&mut self, at: Timestamp, site: SiteIndex, trouble: Trouble) {
+        self.troubles.push(trouble);
+        self.agenda.add(at, site, Event::Trouble(self.troubles.len() - 1));
+    }
+
+    pub(super) fn strike(&mut self, site: SiteIndex, number: usize) {
+        let trouble = self.troubles[number].clone();
+        if trouble.begins() {
+            self.sites[site.0].ailments.unmet.insert(trouble.as_str());
+        }
+        let ailments = &mut self.sites[site.0].ailments;
+        match trouble {
+            Trouble::NodeDown { node, repair } => self.node_down(site, node, repair),
+            Trouble::SiteDown { repair } => self.site_down(site, repair),
+            Trouble::Silent(silent) => ailments.silent = silent,
+            Trouble::CutOff(cut_off) => ailments.cut_off = cut_off,
+            Trouble::Frozen(frozen) => ailments.frozen = frozen,
+            Trouble::Revoked(revoked) => ailments.revoked = revoked,
+            Trouble::Stale(stale) => self.set_stale(site, stale),
+            Trouble::Forgets { window, times } => {
+                if self.scheduler_forgets(site, window) == 0 && times > 0 {
+                    let again = Trouble::Forgets { window, times: times - 1 };
+                    self.plan(self.now + window, site, again);
+                }
+            }
+            Trouble::Drained(true) => self.sites[site.0].batch.drain(),
+            Trouble::Drained(false) => self.resume(site),
+            Trouble::DiskFull(full) => ailments.disk_full = full,
+            Trouble::Clock(ahead_ms) => self.set_clock(site, ahead_ms),
+            Trouble::Link { to, bandwidth } => self.set_link(site, &to, bandwidth),
+            Trouble::Corrupts { to, corrupts } => self.set_corrupts(site, &to, corrupts),
+        }
+    }
+
+    /// Why a site turns a caller away, if it does. The first that comes since then finds out
+    /// for all that stands there of its control plane.
+    pub fn turn_away(&mut self, site: SiteIndex, instance: InstanceId) -> Option<Closed> {
+        let (kind, closed) = self.sites[site.0].ailments.closed()?;
+        let cluster = &self.sites[site.0];
+        if cluster.ailments.unmet.contains(kind) {
+            let ours = cluster.attempts.iter().filter(|(tag, _)| tag.instance == instance);
+            let copying = vec!["copying"; self.copying(site, None)];
+            let steps: Vec<_> = ours.map(|(_, attempt)| attempt.step()).chain(copying).collect();
+            if !steps.is_empty() {
+                steps.into_iter().for_each(|step| count(&mut self.struck, kind, step));
+                self.sites[site.0].ailments.unmet.remove(kind);
+            }
+        }
+        Some(closed)
+    }
+
+    /// What a site says of an attempt: what it was like when it grew stale, by its own clock.
+    pub(super) fn show(&mut self, site: SiteIndex, tag: Tag) -> Observation {
+        let cluster = &mut self.sites[site.0];
+        let truth = cluster.observe(tag);
+        if cluster.ailments.shows_truth() {
+            return truth;
+        }
+        let (kind, shown) = match &cluster.ailments.stale {
+            Some(then) => {
+                ("stale", then.attempts.get(&tag).cloned().unwrap_or(Observation::Absent))
+            }
+            None => ("site-clock", cluster.ailments.by_its_clock(truth.clone())),
+        };
+        if shown != truth && cluster.ailments.misstated.insert((kind, tag)) {
+            let step = cluster.attempts.get(&tag).map_or("ended", |attempt| attempt.step());
+            count(&mut self.struck, kind, step);
+        }
+        shown
+    }
+
+    /// Whoever is started at once had waited for this.
+    fn resume(&mut self, site: SiteIndex) {
+        let queued = |world: &Self| {
+            let attempts = world.sites[site.0].attempts.iter();
+            let queued = attempts.filter(|(_, attempt)| attempt.stage == Stage::Queued);
+            queued.map(|(tag, _)| *tag).collect::<BTreeSet<Tag>>()
+        };
+        let waited = queued(self);
+        self.sites[site.0].batch.resume();
+        self.schedule(site);
+        let wait_on = queued(self);
+        waited.difference(&wait_on).for_each(|_| count(&mut self.struck, "drained", "queued"));
+    }
+
+    /// What is on its way is struck if the link becomes another.
+    fn set_link(&mut self, from: SiteIndex, to: &SiteName, bandwidth: BitsPerSecond) {
+        let name = self.sites[from.0].name.clone();
+        let before = self.network.capacity(&name, to);
+        if self.sites[from.0].ailments.unmet.remove("link") && before != Some(bandwidth) {
+            let flows = self.index_of(to).map_or(0, |to| self.copying(to, Some(&name)));
+            (0..flows).for_each(|_| count(&mut self.struck, "link", "copying"));
+        }
+        // A link that does not exist cannot break.
+        let _ = self.network.set_capacity(&name, to, bandwidth, self.now);
+    }
+
+    /// A node dies, with all that runs there, and comes back after `repair`.
+    pub fn node_down(&mut self, site: SiteIndex, node: u32, repair: DurationMs) {
+        self.nodes_down(site, &[node], repair, "node-down");
+    }
+
+    fn nodes_down(
+        &mut self,
+        site: SiteIndex,
+        nodes: &[u32],
+        repair: DurationMs,
+        kind: &'static str,
+    ) {
+        let now = self.now;
+        for node in nodes {
+            let killed = self.sites[site.0].batch.node_down(*node, now);
+            for job in killed {
+                let killed = match self.requeues {
+                    true => self.dies_and_is_requeued(site, job),
+                    false => self.sites[site.0].killed_with_node(job),
+                };
+                if let Some((tag, step)) = killed {
+                    count(&mut self.struck, kind, step);
+                    self.ledger.note(now, &self.sites[site.0].name, tag, Deed::KilledByNode);
+                    self.ledger.note(now, &self.sites[site.0].name, tag, Deed::Left);
+                }
+            }
+            self.agenda.add(now + repair, site, Event::NodeUp(*node));
+        }
+        self.schedule(site);
+    }
+
+    pub(super) fn node_up(&mut self, site: SiteIndex, node: u32) {
+        self.sites[site.0].batch.node_up(node, self.now);
+        self.schedule(site);
+    }
+
+    /// Every node of a site dies and comes back after `repair`.
+    pub fn site_down(&mut self, site: SiteIndex, repair: DurationMs) {
+        let nodes: Vec<u32> = (0..self.sites[site.0].nodes).collect();
+        self.nodes_down(site, &nodes, repair, "site-down");
+    }
+
+    fn set_stale(&mut self, site: SiteIndex, stale: bool) {
+        let cluster = &self.sites[site.0];
+        let shown = || Shown {
+            idle: cluster.batch.idle(),
+            attempts: cluster.attempts.keys().map(|tag| (*tag, cluster.observe(*tag))).collect(),
+        };
+        let shown = stale.then(shown);
+        let ailments = &mut self.sites[site.0].ailments;
+        ailments.stale = shown;
+        ailments.misstated.retain(|(kind, _)| *kind != "stale");
+        self.touch(site);
+    }
+
+    /// Wrappers go by the clock of their site: one that jumps ahead ends their hold.
+    fn set_clock(&mut self, site: SiteIndex, ahead_ms: i64) {
+        let cluster = &mut self.sites[site.0];
+        let before = cluster.ailments.clock_ahead(self.now).0;
+        cluster.ailments.clock_set.push((self.now, ahead_ms));
+        cluster.ailments.misstated.retain(|(kind, _)| *kind != "site-clock");
+        let jumps_to = Timestamp(self.now.0.saturating_add_signed(ahead_ms - before));
+        let over = cluster.attempts.iter().filter(|(_, attempt)| match attempt.stage {
+            Stage::AtGate { since } => since + attempt.hold_max <= jumps_to,
+            _ => false,
+        });
+        let over: Vec<Tag> = over.map(|(tag, _)| *tag).collect();
+        over.into_iter().for_each(|tag| self.hold_over(site, tag));
+        self.touch(site);
+    }
+
+    fn set_corrupts(&mut self, from: SiteIndex, to: &SiteName, corrupts: bool) {
+        let from = self.sites[from.0].name.clone();
+        let Some(to) = self.index_of(to) else { return };
+        let sources = &mut self.sites[to.0].ailments.corrupt_from;
+        match corrupts {
+            true => sources.insert(from),
+            false => sources.remove(&from),
+        };
+    }
+
+    /// The site's scheduler is killed and comes back without the submissions that it
+    /// acknowledged in the last `window`; it hands their numbers out again.
+    /// Gives how many of ours it lost.
+    pub fn scheduler_forgets(&mut self, site: SiteIndex, window: DurationMs) -> usize {
+        let now = self.now;
+        let doubles = self.sites[site.0].forget_doubles_since(now - window, now);
+        for tag in doubles {
+            self.ledger.note(now, &self.sites[site.0].name, tag, Deed::DoubleLeft);
+        }
+        let lost = self.sites[site.0].forget_since(now - window, now);
+        for (tag, step) in &lost {
+            count(&mut self.struck, "forgets", step);
+            let name = &self.sites[site.0].name;
+            self.ledger.note(now, name, *tag, Deed::Forgotten);
+            if *step == "running" {
+                self.ledger.note(now, name, *tag, Deed::KilledByNode);
+            }
+            self.ledger.note(now, name, *tag, Deed::Left);
+        }
+        self.schedule(site);
+        lost.iter().for_each(|_| self.rival_submits(site));
+        lost.len()
+    }
+
+    /// Another control plane submits, and is given the lowest number that is free.
+    fn rival_submits(&mut self, site: SiteIndex) {
+        let Some(mut order) = self.rival.take() else { return };
+        // One that is too large for the site is refused, which is not our business.
+        let _ = self.submit(site, &order);
+        order.tag.job.0 += 1;
+        self.rival = Some(order);
+    }
+}
