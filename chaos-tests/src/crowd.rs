@@ -24,13 +24,6 @@ pub struct Promises {
     pub refused: Vec<String>,
 }
 
-impl Promises {
-    /// Numbers of all acknowledged jobs.
-    pub fn ids(&self) -> impl Iterator<Item = u64> + '_ {
-        self.acknowledged.values().flatten().copied()
-    }
-}
-
 #[derive(Debug, Default)]
 struct State {
     promises: Promises,

@@ -56,31 +56,6 @@ pub enum Rule {
     OwnChunk,
 }
 
-impl Rule {
-    /// All rules.
-    pub const ALL: [Rule; 19] = [
-        Rule::NothingLost,
-        Rule::NothingDoubled,
-        Rule::NothingRefused,
-        Rule::StartsOnce,
-        Rule::GoFirst,
-        Rule::AllReady,
-        Rule::FinishedIsDone,
-        Rule::NoOverlap,
-        Rule::OneRoundsOutput,
-        Rule::WholeInput,
-        Rule::CancelHolds,
-        Rule::NothingHeld,
-        Rule::NothingRuns,
-        Rule::NothingStaged,
-        Rule::OthersLeftAlone,
-        Rule::RunsOnce,
-        Rule::LimitHolds,
-        Rule::PeersKnown,
-        Rule::OwnChunk,
-    ];
-}
-
 /// A rule that was broken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {

@@ -18,7 +18,6 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use tokio::sync::broadcast::error::RecvError;
 
 use super::handle::WorldHandle;
-use super::hash::EventHash;
 use super::journal::StoreDisk;
 use super::reign::{End, Ground, Plan, Reign, reign};
 use super::weather::Weather;
@@ -97,8 +96,6 @@ pub struct Outcome<T> {
     pub messages: u64,
     /// Components that went to another site while they were claimed.
     pub moved: u64,
-    /// Hash of everything that became durable.
-    pub hash: String,
 }
 
 /// Called with the time of the world, and jobs that have ended.
@@ -164,7 +161,6 @@ pub fn run<T: 'static>(
     let Watched { ended: mut jobs, live, queue, changes, moved, .. } =
         watched.replace(Watched::new(keep));
     jobs.extend(live.into_values().map(|job| keep(&job)));
-    let (hash, _) = EventHash::finish(&ground.hash);
     Ok(Outcome {
         ended,
         jobs,
@@ -174,7 +170,6 @@ pub fn run<T: 'static>(
         calls: calls.get(),
         messages: cospan_actors::chaos::messages() - messages,
         moved,
-        hash,
     })
 }
 

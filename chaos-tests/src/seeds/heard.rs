@@ -17,13 +17,10 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::Observation;
 
 use super::history::Seen;
-use super::silences::misjudged;
 use cospan_simulator::reign::Reign;
 
 /// Between two looks.
 const EVERY: DurationMs = DurationMs(15_000);
-/// Looks between two at what is said of silent sites: to explain a job takes its time.
-const EXPLAINED_EVERY: u32 = 8;
 /// Long enough for an actor that is built anew.
 const TAKEN_UP: DurationMs = DurationMs(40_000);
 /// What is being written meanwhile, and what follows from it, wait for each other.
@@ -67,11 +64,8 @@ impl News {
 /// Looks again and again, as long as it is polled.
 pub(super) async fn watch(reign: Reign, slowest_write: DurationMs, seen: Rc<RefCell<Seen>>) {
     let mut since: BTreeMap<News, Timestamp> = BTreeMap::new();
-    for look in 0_u32.. {
+    loop {
         reign.until(reign.clock.now() + EVERY).await;
-        let explained = look % EXPLAINED_EVERY == 0;
-        let misjudged = if explained { misjudged(&reign) } else { None };
-        seen.borrow_mut().violations.extend(misjudged);
         let (now, news) = (reign.clock.now(), not_taken_up(&reign));
         since.retain(|old, _| news.contains(old));
         for news in news {

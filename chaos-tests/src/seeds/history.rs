@@ -14,7 +14,6 @@ use cospan_domain::ids::{Attempt, ComponentIndex, JobId, LogicalName, SiteName};
 use cospan_domain::invariants::broken;
 use cospan_domain::job::event::{Happened, JobEvent};
 use cospan_domain::job::evolve::evolve;
-use cospan_domain::job::spec::{ComponentSpec, JobSpec};
 use cospan_domain::job::state::{AbortCause, Charge, Ending, Job, PhaseKind};
 use cospan_domain::job::table::allowed;
 use cospan_domain::labels::{Constraint, Rule};
@@ -30,8 +29,6 @@ use super::counters::Counters;
 use super::holds::Holds;
 use super::preemptions::Preemptions;
 use super::queueing::Queues;
-use super::rarities::ALWAYS_IDLE;
-use super::setbacks;
 use super::sites::{self, KNOWN_WITHIN};
 use super::staging;
 use super::supervision::Held;
@@ -75,8 +72,6 @@ pub(super) struct Seen {
     /// When jobs were held after internal errors, and released.
     pub(super) held: Held,
     owed: BTreeMap<(JobId, ComponentIndex), Charge>,
-    /// All sites.
-    pub(super) names: Vec<SiteName>,
     /// Sites' records, each with the time since when it is so.
     sites: BTreeMap<SiteName, (Timestamp, Arc<SiteRecord>)>,
     cut_offs: Vec<(Timestamp, Timestamp)>,
@@ -147,9 +142,6 @@ impl Seen {
             }
             Change::Job { old, new, events } => {
                 self.judge(old, new, events, ahead_ms);
-                for text in setbacks::misjudged(old, new, events) {
-                    self.break_rule("a setback is misjudged", new, &text);
-                }
                 self.judge_sites(new, events, view, now);
                 self.learn(new, events, view, now);
                 let lives = self.lives.clone();
@@ -240,12 +232,9 @@ impl Seen {
                 // What became durable right before a death was seen by nobody.
                 let seen = self.sites.get(site);
                 let seen = seen.filter(|(_, record)| view.sites.get(site) == Some(record));
-                let tries_out = job.spec.rerunnable
-                    || component.site.is_some()
-                    || !self.others_do(&job.spec, site, now);
                 let closed = seen.is_some_and(|(since, record)| {
                     let (to, from) = (event.at, Timestamp(event.at.0 - KNOWN_WITHIN.0));
-                    let at = |at| sites::keeps_away(record, tries_out, at);
+                    let at = |at| sites::keeps_away(record, at);
                     *since + KNOWN_WITHIN < now
                         && at(from)
                         && at(to)
@@ -256,24 +245,6 @@ impl Seen {
                 }
             }
         }
-    }
-
-    /// Whether a job could wait for sites other than this one that have been worth it for long
-    /// enough to be known as such. One that is choosy, or larger than what each has at least,
-    /// may find too few.
-    fn others_do(&self, spec: &JobSpec, site: &SiteName, now: Timestamp) -> bool {
-        let is_plain = |part: &ComponentSpec| {
-            part.constraints.is_empty() && part.resources.processors <= ALWAYS_IDLE
-        };
-        let is_waited_for = |name: &&SiteName| {
-            self.sites.get(*name).is_none_or(|(since, record)| {
-                let known = *since + KNOWN_WITHIN + self.stalled(*since, now);
-                known < now && sites::is_worth_waiting_for(record, now)
-            })
-        };
-        let needed: u32 = spec.components.iter().map(|part| part.resources.processors).sum();
-        let others = self.names.iter().filter(|name| *name != site).filter(is_waited_for);
-        spec.components.iter().all(is_plain) && needed <= ALWAYS_IDLE * others.count() as u32
     }
 
     /// So long since then somebody stalled who has a part in placing and claiming.

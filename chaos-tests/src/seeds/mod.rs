@@ -26,8 +26,6 @@ mod rival;
 pub mod run;
 pub mod scenario;
 pub mod scenes;
-mod setbacks;
-mod silences;
 mod sites;
 mod staging;
 mod stalls;

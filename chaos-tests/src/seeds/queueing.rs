@@ -1,6 +1,6 @@
 //! Judges the placement queues by their published rules: who waits longer comes first
-//! among those who ask for the same, classes rise and jobs are given up only after so many
-//! tries, and a job that comes back waits as long as it should.
+//! among those who ask for the same, and classes rise and jobs are given up only after so
+//! many tries.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,17 +8,12 @@ use std::sync::Arc;
 use cospan_domain::ids::JobId;
 use cospan_domain::job::event::{Happened, JobEvent};
 use cospan_domain::job::spec::{ComponentSpec, JobSpec, Priority};
-use cospan_domain::job::state::{AbortCause, AfterAbort, Job, Phase};
+use cospan_domain::job::state::{Job, Phase};
 use cospan_domain::queue::QueueParameters;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 /// Offers are on their way, and decisions are written, at most so long.
 const UNDER_WAY: DurationMs = DurationMs(120_000);
-/// A job waits at first after a lost claim, or after anything else, and at most; by chance
-/// up to a quarter longer.
-const CLAIM_WAIT_MS: u64 = 5_000;
-const OTHER_WAIT_MS: u64 = 1_000;
-const WAIT_MAX_MS: u64 = 600_000;
 
 /// How long since then actors stalled.
 pub(super) type Stalled<'a> = &'a dyn Fn(Timestamp) -> DurationMs;
@@ -122,24 +117,20 @@ impl Queues {
         stalled: Stalled<'_>,
     ) -> Option<String> {
         match &event.what {
-            Happened::JobPlaced { .. } => return self.place(job.id, now, stalled),
+            Happened::JobPlaced { .. } => self.place(job.id, now, stalled),
             Happened::PriorityChanged { to, by } => {
                 let wrong = by.is_none().then(|| self.promote(job.id, *to, event.at));
                 self.enter(job.id, *to, now);
-                return wrong.flatten();
+                wrong.flatten()
             }
             Happened::JobFailed { reason } if reason.contains("max_placement_tries") => {
                 let most = job.spec.max_placement_tries.unwrap_or(u32::MAX);
                 let least = self.tries_take(most);
-                return (event.at < self.known_since(job.id) + least)
-                    .then(|| format!("job {} was given up after fewer tries", job.id));
+                (event.at < self.known_since(job.id) + least)
+                    .then(|| format!("job {} was given up after fewer tries", job.id))
             }
-            Happened::RoundAborted { why, then: AfterAbort::Requeue { not_before } } => {
-                return backs_off_wrongly(job, why, not_before.since(event.at));
-            }
-            _ => {}
+            _ => None,
         }
-        None
     }
 
     /// So many counted tries and one more take at least so long.
@@ -213,27 +204,6 @@ fn asks_for_the_same(one: &JobSpec, other: &JobSpec) -> bool {
         (spec.request.clone(), spec.policy.clone(), spec.rerunnable, parts)
     };
     needs(one) == needs(other)
-}
-
-/// A job comes back to its queue at a time that is not as it should be.
-fn backs_off_wrongly(job: &Job, why: &AbortCause, wait: DurationMs) -> Option<String> {
-    let setbacks = &job.setbacks;
-    let (first, count) = match why {
-        AbortCause::Drained { .. } | AbortCause::Preempted { .. } => {
-            return (wait.0 > 0).then(|| format!("job {} waits although it may go on", job.id));
-        }
-        AbortCause::ClaimLost { .. } => (CLAIM_WAIT_MS, setbacks.missed_starts),
-        AbortCause::InputLost { .. } => (OTHER_WAIT_MS, setbacks.inputs),
-        AbortCause::Application { .. } => (OTHER_WAIT_MS, setbacks.own_errors),
-        AbortCause::SiteError { .. }
-        | AbortCause::StartMissed { .. }
-        | AbortCause::Unreachable { .. } => (OTHER_WAIT_MS, setbacks.site_errors.max(1)),
-        AbortCause::Cancelled => return None,
-    };
-    let doubled = first.saturating_mul(1 << count.saturating_sub(1).min(20));
-    let least = doubled.min(WAIT_MAX_MS);
-    let fits = (least..=least + least / 4).contains(&wait.0);
-    (!fits).then(|| format!("job {} waits {wait} after {why:?}, not {least} ms", job.id))
 }
 
 #[cfg(test)]

@@ -105,7 +105,6 @@ pub fn run(scenario: Scenario) -> Result<Verdict> {
     let known = Rc::new(RefCell::new(Known::default()));
     let mut seen = Seen::new(scenario.plain_cut_offs(), scenario.queue.clone());
     seen.staging.clone_from(&scenario.staging);
-    seen.names = scenario.sites.iter().map(|site| site.name.clone()).collect();
     let seen = Rc::new(RefCell::new(seen));
     let undisturbed = |begins| {
         let seed = scenario.seed;
@@ -144,7 +143,7 @@ pub fn run(scenario: Scenario) -> Result<Verdict> {
         reigns: reigns + 1,
         changes: seen.changes,
         struck: struck(&ground),
-        hash: ground.hash.finish().0,
+        hash: ground.hash.finish(),
         timeline: timeline(&ground, instance, seen.timeline),
     })
 }

@@ -1,12 +1,9 @@
-//! Judges every change of a site's record: the breaker follows its automaton, counts
-//! what it should, and lets in no more probes than it may.
+//! Judges every change of a site's record: the breaker takes only steps of its automaton,
+//! which have a cause, and lets in no more probes than it may.
 
 use cospan_domain::site::parameters::SiteParameters;
 use cospan_domain::site::state::{Breaker, SiteRecord, probing_jobs};
 use cospan_domain::units::{DurationMs, Timestamp};
-
-/// So long a site waits for jobs that may run twice to try it out.
-const WAITS: DurationMs = DurationMs(3_600_000);
 
 /// By then everybody goes by what is on the disk.
 pub(super) const KNOWN_WITHIN: DurationMs = DurationMs(60_000);
@@ -42,14 +39,10 @@ pub(super) fn broken(
             let ended_well = new.consecutive_errors < errors_added(old, new);
             (charged || ended_well) && *now == trips.saturating_add(1)
         }
-        (Breaker::HalfOpen { allowed, running, .. }, Breaker::Closed) => {
-            // Several may have succeeded in what was written at once.
-            let reached = (1..probing_jobs(running)).fold(*allowed, |allowed, _| allowed * 2);
-            // And after the last of them others may have failed.
+        (Breaker::HalfOpen { .. }, Breaker::Closed) => {
+            // After the last probe others may have failed.
             let since = new.consecutive_errors;
-            reached >= parameters.probe_limit
-                && since < threshold
-                && since <= errors_added(old, new)
+            since < threshold && since <= errors_added(old, new)
         }
         (Breaker::HalfOpen { .. }, Breaker::HalfOpen { allowed, running, .. }) => {
             probing_jobs(running) <= *allowed && *allowed <= parameters.probe_limit
@@ -58,7 +51,7 @@ pub(super) fn broken(
             false
         }
     };
-    let holds = holds && is_told(old, new) && is_paused(&new.breaker, parameters);
+    let holds = holds && is_told(old, new);
     (!holds).then(|| {
         let (before, after) = (old.consecutive_errors, new.consecutive_errors);
         let (from, to) = (&old.breaker, &new.breaker);
@@ -82,20 +75,8 @@ fn is_told(old: &SiteRecord, new: &SiteRecord) -> bool {
     !turned || new.last_notification > old.last_notification
 }
 
-/// Whether the first probe waits as long as it should: twice as long with each trip, up
-/// to a bound, and then by chance a little longer.
-fn is_paused(breaker: &Breaker, parameters: &SiteParameters) -> bool {
-    let Breaker::Open { since, probe_at, trips } = breaker else { return true };
-    let longest = parameters.probe_interval_max.0;
-    let doubled = |pause: u64, _| pause.saturating_mul(2).min(longest);
-    let least = (1..*trips).fold(parameters.probe_interval.0, doubled);
-    let most = least + least / 4;
-    (least..=most).contains(&probe_at.since(*since).0)
-}
-
-/// Whether a site takes no component of a job at this time. `tries_out`: the job may run
-/// twice, or can go nowhere else.
-pub(super) fn keeps_away(site: &SiteRecord, tries_out: bool, at: Timestamp) -> bool {
+/// Whether a site takes no component of any job at this time.
+pub(super) fn keeps_away(site: &SiteRecord, at: Timestamp) -> bool {
     let operator = &site.operator;
     if operator.draining.is_some() || operator.frozen.is_some() {
         return true;
@@ -103,31 +84,20 @@ pub(super) fn keeps_away(site: &SiteRecord, tries_out: bool, at: Timestamp) -> b
     if operator.windows.iter().any(|window| (window.from..window.until).contains(&at)) {
         return true;
     }
-    let waited = |from: Timestamp| from + WAITS <= at;
     match (&operator.forced, &site.breaker) {
         (Some(forced), _) if at < forced.until => !forced.usable,
-        (_, Breaker::Closed) => false,
-        (_, Breaker::Open { probe_at, .. }) => at < *probe_at || !(tries_out || waited(*probe_at)),
-        (_, Breaker::HalfOpen { since, .. }) => !(tries_out || waited(*since)),
+        (_, Breaker::Open { probe_at, .. }) => at < *probe_at,
+        (_, Breaker::Closed | Breaker::HalfOpen { .. }) => false,
     }
-}
-
-/// Whether a job that must not run twice waits for this site rather than to try another out:
-/// it has not failed, and no operator keeps it closed for nobody knows how long.
-pub(super) fn is_worth_waiting_for(site: &SiteRecord, at: Timestamp) -> bool {
-    let operator = &site.operator;
-    let forced = operator.forced.as_ref().filter(|forced| at < forced.until);
-    let works = forced.map_or(site.breaker == Breaker::Closed, |forced| forced.usable);
-    works && operator.draining.is_none() && operator.frozen.is_none()
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use cospan_domain::ids::{Attempt, ComponentIndex, JobId, KeyName, SiteName};
+    use cospan_domain::ids::{Attempt, ComponentIndex, JobId, SiteName};
     use cospan_domain::site::failure::FailureClass;
-    use cospan_domain::site::state::{AttemptId, ErrorDetail, NotificationId, Order};
+    use cospan_domain::site::state::{AttemptId, ErrorDetail, NotificationId};
 
     use super::*;
 
@@ -186,21 +156,5 @@ mod tests {
         assert!(closed(1, 0).is_some(), "an error that nobody made");
         let threshold = SiteParameters::default().site_error_threshold;
         assert!(closed(threshold, threshold.into()).is_some(), "so many open it");
-    }
-
-    #[test]
-    fn a_site_that_failed_or_that_an_operator_keeps_closed_is_not_worth_waiting_for() {
-        let (well, now) = (SiteRecord::new(SiteName::new("delft").unwrap()), Timestamp(10));
-        assert!(is_worth_waiting_for(&well, now) && !keeps_away(&well, false, now));
-        let mut failed = well.clone();
-        failed.breaker =
-            Breaker::HalfOpen { since: Timestamp(0), allowed: 1, running: [].into(), trips: 1 };
-        assert!(!is_worth_waiting_for(&failed, now));
-        assert!(keeps_away(&failed, false, now) && !keeps_away(&failed, true, now));
-        let order = || Some(Order { by: KeyName::new("alice").unwrap(), at: Timestamp(1) });
-        let mut ordered = [well.clone(), well];
-        ordered[0].operator.draining = order();
-        ordered[1].operator.frozen = order();
-        assert!(ordered.iter().all(|site| !is_worth_waiting_for(site, now)));
     }
 }

@@ -263,12 +263,6 @@ impl World {
         round_trip.ok_or_else(|| SiteError::OutcomeUnknown(format!("{to} does not answer")))
     }
 
-    /// The number under which a batch job of ours runs, for tests.
-    pub fn lrm_id(&self, site: SiteIndex, tag: Tag) -> Option<LrmId> {
-        let cluster = &self.sites[site.0];
-        cluster.attempts.get(&tag).map(|attempt| attempt.lrm_id(&cluster.name))
-    }
-
     pub(super) fn wrapper_ready(&mut self, site: SiteIndex, tag: Tag, job: LrmJobId) {
         let (now, cluster) = (self.now, &mut self.sites[site.0]);
         let double = cluster.doubles.get(&(tag, job));

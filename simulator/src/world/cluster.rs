@@ -145,11 +145,6 @@ impl Cluster {
         self.processors
     }
 
-    /// Its nodes.
-    pub fn nodes(&self) -> u32 {
-        self.nodes
-    }
-
     /// Idle processors that nobody waits for; `None` while it is not well, or does not show
     /// what it is like.
     pub fn spare_processors(&self) -> Option<u32> {

@@ -11,7 +11,7 @@ use cospan_domain::job::event::JobEvent;
 use cospan_domain::job::state::Job;
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use super::super::counters::STATES;
+use super::super::counters::shown_states;
 use super::stage::{Scene, site_name};
 use cospan_simulator::world::SiteIndex;
 use cospan_simulator::world::trouble::Trouble;
@@ -78,12 +78,11 @@ impl Scene {
         self.metrics().site_calls.with_label_values(&[call, outcome]).get()
     }
 
-    /// The states that a site is shown to be in.
-    pub(super) fn shown(&self, site: usize) -> Result<Vec<&'static str>> {
-        let name = site_name(site)?;
-        let gauge =
-            |state: &str| self.metrics().site_state.with_label_values(&[name.as_str(), state]);
-        Ok(STATES.into_iter().filter(|state| gauge(state).get() == 1).collect())
+    /// Notes if a site is not shown to be in this state, and in no other.
+    pub(super) fn shows(&self, what: &str, site: usize, state: &str) -> Result<()> {
+        let shown = shown_states(self.metrics(), site_name(site)?.as_str());
+        self.check(shown == [state], || format!("{what}: {shown:?} instead of {state}"));
+        Ok(())
     }
 
     /// The place of a site in the world.

@@ -43,11 +43,11 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
         scene.same("errors after a success", errors(&scene)?, 0);
         let mut failed_at = scene.now();
         for count in 0..threshold {
-            scene.same("usable so far", scene.shown(0)?, vec!["usable"]);
+            scene.shows("usable so far", 0, "usable")?;
             failed_at = fail(&scene).await?;
             scene.same("errors in a row", errors(&scene)?, count + 1);
         }
-        scene.same("unusable", scene.shown(0)?, vec!["unusable"]);
+        scene.shows("unusable", 0, "unusable")?;
         let counted = u64::from(threshold + succeeds_after);
         let metric = scene.metrics().site_errors.with_label_values(&[site_name(0)?.as_str()]);
         scene.same("errors that were counted", metric.get(), counted);
@@ -59,7 +59,7 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
         scene.same("told", sent(&scene), 1 + u64::from(fails_probe));
         try_out(&scene, probe_at, parameters.probe_limit).await?;
         scene.same("told", sent(&scene), 2 + u64::from(fails_probe));
-        scene.same("usable again", scene.shown(0)?, vec!["usable"]);
+        scene.shows("usable again", 0, "usable")?;
         scene.same("errors at the end", errors(&scene)?, 0);
         Ok(())
     })
@@ -146,7 +146,7 @@ async fn try_out(scene: &Scene, probe_at: Timestamp, limit: u32) -> Result<()> {
     loop {
         expected += allowed;
         scene.same("let in", scene.asked_since(probe_at, 0, "submit")?.len() as u32, expected);
-        scene.same("tried out", scene.shown(0)?, vec!["probing"]);
+        scene.shows("tried out", 0, "probing")?;
         // Two that succeed at the same time double it twice, as far as it goes.
         if allowed == limit.min(2) {
             break;

@@ -141,7 +141,7 @@ async fn till(scene: &Scene, at: u64) {
 /// Until it counts as silent nothing is different.
 async fn check_before(scene: &Scene, id: JobId, tries: &Tries) -> Result<()> {
     till(scene, tries.lost - 1).await;
-    scene.same("state before it is lost", scene.shown(0)?, vec!["usable"]);
+    scene.shows("state before it is lost", 0, "usable")?;
     let job = scene.job(id)?;
     let told = scene.reign.plane.explain(&job).silence.told(&job);
     scene.same("what is told before", told, None);
@@ -151,7 +151,7 @@ async fn check_before(scene: &Scene, id: JobId, tries: &Tries) -> Result<()> {
 }
 
 fn check_lost(scene: &Scene, id: JobId, tries: &Tries, story: &Story) -> Result<()> {
-    scene.same("state", scene.shown(0)?, vec!["unreachable"]);
+    scene.shows("state", 0, "unreachable")?;
     scene.same("isolation", scene.metrics().isolated.get(), 0);
     for other in [1, 2] {
         let asked = scene.asked_since(BEGINS + DurationMs(1), other, "status")?;
@@ -196,7 +196,7 @@ async fn goes_on(scene: &Scene, id: JobId, story: &Story, begun: u64, tries: &Tr
     scene.same("the end of the job", over, seen);
     let course = scene.course(id, BEGINS + DurationMs(begun));
     scene.same("changes of the job", course.len(), 5);
-    scene.same("state again", scene.shown(0)?, vec!["usable"]);
+    scene.shows("state again", 0, "usable")?;
     let errors = &scene.metrics().site_errors;
     scene.same("errors", errors.with_label_values(&[site_name(0)?.as_str()]).get(), 0);
     Ok(())

@@ -44,11 +44,11 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
         for order in orders {
             scene.same("answer", give(&scene, order).await?, Ok(ApiAnswer::Done));
         }
-        scene.same("state", scene.shown(0)?, vec![state]);
+        scene.shows("state", 0, state)?;
         let id = scene.submit(job(&[3], DurationMs(1_000), DurationMs(1_000), 0)?).await?;
         scene.pass(DurationMs(lasts.0 - 1)).await;
         scene.same("course before", scene.course(id, begun), vec![]);
-        scene.same("state", scene.shown(0)?, vec![state]);
+        scene.shows("state", 0, state)?;
         scene.pass(DurationMs(1)).await;
         for order in lifts {
             scene.same("answer", give(&scene, order.clone()).await?, Ok(ApiAnswer::Done));
@@ -59,7 +59,7 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
         let placed = scene.told_at(id, "JobPlaced")?;
         scene.same("placed after", placed.since(begun).0, lasts.0);
         scene.ended(id).await?;
-        scene.same("state at the end", scene.shown(0)?, vec!["usable"]);
+        scene.shows("state at the end", 0, "usable")?;
         check_records(&scene, verdict);
         Ok(())
     })
