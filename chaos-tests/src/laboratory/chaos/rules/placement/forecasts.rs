@@ -51,7 +51,7 @@ fn moment(chance: &mut StdRng) -> Timestamp {
 fn waiter(chance: &mut StdRng, request: PlacementRequest) -> Waiter {
     let not_before = if chance.random_bool(0.3) { moment(chance) } else { Timestamp(0) };
     let longest = DurationMs(1_000 * chance.random_range(0..8));
-    Waiter { request, not_before, longest }
+    Waiter { request: request.into(), not_before, longest }
 }
 
 /// Gives a part of each site to something of ours that ends: what the site shows, and what it
