@@ -12,7 +12,7 @@ use cospan_domain::ids::{Digest, Epoch, InstanceId, JobId, Seq, SiteName};
 use cospan_domain::job::event::JobEvent;
 use cospan_domain::job::state::{Ending, Job, Phase, Run};
 use cospan_domain::labels::Labels;
-use cospan_domain::placement::History;
+use cospan_domain::placement::{History, PlacementRequest};
 use cospan_domain::queue::Hoard;
 use cospan_domain::site::state::{AttemptId, Breaker};
 use cospan_domain::transfer::state::CopyRecord;
@@ -33,6 +33,7 @@ use crate::metrics::Metrics;
 use crate::notifier::Messenger;
 use crate::published::Published;
 use crate::settings::Settings;
+use crate::sharing::Recent;
 use crate::supervision::{ActorId, StartActor, Supervisor, Verdict};
 use crate::switchboard::Switchboard;
 use crate::transfer;
@@ -114,6 +115,8 @@ pub struct Shared {
     pub(crate) journal: OnceLock<Addr<Journal>>,
     pub(crate) store: Arc<dyn cospan_storage::port::Journal>,
     pub(crate) messenger: Arc<dyn Messenger>,
+    /// What is known of the last specifications.
+    pub(crate) recent: Recent,
     /// Input that may come to be staged any moment.
     pub(crate) promised: transfer::Promised,
     /// Times that the co-allocator died in a job's turn.
@@ -179,6 +182,7 @@ impl Shared {
             journal: OnceLock::new(),
             store: parts.store,
             messenger: parts.messenger,
+            recent: Recent::default(),
             promised: transfer::Promised::default(),
             suspects: Mutex::default(),
             stream,
@@ -250,6 +254,11 @@ impl Shared {
     /// How long a submission to a site may still take effect after its reply was lost.
     pub(crate) fn settle(&self, site: &SiteName) -> DurationMs {
         self.settings.submit_settle.get(site).copied().unwrap_or(self.settings.job.settle)
+    }
+
+    /// What a job needs.
+    pub(crate) fn request_of(&self, job: &Job) -> Arc<PlacementRequest> {
+        self.recent.request_of(job, &self.settings.default_policies)
     }
 
     /// When a job's processors are to be claimed next; `None` while it waits for that no more.

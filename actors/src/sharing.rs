@@ -1,82 +1,135 @@
-//! Equal specifications share one copy in memory. Users submit the same job
-//! many times in a row far more often than they submit equal jobs far apart, so
-//! only the last few are compared.
+//! What is known of the last few specifications, once for all who need it: the edge, which checks
+//! what comes in, the co-allocator, which places it, and whoever explains. Equal specifications
+//! share one copy in memory. Users submit the same job many times in a row far more often than
+//! they submit equal jobs far apart, so only the last few are compared.
+//!
+//! All of it follows from the specification and the settings: who forgets it works it out anew.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cospan_domain::job::spec::JobSpec;
-use cospan_domain::placement::PlacementRequest;
-
-/// The last few distinct specifications.
-#[derive(Debug, Default)]
-pub struct Recent(Mutex<VecDeque<Arc<JobSpec>>>);
-
-impl Recent {
-    const KEPT: usize = 8;
-
-    /// The same specification: an earlier copy if one of the last few is equal.
-    pub fn share(&self, spec: Arc<JobSpec>) -> Arc<JobSpec> {
-        let mut recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(equal) =
-            recent.iter().find(|earlier| Arc::ptr_eq(earlier, &spec) || **earlier == spec)
-        {
-            return equal.clone();
-        }
-        recent.truncate(Self::KEPT - 1);
-        recent.push_front(spec.clone());
-        spec
-    }
-}
+use cospan_domain::job::state::Job;
+use cospan_domain::placement::{DefaultPolicies, PlacementRequest};
 
 /// A specification that was found to be valid, and what it asks of sites.
 #[derive(Debug, Clone)]
 pub struct Checked {
     /// The copy that all jobs share.
     pub spec: Arc<JobSpec>,
-    /// What a job of it needs that was never placed.
+    /// What a job of it needs that avoids no site.
     pub request: Arc<PlacementRequest>,
 }
 
-/// What was found out about the last few specifications, by the copy that came in: whoever
-/// takes requests apart keeps copies of its own.
-#[derive(Debug, Default)]
-pub struct Checks {
-    recent: Recent,
-    known: Mutex<VecDeque<(Arc<JobSpec>, Checked)>>,
+/// What is known of one specification.
+#[derive(Debug)]
+struct Known {
+    /// The copy that all jobs share.
+    spec: Arc<JobSpec>,
+    /// What a job of it needs that avoids no site, once somebody asked.
+    request: Option<Arc<PlacementRequest>>,
+    /// The last copies that came in and were found to be valid: whoever takes requests apart
+    /// keeps copies of its own.
+    came: VecDeque<Arc<JobSpec>>,
 }
 
-impl Checks {
-    fn last(&self) -> MutexGuard<'_, VecDeque<(Arc<JobSpec>, Checked)>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+impl Known {
+    fn new(spec: Arc<JobSpec>, request: Option<Arc<PlacementRequest>>) -> Self {
+        Self { spec, request, came: VecDeque::new() }
+    }
+}
+
+/// The last few distinct specifications, those that were asked for last before the others.
+#[derive(Debug, Default)]
+pub struct Recent(Mutex<VecDeque<Known>>);
+
+impl Recent {
+    const KEPT: usize = 8;
+
+    fn last(&self) -> MutexGuard<'_, VecDeque<Known>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was found out about this very copy, if it is one of the last.
-    pub fn of(&self, spec: &Arc<JobSpec>) -> Option<Checked> {
-        let last = self.last();
-        last.iter().find(|(came, _)| Arc::ptr_eq(came, spec)).map(|(_, checked)| checked.clone())
+    /// The same specification: an earlier copy if one of the last few is equal.
+    pub fn share(&self, spec: &Arc<JobSpec>) -> Arc<JobSpec> {
+        enter(&mut self.last(), spec).spec.clone()
     }
 
-    /// Remembers a valid specification; an equal one among the last is shared.
-    pub fn remember(&self, came: Arc<JobSpec>, request: PlacementRequest) -> Checked {
-        let spec = self.recent.share(came.clone());
+    /// What was found out about this very copy when it came in, if it is one of the last.
+    pub fn checked(&self, came: &Arc<JobSpec>) -> Option<Checked> {
         let mut last = self.last();
-        let equal = last.iter().find(|(_, checked)| Arc::ptr_eq(&checked.spec, &spec));
-        let checked = match equal {
-            Some((_, checked)) => checked.clone(),
-            None => Checked { spec, request: Arc::new(request) },
-        };
-        last.truncate(Recent::KEPT - 1);
-        last.push_front((came, checked.clone()));
-        checked
+        let is_it = |known: &Known| known.came.iter().any(|other| Arc::ptr_eq(other, came));
+        let known = find(&mut last, is_it)?;
+        Some(Checked { spec: known.spec.clone(), request: known.request.clone()? })
     }
+
+    /// Remembers a copy that came in and is valid, and what it asks for; with an equal one
+    /// among the last it shares all that.
+    pub fn remember(&self, came: Arc<JobSpec>, request: PlacementRequest) -> Checked {
+        let mut last = self.last();
+        let known = enter(&mut last, &came);
+        let request = known.request.get_or_insert_with(|| request.into()).clone();
+        known.came.truncate(Self::KEPT - 1);
+        known.came.push_front(came);
+        Checked { spec: known.spec.clone(), request }
+    }
+
+    /// What a job needs; `defaults` serve jobs that name no policy, and are always the same.
+    pub fn request_of(&self, job: &Job, defaults: &DefaultPolicies) -> Arc<PlacementRequest> {
+        // What one avoids that failed somewhere is its own affair.
+        if job.components.iter().any(|component| !component.avoid.is_empty()) {
+            return Arc::new(PlacementRequest::of_job(job, defaults));
+        }
+        let is_it = |known: &Known| Arc::ptr_eq(&known.spec, &job.spec);
+        let known = find(&mut self.last(), is_it).and_then(|known| known.request.clone());
+        known.unwrap_or_else(|| {
+            let request = Arc::new(PlacementRequest::of_job(job, defaults));
+            self.note(&job.spec, &request);
+            request
+        })
+    }
+
+    /// Remembers what jobs that are here already need. It comes in last, so that jobs which are
+    /// looked at once in a row leave the place of those that come in now.
+    fn note(&self, spec: &Arc<JobSpec>, request: &Arc<PlacementRequest>) {
+        let mut last = self.last();
+        match find(&mut last, |known| Arc::ptr_eq(&known.spec, spec)) {
+            Some(known) => known.request = Some(request.clone()),
+            None => {
+                last.truncate(Self::KEPT - 1);
+                last.push_back(Known::new(spec.clone(), Some(request.clone())));
+            }
+        }
+    }
+}
+
+/// One of the last, which is the first of them from then on.
+fn find(last: &mut VecDeque<Known>, is_it: impl Fn(&Known) -> bool) -> Option<&mut Known> {
+    let at = last.iter().position(is_it)?;
+    if at > 0 {
+        let known = last.remove(at)?;
+        last.push_front(known);
+    }
+    last.front_mut()
+}
+
+/// What is known of a specification equal to this one; nothing yet if there was none.
+fn enter<'a>(last: &'a mut VecDeque<Known>, spec: &Arc<JobSpec>) -> &'a mut Known {
+    // To compare them takes longer.
+    let same = find(last, |known| Arc::ptr_eq(&known.spec, spec)).is_some();
+    if !same && find(last, |known| known.spec == *spec).is_none() {
+        last.truncate(Recent::KEPT - 1);
+        last.push_front(Known::new(spec.clone(), None));
+    }
+    &mut last[0]
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
-    use cospan_domain::placement::DefaultPolicies;
+    use cospan_domain::ids::{JobId, SiteName};
+    use cospan_domain::job::state::Component;
 
     use super::*;
     use crate::transfer::testing::{content, queued};
@@ -85,31 +138,87 @@ mod tests {
         queued(1, content(number)).spec
     }
 
-    fn remember(checks: &Checks, spec: &Arc<JobSpec>) -> Checked {
+    fn remember(recent: &Recent, spec: &Arc<JobSpec>) -> Checked {
         let request =
             PlacementRequest::of_spec(spec, &DefaultPolicies::default(), |_| BTreeSet::new());
-        checks.remember(spec.clone(), request)
+        recent.remember(spec.clone(), request)
+    }
+
+    fn request_of(recent: &Recent, job: &Job) -> Arc<PlacementRequest> {
+        recent.request_of(job, &DefaultPolicies::default())
+    }
+
+    fn of(spec: &Arc<JobSpec>) -> Job {
+        Job { spec: spec.clone(), ..queued(1, content(1)) }
     }
 
     #[test]
     fn a_copy_is_known_once_it_was_checked_and_equal_ones_share_what_was_found() {
-        let checks = Checks::default();
+        let recent = Recent::default();
         let (one, equal) = (spec(1), spec(1));
-        let first = remember(&checks, &one);
-        assert!(checks.of(&equal).is_none());
-        let second = remember(&checks, &equal);
-        for checked in [second, checks.of(&one).unwrap(), checks.of(&equal).unwrap()] {
+        let first = remember(&recent, &one);
+        assert!(recent.checked(&equal).is_none());
+        let second = remember(&recent, &equal);
+        for checked in [second, recent.checked(&one).unwrap(), recent.checked(&equal).unwrap()] {
             assert!(Arc::ptr_eq(&checked.spec, &first.spec));
             assert!(Arc::ptr_eq(&checked.request, &first.request));
         }
     }
 
     #[test]
-    fn only_the_last_few_are_remembered() {
-        let checks = Checks::default();
+    fn only_the_last_few_are_remembered_and_those_that_are_asked_for_longest() {
+        let recent = Recent::default();
         let specs: Vec<_> = (1..=Recent::KEPT as u8 + 1).map(spec).collect();
-        specs.iter().for_each(|spec| drop(remember(&checks, spec)));
-        assert!(checks.of(&specs[0]).is_none());
-        assert!(specs[1..].iter().all(|spec| checks.of(spec).is_some()));
+        let (late, early) = specs.split_last().unwrap();
+        early.iter().for_each(|spec| drop(remember(&recent, spec)));
+        assert!(recent.checked(&early[0]).is_some());
+        remember(&recent, late);
+        assert!(recent.checked(&early[1]).is_none());
+        assert!(specs.iter().filter(|spec| recent.checked(spec).is_some()).count() == Recent::KEPT);
+    }
+
+    #[test]
+    fn what_was_worked_out_when_it_came_in_is_what_its_jobs_need() {
+        let recent = Recent::default();
+        let checked = remember(&recent, &spec(1));
+        let job = of(&checked.spec);
+        assert!(Arc::ptr_eq(&request_of(&recent, &job), &checked.request));
+        assert_eq!(*checked.request, PlacementRequest::of_job(&job, &DefaultPolicies::default()));
+    }
+
+    #[test]
+    fn jobs_that_are_looked_at_share_what_they_need_and_count_as_nothing_that_came_in() {
+        let recent = Recent::default();
+        let (one, other) = (queued(1, content(1)), queued(3, content(2)));
+        let another = Job { id: JobId(2), ..one.clone() };
+        let first = request_of(&recent, &one);
+        assert!(Arc::ptr_eq(&first, &request_of(&recent, &another)));
+        assert!(!Arc::ptr_eq(&first, &request_of(&recent, &other)));
+        assert!(recent.checked(&one.spec).is_none(), "nobody checked it by these settings");
+    }
+
+    #[test]
+    fn jobs_that_are_looked_at_once_leave_those_that_come_in_their_place() {
+        let recent = Recent::default();
+        let hot = spec(1);
+        remember(&recent, &hot);
+        (2..40).for_each(|number| drop(request_of(&recent, &of(&spec(number)))));
+        assert!(recent.checked(&hot).is_some());
+    }
+
+    #[test]
+    fn one_that_failed_somewhere_avoids_that_site_and_nobody_else_does() {
+        let (recent, defaults) = (Recent::default(), DefaultPolicies::default());
+        let fresh = queued(1, content(1));
+        let avoid = [SiteName::new("delft").expect("a name")].into();
+        let components = vec![Component { avoid, ..Component::default() }];
+        let failed = Job { components, ..fresh.clone() };
+        let placed = Job { components: vec![Component::default()], ..fresh.clone() };
+        for job in [&failed, &fresh, &placed, &failed] {
+            let request = request_of(&recent, job);
+            assert_eq!(*request, PlacementRequest::of_job(job, &defaults));
+        }
+        assert_ne!(request_of(&recent, &failed), request_of(&recent, &fresh));
+        assert!(Arc::ptr_eq(&request_of(&recent, &placed), &request_of(&recent, &fresh)));
     }
 }

@@ -27,14 +27,13 @@ use crate::coallocator::{AskStanding, Explanation, GridMaker, Offers, explain, p
 use crate::intake::Command;
 use crate::links::LinkStanding;
 use crate::shared::{Committed, Shared};
-use crate::sharing::{Checked, Checks};
+use crate::sharing::Checked;
 
 /// The control plane, for its edge.
 #[derive(Clone)]
 pub struct ControlPlane {
     shared: Arc<Shared>,
     shapes: Arc<Mutex<Shapes>>,
-    checks: Arc<Checks>,
 }
 
 /// What sites are like when empty, for refusing what can never be placed.
@@ -69,7 +68,7 @@ impl ControlPlane {
         let maker = GridMaker::default();
         let shapes = Shapes { made_at: Timestamp(0), maker, grid: None, fitting: None };
         let shapes = Arc::new(Mutex::new(shapes));
-        Self { shared, shapes, checks: Arc::default() }
+        Self { shared, shapes }
     }
 
     /// The committed state.
@@ -123,15 +122,15 @@ impl ControlPlane {
     }
 
     /// Checks a submission on the caller's thread, so that the intake need not, and gives it
-    /// the class that the rules have for it.
+    /// the class that the rules have for it. With that class: what it asks of sites.
     fn prepare(
         &self,
         index: usize,
         by: &KeyName,
         submission: &mut Submission,
-    ) -> Result<Classified, ApiRefusal> {
+    ) -> Result<(Classified, Arc<PlacementRequest>), ApiRefusal> {
         let invalid = |problem: String| ApiRefusal::Invalid { index, problem };
-        if self.checks.of(&submission.spec).is_none() {
+        if self.shared.recent.checked(&submission.spec).is_none() {
             self.validate(&submission.spec).map_err(invalid)?;
         }
         let classified = self.classify(by, submission);
@@ -141,7 +140,7 @@ impl ControlPlane {
             let problem = format!("{name} is a directory; only a file can be read in chunks");
             return Err(invalid(problem));
         }
-        let checked = match self.checks.of(&submission.spec) {
+        let checked = match self.shared.recent.checked(&submission.spec) {
             Some(checked) => checked,
             None => self.check(submission.spec.clone()).map_err(invalid)?,
         };
@@ -160,7 +159,7 @@ impl ControlPlane {
             let why = why.to_string();
             return Err(ApiRefusal::ClosedSite { index, component, site, why });
         }
-        Ok(classified)
+        Ok((classified, request))
     }
 
     /// What holds of a specification whoever submits it, and whatever there is.
@@ -183,7 +182,7 @@ impl ControlPlane {
         let request = PlacementRequest::of_spec(&spec, policies, |_| BTreeSet::new());
         cospan_domain::placement::policy_for(request.policy(), request.request())
             .map_err(|error| error.to_string())?;
-        Ok(self.checks.remember(spec, request))
+        Ok(self.shared.recent.remember(spec, request))
     }
 
     fn classify(
@@ -307,9 +306,9 @@ impl ControlPlane {
         by: &KeyName,
         mut submission: Submission,
     ) -> Result<Explanation, ApiRefusal> {
-        let classified = self.prepare(0, by, &mut submission)?;
+        let (classified, request) = self.prepare(0, by, &mut submission)?;
         let class = Some(classified);
-        Ok(Explanation { class, ..preview(&self.shared, &submission.spec) })
+        Ok(Explanation { class, ..preview(&self.shared, &submission.spec, &request) })
     }
 
     /// Where a job stands in its placement queue; `None` if it is in none.

@@ -17,7 +17,6 @@ use cospan_domain::units::Timestamp;
 use tracing::{debug, error};
 
 use super::grid::{GridMaker, Offers};
-use super::requests::Requests;
 use crate::api::View;
 use crate::chaos::{self, Point};
 use crate::job::Order;
@@ -40,7 +39,6 @@ pub struct CoAllocator {
     /// Lengths of the queues as shown, by class.
     lengths: [prometheus::IntGauge; Priority::ALL.len()],
     grid: GridMaker,
-    requests: Requests,
     offers: Offers,
     /// Jobs that were offered a place and did not answer yet, however long that takes.
     asked: BTreeSet<JobId>,
@@ -93,7 +91,6 @@ impl CoAllocator {
             groups: Groups::default(),
             lengths: Priority::ALL.map(length),
             grid: GridMaker::default(),
-            requests: Requests::default(),
             offers: Offers::default(),
             asked: BTreeSet::new(),
             scan: None,
@@ -111,7 +108,6 @@ impl CoAllocator {
     fn fold_all(&mut self) {
         self.shared.dirty.take_jobs();
         let view = self.shared.view.load();
-        let policies = &self.shared.settings.default_policies;
         for job in view.jobs.values() {
             self.groups.note(job);
         }
@@ -121,8 +117,7 @@ impl CoAllocator {
         let tried = view.jobs.values().filter(|job| self.groups.has_turn(job));
         let tried = tried.filter(|job| !self.shunned.contains(&job.id));
         for job in tried {
-            let request = || self.requests.of(job, policies);
-            if let Some(waiting) = Waiting::of_job(job, request) {
+            if let Some(waiting) = Waiting::of_job(job, || self.shared.request_of(job)) {
                 self.queues.insert(waiting);
             }
         }
@@ -159,10 +154,8 @@ impl CoAllocator {
             self.shunned.remove(&id);
             self.shared.acquit(id);
         }
-        let waiting = job.filter(|job| self.groups.has_turn(job)).and_then(|job| {
-            let policies = &self.shared.settings.default_policies;
-            Waiting::of_job(job, || self.requests.of(job, policies))
-        });
+        let tried = job.filter(|job| self.groups.has_turn(job));
+        let waiting = tried.and_then(|job| Waiting::of_job(job, || self.shared.request_of(job)));
         match waiting {
             Some(waiting) => self.queues.insert(waiting),
             None if job.is_none_or(|job| job.is_final()) => self.queues.forget(id),

@@ -36,7 +36,12 @@ pub enum Estimate {
 }
 
 /// Estimates the start of a job; `input_at`: when the last of its input is expected.
-pub(super) fn of_job(shared: &Shared, grid: &GridSnapshot, job: &Job) -> Estimate {
+pub(super) fn of_job(
+    shared: &Shared,
+    grid: &GridSnapshot,
+    request: &Arc<PlacementRequest>,
+    job: &Job,
+) -> Estimate {
     let now = shared.clock.now();
     let claim = shared.settings.job.claim_timeout;
     match &job.phase {
@@ -45,8 +50,7 @@ pub(super) fn of_job(shared: &Shared, grid: &GridSnapshot, job: &Job) -> Estimat
             if job.frozen_by.is_some() {
                 return Estimate::Unknown("it is frozen".into());
             }
-            let request = PlacementRequest::of_job(job, &shared.settings.default_policies);
-            let waiter = waiter(shared, request, *not_before, job.spec.wall_time);
+            let waiter = waiter(shared, request.clone(), *not_before, job.spec.wall_time);
             match ahead(shared, job) {
                 Ok(ahead) => of_waiter(shared, grid, &waiter, &ahead, &job.spec),
                 Err(count) => of_pace(shared, count),
@@ -76,7 +80,7 @@ pub(super) fn of_job(shared: &Shared, grid: &GridSnapshot, job: &Job) -> Estimat
 pub(super) fn of_request(
     shared: &Shared,
     grid: &GridSnapshot,
-    request: &PlacementRequest,
+    request: &Arc<PlacementRequest>,
     spec: &JobSpec,
 ) -> Estimate {
     let waiter = waiter(shared, request.clone(), Timestamp(0), spec.wall_time);
@@ -154,7 +158,7 @@ fn basis(ended: usize, ahead: usize, later: bool, claim: DurationMs) -> String {
 
 fn waiter(
     shared: &Shared,
-    request: PlacementRequest,
+    request: Arc<PlacementRequest>,
     not_before: Timestamp,
     wall_time: DurationMs,
 ) -> Waiter {
@@ -191,11 +195,8 @@ fn waiting(
         _ => (Timestamp(0), Timestamp(0)),
     };
     jobs.sort_by_key(|job| (std::cmp::Reverse(job.priority), entered(job).0, job.id));
-    let defaults = &shared.settings.default_policies;
-    let waiter = |job: &Arc<Job>| {
-        let request = PlacementRequest::of_job(job, defaults);
-        waiter(shared, request, entered(job).1, job.spec.wall_time)
-    };
+    let waiter =
+        |job: &Arc<Job>| waiter(shared, shared.request_of(job), entered(job).1, job.spec.wall_time);
     Ok(jobs.into_iter().map(waiter).collect())
 }
 

@@ -1,6 +1,7 @@
 //! Why a job is where it is: the same policy, with a recording observer.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use cospan_domain::ids::{ComponentIndex, JobId, PolicyName, SiteName};
 use cospan_domain::job::spec::JobSpec;
@@ -105,7 +106,7 @@ pub enum Wait {
 
 /// Explains a job.
 pub fn explain(shared: &Shared, job: &Job) -> Explanation {
-    let request = PlacementRequest::of_job(job, &shared.settings.default_policies);
+    let request = shared.request_of(job);
     let wait = match (&job.held, &job.frozen_by) {
         _ if job.is_final() => Wait::Ended,
         (Some(reason), _) => Wait::Held(reason.to_string()),
@@ -121,7 +122,7 @@ pub fn explain(shared: &Shared, job: &Job) -> Explanation {
         Phase::Queued { .. } => grids.snapshot(shared, &Offers::default()),
         _ => grids.snapshot_without(shared, job).into(),
     };
-    let estimate = estimate::of_job(shared, &grid, job);
+    let estimate = estimate::of_job(shared, &grid, &request, job);
     let explanation = ask(shared, &grid, &job.spec, &request, wait, hoard);
     let silence = Silence::of(shared, job);
     Explanation { next_claim: shared.claim_time(job), estimate, silence, ..explanation }
@@ -141,14 +142,12 @@ fn turn(shared: &Shared, job: &Job) -> Option<u32> {
     (!groups.has_turn(job)).then_some(limit)
 }
 
-/// What would become of a job if it were submitted now.
-pub fn preview(shared: &Shared, spec: &JobSpec) -> Explanation {
-    let request =
-        PlacementRequest::of_spec(spec, &shared.settings.default_policies, |_| BTreeSet::new());
+/// What would become of a job if it were submitted now; `request`: what it asks of sites.
+pub fn preview(shared: &Shared, spec: &JobSpec, request: &Arc<PlacementRequest>) -> Explanation {
     let hoard = shared.hoard.load().as_ref().clone();
     let grid = GridMaker::default().snapshot(shared, &Offers::default());
-    let estimate = estimate::of_request(shared, &grid, &request, spec);
-    Explanation { estimate, ..ask(shared, &grid, spec, &request, Wait::NotSubmitted, hoard) }
+    let estimate = estimate::of_request(shared, &grid, request, spec);
+    Explanation { estimate, ..ask(shared, &grid, spec, request, Wait::NotSubmitted, hoard) }
 }
 
 fn ask(

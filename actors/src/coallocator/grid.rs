@@ -191,7 +191,7 @@ pub(crate) fn may_try_out(
     });
     let others: Vec<GridSite> = others.collect();
     let alone = PlacementRequest::of_one(job, index, defaults);
-    placement::may_try_out(&PlacementRequest::of_job(job, defaults), &others)
+    placement::may_try_out(&shared.request_of(job), &others)
         || alone.is_some_and(|alone| placement::may_try_out(&alone, &others))
 }
 

@@ -5,7 +5,6 @@ mod actor;
 mod estimate;
 mod explain;
 mod grid;
-mod requests;
 #[cfg(test)]
 mod tests;
 

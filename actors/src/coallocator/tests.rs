@@ -16,7 +16,7 @@ use cospan_domain::site::state::{Breaker, SiteRecord};
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use cospan_sites::port::{Capabilities, SiteDescription};
 
-use super::{AskStanding, CoAllocator, Wait, belief, explain, may_try_out, preview};
+use super::{AskStanding, CoAllocator, Explanation, Wait, belief, explain, may_try_out, preview};
 use crate::board::SiteReport;
 use crate::journal::Change;
 use crate::supervision::{ActorId, LifeGuard};
@@ -179,7 +179,7 @@ fn connected_pair(world: &World) -> Vec<SiteName> {
     one.resources = Resources::processors(4);
     let other = ComponentSpec { name: "other".parse().expect("a name"), ..one.clone() };
     spec.components = vec![one, other];
-    let plan = preview(&world.shared, &spec).decision.expect("it fits");
+    let plan = previewed(world, spec).decision.expect("it fits");
     plan.placements.into_iter().map(|placement| placement.site).collect()
 }
 
@@ -285,9 +285,15 @@ fn once(request: Request, sizes: &[u32]) -> JobSpec {
     spec
 }
 
+/// What would become of a job of this if it were submitted now.
+fn previewed(world: &World, spec: JobSpec) -> Explanation {
+    let job = Job { spec: spec.into(), ..queued(JOB.0, content(1)) };
+    preview(&world.shared, &job.spec, &world.shared.request_of(&job))
+}
+
 /// The job where it would be placed now, and whether its last component may try Delft out.
 fn placed_now(world: &World, spec: JobSpec) -> Option<bool> {
-    let plan = preview(&world.shared, &spec).decision.ok()?;
+    let plan = previewed(world, spec.clone()).decision.ok()?;
     assert!(plan.placements.iter().any(|placement| placement.site == site("Delft")), "{plan:?}");
     let place = |placement| Component { placement: Some(placement), ..Component::default() };
     let mut job = queued(JOB.0, content(1));

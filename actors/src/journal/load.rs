@@ -13,7 +13,7 @@ pub fn view_of(loaded: Loaded) -> View {
     let mut view = View { next_id: loaded.next_job.unwrap_or_default(), ..View::default() };
     let recent = Recent::default();
     let jobs = loaded.jobs.into_iter().map(|mut job| {
-        job.spec = recent.share(job.spec);
+        job.spec = recent.share(&job.spec);
         Arc::new(job)
     });
     view.apply(&Change::NewJobs(jobs.collect()));

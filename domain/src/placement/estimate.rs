@@ -2,6 +2,7 @@
 //! bound to end, and what is before it in the queue is placed first.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::grid::{GridSite, GridSnapshot};
 use super::history::History;
@@ -34,7 +35,7 @@ pub struct Release {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiter {
     /// What it asks for.
-    pub request: PlacementRequest,
+    pub request: Arc<PlacementRequest>,
     /// Not placed before.
     pub not_before: Timestamp,
     /// How long it keeps what it is given, at most, from when its input is there.

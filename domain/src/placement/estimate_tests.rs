@@ -15,7 +15,7 @@ fn release(secs: u64, site: &str, processors: u32) -> Release {
 
 fn waiter(sizes_of: &[u32], longest_secs: u64) -> Waiter {
     let longest = DurationMs::from_secs(longest_secs);
-    Waiter { request: sizes(sizes_of), not_before: Timestamp(0), longest }
+    Waiter { request: sizes(sizes_of).into(), not_before: Timestamp(0), longest }
 }
 
 fn ours(name: &str, idle: u32, held: u32) -> GridSite {
