@@ -31,6 +31,7 @@ mod silences;
 mod sites;
 mod staging;
 mod stalls;
+mod starts;
 mod supervision;
 pub mod sweeps;
 #[cfg(test)]
