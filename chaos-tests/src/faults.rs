@@ -33,7 +33,7 @@ pub const ALL: [(&str, Scenario); 6] = [
 ];
 
 /// Scenarios for a build with planted faults, in which answers of sites go wrong.
-pub const INJECTED: [(&str, Scenario); 5] = injected::ALL;
+pub const INJECTED: [(&str, Scenario); 6] = injected::ALL;
 
 /// Longest that anything is waited for.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -109,15 +109,30 @@ impl Scene {
 
     /// Submits a job with one component at each of these sites (empty: anywhere).
     fn submit(&mut self, name: &str, sites: &[&str], seconds: &str, retries: u32) -> Result<u64> {
+        self.submit_with(name, sites, (seconds, "-"), retries)
+    }
+
+    /// The same with payloads that leave a file of this name; `-`: none.
+    fn submit_with(
+        &mut self,
+        name: &str,
+        sites: &[&str],
+        (seconds, output): (&str, &str),
+        retries: u32,
+    ) -> Result<u64> {
         let component = |(index, site): (usize, &&str)| {
             let mut component = json!({
                 "name": format!("c{index}"),
                 "processors": 1,
                 "executable": "/bin/sh",
                 "arguments": [
-                    self.ground.payload(), self.ground.ledger(), seconds, "0", "polite", "-", "0",
+                    self.ground.payload(), self.ground.ledger(), seconds, "0", "polite", output,
+                    "0",
                 ],
             });
+            if output != "-" {
+                component["output"] = json!([{ "path": output }]);
+            }
             if !site.is_empty() {
                 component["site"] = json!(site);
             }

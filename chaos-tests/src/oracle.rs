@@ -28,7 +28,8 @@ pub enum Rule {
     GoFirst,
     /// (b) The start is decided once every component is ready.
     AllReady,
-    /// (c) A finished job has a last round that was not aborted, and whose payloads all succeeded.
+    /// (c) A finished job has a last round that was not aborted, and whose payloads began together
+    /// and all succeeded.
     FinishedIsDone,
     /// (d) Two attempts of one component never run at the same time.
     NoOverlap,
@@ -230,6 +231,10 @@ fn all_ready(job: &JobTruth, round: &Round, evidence: &Evidence, verdict: &mut V
     }
 }
 
+/// How far apart payloads of a common start may begin: the grace of settings by default, and a
+/// second for what lies between the wrapper's look at the clock and the payload's own.
+const APART_MAX_MS: u64 = 31_000;
+
 /// (c) and (e).
 fn ends(job: &JobTruth, runs: &[(Tag, &Run)], verdict: &mut Verdict) {
     if job.state != "finished" || job.shortened {
@@ -242,6 +247,14 @@ fn ends(job: &JobTruth, runs: &[(Tag, &Run)], verdict: &mut Verdict) {
     };
     if last.aborted_ms.is_some() {
         verdict.blame(Rule::FinishedIsDone, format!("job {id} finished with an aborted round"));
+    }
+    let first =
+        |(tag, _): &&(Tag, &Run)| last.attempts.get(&tag.component.0) == Some(&tag.attempt.0);
+    let began = || runs.iter().filter(first).map(|(_, run)| run.start_ms);
+    let apart = began().max().zip(began().min()).map_or(0, |(last, first)| last - first);
+    if apart > APART_MAX_MS {
+        let what = format!("components of finished job {id} began {apart} ms apart");
+        verdict.blame(Rule::FinishedIsDone, what);
     }
     let latest = last.latest();
     for (component, attempt) in &latest {

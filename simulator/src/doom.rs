@@ -20,6 +20,9 @@ pub enum Moment {
     /// Right after a site has carried one out, the first one that does once so many calls
     /// were made; its answer is lost.
     AfterCall(u64),
+    /// Right after a gate was opened while another of its round is still to be: the one with
+    /// this number among such gates; its answer is lost.
+    BetweenGates(u64),
 }
 
 impl Moment {
@@ -29,6 +32,7 @@ impl Moment {
             Moment::AfterAppend(_) => "killed-after-append",
             Moment::BeforeCall(_) => "killed-before-call",
             Moment::AfterCall(_) => "killed-after-call",
+            Moment::BetweenGates(_) => "killed-between-gates",
         }
     }
 }
@@ -40,6 +44,7 @@ pub struct Doom {
     moment: Option<Moment>,
     appends: AtomicU64,
     calls: AtomicU64,
+    gates: AtomicU64,
     told: Notify,
     tally: Arc<Tally>,
 }
@@ -102,6 +107,12 @@ impl Doom {
         !self.is_dead()
     }
 
+    /// A gate was opened, and another of its round is still to be.
+    pub(super) fn between_gates(&self) {
+        let number = self.gates.fetch_add(1, Ordering::Relaxed) + 1;
+        self.dies_at(Moment::BetweenGates(number), "decide-gate");
+    }
+
     fn dies_at(&self, here: Moment, kind: &'static str) {
         if self.moment == Some(here) && !self.is_dead() {
             self.tally.count(here.as_str(), kind);
@@ -124,5 +135,17 @@ mod tests {
         assert!(doom.call("cancel") && !doom.carried_out("cancel") && doom.is_dead());
         assert!(!doom.call("status"), "the dead call nobody");
         assert_eq!(tally.struck(), [(("killed-after-call", "cancel"), 1)].into());
+    }
+
+    #[test]
+    fn who_is_to_die_between_two_gates_calls_nobody_after_the_first() {
+        let tally = Arc::new(Tally::default());
+        let doom = Doom::at(Some(Moment::BetweenGates(1)), tally.clone());
+        assert!(doom.call("decide-gate") && doom.carried_out("decide-gate"), "of one component");
+        assert!(doom.call("decide-gate"));
+        doom.between_gates();
+        assert!(!doom.carried_out("decide-gate"), "nobody hears that it was opened");
+        assert!(!doom.call("decide-gate"), "the other one stays shut");
+        assert_eq!(tally.struck(), [(("killed-between-gates", "decide-gate"), 1)].into());
     }
 }

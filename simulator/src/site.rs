@@ -293,8 +293,18 @@ impl Site for SimulatedSite {
     }
 
     async fn decide_gate(&self, tag: Tag, decision: &GateDecision) -> Result<GateState, SiteError> {
-        let decision = decision.clone();
-        self.call("decide-gate", move |world, site| world.decide_gate(site, tag, &decision)).await
+        let (decision, doom) = (decision.clone(), self.doom.clone());
+        let decide = move |world: &mut World, site| {
+            let state = world.decide_gate(site, tag, &decision)?;
+            if let GateDecision::Go(go) = &decision
+                && state == GateState::Opened
+                && world.awaits_gates(tag, go)
+            {
+                doom.between_gates();
+            }
+            Ok(state)
+        };
+        self.call("decide-gate", decide).await
     }
 
     async fn cancel(&self, tag: Tag, lrm_id: Option<&LrmId>) -> Result<(), SiteError> {

@@ -117,6 +117,11 @@ impl Cluster {
     /// Sets the next time to look. A timer that runs out too early only costs a look,
     /// less than setting it anew whenever that time moves away.
     pub(super) fn set_wake(&mut self, ctx: &mut Context<Self>, now: Timestamp) {
+        if self.record_due.is_some_and(|due| due <= now) {
+            // A breaker, a window or an override may be over.
+            self.shared.switchboard.co_allocator.look(&());
+            self.show_state();
+        }
         let parameters = &self.shared.settings.site;
         self.record_due = SiteMachine::next_wake(self.record.state(), parameters, now);
         let due = [
@@ -138,10 +143,6 @@ impl Cluster {
 
     fn wake(&mut self, ctx: &mut Context<Self>) {
         self.wake = None;
-        if self.record_due.is_some_and(|due| due <= self.now()) {
-            // A breaker, a window or an override may be over.
-            self.shared.switchboard.co_allocator.look(&());
-        }
         self.look(ctx);
     }
 }

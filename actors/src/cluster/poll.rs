@@ -46,13 +46,18 @@ pub(super) struct Seen {
 }
 
 impl Seen {
+    /// Whether there was something new to go through.
     fn follow(
         &mut self,
         holdings: Option<&OrdMap<(JobId, ComponentIndex), Arc<Holding>>>,
         now: Timestamp,
-    ) {
-        if holdings.is_some_and(|holdings| holdings.ptr_eq(&self.holdings)) {
-            return;
+    ) -> bool {
+        let as_before = match holdings {
+            Some(holdings) => holdings.ptr_eq(&self.holdings),
+            None => self.holdings.is_empty(),
+        };
+        if as_before {
+            return false;
         }
         self.holdings = holdings.cloned().unwrap_or_default();
         let live = || self.holdings.values().filter(|holding| holding.live);
@@ -61,6 +66,13 @@ impl Seen {
             since(live().next().is_some(), self.live),
             since(live().any(|holding| holding.awaited), self.awaited),
         );
+        true
+    }
+
+    /// Processors that jobs hold or will claim.
+    fn held(&self) -> u32 {
+        let held = self.holdings.values().map(|holding| holding.resources.processors);
+        held.fold(0, u32::saturating_add)
     }
 
     /// When the attempts that live there are to be asked for; `None` while none does. Nobody
@@ -107,7 +119,13 @@ impl Cluster {
         if self.polling {
             return None;
         }
-        self.seen.follow(self.shared.view.load().holdings.get(&self.name), now);
+        // Shown whenever it is another: a site where nothing is held any more is not asked.
+        if self.seen.follow(self.shared.view.load().holdings.get(&self.name), now) {
+            self.gauges.held.set(i64::from(self.seen.held()));
+            if self.seen.holdings.is_empty() {
+                self.show_state();
+            }
+        }
         let Some(polled_at) = self.polled_at else { return Some(now) };
         // One failure tells nothing: whether it fell silent is found out, also where nothing
         // of ours is, or nobody would learn that it is we who are cut off.
@@ -294,11 +312,7 @@ impl Cluster {
         if let Some((_, idle)) = &self.report.idle {
             self.gauges.idle.set(i64::from(idle.processors));
         }
-        let view = self.shared.view.load();
-        let held = view.holdings.get(&self.name).map_or(0, |site| {
-            site.values().map(|holding| holding.resources.processors).fold(0, u32::saturating_add)
-        });
-        self.gauges.held.set(i64::from(held));
+        self.gauges.held.set(i64::from(self.seen.held()));
         self.show_state();
     }
 

@@ -1,11 +1,19 @@
 //! How sites are asked, with sites in memory.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use cospan_domain::ids::{Attempt, ComponentIndex, JobId};
+use cospan_domain::job::spec::JobSpec;
+use cospan_domain::job::state::Job;
 use cospan_domain::placement::{Acceptance, GridSnapshot, Hindrance};
+use cospan_domain::resources::Resources;
 use cospan_domain::site::contact::Contact;
+use cospan_domain::site::failure::FailureClass;
+use cospan_domain::site::state::AttemptId;
 use cospan_domain::units::DurationMs;
 
+use crate::cluster::Charge;
 use crate::coallocator::{GridMaker, Offers};
 use crate::transfer::testing::{World, content, paused, site};
 
@@ -92,5 +100,50 @@ fn a_site_that_jobs_are_placed_at_is_asked_before_what_it_said_expires() {
         assert_eq!(asked_at(&world, "Delft"), idle, "nobody needs to know");
         let age = world.shared.clock.now().0 - asked_at(&world, "Leiden");
         assert!(age < expiry, "{age} ms");
+    });
+}
+
+#[test]
+fn what_jobs_hold_at_a_site_is_shown_until_it_is_gone_though_nobody_asks_then() {
+    paused(|| async {
+        let world = World::new(&["Delft", "Leiden"]);
+        world.settle().await;
+        let held = |world: &World| {
+            let shown = &world.shared.metrics.site_processors;
+            shown.with_label_values(&[site("Leiden").as_str(), "held"]).get()
+        };
+        world.add_file("input", content(1), &["Leiden"]).await;
+        world.place_job(1, content(1), "Leiden").await;
+        let mut job = Job::clone(&world.shared.view.load().jobs[&JobId(1)]);
+        let mut spec = JobSpec::clone(&job.spec);
+        spec.components[0].resources = Resources::processors(3);
+        job.spec = Arc::new(spec);
+        world.change_job(1, job).await;
+        world.until("it is shown", |world| held(world) == 3).await;
+        world.finish_job(1).await;
+        world.until("nothing is", |world| held(world) == 0).await;
+    });
+}
+
+#[test]
+fn a_site_is_shown_to_be_tried_again_from_then_on_though_nobody_asks_it() {
+    paused(|| async {
+        let world = World::new(&["Delft", "Leiden"]);
+        world.settle().await;
+        let shown = |world: &World, state: &str| {
+            let shown = &world.shared.metrics.site_state;
+            shown.with_label_values(&[site("Leiden").as_str(), state]).get() == 1
+        };
+        let cluster = world.shared.switchboard.clusters.addr(&site("Leiden")).expect("an actor");
+        for job in 1..=world.shared.settings.site.site_error_threshold {
+            let (job, component, attempt) = (JobId(u64::from(job)), ComponentIndex(0), Attempt(1));
+            let attempt = AttemptId { job, component, attempt };
+            let (class, detail) = (FailureClass::Site, "lost".into());
+            cluster.send(Charge { attempt, class, detail }).await.expect("alive").expect("taken");
+        }
+        world.until("it takes nothing", |world| shown(world, "unusable")).await;
+        let asked = asked_at(&world, "Leiden");
+        world.until("it is tried", |world| shown(world, "probing")).await;
+        assert_eq!(asked_at(&world, "Leiden"), asked, "nobody needed to know");
     });
 }

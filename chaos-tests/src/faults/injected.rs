@@ -1,15 +1,20 @@
 //! Answers of sites that go wrong: lost, refused, late, or false.
 
-use anyhow::{Context, Result, ensure};
+use std::time::{Duration, Instant};
 
-use super::{Scenario, Scene};
+use anyhow::{Context, Result, bail, ensure};
 
-pub(super) const ALL: [(&str, Scenario); 5] = [
+use super::{PATIENCE, Scenario, Scene};
+use crate::payload::{Ledger, Run};
+use crate::server::Chaos;
+
+pub(super) const ALL: [(&str, Scenario); 6] = [
     ("a-submission-whose-reply-is-lost", reply_lost),
     ("a-submission-that-never-arrives", never_arrives),
     ("a-gate-whose-answer-is-lost", gate_answer_lost),
     ("a-status-that-fails", status_fails),
     ("a-status-that-tells-nothing", status_tells_nothing),
+    ("a-death-between-two-gates", dies_between_gates),
 ];
 
 impl Scene {
@@ -20,6 +25,37 @@ impl Scene {
         let aside = directory.join("new");
         std::fs::write(&aside, lines)?;
         Ok(std::fs::rename(aside, directory.join(&self.ground.sites[index].name))?)
+    }
+
+    /// Kills the server and starts it again, with this added to the section of its
+    /// configuration and this plan of crashes.
+    fn start_again(&mut self, section: &str, added: &str, plan: &str) -> Result<()> {
+        self.server.kill()?;
+        let config = self.ground.config();
+        let text = std::fs::read_to_string(&config)?;
+        let head = format!("[{section}]\n");
+        ensure!(text.contains(&head), "no {head} in {}", config.display());
+        std::fs::write(&config, text.replace(&head, &format!("{head}{added}")))?;
+        let coverage = self.ground.coverage();
+        self.server.chaos = Some(Chaos { plan: plan.into(), coverage });
+        self.server.start().map(drop)
+    }
+
+    /// Waits until the server has crashed.
+    fn await_crash(&mut self) -> Result<()> {
+        let begun = Instant::now();
+        while self.server.ended()?.is_none() {
+            if begun.elapsed() > PATIENCE {
+                bail!("the server did not crash within {PATIENCE:?}");
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Ok(())
+    }
+
+    /// What payloads wrote down so far.
+    fn runs(&self) -> Result<Vec<Run>> {
+        Ok(Ledger::read(&self.ground.ledger())?.runs)
     }
 
     fn rounds(&self, id: u64) -> Result<u64> {
@@ -88,5 +124,37 @@ fn status_tells_nothing(scene: &mut Scene) -> Result<()> {
     scene.arm(0, "status unknown next 10\n")?;
     scene.await_state(id, "finished")?;
     ensure!(scene.rounds(id)? == 1, "unknown was taken for gone");
+    Ok(())
+}
+
+/// The first gate is open and the second is not when the server dies; it is away for longer than
+/// parts of a round may begin apart, and the first payload succeeds alone meanwhile. That round
+/// counts for nothing: the job finishes with another one, whose payloads run together.
+fn dies_between_gates(scene: &mut Scene) -> Result<()> {
+    const GRACE: Duration = Duration::from_secs(2);
+    let grace = format!("go_grace = \"{}s\"\n", GRACE.as_secs());
+    scene.start_again("claim", &grace, "crash:after-effect:OpenGate:1")?;
+    scene.arm(1, "decide-gate freeze\n")?;
+    let id = scene.submit_with("torn", &["s1", "s2"], ("1", "out"), 0)?;
+    scene.await_crash()?;
+    let away = Instant::now();
+    let over = |scene: &Scene| Ok(matches!(&scene.runs()?[..], [run] if run.end.is_some()));
+    scene.wait("the first payload over, alone", over)?;
+    scene.arm(1, "")?;
+    std::thread::sleep((GRACE + Duration::from_secs(1)).saturating_sub(away.elapsed()));
+    ensure!(scene.runs()?.len() == 1, "a payload began while nobody was there to let it in");
+    scene.start_again("claim", "", "")?;
+    scene.await_state(id, "finished")?;
+    let (job, runs) = (scene.job(id)?, scene.runs()?);
+    ensure!(job["round"] == 2, "it finished with a round that was torn: {job}");
+    let [alone, parts @ ..] = &runs[..] else { bail!("no payload ran") };
+    ensure!(parts.len() == 2, "{runs:?}");
+    let apart = parts[0].start_ms.abs_diff(parts[1].start_ms);
+    ensure!(u128::from(apart) <= GRACE.as_millis(), "they began {apart} ms apart");
+    let together = parts.iter().all(|run| {
+        let runs_on = |other: &Run| run.end.is_some_and(|(end, _)| end > other.start_ms);
+        run.tag != alone.tag && parts.iter().all(runs_on)
+    });
+    ensure!(together, "parts of the job did not run together: {runs:?}");
     Ok(())
 }

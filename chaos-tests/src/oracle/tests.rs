@@ -175,6 +175,14 @@ fn a_job_that_is_reported_finished_without_its_payloads_is_seen() {
 }
 
 #[test]
+fn a_job_that_is_reported_finished_although_its_parts_began_apart_is_seen() {
+    broken(Rule::FinishedIsDone, |e| {
+        let late = &mut e.ledger.runs[2];
+        (late.start_ms, late.end) = (late.start_ms + 31_000, Some((40_000, 0)));
+    });
+}
+
+#[test]
 fn two_attempts_at_the_same_time_are_seen() {
     broken(Rule::NoOverlap, |e| e.ledger.runs[0].end = Some((220, 0)));
     broken(Rule::NoOverlap, |e| e.ledger.runs[1].beside.push(format!("c{INSTANCE}-1-0-1")));

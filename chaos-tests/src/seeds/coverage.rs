@@ -40,6 +40,7 @@ pub fn pairs() -> Vec<Pair> {
     for kind in ["killed-before-call", "killed-after-call"] {
         pairs.extend(CALLS.map(|call| (kind, call)));
     }
+    pairs.push(("killed-between-gates", "decide-gate"));
     for kind in ["killed-before-append", "killed-after-append"].into_iter().chain(DISK) {
         pairs.extend(RECORDS.map(|record| (kind, record)));
     }

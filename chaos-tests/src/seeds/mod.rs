@@ -29,6 +29,7 @@ pub mod scenes;
 mod sites;
 mod staging;
 mod stalls;
+mod starts;
 mod supervision;
 pub mod sweeps;
 #[cfg(test)]

@@ -15,6 +15,7 @@ use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::accounts::{self, Accounts};
 use super::peers::{is_parallel, misled};
+use super::starts::{Start, Starts, torn};
 use super::times::{self, Truth};
 use super::users::OUTPUT_PATH;
 use cospan_simulator::world::World;
@@ -40,8 +41,6 @@ pub struct Evidence<'a> {
     pub cancelled: &'a BTreeMap<JobId, Timestamp>,
     /// Jobs of which an output is collected, and its logical name.
     pub outputs: &'a BTreeMap<JobId, LogicalName>,
-    /// How far apart the parts of a round may begin.
-    pub apart_max: DurationMs,
     /// Jobs as they were last seen.
     pub jobs: &'a BTreeMap<JobId, Arc<Job>>,
     /// What was written about times at gates.
@@ -112,7 +111,9 @@ pub fn judge(evidence: &Evidence<'_>) -> Vec<String> {
     check("an acknowledged job is lost", lost_jobs(evidence));
     check("(a) a payload began twice", began_twice(&lives));
     check("(b) a gate was opened before all were ready", opened_early(&lives, evidence));
-    let whole = whole_rounds(&lives, evidence);
+    let torn = torn(evidence.world, &common_starts(&lives));
+    check("(c) a part began long after another of its round", torn_rounds(&torn));
+    let whole = whole_rounds(&lives, &torn, evidence);
     check("(c) a finished job's parts did not run together", apart(&whole, evidence));
     check("(e) an output is not that of the finished round", other_outputs(&whole, evidence));
     check("(d) two attempts of a component ran at once", overlapping(&lives));
@@ -254,9 +255,30 @@ type Span = (Timestamp, Timestamp, Tag);
 /// The parts of a round.
 type Parts = BTreeMap<ComponentIndex, Span>;
 
-/// Rounds of which all parts began, ran at the same time, and succeeded.
+/// How the parts of each round began; those that are restarted alone did so with the others
+/// before.
+fn common_starts(lives: &BTreeMap<Tag, Life>) -> Starts {
+    let mut starts = Starts::new();
+    for ((job, round, _), tag) in first_openings(lives) {
+        let life = lives.get(&tag);
+        let start = life.and_then(|life| life.ready.zip(life.began.first().copied()));
+        if let Some((ready, began)) = start {
+            starts.entry((job, round)).or_default().push(Start { ready, began });
+        }
+    }
+    starts
+}
+
+fn torn_rounds(torn: &BTreeMap<(JobId, Round), DurationMs>) -> Vec<String> {
+    let told =
+        torn.iter().map(|((job, round), apart)| format!("job {job}, round {round}: {apart}"));
+    told.collect()
+}
+
+/// Rounds of which all parts began together and succeeded.
 fn whole_rounds(
     lives: &BTreeMap<Tag, Life>,
+    torn: &BTreeMap<(JobId, Round), DurationMs>,
     evidence: &Evidence<'_>,
 ) -> BTreeMap<JobId, Vec<Parts>> {
     let mut rounds: BTreeMap<(JobId, Round), Parts> = BTreeMap::new();
@@ -269,18 +291,11 @@ fn whole_rounds(
         }
     }
     let mut whole: BTreeMap<JobId, Vec<Parts>> = BTreeMap::new();
-    let first = first_openings(lives);
     for ((job, round), parts) in rounds {
-        // Those that are restarted alone began with the others before.
-        let begins = |component: &ComponentIndex| {
-            lives.get(first.get(&(job, round, *component))?)?.began.first().copied()
-        };
-        let began: BTreeSet<Timestamp> = parts.keys().filter_map(begins).collect();
         let asked = evidence.asked.get(&job).copied().unwrap_or_default();
         let processors = |(.., tag): &Span| lives.get(tag).map_or(0, |life| life.processors);
         let sizes: Vec<u32> = parts.values().map(processors).collect();
-        let apart = began.last().zip(began.first()).map(|(last, first)| last.since(*first).0);
-        if asked.is_met(&sizes) && apart.is_some_and(|apart| apart <= evidence.apart_max.0) {
+        if asked.is_met(&sizes) && !torn.contains_key(&(job, round)) {
             whole.entry(job).or_default().push(parts);
         }
     }

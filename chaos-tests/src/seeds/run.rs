@@ -380,8 +380,8 @@ fn clocks_apart(scenario: &Scenario) -> DurationMs {
     DurationMs(most.abs_diff(least))
 }
 
-/// The grace after a decision, three times. It is measured by the clock of the control
-/// plane, which between two lives may have been set back.
+/// The grace after a decision, three times. Who is missed is found out by the clock of the
+/// control plane, which between two lives may have been set back.
 fn apart_max(scenario: &Scenario) -> DurationMs {
     DurationMs(90_000) + clocks_apart(scenario)
 }
@@ -414,7 +414,6 @@ fn judged(
             jobs: &seen.last,
             accounts: &seen.accounts,
             clocks_apart: clocks_apart(scenario),
-            apart_max: apart_max(scenario),
         })
     });
     let asked_to_cancel = scenario.deals.iter().filter_map(|(_, deal)| match deal {

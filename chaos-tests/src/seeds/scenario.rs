@@ -25,7 +25,7 @@ use super::staging::draw_staging;
 use super::stalls::draw_stalls;
 use super::sweeps::{DrawnSweep, draw_sweeps};
 use super::troubles::{
-    cut_off, draw_climate, draw_cut_offs, draw_kills, draw_panics, draw_troubles,
+    cut_off, draw_climate, draw_cut_offs, draw_deaths, draw_kills, draw_panics, draw_troubles,
 };
 use cospan_simulator::doom::Moment;
 use cospan_simulator::panics::Panics;
@@ -228,7 +228,7 @@ impl Scenario {
             climate: draw_climate(&mut drawing),
             troubles,
             cut_offs,
-            kills: draw_kills(&mut drawing),
+            kills: draw_deaths(seed, draw_kills(&mut drawing), calm_at),
             hints: drawing.chance.random_bool(0.7),
             poll_interval: drawing.within(2_000, 60_000),
             intake_bound: [1, 1_024][drawing.chance.random_range(0..2)],

@@ -4,13 +4,17 @@ use std::collections::BTreeMap;
 
 use cospan_domain::ids::SiteName;
 use cospan_domain::units::{BitsPerSecond, DurationMs, Timestamp};
-use rand::Rng;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
 
 use super::scenario::{BANDWIDTH, Drawing, HOUR, Kill, MINUTE};
 use cospan_simulator::doom::Moment;
 use cospan_simulator::panics::Panics;
 use cospan_simulator::weather::{CallFault, Climate, DiskTrouble};
 use cospan_simulator::world::trouble::Trouble;
+
+/// Tells the stream apart.
+const DEATHS: u64 = 0x6465_6174_6873;
 
 /// A request that a frozen site has in its hands comes so much later at most; directories
 /// that keep late attempts from starting are kept longer.
@@ -20,6 +24,10 @@ const FROZEN_MAX: u64 = 30 * MINUTE;
 const FORGETS_AGAIN: u32 = 60;
 /// Reigns of one run that end by a kill, at most.
 const MANY_KILLS: usize = 20;
+/// So many more where the control plane dies often, at most.
+const MORE_KILLS: usize = 30;
+/// Longer than the parts of a round may begin apart.
+const LONG_AWAY: u64 = 31_000;
 /// So many more of links that flap, which seldom meet anything.
 const MORE_FLAPS: usize = 5;
 
@@ -191,6 +199,30 @@ pub(super) fn draw_kills(drawing: &mut Drawing) -> Vec<Kill> {
         }
     };
     (0..drawing.chance.random_range(1..=MANY_KILLS)).map(|_| kill(drawing)).collect()
+}
+
+/// In half of the runs the control plane dies often, mostly between two gates of a round, and
+/// is away for longer than a common start takes. Drawn from a stream of its own.
+pub(super) fn draw_deaths(seed: u64, mut kills: Vec<Kill>, until: Timestamp) -> Vec<Kill> {
+    let chance = StdRng::seed_from_u64(seed ^ DEATHS);
+    let mut drawing = Drawing { chance, until };
+    if !drawing.exists() {
+        return kills;
+    }
+    let clocks_are_set = drawing.chance.random_bool(0.3);
+    for _ in 0..drawing.chance.random_range(10..=MORE_KILLS) {
+        let number = drawing.chance.random_range(1..=3);
+        let at_gates = drawing.chance.random_bool(0.7);
+        let kill = Kill {
+            after: drawing.within(1_000, HOUR),
+            moment: at_gates.then_some(Moment::BetweenGates(number)),
+            down: drawing.within(LONG_AWAY, 10 * MINUTE),
+            clock_ahead_ms: if clocks_are_set { drawing.ahead_ms() } else { 0 },
+        };
+        let place = drawing.chance.random_range(0..=kills.len());
+        kills.insert(place, kill);
+    }
+    kills
 }
 
 /// How often actors panic, and how often those that were built anew do so at once.

@@ -42,7 +42,7 @@ pub const TRANSITIONS: &[Transition] = table! {
     Claiming ClaimReturned Placed: "what was claimed was given back, and there is time for another try";
     Claiming RoundAborted Aborting: "processors are not had in time, a site fails, a payload cannot start, input is lost, drain, cancel";
     Starting JobStarted Running: "all payloads have begun";
-    Starting RoundAborted Aborting: "one has not begun within go_grace, fails, or its site is silent; cancel";
+    Starting RoundAborted Aborting: "one has not begun within go_grace of the others, fails, or its site is silent; cancel";
     Running PayloadsSucceeded Collecting: "all payloads succeeded";
     Running RoundAborted Aborting: "a payload or a site fails, a site is silent, the wall time is long over; cancel";
     Collecting JobFinished Finished: "all outputs are where they belong";

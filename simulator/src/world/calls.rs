@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cospan_domain::ids::{HostName, LrmId, SiteName, Tag};
+use cospan_domain::ids::{ComponentIndex, HostName, LrmId, SiteName, Tag};
 use cospan_domain::labels::Labels;
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::DurationUs;
 use cospan_sites::port::{
-    AttemptOrder, Capabilities, Exit, ExitCause, Found, GateDecision, GateState, Go,
+    AttemptOrder, Capabilities, Exit, ExitCause, Found, GateDecision, GateState, Go, Peer,
     SiteDescription, SiteError, SiteStatus, Submitted, TagLookup,
 };
 use cospan_sites::wrapper::state::MISSING;
@@ -151,6 +151,16 @@ impl World {
         let delay = self.draw(self.pace.gate_max);
         self.agenda.add(now + delay, site, Event::GateSeen(tag));
         Ok(state)
+    }
+
+    /// Whether a gate of its round is still to be decided.
+    pub fn awaits_gates(&self, tag: Tag, go: &Go) -> bool {
+        let undecided = |(component, peer): (ComponentIndex, &Peer)| {
+            let tag = Tag { component, attempt: peer.attempt, ..tag };
+            let site = self.index_of(&peer.site)?;
+            Some(self.sites[site.0].attempts.get(&tag)?.decision.is_none())
+        };
+        (0..).map(ComponentIndex).zip(&go.peers).any(|part| undecided(part).unwrap_or(false))
     }
 
     /// Where the components of a job are, and how well these sites are linked.

@@ -187,6 +187,16 @@ impl Ailments {
         ClockSkew(set.map_or(0, |(_, ahead_ms)| *ahead_ms))
     }
 
+    /// By how much its clock was set in this time, forward and back.
+    pub fn clock_steps(&self, from: Timestamp, to: Timestamp) -> DurationMs {
+        let mut before = 0;
+        let steps = self.clock_set.iter().map(|(at, ahead_ms)| {
+            let step = ahead_ms.abs_diff(std::mem::replace(&mut before, *ahead_ms));
+            if (from..=to).contains(at) { step } else { 0 }
+        });
+        DurationMs(steps.sum())
+    }
+
     /// Whether it says what is so, and when.
     fn shows_truth(&self) -> bool {
         self.stale.is_none() && self.clock_set.is_empty()

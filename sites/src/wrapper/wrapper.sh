@@ -29,12 +29,13 @@
 nl='
 '
 
-# Hundredths of a second since the machine started, in $now. A signal may interrupt the read.
+# Hundredths of a second since the machine started, in $now. A signal may interrupt the read, and
+# its trap may read the clock between any two steps here: nothing may come of that but a later time.
 clock() {
-    until read -r now rest < /proc/uptime; do
+    until read -r up idle < /proc/uptime && [ -n "$idle" ]; do
         [ -r /proc/uptime ] || trouble "it has no clock: /proc/uptime cannot be read"
     done
-    now=${now%.*}${now#*.}
+    now=${up%.*}${up#*.}
 }
 
 # Process id and start time of the shell that calls it (also a subshell), in $pid and $start.
@@ -373,13 +374,17 @@ attend() {
         tick=
         wait "$payload"
         status=$?
-        [ -n "$tick" ] || break
-        # A signal came. If the payload is gone too, its status was this one, or is still kept.
+        # Bash tells once more of a signal that came just behind the last wait.
+        [ -n "$tick" ] || [ "$status" -gt 128 ] || break
+        # If the payload is gone too, its status was this one, or is still kept.
         if ! kill -0 "$payload" 2> /dev/null; then
-            before=$status
-            wait "$payload" 2> /dev/null
-            status=$?
-            [ "$status" -ne 127 ] || status=$before
+            trap '' TERM INT USR1 USR2 XCPU HUP
+            for turn in 1 2; do
+                before=$status
+                wait "$payload" 2> /dev/null
+                status=$?
+                [ "$status" -ne 127 ] || status=$before
+            done
             break
         fi
     done

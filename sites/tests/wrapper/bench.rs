@@ -117,6 +117,13 @@ impl Bench {
         state::decision(&fs::read(self.path("decision")).unwrap(), tag(1)).unwrap()
     }
 
+    /// Lets it in if it begins until then, by the clock of [`uptime`].
+    pub fn open_until(&self, start_by: u64) {
+        let bytes = encode_go(tag(1), &go(), Timestamp(0), Some(start_by));
+        fs::write(self.path("adapter.tmp"), bytes).unwrap();
+        fs::hard_link(self.path("adapter.tmp"), self.path("decision")).unwrap();
+    }
+
     /// Lets it in at once.
     pub fn running(&self, command: &parameters::Command) -> Wrapper {
         let wrapper = self.at_gate(command);
@@ -213,6 +220,12 @@ pub fn go() -> Go {
         rank: ComponentIndex(0),
         peers: Vec::new(),
     }
+}
+
+/// Hundredths of a second since this machine started.
+pub fn uptime() -> u64 {
+    let text = fs::read_to_string("/proc/uptime").unwrap();
+    text.split(' ').next().unwrap().replace('.', "").parse().unwrap()
 }
 
 /// Names below a directory, for seeing that nothing was touched.

@@ -9,7 +9,7 @@ use cospan_sites::wrapper::EXIT_TAKEN;
 use cospan_sites::wrapper::state;
 use rustix::process::Signal;
 
-use super::bench::{Bench, names, our_tag, script, shells, with_each_shell};
+use super::bench::{Bench, names, our_tag, script, shells, uptime, with_each_shell};
 
 #[test]
 fn a_second_wrapper_of_the_same_attempt_ends_and_touches_nothing() {
@@ -91,6 +91,48 @@ fn a_decision_that_is_cut_short_lets_nobody_in() {
         assert_eq!(bench.printed(), b"");
         assert!(state::trouble(&fs::read(bench.path("trouble")).unwrap(), our_tag()).is_some());
     }
+}
+
+#[test]
+fn a_gate_that_is_opened_after_the_last_moment_starts_nothing() {
+    with_each_shell(|bench| {
+        let wrapper = bench.at_gate(&script("echo ran"));
+        bench.open_until(uptime() - 1);
+        wrapper.signal(Signal::USR2);
+        assert!(wrapper.wait().success(), "that is no fault of its site");
+        assert_eq!((bench.printed(), bench.exit()), (vec![], Some(ExitCause::TooLate)));
+        let written = fs::read_to_string(bench.path("exit")).unwrap();
+        assert!(written.starts_with("cause unstarted late\n"), "{written}");
+        assert!(!bench.path("begun").exists());
+    });
+}
+
+#[test]
+fn a_gate_that_is_opened_before_the_last_moment_lets_in() {
+    with_each_shell(|bench| {
+        let wrapper = bench.at_gate(&script("echo ran"));
+        bench.open_until(uptime() + 100 * 3_600);
+        wrapper.signal(Signal::USR2);
+        assert!(wrapper.wait().success());
+        assert_eq!((bench.printed(), bench.exit()), (b"ran\n".into(), Some(ExitCause::Code(0))));
+    });
+}
+
+/// As when its machine is frozen: the gate was opened in time, and it comes to it later.
+#[test]
+fn a_wrapper_that_is_stopped_until_after_the_last_moment_starts_nothing() {
+    with_each_shell(|bench| {
+        let wrapper = bench.at_gate(&script("echo ran"));
+        wrapper.signal(Signal::STOP);
+        let start_by = uptime() + 20;
+        bench.open_until(start_by);
+        while uptime() <= start_by {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        wrapper.signal(Signal::CONT);
+        assert!(wrapper.wait().success());
+        assert_eq!((bench.printed(), bench.exit()), (vec![], Some(ExitCause::TooLate)));
+    });
 }
 
 #[test]

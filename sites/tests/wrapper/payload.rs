@@ -1,6 +1,7 @@
 //! Payload and wrapper: signals, ends, evidence.
 
 use std::fs;
+use std::time::Duration;
 
 use cospan_domain::units::DurationMs;
 use cospan_sites::port::ExitCause;
@@ -22,6 +23,24 @@ fn usr1_reaches_the_payload_and_ends_nothing() {
         fs::write(bench.path("work/stop"), "").unwrap();
         assert!(wrapper.wait().success());
         assert_eq!(bench.exit(), Some(ExitCause::Code(6)));
+    });
+}
+
+/// Each alarm has the wrapper read the clock, and the next one may interrupt that.
+#[test]
+fn a_burst_of_alarms_ends_no_payload_before_its_time() {
+    with_each_shell(|bench| {
+        let text = "echo begun; until [ -e stop ]; do sleep 0.05; done; exit 6";
+        let wrapper = bench.running(&script(text));
+        bench.await_printed("begun");
+        for round in 0..1_500_u64 {
+            wrapper.signal(Signal::USR2);
+            std::thread::sleep(Duration::from_micros(round % 50 * 10));
+        }
+        fs::write(bench.path("work/stop"), "").unwrap();
+        assert!(wrapper.wait().success());
+        assert_eq!(bench.exit(), Some(ExitCause::Code(6)));
+        assert!(bench.ran_hundredths() < 100 * 300, "{}", bench.ran_hundredths());
     });
 }
 

@@ -12,6 +12,7 @@ mod copies;
 mod cut_off;
 mod deaths;
 mod endings;
+mod gates;
 mod glance;
 mod half;
 mod holds;
@@ -50,7 +51,7 @@ type Play = fn(&mut StdRng) -> Result<Vec<String>>;
 
 /// All scenes, each played by one seed of [`EACH`]. Each has a number that stays, and draws from
 /// a stream of its own, so that a scene more or less leaves the others as they are.
-const ALL: [(u64, &str, Play); 27] = [
+const ALL: [(u64, &str, Play); 28] = [
     (0, "alarms", alarms::wrong),
     (1, "answers", answers::wrong),
     (2, "catalogue", catalogue::wrong),
@@ -78,6 +79,7 @@ const ALL: [(u64, &str, Play); 27] = [
     (29, "turns", turns::wrong),
     (30, "uncertain", uncertain::wrong),
     (31, "verdicts", verdicts::wrong),
+    (32, "gates", gates::wrong),
 ];
 
 /// What scenes with numbers drawn from `seed` show otherwise than was worked out.

@@ -219,6 +219,34 @@ impl Set {
         &mut self.ground.settings
     }
 
+    /// The world, for whoever judges what happened there.
+    pub(super) fn world(&self) -> &WorldHandle {
+        &self.ground.world
+    }
+
+    /// A reign that nothing happens to.
+    pub(super) fn plan(&self, begins: Timestamp) -> Plan {
+        Plan::undisturbed(begins, self.seed)
+    }
+
+    /// Plays one reign as planned; what came of it and what was found, if it was not killed.
+    ///
+    /// # Errors
+    /// The scene cannot be played.
+    pub(super) fn reign_as<T: 'static, W>(
+        &self,
+        plan: Plan,
+        act: impl FnOnce(Scene) -> W + 'static,
+    ) -> Result<End<(T, Vec<String>)>>
+    where
+        W: Future<Output = Result<T>> + 'static,
+    {
+        Ok(match reign_over(&self.ground, plan, self.files.clone(), Curtain::AtOnce, act)? {
+            Ok(Played { at, result, found }) => End::Done(at, (result, found)),
+            Err(at) => End::Killed(at),
+        })
+    }
+
     /// Plays one reign, as [`Stage::play`] does; when it ended, and what it found.
     ///
     /// # Errors

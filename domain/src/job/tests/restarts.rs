@@ -409,3 +409,31 @@ fn one_that_is_restarted_is_asked_for_again_after_we_were_away() {
     world.see(1, Sighting::Ready("m".into()));
     assert_eq!(world.due(), [EffectKind::OpenGate]);
 }
+
+#[test]
+fn one_that_is_restarted_may_begin_long_after_the_others() {
+    let mut world = apart_without(1);
+    world.pass(3_600);
+    claim_at(&mut world, 1, 3, 0);
+    begin(&mut world, 1);
+    assert_eq!(world.job.components[1].run.as_str(), "running");
+    assert_eq!((world.phase(), world.job.round.0), (PhaseKind::Running, 1));
+}
+
+#[test]
+fn one_that_came_to_its_gate_too_late_is_restarted_alone_once_more() {
+    let mut world = apart_without(1);
+    claim_at(&mut world, 1, 3, 0);
+    world.submit(1, SubmitAnswer::Accepted(LrmId::new("9").unwrap()));
+    world.see(1, Sighting::Ready("m".into()));
+    let (component, attempt) = (ComponentIndex(1), world.attempt(1));
+    world.tell(JobCommand::GateAnswered { component, attempt, open: true }).unwrap();
+    assert_eq!(world.see(1, Sighting::TooLate), ["AttemptEnded", "ComponentFailed"]);
+    assert!(!world.job.owes_charges(), "that is no error of its site");
+    world.pass(60);
+    claim_at(&mut world, 1, 3, 0);
+    begin(&mut world, 1);
+    world.see(0, Sighting::Succeeded);
+    world.see(1, Sighting::Succeeded);
+    assert_eq!((world.phase(), world.job.round.0), (PhaseKind::Finished, 1));
+}

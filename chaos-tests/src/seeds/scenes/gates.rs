@@ -1,0 +1,270 @@
+//! Something comes between the gates of a round: the control plane dies, with its clock wrong at
+//! its next start or not, or stops for a while with its calls under way; a site is cut off, or
+//! comes to its gate when it likes. However long that takes, no payload begins later than the
+//! grace after another, and a job finishes with a round whose payloads began together.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use cospan_domain::ids::{JobId, Round, Tag};
+use cospan_domain::job::parameters::JobParameters;
+use cospan_domain::job::spec::{JobSpec, Request};
+use cospan_domain::job::state::{Job, PhaseKind};
+use cospan_domain::units::{DurationMs, Timestamp};
+use futures_util::FutureExt;
+use rand::Rng;
+use rand::rngs::StdRng;
+
+use super::stage::{BEGINS, Scene, Set, Stage, site_name};
+use cospan_simulator::clock::rested;
+use cospan_simulator::doom::Moment;
+use cospan_simulator::jobs::job;
+use cospan_simulator::reign::{End, Plan};
+use cospan_simulator::weather::Climate;
+use cospan_simulator::world::World;
+use cospan_simulator::world::ledger::{Deed, Entry};
+use cospan_simulator::world::trouble::Trouble;
+
+/// Its only job.
+const ID: JobId = JobId(1);
+const DAY: DurationMs = DurationMs(86_400_000);
+const SECOND: u64 = 1_000;
+
+/// What comes between two gates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Between {
+    /// The control plane is killed; the clock of its next life is so far ahead.
+    Death(i64),
+    /// Nothing of it moves, as after SIGSTOP; calls under way go on afterwards.
+    Stop,
+    /// The site of the second gate answers no more.
+    CutOff,
+    /// It has the order in its hands, and carries it out when it goes on.
+    Late,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Story {
+    between: Between,
+    /// Whether it lasts longer than parts of a round may begin apart.
+    long: bool,
+    lasts: DurationMs,
+    run_time: DurationMs,
+    /// Components, each at a site of its own.
+    parts: usize,
+}
+
+pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
+    const HOUR: i64 = 3_600_000;
+    let between = match chance.random_range(0..5) {
+        0 => Between::Death(0),
+        1 => Between::Death(chance.random_range(-HOUR..=HOUR)),
+        2 => Between::Stop,
+        3 => Between::CutOff,
+        _ => Between::Late,
+    };
+    Ok(play(between, chance)?.1)
+}
+
+/// Whether something did come between two gates, and what was found.
+fn play(between: Between, chance: &mut StdRng) -> Result<(bool, Vec<String>)> {
+    let long = chance.random_bool(0.7);
+    let lasts = if long { 31 * SECOND..=600 * SECOND } else { 1..=10 * SECOND };
+    let story = Story {
+        between,
+        long,
+        lasts: DurationMs(chance.random_range(lasts)),
+        run_time: DurationMs(chance.random_range(SECOND..=300 * SECOND)),
+        parts: chance.random_range(2..=3),
+    };
+    let mut stage = Stage::of(&vec![4; story.parts], chance.random())?;
+    stage.hints = chance.random_bool(0.7);
+    // Orders that are on their way when the first gate has opened.
+    let way_max = DurationMs(chance.random_range(SECOND..=2 * SECOND));
+    stage.climate = Climate { way_max, ..Climate::default() };
+    let set = stage.set();
+    let (job, mut found) = match between {
+        Between::Death(clock_ahead_ms) => dies(&set, story, clock_ahead_ms)?,
+        _ => lives_on(&set, story)?,
+    };
+    let struck = set.world().read(|world| {
+        found.extend(judge(&job, &lives(world), story, is_apart(world, story)));
+        is_apart(world, story)
+    });
+    Ok((struck || !long, found))
+}
+
+/// A job whose components are at a site each.
+fn spread(story: Story) -> Result<JobSpec> {
+    let mut spec = job(&vec![1; story.parts], story.run_time, story.run_time, 0)?;
+    spec.request = Request::Fixed;
+    for (number, component) in spec.components.iter_mut().enumerate() {
+        component.site = Some(site_name(number)?);
+    }
+    Ok(spec)
+}
+
+/// A job when it had ended, and what was found until then.
+type Ended = (Arc<Job>, Vec<String>);
+
+fn dies(set: &Set, story: Story, clock_ahead_ms: i64) -> Result<Ended> {
+    let first = Plan { moment: Some(Moment::BetweenGates(1)), ..set.plan(BEGINS) };
+    let end = set.reign_as(first, move |scene| async move {
+        scene.same("the number of the job", scene.submit(spread(story)?).await?, ID);
+        scene.pass(DAY).await;
+        Ok(())
+    })?;
+    let End::Killed(at) = end else { bail!("it was never between two gates") };
+    let next = Plan { clock_ahead_ms, ..set.plan(at + story.lasts) };
+    survives(set.reign_as(next, |scene| async move { ended(&scene).await })?)
+}
+
+fn lives_on(set: &Set, story: Story) -> Result<Ended> {
+    survives(set.reign_as(set.plan(BEGINS), move |scene| async move {
+        scene.same("the number of the job", scene.submit(spread(story)?).await?, ID);
+        match story.between {
+            Between::CutOff => strikes(&scene, Trouble::Silent, story).await?,
+            Between::Late => strikes(&scene, Trouble::Frozen, story).await?,
+            Between::Stop | Between::Death(_) => {
+                till(&scene, |world| opened(world).len() == 1).await?;
+                stop(story.lasts);
+            }
+        }
+        ended(&scene).await
+    })?)
+}
+
+async fn ended(scene: &Scene) -> Result<Arc<Job>> {
+    scene.until_ended(&[ID]).await?;
+    scene.job(ID)
+}
+
+fn survives(end: End<Ended>) -> Result<Ended> {
+    match end {
+        End::Done(_, ended) => Ok(ended),
+        End::Killed(at) => bail!("the control plane ended by itself at {}", at.0),
+    }
+}
+
+/// The last site falls silent, or freezes, once the start is decided.
+async fn strikes(scene: &Scene, trouble: fn(bool) -> Trouble, story: Story) -> Result<()> {
+    let starts = |job: &Job| job.phase.kind() == PhaseKind::Starting;
+    scene.when(DAY, |scene| scene.job(ID).is_ok_and(|job| starts(&job))).await?;
+    let site = story.parts - 1;
+    scene.strike(&site_name(site)?, trouble(true));
+    scene.plan(story.lasts, site, trouble(false))
+}
+
+/// Waits, to the millisecond, until something is so in the world.
+async fn till(scene: &Scene, so: impl Fn(&World) -> bool) -> Result<()> {
+    let end = scene.now() + DAY;
+    while !scene.reign.world.read(&so) {
+        if scene.now() > end {
+            bail!("what was waited for in the world did not come about");
+        }
+        scene.pass(DurationMs(1)).await;
+    }
+    Ok(())
+}
+
+/// Time passes, and nobody here has a turn before it has.
+fn stop(lasts: DurationMs) {
+    let _ = tokio::time::advance(Duration::from_millis(lasts.0)).now_or_never();
+    rested();
+}
+
+/// When the gates of the first round were opened, until now.
+fn opened(world: &World) -> Vec<Timestamp> {
+    let first = |entry: &&Entry| matches!(entry.deed, Deed::Opened(Round(1), _));
+    world.ledger().entries().iter().filter(first).map(|entry| entry.at).collect()
+}
+
+/// Whether the gates of the first round were not opened within the time that calls take.
+fn is_apart(world: &World, story: Story) -> bool {
+    let opened = opened(world);
+    let apart = |at: Timestamp| at.since(opened[0]) > DurationMs(10 * SECOND);
+    opened.len() < story.parts || opened.iter().any(|at| apart(*at))
+}
+
+/// What the world wrote down of one attempt that was let in.
+#[derive(Debug, Default)]
+struct Life {
+    round: Round,
+    began: Option<Timestamp>,
+    exited: Option<i32>,
+}
+
+fn lives(world: &World) -> BTreeMap<Tag, Life> {
+    let mut lives: BTreeMap<Tag, Life> = BTreeMap::new();
+    for entry in world.ledger().entries() {
+        let life = lives.entry(entry.tag).or_default();
+        match entry.deed {
+            Deed::Opened(round, _) => life.round = round,
+            Deed::Began => life.began = Some(entry.at),
+            Deed::Exited(code) => life.exited = Some(code),
+            _ => {}
+        }
+    }
+    lives.retain(|_, life| life.round != Round(0));
+    lives
+}
+
+fn judge(job: &Job, lives: &BTreeMap<Tag, Life>, story: Story, struck: bool) -> Vec<String> {
+    let (mut found, round) = (torn(lives), job.round);
+    let mut check = |holds: bool, what: &str| {
+        if !holds {
+            found.push(format!("{what}, in round {round} as {:?}: {story:?}", job.phase));
+        }
+    };
+    check(job.phase.kind() == PhaseKind::Finished, "it ended");
+    let ran = |life: &&Life| life.round == round && life.exited == Some(0);
+    check(lives.values().filter(ran).count() == story.parts, "it ended without all payloads");
+    // For a clock that was set a moment may be an hour.
+    let is_plain = !matches!(story.between, Between::Death(ahead) if ahead != 0);
+    check(!(struck && story.long) || round > Round(1), "it finished");
+    check(story.long || !is_plain || round == Round(1), "it was given up in haste");
+    found
+}
+
+/// Rounds of which a payload began later than the grace after another.
+fn torn(lives: &BTreeMap<Tag, Life>) -> Vec<String> {
+    let grace = JobParameters::default().go_grace;
+    let mut rounds: BTreeMap<Round, Vec<Timestamp>> = BTreeMap::new();
+    for life in lives.values() {
+        rounds.entry(life.round).or_default().extend(life.began);
+    }
+    let apart = |began: &Vec<Timestamp>| {
+        began.iter().max().zip(began.iter().min()).map(|(last, first)| last.since(*first))
+    };
+    let torn = rounds.iter().filter(|(_, began)| apart(began).is_some_and(|apart| apart > grace));
+    torn.map(|(round, began)| format!("payloads of round {round} began at {began:?}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+
+    use super::*;
+
+    #[test]
+    fn whatever_comes_between_two_gates_strikes_and_tears_nothing() {
+        let all = [
+            Between::Death(0),
+            Between::Death(-3_000_000),
+            Between::Death(3_000_000),
+            Between::Stop,
+            Between::CutOff,
+            Between::Late,
+        ];
+        for between in all {
+            let played = (0..12).map(|seed| {
+                let (struck, found) = play(between, &mut StdRng::seed_from_u64(seed)).unwrap();
+                assert_eq!(found, Vec::<String>::new(), "{between:?}, seed {seed}");
+                usize::from(struck)
+            });
+            assert!(played.sum::<usize>() >= 8, "{between:?} seldom comes between two gates");
+        }
+    }
+}

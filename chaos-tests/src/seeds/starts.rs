@@ -1,0 +1,86 @@
+//! Whether the parts of a round began together, by the time of the world itself. No clock of a
+//! control plane has a say in that; one of a site has, where it was set between its readiness
+//! and its beginning: it is all that anybody there can go by.
+
+use std::collections::BTreeMap;
+
+use cospan_domain::ids::{JobId, Round};
+use cospan_domain::job::parameters::JobParameters;
+use cospan_domain::units::{DurationMs, Timestamp};
+
+use cospan_simulator::world::World;
+
+/// How an attempt of a common start came to it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Start {
+    /// When it was at its gate.
+    pub(super) ready: Timestamp,
+    /// When its payload began.
+    pub(super) began: Timestamp,
+}
+
+/// The starts of each round; of a component that was restarted alone the first one.
+pub(super) type Starts = BTreeMap<(JobId, Round), Vec<Start>>;
+
+/// How far apart the parts of a round may begin.
+fn apart_max() -> DurationMs {
+    let JobParameters { go_lead, go_grace, .. } = JobParameters::default();
+    go_lead + go_grace + DurationMs(1_000)
+}
+
+/// Rounds of which a part began long after another, whatever became of them, and by how much.
+pub(super) fn torn(world: &World, starts: &Starts) -> BTreeMap<(JobId, Round), DurationMs> {
+    let set = |from: Timestamp, to: Timestamp| {
+        let steps = world.sites().iter().map(|site| site.ailments().clock_steps(from, to).0);
+        steps.sum::<u64>()
+    };
+    let torn = starts.iter().filter_map(|(round, starts)| {
+        let ready = starts.iter().map(|start| start.ready).min()?;
+        let first = starts.iter().map(|start| start.began).min()?;
+        let last = starts.iter().map(|start| start.began).max()?;
+        let apart = last.since(first);
+        let may_be = apart_max() + DurationMs(set(ready, last));
+        (apart > may_be).then_some((*round, apart))
+    });
+    torn.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seeds::scenario::Scenario;
+    use cospan_simulator::world::Pace;
+    use cospan_simulator::world::trouble::Trouble;
+
+    const ROUND: (JobId, Round) = (JobId(1), Round(1));
+
+    fn world() -> World {
+        let scenario = Scenario::draw(1, 1, 2, DurationMs::from_secs(3_600)).unwrap();
+        World::new(scenario.sites, &[], Pace::default(), 1, Timestamp(0))
+    }
+
+    fn starts(began: [u64; 2]) -> Starts {
+        let start = |began| Start { ready: Timestamp(1_000), began: Timestamp(began) };
+        [(ROUND, began.map(start).to_vec())].into()
+    }
+
+    #[test]
+    fn parts_that_begin_later_than_the_grace_after_others_are_torn() {
+        let world = world();
+        assert!(torn(&world, &starts([2_000, 33_000])).is_empty());
+        assert_eq!(torn(&world, &starts([33_001, 2_000])), [(ROUND, DurationMs(31_001))].into());
+        assert!(torn(&world, &[(ROUND, Vec::new())].into()).is_empty());
+    }
+
+    #[test]
+    fn a_clock_of_a_site_excuses_what_it_was_set_by_meanwhile() {
+        let mut world = world();
+        let site = world.index_of(world.sites()[0].name()).unwrap();
+        for (at, ahead_ms) in [(500, 90_000), (10_000, 85_000)] {
+            world.plan(Timestamp(at), site, Trouble::Clock(ahead_ms));
+        }
+        world.advance(Timestamp(100_000));
+        assert!(torn(&world, &starts([2_000, 38_000])).is_empty(), "set back by 5 s");
+        assert_eq!(torn(&world, &starts([2_000, 38_001])).len(), 1, "what was before is known");
+    }
+}
