@@ -12,7 +12,7 @@ thread_local! {
 }
 
 /// To be called whenever the runtime of this thread has rested.
-pub(super) fn rested() {
+pub fn rested() {
     RESTS.set(RESTS.get() + 1);
 }
 

@@ -2,7 +2,7 @@
 //! actors, the domain and the journal's core are those of the server; only the
 //! world, time and chance are simulated. One arbiter, no thread, no file, no socket.
 
-mod clock;
+pub mod clock;
 #[cfg(test)]
 mod disk_tests;
 pub mod doom;
