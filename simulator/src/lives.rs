@@ -1,4 +1,4 @@
-//! Lives and deaths of actors as they truly were, reign by reign: who was made to panic,
+//! Lives and deaths of actors as they truly were, life by life: who was made to panic,
 //! who died, who was built, and what was carried out when somebody died too often. Adapters
 //! of sites panic in any build, actors at planted points in a chaos build only.
 
@@ -30,7 +30,7 @@ pub enum Lived {
 
 /// The lives of one reign.
 #[derive(Debug, Clone, Default)]
-pub struct Reigned {
+pub struct RunLives {
     /// What happened, in order.
     pub lived: Vec<(Timestamp, Lived)>,
     /// When it was over.
@@ -39,7 +39,7 @@ pub struct Reigned {
     pub counted: u64,
 }
 
-impl Reigned {
+impl RunLives {
     /// So much of the time from `since` to `now` at least one of these actors stalled.
     pub fn stalled(
         &self,
@@ -60,17 +60,17 @@ impl Reigned {
     }
 }
 
-/// The lives of all reigns.
+/// The lives of all runs.
 #[derive(Debug, Default)]
-pub struct Lives(Mutex<Vec<Reigned>>);
+pub struct Lives(Mutex<Vec<RunLives>>);
 
 impl Lives {
-    fn with<T>(&self, act: impl FnOnce(&mut Vec<Reigned>) -> T) -> T {
+    fn with<T>(&self, act: impl FnOnce(&mut Vec<RunLives>) -> T) -> T {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(super) fn begin(&self) {
-        self.with(|reigns| reigns.push(Reigned::default()));
+        self.with(|reigns| reigns.push(RunLives::default()));
     }
 
     /// What comes later is the doing of the simulator, which drops all that is left.
@@ -90,14 +90,14 @@ impl Lives {
         });
     }
 
-    /// The same as [`Reigned::stalled`], of the reign that goes on.
+    /// The same as [`RunLives::stalled`], of the reign that goes on.
     pub fn stalled(
         &self,
         since: Timestamp,
         now: Timestamp,
         which: impl Fn(&ActorId) -> bool,
     ) -> DurationMs {
-        let of_last = |reigns: &mut Vec<Reigned>| Some(reigns.last()?.stalled(since, now, which));
+        let of_last = |reigns: &mut Vec<RunLives>| Some(reigns.last()?.stalled(since, now, which));
         self.with(of_last).unwrap_or_default()
     }
 
@@ -112,7 +112,7 @@ impl Lives {
     }
 
     /// All of them so far.
-    pub fn reigns(&self) -> Vec<Reigned> {
+    pub fn reigns(&self) -> Vec<RunLives> {
         self.with(|reigns| reigns.clone())
     }
 }
@@ -148,7 +148,7 @@ mod tests {
             stall(160, ActorId::Journal, 10),
             stall(400, ActorId::Journal, 100),
         ];
-        let reign = Reigned { lived, ..Reigned::default() };
+        let reign = RunLives { lived, ..RunLives::default() };
         let stalled = |since, now, which: fn(&ActorId) -> bool| {
             reign.stalled(Timestamp(since), Timestamp(now), which).0
         };

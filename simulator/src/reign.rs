@@ -1,4 +1,4 @@
-//! One reign of a control plane over the world: from its start until it is killed or
+//! One run of a control plane over the world: from its start until it is killed or
 //! told to stop. The next one finds what it left in its store and at the sites.
 
 use std::collections::BTreeSet;
@@ -106,7 +106,7 @@ pub enum End<T> {
     Killed(Timestamp),
 }
 
-/// A control plane that reigns, for whoever works with it.
+/// A control plane that runs, for whoever works with it.
 #[derive(Clone)]
 pub struct Reign {
     /// The control plane.

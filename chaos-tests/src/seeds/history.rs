@@ -75,7 +75,7 @@ pub(super) struct Seen {
     /// Sites' records, each with the time since when it is so.
     sites: BTreeMap<SiteName, (Timestamp, Arc<SiteRecord>)>,
     cut_offs: Vec<(Timestamp, Timestamp)>,
-    /// What the control plane that reigns did so far.
+    /// What the control plane that runs did so far.
     pub(super) counters: Counters,
     /// Who waits for a place.
     queues: Queues,
@@ -87,7 +87,7 @@ pub(super) struct Seen {
     pub(super) staging: BTreeMap<SiteName, Bytes>,
     /// Durable changes.
     pub(super) changes: u64,
-    /// How far the clock of the control plane that reigns is ahead of the true time.
+    /// How far the clock of the control plane that runs is ahead of the true time.
     ahead_ms: i64,
     /// The catalogue when all was over, if it came to that.
     pub(super) files: Option<BTreeMap<LogicalName, Arc<FileRecord>>>,
@@ -101,7 +101,7 @@ impl Seen {
         Self { cut_offs, queues: Queues::new(queue), ..Self::default() }
     }
 
-    /// Another control plane begins to reign.
+    /// Another control plane begins to run.
     fn begin(&mut self, reign: &Reign) {
         let (view, its_now) = (&reign.plane.view(), reign.plane.now());
         match unseen(&**reign.plane.store(), view, &self.last) {

@@ -33,7 +33,7 @@ pub(super) struct Holds {
 }
 
 impl Holds {
-    /// Another control plane reigns: nobody was there to end what was given back just now,
+    /// Another control plane runs: nobody was there to end what was given back just now,
     /// and what became durable right before the death was seen by nobody.
     pub(super) fn begin(&mut self, view: &View) {
         let died_after = self.last_deed;

@@ -44,7 +44,7 @@ pub(super) struct Preemptions {
 }
 
 impl Preemptions {
-    /// Another control plane reigns; what became durable right before the death of the last
+    /// Another control plane runs; what became durable right before the death of the last
     /// was seen by nobody.
     pub(super) fn begin(&mut self, view: &View, now: Timestamp) {
         self.classes.clear();

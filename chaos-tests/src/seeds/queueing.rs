@@ -41,7 +41,7 @@ struct Waiting {
 pub(super) struct Queues {
     parameters: QueueParameters,
     waiting: BTreeMap<JobId, Waiting>,
-    /// Jobs that came while this control plane reigns, and when.
+    /// Jobs that came while this control plane runs, and when.
     came: BTreeMap<JobId, Timestamp>,
     /// Jobs that it promoted, and when.
     promoted: BTreeMap<JobId, Timestamp>,
@@ -54,7 +54,7 @@ impl Queues {
         Self { parameters, ..Self::default() }
     }
 
-    /// A control plane begins to reign, by its clock: it counts anew.
+    /// A control plane begins to run, by its clock: it counts anew.
     pub(super) fn begin(&mut self, now: Timestamp) {
         self.begun = now;
         self.came.clear();
@@ -138,7 +138,7 @@ impl Queues {
         DurationMs(self.parameters.scan_interval.0.saturating_mul(tries.into()))
     }
 
-    /// Since when the control plane that reigns may have counted tries of a job.
+    /// Since when the control plane that runs may have counted tries of a job.
     fn known_since(&self, job: JobId) -> Timestamp {
         self.came.get(&job).copied().unwrap_or(self.begun)
     }

@@ -57,7 +57,7 @@ const CLEAN_MAX: DurationMs = DurationMs(3 * 3_600_000);
 
 /// By then a service manager has started again what ended by itself, or tries to.
 const STARTED_AGAIN: DurationMs = DurationMs(30_000);
-/// Reigns while anything goes wrong, at most.
+/// Runs of the control plane while anything goes wrong, at most.
 const REIGNS_MAX: usize = 60;
 
 /// Changes are seen that much later at most.
@@ -74,7 +74,7 @@ pub struct Verdict {
     pub not_live: Option<String>,
     /// Jobs that users were told are theirs, and how many of them finished.
     pub jobs: (usize, usize),
-    /// Reigns.
+    /// Runs of the control plane.
     pub reigns: usize,
     /// Durable changes.
     pub changes: u64,

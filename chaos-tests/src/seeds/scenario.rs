@@ -49,11 +49,11 @@ pub(super) const BANDWIDTH: BitsPerSecond = BitsPerSecond(100_000_000);
 /// How one reign ends, if it does not see the calm.
 #[derive(Debug, Clone, Copy)]
 pub struct Kill {
-    /// How long it reigns at most.
+    /// How long it runs at most.
     pub after: DurationMs,
     /// At which of its acts it is killed, if that comes sooner.
     pub moment: Option<Moment>,
-    /// How long nobody reigns afterwards.
+    /// How long nobody runs afterwards.
     pub down: DurationMs,
     /// How far the clock of its machine is ahead of the true time, in milliseconds.
     pub clock_ahead_ms: i64,
@@ -137,7 +137,7 @@ pub struct Scenario {
     pub claim: ClaimParameters,
     /// How placement queues are served.
     pub queue: QueueParameters,
-    /// Reigns that are killed, one after the other.
+    /// Runs of the control plane that are killed, one after the other.
     pub kills: Vec<Kill>,
     /// Whether sites tell of changes.
     pub hints: bool,

@@ -9,7 +9,7 @@ use cospan_actors::supervision::{ActorId, ActorKind, Verdict};
 use cospan_domain::ids::JobId;
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use cospan_simulator::lives::{Lived, Reigned};
+use cospan_simulator::lives::{Lived, RunLives};
 
 /// Deaths count for so long.
 const WINDOW: DurationMs = DurationMs(60_000);
@@ -82,7 +82,7 @@ struct Judge {
 
 /// Where the supervisor did not do what it should.
 pub(super) fn misjudged(
-    reigns: &[Reigned],
+    reigns: &[RunLives],
     held: &Held,
     ended: &BTreeMap<JobId, Timestamp>,
 ) -> Vec<String> {
@@ -208,7 +208,7 @@ impl Judge {
         }
     }
 
-    fn finish(&mut self, over: Timestamp, reign: &Reigned) {
+    fn finish(&mut self, over: Timestamp, reign: &RunLives) {
         if self.planted.is_some_and(|(at, _)| at < over) {
             self.spent();
         }
@@ -251,7 +251,7 @@ fn outstanding(id: &ActorId, verdict: Verdict) -> String {
 
 /// Jobs that were to be held, and whose records do not say so.
 fn unheld(
-    reign: &Reigned,
+    reign: &RunLives,
     over: Timestamp,
     held: &Held,
     ended: &BTreeMap<JobId, Timestamp>,

@@ -9,7 +9,7 @@ fn job() -> ActorId {
 
 /// A reign in which an actor dies at each of these times, and each time is built anew after
 /// these pauses, as long as there are any.
-fn dying(id: &ActorId, deaths: &[u64], pauses: &[u64]) -> Reigned {
+fn dying(id: &ActorId, deaths: &[u64], pauses: &[u64]) -> RunLives {
     let mut lived = Vec::new();
     for (number, at) in deaths.iter().enumerate() {
         lived.push((Timestamp(*at), Lived::Planted(Some(id.kind()))));
@@ -18,25 +18,25 @@ fn dying(id: &ActorId, deaths: &[u64], pauses: &[u64]) -> Reigned {
             lived.push((Timestamp(*at + pause), Lived::Built(id.clone(), true)));
         }
     }
-    Reigned { lived, ended: Some(OVER), counted: deaths.len() as u64 }
+    RunLives { lived, ended: Some(OVER), counted: deaths.len() as u64 }
 }
 
-fn then(mut reign: Reigned, at: u64, lived: Lived) -> Reigned {
+fn then(mut reign: RunLives, at: u64, lived: Lived) -> RunLives {
     reign.lived.push((Timestamp(at), lived));
     reign
 }
 
-fn said(reign: Reigned) -> Vec<String> {
+fn said(reign: RunLives) -> Vec<String> {
     let written = BTreeMap::from([(JOB, vec![(Timestamp(1_001), true)])]);
     misjudged(&[reign], &written, &BTreeMap::new())
 }
 
-fn finds(reign: Reigned, text: &str) {
+fn finds(reign: RunLives, text: &str) {
     let said = said(reign);
     assert!(said.iter().any(|said| said.contains(text)), "{text}: {said:?}");
 }
 
-fn is_right(reign: Reigned) {
+fn is_right(reign: RunLives) {
     assert_eq!(said(reign), Vec::<String>::new());
 }
 
@@ -85,7 +85,7 @@ fn who_everything_needs_ends_the_process_at_the_fifth_death_and_the_journal_at_t
         let reign = dying(&id, deaths, pauses);
         let reign = then(reign, at, Lived::Judged(id, Verdict::Exit));
         let reign = then(reign, at, Lived::Fatal("died too often".into()));
-        Reigned { ended: Some(Timestamp(over)), ..reign }
+        RunLives { ended: Some(Timestamp(over)), ..reign }
     };
     let (five, pauses) = ([100, 200, 500, 1_500, 5_000], [40, 160, 640, 2_560]);
     is_right(exits(ActorId::CoAllocator, &five, &pauses, 5_000));
@@ -117,22 +117,22 @@ fn a_site_that_is_held_is_left_alone_for_a_minute_and_tried_again() {
 
 #[test]
 fn every_death_has_a_cause_and_every_panic_in_a_handler_a_victim() {
-    let of_itself = Reigned { counted: 1, ended: Some(OVER), ..Reigned::default() };
+    let of_itself = RunLives { counted: 1, ended: Some(OVER), ..RunLives::default() };
     let of_itself = then(of_itself, 100, Lived::Died(job()));
     finds(of_itself, "died of itself");
-    let unharmed = Reigned { ended: Some(OVER), ..Reigned::default() };
+    let unharmed = RunLives { ended: Some(OVER), ..RunLives::default() };
     let unharmed = then(unharmed, 100, Lived::Planted(Some(ActorKind::Job)));
     finds(unharmed, "nobody knows that a job died");
-    let uncounted = Reigned { counted: 0, ..dying(&job(), &[100], &[40]) };
+    let uncounted = RunLives { counted: 0, ..dying(&job(), &[100], &[40]) };
     finds(uncounted, "1 actors died, it says 0");
-    let unseen = Reigned { counted: 2, ended: Some(OVER), ..Reigned::default() };
+    let unseen = RunLives { counted: 2, ended: Some(OVER), ..RunLives::default() };
     finds(unseen, "0 actors died, it says 2");
 }
 
 #[test]
 fn a_process_ends_for_a_reason_only() {
     let asks = |before: Option<Lived>| {
-        let reign = Reigned { ended: Some(Timestamp(100)), ..Reigned::default() };
+        let reign = RunLives { ended: Some(Timestamp(100)), ..RunLives::default() };
         let reign = before.into_iter().fold(reign, |reign, lived| then(reign, 100, lived));
         then(reign, 100, Lived::Fatal("it is over".into()))
     };
@@ -162,7 +162,7 @@ fn a_process_ends_for_its_disk_as_soon_as_its_journal_hears_of_it() {
         let ends = Lived::Fatal("the disk is gone".into());
         let lived = [(100, stalls), (200, Lived::DiskFailed), (heard, ends)];
         let lived = lived.into_iter().map(|(at, lived)| (Timestamp(at), lived)).collect();
-        Reigned { lived, ended: Some(Timestamp(heard)), counted: 0 }
+        RunLives { lived, ended: Some(Timestamp(heard)), counted: 0 }
     };
     is_right(ends(400));
     finds(ends(500), "ends without a reason");

@@ -22,7 +22,7 @@ const FROZEN_MAX: u64 = 30 * MINUTE;
 
 /// A scheduler that is killed and loses nothing is killed again so often.
 const FORGETS_AGAIN: u32 = 60;
-/// Reigns of one run that end by a kill, at most.
+/// Runs of the control plane of one run that end by a kill, at most.
 const MANY_KILLS: usize = 20;
 /// So many more where the control plane dies often, at most.
 const MORE_KILLS: usize = 30;

@@ -37,7 +37,7 @@ use cospan_simulator::world::cluster::Cluster;
 /// Where payloads leave what is collected.
 pub(super) const OUTPUT_PATH: &str = "result";
 
-/// What users know, whoever reigns.
+/// What users know, whoever runs.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     /// Acknowledged jobs, by their number.

@@ -25,7 +25,7 @@ struct Tale {
     takes: u64,
     /// How long after its beginning the control plane is killed.
     killed: u64,
-    /// How long nobody reigns.
+    /// How long nobody runs.
     pause: u64,
     /// How long the job runs that began before.
     run: u64,
