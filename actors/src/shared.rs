@@ -91,7 +91,7 @@ pub struct Shared {
     pub settings: Arc<Settings>,
     /// This control plane among others at the same sites.
     pub instance: InstanceId,
-    /// This reign over the store.
+    /// This epoch over the store.
     pub epoch: Epoch,
     /// The committed state.
     pub view: Published<View>,

@@ -50,7 +50,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::reign::runtime;
+    use crate::control_plane_run::runtime;
 
     #[test]
     fn it_always_shows_what_the_runtime_does() {

@@ -9,7 +9,7 @@ use cospan_storage::fault::FaultDisk;
 use super::doom::Moment;
 use super::journal::StoreDisk;
 use super::probe_tests::{BEGINS, SECOND, ground, submit};
-use super::reign::{End, Ground, Plan, reign};
+use super::control_plane_run::{End, Ground, Plan, run_control_plane};
 use super::weather::{Climate, DiskTrouble, Weather};
 
 const MINUTE: DurationMs = DurationMs(60_000);
@@ -26,15 +26,15 @@ fn plan(begins: Timestamp, moment: Option<Moment>) -> Plan {
 
 /// Submits one job, and counts those that are there a minute after the start.
 fn minute(ground: &Ground, plan: Plan) -> End<usize> {
-    let end = reign(ground, plan, move |reign| async move {
-        reign.until(plan.begins + SECOND).await;
+    let end = run_control_plane(ground, plan, move |plane_run| async move {
+        plane_run.until(plan.begins + SECOND).await;
         let submitted = tokio::time::timeout(
             std::time::Duration::from_secs(1),
-            submit(&reign, &[1], RestartScope::Job),
+            submit(&plane_run, &[1], RestartScope::Job),
         );
         let _unanswered = submitted.await;
-        reign.until(plan.begins + MINUTE).await;
-        reign.plane.view().jobs.len()
+        plane_run.until(plan.begins + MINUTE).await;
+        plane_run.plane.view().jobs.len()
     });
     end.unwrap()
 }

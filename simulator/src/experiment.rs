@@ -19,7 +19,7 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::handle::WorldHandle;
 use super::journal::StoreDisk;
-use super::reign::{End, Ground, Plan, Reign, reign};
+use super::control_plane_run::{End, Ground, Plan, ControlPlaneRun, run_control_plane};
 use super::weather::Weather;
 use crate::world::World;
 
@@ -131,18 +131,18 @@ pub fn run<T: 'static>(
     let Surroundings { failures, files, until } = surroundings;
     let calls = Rc::new(Cell::new(0));
     let made = calls.clone();
-    let end = reign(&ground, plan, move |reign| async move {
-        let doom = reign.doom.clone();
-        let watching = actix_rt::spawn(watch(reign.clone(), seen, count, progress));
-        actix_rt::spawn(fail_nodes(reign.clone(), world, failures));
+    let end = run_control_plane(&ground, plan, move |plane_run| async move {
+        let doom = plane_run.doom.clone();
+        let watching = actix_rt::spawn(watch(plane_run.clone(), seen, count, progress));
+        actix_rt::spawn(fail_nodes(plane_run.clone(), world, failures));
         let work = async {
-            register_all(&reign, files).await?;
-            submit_all(&reign, jobs).await?;
+            register_all(&plane_run, files).await?;
+            submit_all(&plane_run, jobs).await?;
             watching.await.map_err(|panic| anyhow!("whoever counts the jobs broke: {panic}"))?
         };
         let over = async {
             match until {
-                Some(at) => reign.until(at).await,
+                Some(at) => plane_run.until(at).await,
                 None => std::future::pending().await,
             }
         };
@@ -226,13 +226,13 @@ impl<T> Watched<T> {
 }
 
 async fn watch<T>(
-    reign: Reign,
+    plane_run: ControlPlaneRun,
     watched: Rc<RefCell<Watched<T>>>,
     count: usize,
     progress: Progress,
 ) -> Result<()> {
     const TELL_EVERY: usize = 256;
-    let mut changes = reign.plane.subscribe();
+    let mut changes = plane_run.plane.subscribe();
     loop {
         let ended = watched.borrow().ended.len();
         if ended >= count {
@@ -240,10 +240,10 @@ async fn watch<T>(
         }
         match changes.recv().await {
             Ok(committed) => {
-                watched.borrow_mut().note(&committed.change, reign.clock.now());
+                watched.borrow_mut().note(&committed.change, plane_run.clock.now());
                 let now_ended = watched.borrow().ended.len();
                 if now_ended != ended && now_ended.is_multiple_of(TELL_EVERY) {
-                    progress(reign.clock.now(), now_ended);
+                    progress(plane_run.clock.now(), now_ended);
                 }
             }
             Err(RecvError::Lagged(missed)) => bail!("{missed} changes were not counted"),
@@ -253,10 +253,10 @@ async fn watch<T>(
 }
 
 /// Lets nodes fail at their times.
-async fn fail_nodes(reign: Reign, world: Arc<WorldHandle>, failures: Vec<NodeFailure>) {
+async fn fail_nodes(plane_run: ControlPlaneRun, world: Arc<WorldHandle>, failures: Vec<NodeFailure>) {
     for NodeFailure { at, site, node, repair } in failures {
-        reign.until(at).await;
-        world.at(reign.clock.now(), |world| {
+        plane_run.until(at).await;
+        world.at(plane_run.clock.now(), |world| {
             if let Some(site) = world.index_of(&site) {
                 world.node_down(site, node, repair);
             }
@@ -264,27 +264,27 @@ async fn fail_nodes(reign: Reign, world: Arc<WorldHandle>, failures: Vec<NodeFai
     }
 }
 
-async fn ready(reign: &Reign) {
-    while !reign.plane.is_ready() {
+async fn ready(plane_run: &ControlPlaneRun) {
+    while !plane_run.plane.is_ready() {
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     }
 }
 
-async fn register_all(reign: &Reign, files: Vec<(LogicalName, SiteName, RelPath)>) -> Result<()> {
-    ready(reign).await;
+async fn register_all(plane_run: &ControlPlaneRun, files: Vec<(LogicalName, SiteName, RelPath)>) -> Result<()> {
+    ready(plane_run).await;
     let by = KeyName::new("simulated")?;
     for (name, site, path) in files {
         let what = Ask::AddFile { name: name.clone(), site, path, replace: false };
-        let answer = reign.plane.command(ApiCommand { by: by.clone(), what }).await;
+        let answer = plane_run.plane.command(ApiCommand { by: by.clone(), what }).await;
         answer.map_err(|refusal| anyhow!("the file {name} was refused: {refusal}"))?;
     }
     Ok(())
 }
 
 /// Submits each job at its time; those of one moment together.
-async fn submit_all(reign: &Reign, jobs: PlannedJobs) -> Result<()> {
+async fn submit_all(plane_run: &ControlPlaneRun, jobs: PlannedJobs) -> Result<()> {
     const AT_ONCE: usize = 500;
-    ready(reign).await;
+    ready(plane_run).await;
     let by = KeyName::new("simulated")?;
     let mut jobs = jobs.peekable();
     while let Some(first) = jobs.next().transpose()? {
@@ -296,13 +296,13 @@ async fn submit_all(reign: &Reign, jobs: PlannedJobs) -> Result<()> {
         {
             together.push(next?);
         }
-        reign.until(at).await;
+        plane_run.until(at).await;
         let submission =
             |job: PlannedJob| Submission { allow_unplaceable: true, ..Submission::of(job.spec) };
         let submissions: Vec<Submission> = together.into_iter().map(submission).collect();
         loop {
             let what = Ask::Submit(submissions.clone());
-            match reign.plane.command(ApiCommand { by: by.clone(), what }).await {
+            match plane_run.plane.command(ApiCommand { by: by.clone(), what }).await {
                 Ok(_) => break,
                 Err(ApiRefusal::Busy { .. }) => {
                     tokio::time::sleep(std::time::Duration::from_millis(10)).await;

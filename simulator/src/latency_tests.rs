@@ -10,7 +10,7 @@ use cospan_domain::units::{BitsPerSecond, DurationMs, DurationUs};
 
 use super::jobs::job;
 use super::probe_tests::{BEGINS, SECOND, linked, name, until};
-use super::reign::{End, Ground, Plan, Reign, reign};
+use super::control_plane_run::{End, Ground, Plan, ControlPlaneRun, run_control_plane};
 use crate::world::LinkSpec;
 use crate::world::trouble::Trouble;
 
@@ -43,7 +43,7 @@ fn three_sites() -> Ground {
 }
 
 /// Submits a job of two components, each of the size of a site, that runs for a minute.
-async fn submit(reign: &Reign) {
+async fn submit(plane_run: &ControlPlaneRun) {
     let mut spec = job(&[2, 2], MINUTE, MINUTE + MINUTE, 0).unwrap();
     spec.policy = Some(PolicyName::new("connected-cluster-minimization").unwrap());
     let submission = Submission {
@@ -54,26 +54,26 @@ async fn submit(reign: &Reign) {
         asking: Default::default(),
     };
     let (by, what) = (KeyName::new("alice").unwrap(), Ask::Submit(vec![submission]));
-    reign.plane.command(ApiCommand { by, what }).await.unwrap();
+    plane_run.plane.command(ApiCommand { by, what }).await.unwrap();
 }
 
 /// Where a job runs that is submitted now. Waits for its end.
-async fn placed(reign: &Reign) -> BTreeSet<String> {
-    submit(reign).await;
-    let latest = || reign.plane.view().jobs.values().next_back().cloned().unwrap();
+async fn placed(plane_run: &ControlPlaneRun) -> BTreeSet<String> {
+    submit(plane_run).await;
+    let latest = || plane_run.plane.view().jobs.values().next_back().cloned().unwrap();
     let runs = |job: &Job| matches!(job.phase, Phase::Running { .. });
-    assert!(until(reign, || runs(&latest())).await, "{:?}", latest().phase);
+    assert!(until(plane_run, || runs(&latest())).await, "{:?}", latest().phase);
     let at = |job: &Job| {
         let placements = job.components.iter().filter_map(|c| c.placement.as_ref());
         placements.map(|placement| placement.site.to_string()).collect()
     };
     let sites = at(&latest());
-    assert!(until(reign, || latest().is_final()).await, "{:?}", latest().phase);
+    assert!(until(plane_run, || latest().is_final()).await, "{:?}", latest().phase);
     sites
 }
 
-fn latency(reign: &Reign, from: &str, to: &str) -> (Option<DurationUs>, bool) {
-    let links = reign.plane.links_to(&name(to));
+fn latency(plane_run: &ControlPlaneRun, from: &str, to: &str) -> (Option<DurationUs>, bool) {
+    let links = plane_run.plane.links_to(&name(to));
     let link = links.into_iter().find(|link| link.from == name(from)).unwrap();
     (link.latency, link.measured_latency.is_some())
 }
@@ -83,17 +83,17 @@ fn a_connected_policy_chooses_the_sites_that_were_found_to_be_near() {
     let ground = three_sites();
     let world = ground.world.clone();
     let plan = Plan::undisturbed(BEGINS, 1);
-    let end = reign(&ground, plan, move |reign| async move {
-        reign.until(BEGINS + SECOND).await;
-        assert_eq!(latency(&reign, "leiden", "utrecht"), (Some(DurationUs(5_000)), false));
+    let end = run_control_plane(&ground, plan, move |plane_run| async move {
+        plane_run.until(BEGINS + SECOND).await;
+        assert_eq!(latency(&plane_run, "leiden", "utrecht"), (Some(DurationUs(5_000)), false));
         let said = BTreeSet::from(["delft".to_owned(), "leiden".to_owned()]);
-        assert_eq!(placed(&reign).await, said, "as configured");
-        reign.until(BEGINS + DurationMs(15 * MINUTE.0)).await;
-        assert_eq!(latency(&reign, "delft", "leiden"), (Some(DurationUs(40_000)), true));
-        assert_eq!(latency(&reign, "leiden", "utrecht"), (Some(DurationUs(1_000)), true));
+        assert_eq!(placed(&plane_run).await, said, "as configured");
+        plane_run.until(BEGINS + DurationMs(15 * MINUTE.0)).await;
+        assert_eq!(latency(&plane_run, "delft", "leiden"), (Some(DurationUs(40_000)), true));
+        assert_eq!(latency(&plane_run, "leiden", "utrecht"), (Some(DurationUs(1_000)), true));
         let near = BTreeSet::from(["leiden".to_owned(), "utrecht".to_owned()]);
-        assert_eq!(placed(&reign).await, near);
-        world.at(reign.clock.now(), |world| {
+        assert_eq!(placed(&plane_run).await, near);
+        world.at(plane_run.clock.now(), |world| {
             for from in SITES {
                 let site = world.index_of(&name(from)).unwrap();
                 for to in SITES.into_iter().filter(|to| *to != from) {
@@ -102,9 +102,9 @@ fn a_connected_policy_chooses_the_sites_that_were_found_to_be_near() {
                 }
             }
         });
-        reign.until(reign.clock.now() + DurationMs(75 * MINUTE.0)).await;
-        assert_eq!(latency(&reign, "leiden", "utrecht"), (Some(DurationUs(5_000)), false));
-        assert_eq!(placed(&reign).await, said, "nothing has come back for too long");
+        plane_run.until(plane_run.clock.now() + DurationMs(75 * MINUTE.0)).await;
+        assert_eq!(latency(&plane_run, "leiden", "utrecht"), (Some(DurationUs(5_000)), false));
+        assert_eq!(placed(&plane_run).await, said, "nothing has come back for too long");
     });
     assert!(matches!(end.unwrap(), End::Done(..)));
 }

@@ -19,7 +19,7 @@ pub mod models;
 pub mod panics;
 #[cfg(test)]
 mod probe_tests;
-pub mod reign;
+pub mod control_plane_run;
 #[cfg(test)]
 mod restart_tests;
 #[cfg(test)]

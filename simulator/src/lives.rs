@@ -28,7 +28,7 @@ pub enum Lived {
     Fatal(String),
 }
 
-/// The lives of one reign.
+/// The lives of one run of the control plane.
 #[derive(Debug, Clone, Default)]
 pub struct RunLives {
     /// What happened, in order.
@@ -70,41 +70,41 @@ impl Lives {
     }
 
     pub(super) fn begin(&self) {
-        self.with(|reigns| reigns.push(RunLives::default()));
+        self.with(|control_plane_runs| control_plane_runs.push(RunLives::default()));
     }
 
     /// What comes later is the doing of the simulator, which drops all that is left.
     pub(super) fn end(&self, now: Timestamp, counted: u64) {
-        self.with(|reigns| {
-            if let Some(reign) = reigns.last_mut() {
-                (reign.ended, reign.counted) = (Some(now), counted);
+        self.with(|control_plane_runs| {
+            if let Some(plane_run) = control_plane_runs.last_mut() {
+                (plane_run.ended, plane_run.counted) = (Some(now), counted);
             }
         });
     }
 
     pub(super) fn note(&self, now: Timestamp, lived: Lived) {
-        self.with(|reigns| {
-            if let Some(reign) = reigns.last_mut().filter(|reign| reign.ended.is_none()) {
-                reign.lived.push((now, lived));
+        self.with(|control_plane_runs| {
+            if let Some(plane_run) = control_plane_runs.last_mut().filter(|plane_run| plane_run.ended.is_none()) {
+                plane_run.lived.push((now, lived));
             }
         });
     }
 
-    /// The same as [`RunLives::stalled`], of the reign that goes on.
+    /// The same as [`RunLives::stalled`], of the run of the control plane that goes on.
     pub fn stalled(
         &self,
         since: Timestamp,
         now: Timestamp,
         which: impl Fn(&ActorId) -> bool,
     ) -> DurationMs {
-        let of_last = |reigns: &mut Vec<RunLives>| Some(reigns.last()?.stalled(since, now, which));
+        let of_last = |control_plane_runs: &mut Vec<RunLives>| Some(control_plane_runs.last()?.stalled(since, now, which));
         self.with(of_last).unwrap_or_default()
     }
 
-    /// When the last life of an actor began in the reign that goes on.
+    /// When the last life of an actor began in the run of the control plane that goes on.
     pub fn born(&self, id: &ActorId) -> Option<Timestamp> {
-        self.with(|reigns| {
-            let lived = reigns.last()?.lived.iter().rev();
+        self.with(|control_plane_runs| {
+            let lived = control_plane_runs.last()?.lived.iter().rev();
             let mut births =
                 lived.filter(|(_, lived)| matches!(lived, Lived::Built(of, _) if of == id));
             births.next().map(|(at, _)| *at)
@@ -112,8 +112,8 @@ impl Lives {
     }
 
     /// All of them so far.
-    pub fn reigns(&self) -> Vec<RunLives> {
-        self.with(|reigns| reigns.clone())
+    pub fn control_plane_runs(&self) -> Vec<RunLives> {
+        self.with(|control_plane_runs| control_plane_runs.clone())
     }
 }
 
@@ -148,9 +148,9 @@ mod tests {
             stall(160, ActorId::Journal, 10),
             stall(400, ActorId::Journal, 100),
         ];
-        let reign = RunLives { lived, ..RunLives::default() };
+        let plane_run = RunLives { lived, ..RunLives::default() };
         let stalled = |since, now, which: fn(&ActorId) -> bool| {
-            reign.stalled(Timestamp(since), Timestamp(now), which).0
+            plane_run.stalled(Timestamp(since), Timestamp(now), which).0
         };
         assert_eq!(stalled(0, 1_000, |_| true), 250);
         assert_eq!(stalled(120, 450, |_| true), 180);

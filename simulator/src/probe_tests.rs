@@ -14,7 +14,7 @@ use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::jobs::shared_job;
 use super::journal::StoreDisk;
-use super::reign::{End, Ground, Plan, Reign, reign};
+use super::control_plane_run::{End, Ground, Plan, ControlPlaneRun, run_control_plane};
 use super::settings::default_settings;
 use super::weather::{Climate, Weather};
 use crate::handle::WorldHandle;
@@ -64,30 +64,30 @@ pub(super) fn linked(sites: &[&str], links: &[LinkSpec]) -> Ground {
 }
 
 /// Submits a job that runs for an hour.
-pub(super) async fn submit(reign: &Reign, components: &[u32], restart_scope: RestartScope) {
+pub(super) async fn submit(plane_run: &ControlPlaneRun, components: &[u32], restart_scope: RestartScope) {
     let hour = DurationMs::from_secs(3_600);
     let mut spec = shared_job(components, hour, hour + hour, 0).unwrap();
     Arc::make_mut(&mut spec).run.restart_scope = restart_scope;
     let submission = Submission::of(spec);
     let (by, what) = (KeyName::new("alice").unwrap(), Ask::Submit(vec![submission]));
-    reign.plane.command(ApiCommand { by, what }).await.unwrap();
+    plane_run.plane.command(ApiCommand { by, what }).await.unwrap();
 }
 
 /// Waits until it holds, for twenty minutes at most: longer than sites are avoided.
-pub(super) async fn until(reign: &Reign, holds: impl Fn() -> bool) -> bool {
-    let end = reign.clock.now() + DurationMs::from_secs(1_200);
-    while !holds() && reign.clock.now() < end {
-        reign.until(reign.clock.now() + SECOND).await;
+pub(super) async fn until(plane_run: &ControlPlaneRun, holds: impl Fn() -> bool) -> bool {
+    let end = plane_run.clock.now() + DurationMs::from_secs(1_200);
+    while !holds() && plane_run.clock.now() < end {
+        plane_run.until(plane_run.clock.now() + SECOND).await;
     }
     holds()
 }
 
-pub(super) fn breaker(reign: &Reign, site: &str) -> Option<Breaker> {
-    reign.plane.view().sites.get(&name(site)).map(|record| record.breaker.clone())
+pub(super) fn breaker(plane_run: &ControlPlaneRun, site: &str) -> Option<Breaker> {
+    plane_run.plane.view().sites.get(&name(site)).map(|record| record.breaker.clone())
 }
 
-pub(super) fn fail_node(reign: &Reign, world: &WorldHandle, site: &str) {
-    world.at(reign.clock.now(), |world| {
+pub(super) fn fail_node(plane_run: &ControlPlaneRun, world: &WorldHandle, site: &str) {
+    world.at(plane_run.clock.now(), |world| {
         let site = world.index_of(&name(site)).unwrap();
         world.node_down(site, 0, SECOND);
     });
@@ -98,24 +98,24 @@ fn a_probe_whose_job_another_site_ended_makes_room_for_the_next_at_once() {
     let ground = ground(&["delft", "leiden"]);
     let world = ground.world.clone();
     let plan = Plan::undisturbed(BEGINS, 1);
-    let end = reign(&ground, plan, move |reign| async move {
-        reign.until(BEGINS + SECOND).await;
+    let end = run_control_plane(&ground, plan, move |plane_run| async move {
+        plane_run.until(BEGINS + SECOND).await;
         // Two components of the size of a site: each has one.
-        submit(&reign, &[2, 2], RestartScope::Job).await;
+        submit(&plane_run, &[2, 2], RestartScope::Job).await;
         let runs = || {
-            let view = reign.plane.view();
+            let view = plane_run.plane.view();
             view.jobs.values().all(|job| matches!(job.phase, Phase::Running { .. }))
         };
-        assert!(until(&reign, runs).await, "both sites take a component");
-        fail_node(&reign, &world, "leiden");
-        let probed = || matches!(breaker(&reign, "leiden"), Some(Breaker::HalfOpen { .. }));
-        assert!(until(&reign, || probed() && runs()).await, "leiden is probed with the job");
-        fail_node(&reign, &world, "delft");
-        let free = || match breaker(&reign, "leiden") {
+        assert!(until(&plane_run, runs).await, "both sites take a component");
+        fail_node(&plane_run, &world, "leiden");
+        let probed = || matches!(breaker(&plane_run, "leiden"), Some(Breaker::HalfOpen { .. }));
+        assert!(until(&plane_run, || probed() && runs()).await, "leiden is probed with the job");
+        fail_node(&plane_run, &world, "delft");
+        let free = || match breaker(&plane_run, "leiden") {
             Some(Breaker::HalfOpen { running, .. }) => running.is_empty(),
             _ => false,
         };
-        assert!(until(&reign, free).await, "{:?}", breaker(&reign, "leiden"));
+        assert!(until(&plane_run, free).await, "{:?}", breaker(&plane_run, "leiden"));
     });
     assert!(matches!(end.unwrap(), End::Done(..)));
 }

@@ -7,15 +7,15 @@ use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::handle::WorldHandle;
 use super::probe_tests::{BEGINS, SECOND, breaker, fail_node, ground, name, submit, until};
-use super::reign::{End, Plan, Reign, reign};
+use super::control_plane_run::{End, Plan, ControlPlaneRun, run_control_plane};
 
 fn plan() -> Plan {
     Plan::undisturbed(BEGINS, 1)
 }
 
 /// Where the payloads of all jobs run, in order of component; empty unless all do.
-fn run_at(reign: &Reign) -> Vec<String> {
-    let view = reign.plane.view();
+fn run_at(plane_run: &ControlPlaneRun) -> Vec<String> {
+    let view = plane_run.plane.view();
     let jobs = view.jobs.values().filter(|job| matches!(job.phase, Phase::Running { .. }));
     let components: Vec<_> = jobs.flat_map(|job| &job.components).collect();
     let runs = components.iter().all(|component| matches!(component.run, Run::Running { .. }));
@@ -23,8 +23,8 @@ fn run_at(reign: &Reign) -> Vec<String> {
     placed.map(|placement| placement.site.to_string()).collect()
 }
 
-fn break_site(reign: &Reign, world: &WorldHandle, site: &str, repair: DurationMs) {
-    world.at(reign.clock.now(), |world| {
+fn break_site(plane_run: &ControlPlaneRun, world: &WorldHandle, site: &str, repair: DurationMs) {
+    world.at(plane_run.clock.now(), |world| {
         let site = world.index_of(&name(site)).unwrap();
         world.site_down(site, repair);
     });
@@ -34,20 +34,20 @@ fn break_site(reign: &Reign, world: &WorldHandle, site: &str, repair: DurationMs
 fn a_component_goes_to_a_site_that_nobody_has_asked_for_hours() {
     let ground = ground(&["delft", "leiden", "utrecht"]);
     let world = ground.world.clone();
-    let end = reign(&ground, plan(), move |reign| async move {
-        reign.until(BEGINS + SECOND).await;
-        submit(&reign, &[2, 2], RestartScope::Component).await;
+    let end = run_control_plane(&ground, plan(), move |plane_run| async move {
+        plane_run.until(BEGINS + SECOND).await;
+        submit(&plane_run, &[2, 2], RestartScope::Component).await;
         assert!(
-            until(&reign, || run_at(&reign) == ["delft", "leiden"]).await,
+            until(&plane_run, || run_at(&plane_run) == ["delft", "leiden"]).await,
             "{:?}",
-            run_at(&reign)
+            run_at(&plane_run)
         );
-        let calm: Timestamp = reign.clock.now() + DurationMs::from_secs(1_800);
-        reign.until(calm).await;
-        break_site(&reign, &world, "delft", DurationMs::from_secs(7_200));
-        until(&reign, || run_at(&reign) == ["utrecht", "leiden"]).await;
-        let took = reign.clock.now().since(calm);
-        assert!(took < DurationMs::from_secs(120), "{took}, at {:?}", run_at(&reign));
+        let calm: Timestamp = plane_run.clock.now() + DurationMs::from_secs(1_800);
+        plane_run.until(calm).await;
+        break_site(&plane_run, &world, "delft", DurationMs::from_secs(7_200));
+        until(&plane_run, || run_at(&plane_run) == ["utrecht", "leiden"]).await;
+        let took = plane_run.clock.now().since(calm);
+        assert!(took < DurationMs::from_secs(120), "{took}, at {:?}", run_at(&plane_run));
     });
     assert!(matches!(end.unwrap(), End::Done(..)));
 }
@@ -56,16 +56,16 @@ fn a_component_goes_to_a_site_that_nobody_has_asked_for_hours() {
 fn a_site_whose_probe_fails_is_unusable_again() {
     let ground = ground(&["delft", "leiden"]);
     let world = ground.world.clone();
-    let end = reign(&ground, plan(), move |reign| async move {
-        reign.until(BEGINS + SECOND).await;
-        submit(&reign, &[2, 2], RestartScope::Component).await;
-        assert!(until(&reign, || !run_at(&reign).is_empty()).await, "both sites take a component");
-        fail_node(&reign, &world, "leiden");
-        let probed = || matches!(breaker(&reign, "leiden"), Some(Breaker::HalfOpen { .. }));
-        assert!(until(&reign, || probed() && !run_at(&reign).is_empty()).await, "it is probed");
-        fail_node(&reign, &world, "leiden");
-        until(&reign, || !probed()).await;
-        let state = breaker(&reign, "leiden");
+    let end = run_control_plane(&ground, plan(), move |plane_run| async move {
+        plane_run.until(BEGINS + SECOND).await;
+        submit(&plane_run, &[2, 2], RestartScope::Component).await;
+        assert!(until(&plane_run, || !run_at(&plane_run).is_empty()).await, "both sites take a component");
+        fail_node(&plane_run, &world, "leiden");
+        let probed = || matches!(breaker(&plane_run, "leiden"), Some(Breaker::HalfOpen { .. }));
+        assert!(until(&plane_run, || probed() && !run_at(&plane_run).is_empty()).await, "it is probed");
+        fail_node(&plane_run, &world, "leiden");
+        until(&plane_run, || !probed()).await;
+        let state = breaker(&plane_run, "leiden");
         assert!(matches!(state, Some(Breaker::Open { .. })), "{state:?}");
     });
     assert!(matches!(end.unwrap(), End::Done(..)));

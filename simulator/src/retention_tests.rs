@@ -12,7 +12,7 @@ use cospan_storage::record::keys;
 
 use super::jobs::shared_job;
 use super::journal::StoreDisk;
-use super::reign::{End, Ground, Plan, Reign, reign};
+use super::control_plane_run::{End, Ground, Plan, ControlPlaneRun, run_control_plane};
 use super::settings::default_settings;
 use super::weather::{Climate, Weather};
 use crate::handle::WorldHandle;
@@ -55,7 +55,7 @@ fn ground() -> Ground {
     }
 }
 
-async fn submit(reign: &Reign, number: u64) {
+async fn submit(plane_run: &ControlPlaneRun, number: u64) {
     let key = IdempotencyKey::new(&format!("job-{number}")).unwrap();
     let idempotency = Some(Idempotency { key, body: Digest([0; 32]) });
     let run_time = DurationMs::from_secs(600);
@@ -63,14 +63,14 @@ async fn submit(reign: &Reign, number: u64) {
     let submission = Submission { idempotency, ..Submission::of(spec) };
     let by = KeyName::new("alice").unwrap();
     let what = Ask::Submit(vec![submission]);
-    reign.plane.command(ApiCommand { by, what }).await.unwrap();
+    plane_run.plane.command(ApiCommand { by, what }).await.unwrap();
 }
 
-fn kept(reign: &Reign, world: &WorldHandle) -> Kept {
-    let all = reign.plane.scan(&[]).unwrap();
+fn kept(plane_run: &ControlPlaneRun, world: &WorldHandle) -> Kept {
+    let all = plane_run.plane.scan(&[]).unwrap();
     let archived = |key: &[u8]| key.starts_with(keys::ARCHIVE);
     Kept {
-        live_jobs: reign.plane.view().jobs.len(),
+        live_jobs: plane_run.plane.view().jobs.len(),
         keys_but_archive: all.iter().filter(|stored| !archived(&stored.key.0)).count(),
         attempts_at_sites: world.read(|world| {
             let sites = world.sites().iter().filter_map(|site| world.index_of(site.name()));
@@ -84,15 +84,15 @@ fn what_is_kept_is_the_same_after_thirty_days_as_after_three() {
     let ground = ground();
     let world = ground.world.clone();
     let plan = Plan::undisturbed(BEGINS, 1);
-    let end: Result<End<Vec<Kept>>> = reign(&ground, plan, move |reign| async move {
-        reign.until(BEGINS + DurationMs(1_000)).await;
+    let end: Result<End<Vec<Kept>>> = run_control_plane(&ground, plan, move |plane_run| async move {
+        plane_run.until(BEGINS + DurationMs(1_000)).await;
         let mut days = Vec::new();
         for number in 0..DAYS as u64 * JOBS_A_DAY {
             let at = DurationMs(DAY.0 / JOBS_A_DAY * (number + 1));
-            reign.until(BEGINS + at).await;
-            submit(&reign, number).await;
+            plane_run.until(BEGINS + at).await;
+            submit(&plane_run, number).await;
             if number % JOBS_A_DAY == JOBS_A_DAY - 1 {
-                days.push(kept(&reign, &world));
+                days.push(kept(&plane_run, &world));
             }
         }
         days

@@ -7,14 +7,14 @@ use cospan_domain::units::DurationMs;
 use futures_util::future::join_all;
 
 use super::probe_tests::{BEGINS, SECOND, ground};
-use super::reign::{End, Plan, Reign, reign};
+use super::control_plane_run::{End, Plan, ControlPlaneRun, run_control_plane};
 use super::stalls::{KINDS, Stalls};
 
 const BOUND: usize = 3;
 
-async fn cancel_nothing(reign: &Reign) -> Result<ApiAnswer, ApiRefusal> {
+async fn cancel_nothing(plane_run: &ControlPlaneRun) -> Result<ApiAnswer, ApiRefusal> {
     let by = KeyName::new("alice").unwrap();
-    reign.plane.command(ApiCommand { by, what: Ask::Cancel(vec![JobId(1)]) }).await
+    plane_run.plane.command(ApiCommand { by, what: Ask::Cancel(vec![JobId(1)]) }).await
 }
 
 fn stalled(kind: ActorKind, full: u32) -> Plan {
@@ -29,12 +29,12 @@ fn stalled(kind: ActorKind, full: u32) -> Plan {
 fn an_intake_that_stalls_turns_away_what_is_beyond_its_bound() {
     let mut ground = ground(&["delft"]);
     ground.settings.intake_bound = BOUND;
-    let end = reign(&ground, stalled(ActorKind::Intake, 0), move |reign| async move {
-        reign.until(BEGINS + SECOND).await;
-        let asked = reign.clock.now();
+    let end = run_control_plane(&ground, stalled(ActorKind::Intake, 0), move |plane_run| async move {
+        plane_run.until(BEGINS + SECOND).await;
+        let asked = plane_run.clock.now();
         let commands = (0..100).map(|_| {
-            let reign = reign.clone();
-            async move { (cancel_nothing(&reign).await, reign.clock.now()) }
+            let plane_run = plane_run.clone();
+            async move { (cancel_nothing(&plane_run).await, plane_run.clock.now()) }
         });
         let answers = join_all(commands).await;
         let is_busy =

@@ -17,7 +17,7 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::jobs::job;
 use super::journal::StoreDisk;
-use super::reign::{End, Ground, Plan, Reign, reign};
+use super::control_plane_run::{End, Ground, Plan, ControlPlaneRun, run_control_plane};
 use super::settings::default_settings;
 use super::weather::{Climate, Weather};
 use crate::handle::WorldHandle;
@@ -65,14 +65,14 @@ fn sweep() -> Vec<JobSpec> {
 }
 
 /// Submits the sweep; under its name it is accepted once, however often it is submitted.
-async fn submit(reign: &Reign) {
+async fn submit(plane_run: &ControlPlaneRun) {
     let submissions = sweep().into_iter().enumerate().map(|(index, spec)| {
         let key = IdempotencyKey::new(&format!("sweep.{index}")).unwrap();
         let idempotency = Some(Idempotency { key, body: Digest([0; 32]) });
         Submission { idempotency, ..Submission::of(Arc::new(spec)) }
     });
     let (by, what) = (KeyName::new("alice").unwrap(), Ask::Submit(submissions.collect()));
-    reign.plane.command(ApiCommand { by, what }).await.unwrap();
+    plane_run.plane.command(ApiCommand { by, what }).await.unwrap();
 }
 
 fn active(view: &View) -> usize {
@@ -81,10 +81,10 @@ fn active(view: &View) -> usize {
 }
 
 /// Watches every change until all has ended and been told; the most runs that were active.
-async fn watch(reign: &Reign, most: &Cell<usize>) {
-    let mut changes = reign.plane.subscribe();
+async fn watch(plane_run: &ControlPlaneRun, most: &Cell<usize>) {
+    let mut changes = plane_run.plane.subscribe();
     loop {
-        let view = reign.plane.view();
+        let view = plane_run.plane.view();
         assert!(active(&view) <= LIMIT, "{} runs at once", active(&view));
         most.set(most.get().max(active(&view)));
         let ended = view.jobs.values().filter(|job| job.is_final()).count();
@@ -109,13 +109,13 @@ fn a_sweep_keeps_its_limit_and_comes_to_its_end_though_control_planes_die() {
             let killed_at = deaths.next();
             let plan = Plan { killed_at, ..Plan::undisturbed(begins, seed) };
             let seen = most.clone();
-            let end = reign(&ground, plan, move |reign| async move {
-                while !reign.plane.is_ready() {
+            let end = run_control_plane(&ground, plan, move |plane_run| async move {
+                while !plane_run.plane.is_ready() {
                     tokio::time::sleep(std::time::Duration::from_millis(1)).await;
                 }
-                submit(&reign).await;
-                watch(&reign, &seen).await;
-                let view = reign.plane.view();
+                submit(&plane_run).await;
+                watch(&plane_run, &seen).await;
+                let view = plane_run.plane.view();
                 let first = view.jobs.keys().next().copied();
                 for job in view.jobs.values() {
                     let task = job.spec.run.task.as_ref().unwrap();

@@ -86,7 +86,7 @@ impl ControlPlane {
         self.shared.instance
     }
 
-    /// This reign over the store.
+    /// This epoch over the store.
     pub fn epoch(&self) -> Epoch {
         self.shared.epoch
     }

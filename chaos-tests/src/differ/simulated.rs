@@ -19,7 +19,7 @@ use super::scenario::{BANDWIDTH_BITS_PER_S, Point, Scenario, Standing, Step, fil
 use super::{Played, settings, story};
 use cospan_simulator::handle::WorldHandle;
 use cospan_simulator::journal::StoreDisk;
-use cospan_simulator::reign::{End, Ground, Plan, Reign, reign};
+use cospan_simulator::control_plane_run::{End, Ground, Plan, ControlPlaneRun, run_control_plane};
 use cospan_simulator::weather::{Climate, Weather};
 use cospan_simulator::world::batch::Discipline;
 use cospan_simulator::world::cluster::ClusterSpec;
@@ -66,9 +66,9 @@ pub(super) fn play(scenario: &Arc<Scenario>, program: &str) -> Result<Played> {
         let seed = seed + number as u64;
         let plan = Plan::undisturbed(begins, seed);
         let (user, steps) = (user.clone(), steps.to_vec());
-        let end = reign(&ground, plan, move |reign| async move {
-            user.act(&reign, &steps, number == 0).await?;
-            Ok::<_, anyhow::Error>(Calls::gathered(&reign.plane.shared().metrics.site_calls))
+        let end = run_control_plane(&ground, plan, move |plane_run| async move {
+            user.act(&plane_run, &steps, number == 0).await?;
+            Ok::<_, anyhow::Error>(Calls::gathered(&plane_run.plane.shared().metrics.site_calls))
         })?;
         match end {
             End::Done(at, counted) => {
@@ -122,47 +122,47 @@ struct User {
 }
 
 impl User {
-    async fn act(&self, reign: &Reign, steps: &[Step], first: bool) -> Result<()> {
-        wait(reign, "it takes work", || Ok(reign.plane.is_ready())).await?;
+    async fn act(&self, plane_run: &ControlPlaneRun, steps: &[Step], first: bool) -> Result<()> {
+        wait(plane_run, "it takes work", || Ok(plane_run.plane.is_ready())).await?;
         if first {
-            self.await_rest(reign).await?;
-            self.register_files(reign).await?;
+            self.await_rest(plane_run).await?;
+            self.register_files(plane_run).await?;
         }
         for step in steps {
-            self.step(reign, *step).await.with_context(|| format!("{step:?}"))?;
+            self.step(plane_run, *step).await.with_context(|| format!("{step:?}"))?;
         }
         Ok(())
     }
 
-    async fn step(&self, reign: &Reign, step: Step) -> Result<()> {
+    async fn step(&self, plane_run: &ControlPlaneRun, step: Step) -> Result<()> {
         match step {
-            Step::Rest => self.await_rest(reign).await,
-            Step::Submit(job) => self.submit(reign, job).await,
-            Step::Await(job, point) => self.await_point(reign, job, point).await,
+            Step::Rest => self.await_rest(plane_run).await,
+            Step::Submit(job) => self.submit(plane_run, job).await,
+            Step::Await(job, point) => self.await_point(plane_run, job, point).await,
             Step::Pause(ms) => {
                 tokio::time::sleep(Duration::from_millis(ms)).await;
                 Ok(())
             }
-            Step::Release(job, component) => self.release(reign, job, component),
+            Step::Release(job, component) => self.release(plane_run, job, component),
             Step::ReleaseAll(job) => {
                 let components = 0..self.scenario.jobs[job].components.len();
-                components.into_iter().try_for_each(|index| self.release(reign, job, index))
+                components.into_iter().try_for_each(|index| self.release(plane_run, job, index))
             }
-            Step::Cancel(job) => ask(reign, Ask::Cancel(vec![self.id(job)?])).await.map(drop),
-            Step::Freeze(job) => ask(reign, Ask::Freeze(vec![self.id(job)?])).await.map(drop),
-            Step::Thaw(job) => ask(reign, Ask::Thaw(vec![self.id(job)?])).await.map(drop),
-            Step::Lose(job) => self.lose(reign, job),
+            Step::Cancel(job) => ask(plane_run, Ask::Cancel(vec![self.id(job)?])).await.map(drop),
+            Step::Freeze(job) => ask(plane_run, Ask::Freeze(vec![self.id(job)?])).await.map(drop),
+            Step::Thaw(job) => ask(plane_run, Ask::Thaw(vec![self.id(job)?])).await.map(drop),
+            Step::Lose(job) => self.lose(plane_run, job),
             Step::Drain(job) => {
-                let site = self.site(reign, job, 0)?;
+                let site = self.site(plane_run, job, 0)?;
                 *self.drained.borrow_mut() = Some(site);
-                self.order_site(reign, SiteOrder::Drain).await
+                self.order_site(plane_run, SiteOrder::Drain).await
             }
-            Step::Undrain => self.order_site(reign, SiteOrder::Undrain).await,
+            Step::Undrain => self.order_site(plane_run, SiteOrder::Undrain).await,
             Step::Restart => bail!("a script is cut at its restarts"),
         }
     }
 
-    async fn register_files(&self, reign: &Reign) -> Result<()> {
+    async fn register_files(&self, plane_run: &ControlPlaneRun) -> Result<()> {
         let sites = settings::sites(&self.scenario)?;
         for (file, planned) in self.scenario.files.iter().enumerate() {
             let what = Ask::AddFile {
@@ -171,15 +171,15 @@ impl User {
                 path: RelPath::new(&file_name(file))?,
                 replace: false,
             };
-            ask(reign, what).await?;
+            ask(plane_run, what).await?;
         }
         Ok(())
     }
 
-    async fn submit(&self, reign: &Reign, job: usize) -> Result<()> {
+    async fn submit(&self, plane_run: &ControlPlaneRun, job: usize) -> Result<()> {
         let spec = Arc::new(self.scenario.spec(job, &self.program)?);
         let submission = Submission::of(spec);
-        let ApiAnswer::Submitted(jobs) = ask(reign, Ask::Submit(vec![submission])).await? else {
+        let ApiAnswer::Submitted(jobs) = ask(plane_run, Ask::Submit(vec![submission])).await? else {
             bail!("another answer than to a submission");
         };
         let submitted = jobs.first().context("no job was accepted")?;
@@ -191,14 +191,14 @@ impl User {
         self.ids.borrow().get(&job).copied().with_context(|| format!("job {job} has no number"))
     }
 
-    fn job(&self, reign: &Reign, job: usize) -> Result<Arc<Job>> {
+    fn job(&self, plane_run: &ControlPlaneRun, job: usize) -> Result<Arc<Job>> {
         let id = self.id(job)?;
-        reign.plane.view().jobs.get(&id).cloned().with_context(|| format!("there is no job {id}"))
+        plane_run.plane.view().jobs.get(&id).cloned().with_context(|| format!("there is no job {id}"))
     }
 
-    async fn await_point(&self, reign: &Reign, job: usize, point: Point) -> Result<()> {
-        wait(reign, "it gets there", || {
-            let job = self.job(reign, job)?;
+    async fn await_point(&self, plane_run: &ControlPlaneRun, job: usize, point: Point) -> Result<()> {
+        wait(plane_run, "it gets there", || {
+            let job = self.job(plane_run, job)?;
             let standing = Standing {
                 phase: job.phase.kind().as_str().into(),
                 round: job.round.0,
@@ -209,9 +209,9 @@ impl User {
         .await
     }
 
-    async fn await_rest(&self, reign: &Reign) -> Result<()> {
-        wait(reign, "every site is usable and idle", || {
-            Ok(reign.plane.sites().iter().all(|site| {
+    async fn await_rest(&self, plane_run: &ControlPlaneRun) -> Result<()> {
+        wait(plane_run, "every site is usable and idle", || {
+            Ok(plane_run.plane.sites().iter().all(|site| {
                 let total = site.report.description.as_ref().map(|said| &said.total);
                 let idle = site.report.idle.as_ref().map(|(_, idle)| idle);
                 site.state == SiteState::Usable && total.is_some() && total == idle
@@ -220,36 +220,36 @@ impl User {
         .await
     }
 
-    fn site(&self, reign: &Reign, job: usize, component: usize) -> Result<SiteName> {
-        let job = self.job(reign, job)?;
+    fn site(&self, plane_run: &ControlPlaneRun, job: usize, component: usize) -> Result<SiteName> {
+        let job = self.job(plane_run, job)?;
         let placement = job.components.get(component).and_then(|c| c.placement.as_ref());
         Ok(placement.context("the job is not placed")?.site.clone())
     }
 
-    async fn order_site(&self, reign: &Reign, order: SiteOrder) -> Result<()> {
+    async fn order_site(&self, plane_run: &ControlPlaneRun, order: SiteOrder) -> Result<()> {
         let site = self.drained.borrow().clone().context("no site was emptied")?;
-        ask(reign, Ask::Site(site, order)).await.map(drop)
+        ask(plane_run, Ask::Site(site, order)).await.map(drop)
     }
 
-    fn release(&self, reign: &Reign, job: usize, component: usize) -> Result<()> {
-        let site = self.site(reign, job, component)?;
+    fn release(&self, plane_run: &ControlPlaneRun, job: usize, component: usize) -> Result<()> {
+        let site = self.site(plane_run, job, component)?;
         let index = ComponentIndex(component as u32);
-        let tag = self.job(reign, job)?.tag(reign.plane.instance(), index);
-        self.in_world(reign, &site, |world, site| world.finish_payload(site, tag))
+        let tag = self.job(plane_run, job)?.tag(plane_run.plane.instance(), index);
+        self.in_world(plane_run, &site, |world, site| world.finish_payload(site, tag))
     }
 
-    fn lose(&self, reign: &Reign, job: usize) -> Result<()> {
-        let site = self.site(reign, job, 0)?;
-        self.in_world(reign, &site, |world, site| world.site_down(site, REPAIR))
+    fn lose(&self, plane_run: &ControlPlaneRun, job: usize) -> Result<()> {
+        let site = self.site(plane_run, job, 0)?;
+        self.in_world(plane_run, &site, |world, site| world.site_down(site, REPAIR))
     }
 
     fn in_world(
         &self,
-        reign: &Reign,
+        plane_run: &ControlPlaneRun,
         site: &SiteName,
         act: impl FnOnce(&mut World, SiteIndex),
     ) -> Result<()> {
-        self.world.at(reign.clock.now(), |world| {
+        self.world.at(plane_run.clock.now(), |world| {
             let site = world.index_of(site).context("there is no such site")?;
             act(world, site);
             Ok(())
@@ -257,16 +257,16 @@ impl User {
     }
 }
 
-async fn ask(reign: &Reign, what: Ask) -> Result<ApiAnswer> {
+async fn ask(plane_run: &ControlPlaneRun, what: Ask) -> Result<ApiAnswer> {
     let by = KeyName::new("admin")?;
-    let answer = reign.plane.command(ApiCommand { by, what }).await;
+    let answer = plane_run.plane.command(ApiCommand { by, what }).await;
     answer.map_err(|refusal| anyhow!("refused: {refusal}"))
 }
 
-async fn wait(reign: &Reign, what: &str, mut holds: impl FnMut() -> Result<bool>) -> Result<()> {
-    let deadline = reign.clock.now() + PATIENCE;
+async fn wait(plane_run: &ControlPlaneRun, what: &str, mut holds: impl FnMut() -> Result<bool>) -> Result<()> {
+    let deadline = plane_run.clock.now() + PATIENCE;
     while !holds()? {
-        if reign.clock.now() > deadline {
+        if plane_run.clock.now() > deadline {
             bail!("not within {PATIENCE}: {what}");
         }
         tokio::time::sleep(LOOK_EVERY).await;

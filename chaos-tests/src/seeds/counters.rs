@@ -8,7 +8,7 @@ use cospan_actors::metrics::Metrics;
 use cospan_domain::job::state::{Job, PhaseKind};
 use prometheus::core::Collector;
 
-use cospan_simulator::reign::Reign;
+use cospan_simulator::control_plane_run::ControlPlaneRun;
 
 /// What one control plane did so far.
 #[derive(Debug, Default)]
@@ -60,13 +60,13 @@ impl Counters {
 }
 
 /// What the metrics of sites at rest show otherwise than it is.
-pub(super) fn sites_misstated(reign: &Reign) -> Vec<String> {
-    let metrics = &reign.plane.shared().metrics;
+pub(super) fn sites_misstated(plane_run: &ControlPlaneRun) -> Vec<String> {
+    let metrics = &plane_run.plane.shared().metrics;
     let mut found = Vec::new();
-    for site in reign.plane.sites() {
+    for site in plane_run.plane.sites() {
         let name = site.name.as_str();
         let shown = |usage| metrics.site_processors.with_label_values(&[name, usage]).get();
-        let total = reign.world.read(|world| {
+        let total = plane_run.world.read(|world| {
             let cluster = world.sites().iter().find(|cluster| *cluster.name() == site.name);
             cluster.map(|cluster| i64::from(cluster.processors()))
         });

@@ -17,7 +17,7 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::Observation;
 
 use super::history::Seen;
-use cospan_simulator::reign::Reign;
+use cospan_simulator::control_plane_run::ControlPlaneRun;
 
 /// Between two looks.
 const EVERY: DurationMs = DurationMs(15_000);
@@ -62,16 +62,16 @@ impl News {
 }
 
 /// Looks again and again, as long as it is polled.
-pub(super) async fn watch(reign: Reign, slowest_write: DurationMs, seen: Rc<RefCell<Seen>>) {
+pub(super) async fn watch(plane_run: ControlPlaneRun, slowest_write: DurationMs, seen: Rc<RefCell<Seen>>) {
     let mut since: BTreeMap<News, Timestamp> = BTreeMap::new();
     loop {
-        reign.until(reign.clock.now() + EVERY).await;
-        let (now, news) = (reign.clock.now(), not_taken_up(&reign));
+        plane_run.until(plane_run.clock.now() + EVERY).await;
+        let (now, news) = (plane_run.clock.now(), not_taken_up(&plane_run));
         since.retain(|old, _| news.contains(old));
         for news in news {
             let heard = *since.entry(news.clone()).or_insert(now);
             let by = heard + news.patience(slowest_write);
-            if by < now && by + stalled(&reign, &news, heard) < now {
+            if by < now && by + stalled(&plane_run, &news, heard) < now {
                 let text = format!("what was heard is not taken up: {news:?}, by {}", heard.0);
                 seen.borrow_mut().violations.push(text);
                 since.insert(news, now);
@@ -81,14 +81,14 @@ pub(super) async fn watch(reign: Reign, slowest_write: DurationMs, seen: Rc<RefC
 }
 
 /// So long since then nobody could take it up.
-fn stalled(reign: &Reign, news: &News, since: Timestamp) -> DurationMs {
-    reign.lives.stalled(since, reign.clock.now(), |id| news.waits_for(id))
+fn stalled(plane_run: &ControlPlaneRun, news: &News, since: Timestamp) -> DurationMs {
+    plane_run.lives.stalled(since, plane_run.clock.now(), |id| news.waits_for(id))
 }
 
-fn not_taken_up(reign: &Reign) -> Vec<News> {
-    let (view, shared) = (reign.plane.view(), reign.plane.shared());
+fn not_taken_up(plane_run: &ControlPlaneRun) -> Vec<News> {
+    let (view, shared) = (plane_run.plane.view(), plane_run.plane.shared());
     let jobs = view.jobs.values().filter(|job| !job.is_final() && job.held.is_none());
-    let mut found = told(reign, &view);
+    let mut found = told(plane_run, &view);
     for job in jobs {
         let components = job.indexed();
         found.extend(components.filter_map(|(index, component)| of(shared, job, index, component)));
@@ -98,14 +98,14 @@ fn not_taken_up(reign: &Reign) -> Vec<News> {
 }
 
 /// Messages that this life of the notifier knows to have arrived, and that are still owed.
-fn told(reign: &Reign, view: &View) -> Vec<News> {
-    let Some(born) = reign.lives.born(&ActorId::Notifier) else { return Vec::new() };
+fn told(plane_run: &ControlPlaneRun, view: &View) -> Vec<News> {
+    let Some(born) = plane_run.lives.born(&ActorId::Notifier) else { return Vec::new() };
     let owed = view.sites.values().flat_map(|record| {
         let of = |owed: &Notification| (record.site.clone(), owed.id);
         record.owed.iter().map(of)
     });
     let has_arrived = |(site, id): &(SiteName, NotificationId)| {
-        reign.weather.arrived_at(site, *id).is_some_and(|at| at >= born)
+        plane_run.weather.arrived_at(site, *id).is_some_and(|at| at >= born)
     };
     owed.filter(has_arrived).map(|(site, id)| News::Message(site, id)).collect()
 }

@@ -34,7 +34,7 @@ use super::staging;
 use super::supervision::Held;
 use super::unseen::{Unseen, unseen};
 use cospan_simulator::lives::Lives;
-use cospan_simulator::reign::Reign;
+use cospan_simulator::control_plane_run::ControlPlaneRun;
 
 /// Who has a part in placing jobs, claiming processors, and noticing what sites are like.
 pub(super) fn places(kind: ActorKind) -> bool {
@@ -102,14 +102,14 @@ impl Seen {
     }
 
     /// Another control plane begins to run.
-    fn begin(&mut self, reign: &Reign) {
-        let (view, its_now) = (&reign.plane.view(), reign.plane.now());
-        match unseen(&**reign.plane.store(), view, &self.last) {
+    fn begin(&mut self, plane_run: &ControlPlaneRun) {
+        let (view, its_now) = (&plane_run.plane.view(), plane_run.plane.now());
+        match unseen(&**plane_run.plane.store(), view, &self.last) {
             Ok(unseen) => unseen.into_iter().for_each(|unseen| self.catch_up(unseen)),
             Err(problem) => self.violations.push(format!("events cannot be read: {problem}")),
         }
-        self.ahead_ms = reign.clock_ahead_ms;
-        self.lives = reign.lives.clone();
+        self.ahead_ms = plane_run.clock_ahead_ms;
+        self.lives = plane_run.lives.clone();
         self.counters = Counters::default();
         self.queues.begin(its_now);
         self.preemptions.begin(view, its_now);
@@ -327,18 +327,18 @@ fn is_met(constraint: &Constraint, site: &SiteName) -> bool {
     }
 }
 
-/// Follows one reign for as long as it is polled, and ends it if it makes too many changes.
-pub(super) async fn follow(reign: Reign, seen: Rc<RefCell<Seen>>, changes_max: u64) {
-    let mut changes = reign.plane.subscribe();
-    seen.borrow_mut().begin(&reign);
+/// Follows one run of the control plane for as long as it is polled, and ends it if it makes too many changes.
+pub(super) async fn follow(plane_run: ControlPlaneRun, seen: Rc<RefCell<Seen>>, changes_max: u64) {
+    let mut changes = plane_run.plane.subscribe();
+    seen.borrow_mut().begin(&plane_run);
     loop {
         match changes.recv().await {
             Ok(committed) => {
-                let view = reign.plane.view();
+                let view = plane_run.plane.view();
                 let mut seen = seen.borrow_mut();
-                seen.note(&committed.change, &view, reign.clock.now(), reign.clock_ahead_ms);
+                seen.note(&committed.change, &view, plane_run.clock.now(), plane_run.clock_ahead_ms);
                 if matches!(*committed.change, Change::Copy { .. }) {
-                    let beyond = staging::beyond(&reign, &seen.staging, &view).into_iter();
+                    let beyond = staging::beyond(&plane_run, &seen.staging, &view).into_iter();
                     let told = beyond.map(|text| format!("copies take more than they may: {text}"));
                     seen.violations.extend(told);
                 }
@@ -346,7 +346,7 @@ pub(super) async fn follow(reign: Reign, seen: Rc<RefCell<Seen>>, changes_max: u
                     let text =
                         format!("it goes round in circles: {} durable changes", seen.changes);
                     seen.violations.push(text);
-                    reign.doom.strike();
+                    plane_run.doom.strike();
                     return;
                 }
             }

@@ -18,7 +18,7 @@ use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::history::{Seen, places};
 use super::scenario::Scenario;
-use cospan_simulator::reign::Reign;
+use cospan_simulator::control_plane_run::ControlPlaneRun;
 
 /// Between two looks.
 const EVERY: DurationMs = DurationMs(15_000);
@@ -28,23 +28,23 @@ const FOLDED_EVERY: u32 = 20;
 const LATE: DurationMs = DurationMs(300_000);
 
 /// Looks again and again, as long as it is polled.
-pub(super) async fn watch(reign: Reign, scenario: Arc<Scenario>, seen: Rc<RefCell<Seen>>) {
+pub(super) async fn watch(plane_run: ControlPlaneRun, scenario: Arc<Scenario>, seen: Rc<RefCell<Seen>>) {
     let (mut withheld, mut tried) = (Withheld::default(), Tried::default());
     let mut beside: BTreeMap<(JobId, SiteName), Timestamp> = BTreeMap::new();
     for look in 0_u32.. {
-        reign.until(reign.clock.now() + EVERY).await;
-        if look % FOLDED_EVERY == 0 && !reign.plane.view().folds_agree() {
-            let text = format!("a fold differs from a fresh one: at {}", reign.clock.now().0);
+        plane_run.until(plane_run.clock.now() + EVERY).await;
+        if look % FOLDED_EVERY == 0 && !plane_run.plane.view().folds_agree() {
+            let text = format!("a fold differs from a fresh one: at {}", plane_run.clock.now().0);
             seen.borrow_mut().violations.push(text);
         }
-        let now = reign.clock.now();
-        let mut found = withheld.look(&reign, &scenario.queue, now);
-        let rooms = rooms(&reign, &scenario);
+        let now = plane_run.clock.now();
+        let mut found = withheld.look(&plane_run, &scenario.queue, now);
+        let rooms = rooms(&plane_run, &scenario);
         beside.retain(|key, _| rooms.contains(key));
         for key in rooms {
             let since = *beside.entry(key.clone()).or_insert(now);
             let late = since + patience(&scenario.queue) < now;
-            if late && since + patience(&scenario.queue) + stalled(&reign, since) < now {
+            if late && since + patience(&scenario.queue) + stalled(&plane_run, since) < now {
                 beside.insert(key.clone(), now);
                 let (job, site) = key;
                 found.push(format!("job {job} waits since {} beside room at {site}", since.0));
@@ -52,16 +52,16 @@ pub(super) async fn watch(reign: Reign, scenario: Arc<Scenario>, seen: Rc<RefCel
         }
         let told = found.into_iter().map(|text| format!("processors are kept idle: {text}"));
         seen.borrow_mut().violations.extend(told);
-        let late = tried.look(&reign, &scenario.queue, now).into_iter();
+        let late = tried.look(&plane_run, &scenario.queue, now).into_iter();
         let late = late.map(|text| format!("a queue erred: {text}"));
         seen.borrow_mut().violations.extend(late);
     }
 }
 
 /// So long since then somebody stalled who has a part in placing and claiming.
-fn stalled(reign: &Reign, since: Timestamp) -> DurationMs {
+fn stalled(plane_run: &ControlPlaneRun, since: Timestamp) -> DurationMs {
     let takes_part = |id: &ActorId| places(id.kind());
-    reign.lives.stalled(since, reign.clock.now(), takes_part)
+    plane_run.lives.stalled(since, plane_run.clock.now(), takes_part)
 }
 
 /// By then whoever fits has been tried with nothing withheld.
@@ -88,14 +88,14 @@ struct Tried {
 }
 
 impl Tried {
-    fn look(&mut self, reign: &Reign, queue: &QueueParameters, now: Timestamp) -> Vec<String> {
-        let (view, its_now) = (reign.plane.view(), reign.plane.now());
-        let metrics = &reign.plane.shared().metrics;
+    fn look(&mut self, plane_run: &ControlPlaneRun, queue: &QueueParameters, now: Timestamp) -> Vec<String> {
+        let (view, its_now) = (plane_run.plane.view(), plane_run.plane.now());
+        let metrics = &plane_run.plane.shared().metrics;
         let deaths = metrics.actor_restarts.with_label_values(&[ActorKind::CoAllocator.as_str()]);
         // Whoever is placed at once may have the turn pass over those who wait.
         let placed = if queue.events { metrics.placement_seconds.get_sample_count() } else { 0 };
         let news = (deaths.get(), placed);
-        if reign.plane.isolated() || news != std::mem::replace(&mut self.news, news) {
+        if plane_run.plane.isolated() || news != std::mem::replace(&mut self.news, news) {
             self.since.clear();
         }
         let waits = |job: &&Arc<Job>| {
@@ -134,10 +134,10 @@ impl Tried {
 struct Withheld(Option<(JobId, Timestamp)>);
 
 impl Withheld {
-    fn look(&mut self, reign: &Reign, queue: &QueueParameters, now: Timestamp) -> Vec<String> {
-        let hoard = reign.plane.shared().hoard.load();
+    fn look(&mut self, plane_run: &ControlPlaneRun, queue: &QueueParameters, now: Timestamp) -> Vec<String> {
+        let hoard = plane_run.plane.shared().hoard.load();
         let waits = |job: &JobId| {
-            let view = reign.plane.view();
+            let view = plane_run.plane.view();
             view.jobs.get(job).is_some_and(|job| matches!(job.phase, Phase::Queued { .. }))
         };
         // What the last scan withheld is shown until the next, which comes if anybody waits.
@@ -153,11 +153,11 @@ impl Withheld {
         let HoardParameters { share, time, .. } = queue.hoard;
         let mut found = Vec::new();
         let over = since + time + queue.scan_interval + LATE;
-        if over < now && over + stalled(reign, since) < now {
+        if over < now && over + stalled(plane_run, since) < now {
             self.0 = Some((hoard.job, now));
             found.push(format!("withheld for job {} since {}", hoard.job, since.0));
         }
-        reign.world.read(|world| {
+        plane_run.world.read(|world| {
             for (name, count) in &hoard.withheld {
                 let site = world.sites().iter().find(|site| site.name() == name);
                 let total = site.map_or(0, |site| site.processors());
@@ -172,20 +172,20 @@ impl Withheld {
 
 /// Waiting jobs that anybody would place, each with the sites where, by their own count, as
 /// many processors are idle and nobody is about to take them.
-fn rooms(reign: &Reign, scenario: &Scenario) -> Vec<(JobId, SiteName)> {
-    let (view, now) = (reign.plane.view(), reign.plane.now());
+fn rooms(plane_run: &ControlPlaneRun, scenario: &Scenario) -> Vec<(JobId, SiteName)> {
+    let (view, now) = (plane_run.plane.view(), plane_run.plane.now());
     let waiting: Vec<_> =
         view.jobs.values().filter_map(|job| Some((job.id, plainly_waits(job, now)?))).collect();
-    if waiting.is_empty() || reign.plane.isolated() {
+    if waiting.is_empty() || plane_run.plane.isolated() {
         return Vec::new();
     }
-    let standings = reign.plane.sites();
+    let standings = plane_run.plane.sites();
     let well = standings.iter().filter(|site| {
         matches!(site.state, SiteState::Usable)
             && site.report.contact.is_answering()
             && !scenario.quotas.contains_key(&site.name)
     });
-    reign.world.read(|world| {
+    plane_run.world.read(|world| {
         let idle = well.filter_map(|standing| {
             let site = world.sites().iter().find(|site| *site.name() == standing.name)?;
             let idle = site.spare_processors()?;

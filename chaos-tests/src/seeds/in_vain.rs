@@ -11,7 +11,7 @@ use cospan_domain::job::state::Job;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::history::Seen;
-use cospan_simulator::reign::Reign;
+use cospan_simulator::control_plane_run::ControlPlaneRun;
 
 /// Between two looks.
 const EVERY: DurationMs = DurationMs(60_000);
@@ -40,10 +40,10 @@ fn ends(job: &Job, now: Timestamp) -> impl Iterator<Item = Part> {
 }
 
 /// Looks again and again until something is ordered to end in vain.
-pub(super) async fn watch(reign: Reign, seen: Rc<RefCell<Seen>>) {
+pub(super) async fn watch(plane_run: ControlPlaneRun, seen: Rc<RefCell<Seen>>) {
     let mut to_end = ToEnd::default();
     loop {
-        let (view, now) = (reign.plane.view(), reign.plane.now());
+        let (view, now) = (plane_run.plane.view(), plane_run.plane.now());
         let parts = view.jobs.values().flat_map(|job| ends(job, now));
         if let Some((job, component, attempt)) = to_end.look(parts, now) {
             let (component, attempt) = (component.0, attempt.0);
@@ -53,7 +53,7 @@ pub(super) async fn watch(reign: Reign, seen: Rc<RefCell<Seen>>) {
             seen.borrow_mut().violations.push(text);
             return;
         }
-        reign.until(reign.clock.now() + EVERY).await;
+        plane_run.until(plane_run.clock.now() + EVERY).await;
     }
 }
 

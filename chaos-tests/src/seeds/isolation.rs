@@ -11,34 +11,34 @@ use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::history::{NOTICED, Seen, places};
 use super::scenario::Scenario;
-use cospan_simulator::reign::Reign;
+use cospan_simulator::control_plane_run::ControlPlaneRun;
 
 /// A control plane that began so long before knew every site.
 const ACQUAINTED: DurationMs = DurationMs(600_000);
 /// Whoever waits so long by then has waited all the time.
 const MOMENT: DurationMs = DurationMs(1_000);
 
-/// Watches one reign through all times in which it is plain that no site answers.
-pub(super) async fn watch(reign: Reign, scenario: Arc<Scenario>, seen: Rc<RefCell<Seen>>) {
-    let begun = reign.clock.now();
+/// Watches one run of the control plane through all times in which it is plain that no site answers.
+pub(super) async fn watch(plane_run: ControlPlaneRun, scenario: Arc<Scenario>, seen: Rc<RefCell<Seen>>) {
+    let begun = plane_run.clock.now();
     for (from, to) in scenario.plain_cut_offs() {
         let noticed_at = from + NOTICED;
-        if from < begun + ACQUAINTED || to < noticed_at + MOMENT || reign.clock_ahead_ms != 0 {
+        if from < begun + ACQUAINTED || to < noticed_at + MOMENT || plane_run.clock_ahead_ms != 0 {
             continue;
         }
-        reign.until(Timestamp(from.0 - MOMENT.0)).await;
-        let all_answer = reign.plane.sites().iter().all(|site| site.report.contact.is_answering());
-        let waited = waiting(&reign);
-        reign.until(noticed_at).await;
+        plane_run.until(Timestamp(from.0 - MOMENT.0)).await;
+        let all_answer = plane_run.plane.sites().iter().all(|site| site.report.contact.is_answering());
+        let waited = waiting(&plane_run);
+        plane_run.until(noticed_at).await;
         let tells = |id: &ActorId| places(id.kind());
-        let late = reign.lives.stalled(from, noticed_at, tells);
+        let late = plane_run.lives.stalled(from, noticed_at, tells);
         if to < noticed_at + late + MOMENT {
             continue;
         }
-        reign.until(noticed_at + late).await;
-        let still = waiting(&reign);
+        plane_run.until(noticed_at + late).await;
+        let still = waiting(&plane_run);
         let waits = still.iter().any(|id| waited.contains(id));
-        if all_answer && waits && !reign.plane.isolated() {
+        if all_answer && waits && !plane_run.plane.isolated() {
             let text =
                 format!("nobody noticed that we are cut off: {} to {}", from.0, noticed_at.0);
             seen.borrow_mut().violations.push(text);
@@ -48,8 +48,8 @@ pub(super) async fn watch(reign: Reign, scenario: Arc<Scenario>, seen: Rc<RefCel
 }
 
 /// Jobs that could be placed if there were room. Runs of sweeps may not have their turn.
-fn waiting(reign: &Reign) -> Vec<cospan_domain::ids::JobId> {
-    let (view, now) = (reign.plane.view(), reign.plane.now());
+fn waiting(plane_run: &ControlPlaneRun) -> Vec<cospan_domain::ids::JobId> {
+    let (view, now) = (plane_run.plane.view(), plane_run.plane.now());
     let waits = |job: &&Arc<Job>| {
         let ready = matches!(job.phase, Phase::Queued { not_before, .. } if not_before <= now);
         let alone = job.spec.run.task.is_none();

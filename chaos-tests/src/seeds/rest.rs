@@ -11,7 +11,7 @@ use cospan_domain::site::state::NotificationId;
 use cospan_domain::units::DurationMs;
 
 use cospan_simulator::jobs::job;
-use cospan_simulator::reign::Reign;
+use cospan_simulator::control_plane_run::ControlPlaneRun;
 
 /// An ended job is archived at most so long after its time.
 const ARCHIVED_WITHIN: DurationMs = DurationMs(2 * 3_600_000);
@@ -25,8 +25,8 @@ const GIANT: u32 = 1_000_000;
 ///
 /// # Errors
 /// What is left.
-pub(super) fn is_at_rest(reign: &Reign, keep_jobs: DurationMs) -> Result<()> {
-    let (view, now) = (reign.plane.view(), reign.clock.now());
+pub(super) fn is_at_rest(plane_run: &ControlPlaneRun, keep_jobs: DurationMs) -> Result<()> {
+    let (view, now) = (plane_run.plane.view(), plane_run.clock.now());
     ensure!(view.folds_agree(), "a fold differs from a fresh one");
     for job in view.jobs.values() {
         if let Phase::Finished { at } | Phase::Failed { at, .. } | Phase::Cancelled { at, .. } =
@@ -37,8 +37,8 @@ pub(super) fn is_at_rest(reign: &Reign, keep_jobs: DurationMs) -> Result<()> {
         }
     }
     // Whoever asks anything afterwards may have sites swept by that.
-    let instance = reign.plane.shared().instance;
-    let left = reign.world.read(|world| {
+    let instance = plane_run.plane.shared().instance;
+    let left = plane_run.world.read(|world| {
         let names = world.sites().iter().filter_map(|site| world.index_of(site.name()));
         let mut tags = names.flat_map(|site| world.list_attempts(site));
         tags.find(|tag| tag.instance == instance)
@@ -53,17 +53,17 @@ pub(super) fn is_at_rest(reign: &Reign, keep_jobs: DurationMs) -> Result<()> {
     ensure!(view.untold.is_empty(), "nobody was told of the end of {:?}", view.untold);
     for site in view.sites.values() {
         let mut ids = (1..=site.last_notification.0).map(NotificationId);
-        let lost = ids.find(|id| reign.weather.arrived_at(&site.site, *id).is_none());
+        let lost = ids.find(|id| plane_run.weather.arrived_at(&site.site, *id).is_none());
         ensure!(lost.is_none(), "nobody had message {lost:?} about {}", site.site);
         ensure!(site.owed.is_empty(), "{} still owes a message: {:?}", site.site, site.owed);
     }
-    let now = reign.clock.now();
-    for site in reign.plane.sites() {
+    let now = plane_run.clock.now();
+    for site in plane_run.plane.sites() {
         let is_well = matches!(
             site.state,
             SiteState::Usable | SiteState::Unusable | SiteState::Probing { .. }
         );
-        let known = reign.plane.shared().board.site(&site.name).map(|report| report.contact);
+        let known = plane_run.plane.shared().board.site(&site.name).map(|report| report.contact);
         let (name, state) = (&site.name, site.state);
         ensure!(is_well, "site {name} is {state:?} although nothing is wrong: {known:?}, {now:?}");
     }
@@ -76,23 +76,23 @@ pub(super) fn is_at_rest(reign: &Reign, keep_jobs: DurationMs) -> Result<()> {
 ///
 /// # Errors
 /// It is refused, or not over once it is cancelled.
-pub(super) async fn wait_in_vain(reign: &Reign, submitted: impl FnOnce(JobId)) -> Result<()> {
+pub(super) async fn wait_in_vain(plane_run: &ControlPlaneRun, submitted: impl FnOnce(JobId)) -> Result<()> {
     let spec = Arc::new(job(&[GIANT], DurationMs(1_000), DurationMs(60_000), 0)?);
     let asked = Submission { allow_unplaceable: true, ..Submission::of(spec) };
-    let ApiAnswer::Submitted(jobs) = command(reign, Ask::Submit(vec![asked])).await? else {
+    let ApiAnswer::Submitted(jobs) = command(plane_run, Ask::Submit(vec![asked])).await? else {
         bail!("a submission came to something else")
     };
     let id = jobs.first().map(|job| job.id).ok_or_else(|| anyhow!("nothing was submitted"))?;
     submitted(id);
-    reign.until(reign.clock.now() + ASKED_WITHIN).await;
-    command(reign, Ask::Cancel(vec![id])).await?;
-    let is_over = reign.plane.view().jobs.get(&id).is_none_or(|job| job.is_final());
+    plane_run.until(plane_run.clock.now() + ASKED_WITHIN).await;
+    command(plane_run, Ask::Cancel(vec![id])).await?;
+    let is_over = plane_run.plane.view().jobs.get(&id).is_none_or(|job| job.is_final());
     ensure!(is_over, "a job that only waited is cancelled, and not over");
     Ok(())
 }
 
-async fn command(reign: &Reign, what: Ask) -> Result<ApiAnswer> {
+async fn command(plane_run: &ControlPlaneRun, what: Ask) -> Result<ApiAnswer> {
     let by = KeyName::new("carol")?;
-    let answer = reign.plane.command(ApiCommand { by, what }).await;
+    let answer = plane_run.plane.command(ApiCommand { by, what }).await;
     answer.map_err(|refusal| anyhow!("refused at rest: {refusal}"))
 }

@@ -36,7 +36,7 @@ use cospan_simulator::handle::WorldHandle;
 use cospan_simulator::hash::EventHash;
 use cospan_simulator::journal::StoreDisk;
 use cospan_simulator::lives::Lived;
-use cospan_simulator::reign::{End, Ground, Plan, Reign, reign};
+use cospan_simulator::control_plane_run::{End, Ground, Plan, ControlPlaneRun, run_control_plane};
 use cospan_simulator::settings::default_settings;
 use cospan_simulator::stalls::Stalls;
 use cospan_simulator::weather::Weather;
@@ -75,7 +75,7 @@ pub struct Verdict {
     /// Jobs that users were told are theirs, and how many of them finished.
     pub jobs: (usize, usize),
     /// Runs of the control plane.
-    pub reigns: usize,
+    pub control_plane_runs: usize,
     /// Durable changes.
     pub changes: u64,
     /// Trouble that struck with effect, by kind and step of the protocol.
@@ -110,9 +110,9 @@ pub fn run(scenario: Scenario) -> Result<Verdict> {
         let seed = scenario.seed;
         Plan::undisturbed(begins, seed)
     };
-    let (mut now, mut reigns) = (BEGINS, 0);
+    let (mut now, mut control_plane_runs) = (BEGINS, 0);
     let mut kills = scenario.kills.iter();
-    while now < scenario.calm_at && reigns < REIGNS_MAX {
+    while now < scenario.calm_at && control_plane_runs < REIGNS_MAX {
         let kill = kills.next();
         let length = kill.map_or(scenario.calm_at.since(now), |kill| kill.after);
         let plan = Plan {
@@ -123,7 +123,7 @@ pub fn run(scenario: Scenario) -> Result<Verdict> {
             stalls: scenario.stalls,
             ..undisturbed(now)
         };
-        reigns += 1;
+        control_plane_runs += 1;
         let over = troubled(&ground, plan, &scenario, &known, &seen)?;
         now = over + kill.map_or(STARTED_AGAIN, |kill| kill.down);
     }
@@ -140,7 +140,7 @@ pub fn run(scenario: Scenario) -> Result<Verdict> {
         unsafe_,
         not_live,
         jobs: (known.acknowledged.len(), seen.ended.values().filter(finished).count()),
-        reigns: reigns + 1,
+        control_plane_runs: control_plane_runs + 1,
         changes: seen.changes,
         struck: struck(&ground),
         hash: ground.hash.finish(),
@@ -176,7 +176,7 @@ fn timeline(
 
 /// Actors that were made to stall, died, and were built anew.
 fn lived(ground: &Ground) -> Vec<(Timestamp, Option<JobId>, String)> {
-    let lived = ground.lives.reigns().into_iter().flat_map(|reign| reign.lived);
+    let lived = ground.lives.control_plane_runs().into_iter().flat_map(|plane_run| plane_run.lived);
     let told = lived.filter_map(|(at, lived)| {
         let (id, what) = match lived {
             Lived::Stalled(id, lasts, false) => (id, format!("stalls for {lasts}")),
@@ -257,7 +257,7 @@ fn changes_max(scenario: &Scenario) -> u64 {
     10_000 + 500 * scenario.jobs.len() as u64
 }
 
-/// A reign that will be killed; when that was.
+/// A run of the control plane that will be killed; when that was.
 fn troubled(
     ground: &Ground,
     plan: Plan,
@@ -267,18 +267,18 @@ fn troubled(
 ) -> Result<Timestamp> {
     let (scenario, known, seen) = (scenario.clone(), known.clone(), seen.clone());
     let tally = ground.weather.tally().clone();
-    let end: End<()> = reign(ground, plan, move |reign| async move {
-        let watching = watch(reign.clone(), scenario.clone(), seen.clone());
-        let hoarding = hoards::watch(reign.clone(), scenario.clone(), seen.clone());
-        let hearing = heard::watch(reign.clone(), scenario.climate.sync_max, seen.clone());
-        let following = follow(reign.clone(), seen, changes_max(&scenario));
+    let end: End<()> = run_control_plane(ground, plan, move |plane_run| async move {
+        let watching = watch(plane_run.clone(), scenario.clone(), seen.clone());
+        let hoarding = hoards::watch(plane_run.clone(), scenario.clone(), seen.clone());
+        let hearing = heard::watch(plane_run.clone(), scenario.climate.sync_max, seen.clone());
+        let following = follow(plane_run.clone(), seen, changes_max(&scenario));
         let dealing = async {
-            if let Err(problem) = deal(reign.clone(), scenario, known.clone(), tally).await {
+            if let Err(problem) = deal(plane_run.clone(), scenario, known.clone(), tally).await {
                 known.borrow_mut().complaints.push(problem.to_string());
             }
             std::future::pending::<()>().await;
         };
-        let releasing = release_held(reign.clone());
+        let releasing = release_held(plane_run.clone());
         tokio::select! {
             biased;
             () = following => {}
@@ -294,7 +294,7 @@ fn troubled(
     }
 }
 
-/// The reign that nothing disturbs but stalls in its first hour; why it did not come to rest,
+/// The run of the control plane that nothing disturbs but stalls in its first hour; why it did not come to rest,
 /// if it did not.
 fn calm(
     ground: &Ground,
@@ -305,33 +305,33 @@ fn calm(
 ) -> Result<Option<String>> {
     let (scenario, known, seen) = (scenario.clone(), known.clone(), seen.clone());
     let tally = ground.weather.tally().clone();
-    let end = reign(ground, plan, move |reign| async move {
-        let following = follow(reign.clone(), seen.clone(), changes_max(&scenario));
-        let hoarding = hoards::watch(reign.clone(), scenario.clone(), seen.clone());
-        let hearing = heard::watch(reign.clone(), scenario.climate.sync_max, seen.clone());
-        let ending = in_vain::watch(reign.clone(), seen.clone());
+    let end = run_control_plane(ground, plan, move |plane_run| async move {
+        let following = follow(plane_run.clone(), seen.clone(), changes_max(&scenario));
+        let hoarding = hoards::watch(plane_run.clone(), scenario.clone(), seen.clone());
+        let hearing = heard::watch(plane_run.clone(), scenario.climate.sync_max, seen.clone());
+        let ending = in_vain::watch(plane_run.clone(), seen.clone());
         let rest = async {
-            deal(reign.clone(), scenario.clone(), known.clone(), tally).await?;
+            deal(plane_run.clone(), scenario.clone(), known.clone(), tally).await?;
             anyhow::ensure!(known.borrow().is_done(&scenario), "the users were not done");
             let ids: Vec<JobId> = known.borrow().acknowledged.values().copied().collect();
             let queued = DurationMs(OVERLOAD_MAX * scenario.calm_at.since(BEGINS).0);
-            all_ended(&reign, &ids, reign.clock.now() + CONVERGE_MAX + queued).await?;
-            note_ends(&reign, &ids, &seen);
+            all_ended(&plane_run, &ids, plane_run.clock.now() + CONVERGE_MAX + queued).await?;
+            note_ends(&plane_run, &ids, &seen);
             // All jobs may be over before the trouble is.
-            reign.until(reign.clock.now().max(scenario.calm_at) + CLEAN_MAX).await;
-            let files = reign.plane.view().files.clone();
+            plane_run.until(plane_run.clock.now().max(scenario.calm_at) + CLEAN_MAX).await;
+            let files = plane_run.plane.view().files.clone();
             seen.borrow_mut().files = Some(files.into_iter().collect());
-            is_at_rest(&reign, scenario.keep_jobs)?;
-            wait_in_vain(&reign, |id| known.borrow_mut().waited = Some(id)).await?;
-            reign.until(reign.clock.now() + SEEN_WITHIN).await;
-            shows_what_it_did(&reign, &seen.borrow())?;
-            let listed = reign.plane.shared().board.sites().len();
+            is_at_rest(&plane_run, scenario.keep_jobs)?;
+            wait_in_vain(&plane_run, |id| known.borrow_mut().waited = Some(id)).await?;
+            plane_run.until(plane_run.clock.now() + SEEN_WITHIN).await;
+            shows_what_it_did(&plane_run, &seen.borrow())?;
+            let listed = plane_run.plane.shared().board.sites().len();
             anyhow::ensure!(listed == scenario.sites.len(), "{listed} sites are listed");
-            reign.plane.stop();
-            anyhow::ensure!(!reign.plane.is_ready(), "it takes work after it was stopped");
+            plane_run.plane.stop();
+            anyhow::ensure!(!plane_run.plane.is_ready(), "it takes work after it was stopped");
             Ok(())
         };
-        let releasing = release_held(reign.clone());
+        let releasing = release_held(plane_run.clone());
         tokio::select! {
             biased;
             () = following => Ok(()),
@@ -349,24 +349,24 @@ fn calm(
 }
 
 /// Whether the metrics of a control plane at rest are right.
-fn shows_what_it_did(reign: &Reign, seen: &Seen) -> Result<()> {
-    let view = reign.plane.view();
+fn shows_what_it_did(plane_run: &ControlPlaneRun, seen: &Seen) -> Result<()> {
+    let view = plane_run.plane.view();
     let jobs = view.jobs.values().map(|job| &**job);
-    let mut wrong = seen.counters.misstated(&reign.plane.shared().metrics, jobs);
-    wrong.extend(counters::sites_misstated(reign));
+    let mut wrong = seen.counters.misstated(&plane_run.plane.shared().metrics, jobs);
+    wrong.extend(counters::sites_misstated(plane_run));
     anyhow::ensure!(wrong.is_empty(), "a metric is wrong: {wrong:?}");
     Ok(())
 }
 
 /// A change that became durable right before a death was seen by nobody but the store.
-fn note_ends(reign: &Reign, ids: &[JobId], seen: &Rc<RefCell<Seen>>) {
-    let view = reign.plane.view();
+fn note_ends(plane_run: &ControlPlaneRun, ids: &[JobId], seen: &Rc<RefCell<Seen>>) {
+    let view = plane_run.plane.view();
     let mut seen = seen.borrow_mut();
     for id in ids {
-        let archived = || Some(Arc::new(read_archived(&**reign.plane.store(), *id).ok()??.job));
+        let archived = || Some(Arc::new(read_archived(&**plane_run.plane.store(), *id).ok()??.job));
         let job = view.jobs.get(id).cloned().or_else(archived);
         if let Some(job) = job.filter(|job| job.is_final()) {
-            let at = (job.phase.kind(), reign.clock.now());
+            let at = (job.phase.kind(), plane_run.clock.now());
             seen.ended.entry(*id).or_insert(at);
             seen.last.insert(*id, job);
         }
@@ -434,7 +434,7 @@ fn judged(
     let held = held.into_iter().map(|text| format!("processors were held wrongly: {text}"));
     let crowded = crowded.into_iter().map(|text| format!("a sweep's limit was exceeded: {text}"));
     let over = ended.iter().map(|(id, (_, at))| (*id, *at)).collect();
-    let guarded = misjudged(&ground.lives.reigns(), &seen.held, &over);
+    let guarded = misjudged(&ground.lives.control_plane_runs(), &seen.held, &over);
     let guarded = guarded.into_iter().map(|text| format!("the supervisor erred: {text}"));
     let told = known.complaints.iter().chain(&seen.violations).cloned();
     let scenes = scenes::broken(scenario.seed).into_iter();

@@ -46,7 +46,7 @@ const NAMES: [&str; 5] = ["amsterdam", "delft", "leiden", "twente", "utrecht"];
 /// What links carry while they are well.
 pub(super) const BANDWIDTH: BitsPerSecond = BitsPerSecond(100_000_000);
 
-/// How one reign ends, if it does not see the calm.
+/// How one run of the control plane ends, if it does not see the calm.
 #[derive(Debug, Clone, Copy)]
 pub struct Kill {
     /// How long it runs at most.

@@ -12,7 +12,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::scenario::{DrawnFile, Scenario};
-use cospan_simulator::reign::Reign;
+use cospan_simulator::control_plane_run::ControlPlaneRun;
 
 /// Tell the streams apart.
 const STAGING: u64 = 0x0073_7461_6765;
@@ -48,13 +48,13 @@ pub(super) fn draw_executable(seed: u64, number: usize, scenario: &Scenario) -> 
 
 /// Sites whose store holds more of what placed jobs read there than it may.
 pub(super) fn beyond(
-    reign: &Reign,
+    plane_run: &ControlPlaneRun,
     staging: &BTreeMap<SiteName, Bytes>,
     view: &View,
 ) -> Vec<String> {
     let found = staging.iter().filter_map(|(name, budget)| {
         let mut held: BTreeMap<Content, BTreeSet<JobId>> = BTreeMap::new();
-        reign.world.read(|world| {
+        plane_run.world.read(|world| {
             let Some(site) = world.index_of(name) else { return };
             let read = view.jobs.values().flat_map(|job| read_at(job, name));
             for (content, job) in read.filter(|(c, _)| world.has_content(site, c.digest)) {

@@ -66,7 +66,7 @@ struct Known {
     held_at: Option<Timestamp>,
 }
 
-/// One reign, as it is gone through.
+/// One run of the control plane, as it is gone through.
 #[derive(Debug, Default)]
 struct Judge {
     actors: BTreeMap<ActorId, Known>,
@@ -82,18 +82,18 @@ struct Judge {
 
 /// Where the supervisor did not do what it should.
 pub(super) fn misjudged(
-    reigns: &[RunLives],
+    control_plane_runs: &[RunLives],
     held: &Held,
     ended: &BTreeMap<JobId, Timestamp>,
 ) -> Vec<String> {
     let mut found = Vec::new();
-    for reign in reigns {
+    for plane_run in control_plane_runs {
         let mut judge = Judge::default();
-        reign.lived.iter().for_each(|(at, lived)| judge.note(*at, lived));
-        let over = reign.ended.unwrap_or(Timestamp(u64::MAX));
-        judge.finish(over, reign);
+        plane_run.lived.iter().for_each(|(at, lived)| judge.note(*at, lived));
+        let over = plane_run.ended.unwrap_or(Timestamp(u64::MAX));
+        judge.finish(over, plane_run);
         found.append(&mut judge.found);
-        found.extend(unheld(reign, over, held, ended));
+        found.extend(unheld(plane_run, over, held, ended));
     }
     found
 }
@@ -208,15 +208,15 @@ impl Judge {
         }
     }
 
-    fn finish(&mut self, over: Timestamp, reign: &RunLives) {
+    fn finish(&mut self, over: Timestamp, plane_run: &RunLives) {
         if self.planted.is_some_and(|(at, _)| at < over) {
             self.spent();
         }
         let last =
-            reign.lived.iter().filter(|(at, lived)| *at == over && matches!(lived, Lived::Died(_)));
+            plane_run.lived.iter().filter(|(at, lived)| *at == over && matches!(lived, Lived::Died(_)));
         // Of those who died as the process did it may not have heard.
-        if reign.counted > self.deaths || reign.counted + (last.count() as u64) < self.deaths {
-            let text = format!("{} actors died, it says {}", self.deaths, reign.counted);
+        if plane_run.counted > self.deaths || plane_run.counted + (last.count() as u64) < self.deaths {
+            let text = format!("{} actors died, it says {}", self.deaths, plane_run.counted);
             self.complain(over, &text);
         }
         if let Some((at, id)) = self.exit.take()
@@ -251,16 +251,16 @@ fn outstanding(id: &ActorId, verdict: Verdict) -> String {
 
 /// Jobs that were to be held, and whose records do not say so.
 fn unheld(
-    reign: &RunLives,
+    plane_run: &RunLives,
     over: Timestamp,
     held: &Held,
     ended: &BTreeMap<JobId, Timestamp>,
 ) -> Vec<String> {
     let mut found = Vec::new();
-    for (at, lived) in &reign.lived {
+    for (at, lived) in &plane_run.lived {
         let Lived::Judged(ActorId::Job(id), Verdict::Hold) = lived else { continue };
         let by = *at + WRITTEN;
-        let by = by + reign.stalled(*at, by, |id| *id == ActorId::Journal);
+        let by = by + plane_run.stalled(*at, by, |id| *id == ActorId::Journal);
         let is_final = ended.get(id).is_some_and(|ended| *ended <= by);
         let turns = held.get(id).map_or(&[] as &[_], Vec::as_slice);
         let so_far = turns.iter().rev().find(|(turn, _)| turn < at);

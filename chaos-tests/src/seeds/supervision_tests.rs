@@ -7,7 +7,7 @@ fn job() -> ActorId {
     ActorId::Job(JOB)
 }
 
-/// A reign in which an actor dies at each of these times, and each time is built anew after
+/// A run of the control plane in which an actor dies at each of these times, and each time is built anew after
 /// these pauses, as long as there are any.
 fn dying(id: &ActorId, deaths: &[u64], pauses: &[u64]) -> RunLives {
     let mut lived = Vec::new();
@@ -21,23 +21,23 @@ fn dying(id: &ActorId, deaths: &[u64], pauses: &[u64]) -> RunLives {
     RunLives { lived, ended: Some(OVER), counted: deaths.len() as u64 }
 }
 
-fn then(mut reign: RunLives, at: u64, lived: Lived) -> RunLives {
-    reign.lived.push((Timestamp(at), lived));
-    reign
+fn then(mut plane_run: RunLives, at: u64, lived: Lived) -> RunLives {
+    plane_run.lived.push((Timestamp(at), lived));
+    plane_run
 }
 
-fn said(reign: RunLives) -> Vec<String> {
+fn said(plane_run: RunLives) -> Vec<String> {
     let written = BTreeMap::from([(JOB, vec![(Timestamp(1_001), true)])]);
-    misjudged(&[reign], &written, &BTreeMap::new())
+    misjudged(&[plane_run], &written, &BTreeMap::new())
 }
 
-fn finds(reign: RunLives, text: &str) {
-    let said = said(reign);
+fn finds(plane_run: RunLives, text: &str) {
+    let said = said(plane_run);
     assert!(said.iter().any(|said| said.contains(text)), "{text}: {said:?}");
 }
 
-fn is_right(reign: RunLives) {
-    assert_eq!(said(reign), Vec::<String>::new());
+fn is_right(plane_run: RunLives) {
+    assert_eq!(said(plane_run), Vec::<String>::new());
 }
 
 #[test]
@@ -82,10 +82,10 @@ fn a_pause_that_may_have_been_the_second_of_a_minute_is_no_measure_for_a_second_
 fn who_everything_needs_ends_the_process_at_the_fifth_death_and_the_journal_at_the_first() {
     let exits = |id: ActorId, deaths: &[u64], pauses: &[u64], over: u64| {
         let at = deaths.last().copied().unwrap_or_default();
-        let reign = dying(&id, deaths, pauses);
-        let reign = then(reign, at, Lived::Judged(id, Verdict::Exit));
-        let reign = then(reign, at, Lived::Fatal("died too often".into()));
-        RunLives { ended: Some(Timestamp(over)), ..reign }
+        let plane_run = dying(&id, deaths, pauses);
+        let plane_run = then(plane_run, at, Lived::Judged(id, Verdict::Exit));
+        let plane_run = then(plane_run, at, Lived::Fatal("died too often".into()));
+        RunLives { ended: Some(Timestamp(over)), ..plane_run }
     };
     let (five, pauses) = ([100, 200, 500, 1_500, 5_000], [40, 160, 640, 2_560]);
     is_right(exits(ActorId::CoAllocator, &five, &pauses, 5_000));
@@ -106,8 +106,8 @@ fn pauses_grow_and_nobody_waits_for_ever() {
 fn a_site_that_is_held_is_left_alone_for_a_minute_and_tried_again() {
     let cluster = ActorId::Cluster(cospan_domain::ids::SiteName::new("delft").expect("a name"));
     let held = || {
-        let reign = dying(&cluster, &[100, 500, 1_000], &[40, 160]);
-        then(reign, 1_000, Lived::Judged(cluster.clone(), Verdict::Hold))
+        let plane_run = dying(&cluster, &[100, 500, 1_000], &[40, 160]);
+        then(plane_run, 1_000, Lived::Judged(cluster.clone(), Verdict::Hold))
     };
     let built = || Lived::Built(cluster.clone(), false);
     is_right(then(held(), 61_000, built()));
@@ -132,9 +132,9 @@ fn every_death_has_a_cause_and_every_panic_in_a_handler_a_victim() {
 #[test]
 fn a_process_ends_for_a_reason_only() {
     let asks = |before: Option<Lived>| {
-        let reign = RunLives { ended: Some(Timestamp(100)), ..RunLives::default() };
-        let reign = before.into_iter().fold(reign, |reign, lived| then(reign, 100, lived));
-        then(reign, 100, Lived::Fatal("it is over".into()))
+        let plane_run = RunLives { ended: Some(Timestamp(100)), ..RunLives::default() };
+        let plane_run = before.into_iter().fold(plane_run, |plane_run, lived| then(plane_run, 100, lived));
+        then(plane_run, 100, Lived::Fatal("it is over".into()))
     };
     is_right(asks(Some(Lived::DiskFailed)));
     finds(asks(None), "the process ends without a reason: it is over");
@@ -142,12 +142,12 @@ fn a_process_ends_for_a_reason_only() {
 
 #[test]
 fn a_job_that_is_to_be_held_is_so_by_its_record_unless_it_ended() {
-    let reign = dying(&job(), &[100, 500, 1_000], &[40, 160]);
-    let reign = [then(reign, 1_000, Lived::Judged(job(), Verdict::Hold))];
+    let plane_run = dying(&job(), &[100, 500, 1_000], &[40, 160]);
+    let plane_run = [then(plane_run, 1_000, Lived::Judged(job(), Verdict::Hold))];
     let says = |held: &[(u64, bool)], ended: Option<u64>| {
         let held = held.iter().map(|(at, held)| (Timestamp(*at), *held)).collect();
         let ended = ended.map(|at| (JOB, Timestamp(at))).into_iter().collect();
-        misjudged(&reign, &BTreeMap::from([(JOB, held)]), &ended).is_empty()
+        misjudged(&plane_run, &BTreeMap::from([(JOB, held)]), &ended).is_empty()
     };
     assert!(says(&[(1_000, true)], None) && says(&[(5_000, true)], None));
     assert!(says(&[], Some(900)), "nothing of it is left to hold");

@@ -176,7 +176,7 @@ pub(super) fn draw_climate(drawing: &mut Drawing) -> Climate {
     Climate { way_max, faults, sync_max: DurationMs(slow_disk), failing_syncs, disk }
 }
 
-/// Which reigns end by a kill, and how.
+/// Which runs of the control plane end by a kill, and how.
 pub(super) fn draw_kills(drawing: &mut Drawing) -> Vec<Kill> {
     if !drawing.exists() {
         return Vec::new();

@@ -29,7 +29,7 @@ use super::scenario::{Deal, Scenario};
 use super::staging::draw_executable;
 use super::sweeps::{DrawnSweep, run_of};
 use cospan_simulator::jobs::job;
-use cospan_simulator::reign::Reign;
+use cospan_simulator::control_plane_run::ControlPlaneRun;
 use cospan_simulator::stalls::FULL;
 use cospan_simulator::tally::Tally;
 use cospan_simulator::world::cluster::Cluster;
@@ -59,51 +59,51 @@ const RELEASED_EVERY: DurationMs = DurationMs(600_000);
 
 /// Does what users still have to do, until nothing is left.
 pub(super) async fn deal(
-    reign: Reign,
+    plane_run: ControlPlaneRun,
     scenario: Arc<Scenario>,
     known: Rc<RefCell<Known>>,
     tally: Arc<Tally>,
 ) -> Result<()> {
-    while !reign.plane.is_ready() {
+    while !plane_run.plane.is_ready() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    register_files(&reign, &scenario, &known, &tally).await?;
+    register_files(&plane_run, &scenario, &known, &tally).await?;
     loop {
         let next = known.borrow().next_deal;
         let Some((at, deal)) = scenario.deals.get(next) else {
             // What a site did not answer for when a file came back to it is said again.
-            return register_files(&reign, &scenario, &known, &tally).await;
+            return register_files(&plane_run, &scenario, &known, &tally).await;
         };
-        reign.until(*at).await;
+        plane_run.until(*at).await;
         let asked = ask(deal, &scenario, &known.borrow())?;
         let Some(ask) = asked else {
             known.borrow_mut().next_deal += 1;
             continue;
         };
-        let struck = strikes_at(deal, &reign, &known.borrow());
+        let struck = strikes_at(deal, &plane_run, &known.borrow());
         let times = if let Deal::Submit(_, times) = deal { *times } else { 1 };
-        let all = (0..times).map(|_| command(&reign, &ask, &tally));
-        let given_up = reign.until(reign.clock.now() + ANSWERED_WITHIN);
+        let all = (0..times).map(|_| command(&plane_run, &ask, &tally));
+        let given_up = plane_run.until(plane_run.clock.now() + ANSWERED_WITHIN);
         let answers = tokio::select! {
             biased;
             answers = join_all(all) => answers,
             () = given_up => bail!("nobody answers a user: {deal:?}, within {ANSWERED_WITHIN}"),
         };
-        if reign.doom.is_dead() {
+        if plane_run.doom.is_dead() {
             return Ok(());
         }
         struck.into_iter().for_each(|(kind, step)| tally.count(kind, step));
         let mut known = known.borrow_mut();
         known.next_deal += 1;
         for answer in answers {
-            known.complaints.extend(untrue(deal, &answer, &scenario, &reign.plane.view()));
-            known.learn(deal, answer, reign.clock.now());
+            known.complaints.extend(untrue(deal, &answer, &scenario, &plane_run.plane.view()));
+            known.learn(deal, answer, plane_run.clock.now());
         }
     }
 }
 
 /// What a deal is called, and where its job stands when it is made.
-fn strikes_at(deal: &Deal, reign: &Reign, known: &Known) -> Option<(&'static str, &'static str)> {
+fn strikes_at(deal: &Deal, plane_run: &ControlPlaneRun, known: &Known) -> Option<(&'static str, &'static str)> {
     let (kind, number) = match deal {
         Deal::Submit(number, _) => ("submitted-again", number),
         Deal::Cancel(number) => ("cancel", number),
@@ -114,22 +114,22 @@ fn strikes_at(deal: &Deal, reign: &Reign, known: &Known) -> Option<(&'static str
         Deal::Site(..) | Deal::File(..) => return None,
     };
     let id = known.acknowledged.get(number)?;
-    let view = reign.plane.view();
+    let view = plane_run.plane.view();
     Some((kind, view.jobs.get(id).map_or("archived", |job| job.phase.kind().as_str())))
 }
 
 /// Asks until there is an answer that is not "busy".
 async fn command(
-    reign: &Reign,
+    plane_run: &ControlPlaneRun,
     ask: impl Fn() -> Ask,
     tally: &Tally,
 ) -> Result<ApiAnswer, ApiRefusal> {
     let by = KeyName::new("alice").map_err(|e| ApiRefusal::Conflict(e.to_string()))?;
     loop {
-        match reign.plane.command(ApiCommand { by: by.clone(), what: ask() }).await {
+        match plane_run.plane.command(ApiCommand { by: by.clone(), what: ask() }).await {
             Err(ApiRefusal::Busy { .. }) => {
                 tally.count("intake-full", "command");
-                if reign.clock.now().0 < reign.intake_full_until.load(Ordering::Relaxed) {
+                if plane_run.clock.now().0 < plane_run.intake_full_until.load(Ordering::Relaxed) {
                     tally.count(FULL, ActorKind::Intake.as_str());
                 }
                 tokio::time::sleep(Duration::from_secs(1)).await;
@@ -140,7 +140,7 @@ async fn command(
 }
 
 async fn register_files(
-    reign: &Reign,
+    plane_run: &ControlPlaneRun,
     scenario: &Scenario,
     known: &Rc<RefCell<Known>>,
     tally: &Tally,
@@ -158,10 +158,10 @@ async fn register_files(
                 replace: false,
             };
             // A site that does not answer is asked again: users are patient.
-            while !reign.doom.is_dead() && command(reign, ask, tally).await.is_err() {
+            while !plane_run.doom.is_dead() && command(plane_run, ask, tally).await.is_err() {
                 tokio::time::sleep(Duration::from_secs(30)).await;
             }
-            if reign.doom.is_dead() {
+            if plane_run.doom.is_dead() {
                 return Ok(());
             }
             known.borrow_mut().files_done.insert((number, site.clone()));
@@ -338,7 +338,7 @@ impl Known {
             (Deal::File(number, site, true), Ok(_)) => {
                 self.files_done.insert((*number, site.clone()));
             }
-            // Whatever the answer: if nobody says before the next reign that it is there,
+            // Whatever the answer: if nobody says before the next run of the control plane that it is there,
             // it is said then.
             (Deal::File(number, site, false), _) => {
                 self.files_done.remove(&(*number, site.clone()));
@@ -354,17 +354,17 @@ impl Known {
 }
 
 /// Waits until every acknowledged job has ended.
-pub(super) async fn all_ended(reign: &Reign, ids: &[JobId], until: Timestamp) -> Result<()> {
+pub(super) async fn all_ended(plane_run: &ControlPlaneRun, ids: &[JobId], until: Timestamp) -> Result<()> {
     loop {
-        let view = reign.plane.view();
+        let view = plane_run.plane.view();
         let unfinished = ids.iter().filter_map(|id| view.jobs.get(id)).find(|job| !job.is_final());
         let Some(job) = unfinished else { return Ok(()) };
-        if reign.clock.now() > until {
-            let why = reign.plane.explain(job);
+        if plane_run.clock.now() > until {
+            let why = plane_run.plane.explain(job);
             let sites: Vec<_> =
-                reign.plane.sites().into_iter().map(|s| (s.name, s.state)).collect();
+                plane_run.plane.sites().into_iter().map(|s| (s.name, s.state)).collect();
             let truth: Vec<String> =
-                reign.world.read(|world| world.sites().iter().map(Cluster::to_string).collect());
+                plane_run.world.read(|world| world.sites().iter().map(Cluster::to_string).collect());
             let (id, phase, parts) = (job.id, &job.phase, &job.components);
             bail!(
                 "job {id} makes no progress: {phase:?}, {parts:?}; {why:?}; sites {sites:?}; \
@@ -376,15 +376,15 @@ pub(super) async fn all_ended(reign: &Reign, ids: &[JobId], until: Timestamp) ->
 }
 
 /// Operators let jobs go on that were held because they ended actors again and again.
-pub(super) async fn release_held(reign: Reign) {
+pub(super) async fn release_held(plane_run: ControlPlaneRun) {
     loop {
-        reign.until(reign.clock.now() + RELEASED_EVERY).await;
-        let view = reign.plane.view();
+        plane_run.until(plane_run.clock.now() + RELEASED_EVERY).await;
+        let view = plane_run.plane.view();
         let held = view.jobs.values().filter(|job| job.held.is_some());
         let held: Vec<JobId> = held.map(|job| job.id).collect();
         if let (false, Ok(by)) = (held.is_empty(), KeyName::new("operator")) {
             // Whoever is not released now is so the next time.
-            let _ = reign.plane.command(ApiCommand { by, what: Ask::Release(held) }).await;
+            let _ = plane_run.plane.command(ApiCommand { by, what: Ask::Release(held) }).await;
         }
     }
 }

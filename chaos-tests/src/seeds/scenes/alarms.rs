@@ -100,7 +100,7 @@ fn told(chance: &mut StdRng) -> Result<Vec<String>> {
         let over = |scene: &Scene| owed(scene, &site).iter().all(|(.., sent)| sent.is_some());
         scene.when(DAY, over).await?;
         at_rest(&scene).await;
-        let metrics = &scene.reign.plane.shared().metrics.notifications;
+        let metrics = &scene.plane_run.plane.shared().metrics.notifications;
         let (sent, failed) = (
             metrics.with_label_values(&["sent"]).get(),
             metrics.with_label_values(&["failed"]).get(),
@@ -115,7 +115,7 @@ fn told(chance: &mut StdRng) -> Result<Vec<String>> {
         for (id, kind, at, out) in all {
             scene.check(at > struck, || format!("{kind:?} is told at {}", at.0));
             scene.same("when it was out", out, Some(at + waited));
-            let arrived = scene.reign.weather.arrived_at(&site, id);
+            let arrived = scene.plane_run.weather.arrived_at(&site, id);
             scene.same("when it arrived", arrived, (hooks > 0).then_some(at + waited));
         }
         scene.pass(DurationMs(60_000)).await;
@@ -148,11 +148,11 @@ fn given_up(chance: &mut StdRng) -> Result<Vec<String>> {
             too_soon(&scene, id, &site).await?;
         }
         let silent = |scene: &Scene| {
-            let standing = scene.reign.plane.site(&site);
+            let standing = scene.plane_run.plane.site(&site);
             standing.is_some_and(|site| matches!(site.report.contact, Contact::Unreachable { .. }))
         };
         scene.until(DAY, silent).await?;
-        let explained = scene.reign.plane.explain(&*scene.job(id)?).silence;
+        let explained = scene.plane_run.plane.explain(&*scene.job(id)?).silence;
         let why = "which does not answer";
         let attempt = SilentAttempt { component: "part-0".into(), site: site.clone(), why };
         scene.same("what may run unheard", explained.attempts, vec![attempt]);
@@ -181,7 +181,7 @@ fn given_up(chance: &mut StdRng) -> Result<Vec<String>> {
 
 /// A site that was heard just now is not given up.
 async fn too_soon(scene: &Scene, id: JobId, site: &SiteName) -> Result<()> {
-    let contact = scene.reign.plane.site(site).map(|site| site.report.contact);
+    let contact = scene.plane_run.plane.site(site).map(|site| site.report.contact);
     let Some(Contact::Answering { last_at }) = contact else {
         scene.check(false, || format!("{contact:?} just after it fell silent"));
         return Ok(());

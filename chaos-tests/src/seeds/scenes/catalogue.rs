@@ -37,7 +37,7 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
         given_up(&scene, needed).await?;
         replaced(&scene).await?;
         together(&scene).await?;
-        let depth = scene.reign.plane.shared().metrics.mailbox_depth.clone();
+        let depth = scene.plane_run.plane.shared().metrics.mailbox_depth.clone();
         scene.same("depth", depth.with_label_values(&["information"]).get(), 0);
         Ok(())
     })
@@ -202,7 +202,7 @@ async fn given_up(scene: &Scene, needed: u32) -> Result<()> {
 
 /// Where a file is, if the name stands for anything.
 fn entry(scene: &Scene, name: usize) -> Result<Option<Vec<(String, FilePlace)>>> {
-    let view = scene.reign.plane.view();
+    let view = scene.plane_run.plane.view();
     let file = view.files.get(&file_name(name)?).cloned();
     let entry = file.and_then(|file| file.entry.clone());
     let replicas = |(site, place): &(cospan_domain::ids::SiteName, FilePlace)| {

@@ -50,9 +50,9 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
         }
         let arrived = scene.lived(id, begun).into_iter().find(|(_, w)| *w == "InputsArrived");
         scene.same("arrived", arrived, Some((whole, "InputsArrived")));
-        let metrics = &scene.reign.plane.shared().metrics;
+        let metrics = &scene.plane_run.plane.shared().metrics;
         scene.same("bytes", metrics.transferred_bytes.get(), size);
-        scene.same("cuts", scene.reign.plane.view().cuts.len(), 0);
+        scene.same("cuts", scene.plane_run.plane.view().cuts.len(), 0);
         Ok(())
     })
 }
@@ -87,7 +87,7 @@ fn lives(
     ];
     let steps = steps.map(|(at, what)| (at, what.to_owned())).to_vec();
     scene.same("life of a chunk", copied, steps);
-    let measured = scene.reign.plane.links_to(&here).iter().any(|link| link.measured.is_some());
+    let measured = scene.plane_run.plane.links_to(&here).iter().any(|link| link.measured.is_some());
     scene.same("measured", measured, false);
     Ok(())
 }

@@ -57,7 +57,7 @@ fn tries(transfer: DurationMs, l: PerMillion) -> Vec<Timestamp> {
 }
 
 async fn submit(scene: &Scene, spec: JobSpec) -> Result<JobId> {
-    scene.reign.until(SUBMITTED).await;
+    scene.plane_run.until(SUBMITTED).await;
     scene.submit(spec).await
 }
 
@@ -104,9 +104,9 @@ fn on_time(chance: &mut StdRng) -> Result<Vec<String>> {
             ids.push(scene.submit(spec.clone()).await?);
         }
         let planned = tries(transfer.time, l)[0];
-        scene.reign.until(planned - DurationMs(2)).await;
+        scene.plane_run.until(planned - DurationMs(2)).await;
         for id in &ids {
-            let explained = scene.reign.plane.explain(&*scene.job(*id)?);
+            let explained = scene.plane_run.plane.explain(&*scene.job(*id)?);
             scene.same("when it is claimed", explained.next_claim, Some(planned));
         }
         scene.same("claims before that", scene.call_counts().get("submit").copied(), None);
@@ -253,7 +253,7 @@ fn never_started(chance: &mut StdRng) -> Result<Vec<String>> {
         scene.pass(DurationMs(1_000)).await;
         let site = site_name(0)?;
         scene.strike(&site, Trouble::Drained(true));
-        scene.reign.until(SUBMITTED).await;
+        scene.plane_run.until(SUBMITTED).await;
         let id = scene.submit(job(&[processors], DurationMs(5_000), DAY, 0)?).await?;
         scene.pass(DurationMs(1)).await;
         scene.same("when it was claimed", claimed_at(&scene, id), Some(SUBMITTED));
@@ -265,7 +265,7 @@ fn never_started(chance: &mut StdRng) -> Result<Vec<String>> {
             .check(lost.since(SUBMITTED) >= timeout && lost <= SUBMITTED + timeout + HINTS, || {
                 format!("given up after {}, not {timeout}", lost.since(SUBMITTED))
             });
-        let board = &scene.reign.plane.shared().board;
+        let board = &scene.plane_run.plane.shared().board;
         let report = board.site(&site).unwrap_or_default();
         let asked = report.idle.as_ref().map(|(at, _)| *at).unwrap_or_default();
         let most = board.most_left(&site, SUBMITTED);

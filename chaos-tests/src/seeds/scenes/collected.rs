@@ -50,7 +50,7 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
         scene.check(in_time, || format!("brought within {late} ms"));
         let calls = inspected(0)?.len() + inspected(1)?.len();
         scene.same("looks that were counted", scene.counted("inspect", "ok"), calls as u64);
-        let view = scene.reign.plane.view();
+        let view = scene.plane_run.plane.view();
         let at = |name: &str| {
             let file = LogicalName::new(name).ok().and_then(|name| view.files.get(&name).cloned());
             let entry = file.and_then(|file| file.entry.clone());

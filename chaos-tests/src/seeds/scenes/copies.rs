@@ -186,7 +186,7 @@ fn shows_progress(scene: &Scene, begun: Timestamp, tale: Tale) -> Result<()> {
         return Ok(());
     }
     let digest = cospan_domain::ids::Digest([1; 32]);
-    let shown = scene.reign.plane.progress(digest, &site_name(2)?);
+    let shown = scene.plane_run.plane.progress(digest, &site_name(2)?);
     let shown = shown.map(|shown| (shown.done, shown.at, shown.expected));
     // Nothing had come at the first look: then the link's promise is all there is.
     let promised = DurationMs(tale.size().0.div_ceil(tale.said));
@@ -199,7 +199,7 @@ fn shows_progress(scene: &Scene, begun: Timestamp, tale: Tale) -> Result<()> {
 /// What operators see of the link once the copy is whole.
 fn shows_measurement(scene: &Scene, tale: Tale, at: Timestamp) -> Result<()> {
     let counts = tale.is_measured() && scene.now() < at + tale.expiry;
-    let links = scene.reign.plane.links_to(&site_name(2)?);
+    let links = scene.plane_run.plane.links_to(&site_name(2)?);
     let shown: Vec<_> = links
         .iter()
         .map(|link| (link.from.clone(), link.bandwidth.0, link.configured.0, link.measured))
@@ -212,7 +212,7 @@ fn shows_measurement(scene: &Scene, tale: Tale, at: Timestamp) -> Result<()> {
     let measured = counts.then_some((tale.seems(), at, 1));
     let near = (site_name(0)?, rate, bits(tale.said), measured);
     scene.same("links", shown, vec![near, (site_name(1)?, bits(FAR), bits(FAR), None)]);
-    let gauge = &scene.reign.plane.shared().metrics.link_bandwidth;
+    let gauge = &scene.plane_run.plane.shared().metrics.link_bandwidth;
     let gauge = gauge.with_label_values(&["amsterdam", "cracow"]).get();
     scene.same("gauge", gauge, if tale.is_measured() { tale.seems() as i64 / 8 } else { 0 });
     Ok(())
@@ -239,7 +239,7 @@ async fn comes_from(scene: &Scene, tale: Tale, file: usize, site: usize) -> Resu
 
 /// What copies come to in metrics.
 fn counts(scene: &Scene, _: Timestamp, tale: Tale) {
-    let metrics = &scene.reign.plane.shared().metrics;
+    let metrics = &scene.plane_run.plane.shared().metrics;
     scene.same("bytes", metrics.transferred_bytes.get(), 3 * tale.size().0);
     scene.same("copies", metrics.transfer_seconds.get_sample_count(), 3);
     for blame in ["source", "destination", "process", "stall"] {

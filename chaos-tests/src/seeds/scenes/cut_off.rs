@@ -66,7 +66,7 @@ fn long_job(processors: u32, patience: DurationMs) -> Result<cospan_domain::job:
 }
 
 async fn till(scene: &Scene, at: u64) {
-    scene.reign.until(BEGINS + DurationMs(at)).await;
+    scene.plane_run.until(BEGINS + DurationMs(at)).await;
 }
 
 async fn play(scene: &Scene, jobs: [JobId; 2], tries: &[Tries; 2], story: &Story) -> Result<()> {
@@ -76,10 +76,10 @@ async fn play(scene: &Scene, jobs: [JobId; 2], tries: &[Tries; 2], story: &Story
     till(scene, isolated).await;
     scene.pass(DurationMs(1)).await;
     scene.same("isolated", scene.metrics().isolated.get(), 1);
-    scene.same("isolated as told", scene.reign.plane.isolated(), true);
+    scene.same("isolated as told", scene.plane_run.plane.isolated(), true);
     for number in [0, 1] {
         let job = scene.job(jobs[number])?;
-        let told = scene.reign.plane.explain(&job).silence.told(&job);
+        let told = scene.plane_run.plane.explain(&job).silence.told(&job);
         let expected = format!(
             "component part-0 may still run at {}, which does not answer; so many sites are \
              silent at once that it is we who are cut off: nothing is given up for that, and it \

@@ -115,7 +115,7 @@ impl Judge<'_> {
         let first = tale.next_message(begun);
         self.asks_in_vain().await?;
         scene.pass(DurationMs(first.since(begun).0 + 15_000)).await;
-        let lived = scene.reign.lives.reigns().pop().map(|reign| reign.lived).unwrap_or_default();
+        let lived = scene.plane_run.lives.control_plane_runs().pop().map(|plane_run| plane_run.lived).unwrap_or_default();
         let lived = lived.into_iter().filter(|(at, _)| *at >= begun);
         let mut lived = lived.filter(|(_, lived)| !matches!(lived, Lived::Planted(_)));
         let mut at = first;
@@ -179,7 +179,7 @@ async fn dies(scene: &Scene, tale: &Tale) -> Result<()> {
     if !held {
         held = judge.round(1).await?;
     }
-    let metrics = &scene.reign.plane.shared().metrics;
+    let metrics = &scene.plane_run.plane.shared().metrics;
     let shown = metrics.actor_restarts.with_label_values(&[tale.kind.as_str()]).get();
     scene.same("deaths", shown, judge.all);
     if held {
@@ -202,7 +202,7 @@ async fn dies(scene: &Scene, tale: &Tale) -> Result<()> {
 
 /// A job waits for somebody to release it; a site and a copy have another life after a minute.
 async fn is_held(scene: &Scene, tale: &Tale, id: JobId, died: Timestamp) -> Result<()> {
-    let held = scene.reign.plane.shared().metrics.held.get();
+    let held = scene.plane_run.plane.shared().metrics.held.get();
     scene.same("held jobs", held, i64::from(tale.kind == ActorKind::Job));
     if tale.kind == ActorKind::Job {
         let reason = "it ended the actor that worked on it again and again; \
@@ -215,11 +215,11 @@ async fn is_held(scene: &Scene, tale: &Tale, id: JobId, died: Timestamp) -> Resu
         return Ok(());
     }
     if tale.kind == ActorKind::Cluster {
-        let known = scene.reign.plane.site(&site_name(0)?).map(|site| site.report.idle.clone());
+        let known = scene.plane_run.plane.site(&site_name(0)?).map(|site| site.report.idle.clone());
         scene.same("known of the site", known, Some(None));
     }
     scene.pass(MINUTE).await;
-    let lived = scene.reign.lives.reigns().pop().map(|reign| reign.lived).unwrap_or_default();
+    let lived = scene.plane_run.lives.control_plane_runs().pop().map(|plane_run| plane_run.lived).unwrap_or_default();
     let after: Vec<_> = lived.into_iter().filter(|(at, _)| *at > died).collect();
     let again = (died + MINUTE, Lived::Built(tale.who.clone(), false));
     scene.same("another life", after, vec![again]);
@@ -276,9 +276,9 @@ fn adapters(chance: &mut StdRng) -> Result<Vec<String>> {
     let panics = [20, 130, 1_000][chance.random_range(0..3)];
     stage.play_from_start(move |scene| async move {
         scene.pass(DurationMs(panics)).await;
-        scene.reign.weather.clear();
+        scene.plane_run.weather.clear();
         scene.pass(DurationMs(90_000)).await;
-        let lived = scene.reign.lives.reigns().pop().map(|reign| reign.lived).unwrap_or_default();
+        let lived = scene.plane_run.lives.control_plane_runs().pop().map(|plane_run| plane_run.lived).unwrap_or_default();
         let cluster = ActorId::Cluster(site_name(0)?);
         let died = lived.iter().filter(|(_, l)| *l == Lived::Died(cluster.clone())).count();
         let times = [20, 130, 1_000].into_iter().position(|at| at == panics).unwrap_or(0) + 1;

@@ -131,7 +131,7 @@ async fn while_it_runs(scene: &Scene, pause: DurationMs, settings: &Settings) ->
 
 /// An order that does not arrive is given again after 1, 2, 4 and so on up to 30 seconds.
 async fn while_it_is_silent(scene: &Scene, id: JobId, at: u64, tries: &Tries) -> Result<()> {
-    scene.reign.until(BEGINS + DurationMs(at)).await;
+    scene.plane_run.until(BEGINS + DurationMs(at)).await;
     // Whoever gives it up too soon has it cancelled all the same.
     let answer = outcome(scene, Ask::Abandon(vec![id])).await?;
     let asked = scene.asked_since(BEGINS, 0, "status")?.into_iter();
@@ -143,7 +143,7 @@ async fn while_it_is_silent(scene: &Scene, id: JobId, at: u64, tries: &Tries) ->
         DurationMs(at - answered)
     );
     scene.same("answer before it is lost", answer, JobOutcome::Waits(told));
-    scene.reign.until(BEGINS + DurationMs(tries.lost)).await;
+    scene.plane_run.until(BEGINS + DurationMs(tries.lost)).await;
     scene.pass(DurationMs(1)).await;
     let answer = outcome(scene, Ask::Cancel(vec![id])).await?;
     let told = format!(
@@ -175,15 +175,15 @@ async fn while_it_is_silent(scene: &Scene, id: JobId, at: u64, tries: &Tries) ->
 
 /// What a user gives up is over at once; what lives of it is ended when its site answers.
 async fn abandoned(scene: &Scene, id: JobId, at: u64, tries: &Tries) -> Result<()> {
-    scene.reign.until(BEGINS + DurationMs(tries.lost - 1)).await;
+    scene.plane_run.until(BEGINS + DurationMs(tries.lost - 1)).await;
     let at = at.min(tries.back - 1).max(tries.lost + 1);
-    scene.reign.until(BEGINS + DurationMs(at)).await;
+    scene.plane_run.until(BEGINS + DurationMs(at)).await;
     let answer = outcome(scene, Ask::Abandon(vec![id])).await?;
     scene.same("answer", answer, JobOutcome::Done);
     let course = scene.course(id, BEGINS + DurationMs(at));
     let expected = vec![(0, vec!["RoundAborted", "AttemptEnded", "JobCancelled"])];
     scene.same("course", course, expected);
-    scene.reign.until(BEGINS + DurationMs(tries.back + 1)).await;
+    scene.plane_run.until(BEGINS + DurationMs(tries.back + 1)).await;
     scene.same("ended", scene.asked_since(BEGINS, 0, "cancel")?, vec![tries.back]);
     scene.same("swept", scene.asked_since(BEGINS, 0, "list-attempts")?, vec![0, tries.back]);
     ended_as_cancelled(scene);

@@ -21,7 +21,7 @@ use super::stage::{BEGINS, Scene, Set, Stage, site_name};
 use cospan_simulator::clock::rested;
 use cospan_simulator::doom::Moment;
 use cospan_simulator::jobs::job;
-use cospan_simulator::reign::{End, Plan};
+use cospan_simulator::control_plane_run::{End, Plan};
 use cospan_simulator::weather::Climate;
 use cospan_simulator::world::World;
 use cospan_simulator::world::ledger::{Deed, Entry};
@@ -160,7 +160,7 @@ async fn strikes(scene: &Scene, trouble: fn(bool) -> Trouble, story: Story) -> R
 /// Waits, to the millisecond, until something is so in the world.
 async fn till(scene: &Scene, so: impl Fn(&World) -> bool) -> Result<()> {
     let end = scene.now() + DAY;
-    while !scene.reign.world.read(&so) {
+    while !scene.plane_run.world.read(&so) {
         if scene.now() > end {
             bail!("what was waited for in the world did not come about");
         }

@@ -70,7 +70,7 @@ impl Scene {
 
     /// The metrics.
     pub(super) fn metrics(&self) -> &Metrics {
-        &self.reign.plane.shared().metrics
+        &self.plane_run.plane.shared().metrics
     }
 
     /// How many calls were counted, by call and outcome.
@@ -88,14 +88,14 @@ impl Scene {
     /// The place of a site in the world.
     pub(super) fn index(&self, site: usize) -> Result<SiteIndex> {
         let name: SiteName = site_name(site)?;
-        let index = self.reign.world.read(|world| world.index_of(&name));
+        let index = self.plane_run.world.read(|world| world.index_of(&name));
         index.ok_or_else(|| anyhow::anyhow!("there is no site {name}"))
     }
 
     /// Something goes wrong at a site after this time.
     pub(super) fn plan(&self, after: DurationMs, site: usize, trouble: Trouble) -> Result<()> {
         let (now, index) = (self.now(), self.index(site)?);
-        self.reign.world.at(now, |world| world.plan(now + after, index, trouble));
+        self.plane_run.world.at(now, |world| world.plan(now + after, index, trouble));
         Ok(())
     }
 
@@ -112,7 +112,7 @@ impl Scene {
     /// Waits until something is so of a job, and tells when that became durable. No scene has
     /// anything to wait for that takes longer than [`LONGEST`].
     async fn once(&self, job: JobId, so: impl Fn(&Job) -> bool) -> Result<Timestamp> {
-        let mut stream = self.reign.plane.subscribe();
+        let mut stream = self.plane_run.plane.subscribe();
         let comes = async {
             while !so(&*self.job(job)?) {
                 stream.recv().await?;

@@ -39,7 +39,7 @@ mod dying {
         let run_time = DurationMs(1_000 * chance.random_range(60..=200));
         let waits = chance.random_bool(0.5);
         let set = stage.set();
-        let (ended, mut found) = set.reign(BEGINS, move |scene| async move {
+        let (ended, mut found) = set.run_control_plane(BEGINS, move |scene| async move {
             scene.pass(DurationMs(1_000)).await;
             let first = scene.submit(job(&[4], run_time, DAY, 0)?).await?;
             let second = scene.submit(job(&[4], run_time, DAY, 0)?).await?;
@@ -55,7 +55,7 @@ mod dying {
             held(&scene, id, waits).await
         })?;
         let later = ended + DurationMs(chance.random_range(1_000..=50_000));
-        let again = set.reign(later, move |scene| async move {
+        let again = set.run_control_plane(later, move |scene| async move {
             scene.pass(DurationMs(2_000)).await;
             let id = JobId(if waits { 2 } else { 1 });
             held(&scene, id, waits).await?;
@@ -81,7 +81,7 @@ mod dying {
 
     async fn held(scene: &Scene, id: JobId, waits: bool) -> Result<()> {
         at_rest(scene).await;
-        let plane = &scene.reign.plane;
+        let plane = &scene.plane_run.plane;
         let job = scene.job(id)?;
         let Some(reason) = &job.held else {
             scene.check(false, || "it is not held".into());

@@ -39,9 +39,9 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     };
     stage.settings.keep_jobs = drawn.keep;
     let set = stage.set();
-    let (ended, mut found) = set.reign(BEGINS, move |scene| first_reign(scene, drawn))?;
+    let (ended, mut found) = set.run_control_plane(BEGINS, move |scene| first_run(scene, drawn))?;
     let again = ended + DurationMs(chance.random_range(1_000..=100_000));
-    found.extend(set.reign(again, move |scene| second_reign(scene, drawn))?.1);
+    found.extend(set.run_control_plane(again, move |scene| second_run(scene, drawn))?.1);
     Ok(found)
 }
 
@@ -79,7 +79,7 @@ fn reserved(scene: &Scene) -> Vec<u64> {
     reserved.collect()
 }
 
-async fn first_reign(scene: Scene, drawn: Drawn) -> Result<()> {
+async fn first_run(scene: Scene, drawn: Drawn) -> Result<()> {
     scene.pass(DurationMs(1_000)).await;
     let plain = vec![Submission::of(spec(drawn, 1)?); drawn.first as usize];
     let jobs = submitted(&scene, "alice", plain).await?;
@@ -125,7 +125,7 @@ async fn clashes(scene: &Scene, drawn: Drawn, next: u64) -> Result<()> {
     let with = vec![Submission::of(spec(drawn, 1)?), other];
     let answer = scene.ask(Ask::Submit(with)).await;
     scene.same("another body", answer, Err(ApiRefusal::IdempotencyMismatch { job: JobId(next) }));
-    let ids: Vec<u64> = scene.reign.plane.view().jobs.keys().map(|id| id.0).collect();
+    let ids: Vec<u64> = scene.plane_run.plane.view().jobs.keys().map(|id| id.0).collect();
     scene.same("jobs so far", ids, (1..next + 3).collect());
     Ok(())
 }
@@ -139,11 +139,11 @@ fn blocks(next: u64) -> Vec<u64> {
     }
 }
 
-async fn second_reign(scene: Scene, drawn: Drawn) -> Result<()> {
+async fn second_run(scene: Scene, drawn: Drawn) -> Result<()> {
     scene.pass(DurationMs(1_000)).await;
     let next = drawn.first + 1;
-    let reserved_before = scene.reign.plane.view().next_id.0;
-    scene.same("reserved by the last reign", Some(&reserved_before), blocks(next + 4).last());
+    let reserved_before = scene.plane_run.plane.view().next_id.0;
+    scene.same("reserved by the last plane_run", Some(&reserved_before), blocks(next + 4).last());
     let one = || named(spec(drawn, 2)?, "one", 1);
     let jobs = submitted(&scene, "alice", vec![one()?]).await?;
     scene.same("the same name after a restart", jobs, vec![repeated(next)]);
@@ -172,7 +172,7 @@ async fn archived(scene: &Scene, drawn: Drawn, next: u64, last: u64) -> Result<(
     };
     let (named_end, last_end) = (ended(next)?, ended(last)?);
     let look = DurationMs((drawn.keep.0 / 24).clamp(60_000, 3_600_000));
-    let gone = |id| move |scene: &Scene| !scene.reign.plane.view().jobs.contains_key(&JobId(id));
+    let gone = |id| move |scene: &Scene| !scene.plane_run.plane.view().jobs.contains_key(&JobId(id));
     let week = DurationMs(drawn.keep.0 + 2 * look.0);
     for (id, end) in [(next, named_end), (last, last_end)] {
         let at = scene.when(week, gone(id)).await?;
@@ -188,7 +188,7 @@ async fn archived(scene: &Scene, drawn: Drawn, next: u64, last: u64) -> Result<(
     let archives = scene.changes().into_iter();
     let archives = archives.filter(|(_, change)| matches!(**change, Change::JobArchived { .. }));
     let archived: usize = archives.count();
-    let now = scene.reign.plane.view().jobs.len() - 1;
+    let now = scene.plane_run.plane.view().jobs.len() - 1;
     scene.same("jobs archived or there", archived + now, drawn.first as usize + 5);
     Ok(())
 }

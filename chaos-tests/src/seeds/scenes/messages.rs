@@ -65,11 +65,11 @@ fn told(scene: &Scene) -> Vec<Told> {
 }
 
 fn count(scene: &Scene, outcome: &str) -> u64 {
-    scene.reign.plane.shared().metrics.notifications.with_label_values(&[outcome]).get()
+    scene.plane_run.plane.shared().metrics.notifications.with_label_values(&[outcome]).get()
 }
 
 fn all_told(scene: &Scene) -> bool {
-    let view = scene.reign.plane.view();
+    let view = scene.plane_run.plane.view();
     view.jobs.values().all(|job| job.is_final()) && view.untold.is_empty()
 }
 
@@ -101,13 +101,13 @@ fn at_once(chance: &mut StdRng) -> Result<Vec<String>> {
             let job = scene.job(id)?;
             scene.same("when it was told", Some(at), job.ended_at());
             scene.same("what kept it", problem, None);
-            let heard = scene.reign.weather.has_heard(id, &format!("mail:{target}"));
+            let heard = scene.plane_run.weather.has_heard(id, &format!("mail:{target}"));
             scene.check(heard, || format!("{target} did not hear of job {id}"));
             scene.same("of whom nobody wants to know", id == silent, false);
             let should: Vec<TargetName> = targets.clone();
             scene.same("who is told", job.told.iter().cloned().collect(), should);
         }
-        scene.same("idle talk", scene.reign.weather.idle_talk(), Vec::new());
+        scene.same("idle talk", scene.plane_run.weather.idle_talk(), Vec::new());
         Ok(())
     })
 }
@@ -156,7 +156,7 @@ fn again(chance: &mut StdRng) -> Result<Vec<String>> {
             let kept = problem.as_deref();
             scene.check(kept.is_none_or(|kept| kept == "not delivered"), || format!("{kept:?}"));
             scene.check(kept.is_none() || late >= tell_for, || format!("given up after {late}"));
-            scene.same("heard", scene.reign.weather.has_heard(*id, "mail:desk-0"), kept.is_none());
+            scene.same("heard", scene.plane_run.weather.has_heard(*id, "mail:desk-0"), kept.is_none());
         }
         if let [(id, _, at, problem)] = &told[..] {
             let end = scene.job(*id)?.ended_at().unwrap_or_default();
@@ -164,7 +164,7 @@ fn again(chance: &mut StdRng) -> Result<Vec<String>> {
             scene.same("when the last try was", *at, end + last);
             scene.same("whether it is given up", problem.is_some(), given_up);
         }
-        scene.same("idle talk", scene.reign.weather.idle_talk(), Vec::new());
+        scene.same("idle talk", scene.plane_run.weather.idle_talk(), Vec::new());
         Ok(())
     })
 }
@@ -178,7 +178,7 @@ fn gone(chance: &mut StdRng) -> Result<Vec<String>> {
     stage.settings.keep_jobs = DAY;
     let mut set = stage.set();
     let asked = targets.clone();
-    let (ended, mut found) = set.reign(BEGINS, move |scene| async move {
+    let (ended, mut found) = set.run_control_plane(BEGINS, move |scene| async move {
         scene.pass(DurationMs(1_000)).await;
         for _ in 0..jobs {
             submit(&scene, run_time, &asked).await?;
@@ -187,7 +187,7 @@ fn gone(chance: &mut StdRng) -> Result<Vec<String>> {
         Ok(())
     })?;
     set.settings().targets.remove(&targets[1]);
-    let played = set.reign(ended + DurationMs(1_000), move |scene| async move {
+    let played = set.run_control_plane(ended + DurationMs(1_000), move |scene| async move {
         scene.when(DAY, all_told).await?;
         at_rest(&scene).await;
         for (id, target, at, problem) in told(&scene) {

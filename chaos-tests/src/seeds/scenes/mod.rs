@@ -23,7 +23,7 @@ mod orders;
 mod outputs;
 mod probes;
 mod quiet;
-mod reigns;
+mod restarts;
 mod scene;
 mod silence;
 mod sources;
@@ -70,7 +70,7 @@ const ALL: [(u64, &str, Play); 28] = [
     (18, "outputs", outputs::wrong),
     (20, "probes", probes::wrong),
     (21, "quiet", quiet::wrong),
-    (23, "reigns", reigns::wrong),
+    (23, "restarts", restarts::wrong),
     (24, "silence", silence::wrong),
     (25, "sources", sources::wrong),
     (26, "stores", stores::wrong),

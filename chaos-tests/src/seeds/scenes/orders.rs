@@ -90,7 +90,7 @@ async fn at_once(scene: &Scene, id: JobId, orders: &[usize]) -> Result<()> {
 
 /// That its gate is open is not written by itself, but with whatever is written next.
 async fn while_it_starts(scene: &Scene, id: JobId, class: Priority) -> Result<()> {
-    let soon = DurationMs(scene.reign.plane.shared().settings.poll_interval.0);
+    let soon = DurationMs(scene.plane_run.plane.shared().settings.poll_interval.0);
     let begun = scene.now();
     scene.pass(soon + DurationMs(500)).await;
     let ask = Ask::SetPriority { jobs: vec![id], to: class, uncapped: true };

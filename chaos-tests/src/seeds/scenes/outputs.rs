@@ -32,7 +32,7 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
         scene.pass(DurationMs(100)).await;
         let first = leaves(&scene, to, run).await?;
         scene.pass(DurationMs(200_000)).await;
-        let view = scene.reign.plane.view();
+        let view = scene.plane_run.plane.view();
         scene.same("copies", view.copies.values().filter(|copy| copy.is_ready()).count(), 1);
         // The name comes to stand for what the next one leaves.
         let begun = scene.now();
@@ -45,7 +45,7 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
         scene.same("forgets", scene.ask(forgets).await, Ok(ApiAnswer::Done));
         goes(&scene, to, second, begun_again, keeps).await?;
         scene.check(scene.now() > begun, String::new);
-        let view = scene.reign.plane.view();
+        let view = scene.plane_run.plane.view();
         scene.same("left", (view.copies.len(), view.files.len()), (0, 0));
         Ok(())
     })
@@ -61,7 +61,7 @@ fn spec(run: DurationMs, to: usize) -> Result<JobSpec> {
 
 /// What a job leaves.
 fn output(scene: &Scene, id: JobId) -> Result<Digest> {
-    let tag = scene.job(id)?.tag(scene.reign.plane.instance(), ComponentIndex(0));
+    let tag = scene.job(id)?.tag(scene.plane_run.plane.instance(), ComponentIndex(0));
     Ok(output_of(tag, &RelPath::new("out")?).digest)
 }
 
@@ -87,7 +87,7 @@ async fn leaves(scene: &Scene, to: usize, run: DurationMs) -> Result<JobId> {
     // What the output is called until now is no business of this one.
     heard.retain(|(_, call)| *call != "stop-copy" && *call != "delete-content");
     scene.same("calls", heard, calls);
-    let file = scene.reign.plane.view().files.get(&LogicalName::new("result")?).cloned();
+    let file = scene.plane_run.plane.view().files.get(&LogicalName::new("result")?).cloned();
     let entry = file.and_then(|file| file.entry.clone());
     let place = FilePlace::Store(output(scene, id)?);
     let there = entry.map(|entry| (entry.content.digest, entry.replicas.to_vec()));

@@ -71,7 +71,7 @@ fn sent(scene: &Scene) -> u64 {
 
 fn errors(scene: &Scene) -> Result<u32> {
     let name = site_name(0)?;
-    let record = scene.reign.plane.view().sites.get(&name).cloned();
+    let record = scene.plane_run.plane.view().sites.get(&name).cloned();
     Ok(record.map_or(0, |record| record.consecutive_errors))
 }
 
@@ -112,7 +112,7 @@ fn probe_time(
     parameters: &cospan_domain::site::parameters::SiteParameters,
 ) -> Result<Timestamp> {
     let name = site_name(0)?;
-    let record = scene.reign.plane.view().sites.get(&name).cloned();
+    let record = scene.plane_run.plane.view().sites.get(&name).cloned();
     let Some(Breaker::Open { probe_at, .. }) = record.map(|record| record.breaker.clone()) else {
         anyhow::bail!("the site is not unusable");
     };
@@ -140,7 +140,7 @@ async fn try_out(scene: &Scene, probe_at: Timestamp, limit: u32) -> Result<()> {
     for _ in 0..JOBS {
         jobs.push(submit(scene, DurationMs(2_000)).await?);
     }
-    scene.reign.until(probe_at).await;
+    scene.plane_run.until(probe_at).await;
     scene.pass(DurationMs(20)).await;
     let (mut allowed, mut expected) = (1, 0);
     loop {

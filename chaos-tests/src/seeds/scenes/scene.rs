@@ -21,7 +21,7 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use tokio::sync::Notify;
 
 use super::stage::{file_name, site_name};
-use cospan_simulator::reign::Reign;
+use cospan_simulator::control_plane_run::ControlPlaneRun;
 use cospan_simulator::weather::Called;
 use cospan_simulator::world::trouble::Trouble;
 
@@ -34,17 +34,17 @@ type Told = (Timestamp, Arc<Change>);
 /// A control plane on its stage.
 #[derive(Clone)]
 pub(super) struct Scene {
-    pub(super) reign: Reign,
+    pub(super) plane_run: ControlPlaneRun,
     changes: Rc<RefCell<Vec<Told>>>,
     changed: Rc<Notify>,
     found: Rc<RefCell<Vec<String>>>,
 }
 
 impl Scene {
-    /// The one of this reign.
-    pub(super) fn of(reign: Reign) -> Self {
+    /// The one of this run of the control plane.
+    pub(super) fn of(plane_run: ControlPlaneRun) -> Self {
         let (changes, changed, found) = Default::default();
-        Self { reign, changes, changed, found }
+        Self { plane_run, changes, changed, found }
     }
 
     /// What was not as it was worked out.
@@ -54,7 +54,7 @@ impl Scene {
 
     /// Writes down what becomes durable, for as long as it is polled.
     pub(super) async fn follow(&self) {
-        let mut stream = self.reign.plane.subscribe();
+        let mut stream = self.plane_run.plane.subscribe();
         while let Ok(committed) = stream.recv().await {
             self.changes.borrow_mut().push((self.now(), committed.change));
             self.changed.notify_waiters();
@@ -77,7 +77,7 @@ impl Scene {
 
     /// The time.
     pub(super) fn now(&self) -> Timestamp {
-        self.reign.clock.now()
+        self.plane_run.clock.now()
     }
 
     /// Notes what is not as it was worked out.
@@ -102,13 +102,13 @@ impl Scene {
     pub(super) async fn ask_as(&self, key: &str, what: Ask) -> Result<ApiAnswer, ApiRefusal> {
         let by = KeyName::new(key);
         let by = by.map_err(|problem| ApiRefusal::Conflict(problem.to_string()))?;
-        self.reign.plane.command(ApiCommand { by, what }).await
+        self.plane_run.plane.command(ApiCommand { by, what }).await
     }
 
     /// Something happens to a site now.
     pub(super) fn strike(&self, site: &SiteName, trouble: Trouble) {
         let now = self.now();
-        self.reign.world.at(now, |world| {
+        self.plane_run.world.at(now, |world| {
             if let Some(index) = world.index_of(site) {
                 world.plan(now, index, trouble);
             }
@@ -131,7 +131,7 @@ impl Scene {
     /// # Errors
     /// There is none.
     pub(super) fn job(&self, id: JobId) -> Result<Arc<Job>> {
-        let job = self.reign.plane.view().jobs.get(&id).cloned();
+        let job = self.plane_run.plane.view().jobs.get(&id).cloned();
         job.ok_or_else(|| anyhow::anyhow!("job {id} is gone"))
     }
 
@@ -148,7 +148,7 @@ impl Scene {
         while !so(self) {
             if self.now() >= end {
                 let jobs: Vec<_> =
-                    self.reign.plane.view().jobs.values().map(|job| job.phase.clone()).collect();
+                    self.plane_run.plane.view().jobs.values().map(|job| job.phase.clone()).collect();
                 bail!("what was waited for did not come about within {within}: {jobs:?}");
             }
             // Exact where a change is what was waited for.
@@ -217,7 +217,7 @@ impl Scene {
 
     /// All calls that reached a site so far.
     pub(super) fn calls(&self) -> Vec<Called> {
-        self.reign.weather.calls()
+        self.plane_run.weather.calls()
     }
 
     /// How often each call was made so far.

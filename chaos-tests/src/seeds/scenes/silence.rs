@@ -135,7 +135,7 @@ pub(super) fn first_poll(begun: u64, silent_after: u64, interval: u64) -> u64 {
 }
 
 async fn till(scene: &Scene, at: u64) {
-    scene.reign.until(BEGINS + DurationMs(at)).await;
+    scene.plane_run.until(BEGINS + DurationMs(at)).await;
 }
 
 /// Until it counts as silent nothing is different.
@@ -143,7 +143,7 @@ async fn check_before(scene: &Scene, id: JobId, tries: &Tries) -> Result<()> {
     till(scene, tries.lost - 1).await;
     scene.shows("state before it is lost", 0, "usable")?;
     let job = scene.job(id)?;
-    let told = scene.reign.plane.explain(&job).silence.told(&job);
+    let told = scene.plane_run.plane.explain(&job).silence.told(&job);
     scene.same("what is told before", told, None);
     till(scene, tries.lost).await;
     scene.pass(DurationMs(1)).await;
@@ -171,7 +171,7 @@ fn check_lost(scene: &Scene, id: JobId, tries: &Tries, story: &Story) -> Result<
     scene.same("messages", owed, vec![(lost, vec![text]), (lost, vec![])]);
     let job = scene.job(id)?;
     if !matches!(story.patience, Patience::Short(time) if tries.since + time.0 <= tries.lost) {
-        let told = scene.reign.plane.explain(&job).silence.told(&job);
+        let told = scene.plane_run.plane.explain(&job).silence.told(&job);
         let prospect = match job.spec.on_unreachable {
             OnUnreachable::Wait => String::new(),
             OnUnreachable::RerunAfter(time) => format!(", and is given up after {time}"),
@@ -190,7 +190,7 @@ fn check_lost(scene: &Scene, id: JobId, tries: &Tries, story: &Story) -> Result<
 async fn goes_on(scene: &Scene, id: JobId, story: &Story, begun: u64, tries: &Tries) -> Result<()> {
     let ends = begun + story.run_time.0;
     let over = scene.ended(id).await?.since(BEGINS).0;
-    let interval = scene.reign.plane.shared().settings.poll_interval.0;
+    let interval = scene.plane_run.plane.shared().settings.poll_interval.0;
     let polled = tries.back + ends.saturating_sub(tries.back) / interval * interval;
     let seen = if ends <= polled { polled } else { ends.max(polled + 10) };
     scene.same("the end of the job", over, seen);
@@ -214,7 +214,7 @@ async fn goes_elsewhere(
     till(scene, given_up - 1).await;
     let round = scene.job(id)?.round;
     scene.pass(DurationMs(2)).await;
-    let parameters = &scene.reign.plane.shared().settings.job;
+    let parameters = &scene.plane_run.plane.shared().settings.job;
     let seed = id.0.wrapping_add(u64::from(round.0) << 32);
     let again = given_up + parameters.backoff(parameters.site_backoff, 1, seed).0;
     scene.ended(id).await?;

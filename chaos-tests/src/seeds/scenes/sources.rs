@@ -65,7 +65,7 @@ fn near_and_far(chance: &mut StdRng) -> Result<Vec<String>> {
         let mut calls = scene.heard(&here, &OF_COPIES, begun);
         calls.truncate(story.calls.len());
         scene.same("calls", calls, story.calls);
-        let metrics = &scene.reign.plane.shared().metrics;
+        let metrics = &scene.plane_run.plane.shared().metrics;
         let failed = |blame| metrics.transfer_failures.with_label_values(&[blame]).get();
         scene.same("failures", failed("source"), story.failures);
         if let Some(text) = story.says {

@@ -1,4 +1,4 @@
-//! Where scenes are played: a few sites, links between all of them, and one or several reigns of
+//! Where scenes are played: a few sites, links between all of them, and one or several runs of the control plane of
 //! a control plane that nothing disturbs but what the scene is about.
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use cospan_simulator::handle::WorldHandle;
 use cospan_simulator::journal::StoreDisk;
 #[cfg(cospan_chaos)]
 use cospan_simulator::lives::Lived;
-use cospan_simulator::reign::{End, Ground, Plan, reign};
+use cospan_simulator::control_plane_run::{End, Ground, Plan, run_control_plane};
 use cospan_simulator::settings::default_settings;
 use cospan_simulator::weather::{Climate, Weather};
 use cospan_simulator::world::batch::Discipline;
@@ -170,13 +170,13 @@ impl Stage {
         match reign_over(&ground, plan, self.files, Curtain::AtOnce, act)? {
             Ok(_) => bail!("the control plane does not end"),
             Err(at) => {
-                let reigns = ground.lives.reigns();
-                Ok((at, reigns.into_iter().flat_map(|reign| reign.lived).collect()))
+                let control_plane_runs = ground.lives.control_plane_runs();
+                Ok((at, control_plane_runs.into_iter().flat_map(|plane_run| plane_run.lived).collect()))
             }
         }
     }
 
-    /// The stage, set for one reign or several in a row.
+    /// The stage, set for one run of the control plane or several in a row.
     pub(super) fn set(self) -> Set {
         Set { ground: self.ground(), files: self.files, seed: self.seed }
     }
@@ -224,12 +224,12 @@ impl Set {
         &self.ground.world
     }
 
-    /// A reign that nothing happens to.
+    /// A run of the control plane that nothing happens to.
     pub(super) fn plan(&self, begins: Timestamp) -> Plan {
         Plan::undisturbed(begins, self.seed)
     }
 
-    /// Plays one reign as planned; what came of it and what was found, if it was not killed.
+    /// Plays one run of the control plane as planned; what came of it and what was found, if it was not killed.
     ///
     /// # Errors
     /// The scene cannot be played.
@@ -247,11 +247,11 @@ impl Set {
         })
     }
 
-    /// Plays one reign, as [`Stage::play`] does; when it ended, and what it found.
+    /// Plays one run of the control plane, as [`Stage::play`] does; when it ended, and what it found.
     ///
     /// # Errors
     /// The scene cannot be played.
-    pub(super) fn reign<W>(
+    pub(super) fn run_control_plane<W>(
         &self,
         begins: Timestamp,
         act: impl FnOnce(Scene) -> W + 'static,
@@ -275,7 +275,7 @@ enum Curtain {
     Late,
 }
 
-/// What a reign came to.
+/// What a run of the control plane came to.
 struct Played<T> {
     at: Timestamp,
     result: T,
@@ -286,7 +286,7 @@ fn survives<T>(played: Result<Played<T>, Timestamp>) -> Result<Played<T>> {
     played.or_else(|at| bail!("the control plane ended by itself at {}", at.0))
 }
 
-/// A reign that comes to the end of its act, or else to its own at this time.
+/// A run of the control plane that comes to the end of its act, or else to its own at this time.
 fn reign_over<T: 'static, W>(
     ground: &Ground,
     plan: Plan,
@@ -297,14 +297,14 @@ fn reign_over<T: 'static, W>(
 where
     W: Future<Output = Result<T>> + 'static,
 {
-    let end = reign(ground, plan, move |reign| async move {
-        let scene = Scene::of(reign);
+    let end = run_control_plane(ground, plan, move |plane_run| async move {
+        let scene = Scene::of(plane_run);
         let played = async {
             match curtain {
-                Curtain::Late => drop(scene.until(MINUTE, |s| s.reign.plane.is_ready()).await?),
+                Curtain::Late => drop(scene.until(MINUTE, |s| s.plane_run.plane.is_ready()).await?),
                 // That takes no time, but some turns.
                 Curtain::AtOnce => {
-                    while !scene.reign.plane.is_ready() {
+                    while !scene.plane_run.plane.is_ready() {
                         tokio::task::yield_now().await;
                     }
                 }

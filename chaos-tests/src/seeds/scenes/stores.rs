@@ -180,7 +180,7 @@ impl Rule {
 
 /// The catalogue tells where else a file is kept.
 fn lists(scene: &Scene, gone: &[Option<u64>]) -> Result<()> {
-    let view = scene.reign.plane.view();
+    let view = scene.plane_run.plane.view();
     for (file, gone) in gone.iter().enumerate() {
         let entry = view.files.get(&file_name(file)?).and_then(|file| file.entry.clone());
         let listed = entry.iter().flat_map(|entry| kept(&view, entry)).count();
@@ -218,7 +218,7 @@ fn emptied(chance: &mut StdRng) -> Result<Vec<String>> {
         scene.until_ended(&[first]).await?;
         scene.pass(quiet).await;
         let begun = scene.now();
-        scene.reign.world.at(begun, |world| {
+        scene.plane_run.world.at(begun, |world| {
             if let Some(site) = world.index_of(&here) {
                 world.delete_content(site, Digest([1; 32]));
             }

@@ -73,12 +73,12 @@ impl Front<'_> {
         let mut all = vec![good.clone(); self.before];
         all.extend([submission, good]);
         let scene = self.scene;
-        let (at, jobs) = (scene.now(), scene.reign.plane.view().jobs.len());
+        let (at, jobs) = (scene.now(), scene.plane_run.plane.view().jobs.len());
         let changes = scene.changes().len();
         let answer = scene.ask_as(key, Ask::Submit(all)).await;
         scene.same("when it was refused", scene.now(), at);
         scene.pass(DurationMs::ZERO).await;
-        scene.same("jobs of what was refused", scene.reign.plane.view().jobs.len(), jobs);
+        scene.same("jobs of what was refused", scene.plane_run.plane.view().jobs.len(), jobs);
         scene.same("changes of what was refused", scene.changes().len(), changes);
         match answer {
             Err(refusal) => Ok(refusal),
@@ -166,7 +166,7 @@ impl Front<'_> {
         ];
         for (name, spec, asking, class) in cases {
             let submission = Submission { asking, ..Submission::of(Arc::new(spec)) };
-            let previewed = self.scene.reign.plane.preview(&key(name)?, submission.clone())?;
+            let previewed = self.scene.plane_run.plane.preview(&key(name)?, submission.clone())?;
             let shown = previewed.class.map(|shown| (shown.class, shown.given));
             self.scene.same("class in a preview", shown, Some((class, asking.names_none)));
             let answer = self.scene.ask_as(name, Ask::Submit(vec![submission])).await?;
@@ -174,9 +174,9 @@ impl Front<'_> {
             let job = self.scene.job(jobs[0].id)?;
             self.scene.same("class of a job", job.priority, class);
             self.scene.same("class of a specification", job.spec.priority, class);
-            self.scene.same("owner", self.scene.reign.plane.owner(job.id), Some(key(name)?));
+            self.scene.same("owner", self.scene.plane_run.plane.owner(job.id), Some(key(name)?));
         }
-        self.scene.same("owner of no job", self.scene.reign.plane.owner(JobId(77_777)), None);
+        self.scene.same("owner of no job", self.scene.plane_run.plane.owner(JobId(77_777)), None);
         Ok(())
     }
 }
@@ -191,7 +191,7 @@ async fn closed_sites(scene: &Scene) -> Result<()> {
     let waits = Submission::of(Arc::new(spec));
     let leaves = Submission { refuse_closed: true, ..waits.clone() };
     let alice = key("alice")?;
-    let open = |scene: &Scene| scene.reign.plane.preview(&alice, leaves.clone()).is_ok();
+    let open = |scene: &Scene| scene.plane_run.plane.preview(&alice, leaves.clone()).is_ok();
     scene.check(open(scene), || "a site that is open refuses a preview".into());
     order(scene, &site, SiteOrder::Freeze).await?;
     scene.pass(DurationMs(SHAPES.0 - 1)).await;

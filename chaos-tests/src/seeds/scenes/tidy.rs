@@ -18,10 +18,10 @@ const WITH_DEPTH: [&str; 4] = ["intake", "co-allocator", "claimer", "notifier"];
 /// Notes whatever is not in order a moment from now.
 pub(super) async fn at_rest(scene: &Scene) {
     scene.pass(DurationMs(1)).await;
-    let view = scene.reign.plane.view();
+    let view = scene.plane_run.plane.view();
     folded(scene, &view);
     counted(scene, &view);
-    let metrics = &scene.reign.plane.shared().metrics;
+    let metrics = &scene.plane_run.plane.shared().metrics;
     for actor in WITH_DEPTH {
         let depth = metrics.mailbox_depth.with_label_values(&[actor]).get();
         scene.same(&format!("what the {actor} has not finished at rest"), depth, 0);
@@ -99,7 +99,7 @@ fn catalogued(scene: &Scene, view: &View) {
 
 /// Gauges of jobs and queues are what the view has.
 fn counted(scene: &Scene, view: &View) {
-    let metrics = &scene.reign.plane.shared().metrics;
+    let metrics = &scene.plane_run.plane.shared().metrics;
     let jobs = |matches: &dyn Fn(&Job) -> bool| {
         view.jobs.values().filter(|job| matches(job)).count() as i64
     };

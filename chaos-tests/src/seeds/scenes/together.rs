@@ -188,7 +188,7 @@ fn busy(chance: &mut StdRng) -> Result<Vec<String>> {
     stage.climate = Climate { sync_max: DurationMs(1_000_000), ..Climate::default() };
     stage.play(move |scene| async move {
         let depth = |scene: &Scene| {
-            let depth = &scene.reign.plane.shared().metrics.mailbox_depth;
+            let depth = &scene.plane_run.plane.shared().metrics.mailbox_depth;
             depth.with_label_values(&["intake"]).get()
         };
         let requests = vec![vec![waiting(5)?]; bound];
@@ -196,7 +196,7 @@ fn busy(chance: &mut StdRng) -> Result<Vec<String>> {
         let all = ask_all(&scene, requests);
         let late = async {
             scene.pass(DurationMs(1)).await;
-            if scene.reign.plane.view().jobs.is_empty() {
+            if scene.plane_run.plane.view().jobs.is_empty() {
                 scene.same("commands under way", depth(&scene), bound as i64);
                 let at = scene.now();
                 let answer = scene.ask(Ask::Submit(vec![waiting(5)?])).await;
@@ -242,7 +242,7 @@ fn oversized(chance: &mut StdRng) -> Result<Vec<String>> {
         let last = 2 + before as u64 + 2;
         scene.same("those before it", vec![answers[0].clone()], rows(1, &[2]));
         scene.same("those behind it", vec![answers[2].clone()], rows(last, &[1]));
-        let ids: Vec<u64> = scene.reign.plane.view().jobs.keys().map(|id| id.0).collect();
+        let ids: Vec<u64> = scene.plane_run.plane.view().jobs.keys().map(|id| id.0).collect();
         scene.same("jobs that are kept", ids, vec![1, 2, last]);
         let again = Submission { idempotency: name, ..waiting(5)? };
         let answer = scene.ask(Ask::Submit(vec![again])).await;

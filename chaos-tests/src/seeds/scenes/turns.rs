@@ -84,19 +84,19 @@ fn in_order(chance: &mut StdRng) -> Result<Vec<String>> {
 }
 
 fn all_over(scene: &Scene) -> bool {
-    scene.reign.plane.view().jobs.values().all(|job| job.is_final())
+    scene.plane_run.plane.view().jobs.values().all(|job| job.is_final())
 }
 
 async fn standings(scene: &Scene, jobs: &[(Priority, JobId)]) -> Result<()> {
     for (class, id) in jobs {
-        let standing = scene.reign.plane.standing(*id).await;
+        let standing = scene.plane_run.plane.standing(*id).await;
         let ahead = jobs.iter().filter(|(other, before)| other == class && before < id).count();
         let shown = standing.map(|s| (s.priority, s.ahead, s.condition, s.tries));
         scene.same("where it stands", shown, Some((*class, ahead, Condition::Ready, 0)));
-        let wait = scene.reign.plane.explain(&*scene.job(*id)?).wait;
+        let wait = scene.plane_run.plane.explain(&*scene.job(*id)?).wait;
         scene.same("what it waits for", wait, Wait::Placement);
     }
-    let nobody = scene.reign.plane.standing(JobId(99_999)).await;
+    let nobody = scene.plane_run.plane.standing(JobId(99_999)).await;
     scene.check(nobody.is_none(), || format!("no job stands at {nobody:?}"));
     Ok(())
 }
@@ -171,14 +171,14 @@ fn turns(scene: &Scene, limit: u32, count: u32) -> Result<()> {
         let has_turn = id <= u64::from(limit);
         scene.same("whether it has its turn", job.instants.placed.is_some(), has_turn);
         let should = if has_turn { Wait::Phase } else { Wait::Turn(limit) };
-        scene.same("what it waits for", scene.reign.plane.explain(&job).wait, should);
+        scene.same("what it waits for", scene.plane_run.plane.explain(&job).wait, should);
     }
     Ok(())
 }
 
 /// Each job but the first few is placed when one before it is over.
 fn each_at_an_end(scene: &Scene, at_once: usize, ways: DurationMs) -> Result<()> {
-    let view = scene.reign.plane.view();
+    let view = scene.plane_run.plane.view();
     let mut ends: Vec<Timestamp> = view.jobs.values().filter_map(|job| job.ended_at()).collect();
     let mut places: Vec<Timestamp> =
         view.jobs.values().filter_map(|job| job.instants.placed).collect();
@@ -217,7 +217,7 @@ fn comes_back(chance: &mut StdRng) -> Result<Vec<String>> {
             let waits = Submission::of(Arc::new(of_class(5, DAY, Priority::SuperLow)?));
             let waits = Submission { allow_unplaceable: true, ..waits };
             scene.ask(Ask::Submit(vec![waits])).await?;
-            scene.until(DAY, |scene| scene.reign.plane.isolated()).await?;
+            scene.until(DAY, |scene| scene.plane_run.plane.isolated()).await?;
             scene.ask(Ask::Cancel(vec![JobId(1)])).await?;
         }
         let id = scene.submit(of_class(3, DurationMs(9_000), Priority::Low)?).await?;
@@ -234,7 +234,7 @@ fn comes_back(chance: &mut StdRng) -> Result<Vec<String>> {
         // A silent site is asked every quarter of a minute at least, and once a query was given up.
         let late = DurationMs(if unheard { 45_000 } else { 0 });
         scene.check(placed <= at + late, || format!("placed {} late", placed.since(at)));
-        scene.same("whether we are cut off", scene.reign.plane.isolated(), false);
+        scene.same("whether we are cut off", scene.plane_run.plane.isolated(), false);
         scene.when(DAY, is_over(id)).await?;
         at_rest(&scene).await;
         Ok(())

@@ -35,7 +35,7 @@ struct Tale {
     frozen: usize,
 }
 
-/// What the first reign left.
+/// What the first run of the control plane left.
 struct Left {
     killed: Timestamp,
     running: JobId,
@@ -94,7 +94,7 @@ async fn before(scene: &Scene, tale: Tale) -> Result<Left> {
         waiting.push(scene.submit(spec(12, 1_000, 0)?).await?);
     }
     scene.pass(DurationMs(tale.killed)).await;
-    let next = scene.reign.plane.view().next_id;
+    let next = scene.plane_run.plane.view().next_id;
     let killed = scene.now();
     Ok(Left { killed, running, reading, waiting, frozen, ended, next, begun })
 }
@@ -130,7 +130,7 @@ async fn after(scene: &Scene, tale: Tale, left: Left) -> Result<()> {
 
 /// What is shown at once is what there is.
 fn counts(scene: &Scene, left: &Left, tale: Tale) -> Result<()> {
-    let plane = &scene.reign.plane;
+    let plane = &scene.plane_run.plane;
     let metrics = &plane.shared().metrics;
     let view = plane.view();
     scene.same("folds", view.folds_agree(), true);
@@ -143,7 +143,7 @@ fn counts(scene: &Scene, left: &Left, tale: Tale) -> Result<()> {
     scene.same("held", metrics.held.get(), 0);
     scene.same("ended", scene.job(left.ended)?.is_final(), true);
     scene.same("next", view.next_id, left.next);
-    scene.same("restarts", scene.reign.plane.epoch().0, 2);
+    scene.same("restarts", scene.plane_run.plane.epoch().0, 2);
     Ok(())
 }
 
@@ -162,14 +162,14 @@ fn asks_sites(scene: &Scene, begun: Timestamp) -> Result<()> {
 
 /// What was there before it was watched, or a moment later, says nothing of the link.
 fn measures(scene: &Scene, tale: Tale, watched: u64, at: Timestamp) -> Result<()> {
-    let links = scene.reign.plane.links_to(&site_name(1)?);
+    let links = scene.plane_run.plane.links_to(&site_name(1)?);
     let measured = links.first().and_then(|link| link.measured);
     let counts = watched >= 2_000;
     scene.same("measured", measured.map(|m| (m.at, m.transfers)), counts.then_some((at, 1)));
-    let bytes = scene.reign.plane.shared().metrics.transferred_bytes.get();
+    let bytes = scene.plane_run.plane.shared().metrics.transferred_bytes.get();
     scene.same("bytes", Bytes(bytes), Bytes(RATE * tale.takes));
     let digest = Digest([1; 32]);
-    scene.same("progress", scene.reign.plane.progress(digest, &site_name(1)?), None);
+    scene.same("progress", scene.plane_run.plane.progress(digest, &site_name(1)?), None);
     Ok(())
 }
 
@@ -184,7 +184,7 @@ async fn finishes(scene: &Scene, tale: Tale, left: Left) -> Result<()> {
     scene.ask(Ask::Thaw(left.frozen.clone())).await?;
     scene.until_ended(&left.frozen).await?;
     let spec = only_at(job(&[1], DurationMs(10), DurationMs(10), 0)?, 0)?;
-    // Numbers that the first reign had set aside are not given out.
+    // Numbers that the first run of the control plane had set aside are not given out.
     let id = scene.submit(spec).await?;
     scene.same("number", id, left.next);
     scene.until_ended(&[id]).await?;
@@ -194,7 +194,7 @@ async fn finishes(scene: &Scene, tale: Tale, left: Left) -> Result<()> {
     let opened = scene.call_counts().get("decide-gate").copied().unwrap_or(0);
     // What was asked and not answered is asked again.
     scene.check((jobs..jobs + 2).contains(&opened), || format!("{opened} gates"));
-    let metrics = &scene.reign.plane.shared().metrics;
+    let metrics = &scene.plane_run.plane.shared().metrics;
     let finished = metrics.jobs.with_label_values(&["finished"]).get();
     scene.same("finished", finished, jobs as i64);
     scene.same("conflicts", metrics.journal_conflicts.get(), 0);

@@ -62,7 +62,7 @@ pub struct Ground {
     pub keeps_archive: bool,
 }
 
-/// What a reign is to be.
+/// What a run of the control plane is to be.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
     /// When it begins.
@@ -97,7 +97,7 @@ impl Plan {
     }
 }
 
-/// How a reign ended.
+/// How a run of the control plane ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End<T> {
     /// Its work was done at this time.
@@ -108,7 +108,7 @@ pub enum End<T> {
 
 /// A control plane that runs, for whoever works with it.
 #[derive(Clone)]
-pub struct Reign {
+pub struct ControlPlaneRun {
     /// The control plane.
     pub plane: ControlPlane,
     /// The world; only judges look at it.
@@ -127,7 +127,7 @@ pub struct Reign {
     pub lives: Arc<Lives>,
 }
 
-impl Reign {
+impl ControlPlaneRun {
     /// Waits until `at`.
     pub async fn until(&self, at: Timestamp) {
         tokio::time::sleep(Duration::from_millis(at.since(self.clock.now()).0)).await;
@@ -184,10 +184,10 @@ pub(super) fn runtime() -> tokio::runtime::Runtime {
 ///
 /// # Errors
 /// The store cannot be opened: what was acknowledged is damaged.
-pub fn reign<T: 'static, W>(
+pub fn run_control_plane<T: 'static, W>(
     ground: &Ground,
     plan: Plan,
-    work: impl FnOnce(Reign) -> W + 'static,
+    work: impl FnOnce(ControlPlaneRun) -> W + 'static,
 ) -> Result<End<T>>
 where
     W: Future<Output = T> + 'static,
@@ -202,7 +202,7 @@ where
 async fn live<T, W>(
     ground: Ground,
     plan: Plan,
-    work: impl FnOnce(Reign) -> W + 'static,
+    work: impl FnOnce(ControlPlaneRun) -> W + 'static,
 ) -> Result<End<T>>
 where
     W: Future<Output = T> + 'static,
@@ -229,7 +229,7 @@ where
     }
     let (now, world) = (clock.clone(), ground.world.clone());
     let driver = actix_rt::spawn(world.drive(move || now.now()));
-    let reign = Reign {
+    let plane_run = ControlPlaneRun {
         plane,
         world: ground.world.clone(),
         weather: ground.weather.clone(),
@@ -240,11 +240,11 @@ where
         lives: its_lives.clone(),
     };
     let seed = plan.seed ^ plan.begins.0;
-    let striking = stalls::strike(plan.stalls, seed, patient(&reign));
+    let striking = stalls::strike(plan.stalls, seed, patient(&plane_run));
     let staller = actix_rt::spawn(striking);
     let killed_at = async {
         match plan.killed_at {
-            Some(at) => reign.until(at).await,
+            Some(at) => plane_run.until(at).await,
             None => std::future::pending().await,
         }
     };
@@ -252,12 +252,12 @@ where
         biased;
         () = doom.struck() => End::Killed(clock.now()),
         () = killed_at => End::Killed(clock.now()),
-        done = work(reign.clone()) => End::Done(clock.now(), done),
+        done = work(plane_run.clone()) => End::Done(clock.now(), done),
     };
     doom.strike();
     panics::clear();
     lives::clear();
-    its_lives.end(clock.now(), deaths(&reign));
+    its_lives.end(clock.now(), deaths(&plane_run));
     disk.fall("lost-suffix");
     driver.abort();
     staller.abort();
@@ -268,13 +268,13 @@ where
     Ok(end)
 }
 
-fn patient(reign: &Reign) -> Patient {
+fn patient(plane_run: &ControlPlaneRun) -> Patient {
     Patient {
-        shared: reign.plane.shared().clone(),
-        clock: reign.clock.clone(),
-        tally: reign.weather.tally().clone(),
-        lives: reign.lives.clone(),
-        intake_full_until: reign.intake_full_until.clone(),
+        shared: plane_run.plane.shared().clone(),
+        clock: plane_run.clock.clone(),
+        tally: plane_run.weather.tally().clone(),
+        lives: plane_run.lives.clone(),
+        intake_full_until: plane_run.intake_full_until.clone(),
     }
 }
 
@@ -284,8 +284,8 @@ fn is_full(problem: &anyhow::Error) -> bool {
 }
 
 /// Deaths that its supervisor was told of.
-fn deaths(reign: &Reign) -> u64 {
-    let counted = &reign.plane.shared().metrics.actor_restarts;
+fn deaths(plane_run: &ControlPlaneRun) -> u64 {
+    let counted = &plane_run.plane.shared().metrics.actor_restarts;
     let kinds = ActorKind::ALL.into_iter();
     kinds.map(|kind| counted.with_label_values(&[kind.as_str()]).get()).sum()
 }
