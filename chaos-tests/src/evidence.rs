@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::api::{Api, Reply};
 use crate::crowd::Promises;
-use crate::ground::{Ground, GroundSite};
+use crate::test_environment::{TestEnvironment, EnvironmentSite};
 use crate::history::{self, Event};
 use crate::payload::Ledger;
 
@@ -123,7 +123,7 @@ impl Foreign {
     ///
     /// # Errors
     /// It cannot be made.
-    pub fn plant(site: &GroundSite) -> Result<Self> {
+    pub fn plant(site: &EnvironmentSite) -> Result<Self> {
         let place = site.root.join("attempts").join(FOREIGN_TAG);
         fs::create_dir_all(place.join("work"))?;
         let mut child = Command::new("sleep")
@@ -209,21 +209,21 @@ pub fn carriers(root: &Path) -> Vec<(u32, String)> {
 /// # Errors
 /// The server does not answer, or a directory cannot be read.
 pub fn gather(
-    ground: &Ground,
+    environment: &TestEnvironment,
     api: &Api,
     promises: &Promises,
     foreign: &mut [Foreign],
 ) -> Result<Evidence> {
     let store = api.want("/v1/store")?;
     let rows = api.jobs()?;
-    let jobs = rows.iter().map(|row| job_truth(ground, api, row)).collect::<Result<_>>()?;
+    let jobs = rows.iter().map(|row| job_truth(environment, api, row)).collect::<Result<_>>()?;
     Ok(Evidence {
         instance: store["instance"].as_str().context("a store without an instance")?.into(),
         promises: promises.clone(),
         jobs,
-        ledger: Ledger::read(&ground.ledger())?,
+        ledger: Ledger::read(&environment.ledger())?,
         foreign: foreign.iter_mut().flat_map(Foreign::judge).collect(),
-        ..gather_places(ground, api)?
+        ..gather_places(environment, api)?
     })
 }
 
@@ -231,11 +231,11 @@ pub fn gather(
 ///
 /// # Errors
 /// The server does not answer.
-pub fn gather_places(ground: &Ground, api: &Api) -> Result<Evidence> {
+pub fn gather_places(environment: &TestEnvironment, api: &Api) -> Result<Evidence> {
     let files = api.files()?;
     let reported = api.want("/v1/sites")?;
-    let sites = ground.sites.iter().map(|site| site_truth(site, &reported, &files));
-    let carried = ground.sites.iter().flat_map(|site| carriers(&site.root.join("attempts")));
+    let sites = environment.sites.iter().map(|site| site_truth(site, &reported, &files));
+    let carried = environment.sites.iter().flat_map(|site| carriers(&site.root.join("attempts")));
     Ok(Evidence {
         sites: sites.collect(),
         processes: carried
@@ -246,7 +246,7 @@ pub fn gather_places(ground: &Ground, api: &Api) -> Result<Evidence> {
     })
 }
 
-fn job_truth(ground: &Ground, api: &Api, row: &Value) -> Result<JobTruth> {
+fn job_truth(environment: &TestEnvironment, api: &Api, row: &Value) -> Result<JobTruth> {
     let id = row["id"].as_u64().context("a job without a number")?;
     let history = api.want(&format!("/v1/jobs/{id}/events"))?;
     let state = row["state"].as_str().unwrap_or_default().to_owned();
@@ -261,7 +261,7 @@ fn job_truth(ground: &Ground, api: &Api, row: &Value) -> Result<JobTruth> {
                 continue;
             }
             let line = match wanted["site"].as_str() {
-                Some(site) => collected_line(ground, site, output["digest"].as_str()),
+                Some(site) => collected_line(environment, site, output["digest"].as_str()),
                 None => fetched_line(api, id, index),
             };
             outputs.insert(index, line);
@@ -280,8 +280,8 @@ fn job_truth(ground: &Ground, api: &Api, row: &Value) -> Result<JobTruth> {
 }
 
 /// First line of a collected output, in the store of the site that it was to go to.
-fn collected_line(ground: &Ground, site: &str, digest: Option<&str>) -> String {
-    let site = ground.sites.iter().find(|other| other.name == site);
+fn collected_line(environment: &TestEnvironment, site: &str, digest: Option<&str>) -> String {
+    let site = environment.sites.iter().find(|other| other.name == site);
     let (Some(site), Some(digest)) = (site, digest) else { return "no digest".into() };
     let path = site.root.join("store").join(digest);
     let mut first = vec![0; 64];
@@ -303,7 +303,7 @@ fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().into()
 }
 
-fn site_truth(site: &GroundSite, reported: &Value, files: &[Value]) -> SiteTruth {
+fn site_truth(site: &EnvironmentSite, reported: &Value, files: &[Value]) -> SiteTruth {
     let list = reported["sites"].as_array().into_iter().flatten();
     let report = list.into_iter().find(|report| report["name"] == site.name.as_str());
     let count = |what: &str| {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::api::Api;
 use crate::crowd::Promises;
 use crate::evidence::{self, Foreign};
-use crate::ground::{Ground, Layout};
+use crate::test_environment::{TestEnvironment, Layout};
 use crate::points;
 use crate::server::{Chaos, Server};
 use crate::settle;
@@ -41,7 +41,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 /// A server with sites, and what it was asked for.
 #[derive(Debug)]
 pub struct Scene {
-    ground: Ground,
+    environment: TestEnvironment,
     server: Server,
     api: Api,
     promises: Promises,
@@ -60,13 +60,13 @@ pub fn play(binary: &Path, base: &Path, name: &str) -> Result<()> {
         planted.as_ref().map_err(|problem| anyhow!("{name}: {problem}"))?;
     }
     let mut scene = Scene::open(binary, base, planted.is_ok())?;
-    let mut foreign = vec![Foreign::plant(&scene.ground.sites[0])?];
+    let mut foreign = vec![Foreign::plant(&scene.environment.sites[0])?];
     let result = scenario(&mut scene).and_then(|()| scene.judge(&mut foreign));
     scene.server.kill()?;
     if result.is_err() {
-        scene.ground.keep();
+        scene.environment.keep();
     }
-    result.with_context(|| format!("{name}: see {}", scene.ground.path().display()))
+    result.with_context(|| format!("{name}: see {}", scene.environment.path().display()))
 }
 
 impl Scene {
@@ -82,12 +82,12 @@ impl Scene {
             ),
             ..Layout::default()
         };
-        let ground = Ground::new(base, &layout)?;
-        let mut server = Server::new(binary, &ground);
-        server.chaos = planted.then(|| Chaos { plan: String::new(), coverage: ground.coverage() });
+        let environment = TestEnvironment::new(base, &layout)?;
+        let mut server = Server::new(binary, &environment);
+        server.chaos = planted.then(|| Chaos { plan: String::new(), coverage: environment.coverage() });
         server.start()?;
         let api = server.api()?;
-        let scene = Self { ground, server, api, promises: Promises::default(), receiver };
+        let scene = Self { environment, server, api, promises: Promises::default(), receiver };
         scene.wait("all sites usable", |scene| {
             let sites = scene.api.want("/v1/sites")?;
             let list = sites["sites"].as_array().context("no sites")?;
@@ -126,7 +126,7 @@ impl Scene {
                 "processors": 1,
                 "executable": "/bin/sh",
                 "arguments": [
-                    self.ground.payload(), self.ground.ledger(), seconds, "0", "polite", output,
+                    self.environment.payload(), self.environment.ledger(), seconds, "0", "polite", output,
                     "0",
                 ],
             });
@@ -163,7 +163,7 @@ impl Scene {
     }
 
     fn site(&self, index: usize) -> Result<Value> {
-        self.api.want(&format!("/v1/sites/{}", self.ground.sites[index].name))
+        self.api.want(&format!("/v1/sites/{}", self.environment.sites[index].name))
     }
 
     fn await_site(&self, index: usize, state: &str) -> Result<()> {
@@ -174,7 +174,7 @@ impl Scene {
     }
 
     fn root(&self, index: usize) -> &Path {
-        &self.ground.sites[index].root
+        &self.environment.sites[index].root
     }
 
     fn away(&self, index: usize) -> PathBuf {
@@ -201,7 +201,7 @@ impl Scene {
 
     fn judge(&self, foreign: &mut [Foreign]) -> Result<()> {
         let judged =
-            settle::settle_and_judge(&self.ground, &self.api, &self.promises, foreign, PATIENCE)?;
+            settle::settle_and_judge(&self.environment, &self.api, &self.promises, foreign, PATIENCE)?;
         let broken: Vec<String> = judged.0.violations.iter().map(ToString::to_string).collect();
         ensure!(broken.is_empty(), "the oracle found: {}", broken.join("; "));
         ensure!(judged.0.payloads > 0, "no payload ran");

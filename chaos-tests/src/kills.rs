@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::api::Api;
 use crate::crowd::Crowd;
 use crate::evidence::Foreign;
-use crate::ground::{Ground, Layout};
+use crate::test_environment::{TestEnvironment, Layout};
 use crate::locals::Locals;
 use crate::oracle::Verdict;
 use crate::payload::grain;
@@ -120,16 +120,16 @@ impl Outcome {
 ///
 /// # Errors
 /// The server refuses one.
-pub fn register_shared(ground: &Ground, api: &Api) -> Result<()> {
+pub fn register_shared(environment: &TestEnvironment, api: &Api) -> Result<()> {
     let register = |site: usize, name: &str, path: String| {
-        let place = &ground.sites[site].name;
+        let place = &environment.sites[site].name;
         api.must("/v1/files", &json!({ "name": name, "site": place, "path": path }))
     };
     for (index, name) in SHARED.into_iter().enumerate() {
-        let path = ground.plant_file(index % 2, name, 1_000_000 + index * 400_000)?;
+        let path = environment.plant_file(index % 2, name, 1_000_000 + index * 400_000)?;
         register(index % 2, name, path)?;
     }
-    register(1, GRAIN, ground.plant(1, GRAIN, &grain())?)?;
+    register(1, GRAIN, environment.plant(1, GRAIN, &grain())?)?;
     Ok(())
 }
 
@@ -148,30 +148,30 @@ fn layout() -> Layout {
 /// The server does not start, or the harness cannot work.
 pub fn run(options: &Options) -> Result<Outcome> {
     let begun = Instant::now();
-    let mut ground = Ground::new(&options.base, &layout())?;
-    let mut server = Server::new(&options.binary, &ground);
-    let outcome = run_on(options, &ground, &mut server, begun);
+    let mut environment = TestEnvironment::new(&options.base, &layout())?;
+    let mut server = Server::new(&options.binary, &environment);
+    let outcome = run_on(options, &environment, &mut server, begun);
     server.kill()?;
     if options.keep || !outcome.as_ref().is_ok_and(Outcome::is_good) {
-        ground.keep();
+        environment.keep();
     }
-    outcome.with_context(|| format!("see {}", ground.path().display()))
+    outcome.with_context(|| format!("see {}", environment.path().display()))
 }
 
 fn run_on(
     options: &Options,
-    ground: &Ground,
+    environment: &TestEnvironment,
     server: &mut Server,
     begun: Instant,
 ) -> Result<Outcome> {
     const SETTLE_MAX: Duration = Duration::from_secs(180);
     server.start()?;
     let api = server.api()?;
-    register_shared(ground, &api)?;
-    let mut foreign = vec![Foreign::plant(&ground.sites[0])?, Foreign::plant(&ground.sites[1])?];
+    register_shared(environment, &api)?;
+    let mut foreign = vec![Foreign::plant(&environment.sites[0])?, Foreign::plant(&environment.sites[1])?];
     let mut random = StdRng::seed_from_u64(options.seed);
-    let workload = Workload::new(ground, "job");
-    let locals = Locals::start(ground, api.clone(), random.random());
+    let workload = Workload::new(environment, "job");
+    let locals = Locals::start(environment, api.clone(), random.random());
     let crowd = Crowd::start(api.clone(), workload, options.depth, random.random());
     let (mut table, mut restarts) = (Table::default(), Vec::new());
     let mut counted = 0;
@@ -193,7 +193,7 @@ fn run_on(
     }
     let promises = crowd.finish();
     let taken = locals.finish()?;
-    let (verdict, _) = settle::settle_and_judge(ground, &api, &promises, &mut foreign, SETTLE_MAX)?;
+    let (verdict, _) = settle::settle_and_judge(environment, &api, &promises, &mut foreign, SETTLE_MAX)?;
     restarts.sort();
     let missed = match options.kills < MANY_KILLS {
         true => Vec::new(),
@@ -207,8 +207,8 @@ fn run_on(
         verdict,
         taken,
         took: begun.elapsed(),
-        directory: ground.path().into(),
-        file_system: ground.file_system.clone(),
+        directory: environment.path().into(),
+        file_system: environment.file_system.clone(),
     })
 }
 

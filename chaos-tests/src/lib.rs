@@ -14,7 +14,7 @@ pub mod differ;
 pub mod disk;
 pub mod evidence;
 pub mod faults;
-pub mod ground;
+pub mod test_environment;
 pub mod history;
 pub mod kills;
 pub mod locals;

@@ -16,7 +16,7 @@ use rand::{Rng, SeedableRng};
 
 use crate::api::Api;
 use crate::evidence::FOREIGN;
-use crate::ground::{Ground, GroundSite};
+use crate::test_environment::{TestEnvironment, EnvironmentSite};
 
 /// Between two of their jobs, at most.
 const PAUSE_MAX_MS: u64 = 400;
@@ -32,8 +32,8 @@ pub struct Locals {
 
 impl Locals {
     /// They begin.
-    pub fn start(ground: &Ground, api: Api, seed: u64) -> Self {
-        let (sites, stop) = (ground.sites.clone(), Arc::new(AtomicBool::new(false)));
+    pub fn start(environment: &TestEnvironment, api: Api, seed: u64) -> Self {
+        let (sites, stop) = (environment.sites.clone(), Arc::new(AtomicBool::new(false)));
         let told = stop.clone();
         let thread = std::thread::spawn(move || work(&sites, &api, seed, &told));
         Self { stop, thread: Some(thread) }
@@ -56,12 +56,12 @@ impl Drop for Locals {
     }
 }
 
-fn work(sites: &[GroundSite], api: &Api, seed: u64, stop: &AtomicBool) -> Result<u32> {
+fn work(sites: &[EnvironmentSite], api: &Api, seed: u64, stop: &AtomicBool) -> Result<u32> {
     let mut random = StdRng::seed_from_u64(seed);
     let (mut running, mut taken): (Vec<Child>, u32) = (Vec::new(), 0);
     while !stop.load(Ordering::Relaxed) {
         let contested = contested(sites, api);
-        let all: Vec<&GroundSite> = sites.iter().collect();
+        let all: Vec<&EnvironmentSite> = sites.iter().collect();
         let from = if random.random_bool(0.2) { &all } else { &contested };
         if let Some(site) = from.choose(&mut random) {
             taken += 1;
@@ -79,7 +79,7 @@ fn work(sites: &[GroundSite], api: &Api, seed: u64, stop: &AtomicBool) -> Result
 }
 
 /// Sites where jobs are placed and hold nothing yet; none while the server is down.
-fn contested<'a>(sites: &'a [GroundSite], api: &Api) -> Vec<&'a GroundSite> {
+fn contested<'a>(sites: &'a [EnvironmentSite], api: &Api) -> Vec<&'a EnvironmentSite> {
     let rows = api.want("/v1/jobs?state=placed&limit=20").unwrap_or_default();
     let placed = rows["jobs"].as_array().into_iter().flatten();
     let names = placed.flat_map(|row| row["sites"].as_array().into_iter().flatten());
@@ -89,7 +89,7 @@ fn contested<'a>(sites: &'a [GroundSite], api: &Api) -> Vec<&'a GroundSite> {
 
 /// Takes processors as an attempt of a control plane does that is not ours: its directory
 /// and its process are there before the entry that holds them.
-fn take(site: &GroundSite, number: u32, processors: u32, run_ms: u64) -> Result<Child> {
+fn take(site: &EnvironmentSite, number: u32, processors: u32, run_ms: u64) -> Result<Child> {
     let tag = format!("{FOREIGN}-{}-0-1", number + 1);
     let place = site.root.join("attempts").join(&tag);
     fs::create_dir_all(&place)?;
@@ -103,7 +103,7 @@ fn take(site: &GroundSite, number: u32, processors: u32, run_ms: u64) -> Result<
     Ok(child)
 }
 
-fn hold(site: &GroundSite, tag: &str, processors: u32) -> Result<()> {
+fn hold(site: &EnvironmentSite, tag: &str, processors: u32) -> Result<()> {
     let entry = format!("processors {processors}\nlongest_ms 60000\nend {tag}\n");
     let written = site.root.join(format!("{tag}.held"));
     fs::write(&written, entry)?;

@@ -12,7 +12,7 @@ use cospan_domain::transfer::due::CopyEffect;
 use crate::api::Api;
 use crate::crowd::{Crowd, Promises};
 use crate::evidence::Foreign;
-use crate::ground::{Ground, Layout};
+use crate::test_environment::{TestEnvironment, Layout};
 use crate::kills::register_shared;
 use crate::oracle::Verdict;
 use crate::server::{Chaos, Server};
@@ -220,7 +220,7 @@ pub fn check_build(binary: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Strikes once, on a ground of its own.
+/// Strikes once, on a environment of its own.
 ///
 /// # Errors
 /// The harness cannot work.
@@ -235,18 +235,18 @@ pub fn strike(binary: &Path, base: &Path, what: &Strike, seed: u64) -> Result<St
         watching: format!("{}site_error_threshold = 1000\n", Layout::default().watching),
         ..Layout::default()
     };
-    let mut ground = Ground::new(base, &layout)?;
-    let mut server = Server::new(binary, &ground);
-    let struck = strike_on(&ground, &mut server, what, seed, begun);
+    let mut environment = TestEnvironment::new(base, &layout)?;
+    let mut server = Server::new(binary, &environment);
+    let struck = strike_on(&environment, &mut server, what, seed, begun);
     server.kill()?;
     if !struck.as_ref().is_ok_and(Struck::is_good) {
-        ground.keep();
+        environment.keep();
     }
-    struck.with_context(|| format!("{}: see {}", what.name(), ground.path().display()))
+    struck.with_context(|| format!("{}: see {}", what.name(), environment.path().display()))
 }
 
 fn strike_on(
-    ground: &Ground,
+    environment: &TestEnvironment,
     server: &mut Server,
     what: &Strike,
     seed: u64,
@@ -256,18 +256,18 @@ fn strike_on(
     const SETTLE_MAX: Duration = Duration::from_secs(240);
     // Some end while others are on their way in.
     let depth = if what.kind == "panic" { LOAD + LOAD / 4 } else { 16 };
-    let quiet = Chaos { plan: String::new(), coverage: ground.coverage() };
+    let quiet = Chaos { plan: String::new(), coverage: environment.coverage() };
     server.chaos = Some(quiet.clone());
     server.start()?;
     let api = server.api()?;
-    register_shared(ground, &api)?;
-    let mut foreign = vec![Foreign::plant(&ground.sites[0])?];
+    register_shared(environment, &api)?;
+    let mut foreign = vec![Foreign::plant(&environment.sites[0])?];
     server.kill()?;
     server.chaos = Some(Chaos { plan: what.plan(), ..quiet.clone() });
     server.spawn()?;
-    let crowd = Crowd::start(api.clone(), Workload::new(ground, "job"), depth, seed);
-    let ended = await_strike(ground, server, &api, &crowd, what)?;
-    let in_flight = if what.kind == "panic" { struck_with(ground) } else { None };
+    let crowd = Crowd::start(api.clone(), Workload::new(environment, "job"), depth, seed);
+    let ended = await_strike(environment, server, &api, &crowd, what)?;
+    let in_flight = if what.kind == "panic" { struck_with(environment) } else { None };
     let reached = match what.kind {
         "panic" => in_flight.is_some(),
         _ => ended == Some(ABORTED),
@@ -285,7 +285,7 @@ fn strike_on(
     }
     std::thread::sleep(Duration::from_millis(500));
     let promises: Promises = crowd.finish();
-    let judged = settle::settle_and_judge(ground, &api, &promises, &mut foreign, SETTLE_MAX)?;
+    let judged = settle::settle_and_judge(environment, &api, &promises, &mut foreign, SETTLE_MAX)?;
     Ok(Struck {
         name: what.name(),
         reached,
@@ -293,7 +293,7 @@ fn strike_on(
         wrong_end,
         verdict: judged.0,
         took: begun.elapsed(),
-        directory: ground.path().into(),
+        directory: environment.path().into(),
     })
 }
 
@@ -303,7 +303,7 @@ const EXIT_FATAL: i32 = 70;
 
 /// Loads the server until it has failed as planned, or long enough. How it ended, if it did.
 fn await_strike(
-    ground: &Ground,
+    environment: &TestEnvironment,
     server: &mut Server,
     api: &Api,
     crowd: &Crowd,
@@ -322,7 +322,7 @@ fn await_strike(
         if let Some(status) = server.ended()? {
             return Ok(status.code().or(status.signal().map(|signal| 128 + signal)));
         }
-        if what.kind == "panic" && panicked.is_none() && struck_with(ground).is_some() {
+        if what.kind == "panic" && panicked.is_none() && struck_with(environment).is_some() {
             panicked = Some(Instant::now());
         }
         if panicked.is_some_and(|at| at.elapsed() > survival) {
@@ -332,15 +332,15 @@ fn await_strike(
             crowd.seen(&rows);
         }
         turn += 1;
-        stimulus::stimulate(ground, api, what.stimulus(), turn);
+        stimulus::stimulate(environment, api, what.stimulus(), turn);
         std::thread::sleep(Duration::from_millis(20));
     }
     Ok(None)
 }
 
 /// How many jobs were in flight when the planted panic struck, if it did.
-fn struck_with(ground: &Ground) -> Option<usize> {
-    let log = std::fs::read(ground.log()).ok()?;
+fn struck_with(environment: &TestEnvironment) -> Option<usize> {
+    let log = std::fs::read(environment.log()).ok()?;
     let log = String::from_utf8_lossy(&log);
     let (_, told) = log.split_once("planted panic with ")?;
     told.split_once(" jobs in flight")?.0.parse().ok()

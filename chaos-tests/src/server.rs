@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::api::{Api, Reply};
-use crate::ground::Ground;
+use crate::test_environment::TestEnvironment;
 
 /// Longest that a start may take before the run fails.
 const START_MAX: Duration = Duration::from_secs(90);
@@ -39,14 +39,14 @@ pub struct Server {
 
 impl Server {
     /// One that was not started yet.
-    pub fn new(binary: &Path, ground: &Ground) -> Self {
+    pub fn new(binary: &Path, environment: &TestEnvironment) -> Self {
         Self {
             binary: binary.into(),
-            config: ground.config(),
-            home: ground.path().into(),
-            log: ground.log(),
-            token: ground.data().join("keys/admin.token"),
-            port: ground.port(),
+            config: environment.config(),
+            home: environment.path().into(),
+            log: environment.log(),
+            token: environment.data().join("keys/admin.token"),
+            port: environment.port(),
             chaos: None,
             child: None,
         }

@@ -7,7 +7,7 @@ use anyhow::Result;
 use crate::api::Api;
 use crate::crowd::Promises;
 use crate::evidence::{self, Evidence, Foreign};
-use crate::ground::Ground;
+use crate::test_environment::TestEnvironment;
 use crate::oracle::{self, Rule, Verdict};
 
 /// Waits until every acknowledged job is final or the time is over, then judges
@@ -16,7 +16,7 @@ use crate::oracle::{self, Rule, Verdict};
 /// # Errors
 /// The server does not answer.
 pub fn settle_and_judge(
-    ground: &Ground,
+    environment: &TestEnvironment,
     api: &Api,
     promises: &Promises,
     foreign: &mut [Foreign],
@@ -33,16 +33,16 @@ pub fn settle_and_judge(
         }
         std::thread::sleep(Duration::from_millis(100));
     }
-    while begun.elapsed() < patience && !at_rest(ground, api)? {
+    while begun.elapsed() < patience && !at_rest(environment, api)? {
         std::thread::sleep(Duration::from_millis(200));
     }
-    let evidence = evidence::gather(ground, api, promises, foreign)?;
+    let evidence = evidence::gather(environment, api, promises, foreign)?;
     Ok((oracle::judge(&evidence), evidence))
 }
 
 /// Whether what takes its time is over: copies that nobody needs, idle counts, processes.
-fn at_rest(ground: &Ground, api: &Api) -> Result<bool> {
-    let quick = evidence::gather_places(ground, api)?;
+fn at_rest(environment: &TestEnvironment, api: &Api) -> Result<bool> {
+    let quick = evidence::gather_places(environment, api)?;
     let waits = [Rule::NothingHeld, Rule::NothingRuns, Rule::NothingStaged, Rule::NothingLost];
     Ok(!oracle::judge(&quick).violations.iter().any(|v| waits.contains(&v.rule)))
 }

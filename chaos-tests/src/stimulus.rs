@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::api::Api;
 use crate::evidence;
-use crate::ground::Ground;
+use crate::test_environment::TestEnvironment;
 
 /// What brings a server to a point, beside ordinary load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,14 +25,14 @@ pub enum Stimulus {
 }
 
 /// Does it once; `turn` counts the calls.
-pub fn stimulate(ground: &Ground, api: &Api, stimulus: Stimulus, turn: u64) {
+pub fn stimulate(environment: &TestEnvironment, api: &Api, stimulus: Stimulus, turn: u64) {
     match stimulus {
         Stimulus::Load => {}
         Stimulus::KillAttempts if turn.is_multiple_of(25) => {
-            let site = &ground.sites[(turn / 25) as usize % ground.sites.len()];
+            let site = &environment.sites[(turn / 25) as usize % environment.sites.len()];
             kill_attempt(&site.root.join("attempts"));
         }
-        Stimulus::KillAgents if turn.is_multiple_of(5) => kill_agents(ground),
+        Stimulus::KillAgents if turn.is_multiple_of(5) => kill_agents(environment),
         Stimulus::KillAttempts | Stimulus::KillAgents => {}
         Stimulus::CancelEarly => {
             if let Ok(rows) = api.newest(100) {
@@ -85,8 +85,8 @@ pub fn kill_attempt(attempts: &Path) {
     }
 }
 
-fn kill_agents(ground: &Ground) {
-    let ours = ground.path().display().to_string();
+fn kill_agents(environment: &TestEnvironment) {
+    let ours = environment.path().display().to_string();
     for name in evidence::names(Path::new("/proc")) {
         let Ok(pid) = name.parse::<u32>() else { continue };
         let Ok(line) = std::fs::read(format!("/proc/{pid}/cmdline")) else { continue };

@@ -8,7 +8,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use serde_json::{Value, json};
 
-use crate::ground::Ground;
+use crate::test_environment::TestEnvironment;
 use crate::payload::CHUNK;
 
 /// Names of the files that jobs share.
@@ -76,14 +76,14 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Jobs for the sites of this ground. Names begin with `prefix`.
-    pub fn new(ground: &Ground, prefix: &str) -> Self {
+    /// Jobs for the sites of this environment. Names begin with `prefix`.
+    pub fn new(environment: &TestEnvironment, prefix: &str) -> Self {
         Self {
             prefix: prefix.into(),
-            sites: ground.sites.iter().map(|site| site.name.clone()).collect(),
-            least: ground.sites.iter().map(|site| site.processors).min().unwrap_or(0),
-            payload: ground.payload().display().to_string(),
-            ledger: ground.ledger().display().to_string(),
+            sites: environment.sites.iter().map(|site| site.name.clone()).collect(),
+            least: environment.sites.iter().map(|site| site.processors).min().unwrap_or(0),
+            payload: environment.payload().display().to_string(),
+            ledger: environment.ledger().display().to_string(),
             count: 0,
         }
     }

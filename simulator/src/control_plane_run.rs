@@ -43,7 +43,7 @@ const LAST_TURNS: usize = 8;
 
 /// What outlives a control plane.
 #[derive(Clone)]
-pub struct Ground {
+pub struct SimEnvironment {
     /// The world.
     pub world: Arc<WorldHandle>,
     /// The disk of the store.
@@ -185,22 +185,22 @@ pub(super) fn runtime() -> tokio::runtime::Runtime {
 /// # Errors
 /// The store cannot be opened: what was acknowledged is damaged.
 pub fn run_control_plane<T: 'static, W>(
-    ground: &Ground,
+    environment: &SimEnvironment,
     plan: Plan,
     work: impl FnOnce(ControlPlaneRun) -> W + 'static,
 ) -> Result<End<T>>
 where
     W: Future<Output = T> + 'static,
 {
-    let ground = ground.clone();
+    let environment = environment.clone();
     System::with_tokio_rt(runtime).block_on(async move {
-        let task = actix_rt::spawn(live(ground, plan, work));
+        let task = actix_rt::spawn(live(environment, plan, work));
         task.await.unwrap_or_else(|panic| Err(anyhow!("the simulator itself broke: {panic}")))
     })
 }
 
 async fn live<T, W>(
-    ground: Ground,
+    environment: SimEnvironment,
     plan: Plan,
     work: impl FnOnce(ControlPlaneRun) -> W + 'static,
 ) -> Result<End<T>>
@@ -208,14 +208,14 @@ where
     W: Future<Output = T> + 'static,
 {
     let clock: Arc<dyn Clock> = Arc::new(WorldClock::starting_at(plan.begins));
-    let doom = Doom::at(plan.moment, ground.weather.tally().clone());
-    let its_lives = ground.lives.clone();
+    let doom = Doom::at(plan.moment, environment.weather.tally().clone());
+    let its_lives = environment.lives.clone();
     its_lives.begin();
     lives::watch(its_lives.clone(), clock.clone());
-    let (plane, disk) = match open(&ground, plan, &clock, &doom) {
+    let (plane, disk) = match open(&environment, plan, &clock, &doom) {
         Err(problem) if is_full(&problem) => {
             // As the server does: it ends with an exit code, and is started again.
-            ground.weather.tally().count("store-full", "start");
+            environment.weather.tally().count("store-full", "start");
             lives::clear();
             its_lives.end(plan.begins, 0);
             return Ok(End::Killed(plan.begins));
@@ -223,16 +223,16 @@ where
         opened => opened?,
     };
     if let Some(panics) = plan.panics {
-        let tally = ground.weather.tally().clone();
+        let tally = environment.weather.tally().clone();
         let (seed, clock) = (plan.seed ^ plan.begins.0, clock.clone());
         panics::plant(panics, seed, tally, its_lives.clone(), clock);
     }
-    let (now, world) = (clock.clone(), ground.world.clone());
+    let (now, world) = (clock.clone(), environment.world.clone());
     let driver = actix_rt::spawn(world.drive(move || now.now()));
     let plane_run = ControlPlaneRun {
         plane,
-        world: ground.world.clone(),
-        weather: ground.weather.clone(),
+        world: environment.world.clone(),
+        weather: environment.weather.clone(),
         clock: clock.clone(),
         doom: doom.clone(),
         clock_ahead_ms: plan.clock_ahead_ms,
@@ -291,7 +291,7 @@ fn deaths(plane_run: &ControlPlaneRun) -> u64 {
 }
 
 fn open(
-    ground: &Ground,
+    environment: &SimEnvironment,
     plan: Plan,
     clock: &Arc<dyn Clock>,
     doom: &Arc<Doom>,
@@ -306,9 +306,9 @@ fn open(
     let instance = InstanceId::from_random(plan.seed);
     let unheard = |_| {};
     let heard = if bug(Bug::SkipSync) { Arc::new(unheard) } else { sink.clone() };
-    let is_full = ground.weather.is_disk_full(plan.begins);
-    let opened = ground.disk.open(is_full, instance, heard, &mut load)?;
-    let hasty = || Hasty::over(&ground.disk, instance, sink.clone());
+    let is_full = environment.weather.is_disk_full(plan.begins);
+    let opened = environment.disk.open(is_full, instance, heard, &mut load)?;
+    let hasty = || Hasty::over(&environment.disk, instance, sink.clone());
     let hasty = bug(Bug::SkipSync).then(hasty).transpose()?.flatten();
     damage.map_or(Ok(()), Err)?;
     let mut loaded = loader.finish()?;
@@ -317,31 +317,31 @@ fn open(
         inner: opened.journal,
         sink,
         doom: doom.clone(),
-        weather: ground.weather.clone(),
+        weather: environment.weather.clone(),
         clock: clock.clone(),
-        lives: ground.lives.clone(),
-        hash: ground.hash.clone(),
+        lives: environment.lives.clone(),
+        hash: environment.hash.clone(),
         waiting: Mutex::default(),
-        store: ground.disk.clone(),
+        store: environment.disk.clone(),
         broken: AtomicBool::new(false),
-        keeps_archive: ground.keeps_archive,
+        keeps_archive: environment.keeps_archive,
         hasty,
     });
     let its_clock = Timestamp(plan.begins.0.saturating_add_signed(plan.clock_ahead_ms));
     let (fatal, registry) = (doom.clone(), prometheus::Registry::new());
-    let (lives, true_clock) = (ground.lives.clone(), clock.clone());
+    let (lives, true_clock) = (environment.lives.clone(), clock.clone());
     let parts = Parts {
         clock: Arc::new(WorldClock::starting_at(its_clock)),
         seed: plan.seed,
-        settings: ground.settings.clone(),
+        settings: environment.settings.clone(),
         instance: opened.instance,
         epoch: opened.epoch,
         view: view_of(loaded),
         metrics: Arc::new(Metrics::new(&registry)?),
-        sites: sites(ground, clock, doom, opened.instance),
+        sites: sites(environment, clock, doom, opened.instance),
         store: Arc::new(MortalJournal(disk.clone())),
         messenger: Arc::new(Post {
-            weather: ground.weather.clone(),
+            weather: environment.weather.clone(),
             clock: clock.clone(),
             told: Mutex::default(),
             actors_die: plan.panics.is_some(),
@@ -356,7 +356,7 @@ fn open(
 }
 
 fn sites(
-    ground: &Ground,
+    environment: &SimEnvironment,
     clock: &Arc<dyn Clock>,
     doom: &Arc<Doom>,
     instance: InstanceId,
@@ -369,14 +369,14 @@ fn sites(
         Arc::new(SimulatedSite {
             name,
             index,
-            world: ground.world.clone(),
+            world: environment.world.clone(),
             clock: clock.clone(),
-            weather: ground.weather.clone(),
+            weather: environment.weather.clone(),
             doom: doom.clone(),
-            lives: ground.lives.clone(),
+            lives: environment.lives.clone(),
             instance,
-            hints: ground.hints,
+            hints: environment.hints,
         })
     };
-    ground.world.read(named).into_iter().map(site).collect()
+    environment.world.read(named).into_iter().map(site).collect()
 }

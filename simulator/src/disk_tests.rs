@@ -8,16 +8,16 @@ use cospan_storage::fault::FaultDisk;
 
 use super::doom::Moment;
 use super::journal::StoreDisk;
-use super::probe_tests::{BEGINS, SECOND, ground, submit};
-use super::control_plane_run::{End, Ground, Plan, run_control_plane};
+use super::probe_tests::{BEGINS, SECOND, environment, submit};
+use super::control_plane_run::{End, SimEnvironment, Plan, run_control_plane};
 use super::weather::{Climate, DiskTrouble, Weather};
 
 const MINUTE: DurationMs = DurationMs(60_000);
 
-fn on_faulty_disk(disk: DiskTrouble, sync_max: DurationMs) -> Ground {
+fn on_faulty_disk(disk: DiskTrouble, sync_max: DurationMs) -> SimEnvironment {
     let climate = Climate { disk, sync_max, ..Climate::default() };
     let weather = Arc::new(Weather::new(climate, 1));
-    Ground { disk: StoreDisk::Faulty(FaultDisk::default()), weather, ..ground(&["delft"]) }
+    SimEnvironment { disk: StoreDisk::Faulty(FaultDisk::default()), weather, ..environment(&["delft"]) }
 }
 
 fn plan(begins: Timestamp, moment: Option<Moment>) -> Plan {
@@ -25,8 +25,8 @@ fn plan(begins: Timestamp, moment: Option<Moment>) -> Plan {
 }
 
 /// Submits one job, and counts those that are there a minute after the start.
-fn minute(ground: &Ground, plan: Plan) -> End<usize> {
-    let end = run_control_plane(ground, plan, move |plane_run| async move {
+fn minute(environment: &SimEnvironment, plan: Plan) -> End<usize> {
+    let end = run_control_plane(environment, plan, move |plane_run| async move {
         plane_run.until(plan.begins + SECOND).await;
         let submitted = tokio::time::timeout(
             std::time::Duration::from_secs(1),
@@ -43,48 +43,48 @@ fn minute(ground: &Ground, plan: Plan) -> End<usize> {
 fn a_full_disk_ends_the_control_plane_which_goes_on_when_there_is_room() {
     let (full, room) = (BEGINS + MINUTE + SECOND, BEGINS + MINUTE + MINUTE);
     let disk = DiskTrouble { full: vec![(full, room)], ..DiskTrouble::default() };
-    let ground = on_faulty_disk(disk, DurationMs::ZERO);
-    assert_eq!(minute(&ground, plan(BEGINS, None)), End::Done(BEGINS + MINUTE, 1));
-    let End::Killed(at) = minute(&ground, plan(BEGINS + MINUTE, None)) else {
+    let environment = on_faulty_disk(disk, DurationMs::ZERO);
+    assert_eq!(minute(&environment, plan(BEGINS, None)), End::Done(BEGINS + MINUTE, 1));
+    let End::Killed(at) = minute(&environment, plan(BEGINS + MINUTE, None)) else {
         panic!("it goes on without a disk")
     };
     assert!((full..room).contains(&at), "it ends with the first record that has no room");
-    assert_eq!(minute(&ground, plan(at + SECOND, None)), End::Killed(at + SECOND), "and at start");
-    let End::Done(_, jobs) = minute(&ground, plan(room, None)) else { panic!("there is room") };
+    assert_eq!(minute(&environment, plan(at + SECOND, None)), End::Killed(at + SECOND), "and at start");
+    let End::Done(_, jobs) = minute(&environment, plan(room, None)) else { panic!("there is room") };
     assert_eq!(jobs, 2, "what was acknowledged is there, what was not is not");
-    let struck = ground.weather.tally().struck();
+    let struck = environment.weather.tally().struck();
     assert_eq!(struck[&("store-full", "start")], 1);
     assert!(struck.keys().any(|(kind, step)| *kind == "store-full" && *step != "start"));
 }
 
 #[test]
 fn a_record_that_cannot_be_written_ends_the_control_plane_and_costs_nothing_acknowledged() {
-    let ground = on_faulty_disk(DiskTrouble::default(), DurationMs::ZERO);
-    assert_eq!(minute(&ground, plan(BEGINS, None)), End::Done(BEGINS + MINUTE, 1));
+    let environment = on_faulty_disk(DiskTrouble::default(), DurationMs::ZERO);
+    assert_eq!(minute(&environment, plan(BEGINS, None)), End::Done(BEGINS + MINUTE, 1));
     let disk = DiskTrouble { failing_writes: 1_000_000, ..DiskTrouble::default() };
     let weather = Arc::new(Weather::new(Climate { disk, ..Climate::default() }, 1));
-    let failing = Ground { weather, ..ground.clone() };
+    let failing = SimEnvironment { weather, ..environment.clone() };
     let End::Killed(at) = minute(&failing, plan(BEGINS + MINUTE, None)) else {
         panic!("it goes on without a disk")
     };
     assert!(failing.weather.tally().struck().keys().all(|(kind, _)| *kind == "write-fails"));
-    let End::Done(_, jobs) = minute(&ground, plan(at, None)) else { panic!("it is well again") };
+    let End::Done(_, jobs) = minute(&environment, plan(at, None)) else { panic!("it is well again") };
     assert_eq!(jobs, 2);
 }
 
 #[test]
 fn a_record_that_a_death_tears_is_as_if_it_had_never_been_written() {
     let disk = DiskTrouble { tears: true, ..DiskTrouble::default() };
-    let ground = on_faulty_disk(disk, DurationMs::ZERO);
+    let environment = on_faulty_disk(disk, DurationMs::ZERO);
     let mut begins = BEGINS;
     for append in 1..=12 {
-        let end = minute(&ground, plan(begins, Some(Moment::BeforeAppend(append))));
+        let end = minute(&environment, plan(begins, Some(Moment::BeforeAppend(append))));
         begins = match end {
             End::Killed(at) | End::Done(at, _) => at + SECOND,
         };
     }
-    let struck = ground.weather.tally().struck();
+    let struck = environment.weather.tally().struck();
     let torn = struck.iter().filter(|((kind, _), _)| *kind == "torn-tail");
     assert!(torn.map(|(_, count)| count).sum::<u64>() > 4, "{struck:?}");
-    assert!(matches!(minute(&ground, plan(begins, None)), End::Done(..)), "it opens");
+    assert!(matches!(minute(&environment, plan(begins, None)), End::Done(..)), "it opens");
 }

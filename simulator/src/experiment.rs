@@ -19,7 +19,7 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::handle::WorldHandle;
 use super::journal::StoreDisk;
-use super::control_plane_run::{End, Ground, Plan, ControlPlaneRun, run_control_plane};
+use super::control_plane_run::{End, SimEnvironment, Plan, ControlPlaneRun, run_control_plane};
 use super::weather::Weather;
 use crate::world::World;
 
@@ -113,7 +113,7 @@ pub fn run<T: 'static>(
     progress: Progress,
 ) -> Result<Outcome<T>> {
     let Experiment { world, settings, jobs, count, begins, seed, weather } = experiment;
-    let ground = Ground {
+    let environment = SimEnvironment {
         world: WorldHandle::new(world),
         disk: StoreDisk::default(),
         weather: Arc::new(weather),
@@ -127,11 +127,11 @@ pub fn run<T: 'static>(
     let messages = cospan_actors::chaos::messages();
     let watched = Rc::new(RefCell::new(Watched::new(keep)));
     let seen = watched.clone();
-    let world = ground.world.clone();
+    let world = environment.world.clone();
     let Surroundings { failures, files, until } = surroundings;
     let calls = Rc::new(Cell::new(0));
     let made = calls.clone();
-    let end = run_control_plane(&ground, plan, move |plane_run| async move {
+    let end = run_control_plane(&environment, plan, move |plane_run| async move {
         let doom = plane_run.doom.clone();
         let watching = actix_rt::spawn(watch(plane_run.clone(), seen, count, progress));
         actix_rt::spawn(fail_nodes(plane_run.clone(), world, failures));
@@ -165,7 +165,7 @@ pub fn run<T: 'static>(
         ended,
         jobs,
         queue,
-        world: ground.world,
+        world: environment.world,
         changes,
         calls: calls.get(),
         messages: cospan_actors::chaos::messages() - messages,

@@ -10,7 +10,7 @@ use cospan_domain::units::{BitsPerSecond, DurationMs, DurationUs};
 
 use super::jobs::job;
 use super::probe_tests::{BEGINS, SECOND, linked, name, until};
-use super::control_plane_run::{End, Ground, Plan, ControlPlaneRun, run_control_plane};
+use super::control_plane_run::{End, SimEnvironment, Plan, ControlPlaneRun, run_control_plane};
 use crate::world::LinkSpec;
 use crate::world::trouble::Trouble;
 
@@ -20,7 +20,7 @@ const MINUTE: DurationMs = DurationMs(60_000);
 
 /// Sites of two processors, each with a host. It is far to delft, and near from leiden to
 /// utrecht; but it is said that delft and leiden are nearest.
-fn three_sites() -> Ground {
+fn three_sites() -> SimEnvironment {
     let pairs = || SITES.into_iter().flat_map(|from| SITES.map(|to| (name(from), name(to))));
     let links = pairs().filter(|(from, to)| from != to).map(|(from, to)| {
         let is_far = from.as_str() == "delft" || to.as_str() == "delft";
@@ -28,8 +28,8 @@ fn three_sites() -> Ground {
         LinkSpec { from, to, bandwidth: GIGABIT, latency }
     });
     let links: Vec<LinkSpec> = links.collect();
-    let mut ground = linked(&SITES, &links);
-    let settings = &mut ground.settings;
+    let mut environment = linked(&SITES, &links);
+    let settings = &mut environment.settings;
     for link in links {
         let pair = (link.from, link.to);
         let is_said = pair.0.as_str() != "utrecht" && pair.1.as_str() != "utrecht";
@@ -39,7 +39,7 @@ fn three_sites() -> Ground {
     }
     let host = |site| (name(site), HostName::new(site).unwrap());
     settings.network.hosts = SITES.map(host).into();
-    ground
+    environment
 }
 
 /// Submits a job of two components, each of the size of a site, that runs for a minute.
@@ -80,10 +80,10 @@ fn latency(plane_run: &ControlPlaneRun, from: &str, to: &str) -> (Option<Duratio
 
 #[test]
 fn a_connected_policy_chooses_the_sites_that_were_found_to_be_near() {
-    let ground = three_sites();
-    let world = ground.world.clone();
+    let environment = three_sites();
+    let world = environment.world.clone();
     let plan = Plan::undisturbed(BEGINS, 1);
-    let end = run_control_plane(&ground, plan, move |plane_run| async move {
+    let end = run_control_plane(&environment, plan, move |plane_run| async move {
         plane_run.until(BEGINS + SECOND).await;
         assert_eq!(latency(&plane_run, "leiden", "utrecht"), (Some(DurationUs(5_000)), false));
         let said = BTreeSet::from(["delft".to_owned(), "leiden".to_owned()]);

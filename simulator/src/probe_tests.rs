@@ -14,7 +14,7 @@ use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::jobs::shared_job;
 use super::journal::StoreDisk;
-use super::control_plane_run::{End, Ground, Plan, ControlPlaneRun, run_control_plane};
+use super::control_plane_run::{End, SimEnvironment, Plan, ControlPlaneRun, run_control_plane};
 use super::settings::default_settings;
 use super::weather::{Climate, Weather};
 use crate::handle::WorldHandle;
@@ -30,12 +30,12 @@ pub(super) fn name(site: &str) -> SiteName {
 }
 
 /// Sites of one node each, unusable after one error, and hardly ever reconciled.
-pub(super) fn ground(sites: &[&str]) -> Ground {
+pub(super) fn environment(sites: &[&str]) -> SimEnvironment {
     linked(sites, &[])
 }
 
 /// The same with links.
-pub(super) fn linked(sites: &[&str], links: &[LinkSpec]) -> Ground {
+pub(super) fn linked(sites: &[&str], links: &[LinkSpec]) -> SimEnvironment {
     let site = |site: &&str| ClusterSpec {
         name: name(site),
         nodes: 1,
@@ -51,7 +51,7 @@ pub(super) fn linked(sites: &[&str], links: &[LinkSpec]) -> Ground {
         reconcile_interval: DurationMs::from_secs(86_400),
         ..default_settings()
     };
-    Ground {
+    SimEnvironment {
         world: WorldHandle::new(world),
         disk: StoreDisk::default(),
         weather: Arc::new(Weather::new(Climate::default(), 1)),
@@ -95,10 +95,10 @@ pub(super) fn fail_node(plane_run: &ControlPlaneRun, world: &WorldHandle, site: 
 
 #[test]
 fn a_probe_whose_job_another_site_ended_makes_room_for_the_next_at_once() {
-    let ground = ground(&["delft", "leiden"]);
-    let world = ground.world.clone();
+    let environment = environment(&["delft", "leiden"]);
+    let world = environment.world.clone();
     let plan = Plan::undisturbed(BEGINS, 1);
-    let end = run_control_plane(&ground, plan, move |plane_run| async move {
+    let end = run_control_plane(&environment, plan, move |plane_run| async move {
         plane_run.until(BEGINS + SECOND).await;
         // Two components of the size of a site: each has one.
         submit(&plane_run, &[2, 2], RestartScope::Job).await;

@@ -6,7 +6,7 @@ use cospan_domain::site::state::Breaker;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::handle::WorldHandle;
-use super::probe_tests::{BEGINS, SECOND, breaker, fail_node, ground, name, submit, until};
+use super::probe_tests::{BEGINS, SECOND, breaker, fail_node, environment, name, submit, until};
 use super::control_plane_run::{End, Plan, ControlPlaneRun, run_control_plane};
 
 fn plan() -> Plan {
@@ -32,9 +32,9 @@ fn break_site(plane_run: &ControlPlaneRun, world: &WorldHandle, site: &str, repa
 
 #[test]
 fn a_component_goes_to_a_site_that_nobody_has_asked_for_hours() {
-    let ground = ground(&["delft", "leiden", "utrecht"]);
-    let world = ground.world.clone();
-    let end = run_control_plane(&ground, plan(), move |plane_run| async move {
+    let environment = environment(&["delft", "leiden", "utrecht"]);
+    let world = environment.world.clone();
+    let end = run_control_plane(&environment, plan(), move |plane_run| async move {
         plane_run.until(BEGINS + SECOND).await;
         submit(&plane_run, &[2, 2], RestartScope::Component).await;
         assert!(
@@ -54,9 +54,9 @@ fn a_component_goes_to_a_site_that_nobody_has_asked_for_hours() {
 
 #[test]
 fn a_site_whose_probe_fails_is_unusable_again() {
-    let ground = ground(&["delft", "leiden"]);
-    let world = ground.world.clone();
-    let end = run_control_plane(&ground, plan(), move |plane_run| async move {
+    let environment = environment(&["delft", "leiden"]);
+    let world = environment.world.clone();
+    let end = run_control_plane(&environment, plan(), move |plane_run| async move {
         plane_run.until(BEGINS + SECOND).await;
         submit(&plane_run, &[2, 2], RestartScope::Component).await;
         assert!(until(&plane_run, || !run_at(&plane_run).is_empty()).await, "both sites take a component");

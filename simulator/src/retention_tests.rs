@@ -12,7 +12,7 @@ use cospan_storage::record::keys;
 
 use super::jobs::shared_job;
 use super::journal::StoreDisk;
-use super::control_plane_run::{End, Ground, Plan, ControlPlaneRun, run_control_plane};
+use super::control_plane_run::{End, SimEnvironment, Plan, ControlPlaneRun, run_control_plane};
 use super::settings::default_settings;
 use super::weather::{Climate, Weather};
 use crate::handle::WorldHandle;
@@ -33,7 +33,7 @@ struct Kept {
     attempts_at_sites: usize,
 }
 
-fn ground() -> Ground {
+fn environment() -> SimEnvironment {
     let site = |name: &str| ClusterSpec {
         name: SiteName::new(name).unwrap(),
         nodes: 8,
@@ -43,7 +43,7 @@ fn ground() -> Ground {
         files: BTreeMap::new(),
     };
     let world = World::new(["delft", "leiden"].map(site).into(), &[], Pace::default(), 1, BEGINS);
-    Ground {
+    SimEnvironment {
         world: WorldHandle::new(world),
         disk: StoreDisk::default(),
         weather: Arc::new(Weather::new(Climate::default(), 1)),
@@ -81,10 +81,10 @@ fn kept(plane_run: &ControlPlaneRun, world: &WorldHandle) -> Kept {
 
 #[test]
 fn what_is_kept_is_the_same_after_thirty_days_as_after_three() {
-    let ground = ground();
-    let world = ground.world.clone();
+    let environment = environment();
+    let world = environment.world.clone();
     let plan = Plan::undisturbed(BEGINS, 1);
-    let end: Result<End<Vec<Kept>>> = run_control_plane(&ground, plan, move |plane_run| async move {
+    let end: Result<End<Vec<Kept>>> = run_control_plane(&environment, plan, move |plane_run| async move {
         plane_run.until(BEGINS + DurationMs(1_000)).await;
         let mut days = Vec::new();
         for number in 0..DAYS as u64 * JOBS_A_DAY {

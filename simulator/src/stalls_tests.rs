@@ -6,7 +6,7 @@ use cospan_domain::ids::{JobId, KeyName};
 use cospan_domain::units::DurationMs;
 use futures_util::future::join_all;
 
-use super::probe_tests::{BEGINS, SECOND, ground};
+use super::probe_tests::{BEGINS, SECOND, environment};
 use super::control_plane_run::{End, Plan, ControlPlaneRun, run_control_plane};
 use super::stalls::{KINDS, Stalls};
 
@@ -27,9 +27,9 @@ fn stalled(kind: ActorKind, full: u32) -> Plan {
 
 #[test]
 fn an_intake_that_stalls_turns_away_what_is_beyond_its_bound() {
-    let mut ground = ground(&["delft"]);
-    ground.settings.intake_bound = BOUND;
-    let end = run_control_plane(&ground, stalled(ActorKind::Intake, 0), move |plane_run| async move {
+    let mut environment = environment(&["delft"]);
+    environment.settings.intake_bound = BOUND;
+    let end = run_control_plane(&environment, stalled(ActorKind::Intake, 0), move |plane_run| async move {
         plane_run.until(BEGINS + SECOND).await;
         let asked = plane_run.clock.now();
         let commands = (0..100).map(|_| {

@@ -17,7 +17,7 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::jobs::job;
 use super::journal::StoreDisk;
-use super::control_plane_run::{End, Ground, Plan, ControlPlaneRun, run_control_plane};
+use super::control_plane_run::{End, SimEnvironment, Plan, ControlPlaneRun, run_control_plane};
 use super::settings::default_settings;
 use super::weather::{Climate, Weather};
 use crate::handle::WorldHandle;
@@ -30,7 +30,7 @@ const RUNS: usize = 9;
 const LIMIT: usize = 2;
 const RUN_TIME: DurationMs = DurationMs(100_000);
 
-fn ground(seed: u64) -> Ground {
+fn environment(seed: u64) -> SimEnvironment {
     let site = |name: &str| ClusterSpec {
         name: SiteName::new(name).unwrap(),
         nodes: 8,
@@ -43,7 +43,7 @@ fn ground(seed: u64) -> Ground {
         World::new(["delft", "leiden"].map(site).into(), &[], Pace::default(), seed, BEGINS);
     let mut settings = default_settings();
     settings.targets = [(TargetName::new("team").unwrap(), "team".into())].into();
-    Ground {
+    SimEnvironment {
         world: WorldHandle::new(world),
         disk: StoreDisk::default(),
         weather: Arc::new(Weather::new(Climate::default(), seed)),
@@ -101,7 +101,7 @@ async fn watch(plane_run: &ControlPlaneRun, most: &Cell<usize>) {
 #[test]
 fn a_sweep_keeps_its_limit_and_comes_to_its_end_though_control_planes_die() {
     for seed in 1..=12_u64 {
-        let ground = ground(seed);
+        let environment = environment(seed);
         let most = Rc::new(Cell::new(0));
         let mut begins = BEGINS;
         let mut deaths = (1..=4).map(|death| BEGINS + DurationMs(death * seed * 7_919 + 2_000));
@@ -109,7 +109,7 @@ fn a_sweep_keeps_its_limit_and_comes_to_its_end_though_control_planes_die() {
             let killed_at = deaths.next();
             let plan = Plan { killed_at, ..Plan::undisturbed(begins, seed) };
             let seen = most.clone();
-            let end = run_control_plane(&ground, plan, move |plane_run| async move {
+            let end = run_control_plane(&environment, plan, move |plane_run| async move {
                 while !plane_run.plane.is_ready() {
                     tokio::time::sleep(std::time::Duration::from_millis(1)).await;
                 }

@@ -22,7 +22,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow};
 
-use crate::ground::Ground;
+use crate::test_environment::TestEnvironment;
 use calls::Calls;
 use compare::Comparison;
 use scenario::Scenario;
@@ -107,18 +107,18 @@ fn play(
 
 fn once(scenario: &Arc<Scenario>, options: &Options) -> Result<Comparison> {
     let (processors, bandwidth) = (&scenario.processors, settings::bandwidth());
-    let mut ground = Ground::with_sites(&options.base, processors, settings::SECTIONS, &bandwidth)?;
-    let compared = in_both_worlds(scenario, &ground, &options.binary);
+    let mut environment = TestEnvironment::with_sites(&options.base, processors, settings::SECTIONS, &bandwidth)?;
+    let compared = in_both_worlds(scenario, &environment, &options.binary);
     let good = compared.as_ref().is_ok_and(|compared| compared.differences.is_empty());
     if options.keep || !good {
-        ground.keep();
+        environment.keep();
     }
-    compared.with_context(|| format!("see {}", ground.path().display()))
+    compared.with_context(|| format!("see {}", environment.path().display()))
 }
 
-fn in_both_worlds(scenario: &Arc<Scenario>, ground: &Ground, binary: &Path) -> Result<Comparison> {
-    let program = real::program(ground)?.display().to_string();
-    let real = real::play(scenario, ground, binary, &program).context("in real time")?;
+fn in_both_worlds(scenario: &Arc<Scenario>, environment: &TestEnvironment, binary: &Path) -> Result<Comparison> {
+    let program = real::program(environment)?.display().to_string();
+    let real = real::play(scenario, environment, binary, &program).context("in real time")?;
     let simulated = simulated::play(scenario, &program).context("simulated")?;
     let restarts = scenario.script.iter().any(|step| matches!(step, scenario::Step::Restart));
     Ok(Comparison::of(&real, &simulated, restarts))

@@ -18,7 +18,7 @@ use super::scenario::{
 use super::{Played, story};
 use crate::api::{Api, Reply};
 use crate::evidence;
-use crate::ground::Ground;
+use crate::test_environment::TestEnvironment;
 use crate::server::Server;
 use crate::stimulus::signal;
 
@@ -29,8 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const ANSWERED_WITHIN: Duration = Duration::from_millis(500);
 
 /// The payload's program, made below the directory of a run.
-pub(super) fn program(ground: &Ground) -> Result<PathBuf> {
-    let path = ground.path().join("program");
+pub(super) fn program(environment: &TestEnvironment) -> Result<PathBuf> {
+    let path = environment.path().join("program");
     // It waits for whoever opens its pipe, and costs nothing meanwhile.
     let script = format!(
         "#!/bin/sh\n\
@@ -55,32 +55,32 @@ pub(super) fn program(ground: &Ground) -> Result<PathBuf> {
 /// The script cannot be carried out.
 pub(super) fn play(
     scenario: &Scenario,
-    ground: &Ground,
+    environment: &TestEnvironment,
     binary: &Path,
     program: &str,
 ) -> Result<Played> {
     for (file, planned) in scenario.files.iter().enumerate() {
-        let files = ground.sites[planned.site].root.join("files");
+        let files = environment.sites[planned.site].root.join("files");
         fs::create_dir_all(&files)?;
         fs::write(files.join(file_name(file)), planned.bytes(file))?;
     }
-    let mut server = Server::new(binary, ground);
+    let mut server = Server::new(binary, environment);
     server.start()?;
     let api = server.api()?;
     let (ids, calls) = (BTreeMap::new(), Calls::default());
     let drained = String::new();
-    let mut user = User { scenario, ground, program, server, api, ids, drained, calls };
+    let mut user = User { scenario, environment, program, server, api, ids, drained, calls };
     user.act()?;
     user.await_answers()?;
     user.stop()?;
-    let stories = story::on_disk(&ground.data().join("store"))?;
+    let stories = story::on_disk(&environment.data().join("store"))?;
     Ok(Played { stories, calls: user.calls })
 }
 
 /// Whoever carries out a script.
 struct User<'a> {
     scenario: &'a Scenario,
-    ground: &'a Ground,
+    environment: &'a TestEnvironment,
     program: &'a str,
     server: Server,
     api: Api,
@@ -190,7 +190,7 @@ impl User<'_> {
     fn release(&self, job: usize, component: usize) -> Result<()> {
         let attempt = &self.job(job)?["components"][component]["attempt"];
         let name = format!("pipe-{}-{component}-{attempt}", self.id(job)?);
-        let pipe = self.ground.path().join(name);
+        let pipe = self.environment.path().join(name);
         wait("it waits to be released", || {
             // Without a reader this is refused: it is not there yet.
             let flags = OFlags::WRONLY | OFlags::NONBLOCK;
@@ -209,7 +209,7 @@ impl User<'_> {
     /// Kills all that runs at a site, wrappers first, so that none can tell.
     fn lose(&self, job: usize) -> Result<()> {
         let site = self.site(job)?;
-        let site = self.ground.sites.iter().find(|other| other.name == site);
+        let site = self.environment.sites.iter().find(|other| other.name == site);
         let attempts = site.context("there is no such site")?.root.join("attempts");
         let mut running = evidence::carriers(&attempts);
         running.sort_by_key(|(pid, _)| is_payload(*pid));

@@ -19,7 +19,7 @@ use super::scenario::{BANDWIDTH_BITS_PER_S, Point, Scenario, Standing, Step, fil
 use super::{Played, settings, story};
 use cospan_simulator::handle::WorldHandle;
 use cospan_simulator::journal::StoreDisk;
-use cospan_simulator::control_plane_run::{End, Ground, Plan, ControlPlaneRun, run_control_plane};
+use cospan_simulator::control_plane_run::{End, SimEnvironment, Plan, ControlPlaneRun, run_control_plane};
 use cospan_simulator::weather::{Climate, Weather};
 use cospan_simulator::world::batch::Discipline;
 use cospan_simulator::world::cluster::ClusterSpec;
@@ -44,7 +44,7 @@ pub(super) fn play(scenario: &Arc<Scenario>, program: &str) -> Result<Played> {
     // Calls take a little, as at a site on this machine.
     let climate = Climate { way_max: DurationMs(4), ..Climate::default() };
     let disk = MemoryDisk::default();
-    let ground = Ground {
+    let environment = SimEnvironment {
         world: WorldHandle::new(world(scenario)?),
         disk: StoreDisk::Memory(disk.clone()),
         weather: Arc::new(Weather::new(climate, seed)),
@@ -57,7 +57,7 @@ pub(super) fn play(scenario: &Arc<Scenario>, program: &str) -> Result<Played> {
     let user = User {
         scenario: scenario.clone(),
         program: program.into(),
-        world: ground.world.clone(),
+        world: environment.world.clone(),
         ids: Rc::default(),
         drained: Rc::default(),
     };
@@ -66,7 +66,7 @@ pub(super) fn play(scenario: &Arc<Scenario>, program: &str) -> Result<Played> {
         let seed = seed + number as u64;
         let plan = Plan::undisturbed(begins, seed);
         let (user, steps) = (user.clone(), steps.to_vec());
-        let end = run_control_plane(&ground, plan, move |plane_run| async move {
+        let end = run_control_plane(&environment, plan, move |plane_run| async move {
             user.act(&plane_run, &steps, number == 0).await?;
             Ok::<_, anyhow::Error>(Calls::gathered(&plane_run.plane.shared().metrics.site_calls))
         })?;

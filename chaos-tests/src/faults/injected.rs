@@ -20,23 +20,23 @@ pub(super) const ALL: [(&str, Scenario); 6] = [
 impl Scene {
     /// From now on the calls of a site go wrong like this; empty: none.
     fn arm(&self, index: usize, lines: &str) -> Result<()> {
-        let directory = self.ground.data().join("faults");
+        let directory = self.environment.data().join("faults");
         std::fs::create_dir_all(&directory)?;
         let aside = directory.join("new");
         std::fs::write(&aside, lines)?;
-        Ok(std::fs::rename(aside, directory.join(&self.ground.sites[index].name))?)
+        Ok(std::fs::rename(aside, directory.join(&self.environment.sites[index].name))?)
     }
 
     /// Kills the server and starts it again, with this added to the section of its
     /// configuration and this plan of crashes.
     fn start_again(&mut self, section: &str, added: &str, plan: &str) -> Result<()> {
         self.server.kill()?;
-        let config = self.ground.config();
+        let config = self.environment.config();
         let text = std::fs::read_to_string(&config)?;
         let head = format!("[{section}]\n");
         ensure!(text.contains(&head), "no {head} in {}", config.display());
         std::fs::write(&config, text.replace(&head, &format!("{head}{added}")))?;
-        let coverage = self.ground.coverage();
+        let coverage = self.environment.coverage();
         self.server.chaos = Some(Chaos { plan: plan.into(), coverage });
         self.server.start().map(drop)
     }
@@ -55,7 +55,7 @@ impl Scene {
 
     /// What payloads wrote down so far.
     fn runs(&self) -> Result<Vec<Run>> {
-        Ok(Ledger::read(&self.ground.ledger())?.runs)
+        Ok(Ledger::read(&self.environment.ledger())?.runs)
     }
 
     fn rounds(&self, id: u64) -> Result<u64> {

@@ -36,7 +36,7 @@ use cospan_simulator::handle::WorldHandle;
 use cospan_simulator::hash::EventHash;
 use cospan_simulator::journal::StoreDisk;
 use cospan_simulator::lives::Lived;
-use cospan_simulator::control_plane_run::{End, Ground, Plan, ControlPlaneRun, run_control_plane};
+use cospan_simulator::control_plane_run::{End, SimEnvironment, Plan, ControlPlaneRun, run_control_plane};
 use cospan_simulator::settings::default_settings;
 use cospan_simulator::stalls::Stalls;
 use cospan_simulator::weather::Weather;
@@ -100,7 +100,7 @@ impl Verdict {
 pub fn run(scenario: Scenario) -> Result<Verdict> {
     let drawn = scenario.describe();
     let instance = InstanceId::from_random(scenario.seed);
-    let ground = ground(&scenario, instance)?;
+    let environment = environment(&scenario, instance)?;
     let scenario = Arc::new(scenario);
     let known = Rc::new(RefCell::new(Known::default()));
     let mut seen = Seen::new(scenario.plain_cut_offs(), scenario.queue.clone());
@@ -124,16 +124,16 @@ pub fn run(scenario: Scenario) -> Result<Verdict> {
             ..undisturbed(now)
         };
         control_plane_runs += 1;
-        let over = troubled(&ground, plan, &scenario, &known, &seen)?;
+        let over = troubled(&environment, plan, &scenario, &known, &seen)?;
         now = over + kill.map_or(STARTED_AGAIN, |kill| kill.down);
     }
-    ground.weather.clear();
+    environment.weather.clear();
     // Nobody is built anew in the calm who forgot something, so that it would be seen.
     let stalls = scenario.stalls.map(|stalls| Stalls { until: now + STALL_ON, ..stalls });
     let plan = Plan { stalls, ..undisturbed(now) };
-    let not_live = calm(&ground, plan, &scenario, &known, &seen)?;
+    let not_live = calm(&environment, plan, &scenario, &known, &seen)?;
     let (known, seen) = (known.take(), seen.take());
-    let unsafe_ = judged(&ground, &scenario, instance, &known, &seen)?;
+    let unsafe_ = judged(&environment, &scenario, instance, &known, &seen)?;
     let finished = |(kind, _): &&(_, Timestamp)| *kind == PhaseKind::Finished;
     Ok(Verdict {
         drawn,
@@ -142,28 +142,28 @@ pub fn run(scenario: Scenario) -> Result<Verdict> {
         jobs: (known.acknowledged.len(), seen.ended.values().filter(finished).count()),
         control_plane_runs: control_plane_runs + 1,
         changes: seen.changes,
-        struck: struck(&ground),
-        hash: ground.hash.finish(),
-        timeline: timeline(&ground, instance, seen.timeline),
+        struck: struck(&environment),
+        hash: environment.hash.finish(),
+        timeline: timeline(&environment, instance, seen.timeline),
     })
 }
 
 /// All that struck, wherever it was counted.
-fn struck(ground: &Ground) -> Struck {
-    let mut struck = ground.weather.tally().struck();
-    ground.world.read(|world| struck.extend(world.struck()));
+fn struck(environment: &SimEnvironment) -> Struck {
+    let mut struck = environment.weather.tally().struck();
+    environment.world.read(|world| struck.extend(world.struck()));
     struck
 }
 
 /// What the control plane made durable, with what really happened at the sites.
 fn timeline(
-    ground: &Ground,
+    environment: &SimEnvironment,
     instance: InstanceId,
     durable: Vec<(Timestamp, JobId, String)>,
 ) -> Vec<(Timestamp, Option<JobId>, String)> {
     let durable = durable.into_iter().map(|(at, job, what)| (at, Some(job), what));
-    let mut timeline: Vec<_> = durable.chain(lived(ground)).collect();
-    ground.world.read(|world| {
+    let mut timeline: Vec<_> = durable.chain(lived(environment)).collect();
+    environment.world.read(|world| {
         let ours = world.ledger().entries().iter().filter(|line| line.tag.instance == instance);
         timeline.extend(ours.map(|Entry { at, site, tag, deed }| {
             let what = format!("  at {site}: {}-{} {deed:?}", tag.component.0, tag.attempt.0);
@@ -175,8 +175,8 @@ fn timeline(
 }
 
 /// Actors that were made to stall, died, and were built anew.
-fn lived(ground: &Ground) -> Vec<(Timestamp, Option<JobId>, String)> {
-    let lived = ground.lives.control_plane_runs().into_iter().flat_map(|plane_run| plane_run.lived);
+fn lived(environment: &SimEnvironment) -> Vec<(Timestamp, Option<JobId>, String)> {
+    let lived = environment.lives.control_plane_runs().into_iter().flat_map(|plane_run| plane_run.lived);
     let told = lived.filter_map(|(at, lived)| {
         let (id, what) = match lived {
             Lived::Stalled(id, lasts, false) => (id, format!("stalls for {lasts}")),
@@ -193,7 +193,7 @@ fn lived(ground: &Ground) -> Vec<(Timestamp, Option<JobId>, String)> {
     told.collect()
 }
 
-fn ground(scenario: &Scenario, instance: InstanceId) -> Result<Ground> {
+fn environment(scenario: &Scenario, instance: InstanceId) -> Result<SimEnvironment> {
     let (sites, seed) = (scenario.sites.clone(), scenario.seed);
     let (launch_max, wall_late) = (scenario.launch_max, scenario.wall_late);
     let pace = Pace { launch_max, wall_late, ..Pace::default() };
@@ -226,7 +226,7 @@ fn ground(scenario: &Scenario, instance: InstanceId) -> Result<Ground> {
             .collect(),
         ..default_settings()
     };
-    Ok(Ground {
+    Ok(SimEnvironment {
         world: WorldHandle::new(world),
         disk: store_disk(scenario),
         weather: Arc::new(Weather::new(scenario.climate.clone(), seed ^ 0x5eed)),
@@ -259,15 +259,15 @@ fn changes_max(scenario: &Scenario) -> u64 {
 
 /// A run of the control plane that will be killed; when that was.
 fn troubled(
-    ground: &Ground,
+    environment: &SimEnvironment,
     plan: Plan,
     scenario: &Arc<Scenario>,
     known: &Rc<RefCell<Known>>,
     seen: &Rc<RefCell<Seen>>,
 ) -> Result<Timestamp> {
     let (scenario, known, seen) = (scenario.clone(), known.clone(), seen.clone());
-    let tally = ground.weather.tally().clone();
-    let end: End<()> = run_control_plane(ground, plan, move |plane_run| async move {
+    let tally = environment.weather.tally().clone();
+    let end: End<()> = run_control_plane(environment, plan, move |plane_run| async move {
         let watching = watch(plane_run.clone(), scenario.clone(), seen.clone());
         let hoarding = hoards::watch(plane_run.clone(), scenario.clone(), seen.clone());
         let hearing = heard::watch(plane_run.clone(), scenario.climate.sync_max, seen.clone());
@@ -297,15 +297,15 @@ fn troubled(
 /// The run of the control plane that nothing disturbs but stalls in its first hour; why it did not come to rest,
 /// if it did not.
 fn calm(
-    ground: &Ground,
+    environment: &SimEnvironment,
     plan: Plan,
     scenario: &Arc<Scenario>,
     known: &Rc<RefCell<Known>>,
     seen: &Rc<RefCell<Seen>>,
 ) -> Result<Option<String>> {
     let (scenario, known, seen) = (scenario.clone(), known.clone(), seen.clone());
-    let tally = ground.weather.tally().clone();
-    let end = run_control_plane(ground, plan, move |plane_run| async move {
+    let tally = environment.weather.tally().clone();
+    let end = run_control_plane(environment, plan, move |plane_run| async move {
         let following = follow(plane_run.clone(), seen.clone(), changes_max(&scenario));
         let hoarding = hoards::watch(plane_run.clone(), scenario.clone(), seen.clone());
         let hearing = heard::watch(plane_run.clone(), scenario.climate.sync_max, seen.clone());
@@ -387,7 +387,7 @@ fn apart_max(scenario: &Scenario) -> DurationMs {
 }
 
 fn judged(
-    ground: &Ground,
+    environment: &SimEnvironment,
     scenario: &Scenario,
     instance: InstanceId,
     known: &Known,
@@ -400,7 +400,7 @@ fn judged(
     let outputs: Result<BTreeMap<_, _>> =
         leaving.map(|(number, id)| Ok((*id, output_name(*number)?))).collect();
     let outputs = outputs?;
-    let found = ground.world.read(|world| {
+    let found = environment.world.read(|world| {
         judge(&Evidence {
             world,
             instance,
@@ -422,11 +422,11 @@ fn judged(
     });
     let asked_to_cancel = asked_to_cancel.chain(known.waited).collect();
     let (jobs, ended, apart) = (&seen.last, &seen.ended, apart_max(scenario));
-    let unfounded = ground.world.read(|world| {
+    let unfounded = environment.world.read(|world| {
         unfounded(jobs, ended, apart, world.ledger().entries(), instance, &asked_to_cancel)
     });
     let (holds, sweeps) = (&seen.holds, &scenario.sweeps);
-    let (held, crowded) = ground.world.read(|world| {
+    let (held, crowded) = environment.world.read(|world| {
         let ledger = world.ledger().entries();
         let held = wrongly_held(holds, scenario, ledger, instance, jobs);
         (held, over_limit(sweeps, known, holds, ledger, instance))
@@ -434,23 +434,23 @@ fn judged(
     let held = held.into_iter().map(|text| format!("processors were held wrongly: {text}"));
     let crowded = crowded.into_iter().map(|text| format!("a sweep's limit was exceeded: {text}"));
     let over = ended.iter().map(|(id, (_, at))| (*id, *at)).collect();
-    let guarded = misjudged(&ground.lives.control_plane_runs(), &seen.held, &over);
+    let guarded = misjudged(&environment.lives.control_plane_runs(), &seen.held, &over);
     let guarded = guarded.into_iter().map(|text| format!("the supervisor erred: {text}"));
     let told = known.complaints.iter().chain(&seen.violations).cloned();
     let scenes = scenes::broken(scenario.seed).into_iter();
     let scenes = scenes.map(|text| format!("a scene goes otherwise: {text}"));
-    let found = found.into_iter().chain(held).chain(crowded).chain(talk(ground, seen));
+    let found = found.into_iter().chain(held).chain(crowded).chain(talk(environment, seen));
     let found = found.chain(scenes);
     Ok(told.chain(found).chain(unfounded).chain(guarded).collect())
 }
 
 /// Ends of which somebody was told what they should not have been, or nothing.
-fn talk(ground: &Ground, seen: &Seen) -> Vec<String> {
-    let idle = ground.weather.idle_talk().into_iter();
+fn talk(environment: &SimEnvironment, seen: &Seen) -> Vec<String> {
+    let idle = environment.weather.idle_talk().into_iter();
     let idle = idle.map(|text| format!("somebody was told wrongly: {text}"));
     let ended = seen.last.values().filter(|job| job.is_final());
     let owed = ended.flat_map(|job| job.spec.run.notify.iter().map(|target| (job.id, target)));
-    let unheard = owed.filter(|(job, target)| !ground.weather.has_heard(*job, target.as_str()));
+    let unheard = owed.filter(|(job, target)| !environment.weather.has_heard(*job, target.as_str()));
     idle.chain(unheard.map(|(job, target)| format!("nobody was told: {target} of job {job}")))
         .collect()
 }

@@ -15,7 +15,7 @@ use cospan_simulator::handle::WorldHandle;
 use cospan_simulator::journal::StoreDisk;
 #[cfg(cospan_chaos)]
 use cospan_simulator::lives::Lived;
-use cospan_simulator::control_plane_run::{End, Ground, Plan, run_control_plane};
+use cospan_simulator::control_plane_run::{End, SimEnvironment, Plan, run_control_plane};
 use cospan_simulator::settings::default_settings;
 use cospan_simulator::weather::{Climate, Weather};
 use cospan_simulator::world::batch::Discipline;
@@ -89,7 +89,7 @@ impl Stage {
         Ok(number)
     }
 
-    fn ground(&self) -> Ground {
+    fn environment(&self) -> SimEnvironment {
         let site = |(number, (name, processors)): (usize, &(SiteName, u32))| {
             let locals = self.locals.iter().filter(|(at, _)| *at == number);
             let here = self.files.iter().filter(|(_, _, at)| at.contains(name));
@@ -113,7 +113,7 @@ impl Stage {
         let world = World::new(sites, &links, self.pace, self.seed, BEGINS);
         let weather = Weather::new(self.climate.clone(), self.seed);
         weather.watch_calls();
-        Ground {
+        SimEnvironment {
             world: WorldHandle::new(world),
             disk: StoreDisk::default(),
             weather: Arc::new(weather),
@@ -134,8 +134,8 @@ impl Stage {
     where
         W: Future<Output = Result<()>> + 'static,
     {
-        let (ground, plan) = (self.ground(), Plan::undisturbed(BEGINS, self.seed));
-        Ok(survives(reign_over(&ground, plan, self.files, Curtain::Late, act)?)?.found)
+        let (environment, plan) = (self.environment(), Plan::undisturbed(BEGINS, self.seed));
+        Ok(survives(reign_over(&environment, plan, self.files, Curtain::Late, act)?)?.found)
     }
 
     /// The same from the very moment at which the control plane is ready.
@@ -149,8 +149,8 @@ impl Stage {
     where
         W: Future<Output = Result<()>> + 'static,
     {
-        let (ground, plan) = (self.ground(), Plan::undisturbed(BEGINS, self.seed));
-        Ok(survives(reign_over(&ground, plan, self.files, Curtain::AtOnce, act)?)?.found)
+        let (environment, plan) = (self.environment(), Plan::undisturbed(BEGINS, self.seed));
+        Ok(survives(reign_over(&environment, plan, self.files, Curtain::AtOnce, act)?)?.found)
     }
 
     /// Plays a scene in which the control plane ends by itself; when that was, and what became
@@ -166,11 +166,11 @@ impl Stage {
     where
         W: Future<Output = Result<()>> + 'static,
     {
-        let (ground, plan) = (self.ground(), Plan::undisturbed(BEGINS, self.seed));
-        match reign_over(&ground, plan, self.files, Curtain::AtOnce, act)? {
+        let (environment, plan) = (self.environment(), Plan::undisturbed(BEGINS, self.seed));
+        match reign_over(&environment, plan, self.files, Curtain::AtOnce, act)? {
             Ok(_) => bail!("the control plane does not end"),
             Err(at) => {
-                let control_plane_runs = ground.lives.control_plane_runs();
+                let control_plane_runs = environment.lives.control_plane_runs();
                 Ok((at, control_plane_runs.into_iter().flat_map(|plane_run| plane_run.lived).collect()))
             }
         }
@@ -178,7 +178,7 @@ impl Stage {
 
     /// The stage, set for one run of the control plane or several in a row.
     pub(super) fn set(self) -> Set {
-        Set { ground: self.ground(), files: self.files, seed: self.seed }
+        Set { environment: self.environment(), files: self.files, seed: self.seed }
     }
 
     /// Plays a scene in two acts: at the end of the first the control plane is killed, and
@@ -196,19 +196,19 @@ impl Stage {
         V: Future<Output = Result<T>> + 'static,
         W: Future<Output = Result<()>> + 'static,
     {
-        let ground = self.ground();
+        let environment = self.environment();
         let plan = Plan::undisturbed(BEGINS, self.seed);
-        let left = survives(reign_over(&ground, plan, self.files, Curtain::AtOnce, first)?)?;
+        let left = survives(reign_over(&environment, plan, self.files, Curtain::AtOnce, first)?)?;
         let plan = Plan::undisturbed(left.at + pause, self.seed ^ 1);
         let last = |scene| second(scene, left.result);
-        let over = survives(reign_over(&ground, plan, Vec::new(), Curtain::AtOnce, last)?)?;
+        let over = survives(reign_over(&environment, plan, Vec::new(), Curtain::AtOnce, last)?)?;
         Ok([left.found, over.found].concat())
     }
 }
 
 /// A stage as it is set: what outlives a control plane.
 pub(super) struct Set {
-    ground: Ground,
+    environment: SimEnvironment,
     files: Vec<(RelPath, Content, Vec<SiteName>)>,
     seed: u64,
 }
@@ -216,12 +216,12 @@ pub(super) struct Set {
 impl Set {
     /// What the next control plane is told.
     pub(super) fn settings(&mut self) -> &mut Settings {
-        &mut self.ground.settings
+        &mut self.environment.settings
     }
 
     /// The world, for whoever judges what happened there.
     pub(super) fn world(&self) -> &WorldHandle {
-        &self.ground.world
+        &self.environment.world
     }
 
     /// A run of the control plane that nothing happens to.
@@ -241,7 +241,7 @@ impl Set {
     where
         W: Future<Output = Result<T>> + 'static,
     {
-        Ok(match reign_over(&self.ground, plan, self.files.clone(), Curtain::AtOnce, act)? {
+        Ok(match reign_over(&self.environment, plan, self.files.clone(), Curtain::AtOnce, act)? {
             Ok(Played { at, result, found }) => End::Done(at, (result, found)),
             Err(at) => End::Killed(at),
         })
@@ -261,7 +261,7 @@ impl Set {
     {
         let plan = Plan::undisturbed(begins, self.seed);
         let files = if begins == BEGINS { self.files.clone() } else { Vec::new() };
-        let played = survives(reign_over(&self.ground, plan, files, Curtain::Late, act)?)?;
+        let played = survives(reign_over(&self.environment, plan, files, Curtain::Late, act)?)?;
         Ok((played.at, played.found))
     }
 }
@@ -288,7 +288,7 @@ fn survives<T>(played: Result<Played<T>, Timestamp>) -> Result<Played<T>> {
 
 /// A run of the control plane that comes to the end of its act, or else to its own at this time.
 fn reign_over<T: 'static, W>(
-    ground: &Ground,
+    environment: &SimEnvironment,
     plan: Plan,
     files: Vec<(RelPath, Content, Vec<SiteName>)>,
     curtain: Curtain,
@@ -297,7 +297,7 @@ fn reign_over<T: 'static, W>(
 where
     W: Future<Output = Result<T>> + 'static,
 {
-    let end = run_control_plane(ground, plan, move |plane_run| async move {
+    let end = run_control_plane(environment, plan, move |plane_run| async move {
         let scene = Scene::of(plane_run);
         let played = async {
             match curtain {

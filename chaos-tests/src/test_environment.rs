@@ -12,7 +12,7 @@ use crate::{disk, payload};
 
 /// One site of a run.
 #[derive(Debug, Clone)]
-pub struct GroundSite {
+pub struct EnvironmentSite {
     /// Its name.
     pub name: String,
     /// Its directory.
@@ -70,16 +70,16 @@ impl Layout {
 
 /// The directories of one run; removed with it unless kept.
 #[derive(Debug)]
-pub struct Ground {
+pub struct TestEnvironment {
     directory: TempDir,
     /// Kind of its file system.
     pub file_system: String,
     /// Its sites.
-    pub sites: Vec<GroundSite>,
+    pub sites: Vec<EnvironmentSite>,
     port: HeldPort,
 }
 
-impl Ground {
+impl TestEnvironment {
     /// Makes everything below a new directory in `base`.
     ///
     /// # Errors
@@ -93,7 +93,7 @@ impl Ground {
     /// sections of the configuration; and a link of this bandwidth between any two sites.
     ///
     /// # Errors
-    /// As for [`Ground::new`].
+    /// As for [`TestEnvironment::new`].
     pub fn with_sites(
         base: &Path,
         processors: &[u32],
@@ -104,16 +104,16 @@ impl Ground {
         let directory = tempfile::Builder::new().prefix("kill-").tempdir_in(base)?;
         let file_system = disk::check(directory.path())?;
         let port = HeldPort::take()?;
-        let sites = (1..).zip(processors).map(|(number, processors)| GroundSite {
+        let sites = (1..).zip(processors).map(|(number, processors)| EnvironmentSite {
             name: format!("s{number}"),
             root: directory.path().join(format!("site-{number}")),
             processors: *processors,
         });
-        let ground = Self { sites: sites.collect(), file_system, port, directory };
-        fs::write(ground.config(), ground.configuration(sections, bandwidth))?;
-        fs::write(ground.payload(), payload::SCRIPT)?;
-        fs::write(ground.ledger(), "")?;
-        Ok(ground)
+        let environment = Self { sites: sites.collect(), file_system, port, directory };
+        fs::write(environment.config(), environment.configuration(sections, bandwidth))?;
+        fs::write(environment.payload(), payload::SCRIPT)?;
+        fs::write(environment.ledger(), "")?;
+        Ok(environment)
     }
 
     /// Port of the server; nobody else's, also while the server is down.
