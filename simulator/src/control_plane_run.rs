@@ -36,7 +36,7 @@ use super::lives::{self, Lived, Lives};
 use super::panics::{self, Panics};
 use super::site::SimulatedSite;
 use super::stalls::{self, Patient, Stalls};
-use super::weather::Weather;
+use super::call_faults::CallFaultModel;
 
 /// Turns of the runtime after a death.
 const LAST_TURNS: usize = 8;
@@ -49,7 +49,7 @@ pub struct SimEnvironment {
     /// The disk of the store.
     pub disk: StoreDisk,
     /// How calls fare.
-    pub weather: Arc<Weather>,
+    pub call_faults: Arc<CallFaultModel>,
     /// What happened.
     pub hash: Arc<EventHash>,
     /// Settings of every control plane.
@@ -114,7 +114,7 @@ pub struct ControlPlaneRun {
     /// The world; only judges look at it.
     pub world: Arc<WorldHandle>,
     /// How its calls and messages fare.
-    pub weather: Arc<Weather>,
+    pub call_faults: Arc<CallFaultModel>,
     /// The true time.
     pub clock: Arc<dyn Clock>,
     /// Whether it lives: what it answers counts only then.
@@ -134,9 +134,9 @@ impl ControlPlaneRun {
     }
 }
 
-/// Messages arrive, or not, as the weather has it.
+/// Messages arrive, or not, as the faults of calls have it.
 struct Post {
-    weather: Arc<Weather>,
+    call_faults: Arc<CallFaultModel>,
     clock: Arc<dyn Clock>,
     /// Jobs of whose end this control plane told somebody who heard it, and whom.
     told: Mutex<BTreeSet<(JobId, Box<str>)>>,
@@ -146,14 +146,14 @@ struct Post {
 
 impl Post {
     fn end(&self, job: &Job, address: &str) -> bool {
-        let (weather, kind) = (&self.weather, job.phase.kind().as_str());
-        let arrives = weather.takes_end(job.id, address);
+        let (call_faults, kind) = (&self.call_faults, job.phase.kind().as_str());
+        let arrives = call_faults.takes_end(job.id, address);
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if arrives && !told.insert((job.id, address.into())) && !self.actors_die {
-            weather.complain(format!("{address} heard twice that job {} is {kind}", job.id));
+            call_faults.complain(format!("{address} heard twice that job {} is {kind}", job.id));
         }
         if !job.is_final() {
-            weather.complain(format!("{address} heard that job {} is {kind}", job.id));
+            call_faults.complain(format!("{address} heard that job {} is {kind}", job.id));
         }
         arrives
     }
@@ -163,7 +163,7 @@ impl Messenger for Post {
     fn send(&self, address: &str, notice: Notice) -> BoxFuture<'static, Result<(), String>> {
         let taken = match notice {
             Notice::Site { site, notification } => {
-                self.weather.takes_message(site, notification.id, self.clock.now())
+                self.call_faults.takes_message(site, notification.id, self.clock.now())
             }
             Notice::JobEnded(job) => self.end(&job, address),
         };
@@ -208,14 +208,14 @@ where
     W: Future<Output = T> + 'static,
 {
     let clock: Arc<dyn Clock> = Arc::new(WorldClock::starting_at(plan.begins));
-    let doom = Doom::at(plan.moment, environment.weather.tally().clone());
+    let doom = Doom::at(plan.moment, environment.call_faults.tally().clone());
     let its_lives = environment.lives.clone();
     its_lives.begin();
     lives::watch(its_lives.clone(), clock.clone());
     let (plane, disk) = match open(&environment, plan, &clock, &doom) {
         Err(problem) if is_full(&problem) => {
             // As the server does: it ends with an exit code, and is started again.
-            environment.weather.tally().count("store-full", "start");
+            environment.call_faults.tally().count("store-full", "start");
             lives::clear();
             its_lives.end(plan.begins, 0);
             return Ok(End::Killed(plan.begins));
@@ -223,7 +223,7 @@ where
         opened => opened?,
     };
     if let Some(panics) = plan.panics {
-        let tally = environment.weather.tally().clone();
+        let tally = environment.call_faults.tally().clone();
         let (seed, clock) = (plan.seed ^ plan.begins.0, clock.clone());
         panics::plant(panics, seed, tally, its_lives.clone(), clock);
     }
@@ -232,7 +232,7 @@ where
     let plane_run = ControlPlaneRun {
         plane,
         world: environment.world.clone(),
-        weather: environment.weather.clone(),
+        call_faults: environment.call_faults.clone(),
         clock: clock.clone(),
         doom: doom.clone(),
         clock_ahead_ms: plan.clock_ahead_ms,
@@ -272,7 +272,7 @@ fn patient(plane_run: &ControlPlaneRun) -> Patient {
     Patient {
         shared: plane_run.plane.shared().clone(),
         clock: plane_run.clock.clone(),
-        tally: plane_run.weather.tally().clone(),
+        tally: plane_run.call_faults.tally().clone(),
         lives: plane_run.lives.clone(),
         intake_full_until: plane_run.intake_full_until.clone(),
     }
@@ -306,7 +306,7 @@ fn open(
     let instance = InstanceId::from_random(plan.seed);
     let unheard = |_| {};
     let heard = if bug(Bug::SkipSync) { Arc::new(unheard) } else { sink.clone() };
-    let is_full = environment.weather.is_disk_full(plan.begins);
+    let is_full = environment.call_faults.is_disk_full(plan.begins);
     let opened = environment.disk.open(is_full, instance, heard, &mut load)?;
     let hasty = || Hasty::over(&environment.disk, instance, sink.clone());
     let hasty = bug(Bug::SkipSync).then(hasty).transpose()?.flatten();
@@ -317,7 +317,7 @@ fn open(
         inner: opened.journal,
         sink,
         doom: doom.clone(),
-        weather: environment.weather.clone(),
+        call_faults: environment.call_faults.clone(),
         clock: clock.clone(),
         lives: environment.lives.clone(),
         hash: environment.hash.clone(),
@@ -341,7 +341,7 @@ fn open(
         sites: sites(environment, clock, doom, opened.instance),
         store: Arc::new(MortalJournal(disk.clone())),
         messenger: Arc::new(Post {
-            weather: environment.weather.clone(),
+            call_faults: environment.call_faults.clone(),
             clock: clock.clone(),
             told: Mutex::default(),
             actors_die: plan.panics.is_some(),
@@ -371,7 +371,7 @@ fn sites(
             index,
             world: environment.world.clone(),
             clock: clock.clone(),
-            weather: environment.weather.clone(),
+            call_faults: environment.call_faults.clone(),
             doom: doom.clone(),
             lives: environment.lives.clone(),
             instance,

@@ -10,14 +10,14 @@ use super::doom::Moment;
 use super::journal::StoreDisk;
 use super::probe_tests::{BEGINS, SECOND, environment, submit};
 use super::control_plane_run::{End, SimEnvironment, Plan, run_control_plane};
-use super::weather::{Climate, DiskTrouble, Weather};
+use super::call_faults::{FaultRates, DiskTrouble, CallFaultModel};
 
 const MINUTE: DurationMs = DurationMs(60_000);
 
 fn on_faulty_disk(disk: DiskTrouble, sync_max: DurationMs) -> SimEnvironment {
-    let climate = Climate { disk, sync_max, ..Climate::default() };
-    let weather = Arc::new(Weather::new(climate, 1));
-    SimEnvironment { disk: StoreDisk::Faulty(FaultDisk::default()), weather, ..environment(&["delft"]) }
+    let fault_rates = FaultRates { disk, sync_max, ..FaultRates::default() };
+    let call_faults = Arc::new(CallFaultModel::new(fault_rates, 1));
+    SimEnvironment { disk: StoreDisk::Faulty(FaultDisk::default()), call_faults, ..environment(&["delft"]) }
 }
 
 fn plan(begins: Timestamp, moment: Option<Moment>) -> Plan {
@@ -52,7 +52,7 @@ fn a_full_disk_ends_the_control_plane_which_goes_on_when_there_is_room() {
     assert_eq!(minute(&environment, plan(at + SECOND, None)), End::Killed(at + SECOND), "and at start");
     let End::Done(_, jobs) = minute(&environment, plan(room, None)) else { panic!("there is room") };
     assert_eq!(jobs, 2, "what was acknowledged is there, what was not is not");
-    let struck = environment.weather.tally().struck();
+    let struck = environment.call_faults.tally().struck();
     assert_eq!(struck[&("store-full", "start")], 1);
     assert!(struck.keys().any(|(kind, step)| *kind == "store-full" && *step != "start"));
 }
@@ -62,12 +62,12 @@ fn a_record_that_cannot_be_written_ends_the_control_plane_and_costs_nothing_ackn
     let environment = on_faulty_disk(DiskTrouble::default(), DurationMs::ZERO);
     assert_eq!(minute(&environment, plan(BEGINS, None)), End::Done(BEGINS + MINUTE, 1));
     let disk = DiskTrouble { failing_writes: 1_000_000, ..DiskTrouble::default() };
-    let weather = Arc::new(Weather::new(Climate { disk, ..Climate::default() }, 1));
-    let failing = SimEnvironment { weather, ..environment.clone() };
+    let call_faults = Arc::new(CallFaultModel::new(FaultRates { disk, ..FaultRates::default() }, 1));
+    let failing = SimEnvironment { call_faults, ..environment.clone() };
     let End::Killed(at) = minute(&failing, plan(BEGINS + MINUTE, None)) else {
         panic!("it goes on without a disk")
     };
-    assert!(failing.weather.tally().struck().keys().all(|(kind, _)| *kind == "write-fails"));
+    assert!(failing.call_faults.tally().struck().keys().all(|(kind, _)| *kind == "write-fails"));
     let End::Done(_, jobs) = minute(&environment, plan(at, None)) else { panic!("it is well again") };
     assert_eq!(jobs, 2);
 }
@@ -83,7 +83,7 @@ fn a_record_that_a_death_tears_is_as_if_it_had_never_been_written() {
             End::Killed(at) | End::Done(at, _) => at + SECOND,
         };
     }
-    let struck = environment.weather.tally().struck();
+    let struck = environment.call_faults.tally().struck();
     let torn = struck.iter().filter(|((kind, _), _)| *kind == "torn-tail");
     assert!(torn.map(|(_, count)| count).sum::<u64>() > 4, "{struck:?}");
     assert!(matches!(minute(&environment, plan(begins, None)), End::Done(..)), "it opens");

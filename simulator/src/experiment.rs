@@ -20,7 +20,7 @@ use tokio::sync::broadcast::error::RecvError;
 use super::handle::WorldHandle;
 use super::journal::StoreDisk;
 use super::control_plane_run::{End, SimEnvironment, Plan, ControlPlaneRun, run_control_plane};
-use super::weather::Weather;
+use super::call_faults::CallFaultModel;
 use crate::world::World;
 
 /// A job that is submitted at its time.
@@ -50,7 +50,7 @@ pub struct Experiment {
     /// Seed of the control plane and of the calls to its sites.
     pub seed: u64,
     /// How calls fare.
-    pub weather: Weather,
+    pub call_faults: CallFaultModel,
 }
 
 /// What happens around the jobs of an experiment.
@@ -112,11 +112,11 @@ pub fn run<T: 'static>(
     keep: fn(&Job) -> T,
     progress: Progress,
 ) -> Result<Outcome<T>> {
-    let Experiment { world, settings, jobs, count, begins, seed, weather } = experiment;
+    let Experiment { world, settings, jobs, count, begins, seed, call_faults } = experiment;
     let environment = SimEnvironment {
         world: WorldHandle::new(world),
         disk: StoreDisk::default(),
-        weather: Arc::new(weather),
+        call_faults: Arc::new(call_faults),
         hash: Arc::default(),
         settings,
         hints: true,

@@ -19,7 +19,7 @@ use cospan_storage::record::keys;
 use super::doom::Doom;
 use super::hash::EventHash;
 use super::lives::{Lived, Lives};
-use super::weather::{Weather, WriteFault};
+use super::call_faults::{CallFaultModel, WriteFault};
 
 /// What a unit is about, for tables: that of its first change.
 fn kind_of(unit: &Unit) -> &'static str {
@@ -79,7 +79,7 @@ pub(super) struct Disk {
     pub(super) inner: Arc<dyn Journal>,
     pub(super) sink: Sink,
     pub(super) doom: Arc<Doom>,
-    pub(super) weather: Arc<Weather>,
+    pub(super) call_faults: Arc<CallFaultModel>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) lives: Arc<Lives>,
     pub(super) hash: Arc<EventHash>,
@@ -126,7 +126,7 @@ impl Disk {
     /// The oldest `count` units are written, and on the disk, unless it fails.
     fn harden(&self, count: usize) {
         for _ in 0..count {
-            match (&self.store, self.weather.draw_write(self.clock.now())) {
+            match (&self.store, self.call_faults.draw_write(self.clock.now())) {
                 (StoreDisk::Faulty(disk), Some(fault)) if self.breaks_down(disk, fault) => return,
                 (StoreDisk::Faulty(_), Some(_)) => {}
                 _ => self.keep(1),
@@ -153,11 +153,11 @@ impl Disk {
         if !self.strikes(disk) {
             return false;
         }
-        self.weather.tally().count(name, kind);
+        self.call_faults.tally().count(name, kind);
         self.broken.store(true, Ordering::Relaxed);
         self.lives.note(self.clock.now(), Lived::DiskFailed);
         for (.., unit) in self.waiting().units.drain(..) {
-            self.weather.tally().count(name, kind_of(&unit));
+            self.call_faults.tally().count(name, kind_of(&unit));
         }
         true
     }
@@ -190,7 +190,7 @@ impl Disk {
     /// Syncs until nothing waits; or fails, with no more than a beginning on the disk.
     async fn sync(self: Arc<Self>) {
         loop {
-            let (length, fails) = self.weather.draw_sync();
+            let (length, fails) = self.call_faults.draw_sync();
             let count = self.waiting().units.len();
             tokio::time::sleep(Duration::from_millis(length.0)).await;
             if self.doom.is_dead() {
@@ -218,10 +218,10 @@ impl Disk {
     /// of it torn.
     pub(super) fn fall(&self, kind: &'static str) {
         let count = self.waiting().units.len();
-        self.keep(self.weather.draw_below(count + 1));
+        self.keep(self.call_faults.draw_below(count + 1));
         self.tear();
         for (.., unit) in self.waiting().units.drain(..) {
-            self.weather.tally().count(kind, kind_of(&unit));
+            self.call_faults.tally().count(kind, kind_of(&unit));
         }
     }
 
@@ -239,10 +239,10 @@ impl Disk {
     fn tear(&self) {
         let StoreDisk::Faulty(disk) = &self.store else { return };
         let kind = self.waiting().units.front().map(|(.., unit)| kind_of(unit));
-        let Some((kind, kept)) = kind.zip(self.weather.draw_tear()) else { return };
+        let Some((kind, kept)) = kind.zip(self.call_faults.draw_tear()) else { return };
         disk.strike_after(0, Fault::PowerCut { kept });
         if self.strikes(disk) {
-            self.weather.tally().count("torn-tail", kind);
+            self.call_faults.tally().count("torn-tail", kind);
         }
     }
 }
@@ -270,7 +270,7 @@ impl Journal for MortalJournal {
             disk.keep(all);
             return disk.doom.strike();
         }
-        if !disk.weather.has_slow_disk() && !disk.waiting().syncing {
+        if !disk.call_faults.has_slow_disk() && !disk.waiting().syncing {
             return disk.harden(1);
         }
         if !std::mem::replace(&mut disk.waiting().syncing, true) {

@@ -34,5 +34,5 @@ mod stalls_tests;
 #[cfg(test)]
 mod sweep_tests;
 pub mod tally;
-pub mod weather;
+pub mod call_faults;
 pub mod world;

@@ -16,7 +16,7 @@ use super::jobs::shared_job;
 use super::journal::StoreDisk;
 use super::control_plane_run::{End, SimEnvironment, Plan, ControlPlaneRun, run_control_plane};
 use super::settings::default_settings;
-use super::weather::{Climate, Weather};
+use super::call_faults::{FaultRates, CallFaultModel};
 use crate::handle::WorldHandle;
 use crate::world::batch::Discipline;
 use crate::world::cluster::ClusterSpec;
@@ -54,7 +54,7 @@ pub(super) fn linked(sites: &[&str], links: &[LinkSpec]) -> SimEnvironment {
     SimEnvironment {
         world: WorldHandle::new(world),
         disk: StoreDisk::default(),
-        weather: Arc::new(Weather::new(Climate::default(), 1)),
+        call_faults: Arc::new(CallFaultModel::new(FaultRates::default(), 1)),
         hash: Arc::default(),
         settings,
         hints: true,

@@ -17,7 +17,7 @@ use cospan_sites::port::{
 use super::doom::Doom;
 use super::handle::WorldHandle;
 use super::lives::{Lived, Lives};
-use super::weather::{CallFault, Fate, Weather};
+use super::call_faults::{CallFault, Fate, CallFaultModel};
 use crate::world::trouble::Closed;
 use crate::world::{SiteIndex, World};
 
@@ -37,7 +37,7 @@ pub(super) struct SimulatedSite {
     pub(super) index: SiteIndex,
     pub(super) world: Arc<WorldHandle>,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) weather: Arc<Weather>,
+    pub(super) call_faults: Arc<CallFaultModel>,
     pub(super) doom: Arc<Doom>,
     pub(super) lives: Arc<Lives>,
     /// Whose control plane it is.
@@ -63,7 +63,7 @@ impl SimulatedSite {
         name: &'static str,
         act: impl Fn(&mut World, SiteIndex) -> Result<T, SiteError> + Send + Sync + 'static,
     ) -> Result<T, SiteError> {
-        self.meet(self.weather.draw(), name, None, act).await
+        self.meet(self.call_faults.draw(), name, None, act).await
     }
 
     /// The same for a call that may be answered as if it had been carried out.
@@ -73,7 +73,7 @@ impl SimulatedSite {
         pretended: Option<T>,
         act: impl Fn(&mut World, SiteIndex) -> Result<T, SiteError> + Send + Sync + 'static,
     ) -> Result<T, SiteError> {
-        self.meet(self.weather.draw(), name, pretended, act).await
+        self.meet(self.call_faults.draw(), name, pretended, act).await
     }
 
     /// The same for a call of which it is known what becomes of it.
@@ -88,7 +88,7 @@ impl SimulatedSite {
         if !self.doom.call(name) {
             return std::future::pending().await;
         }
-        self.weather.called(self.clock.now(), &self.name, name);
+        self.call_faults.called(self.clock.now(), &self.name, name);
         let act = Arc::new(act);
         let fault = fate.fault.filter(|fault| fault.concerns(name));
         let answer = match fault {
@@ -102,7 +102,7 @@ impl SimulatedSite {
                     return self.closed(closed, name, act).await;
                 }
                 if fault.always_strikes() {
-                    self.weather.note(fault, name);
+                    self.call_faults.note(fault, name);
                 }
                 self.strike(fault, fate.dice, pretended, act).await
             }
@@ -191,7 +191,7 @@ impl SimulatedSite {
             _ => false,
         };
         if is_false {
-            self.weather.note(fault, "status");
+            self.call_faults.note(fault, "status");
         }
     }
 
@@ -273,7 +273,7 @@ impl Site for SimulatedSite {
     }
 
     async fn status(&self, tags: &[Tag]) -> Result<SiteStatus, SiteError> {
-        let (fate, asked) = (self.weather.draw(), tags.to_vec());
+        let (fate, asked) = (self.call_faults.draw(), tags.to_vec());
         let look = move |world: &mut World, site| Ok(world.status(site, &asked));
         let mut status = self.meet(fate, "status", None, look).await?;
         self.falsify(fate, &mut status);

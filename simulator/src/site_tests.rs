@@ -15,7 +15,7 @@ use super::doom::{Doom, Moment};
 use super::handle::WorldHandle;
 use super::jobs::job;
 use super::site::SimulatedSite;
-use super::weather::{CallFault, Climate, Weather};
+use super::call_faults::{CallFault, FaultRates, CallFaultModel};
 use crate::world::batch::Discipline;
 use crate::world::cluster::{ClusterSpec, LocalJob};
 use crate::world::ledger::Deed;
@@ -49,14 +49,14 @@ fn site(
     let (mut world, index) = world(1, Vec::new());
     trouble.into_iter().for_each(|trouble| world.plan(BEGINS, index, trouble));
     let faults = fault.into_iter().map(|fault| (fault, 1_000_000)).collect();
-    let weather = Arc::new(Weather::new(Climate { faults, ..Climate::default() }, 1));
+    let call_faults = Arc::new(CallFaultModel::new(FaultRates { faults, ..FaultRates::default() }, 1));
     SimulatedSite {
         name: SiteName::new("delft").unwrap(),
         index,
         world: WorldHandle::new(world),
         clock: Arc::new(RuntimeClock::starting_at(BEGINS)),
-        doom: Doom::at(moment, weather.tally().clone()),
-        weather,
+        doom: Doom::at(moment, call_faults.tally().clone()),
+        call_faults,
         lives: Arc::default(),
         instance: InstanceId::from_random(1),
         hints: false,
@@ -72,7 +72,7 @@ fn under_virtual_time(work: impl Future<Output = ()>) {
 }
 
 fn struck(site: &SimulatedSite) -> Struck {
-    site.weather.tally().struck()
+    site.call_faults.tally().struck()
 }
 
 #[test]

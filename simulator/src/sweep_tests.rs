@@ -19,7 +19,7 @@ use super::jobs::job;
 use super::journal::StoreDisk;
 use super::control_plane_run::{End, SimEnvironment, Plan, ControlPlaneRun, run_control_plane};
 use super::settings::default_settings;
-use super::weather::{Climate, Weather};
+use super::call_faults::{FaultRates, CallFaultModel};
 use crate::handle::WorldHandle;
 use crate::world::batch::Discipline;
 use crate::world::cluster::ClusterSpec;
@@ -46,7 +46,7 @@ fn environment(seed: u64) -> SimEnvironment {
     SimEnvironment {
         world: WorldHandle::new(world),
         disk: StoreDisk::default(),
-        weather: Arc::new(Weather::new(Climate::default(), seed)),
+        call_faults: Arc::new(CallFaultModel::new(FaultRates::default(), seed)),
         hash: Arc::default(),
         settings,
         hints: true,

@@ -14,7 +14,7 @@ use cospan_simulator::experiment::{
 };
 use cospan_simulator::jobs::shared_job;
 use cospan_simulator::settings::default_settings;
-use cospan_simulator::weather::{Climate, Weather};
+use cospan_simulator::call_faults::{FaultRates, CallFaultModel};
 use cospan_simulator::world::batch::Discipline;
 use cospan_simulator::world::cluster::ClusterSpec;
 use cospan_simulator::world::{Pace, World};
@@ -153,7 +153,7 @@ fn run_through(jobs: PlannedJobs, count: usize, sites: Vec<ClusterSpec>) -> Resu
         count,
         begins: BEGINS,
         seed: 1,
-        weather: Weather::new(Climate::default(), 1),
+        call_faults: CallFaultModel::new(FaultRates::default(), 1),
     };
     run(experiment, Surroundings::default(), |_| (), Rc::new(|_, _| {}))
 }

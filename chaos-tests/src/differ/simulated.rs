@@ -20,7 +20,7 @@ use super::{Played, settings, story};
 use cospan_simulator::handle::WorldHandle;
 use cospan_simulator::journal::StoreDisk;
 use cospan_simulator::control_plane_run::{End, SimEnvironment, Plan, ControlPlaneRun, run_control_plane};
-use cospan_simulator::weather::{Climate, Weather};
+use cospan_simulator::call_faults::{FaultRates, CallFaultModel};
 use cospan_simulator::world::batch::Discipline;
 use cospan_simulator::world::cluster::ClusterSpec;
 use cospan_simulator::world::{LinkSpec, Pace, SiteIndex, World};
@@ -42,12 +42,12 @@ const PATIENCE: DurationMs = DurationMs(120_000);
 pub(super) fn play(scenario: &Arc<Scenario>, program: &str) -> Result<Played> {
     let seed = scenario.number as u64;
     // Calls take a little, as at a site on this machine.
-    let climate = Climate { way_max: DurationMs(4), ..Climate::default() };
+    let fault_rates = FaultRates { way_max: DurationMs(4), ..FaultRates::default() };
     let disk = MemoryDisk::default();
     let environment = SimEnvironment {
         world: WorldHandle::new(world(scenario)?),
         disk: StoreDisk::Memory(disk.clone()),
-        weather: Arc::new(Weather::new(climate, seed)),
+        call_faults: Arc::new(CallFaultModel::new(fault_rates, seed)),
         hash: Arc::default(),
         settings: settings::settings(scenario)?,
         hints: true,

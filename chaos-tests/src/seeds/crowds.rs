@@ -158,7 +158,7 @@ fn listen(scenario: &mut Scenario, chance: &mut StdRng) {
     scenario.poll_interval = within(chance, 2_000, 10_000);
     scenario.launch_max = DurationMs(1_000);
     if chance.random_bool(0.6) {
-        scenario.climate.faults.clear();
+        scenario.fault_rates.faults.clear();
         scenario.troubles.clear();
         scenario.cut_offs.clear();
         scenario.kills.clear();
@@ -222,7 +222,7 @@ fn as_before(mut kind: DrawnJob) -> DrawnJob {
 fn parting(scenario: &mut Scenario, chance: &mut StdRng) {
     hasten(scenario, chance.random_range(2..=4));
     scenario.wall_late = DurationMs(15 * MINUTE);
-    scenario.climate.sync_max = within(chance, 1_000, 5_000);
+    scenario.fault_rates.sync_max = within(chance, 1_000, 5_000);
     scenario.poll_interval = within(chance, 2_000, 10_000);
     for job in &mut scenario.jobs {
         let small = chance.random_range(1..=ALWAYS_IDLE);
@@ -253,7 +253,7 @@ fn parting(scenario: &mut Scenario, chance: &mut StdRng) {
 /// Each of the first jobs gets another class again and again. Meanwhile much else comes to
 /// happen to it that it hears of all at once.
 fn change_minds(scenario: &mut Scenario, chance: &mut StdRng) {
-    scenario.climate.sync_max = within(chance, 5_000, 12_000);
+    scenario.fault_rates.sync_max = within(chance, 5_000, 12_000);
     scenario.stalls = Some(Stalls {
         kinds: stalls::KINDS.map(|kind| kind == ActorKind::Job),
         pause_max: within(chance, 2_000, 4_000),

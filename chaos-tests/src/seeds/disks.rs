@@ -5,7 +5,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::scenario::{BEGINS, MINUTE};
-use cospan_simulator::weather::DiskTrouble;
+use cospan_simulator::call_faults::DiskTrouble;
 
 /// Tells the stream apart.
 const DISKS: u64 = 0x0064_6973_6b73;

@@ -105,7 +105,7 @@ fn told(plane_run: &ControlPlaneRun, view: &View) -> Vec<News> {
         record.owed.iter().map(of)
     });
     let has_arrived = |(site, id): &(SiteName, NotificationId)| {
-        plane_run.weather.arrived_at(site, *id).is_some_and(|at| at >= born)
+        plane_run.call_faults.arrived_at(site, *id).is_some_and(|at| at >= born)
     };
     owed.filter(has_arrived).map(|(site, id)| News::Message(site, id)).collect()
 }

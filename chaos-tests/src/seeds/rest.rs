@@ -53,7 +53,7 @@ pub(super) fn is_at_rest(plane_run: &ControlPlaneRun, keep_jobs: DurationMs) -> 
     ensure!(view.untold.is_empty(), "nobody was told of the end of {:?}", view.untold);
     for site in view.sites.values() {
         let mut ids = (1..=site.last_notification.0).map(NotificationId);
-        let lost = ids.find(|id| plane_run.weather.arrived_at(&site.site, *id).is_none());
+        let lost = ids.find(|id| plane_run.call_faults.arrived_at(&site.site, *id).is_none());
         ensure!(lost.is_none(), "nobody had message {lost:?} about {}", site.site);
         ensure!(site.owed.is_empty(), "{} still owes a message: {:?}", site.site, site.owed);
     }

@@ -39,7 +39,7 @@ use cospan_simulator::lives::Lived;
 use cospan_simulator::control_plane_run::{End, SimEnvironment, Plan, ControlPlaneRun, run_control_plane};
 use cospan_simulator::settings::default_settings;
 use cospan_simulator::stalls::Stalls;
-use cospan_simulator::weather::Weather;
+use cospan_simulator::call_faults::CallFaultModel;
 use cospan_simulator::world::ledger::Entry;
 use cospan_simulator::world::trouble::Struck;
 use cospan_simulator::world::{Pace, World};
@@ -127,7 +127,7 @@ pub fn run(scenario: Scenario) -> Result<Verdict> {
         let over = troubled(&environment, plan, &scenario, &known, &seen)?;
         now = over + kill.map_or(STARTED_AGAIN, |kill| kill.down);
     }
-    environment.weather.clear();
+    environment.call_faults.clear();
     // Nobody is built anew in the calm who forgot something, so that it would be seen.
     let stalls = scenario.stalls.map(|stalls| Stalls { until: now + STALL_ON, ..stalls });
     let plan = Plan { stalls, ..undisturbed(now) };
@@ -150,7 +150,7 @@ pub fn run(scenario: Scenario) -> Result<Verdict> {
 
 /// All that struck, wherever it was counted.
 fn struck(environment: &SimEnvironment) -> Struck {
-    let mut struck = environment.weather.tally().struck();
+    let mut struck = environment.call_faults.tally().struck();
     environment.world.read(|world| struck.extend(world.struck()));
     struck
 }
@@ -229,7 +229,7 @@ fn environment(scenario: &Scenario, instance: InstanceId) -> Result<SimEnvironme
     Ok(SimEnvironment {
         world: WorldHandle::new(world),
         disk: store_disk(scenario),
-        weather: Arc::new(Weather::new(scenario.climate.clone(), seed ^ 0x5eed)),
+        call_faults: Arc::new(CallFaultModel::new(scenario.fault_rates.clone(), seed ^ 0x5eed)),
         hash: Arc::new(EventHash::default()),
         settings,
         hints: scenario.hints,
@@ -241,7 +241,7 @@ fn environment(scenario: &Scenario, instance: InstanceId) -> Result<SimEnvironme
 /// A faulty disk where anything is wrong with it. What is acknowledged before it is on the
 /// disk lies in memory: that planted bug needs no other trouble.
 fn store_disk(scenario: &Scenario) -> StoreDisk {
-    match scenario.climate.disk.exists() && !bug(Bug::SkipSync) {
+    match scenario.fault_rates.disk.exists() && !bug(Bug::SkipSync) {
         true => StoreDisk::Faulty(FaultDisk::default()),
         false => StoreDisk::default(),
     }
@@ -266,11 +266,11 @@ fn troubled(
     seen: &Rc<RefCell<Seen>>,
 ) -> Result<Timestamp> {
     let (scenario, known, seen) = (scenario.clone(), known.clone(), seen.clone());
-    let tally = environment.weather.tally().clone();
+    let tally = environment.call_faults.tally().clone();
     let end: End<()> = run_control_plane(environment, plan, move |plane_run| async move {
         let watching = watch(plane_run.clone(), scenario.clone(), seen.clone());
         let hoarding = hoards::watch(plane_run.clone(), scenario.clone(), seen.clone());
-        let hearing = heard::watch(plane_run.clone(), scenario.climate.sync_max, seen.clone());
+        let hearing = heard::watch(plane_run.clone(), scenario.fault_rates.sync_max, seen.clone());
         let following = follow(plane_run.clone(), seen, changes_max(&scenario));
         let dealing = async {
             if let Err(problem) = deal(plane_run.clone(), scenario, known.clone(), tally).await {
@@ -304,11 +304,11 @@ fn calm(
     seen: &Rc<RefCell<Seen>>,
 ) -> Result<Option<String>> {
     let (scenario, known, seen) = (scenario.clone(), known.clone(), seen.clone());
-    let tally = environment.weather.tally().clone();
+    let tally = environment.call_faults.tally().clone();
     let end = run_control_plane(environment, plan, move |plane_run| async move {
         let following = follow(plane_run.clone(), seen.clone(), changes_max(&scenario));
         let hoarding = hoards::watch(plane_run.clone(), scenario.clone(), seen.clone());
-        let hearing = heard::watch(plane_run.clone(), scenario.climate.sync_max, seen.clone());
+        let hearing = heard::watch(plane_run.clone(), scenario.fault_rates.sync_max, seen.clone());
         let ending = in_vain::watch(plane_run.clone(), seen.clone());
         let rest = async {
             deal(plane_run.clone(), scenario.clone(), known.clone(), tally).await?;
@@ -446,11 +446,11 @@ fn judged(
 
 /// Ends of which somebody was told what they should not have been, or nothing.
 fn talk(environment: &SimEnvironment, seen: &Seen) -> Vec<String> {
-    let idle = environment.weather.idle_talk().into_iter();
+    let idle = environment.call_faults.idle_talk().into_iter();
     let idle = idle.map(|text| format!("somebody was told wrongly: {text}"));
     let ended = seen.last.values().filter(|job| job.is_final());
     let owed = ended.flat_map(|job| job.spec.run.notify.iter().map(|target| (job.id, target)));
-    let unheard = owed.filter(|(job, target)| !environment.weather.has_heard(*job, target.as_str()));
+    let unheard = owed.filter(|(job, target)| !environment.call_faults.has_heard(*job, target.as_str()));
     idle.chain(unheard.map(|(job, target)| format!("nobody was told: {target} of job {job}")))
         .collect()
 }

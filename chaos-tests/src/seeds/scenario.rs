@@ -25,12 +25,12 @@ use super::staging::draw_staging;
 use super::stalls::draw_stalls;
 use super::sweeps::{DrawnSweep, draw_sweeps};
 use super::troubles::{
-    cut_off, draw_climate, draw_cut_offs, draw_deaths, draw_kills, draw_panics, draw_troubles,
+    cut_off, draw_fault_rates, draw_cut_offs, draw_deaths, draw_kills, draw_panics, draw_troubles,
 };
 use cospan_simulator::doom::Moment;
 use cospan_simulator::panics::Panics;
 use cospan_simulator::stalls::Stalls;
-use cospan_simulator::weather::Climate;
+use cospan_simulator::call_faults::FaultRates;
 use cospan_simulator::world::LinkSpec;
 use cospan_simulator::world::batch::Discipline;
 use cospan_simulator::world::cluster::{ClusterSpec, LocalJob};
@@ -122,7 +122,7 @@ pub struct Scenario {
     /// What users do, in order of time.
     pub deals: Vec<(Timestamp, Deal)>,
     /// What becomes of calls.
-    pub climate: Climate,
+    pub fault_rates: FaultRates,
     /// What goes wrong in the world: when, at which site, what.
     pub troubles: Vec<(Timestamp, usize, Trouble)>,
     /// Times in which no site answers.
@@ -225,7 +225,7 @@ impl Scenario {
             sites,
             links: all_links(&names),
             deals,
-            climate: draw_climate(&mut drawing),
+            fault_rates: draw_fault_rates(&mut drawing),
             troubles,
             cut_offs,
             kills: draw_deaths(seed, draw_kills(&mut drawing), calm_at),
@@ -245,7 +245,7 @@ impl Scenario {
             sweeps,
             calm_at,
         };
-        scenario.climate.disk = draw_disk(seed, calm_at);
+        scenario.fault_rates.disk = draw_disk(seed, calm_at);
         match Crowd::of(seed, scenario.sites.len()) {
             Some(crowd) => crowd.gather(&mut scenario),
             None => draw_rivals(&mut scenario),
@@ -266,7 +266,7 @@ impl Scenario {
     /// What it drew, in one line.
     pub fn describe(&self) -> String {
         let faults: Vec<String> = self
-            .climate
+            .fault_rates
             .faults
             .iter()
             .map(|(f, share)| format!("{}:{share}", f.as_str()))
@@ -287,12 +287,12 @@ impl Scenario {
             self.quotas.len(),
             self.deals.len(),
             self.kills.len(),
-            self.climate.way_max.0,
-            self.climate.sync_max.0,
+            self.fault_rates.way_max.0,
+            self.fault_rates.sync_max.0,
             self.poll_interval,
             self.hints,
             faults.join(" "),
-            self.climate.failing_syncs,
+            self.fault_rates.failing_syncs,
             troubles.join(" "),
             stalls.unwrap_or_default(),
         )

@@ -6,7 +6,7 @@ use super::campaign::{Size, seed};
 use super::run::{Verdict, run};
 use super::scenario::{Kill, Scenario};
 use cospan_simulator::doom::Moment;
-use cospan_simulator::weather::DiskTrouble;
+use cospan_simulator::call_faults::DiskTrouble;
 
 const SMALL: Size = Size { jobs: 30, sites: 3, length: DurationMs::from_secs(3 * 3_600) };
 
@@ -42,9 +42,9 @@ fn a_seed_is_the_same_run_every_time_on_whatever_thread() {
 #[test]
 fn a_death_at_any_append_or_call_loses_and_doubles_nothing() {
     let mut quiet = Scenario::draw(3, 4, 2, DurationMs::from_secs(3_600)).unwrap();
-    quiet.climate.faults.clear();
-    quiet.climate.failing_syncs = 0;
-    quiet.climate.disk = DiskTrouble::default();
+    quiet.fault_rates.faults.clear();
+    quiet.fault_rates.failing_syncs = 0;
+    quiet.fault_rates.disk = DiskTrouble::default();
     quiet.troubles.clear();
     quiet.cut_offs.clear();
     quiet.kills.clear();

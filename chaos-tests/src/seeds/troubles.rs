@@ -10,7 +10,7 @@ use rand::{Rng, SeedableRng};
 use super::scenario::{BANDWIDTH, Drawing, HOUR, Kill, MINUTE};
 use cospan_simulator::doom::Moment;
 use cospan_simulator::panics::Panics;
-use cospan_simulator::weather::{CallFault, Climate, DiskTrouble};
+use cospan_simulator::call_faults::{CallFault, FaultRates, DiskTrouble};
 use cospan_simulator::world::trouble::Trouble;
 
 /// Tells the stream apart.
@@ -162,7 +162,7 @@ fn all_well(names: &[SiteName], at: Timestamp) -> Vec<Planned> {
 }
 
 /// What becomes of calls, and of the disk.
-pub(super) fn draw_climate(drawing: &mut Drawing) -> Climate {
+pub(super) fn draw_fault_rates(drawing: &mut Drawing) -> FaultRates {
     let mut faults = BTreeMap::new();
     for fault in CallFault::ALL {
         if drawing.exists() {
@@ -173,7 +173,7 @@ pub(super) fn draw_climate(drawing: &mut Drawing) -> Climate {
     let slow_disk = [0, 20, 1_000, 5_000][drawing.chance.random_range(0..4)];
     let failing_syncs = if drawing.exists() { 5_000 } else { 0 };
     let disk = DiskTrouble::default();
-    Climate { way_max, faults, sync_max: DurationMs(slow_disk), failing_syncs, disk }
+    FaultRates { way_max, faults, sync_max: DurationMs(slow_disk), failing_syncs, disk }
 }
 
 /// Which runs of the control plane end by a kill, and how.

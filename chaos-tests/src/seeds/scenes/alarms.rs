@@ -22,7 +22,7 @@ use super::Play;
 use super::stage::{Scene, Stage, site_name};
 use super::tidy::at_rest;
 use cospan_simulator::jobs::job;
-use cospan_simulator::weather::{CallFault, Climate};
+use cospan_simulator::call_faults::{CallFault, FaultRates};
 use cospan_simulator::world::trouble::Trouble;
 
 const DAY: DurationMs = DurationMs(86_400_000);
@@ -38,7 +38,7 @@ fn stage(chance: &mut StdRng, loses: bool) -> Result<Stage> {
     let mut stage = Stage::of(&[4, 4, 4], chance.random())?;
     if loses {
         let faults = BTreeMap::from([(CallFault::Refused, 0)]);
-        stage.climate = Climate { faults, ..Climate::default() };
+        stage.fault_rates = FaultRates { faults, ..FaultRates::default() };
     }
     Ok(stage)
 }
@@ -115,7 +115,7 @@ fn told(chance: &mut StdRng) -> Result<Vec<String>> {
         for (id, kind, at, out) in all {
             scene.check(at > struck, || format!("{kind:?} is told at {}", at.0));
             scene.same("when it was out", out, Some(at + waited));
-            let arrived = scene.plane_run.weather.arrived_at(&site, id);
+            let arrived = scene.plane_run.call_faults.arrived_at(&site, id);
             scene.same("when it arrived", arrived, (hooks > 0).then_some(at + waited));
         }
         scene.pass(DurationMs(60_000)).await;

@@ -15,7 +15,7 @@ use super::log::At;
 use super::stage::{BEGINS, Scene, Stage, file_name, only_at, reads, site_name};
 use cospan_simulator::jobs::job;
 use cospan_simulator::lives::Lived;
-use cospan_simulator::weather::CallFault;
+use cospan_simulator::call_faults::CallFault;
 
 /// Everybody looks this often, which is when one of them dies.
 const TICKS: [u64; 4] = [30_000, 60_000, 60_001, 90_000];
@@ -272,11 +272,11 @@ fn ends(chance: &mut StdRng) -> Result<Vec<String>> {
 fn adapters(chance: &mut StdRng) -> Result<Vec<String>> {
     let mut stage = Stage::of(&[12], chance.random())?;
     stage.hints = chance.random_bool(0.5);
-    stage.climate.faults.insert(CallFault::Panics, 1_000_000);
+    stage.fault_rates.faults.insert(CallFault::Panics, 1_000_000);
     let panics = [20, 130, 1_000][chance.random_range(0..3)];
     stage.play_from_start(move |scene| async move {
         scene.pass(DurationMs(panics)).await;
-        scene.plane_run.weather.clear();
+        scene.plane_run.call_faults.clear();
         scene.pass(DurationMs(90_000)).await;
         let lived = scene.plane_run.lives.control_plane_runs().pop().map(|plane_run| plane_run.lived).unwrap_or_default();
         let cluster = ActorId::Cluster(site_name(0)?);

@@ -22,7 +22,7 @@ use cospan_simulator::clock::rested;
 use cospan_simulator::doom::Moment;
 use cospan_simulator::jobs::job;
 use cospan_simulator::control_plane_run::{End, Plan};
-use cospan_simulator::weather::Climate;
+use cospan_simulator::call_faults::FaultRates;
 use cospan_simulator::world::World;
 use cospan_simulator::world::ledger::{Deed, Entry};
 use cospan_simulator::world::trouble::Trouble;
@@ -83,7 +83,7 @@ fn play(between: Between, chance: &mut StdRng) -> Result<(bool, Vec<String>)> {
     stage.hints = chance.random_bool(0.7);
     // Orders that are on their way when the first gate has opened.
     let way_max = DurationMs(chance.random_range(SECOND..=2 * SECOND));
-    stage.climate = Climate { way_max, ..Climate::default() };
+    stage.fault_rates = FaultRates { way_max, ..FaultRates::default() };
     let set = stage.set();
     let (job, mut found) = match between {
         Between::Death(clock_ahead_ms) => dies(&set, story, clock_ahead_ms)?,

@@ -18,7 +18,7 @@ use super::Play;
 use super::stage::{BEGINS, Scene, Stage};
 use super::tidy::at_rest;
 use cospan_simulator::jobs::job;
-use cospan_simulator::weather::{CallFault, Climate};
+use cospan_simulator::call_faults::{CallFault, FaultRates};
 
 const DAY: DurationMs = DurationMs(86_400_000);
 /// Messages under way at once.
@@ -101,13 +101,13 @@ fn at_once(chance: &mut StdRng) -> Result<Vec<String>> {
             let job = scene.job(id)?;
             scene.same("when it was told", Some(at), job.ended_at());
             scene.same("what kept it", problem, None);
-            let heard = scene.plane_run.weather.has_heard(id, &format!("mail:{target}"));
+            let heard = scene.plane_run.call_faults.has_heard(id, &format!("mail:{target}"));
             scene.check(heard, || format!("{target} did not hear of job {id}"));
             scene.same("of whom nobody wants to know", id == silent, false);
             let should: Vec<TargetName> = targets.clone();
             scene.same("who is told", job.told.iter().cloned().collect(), should);
         }
-        scene.same("idle talk", scene.plane_run.weather.idle_talk(), Vec::new());
+        scene.same("idle talk", scene.plane_run.call_faults.idle_talk(), Vec::new());
         Ok(())
     })
 }
@@ -135,7 +135,7 @@ fn again(chance: &mut StdRng) -> Result<Vec<String>> {
     let mut stage = stage(&targets, chance)?;
     // No call ever fails; messages do.
     let faults = BTreeMap::from([(CallFault::Refused, 0)]);
-    stage.climate = Climate { faults, ..Climate::default() };
+    stage.fault_rates = FaultRates { faults, ..FaultRates::default() };
     let tell_for = DurationMs(1_000 * chance.random_range(0..=15));
     stage.settings.tell_for = tell_for;
     let jobs: u64 = if chance.random_bool(0.7) { 1 } else { chance.random_range(2..=3) };
@@ -156,7 +156,7 @@ fn again(chance: &mut StdRng) -> Result<Vec<String>> {
             let kept = problem.as_deref();
             scene.check(kept.is_none_or(|kept| kept == "not delivered"), || format!("{kept:?}"));
             scene.check(kept.is_none() || late >= tell_for, || format!("given up after {late}"));
-            scene.same("heard", scene.plane_run.weather.has_heard(*id, "mail:desk-0"), kept.is_none());
+            scene.same("heard", scene.plane_run.call_faults.has_heard(*id, "mail:desk-0"), kept.is_none());
         }
         if let [(id, _, at, problem)] = &told[..] {
             let end = scene.job(*id)?.ended_at().unwrap_or_default();
@@ -164,7 +164,7 @@ fn again(chance: &mut StdRng) -> Result<Vec<String>> {
             scene.same("when the last try was", *at, end + last);
             scene.same("whether it is given up", problem.is_some(), given_up);
         }
-        scene.same("idle talk", scene.plane_run.weather.idle_talk(), Vec::new());
+        scene.same("idle talk", scene.plane_run.call_faults.idle_talk(), Vec::new());
         Ok(())
     })
 }

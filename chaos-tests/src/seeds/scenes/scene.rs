@@ -22,7 +22,7 @@ use tokio::sync::Notify;
 
 use super::stage::{file_name, site_name};
 use cospan_simulator::control_plane_run::ControlPlaneRun;
-use cospan_simulator::weather::Called;
+use cospan_simulator::call_faults::Called;
 use cospan_simulator::world::trouble::Trouble;
 
 /// Between two looks at what is waited for, where nothing became durable meanwhile.
@@ -217,7 +217,7 @@ impl Scene {
 
     /// All calls that reached a site so far.
     pub(super) fn calls(&self) -> Vec<Called> {
-        self.plane_run.weather.calls()
+        self.plane_run.call_faults.calls()
     }
 
     /// How often each call was made so far.

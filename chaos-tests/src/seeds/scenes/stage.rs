@@ -17,7 +17,7 @@ use cospan_simulator::journal::StoreDisk;
 use cospan_simulator::lives::Lived;
 use cospan_simulator::control_plane_run::{End, SimEnvironment, Plan, run_control_plane};
 use cospan_simulator::settings::default_settings;
-use cospan_simulator::weather::{Climate, Weather};
+use cospan_simulator::call_faults::{FaultRates, CallFaultModel};
 use cospan_simulator::world::batch::Discipline;
 use cospan_simulator::world::cluster::{ClusterSpec, LocalJob};
 use cospan_simulator::world::{LinkSpec, Pace, World};
@@ -40,7 +40,7 @@ pub(super) struct Stage {
     /// Whether sites tell of changes, or are only asked.
     pub(super) hints: bool,
     /// How calls and the disk fare.
-    pub(super) climate: Climate,
+    pub(super) fault_rates: FaultRates,
     /// How long the first bit takes from a site to another; one that is missing takes none.
     pub(super) ways: BTreeMap<(SiteName, SiteName), DurationMs>,
     /// What local users submit, by number of the site.
@@ -74,8 +74,8 @@ impl Stage {
         let settings = Settings { links, ..default_settings() };
         let pace =
             Pace { gate_max: DurationMs::ZERO, launch_max: DurationMs::ZERO, ..Pace::default() };
-        let (files, locals, ways, climate) = Default::default();
-        Ok(Self { sites, files, settings, hints: true, climate, ways, locals, pace, seed })
+        let (files, locals, ways, fault_rates) = Default::default();
+        Ok(Self { sites, files, settings, hints: true, fault_rates, ways, locals, pace, seed })
     }
 
     /// A file of this size at these sites, by number.
@@ -111,12 +111,12 @@ impl Stage {
         let links: Vec<LinkSpec> = links.collect();
         let sites = self.sites.iter().enumerate().map(site).collect();
         let world = World::new(sites, &links, self.pace, self.seed, BEGINS);
-        let weather = Weather::new(self.climate.clone(), self.seed);
-        weather.watch_calls();
+        let call_faults = CallFaultModel::new(self.fault_rates.clone(), self.seed);
+        call_faults.watch_calls();
         SimEnvironment {
             world: WorldHandle::new(world),
             disk: StoreDisk::default(),
-            weather: Arc::new(weather),
+            call_faults: Arc::new(call_faults),
             hash: Arc::default(),
             settings: self.settings.clone(),
             hints: self.hints,

@@ -21,7 +21,7 @@ use super::Play;
 use super::stage::{Scene, Stage};
 use super::tidy::at_rest;
 use cospan_simulator::jobs::job;
-use cospan_simulator::weather::Climate;
+use cospan_simulator::call_faults::FaultRates;
 
 /// Jobs that become durable by one change, unless one request has more.
 const TOGETHER: usize = 64;
@@ -185,7 +185,7 @@ fn busy(chance: &mut StdRng) -> Result<Vec<String>> {
     let mut stage = Stage::of(&[2], chance.random())?;
     let bound = chance.random_range(1..=6);
     stage.settings.intake_bound = bound;
-    stage.climate = Climate { sync_max: DurationMs(1_000_000), ..Climate::default() };
+    stage.fault_rates = FaultRates { sync_max: DurationMs(1_000_000), ..FaultRates::default() };
     stage.play(move |scene| async move {
         let depth = |scene: &Scene| {
             let depth = &scene.plane_run.plane.shared().metrics.mailbox_depth;

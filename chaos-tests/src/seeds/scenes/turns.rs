@@ -53,7 +53,7 @@ fn in_order(chance: &mut StdRng) -> Result<Vec<String>> {
     let processors = chance.random_range(1..=8);
     let mut stage = Stage::of(&[processors], chance.random())?;
     // What a site says has a way behind it, so that it tells nothing of what is submitted then.
-    stage.climate.way_max = WAY;
+    stage.fault_rates.way_max = WAY;
     let mut classes = Priority::ALL.to_vec();
     classes.push(Priority::Low);
     classes.shuffle(chance);

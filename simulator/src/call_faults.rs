@@ -131,7 +131,7 @@ impl CallFault {
 
 /// How calls fare: how long they take, and what goes wrong how often.
 #[derive(Debug, Clone, Default)]
-pub struct Climate {
+pub struct FaultRates {
     /// Longest way to a site, and back.
     pub way_max: DurationMs,
     /// Share of calls that each kind of fault strikes, in parts per million.
@@ -198,14 +198,14 @@ pub struct Called {
 
 /// Draws what becomes of calls and of the disk, and counts what struck with effect.
 #[derive(Debug)]
-pub struct Weather {
+pub struct CallFaultModel {
     state: Mutex<State>,
     tally: Arc<Tally>,
 }
 
 #[derive(Debug)]
 struct State {
-    climate: Climate,
+    fault_rates: FaultRates,
     chance: StdRng,
     /// Messages that arrived, and when they did last.
     arrived: BTreeMap<(SiteName, NotificationId), Timestamp>,
@@ -217,21 +217,21 @@ struct State {
     calls: Option<Vec<Called>>,
 }
 
-impl Weather {
+impl CallFaultModel {
     /// Everything drawn follows from `seed`.
-    pub fn new(climate: Climate, seed: u64) -> Self {
+    pub fn new(fault_rates: FaultRates, seed: u64) -> Self {
         let chance = StdRng::seed_from_u64(seed);
         let (arrived, told, idle_talk, calls) = Default::default();
-        let state = State { climate, chance, arrived, told, idle_talk, calls };
+        let state = State { fault_rates, chance, arrived, told, idle_talk, calls };
         Self { state: Mutex::new(state), tally: Arc::default() }
     }
 
     /// From now on nothing goes wrong any more.
     pub fn clear(&self) {
         let mut state = self.lock();
-        state.climate.faults.clear();
-        state.climate.failing_syncs = 0;
-        state.climate.disk = DiskTrouble::default();
+        state.fault_rates.faults.clear();
+        state.fault_rates.failing_syncs = 0;
+        state.fault_rates.disk = DiskTrouble::default();
     }
 
     /// From now on calls are written down.
@@ -261,13 +261,13 @@ impl Weather {
 
     pub(super) fn draw(&self) -> Fate {
         let mut state = self.lock();
-        let State { climate, chance, .. } = &mut *state;
-        let way = climate.way_max.0;
+        let State { fault_rates, chance, .. } = &mut *state;
+        let way = fault_rates.way_max.0;
         let mut ms = || DurationMs(if way == 0 { 0 } else { chance.random_range(0..=way) });
         let (there, back) = (ms(), ms());
         let mut left =
-            if climate.faults.is_empty() { 0 } else { chance.random_range(0..1_000_000) };
-        let fault = climate.faults.iter().find(|(_, share)| {
+            if fault_rates.faults.is_empty() { 0 } else { chance.random_range(0..1_000_000) };
+        let fault = fault_rates.faults.iter().find(|(_, share)| {
             let strikes = left < **share;
             left = left.saturating_sub(**share);
             strikes
@@ -278,25 +278,25 @@ impl Weather {
     }
 
     pub(super) fn has_slow_disk(&self) -> bool {
-        self.lock().climate.sync_max > DurationMs::ZERO
+        self.lock().fault_rates.sync_max > DurationMs::ZERO
     }
 
     /// How long a sync takes, and whether it fails.
     pub(super) fn draw_sync(&self) -> (DurationMs, bool) {
         let mut state = self.lock();
-        let State { climate, chance, .. } = &mut *state;
-        let length = DurationMs(chance.random_range(0..=climate.sync_max.0));
-        (length, chance.random_range(0..1_000_000) < climate.failing_syncs)
+        let State { fault_rates, chance, .. } = &mut *state;
+        let length = DurationMs(chance.random_range(0..=fault_rates.sync_max.0));
+        (length, chance.random_range(0..1_000_000) < fault_rates.failing_syncs)
     }
 
     /// What strikes a record that is to be written, if anything does.
     pub(super) fn draw_write(&self, now: Timestamp) -> Option<WriteFault> {
         let mut state = self.lock();
-        let State { climate, chance, .. } = &mut *state;
-        if climate.disk.is_full(now) {
+        let State { fault_rates, chance, .. } = &mut *state;
+        if fault_rates.disk.is_full(now) {
             return Some(WriteFault::Full);
         }
-        let share = climate.disk.failing_writes;
+        let share = fault_rates.disk.failing_writes;
         let fails = share > 0 && chance.random_range(0..1_000_000) < share;
         fails.then(|| WriteFault::Fails { written: chance.random() })
     }
@@ -304,20 +304,20 @@ impl Weather {
     /// How much of a record is there, in 1/256, that a death keeps from the disk.
     pub(super) fn draw_tear(&self) -> Option<u8> {
         let mut state = self.lock();
-        let tears = state.climate.disk.tears;
+        let tears = state.fault_rates.disk.tears;
         tears.then(|| state.chance.random_range(64..=u8::MAX))
     }
 
     /// Whether the disk of the store is full.
     pub(super) fn is_disk_full(&self, now: Timestamp) -> bool {
-        self.lock().climate.disk.is_full(now)
+        self.lock().fault_rates.disk.is_full(now)
     }
 
     /// Whether a message about a site arrives: each second one, while anything goes wrong
     /// at all.
     pub(super) fn takes_message(&self, site: SiteName, id: NotificationId, now: Timestamp) -> bool {
         let mut state = self.lock();
-        let arrives = state.climate.faults.is_empty() || state.chance.random_bool(0.5);
+        let arrives = state.fault_rates.faults.is_empty() || state.chance.random_bool(0.5);
         if arrives {
             state.arrived.insert((site, id), now);
         }
@@ -329,10 +329,10 @@ impl Weather {
         self.lock().arrived.get(&(site.clone(), id)).copied()
     }
 
-    /// Whether a message about the end of a job arrives, as [`Weather::takes_message`] does.
+    /// Whether a message about the end of a job arrives, as [`CallFaultModel::takes_message`] does.
     pub(super) fn takes_end(&self, job: JobId, address: &str) -> bool {
         let mut state = self.lock();
-        let arrives = state.climate.faults.is_empty() || state.chance.random_bool(0.5);
+        let arrives = state.fault_rates.faults.is_empty() || state.chance.random_bool(0.5);
         if arrives {
             state.told.insert((job, address.into()));
         }
