@@ -28,7 +28,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use super::clock::{WorldClock, rested};
-use super::doom::{Doom, Moment};
+use super::kill_switch::{KillSwitch, KillPoint};
 use super::handle::WorldHandle;
 use super::hash::EventHash;
 use super::journal::{Disk, Hasty, MortalJournal, StoreDisk};
@@ -70,7 +70,7 @@ pub struct Plan {
     /// When it is killed at the latest, unless its work ends before.
     pub killed_at: Option<Timestamp>,
     /// At which of its own acts it is killed.
-    pub moment: Option<Moment>,
+    pub moment: Option<KillPoint>,
     /// Seed of its chance.
     pub seed: u64,
     /// How far its machine's clock is ahead of the true time, in milliseconds;
@@ -118,7 +118,7 @@ pub struct ControlPlaneRun {
     /// The true time.
     pub clock: Arc<dyn Clock>,
     /// Whether it lives: what it answers counts only then.
-    pub doom: Arc<Doom>,
+    pub kill_switch: Arc<KillSwitch>,
     /// How far its machine's clock is ahead of the true time.
     pub clock_ahead_ms: i64,
     /// Until when the mailbox of its intake is made to be full, in milliseconds.
@@ -208,11 +208,11 @@ where
     W: Future<Output = T> + 'static,
 {
     let clock: Arc<dyn Clock> = Arc::new(WorldClock::starting_at(plan.begins));
-    let doom = Doom::at(plan.moment, environment.call_faults.tally().clone());
+    let kill_switch = KillSwitch::at(plan.moment, environment.call_faults.tally().clone());
     let its_lives = environment.lives.clone();
     its_lives.begin();
     lives::watch(its_lives.clone(), clock.clone());
-    let (plane, disk) = match open(&environment, plan, &clock, &doom) {
+    let (plane, disk) = match open(&environment, plan, &clock, &kill_switch) {
         Err(problem) if is_full(&problem) => {
             // As the server does: it ends with an exit code, and is started again.
             environment.call_faults.tally().count("store-full", "start");
@@ -234,7 +234,7 @@ where
         world: environment.world.clone(),
         call_faults: environment.call_faults.clone(),
         clock: clock.clone(),
-        doom: doom.clone(),
+        kill_switch: kill_switch.clone(),
         clock_ahead_ms: plan.clock_ahead_ms,
         intake_full_until: Arc::default(),
         lives: its_lives.clone(),
@@ -250,11 +250,11 @@ where
     };
     let end = tokio::select! {
         biased;
-        () = doom.struck() => End::Killed(clock.now()),
+        () = kill_switch.struck() => End::Killed(clock.now()),
         () = killed_at => End::Killed(clock.now()),
         done = work(plane_run.clone()) => End::Done(clock.now(), done),
     };
-    doom.strike();
+    kill_switch.strike();
     panics::clear();
     lives::clear();
     its_lives.end(clock.now(), deaths(&plane_run));
@@ -294,7 +294,7 @@ fn open(
     environment: &SimEnvironment,
     plan: Plan,
     clock: &Arc<dyn Clock>,
-    doom: &Arc<Doom>,
+    kill_switch: &Arc<KillSwitch>,
 ) -> Result<(ControlPlane, Arc<Disk>)> {
     let (sink, reports) = report_channel();
     let (mut loader, mut damage) = (Loader::default(), None);
@@ -316,7 +316,7 @@ fn open(
     let disk = Arc::new(Disk {
         inner: opened.journal,
         sink,
-        doom: doom.clone(),
+        kill_switch: kill_switch.clone(),
         call_faults: environment.call_faults.clone(),
         clock: clock.clone(),
         lives: environment.lives.clone(),
@@ -328,7 +328,7 @@ fn open(
         hasty,
     });
     let its_clock = Timestamp(plan.begins.0.saturating_add_signed(plan.clock_ahead_ms));
-    let (fatal, registry) = (doom.clone(), prometheus::Registry::new());
+    let (fatal, registry) = (kill_switch.clone(), prometheus::Registry::new());
     let (lives, true_clock) = (environment.lives.clone(), clock.clone());
     let parts = Parts {
         clock: Arc::new(WorldClock::starting_at(its_clock)),
@@ -338,7 +338,7 @@ fn open(
         epoch: opened.epoch,
         view: view_of(loaded),
         metrics: Arc::new(Metrics::new(&registry)?),
-        sites: sites(environment, clock, doom, opened.instance),
+        sites: sites(environment, clock, kill_switch, opened.instance),
         store: Arc::new(MortalJournal(disk.clone())),
         messenger: Arc::new(Post {
             call_faults: environment.call_faults.clone(),
@@ -358,7 +358,7 @@ fn open(
 fn sites(
     environment: &SimEnvironment,
     clock: &Arc<dyn Clock>,
-    doom: &Arc<Doom>,
+    kill_switch: &Arc<KillSwitch>,
     instance: InstanceId,
 ) -> Vec<Arc<dyn Site>> {
     let named = |world: &crate::world::World| {
@@ -372,7 +372,7 @@ fn sites(
             world: environment.world.clone(),
             clock: clock.clone(),
             call_faults: environment.call_faults.clone(),
-            doom: doom.clone(),
+            kill_switch: kill_switch.clone(),
             lives: environment.lives.clone(),
             instance,
             hints: environment.hints,

@@ -6,7 +6,7 @@ use cospan_domain::runner::RestartScope;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_storage::fault::FaultDisk;
 
-use super::doom::Moment;
+use super::kill_switch::KillPoint;
 use super::journal::StoreDisk;
 use super::probe_tests::{BEGINS, SECOND, environment, submit};
 use super::control_plane_run::{End, SimEnvironment, Plan, run_control_plane};
@@ -20,7 +20,7 @@ fn on_faulty_disk(disk: DiskTrouble, sync_max: DurationMs) -> SimEnvironment {
     SimEnvironment { disk: StoreDisk::Faulty(FaultDisk::default()), call_faults, ..environment(&["delft"]) }
 }
 
-fn plan(begins: Timestamp, moment: Option<Moment>) -> Plan {
+fn plan(begins: Timestamp, moment: Option<KillPoint>) -> Plan {
     Plan { moment, ..Plan::undisturbed(begins, 1) }
 }
 
@@ -78,7 +78,7 @@ fn a_record_that_a_death_tears_is_as_if_it_had_never_been_written() {
     let environment = on_faulty_disk(disk, DurationMs::ZERO);
     let mut begins = BEGINS;
     for append in 1..=12 {
-        let end = minute(&environment, plan(begins, Some(Moment::BeforeAppend(append))));
+        let end = minute(&environment, plan(begins, Some(KillPoint::BeforeAppend(append))));
         begins = match end {
             End::Killed(at) | End::Done(at, _) => at + SECOND,
         };

@@ -132,7 +132,7 @@ pub fn run<T: 'static>(
     let calls = Rc::new(Cell::new(0));
     let made = calls.clone();
     let end = run_control_plane(&environment, plan, move |plane_run| async move {
-        let doom = plane_run.doom.clone();
+        let kill_switch = plane_run.kill_switch.clone();
         let watching = actix_rt::spawn(watch(plane_run.clone(), seen, count, progress));
         actix_rt::spawn(fail_nodes(plane_run.clone(), world, failures));
         let work = async {
@@ -151,7 +151,7 @@ pub fn run<T: 'static>(
             done = work => done,
             () = over => Ok(()),
         };
-        made.set(doom.calls());
+        made.set(kill_switch.calls());
         done
     })?;
     let ended = match end {

@@ -16,7 +16,7 @@ use cospan_storage::port::{
 };
 use cospan_storage::record::keys;
 
-use super::doom::Doom;
+use super::kill_switch::KillSwitch;
 use super::hash::EventHash;
 use super::lives::{Lived, Lives};
 use super::call_faults::{CallFaultModel, WriteFault};
@@ -78,7 +78,7 @@ pub(super) struct MortalJournal(pub(super) Arc<Disk>);
 pub(super) struct Disk {
     pub(super) inner: Arc<dyn Journal>,
     pub(super) sink: Sink,
-    pub(super) doom: Arc<Doom>,
+    pub(super) kill_switch: Arc<KillSwitch>,
     pub(super) call_faults: Arc<CallFaultModel>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) lives: Arc<Lives>,
@@ -193,7 +193,7 @@ impl Disk {
             let (length, fails) = self.call_faults.draw_sync();
             let count = self.waiting().units.len();
             tokio::time::sleep(Duration::from_millis(length.0)).await;
-            if self.doom.is_dead() {
+            if self.kill_switch.is_dead() {
                 return;
             }
             if fails {
@@ -250,8 +250,8 @@ impl Disk {
 impl Journal for MortalJournal {
     fn append(&self, epoch: Epoch, token: Token, unit: Unit) {
         let disk = &self.0;
-        let lived = !disk.doom.is_dead();
-        let (lives, last) = disk.doom.append(kind_of(&unit));
+        let lived = !disk.kill_switch.is_dead();
+        let (lives, last) = disk.kill_switch.append(kind_of(&unit));
         if !lives {
             if lived {
                 disk.lose((epoch, token, unit));
@@ -268,7 +268,7 @@ impl Journal for MortalJournal {
         if last {
             let all = disk.waiting().units.len();
             disk.keep(all);
-            return disk.doom.strike();
+            return disk.kill_switch.strike();
         }
         if !disk.call_faults.has_slow_disk() && !disk.waiting().syncing {
             return disk.harden(1);

@@ -5,7 +5,7 @@
 pub mod clock;
 #[cfg(test)]
 mod disk_tests;
-pub mod doom;
+pub mod kill_switch;
 pub mod experiment;
 pub mod handle;
 pub mod hash;

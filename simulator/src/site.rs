@@ -14,7 +14,7 @@ use cospan_sites::port::{
     TagLookup,
 };
 
-use super::doom::Doom;
+use super::kill_switch::KillSwitch;
 use super::handle::WorldHandle;
 use super::lives::{Lived, Lives};
 use super::call_faults::{CallFault, Fate, CallFaultModel};
@@ -38,7 +38,7 @@ pub(super) struct SimulatedSite {
     pub(super) world: Arc<WorldHandle>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) call_faults: Arc<CallFaultModel>,
-    pub(super) doom: Arc<Doom>,
+    pub(super) kill_switch: Arc<KillSwitch>,
     pub(super) lives: Arc<Lives>,
     /// Whose control plane it is.
     pub(super) instance: InstanceId,
@@ -85,7 +85,7 @@ impl SimulatedSite {
         act: impl Fn(&mut World, SiteIndex) -> Result<T, SiteError> + Send + Sync + 'static,
     ) -> Result<T, SiteError> {
         pause(fate.there).await;
-        if !self.doom.call(name) {
+        if !self.kill_switch.call(name) {
             return std::future::pending().await;
         }
         self.call_faults.called(self.clock.now(), &self.name, name);
@@ -107,7 +107,7 @@ impl SimulatedSite {
                 self.strike(fault, fate.dice, pretended, act).await
             }
         };
-        if fault.is_none_or(CallFault::is_carried_out) && !self.doom.carried_out(name) {
+        if fault.is_none_or(CallFault::is_carried_out) && !self.kill_switch.carried_out(name) {
             return std::future::pending().await;
         }
         pause(fate.back).await;
@@ -293,14 +293,14 @@ impl Site for SimulatedSite {
     }
 
     async fn decide_gate(&self, tag: Tag, decision: &GateDecision) -> Result<GateState, SiteError> {
-        let (decision, doom) = (decision.clone(), self.doom.clone());
+        let (decision, kill_switch) = (decision.clone(), self.kill_switch.clone());
         let decide = move |world: &mut World, site| {
             let state = world.decide_gate(site, tag, &decision)?;
             if let GateDecision::Go(go) = &decision
                 && state == GateState::Opened
                 && world.awaits_gates(tag, go)
             {
-                doom.between_gates();
+                kill_switch.between_gates();
             }
             Ok(state)
         };

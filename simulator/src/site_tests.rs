@@ -11,7 +11,7 @@ use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::{AttemptOrder, GateDecision, GateState, Observation, Site};
 
-use super::doom::{Doom, Moment};
+use super::kill_switch::{KillSwitch, KillPoint};
 use super::handle::WorldHandle;
 use super::jobs::job;
 use super::site::SimulatedSite;
@@ -44,7 +44,7 @@ fn world(nodes: u32, local_jobs: Vec<LocalJob>) -> (World, SiteIndex) {
 fn site(
     fault: Option<CallFault>,
     trouble: Option<Trouble>,
-    moment: Option<Moment>,
+    moment: Option<KillPoint>,
 ) -> SimulatedSite {
     let (mut world, index) = world(1, Vec::new());
     trouble.into_iter().for_each(|trouble| world.plan(BEGINS, index, trouble));
@@ -55,7 +55,7 @@ fn site(
         index,
         world: WorldHandle::new(world),
         clock: Arc::new(RuntimeClock::starting_at(BEGINS)),
-        doom: Doom::at(moment, call_faults.tally().clone()),
+        kill_switch: KillSwitch::at(moment, call_faults.tally().clone()),
         call_faults,
         lives: Arc::default(),
         instance: InstanceId::from_random(1),
@@ -98,9 +98,9 @@ fn an_answer_that_is_cut_short_and_said_nothing_is_not_counted() {
 
 #[test]
 fn nobody_is_killed_after_a_call_that_was_turned_away() {
-    let site = site(None, Some(Trouble::Revoked(true)), Some(Moment::AfterCall(1)));
+    let site = site(None, Some(Trouble::Revoked(true)), Some(KillPoint::AfterCall(1)));
     System::new().block_on(async { site.status(&[]).await.unwrap_err() });
-    assert!(!site.doom.is_dead());
+    assert!(!site.kill_switch.is_dead());
     assert_eq!(struck(&site), Struck::new(), "neither a kill nor, where nothing stands, trouble");
 }
 

@@ -346,7 +346,7 @@ pub(super) async fn follow(plane_run: ControlPlaneRun, seen: Rc<RefCell<Seen>>, 
                     let text =
                         format!("it goes round in circles: {} durable changes", seen.changes);
                     seen.violations.push(text);
-                    plane_run.doom.strike();
+                    plane_run.kill_switch.strike();
                     return;
                 }
             }

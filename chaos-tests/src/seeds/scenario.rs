@@ -27,7 +27,7 @@ use super::sweeps::{DrawnSweep, draw_sweeps};
 use super::troubles::{
     cut_off, draw_fault_rates, draw_cut_offs, draw_deaths, draw_kills, draw_panics, draw_troubles,
 };
-use cospan_simulator::doom::Moment;
+use cospan_simulator::kill_switch::KillPoint;
 use cospan_simulator::panics::Panics;
 use cospan_simulator::stalls::Stalls;
 use cospan_simulator::call_faults::FaultRates;
@@ -52,7 +52,7 @@ pub struct Kill {
     /// How long it runs at most.
     pub after: DurationMs,
     /// At which of its acts it is killed, if that comes sooner.
-    pub moment: Option<Moment>,
+    pub moment: Option<KillPoint>,
     /// How long nobody runs afterwards.
     pub down: DurationMs,
     /// How far the clock of its machine is ahead of the true time, in milliseconds.

@@ -5,7 +5,7 @@ use cospan_domain::units::DurationMs;
 use super::campaign::{Size, seed};
 use super::run::{Verdict, run};
 use super::scenario::{Kill, Scenario};
-use cospan_simulator::doom::Moment;
+use cospan_simulator::kill_switch::KillPoint;
 use cospan_simulator::call_faults::DiskTrouble;
 
 const SMALL: Size = Size { jobs: 30, sites: 3, length: DurationMs::from_secs(3 * 3_600) };
@@ -56,10 +56,10 @@ fn a_death_at_any_append_or_call_loses_and_doubles_nothing() {
     let down = DurationMs(1_000);
     for number in 1..=undisturbed.changes.min(40) {
         for moment in [
-            Moment::BeforeAppend(number),
-            Moment::AfterAppend(number),
-            Moment::BeforeCall(number),
-            Moment::AfterCall(number),
+            KillPoint::BeforeAppend(number),
+            KillPoint::AfterAppend(number),
+            KillPoint::BeforeCall(number),
+            KillPoint::AfterCall(number),
         ] {
             let kill = Kill { after, moment: Some(moment), down, clock_ahead_ms: 0 };
             let verdict = run(Scenario { kills: vec![kill], ..quiet.clone() }).unwrap();

@@ -8,7 +8,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::scenario::{BANDWIDTH, Drawing, HOUR, Kill, MINUTE};
-use cospan_simulator::doom::Moment;
+use cospan_simulator::kill_switch::KillPoint;
 use cospan_simulator::panics::Panics;
 use cospan_simulator::call_faults::{CallFault, FaultRates, DiskTrouble};
 use cospan_simulator::world::trouble::Trouble;
@@ -186,10 +186,10 @@ pub(super) fn draw_kills(drawing: &mut Drawing) -> Vec<Kill> {
         let number = drawing.chance.random_range(1..=200);
         let moments = [
             None,
-            Some(Moment::BeforeAppend(number)),
-            Some(Moment::AfterAppend(number)),
-            Some(Moment::BeforeCall(number)),
-            Some(Moment::AfterCall(number)),
+            Some(KillPoint::BeforeAppend(number)),
+            Some(KillPoint::AfterAppend(number)),
+            Some(KillPoint::BeforeCall(number)),
+            Some(KillPoint::AfterCall(number)),
         ];
         Kill {
             after: drawing.within(1_000, 2 * HOUR),
@@ -215,7 +215,7 @@ pub(super) fn draw_deaths(seed: u64, mut kills: Vec<Kill>, until: Timestamp) -> 
         let at_gates = drawing.chance.random_bool(0.7);
         let kill = Kill {
             after: drawing.within(1_000, HOUR),
-            moment: at_gates.then_some(Moment::BetweenGates(number)),
+            moment: at_gates.then_some(KillPoint::BetweenGates(number)),
             down: drawing.within(LONG_AWAY, 10 * MINUTE),
             clock_ahead_ms: if clocks_are_set { drawing.ahead_ms() } else { 0 },
         };

@@ -89,7 +89,7 @@ pub(super) async fn deal(
             answers = join_all(all) => answers,
             () = given_up => bail!("nobody answers a user: {deal:?}, within {ANSWERED_WITHIN}"),
         };
-        if plane_run.doom.is_dead() {
+        if plane_run.kill_switch.is_dead() {
             return Ok(());
         }
         struck.into_iter().for_each(|(kind, step)| tally.count(kind, step));
@@ -158,10 +158,10 @@ async fn register_files(
                 replace: false,
             };
             // A site that does not answer is asked again: users are patient.
-            while !plane_run.doom.is_dead() && command(plane_run, ask, tally).await.is_err() {
+            while !plane_run.kill_switch.is_dead() && command(plane_run, ask, tally).await.is_err() {
                 tokio::time::sleep(Duration::from_secs(30)).await;
             }
-            if plane_run.doom.is_dead() {
+            if plane_run.kill_switch.is_dead() {
                 return Ok(());
             }
             known.borrow_mut().files_done.insert((number, site.clone()));

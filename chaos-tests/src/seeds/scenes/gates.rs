@@ -19,7 +19,7 @@ use rand::rngs::StdRng;
 
 use super::stage::{BEGINS, Scene, Set, Stage, site_name};
 use cospan_simulator::clock::rested;
-use cospan_simulator::doom::Moment;
+use cospan_simulator::kill_switch::KillPoint;
 use cospan_simulator::jobs::job;
 use cospan_simulator::control_plane_run::{End, Plan};
 use cospan_simulator::call_faults::FaultRates;
@@ -110,7 +110,7 @@ fn spread(story: Story) -> Result<JobSpec> {
 type Ended = (Arc<Job>, Vec<String>);
 
 fn dies(set: &Set, story: Story, clock_ahead_ms: i64) -> Result<Ended> {
-    let first = Plan { moment: Some(Moment::BetweenGates(1)), ..set.plan(BEGINS) };
+    let first = Plan { moment: Some(KillPoint::BetweenGates(1)), ..set.plan(BEGINS) };
     let end = set.reign_as(first, move |scene| async move {
         scene.same("the number of the job", scene.submit(spread(story)?).await?, ID);
         scene.pass(DAY).await;

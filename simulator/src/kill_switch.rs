@@ -10,7 +10,7 @@ use super::tally::Tally;
 
 /// Where exactly a control plane is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Moment {
+pub enum KillPoint {
     /// In front of the append with this number, counted from 1: it is lost.
     BeforeAppend(u64),
     /// Right after it is durable; nobody hears of it.
@@ -25,23 +25,23 @@ pub enum Moment {
     BetweenGates(u64),
 }
 
-impl Moment {
+impl KillPoint {
     fn as_str(self) -> &'static str {
         match self {
-            Moment::BeforeAppend(_) => "killed-before-append",
-            Moment::AfterAppend(_) => "killed-after-append",
-            Moment::BeforeCall(_) => "killed-before-call",
-            Moment::AfterCall(_) => "killed-after-call",
-            Moment::BetweenGates(_) => "killed-between-gates",
+            KillPoint::BeforeAppend(_) => "killed-before-append",
+            KillPoint::AfterAppend(_) => "killed-after-append",
+            KillPoint::BeforeCall(_) => "killed-before-call",
+            KillPoint::AfterCall(_) => "killed-after-call",
+            KillPoint::BetweenGates(_) => "killed-between-gates",
         }
     }
 }
 
 /// Whether a control plane still lives, and where it will not any more.
 #[derive(Debug, Default)]
-pub struct Doom {
+pub struct KillSwitch {
     dead: AtomicBool,
-    moment: Option<Moment>,
+    moment: Option<KillPoint>,
     appends: AtomicU64,
     calls: AtomicU64,
     gates: AtomicU64,
@@ -49,9 +49,9 @@ pub struct Doom {
     tally: Arc<Tally>,
 }
 
-impl Doom {
+impl KillSwitch {
     /// Dies at `moment`, if one is given, and when it is told to.
-    pub fn at(moment: Option<Moment>, tally: Arc<Tally>) -> Arc<Self> {
+    pub fn at(moment: Option<KillPoint>, tally: Arc<Tally>) -> Arc<Self> {
         Arc::new(Self { moment, tally, ..Self::default() })
     }
 
@@ -81,11 +81,11 @@ impl Doom {
     /// Counts an append of this kind; whether it still happens, and whether it is the last.
     pub(super) fn append(&self, kind: &'static str) -> (bool, bool) {
         let number = self.appends.fetch_add(1, Ordering::Relaxed) + 1;
-        self.dies_at(Moment::BeforeAppend(number), kind);
+        self.dies_at(KillPoint::BeforeAppend(number), kind);
         let lives = !self.is_dead();
-        let last = lives && self.moment == Some(Moment::AfterAppend(number));
+        let last = lives && self.moment == Some(KillPoint::AfterAppend(number));
         if last {
-            self.tally.count(Moment::AfterAppend(number).as_str(), kind);
+            self.tally.count(KillPoint::AfterAppend(number).as_str(), kind);
         }
         (lives, last)
     }
@@ -93,13 +93,13 @@ impl Doom {
     /// Counts a call to a site; whether it is still made.
     pub(super) fn call(&self, kind: &'static str) -> bool {
         let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
-        self.dies_at(Moment::BeforeCall(number), kind);
+        self.dies_at(KillPoint::BeforeCall(number), kind);
         !self.is_dead()
     }
 
     /// A site has carried a call out; whether the answer comes back to anybody alive.
     pub(super) fn carried_out(&self, kind: &'static str) -> bool {
-        if let Some(moment @ Moment::AfterCall(number)) = self.moment
+        if let Some(moment @ KillPoint::AfterCall(number)) = self.moment
             && self.calls.load(Ordering::Relaxed) >= number
         {
             self.dies_at(moment, kind);
@@ -110,10 +110,10 @@ impl Doom {
     /// A gate was opened, and another of its round is still to be.
     pub(super) fn between_gates(&self) {
         let number = self.gates.fetch_add(1, Ordering::Relaxed) + 1;
-        self.dies_at(Moment::BetweenGates(number), "decide-gate");
+        self.dies_at(KillPoint::BetweenGates(number), "decide-gate");
     }
 
-    fn dies_at(&self, here: Moment, kind: &'static str) {
+    fn dies_at(&self, here: KillPoint, kind: &'static str) {
         if self.moment == Some(here) && !self.is_dead() {
             self.tally.count(here.as_str(), kind);
             self.strike();
@@ -128,24 +128,24 @@ mod tests {
     #[test]
     fn who_is_to_die_after_a_call_dies_after_the_first_that_is_carried_out_from_then_on() {
         let tally = Arc::new(Tally::default());
-        let doom = Doom::at(Some(Moment::AfterCall(2)), tally.clone());
-        assert!(doom.call("status") && doom.carried_out("status"));
-        assert!(doom.call("submit"), "it is made, and meets a site that does not answer");
+        let kill_switch = KillSwitch::at(Some(KillPoint::AfterCall(2)), tally.clone());
+        assert!(kill_switch.call("status") && kill_switch.carried_out("status"));
+        assert!(kill_switch.call("submit"), "it is made, and meets a site that does not answer");
         assert!(tally.struck().is_empty(), "and nobody was killed yet");
-        assert!(doom.call("cancel") && !doom.carried_out("cancel") && doom.is_dead());
-        assert!(!doom.call("status"), "the dead call nobody");
+        assert!(kill_switch.call("cancel") && !kill_switch.carried_out("cancel") && kill_switch.is_dead());
+        assert!(!kill_switch.call("status"), "the dead call nobody");
         assert_eq!(tally.struck(), [(("killed-after-call", "cancel"), 1)].into());
     }
 
     #[test]
     fn who_is_to_die_between_two_gates_calls_nobody_after_the_first() {
         let tally = Arc::new(Tally::default());
-        let doom = Doom::at(Some(Moment::BetweenGates(1)), tally.clone());
-        assert!(doom.call("decide-gate") && doom.carried_out("decide-gate"), "of one component");
-        assert!(doom.call("decide-gate"));
-        doom.between_gates();
-        assert!(!doom.carried_out("decide-gate"), "nobody hears that it was opened");
-        assert!(!doom.call("decide-gate"), "the other one stays shut");
+        let kill_switch = KillSwitch::at(Some(KillPoint::BetweenGates(1)), tally.clone());
+        assert!(kill_switch.call("decide-gate") && kill_switch.carried_out("decide-gate"), "of one component");
+        assert!(kill_switch.call("decide-gate"));
+        kill_switch.between_gates();
+        assert!(!kill_switch.carried_out("decide-gate"), "nobody hears that it was opened");
+        assert!(!kill_switch.call("decide-gate"), "the other one stays shut");
         assert_eq!(tally.struck(), [(("killed-between-gates", "decide-gate"), 1)].into());
     }
 }
