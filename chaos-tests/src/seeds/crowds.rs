@@ -14,7 +14,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
-use super::rarities::{ALWAYS_IDLE, hasten};
+use super::rare_options::{ALWAYS_IDLE, hasten};
 use super::scenario::{BEGINS, Deal, DrawnJob, MINUTE, Scenario};
 use cospan_simulator::stalls::{self, Stalls};
 use cospan_simulator::world::cluster::LocalJob;
@@ -121,13 +121,13 @@ fn contest(scenario: &mut Scenario, chance: &mut StdRng) {
             true => [Priority::SuperHigh, Priority::High],
             false => [Priority::Low, Priority::SuperLow],
         };
-        job.rarity.priority = if chance.random_bool(0.5) { above } else { below };
+        job.rare_options.priority = if chance.random_bool(0.5) { above } else { below };
         let reads = chance.random_bool(if high { 0.9 } else { 0.2 });
         job.input = reads.then(|| chance.random_range(0..files));
         job.run_time = within(chance, 5 * MINUTE, 20 * MINUTE);
         job.wall_time = DurationMs(job.run_time.0 + MINUTE);
-        job.rarity.rerunnable = chance.random_bool(0.6);
-        job.rarity.apart &= job.rarity.rerunnable;
+        job.rare_options.rerunnable = chance.random_bool(0.6);
+        job.rare_options.apart &= job.rare_options.rerunnable;
     }
 }
 
@@ -205,15 +205,15 @@ fn twins(scenario: &mut Scenario, chance: &mut StdRng) {
             job.components.clone_from(&kind.components);
             job.flexible.clone_from(&kind.flexible);
             (job.input, job.output) = (kind.input, kind.output);
-            job.rarity.clone_from(&kind.rarity);
+            job.rare_options.clone_from(&kind.rare_options);
         }
     }
 }
 
 /// A kind of which many may be there: none has to wait for ever for its only site.
 fn as_before(mut kind: DrawnJob) -> DrawnJob {
-    kind.rarity.max_placement_tries = None;
-    kind.rarity.max_claim_tries = None;
+    kind.rare_options.max_placement_tries = None;
+    kind.rare_options.max_claim_tries = None;
     kind
 }
 
@@ -229,9 +229,9 @@ fn parting(scenario: &mut Scenario, chance: &mut StdRng) {
         if job.components.len() < 2 {
             job.components.push(small);
         }
-        (job.flexible, job.rarity.constraint, job.rarity.fixed_from) = (None, None, None);
-        (job.rarity.apart, job.rarity.rerunnable, job.rarity.waits) = (true, true, false);
-        job.rarity.max_retries = chance.random_range(1..=3);
+        (job.flexible, job.rare_options.constraint, job.rare_options.fixed_from) = (None, None, None);
+        (job.rare_options.apart, job.rare_options.rerunnable, job.rare_options.waits) = (true, true, false);
+        job.rare_options.max_retries = chance.random_range(1..=3);
         job.wall_time = within(chance, MINUTE, 5 * MINUTE);
         job.run_time = match chance.random_bool(0.6) {
             true => job.wall_time + within(chance, 3 * MINUTE, 12 * MINUTE),

@@ -20,7 +20,7 @@ pub mod oracle;
 mod peers;
 mod preemptions;
 mod queueing;
-pub mod rarities;
+pub mod rare_options;
 mod rest;
 mod rival;
 pub mod run;

@@ -25,7 +25,7 @@ const GONE: &str = "-";
 pub(super) fn draw_peers(seed: u64, number: usize, job: &DrawnJob, spec: &mut JobSpec) {
     let exists = StdRng::seed_from_u64(seed ^ PEERS).random_bool(0.5);
     let mut chance = StdRng::seed_from_u64(seed ^ PEERS ^ (number as u64 + 1).rotate_right(16));
-    if exists && !job.rarity.apart && chance.random_bool(0.4) {
+    if exists && !job.rare_options.apart && chance.random_bool(0.4) {
         spec.run.runner = RunnerName::new(PARALLEL).ok();
     }
 }

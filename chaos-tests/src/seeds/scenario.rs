@@ -18,8 +18,8 @@ use rand::{Rng, SeedableRng};
 
 use super::crowds::Crowd;
 use super::disks::draw_disk;
-use super::rarities::{
-    Rarity, draw_abandons, draw_moves, draw_orders, draw_queue, draw_rarities, draw_rivals,
+use super::rare_options::{
+    RareOptions, draw_abandons, draw_moves, draw_orders, draw_queue, draw_rarities, draw_rivals,
 };
 use super::staging::draw_staging;
 use super::stalls::draw_stalls;
@@ -101,7 +101,7 @@ pub struct DrawnJob {
     /// The site that is to keep what its first component writes, by number.
     pub output: Option<usize>,
     /// What few jobs ask for.
-    pub rarity: Rarity,
+    pub rare_options: RareOptions,
 }
 
 /// Everything that a run consists of.
@@ -364,8 +364,8 @@ fn draw_job(drawing: &mut Drawing, files: usize, sites: usize) -> DrawnJob {
     let output = leaves.then(|| drawing.chance.random_range(0..sites));
     let flexible = (output.is_none() && drawing.chance.random_bool(0.2))
         .then(|| draw_split(drawing, &components));
-    let rarity = Rarity::default();
-    DrawnJob { components, flexible, run_time, wall_time, code, input, output, rarity }
+    let rare_options = RareOptions::default();
+    DrawnJob { components, flexible, run_time, wall_time, code, input, output, rare_options }
 }
 
 /// Bounds, or the drawn components as the preferred of two splits.

@@ -11,7 +11,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::holds::Holds;
-use super::rarities::Rarity;
+use super::rare_options::RareOptions;
 use super::scenario::{BEGINS, Deal, DrawnJob, HOUR, MINUTE};
 use super::users::Known;
 use cospan_simulator::world::ledger::{Deed, Entry};
@@ -85,7 +85,7 @@ fn draw_run(chance: &mut StdRng, files: usize) -> DrawnJob {
         code: 0,
         input,
         output: None,
-        rarity: Rarity::default(),
+        rare_options: RareOptions::default(),
     }
 }
 

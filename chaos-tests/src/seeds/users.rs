@@ -24,7 +24,7 @@ use futures_util::future::join_all;
 
 use super::answers::untrue;
 use super::peers::draw_peers;
-use super::rarities::{Rarity, TARGETS};
+use super::rare_options::{RareOptions, TARGETS};
 use super::scenario::{Deal, Scenario};
 use super::staging::draw_executable;
 use super::sweeps::{DrawnSweep, run_of};
@@ -236,9 +236,9 @@ pub(super) fn output_name(number: usize) -> Result<LogicalName> {
 fn submission(number: usize, scenario: &Scenario) -> Result<Submission> {
     let drawn = &scenario.jobs[number];
     let mut spec = job(&drawn.components, drawn.run_time, drawn.wall_time, drawn.code)?;
-    ask_for_rarities(&mut spec, &drawn.rarity, scenario);
+    ask_for_rarities(&mut spec, &drawn.rare_options, scenario);
     draw_peers(scenario.seed, number, drawn, &mut spec);
-    if drawn.rarity.notifies {
+    if drawn.rare_options.notifies {
         spec.run.notify = targets()?;
     }
     if let (Some(bounds), Request::NonFixed) = (&drawn.flexible, &spec.request) {
@@ -289,8 +289,8 @@ pub(super) fn targets() -> Result<BTreeSet<TargetName>> {
     Ok(TARGETS.into_iter().map(TargetName::new).collect::<Result<_, _>>()?)
 }
 
-fn ask_for_rarities(spec: &mut JobSpec, rarity: &Rarity, scenario: &Scenario) {
-    if let Some(first) = rarity.fixed_from {
+fn ask_for_rarities(spec: &mut JobSpec, rare_options: &RareOptions, scenario: &Scenario) {
+    if let Some(first) = rare_options.fixed_from {
         spec.request = Request::Fixed;
         for (index, component) in spec.components.iter_mut().enumerate() {
             let site = &scenario.sites[(first + index) % scenario.sites.len()];
@@ -298,19 +298,19 @@ fn ask_for_rarities(spec: &mut JobSpec, rarity: &Rarity, scenario: &Scenario) {
         }
     }
     for component in &mut spec.components {
-        component.constraints.extend(rarity.constraint.clone());
+        component.constraints.extend(rare_options.constraint.clone());
     }
-    if rarity.waits {
+    if rare_options.waits {
         spec.on_unreachable = OnUnreachable::Wait;
     }
-    spec.priority = rarity.priority;
-    spec.rerunnable = rarity.rerunnable;
-    spec.max_retries = rarity.max_retries;
-    if rarity.apart {
+    spec.priority = rare_options.priority;
+    spec.rerunnable = rare_options.rerunnable;
+    spec.max_retries = rare_options.max_retries;
+    if rare_options.apart {
         spec.run.restart_scope = RestartScope::Component;
     }
-    spec.max_placement_tries = rarity.max_placement_tries;
-    spec.max_claim_tries = rarity.max_claim_tries;
+    spec.max_placement_tries = rare_options.max_placement_tries;
+    spec.max_claim_tries = rare_options.max_claim_tries;
 }
 
 impl Known {

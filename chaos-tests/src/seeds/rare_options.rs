@@ -44,7 +44,7 @@ pub const TARGETS: [&str; 2] = ["pager", "team"];
 
 /// What few jobs ask for; the default is what all others do.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rarity {
+pub struct RareOptions {
     /// Each component runs at its own site only: by number, one after the other from this
     /// one on.
     pub fixed_from: Option<usize>,
@@ -68,7 +68,7 @@ pub struct Rarity {
     pub notifies: bool,
 }
 
-impl Default for Rarity {
+impl Default for RareOptions {
     fn default() -> Self {
         Self {
             fixed_from: None,
@@ -102,7 +102,7 @@ pub(super) fn draw_rarities(seed: u64, jobs: Vec<DrawnJob>, names: &[SiteName]) 
         let most = |exists: bool, chance: &mut StdRng| exists.then(|| chance.random_range(1..=20));
         let small = job.components.iter().all(|processors| *processors <= ALWAYS_IDLE);
         let fixed_from = (fixed && fits).then(|| chance.random_range(0..sites));
-        let rarity = Rarity {
+        let rare_options = RareOptions {
             fixed_from: fixed_from.filter(|_| small),
             constraint: None,
             priority: match classes {
@@ -120,11 +120,11 @@ pub(super) fn draw_rarities(seed: u64, jobs: Vec<DrawnJob>, names: &[SiteName]) 
         let small = job.components.iter().sum::<u32>() <= ALWAYS_IDLE;
         let constraint = (choosy && small && choice.random_bool(0.3))
             .then(|| draw_constraint(&mut choice, names))
-            .filter(|_| rarity.fixed_from.is_none());
-        let rarity = Rarity { constraint, ..rarity };
+            .filter(|_| rare_options.fixed_from.is_none());
+        let rare_options = RareOptions { constraint, ..rare_options };
         // Without errors of its own a job has nothing to retry.
         let code = if retries { 1 } else { job.code };
-        DrawnJob { code, rarity, ..job }
+        DrawnJob { code, rare_options, ..job }
     };
     jobs.into_iter().map(draw).collect()
 }
@@ -141,7 +141,7 @@ pub(super) fn draw_rivals(scenario: &mut Scenario) {
     scenario.claim.threshold = PerMillion([0, 500_000][chance.random_range(0..2)]);
     scenario.claim.l = PerMillion(750_000);
     for job in &mut scenario.jobs {
-        job.rarity.priority = Priority::ALL[chance.random_range(0..Priority::ALL.len())];
+        job.rare_options.priority = Priority::ALL[chance.random_range(0..Priority::ALL.len())];
         let longer = DurationMs(chance.random_range(0..=RIVAL_MS_MAX)).max(job.run_time);
         job.wall_time = DurationMs(job.wall_time.0 + longer.0 - job.run_time.0);
         job.run_time = longer;
