@@ -34,15 +34,15 @@ const MANY_RAISES: usize = 800;
 pub(super) enum Crowd {
     /// Jobs of all classes, and local users, contend for small sites, and some jobs must not
     /// run twice.
-    Contest,
+    Contention,
     /// Many ask for the same at the same time.
-    Twins,
+    Identical,
     /// Components run longer than their wall time at sites that blink, and are restarted
     /// alone.
-    Parting,
+    Restarts,
     /// A contest whose users give their jobs another class every other minute, which is
     /// written slowly, while the actors of jobs stall all the time.
-    Fickle,
+    PriorityChurn,
 }
 
 impl Crowd {
@@ -51,10 +51,10 @@ impl Crowd {
     pub(super) fn of(seed: u64, sites: usize) -> Option<Self> {
         match StdRng::seed_from_u64(seed ^ CROWDS).random_range(0..20) {
             _ if sites < 3 => None,
-            0..=3 => Some(Crowd::Contest),
-            4..=6 => Some(Crowd::Twins),
-            7..=9 => Some(Crowd::Parting),
-            10..=11 => Some(Crowd::Fickle),
+            0..=3 => Some(Crowd::Contention),
+            4..=6 => Some(Crowd::Identical),
+            7..=9 => Some(Crowd::Restarts),
+            10..=11 => Some(Crowd::PriorityChurn),
             _ => None,
         }
     }
@@ -62,10 +62,10 @@ impl Crowd {
     /// What its jobs are, for the line about a run.
     pub(super) fn as_str(self) -> &'static str {
         match self {
-            Crowd::Contest => " in a contest",
-            Crowd::Twins => ", many alike,",
-            Crowd::Parting => " that part",
-            Crowd::Fickle => " of fickle users",
+            Crowd::Contention => " in a contest",
+            Crowd::Identical => ", many alike,",
+            Crowd::Restarts => " that part",
+            Crowd::PriorityChurn => " of fickle users",
         }
     }
 
@@ -73,10 +73,10 @@ impl Crowd {
     pub(super) fn gather(self, scenario: &mut Scenario) {
         let mut chance = StdRng::seed_from_u64(!scenario.seed ^ CROWDS);
         match self {
-            Crowd::Contest => contest(scenario, &mut chance),
-            Crowd::Twins => twins(scenario, &mut chance),
-            Crowd::Parting => parting(scenario, &mut chance),
-            Crowd::Fickle => {
+            Crowd::Contention => contest(scenario, &mut chance),
+            Crowd::Identical => twins(scenario, &mut chance),
+            Crowd::Restarts => parting(scenario, &mut chance),
+            Crowd::PriorityChurn => {
                 contest(scenario, &mut chance);
                 change_minds(scenario, &mut chance);
             }
@@ -304,14 +304,14 @@ mod tests {
 
     #[test]
     fn in_a_contest_components_move_and_jobs_give_way() {
-        assert!(shows(Crowd::Contest, |verdict| {
+        assert!(shows(Crowd::Contention, |verdict| {
             shown(verdict, "ComponentMoved") > 0 && shown(verdict, "Preempted") > 0
         }));
     }
 
     #[test]
     fn at_sites_that_blink_components_are_given_up_alone_as_overdue() {
-        assert!(shows(Crowd::Parting, |verdict| {
+        assert!(shows(Crowd::Restarts, |verdict| {
             shown(verdict, "long after its wall time") > 10
                 && shown(verdict, "ComponentFailed") > 10
         }));
