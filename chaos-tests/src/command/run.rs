@@ -111,7 +111,7 @@ struct Broken {
     /// The laboratory failed, or a store could not be opened any more.
     failed: Option<String>,
     /// What users did until then is enough to see it, if it was looked for.
-    deals: Option<usize>,
+    actions: Option<usize>,
     replay: String,
 }
 
@@ -196,8 +196,8 @@ impl Campaign {
                 let text = format!("BROKEN seed {seed}: {problem:#}\n  {replay}");
                 self.safety.and(false);
                 let (drawn, failed) = (String::new(), Some(format!("{problem:#}")));
-                let (safety, liveness, deals) = Default::default();
-                self.broken.push(Broken { seed, drawn, safety, liveness, failed, deals, replay });
+                let (safety, liveness, actions) = Default::default();
+                self.broken.push(Broken { seed, drawn, safety, liveness, failed, actions, replay });
                 return text;
             }
         };
@@ -240,18 +240,18 @@ impl Campaign {
         let wrong = safety.iter().map(|text| format!("safety: {text}"));
         let rules: Vec<String> = late.chain(wrong).collect();
         // A second run of a failing seed costs little; one that fails no more is news too.
-        let deals = shortest(seed, size(args)).ok().flatten().map(|(deals, _)| deals);
+        let actions = shortest(seed, size(args)).ok().flatten().map(|(actions, _)| actions);
         let mut told = format!("BROKEN {text}");
         rules.iter().take(RULES_TOLD).for_each(|rule| told += &format!("\n  {rule}"));
         if rules.len() > RULES_TOLD {
             told += &format!("\n  and {} more", rules.len() - RULES_TOLD);
         }
-        if let Some(deals) = deals {
-            told += &format!("\n  the first {deals} deals of its users are enough");
+        if let Some(actions) = actions {
+            told += &format!("\n  the first {actions} actions of its users are enough");
         }
         told += &format!("\n  replay: {replay}");
         let failed = None;
-        self.broken.push(Broken { seed, drawn, safety, liveness, failed, deals, replay });
+        self.broken.push(Broken { seed, drawn, safety, liveness, failed, actions, replay });
         told
     }
 }

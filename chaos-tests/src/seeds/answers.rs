@@ -7,29 +7,29 @@ use cospan_domain::job::state::{AfterAbort, Job, Phase, PhaseKind};
 use cospan_domain::site::command::Operation;
 use cospan_domain::site::state::SiteRecord;
 
-use super::scenario::{Deal, Scenario};
+use super::scenario::{UserAction, Scenario};
 
 /// What an answer says and is not so; `view` is what could be read right after it.
 pub(super) fn untrue(
-    deal: &Deal,
+    action: &UserAction,
     answer: &Result<ApiAnswer, ApiRefusal>,
     scenario: &Scenario,
     view: &View,
 ) -> Vec<String> {
-    match (deal, answer) {
+    match (action, answer) {
         (_, Ok(ApiAnswer::Jobs(outcomes))) => {
             let told = outcomes.iter().filter_map(|(id, outcome)| {
                 let job = view.jobs.get(id).map(|job| &**job);
                 let holds = match outcome {
                     JobOutcome::Done | JobOutcome::Waits(_) | JobOutcome::Unchanged(_) => {
-                        job.is_none_or(|job| is_so(deal, job) || job.is_final())
+                        job.is_none_or(|job| is_so(action, job) || job.is_final())
                     }
                     JobOutcome::NotFound => job.is_none(),
                     JobOutcome::Refused(_) => true,
                 };
                 let text = || {
                     format!(
-                        "an answer is wrong: {deal:?} came to {outcome:?}, {:?}",
+                        "an answer is wrong: {action:?} came to {outcome:?}, {:?}",
                         job.map(|j| &j.phase)
                     )
                 };
@@ -37,7 +37,7 @@ pub(super) fn untrue(
             });
             told.collect()
         }
-        (Deal::Site(number, order), Ok(_)) => {
+        (UserAction::Site(number, order), Ok(_)) => {
             let site = view.sites.get(&scenario.sites[*number].name);
             let untrue = site.filter(|site| !is_ordered(order, site));
             untrue
@@ -50,17 +50,17 @@ pub(super) fn untrue(
 }
 
 /// Whether a job is as it was asked to be.
-fn is_so(deal: &Deal, job: &Job) -> bool {
-    match deal {
-        Deal::Cancel(_) | Deal::Abandon(_) => {
+fn is_so(action: &UserAction, job: &Job) -> bool {
+    match action {
+        UserAction::Cancel(_) | UserAction::Abandon(_) => {
             let aborting =
                 matches!(job.phase, Phase::Aborting { then: AfterAbort::Cancel { .. }, .. });
             aborting || job.phase.kind() == PhaseKind::Cancelled
         }
-        Deal::Freeze(_, frozen) => job.frozen_by.is_some() == *frozen,
+        UserAction::Freeze(_, frozen) => job.frozen_by.is_some() == *frozen,
         // It may have been promoted since.
-        Deal::Raise(_, to) => job.priority >= *to,
-        Deal::Submit(..) | Deal::Site(..) | Deal::File(..) => true,
+        UserAction::Raise(_, to) => job.priority >= *to,
+        UserAction::Submit(..) | UserAction::Site(..) | UserAction::File(..) => true,
     }
 }
 

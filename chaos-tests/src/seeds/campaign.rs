@@ -121,11 +121,11 @@ pub fn shortest(seed: u64, size: Size) -> Result<Option<(usize, Verdict)>> {
     let scenario = Scenario::draw(seed, size.jobs, size.sites, size.length)?;
     let fails = |count: usize| -> Result<Option<Verdict>> {
         let mut shorter = scenario.clone();
-        shorter.deals.truncate(count);
+        shorter.actions.truncate(count);
         let verdict = run(shorter)?;
         Ok((!verdict.holds()).then_some(verdict))
     };
-    let mut least = scenario.deals.len();
+    let mut least = scenario.actions.len();
     let Some(mut verdict) = fails(least)? else { return Ok(None) };
     let mut step = least.div_ceil(2);
     while step > 0 {

@@ -15,7 +15,7 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
 use super::rare_options::{ALWAYS_IDLE, hasten};
-use super::scenario::{BEGINS, Deal, DrawnJob, MINUTE, Scenario};
+use super::scenario::{BEGINS, UserAction, DrawnJob, MINUTE, Scenario};
 use cospan_simulator::stalls::{self, Stalls};
 use cospan_simulator::world::cluster::LocalJob;
 use cospan_simulator::world::trouble::Trouble;
@@ -91,7 +91,7 @@ fn within(chance: &mut StdRng, least: u64, most: u64) -> DurationMs {
 
 /// When the last user comes, and an hour later.
 fn until(scenario: &Scenario) -> Timestamp {
-    let submitted = scenario.deals.iter().filter(|(_, deal)| matches!(deal, Deal::Submit(..)));
+    let submitted = scenario.actions.iter().filter(|(_, action)| matches!(action, UserAction::Submit(..)));
     let last = submitted.map(|(at, _)| *at).max().unwrap_or(BEGINS);
     (last + DurationMs(60 * MINUTE)).min(scenario.calm_at)
 }
@@ -142,13 +142,13 @@ fn bring_from_afar(scenario: &mut Scenario, chance: &mut StdRng) {
         let kept = scenario.sites.iter_mut().filter_map(|site| site.files.get_mut(path));
         kept.for_each(|kept| *kept = *content);
     }
-    scenario.deals.retain(|(_, deal)| !matches!(deal, Deal::File(..)));
+    scenario.actions.retain(|(_, action)| !matches!(action, UserAction::File(..)));
 }
 
 /// Who rose by waiting, or fell, preempts nobody: nobody does either.
 fn keep_classes(scenario: &mut Scenario) {
     scenario.queue.promote_after = None;
-    scenario.deals.retain(|(_, deal)| !matches!(deal, Deal::Raise(..)));
+    scenario.actions.retain(|(_, action)| !matches!(action, UserAction::Raise(..)));
 }
 
 /// What happens at the sites is known soon, and often nothing is wrong there: few rounds are
@@ -262,8 +262,8 @@ fn change_minds(scenario: &mut Scenario, chance: &mut StdRng) {
         until: scenario.calm_at,
     });
     scenario.claim.l = PerMillion([0, 250_000][chance.random_range(0..2)]);
-    let submitted = scenario.deals.iter().filter_map(|(at, deal)| match deal {
-        Deal::Submit(number, _) => Some((*at, *number)),
+    let submitted = scenario.actions.iter().filter_map(|(at, action)| match action {
+        UserAction::Submit(number, _) => Some((*at, *number)),
         _ => None,
     });
     let mut raises = Vec::new();
@@ -271,13 +271,13 @@ fn change_minds(scenario: &mut Scenario, chance: &mut StdRng) {
         let mut at = at + within(chance, 0, MINUTE);
         for _ in 0..20 {
             let to = Priority::ALL[chance.random_range(0..Priority::ALL.len())];
-            raises.push((at, Deal::Raise(number, to)));
+            raises.push((at, UserAction::Raise(number, to)));
             at = at + within(chance, 20_000, 3 * MINUTE);
         }
     }
     raises.truncate(MANY_RAISES);
-    scenario.deals.extend(raises);
-    scenario.deals.sort_by_key(|(at, _)| *at);
+    scenario.actions.extend(raises);
+    scenario.actions.sort_by_key(|(at, _)| *at);
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use cospan_domain::units::{DurationMs, PerMillion, Timestamp};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::scenario::{BEGINS, Deal, DrawnFile, DrawnJob, HOUR, MINUTE, Scenario};
+use super::scenario::{BEGINS, UserAction, DrawnFile, DrawnJob, HOUR, MINUTE, Scenario};
 use super::troubles::Planned;
 use cospan_simulator::world::trouble::Trouble;
 
@@ -154,12 +154,12 @@ pub(super) fn draw_rivals(scenario: &mut Scenario) {
 
 /// Users come so many times as fast, and are done sooner.
 pub(super) fn hasten(scenario: &mut Scenario, hurry: u64) {
-    for (at, deal) in &mut scenario.deals {
-        if !matches!(deal, Deal::Site(..) | Deal::File(..)) {
+    for (at, action) in &mut scenario.actions {
+        if !matches!(action, UserAction::Site(..) | UserAction::File(..)) {
             *at = BEGINS + DurationMs(at.since(BEGINS).0 / hurry);
         }
     }
-    scenario.deals.sort_by_key(|(at, _)| *at);
+    scenario.actions.sort_by_key(|(at, _)| *at);
 }
 
 /// What some sites satisfy: another than this, one of these, a half of the country.
@@ -215,7 +215,7 @@ fn draw_hoard(seed: u64) -> HoardParameters {
 }
 
 /// What operators order, each with what takes it back: none of it lasts.
-pub(super) fn draw_orders(seed: u64, sites: usize, calm_at: Timestamp) -> Vec<(Timestamp, Deal)> {
+pub(super) fn draw_orders(seed: u64, sites: usize, calm_at: Timestamp) -> Vec<(Timestamp, UserAction)> {
     let mut chance = StdRng::seed_from_u64(seed ^ ORDERS);
     if chance.random_bool(0.5) {
         return Vec::new();
@@ -226,8 +226,8 @@ pub(super) fn draw_orders(seed: u64, sites: usize, calm_at: Timestamp) -> Vec<(T
         let from = BEGINS + DurationMs(chance.random_range(0..calm_at.since(BEGINS).0));
         let until = from + DurationMs(chance.random_range(MINUTE..=2 * HOUR));
         let (ordered, taken_back) = draw_order(&mut chance, from, until);
-        orders.push((from, Deal::Site(site, ordered)));
-        orders.extend(taken_back.map(|order| (until, Deal::Site(site, order))));
+        orders.push((from, UserAction::Site(site, ordered)));
+        orders.extend(taken_back.map(|order| (until, UserAction::Site(site, order))));
     }
     orders
 }
@@ -255,7 +255,7 @@ pub(super) fn draw_moves(
     seed: u64,
     files: &[DrawnFile],
     calm_at: Timestamp,
-) -> Vec<(Timestamp, Deal)> {
+) -> Vec<(Timestamp, UserAction)> {
     let mut chance = StdRng::seed_from_u64(seed ^ MOVES);
     let mut moves = Vec::new();
     if chance.random_bool(0.5) {
@@ -267,8 +267,8 @@ pub(super) fn draw_moves(
         let site = sites[chance.random_range(0..sites.len())].clone();
         let from = BEGINS + DurationMs(chance.random_range(0..calm_at.since(BEGINS).0));
         let until = from + DurationMs(chance.random_range(MINUTE..=2 * HOUR));
-        moves.push((from, Deal::File(number, site.clone(), false)));
-        moves.push((until.min(calm_at), Deal::File(number, site, true)));
+        moves.push((from, UserAction::File(number, site.clone(), false)));
+        moves.push((until.min(calm_at), UserAction::File(number, site, true)));
     }
     moves
 }
@@ -277,16 +277,16 @@ pub(super) fn draw_moves(
 /// it fell silent, and so may run there.
 pub(super) fn draw_abandons(
     seed: u64,
-    deals: &[(Timestamp, Deal)],
+    actions: &[(Timestamp, UserAction)],
     troubles: &[Planned],
-) -> Vec<(Timestamp, Deal)> {
+) -> Vec<(Timestamp, UserAction)> {
     let mut chance = StdRng::seed_from_u64(seed ^ ABANDONS);
     if chance.random_bool(0.5) {
         return Vec::new();
     }
     let submitted = |from: Timestamp, to: Timestamp| {
-        deals.iter().filter_map(move |(at, deal)| match deal {
-            Deal::Submit(number, _) if from < *at && *at <= to => Some(*number),
+        actions.iter().filter_map(move |(at, action)| match action {
+            UserAction::Submit(number, _) if from < *at && *at <= to => Some(*number),
             _ => None,
         })
     };
@@ -297,7 +297,7 @@ pub(super) fn draw_abandons(
         for number in submitted(*at - DurationMs(HOUR), *at) {
             if chance.random_bool(0.15) {
                 let later = DurationMs(chance.random_range(0..30 * MINUTE));
-                abandons.push((*at + later, Deal::Abandon(number)));
+                abandons.push((*at + later, UserAction::Abandon(number)));
             }
         }
     }

@@ -27,11 +27,11 @@ use super::isolation::watch;
 use super::oracle::{Asked, Evidence, judge};
 use super::rest::{is_at_rest, wait_in_vain};
 use super::rival::plant_others;
-use super::scenario::{BEGINS, Deal, Scenario};
+use super::scenario::{BEGINS, UserAction, Scenario};
 use super::scenes;
 use super::supervision::misjudged;
 use super::sweeps::over_limit;
-use super::users::{Known, all_ended, deal, output_name, release_held, targets};
+use super::users::{Known, all_ended, action, output_name, release_held, targets};
 use cospan_simulator::handle::WorldHandle;
 use cospan_simulator::hash::EventHash;
 use cospan_simulator::journal::StoreDisk;
@@ -273,7 +273,7 @@ fn troubled(
         let hearing = heard::watch(plane_run.clone(), scenario.fault_rates.sync_max, seen.clone());
         let following = follow(plane_run.clone(), seen, changes_max(&scenario));
         let dealing = async {
-            if let Err(problem) = deal(plane_run.clone(), scenario, known.clone(), tally).await {
+            if let Err(problem) = action(plane_run.clone(), scenario, known.clone(), tally).await {
                 known.borrow_mut().complaints.push(problem.to_string());
             }
             std::future::pending::<()>().await;
@@ -311,7 +311,7 @@ fn calm(
         let hearing = heard::watch(plane_run.clone(), scenario.fault_rates.sync_max, seen.clone());
         let ending = in_vain::watch(plane_run.clone(), seen.clone());
         let rest = async {
-            deal(plane_run.clone(), scenario.clone(), known.clone(), tally).await?;
+            action(plane_run.clone(), scenario.clone(), known.clone(), tally).await?;
             anyhow::ensure!(known.borrow().is_done(&scenario), "the users were not done");
             let ids: Vec<JobId> = known.borrow().acknowledged.values().copied().collect();
             let queued = DurationMs(OVERLOAD_MAX * scenario.calm_at.since(BEGINS).0);
@@ -416,8 +416,8 @@ fn judged(
             clocks_apart: clocks_apart(scenario),
         })
     });
-    let asked_to_cancel = scenario.deals.iter().filter_map(|(_, deal)| match deal {
-        Deal::Cancel(number) | Deal::Abandon(number) => known.acknowledged.get(number).copied(),
+    let asked_to_cancel = scenario.actions.iter().filter_map(|(_, action)| match action {
+        UserAction::Cancel(number) | UserAction::Abandon(number) => known.acknowledged.get(number).copied(),
         _ => None,
     });
     let asked_to_cancel = asked_to_cancel.chain(known.waited).collect();

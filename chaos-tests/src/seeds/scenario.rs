@@ -61,9 +61,9 @@ pub struct Kill {
 
 /// What a user does.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Deal {
+pub enum UserAction {
     /// Submits the job with this number, with all of its sweep if it is the first of one, so
-    /// many times at once; a later deal may submit it again.
+    /// many times at once; a later action may submit it again.
     Submit(usize, usize),
     /// Cancels it.
     Cancel(usize),
@@ -120,7 +120,7 @@ pub struct Scenario {
     /// Those of them that are runs of sweeps.
     pub sweeps: Vec<DrawnSweep>,
     /// What users do, in order of time.
-    pub deals: Vec<(Timestamp, Deal)>,
+    pub actions: Vec<(Timestamp, UserAction)>,
     /// What becomes of calls.
     pub fault_rates: FaultRates,
     /// What goes wrong in the world: when, at which site, what.
@@ -210,12 +210,12 @@ impl Scenario {
             names.iter().map(|name| draw_site(&mut drawing, name, &files)).collect();
         let mut troubles = draw_troubles(&mut drawing, &names);
         troubles.extend(cut_off(&names, &cut_offs));
-        let mut deals = draw_deals(&mut drawing, jobs);
-        deals.extend(swept);
-        deals.extend(draw_orders(seed, names.len(), calm_at));
-        deals.extend(draw_moves(seed, &files, calm_at));
-        deals.extend(draw_abandons(seed, &deals, &troubles));
-        deals.sort_by_key(|(at, _)| *at);
+        let mut actions = draw_deals(&mut drawing, jobs);
+        actions.extend(swept);
+        actions.extend(draw_orders(seed, names.len(), calm_at));
+        actions.extend(draw_moves(seed, &files, calm_at));
+        actions.extend(draw_abandons(seed, &actions, &troubles));
+        actions.sort_by_key(|(at, _)| *at);
         let mut scenario = Self {
             seed,
             policies: draw_policies(&mut drawing),
@@ -224,7 +224,7 @@ impl Scenario {
             staging: draw_staging(seed, &files, &names),
             sites,
             links: all_links(&names),
-            deals,
+            actions,
             fault_rates: draw_fault_rates(&mut drawing),
             troubles,
             cut_offs,
@@ -277,7 +277,7 @@ impl Scenario {
         let crowd = Crowd::of(self.seed, self.sites.len());
         let stalls = self.stalls.map(|stalls| stalls.to_string());
         format!(
-            "seed {}: {} sites, {} jobs{} under {} and {}, {} quotas, {} deals, {} kills, way {} ms, sync {} ms, poll {}, hints {}, faults [{}], failing syncs {}, troubles [{}], stalls [{}]",
+            "seed {}: {} sites, {} jobs{} under {} and {}, {} quotas, {} actions, {} kills, way {} ms, sync {} ms, poll {}, hints {}, faults [{}], failing syncs {}, troubles [{}], stalls [{}]",
             self.seed,
             self.sites.len(),
             self.jobs.len(),
@@ -285,7 +285,7 @@ impl Scenario {
             self.policies.rigid,
             self.policies.flexible,
             self.quotas.len(),
-            self.deals.len(),
+            self.actions.len(),
             self.kills.len(),
             self.fault_rates.way_max.0,
             self.fault_rates.sync_max.0,
@@ -422,28 +422,28 @@ fn draw_quotas(drawing: &mut Drawing, sites: &[ClusterSpec]) -> BTreeMap<SiteNam
     large.map(quota).collect()
 }
 
-fn draw_deals(drawing: &mut Drawing, jobs: usize) -> Vec<(Timestamp, Deal)> {
+fn draw_deals(drawing: &mut Drawing, jobs: usize) -> Vec<(Timestamp, UserAction)> {
     let (cancels, freezes, fussy) = (drawing.exists(), drawing.exists(), drawing.exists());
-    let mut deals = Vec::new();
+    let mut actions = Vec::new();
     for number in 0..jobs {
         let at = drawing.moment();
         let impatient = drawing.chance.random_bool(0.1);
-        deals.push((at, Deal::Submit(number, if impatient { 3 } else { 1 })));
+        actions.push((at, UserAction::Submit(number, if impatient { 3 } else { 1 })));
         if drawing.chance.random_bool(0.1) {
-            deals.push((at + drawing.within(0, MINUTE), Deal::Submit(number, 1)));
+            actions.push((at + drawing.within(0, MINUTE), UserAction::Submit(number, 1)));
         }
         if cancels && drawing.chance.random_bool(0.1) {
-            deals.push((at + drawing.within(0, HOUR), Deal::Cancel(number)));
+            actions.push((at + drawing.within(0, HOUR), UserAction::Cancel(number)));
         }
         if freezes && drawing.chance.random_bool(0.05) {
             let from = at + drawing.within(0, 10 * MINUTE);
-            deals.push((from, Deal::Freeze(number, true)));
-            deals.push((from + drawing.within(MINUTE, HOUR), Deal::Freeze(number, false)));
+            actions.push((from, UserAction::Freeze(number, true)));
+            actions.push((from + drawing.within(MINUTE, HOUR), UserAction::Freeze(number, false)));
         }
         for _ in 0..if fussy { drawing.chance.random_range(0..=6) } else { 0 } {
             let to = Priority::ALL[drawing.chance.random_range(0..Priority::ALL.len())];
-            deals.push((at + drawing.within(0, HOUR), Deal::Raise(number, to)));
+            actions.push((at + drawing.within(0, HOUR), UserAction::Raise(number, to)));
         }
     }
-    deals
+    actions
 }

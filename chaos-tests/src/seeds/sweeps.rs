@@ -12,7 +12,7 @@ use rand::{Rng, SeedableRng};
 
 use super::holds::Holds;
 use super::rare_options::RareOptions;
-use super::scenario::{BEGINS, Deal, DrawnJob, HOUR, MINUTE};
+use super::scenario::{BEGINS, UserAction, DrawnJob, HOUR, MINUTE};
 use super::users::Known;
 use cospan_simulator::world::ledger::{Deed, Entry};
 
@@ -47,11 +47,11 @@ pub(super) fn draw_sweeps(
     jobs: &mut Vec<DrawnJob>,
     files: usize,
     calm_at: Timestamp,
-) -> (Vec<DrawnSweep>, Vec<(Timestamp, Deal)>) {
+) -> (Vec<DrawnSweep>, Vec<(Timestamp, UserAction)>) {
     let mut chance = StdRng::seed_from_u64(seed ^ SWEEPS);
-    let (mut sweeps, mut deals) = (Vec::new(), Vec::new());
+    let (mut sweeps, mut actions) = (Vec::new(), Vec::new());
     if chance.random_bool(0.5) {
-        return (sweeps, deals);
+        return (sweeps, actions);
     }
     for _ in 0..chance.random_range(1..=MANY) {
         let count = chance.random_range(2..=RUNS_MAX);
@@ -61,16 +61,16 @@ pub(super) fn draw_sweeps(
         jobs.extend(std::iter::repeat_n(job, count));
         let at = BEGINS + DurationMs(chance.random_range(0..calm_at.since(BEGINS).0));
         let mut within = |most: u64| at + DurationMs(chance.random_range(0..=most));
-        deals.push((at, Deal::Submit(sweep.first, 1)));
-        deals.push((within(MINUTE), Deal::Submit(sweep.first, 1)));
+        actions.push((at, UserAction::Submit(sweep.first, 1)));
+        actions.push((within(MINUTE), UserAction::Submit(sweep.first, 1)));
         let froze = within(HOUR);
-        deals.push((within(HOUR), Deal::Cancel(sweep.first + chance.random_range(0..count))));
+        actions.push((within(HOUR), UserAction::Cancel(sweep.first + chance.random_range(0..count))));
         let frozen = sweep.first + chance.random_range(0..count);
-        deals.push((froze, Deal::Freeze(frozen, true)));
-        deals.push((froze + DurationMs(HOUR), Deal::Freeze(frozen, false)));
+        actions.push((froze, UserAction::Freeze(frozen, true)));
+        actions.push((froze + DurationMs(HOUR), UserAction::Freeze(frozen, false)));
         sweeps.push(sweep);
     }
-    (sweeps, deals)
+    (sweeps, actions)
 }
 
 fn draw_run(chance: &mut StdRng, files: usize) -> DrawnJob {

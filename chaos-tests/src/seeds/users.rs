@@ -25,7 +25,7 @@ use futures_util::future::join_all;
 use super::answers::untrue;
 use super::peers::draw_peers;
 use super::rare_options::{RareOptions, TARGETS};
-use super::scenario::{Deal, Scenario};
+use super::scenario::{UserAction, Scenario};
 use super::staging::draw_executable;
 use super::sweeps::{DrawnSweep, run_of};
 use cospan_simulator::jobs::job;
@@ -58,7 +58,7 @@ const ANSWERED_WITHIN: DurationMs = DurationMs(6 * 3_600_000);
 const RELEASED_EVERY: DurationMs = DurationMs(600_000);
 
 /// Does what users still have to do, until nothing is left.
-pub(super) async fn deal(
+pub(super) async fn action(
     plane_run: ControlPlaneRun,
     scenario: Arc<Scenario>,
     known: Rc<RefCell<Known>>,
@@ -70,24 +70,24 @@ pub(super) async fn deal(
     register_files(&plane_run, &scenario, &known, &tally).await?;
     loop {
         let next = known.borrow().next_deal;
-        let Some((at, deal)) = scenario.deals.get(next) else {
+        let Some((at, action)) = scenario.actions.get(next) else {
             // What a site did not answer for when a file came back to it is said again.
             return register_files(&plane_run, &scenario, &known, &tally).await;
         };
         plane_run.until(*at).await;
-        let asked = ask(deal, &scenario, &known.borrow())?;
+        let asked = ask(action, &scenario, &known.borrow())?;
         let Some(ask) = asked else {
             known.borrow_mut().next_deal += 1;
             continue;
         };
-        let struck = strikes_at(deal, &plane_run, &known.borrow());
-        let times = if let Deal::Submit(_, times) = deal { *times } else { 1 };
+        let struck = strikes_at(action, &plane_run, &known.borrow());
+        let times = if let UserAction::Submit(_, times) = action { *times } else { 1 };
         let all = (0..times).map(|_| command(&plane_run, &ask, &tally));
         let given_up = plane_run.until(plane_run.clock.now() + ANSWERED_WITHIN);
         let answers = tokio::select! {
             biased;
             answers = join_all(all) => answers,
-            () = given_up => bail!("nobody answers a user: {deal:?}, within {ANSWERED_WITHIN}"),
+            () = given_up => bail!("nobody answers a user: {action:?}, within {ANSWERED_WITHIN}"),
         };
         if plane_run.kill_switch.is_dead() {
             return Ok(());
@@ -96,22 +96,22 @@ pub(super) async fn deal(
         let mut known = known.borrow_mut();
         known.next_deal += 1;
         for answer in answers {
-            known.complaints.extend(untrue(deal, &answer, &scenario, &plane_run.plane.view()));
-            known.learn(deal, answer, plane_run.clock.now());
+            known.complaints.extend(untrue(action, &answer, &scenario, &plane_run.plane.view()));
+            known.learn(action, answer, plane_run.clock.now());
         }
     }
 }
 
-/// What a deal is called, and where its job stands when it is made.
-fn strikes_at(deal: &Deal, plane_run: &ControlPlaneRun, known: &Known) -> Option<(&'static str, &'static str)> {
-    let (kind, number) = match deal {
-        Deal::Submit(number, _) => ("submitted-again", number),
-        Deal::Cancel(number) => ("cancel", number),
-        Deal::Abandon(number) => ("abandon", number),
-        Deal::Freeze(number, true) => ("freeze", number),
-        Deal::Freeze(number, false) => ("thaw", number),
-        Deal::Raise(number, _) => ("raise", number),
-        Deal::Site(..) | Deal::File(..) => return None,
+/// What a action is called, and where its job stands when it is made.
+fn strikes_at(action: &UserAction, plane_run: &ControlPlaneRun, known: &Known) -> Option<(&'static str, &'static str)> {
+    let (kind, number) = match action {
+        UserAction::Submit(number, _) => ("submitted-again", number),
+        UserAction::Cancel(number) => ("cancel", number),
+        UserAction::Abandon(number) => ("abandon", number),
+        UserAction::Freeze(number, true) => ("freeze", number),
+        UserAction::Freeze(number, false) => ("thaw", number),
+        UserAction::Raise(number, _) => ("raise", number),
+        UserAction::Site(..) | UserAction::File(..) => return None,
     };
     let id = known.acknowledged.get(number)?;
     let view = plane_run.plane.view();
@@ -176,38 +176,38 @@ pub(super) fn logical_name(number: usize) -> Result<LogicalName> {
 
 type MakeAsk = Box<dyn Fn() -> Ask>;
 
-fn ask(deal: &Deal, scenario: &Scenario, known: &Known) -> Result<Option<MakeAsk>> {
+fn ask(action: &UserAction, scenario: &Scenario, known: &Known) -> Result<Option<MakeAsk>> {
     let id = |number: &usize| known.acknowledged.get(number).copied();
-    Ok(match deal {
-        Deal::Submit(number, _) => {
+    Ok(match action {
+        UserAction::Submit(number, _) => {
             let sweep = scenario.sweeps.iter().find(|sweep| sweep.first == *number);
             let numbers = sweep.map_or(*number..*number + 1, DrawnSweep::numbers);
             let all: Vec<_> = numbers.map(|n| submission(n, scenario)).collect::<Result<_>>()?;
             Some(Box::new(move || Ask::Submit(all.clone())))
         }
-        Deal::Cancel(number) => {
+        UserAction::Cancel(number) => {
             id(number).map(|id| -> MakeAsk { Box::new(move || Ask::Cancel(vec![id])) })
         }
-        Deal::Abandon(number) => {
+        UserAction::Abandon(number) => {
             id(number).map(|id| -> MakeAsk { Box::new(move || Ask::Abandon(vec![id])) })
         }
-        Deal::Freeze(number, true) => {
+        UserAction::Freeze(number, true) => {
             id(number).map(|id| -> MakeAsk { Box::new(move || Ask::Freeze(vec![id])) })
         }
-        Deal::Freeze(number, false) => {
+        UserAction::Freeze(number, false) => {
             id(number).map(|id| -> MakeAsk { Box::new(move || Ask::Thaw(vec![id])) })
         }
-        Deal::Raise(number, to) => {
+        UserAction::Raise(number, to) => {
             let to = *to;
             id(number).map(|id| -> MakeAsk {
                 Box::new(move || Ask::SetPriority { jobs: vec![id], to, uncapped: false })
             })
         }
-        Deal::Site(site, order) => {
+        UserAction::Site(site, order) => {
             let (site, order) = (scenario.sites[*site].name.clone(), order.clone());
             Some(Box::new(move || Ask::Site(site.clone(), order.clone())))
         }
-        Deal::File(number, site, is_there) => Some(file_ask(*number, site, *is_there, scenario)?),
+        UserAction::File(number, site, is_there) => Some(file_ask(*number, site, *is_there, scenario)?),
     })
 }
 
@@ -314,9 +314,9 @@ fn ask_for_rarities(spec: &mut JobSpec, rare_options: &RareOptions, scenario: &S
 }
 
 impl Known {
-    fn learn(&mut self, deal: &Deal, answer: Result<ApiAnswer, ApiRefusal>, now: Timestamp) {
-        match (deal, answer) {
-            (Deal::Submit(number, _), Ok(ApiAnswer::Submitted(jobs))) => {
+    fn learn(&mut self, action: &UserAction, answer: Result<ApiAnswer, ApiRefusal>, now: Timestamp) {
+        match (action, answer) {
+            (UserAction::Submit(number, _), Ok(ApiAnswer::Submitted(jobs))) => {
                 for (number, submitted) in (*number..).zip(jobs) {
                     let before = self.acknowledged.insert(number, submitted.id);
                     if before.is_some_and(|before| before != submitted.id) {
@@ -325,22 +325,22 @@ impl Known {
                     }
                 }
             }
-            (Deal::Submit(number, _), Err(refusal)) => {
+            (UserAction::Submit(number, _), Err(refusal)) => {
                 self.complaints.push(format!("a submission was refused: job {number}, {refusal}"));
             }
-            (Deal::Cancel(_) | Deal::Abandon(_), Ok(ApiAnswer::Jobs(outcomes))) => {
+            (UserAction::Cancel(_) | UserAction::Abandon(_), Ok(ApiAnswer::Jobs(outcomes))) => {
                 for (id, outcome) in outcomes {
                     if matches!(outcome, JobOutcome::Done | JobOutcome::Waits(_)) {
                         self.cancelled.entry(id).or_insert(now);
                     }
                 }
             }
-            (Deal::File(number, site, true), Ok(_)) => {
+            (UserAction::File(number, site, true), Ok(_)) => {
                 self.files_done.insert((*number, site.clone()));
             }
             // Whatever the answer: if nobody says before the next run of the control plane that it is there,
             // it is said then.
-            (Deal::File(number, site, false), _) => {
+            (UserAction::File(number, site, false), _) => {
                 self.files_done.remove(&(*number, site.clone()));
             }
             _ => {}
@@ -349,7 +349,7 @@ impl Known {
 
     /// Whether users have nothing left to do.
     pub(super) fn is_done(&self, scenario: &Scenario) -> bool {
-        self.next_deal >= scenario.deals.len()
+        self.next_deal >= scenario.actions.len()
     }
 }
 
