@@ -13,7 +13,7 @@ mod cut_off;
 mod deaths;
 mod endings;
 mod gates;
-mod glance;
+mod assertions;
 mod half;
 mod holds;
 mod keys;
