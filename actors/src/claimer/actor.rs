@@ -7,7 +7,7 @@ use std::time::Duration;
 use actix::{Actor, AsyncContext, Context, Handler};
 use cospan_domain::claim::{ClaimTry, ClaimingQueue, plan_claim};
 use cospan_domain::ids::{JobId, SiteName};
-use cospan_domain::job::command::{JobCommand, Sight};
+use cospan_domain::job::command::{JobCommand, ExternalState};
 use cospan_domain::job::state::{Component, Job};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -182,13 +182,13 @@ impl Claimer {
         self.depth.set(self.under_way.len() as i64);
         debug!(job = %id, ?attempt, "claiming try");
         let shared = self.shared.clone();
-        let sight = job::sight(&shared, job);
+        let external = job::external_state(&shared, job);
         let promise = Promise::of(&shared, attempt.moves.iter().map(|(_, placement)| placement));
         let owed = Owed::new(ctx.address(), Answered { job: id, taken: false });
         // Not a future of this actor: it would look at all of them whenever one is answered.
         actix_rt::spawn(async move {
             chaos::reach(Point::SpawnedFuture);
-            let taken = claim(&shared, id, attempt, sight).await;
+            let taken = claim(&shared, id, attempt, external).await;
             if let Some(promise) = promise {
                 promise.end(taken).await;
             }
@@ -220,10 +220,10 @@ fn uses(job: &Job, attempt: &ClaimTry) -> Vec<(SiteName, Resources)> {
 }
 
 /// Has the job decide on a try; whether it took it.
-async fn claim(shared: &Shared, id: JobId, attempt: ClaimTry, sight: Sight) -> bool {
+async fn claim(shared: &Shared, id: JobId, attempt: ClaimTry, external: ExternalState) -> bool {
     let victims = attempt.preempting.clone();
     let Some(addr) = shared.job_actor(id).await else { return false };
-    let answer = addr.send(Order(JobCommand::Claim(attempt, sight))).await;
+    let answer = addr.send(Order(JobCommand::Claim(attempt, external))).await;
     let taken = matches!(answer, Ok(Ok(())));
     if taken {
         preempt(shared, id, victims).await;

@@ -40,7 +40,7 @@ mod tests {
     use std::sync::Arc;
 
     use cospan_domain::ids::{Attempt, LrmId, SiteName};
-    use cospan_domain::job::command::{JobCommand, Sight};
+    use cospan_domain::job::command::{JobCommand, ExternalState};
     use cospan_domain::job::decide::decide;
     use cospan_domain::job::evolve::evolve;
     use cospan_domain::job::spec::JobSpec;
@@ -79,7 +79,7 @@ mod tests {
         let (old, parameters) = (submitted(), JobParameters::default());
         let board = Board::new([site("Delft")].iter(), DurationMs::from_secs(60));
         let now = Timestamp(1_000) + after;
-        let look = JobCommand::Look(Sight::default());
+        let look = JobCommand::Look(ExternalState::default());
         let events = decide(&old, &parameters, look, now).expect("a look");
         let mut new = old.clone();
         events.iter().for_each(|event| evolve(&mut new, event));

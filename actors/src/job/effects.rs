@@ -363,7 +363,7 @@ fn end(actor: &JobActor, effect: &JobEffect) -> Pending {
         let absent = seen.is_some_and(|observation| *observation == Observation::Absent);
         let (asked_at, times) = (shared.clock.now(), SiteTimes::default());
         let sighting = Sighting::Void;
-        let over = JobCommand::Sighted { component, attempt, asked_at, times, sighting };
+        let over = JobCommand::AttemptObserved { component, attempt, asked_at, times, sighting };
         ((absent && gate == GateState::Voided).then_some(over), END_AGAIN)
     })
 }

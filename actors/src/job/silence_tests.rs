@@ -11,7 +11,7 @@ use cospan_domain::units::Timestamp;
 use super::{Silence, SilentAttempt};
 use crate::api::ControlPlane;
 use crate::api::command::{ApiAnswer, ApiCommand, Ask, JobOutcome};
-use crate::job::sight::tests::running_at;
+use crate::job::external_state::tests::running_at;
 use crate::journal::Change;
 use crate::transfer::testing::{World, key, paused, queued, site};
 

@@ -6,14 +6,14 @@ use std::time::Duration;
 use actix::{Actor, Addr};
 use cospan_domain::claim::ClaimTry;
 use cospan_domain::ids::{ComponentIndex, JobId, LrmId};
-use cospan_domain::job::command::{JobCommand, Sight};
+use cospan_domain::job::command::{JobCommand, ExternalState};
 use cospan_domain::job::spec::Priority;
 use cospan_domain::job::state::{Job, Phase, Run};
 use cospan_domain::placed::Placement;
 use cospan_domain::units::ClockSkew;
 use cospan_sites::port::{Begun, Observation};
 
-use super::sight::tests::running_at;
+use super::external_state::tests::running_at;
 use super::{JobActor, Order};
 use crate::board::{Observed, SiteReport};
 use crate::supervision::{ActorId, LifeGuard};
@@ -56,7 +56,7 @@ fn claim_at_leiden(job: &Job) -> JobCommand {
         moves: vec![(component, Placement { site: site("leiden"), ..placement })],
         preempting: Vec::new(),
     };
-    JobCommand::Claim(attempt, Sight::default())
+    JobCommand::Claim(attempt, ExternalState::default())
 }
 
 #[test]

@@ -11,7 +11,7 @@ mod effects;
 mod manager;
 mod need;
 mod promised;
-mod sight;
+mod external_state;
 mod source;
 mod staging;
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cospan_domain::content::Content;
 use cospan_domain::ids::{ComponentIndex, JobId, SiteName};
-use cospan_domain::job::command::{Inputs, JobCommand, Sight, Sighting, SiteTimes, Stranded};
+use cospan_domain::job::command::{Inputs, JobCommand, ExternalState, Sighting, SiteTimes, Stranded};
 use cospan_domain::job::decide::is_news;
 use cospan_domain::job::demands;
 use cospan_domain::job::due::avoids;
@@ -29,16 +29,16 @@ pub(super) fn commands(shared: &Shared, job: &Job) -> Vec<JobCommand> {
         .indexed()
         .filter_map(|(index, component)| sighted(shared, job, index, component))
         .collect();
-    let sight = sight(shared, job);
-    if sight != Sight::default() {
-        commands.push(JobCommand::Look(sight));
+    let external = external_state(shared, job);
+    if external != ExternalState::default() {
+        commands.push(JobCommand::Look(external));
     }
     commands
 }
 
 /// What others know that the job depends on.
-pub(crate) fn sight(shared: &Shared, job: &Job) -> Sight {
-    Sight {
+pub(crate) fn external_state(shared: &Shared, job: &Job) -> ExternalState {
+    ExternalState {
         inputs: inputs(shared, job),
         unreachable: unreachable(shared, job),
         removed: removed(shared, job),
@@ -87,7 +87,7 @@ fn sighted(
     let (asked_at, sighting) = (report.observed.asked_at, sighting(observation)?);
     let times = SiteTimes { clock: report.observed.clock, began_at: began_at(observation) };
     let (parameters, attempt) = (&shared.settings.job, component.attempt);
-    is_news(job, parameters, index, asked_at, &sighting).then_some(JobCommand::Sighted {
+    is_news(job, parameters, index, asked_at, &sighting).then_some(JobCommand::AttemptObserved {
         component: index,
         attempt,
         asked_at,
@@ -204,5 +204,5 @@ pub(super) fn next_wake(shared: &Shared, job: &Job) -> Option<Timestamp> {
 }
 
 #[cfg(test)]
-#[path = "sight_tests.rs"]
+#[path = "external_state_tests.rs"]
 pub(super) mod tests;
