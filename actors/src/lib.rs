@@ -24,7 +24,7 @@ pub mod shared;
 pub mod sharing;
 mod steps;
 pub mod supervision;
-pub mod switchboard;
+pub mod actor_registry;
 pub mod transfer;
 pub mod wiring;
 #[cfg(test)]

@@ -135,7 +135,7 @@ impl ControlPlaneRun {
 }
 
 /// Messages arrive, or not, as the faults of calls have it.
-struct Post {
+struct SimMessenger {
     call_faults: Arc<CallFaultModel>,
     clock: Arc<dyn Clock>,
     /// Jobs of whose end this control plane told somebody who heard it, and whom.
@@ -144,7 +144,7 @@ struct Post {
     actors_die: bool,
 }
 
-impl Post {
+impl SimMessenger {
     fn end(&self, job: &Job, address: &str) -> bool {
         let (call_faults, kind) = (&self.call_faults, job.phase.kind().as_str());
         let arrives = call_faults.takes_end(job.id, address);
@@ -159,7 +159,7 @@ impl Post {
     }
 }
 
-impl Messenger for Post {
+impl Messenger for SimMessenger {
     fn send(&self, address: &str, notice: Notice) -> BoxFuture<'static, Result<(), String>> {
         let taken = match notice {
             Notice::Site { site, notification } => {
@@ -340,7 +340,7 @@ fn open(
         metrics: Arc::new(Metrics::new(&registry)?),
         sites: sites(environment, clock, kill_switch, opened.instance),
         store: Arc::new(MortalJournal(disk.clone())),
-        messenger: Arc::new(Post {
+        messenger: Arc::new(SimMessenger {
             call_faults: environment.call_faults.clone(),
             clock: clock.clone(),
             told: Mutex::default(),

@@ -19,7 +19,7 @@ use cospan_actors::journal::Journal;
 use cospan_actors::notifier::Notifier;
 use cospan_actors::shared::Shared;
 use cospan_actors::supervision::{ActorId, ActorKind};
-use cospan_actors::switchboard::{Directory, Look, Switchboard};
+use cospan_actors::actor_registry::{Directory, Look, ActorRegistry};
 use cospan_actors::transfer::{DataManager, Transfer};
 use cospan_domain::units::{DurationMs, Timestamp};
 use rand::rngs::StdRng;
@@ -173,7 +173,7 @@ pub(super) async fn strike(stalls: Option<Stalls>, seed: u64, patient: Patient) 
         let is_full = chance.random_range(0..1_000_000) < stalls.full;
         let room = is_full.then(|| chance.random_range(1..=ROOM_MAX));
         let Some(kind) = kinds.choose(&mut chance) else { return };
-        let Some(id) = any_of(*kind, &patient.shared.switchboard, &mut chance) else { continue };
+        let Some(id) = any_of(*kind, &patient.shared.actors, &mut chance) else { continue };
         let now = patient.clock.now();
         if now >= stalls.until {
             return;
@@ -186,7 +186,7 @@ pub(super) async fn strike(stalls: Option<Stalls>, seed: u64, patient: Patient) 
     }
 }
 
-fn any_of(kind: ActorKind, board: &Switchboard, chance: &mut StdRng) -> Option<ActorId> {
+fn any_of(kind: ActorKind, board: &ActorRegistry, chance: &mut StdRng) -> Option<ActorId> {
     Some(match kind {
         ActorKind::Journal => ActorId::Journal,
         ActorKind::Intake => ActorId::Intake,
@@ -250,7 +250,7 @@ impl Patient {
 
     fn send_to<K, A>(
         &self,
-        of: fn(&Switchboard) -> &Directory<K, A>,
+        of: fn(&ActorRegistry) -> &Directory<K, A>,
         key: K,
         mut stall: Stall,
     ) -> bool
@@ -258,9 +258,9 @@ impl Patient {
         K: Ord + Clone + Send + 'static,
         A: Actor<Context = Context<A>> + Handler<Look> + Handler<Stall> + Handler<Filler>,
     {
-        let Some(addr) = of(&self.shared.switchboard).addr(&key) else { return false };
+        let Some(addr) = of(&self.shared.actors).addr(&key) else { return false };
         let shared = self.shared.clone();
-        let offer = move || of(&shared.switchboard).offer(&key, Filler).is_ok();
+        let offer = move || of(&shared.actors).offer(&key, Filler).is_ok();
         stall.fill = Box::new(move || fill(offer));
         addr.do_send(stall);
         true

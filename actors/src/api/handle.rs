@@ -117,7 +117,7 @@ impl ControlPlane {
         let busy = ApiRefusal::Busy { retry_after_s: 1 };
         let (answer, answered) = oneshot::channel();
         let command = Command { command, refused, answer };
-        self.shared.switchboard.intake.offer(&(), command).map_err(|_| busy.clone())?;
+        self.shared.actors.intake.offer(&(), command).map_err(|_| busy.clone())?;
         answered.await.unwrap_or(Err(busy))
     }
 
@@ -313,7 +313,7 @@ impl ControlPlane {
 
     /// Where a job stands in its placement queue; `None` if it is in none.
     pub async fn standing(&self, job: JobId) -> Option<Standing> {
-        let co_allocator = self.shared.switchboard.co_allocator.addr(&())?;
+        let co_allocator = self.shared.actors.co_allocator.addr(&())?;
         co_allocator.send(AskStanding(job)).await.ok()?
     }
 
@@ -333,7 +333,7 @@ impl ControlPlane {
         offset: Bytes,
         limit: u32,
     ) -> Result<Piece, SiteError> {
-        let cluster = self.shared.switchboard.clusters.addr(site);
+        let cluster = self.shared.actors.clusters.addr(site);
         let cluster = cluster.ok_or_else(|| SiteError::NotSent(format!("{site} is not served")))?;
         let call = Call::new(CallKind::Read, move |site| {
             Box::pin(async move { site.read(&what, offset, limit).await })
@@ -372,7 +372,7 @@ impl ControlPlane {
 
     /// Whether the control plane takes work.
     pub fn is_ready(&self) -> bool {
-        !self.shared.is_stopping() && self.shared.switchboard.intake.addr(&()).is_some()
+        !self.shared.is_stopping() && self.shared.actors.intake.addr(&()).is_some()
     }
 
     /// The owner of a job; `None` if there is no such job.

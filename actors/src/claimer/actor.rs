@@ -19,7 +19,7 @@ use crate::coallocator::GridMaker;
 use crate::job::{self, Order};
 use crate::shared::Shared;
 use crate::supervision::{ActorId, ActorKind, LifeGuard, Owed};
-use crate::switchboard::{Dirty, Look};
+use crate::actor_registry::{Dirty, Look};
 use crate::transfer::Promise;
 
 /// A report this old when a try is due is as good as a new one.
@@ -146,7 +146,7 @@ impl Claimer {
                 informed = false;
                 if asks {
                     board.want_fresh(&site, now);
-                    self.shared.switchboard.clusters.look(&site);
+                    self.shared.actors.clusters.look(&site);
                 }
             }
         }
@@ -274,7 +274,7 @@ impl Handler<Answered> for Claimer {
         self.depth.set(self.under_way.len() as i64);
         match answer.taken {
             // Once for all tries that are answered at about the same time.
-            true => self.shared.switchboard.claimer.look(&()),
+            true => self.shared.actors.claimer.look(&()),
             false => self.look_later(ctx),
         }
     }

@@ -21,7 +21,7 @@ use crate::chaos::{self, Point};
 use crate::shared::Shared;
 use crate::steps::Steps;
 use crate::supervision::{ActorKind, LifeGuard};
-use crate::switchboard::{Dirty, Look};
+use crate::actor_registry::{Dirty, Look};
 
 /// One site: the only way to it, the one loop that polls it, and its record.
 pub struct Cluster {
@@ -119,7 +119,7 @@ impl Cluster {
     pub(super) fn set_wake(&mut self, ctx: &mut Context<Self>, now: Timestamp) {
         if self.record_due.is_some_and(|due| due <= now) {
             // A breaker, a window or an override may be over.
-            self.shared.switchboard.co_allocator.look(&());
+            self.shared.actors.co_allocator.look(&());
             self.show_state();
         }
         let parameters = &self.shared.settings.site;

@@ -75,7 +75,7 @@ impl Cluster {
         if !self.shared.board.isolated() {
             // Sites where nothing of ours is are not asked by themselves, and would look well.
             self.shared.board.doubt(now);
-            self.shared.switchboard.clusters.look_all();
+            self.shared.actors.clusters.look_all();
             let text = format!("site {} does not answer", self.name);
             self.notify(NotificationKind::Unreachable, text);
         }
@@ -83,8 +83,8 @@ impl Cluster {
 
     fn isolation_changed(&self, isolated: bool) {
         self.shared.metrics.isolated.set(i64::from(isolated));
-        self.shared.switchboard.jobs.look_all();
-        self.shared.switchboard.co_allocator.look(&());
+        self.shared.actors.jobs.look_all();
+        self.shared.actors.co_allocator.look(&());
     }
 
     fn notify(&mut self, kind: NotificationKind, text: String) {

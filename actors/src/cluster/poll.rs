@@ -230,10 +230,10 @@ impl Cluster {
         };
         self.shared.board.publish(self.name.clone(), Arc::new(self.report.clone()));
         if self.shared.board.fresh_given(&self.name, polled.asked_at) {
-            self.shared.switchboard.claimer.look(&());
+            self.shared.actors.claimer.look(&());
         }
         self.show_metrics();
-        concerned.iter().for_each(|job| self.shared.switchboard.jobs.look(job));
+        concerned.iter().for_each(|job| self.shared.actors.jobs.look(job));
         self.look(ctx);
     }
 
@@ -257,7 +257,7 @@ impl Cluster {
         let before = self.report.idle.as_ref().filter(|(at, _)| believed(at));
         let changed = corrected || before.map(|(_, idle)| idle) != idle.as_ref().map(|(_, i)| i);
         if changed && self.shared.board.wanted() {
-            self.shared.switchboard.co_allocator.look(&());
+            self.shared.actors.co_allocator.look(&());
         }
         self.report.idle = idle;
         for (tag, observation) in &status.attempts {
@@ -286,8 +286,8 @@ impl Cluster {
         info!(site = %self.name, contact = contact.as_str(), "contact changed");
         self.shared.board.publish(self.name.clone(), Arc::new(self.report.clone()));
         self.contact_turned(contact, now);
-        self.shared.switchboard.co_allocator.look(&());
-        self.shared.switchboard.data_manager.look(&());
+        self.shared.actors.co_allocator.look(&());
+        self.shared.actors.data_manager.look(&());
         if contact.is_answering() {
             self.reconciled_at = None;
         }

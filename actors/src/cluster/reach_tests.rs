@@ -88,7 +88,7 @@ fn a_host_that_never_answers_delays_nobody_and_is_nobodys_error() {
         assert_eq!(latency(&world, "Leiden", "Delft"), Some(1_000));
         // While a measurement hangs, the site is asked for other things.
         world.shared.board.set_wanted(true);
-        world.shared.switchboard.clusters.look_all();
+        world.shared.actors.clusters.look_all();
         let hangs = asked(&world, "Delft", "Leiden");
         world.until("the next one hangs", |w| asked(w, "Delft", "Leiden") > hangs).await;
         let age = || {
@@ -125,7 +125,7 @@ fn a_site_that_is_silent_is_told_to_measure_nothing() {
         world.settle().await;
         world.at("Leiden").inside().up = false;
         world.shared.board.set_wanted(true);
-        world.shared.switchboard.clusters.look_all();
+        world.shared.actors.clusters.look_all();
         let is_silent = |w: &World| {
             let report = w.shared.board.site(&site("Leiden"));
             report.is_some_and(|report| !report.contact.is_answering())

@@ -36,7 +36,7 @@ fn a_site_that_takes_queries_and_never_answers_is_unreachable_and_holds_up_no_ot
         let world = World::new(&["Delft", "Leiden", "Utrecht"]);
         world.settle().await;
         world.shared.board.set_wanted(true);
-        world.shared.switchboard.clusters.look_all();
+        world.shared.actors.clusters.look_all();
         world.at("Leiden").inside().hanging = true;
         let began = world.shared.clock.now();
         for _ in 0..600 {
@@ -62,7 +62,7 @@ async fn pause_of(world: &World, name: &str) -> u64 {
     let last = asked_at(world, name);
     world.at(name).inside().hanging = true;
     world.shared.board.set_wanted(true);
-    world.shared.switchboard.clusters.look_all();
+    world.shared.actors.clusters.look_all();
     world.until("it hangs", |world| world.at(name).inside().hung > 0).await;
     world.at(name).inside().hanging = false;
     let hung_at = world.shared.clock.now();
@@ -134,7 +134,7 @@ fn a_site_is_shown_to_be_tried_again_from_then_on_though_nobody_asks_it() {
             let shown = &world.shared.metrics.site_state;
             shown.with_label_values(&[site("Leiden").as_str(), state]).get() == 1
         };
-        let cluster = world.shared.switchboard.clusters.addr(&site("Leiden")).expect("an actor");
+        let cluster = world.shared.actors.clusters.addr(&site("Leiden")).expect("an actor");
         for job in 1..=world.shared.settings.site.site_error_threshold {
             let (job, component, attempt) = (JobId(u64::from(job)), ComponentIndex(0), Attempt(1));
             let attempt = AttemptId { job, component, attempt };

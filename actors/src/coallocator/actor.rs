@@ -22,7 +22,7 @@ use crate::chaos::{self, Point};
 use crate::job::Order;
 use crate::shared::Shared;
 use crate::supervision::{ActorKind, LifeGuard, Owed};
-use crate::switchboard::{Dirty, Look};
+use crate::actor_registry::{Dirty, Look};
 use crate::transfer::{Promise, room_for};
 
 /// Before a job is tried again that did not take its offer.
@@ -184,7 +184,7 @@ impl CoAllocator {
     fn want_information(&self) {
         let wanted = self.queues.has_unserved();
         if self.shared.board.set_wanted(wanted) && wanted {
-            self.shared.switchboard.clusters.look_all();
+            self.shared.actors.clusters.look_all();
         }
     }
 

@@ -20,7 +20,7 @@ use super::{AskStanding, CoAllocator, Explanation, Wait, belief, explain, may_tr
 use crate::board::SiteReport;
 use crate::journal::Change;
 use crate::supervision::{ActorId, LifeGuard};
-use crate::switchboard::{Dirty, Look, Post};
+use crate::actor_registry::{Dirty, Look, RegisteredActor};
 use crate::transfer::testing::{World, content, paused, queued, site};
 
 const JOB: JobId = JobId(1);
@@ -31,7 +31,7 @@ impl World {
         let guard = LifeGuard::new(ActorId::CoAllocator, supervisor.clone());
         let dirty = Dirty::default();
         let addr = CoAllocator::new(self.shared.clone(), dirty.clone(), guard).start();
-        self.shared.switchboard.co_allocator.enter((), Post::new(addr.clone(), dirty));
+        self.shared.actors.co_allocator.enter((), RegisteredActor::new(addr.clone(), dirty));
         addr
     }
 }

@@ -21,7 +21,7 @@ use crate::journal::{Append, AppendError, Change};
 use crate::shared::Shared;
 use crate::steps::{Step, Steps};
 use crate::supervision::{ActorKind, LifeGuard};
-use crate::switchboard::{Dirty, Look};
+use crate::actor_registry::{Dirty, Look};
 
 /// Names that may be written at the same time; more are told to come back.
 const NAMES_BOUND: usize = 4_096;

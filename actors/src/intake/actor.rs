@@ -13,7 +13,7 @@ use crate::api::command::{ApiAnswer, ApiCommand, ApiRefusal, Ask};
 use crate::chaos::{self, Point};
 use crate::shared::Shared;
 use crate::supervision::{ActorKind, LifeGuard};
-use crate::switchboard::{Dirty, Look};
+use crate::actor_registry::{Dirty, Look};
 
 pub(super) type Answer = oneshot::Sender<Result<ApiAnswer, ApiRefusal>>;
 

@@ -25,7 +25,7 @@ use crate::journal::{Append, AppendError, Change};
 use crate::shared::Shared;
 use crate::steps::{Step, Steps};
 use crate::supervision::{ActorKind, LifeGuard};
-use crate::switchboard::{Dirty, Look};
+use crate::actor_registry::{Dirty, Look};
 
 /// A command for a job, answered once what follows from it is durable.
 #[derive(Debug, Message)]
@@ -195,7 +195,7 @@ impl JobActor {
     fn retire(&mut self, ctx: &mut Context<Self>) {
         self.guard.disarm();
         let id = self.job().id;
-        self.shared.switchboard.jobs.leave(&id);
+        self.shared.actors.jobs.leave(&id);
         ctx.stop();
     }
 

@@ -17,7 +17,7 @@ use super::external_state::tests::running_at;
 use super::{JobActor, Order};
 use crate::board::{Observed, SiteReport};
 use crate::supervision::{ActorId, LifeGuard};
-use crate::switchboard::{Dirty, Look};
+use crate::actor_registry::{Dirty, Look};
 use crate::transfer::testing::{World, content, key, paused, site};
 
 const JOB: JobId = JobId(1);

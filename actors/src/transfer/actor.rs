@@ -25,7 +25,7 @@ use crate::journal::{Append, AppendError, Change};
 use crate::shared::Shared;
 use crate::steps::{Step, Steps};
 use crate::supervision::{ActorKind, LifeGuard};
-use crate::switchboard::{Dirty, Look};
+use crate::actor_registry::{Dirty, Look};
 
 /// Before a call that failed is made again: at first, doubling, and at most.
 const RETRY: DurationMs = DurationMs(1_000);
@@ -348,7 +348,7 @@ impl Transfer {
         let (digest, site) = &self.key;
         self.shared.board.note_progress(*digest, site, None);
         self.guard.disarm();
-        self.shared.switchboard.transfers.leave(&self.key);
+        self.shared.actors.transfers.leave(&self.key);
         ctx.stop();
     }
 }

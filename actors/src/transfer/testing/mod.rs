@@ -40,7 +40,7 @@ use crate::notifier::tests::Letters;
 use crate::settings::{Settings, Staging};
 use crate::shared::{Parts, Shared};
 use crate::supervision::{ActorId, Builder, LifeGuard, Supervisor, Verdict};
-use crate::switchboard::{Directory, Dirty, Look, Post};
+use crate::actor_registry::{Directory, Dirty, Look, RegisteredActor};
 use crate::wiring::{self, report_channel};
 pub(crate) use site::FakeSite;
 
@@ -88,12 +88,12 @@ where
     A: Actor<Context = actix::Context<A>> + actix::Handler<Look>,
 {
     let dirty = Dirty::default();
-    directory.enter(key, Post::new(make(dirty.clone()).start(), dirty));
+    directory.enter(key, RegisteredActor::new(make(dirty.clone()).start(), dirty));
 }
 
 impl Builder for Workshop {
     fn build(&self, id: &ActorId, mut guard: LifeGuard, _: bool) {
-        let (shared, board) = (self.0.clone(), &self.0.switchboard);
+        let (shared, board) = (self.0.clone(), &self.0.actors);
         match id {
             ActorId::Information => {
                 enter(&board.information, (), |dirty| Information::new(shared, dirty, guard));
@@ -243,7 +243,7 @@ impl World {
     async fn left(self) -> (Sites, Settings, MemoryDisk, Timestamp) {
         // Its actors keep their timers, but no call of theirs reaches a site.
         for site in self.sites.keys() {
-            self.shared.switchboard.clusters.leave(site);
+            self.shared.actors.clusters.leave(site);
         }
         self.settle().await;
         let now = self.shared.clock.now();
