@@ -4,7 +4,7 @@
 //! is durable. The edge of the system talks to [`api`] only.
 
 pub mod api;
-pub mod board;
+pub mod live_state;
 pub mod chance;
 pub mod chaos;
 pub mod claimer;

@@ -1,4 +1,4 @@
-//! What every actor can reach: clock, settings, view, board, addresses. No
+//! What every actor can reach: clock, settings, view, live state, addresses. No
 //! actor holds another, or any state that another writes.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +21,7 @@ use cospan_sites::port::Site;
 use tokio::sync::broadcast;
 
 use crate::api::View;
-use crate::board::Board;
+use crate::live_state::LiveState;
 use crate::chance::Chance;
 use crate::chaos;
 use crate::clock::Clock;
@@ -96,7 +96,7 @@ pub struct Shared {
     /// The committed state.
     pub view: Published<View>,
     /// What sites said last.
-    pub board: Board,
+    pub live: LiveState,
     /// What is known of the links.
     pub(crate) links: Mutex<LinkTable>,
     /// The history table of Close-to-Files as the co-allocator left it.
@@ -161,7 +161,7 @@ impl Shared {
         let (stream, _) = broadcast::channel(Self::STREAM_BOUND);
         let names = parts.sites.iter().map(|site| site.name());
         let settings = Arc::new(parts.settings);
-        let board = Board::new(names, settings.isolation_window);
+        let live = LiveState::new(names, settings.isolation_window);
         Self {
             started_at: parts.clock.now(),
             clock: parts.clock,
@@ -173,7 +173,7 @@ impl Shared {
             history: ArcSwap::from_pointee(settings.history_seed.clone()),
             settings,
             hoard: ArcSwap::from_pointee(None),
-            board,
+            live,
             actors: ActorRegistry::default(),
             metrics: parts.metrics,
             sites: parts.sites.into_iter().map(|site| (site.name().clone(), site)).collect(),
@@ -268,7 +268,7 @@ impl Shared {
 
     /// The labels of a site; none until it answered.
     pub(crate) fn labels(&self, site: &SiteName) -> Labels {
-        let report = self.board.site(site);
+        let report = self.live.site(site);
         let description = report.and_then(|report| report.description.clone());
         description.map(|description| description.labels.clone()).unwrap_or_default()
     }
@@ -352,10 +352,10 @@ impl Shared {
             lock(&self.dirty.copies).extend(before.symmetric_difference(&after).cloned());
             self.actors.data_manager.look(&());
         }
-        crate::claimer::note_refusals(&self.board, &self.settings.job, (old, new), events);
+        crate::claimer::note_refusals(&self.live, &self.settings.job, (old, new), events);
         self.tell_sites(old, new);
         // Whatever else happens to a job matters to those that wait, if any do.
-        if queues_change || self.board.wanted() {
+        if queues_change || self.live.wanted() {
             self.actors.co_allocator.look(&());
         }
     }

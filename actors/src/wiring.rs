@@ -142,17 +142,17 @@ async fn tick(shared: Arc<Shared>, every: cospan_domain::units::DurationMs) {
     loop {
         tokio::time::sleep(std::time::Duration::from_millis(every.0)).await;
         shared.metrics.store_bytes.set(shared.store.size().disk_bytes as i64);
-        let board = &shared.actors;
-        board.clusters.look_all();
-        board.transfers.look_all();
-        board.claimer.look(&());
-        board.data_manager.look(&());
-        board.co_allocator.look(&());
-        board.notifier.look(&());
+        let actors = &shared.actors;
+        actors.clusters.look_all();
+        actors.transfers.look_all();
+        actors.claimer.look(&());
+        actors.data_manager.look(&());
+        actors.co_allocator.look(&());
+        actors.notifier.look(&());
         let view = shared.view.load();
         let idle = |job: &Job| matches!(job.phase, Phase::Queued { .. }) || job.is_final();
         let active = view.jobs.values().filter(|job| !idle(job));
-        active.for_each(|job| board.jobs.look(&job.id));
+        active.for_each(|job| actors.jobs.look(&job.id));
     }
 }
 
@@ -211,26 +211,26 @@ fn restart_later(shared: Arc<Shared>, id: ActorId) {
 
 fn build(shared: &Arc<Shared>, id: &ActorId, guard: LifeGuard) {
     chaos::reach(Point::Factory);
-    let (shared, board) = (shared.clone(), &shared.actors);
+    let (shared, actors) = (shared.clone(), &shared.actors);
     match id {
         ActorId::Journal => error!("the journal has no second life"),
         ActorId::Intake => {
-            drop(enter(&board.intake, (), |d| Intake::new(shared.clone(), d, guard)))
+            drop(enter(&actors.intake, (), |d| Intake::new(shared.clone(), d, guard)))
         }
         ActorId::Information => {
-            drop(enter(&board.information, (), |d| Information::new(shared.clone(), d, guard)));
+            drop(enter(&actors.information, (), |d| Information::new(shared.clone(), d, guard)));
         }
         ActorId::DataManager => {
-            drop(enter(&board.data_manager, (), |d| DataManager::new(shared.clone(), d, guard)));
+            drop(enter(&actors.data_manager, (), |d| DataManager::new(shared.clone(), d, guard)));
         }
         ActorId::CoAllocator => {
-            drop(enter(&board.co_allocator, (), |d| CoAllocator::new(shared.clone(), d, guard)));
+            drop(enter(&actors.co_allocator, (), |d| CoAllocator::new(shared.clone(), d, guard)));
         }
         ActorId::Claimer => {
-            drop(enter(&board.claimer, (), |d| Claimer::new(shared.clone(), d, guard)));
+            drop(enter(&actors.claimer, (), |d| Claimer::new(shared.clone(), d, guard)));
         }
         ActorId::Notifier => {
-            drop(enter(&board.notifier, (), |d| Notifier::new(shared.clone(), d, guard)));
+            drop(enter(&actors.notifier, (), |d| Notifier::new(shared.clone(), d, guard)));
         }
         ActorId::ClaimTimer(job) => drop(ClaimTimer::new(shared.clone(), *job, guard).start()),
         ActorId::Cluster(site) => build_cluster(&shared, site, guard),
@@ -295,8 +295,8 @@ pub(crate) async fn hold_job(shared: &Arc<Shared>, id: JobId) {
 /// A site whose actor ends again and again is unusable, and tried again later.
 async fn hold_site(shared: &Arc<Shared>, site: SiteName) {
     error!(%site, "its actor ends again and again; unusable until it is rebuilt");
-    let report = crate::board::SiteReport::default();
-    shared.board.publish(site.clone(), Arc::new(report));
+    let report = crate::live_state::SiteReport::default();
+    shared.live.publish(site.clone(), Arc::new(report));
     shared.actors.co_allocator.look(&());
     restart_later(shared.clone(), ActorId::Cluster(site));
 }

@@ -21,7 +21,7 @@ use tokio::sync::{broadcast, oneshot};
 
 use super::command::{ApiAnswer, ApiCommand, ApiRefusal, Ask, Submission};
 use super::view::View;
-use crate::board::{Progress, SiteReport};
+use crate::live_state::{Progress, SiteReport};
 use crate::cluster::{Call, CallKind};
 use crate::coallocator::{AskStanding, Explanation, GridMaker, Offers, explain, preview};
 use crate::intake::Command;
@@ -266,7 +266,7 @@ impl ControlPlane {
         let view = self.shared.view.load();
         let record = view.sites.get(name).cloned();
         let record = record.unwrap_or_else(|| Arc::new(SiteRecord::new(name.clone())));
-        let report = self.shared.board.site(name).unwrap_or_default();
+        let report = self.shared.live.site(name).unwrap_or_default();
         let held = view.holdings.get(name).map_or(0, |held| held.len() as u32);
         let state = state(&record, report.contact, held, self.now());
         Some(SiteStanding { name: name.clone(), state, record, report, held })
@@ -284,7 +284,7 @@ impl ControlPlane {
 
     /// Whether so many sites are silent that the fault seems to be ours.
     pub fn isolated(&self) -> bool {
-        self.shared.board.isolated()
+        self.shared.live.isolated()
     }
 
     /// Why a job is where it is.
@@ -294,7 +294,7 @@ impl ControlPlane {
 
     /// How far a copy has come, while it is being made.
     pub fn progress(&self, digest: Digest, site: &SiteName) -> Option<Progress> {
-        self.shared.board.progress(digest, site)
+        self.shared.live.progress(digest, site)
     }
 
     /// What would become of a job if it were submitted now with this key, and its class.

@@ -137,15 +137,15 @@ impl Claimer {
         if now >= since + PATIENCE {
             return true;
         }
-        let board = &self.shared.board;
+        let live = &self.shared.live;
         let mut informed = true;
         for (site, oldest) in self.concerned(job, since, now) {
-            let report = board.site(&site).unwrap_or_default();
+            let report = live.site(&site).unwrap_or_default();
             let fresh = report.idle.as_ref().is_some_and(|(asked_at, _)| *asked_at >= oldest);
             if !fresh && report.contact.is_answering() {
                 informed = false;
                 if asks {
-                    board.want_fresh(&site, now);
+                    live.want_fresh(&site, now);
                     self.shared.actors.clusters.look(&site);
                 }
             }

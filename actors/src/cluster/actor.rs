@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 use super::gauges::Gauges;
 use super::poll::Seen;
 use super::reach::Rota;
-use crate::board::SiteReport;
+use crate::live_state::SiteReport;
 use crate::chaos::{self, Point};
 use crate::shared::Shared;
 use crate::steps::Steps;
@@ -156,7 +156,7 @@ impl Actor for Cluster {
         if let Some(mut changes) = self.site.changes() {
             ctx.add_stream(async_hints(&mut changes));
         }
-        self.shared.board.publish(self.name.clone(), Arc::new(self.report.clone()));
+        self.shared.live.publish(self.name.clone(), Arc::new(self.report.clone()));
         self.look(ctx);
     }
 }

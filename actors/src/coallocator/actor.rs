@@ -183,7 +183,7 @@ impl CoAllocator {
     /// Sites are asked again while somebody waits for what they have.
     fn want_information(&self) {
         let wanted = self.queues.has_unserved();
-        if self.shared.board.set_wanted(wanted) && wanted {
+        if self.shared.live.set_wanted(wanted) && wanted {
             self.shared.actors.clusters.look_all();
         }
     }

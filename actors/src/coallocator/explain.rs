@@ -8,7 +8,7 @@ use cospan_domain::job::spec::JobSpec;
 use cospan_domain::job::state::{Job, Phase};
 use cospan_domain::placed::{Placement, Source};
 use cospan_domain::placement::{
-    self, Board, GridSite, GridSnapshot, History, PlacementRequest, Plan, Recorder, Refusal,
+    self, PlacementContext, GridSite, GridSnapshot, History, PlacementRequest, Plan, Recorder, Refusal,
     Remaining, SiteVerdict,
 };
 use cospan_domain::queue::{Classified, Groups, Hoard};
@@ -166,9 +166,9 @@ fn ask(
     }
     let mut observer = Recorder::default();
     let mut history = History::clone(&shared.history.load());
-    let mut board =
-        Board { grid, remaining: &mut remaining, history: &mut history, observer: &mut observer };
-    let decision = placement::place(request, &mut board);
+    let mut context =
+        PlacementContext { grid, remaining: &mut remaining, history: &mut history, observer: &mut observer };
+    let decision = placement::place(request, &mut context);
     let count = match &decision {
         Ok(plan) => plan.placements.len(),
         Err(_) => spec.components.len(),
@@ -196,7 +196,7 @@ fn figures(shared: &Shared, site: &GridSite, may_probe: bool) -> SiteFigures {
     let (view, now) = (shared.view.load(), shared.clock.now());
     let fresh = SiteRecord::new(site.name.clone());
     let record = view.sites.get(&site.name).map_or(&fresh, |record| record.as_ref());
-    let contact = shared.board.site(&site.name).unwrap_or_default().contact;
+    let contact = shared.live.site(&site.name).unwrap_or_default().contact;
     let held = view.holdings.get(&site.name).map_or(0, |held| held.len() as u32);
     let idle = site.idle.as_ref().map(|belief| &belief.idle);
     let within = site.shape.as_ref().zip(idle).map(|(shape, idle)| {

@@ -53,7 +53,7 @@ fn in_world<F: Future<Output = ()>>(test: impl FnOnce(World) -> F + 'static) {
     paused(|| async {
         let world = World::new(&["Delft", "Leiden"]);
         let ready = |w: &World| {
-            let contact = |at: &str| w.shared.board.site(&site(at)).map(|report| report.contact);
+            let contact = |at: &str| w.shared.live.site(&site(at)).map(|report| report.contact);
             let answers = |at: &str| contact(at).is_some_and(|contact| contact.is_answering());
             answers("Delft")
                 && answers("Leiden")

@@ -127,7 +127,7 @@ fn submit(actor: &JobActor, effect: &JobEffect) -> Pending {
             Err(SiteError::SiteFull(detail)) => {
                 // Before anybody places on what it is believed to have.
                 if let Some(site) = &site {
-                    shared.board.refuse(site, processors, shared.clock.now());
+                    shared.live.refuse(site, processors, shared.clock.now());
                 }
                 SubmitAnswer::Full(detail.into())
             }
@@ -358,7 +358,7 @@ fn end(actor: &JobActor, effect: &JobEffect) -> Pending {
         shared.actors.clusters.look(&site);
         let Ok(gate) = gate else { return (None, RETRY) };
         // A site that does not show it has nothing more to tell: shut is as good as seen shut.
-        let report = shared.board.site(&site);
+        let report = shared.live.site(&site);
         let seen = report.as_ref().and_then(|report| report.observed.attempts.get(&tag));
         let absent = seen.is_some_and(|observation| *observation == Observation::Absent);
         let (asked_at, times) = (shared.clock.now(), SiteTimes::default());

@@ -81,7 +81,7 @@ fn sighted(
     if !component.run.may_live() {
         return None;
     }
-    let report = shared.board.site(&component.placement.as_ref()?.site)?;
+    let report = shared.live.site(&component.placement.as_ref()?.site)?;
     let tag = job.tag(shared.instance, index);
     let observation = report.observed.attempts.get(&tag)?;
     let (asked_at, sighting) = (report.observed.asked_at, sighting(observation)?);
@@ -152,7 +152,7 @@ fn inputs(shared: &Shared, job: &Job) -> Inputs {
         }
         if !copy.is_some_and(|copy| copy.is_ready()) {
             missing = true;
-            let progress = shared.board.progress(digest, &site);
+            let progress = shared.live.progress(digest, &site);
             expected = expected.max(progress.map_or(Timestamp(0), |progress| progress.expected));
         }
     }
@@ -165,12 +165,12 @@ fn inputs(shared: &Shared, job: &Job) -> Inputs {
 
 /// Components whose site is silent. None while the fault seems to be ours.
 fn unreachable(shared: &Shared, job: &Job) -> Vec<(ComponentIndex, Timestamp)> {
-    if shared.board.isolated() {
+    if shared.live.isolated() {
         return Vec::new();
     }
     let since = |component: &Component| {
         let site = &component.placement.as_ref()?.site;
-        shared.board.site(site)?.contact.unreachable_since()
+        shared.live.site(site)?.contact.unreachable_since()
     };
     job.indexed().filter_map(|(index, component)| Some((index, since(component)?))).collect()
 }

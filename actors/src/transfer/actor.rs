@@ -346,7 +346,7 @@ impl Transfer {
             return;
         }
         let (digest, site) = &self.key;
-        self.shared.board.note_progress(*digest, site, None);
+        self.shared.live.note_progress(*digest, site, None);
         self.guard.disarm();
         self.shared.actors.transfers.leave(&self.key);
         ctx.stop();

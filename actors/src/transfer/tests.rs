@@ -46,7 +46,7 @@ fn a_copy_shows_its_progress_and_when_it_is_expected() {
         let key = copy_key(1, "Leiden");
         world.add_file("input", content(1), &["Delft"]).await;
         world.place_job(1, content(1), "Leiden").await;
-        let progress = |w: &World| w.shared.board.progress(key.0, &key.1);
+        let progress = |w: &World| w.shared.live.progress(key.0, &key.1);
         // Before anything was seen to arrive, the link promises.
         tokio::time::sleep(Duration::from_millis(50)).await;
         let promised = progress(&world).map(|p| p.expected.since(p.at).0);

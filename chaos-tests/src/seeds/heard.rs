@@ -116,7 +116,7 @@ fn of(shared: &Shared, job: &Job, index: ComponentIndex, component: &Component) 
         return None;
     }
     let tag = job.tag(shared.instance, index);
-    let report = shared.board.site(&component.placement.as_ref()?.site)?;
+    let report = shared.live.site(&component.placement.as_ref()?.site)?;
     let told = report.observed.attempts.get(&tag)?;
     let goes_on = !matches!(job.phase, Phase::Aborting { .. }) && !component.given_back;
     let what = match (told, &component.run) {

@@ -63,7 +63,7 @@ pub(super) fn is_at_rest(plane_run: &ControlPlaneRun, keep_jobs: DurationMs) -> 
             site.state,
             SiteState::Usable | SiteState::Unusable | SiteState::Probing { .. }
         );
-        let known = plane_run.plane.shared().board.site(&site.name).map(|report| report.contact);
+        let known = plane_run.plane.shared().live.site(&site.name).map(|report| report.contact);
         let (name, state) = (&site.name, site.state);
         ensure!(is_well, "site {name} is {state:?} although nothing is wrong: {known:?}, {now:?}");
     }

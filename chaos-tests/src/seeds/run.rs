@@ -325,7 +325,7 @@ fn calm(
             wait_in_vain(&plane_run, |id| known.borrow_mut().waited = Some(id)).await?;
             plane_run.until(plane_run.clock.now() + SEEN_WITHIN).await;
             shows_what_it_did(&plane_run, &seen.borrow())?;
-            let listed = plane_run.plane.shared().board.sites().len();
+            let listed = plane_run.plane.shared().live.sites().len();
             anyhow::ensure!(listed == scenario.sites.len(), "{listed} sites are listed");
             plane_run.plane.stop();
             anyhow::ensure!(!plane_run.plane.is_ready(), "it takes work after it was stopped");

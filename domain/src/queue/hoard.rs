@@ -7,7 +7,7 @@ use super::{PlacementQueues, QueueParameters};
 use crate::ids::{JobId, SiteName};
 use crate::job::spec::Priority;
 use crate::placement::search::Search;
-use crate::placement::{self, Board, GridSnapshot, PlacementRequest, Remaining, Silent};
+use crate::placement::{self, PlacementContext, GridSnapshot, PlacementRequest, Remaining, Silent};
 use crate::planted::{Bug, bug};
 use crate::units::{DurationMs, PerMillion, Timestamp};
 
@@ -69,13 +69,13 @@ impl PlacementQueues {
         let (shape, request) = self.request_of(job)?;
         scan.trying = Some(job);
         let mut trial = scan.remaining.clone();
-        let mut board = Board {
+        let mut context = PlacementContext {
             grid: &scan.grid,
             remaining: &mut trial,
             history: &mut self.history.clone(),
             observer: &mut Silent,
         };
-        let outcome = placement::place(&request, &mut board);
+        let outcome = placement::place(&request, &mut context);
         scan.trying = None;
         // It has its turn like everybody else; what it lacks is not told of a smaller grid.
         self.refused(scan, shape, outcome.err()?);

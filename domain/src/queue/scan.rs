@@ -11,7 +11,7 @@ use crate::ids::JobId;
 use crate::job::spec::Priority;
 use crate::placed::PlacedBy;
 use crate::placement::{
-    self, Board, GridSnapshot, Plan, Refusal, Remaining, Silent, dominant_refusal, find_policy,
+    self, PlacementContext, GridSnapshot, Plan, Refusal, Remaining, Silent, dominant_refusal, find_policy,
 };
 use crate::planted;
 use crate::units::Timestamp;
@@ -291,16 +291,16 @@ impl PlacementQueues {
         let effort = find_policy(request.policy()).map_or(1, |policy| policy.effort(&request));
         budget.spend(SliceBudget::DECISION * request.components().len() as u32 * effort);
         scan.trying = Some(job);
-        let mut board = Board {
+        let mut context = PlacementContext {
             grid: &scan.grid,
             remaining: &mut scan.remaining,
             history: &mut self.history,
             observer: &mut Silent,
         };
         planted::plan_for(job);
-        let outcome = placement::place(&request, &mut board);
+        let outcome = placement::place(&request, &mut context);
         let outcome = outcome.map(|plan| {
-            let by = plan.placed_by(dominant_refusal(&request, &plan, &mut board));
+            let by = plan.placed_by(dominant_refusal(&request, &plan, &mut context));
             (plan, by)
         });
         scan.trying = None;

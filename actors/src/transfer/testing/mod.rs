@@ -93,18 +93,18 @@ where
 
 impl Builder for Workshop {
     fn build(&self, id: &ActorId, mut guard: LifeGuard, _: bool) {
-        let (shared, board) = (self.0.clone(), &self.0.actors);
+        let (shared, actors) = (self.0.clone(), &self.0.actors);
         match id {
             ActorId::Information => {
-                enter(&board.information, (), |dirty| Information::new(shared, dirty, guard));
+                enter(&actors.information, (), |dirty| Information::new(shared, dirty, guard));
             }
             ActorId::DataManager => {
-                enter(&board.data_manager, (), |dirty| DataManager::new(shared, dirty, guard));
+                enter(&actors.data_manager, (), |dirty| DataManager::new(shared, dirty, guard));
             }
             ActorId::Cluster(name) => {
                 let site = shared.sites[name].clone();
                 let record = Arc::new(SiteRecord::new(name.clone()));
-                enter(&board.clusters, name.clone(), |dirty| {
+                enter(&actors.clusters, name.clone(), |dirty| {
                     Cluster::new(shared, site, record, dirty, guard)
                 });
             }
@@ -113,7 +113,7 @@ impl Builder for Workshop {
                 let view = shared.view.load();
                 let blank = blank_of(&view, &key).expect("known content");
                 let record = view.copies.get(&key).cloned();
-                enter(&board.transfers, key.clone(), |dirty| {
+                enter(&actors.transfers, key.clone(), |dirty| {
                     Transfer::new(shared, key, record, blank, dirty, guard)
                 });
             }

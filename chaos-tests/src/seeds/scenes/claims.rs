@@ -265,7 +265,7 @@ fn never_started(chance: &mut StdRng) -> Result<Vec<String>> {
             .check(lost.since(SUBMITTED) >= timeout && lost <= SUBMITTED + timeout + HINTS, || {
                 format!("given up after {}, not {timeout}", lost.since(SUBMITTED))
             });
-        let board = &scene.plane_run.plane.shared().board;
+        let board = &scene.plane_run.plane.shared().live;
         let report = board.site(&site).unwrap_or_default();
         let asked = report.idle.as_ref().map(|(at, _)| *at).unwrap_or_default();
         let most = board.most_left(&site, SUBMITTED);

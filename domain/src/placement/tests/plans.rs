@@ -23,21 +23,21 @@ proptest! {
             let request = asked.request();
             let watched = {
                 let mut recorder = Recorder::default();
-                let mut board = Board {
+                let mut context = PlacementContext {
                     grid: &scene.grid,
                     remaining: &mut remaining.clone(),
                     history: &mut history.clone(),
                     observer: &mut recorder,
                 };
-                place(&request, &mut board)
+                place(&request, &mut context)
             };
-            let mut board = Board {
+            let mut context = PlacementContext {
                 grid: &scene.grid,
                 remaining: &mut remaining,
                 history: &mut history,
                 observer: &mut Silent,
             };
-            let told = place(&request, &mut board);
+            let told = place(&request, &mut context);
             prop_assert_eq!(&watched, &told, "watched, it decides otherwise");
             let expected = plan(&mut judge, told.as_ref().ok());
             prop_assert_eq!(told.map_err(|refusal| refusal.component), expected);

@@ -10,7 +10,7 @@ use crate::ids::SiteName;
 use crate::placed::PlacedBy;
 use crate::placement::tests::judge::holds_when_empty;
 use crate::placement::{
-    Board, GridSite, Plan, Refusal, Remaining, Silent, dominant_refusal, place,
+    PlacementContext, GridSite, Plan, Refusal, Remaining, Silent, dominant_refusal, place,
 };
 use crate::queue::HoardParameters;
 
@@ -315,16 +315,16 @@ impl List {
             if self.jobs[&id].since > round.began || round.refused.contains(&request) {
                 continue;
             }
-            let mut board = Board {
+            let mut context = PlacementContext {
                 grid: &round.grid,
                 remaining: &mut round.remaining,
                 history: &mut self.history,
                 observer: &mut Silent,
             };
-            match place(&request, &mut board) {
+            match place(&request, &mut context) {
                 Err(refusal) => self.refuse(request, refusal, round),
                 Ok(plan) => {
-                    let by = plan.placed_by(dominant_refusal(&request, &plan, &mut board));
+                    let by = plan.placed_by(dominant_refusal(&request, &plan, &mut context));
                     self.refusals.remove(&request);
                     self.set(id, Condition::Offered);
                     round.report.placed += 1;
@@ -381,13 +381,13 @@ impl List {
         if condition != Condition::Ready {
             return None;
         }
-        let mut board = Board {
+        let mut context = PlacementContext {
             grid: &round.grid,
             remaining: &mut round.remaining.clone(),
             history: &mut self.history.clone(),
             observer: &mut Silent,
         };
-        let refusal = place(&waiting.request, &mut board).err()?;
+        let refusal = place(&waiting.request, &mut context).err()?;
         let withheld = withhold(&waiting.request, self.parameters.hoard.share.0, round);
         self.refuse(waiting.request, refusal, round);
         (!withheld.is_empty()).then_some(Hoard { job, withheld, until })
