@@ -13,7 +13,7 @@ use cospan_domain::job::event::JobEvent;
 use cospan_domain::job::state::{Ending, Job, Phase, Run};
 use cospan_domain::labels::Labels;
 use cospan_domain::placement::{History, PlacementRequest};
-use cospan_domain::queue::Hoard;
+use cospan_domain::queue::StarvationGuard;
 use cospan_domain::site::state::{AttemptId, Breaker};
 use cospan_domain::transfer::state::CopyRecord;
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -102,7 +102,7 @@ pub struct Shared {
     /// The history table of Close-to-Files as the co-allocator left it.
     pub history: ArcSwap<History>,
     /// Processors that the last scan withheld for one job.
-    pub hoard: ArcSwap<Option<Hoard>>,
+    pub starvation_guard: ArcSwap<Option<StarvationGuard>>,
     /// Where everybody is.
     pub actors: ActorRegistry,
     /// What is counted.
@@ -172,7 +172,7 @@ impl Shared {
             links: Mutex::new(LinkTable::new(settings.clone())),
             history: ArcSwap::from_pointee(settings.history_seed.clone()),
             settings,
-            hoard: ArcSwap::from_pointee(None),
+            starvation_guard: ArcSwap::from_pointee(None),
             live,
             actors: ActorRegistry::default(),
             metrics: parts.metrics,

@@ -289,7 +289,7 @@ impl CoAllocator {
             self.again = true;
             self.shared.history.store(Arc::new(self.queues.history().clone()));
         }
-        self.shared.hoard.store(Arc::new(self.queues.hoard_in_effect().cloned()));
+        self.shared.starvation_guard.store(Arc::new(self.queues.hoard_in_effect().cloned()));
         for decision in report.decisions {
             self.tell(decision, ctx);
         }

@@ -11,7 +11,7 @@ use cospan_domain::placement::{
     self, PlacementContext, GridSite, GridSnapshot, History, PlacementRequest, Plan, Recorder, Refusal,
     Remaining, SiteVerdict,
 };
-use cospan_domain::queue::{Classified, Groups, Hoard};
+use cospan_domain::queue::{Classified, Groups, StarvationGuard};
 use cospan_domain::site::availability::{Obstacle, obstacles};
 use cospan_domain::site::state::{Breaker, SiteRecord};
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -40,7 +40,7 @@ pub struct Explanation {
     /// When processors are claimed for it next, if it waits for that.
     pub next_claim: Option<Timestamp>,
     /// What is withheld for another job; it counts as taken here.
-    pub hoard: Option<Hoard>,
+    pub starvation_guard: Option<StarvationGuard>,
     /// When it may start.
     pub estimate: Estimate,
     /// What may run at sites from which nothing is heard.
@@ -116,14 +116,14 @@ pub fn explain(shared: &Shared, job: &Job) -> Explanation {
             _ => Wait::Phase,
         },
     };
-    let hoard = shared.hoard.load().as_ref().clone().filter(|hoard| hoard.job != job.id);
+    let starvation_guard = shared.starvation_guard.load().as_ref().clone().filter(|starvation_guard| starvation_guard.job != job.id);
     let mut grids = GridMaker::default();
     let grid = match job.phase {
         Phase::Queued { .. } => grids.snapshot(shared, &Offers::default()),
         _ => grids.snapshot_without(shared, job).into(),
     };
     let estimate = estimate::of_job(shared, &grid, &request, job);
-    let explanation = ask(shared, &grid, &job.spec, &request, wait, hoard);
+    let explanation = ask(shared, &grid, &job.spec, &request, wait, starvation_guard);
     let silence = Silence::of(shared, job);
     Explanation { next_claim: shared.claim_time(job), estimate, silence, ..explanation }
 }
@@ -144,10 +144,10 @@ fn turn(shared: &Shared, job: &Job) -> Option<u32> {
 
 /// What would become of a job if it were submitted now; `request`: what it asks of sites.
 pub fn preview(shared: &Shared, spec: &JobSpec, request: &Arc<PlacementRequest>) -> Explanation {
-    let hoard = shared.hoard.load().as_ref().clone();
+    let starvation_guard = shared.starvation_guard.load().as_ref().clone();
     let grid = GridMaker::default().snapshot(shared, &Offers::default());
     let estimate = estimate::of_request(shared, &grid, request, spec);
-    Explanation { estimate, ..ask(shared, &grid, spec, request, Wait::NotSubmitted, hoard) }
+    Explanation { estimate, ..ask(shared, &grid, spec, request, Wait::NotSubmitted, starvation_guard) }
 }
 
 fn ask(
@@ -156,10 +156,10 @@ fn ask(
     spec: &JobSpec,
     request: &PlacementRequest,
     wait: Wait,
-    hoard: Option<Hoard>,
+    starvation_guard: Option<StarvationGuard>,
 ) -> Explanation {
     let mut remaining = Remaining::of(grid);
-    for (site, count) in hoard.iter().flat_map(|hoard| &hoard.withheld) {
+    for (site, count) in starvation_guard.iter().flat_map(|starvation_guard| &starvation_guard.withheld) {
         if let Some(site) = grid.index_of(site) {
             remaining.withhold(site, *count);
         }
@@ -187,7 +187,7 @@ fn ask(
         wait,
         next_claim: None,
         silence: Silence::default(),
-        hoard,
+        starvation_guard,
         class: None,
     }
 }

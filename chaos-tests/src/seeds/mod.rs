@@ -12,7 +12,7 @@ mod disks;
 mod endings;
 mod heard;
 mod history;
-mod hoards;
+mod starvation_guards;
 mod holds;
 mod in_vain;
 mod isolation;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cospan_domain::ids::SiteName;
 use cospan_domain::job::spec::Priority;
 use cospan_domain::labels::{Constraint, Rule};
-use cospan_domain::queue::{HoardParameters, QueueParameters};
+use cospan_domain::queue::{StarvationGuardParameters, QueueParameters};
 use cospan_domain::site::command::Operation;
 use cospan_domain::units::{DurationMs, PerMillion, Timestamp};
 use rand::rngs::StdRng;
@@ -198,16 +198,16 @@ pub(super) fn draw_queue(seed: u64) -> QueueParameters {
         events: chance.random_bool(0.7),
         turn_processors: [1, 16, 64][chance.random_range(0..3)],
         max_placement_tries: None,
-        hoard: draw_hoard(seed),
+        starvation_guard: draw_hoard(seed),
     }
 }
 
 /// For whom processors are withheld, and how much for how long.
-fn draw_hoard(seed: u64) -> HoardParameters {
+fn draw_hoard(seed: u64) -> StarvationGuardParameters {
     let mut chance = StdRng::seed_from_u64(seed ^ HOARDS);
     let mut within = |least, most| DurationMs(chance.random_range(least * MINUTE..=most * MINUTE));
     let (after, time) = (within(1, 10), within(2, 20));
-    HoardParameters {
+    StarvationGuardParameters {
         after: chance.random_bool(0.8).then_some(after),
         share: PerMillion([250_000, 500_000, 1_000_000][chance.random_range(0..3)]),
         time,

@@ -20,7 +20,7 @@ use super::counters;
 use super::endings::unfounded;
 use super::heard;
 use super::history::{Seen, follow};
-use super::hoards;
+use super::starvation_guards;
 use super::holds::wrongly_held;
 use super::in_vain;
 use super::isolation::watch;
@@ -269,7 +269,7 @@ fn troubled(
     let tally = environment.call_faults.tally().clone();
     let end: End<()> = run_control_plane(environment, plan, move |plane_run| async move {
         let watching = watch(plane_run.clone(), scenario.clone(), seen.clone());
-        let hoarding = hoards::watch(plane_run.clone(), scenario.clone(), seen.clone());
+        let hoarding = starvation_guards::watch(plane_run.clone(), scenario.clone(), seen.clone());
         let hearing = heard::watch(plane_run.clone(), scenario.fault_rates.sync_max, seen.clone());
         let following = follow(plane_run.clone(), seen, changes_max(&scenario));
         let dealing = async {
@@ -307,7 +307,7 @@ fn calm(
     let tally = environment.call_faults.tally().clone();
     let end = run_control_plane(environment, plan, move |plane_run| async move {
         let following = follow(plane_run.clone(), seen.clone(), changes_max(&scenario));
-        let hoarding = hoards::watch(plane_run.clone(), scenario.clone(), seen.clone());
+        let hoarding = starvation_guards::watch(plane_run.clone(), scenario.clone(), seen.clone());
         let hearing = heard::watch(plane_run.clone(), scenario.fault_rates.sync_max, seen.clone());
         let ending = in_vain::watch(plane_run.clone(), seen.clone());
         let rest = async {

@@ -9,7 +9,7 @@
 
 pub mod classes;
 pub mod groups;
-pub mod hoard;
+pub mod starvation_guard;
 pub mod parameters;
 pub mod queues;
 pub mod scan;
@@ -20,7 +20,7 @@ pub mod waiting;
 
 pub use classes::{AboveHighest, Asking, ClassRule, Classified, JobTraits, class_of};
 pub use groups::Groups;
-pub use hoard::{Hoard, HoardParameters};
+pub use starvation_guard::{StarvationGuard, StarvationGuardParameters};
 pub use parameters::{ParameterError, ParameterWarning, QueueParameters};
 pub use queues::PlacementQueues;
 pub use scan::{Offer, Scan, ScanReport, ScanStep, SliceBudget, Trigger};

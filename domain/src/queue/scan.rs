@@ -83,7 +83,7 @@ pub struct Scan {
     lanes: [Lane; 4],
     refused: BTreeSet<ShapeId>,
     pub(super) trying: Option<JobId>,
-    hoards: bool,
+    starvation_guards: bool,
     report: ScanReport,
 }
 
@@ -176,7 +176,7 @@ impl PlacementQueues {
             lanes: Default::default(),
             refused: BTreeSet::new(),
             trying: None,
-            hoards: true,
+            starvation_guards: true,
             report: ScanReport::default(),
         }
     }
@@ -190,8 +190,8 @@ impl PlacementQueues {
 
     /// Goes on with a scan until it has a plan, is done, or has used the budget.
     pub fn step(&mut self, scan: &mut Scan, budget: &mut SliceBudget) -> ScanStep {
-        if std::mem::take(&mut scan.hoards) {
-            self.hoard = self.hoard(scan);
+        if std::mem::take(&mut scan.starvation_guards) {
+            self.starvation_guard = self.starvation_guard(scan);
         }
         loop {
             match scan.stage {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::plain::{Cycle, List};
 use super::*;
 use crate::placement::tests::scenes::{a_job, grids, history};
-use crate::queue::{HoardParameters, Turns};
+use crate::queue::{StarvationGuardParameters, Turns};
 use crate::units::PerMillion;
 
 const MINUTE: u64 = 60_000;
@@ -101,7 +101,7 @@ prop_compose! {
         share in prop::sample::select(vec![0u32, 300_000, 500_000, 1_000_000]),
         time in 1..5u64,
     ) -> QueueParameters {
-        let hoard = HoardParameters {
+        let starvation_guard = StarvationGuardParameters {
             after: after.map(|minutes| DurationMs(minutes * MINUTE)),
             share: PerMillion(share),
             time: DurationMs(time * MINUTE),
@@ -109,7 +109,7 @@ prop_compose! {
         let n_l = n_h.saturating_sub(less).max(1);
         QueueParameters {
             n_h, n_l, n1, n2, n3, n4, promote_after, max_placement_tries, events, turn_processors,
-            hoard, ..QueueParameters::default()
+            starvation_guard, ..QueueParameters::default()
         }
     }
 }
@@ -263,7 +263,7 @@ impl Both {
         let mut conditions = list.jobs.values().map(|job| job.condition);
         prop_assert_eq!(queues.has_unserved(), conditions.any(|c| c != Condition::Offered));
         prop_assert_eq!(queues.history(), &list.history);
-        prop_assert_eq!(queues.hoard_in_effect(), list.hoard.as_ref());
+        prop_assert_eq!(queues.hoard_in_effect(), list.starvation_guard.as_ref());
         Ok(())
     }
 }

@@ -3,7 +3,7 @@ mod classes;
 mod cycle;
 mod groups;
 mod histories;
-mod hoard;
+mod starvation_guard;
 mod plain;
 mod properties;
 mod scans;

@@ -12,7 +12,7 @@ use crate::placement::tests::judge::holds_when_empty;
 use crate::placement::{
     PlacementContext, GridSite, Plan, Refusal, Remaining, Silent, dominant_refusal, place,
 };
-use crate::queue::HoardParameters;
+use crate::queue::StarvationGuardParameters;
 
 /// The turns of a cycle, whose turn it is, and what each queue may spend.
 #[derive(Debug)]
@@ -140,7 +140,7 @@ pub(super) struct List {
     pub(super) history: History,
     /// Why a request that somebody has was refused the last time.
     pub(super) refusals: BTreeMap<Arc<PlacementRequest>, Refusal>,
-    pub(super) hoard: Option<Hoard>,
+    pub(super) starvation_guard: Option<StarvationGuard>,
     clock: u64,
 }
 
@@ -168,7 +168,7 @@ impl List {
             counted: BTreeMap::new(),
             history,
             refusals: BTreeMap::new(),
-            hoard: None,
+            starvation_guard: None,
             clock: 0,
         }
     }
@@ -283,7 +283,7 @@ impl List {
     /// The next plan of a scan; without one it is over.
     pub(super) fn next(&mut self, round: &mut Round) -> Option<(JobId, Plan, PlacedBy)> {
         if std::mem::take(&mut round.is_first) {
-            self.hoard = self.hoard(round);
+            self.starvation_guard = self.starvation_guard(round);
         }
         if let Some(class) = round.turn {
             if let Some(offer) = self.first(class, round) {
@@ -374,10 +374,10 @@ impl List {
 
     /// The oldest super-high job, if it is tried, has waited long enough and does not fit, has
     /// withheld for it what it lacks.
-    fn hoard(&mut self, round: &mut Round) -> Option<Hoard> {
+    fn starvation_guard(&mut self, round: &mut Round) -> Option<StarvationGuard> {
         let job = *self.line(Priority::SuperHigh).first()?;
         let Listed { waiting, condition, .. } = self.jobs[&job].clone();
-        let until = until(&self.parameters.hoard, waiting.entered, round.now)?;
+        let until = until(&self.parameters.starvation_guard, waiting.entered, round.now)?;
         if condition != Condition::Ready {
             return None;
         }
@@ -388,21 +388,21 @@ impl List {
             observer: &mut Silent,
         };
         let refusal = place(&waiting.request, &mut context).err()?;
-        let withheld = withhold(&waiting.request, self.parameters.hoard.share.0, round);
+        let withheld = withhold(&waiting.request, self.parameters.starvation_guard.share.0, round);
         self.refuse(waiting.request, refusal, round);
-        (!withheld.is_empty()).then_some(Hoard { job, withheld, until })
+        (!withheld.is_empty()).then_some(StarvationGuard { job, withheld, until })
     }
 }
 
 /// After a time they are withheld for so long, then not for as long, and so on.
-fn until(hoard: &HoardParameters, entered: Timestamp, now: Timestamp) -> Option<Timestamp> {
-    let mut begins = entered + hoard.after?;
+fn until(starvation_guard: &StarvationGuardParameters, entered: Timestamp, now: Timestamp) -> Option<Timestamp> {
+    let mut begins = entered + starvation_guard.after?;
     while begins <= now {
-        let ends = begins + hoard.time;
+        let ends = begins + starvation_guard.time;
         if now < ends {
             return Some(ends);
         }
-        begins = ends + hoard.time;
+        begins = ends + starvation_guard.time;
     }
     None
 }

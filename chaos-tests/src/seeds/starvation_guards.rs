@@ -12,7 +12,7 @@ use cospan_actors::supervision::{ActorId, ActorKind};
 use cospan_domain::ids::{JobId, SiteName};
 use cospan_domain::job::spec::{Priority, Request};
 use cospan_domain::job::state::{Job, Phase};
-use cospan_domain::queue::{HoardParameters, QueueParameters};
+use cospan_domain::queue::{StarvationGuardParameters, QueueParameters};
 use cospan_domain::site::availability::SiteState;
 use cospan_domain::units::{DurationMs, Timestamp};
 
@@ -66,8 +66,8 @@ fn stalled(plane_run: &ControlPlaneRun, since: Timestamp) -> DurationMs {
 
 /// By then whoever fits has been tried with nothing withheld.
 fn patience(queue: &QueueParameters) -> DurationMs {
-    let hoards = if queue.hoard.after.is_some() { queue.hoard.time } else { DurationMs::ZERO };
-    hoards + hoards + tries_take(queue, 1)
+    let starvation_guards = if queue.starvation_guard.after.is_some() { queue.starvation_guard.time } else { DurationMs::ZERO };
+    starvation_guards + starvation_guards + tries_take(queue, 1)
 }
 
 /// So many tries have been made by then: without events a queue has its turn once a cycle at
@@ -135,30 +135,30 @@ struct Withheld(Option<(JobId, Timestamp)>);
 
 impl Withheld {
     fn look(&mut self, plane_run: &ControlPlaneRun, queue: &QueueParameters, now: Timestamp) -> Vec<String> {
-        let hoard = plane_run.plane.shared().hoard.load();
+        let starvation_guard = plane_run.plane.shared().starvation_guard.load();
         let waits = |job: &JobId| {
             let view = plane_run.plane.view();
             view.jobs.get(job).is_some_and(|job| matches!(job.phase, Phase::Queued { .. }))
         };
         // What the last scan withheld is shown until the next, which comes if anybody waits.
-        let Some(hoard) = hoard.as_ref().as_ref().filter(|hoard| waits(&hoard.job)) else {
+        let Some(starvation_guard) = starvation_guard.as_ref().as_ref().filter(|starvation_guard| waits(&starvation_guard.job)) else {
             self.0 = None;
             return Vec::new();
         };
         let since = match self.0 {
-            Some((job, since)) if job == hoard.job => since,
+            Some((job, since)) if job == starvation_guard.job => since,
             _ => now,
         };
-        self.0 = Some((hoard.job, since));
-        let HoardParameters { share, time, .. } = queue.hoard;
+        self.0 = Some((starvation_guard.job, since));
+        let StarvationGuardParameters { share, time, .. } = queue.starvation_guard;
         let mut found = Vec::new();
         let over = since + time + queue.scan_interval + LATE;
         if over < now && over + stalled(plane_run, since) < now {
-            self.0 = Some((hoard.job, now));
-            found.push(format!("withheld for job {} since {}", hoard.job, since.0));
+            self.0 = Some((starvation_guard.job, now));
+            found.push(format!("withheld for job {} since {}", starvation_guard.job, since.0));
         }
         plane_run.world.read(|world| {
-            for (name, count) in &hoard.withheld {
+            for (name, count) in &starvation_guard.withheld {
                 let site = world.sites().iter().find(|site| site.name() == name);
                 let total = site.map_or(0, |site| site.processors());
                 if u64::from(*count) * 1_000_000 > u64::from(total) * u64::from(share.0) {
