@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 
 use super::gauges::Gauges;
 use super::poll::Seen;
-use super::reach::Rota;
+use super::reach::RoundTripSchedule;
 use crate::live_state::SiteReport;
 use crate::chaos::{self, Point};
 use crate::shared::Shared;
@@ -43,7 +43,7 @@ pub struct Cluster {
     pub(super) left_there: bool,
     pub(super) reconciling: bool,
     pub(super) seen: Seen,
-    pub(super) rota: Rota,
+    pub(super) schedule: RoundTripSchedule,
     pub(super) gauges: Gauges,
     wake: Option<(Timestamp, SpawnHandle)>,
     /// When the record is to be looked at again.
@@ -70,7 +70,7 @@ impl Cluster {
         let name = site.name().clone();
         let gauges = Gauges::new(&shared.metrics, &name);
         let calls = Arc::new(Semaphore::new(shared.settings.calls_per_site));
-        let rota = Rota::new(&shared, &name);
+        let schedule = RoundTripSchedule::new(&shared, &name);
         Self {
             name,
             site,
@@ -87,7 +87,7 @@ impl Cluster {
             left_there: true,
             reconciling: false,
             seen: Seen::default(),
-            rota,
+            schedule,
             gauges,
             wake: None,
             record_due: None,
