@@ -140,7 +140,7 @@ impl ClaimField for Field<'_> {
     fn victims_at(&self, site: &SiteName) -> Vec<Victim> {
         let mut victims: BTreeMap<JobId, Victim> = BTreeMap::new();
         for ((id, _), holding) in self.view.holdings.get(site).into_iter().flatten() {
-            let Some(job) = self.view.jobs.get(id).filter(|job| gives_way(job)) else { continue };
+            let Some(job) = self.view.jobs.get(id).filter(|job| yields(job)) else { continue };
             if holding.live {
                 let victim = victims.entry(*id).or_insert_with(|| victim(job));
                 victim.resources.add(&holding.resources);
@@ -150,7 +150,7 @@ impl ClaimField for Field<'_> {
     }
 }
 
-fn gives_way(job: &Job) -> bool {
+fn yields(job: &Job) -> bool {
     let holds = matches!(
         job.phase,
         Phase::Claiming { .. } | Phase::Starting { .. } | Phase::Running { .. }

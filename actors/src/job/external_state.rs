@@ -9,7 +9,7 @@ use cospan_domain::job::command::{Inputs, JobCommand, ExternalState, Sighting, S
 use cospan_domain::job::decide::is_news;
 use cospan_domain::job::demands;
 use cospan_domain::job::due::avoids;
-use cospan_domain::job::entangled::{self, holds_and_waits, waits_at};
+use cospan_domain::job::deadlock::{self, holds_and_waits, waits_at};
 use cospan_domain::job::spec::OnUnreachable;
 use cospan_domain::job::state::{Component, Job, Phase};
 use cospan_domain::planted::{Bug, bug};
@@ -42,7 +42,7 @@ pub(crate) fn external_state(shared: &Shared, job: &Job) -> ExternalState {
         inputs: inputs(shared, job),
         unreachable: unreachable(shared, job),
         removed: removed(shared, job),
-        gives_way: gives_way(shared, job),
+        yields: yields(shared, job),
         stranded: stranded(shared, job),
     }
 }
@@ -61,7 +61,7 @@ fn stranded(shared: &Shared, job: &Job) -> Vec<Stranded> {
 }
 
 /// Looks for a job that holds what this one waits for, and waits for what it holds.
-fn gives_way(shared: &Shared, job: &Job) -> Option<(ComponentIndex, JobId)> {
+fn yields(shared: &Shared, job: &Job) -> Option<(ComponentIndex, JobId)> {
     if !holds_and_waits(job) {
         return None;
     }
@@ -69,7 +69,7 @@ fn gives_way(shared: &Shared, job: &Job) -> Option<(ComponentIndex, JobId)> {
     let there = waits_at(job).filter_map(|(_, site)| view.holdings.get(site));
     let others: BTreeSet<JobId> = there.flat_map(|site| site.keys().map(|(job, _)| *job)).collect();
     let others = others.iter().filter(|other| **other != job.id);
-    entangled::gives_way(job, others.filter_map(|other| view.jobs.get(other)).map(|other| &**other))
+    deadlock::yields(job, others.filter_map(|other| view.jobs.get(other)).map(|other| &**other))
 }
 
 fn sighted(

@@ -104,13 +104,13 @@ impl Preemptions {
                 }
             }
             Happened::RoundAborted { why: AbortCause::Preempted { by }, .. } => {
-                self.give_way(job, *by, now, stalled)
+                self.yield_processors(job, *by, now, stalled)
             }
             _ => None,
         }
     }
 
-    fn give_way(
+    fn yield_processors(
         &mut self,
         job: &Job,
         by: JobId,

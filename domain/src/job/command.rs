@@ -153,7 +153,7 @@ pub struct ExternalState {
     pub removed: Vec<(ComponentIndex, Timestamp)>,
     /// A component that waits for processors of a job that waits for ours, and that job,
     /// which was submitted earlier.
-    pub gives_way: Option<(ComponentIndex, JobId)>,
+    pub yields: Option<(ComponentIndex, JobId)>,
     /// Outputs that cannot be brought to their sites.
     pub stranded: Vec<Stranded>,
 }

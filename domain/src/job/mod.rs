@@ -11,7 +11,7 @@ mod component;
 pub mod decide;
 pub mod demands;
 pub mod due;
-pub mod entangled;
+pub mod deadlock;
 pub mod event;
 pub mod evolve;
 pub mod parameters;

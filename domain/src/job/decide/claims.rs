@@ -164,7 +164,7 @@ fn held_too_long(hold_max: DurationMs, all: bool) -> String {
 
 /// A job that was submitted earlier holds what this one waits for, and waits for what this
 /// one holds: one of them must give way, or neither ever starts.
-pub(super) fn give_way(draft: &mut Draft<'_>, component: ComponentIndex, to: JobId) {
+pub(super) fn yield_processors(draft: &mut Draft<'_>, component: ComponentIndex, to: JobId) {
     if matches!(draft.job.phase, Phase::Claiming { .. }) {
         let name = name(draft, component);
         let detail = format!("component {name} and job {to} waited for each other").into();

@@ -26,8 +26,8 @@ pub(super) fn look(draft: &mut Draft<'_>, external: &ExternalState) -> Result<()
     for &(index, since) in &external.removed {
         look_at_silent(draft, index, since, Silence::Removed);
     }
-    if let Some((component, to)) = external.gives_way {
-        claims::give_way(draft, component, to);
+    if let Some((component, to)) = external.yields {
+        claims::yield_processors(draft, component, to);
     }
     Ok(())
 }

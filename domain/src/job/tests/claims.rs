@@ -414,8 +414,8 @@ fn of_two_jobs_that_wait_for_each_other_the_later_gives_back() {
     world.place();
     world.accept_all();
     world.see(0, Sighting::Ready("n".into()));
-    let gives_way = Some((ComponentIndex(1), JobId(3)));
-    world.tell(JobCommand::Look(ExternalState { gives_way, ..ExternalState::default() })).unwrap();
+    let yields = Some((ComponentIndex(1), JobId(3)));
+    world.tell(JobCommand::Look(ExternalState { yields, ..ExternalState::default() })).unwrap();
     assert_eq!(world.phase(), PhaseKind::Aborting);
     world.see_all(Sighting::Void);
     assert_eq!(world.phase(), PhaseKind::Queued);

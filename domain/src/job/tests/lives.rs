@@ -132,7 +132,7 @@ fn strike(world: &mut World, blow: &Blow) {
         Blow::Claim(mask, moves) => claim(world, mask, moves),
         Blow::Preempt => JobCommand::Preempt { by: JobId(9) },
         Blow::GiveWay(index) => {
-            JobCommand::Look(ExternalState { gives_way: Some((at(index), JobId(3))), ..ExternalState::default() })
+            JobCommand::Look(ExternalState { yields: Some((at(index), JobId(3))), ..ExternalState::default() })
         }
         Blow::Charges => return world.record_charges(),
         Blow::Order(kind) => match kind {
