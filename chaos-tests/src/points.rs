@@ -220,7 +220,7 @@ pub fn check_build(binary: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Strikes once, on a environment of its own.
+/// Strikes once, on an environment of its own.
 ///
 /// # Errors
 /// The harness cannot work.

@@ -28,7 +28,7 @@ fn server(environment: &TestEnvironment) -> Server {
     Server::new(env!("CARGO_BIN_EXE_cospan").as_ref(), environment)
 }
 
-/// The program with the configuration of a environment, in which `from` reads `to`.
+/// The program with the configuration of an environment, in which `from` reads `to`.
 fn with_config(environment: &TestEnvironment, changes: &[(&str, &str)], arguments: &[&str]) -> Output {
     let mut text = std::fs::read_to_string(environment.config()).unwrap();
     for (from, to) in changes {

@@ -102,7 +102,7 @@ pub(super) async fn action(
     }
 }
 
-/// What a action is called, and where its job stands when it is made.
+/// What an action is called, and where its job stands when it is made.
 fn strikes_at(action: &UserAction, plane_run: &ControlPlaneRun, known: &Known) -> Option<(&'static str, &'static str)> {
     let (kind, number) = match action {
         UserAction::Submit(number, _) => ("submitted-again", number),
