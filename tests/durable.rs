@@ -14,9 +14,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use cospan_chaos_tests::api::{Api, Reply};
-use cospan_chaos_tests::test_environment::TestEnvironment;
 use cospan_chaos_tests::server::Server;
 use cospan_chaos_tests::stimulus::signal;
+use cospan_chaos_tests::test_environment::TestEnvironment;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use watch::Watch;

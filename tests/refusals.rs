@@ -7,13 +7,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use cospan_chaos_tests::api::{Api, Reply};
-use cospan_chaos_tests::test_environment::{TestEnvironment, Layout};
 use cospan_chaos_tests::server::Server;
+use cospan_chaos_tests::test_environment::{Layout, TestEnvironment};
 use serde_json::{Value, json};
 
 fn started() -> (TestEnvironment, Server, Api) {
     let layout = Layout { sites: 2, processors: 2, ..Layout::default() };
-    let environment = TestEnvironment::new(Path::new(env!("CARGO_TARGET_TMPDIR")), &layout).unwrap();
+    let environment =
+        TestEnvironment::new(Path::new(env!("CARGO_TARGET_TMPDIR")), &layout).unwrap();
     let mut server = Server::new(env!("CARGO_BIN_EXE_cospan").as_ref(), &environment);
     server.start().unwrap();
     let api = server.api().unwrap();

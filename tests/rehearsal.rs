@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use cospan_chaos_tests::api::{Api, Reply};
 use cospan_chaos_tests::crowd::Promises;
-use cospan_chaos_tests::test_environment::{TestEnvironment, Layout};
 use cospan_chaos_tests::server::Server;
 use cospan_chaos_tests::settle::settle_and_judge;
+use cospan_chaos_tests::test_environment::{Layout, TestEnvironment};
 use serde_json::{Value, json};
 
 /// Longest that anything is waited for.
@@ -50,7 +50,8 @@ fn wait(what: &str, mut holds: impl FnMut() -> bool) {
 /// A server of three sites with these lines added to its configuration.
 fn scene(chaos: &str) -> Scene {
     let layout = Layout { sites: 3, processors: 4, ..Layout::default() };
-    let environment = TestEnvironment::new(Path::new(env!("CARGO_TARGET_TMPDIR")), &layout).unwrap();
+    let environment =
+        TestEnvironment::new(Path::new(env!("CARGO_TARGET_TMPDIR")), &layout).unwrap();
     let text = std::fs::read_to_string(environment.config()).unwrap();
     std::fs::write(environment.config(), format!("{text}\n{chaos}")).unwrap();
     let mut server = Server::new(env!("CARGO_BIN_EXE_cospan").as_ref(), &environment);
@@ -97,8 +98,15 @@ impl Scene {
 
     /// Submits a job of one component that writes into the ledger.
     fn submit(&self, promises: &mut Promises, name: &str, site: Option<&str>) -> u64 {
-        let arguments =
-            json!([self.environment.payload(), self.environment.ledger(), "0.1", "0", "polite", "-", "0"]);
+        let arguments = json!([
+            self.environment.payload(),
+            self.environment.ledger(),
+            "0.1",
+            "0",
+            "polite",
+            "-",
+            "0"
+        ]);
         let mut component = json!({
             "name": "only", "processors": 1, "executable": "/bin/sh", "arguments": arguments,
         });

@@ -20,8 +20,8 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::Site;
 use tokio::sync::broadcast;
 
+use crate::actor_registry::ActorRegistry;
 use crate::api::View;
-use crate::live_state::LiveState;
 use crate::chance::Chance;
 use crate::chaos;
 use crate::clock::Clock;
@@ -29,13 +29,13 @@ use crate::cluster::Ended;
 use crate::job::JobActor;
 use crate::journal::{Change, Journal};
 use crate::links::LinkTable;
+use crate::live_state::LiveState;
 use crate::metrics::Metrics;
 use crate::notifier::Messenger;
 use crate::published::Published;
 use crate::settings::Settings;
 use crate::sharing::Recent;
 use crate::supervision::{ActorId, StartActor, Supervisor, Verdict};
-use crate::actor_registry::ActorRegistry;
 use crate::transfer;
 
 /// One committed change with its position, as followers receive it.

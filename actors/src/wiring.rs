@@ -15,6 +15,7 @@ use cospan_storage::port::{Key, Report};
 use tokio::sync::mpsc;
 use tracing::{error, info, warn};
 
+use crate::actor_registry::{Directory, Dirty, Look, RegisteredActor};
 use crate::api::ControlPlane;
 use crate::chaos::{self, Point};
 use crate::claimer::{ClaimTimer, Claimer};
@@ -28,7 +29,6 @@ use crate::notifier::Notifier;
 use crate::shared::{Parts, Shared};
 use crate::supervision::witness::{self, Turn};
 use crate::supervision::{ActorId, Builder, LifeGuard, Supervisor, Verdict};
-use crate::actor_registry::{Directory, Dirty, Look, RegisteredActor};
 use crate::transfer::{DataManager, Transfer, blank_of};
 
 /// Builds actors for the supervisor.

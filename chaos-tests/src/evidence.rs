@@ -12,9 +12,9 @@ use serde_json::Value;
 
 use crate::api::{Api, Reply};
 use crate::crowd::Promises;
-use crate::test_environment::{TestEnvironment, EnvironmentSite};
 use crate::history::{self, Event};
 use crate::payload::Ledger;
+use crate::test_environment::{EnvironmentSite, TestEnvironment};
 
 /// A job as it ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 use crate::api::Api;
 use crate::crowd::Promises;
 use crate::evidence::{self, Foreign};
-use crate::test_environment::{TestEnvironment, Layout};
 use crate::points;
 use crate::server::{Chaos, Server};
 use crate::settle;
 use crate::stimulus::signal;
+use crate::test_environment::{Layout, TestEnvironment};
 use crate::webhook::Receiver;
 
 /// A scenario.
@@ -84,7 +84,8 @@ impl Scene {
         };
         let environment = TestEnvironment::new(base, &layout)?;
         let mut server = Server::new(binary, &environment);
-        server.chaos = planted.then(|| Chaos { plan: String::new(), coverage: environment.coverage() });
+        server.chaos =
+            planted.then(|| Chaos { plan: String::new(), coverage: environment.coverage() });
         server.start()?;
         let api = server.api()?;
         let scene = Self { environment, server, api, promises: Promises::default(), receiver };
@@ -200,8 +201,13 @@ impl Scene {
     }
 
     fn judge(&self, foreign: &mut [Foreign]) -> Result<()> {
-        let judged =
-            settle::settle_and_judge(&self.environment, &self.api, &self.promises, foreign, PATIENCE)?;
+        let judged = settle::settle_and_judge(
+            &self.environment,
+            &self.api,
+            &self.promises,
+            foreign,
+            PATIENCE,
+        )?;
         let broken: Vec<String> = judged.0.violations.iter().map(ToString::to_string).collect();
         ensure!(broken.is_empty(), "the oracle found: {}", broken.join("; "));
         ensure!(judged.0.payloads > 0, "no payload ran");

@@ -12,13 +12,13 @@ use serde_json::json;
 use crate::api::Api;
 use crate::crowd::Crowd;
 use crate::evidence::Foreign;
-use crate::test_environment::{TestEnvironment, Layout};
 use crate::locals::Locals;
 use crate::oracle::Verdict;
 use crate::payload::grain;
 use crate::server::Server;
 use crate::settle;
 use crate::table::Table;
+use crate::test_environment::{Layout, TestEnvironment};
 use crate::workload::{GRAIN, SHARED, Workload};
 
 /// Kills of a run that must have met all of [`CLAIMS_MEET`].
@@ -168,7 +168,8 @@ fn run_on(
     server.start()?;
     let api = server.api()?;
     register_shared(environment, &api)?;
-    let mut foreign = vec![Foreign::plant(&environment.sites[0])?, Foreign::plant(&environment.sites[1])?];
+    let mut foreign =
+        vec![Foreign::plant(&environment.sites[0])?, Foreign::plant(&environment.sites[1])?];
     let mut random = StdRng::seed_from_u64(options.seed);
     let workload = Workload::new(environment, "job");
     let locals = Locals::start(environment, api.clone(), random.random());
@@ -193,7 +194,8 @@ fn run_on(
     }
     let promises = crowd.finish();
     let taken = locals.finish()?;
-    let (verdict, _) = settle::settle_and_judge(environment, &api, &promises, &mut foreign, SETTLE_MAX)?;
+    let (verdict, _) =
+        settle::settle_and_judge(environment, &api, &promises, &mut foreign, SETTLE_MAX)?;
     restarts.sort();
     let missed = match options.kills < MANY_KILLS {
         true => Vec::new(),

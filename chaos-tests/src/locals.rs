@@ -16,7 +16,7 @@ use rand::{Rng, SeedableRng};
 
 use crate::api::Api;
 use crate::evidence::FOREIGN;
-use crate::test_environment::{TestEnvironment, EnvironmentSite};
+use crate::test_environment::{EnvironmentSite, TestEnvironment};
 
 /// Between two of their jobs, at most.
 const PAUSE_MAX_MS: u64 = 400;

@@ -12,12 +12,12 @@ use cospan_domain::transfer::due::CopyEffect;
 use crate::api::Api;
 use crate::crowd::{Crowd, Promises};
 use crate::evidence::Foreign;
-use crate::test_environment::{TestEnvironment, Layout};
 use crate::kills::register_shared;
 use crate::oracle::Verdict;
 use crate::server::{Chaos, Server};
 use crate::settle;
 use crate::stimulus::{self, Stimulus};
+use crate::test_environment::{Layout, TestEnvironment};
 use crate::workload::Workload;
 
 /// A panic is to strike with at least so many jobs in flight.

@@ -7,8 +7,8 @@ use anyhow::Result;
 use crate::api::Api;
 use crate::crowd::Promises;
 use crate::evidence::{self, Evidence, Foreign};
-use crate::test_environment::TestEnvironment;
 use crate::oracle::{self, Rule, Verdict};
+use crate::test_environment::TestEnvironment;
 
 /// Waits until every acknowledged job is final or the time is over, then judges
 /// until what needs a moment (copies, idle counts) is in order or the time is over.

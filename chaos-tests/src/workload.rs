@@ -8,8 +8,8 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use serde_json::{Value, json};
 
-use crate::test_environment::TestEnvironment;
 use crate::payload::CHUNK;
+use crate::test_environment::TestEnvironment;
 
 /// Names of the files that jobs share.
 pub const SHARED: [&str; 3] = ["mesh", "sky", "tide"];

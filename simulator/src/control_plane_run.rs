@@ -27,16 +27,16 @@ use cospan_storage::record::Loader;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
+use super::call_faults::CallFaultModel;
 use super::clock::{WorldClock, rested};
-use super::kill_switch::{KillSwitch, KillPoint};
 use super::handle::WorldHandle;
 use super::hash::EventHash;
 use super::journal::{Disk, Hasty, MortalJournal, StoreDisk};
+use super::kill_switch::{KillPoint, KillSwitch};
 use super::lives::{self, Lived, Lives};
 use super::panics::{self, Panics};
 use super::site::SimulatedSite;
 use super::stalls::{self, Patient, Stalls};
-use super::call_faults::CallFaultModel;
 
 /// Turns of the runtime after a death.
 const LAST_TURNS: usize = 8;

@@ -6,18 +6,22 @@ use cospan_domain::runner::RestartScope;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_storage::fault::FaultDisk;
 
-use super::kill_switch::KillPoint;
+use super::call_faults::{CallFaultModel, DiskTrouble, FaultRates};
+use super::control_plane_run::{End, Plan, SimEnvironment, run_control_plane};
 use super::journal::StoreDisk;
+use super::kill_switch::KillPoint;
 use super::probe_tests::{BEGINS, SECOND, environment, submit};
-use super::control_plane_run::{End, SimEnvironment, Plan, run_control_plane};
-use super::call_faults::{FaultRates, DiskTrouble, CallFaultModel};
 
 const MINUTE: DurationMs = DurationMs(60_000);
 
 fn on_faulty_disk(disk: DiskTrouble, sync_max: DurationMs) -> SimEnvironment {
     let fault_rates = FaultRates { disk, sync_max, ..FaultRates::default() };
     let call_faults = Arc::new(CallFaultModel::new(fault_rates, 1));
-    SimEnvironment { disk: StoreDisk::Faulty(FaultDisk::default()), call_faults, ..environment(&["delft"]) }
+    SimEnvironment {
+        disk: StoreDisk::Faulty(FaultDisk::default()),
+        call_faults,
+        ..environment(&["delft"])
+    }
 }
 
 fn plan(begins: Timestamp, moment: Option<KillPoint>) -> Plan {
@@ -49,8 +53,14 @@ fn a_full_disk_ends_the_control_plane_which_goes_on_when_there_is_room() {
         panic!("it goes on without a disk")
     };
     assert!((full..room).contains(&at), "it ends with the first record that has no room");
-    assert_eq!(minute(&environment, plan(at + SECOND, None)), End::Killed(at + SECOND), "and at start");
-    let End::Done(_, jobs) = minute(&environment, plan(room, None)) else { panic!("there is room") };
+    assert_eq!(
+        minute(&environment, plan(at + SECOND, None)),
+        End::Killed(at + SECOND),
+        "and at start"
+    );
+    let End::Done(_, jobs) = minute(&environment, plan(room, None)) else {
+        panic!("there is room")
+    };
     assert_eq!(jobs, 2, "what was acknowledged is there, what was not is not");
     let struck = environment.call_faults.tally().struck();
     assert_eq!(struck[&("store-full", "start")], 1);
@@ -62,13 +72,16 @@ fn a_record_that_cannot_be_written_ends_the_control_plane_and_costs_nothing_ackn
     let environment = on_faulty_disk(DiskTrouble::default(), DurationMs::ZERO);
     assert_eq!(minute(&environment, plan(BEGINS, None)), End::Done(BEGINS + MINUTE, 1));
     let disk = DiskTrouble { failing_writes: 1_000_000, ..DiskTrouble::default() };
-    let call_faults = Arc::new(CallFaultModel::new(FaultRates { disk, ..FaultRates::default() }, 1));
+    let call_faults =
+        Arc::new(CallFaultModel::new(FaultRates { disk, ..FaultRates::default() }, 1));
     let failing = SimEnvironment { call_faults, ..environment.clone() };
     let End::Killed(at) = minute(&failing, plan(BEGINS + MINUTE, None)) else {
         panic!("it goes on without a disk")
     };
     assert!(failing.call_faults.tally().struck().keys().all(|(kind, _)| *kind == "write-fails"));
-    let End::Done(_, jobs) = minute(&environment, plan(at, None)) else { panic!("it is well again") };
+    let End::Done(_, jobs) = minute(&environment, plan(at, None)) else {
+        panic!("it is well again")
+    };
     assert_eq!(jobs, 2);
 }
 

@@ -17,10 +17,10 @@ use cospan_domain::job::state::{Job, Phase};
 use cospan_domain::units::{DurationMs, Timestamp};
 use tokio::sync::broadcast::error::RecvError;
 
+use super::call_faults::CallFaultModel;
+use super::control_plane_run::{ControlPlaneRun, End, Plan, SimEnvironment, run_control_plane};
 use super::handle::WorldHandle;
 use super::journal::StoreDisk;
-use super::control_plane_run::{End, SimEnvironment, Plan, ControlPlaneRun, run_control_plane};
-use super::call_faults::CallFaultModel;
 use crate::world::World;
 
 /// A job that is submitted at its time.
@@ -253,7 +253,11 @@ async fn watch<T>(
 }
 
 /// Lets nodes fail at their times.
-async fn fail_nodes(plane_run: ControlPlaneRun, world: Arc<WorldHandle>, failures: Vec<NodeFailure>) {
+async fn fail_nodes(
+    plane_run: ControlPlaneRun,
+    world: Arc<WorldHandle>,
+    failures: Vec<NodeFailure>,
+) {
     for NodeFailure { at, site, node, repair } in failures {
         plane_run.until(at).await;
         world.at(plane_run.clock.now(), |world| {
@@ -270,7 +274,10 @@ async fn ready(plane_run: &ControlPlaneRun) {
     }
 }
 
-async fn register_all(plane_run: &ControlPlaneRun, files: Vec<(LogicalName, SiteName, RelPath)>) -> Result<()> {
+async fn register_all(
+    plane_run: &ControlPlaneRun,
+    files: Vec<(LogicalName, SiteName, RelPath)>,
+) -> Result<()> {
     ready(plane_run).await;
     let by = KeyName::new("simulated")?;
     for (name, site, path) in files {

@@ -16,10 +16,10 @@ use cospan_storage::port::{
 };
 use cospan_storage::record::keys;
 
-use super::kill_switch::KillSwitch;
-use super::hash::EventHash;
-use super::lives::{Lived, Lives};
 use super::call_faults::{CallFaultModel, WriteFault};
+use super::hash::EventHash;
+use super::kill_switch::KillSwitch;
+use super::lives::{Lived, Lives};
 
 /// What a unit is about, for tables: that of its first change.
 fn kind_of(unit: &Unit) -> &'static str {

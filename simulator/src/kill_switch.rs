@@ -132,7 +132,11 @@ mod tests {
         assert!(kill_switch.call("status") && kill_switch.carried_out("status"));
         assert!(kill_switch.call("submit"), "it is made, and meets a site that does not answer");
         assert!(tally.struck().is_empty(), "and nobody was killed yet");
-        assert!(kill_switch.call("cancel") && !kill_switch.carried_out("cancel") && kill_switch.is_dead());
+        assert!(
+            kill_switch.call("cancel")
+                && !kill_switch.carried_out("cancel")
+                && kill_switch.is_dead()
+        );
         assert!(!kill_switch.call("status"), "the dead call nobody");
         assert_eq!(tally.struck(), [(("killed-after-call", "cancel"), 1)].into());
     }
@@ -141,7 +145,10 @@ mod tests {
     fn who_is_to_die_between_two_gates_calls_nobody_after_the_first() {
         let tally = Arc::new(Tally::default());
         let kill_switch = KillSwitch::at(Some(KillPoint::BetweenGates(1)), tally.clone());
-        assert!(kill_switch.call("decide-gate") && kill_switch.carried_out("decide-gate"), "of one component");
+        assert!(
+            kill_switch.call("decide-gate") && kill_switch.carried_out("decide-gate"),
+            "of one component"
+        );
         assert!(kill_switch.call("decide-gate"));
         kill_switch.between_gates();
         assert!(!kill_switch.carried_out("decide-gate"), "nobody hears that it was opened");

@@ -8,9 +8,9 @@ use cospan_domain::ids::{HostName, KeyName, PolicyName};
 use cospan_domain::job::state::{Job, Phase};
 use cospan_domain::units::{BitsPerSecond, DurationMs, DurationUs};
 
+use super::control_plane_run::{ControlPlaneRun, End, Plan, SimEnvironment, run_control_plane};
 use super::jobs::job;
 use super::probe_tests::{BEGINS, SECOND, linked, name, until};
-use super::control_plane_run::{End, SimEnvironment, Plan, ControlPlaneRun, run_control_plane};
 use crate::world::LinkSpec;
 use crate::world::trouble::Trouble;
 

@@ -2,15 +2,17 @@
 //! actors, the domain and the journal's core are those of the server; only the
 //! world, time and chance are simulated. One arbiter, no thread, no file, no socket.
 
+pub mod call_faults;
 pub mod clock;
+pub mod control_plane_run;
 #[cfg(test)]
 mod disk_tests;
-pub mod kill_switch;
 pub mod experiment;
 pub mod handle;
 pub mod hash;
 pub mod jobs;
 pub mod journal;
+pub mod kill_switch;
 #[cfg(test)]
 mod latency_tests;
 pub mod lives;
@@ -19,7 +21,6 @@ pub mod models;
 pub mod panics;
 #[cfg(test)]
 mod probe_tests;
-pub mod control_plane_run;
 #[cfg(test)]
 mod restart_tests;
 #[cfg(test)]
@@ -34,5 +35,4 @@ mod stalls_tests;
 #[cfg(test)]
 mod sweep_tests;
 pub mod tally;
-pub mod call_faults;
 pub mod world;

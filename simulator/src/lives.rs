@@ -84,7 +84,9 @@ impl Lives {
 
     pub(super) fn note(&self, now: Timestamp, lived: Lived) {
         self.with(|control_plane_runs| {
-            if let Some(plane_run) = control_plane_runs.last_mut().filter(|plane_run| plane_run.ended.is_none()) {
+            if let Some(plane_run) =
+                control_plane_runs.last_mut().filter(|plane_run| plane_run.ended.is_none())
+            {
                 plane_run.lived.push((now, lived));
             }
         });
@@ -97,7 +99,9 @@ impl Lives {
         now: Timestamp,
         which: impl Fn(&ActorId) -> bool,
     ) -> DurationMs {
-        let of_last = |control_plane_runs: &mut Vec<RunLives>| Some(control_plane_runs.last()?.stalled(since, now, which));
+        let of_last = |control_plane_runs: &mut Vec<RunLives>| {
+            Some(control_plane_runs.last()?.stalled(since, now, which))
+        };
         self.with(of_last).unwrap_or_default()
     }
 

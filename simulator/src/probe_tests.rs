@@ -12,11 +12,11 @@ use cospan_domain::site::parameters::SiteParameters;
 use cospan_domain::site::state::Breaker;
 use cospan_domain::units::{DurationMs, Timestamp};
 
+use super::call_faults::{CallFaultModel, FaultRates};
+use super::control_plane_run::{ControlPlaneRun, End, Plan, SimEnvironment, run_control_plane};
 use super::jobs::shared_job;
 use super::journal::StoreDisk;
-use super::control_plane_run::{End, SimEnvironment, Plan, ControlPlaneRun, run_control_plane};
 use super::settings::default_settings;
-use super::call_faults::{FaultRates, CallFaultModel};
 use crate::handle::WorldHandle;
 use crate::world::batch::Discipline;
 use crate::world::cluster::ClusterSpec;
@@ -64,7 +64,11 @@ pub(super) fn linked(sites: &[&str], links: &[LinkSpec]) -> SimEnvironment {
 }
 
 /// Submits a job that runs for an hour.
-pub(super) async fn submit(plane_run: &ControlPlaneRun, components: &[u32], restart_scope: RestartScope) {
+pub(super) async fn submit(
+    plane_run: &ControlPlaneRun,
+    components: &[u32],
+    restart_scope: RestartScope,
+) {
     let hour = DurationMs::from_secs(3_600);
     let mut spec = shared_job(components, hour, hour + hour, 0).unwrap();
     Arc::make_mut(&mut spec).run.restart_scope = restart_scope;

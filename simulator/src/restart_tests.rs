@@ -5,9 +5,9 @@ use cospan_domain::runner::RestartScope;
 use cospan_domain::site::state::Breaker;
 use cospan_domain::units::{DurationMs, Timestamp};
 
+use super::control_plane_run::{ControlPlaneRun, End, Plan, run_control_plane};
 use super::handle::WorldHandle;
-use super::probe_tests::{BEGINS, SECOND, breaker, fail_node, environment, name, submit, until};
-use super::control_plane_run::{End, Plan, ControlPlaneRun, run_control_plane};
+use super::probe_tests::{BEGINS, SECOND, breaker, environment, fail_node, name, submit, until};
 
 fn plan() -> Plan {
     Plan::undisturbed(BEGINS, 1)
@@ -59,10 +59,16 @@ fn a_site_whose_probe_fails_is_unusable_again() {
     let end = run_control_plane(&environment, plan(), move |plane_run| async move {
         plane_run.until(BEGINS + SECOND).await;
         submit(&plane_run, &[2, 2], RestartScope::Component).await;
-        assert!(until(&plane_run, || !run_at(&plane_run).is_empty()).await, "both sites take a component");
+        assert!(
+            until(&plane_run, || !run_at(&plane_run).is_empty()).await,
+            "both sites take a component"
+        );
         fail_node(&plane_run, &world, "leiden");
         let probed = || matches!(breaker(&plane_run, "leiden"), Some(Breaker::HalfOpen { .. }));
-        assert!(until(&plane_run, || probed() && !run_at(&plane_run).is_empty()).await, "it is probed");
+        assert!(
+            until(&plane_run, || probed() && !run_at(&plane_run).is_empty()).await,
+            "it is probed"
+        );
         fail_node(&plane_run, &world, "leiden");
         until(&plane_run, || !probed()).await;
         let state = breaker(&plane_run, "leiden");

@@ -10,11 +10,11 @@ use cospan_domain::job::state::Idempotency;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_storage::record::keys;
 
+use super::call_faults::{CallFaultModel, FaultRates};
+use super::control_plane_run::{ControlPlaneRun, End, Plan, SimEnvironment, run_control_plane};
 use super::jobs::shared_job;
 use super::journal::StoreDisk;
-use super::control_plane_run::{End, SimEnvironment, Plan, ControlPlaneRun, run_control_plane};
 use super::settings::default_settings;
-use super::call_faults::{FaultRates, CallFaultModel};
 use crate::handle::WorldHandle;
 use crate::world::batch::Discipline;
 use crate::world::cluster::ClusterSpec;
@@ -84,19 +84,20 @@ fn what_is_kept_is_the_same_after_thirty_days_as_after_three() {
     let environment = environment();
     let world = environment.world.clone();
     let plan = Plan::undisturbed(BEGINS, 1);
-    let end: Result<End<Vec<Kept>>> = run_control_plane(&environment, plan, move |plane_run| async move {
-        plane_run.until(BEGINS + DurationMs(1_000)).await;
-        let mut days = Vec::new();
-        for number in 0..DAYS as u64 * JOBS_A_DAY {
-            let at = DurationMs(DAY.0 / JOBS_A_DAY * (number + 1));
-            plane_run.until(BEGINS + at).await;
-            submit(&plane_run, number).await;
-            if number % JOBS_A_DAY == JOBS_A_DAY - 1 {
-                days.push(kept(&plane_run, &world));
+    let end: Result<End<Vec<Kept>>> =
+        run_control_plane(&environment, plan, move |plane_run| async move {
+            plane_run.until(BEGINS + DurationMs(1_000)).await;
+            let mut days = Vec::new();
+            for number in 0..DAYS as u64 * JOBS_A_DAY {
+                let at = DurationMs(DAY.0 / JOBS_A_DAY * (number + 1));
+                plane_run.until(BEGINS + at).await;
+                submit(&plane_run, number).await;
+                if number % JOBS_A_DAY == JOBS_A_DAY - 1 {
+                    days.push(kept(&plane_run, &world));
+                }
             }
-        }
-        days
-    });
+            days
+        });
     let End::Done(_, days) = end.unwrap() else { panic!("it was not to be killed") };
     let most = |days: &[Kept]| Kept {
         live_jobs: days.iter().map(|day| day.live_jobs).max().unwrap(),

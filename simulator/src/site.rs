@@ -14,10 +14,10 @@ use cospan_sites::port::{
     TagLookup,
 };
 
-use super::kill_switch::KillSwitch;
+use super::call_faults::{CallFault, CallFaultModel, Fate};
 use super::handle::WorldHandle;
+use super::kill_switch::KillSwitch;
 use super::lives::{Lived, Lives};
-use super::call_faults::{CallFault, Fate, CallFaultModel};
 use crate::world::trouble::Closed;
 use crate::world::{SiteIndex, World};
 

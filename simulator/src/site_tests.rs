@@ -11,11 +11,11 @@ use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::{AttemptOrder, GateDecision, GateState, Observation, Site};
 
-use super::kill_switch::{KillSwitch, KillPoint};
+use super::call_faults::{CallFault, CallFaultModel, FaultRates};
 use super::handle::WorldHandle;
 use super::jobs::job;
+use super::kill_switch::{KillPoint, KillSwitch};
 use super::site::SimulatedSite;
-use super::call_faults::{CallFault, FaultRates, CallFaultModel};
 use crate::world::batch::Discipline;
 use crate::world::cluster::{ClusterSpec, LocalJob};
 use crate::world::ledger::Deed;
@@ -49,7 +49,8 @@ fn site(
     let (mut world, index) = world(1, Vec::new());
     trouble.into_iter().for_each(|trouble| world.plan(BEGINS, index, trouble));
     let faults = fault.into_iter().map(|fault| (fault, 1_000_000)).collect();
-    let call_faults = Arc::new(CallFaultModel::new(FaultRates { faults, ..FaultRates::default() }, 1));
+    let call_faults =
+        Arc::new(CallFaultModel::new(FaultRates { faults, ..FaultRates::default() }, 1));
     SimulatedSite {
         name: SiteName::new("delft").unwrap(),
         index,

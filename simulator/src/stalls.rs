@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, Message, WrapFuture};
+use cospan_actors::actor_registry::{ActorRegistry, Directory, Look};
 use cospan_actors::claimer::Claimer;
 use cospan_actors::clock::Clock;
 use cospan_actors::cluster::Cluster;
@@ -19,7 +20,6 @@ use cospan_actors::journal::Journal;
 use cospan_actors::notifier::Notifier;
 use cospan_actors::shared::Shared;
 use cospan_actors::supervision::{ActorId, ActorKind};
-use cospan_actors::actor_registry::{Directory, Look, ActorRegistry};
 use cospan_actors::transfer::{DataManager, Transfer};
 use cospan_domain::units::{DurationMs, Timestamp};
 use rand::rngs::StdRng;

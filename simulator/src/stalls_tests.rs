@@ -6,8 +6,8 @@ use cospan_domain::ids::{JobId, KeyName};
 use cospan_domain::units::DurationMs;
 use futures_util::future::join_all;
 
+use super::control_plane_run::{ControlPlaneRun, End, Plan, run_control_plane};
 use super::probe_tests::{BEGINS, SECOND, environment};
-use super::control_plane_run::{End, Plan, ControlPlaneRun, run_control_plane};
 use super::stalls::{KINDS, Stalls};
 
 const BOUND: usize = 3;
@@ -29,19 +29,24 @@ fn stalled(kind: ActorKind, full: u32) -> Plan {
 fn an_intake_that_stalls_turns_away_what_is_beyond_its_bound() {
     let mut environment = environment(&["delft"]);
     environment.settings.intake_bound = BOUND;
-    let end = run_control_plane(&environment, stalled(ActorKind::Intake, 0), move |plane_run| async move {
-        plane_run.until(BEGINS + SECOND).await;
-        let asked = plane_run.clock.now();
-        let commands = (0..100).map(|_| {
-            let plane_run = plane_run.clone();
-            async move { (cancel_nothing(&plane_run).await, plane_run.clock.now()) }
-        });
-        let answers = join_all(commands).await;
-        let is_busy =
-            |answer: &&(Result<_, ApiRefusal>, _)| matches!(answer.0, Err(ApiRefusal::Busy { .. }));
-        let at_once = answers.iter().filter(is_busy).filter(|(_, at)| *at == asked).count();
-        assert!(answers.iter().any(|(_, at)| *at > asked), "it does not stall");
-        assert_eq!(answers.len() - at_once, BOUND, "so many wait");
-    });
+    let end = run_control_plane(
+        &environment,
+        stalled(ActorKind::Intake, 0),
+        move |plane_run| async move {
+            plane_run.until(BEGINS + SECOND).await;
+            let asked = plane_run.clock.now();
+            let commands = (0..100).map(|_| {
+                let plane_run = plane_run.clone();
+                async move { (cancel_nothing(&plane_run).await, plane_run.clock.now()) }
+            });
+            let answers = join_all(commands).await;
+            let is_busy = |answer: &&(Result<_, ApiRefusal>, _)| {
+                matches!(answer.0, Err(ApiRefusal::Busy { .. }))
+            };
+            let at_once = answers.iter().filter(is_busy).filter(|(_, at)| *at == asked).count();
+            assert!(answers.iter().any(|(_, at)| *at > asked), "it does not stall");
+            assert_eq!(answers.len() - at_once, BOUND, "so many wait");
+        },
+    );
     assert!(matches!(end.unwrap(), End::Done(..)));
 }

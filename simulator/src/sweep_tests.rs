@@ -15,11 +15,11 @@ use cospan_domain::runner::{Described, Over, Sweep};
 use cospan_domain::units::{DurationMs, Timestamp};
 use tokio::sync::broadcast::error::RecvError;
 
+use super::call_faults::{CallFaultModel, FaultRates};
+use super::control_plane_run::{ControlPlaneRun, End, Plan, SimEnvironment, run_control_plane};
 use super::jobs::job;
 use super::journal::StoreDisk;
-use super::control_plane_run::{End, SimEnvironment, Plan, ControlPlaneRun, run_control_plane};
 use super::settings::default_settings;
-use super::call_faults::{FaultRates, CallFaultModel};
 use crate::handle::WorldHandle;
 use crate::world::batch::Discipline;
 use crate::world::cluster::ClusterSpec;

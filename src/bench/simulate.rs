@@ -9,12 +9,12 @@ use actix_web::rt::System;
 use anyhow::Result;
 use cospan_domain::ids::SiteName;
 use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_simulator::call_faults::{CallFaultModel, FaultRates};
 use cospan_simulator::experiment::{
     Experiment, Outcome, PlannedJob, PlannedJobs, Surroundings, run,
 };
 use cospan_simulator::jobs::shared_job;
 use cospan_simulator::settings::default_settings;
-use cospan_simulator::call_faults::{FaultRates, CallFaultModel};
 use cospan_simulator::world::batch::Discipline;
 use cospan_simulator::world::cluster::ClusterSpec;
 use cospan_simulator::world::{Pace, World};

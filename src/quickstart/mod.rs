@@ -3,9 +3,9 @@
 //! It is a client of a server that it starts, and knows nothing but the public
 //! interface; only the death of a site is its own doing.
 
+mod demo_directory;
 mod error;
 mod follow;
-mod demo_directory;
 mod journey;
 mod processes;
 mod report;

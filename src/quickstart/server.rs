@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::error::QuickstartError;
 use super::demo_directory::{self, DemoDirectory};
+use super::error::QuickstartError;
 use super::processes;
 use crate::client::{Client, ServerAddress};
 use crate::keys::KeyDirectory;

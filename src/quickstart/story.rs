@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use cospan_domain::units::Bytes;
 
-use super::follow::site_of;
 use super::demo_directory::{BANDWIDTH, DemoDirectory, SITES};
+use super::follow::site_of;
 use super::report::{ComponentReport, DeadSite, Durations, InputReport, Report};
 use super::server::{Server, Shared};
 use super::tell::{Teller, bad, columns, good};

@@ -11,7 +11,7 @@ use cospan_domain::ids::{PolicyName, SiteName, TargetName};
 use cospan_domain::job::parameters::JobParameters;
 use cospan_domain::job::spec::SpecLimits;
 use cospan_domain::placement::{DefaultPolicies, Quota, QuotaBasis};
-use cospan_domain::queue::{StarvationGuardParameters, QueueParameters};
+use cospan_domain::queue::{QueueParameters, StarvationGuardParameters};
 use cospan_domain::site::contact::ContactParameters;
 use cospan_domain::site::parameters::SiteParameters;
 use cospan_domain::transfer::parameters::CopyParameters;

@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use cospan_domain::ids::LogicalName;
 use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_simulator::call_faults::{CallFaultModel, FaultRates};
 use cospan_simulator::experiment::{Experiment, Surroundings, run};
-use cospan_simulator::call_faults::{FaultRates, CallFaultModel};
 use cospan_simulator::world::Pace;
 use rand::Rng;
 use thiserror::Error;

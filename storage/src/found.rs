@@ -9,7 +9,8 @@ use crate::engine::{Engine, Reader, Txn, Writes};
 use crate::envelope::{self, Head};
 use crate::judge::{self, ledger_write};
 use crate::meta::{
-    self, EPOCH_KEY, FORMAT, FORMAT_KEY, INSTANCE_KEY, LEDGER_KEY, Ledger, RESERVED_PREFIX, StoreOwner,
+    self, EPOCH_KEY, FORMAT, FORMAT_KEY, INSTANCE_KEY, LEDGER_KEY, Ledger, RESERVED_PREFIX,
+    StoreOwner,
 };
 use crate::port::{Journal, Key, Opened, StoreError, Stored, Version};
 

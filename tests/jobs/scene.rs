@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use cospan_chaos_tests::test_environment::{TestEnvironment, Layout};
 use cospan_chaos_tests::server::Server;
+use cospan_chaos_tests::test_environment::{Layout, TestEnvironment};
 
 /// Longest that anything is waited for.
 pub(super) const PATIENCE: Duration = Duration::from_secs(120);

@@ -15,8 +15,8 @@ use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};
 
 use cospan_chaos_tests::api::{Api, Reply};
-use cospan_chaos_tests::test_environment::{TestEnvironment, Layout};
 use cospan_chaos_tests::server::Server;
+use cospan_chaos_tests::test_environment::{Layout, TestEnvironment};
 use serde_json::{Value, json};
 
 fn environment() -> TestEnvironment {
@@ -29,7 +29,11 @@ fn server(environment: &TestEnvironment) -> Server {
 }
 
 /// The program with the configuration of an environment, in which `from` reads `to`.
-fn with_config(environment: &TestEnvironment, changes: &[(&str, &str)], arguments: &[&str]) -> Output {
+fn with_config(
+    environment: &TestEnvironment,
+    changes: &[(&str, &str)],
+    arguments: &[&str],
+) -> Output {
     let mut text = std::fs::read_to_string(environment.config()).unwrap();
     for (from, to) in changes {
         assert!(text.contains(from), "{from} is not in {text}");
@@ -176,8 +180,10 @@ fn until(what: &str, condition: impl Fn() -> bool) {
 
 /// A job whose payload writes its process id to `pid`, and ends once there is `go`.
 fn waiting_job(environment: &TestEnvironment) -> Value {
-    let line =
-        format!("cd {:?}; echo $$ > pid; while ! [ -e go ]; do sleep 0.1; done", environment.path());
+    let line = format!(
+        "cd {:?}; echo $$ > pid; while ! [ -e go ]; do sleep 0.1; done",
+        environment.path()
+    );
     let component = json!({ "name": "only", "processors": 1, "executable": "/bin/sh", "arguments": ["-c", line] });
     json!({ "wall_time": "5m", "component": [component] })
 }
@@ -269,7 +275,10 @@ fn the_service_manager_is_told_once_the_server_takes_work() {
     manager.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_cospan"));
     command.args(["serve", "--config"]).arg(environment.config()).env_clear();
-    command.env("HOME", environment.path()).env("PATH", "/usr/bin:/bin").env("NOTIFY_SOCKET", &socket);
+    command
+        .env("HOME", environment.path())
+        .env("PATH", "/usr/bin:/bin")
+        .env("NOTIFY_SOCKET", &socket);
     let _server = Ended(command.stderr(std::process::Stdio::null()).spawn().unwrap());
     let mut told = [0; 256];
     let length = manager.recv(&mut told).unwrap();

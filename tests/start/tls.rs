@@ -91,6 +91,7 @@ fn a_server_without_tls_is_not_talked_to_as_if_it_had_it() {
     let environment = environment();
     let mut server = server(&environment);
     server.start().unwrap();
-    let output = ask(&environment, Some(format!("https://{}", port(&environment))), &["site", "list"]);
+    let output =
+        ask(&environment, Some(format!("https://{}", port(&environment))), &["site", "list"]);
     kept_out(&output, &["it does not speak TLS", "http://"]);
 }

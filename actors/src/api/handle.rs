@@ -21,11 +21,11 @@ use tokio::sync::{broadcast, oneshot};
 
 use super::command::{ApiAnswer, ApiCommand, ApiRefusal, Ask, Submission};
 use super::view::View;
-use crate::live_state::{Progress, SiteReport};
 use crate::cluster::{Call, CallKind};
 use crate::coallocator::{AskStanding, Explanation, GridMaker, Offers, explain, preview};
 use crate::intake::Command;
 use crate::links::LinkStanding;
+use crate::live_state::{Progress, SiteReport};
 use crate::shared::{Committed, Shared};
 use crate::sharing::Checked;
 

@@ -7,19 +7,19 @@ use std::time::Duration;
 use actix::{Actor, AsyncContext, Context, Handler};
 use cospan_domain::claim::{ClaimTry, ClaimingQueue, plan_claim};
 use cospan_domain::ids::{JobId, SiteName};
-use cospan_domain::job::command::{JobCommand, ExternalState};
+use cospan_domain::job::command::{ExternalState, JobCommand};
 use cospan_domain::job::state::{Component, Job};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 use tracing::debug;
 
 use super::field::Field;
+use crate::actor_registry::{Dirty, Look};
 use crate::chaos::{self, Point};
 use crate::coallocator::GridMaker;
 use crate::job::{self, Order};
 use crate::shared::Shared;
 use crate::supervision::{ActorId, ActorKind, LifeGuard, Owed};
-use crate::actor_registry::{Dirty, Look};
 use crate::transfer::Promise;
 
 /// A report this old when a try is due is as good as a new one.

@@ -10,7 +10,8 @@ use cospan_domain::ids::{ComponentIndex, JobId, SiteName};
 use cospan_domain::job::state::{Job, Phase};
 use cospan_domain::placed::Placement;
 use cospan_domain::placement::{
-    self, Belief, PlacementContext, GridSite, GridSnapshot, History, PlacementRequest, Remaining, Silent,
+    self, Belief, GridSite, GridSnapshot, History, PlacementContext, PlacementRequest, Remaining,
+    Silent,
 };
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::resources::Resources;

@@ -40,7 +40,7 @@ mod tests {
     use std::sync::Arc;
 
     use cospan_domain::ids::{Attempt, LrmId, SiteName};
-    use cospan_domain::job::command::{JobCommand, ExternalState};
+    use cospan_domain::job::command::{ExternalState, JobCommand};
     use cospan_domain::job::decide::decide;
     use cospan_domain::job::evolve::evolve;
     use cospan_domain::job::spec::JobSpec;

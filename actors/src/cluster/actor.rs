@@ -16,12 +16,12 @@ use tokio::sync::Semaphore;
 use super::gauges::Gauges;
 use super::poll::Seen;
 use super::reach::RoundTripSchedule;
-use crate::live_state::SiteReport;
+use crate::actor_registry::{Dirty, Look};
 use crate::chaos::{self, Point};
+use crate::live_state::SiteReport;
 use crate::shared::Shared;
 use crate::steps::Steps;
 use crate::supervision::{ActorKind, LifeGuard};
-use crate::actor_registry::{Dirty, Look};
 
 /// One site: the only way to it, the one loop that polls it, and its record.
 pub struct Cluster {

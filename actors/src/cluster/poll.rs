@@ -14,8 +14,8 @@ use tracing::{debug, info};
 
 use super::Cluster;
 use super::calls::{CallKind, outcome_label};
-use crate::live_state::Observed;
 use crate::coallocator::is_believed;
+use crate::live_state::Observed;
 
 /// Between two tries to reach a silent site, at first and at most.
 const RETRY: DurationMs = DurationMs(1_000);

@@ -17,12 +17,12 @@ use cospan_domain::units::Timestamp;
 use tracing::{debug, error};
 
 use super::grid::{GridMaker, Offers};
+use crate::actor_registry::{Dirty, Look};
 use crate::api::View;
 use crate::chaos::{self, Point};
 use crate::job::Order;
 use crate::shared::Shared;
 use crate::supervision::{ActorKind, LifeGuard, Owed};
-use crate::actor_registry::{Dirty, Look};
 use crate::transfer::{Promise, room_for};
 
 /// Before a job is tried again that did not take its offer.

@@ -8,8 +8,8 @@ use cospan_domain::job::spec::JobSpec;
 use cospan_domain::job::state::{Job, Phase};
 use cospan_domain::placed::{Placement, Source};
 use cospan_domain::placement::{
-    self, PlacementContext, GridSite, GridSnapshot, History, PlacementRequest, Plan, Recorder, Refusal,
-    Remaining, SiteVerdict,
+    self, GridSite, GridSnapshot, History, PlacementContext, PlacementRequest, Plan, Recorder,
+    Refusal, Remaining, SiteVerdict,
 };
 use cospan_domain::queue::{Classified, Groups, StarvationGuard};
 use cospan_domain::site::availability::{Obstacle, obstacles};
@@ -116,7 +116,12 @@ pub fn explain(shared: &Shared, job: &Job) -> Explanation {
             _ => Wait::Phase,
         },
     };
-    let starvation_guard = shared.starvation_guard.load().as_ref().clone().filter(|starvation_guard| starvation_guard.job != job.id);
+    let starvation_guard = shared
+        .starvation_guard
+        .load()
+        .as_ref()
+        .clone()
+        .filter(|starvation_guard| starvation_guard.job != job.id);
     let mut grids = GridMaker::default();
     let grid = match job.phase {
         Phase::Queued { .. } => grids.snapshot(shared, &Offers::default()),
@@ -147,7 +152,10 @@ pub fn preview(shared: &Shared, spec: &JobSpec, request: &Arc<PlacementRequest>)
     let starvation_guard = shared.starvation_guard.load().as_ref().clone();
     let grid = GridMaker::default().snapshot(shared, &Offers::default());
     let estimate = estimate::of_request(shared, &grid, request, spec);
-    Explanation { estimate, ..ask(shared, &grid, spec, request, Wait::NotSubmitted, starvation_guard) }
+    Explanation {
+        estimate,
+        ..ask(shared, &grid, spec, request, Wait::NotSubmitted, starvation_guard)
+    }
 }
 
 fn ask(
@@ -159,15 +167,21 @@ fn ask(
     starvation_guard: Option<StarvationGuard>,
 ) -> Explanation {
     let mut remaining = Remaining::of(grid);
-    for (site, count) in starvation_guard.iter().flat_map(|starvation_guard| &starvation_guard.withheld) {
+    for (site, count) in
+        starvation_guard.iter().flat_map(|starvation_guard| &starvation_guard.withheld)
+    {
         if let Some(site) = grid.index_of(site) {
             remaining.withhold(site, *count);
         }
     }
     let mut observer = Recorder::default();
     let mut history = History::clone(&shared.history.load());
-    let mut context =
-        PlacementContext { grid, remaining: &mut remaining, history: &mut history, observer: &mut observer };
+    let mut context = PlacementContext {
+        grid,
+        remaining: &mut remaining,
+        history: &mut history,
+        observer: &mut observer,
+    };
     let decision = placement::place(request, &mut context);
     let count = match &decision {
         Ok(plan) => plan.placements.len(),

@@ -17,10 +17,10 @@ use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use cospan_sites::port::{Capabilities, SiteDescription};
 
 use super::{AskStanding, CoAllocator, Explanation, Wait, belief, explain, may_try_out, preview};
-use crate::live_state::SiteReport;
-use crate::journal::Change;
-use crate::supervision::{ActorId, LifeGuard};
 use crate::actor_registry::{Dirty, Look, RegisteredActor};
+use crate::journal::Change;
+use crate::live_state::SiteReport;
+use crate::supervision::{ActorId, LifeGuard};
 use crate::transfer::testing::{World, content, paused, queued, site};
 
 const JOB: JobId = JobId(1);

@@ -55,9 +55,7 @@ fn in_world<F: Future<Output = ()>>(test: impl FnOnce(World) -> F + 'static) {
         let ready = |w: &World| {
             let contact = |at: &str| w.shared.live.site(&site(at)).map(|report| report.contact);
             let answers = |at: &str| contact(at).is_some_and(|contact| contact.is_answering());
-            answers("Delft")
-                && answers("Leiden")
-                && w.shared.actors.information.addr(&()).is_some()
+            answers("Delft") && answers("Leiden") && w.shared.actors.information.addr(&()).is_some()
         };
         world.until("all is up", ready).await;
         test(world).await;

@@ -10,7 +10,7 @@ use actix::{
 };
 use cospan_domain::ids::SiteName;
 use cospan_domain::job::JobMachine;
-use cospan_domain::job::command::{JobCommand, Rejection, ExternalState};
+use cospan_domain::job::command::{ExternalState, JobCommand, Rejection};
 use cospan_domain::job::due::{self, JobEffect};
 use cospan_domain::job::state::{Job, Phase};
 use cospan_domain::planted::{Bug, bug};
@@ -20,12 +20,12 @@ use tracing::debug;
 
 use super::again::Again;
 use super::{effects, external_state};
+use crate::actor_registry::{Dirty, Look};
 use crate::chaos::{self, Point};
 use crate::journal::{Append, AppendError, Change};
 use crate::shared::Shared;
 use crate::steps::{Step, Steps};
 use crate::supervision::{ActorKind, LifeGuard};
-use crate::actor_registry::{Dirty, Look};
 
 /// A command for a job, answered once what follows from it is durable.
 #[derive(Debug, Message)]

@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use cospan_domain::content::Content;
 use cospan_domain::ids::{ComponentIndex, JobId, SiteName};
-use cospan_domain::job::command::{Inputs, JobCommand, ExternalState, Sighting, SiteTimes, Stranded};
+use cospan_domain::job::command::{
+    ExternalState, Inputs, JobCommand, Sighting, SiteTimes, Stranded,
+};
+use cospan_domain::job::deadlock::{self, holds_and_waits, waits_at};
 use cospan_domain::job::decide::is_news;
 use cospan_domain::job::demands;
 use cospan_domain::job::due::avoids;
-use cospan_domain::job::deadlock::{self, holds_and_waits, waits_at};
 use cospan_domain::job::spec::OnUnreachable;
 use cospan_domain::job::state::{Component, Job, Phase};
 use cospan_domain::planted::{Bug, bug};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use actix::{Actor, Addr};
 use cospan_domain::claim::ClaimTry;
 use cospan_domain::ids::{ComponentIndex, JobId, LrmId};
-use cospan_domain::job::command::{JobCommand, ExternalState};
+use cospan_domain::job::command::{ExternalState, JobCommand};
 use cospan_domain::job::spec::Priority;
 use cospan_domain::job::state::{Job, Phase, Run};
 use cospan_domain::placed::Placement;
@@ -15,9 +15,9 @@ use cospan_sites::port::{Begun, Observation};
 
 use super::external_state::tests::running_at;
 use super::{JobActor, Order};
+use crate::actor_registry::{Dirty, Look};
 use crate::live_state::{Observed, SiteReport};
 use crate::supervision::{ActorId, LifeGuard};
-use crate::actor_registry::{Dirty, Look};
 use crate::transfer::testing::{World, content, key, paused, site};
 
 const JOB: JobId = JobId(1);

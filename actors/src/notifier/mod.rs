@@ -18,12 +18,12 @@ use cospan_domain::site::state::{Notification, NotificationId};
 use futures_util::future::BoxFuture;
 use tracing::{info, warn};
 
+use crate::actor_registry::{Dirty, Look};
 use crate::api::View;
 use crate::chaos::{self, Point};
 use crate::cluster::NotificationSent;
 use crate::shared::Shared;
 use crate::supervision::{ActorKind, LifeGuard};
-use crate::actor_registry::{Dirty, Look};
 
 /// A message to somebody.
 #[derive(Debug, Clone)]

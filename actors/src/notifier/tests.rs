@@ -12,10 +12,10 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use super::{Messenger, Notice, Notifier};
+use crate::actor_registry::{Dirty, RegisteredActor};
 use crate::cluster::Cluster;
 use crate::journal::Change;
 use crate::supervision::{ActorId, LifeGuard};
-use crate::actor_registry::{Dirty, RegisteredActor};
 use crate::transfer::testing::{World, content, paused, queued, site};
 
 /// Receivers whose address is their name.

@@ -20,12 +20,12 @@ use tracing::debug;
 use super::effects::{self, Outcome};
 use super::watch::Watch;
 use super::{CopyKey, account, is_needed};
+use crate::actor_registry::{Dirty, Look};
 use crate::chaos::{self, Point};
 use crate::journal::{Append, AppendError, Change};
 use crate::shared::Shared;
 use crate::steps::{Step, Steps};
 use crate::supervision::{ActorKind, LifeGuard};
-use crate::actor_registry::{Dirty, Look};
 
 /// Before a call that failed is made again: at first, doubling, and at most.
 const RETRY: DurationMs = DurationMs(1_000);

@@ -16,8 +16,8 @@ use super::effects;
 use super::source::{self, Choice, Serving};
 use super::staging::stays;
 use super::watch::Watch;
-use crate::live_state::Progress;
 use crate::chance::Purpose;
+use crate::live_state::Progress;
 
 impl Transfer {
     /// Begins to watch a try, unless it is watched.

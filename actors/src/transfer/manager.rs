@@ -8,10 +8,10 @@ use actix::{Actor, AsyncContext, Context, Handler, Message};
 
 use super::CopyKey;
 use super::need::{is_needed, pins};
+use crate::actor_registry::{Dirty, Look};
 use crate::chaos::{self, Point};
 use crate::shared::Shared;
 use crate::supervision::{ActorId, ActorKind, LifeGuard};
-use crate::actor_registry::{Dirty, Look};
 
 /// Copies gone over in one go; the rest waits for its turn behind other work.
 const SLICE: usize = 256;

@@ -107,7 +107,8 @@ fn play(
 
 fn once(scenario: &Arc<Scenario>, options: &Options) -> Result<Comparison> {
     let (processors, bandwidth) = (&scenario.processors, settings::bandwidth());
-    let mut environment = TestEnvironment::with_sites(&options.base, processors, settings::SECTIONS, &bandwidth)?;
+    let mut environment =
+        TestEnvironment::with_sites(&options.base, processors, settings::SECTIONS, &bandwidth)?;
     let compared = in_both_worlds(scenario, &environment, &options.binary);
     let good = compared.as_ref().is_ok_and(|compared| compared.differences.is_empty());
     if options.keep || !good {
@@ -116,7 +117,11 @@ fn once(scenario: &Arc<Scenario>, options: &Options) -> Result<Comparison> {
     compared.with_context(|| format!("see {}", environment.path().display()))
 }
 
-fn in_both_worlds(scenario: &Arc<Scenario>, environment: &TestEnvironment, binary: &Path) -> Result<Comparison> {
+fn in_both_worlds(
+    scenario: &Arc<Scenario>,
+    environment: &TestEnvironment,
+    binary: &Path,
+) -> Result<Comparison> {
     let program = real::program(environment)?.display().to_string();
     let real = real::play(scenario, environment, binary, &program).context("in real time")?;
     let simulated = simulated::play(scenario, &program).context("simulated")?;

@@ -18,9 +18,9 @@ use super::scenario::{
 use super::{Played, story};
 use crate::api::{Api, Reply};
 use crate::evidence;
-use crate::test_environment::TestEnvironment;
 use crate::server::Server;
 use crate::stimulus::signal;
+use crate::test_environment::TestEnvironment;
 
 /// How often a condition is looked at, and for how long at most.
 const LOOK_EVERY: Duration = Duration::from_millis(20);

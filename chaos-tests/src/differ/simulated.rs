@@ -17,10 +17,12 @@ use cospan_storage::memory::MemoryDisk;
 use super::calls::Calls;
 use super::scenario::{BANDWIDTH_BITS_PER_S, Point, Scenario, Standing, Step, file_name};
 use super::{Played, settings, story};
+use cospan_simulator::call_faults::{CallFaultModel, FaultRates};
+use cospan_simulator::control_plane_run::{
+    ControlPlaneRun, End, Plan, SimEnvironment, run_control_plane,
+};
 use cospan_simulator::handle::WorldHandle;
 use cospan_simulator::journal::StoreDisk;
-use cospan_simulator::control_plane_run::{End, SimEnvironment, Plan, ControlPlaneRun, run_control_plane};
-use cospan_simulator::call_faults::{FaultRates, CallFaultModel};
 use cospan_simulator::world::batch::Discipline;
 use cospan_simulator::world::cluster::ClusterSpec;
 use cospan_simulator::world::{LinkSpec, Pace, SiteIndex, World};
@@ -179,7 +181,8 @@ impl User {
     async fn submit(&self, plane_run: &ControlPlaneRun, job: usize) -> Result<()> {
         let spec = Arc::new(self.scenario.spec(job, &self.program)?);
         let submission = Submission::of(spec);
-        let ApiAnswer::Submitted(jobs) = ask(plane_run, Ask::Submit(vec![submission])).await? else {
+        let ApiAnswer::Submitted(jobs) = ask(plane_run, Ask::Submit(vec![submission])).await?
+        else {
             bail!("another answer than to a submission");
         };
         let submitted = jobs.first().context("no job was accepted")?;
@@ -193,10 +196,21 @@ impl User {
 
     fn job(&self, plane_run: &ControlPlaneRun, job: usize) -> Result<Arc<Job>> {
         let id = self.id(job)?;
-        plane_run.plane.view().jobs.get(&id).cloned().with_context(|| format!("there is no job {id}"))
+        plane_run
+            .plane
+            .view()
+            .jobs
+            .get(&id)
+            .cloned()
+            .with_context(|| format!("there is no job {id}"))
     }
 
-    async fn await_point(&self, plane_run: &ControlPlaneRun, job: usize, point: Point) -> Result<()> {
+    async fn await_point(
+        &self,
+        plane_run: &ControlPlaneRun,
+        job: usize,
+        point: Point,
+    ) -> Result<()> {
         wait(plane_run, "it gets there", || {
             let job = self.job(plane_run, job)?;
             let standing = Standing {
@@ -263,7 +277,11 @@ async fn ask(plane_run: &ControlPlaneRun, what: Ask) -> Result<ApiAnswer> {
     answer.map_err(|refusal| anyhow!("refused: {refusal}"))
 }
 
-async fn wait(plane_run: &ControlPlaneRun, what: &str, mut holds: impl FnMut() -> Result<bool>) -> Result<()> {
+async fn wait(
+    plane_run: &ControlPlaneRun,
+    what: &str,
+    mut holds: impl FnMut() -> Result<bool>,
+) -> Result<()> {
     let deadline = plane_run.clock.now() + PATIENCE;
     while !holds()? {
         if plane_run.clock.now() > deadline {

@@ -7,7 +7,7 @@ use cospan_domain::job::state::{AfterAbort, Job, Phase, PhaseKind};
 use cospan_domain::site::command::Operation;
 use cospan_domain::site::state::SiteRecord;
 
-use super::scenario::{UserAction, Scenario};
+use super::scenario::{Scenario, UserAction};
 
 /// What an answer says and is not so; `view` is what could be read right after it.
 pub(super) fn untrue(

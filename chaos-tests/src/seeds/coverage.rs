@@ -3,8 +3,8 @@
 
 use cospan_domain::job::state::PhaseKind;
 
-use cospan_simulator::stalls::{FULL, KINDS, STALLS};
 use cospan_simulator::call_faults::{CALLS, CallFault};
+use cospan_simulator::stalls::{FULL, KINDS, STALLS};
 use cospan_simulator::world::trouble::Struck;
 
 /// A kind of trouble, and a step that it can strike at.

@@ -15,7 +15,7 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
 use super::rare_options::{ALWAYS_IDLE, hasten};
-use super::scenario::{BEGINS, UserAction, DrawnJob, MINUTE, Scenario};
+use super::scenario::{BEGINS, DrawnJob, MINUTE, Scenario, UserAction};
 use cospan_simulator::stalls::{self, Stalls};
 use cospan_simulator::world::cluster::LocalJob;
 use cospan_simulator::world::trouble::Trouble;
@@ -91,7 +91,8 @@ fn within(chance: &mut StdRng, least: u64, most: u64) -> DurationMs {
 
 /// When the last user comes, and an hour later.
 fn until(scenario: &Scenario) -> Timestamp {
-    let submitted = scenario.actions.iter().filter(|(_, action)| matches!(action, UserAction::Submit(..)));
+    let submitted =
+        scenario.actions.iter().filter(|(_, action)| matches!(action, UserAction::Submit(..)));
     let last = submitted.map(|(at, _)| *at).max().unwrap_or(BEGINS);
     (last + DurationMs(60 * MINUTE)).min(scenario.calm_at)
 }
@@ -229,8 +230,10 @@ fn parting(scenario: &mut Scenario, chance: &mut StdRng) {
         if job.components.len() < 2 {
             job.components.push(small);
         }
-        (job.flexible, job.rare_options.constraint, job.rare_options.fixed_from) = (None, None, None);
-        (job.rare_options.apart, job.rare_options.rerunnable, job.rare_options.waits) = (true, true, false);
+        (job.flexible, job.rare_options.constraint, job.rare_options.fixed_from) =
+            (None, None, None);
+        (job.rare_options.apart, job.rare_options.rerunnable, job.rare_options.waits) =
+            (true, true, false);
         job.rare_options.max_retries = chance.random_range(1..=3);
         job.wall_time = within(chance, MINUTE, 5 * MINUTE);
         job.run_time = match chance.random_bool(0.6) {

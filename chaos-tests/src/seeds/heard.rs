@@ -62,7 +62,11 @@ impl News {
 }
 
 /// Looks again and again, as long as it is polled.
-pub(super) async fn watch(plane_run: ControlPlaneRun, slowest_write: DurationMs, seen: Rc<RefCell<Seen>>) {
+pub(super) async fn watch(
+    plane_run: ControlPlaneRun,
+    slowest_write: DurationMs,
+    seen: Rc<RefCell<Seen>>,
+) {
     let mut since: BTreeMap<News, Timestamp> = BTreeMap::new();
     loop {
         plane_run.until(plane_run.clock.now() + EVERY).await;

@@ -33,8 +33,8 @@ use super::sites::{self, KNOWN_WITHIN};
 use super::staging;
 use super::supervision::Held;
 use super::unseen::{Unseen, unseen};
-use cospan_simulator::lives::Lives;
 use cospan_simulator::control_plane_run::ControlPlaneRun;
+use cospan_simulator::lives::Lives;
 
 /// Who has a part in placing jobs, claiming processors, and noticing what sites are like.
 pub(super) fn places(kind: ActorKind) -> bool {
@@ -336,7 +336,12 @@ pub(super) async fn follow(plane_run: ControlPlaneRun, seen: Rc<RefCell<Seen>>, 
             Ok(committed) => {
                 let view = plane_run.plane.view();
                 let mut seen = seen.borrow_mut();
-                seen.note(&committed.change, &view, plane_run.clock.now(), plane_run.clock_ahead_ms);
+                seen.note(
+                    &committed.change,
+                    &view,
+                    plane_run.clock.now(),
+                    plane_run.clock_ahead_ms,
+                );
                 if matches!(*committed.change, Change::Copy { .. }) {
                     let beyond = staging::beyond(&plane_run, &seen.staging, &view).into_iter();
                     let told = beyond.map(|text| format!("copies take more than they may: {text}"));

@@ -19,7 +19,11 @@ const ACQUAINTED: DurationMs = DurationMs(600_000);
 const MOMENT: DurationMs = DurationMs(1_000);
 
 /// Watches one run of the control plane through all times in which it is plain that no site answers.
-pub(super) async fn watch(plane_run: ControlPlaneRun, scenario: Arc<Scenario>, seen: Rc<RefCell<Seen>>) {
+pub(super) async fn watch(
+    plane_run: ControlPlaneRun,
+    scenario: Arc<Scenario>,
+    seen: Rc<RefCell<Seen>>,
+) {
     let begun = plane_run.clock.now();
     for (from, to) in scenario.plain_cut_offs() {
         let noticed_at = from + NOTICED;
@@ -27,7 +31,8 @@ pub(super) async fn watch(plane_run: ControlPlaneRun, scenario: Arc<Scenario>, s
             continue;
         }
         plane_run.until(Timestamp(from.0 - MOMENT.0)).await;
-        let all_answer = plane_run.plane.sites().iter().all(|site| site.report.contact.is_answering());
+        let all_answer =
+            plane_run.plane.sites().iter().all(|site| site.report.contact.is_answering());
         let waited = waiting(&plane_run);
         plane_run.until(noticed_at).await;
         let tells = |id: &ActorId| places(id.kind());

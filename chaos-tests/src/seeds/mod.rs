@@ -12,7 +12,6 @@ mod disks;
 mod endings;
 mod heard;
 mod history;
-mod starvation_guards;
 mod holds;
 mod in_vain;
 mod isolation;
@@ -30,6 +29,7 @@ mod sites;
 mod staging;
 mod stalls;
 mod starts;
+mod starvation_guards;
 mod supervision;
 pub mod sweeps;
 #[cfg(test)]

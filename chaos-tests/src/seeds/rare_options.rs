@@ -6,13 +6,13 @@ use std::sync::Arc;
 use cospan_domain::ids::SiteName;
 use cospan_domain::job::spec::Priority;
 use cospan_domain::labels::{Constraint, Rule};
-use cospan_domain::queue::{StarvationGuardParameters, QueueParameters};
+use cospan_domain::queue::{QueueParameters, StarvationGuardParameters};
 use cospan_domain::site::command::Operation;
 use cospan_domain::units::{DurationMs, PerMillion, Timestamp};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::scenario::{BEGINS, UserAction, DrawnFile, DrawnJob, HOUR, MINUTE, Scenario};
+use super::scenario::{BEGINS, DrawnFile, DrawnJob, HOUR, MINUTE, Scenario, UserAction};
 use super::troubles::Planned;
 use cospan_simulator::world::trouble::Trouble;
 
@@ -215,7 +215,11 @@ fn draw_hoard(seed: u64) -> StarvationGuardParameters {
 }
 
 /// What operators order, each with what takes it back: none of it lasts.
-pub(super) fn draw_orders(seed: u64, sites: usize, calm_at: Timestamp) -> Vec<(Timestamp, UserAction)> {
+pub(super) fn draw_orders(
+    seed: u64,
+    sites: usize,
+    calm_at: Timestamp,
+) -> Vec<(Timestamp, UserAction)> {
     let mut chance = StdRng::seed_from_u64(seed ^ ORDERS);
     if chance.random_bool(0.5) {
         return Vec::new();

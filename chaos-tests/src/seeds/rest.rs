@@ -10,8 +10,8 @@ use cospan_domain::site::availability::SiteState;
 use cospan_domain::site::state::NotificationId;
 use cospan_domain::units::DurationMs;
 
-use cospan_simulator::jobs::job;
 use cospan_simulator::control_plane_run::ControlPlaneRun;
+use cospan_simulator::jobs::job;
 
 /// An ended job is archived at most so long after its time.
 const ARCHIVED_WITHIN: DurationMs = DurationMs(2 * 3_600_000);
@@ -76,7 +76,10 @@ pub(super) fn is_at_rest(plane_run: &ControlPlaneRun, keep_jobs: DurationMs) -> 
 ///
 /// # Errors
 /// It is refused, or not over once it is cancelled.
-pub(super) async fn wait_in_vain(plane_run: &ControlPlaneRun, submitted: impl FnOnce(JobId)) -> Result<()> {
+pub(super) async fn wait_in_vain(
+    plane_run: &ControlPlaneRun,
+    submitted: impl FnOnce(JobId),
+) -> Result<()> {
     let spec = Arc::new(job(&[GIANT], DurationMs(1_000), DurationMs(60_000), 0)?);
     let asked = Submission { allow_unplaceable: true, ..Submission::of(spec) };
     let ApiAnswer::Submitted(jobs) = command(plane_run, Ask::Submit(vec![asked])).await? else {

@@ -20,26 +20,28 @@ use super::counters;
 use super::endings::unfounded;
 use super::heard;
 use super::history::{Seen, follow};
-use super::starvation_guards;
 use super::holds::wrongly_held;
 use super::in_vain;
 use super::isolation::watch;
 use super::oracle::{Asked, Evidence, judge};
 use super::rest::{is_at_rest, wait_in_vain};
 use super::rival::plant_others;
-use super::scenario::{BEGINS, UserAction, Scenario};
+use super::scenario::{BEGINS, Scenario, UserAction};
 use super::scenes;
+use super::starvation_guards;
 use super::supervision::misjudged;
 use super::sweeps::over_limit;
-use super::users::{Known, all_ended, action, output_name, release_held, targets};
+use super::users::{Known, action, all_ended, output_name, release_held, targets};
+use cospan_simulator::call_faults::CallFaultModel;
+use cospan_simulator::control_plane_run::{
+    ControlPlaneRun, End, Plan, SimEnvironment, run_control_plane,
+};
 use cospan_simulator::handle::WorldHandle;
 use cospan_simulator::hash::EventHash;
 use cospan_simulator::journal::StoreDisk;
 use cospan_simulator::lives::Lived;
-use cospan_simulator::control_plane_run::{End, SimEnvironment, Plan, ControlPlaneRun, run_control_plane};
 use cospan_simulator::settings::default_settings;
 use cospan_simulator::stalls::Stalls;
-use cospan_simulator::call_faults::CallFaultModel;
 use cospan_simulator::world::ledger::Entry;
 use cospan_simulator::world::trouble::Struck;
 use cospan_simulator::world::{Pace, World};
@@ -176,7 +178,8 @@ fn timeline(
 
 /// Actors that were made to stall, died, and were built anew.
 fn lived(environment: &SimEnvironment) -> Vec<(Timestamp, Option<JobId>, String)> {
-    let lived = environment.lives.control_plane_runs().into_iter().flat_map(|plane_run| plane_run.lived);
+    let lived =
+        environment.lives.control_plane_runs().into_iter().flat_map(|plane_run| plane_run.lived);
     let told = lived.filter_map(|(at, lived)| {
         let (id, what) = match lived {
             Lived::Stalled(id, lasts, false) => (id, format!("stalls for {lasts}")),
@@ -417,7 +420,9 @@ fn judged(
         })
     });
     let asked_to_cancel = scenario.actions.iter().filter_map(|(_, action)| match action {
-        UserAction::Cancel(number) | UserAction::Abandon(number) => known.acknowledged.get(number).copied(),
+        UserAction::Cancel(number) | UserAction::Abandon(number) => {
+            known.acknowledged.get(number).copied()
+        }
         _ => None,
     });
     let asked_to_cancel = asked_to_cancel.chain(known.waited).collect();
@@ -450,7 +455,8 @@ fn talk(environment: &SimEnvironment, seen: &Seen) -> Vec<String> {
     let idle = idle.map(|text| format!("somebody was told wrongly: {text}"));
     let ended = seen.last.values().filter(|job| job.is_final());
     let owed = ended.flat_map(|job| job.spec.run.notify.iter().map(|target| (job.id, target)));
-    let unheard = owed.filter(|(job, target)| !environment.call_faults.has_heard(*job, target.as_str()));
+    let unheard =
+        owed.filter(|(job, target)| !environment.call_faults.has_heard(*job, target.as_str()));
     idle.chain(unheard.map(|(job, target)| format!("nobody was told: {target} of job {job}")))
         .collect()
 }

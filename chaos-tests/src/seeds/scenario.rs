@@ -25,12 +25,12 @@ use super::staging::draw_staging;
 use super::stalls::draw_stalls;
 use super::sweeps::{DrawnSweep, draw_sweeps};
 use super::troubles::{
-    cut_off, draw_fault_rates, draw_cut_offs, draw_deaths, draw_kills, draw_panics, draw_troubles,
+    cut_off, draw_cut_offs, draw_deaths, draw_fault_rates, draw_kills, draw_panics, draw_troubles,
 };
+use cospan_simulator::call_faults::FaultRates;
 use cospan_simulator::kill_switch::KillPoint;
 use cospan_simulator::panics::Panics;
 use cospan_simulator::stalls::Stalls;
-use cospan_simulator::call_faults::FaultRates;
 use cospan_simulator::world::LinkSpec;
 use cospan_simulator::world::batch::Discipline;
 use cospan_simulator::world::cluster::{ClusterSpec, LocalJob};

@@ -12,7 +12,7 @@ use cospan_actors::supervision::{ActorId, ActorKind};
 use cospan_domain::ids::{JobId, SiteName};
 use cospan_domain::job::spec::{Priority, Request};
 use cospan_domain::job::state::{Job, Phase};
-use cospan_domain::queue::{StarvationGuardParameters, QueueParameters};
+use cospan_domain::queue::{QueueParameters, StarvationGuardParameters};
 use cospan_domain::site::availability::SiteState;
 use cospan_domain::units::{DurationMs, Timestamp};
 
@@ -28,7 +28,11 @@ const FOLDED_EVERY: u32 = 20;
 const LATE: DurationMs = DurationMs(300_000);
 
 /// Looks again and again, as long as it is polled.
-pub(super) async fn watch(plane_run: ControlPlaneRun, scenario: Arc<Scenario>, seen: Rc<RefCell<Seen>>) {
+pub(super) async fn watch(
+    plane_run: ControlPlaneRun,
+    scenario: Arc<Scenario>,
+    seen: Rc<RefCell<Seen>>,
+) {
     let (mut withheld, mut tried) = (Withheld::default(), Tried::default());
     let mut beside: BTreeMap<(JobId, SiteName), Timestamp> = BTreeMap::new();
     for look in 0_u32.. {
@@ -66,7 +70,11 @@ fn stalled(plane_run: &ControlPlaneRun, since: Timestamp) -> DurationMs {
 
 /// By then whoever fits has been tried with nothing withheld.
 fn patience(queue: &QueueParameters) -> DurationMs {
-    let starvation_guards = if queue.starvation_guard.after.is_some() { queue.starvation_guard.time } else { DurationMs::ZERO };
+    let starvation_guards = if queue.starvation_guard.after.is_some() {
+        queue.starvation_guard.time
+    } else {
+        DurationMs::ZERO
+    };
     starvation_guards + starvation_guards + tries_take(queue, 1)
 }
 
@@ -88,7 +96,12 @@ struct Tried {
 }
 
 impl Tried {
-    fn look(&mut self, plane_run: &ControlPlaneRun, queue: &QueueParameters, now: Timestamp) -> Vec<String> {
+    fn look(
+        &mut self,
+        plane_run: &ControlPlaneRun,
+        queue: &QueueParameters,
+        now: Timestamp,
+    ) -> Vec<String> {
         let (view, its_now) = (plane_run.plane.view(), plane_run.plane.now());
         let metrics = &plane_run.plane.shared().metrics;
         let deaths = metrics.actor_restarts.with_label_values(&[ActorKind::CoAllocator.as_str()]);
@@ -134,14 +147,23 @@ impl Tried {
 struct Withheld(Option<(JobId, Timestamp)>);
 
 impl Withheld {
-    fn look(&mut self, plane_run: &ControlPlaneRun, queue: &QueueParameters, now: Timestamp) -> Vec<String> {
+    fn look(
+        &mut self,
+        plane_run: &ControlPlaneRun,
+        queue: &QueueParameters,
+        now: Timestamp,
+    ) -> Vec<String> {
         let starvation_guard = plane_run.plane.shared().starvation_guard.load();
         let waits = |job: &JobId| {
             let view = plane_run.plane.view();
             view.jobs.get(job).is_some_and(|job| matches!(job.phase, Phase::Queued { .. }))
         };
         // What the last scan withheld is shown until the next, which comes if anybody waits.
-        let Some(starvation_guard) = starvation_guard.as_ref().as_ref().filter(|starvation_guard| waits(&starvation_guard.job)) else {
+        let Some(starvation_guard) = starvation_guard
+            .as_ref()
+            .as_ref()
+            .filter(|starvation_guard| waits(&starvation_guard.job))
+        else {
             self.0 = None;
             return Vec::new();
         };

@@ -212,10 +212,14 @@ impl Judge {
         if self.planted.is_some_and(|(at, _)| at < over) {
             self.spent();
         }
-        let last =
-            plane_run.lived.iter().filter(|(at, lived)| *at == over && matches!(lived, Lived::Died(_)));
+        let last = plane_run
+            .lived
+            .iter()
+            .filter(|(at, lived)| *at == over && matches!(lived, Lived::Died(_)));
         // Of those who died as the process did it may not have heard.
-        if plane_run.counted > self.deaths || plane_run.counted + (last.count() as u64) < self.deaths {
+        if plane_run.counted > self.deaths
+            || plane_run.counted + (last.count() as u64) < self.deaths
+        {
             let text = format!("{} actors died, it says {}", self.deaths, plane_run.counted);
             self.complain(over, &text);
         }

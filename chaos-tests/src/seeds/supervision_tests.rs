@@ -133,7 +133,8 @@ fn every_death_has_a_cause_and_every_panic_in_a_handler_a_victim() {
 fn a_process_ends_for_a_reason_only() {
     let asks = |before: Option<Lived>| {
         let plane_run = RunLives { ended: Some(Timestamp(100)), ..RunLives::default() };
-        let plane_run = before.into_iter().fold(plane_run, |plane_run, lived| then(plane_run, 100, lived));
+        let plane_run =
+            before.into_iter().fold(plane_run, |plane_run, lived| then(plane_run, 100, lived));
         then(plane_run, 100, Lived::Fatal("it is over".into()))
     };
     is_right(asks(Some(Lived::DiskFailed)));

@@ -12,7 +12,7 @@ use rand::{Rng, SeedableRng};
 
 use super::holds::Holds;
 use super::rare_options::RareOptions;
-use super::scenario::{BEGINS, UserAction, DrawnJob, HOUR, MINUTE};
+use super::scenario::{BEGINS, DrawnJob, HOUR, MINUTE, UserAction};
 use super::users::Known;
 use cospan_simulator::world::ledger::{Deed, Entry};
 
@@ -64,7 +64,8 @@ pub(super) fn draw_sweeps(
         actions.push((at, UserAction::Submit(sweep.first, 1)));
         actions.push((within(MINUTE), UserAction::Submit(sweep.first, 1)));
         let froze = within(HOUR);
-        actions.push((within(HOUR), UserAction::Cancel(sweep.first + chance.random_range(0..count))));
+        actions
+            .push((within(HOUR), UserAction::Cancel(sweep.first + chance.random_range(0..count))));
         let frozen = sweep.first + chance.random_range(0..count);
         actions.push((froze, UserAction::Freeze(frozen, true)));
         actions.push((froze + DurationMs(HOUR), UserAction::Freeze(frozen, false)));

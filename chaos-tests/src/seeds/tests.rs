@@ -5,8 +5,8 @@ use cospan_domain::units::DurationMs;
 use super::campaign::{Size, seed};
 use super::run::{Verdict, run};
 use super::scenario::{Kill, Scenario};
-use cospan_simulator::kill_switch::KillPoint;
 use cospan_simulator::call_faults::DiskTrouble;
+use cospan_simulator::kill_switch::KillPoint;
 
 const SMALL: Size = Size { jobs: 30, sites: 3, length: DurationMs::from_secs(3 * 3_600) };
 

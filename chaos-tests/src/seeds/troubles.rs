@@ -8,9 +8,9 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::scenario::{BANDWIDTH, Drawing, HOUR, Kill, MINUTE};
+use cospan_simulator::call_faults::{CallFault, DiskTrouble, FaultRates};
 use cospan_simulator::kill_switch::KillPoint;
 use cospan_simulator::panics::Panics;
-use cospan_simulator::call_faults::{CallFault, FaultRates, DiskTrouble};
 use cospan_simulator::world::trouble::Trouble;
 
 /// Tells the stream apart.

@@ -25,11 +25,11 @@ use futures_util::future::join_all;
 use super::answers::untrue;
 use super::peers::draw_peers;
 use super::rare_options::{RareOptions, TARGETS};
-use super::scenario::{UserAction, Scenario};
+use super::scenario::{Scenario, UserAction};
 use super::staging::draw_executable;
 use super::sweeps::{DrawnSweep, run_of};
-use cospan_simulator::jobs::job;
 use cospan_simulator::control_plane_run::ControlPlaneRun;
+use cospan_simulator::jobs::job;
 use cospan_simulator::stalls::FULL;
 use cospan_simulator::tally::Tally;
 use cospan_simulator::world::cluster::Cluster;
@@ -103,7 +103,11 @@ pub(super) async fn action(
 }
 
 /// What an action is called, and where its job stands when it is made.
-fn strikes_at(action: &UserAction, plane_run: &ControlPlaneRun, known: &Known) -> Option<(&'static str, &'static str)> {
+fn strikes_at(
+    action: &UserAction,
+    plane_run: &ControlPlaneRun,
+    known: &Known,
+) -> Option<(&'static str, &'static str)> {
     let (kind, number) = match action {
         UserAction::Submit(number, _) => ("submitted-again", number),
         UserAction::Cancel(number) => ("cancel", number),
@@ -158,7 +162,8 @@ async fn register_files(
                 replace: false,
             };
             // A site that does not answer is asked again: users are patient.
-            while !plane_run.kill_switch.is_dead() && command(plane_run, ask, tally).await.is_err() {
+            while !plane_run.kill_switch.is_dead() && command(plane_run, ask, tally).await.is_err()
+            {
                 tokio::time::sleep(Duration::from_secs(30)).await;
             }
             if plane_run.kill_switch.is_dead() {
@@ -207,7 +212,9 @@ fn ask(action: &UserAction, scenario: &Scenario, known: &Known) -> Result<Option
             let (site, order) = (scenario.sites[*site].name.clone(), order.clone());
             Some(Box::new(move || Ask::Site(site.clone(), order.clone())))
         }
-        UserAction::File(number, site, is_there) => Some(file_ask(*number, site, *is_there, scenario)?),
+        UserAction::File(number, site, is_there) => {
+            Some(file_ask(*number, site, *is_there, scenario)?)
+        }
     })
 }
 
@@ -314,7 +321,12 @@ fn ask_for_rarities(spec: &mut JobSpec, rare_options: &RareOptions, scenario: &S
 }
 
 impl Known {
-    fn learn(&mut self, action: &UserAction, answer: Result<ApiAnswer, ApiRefusal>, now: Timestamp) {
+    fn learn(
+        &mut self,
+        action: &UserAction,
+        answer: Result<ApiAnswer, ApiRefusal>,
+        now: Timestamp,
+    ) {
         match (action, answer) {
             (UserAction::Submit(number, _), Ok(ApiAnswer::Submitted(jobs))) => {
                 for (number, submitted) in (*number..).zip(jobs) {
@@ -354,7 +366,11 @@ impl Known {
 }
 
 /// Waits until every acknowledged job has ended.
-pub(super) async fn all_ended(plane_run: &ControlPlaneRun, ids: &[JobId], until: Timestamp) -> Result<()> {
+pub(super) async fn all_ended(
+    plane_run: &ControlPlaneRun,
+    ids: &[JobId],
+    until: Timestamp,
+) -> Result<()> {
     loop {
         let view = plane_run.plane.view();
         let unfinished = ids.iter().filter_map(|id| view.jobs.get(id)).find(|job| !job.is_final());
@@ -363,8 +379,9 @@ pub(super) async fn all_ended(plane_run: &ControlPlaneRun, ids: &[JobId], until:
             let why = plane_run.plane.explain(job);
             let sites: Vec<_> =
                 plane_run.plane.sites().into_iter().map(|s| (s.name, s.state)).collect();
-            let truth: Vec<String> =
-                plane_run.world.read(|world| world.sites().iter().map(Cluster::to_string).collect());
+            let truth: Vec<String> = plane_run
+                .world
+                .read(|world| world.sites().iter().map(Cluster::to_string).collect());
             let (id, phase, parts) = (job.id, &job.phase, &job.components);
             bail!(
                 "job {id} makes no progress: {phase:?}, {parts:?}; {why:?}; sites {sites:?}; \

@@ -130,7 +130,8 @@ impl<'a> Future<'a> {
         let mut remaining = Remaining::of(&grid);
         let mut place = |waiter: &Waiter| {
             let (history, observer) = (&mut self.history, &mut Silent);
-            let mut context = PlacementContext { grid: &grid, remaining: &mut remaining, history, observer };
+            let mut context =
+                PlacementContext { grid: &grid, remaining: &mut remaining, history, observer };
             place(&waiter.request, &mut context)
         };
         let now = self.now;

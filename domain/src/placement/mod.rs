@@ -35,7 +35,9 @@ pub use grid::{
 pub use history::History;
 pub use network::{Link, Network};
 pub use plan::Plan;
-pub use policy::{PlacementContext, DefaultPolicies, Policy, UnknownPolicy, find_policy, place, policy_for};
+pub use policy::{
+    DefaultPolicies, PlacementContext, Policy, UnknownPolicy, find_policy, place, policy_for,
+};
 pub use quota::{Quota, QuotaBasis};
 pub use reason::{Observer, Outcome, Reason, Recorder, Refusal, Silent, SiteVerdict};
 pub use remaining::Remaining;

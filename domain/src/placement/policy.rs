@@ -44,7 +44,11 @@ pub trait Policy: Send + Sync {
     ///
     /// # Errors
     /// Not every component has a site now; the context is as it was.
-    fn place(&self, request: &PlacementRequest, context: &mut PlacementContext<'_>) -> Result<Plan, Refusal>;
+    fn place(
+        &self,
+        request: &PlacementRequest,
+        context: &mut PlacementContext<'_>,
+    ) -> Result<Plan, Refusal>;
 }
 
 /// What a policy plays on.
@@ -146,7 +150,10 @@ impl DefaultPolicies {
 ///
 /// # Errors
 /// Not every component has a site now, or the policy is gone.
-pub fn place(request: &PlacementRequest, context: &mut PlacementContext<'_>) -> Result<Plan, Refusal> {
+pub fn place(
+    request: &PlacementRequest,
+    context: &mut PlacementContext<'_>,
+) -> Result<Plan, Refusal> {
     context.remaining.begin_request();
     match find_policy(request.policy()) {
         Ok(policy) if policy.serves(request.request()) => policy.place(request, context),

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{
-    Acceptance, Belief, PlacementContext, ComponentRequest, GridSite, GridSnapshot, History, Network,
-    PlacementRequest, Plan, Quota, Recorder, Refusal, Remaining, SiteShape, place,
+    Acceptance, Belief, ComponentRequest, GridSite, GridSnapshot, History, Network,
+    PlacementContext, PlacementRequest, Plan, Quota, Recorder, Refusal, Remaining, SiteShape,
+    place,
 };
 use crate::content::Content;
 use crate::ids::{Digest, PolicyName, Seq, SiteName};

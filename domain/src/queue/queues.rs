@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
 
-use super::starvation_guard::StarvationGuard;
 use super::parameters::QueueParameters;
 use super::shapes::{ShapeId, Shapes};
+use super::starvation_guard::StarvationGuard;
 use super::tries::{QueueDecision, Tries};
 use super::turns::Turns;
 use super::waiting::{Condition, Standing, Waiting};

@@ -11,7 +11,8 @@ use crate::ids::JobId;
 use crate::job::spec::Priority;
 use crate::placed::PlacedBy;
 use crate::placement::{
-    self, PlacementContext, GridSnapshot, Plan, Refusal, Remaining, Silent, dominant_refusal, find_policy,
+    self, GridSnapshot, PlacementContext, Plan, Refusal, Remaining, Silent, dominant_refusal,
+    find_policy,
 };
 use crate::planted;
 use crate::units::Timestamp;

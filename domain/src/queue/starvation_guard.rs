@@ -7,7 +7,7 @@ use super::{PlacementQueues, QueueParameters};
 use crate::ids::{JobId, SiteName};
 use crate::job::spec::Priority;
 use crate::placement::search::Search;
-use crate::placement::{self, PlacementContext, GridSnapshot, PlacementRequest, Remaining, Silent};
+use crate::placement::{self, GridSnapshot, PlacementContext, PlacementRequest, Remaining, Silent};
 use crate::planted::{Bug, bug};
 use crate::units::{DurationMs, PerMillion, Timestamp};
 

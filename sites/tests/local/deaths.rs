@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use cospan_sites::contract::{
-    SiteFixture, PATIENCE, await_exit, await_idle, await_printed, await_seen, bring_to_gate, order,
+    PATIENCE, SiteFixture, await_exit, await_idle, await_printed, await_seen, bring_to_gate, order,
     printed, script, start, tag,
 };
 use cospan_sites::port::{ExitCause, Observation, Site};

@@ -12,8 +12,8 @@ use cospan_domain::job::spec::{Flexible, Priority, Request};
 use cospan_domain::labels::{Constraint, Rule};
 use cospan_domain::placement::policy::POLICIES;
 use cospan_domain::placement::{
-    Acceptance, Belief, PlacementContext, ComponentRequest, GridSite, GridSnapshot, History, Network,
-    PlacementRequest, Remaining, Silent, SiteShape, place,
+    Acceptance, Belief, ComponentRequest, GridSite, GridSnapshot, History, Network,
+    PlacementContext, PlacementRequest, Remaining, Silent, SiteShape, place,
 };
 use cospan_domain::queue::{
     PlacementQueues, QueueParameters, ScanStep, SliceBudget, Trigger, Waiting,

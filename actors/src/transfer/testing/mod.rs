@@ -31,6 +31,7 @@ use cospan_storage::record::Loader;
 use prometheus::Registry;
 
 use super::{CopyKey, DataManager, Transfer, blank_of};
+use crate::actor_registry::{Directory, Dirty, Look, RegisteredActor};
 use crate::clock::RuntimeClock;
 use crate::cluster::Cluster;
 use crate::information::Information;
@@ -40,7 +41,6 @@ use crate::notifier::tests::Letters;
 use crate::settings::{Settings, Staging};
 use crate::shared::{Parts, Shared};
 use crate::supervision::{ActorId, Builder, LifeGuard, Supervisor, Verdict};
-use crate::actor_registry::{Directory, Dirty, Look, RegisteredActor};
 use crate::wiring::{self, report_channel};
 pub(crate) use site::FakeSite;
 

@@ -21,8 +21,8 @@ use rand::rngs::StdRng;
 use super::Play;
 use super::stage::{Scene, Stage, site_name};
 use super::tidy::at_rest;
-use cospan_simulator::jobs::job;
 use cospan_simulator::call_faults::{CallFault, FaultRates};
+use cospan_simulator::jobs::job;
 use cospan_simulator::world::trouble::Trouble;
 
 const DAY: DurationMs = DurationMs(86_400_000);

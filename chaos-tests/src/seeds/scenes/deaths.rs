@@ -13,9 +13,9 @@ use rand::rngs::StdRng;
 
 use super::log::At;
 use super::stage::{BEGINS, Scene, Stage, file_name, only_at, reads, site_name};
+use cospan_simulator::call_faults::CallFault;
 use cospan_simulator::jobs::job;
 use cospan_simulator::lives::Lived;
-use cospan_simulator::call_faults::CallFault;
 
 /// Everybody looks this often, which is when one of them dies.
 const TICKS: [u64; 4] = [30_000, 60_000, 60_001, 90_000];
@@ -115,7 +115,13 @@ impl Judge<'_> {
         let first = tale.next_message(begun);
         self.asks_in_vain().await?;
         scene.pass(DurationMs(first.since(begun).0 + 15_000)).await;
-        let lived = scene.plane_run.lives.control_plane_runs().pop().map(|plane_run| plane_run.lived).unwrap_or_default();
+        let lived = scene
+            .plane_run
+            .lives
+            .control_plane_runs()
+            .pop()
+            .map(|plane_run| plane_run.lived)
+            .unwrap_or_default();
         let lived = lived.into_iter().filter(|(at, _)| *at >= begun);
         let mut lived = lived.filter(|(_, lived)| !matches!(lived, Lived::Planted(_)));
         let mut at = first;
@@ -219,7 +225,13 @@ async fn is_held(scene: &Scene, tale: &Tale, id: JobId, died: Timestamp) -> Resu
         scene.same("known of the site", known, Some(None));
     }
     scene.pass(MINUTE).await;
-    let lived = scene.plane_run.lives.control_plane_runs().pop().map(|plane_run| plane_run.lived).unwrap_or_default();
+    let lived = scene
+        .plane_run
+        .lives
+        .control_plane_runs()
+        .pop()
+        .map(|plane_run| plane_run.lived)
+        .unwrap_or_default();
     let after: Vec<_> = lived.into_iter().filter(|(at, _)| *at > died).collect();
     let again = (died + MINUTE, Lived::Built(tale.who.clone(), false));
     scene.same("another life", after, vec![again]);
@@ -278,7 +290,13 @@ fn adapters(chance: &mut StdRng) -> Result<Vec<String>> {
         scene.pass(DurationMs(panics)).await;
         scene.plane_run.call_faults.clear();
         scene.pass(DurationMs(90_000)).await;
-        let lived = scene.plane_run.lives.control_plane_runs().pop().map(|plane_run| plane_run.lived).unwrap_or_default();
+        let lived = scene
+            .plane_run
+            .lives
+            .control_plane_runs()
+            .pop()
+            .map(|plane_run| plane_run.lived)
+            .unwrap_or_default();
         let cluster = ActorId::Cluster(site_name(0)?);
         let died = lived.iter().filter(|(_, l)| *l == Lived::Died(cluster.clone())).count();
         let times = [20, 130, 1_000].into_iter().position(|at| at == panics).unwrap_or(0) + 1;

@@ -18,11 +18,11 @@ use rand::Rng;
 use rand::rngs::StdRng;
 
 use super::stage::{BEGINS, Scene, Set, Stage, site_name};
-use cospan_simulator::clock::rested;
-use cospan_simulator::kill_switch::KillPoint;
-use cospan_simulator::jobs::job;
-use cospan_simulator::control_plane_run::{End, Plan};
 use cospan_simulator::call_faults::FaultRates;
+use cospan_simulator::clock::rested;
+use cospan_simulator::control_plane_run::{End, Plan};
+use cospan_simulator::jobs::job;
+use cospan_simulator::kill_switch::KillPoint;
 use cospan_simulator::world::World;
 use cospan_simulator::world::ledger::{Deed, Entry};
 use cospan_simulator::world::trouble::Trouble;

@@ -172,7 +172,8 @@ async fn archived(scene: &Scene, drawn: Drawn, next: u64, last: u64) -> Result<(
     };
     let (named_end, last_end) = (ended(next)?, ended(last)?);
     let look = DurationMs((drawn.keep.0 / 24).clamp(60_000, 3_600_000));
-    let gone = |id| move |scene: &Scene| !scene.plane_run.plane.view().jobs.contains_key(&JobId(id));
+    let gone =
+        |id| move |scene: &Scene| !scene.plane_run.plane.view().jobs.contains_key(&JobId(id));
     let week = DurationMs(drawn.keep.0 + 2 * look.0);
     for (id, end) in [(next, named_end), (last, last_end)] {
         let at = scene.when(week, gone(id)).await?;

@@ -17,8 +17,8 @@ use rand::rngs::StdRng;
 use super::Play;
 use super::stage::{BEGINS, Scene, Stage};
 use super::tidy::at_rest;
-use cospan_simulator::jobs::job;
 use cospan_simulator::call_faults::{CallFault, FaultRates};
+use cospan_simulator::jobs::job;
 
 const DAY: DurationMs = DurationMs(86_400_000);
 /// Messages under way at once.
@@ -156,7 +156,11 @@ fn again(chance: &mut StdRng) -> Result<Vec<String>> {
             let kept = problem.as_deref();
             scene.check(kept.is_none_or(|kept| kept == "not delivered"), || format!("{kept:?}"));
             scene.check(kept.is_none() || late >= tell_for, || format!("given up after {late}"));
-            scene.same("heard", scene.plane_run.call_faults.has_heard(*id, "mail:desk-0"), kept.is_none());
+            scene.same(
+                "heard",
+                scene.plane_run.call_faults.has_heard(*id, "mail:desk-0"),
+                kept.is_none(),
+            );
         }
         if let [(id, _, at, problem)] = &told[..] {
             let end = scene.job(*id)?.ended_at().unwrap_or_default();

@@ -4,6 +4,7 @@
 
 mod alarms;
 mod answers;
+mod assertions;
 mod catalogue;
 mod chunks;
 mod claims;
@@ -13,7 +14,6 @@ mod cut_off;
 mod deaths;
 mod endings;
 mod gates;
-mod assertions;
 mod half;
 mod holds;
 mod keys;

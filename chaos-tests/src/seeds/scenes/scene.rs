@@ -21,8 +21,8 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use tokio::sync::Notify;
 
 use super::stage::{file_name, site_name};
-use cospan_simulator::control_plane_run::ControlPlaneRun;
 use cospan_simulator::call_faults::Called;
+use cospan_simulator::control_plane_run::ControlPlaneRun;
 use cospan_simulator::world::trouble::Trouble;
 
 /// Between two looks at what is waited for, where nothing became durable meanwhile.
@@ -147,8 +147,14 @@ impl Scene {
         let end = self.now() + within;
         while !so(self) {
             if self.now() >= end {
-                let jobs: Vec<_> =
-                    self.plane_run.plane.view().jobs.values().map(|job| job.phase.clone()).collect();
+                let jobs: Vec<_> = self
+                    .plane_run
+                    .plane
+                    .view()
+                    .jobs
+                    .values()
+                    .map(|job| job.phase.clone())
+                    .collect();
                 bail!("what was waited for did not come about within {within}: {jobs:?}");
             }
             // Exact where a change is what was waited for.

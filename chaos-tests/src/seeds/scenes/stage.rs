@@ -11,13 +11,13 @@ use cospan_domain::ids::{Digest, LogicalName, RelPath, SiteName};
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Timestamp};
 
 pub(super) use super::scene::{Scene, only_at, reads};
+use cospan_simulator::call_faults::{CallFaultModel, FaultRates};
+use cospan_simulator::control_plane_run::{End, Plan, SimEnvironment, run_control_plane};
 use cospan_simulator::handle::WorldHandle;
 use cospan_simulator::journal::StoreDisk;
 #[cfg(cospan_chaos)]
 use cospan_simulator::lives::Lived;
-use cospan_simulator::control_plane_run::{End, SimEnvironment, Plan, run_control_plane};
 use cospan_simulator::settings::default_settings;
-use cospan_simulator::call_faults::{FaultRates, CallFaultModel};
 use cospan_simulator::world::batch::Discipline;
 use cospan_simulator::world::cluster::{ClusterSpec, LocalJob};
 use cospan_simulator::world::{LinkSpec, Pace, World};
@@ -171,7 +171,10 @@ impl Stage {
             Ok(_) => bail!("the control plane does not end"),
             Err(at) => {
                 let control_plane_runs = environment.lives.control_plane_runs();
-                Ok((at, control_plane_runs.into_iter().flat_map(|plane_run| plane_run.lived).collect()))
+                Ok((
+                    at,
+                    control_plane_runs.into_iter().flat_map(|plane_run| plane_run.lived).collect(),
+                ))
             }
         }
     }

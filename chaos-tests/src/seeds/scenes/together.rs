@@ -20,8 +20,8 @@ use rand::rngs::StdRng;
 use super::Play;
 use super::stage::{Scene, Stage};
 use super::tidy::at_rest;
-use cospan_simulator::jobs::job;
 use cospan_simulator::call_faults::FaultRates;
+use cospan_simulator::jobs::job;
 
 /// Jobs that become durable by one change, unless one request has more.
 const TOGETHER: usize = 64;

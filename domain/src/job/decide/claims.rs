@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::claim::ClaimTry;
 use crate::ids::{ComponentIndex, JobId};
-use crate::job::command::{Inputs, Rejection, ExternalState};
+use crate::job::command::{ExternalState, Inputs, Rejection};
 use crate::job::decide::draft::Draft;
 use crate::job::decide::{abort, progress, restarts};
 use crate::job::event::Happened;

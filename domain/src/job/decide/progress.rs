@@ -2,7 +2,7 @@
 
 use crate::claim::ClaimSchedule;
 use crate::ids::ComponentIndex;
-use crate::job::command::{Inputs, Rejection, ExternalState, Stranded};
+use crate::job::command::{ExternalState, Inputs, Rejection, Stranded};
 use crate::job::decide::draft::Draft;
 use crate::job::decide::{abort, claims, common_start, restarts};
 use crate::job::demands::uncollected;

@@ -2,7 +2,7 @@
 
 use super::world::*;
 use crate::ids::{ComponentIndex, KeyName};
-use crate::job::command::{JobCommand, Rejection, ExternalState, Sighting};
+use crate::job::command::{ExternalState, JobCommand, Rejection, Sighting};
 use crate::job::event::Happened;
 use crate::job::spec::OnUnreachable;
 use crate::job::state::{AfterAbort, Ending, Phase, PhaseKind, Run};

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::world::{World, site, spec};
 use crate::claim::{ClaimField, ClaimTry, MinClaimStep, Victim, plan_claim};
 use crate::ids::{ComponentIndex, JobId, LrmId, SiteName};
-use crate::job::command::{Inputs, JobCommand, ExternalState, Sighting, SubmitAnswer};
+use crate::job::command::{ExternalState, Inputs, JobCommand, Sighting, SubmitAnswer};
 use crate::job::spec::{Priority, Request};
 use crate::job::state::{Job, PhaseKind};
 use crate::placed::Placement;

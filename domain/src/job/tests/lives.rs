@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::world::{World, flexible, key, lost_input, site, spec};
 use crate::claim::ClaimTry;
 use crate::ids::{Attempt, ComponentIndex, JobId, LrmId};
-use crate::job::command::{Inputs, JobCommand, ExternalState, Sighting, SiteTimes, SubmitAnswer};
+use crate::job::command::{ExternalState, Inputs, JobCommand, Sighting, SiteTimes, SubmitAnswer};
 use crate::job::decide::{decide, is_news};
 use crate::job::due::{EffectKind, due, next_wake};
 use crate::job::event::Happened;
@@ -131,9 +131,10 @@ fn strike(world: &mut World, blow: &Blow) {
         }),
         Blow::Claim(mask, moves) => claim(world, mask, moves),
         Blow::Preempt => JobCommand::Preempt { by: JobId(9) },
-        Blow::GiveWay(index) => {
-            JobCommand::Look(ExternalState { yields: Some((at(index), JobId(3))), ..ExternalState::default() })
-        }
+        Blow::GiveWay(index) => JobCommand::Look(ExternalState {
+            yields: Some((at(index), JobId(3))),
+            ..ExternalState::default()
+        }),
         Blow::Charges => return world.record_charges(),
         Blow::Order(kind) => match kind {
             0 => JobCommand::Cancel(key()),

@@ -4,7 +4,7 @@ use super::stories::look_unreachable;
 use super::world::{World, key, spec};
 use crate::content::Content;
 use crate::ids::{ComponentIndex, Digest, RelPath};
-use crate::job::command::{JobCommand, Rejection, ExternalState};
+use crate::job::command::{ExternalState, JobCommand, Rejection};
 use crate::job::due::EffectKind;
 use crate::job::spec::{Collect, Output};
 use crate::job::state::{Phase, PhaseKind};

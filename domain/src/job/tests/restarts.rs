@@ -3,7 +3,7 @@
 use super::world::{World, key, lost_input, site, spec};
 use crate::claim::{ClaimField, ClaimTry, Victim, plan_claim};
 use crate::ids::{ComponentIndex, LrmId, SiteName};
-use crate::job::command::{Inputs, JobCommand, Rejection, ExternalState, Sighting, SubmitAnswer};
+use crate::job::command::{ExternalState, Inputs, JobCommand, Rejection, Sighting, SubmitAnswer};
 use crate::job::demands::{holdings, needs};
 use crate::job::due::{EffectKind, next_wake};
 use crate::job::parameters::JobParameters;
@@ -202,7 +202,9 @@ fn what_runs_at_a_silent_site_is_left_there_only_after_the_patience_of_the_job()
     let mut world = apart(2);
     let silent = |world: &mut World, secs: u64| {
         let unreachable = vec![(ComponentIndex(0), world.now - DurationMs::from_secs(secs))];
-        world.tell(JobCommand::Look(ExternalState { unreachable, ..ExternalState::default() })).unwrap()
+        world
+            .tell(JobCommand::Look(ExternalState { unreachable, ..ExternalState::default() }))
+            .unwrap()
     };
     assert_eq!(silent(&mut world, 1_799), Vec::<&str>::new());
     assert_eq!(silent(&mut world, 1_800), ["SiteCharged", "ComponentFailed", "AttemptEnded"]);
@@ -220,7 +222,9 @@ fn what_has_not_begun_again_waits_for_no_silent_site() {
     claim_at(&mut world, 0, 3, 0);
     world.submit(0, SubmitAnswer::Accepted(LrmId::new("9").unwrap()));
     let unreachable = vec![(ComponentIndex(0), world.now)];
-    let names = world.tell(JobCommand::Look(ExternalState { unreachable, ..ExternalState::default() })).unwrap();
+    let names = world
+        .tell(JobCommand::Look(ExternalState { unreachable, ..ExternalState::default() }))
+        .unwrap();
     assert_eq!(names, ["SiteCharged", "ComponentFailed", "AttemptEnded"]);
 }
 
@@ -295,7 +299,9 @@ fn what_was_given_up_while_it_ran_is_left_at_a_silent_site_only_after_the_patien
     assert!(component.given_back && component.run.has_begun(), "{component:?}");
     let silent_for = |world: &mut World, secs: u64| {
         let unreachable = vec![(ComponentIndex(0), world.now - DurationMs::from_secs(secs))];
-        world.tell(JobCommand::Look(ExternalState { unreachable, ..ExternalState::default() })).unwrap()
+        world
+            .tell(JobCommand::Look(ExternalState { unreachable, ..ExternalState::default() }))
+            .unwrap()
     };
     assert_eq!(silent_for(&mut world, 1_799), Vec::<&str>::new());
     assert_eq!(silent_for(&mut world, 1_800), ["AttemptEnded"]);

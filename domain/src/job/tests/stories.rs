@@ -3,7 +3,7 @@
 use super::world::{World, key, site, spec};
 use crate::ids::{ComponentIndex, LrmId, TargetName};
 use crate::job::command::{
-    Inputs, JobCommand, Rejection, ExternalState, Sighting, SiteTimes, SubmitAnswer,
+    ExternalState, Inputs, JobCommand, Rejection, Sighting, SiteTimes, SubmitAnswer,
 };
 use crate::job::due::{EffectKind, next_wake};
 use crate::job::spec::{OnUnreachable, Priority};

@@ -8,7 +8,7 @@ use crate::ids::{
     Attempt, ComponentIndex, ComponentName, JobId, KeyName, LrmId, RelPath, Round, SiteName,
 };
 use crate::job::command::{
-    Inputs, JobCommand, Rejection, ExternalState, Sighting, SiteTimes, SubmitAnswer,
+    ExternalState, Inputs, JobCommand, Rejection, Sighting, SiteTimes, SubmitAnswer,
 };
 use crate::job::due::{EffectKind, due};
 use crate::job::event::{Happened, JobEvent};
@@ -211,7 +211,8 @@ impl World {
     ) -> Vec<&'static str> {
         let (component, attempt, asked_at) =
             (ComponentIndex(index as u32), self.attempt(index), self.now);
-        self.tell(JobCommand::AttemptObserved { component, attempt, asked_at, times, sighting }).unwrap()
+        self.tell(JobCommand::AttemptObserved { component, attempt, asked_at, times, sighting })
+            .unwrap()
     }
 
     pub(super) fn see_all(&mut self, sighting: Sighting) {

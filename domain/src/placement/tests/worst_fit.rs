@@ -214,7 +214,8 @@ fn a_site_that_takes_one_more_job_takes_all_of_its_components_and_no_other_job()
     let mut remaining = Remaining::of(&grid);
     let mut next = || {
         let (history, observer) = (&mut History::All, &mut Silent);
-        let mut context = PlacementContext { grid: &grid, remaining: &mut remaining, history, observer };
+        let mut context =
+            PlacementContext { grid: &grid, remaining: &mut remaining, history, observer };
         place(&sizes(&[4, 4]), &mut context).unwrap()
     };
     assert_eq!(sites_of(&next()), ["A", "A"]);

@@ -3,10 +3,10 @@ mod classes;
 mod cycle;
 mod groups;
 mod histories;
-mod starvation_guard;
 mod plain;
 mod properties;
 mod scans;
+mod starvation_guard;
 mod tries;
 
 use std::sync::Arc;

@@ -10,7 +10,7 @@ use crate::ids::SiteName;
 use crate::placed::PlacedBy;
 use crate::placement::tests::judge::holds_when_empty;
 use crate::placement::{
-    PlacementContext, GridSite, Plan, Refusal, Remaining, Silent, dominant_refusal, place,
+    GridSite, PlacementContext, Plan, Refusal, Remaining, Silent, dominant_refusal, place,
 };
 use crate::queue::StarvationGuardParameters;
 
@@ -395,7 +395,11 @@ impl List {
 }
 
 /// After a time they are withheld for so long, then not for as long, and so on.
-fn until(starvation_guard: &StarvationGuardParameters, entered: Timestamp, now: Timestamp) -> Option<Timestamp> {
+fn until(
+    starvation_guard: &StarvationGuardParameters,
+    entered: Timestamp,
+    now: Timestamp,
+) -> Option<Timestamp> {
     let mut begins = entered + starvation_guard.after?;
     while begins <= now {
         let ends = begins + starvation_guard.time;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::placement::{PlacementContext, History, Remaining, Silent, place};
+use crate::placement::{History, PlacementContext, Remaining, Silent, place};
 
 const CLASSES: [Priority; 4] = Priority::ALL;
 
