@@ -9,7 +9,7 @@ use cospan_domain::placement::policy_for;
 
 use super::Config;
 use super::problem::{Problems, nearest};
-use super::sections::{OF_KIND, Site};
+use super::sections::Site;
 use super::table::Places;
 use super::value::Value;
 
@@ -228,19 +228,15 @@ impl Check<'_> {
 
     /// An option of another kind of site would be passed over in silence.
     fn keys_of_kind(&mut self, i: usize, site: &Site) {
-        for (kind, keys) in OF_KIND.iter().filter(|(kind, _)| *kind != site.kind) {
-            for key in *keys {
-                let path = format!("site[{i}].{key}");
-                if self.places.contains_key(&path) {
-                    let (wanted, given) = (kind.show(), site.kind.show());
-                    let message = format!(
-                        "{key} of site {:?} belongs to sites of the kind {wanted}; this is of \
-                         the kind {given}",
-                        site.name
-                    );
-                    self.wrong(&path, message, format!("drop it, or give kind = {wanted}"));
-                }
-            }
+        for (kind, key) in site.of_one_kind().filter(|(kind, _)| *kind != site.kind) {
+            let (wanted, given) = (kind.show(), site.kind.show());
+            let message = format!(
+                "{key} of site {:?} belongs to sites of the kind {wanted}; this is of the kind \
+                 {given}",
+                site.name
+            );
+            let remedy = format!("drop it, or give kind = {wanted}");
+            self.wrong(&format!("site[{i}].{key}"), message, remedy);
         }
     }
 

@@ -6,4 +6,4 @@ mod sites;
 
 pub use running::{Basis, Claim, Class, Placement, PriorityRule, Queue};
 pub use serving::{Chaos, Client, Engine, Limits, Log, LogFormat, Notify, Server, Store};
-pub use sites::{Link, OF_KIND, Site, SiteDefaults, SiteKind};
+pub use sites::{Link, Site, SiteDefaults, SiteKind};

@@ -147,13 +147,21 @@ section! {
     }
 }
 
-/// Options of a site that belong to one kind of site only.
-pub const OF_KIND: [(SiteKind, &[&str]); 1] = [(
-    SiteKind::Slurm,
-    &["slurm_conf", "partition", "account", "qos", "constraint", "reservation"],
-)];
-
 impl Site {
+    /// Options that are given and belong to one kind of site only.
+    pub fn of_one_kind(&self) -> impl Iterator<Item = (SiteKind, &'static str)> {
+        let of_slurm = [
+            ("slurm_conf", self.slurm_conf.is_some()),
+            ("partition", self.partition.is_some()),
+            ("account", self.account.is_some()),
+            ("qos", self.qos.is_some()),
+            ("constraint", self.constraint.is_some()),
+            ("reservation", self.reservation.is_some()),
+        ];
+        let given = of_slurm.into_iter().filter(|(_, given)| *given);
+        given.map(|(key, _)| (SiteKind::Slurm, key))
+    }
+
     /// All counts in the domain's words: whole megabytes for memory and disk.
     pub fn total(&self) -> Resources {
         const MB: u64 = 1_000_000;
