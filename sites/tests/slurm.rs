@@ -4,9 +4,13 @@
 //! `COSPAN_TEST_SLURM_CONF` names its configuration file, `COSPAN_TEST_SLURM_ROOT` a directory
 //! that its nodes share. Without them each test says that it was skipped.
 
-#[path = "slurm/ground.rs"]
-mod ground;
+#![allow(clippy::unwrap_used, reason = "a test program")]
 
-use ground::SlurmGround;
+mod slurm {
+    mod ends;
+    pub mod ground;
+}
+
+use slurm::ground::SlurmGround;
 
 cospan_sites::site_contract!(perhaps SlurmGround::offered);

@@ -32,6 +32,9 @@ const STUB: &str = "#!/bin/sh\nwrapper=$1\nshift\nexec /bin/sh \"$wrapper\" \"$@
 /// what left none: files of another machine appear late.
 const FILES_SETTLE: Duration = Duration::from_secs(10);
 
+/// So long Slurm's word on who ended an attempt is waited for.
+const WORD_LATE: DurationMs = DurationMs::from_secs(60);
+
 /// Slurm kills what it has told to end after KillWait; the payload must be over before.
 const BEFORE_KILL: DurationMs = DurationMs::from_secs(2);
 
@@ -154,20 +157,23 @@ impl SlurmSite {
         let answer = self.agent.ask(&["status"], request.end()).await?;
         let jobs = self.jobs(&answer);
         let left = left::read(&answer);
+        let site_clock = answer.last("clock").and_then(seconds_to_timestamp);
         let (mut again, mut attempts) = (Vec::new(), BTreeMap::new());
         for tag in tags {
             let evidence = left.evidence.get(tag);
             let job = of_tag(&jobs, *tag, evidence);
             let is_over = !job.is_some_and(Job::is_active);
             let settled = self.over_for(*tag, is_over).is_some_and(|over| over >= FILES_SETTLE);
-            let known = Known { job, evidence, spooled: left.spooled.contains(tag), settled };
+            let exit = evidence.and_then(|evidence| evidence.exit.as_ref());
+            let overdue = exit.zip(site_clock).is_some_and(|((_, at), now)| now > *at + WORD_LATE);
+            let spooled = left.spooled.contains(tag);
+            let known = Known { job, evidence, spooled, settled, overdue };
             if ended_since(known) {
                 again.push(*tag);
             }
             attempts.insert(*tag, judge(known));
         }
         let idle = self.idle(&answer, &jobs)?;
-        let site_clock = answer.last("clock").and_then(seconds_to_timestamp);
         Ok((SiteStatus { site_clock, idle, attempts }, again))
     }
 

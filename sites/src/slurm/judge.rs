@@ -5,7 +5,10 @@ use crate::port::{EndedBySite, Exit, ExitCause, Observation};
 use crate::wrapper::evidence::Evidence;
 
 /// Why a job that is over left nothing is told only after its files had their time to appear.
-pub(super) const LATE: &str = "its files may still appear";
+const LATE: &str = "its files may still appear";
+
+/// While a job is tidied up Slurm does not say who ended it.
+const UNTOLD: &str = "Slurm has not said yet why it was ended";
 
 /// What is known of one attempt.
 #[derive(Debug, Clone, Copy)]
@@ -18,6 +21,8 @@ pub(super) struct Known<'a> {
     pub(super) spooled: bool,
     /// Slurm has said for a while that nothing runs any more.
     pub(super) settled: bool,
+    /// It ended so long ago that Slurm's word is not waited for.
+    pub(super) overdue: bool,
 }
 
 /// Whether Slurm is to be asked once more: the payload ended after it was asked, and whether
@@ -33,6 +38,11 @@ pub(super) fn judge(known: Known<'_>) -> Observation {
     let state = known.job.map(|job| job.state);
     match (last, state) {
         (Some(Observation::Exited(exit)), Some(State::Over(over))) => exited(known, exit, over),
+        (Some(Observation::Exited(exit)), Some(State::Running | State::Completing))
+            if exit.cause == ExitCause::Terminated && !known.overdue =>
+        {
+            Observation::Unknown(UNTOLD.to_owned())
+        }
         // It cannot begin any more, and must be taken out of the queue all the same.
         (Some(Observation::Void) | None, Some(State::Waiting)) => Observation::Queued,
         (Some(last), _) => last,
@@ -129,9 +139,13 @@ mod tests {
         Evidence { decision, exit: Some((cause, Timestamp(9))), ..Evidence::default() }
     }
 
+    fn known<'a>(job: Option<&'a Job>, evidence: Option<&'a Evidence>) -> Known<'a> {
+        Known { job, evidence, spooled: true, settled: true, overdue: false }
+    }
+
     fn seen(state: Option<State>, evidence: Option<&Evidence>, settled: bool) -> Observation {
         let job = state.map(job);
-        judge(Known { job: job.as_ref(), evidence, spooled: true, settled })
+        judge(Known { job: job.as_ref(), evidence, spooled: true, settled, overdue: false })
     }
 
     /// The table of the book: Slurm's state by the wrapper's files.
@@ -181,8 +195,8 @@ mod tests {
     fn a_job_that_could_not_be_launched_is_the_sites_error() {
         let mut job = job(State::Over(Over::Ended));
         job.reason = "JobLaunchFailure".to_owned();
-        let known = Known { job: Some(&job), evidence: None, spooled: true, settled: true };
-        let Observation::Ended { began: false, why, .. } = judge(known) else { panic!() };
+        let seen = judge(known(Some(&job), None));
+        let Observation::Ended { began: false, why, .. } = seen else { panic!("{seen:?}") };
         assert_eq!((why, why.blame()), (EndedBySite::LaunchFailed, crate::port::Blame::Site));
     }
 
@@ -195,6 +209,16 @@ mod tests {
             };
             assert_eq!(exit.cause, ExitCause::Code(0), "{state:?}");
         }
+    }
+
+    #[test]
+    fn who_told_a_payload_to_end_is_known_when_its_job_is_tidied_up() {
+        let evidence = exited(ExitCause::Terminated);
+        let job = job(State::Completing);
+        let early = known(Some(&job), Some(&evidence));
+        assert!(matches!(judge(early), Observation::Unknown(_)));
+        assert!(matches!(judge(Known { overdue: true, ..early }), Observation::Exited(_)));
+        assert!(matches!(seen(None, Some(&evidence), true), Observation::Exited(_)));
     }
 
     #[test]
@@ -217,7 +241,7 @@ mod tests {
         }
         assert_eq!(seen(None, None, false), Observation::Absent);
         let job = Some(&job(State::Over(Over::Ended)));
-        let removed = Known { job, evidence: None, spooled: false, settled: true };
+        let removed = Known { spooled: false, ..known(job, None) };
         assert_eq!(judge(removed), Observation::Absent);
         assert_eq!(seen(Some(State::Running), None, false), Observation::Starting);
     }
