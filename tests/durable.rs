@@ -14,9 +14,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use cospan_chaos_tests::api::{Api, Reply};
-use cospan_chaos_tests::ground::Ground;
 use cospan_chaos_tests::server::Server;
 use cospan_chaos_tests::stimulus::signal;
+use cospan_chaos_tests::test_environment::TestEnvironment;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use watch::Watch;
@@ -43,11 +43,11 @@ impl Drop for Traced {
     }
 }
 
-fn traced(ground: &Ground, arguments: &[&str], stderr: Stdio) -> Traced {
+fn traced(environment: &TestEnvironment, arguments: &[&str], stderr: Stdio) -> Traced {
     let mut command = Command::new("strace");
     command.arg("-f").args(arguments);
-    command.arg(env!("CARGO_BIN_EXE_cospan")).args(["serve", "--config"]).arg(ground.config());
-    command.env_clear().env("HOME", ground.path()).env("PATH", "/usr/bin:/bin");
+    command.arg(env!("CARGO_BIN_EXE_cospan")).args(["serve", "--config"]).arg(environment.config());
+    command.env_clear().env("HOME", environment.path()).env("PATH", "/usr/bin:/bin");
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
     Traced(command.spawn().unwrap())
 }
@@ -69,11 +69,11 @@ fn until(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 /// A client of the server, once that takes work.
-fn client(ground: &Ground) -> Api {
-    let probe = Api::new(ground.port(), String::new());
+fn client(environment: &TestEnvironment) -> Api {
+    let probe = Api::new(environment.port(), String::new());
     until("it takes work", || matches!(probe.get("/readyz"), Reply::Answered(200, _)));
-    let token = std::fs::read_to_string(ground.data().join("keys/admin.token")).unwrap();
-    Api::new(ground.port(), token.trim().into())
+    let token = std::fs::read_to_string(environment.data().join("keys/admin.token")).unwrap();
+    Api::new(environment.port(), token.trim().into())
 }
 
 fn job(number: u64) -> Value {
@@ -94,19 +94,19 @@ fn every_submission_is_synced_between_its_write_and_its_answer() {
         return;
     }
     let base = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let ground = Ground::with_sites(base, &[1], NOTHING_IS_TRIED, "1Mbit/s").unwrap();
-    let log = ground.path().join("trace");
+    let environment = TestEnvironment::with_sites(base, &[1], NOTHING_IS_TRIED, "1Mbit/s").unwrap();
+    let log = environment.path().join("trace");
     let text = log.display().to_string();
     let arguments = ["-y", "-s", "16", "-e", CALLS, "-o", &text];
-    let mut server = traced(&ground, &arguments, Stdio::null());
-    let api = client(&ground);
+    let mut server = traced(&environment, &arguments, Stdio::null());
+    let api = client(&environment);
     for number in 0..JOBS {
         api.must("/v1/jobs", &job(number)).unwrap();
     }
     signal(server_of(&server.0), Signal::TERM);
     assert!(server.0.wait().unwrap().success());
 
-    let db = ground.data().canonicalize().unwrap().join("store/db");
+    let db = environment.data().canonicalize().unwrap().join("store/db");
     let file = format!("<{}>", db.display());
     let mut watch = Watch::new(is_answer);
     let trace = std::fs::read(&log).unwrap();
@@ -116,14 +116,14 @@ fn every_submission_is_synced_between_its_write_and_its_answer() {
 }
 
 /// A server on whose store's file every write after the first `fitting` finds the disk full.
-fn on_a_full_disk(ground: &Ground, fitting: u32, stderr: Stdio) -> Traced {
-    let file = ground.data().canonicalize().unwrap().join("store/db").display().to_string();
+fn on_a_full_disk(environment: &TestEnvironment, fitting: u32, stderr: Stdio) -> Traced {
+    let file = environment.data().canonicalize().unwrap().join("store/db").display().to_string();
     let calls = format!(
         "inject=write,pwrite64,pwritev,ftruncate,fallocate:error=ENOSPC:when={}+",
         fitting + 1
     );
-    let log = ground.path().join("trace").display().to_string();
-    traced(ground, &["-P", &file, "-e", &calls, "-o", &log], stderr)
+    let log = environment.path().join("trace").display().to_string();
+    traced(environment, &["-P", &file, "-e", &calls, "-o", &log], stderr)
 }
 
 fn ended(server: &mut Traced) -> ExitStatus {
@@ -141,18 +141,18 @@ fn a_full_disk_ends_the_server_by_name_and_nothing_that_was_answered_is_lost() {
         return;
     }
     let base = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let ground = Ground::with_sites(base, &[1], NOTHING_IS_TRIED, "1Mbit/s").unwrap();
-    let stderr = |name: &str| Stdio::from(File::create(ground.path().join(name)).unwrap());
-    let said = |name: &str| std::fs::read_to_string(ground.path().join(name)).unwrap();
+    let environment = TestEnvironment::with_sites(base, &[1], NOTHING_IS_TRIED, "1Mbit/s").unwrap();
+    let stderr = |name: &str| Stdio::from(File::create(environment.path().join(name)).unwrap());
+    let said = |name: &str| std::fs::read_to_string(environment.path().join(name)).unwrap();
     let full = ["the disk that holds the store at", "store", "is full", "free some space there"];
 
     // The file must be there for strace to know it.
-    let mut whole = Server::new(env!("CARGO_BIN_EXE_cospan").as_ref(), &ground);
+    let mut whole = Server::new(env!("CARGO_BIN_EXE_cospan").as_ref(), &environment);
     whole.start().unwrap();
     whole.kill().unwrap();
 
-    let mut server = on_a_full_disk(&ground, 60, stderr("running"));
-    let api = client(&ground);
+    let mut server = on_a_full_disk(&environment, 60, stderr("running"));
+    let api = client(&environment);
     let mut answered = Vec::new();
     for number in 0.. {
         match api.post("/v1/jobs", None, &job(number)) {
@@ -168,7 +168,7 @@ fn a_full_disk_ends_the_server_by_name_and_nothing_that_was_answered_is_lost() {
         assert!(said("running").contains(words), "{words:?} is not in: {}", said("running"));
     }
 
-    let mut server = on_a_full_disk(&ground, 0, stderr("starting"));
+    let mut server = on_a_full_disk(&environment, 0, stderr("starting"));
     assert!(!ended(&mut server).success());
     for words in full {
         assert!(said("starting").contains(words), "{words:?} is not in: {}", said("starting"));

@@ -7,14 +7,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use cospan_chaos_tests::api::{Api, Reply};
-use cospan_chaos_tests::ground::{Ground, Layout};
 use cospan_chaos_tests::server::Server;
+use cospan_chaos_tests::test_environment::{Layout, TestEnvironment};
 use serde_json::{Value, json};
 
-fn started() -> (Ground, Server, Api) {
+fn started() -> (TestEnvironment, Server, Api) {
     let layout = Layout { sites: 2, processors: 2, ..Layout::default() };
-    let ground = Ground::new(Path::new(env!("CARGO_TARGET_TMPDIR")), &layout).unwrap();
-    let mut server = Server::new(env!("CARGO_BIN_EXE_cospan").as_ref(), &ground);
+    let environment =
+        TestEnvironment::new(Path::new(env!("CARGO_TARGET_TMPDIR")), &layout).unwrap();
+    let mut server = Server::new(env!("CARGO_BIN_EXE_cospan").as_ref(), &environment);
     server.start().unwrap();
     let api = server.api().unwrap();
     // What a site can hold is not known before it answered.
@@ -26,7 +27,7 @@ fn started() -> (Ground, Server, Api) {
     {
         std::thread::sleep(Duration::from_millis(10));
     }
-    (ground, server, api)
+    (environment, server, api)
 }
 
 /// A job of one component with these members besides.
@@ -91,8 +92,8 @@ fn a_job_that_makes_no_sense_is_refused_with_the_reason_and_nothing_is_kept() {
 
 #[test]
 fn a_program_that_cannot_run_is_the_jobs_own_error() {
-    let (ground, _server, api) = started();
-    let plain = ground.path().join("plain");
+    let (environment, _server, api) = started();
+    let plain = environment.path().join("plain");
     std::fs::write(&plain, "no program").unwrap();
     for (program, words) in
         [("/nonexistent/program", "not there"), (plain.to_str().unwrap(), "mode")]
@@ -138,7 +139,7 @@ fn a_name_of_a_request_stands_for_one_body_only() {
 
 #[test]
 fn a_job_that_no_site_can_hold_waits_where_its_user_allows_it() {
-    let (ground, _server, api) = started();
+    let (environment, _server, api) = started();
     let large = job(&json!({ "processors": 64 }));
     let (status, text) = posted(&api, &large);
     assert!(status == 422 && text.contains("C1103"), "{status}: {text}");
@@ -146,12 +147,12 @@ fn a_job_that_no_site_can_hold_waits_where_its_user_allows_it() {
         Reply::Answered(201, answer) => answer["jobs"][0]["id"].as_u64().unwrap(),
         other => panic!("{other:?}"),
     };
-    let file = ground.path().join("large.json");
+    let file = environment.path().join("large.json");
     std::fs::write(&file, large.to_string()).unwrap();
     let submit = |more: &[&str]| {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_cospan"));
-        command.arg("submit").arg(&file).args(more).arg("--config").arg(ground.config());
-        command.env_clear().env("HOME", ground.path()).output().unwrap()
+        command.arg("submit").arg(&file).args(more).arg("--config").arg(environment.config());
+        command.env_clear().env("HOME", environment.path()).output().unwrap()
     };
     let refused = submit(&[]);
     assert_eq!(refused.status.code(), Some(3));

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use cospan_chaos_tests::api::{Api, Reply};
 use cospan_chaos_tests::crowd::Promises;
-use cospan_chaos_tests::ground::{Ground, Layout};
 use cospan_chaos_tests::server::Server;
 use cospan_chaos_tests::settle::settle_and_judge;
+use cospan_chaos_tests::test_environment::{Layout, TestEnvironment};
 use serde_json::{Value, json};
 
 /// Longest that anything is waited for.
@@ -18,16 +18,16 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A server that runs, and the token of a key with the role.
 struct Scene {
-    ground: Ground,
+    environment: TestEnvironment,
     server: Server,
     api: Api,
     token: String,
 }
 
-fn output(ground: &Ground, token: &str, arguments: &[&str]) -> Output {
+fn output(environment: &TestEnvironment, token: &str, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cospan"));
-    command.args(arguments).arg("--config").arg(ground.config());
-    command.env_clear().env("HOME", ground.path()).env("COSPAN_TOKEN", token);
+    command.args(arguments).arg("--config").arg(environment.config());
+    command.env_clear().env("HOME", environment.path()).env("COSPAN_TOKEN", token);
     command.output().unwrap()
 }
 
@@ -50,17 +50,18 @@ fn wait(what: &str, mut holds: impl FnMut() -> bool) {
 /// A server of three sites with these lines added to its configuration.
 fn scene(chaos: &str) -> Scene {
     let layout = Layout { sites: 3, processors: 4, ..Layout::default() };
-    let ground = Ground::new(Path::new(env!("CARGO_TARGET_TMPDIR")), &layout).unwrap();
-    let text = std::fs::read_to_string(ground.config()).unwrap();
-    std::fs::write(ground.config(), format!("{text}\n{chaos}")).unwrap();
-    let mut server = Server::new(env!("CARGO_BIN_EXE_cospan").as_ref(), &ground);
+    let environment =
+        TestEnvironment::new(Path::new(env!("CARGO_TARGET_TMPDIR")), &layout).unwrap();
+    let text = std::fs::read_to_string(environment.config()).unwrap();
+    std::fs::write(environment.config(), format!("{text}\n{chaos}")).unwrap();
+    let mut server = Server::new(env!("CARGO_BIN_EXE_cospan").as_ref(), &environment);
     server.start().unwrap();
-    let token = must(&output(&ground, "", &["key", "add", "drill", "--role", "chaos"]), 0);
+    let token = must(&output(&environment, "", &["key", "add", "drill", "--role", "chaos"]), 0);
     let token = token.trim().to_owned();
-    let drill = Api::new(ground.port(), token.clone());
+    let drill = Api::new(environment.port(), token.clone());
     wait("the new key is known", || drill.want("/v1/chaos").is_ok());
     let api = server.api().unwrap();
-    let scene = Scene { ground, server, api, token };
+    let scene = Scene { environment, server, api, token };
     scene.await_sites();
     scene
 }
@@ -77,11 +78,11 @@ impl Scene {
 
     /// The command line with the key that has the role.
     fn cospan(&self, arguments: &[&str]) -> Output {
-        output(&self.ground, &self.token, arguments)
+        output(&self.environment, &self.token, arguments)
     }
 
     fn inject(&self, plan: &str, arguments: &[&str]) -> Output {
-        let file = self.ground.path().join("plan.toml");
+        let file = self.environment.path().join("plan.toml");
         std::fs::write(&file, plan).unwrap();
         let file = file.display().to_string();
         self.cospan(&[&["chaos", "inject", file.as_str()], arguments].concat())
@@ -97,8 +98,15 @@ impl Scene {
 
     /// Submits a job of one component that writes into the ledger.
     fn submit(&self, promises: &mut Promises, name: &str, site: Option<&str>) -> u64 {
-        let arguments =
-            json!([self.ground.payload(), self.ground.ledger(), "0.1", "0", "polite", "-", "0"]);
+        let arguments = json!([
+            self.environment.payload(),
+            self.environment.ledger(),
+            "0.1",
+            "0",
+            "polite",
+            "-",
+            "0"
+        ]);
         let mut component = json!({
             "name": "only", "processors": 1, "executable": "/bin/sh", "arguments": arguments,
         });
@@ -145,7 +153,7 @@ fn a_server_that_does_not_allow_it_refuses_and_says_what_to_do() {
     let scene = scene("");
     let said = must(&scene.inject(PLAN, &[]), 3);
     assert!(said.contains("set allowed = true in [chaos]"), "{said}");
-    let drill = Api::new(scene.ground.port(), scene.token.clone());
+    let drill = Api::new(scene.environment.port(), scene.token.clone());
     refused(drill.post("/v1/chaos", None, &plan()), 403, "C2004", "[chaos]");
     assert_eq!(scene.api.want("/v1/chaos").unwrap()["allowed"], false);
     assert!(must(&scene.cospan(&["chaos", "status"]), 0).contains("cannot be injected here"));
@@ -156,15 +164,15 @@ fn a_key_without_the_role_may_look_but_not_inject_nor_stop() {
     let scene = scene(ALLOWED);
     // The first key is everybody's who runs the server, and has no role either.
     refused(scene.api.post("/v1/chaos", None, &plan()), 403, "C2002", "--role chaos");
-    let plain = must(&output(&scene.ground, "", &["key", "add", "alice"]), 0);
-    let alice = Api::new(scene.ground.port(), plain.trim().to_owned());
+    let plain = must(&output(&scene.environment, "", &["key", "add", "alice"]), 0);
+    let alice = Api::new(scene.environment.port(), plain.trim().to_owned());
     wait("the new key is known", || alice.want("/v1/chaos").is_ok());
     refused(alice.post("/v1/chaos", None, &plan()), 403, "C2002", "--role chaos");
     must(&scene.inject(PLAN, &[]), 0);
-    let stop = output(&scene.ground, plain.trim(), &["chaos", "stop"]);
+    let stop = output(&scene.environment, plain.trim(), &["chaos", "stop"]);
     assert!(must(&stop, 3).contains("--role chaos"));
     assert!(scene.runs());
-    must(&output(&scene.ground, plain.trim(), &["chaos", "report"]), 0);
+    must(&output(&scene.environment, plain.trim(), &["chaos", "report"]), 0);
 }
 
 #[test]
@@ -176,7 +184,7 @@ fn a_bad_plan_is_told_with_every_line_and_a_dry_run_injects_nothing() {
         assert!(said.contains(words), "{words:?} is not in {said}");
     }
     let wide = json!({ "for": "1m", "inject": [{ "sites": ["s1", "s2"], "fault": "refused" }] });
-    let drill = Api::new(scene.ground.port(), scene.token.clone());
+    let drill = Api::new(scene.environment.port(), scene.token.clone());
     let Reply::Answered(422, problem) = drill.post("/v1/chaos", None, &wide) else {
         panic!("the server judges by itself");
     };
@@ -213,7 +221,7 @@ fn jobs_all_finish_once_each_while_half_the_replies_of_a_site_are_lost() {
         std::thread::sleep(Duration::from_millis(500));
     }
     let (verdict, _) =
-        settle_and_judge(&scene.ground, &scene.api, &promises, &mut [], PATIENCE).unwrap();
+        settle_and_judge(&scene.environment, &scene.api, &promises, &mut [], PATIENCE).unwrap();
     assert!(verdict.violations.is_empty(), "{:?}", verdict.violations);
     for row in scene.api.jobs().unwrap() {
         assert_eq!(row["state"], "finished", "{row}");
@@ -238,7 +246,7 @@ fn tells_what_happened(scene: &Scene) {
     assert_eq!(scene.metric("cospan_chaos_injections_active"), 0);
     let told = must(&scene.cospan(&["chaos", "report"]), 0);
     assert!(told.contains("recovered") && told.contains("Submissions uncertain"), "{told}");
-    let log = std::fs::read_to_string(scene.ground.log()).unwrap();
+    let log = std::fs::read_to_string(scene.environment.log()).unwrap();
     for words in ["FAULTS ARE BEING INJECTED", "by=drill", "no more faults are injected"] {
         assert!(log.contains(words), "{words:?} is not in the log");
     }

@@ -3,8 +3,8 @@
 //! Handlers translate, decide, journal, perform. Nothing is performed before it
 //! is durable. The edge of the system talks to [`api`] only.
 
+pub mod actor_registry;
 pub mod api;
-pub mod board;
 pub mod chance;
 pub mod chaos;
 pub mod claimer;
@@ -16,6 +16,7 @@ pub mod intake;
 pub mod job;
 pub mod journal;
 pub mod links;
+pub mod live_state;
 pub mod metrics;
 pub mod notifier;
 mod published;
@@ -24,7 +25,6 @@ pub mod shared;
 pub mod sharing;
 mod steps;
 pub mod supervision;
-pub mod switchboard;
 pub mod transfer;
 pub mod wiring;
 #[cfg(test)]

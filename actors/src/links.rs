@@ -155,7 +155,7 @@ impl Shared {
         let bytes = i64::try_from(bandwidth.0 / 8).unwrap_or(i64::MAX);
         gauge.with_label_values(&[pair.0.as_str(), pair.1.as_str()]).set(bytes);
         // Jobs may be placed by what is known now.
-        self.switchboard.co_allocator.look(&());
+        self.actors.co_allocator.look(&());
     }
 
     /// A message went over a link and back in this time. Nobody waits for that: no job can be

@@ -1,4 +1,4 @@
-//! What every actor can reach: clock, settings, view, board, addresses. No
+//! What every actor can reach: clock, settings, view, live state, addresses. No
 //! actor holds another, or any state that another writes.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,15 +13,15 @@ use cospan_domain::job::event::JobEvent;
 use cospan_domain::job::state::{Ending, Job, Phase, Run};
 use cospan_domain::labels::Labels;
 use cospan_domain::placement::History;
-use cospan_domain::queue::Hoard;
+use cospan_domain::queue::StarvationGuard;
 use cospan_domain::site::state::{AttemptId, Breaker};
 use cospan_domain::transfer::state::CopyRecord;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::Site;
 use tokio::sync::broadcast;
 
+use crate::actor_registry::ActorRegistry;
 use crate::api::View;
-use crate::board::Board;
 use crate::chance::Chance;
 use crate::chaos;
 use crate::clock::Clock;
@@ -29,12 +29,12 @@ use crate::cluster::Ended;
 use crate::job::JobActor;
 use crate::journal::{Change, Journal};
 use crate::links::LinkTable;
+use crate::live_state::LiveState;
 use crate::metrics::Metrics;
 use crate::notifier::Messenger;
 use crate::published::Published;
 use crate::settings::Settings;
 use crate::supervision::{ActorId, StartActor, Supervisor, Verdict};
-use crate::switchboard::Switchboard;
 use crate::transfer;
 
 /// One committed change with its position, as followers receive it.
@@ -90,20 +90,20 @@ pub struct Shared {
     pub settings: Arc<Settings>,
     /// This control plane among others at the same sites.
     pub instance: InstanceId,
-    /// This reign over the store.
+    /// This epoch over the store.
     pub epoch: Epoch,
     /// The committed state.
     pub view: Published<View>,
     /// What sites said last.
-    pub board: Board,
+    pub live: LiveState,
     /// What is known of the links.
     pub(crate) links: Mutex<LinkTable>,
     /// The history table of Close-to-Files as the co-allocator left it.
     pub history: ArcSwap<History>,
     /// Processors that the last scan withheld for one job.
-    pub hoard: ArcSwap<Option<Hoard>>,
+    pub starvation_guard: ArcSwap<Option<StarvationGuard>>,
     /// Where everybody is.
-    pub switchboard: Switchboard,
+    pub actors: ActorRegistry,
     /// What is counted.
     pub metrics: Arc<Metrics>,
     /// The sites, by name.
@@ -158,7 +158,7 @@ impl Shared {
         let (stream, _) = broadcast::channel(Self::STREAM_BOUND);
         let names = parts.sites.iter().map(|site| site.name());
         let settings = Arc::new(parts.settings);
-        let board = Board::new(names, settings.isolation_window);
+        let live = LiveState::new(names, settings.isolation_window);
         Self {
             started_at: parts.clock.now(),
             clock: parts.clock,
@@ -169,9 +169,9 @@ impl Shared {
             links: Mutex::new(LinkTable::new(settings.clone())),
             history: ArcSwap::from_pointee(settings.history_seed.clone()),
             settings,
-            hoard: ArcSwap::from_pointee(None),
-            board,
-            switchboard: Switchboard::default(),
+            starvation_guard: ArcSwap::from_pointee(None),
+            live,
+            actors: ActorRegistry::default(),
             metrics: parts.metrics,
             sites: parts.sites.into_iter().map(|site| (site.name().clone(), site)).collect(),
             dirty: DirtySets::default(),
@@ -205,11 +205,11 @@ impl Shared {
     /// A job's actor; `None` while it is being rebuilt. A job that only waits in its
     /// queue has none until something is wanted of it.
     pub(crate) async fn job_actor(&self, id: JobId) -> Option<Addr<JobActor>> {
-        if !self.switchboard.jobs.contains(&id) {
+        if !self.actors.jobs.contains(&id) {
             let start = StartActor(ActorId::Job(id));
             self.supervisor.get()?.send(start).await.ok()?;
         }
-        self.switchboard.jobs.addr(&id)
+        self.actors.jobs.addr(&id)
     }
 
     /// Follows committed changes from now on.
@@ -259,7 +259,7 @@ impl Shared {
 
     /// The labels of a site; none until it answered.
     pub(crate) fn labels(&self, site: &SiteName) -> Labels {
-        let report = self.board.site(site);
+        let report = self.live.site(site);
         let description = report.and_then(|report| report.description.clone());
         description.map(|description| description.labels.clone()).unwrap_or_default()
     }
@@ -278,19 +278,19 @@ impl Shared {
                 self.metrics.jobs_submitted.inc_by(jobs.len() as u64);
                 lock(&self.dirty.jobs).extend(jobs.iter().map(|job| job.id));
                 self.count_phases(None, jobs.iter());
-                self.switchboard.co_allocator.look(&());
+                self.actors.co_allocator.look(&());
             }
             Change::Job { old, new, events } => self.job_changed(old, new, events),
             Change::JobArchived { job, .. } => {
                 self.metrics.jobs.with_label_values(&[job.phase.kind().as_str()]).dec();
             }
             Change::Site { old, new } => {
-                self.switchboard.clusters.look(&new.site);
-                self.switchboard.co_allocator.look(&());
+                self.actors.clusters.look(&new.site);
+                self.actors.co_allocator.look(&());
                 // One that was sent makes room for those of others.
                 let owed_any = old.as_ref().is_some_and(|old| !old.owed.is_empty());
                 if owed_any || !new.owed.is_empty() {
-                    self.switchboard.notifier.look(&());
+                    self.actors.notifier.look(&());
                 }
             }
             Change::Copy { key, old, new } => {
@@ -326,12 +326,12 @@ impl Shared {
         }
         if placed(old) || placed(new) {
             lock(&self.dirty.claims).insert(new.id);
-            self.switchboard.claimer.look(&());
+            self.actors.claimer.look(&());
         }
         let held = |job: &Job| i64::from(job.held.is_some());
         self.metrics.held.add(held(new) - held(old));
         if new.untold().next().is_some() {
-            self.switchboard.notifier.look(&());
+            self.actors.notifier.look(&());
         }
         if old.phase.kind() != new.phase.kind() {
             self.count_phases(Some(old), std::iter::once(new));
@@ -341,13 +341,13 @@ impl Shared {
         let after = cospan_domain::job::demands::needs(new);
         if before != after {
             lock(&self.dirty.copies).extend(before.symmetric_difference(&after).cloned());
-            self.switchboard.data_manager.look(&());
+            self.actors.data_manager.look(&());
         }
-        crate::claimer::note_refusals(&self.board, &self.settings.job, (old, new), events);
+        crate::claimer::note_refusals(&self.live, &self.settings.job, (old, new), events);
         self.tell_sites(old, new);
         // Whatever else happens to a job matters to those that wait, if any do.
-        if queues_change || self.board.wanted() {
-            self.switchboard.co_allocator.look(&());
+        if queues_change || self.live.wanted() {
+            self.actors.co_allocator.look(&());
         }
     }
 
@@ -362,7 +362,7 @@ impl Shared {
             }
             // What lives there already is asked for.
             if before.is_none_or(|before| before.may_live() != component.run.may_live()) {
-                self.switchboard.clusters.look(&placement.site);
+                self.actors.clusters.look(&placement.site);
             }
             let doubted = view.sites.get(&placement.site).is_some_and(|record| {
                 record.consecutive_errors > 0 || record.breaker != Breaker::Closed
@@ -380,7 +380,7 @@ impl Shared {
                 let attempt = AttemptId { job: new.id, component: index, attempt };
                 // Only a hint, so that a full mailbox does no harm.
                 let ended = Ended { attempt, succeeded };
-                let _ = self.switchboard.clusters.offer(&placement.site, ended);
+                let _ = self.actors.clusters.offer(&placement.site, ended);
             }
         }
     }
@@ -403,20 +403,20 @@ impl Shared {
             let unused: Vec<_> = unused.map(|digest| (digest, key.1.clone())).collect();
             self.copies_concerned(unused.into_iter());
         }
-        view.needs.get(key).into_iter().flatten().for_each(|job| self.switchboard.jobs.look(job));
+        view.needs.get(key).into_iter().flatten().for_each(|job| self.actors.jobs.look(job));
     }
 
     fn file_changed(&self, old: Option<&FileRecord>, new: Option<&FileRecord>) {
         self.copies_concerned(old.into_iter().chain(new).flat_map(transfer::pins));
         // Jobs may have waited for a replica.
-        self.switchboard.co_allocator.look(&());
+        self.actors.co_allocator.look(&());
     }
 
     fn copies_concerned(&self, keys: impl Iterator<Item = (Digest, SiteName)>) {
         let keys: Vec<_> = keys.collect();
         if !keys.is_empty() {
             lock(&self.dirty.copies).extend(keys);
-            self.switchboard.data_manager.look(&());
+            self.actors.data_manager.look(&());
         }
     }
 }

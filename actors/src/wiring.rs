@@ -15,6 +15,7 @@ use cospan_storage::port::{Key, Report};
 use tokio::sync::mpsc;
 use tracing::{error, info, warn};
 
+use crate::actor_registry::{Directory, Dirty, Look, RegisteredActor};
 use crate::api::ControlPlane;
 use crate::chaos::{self, Point};
 use crate::claimer::{ClaimTimer, Claimer};
@@ -28,7 +29,6 @@ use crate::notifier::Notifier;
 use crate::shared::{Parts, Shared};
 use crate::supervision::witness::{self, Turn};
 use crate::supervision::{ActorId, Builder, LifeGuard, Supervisor, Verdict};
-use crate::switchboard::{Directory, Dirty, Look, Post};
 use crate::transfer::{DataManager, Transfer, blank_of};
 
 /// Builds actors for the supervisor.
@@ -142,17 +142,17 @@ async fn tick(shared: Arc<Shared>, every: cospan_domain::units::DurationMs) {
     loop {
         tokio::time::sleep(std::time::Duration::from_millis(every.0)).await;
         shared.metrics.store_bytes.set(shared.store.size().disk_bytes as i64);
-        let board = &shared.switchboard;
-        board.clusters.look_all();
-        board.transfers.look_all();
-        board.claimer.look(&());
-        board.data_manager.look(&());
-        board.co_allocator.look(&());
-        board.notifier.look(&());
+        let actors = &shared.actors;
+        actors.clusters.look_all();
+        actors.transfers.look_all();
+        actors.claimer.look(&());
+        actors.data_manager.look(&());
+        actors.co_allocator.look(&());
+        actors.notifier.look(&());
         let view = shared.view.load();
         let idle = |job: &Job| matches!(job.phase, Phase::Queued { .. }) || job.is_final();
         let active = view.jobs.values().filter(|job| !idle(job));
-        active.for_each(|job| board.jobs.look(&job.id));
+        active.for_each(|job| actors.jobs.look(&job.id));
     }
 }
 
@@ -164,7 +164,7 @@ where
 {
     let dirty = Dirty::default();
     let addr = make(dirty.clone()).start();
-    directory.enter(key, Post::new(addr.clone(), dirty));
+    directory.enter(key, RegisteredActor::new(addr.clone(), dirty));
     addr
 }
 
@@ -211,26 +211,26 @@ fn restart_later(shared: Arc<Shared>, id: ActorId) {
 
 fn build(shared: &Arc<Shared>, id: &ActorId, guard: LifeGuard) {
     chaos::reach(Point::Factory);
-    let (shared, board) = (shared.clone(), &shared.switchboard);
+    let (shared, actors) = (shared.clone(), &shared.actors);
     match id {
         ActorId::Journal => error!("the journal has no second life"),
         ActorId::Intake => {
-            drop(enter(&board.intake, (), |d| Intake::new(shared.clone(), d, guard)))
+            drop(enter(&actors.intake, (), |d| Intake::new(shared.clone(), d, guard)))
         }
         ActorId::Information => {
-            drop(enter(&board.information, (), |d| Information::new(shared.clone(), d, guard)));
+            drop(enter(&actors.information, (), |d| Information::new(shared.clone(), d, guard)));
         }
         ActorId::DataManager => {
-            drop(enter(&board.data_manager, (), |d| DataManager::new(shared.clone(), d, guard)));
+            drop(enter(&actors.data_manager, (), |d| DataManager::new(shared.clone(), d, guard)));
         }
         ActorId::CoAllocator => {
-            drop(enter(&board.co_allocator, (), |d| CoAllocator::new(shared.clone(), d, guard)));
+            drop(enter(&actors.co_allocator, (), |d| CoAllocator::new(shared.clone(), d, guard)));
         }
         ActorId::Claimer => {
-            drop(enter(&board.claimer, (), |d| Claimer::new(shared.clone(), d, guard)));
+            drop(enter(&actors.claimer, (), |d| Claimer::new(shared.clone(), d, guard)));
         }
         ActorId::Notifier => {
-            drop(enter(&board.notifier, (), |d| Notifier::new(shared.clone(), d, guard)));
+            drop(enter(&actors.notifier, (), |d| Notifier::new(shared.clone(), d, guard)));
         }
         ActorId::ClaimTimer(job) => drop(ClaimTimer::new(shared.clone(), *job, guard).start()),
         ActorId::Cluster(site) => build_cluster(&shared, site, guard),
@@ -242,11 +242,11 @@ fn build(shared: &Arc<Shared>, id: &ActorId, guard: LifeGuard) {
 fn build_transfer(shared: &Arc<Shared>, key: (Digest, SiteName), mut guard: LifeGuard) {
     let view = shared.view.load();
     let Some(blank) = blank_of(&view, &key) else { return guard.disarm() };
-    if shared.switchboard.transfers.addr(&key).is_some() {
+    if shared.actors.transfers.addr(&key).is_some() {
         return guard.disarm();
     }
     let record = view.copies.get(&key).cloned();
-    enter(&shared.switchboard.transfers, key.clone(), |dirty| {
+    enter(&shared.actors.transfers, key.clone(), |dirty| {
         Transfer::new(shared.clone(), key, record, blank, dirty, guard)
     });
 }
@@ -255,7 +255,7 @@ fn build_cluster(shared: &Arc<Shared>, name: &SiteName, mut guard: LifeGuard) {
     let Some(site) = shared.sites.get(name).cloned() else { return guard.disarm() };
     let record = shared.view.load().sites.get(name).cloned();
     let record = record.unwrap_or_else(|| Arc::new(SiteRecord::new(name.clone())));
-    enter(&shared.switchboard.clusters, name.clone(), |dirty| {
+    enter(&shared.actors.clusters, name.clone(), |dirty| {
         Cluster::new(shared.clone(), site, record, dirty, guard)
     });
 }
@@ -263,12 +263,12 @@ fn build_cluster(shared: &Arc<Shared>, name: &SiteName, mut guard: LifeGuard) {
 fn build_job(shared: &Arc<Shared>, id: JobId, mut guard: LifeGuard) {
     let job = shared.view.load().jobs.get(&id).cloned();
     let Some(job) = job.filter(|job| !job.is_final()) else { return guard.disarm() };
-    if shared.switchboard.jobs.addr(&id).is_some() {
+    if shared.actors.jobs.addr(&id).is_some() {
         return guard.disarm();
     }
     // One that was never placed has nothing that could be under way.
     let rebuilt = !job.components.is_empty();
-    enter(&shared.switchboard.jobs, id, |dirty| {
+    enter(&shared.actors.jobs, id, |dirty| {
         JobActor::new(shared.clone(), job, rebuilt, dirty, guard)
     });
 }
@@ -295,8 +295,8 @@ pub(crate) async fn hold_job(shared: &Arc<Shared>, id: JobId) {
 /// A site whose actor ends again and again is unusable, and tried again later.
 async fn hold_site(shared: &Arc<Shared>, site: SiteName) {
     error!(%site, "its actor ends again and again; unusable until it is rebuilt");
-    let report = crate::board::SiteReport::default();
-    shared.board.publish(site.clone(), Arc::new(report));
-    shared.switchboard.co_allocator.look(&());
+    let report = crate::live_state::SiteReport::default();
+    shared.live.publish(site.clone(), Arc::new(report));
+    shared.actors.co_allocator.look(&());
     restart_later(shared.clone(), ActorId::Cluster(site));
 }

@@ -69,7 +69,7 @@ number! {
     Seq(u64)
 }
 number! {
-    /// Reign of one control plane over a store; a later one fences off an earlier.
+    /// Ownership of one control plane over a store; a later one fences off an earlier.
     Epoch(u64)
 }
 

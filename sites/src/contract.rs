@@ -1,4 +1,4 @@
-//! What every site adapter must do, as tests over a [`Ground`]. An adapter calls
+//! What every site adapter must do, as tests over a [`SiteFixture`]. An adapter calls
 //! [`site_contract!`](crate::site_contract) in its tests.
 //!
 //! Nothing here waits for a fixed time to be right: conditions are awaited with
@@ -33,7 +33,7 @@ use crate::port::{
 };
 
 /// A site made for one test, with nothing on it.
-pub trait Ground: Send + Sync {
+pub trait SiteFixture: Send + Sync {
     /// The site, through one adapter.
     fn site(&self) -> Arc<dyn Site>;
 
@@ -201,19 +201,19 @@ fn content_of(bytes: &[u8]) -> Content {
     Content { digest: Digest(*blake3::hash(bytes).as_bytes()), size: Bytes(bytes.len() as u64) }
 }
 
-/// One test per promise, each on a new ground: `site_contract!(|| MyGround::new())`. Where a
-/// ground needs what may not be there, `site_contract!(perhaps || ...)` takes a closure that
+/// One test per promise, each on a new fixture: `site_contract!(|| MyFixture::new())`. Where a
+/// fixture needs what may not be there, `site_contract!(perhaps || ...)` takes a closure that
 /// gives an `Option`, and says itself why there is none.
 #[macro_export]
 macro_rules! site_contract {
-    (perhaps $ground:expr) => {
-        $crate::site_contract! { @all $ground }
+    (perhaps $fixture:expr) => {
+        $crate::site_contract! { @all $fixture }
     };
-    ($ground:expr) => {
-        $crate::site_contract! { @all || Some(($ground)()) }
+    ($fixture:expr) => {
+        $crate::site_contract! { @all || Some(($fixture)()) }
     };
-    (@all $ground:expr) => {
-        $crate::site_contract! { @each $ground;
+    (@all $fixture:expr) => {
+        $crate::site_contract! { @each $fixture;
             an_unknown_tag_is_absent
             a_payload_runs_through_the_gate_and_its_exit_is_seen
             an_exit_code_is_seen_as_it_was
@@ -250,12 +250,12 @@ macro_rules! site_contract {
             an_unreachable_site_is_no_information
         }
     };
-    (@each $ground:expr; $($name:ident)+) => {
+    (@each $fixture:expr; $($name:ident)+) => {
         $(
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() {
-                let Some(ground) = ($ground)() else { return };
-                $crate::contract::$name(&ground).await;
+                let Some(fixture) = ($fixture)() else { return };
+                $crate::contract::$name(&fixture).await;
             }
         )+
     };

@@ -205,7 +205,7 @@ pub struct AttemptOrder {
     pub tag: Tag,
     /// The round it belongs to.
     pub round: Round,
-    /// The control plane's reign.
+    /// The control plane's epoch.
     pub epoch: Epoch,
     /// Processors and the rest.
     pub resources: Resources,
@@ -267,7 +267,7 @@ pub enum GateDecision {
 pub struct Go {
     /// The round.
     pub round: Round,
-    /// The control plane's reign.
+    /// The control plane's epoch.
     pub epoch: Epoch,
     /// When to start, by our clock; a wrapper does not wait for more than a few seconds.
     pub start_at: Timestamp,

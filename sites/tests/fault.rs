@@ -10,15 +10,15 @@ use std::time::Duration;
 
 use cospan_domain::ids::{HostName, RelPath};
 use cospan_domain::units::DurationUs;
-use cospan_sites::contract::{Ground, await_seen, bring_to_gate, go, order, run, script, tag};
+use cospan_sites::contract::{SiteFixture, await_seen, bring_to_gate, go, order, run, script, tag};
 use cospan_sites::fault::{Call, Fault, Faults, FaultySite, Injection, Tally};
 use cospan_sites::port::{ExitCause, GateDecision, GateState, Observation, Site, SiteError};
-use support::LocalGround;
+use support::LocalSiteFixture;
 
-/// A ground whose adapters are wrapped, with nothing armed.
-struct Wrapped(LocalGround);
+/// A fixture whose adapters are wrapped, with nothing armed.
+struct Wrapped(LocalSiteFixture);
 
-impl Ground for Wrapped {
+impl SiteFixture for Wrapped {
     fn site(&self) -> Arc<dyn Site> {
         Arc::new(FaultySite::new(self.0.site(), Faults::new()))
     }
@@ -51,17 +51,17 @@ impl Ground for Wrapped {
 mod unarmed {
     use super::*;
 
-    cospan_sites::site_contract!(|| Wrapped(LocalGround::new()));
+    cospan_sites::site_contract!(|| Wrapped(LocalSiteFixture::new()));
 }
 
-fn faulty(ground: &LocalGround) -> FaultySite {
-    FaultySite::new(ground.site(), Faults::new())
+fn faulty(fixture: &LocalSiteFixture) -> FaultySite {
+    FaultySite::new(fixture.site(), Faults::new())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_reply_hides_an_effect_and_a_lost_request_has_none() {
-    let ground = LocalGround::new();
-    let site = faulty(&ground);
+    let fixture = LocalSiteFixture::new();
+    let site = faulty(&fixture);
     for (job, fault, effect) in [(1, Fault::LostAfter, true), (2, Fault::LostBefore, false)] {
         site.faults().arm_next(Call::Submit, fault, 1);
         let answer = site.submit(&order(tag(job), script("exit 0"))).await;
@@ -77,8 +77,8 @@ async fn a_lost_reply_hides_an_effect_and_a_lost_request_has_none() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn errors_without_effect_have_none() {
-    let ground = LocalGround::new();
-    let site = faulty(&ground);
+    let fixture = LocalSiteFixture::new();
+    let site = faulty(&fixture);
     for fault in [Fault::NotSent, Fault::Refused, Fault::SiteFull] {
         site.faults().arm_next(Call::Submit, fault, 1);
         assert!(site.submit(&order(tag(1), script("exit 0"))).await.is_err());
@@ -88,8 +88,8 @@ async fn errors_without_effect_have_none() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_false_status_lies_about_every_attempt_until_it_is_lifted() {
-    let ground = LocalGround::new();
-    let site = faulty(&ground);
+    let fixture = LocalSiteFixture::new();
+    let site = faulty(&fixture);
     bring_to_gate(&site, &order(tag(1), script("exit 0"))).await;
     site.faults().arm(Call::Status, Fault::Absent);
     assert_eq!(await_seen(&site, tag(1), |_| true).await, Observation::Absent);
@@ -105,8 +105,8 @@ async fn a_false_status_lies_about_every_attempt_until_it_is_lifted() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_frozen_call_waits_and_then_happens() {
-    let ground = LocalGround::new();
-    let site = Arc::new(faulty(&ground));
+    let fixture = LocalSiteFixture::new();
+    let site = Arc::new(faulty(&fixture));
     bring_to_gate(&*site, &order(tag(1), script("exit 0"))).await;
     site.faults().arm(Call::DecideGate, Fault::Freeze);
     let deciding = tokio::spawn({
@@ -139,8 +139,8 @@ const LONG: Duration = Duration::from_secs(600);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_doubled_submission_runs_once() {
-    let ground = LocalGround::new();
-    let site = faulty(&ground);
+    let fixture = LocalSiteFixture::new();
+    let site = faulty(&fixture);
     site.faults().inject(vec![injection(Fault::Doubled, Call::Submit, LONG)]);
     assert_eq!(run(&site, &order(tag(1), script("exit 0"))).await, ExitCause::Code(0));
     assert_eq!(site.find_by_tag(tag(1)).await.unwrap().found.len(), 1);
@@ -149,8 +149,8 @@ async fn a_doubled_submission_runs_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_answer_comes_after_an_effect_that_did_not_wait() {
-    let ground = LocalGround::new();
-    let site = Arc::new(faulty(&ground));
+    let fixture = LocalSiteFixture::new();
+    let site = Arc::new(faulty(&fixture));
     site.faults().inject(vec![injection(Fault::LateAnswer(LONG), Call::Submit, LONG)]);
     let submitting = tokio::spawn({
         let site = site.clone();
@@ -164,8 +164,8 @@ async fn a_late_answer_comes_after_an_effect_that_did_not_wait() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_hangs_goes_on_when_the_fault_ends_and_else_ends_without_effect() {
-    let ground = LocalGround::new();
-    let site = faulty(&ground);
+    let fixture = LocalSiteFixture::new();
+    let site = faulty(&fixture);
     let submit = |job| {
         let order = order(tag(job), script("exit 0"));
         let site = &site;
@@ -196,8 +196,8 @@ async fn a_call_that_hangs_goes_on_when_the_fault_ends_and_else_ends_without_eff
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_status_without_idle_processors_tells_the_truth_about_attempts() {
-    let ground = LocalGround::new();
-    let site = faulty(&ground);
+    let fixture = LocalSiteFixture::new();
+    let site = faulty(&fixture);
     bring_to_gate(&site, &order(tag(1), script("exit 0"))).await;
     site.faults().inject(vec![injection(Fault::NoneIdle, Call::Status, LONG)]);
     let status = site.status(&[tag(1)]).await.unwrap();
@@ -208,9 +208,9 @@ async fn a_status_without_idle_processors_tells_the_truth_about_attempts() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_control_file_switches_faults_of_a_running_server() {
-    let ground = LocalGround::new();
-    let path = ground.root().join("faults");
-    let site = FaultySite::new(ground.site(), Faults::new()).controlled_by(path.clone());
+    let fixture = LocalSiteFixture::new();
+    let path = fixture.root().join("faults");
+    let site = FaultySite::new(fixture.site(), Faults::new()).controlled_by(path.clone());
     assert!(site.status(&[]).await.is_ok(), "no file, no faults");
     replace(&path, "all not-sent\nstatus lost-before next 1\n");
     assert!(matches!(site.status(&[]).await, Err(SiteError::OutcomeUnknown(_))));

@@ -2,6 +2,6 @@
 
 mod support;
 
-use support::LocalGround;
+use support::LocalSiteFixture;
 
-cospan_sites::site_contract!(LocalGround::new);
+cospan_sites::site_contract!(LocalSiteFixture::new);

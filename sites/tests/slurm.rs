@@ -8,9 +8,9 @@
 
 mod slurm {
     mod ends;
-    pub mod ground;
+    pub mod fixture;
 }
 
-use slurm::ground::SlurmGround;
+use slurm::fixture::SlurmSiteFixture;
 
-cospan_sites::site_contract!(perhaps SlurmGround::offered);
+cospan_sites::site_contract!(perhaps SlurmSiteFixture::offered);

@@ -171,7 +171,7 @@ fn running(job: &Job, now: Timestamp) -> Result<(Job, Vec<JobEvent>)> {
         answer: SubmitAnswer::Accepted(lrm_id.clone()),
     })?;
     for sighting in [Sighting::Ready("host".into()), Sighting::Begun("host".into())] {
-        life.each(|component, job| JobCommand::Sighted {
+        life.each(|component, job| JobCommand::AttemptObserved {
             component,
             attempt: job.components[component.0 as usize].attempt,
             asked_at: now,

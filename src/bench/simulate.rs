@@ -7,12 +7,12 @@ use std::time::Instant;
 
 use actix_web::rt::System;
 use anyhow::Result;
+use cospan_chaos_tests::laboratory::call_faults::{CallFaultModel, FaultRates};
 use cospan_chaos_tests::laboratory::experiment::{
     Experiment, Outcome, PlannedJob, PlannedJobs, Surroundings, run,
 };
 use cospan_chaos_tests::laboratory::jobs::shared_job;
 use cospan_chaos_tests::laboratory::settings::default_settings;
-use cospan_chaos_tests::laboratory::weather::{Climate, Weather};
 use cospan_chaos_tests::world::batch::Discipline;
 use cospan_chaos_tests::world::cluster::ClusterSpec;
 use cospan_chaos_tests::world::{Pace, World};
@@ -153,7 +153,7 @@ fn run_through(jobs: PlannedJobs, count: usize, sites: Vec<ClusterSpec>) -> Resu
         count,
         begins: BEGINS,
         seed: 1,
-        weather: Weather::new(Climate::default(), 1),
+        call_faults: CallFaultModel::new(FaultRates::default(), 1),
     };
     run(experiment, Surroundings::default(), |_| (), Rc::new(|_, _| {}))
 }

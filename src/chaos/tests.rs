@@ -112,7 +112,7 @@ fn all_slips_are_told_at_once() {
 
 #[test]
 fn kinds_have_the_names_that_the_laboratory_gives_them() {
-    use cospan_chaos_tests::laboratory::weather::CallFault;
+    use cospan_chaos_tests::laboratory::call_faults::CallFault;
     let ours: Vec<&str> = Kind::ALL.map(Kind::as_str).to_vec();
     // A real site is not made to lie about what it did, nor its adapter to panic.
     let of_laboratories = [CallFault::Garbage, CallFault::NoEffect, CallFault::Panics];

@@ -3,9 +3,9 @@
 //! It is a client of a server that it starts, and knows nothing but the public
 //! interface; only the death of a site is its own doing.
 
+mod demo_directory;
 mod error;
 mod follow;
-mod ground;
 mod journey;
 mod processes;
 mod report;
@@ -23,7 +23,7 @@ use signal_hook::iterator::Signals;
 pub use error::QuickstartError;
 pub use report::Report;
 
-use ground::Ground;
+use demo_directory::DemoDirectory;
 use server::Shared;
 use story::Story;
 use tell::Teller;
@@ -50,11 +50,11 @@ pub struct Options {
 /// # Errors
 /// It could not be done. That outputs are wrong is no error, but in the report.
 pub fn run(options: &Options) -> Result<Report, QuickstartError> {
-    let ground = Ground::prepare(options.directory.as_deref())?;
-    let shared = Shared::new(ground.clone());
+    let demo = DemoDirectory::prepare(options.directory.as_deref())?;
+    let shared = Shared::new(demo.clone());
     end_on_signals(shared.clone())?;
     let mut unwatched = EndOnDrop(Some(shared.clone()));
-    let report = Story { ground, options, teller: Teller::new(options.silent) }.tell(&shared)?;
+    let report = Story { demo, options, teller: Teller::new(options.silent) }.tell(&shared)?;
     unwatched.0 = None;
     Ok(report)
 }

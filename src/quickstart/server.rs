@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::demo_directory::{self, DemoDirectory};
 use super::error::QuickstartError;
-use super::ground::{self, Ground};
 use super::processes;
 use crate::client::{Client, ServerAddress};
 use crate::keys::KeyDirectory;
@@ -35,13 +35,13 @@ pub(super) struct Server {
 /// What the thread that waits for Ctrl-C needs as well.
 #[derive(Debug)]
 pub(super) struct Shared {
-    ground: Ground,
+    demo: DemoDirectory,
     child: Mutex<Option<Child>>,
 }
 
 impl Shared {
-    pub(super) fn new(ground: Ground) -> Arc<Self> {
-        Arc::new(Self { ground, child: Mutex::new(None) })
+    pub(super) fn new(demo: DemoDirectory) -> Arc<Self> {
+        Arc::new(Self { demo, child: Mutex::new(None) })
     }
 
     fn child(&self) -> MutexGuard<'_, Option<Child>> {
@@ -57,7 +57,7 @@ impl Shared {
         if let Some(mut child) = child.take() {
             stop(&mut child);
         }
-        processes::kill_all(&self.ground.sites()).map_err(QuickstartError::Processes)?;
+        processes::kill_all(&self.demo.sites()).map_err(QuickstartError::Processes)?;
         Ok(())
     }
 
@@ -69,8 +69,8 @@ impl Shared {
     pub(super) fn abandon(&self) -> (MutexGuard<'_, Option<Child>>, Result<(), QuickstartError>) {
         let mut child = self.child();
         let ended = self.end_held(&mut child);
-        if ended.is_ok() && self.ground.chosen_by_us {
-            ground::clear(&self.ground.directory);
+        if ended.is_ok() && self.demo.chosen_by_us {
+            demo_directory::clear(&self.demo.directory);
         }
         (child, ended)
     }
@@ -79,17 +79,17 @@ impl Shared {
 impl Server {
     /// Starts it and waits until it takes work.
     pub(super) fn start(shared: Arc<Shared>) -> Result<Self, QuickstartError> {
-        let ground = shared.ground.clone();
+        let demo = shared.demo.clone();
         let mut tries = 0;
         loop {
             tries += 1;
             let port =
                 free_port().map_err(QuickstartError::file("listen on", "127.0.0.1".as_ref()))?;
-            ground.write_config(port)?;
+            demo.write_config(port)?;
             {
                 // Held while it is started, so that an interruption finds it.
                 let mut child = shared.child();
-                *child = Some(spawn(&ground)?);
+                *child = Some(spawn(&demo)?);
             }
             let address = ServerAddress::Http(format!("http://127.0.0.1:{port}"));
             let keyless = Client::new(address.clone(), None, None)?;
@@ -103,7 +103,7 @@ impl Server {
                 }
                 Err(error) => return Err(error),
             }
-            let keys = KeyDirectory::new(ground.data().join("keys"));
+            let keys = KeyDirectory::new(demo.data().join("keys"));
             let token = keys.local_token()?.map(|token| token.secret().to_owned());
             return Ok(Self { client: Client::new(address, token, None)?, ..server });
         }
@@ -131,7 +131,7 @@ impl Server {
         if begin.elapsed() <= longest {
             return Ok(());
         }
-        let log = self.shared.ground.log();
+        let log = self.shared.demo.log();
         Err(QuickstartError::TooSlow { what, seconds: longest.as_secs(), log })
     }
 
@@ -142,7 +142,7 @@ impl Server {
             Some(Err(error)) => error.to_string(),
             Some(Ok(None)) | None => return Ok(()),
         };
-        let log = self.shared.ground.log();
+        let log = self.shared.demo.log();
         let tail = tail(&log).unwrap_or_else(|error| format!("(not readable: {error})"));
         Err(QuickstartError::ServerEnded { status, log, tail })
     }
@@ -179,14 +179,14 @@ fn free_port() -> std::io::Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
-fn spawn(ground: &Ground) -> Result<Child, QuickstartError> {
+fn spawn(demo: &DemoDirectory) -> Result<Child, QuickstartError> {
     let program = std::env::current_exe()
         .map_err(QuickstartError::file("find", "this program's file".as_ref()))?;
-    let log_file = ground.log();
+    let log_file = demo.log();
     let log =
         std::fs::File::create(&log_file).map_err(QuickstartError::file("write", &log_file))?;
     let mut command = Command::new(&program);
-    command.arg("--config").arg(ground.config()).arg("serve");
+    command.arg("--config").arg(demo.config()).arg("serve");
     // Only its configuration file says how it runs.
     for variable in ["COSPAN_CONFIG", "COSPAN_SERVER", "COSPAN_TOKEN", "COSPAN_LOG"] {
         command.env_remove(variable);
@@ -194,7 +194,7 @@ fn spawn(ground: &Ground) -> Result<Child, QuickstartError> {
     command
         .env_remove("STATE_DIRECTORY")
         .env_remove("NOTIFY_SOCKET")
-        .current_dir(&ground.directory)
+        .current_dir(&demo.directory)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(log)

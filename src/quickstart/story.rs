@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use cospan_domain::units::Bytes;
 
+use super::demo_directory::{BANDWIDTH, DemoDirectory, SITES};
 use super::follow::site_of;
-use super::ground::{BANDWIDTH, Ground, SITES};
 use super::report::{ComponentReport, DeadSite, Durations, InputReport, Report};
 use super::server::{Server, Shared};
 use super::tell::{Teller, bad, columns, good};
@@ -23,7 +23,7 @@ const SITES_MAX: Duration = Duration::from_secs(60);
 
 /// Everything that is needed to tell it.
 pub(super) struct Story<'o> {
-    pub(super) ground: Ground,
+    pub(super) demo: DemoDirectory,
     pub(super) options: &'o Options,
     pub(super) teller: Teller,
 }
@@ -59,8 +59,8 @@ impl Story<'_> {
         let address = server.client.address().to_string();
         let report = Report {
             right: moved && components.iter().all(|component| component.right),
-            directory: self.ground.directory.display().to_string(),
-            config: self.ground.config().display().to_string(),
+            directory: self.demo.directory.display().to_string(),
+            config: self.demo.config().display().to_string(),
             metrics: format!("{address}/metrics"),
             server: address,
             server_pid: server.pid().filter(|_| self.options.keep),
@@ -119,8 +119,8 @@ impl Story<'_> {
         )?;
         let text = work::input();
         let site = work::input_site();
-        let file = self.ground.site(site).join("files").join(work::INPUT_PATH);
-        Ground::write(&file, text.as_bytes())?;
+        let file = self.demo.site(site).join("files").join(work::INPUT_PATH);
+        DemoDirectory::write(&file, text.as_bytes())?;
         let registration = FileRegistration {
             name: work::INPUT.parse()?,
             site: site.parse()?,
@@ -145,7 +145,7 @@ impl Story<'_> {
     }
 
     fn preview(&mut self, server: &Server) -> Result<(), QuickstartError> {
-        Ground::write(&self.ground.job_file(), work::job_text().as_bytes())?;
+        DemoDirectory::write(&self.demo.job_file(), work::job_text().as_bytes())?;
         self.teller.step(
             "Where would the job go?",
             "One job of three components, with 4, 3 and 2 processors, that start together.\n\
@@ -175,7 +175,7 @@ impl Story<'_> {
         )?;
         let mut all = Vec::new();
         for (at, component) in done.job.components.iter().enumerate() {
-            let file = self.ground.results().join(&component.name).join(work::OUTPUT);
+            let file = self.demo.results().join(&component.name).join(work::OUTPUT);
             fetch(server, done.job.id, &component.name, &file)?;
             if self.options.corrupt_output && at == 0 {
                 corrupt(&file)?;
@@ -216,9 +216,9 @@ impl Story<'_> {
             ("API", format!("{address}/v1")),
             ("Described at", format!("{address}/v1/openapi.json")),
             ("Metrics", report.metrics.clone()),
-            ("Data", self.ground.data().display().to_string()),
-            ("Results", self.ground.results().display().to_string()),
-            ("Server log", self.ground.log().display().to_string()),
+            ("Data", self.demo.data().display().to_string()),
+            ("Results", self.demo.results().display().to_string()),
+            ("Server log", self.demo.log().display().to_string()),
         ];
         let rows: Vec<Vec<String>> =
             rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
@@ -274,7 +274,7 @@ fn fetch(server: &Server, job: u64, component: &str, to: &Path) -> Result<(), Qu
     let mut bytes = Vec::new();
     let read = download.bytes.read_to_end(&mut bytes);
     read.map_err(|error| server.client.broken(&error))?;
-    Ground::write(to, &bytes)
+    DemoDirectory::write(to, &bytes)
 }
 
 /// Damages a file by a single bit.
@@ -283,5 +283,5 @@ fn corrupt(file: &Path) -> Result<(), QuickstartError> {
     if let Some(byte) = bytes.first_mut() {
         *byte ^= 1;
     }
-    Ground::write(file, &bytes)
+    DemoDirectory::write(file, &bytes)
 }

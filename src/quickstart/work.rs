@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::ground::SITES;
+use super::demo_directory::SITES;
 use crate::api::v1::JobDocument;
 use crate::api::v1::parse::{Format, parse_all};
 

@@ -59,7 +59,7 @@ pub(super) fn report(
 }
 
 fn withheld(explanation: &Explanation) -> Option<WithheldReport> {
-    let hoard = explanation.hoard.as_ref()?;
+    let hoard = explanation.starvation_guard.as_ref()?;
     let processors = hoard.withheld.iter().map(|(site, count)| (site.to_string(), *count));
     Some(WithheldReport {
         job: hoard.job.0,

@@ -11,7 +11,7 @@ use cospan_domain::ids::{PolicyName, SiteName, TargetName};
 use cospan_domain::job::parameters::JobParameters;
 use cospan_domain::job::spec::SpecLimits;
 use cospan_domain::placement::{DefaultPolicies, Quota, QuotaBasis};
-use cospan_domain::queue::{HoardParameters, QueueParameters};
+use cospan_domain::queue::{QueueParameters, StarvationGuardParameters};
 use cospan_domain::site::contact::ContactParameters;
 use cospan_domain::site::parameters::SiteParameters;
 use cospan_domain::transfer::parameters::CopyParameters;
@@ -145,7 +145,7 @@ fn queue(config: &Config) -> QueueParameters {
         promote_after: queue.promotion_tries,
         max_placement_tries: queue.max_placement_tries,
         events: queue.events,
-        hoard: HoardParameters {
+        starvation_guard: StarvationGuardParameters {
             after: queue.hoard_after,
             share: queue.hoard_share,
             time: queue.hoard_time,

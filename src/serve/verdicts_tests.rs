@@ -56,7 +56,7 @@ pub(crate) fn explanation(wait: Wait) -> Explanation {
         wait,
         silence: Default::default(),
         next_claim: None,
-        hoard: None,
+        starvation_guard: None,
         estimate: Estimate::None,
         transfers: Vec::new(),
         class: None,

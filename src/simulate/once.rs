@@ -2,8 +2,8 @@
 
 use std::rc::Rc;
 
+use cospan_chaos_tests::laboratory::call_faults::{CallFaultModel, FaultRates};
 use cospan_chaos_tests::laboratory::experiment::{Experiment, Surroundings, run};
-use cospan_chaos_tests::laboratory::weather::{Climate, Weather};
 use cospan_chaos_tests::world::Pace;
 use cospan_domain::ids::LogicalName;
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -132,7 +132,7 @@ fn experiment(
     let slowdown = world::Slowdown::new(study.workload.slowdown_per_mille, grid);
     let jobs = workload.jobs.into_iter().map(move |job| world::planned(&job, &variant, slowdown));
     let pace = Pace { launch_max: study.launch_max, ..Pace::default() };
-    let climate = Climate { way_max: WAY_MAX, ..Climate::default() };
+    let fault_rates = FaultRates { way_max: WAY_MAX, ..FaultRates::default() };
     let experiment = Experiment {
         world: world::world(grid, pace, drawn("world"), BEGINS)?,
         settings,
@@ -140,7 +140,7 @@ fn experiment(
         count,
         begins: BEGINS,
         seed: drawn("control plane"),
-        weather: Weather::new(climate, drawn("calls")),
+        call_faults: CallFaultModel::new(fault_rates, drawn("calls")),
     };
     let (failures, files) = (world::failures(grid), world::files(grid)?);
     Ok((experiment, Surroundings { failures, files, until: None }))

@@ -1,4 +1,4 @@
-//! The beginning of a reign: checks that a store is whole, and takes it.
+//! The beginning of an ownership: checks that a store is whole, and takes it.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -9,7 +9,8 @@ use crate::engine::{Engine, Reader, Txn, Writes};
 use crate::envelope::{self, Head};
 use crate::judge::{self, ledger_write};
 use crate::meta::{
-    self, EPOCH_KEY, FORMAT, FORMAT_KEY, INSTANCE_KEY, LEDGER_KEY, Ledger, RESERVED_PREFIX, Reign,
+    self, EPOCH_KEY, FORMAT, FORMAT_KEY, INSTANCE_KEY, LEDGER_KEY, Ledger, RESERVED_PREFIX,
+    StoreOwner,
 };
 use crate::port::{Journal, Key, Opened, StoreError, Stored, Version};
 
@@ -22,16 +23,16 @@ pub(crate) struct Floor {
     pub(crate) seq: Seq,
 }
 
-/// A reign that has begun.
+/// An ownership that has begun.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Begun {
-    pub(crate) reign: Reign,
+    pub(crate) owner: StoreOwner,
     pub(crate) seq: Seq,
 }
 
 impl Opened {
     pub(crate) fn new(journal: Arc<dyn Journal>, begun: Begun) -> Self {
-        Self { journal, epoch: begun.reign.epoch, instance: begun.reign.instance }
+        Self { journal, epoch: begun.owner.epoch, instance: begun.owner.instance }
     }
 }
 
@@ -116,17 +117,17 @@ fn is_empty(reader: &dyn Reader) -> Result<bool, StoreError> {
 /// Writes what every store has. The format has no envelope, so that any later
 /// program can read it.
 fn found<E: Engine>(engine: &mut E, instance: InstanceId) -> Result<(), StoreError> {
-    write_reign(engine, Reign { instance, epoch: Epoch(0) }, Ledger::default(), Writes::new())
+    write_reign(engine, StoreOwner { instance, epoch: Epoch(0) }, Ledger::default(), Writes::new())
 }
 
 /// Writes a whole store of its own into an empty engine.
 pub(crate) fn write_reign<E: Engine>(
     engine: &mut E,
-    reign: Reign,
+    owner: StoreOwner,
     mut ledger: Ledger,
     mut writes: Writes,
 ) -> Result<(), StoreError> {
-    let own = [(INSTANCE_KEY, reign.instance.to_string()), (EPOCH_KEY, reign.epoch.to_string())];
+    let own = [(INSTANCE_KEY, owner.instance.to_string()), (EPOCH_KEY, owner.epoch.to_string())];
     for (key, value) in own {
         let (head, bytes) = envelope::seal(key, Version(1), value.as_bytes());
         ledger.add(key, head);
@@ -220,7 +221,7 @@ fn take<E: Engine>(engine: &mut E, floor: Floor) -> Result<Begun, StoreError> {
             Ok(())
         })?;
         begun = raise_epoch(txn, floor).and_then(|(epoch, seq)| {
-            Ok(Begun { reign: Reign { instance: instance?, epoch }, seq })
+            Ok(Begun { owner: StoreOwner { instance: instance?, epoch }, seq })
         });
         Ok(())
     })?;
@@ -318,7 +319,7 @@ mod tests {
         let error = begin_on(&disk, Floor { epoch: Epoch(2), seq: Seq(3) }).unwrap_err();
         assert!(error.to_string().contains("ends with unit 2"), "{error}");
         let begun = begin_on(&disk, Floor { epoch: Epoch(9), seq: Seq(2) }).unwrap();
-        assert_eq!(begun.reign.epoch, Epoch(10), "an epoch is never taken twice");
+        assert_eq!(begun.owner.epoch, Epoch(10), "an epoch is never taken twice");
     }
 
     #[test]
@@ -365,7 +366,7 @@ mod tests {
         assert_eq!(begun.seq, Seq(2));
         assert_eq!(stored(&disk, "m/store/format"), FORMAT.to_string().into_bytes());
         let next = begin_on(&disk, Floor::default()).unwrap();
-        assert_eq!(next.reign.epoch.0, begun.reign.epoch.0 + 1);
+        assert_eq!(next.owner.epoch.0, begun.owner.epoch.0 + 1);
     }
 
     #[test]

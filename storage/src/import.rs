@@ -15,7 +15,7 @@ use crate::engine::{Engine, Writes};
 use crate::envelope;
 use crate::export::{End, Header, Line, STREAM};
 use crate::found;
-use crate::meta::{FORMAT, Ledger, RESERVED_PREFIX, Reign};
+use crate::meta::{FORMAT, Ledger, RESERVED_PREFIX, StoreOwner};
 use crate::open::{Directory, Marker, Options, draw_instance};
 use crate::port::{Change, Key, StoreError, Stored, Unit};
 use crate::record::adoption::Adoption;
@@ -98,7 +98,7 @@ fn fill(
     batch.flush(&mut engine)?;
     let epoch = Epoch(header.epoch.saturating_add(1));
     let (records, ledger) = (batch.records, batch.ledger);
-    found::write_reign(&mut engine, Reign { instance, epoch }, ledger, Writes::new())?;
+    found::write_reign(&mut engine, StoreOwner { instance, epoch }, ledger, Writes::new())?;
     drop(engine);
     Marker::new(options.engine, instance, epoch, ledger.seq).write(directory)?;
     Ok(Imported { instance, exported_from, epoch, records, damaged: end.damaged })

@@ -84,9 +84,9 @@ pub(crate) fn damaged(key: &[u8], problem: &str) -> StoreError {
     StoreError::Damaged { place: key.escape_ascii().to_string(), problem: problem.into() }
 }
 
-/// Who owns a store, as drawn at its creation, and its reign.
+/// Who owns a store, as drawn at its creation, and the epoch of its ownership.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Reign {
+pub(crate) struct StoreOwner {
     /// The control plane.
     pub(crate) instance: InstanceId,
     /// The epoch.

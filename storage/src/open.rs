@@ -180,8 +180,8 @@ impl Start<'_> {
             let begun = found::begin(&mut engine, &place, floor, instance, load)?;
             Ok((engine, begun))
         })?;
-        marker.check_instance(&directory, begun.reign.instance)?;
-        marker.epoch = begun.reign.epoch;
+        marker.check_instance(&directory, begun.owner.instance)?;
+        marker.epoch = begun.owner.epoch;
         marker.seq = begun.seq;
         marker.write(&directory)?;
         let farewell = Box::new(move |seq| {

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, Stdio};
 
-use cospan_chaos_tests::ground::Layout;
+use cospan_chaos_tests::test_environment::Layout;
 
 use super::scene::{Scene, has, scene, scene_with, until};
 
@@ -69,7 +69,7 @@ fn files_are_listed_with_their_replicas() {
     let mut scene = scene(2);
     has(&scene.must(&["file", "list"]), &["no files", "cospan file add"]);
     for (at, site) in ["s1", "s2"].into_iter().enumerate() {
-        let path = scene.ground.plant_file(at, "mesh", 10).unwrap();
+        let path = scene.environment.plant_file(at, "mesh", 10).unwrap();
         scene.must(&["file", "add", "mesh", "--site", site, "--path", &path]);
     }
     has(&scene.must(&["file", "list"]), &["mesh", "10 B", "s1:mesh, s2:mesh"]);
@@ -105,15 +105,15 @@ fn a_configuration_is_checked_and_what_is_shown_of_it_can_be_used_again() {
     has(&scene.must(&["config", "check"]), &["good: ", "2 sites"]);
     let shown = scene.must(&["config", "show"]);
     has(&shown, &["# In effect, from ", "poll_interval = \"200ms\"", "name = \"s2\""]);
-    let again = scene.ground.path().join("shown.toml");
+    let again = scene.environment.path().join("shown.toml");
     std::fs::write(&again, &shown).unwrap();
     let brief = scene.must(&["config", "show", "--brief"]);
     assert!(brief.len() < shown.len());
     scene.server.kill().unwrap();
-    std::fs::rename(&again, scene.ground.config()).unwrap();
+    std::fs::rename(&again, scene.environment.config()).unwrap();
     let same = |text: &str| text.lines().skip(1).map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(same(&scene.must(&["config", "show", "--brief"])), same(&brief));
-    std::fs::write(scene.ground.config(), "[queue]\nscan_intervall = \"1s\"\n").unwrap();
+    std::fs::write(scene.environment.config(), "[queue]\nscan_intervall = \"1s\"\n").unwrap();
     scene.refused(&["config", "check"], 2, &["1 problem", "scan_intervall", "scan_interval"]);
 }
 
@@ -146,8 +146,8 @@ fn a_site_that_failed_is_used_again_at_once_when_it_is_reset() {
                     probe_interval_max = \"2h\"\n";
     let layout = Layout { sites: 2, watching: watching.into(), ..Layout::default() };
     let mut scene = scene_with(layout);
-    let root = scene.ground.sites[0].root.clone();
-    let away = scene.ground.path().join("away");
+    let root = scene.environment.sites[0].root.clone();
+    let away = scene.environment.path().join("away");
     let state = || scene.get("/v1/sites/s1")["state"].as_str().unwrap().to_owned();
     std::fs::rename(&root, &away).unwrap();
     std::fs::write(&root, "in the way").unwrap();
@@ -175,7 +175,7 @@ fn read(file: &Path) -> String {
 #[test]
 fn who_follows_or_waits_gets_each_line_once_although_the_server_is_killed_meanwhile() {
     let mut scene = scene(1);
-    let path = scene.ground.path().to_owned();
+    let path = scene.environment.path().to_owned();
     let place = path.display();
     let step = |from: u32, to: u32, until: &str| {
         format!(
@@ -210,12 +210,12 @@ fn who_follows_or_waits_gets_each_line_once_although_the_server_is_killed_meanwh
 #[test]
 fn a_sound_installation_is_found_to_be_one_and_its_bundle_holds_no_key() {
     let mut scene = scene(2);
-    let file = scene.ground.path().join("bundle.json");
+    let file = scene.environment.path().join("bundle.json");
     let told = scene.must(&["doctor", "--bundle", file.to_str().unwrap()]);
     has(&told, &["configuration", "data directory", "key", "server", "clock", "access"]);
     let bundle = std::fs::read_to_string(&file).unwrap();
     has(&bundle, &["\"s2\"", "cospan_"]);
-    let token = std::fs::read_to_string(scene.ground.data().join("keys/admin.token")).unwrap();
+    let token = std::fs::read_to_string(scene.environment.data().join("keys/admin.token")).unwrap();
     let secret = token.trim().trim_start_matches("cospan_");
     assert!(secret.len() >= 32 && !bundle.contains(secret), "the key is in it");
     assert_eq!(std::fs::metadata(&file).unwrap().mode() & 0o777, 0o600);

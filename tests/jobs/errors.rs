@@ -2,7 +2,7 @@
 
 use std::process::Output;
 
-use cospan_chaos_tests::ground::Layout;
+use cospan_chaos_tests::test_environment::Layout;
 
 use super::scene::{Scene, has, scene, scene_with, until};
 
@@ -72,7 +72,7 @@ fn a_fixed_job_is_refused_or_waits_whatever_closes_its_site() {
     scene.must(&["site", "maintenance", "s2", "--from", from, "--until", until_when]);
     scene.must(&["site", "force", "s3", "unusable", "--lasting", "1h"]);
     scene.must(&["site", "freeze", "s4"]);
-    let root = &scene.ground.sites[4].root;
+    let root = &scene.environment.sites[4].root;
     std::fs::rename(root, root.with_extension("away")).unwrap();
     let closed = [
         ("s1", "drained", "the site is drained"),
@@ -108,7 +108,7 @@ fn a_fixed_job_is_refused_or_waits_whatever_closes_its_site() {
 #[test]
 fn a_file_that_a_job_needs_is_not_unregistered_without_force() {
     let mut scene = scene(1);
-    let path = scene.ground.plant_file(0, "mesh", 10).unwrap();
+    let path = scene.environment.plant_file(0, "mesh", 10).unwrap();
     scene.must(&["file", "add", "mesh", "--site", "s1", "--path", &path]);
     let reads = "input = [{ file = \"mesh\", path = \"mesh\" }]";
     scene.must(&["submit", &scene.job_file(&job("", reads))]);
@@ -155,7 +155,7 @@ fn a_job_that_is_claiming_is_moved_to_another_class_and_cancelled() {
         Layout { sites: 2, processors: 4, claim, bandwidth: "4Mbit/s".into(), ..Layout::default() };
     let mut scene = scene_with(slow);
     // A minute of transfer, while its processors are held.
-    let path = scene.ground.plant_file(1, "mesh", 30_000_000).unwrap();
+    let path = scene.environment.plant_file(1, "mesh", 30_000_000).unwrap();
     scene.must(&["file", "add", "mesh", "--site", "s2", "--path", &path]);
     let reads = "site = \"s1\"\ninput = [{ file = \"mesh\", path = \"mesh\" }]";
     scene.must(&["submit", &scene.job_file(&job("request = \"fixed\"", reads))]);

@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use cospan_chaos_tests::ground::Layout;
+use cospan_chaos_tests::test_environment::Layout;
 
-use super::scene::{ground, has, scene_on, until};
+use super::scene::{environment, has, scene_on, until};
 
 const LEAVES: &str = r#"
 wall_time = "1m"
@@ -19,12 +19,12 @@ output = [{ path = "answer", site = "s2", register = "the/answer" }]
 
 #[test]
 fn an_output_that_never_gets_to_its_site_ends_its_job_and_can_still_be_fetched() {
-    let ground = ground(&Layout { sites: 2, processors: 4, ..Layout::default() });
-    let config = fs::read_to_string(ground.config()).unwrap();
+    let environment = environment(&Layout { sites: 2, processors: 4, ..Layout::default() });
+    let config = fs::read_to_string(environment.config()).unwrap();
     let config = config.replace("[store]\n", "[store]\noutput_tries = 3\n");
     // Without links nothing gets from one site to the other.
-    fs::write(ground.config(), config.split("[[link]]").next().unwrap()).unwrap();
-    let mut scene = scene_on(ground);
+    fs::write(environment.config(), config.split("[[link]]").next().unwrap()).unwrap();
+    let mut scene = scene_on(environment);
     scene.must(&["submit", &scene.job_file(LEAVES)]);
     until("it is given up", || scene.state_of(1) == "failed");
     let why = [
@@ -33,7 +33,7 @@ fn an_output_that_never_gets_to_its_site_ends_its_job_and_can_still_be_fetched()
     ];
     has(&scene.must(&["show", "1"]), &why);
     has(&scene.get("/v1/jobs/1/events").to_string(), &why);
-    let to = scene.ground.path().join("fetched");
+    let to = scene.environment.path().join("fetched");
     scene.must(&["output", "1", "--to", &to.display().to_string()]);
     let fetched = fs::read_to_string(to.join("solve/answer"));
     assert_eq!(fetched.unwrap(), "42\n");

@@ -3,9 +3,9 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use cospan_chaos_tests::ground::Layout;
+use cospan_chaos_tests::test_environment::Layout;
 
-use super::scene::{ground, scene_on};
+use super::scene::{environment, scene_on};
 
 /// Two components of which only the sites differ.
 const APART: &str = r#"
@@ -44,20 +44,20 @@ const TOOL: &str = "#!/bin/sh\necho \"tool, $1, $LABEL, $KIND\"\ncat leaf deep/t
 
 #[test]
 fn overrides_staged_programs_and_directories_reach_the_site_that_they_are_for() {
-    let ground = ground(&Layout { sites: 2, processors: 2, ..Layout::default() });
-    let config = fs::read_to_string(ground.config()).unwrap();
+    let environment = environment(&Layout { sites: 2, processors: 2, ..Layout::default() });
+    let config = fs::read_to_string(environment.config()).unwrap();
     let labelled = "name = \"s2\"\nlabels = { arch = \"arm64\" }\n";
     let changed = config.replacen("name = \"s2\"\n", labelled, 1);
     assert_ne!(changed, config);
-    fs::write(ground.config(), changed).unwrap();
-    let files = ground.sites[0].root.join("files");
+    fs::write(environment.config(), changed).unwrap();
+    let files = environment.sites[0].root.join("files");
     fs::create_dir_all(files.join("tree/deep")).unwrap();
     fs::write(files.join("tree/leaf"), "a leaf\n").unwrap();
     fs::write(files.join("tree/deep/twig"), "a twig\n").unwrap();
     fs::write(files.join("tool"), TOOL).unwrap();
     fs::set_permissions(files.join("tool"), fs::Permissions::from_mode(0o755)).unwrap();
 
-    let mut scene = scene_on(ground);
+    let mut scene = scene_on(environment);
     for file in ["tool", "tree"] {
         scene.must(&["file", "add", file, "--site", "s1", "--path", file]);
     }
@@ -70,15 +70,15 @@ fn overrides_staged_programs_and_directories_reach_the_site_that_they_are_for() 
 
 #[test]
 fn nobody_else_can_look_into_the_directories_of_jobs_and_of_the_server() {
-    let mut scene = scene_on(ground(&Layout { sites: 1, processors: 2, ..Layout::default() }));
+    let mut scene = scene_on(environment(&Layout { sites: 1, processors: 2, ..Layout::default() }));
     scene.run(
         "wall_time = \"1m\"\n[[component]]\nname = \"only\"\nprocessors = 1\n\
          executable = \"/bin/sh\"\narguments = [\"-c\", \"umask > secret; mkdir inside\"]\n",
     );
     let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    let attempts = scene.ground.sites[0].root.join("attempts");
+    let attempts = scene.environment.sites[0].root.join("attempts");
     let attempt = fs::read_dir(&attempts).unwrap().next().unwrap().unwrap().path();
     assert_eq!(mode(&attempt), 0o700, "{}", attempt.display());
-    assert_eq!(mode(&scene.ground.data()), 0o700);
+    assert_eq!(mode(&scene.environment.data()), 0o700);
     scene.server.kill().unwrap();
 }

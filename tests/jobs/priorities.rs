@@ -2,11 +2,11 @@
 
 use std::fs;
 
-use cospan_chaos_tests::ground::Layout;
+use cospan_chaos_tests::test_environment::Layout;
 use serde_json::json;
 
 use super::errors::refused;
-use super::scene::{Scene, ground, has, scene_on, until};
+use super::scene::{Scene, environment, has, scene_on, until};
 
 /// The rules are of three keys and lengths; the tests submit with the key `admin`.
 const RULES: &str = r#"
@@ -27,10 +27,10 @@ highest = "high"
 
 /// A server with these rules, whose only site takes no jobs.
 fn ruled() -> Scene {
-    let ground = ground(&Layout { sites: 1, processors: 4, ..Layout::default() });
-    let config = fs::read_to_string(ground.config()).unwrap();
-    fs::write(ground.config(), format!("{config}{RULES}")).unwrap();
-    let scene = scene_on(ground);
+    let environment = environment(&Layout { sites: 1, processors: 4, ..Layout::default() });
+    let config = fs::read_to_string(environment.config()).unwrap();
+    fs::write(environment.config(), format!("{config}{RULES}")).unwrap();
+    let scene = scene_on(environment);
     scene.must(&["site", "drain", "s1"]);
     scene
 }
@@ -135,8 +135,8 @@ fn a_repeated_submission_is_answered_with_its_job_whatever_the_rules_are_now() {
     };
     let first = submit(&scene, "once").stdout;
     scene.server.kill().unwrap();
-    let config = fs::read_to_string(scene.ground.config()).unwrap();
-    fs::write(scene.ground.config(), config.replace("\"high\"", "\"low\"")).unwrap();
+    let config = fs::read_to_string(scene.environment.config()).unwrap();
+    fs::write(scene.environment.config(), config.replace("\"high\"", "\"low\"")).unwrap();
     scene.server.start().unwrap();
     let above = "the priority high is above low, the highest that [[priority]] number 3";
     refused(&submit(&scene, "twice"), &[above]);

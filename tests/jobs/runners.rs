@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use cospan_chaos_tests::ground::Layout;
+use cospan_chaos_tests::test_environment::Layout;
 use cospan_chaos_tests::webhook::Receiver;
 
 use super::scene::{PATIENCE, scene, scene_with};
@@ -41,14 +41,14 @@ exit 3
 #[test]
 fn a_component_that_fails_is_restarted_while_the_other_one_goes_on() {
     let mut scene = scene(2);
-    let shared = scene.ground.path().display().to_string();
+    let shared = scene.environment.path().display().to_string();
     scene.must(&["submit", &scene.job_file(&APART.replace("SHARED", &shared))]);
     let begun = Instant::now();
     while scene.get("/v1/jobs/1")["phase"]["state"] != "running" {
         assert!(begun.elapsed() < PATIENCE, "it does not run");
         std::thread::sleep(Duration::from_millis(20));
     }
-    std::fs::write(scene.ground.path().join("seen"), "").unwrap();
+    std::fs::write(scene.environment.path().join("seen"), "").unwrap();
     scene.must(&["wait", "1"]);
     let job = scene.get("/v1/jobs/1");
     assert_eq!(job["round"], 1, "{job}");

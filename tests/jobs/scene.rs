@@ -4,14 +4,14 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use cospan_chaos_tests::ground::{Ground, Layout};
 use cospan_chaos_tests::server::Server;
+use cospan_chaos_tests::test_environment::{Layout, TestEnvironment};
 
 /// Longest that anything is waited for.
 pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(super) struct Scene {
-    pub(super) ground: Ground,
+    pub(super) environment: TestEnvironment,
     pub(super) server: Server,
 }
 
@@ -21,17 +21,17 @@ pub(super) fn scene(sites: usize) -> Scene {
 }
 
 pub(super) fn scene_with(layout: Layout) -> Scene {
-    scene_on(ground(&layout))
+    scene_on(environment(&layout))
 }
 
-pub(super) fn ground(layout: &Layout) -> Ground {
-    Ground::new(Path::new(env!("CARGO_TARGET_TMPDIR")), layout).unwrap()
+pub(super) fn environment(layout: &Layout) -> TestEnvironment {
+    TestEnvironment::new(Path::new(env!("CARGO_TARGET_TMPDIR")), layout).unwrap()
 }
 
-pub(super) fn scene_on(ground: Ground) -> Scene {
-    let mut server = Server::new(env!("CARGO_BIN_EXE_cospan").as_ref(), &ground);
+pub(super) fn scene_on(environment: TestEnvironment) -> Scene {
+    let mut server = Server::new(env!("CARGO_BIN_EXE_cospan").as_ref(), &environment);
     server.start().unwrap();
-    let scene = Scene { ground, server };
+    let scene = Scene { environment, server };
     until("all sites are usable", || {
         scene.get("/v1/sites")["sites"].as_array().unwrap().iter().all(is_usable)
     });
@@ -65,8 +65,8 @@ impl Scene {
 
     pub(super) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_cospan"));
-        command.args(arguments).arg("--config").arg(self.ground.config());
-        command.env_clear().env("HOME", self.ground.path());
+        command.args(arguments).arg("--config").arg(self.environment.config());
+        command.env_clear().env("HOME", self.environment.path());
         command
     }
 
@@ -99,7 +99,7 @@ impl Scene {
     }
 
     pub(super) fn file(&self, name: &str, text: &str) -> String {
-        let file = self.ground.path().join(name);
+        let file = self.environment.path().join(name);
         std::fs::write(&file, text).unwrap();
         file.display().to_string()
     }

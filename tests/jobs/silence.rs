@@ -7,7 +7,7 @@ use super::scene::{Scene, scene, until};
 /// The server starts anew on this configuration.
 fn restart_on(scene: &mut Scene, configuration: &str) {
     scene.server.kill().unwrap();
-    std::fs::write(scene.ground.config(), configuration).unwrap();
+    std::fs::write(scene.environment.config(), configuration).unwrap();
     scene.server.start().unwrap();
 }
 
@@ -39,8 +39,8 @@ fn job(marks: &Path) -> String {
 #[test]
 fn a_job_at_a_site_that_is_gone_is_given_up_when_its_user_says_so_and_ended_if_it_comes_back() {
     let mut scene = scene(2);
-    let marks = scene.ground.path().join("ran");
-    let configuration = std::fs::read_to_string(scene.ground.config()).unwrap();
+    let marks = scene.environment.path().join("ran");
+    let configuration = std::fs::read_to_string(scene.environment.config()).unwrap();
     scene.must(&["submit", &scene.job_file(&job(&marks))]);
     until("it runs", || scene.state_of(1) == "running" && marks.exists());
     let ran = || std::fs::read_to_string(&marks).unwrap();

@@ -103,7 +103,7 @@ fn logs_of_what_never_ran_say_so_and_where_to_look() {
     let words = ["component solver of job 2 left no stdout: could not start", "`cospan show 2`"];
     scene.refused(&["logs", "2"], 3, &words);
     let said = String::from_utf8(scene.cospan(&["logs", "2"]).stderr).unwrap();
-    assert!(!said.contains(&scene.ground.path().display().to_string()), "whose path? {said}");
+    assert!(!said.contains(&scene.environment.path().display().to_string()), "whose path? {said}");
     scene.server.kill().unwrap();
 }
 
@@ -121,16 +121,16 @@ fn a_file_that_is_not_there_is_blamed_on_its_path_and_not_on_its_site() {
 #[test]
 fn a_broken_configuration_that_was_only_found_keeps_nobody_from_a_server_that_is_named() {
     let mut scene = scene(1);
-    let home = scene.ground.path().join("home");
+    let home = scene.environment.path().join("home");
     std::fs::create_dir_all(home.join(".config/cospan")).unwrap();
     std::fs::write(home.join(".config/cospan/cospan.toml"), "[server\n").unwrap();
-    let token = std::fs::read_to_string(scene.ground.data().join("keys/admin.token")).unwrap();
+    let token = std::fs::read_to_string(scene.environment.data().join("keys/admin.token")).unwrap();
     let list = |arguments: &[&str]| {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_cospan"));
         command.arg("list").args(arguments).env_clear().env("HOME", &home);
         command.env("COSPAN_TOKEN", token.trim()).output().unwrap()
     };
-    let server = format!("http://127.0.0.1:{}", scene.ground.port());
+    let server = format!("http://127.0.0.1:{}", scene.environment.port());
     let named = list(&["--server", &server]);
     let said = String::from_utf8_lossy(&named.stderr);
     assert!(named.status.success(), "{said}");

@@ -15,14 +15,14 @@ const MORE_JOBS: usize = 20;
 /// The store of a server that ran a job, had more in hand, and was stopped in peace: it has
 /// written down how far it got.
 struct Left {
-    ground: Ground,
+    environment: TestEnvironment,
     db: PathBuf,
     whole: Vec<u8>,
 }
 
 fn left() -> Left {
-    let ground = ground();
-    let mut server = server(&ground);
+    let environment = environment();
+    let mut server = server(&environment);
     ran_a_job(&mut server);
     let job = |n: usize| {
         let component = json!({ "name": "only", "processors": 1, "executable": "/bin/true" });
@@ -38,14 +38,14 @@ fn left() -> Left {
         jobs["jobs"].as_array().unwrap().iter().filter(ended).count() > 1
     });
     stop(&mut server);
-    let db = ground.data().join("store/db");
+    let db = environment.data().join("store/db");
     let whole = std::fs::read(&db).unwrap();
-    Left { ground, db, whole }
+    Left { environment, db, whole }
 }
 
 impl Left {
     fn check(&self) -> Output {
-        with_config(&self.ground, &[], &["store", "check"])
+        with_config(&self.environment, &[], &["store", "check"])
     }
 }
 
@@ -72,7 +72,7 @@ fn is_whole_or_refused(seed: u64, damage: impl Fn(&mut Vec<u8>, usize) -> String
             continue;
         }
         found += 1;
-        let place = left.ground.data().display().to_string();
+        let place = left.environment.data().display().to_string();
         let remedies = ["restore a copy", "export it", "start again", "start that version"];
         assert!(said.contains(&place), "{what}: {said}");
         assert!(remedies.iter().any(|remedy| said.contains(remedy)), "{what}: {said}");

@@ -15,31 +15,35 @@ use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};
 
 use cospan_chaos_tests::api::{Api, Reply};
-use cospan_chaos_tests::ground::{Ground, Layout};
 use cospan_chaos_tests::server::Server;
+use cospan_chaos_tests::test_environment::{Layout, TestEnvironment};
 use serde_json::{Value, json};
 
-fn ground() -> Ground {
+fn environment() -> TestEnvironment {
     let layout = Layout { sites: 2, processors: 2, ..Layout::default() };
-    Ground::new(Path::new(env!("CARGO_TARGET_TMPDIR")), &layout).unwrap()
+    TestEnvironment::new(Path::new(env!("CARGO_TARGET_TMPDIR")), &layout).unwrap()
 }
 
-fn server(ground: &Ground) -> Server {
-    Server::new(env!("CARGO_BIN_EXE_cospan").as_ref(), ground)
+fn server(environment: &TestEnvironment) -> Server {
+    Server::new(env!("CARGO_BIN_EXE_cospan").as_ref(), environment)
 }
 
-/// The program with the configuration of a ground, in which `from` reads `to`.
-fn with_config(ground: &Ground, changes: &[(&str, &str)], arguments: &[&str]) -> Output {
-    let mut text = std::fs::read_to_string(ground.config()).unwrap();
+/// The program with the configuration of an environment, in which `from` reads `to`.
+fn with_config(
+    environment: &TestEnvironment,
+    changes: &[(&str, &str)],
+    arguments: &[&str],
+) -> Output {
+    let mut text = std::fs::read_to_string(environment.config()).unwrap();
     for (from, to) in changes {
         assert!(text.contains(from), "{from} is not in {text}");
         text = text.replace(from, to);
     }
-    let path = ground.path().join("other.toml");
+    let path = environment.path().join("other.toml");
     std::fs::write(&path, text).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_cospan"));
     command.args(arguments).arg("--config").arg(path);
-    command.env_clear().env("HOME", ground.path()).output().unwrap()
+    command.env_clear().env("HOME", environment.path()).output().unwrap()
 }
 
 /// Refused with these words, and in no other way.
@@ -52,8 +56,8 @@ fn refused(output: &Output, words: &[&str]) {
     assert!(!text.contains("panicked"), "{text}");
 }
 
-fn port(ground: &Ground) -> String {
-    format!("127.0.0.1:{}", ground.port())
+fn port(environment: &TestEnvironment) -> String {
+    format!("127.0.0.1:{}", environment.port())
 }
 
 /// Runs one job to its end, so that there is something to move.
@@ -72,7 +76,7 @@ fn ran_a_job(server: &mut Server) -> u64 {
 
 #[test]
 fn a_store_exported_from_a_live_server_is_checked_and_lives_on_elsewhere() {
-    let old = ground();
+    let old = environment();
     let mut source = server(&old);
     let id = ran_a_job(&mut source);
     let instance =
@@ -89,7 +93,7 @@ fn a_store_exported_from_a_live_server_is_checked_and_lives_on_elsewhere() {
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
     assert!(String::from_utf8_lossy(&checked.stdout).contains("records are whole"));
 
-    let new = ground();
+    let new = environment();
     let imported = with_config(&new, &[], &["store", "import", &file]);
     assert!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
     let mut target = server(&new);
@@ -99,14 +103,14 @@ fn a_store_exported_from_a_live_server_is_checked_and_lives_on_elsewhere() {
     assert_ne!(instance(&target), before, "another control plane under the same account");
 }
 
-/// The program as a client of the ground's server.
-fn client(ground: &Ground, arguments: &[&str]) -> Output {
-    let token: PathBuf = ground.data().join("keys/admin.token");
+/// The program as a client of the environment's server.
+fn client(environment: &TestEnvironment, arguments: &[&str]) -> Output {
+    let token: PathBuf = environment.data().join("keys/admin.token");
     let token = std::fs::read_to_string(token).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_cospan"));
-    command.args(arguments).env_clear().env("HOME", ground.path());
+    command.args(arguments).env_clear().env("HOME", environment.path());
     command.env("COSPAN_TOKEN", token.trim());
-    command.env("COSPAN_SERVER", format!("http://{}", port(ground))).output().unwrap()
+    command.env("COSPAN_SERVER", format!("http://{}", port(environment))).output().unwrap()
 }
 
 fn stop(server: &mut Server) {
@@ -118,10 +122,10 @@ fn stop(server: &mut Server) {
 
 #[test]
 fn what_runs_while_its_store_moves_to_another_control_plane_goes_on_and_runs_once() {
-    let ground = ground();
-    let mut server = server(&ground);
+    let environment = environment();
+    let mut server = server(&environment);
     server.start().unwrap();
-    let (began, go_on) = (ground.path().join("began"), ground.path().join("go-on"));
+    let (began, go_on) = (environment.path().join("began"), environment.path().join("go-on"));
     let script = format!(
         "echo $COSPAN_TAG >> {}; until [ -e {} ]; do sleep 0.05; done; echo the end",
         began.display(),
@@ -134,19 +138,19 @@ fn what_runs_while_its_store_moves_to_another_control_plane_goes_on_and_runs_onc
     let answer = server.api().unwrap().must("/v1/jobs", &document).unwrap();
     let id = answer["jobs"][0]["id"].as_u64().unwrap();
     until_it_is(&server, id, "running");
-    let file = ground.path().join("export").display().to_string();
-    assert!(client(&ground, &["store", "export", &file]).status.success());
+    let file = environment.path().join("export").display().to_string();
+    assert!(client(&environment, &["store", "export", &file]).status.success());
     server.kill().unwrap();
 
-    std::fs::rename(ground.data(), ground.path().join("data-before")).unwrap();
-    let imported = with_config(&ground, &[], &["store", "import", &file]);
+    std::fs::rename(environment.data(), environment.path().join("data-before")).unwrap();
+    let imported = with_config(&environment, &[], &["store", "import", &file]);
     assert!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
     server.start().unwrap();
     until_it_is(&server, id, "running");
     std::fs::write(&go_on, "").unwrap();
     until_it_is(&server, id, "finished");
     assert_eq!(std::fs::read_to_string(&began).unwrap().lines().count(), 1, "it ran twice");
-    let said = client(&ground, &["logs", &id.to_string()]);
+    let said = client(&environment, &["logs", &id.to_string()]);
     assert_eq!(String::from_utf8_lossy(&said.stdout).trim(), "the end");
 }
 
@@ -175,18 +179,20 @@ fn until(what: &str, condition: impl Fn() -> bool) {
 }
 
 /// A job whose payload writes its process id to `pid`, and ends once there is `go`.
-fn waiting_job(ground: &Ground) -> Value {
-    let line =
-        format!("cd {:?}; echo $$ > pid; while ! [ -e go ]; do sleep 0.1; done", ground.path());
+fn waiting_job(environment: &TestEnvironment) -> Value {
+    let line = format!(
+        "cd {:?}; echo $$ > pid; while ! [ -e go ]; do sleep 0.1; done",
+        environment.path()
+    );
     let component = json!({ "name": "only", "processors": 1, "executable": "/bin/sh", "arguments": ["-c", line] });
     json!({ "wall_time": "5m", "component": [component] })
 }
 
 /// A request of which all but the last byte is sent, and the head has been read.
-fn half_sent(ground: &Ground, body: &str) -> TcpStream {
+fn half_sent(environment: &TestEnvironment, body: &str) -> TcpStream {
     const GO_ON: &str = "HTTP/1.1 100 Continue\r\n\r\n";
-    let token = std::fs::read_to_string(ground.data().join("keys/admin.token")).unwrap();
-    let mut stream = TcpStream::connect(port(ground)).unwrap();
+    let token = std::fs::read_to_string(environment.data().join("keys/admin.token")).unwrap();
+    let mut stream = TcpStream::connect(port(environment)).unwrap();
     let head = format!(
         "POST /v1/jobs HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\n\
          content-type: application/json\r\ncontent-length: {}\r\nexpect: 100-continue\r\n\r\n",
@@ -204,24 +210,24 @@ fn half_sent(ground: &Ground, body: &str) -> TcpStream {
 #[test]
 fn a_stop_refuses_new_work_ends_soon_and_leaves_what_runs_for_the_next_start() {
     const STOP_MAX: Duration = Duration::from_secs(10);
-    let ground = ground();
-    let mut server = server(&ground);
+    let environment = environment();
+    let mut server = server(&environment);
     server.start().unwrap();
     let api = server.api().unwrap();
-    let job = waiting_job(&ground);
+    let job = waiting_job(&environment);
     let answer = api.must("/v1/jobs", &job).unwrap();
     let path = format!("/v1/jobs/{}", answer["jobs"][0]["id"]);
     let state = |api: &Api| api.want(&path).unwrap()["phase"]["state"].clone();
-    until("it runs", || ground.path().join("pid").exists() && state(&api) == "running");
-    let pid = std::fs::read_to_string(ground.path().join("pid")).unwrap();
+    until("it runs", || environment.path().join("pid").exists() && state(&api) == "running");
+    let pid = std::fs::read_to_string(environment.path().join("pid")).unwrap();
     let lives = || Path::new("/proc").join(pid.trim()).exists();
 
     let body = job.to_string();
-    let mut late = half_sent(&ground, &body);
+    let mut late = half_sent(&environment, &body);
     let begun = Instant::now();
     cospan_chaos_tests::stimulus::signal(server.pid().unwrap(), rustix::process::Signal::TERM);
     until("it says that it stops", || {
-        std::fs::read_to_string(ground.log()).unwrap().contains("stopping: no new work")
+        std::fs::read_to_string(environment.log()).unwrap().contains("stopping: no new work")
     });
     late.write_all(&body.as_bytes()[body.len() - 1..]).unwrap();
     let mut answer = String::new();
@@ -241,7 +247,7 @@ fn a_stop_refuses_new_work_ends_soon_and_leaves_what_runs_for_the_next_start() {
     server.start().unwrap();
     until("it is seen to run", || state(&api) == "running");
     assert!(lives());
-    std::fs::write(ground.path().join("go"), "").unwrap();
+    std::fs::write(environment.path().join("go"), "").unwrap();
     until("it finishes", || state(&api) == "finished");
     let job = api.want(&path).unwrap();
     assert_eq!((&job["round"], &job["components"][0]["attempt"]), (&1.into(), &1.into()), "{job}");
@@ -261,20 +267,23 @@ impl Drop for Ended {
 
 #[test]
 fn the_service_manager_is_told_once_the_server_takes_work() {
-    let ground = ground();
+    let environment = environment();
     // The path of a socket is short.
     let place = tempfile::tempdir().unwrap();
     let socket = place.path().join("notify");
     let manager = UnixDatagram::bind(&socket).unwrap();
     manager.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_cospan"));
-    command.args(["serve", "--config"]).arg(ground.config()).env_clear();
-    command.env("HOME", ground.path()).env("PATH", "/usr/bin:/bin").env("NOTIFY_SOCKET", &socket);
+    command.args(["serve", "--config"]).arg(environment.config()).env_clear();
+    command
+        .env("HOME", environment.path())
+        .env("PATH", "/usr/bin:/bin")
+        .env("NOTIFY_SOCKET", &socket);
     let _server = Ended(command.stderr(std::process::Stdio::null()).spawn().unwrap());
     let mut told = [0; 256];
     let length = manager.recv(&mut told).unwrap();
     let told = String::from_utf8_lossy(&told[..length]).into_owned();
     assert!(told.lines().any(|line| line == "READY=1"), "{told}");
-    let answer = Api::new(ground.port(), String::new()).get("/readyz");
+    let answer = Api::new(environment.port(), String::new()).get("/readyz");
     assert!(matches!(answer, Reply::Answered(200, _)), "{answer:?}");
 }

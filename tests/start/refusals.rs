@@ -4,10 +4,10 @@ use super::*;
 
 #[test]
 fn two_servers_on_one_store_the_second_is_refused_and_the_first_goes_on() {
-    let ground = ground();
-    let mut first = server(&ground);
+    let environment = environment();
+    let mut first = server(&environment);
     first.start().unwrap();
-    let second = with_config(&ground, &[(&port(&ground), "127.0.0.1:0")], &["serve"]);
+    let second = with_config(&environment, &[(&port(&environment), "127.0.0.1:0")], &["serve"]);
     refused(&second, &["store", "in use", "stop that one", "another data directory"]);
     let api = first.api().unwrap();
     assert_eq!(api.want("/v1/jobs").unwrap()["jobs"], json!([]));
@@ -15,44 +15,44 @@ fn two_servers_on_one_store_the_second_is_refused_and_the_first_goes_on() {
 
 #[test]
 fn a_port_that_is_taken_is_named() {
-    let ground = ground();
-    let taken = std::net::TcpListener::bind(port(&ground)).unwrap();
+    let environment = environment();
+    let taken = std::net::TcpListener::bind(port(&environment)).unwrap();
     refused(
-        &with_config(&ground, &[], &["serve"]),
-        &[&port(&ground), "in use", "stop the other server", "choose another address"],
+        &with_config(&environment, &[], &["serve"]),
+        &[&port(&environment), "in use", "stop the other server", "choose another address"],
     );
     drop(taken);
-    assert!(!ground.data().join("store").exists(), "nothing was made");
+    assert!(!environment.data().join("store").exists(), "nothing was made");
 }
 
 #[test]
 fn a_data_directory_that_is_a_file_and_a_store_that_is_a_file_are_named() {
-    let ground = ground();
-    std::fs::write(ground.data(), "").unwrap();
-    let data = ground.data().display().to_string();
+    let environment = environment();
+    std::fs::write(environment.data(), "").unwrap();
+    let data = environment.data().display().to_string();
     let remedy = "move it away, or set server.data_directory";
-    refused(&with_config(&ground, &[], &["serve"]), &[&data, remedy]);
-    std::fs::remove_file(ground.data()).unwrap();
-    std::fs::create_dir(ground.data()).unwrap();
-    std::fs::write(ground.data().join("store"), "").unwrap();
+    refused(&with_config(&environment, &[], &["serve"]), &[&data, remedy]);
+    std::fs::remove_file(environment.data()).unwrap();
+    std::fs::create_dir(environment.data()).unwrap();
+    std::fs::write(environment.data().join("store"), "").unwrap();
     let words = ["store cannot hold a store", "it is not a directory", "name a directory"];
-    refused(&with_config(&ground, &[], &["serve"]), &words);
+    refused(&with_config(&environment, &[], &["serve"]), &words);
 }
 
 #[test]
 fn a_store_of_a_newer_version_is_refused_with_what_to_do_by_serve_and_by_doctor() {
-    let ground = ground();
-    let mut server = server(&ground);
+    let environment = environment();
+    let mut server = server(&environment);
     server.start().unwrap();
     stop(&mut server);
-    let marker = ground.data().join("store/cospan-store.json");
+    let marker = environment.data().join("store/cospan-store.json");
     let text = std::fs::read_to_string(&marker).unwrap();
     let newer = text.replace("\"cospan_store\":2,", "\"cospan_store\":3,");
     assert_ne!(newer, text);
     std::fs::write(&marker, newer).unwrap();
     let words = ["a newer version (format 3", "start that version", "export with it"];
-    refused(&with_config(&ground, &[], &["serve"]), &words);
-    let doctor = with_config(&ground, &[], &["doctor"]);
+    refused(&with_config(&environment, &[], &["serve"]), &words);
+    let doctor = with_config(&environment, &[], &["doctor"]);
     let told = String::from_utf8_lossy(&doctor.stdout);
     assert!(words.iter().all(|word| told.contains(word)), "{told}");
     assert_eq!(doctor.status.code(), Some(4), "the server is not up: {told}");
@@ -60,13 +60,13 @@ fn a_store_of_a_newer_version_is_refused_with_what_to_do_by_serve_and_by_doctor(
 
 #[test]
 fn a_data_directory_in_memory_is_warned_of_at_start() {
-    let ground = ground();
-    let data = format!("data_directory = {:?}", ground.data());
+    let environment = environment();
+    let data = format!("data_directory = {:?}", environment.data());
     let memory = "data_directory = \"/dev/shm/cospan-test-never-made\"";
     // The start ends at the port, before anything is made.
-    let _taken = std::net::TcpListener::bind(port(&ground)).unwrap();
+    let _taken = std::net::TcpListener::bind(port(&environment)).unwrap();
     let warning = "lies in memory: a power cut would take everything";
-    refused(&with_config(&ground, &[(&data, memory)], &["serve"]), &[warning, "in use"]);
-    let said = with_config(&ground, &[], &["serve"]).stderr;
+    refused(&with_config(&environment, &[(&data, memory)], &["serve"]), &[warning, "in use"]);
+    let said = with_config(&environment, &[], &["serve"]).stderr;
     assert!(!String::from_utf8_lossy(&said).contains("memory"), "on a disk all is well");
 }

@@ -5,34 +5,34 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use super::*;
 
 /// A certificate that signed itself, for this machine under its address, and its key.
-fn certificate(ground: &Ground, name: &str, is_ca: bool) -> (PathBuf, PathBuf) {
+fn certificate(environment: &TestEnvironment, name: &str, is_ca: bool) -> (PathBuf, PathBuf) {
     let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
     if is_ca {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     }
     let key = KeyPair::generate().unwrap();
     let certificate = params.self_signed(&key).unwrap();
-    let file = |end: &str| ground.path().join(format!("{name}.{end}.pem"));
+    let file = |end: &str| environment.path().join(format!("{name}.{end}.pem"));
     std::fs::write(file("certificate"), certificate.pem()).unwrap();
     std::fs::write(file("key"), key.serialize_pem()).unwrap();
     (file("certificate"), file("key"))
 }
 
 /// A server that shows this certificate; not waited for.
-fn with_certificate(ground: &Ground, is_ca: bool) -> Server {
-    let (certificate, key) = certificate(ground, "server", is_ca);
-    let text = std::fs::read_to_string(ground.config()).unwrap();
+fn with_certificate(environment: &TestEnvironment, is_ca: bool) -> Server {
+    let (certificate, key) = certificate(environment, "server", is_ca);
+    let text = std::fs::read_to_string(environment.config()).unwrap();
     let tls = format!("[server]\ntls_certificate = {certificate:?}\ntls_key = {key:?}");
-    std::fs::write(ground.config(), text.replacen("[server]", &tls, 1)).unwrap();
-    let mut server = server(ground);
+    std::fs::write(environment.config(), text.replacen("[server]", &tls, 1)).unwrap();
+    let mut server = server(environment);
     server.spawn().unwrap();
     server
 }
 
-fn ask(ground: &Ground, server: Option<String>, arguments: &[&str]) -> Output {
+fn ask(environment: &TestEnvironment, server: Option<String>, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cospan"));
-    command.args(arguments).env_clear().env("HOME", ground.path());
-    command.env("COSPAN_CONFIG", ground.config()).envs(server.map(|s| ("COSPAN_SERVER", s)));
+    command.args(arguments).env_clear().env("HOME", environment.path());
+    command.env("COSPAN_CONFIG", environment.config()).envs(server.map(|s| ("COSPAN_SERVER", s)));
     command.output().unwrap()
 }
 
@@ -50,47 +50,48 @@ fn kept_out(output: &Output, words: &[&str]) {
 
 #[test]
 fn a_server_with_tls_is_found_by_the_command_line_beside_it_and_others_are_told_why_not() {
-    let ground = ground();
-    let _server = with_certificate(&ground, false);
-    until("it answers", || ask(&ground, None, &["site", "list"]).status.success());
-    let job = ground.path().join("job.json");
+    let environment = environment();
+    let _server = with_certificate(&environment, false);
+    until("it answers", || ask(&environment, None, &["site", "list"]).status.success());
+    let job = environment.path().join("job.json");
     let component = json!({ "name": "only", "processors": 1, "executable": "/bin/true" });
     let document = json!({ "wall_time": "1m", "component": [component] });
     std::fs::write(&job, document.to_string()).unwrap();
     let submit = ["submit", job.to_str().unwrap()];
-    let waited = ask(&ground, None, &["submit", job.to_str().unwrap(), "--wait"]);
+    let waited = ask(&environment, None, &["submit", job.to_str().unwrap(), "--wait"]);
     assert!(waited.status.success(), "{}", told(&waited));
 
-    let port = ground.port();
-    let other_name = ask(&ground, Some(format!("https://localhost:{port}")), &submit);
+    let port = environment.port();
+    let other_name = ask(&environment, Some(format!("https://localhost:{port}")), &submit);
     kept_out(&other_name, &["for another name", "subjectAltName"]);
-    let plain = ask(&ground, Some(format!("http://127.0.0.1:{port}")), &submit);
+    let plain = ask(&environment, Some(format!("http://127.0.0.1:{port}")), &submit);
     kept_out(&plain, &["does not answer like a Cospan server", "name it with https://"]);
 
-    let (other, _) = certificate(&ground, "other", false);
-    let mut text = std::fs::read_to_string(ground.config()).unwrap();
+    let (other, _) = certificate(&environment, "other", false);
+    let mut text = std::fs::read_to_string(environment.config()).unwrap();
     text += &format!("\n[client]\nca_certificate = {other:?}\n");
-    std::fs::write(ground.config(), text).unwrap();
+    std::fs::write(environment.config(), text).unwrap();
     for arguments in [&submit[..], &["wait", "1"], &["logs", "1", "-f"]] {
-        let stranger = ask(&ground, None, arguments);
+        let stranger = ask(&environment, None, arguments);
         kept_out(&stranger, &["nobody whom we trust has signed", "set client.ca_certificate"]);
     }
 }
 
 #[test]
 fn a_certificate_of_an_authority_is_named_as_the_reason_why_nobody_gets_in() {
-    let ground = ground();
-    let _server = with_certificate(&ground, true);
-    until("it listens", || TcpStream::connect(port(&ground)).is_ok());
-    let output = ask(&ground, None, &["site", "list"]);
+    let environment = environment();
+    let _server = with_certificate(&environment, true);
+    until("it listens", || TcpStream::connect(port(&environment)).is_ok());
+    let output = ask(&environment, None, &["site", "list"]);
     kept_out(&output, &["that of an authority (CA:TRUE)", "basicConstraints=CA:FALSE"]);
 }
 
 #[test]
 fn a_server_without_tls_is_not_talked_to_as_if_it_had_it() {
-    let ground = ground();
-    let mut server = server(&ground);
+    let environment = environment();
+    let mut server = server(&environment);
     server.start().unwrap();
-    let output = ask(&ground, Some(format!("https://{}", port(&ground))), &["site", "list"]);
+    let output =
+        ask(&environment, Some(format!("https://{}", port(&environment))), &["site", "list"]);
     kept_out(&output, &["it does not speak TLS", "http://"]);
 }

@@ -35,12 +35,12 @@ const A_WHILE: &str = "n=0; until [ $(cospan site list 2> /dev/null | grep -c us
 
 /// Types it all, with directory and port of its own; what was printed.
 fn typed(page: &str) -> String {
-    let ground = ground();
-    let place = ground.path().join("place");
+    let environment = environment();
+    let place = environment.path().join("place");
     std::fs::create_dir(&place).unwrap();
     let programs = Path::new(env!("CARGO_BIN_EXE_cospan")).parent().unwrap().display().to_string();
     let here = |text: &str| {
-        let listen = format!("[server]\nlisten = [{:?}]\n", port(&ground));
+        let listen = format!("[server]\nlisten = [{:?}]\n", port(&environment));
         let text = text.replace("/var/tmp/cospan", &place.display().to_string());
         text.replace("$PWD/target/release", &programs).replace("[server]\n", &listen)
     };
@@ -61,7 +61,7 @@ fn typed(page: &str) -> String {
     assert!(commands >= 5, "only {commands} commands were found");
     let mut shell = Command::new("sh");
     shell.args(["-c", &script]).env_clear().env("PATH", "/usr/bin:/bin").env("HOME", &place);
-    let output = shell.current_dir(ground.path()).output().unwrap();
+    let output = shell.current_dir(environment.path()).output().unwrap();
     let (told, said) = (String::from_utf8_lossy(&output.stdout), told(&output));
     assert!(output.status.success(), "{told}\n{said}");
     told.into_owned()

@@ -21,11 +21,11 @@ use tokio::sync::{broadcast, oneshot};
 
 use super::command::{ApiAnswer, ApiCommand, ApiRefusal, Ask, Submission};
 use super::view::View;
-use crate::board::{Progress, SiteReport};
 use crate::cluster::{Call, CallKind};
 use crate::coallocator::{AskStanding, Explanation, GridMaker, Offers, explain, preview};
 use crate::intake::Command;
 use crate::links::LinkStanding;
+use crate::live_state::{Progress, SiteReport};
 use crate::shared::{Committed, Shared};
 use crate::sharing::{Checked, Checks};
 
@@ -87,7 +87,7 @@ impl ControlPlane {
         self.shared.instance
     }
 
-    /// This reign over the store.
+    /// This epoch over the store.
     pub fn epoch(&self) -> Epoch {
         self.shared.epoch
     }
@@ -118,7 +118,7 @@ impl ControlPlane {
         let busy = ApiRefusal::Busy { retry_after_s: 1 };
         let (answer, answered) = oneshot::channel();
         let command = Command { command, refused, answer };
-        self.shared.switchboard.intake.offer(&(), command).map_err(|_| busy.clone())?;
+        self.shared.actors.intake.offer(&(), command).map_err(|_| busy.clone())?;
         answered.await.unwrap_or(Err(busy))
     }
 
@@ -267,7 +267,7 @@ impl ControlPlane {
         let view = self.shared.view.load();
         let record = view.sites.get(name).cloned();
         let record = record.unwrap_or_else(|| Arc::new(SiteRecord::new(name.clone())));
-        let report = self.shared.board.site(name).unwrap_or_default();
+        let report = self.shared.live.site(name).unwrap_or_default();
         let held = view.holdings.get(name).map_or(0, |held| held.len() as u32);
         let state = state(&record, report.contact, held, self.now());
         Some(SiteStanding { name: name.clone(), state, record, report, held })
@@ -285,7 +285,7 @@ impl ControlPlane {
 
     /// Whether so many sites are silent that the fault seems to be ours.
     pub fn isolated(&self) -> bool {
-        self.shared.board.isolated()
+        self.shared.live.isolated()
     }
 
     /// Why a job is where it is.
@@ -295,7 +295,7 @@ impl ControlPlane {
 
     /// How far a copy has come, while it is being made.
     pub fn progress(&self, digest: Digest, site: &SiteName) -> Option<Progress> {
-        self.shared.board.progress(digest, site)
+        self.shared.live.progress(digest, site)
     }
 
     /// What would become of a job if it were submitted now with this key, and its class.
@@ -314,7 +314,7 @@ impl ControlPlane {
 
     /// Where a job stands in its placement queue; `None` if it is in none.
     pub async fn standing(&self, job: JobId) -> Option<Standing> {
-        let co_allocator = self.shared.switchboard.co_allocator.addr(&())?;
+        let co_allocator = self.shared.actors.co_allocator.addr(&())?;
         co_allocator.send(AskStanding(job)).await.ok()?
     }
 
@@ -334,7 +334,7 @@ impl ControlPlane {
         offset: Bytes,
         limit: u32,
     ) -> Result<Piece, SiteError> {
-        let cluster = self.shared.switchboard.clusters.addr(site);
+        let cluster = self.shared.actors.clusters.addr(site);
         let cluster = cluster.ok_or_else(|| SiteError::NotSent(format!("{site} is not served")))?;
         let call = Call::new(CallKind::Read, move |site| {
             Box::pin(async move { site.read(&what, offset, limit).await })
@@ -373,7 +373,7 @@ impl ControlPlane {
 
     /// Whether the control plane takes work.
     pub fn is_ready(&self) -> bool {
-        !self.shared.is_stopping() && self.shared.switchboard.intake.addr(&()).is_some()
+        !self.shared.is_stopping() && self.shared.actors.intake.addr(&()).is_some()
     }
 
     /// The owner of a job; `None` if there is no such job.

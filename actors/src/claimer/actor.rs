@@ -7,19 +7,19 @@ use std::time::Duration;
 use actix::{Actor, AsyncContext, Context, Handler};
 use cospan_domain::claim::{ClaimTry, ClaimingQueue, plan_claim};
 use cospan_domain::ids::{JobId, SiteName};
-use cospan_domain::job::command::{JobCommand, Sight};
+use cospan_domain::job::command::{ExternalState, JobCommand};
 use cospan_domain::job::state::{Component, Job};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 use tracing::debug;
 
 use super::field::Field;
+use crate::actor_registry::{Dirty, Look};
 use crate::chaos::{self, Point};
 use crate::coallocator::GridMaker;
 use crate::job::{self, Order};
 use crate::shared::Shared;
 use crate::supervision::{ActorId, ActorKind, LifeGuard, Owed};
-use crate::switchboard::{Dirty, Look};
 use crate::transfer::Promise;
 
 /// A report this old when a try is due is as good as a new one.
@@ -137,16 +137,16 @@ impl Claimer {
         if now >= since + PATIENCE {
             return true;
         }
-        let board = &self.shared.board;
+        let live = &self.shared.live;
         let mut informed = true;
         for (site, oldest) in self.concerned(job, since, now) {
-            let report = board.site(&site).unwrap_or_default();
+            let report = live.site(&site).unwrap_or_default();
             let fresh = report.idle.as_ref().is_some_and(|(asked_at, _)| *asked_at >= oldest);
             if !fresh && report.contact.is_answering() {
                 informed = false;
                 if asks {
-                    board.want_fresh(&site, now);
-                    self.shared.switchboard.clusters.look(&site);
+                    live.want_fresh(&site, now);
+                    self.shared.actors.clusters.look(&site);
                 }
             }
         }
@@ -182,13 +182,13 @@ impl Claimer {
         self.depth.set(self.under_way.len() as i64);
         debug!(job = %id, ?attempt, "claiming try");
         let shared = self.shared.clone();
-        let sight = job::sight(&shared, job);
+        let external = job::external_state(&shared, job);
         let promise = Promise::of(&shared, attempt.moves.iter().map(|(_, placement)| placement));
         let owed = Owed::new(ctx.address(), Answered { job: id, taken: false });
         // Not a future of this actor: it would look at all of them whenever one is answered.
         actix_rt::spawn(async move {
             chaos::reach(Point::SpawnedFuture);
-            let taken = claim(&shared, id, attempt, sight).await;
+            let taken = claim(&shared, id, attempt, external).await;
             if let Some(promise) = promise {
                 promise.end(taken).await;
             }
@@ -220,10 +220,10 @@ fn uses(job: &Job, attempt: &ClaimTry) -> Vec<(SiteName, Resources)> {
 }
 
 /// Has the job decide on a try; whether it took it.
-async fn claim(shared: &Shared, id: JobId, attempt: ClaimTry, sight: Sight) -> bool {
+async fn claim(shared: &Shared, id: JobId, attempt: ClaimTry, external: ExternalState) -> bool {
     let victims = attempt.preempting.clone();
     let Some(addr) = shared.job_actor(id).await else { return false };
-    let answer = addr.send(Order(JobCommand::Claim(attempt, sight))).await;
+    let answer = addr.send(Order(JobCommand::Claim(attempt, external))).await;
     let taken = matches!(answer, Ok(Ok(())));
     if taken {
         preempt(shared, id, victims).await;
@@ -274,7 +274,7 @@ impl Handler<Answered> for Claimer {
         self.depth.set(self.under_way.len() as i64);
         match answer.taken {
             // Once for all tries that are answered at about the same time.
-            true => self.shared.switchboard.claimer.look(&()),
+            true => self.shared.actors.claimer.look(&()),
             false => self.look_later(ctx),
         }
     }

@@ -9,7 +9,8 @@ use cospan_domain::ids::{ComponentIndex, JobId, SiteName};
 use cospan_domain::job::spec::Content;
 use cospan_domain::job::state::{Job, Phase, Placement};
 use cospan_domain::placement::{
-    self, Belief, Board, GridSite, GridSnapshot, History, PlacementRequest, Remaining, Silent,
+    self, Belief, GridSite, GridSnapshot, History, PlacementContext, PlacementRequest, Remaining,
+    Silent,
 };
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::resources::Resources;
@@ -51,7 +52,7 @@ impl<'a> Field<'a> {
 
     /// What a site's resource manager counts as idle, less what it cannot have counted.
     fn reported(&self, site: &SiteName) -> Option<Resources> {
-        let report = self.shared.board.site(site)?;
+        let report = self.shared.live.site(site)?;
         if !report.contact.is_answering() {
             return None;
         }
@@ -120,13 +121,13 @@ impl ClaimField for Field<'_> {
         let request = PlacementRequest::of_one(job, component, defaults)?;
         let grid = self.grid_now();
         let mut history = History::clone(&self.shared.history.load());
-        let mut board = Board {
+        let mut context = PlacementContext {
             grid: &grid,
             remaining: &mut self.remaining(&grid),
             history: &mut history,
             observer: &mut Silent,
         };
-        let placement = placement::place(&request, &mut board).ok()?.placements.pop()?;
+        let placement = placement::place(&request, &mut context).ok()?.placements.pop()?;
         let contents = placement.sources.iter().map(|source| source.content);
         let bounded = grid.site(&placement.site).is_some_and(|site| site.staging_left.is_some());
         if bounded && !bug(Bug::StageTogether) {
@@ -139,7 +140,7 @@ impl ClaimField for Field<'_> {
     fn victims_at(&self, site: &SiteName) -> Vec<Victim> {
         let mut victims: BTreeMap<JobId, Victim> = BTreeMap::new();
         for ((id, _), holding) in self.view.holdings.get(site).into_iter().flatten() {
-            let Some(job) = self.view.jobs.get(id).filter(|job| gives_way(job)) else { continue };
+            let Some(job) = self.view.jobs.get(id).filter(|job| yields(job)) else { continue };
             if holding.live {
                 let victim = victims.entry(*id).or_insert_with(|| victim(job));
                 victim.resources.add(&holding.resources);
@@ -149,7 +150,7 @@ impl ClaimField for Field<'_> {
     }
 }
 
-fn gives_way(job: &Job) -> bool {
+fn yields(job: &Job) -> bool {
     let holds = matches!(
         job.phase,
         Phase::Claiming { .. } | Phase::Starting { .. } | Phase::Running { .. }

@@ -11,11 +11,11 @@ use cospan_domain::units::{Bytes, DurationMs};
 use cospan_sites::port::{Capabilities, SiteDescription};
 
 use super::*;
-use crate::board::SiteReport;
+use crate::live_state::SiteReport;
 use crate::settings::Staging;
 use crate::transfer::testing::{World, content, paused, queued, site};
 
-/// Says on the board that a site has so many processors idle of ten.
+/// Says on the live state that a site has so many processors idle of ten.
 fn says(world: &World, name: &str, idle: u32) {
     let now = world.shared.clock.now();
     let mut report = SiteReport {
@@ -30,7 +30,7 @@ fn says(world: &World, name: &str, idle: u32) {
         capabilities: Capabilities::default(),
         manager: "none".into(),
     });
-    world.shared.board.publish(site(name), Arc::new(report));
+    world.shared.live.publish(site(name), Arc::new(report));
 }
 
 /// A job at Delft whose two components read one file, or one each.

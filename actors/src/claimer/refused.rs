@@ -5,12 +5,12 @@ use cospan_domain::job::event::{Happened, JobEvent};
 use cospan_domain::job::parameters::JobParameters;
 use cospan_domain::job::state::{AbortCause, Job, Phase, Run};
 
-use crate::board::Board;
+use crate::live_state::LiveState;
 
 /// Corrects what the sites of a job are believed to have, if its claim was given up because
 /// they did not start it in time. A refusal of the submission itself corrects it at once.
 pub(crate) fn note_refusals(
-    board: &Board,
+    live: &LiveState,
     parameters: &JobParameters,
     (old, new): (&Job, &Job),
     events: &[JobEvent],
@@ -22,7 +22,7 @@ pub(crate) fn note_refusals(
     }
     for (index, component) in old.indexed() {
         if let (Run::Submitted { .. }, Some(placement)) = (&component.run, &component.placement) {
-            board.refuse(&placement.site, new.processors_of(index), loss.at);
+            live.refuse(&placement.site, new.processors_of(index), loss.at);
         }
     }
 }
@@ -40,7 +40,7 @@ mod tests {
     use std::sync::Arc;
 
     use cospan_domain::ids::{Attempt, LrmId, SiteName};
-    use cospan_domain::job::command::{JobCommand, Sight};
+    use cospan_domain::job::command::{ExternalState, JobCommand};
     use cospan_domain::job::decide::decide;
     use cospan_domain::job::evolve::evolve;
     use cospan_domain::job::spec::JobSpec;
@@ -76,14 +76,14 @@ mod tests {
     /// What Delft is known to have at most after the job looked at this time.
     fn looked(after: DurationMs) -> Option<u32> {
         let (old, parameters) = (submitted(), JobParameters::default());
-        let board = Board::new([site("Delft")].iter(), DurationMs::from_secs(60));
+        let live = LiveState::new([site("Delft")].iter(), DurationMs::from_secs(60));
         let now = Timestamp(1_000) + after;
-        let look = JobCommand::Look(Sight::default());
+        let look = JobCommand::Look(ExternalState::default());
         let events = decide(&old, &parameters, look, now).expect("a look");
         let mut new = old.clone();
         events.iter().for_each(|event| evolve(&mut new, event));
-        note_refusals(&board, &parameters, (&old, &new), &events);
-        board.most_left(&site("Delft"), Timestamp(500))
+        note_refusals(&live, &parameters, (&old, &new), &events);
+        live.most_left(&site("Delft"), Timestamp(500))
     }
 
     #[test]
@@ -96,15 +96,15 @@ mod tests {
     #[test]
     fn a_correction_holds_until_the_site_is_asked_again_and_the_strictest_counts() {
         let delft: SiteName = site("Delft");
-        let board = Board::new([delft.clone()].iter(), DurationMs::from_secs(60));
-        board.refuse(&delft, 8, Timestamp(10));
-        board.refuse(&delft, 16, Timestamp(20));
-        assert_eq!(board.most_left(&delft, Timestamp(20)), Some(7));
-        assert!(!board.forget_refusals(&delft, Timestamp(20)), "asked when it refused");
-        assert_eq!(board.most_left(&delft, Timestamp(21)), None, "asked since");
-        assert!(board.forget_refusals(&delft, Timestamp(21)));
-        assert_eq!(board.most_left(&delft, Timestamp(5)), None);
-        board.refuse(&delft, 0, Timestamp(30));
-        assert_eq!(board.most_left(&delft, Timestamp(30)), Some(0));
+        let live = LiveState::new([delft.clone()].iter(), DurationMs::from_secs(60));
+        live.refuse(&delft, 8, Timestamp(10));
+        live.refuse(&delft, 16, Timestamp(20));
+        assert_eq!(live.most_left(&delft, Timestamp(20)), Some(7));
+        assert!(!live.forget_refusals(&delft, Timestamp(20)), "asked when it refused");
+        assert_eq!(live.most_left(&delft, Timestamp(21)), None, "asked since");
+        assert!(live.forget_refusals(&delft, Timestamp(21)));
+        assert_eq!(live.most_left(&delft, Timestamp(5)), None);
+        live.refuse(&delft, 0, Timestamp(30));
+        assert_eq!(live.most_left(&delft, Timestamp(30)), Some(0));
     }
 }

@@ -34,7 +34,7 @@ impl ClaimTimer {
         };
         let now = self.shared.clock.now();
         if time <= now {
-            self.shared.switchboard.claimer.look(&());
+            self.shared.actors.claimer.look(&());
             self.guard.disarm();
             ctx.stop();
             return;

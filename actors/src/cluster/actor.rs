@@ -15,13 +15,13 @@ use tokio::sync::Semaphore;
 
 use super::gauges::Gauges;
 use super::poll::Seen;
-use super::reach::Rota;
-use crate::board::SiteReport;
+use super::reach::RoundTripSchedule;
+use crate::actor_registry::{Dirty, Look};
 use crate::chaos::{self, Point};
+use crate::live_state::SiteReport;
 use crate::shared::Shared;
 use crate::steps::Steps;
 use crate::supervision::{ActorKind, LifeGuard};
-use crate::switchboard::{Dirty, Look};
 
 /// One site: the only way to it, the one loop that polls it, and its record.
 pub struct Cluster {
@@ -43,7 +43,7 @@ pub struct Cluster {
     pub(super) left_there: bool,
     pub(super) reconciling: bool,
     pub(super) seen: Seen,
-    pub(super) rota: Rota,
+    pub(super) schedule: RoundTripSchedule,
     pub(super) gauges: Gauges,
     wake: Option<(Timestamp, SpawnHandle)>,
     /// When the record is to be looked at again.
@@ -70,7 +70,7 @@ impl Cluster {
         let name = site.name().clone();
         let gauges = Gauges::new(&shared.metrics, &name);
         let calls = Arc::new(Semaphore::new(shared.settings.calls_per_site));
-        let rota = Rota::new(&shared, &name);
+        let schedule = RoundTripSchedule::new(&shared, &name);
         Self {
             name,
             site,
@@ -87,7 +87,7 @@ impl Cluster {
             left_there: true,
             reconciling: false,
             seen: Seen::default(),
-            rota,
+            schedule,
             gauges,
             wake: None,
             record_due: None,
@@ -140,7 +140,7 @@ impl Cluster {
         self.wake = None;
         if self.record_due.is_some_and(|due| due <= self.now()) {
             // A breaker, a window or an override may be over.
-            self.shared.switchboard.co_allocator.look(&());
+            self.shared.actors.co_allocator.look(&());
         }
         self.look(ctx);
     }
@@ -155,7 +155,7 @@ impl Actor for Cluster {
         if let Some(mut changes) = self.site.changes() {
             ctx.add_stream(async_hints(&mut changes));
         }
-        self.shared.board.publish(self.name.clone(), Arc::new(self.report.clone()));
+        self.shared.live.publish(self.name.clone(), Arc::new(self.report.clone()));
         self.look(ctx);
     }
 }

@@ -8,7 +8,7 @@ use cospan_domain::units::Timestamp;
 use tracing::{error, warn};
 
 use super::Cluster;
-use crate::board::Left;
+use crate::live_state::Left;
 
 impl Cluster {
     /// The site's state as operators see it.
@@ -27,8 +27,8 @@ impl Cluster {
     pub(super) fn show_state(&self) {
         let state = self.state(self.now());
         self.gauges.show_state(state.as_str());
-        let board = &self.shared.board;
-        match board.stands(&self.name, state, self.shared.sites.len()) {
+        let live = &self.shared.live;
+        match live.stands(&self.name, state, self.shared.sites.len()) {
             Some(Left::None(states)) => {
                 let states: Vec<String> = states
                     .iter()
@@ -58,24 +58,24 @@ impl Cluster {
     }
 
     pub(super) fn answers_again(&self) {
-        if self.shared.board.answered(&self.name) {
+        if self.shared.live.answered(&self.name) {
             warn!("a site answers again; no longer isolated");
             self.isolation_changed(false);
         }
     }
 
     fn fell_silent(&mut self, now: Timestamp) {
-        let newly_isolated = self.shared.board.lost(&self.name, now);
+        let newly_isolated = self.shared.live.lost(&self.name, now);
         if newly_isolated {
             error!(
                 "so many sites are silent at once that the fault is ours; nothing is charged or moved"
             );
             self.isolation_changed(true);
         }
-        if !self.shared.board.isolated() {
+        if !self.shared.live.isolated() {
             // Sites where nothing of ours is are not asked by themselves, and would look well.
-            self.shared.board.doubt(now);
-            self.shared.switchboard.clusters.look_all();
+            self.shared.live.doubt(now);
+            self.shared.actors.clusters.look_all();
             let text = format!("site {} does not answer", self.name);
             self.notify(NotificationKind::Unreachable, text);
         }
@@ -83,8 +83,8 @@ impl Cluster {
 
     fn isolation_changed(&self, isolated: bool) {
         self.shared.metrics.isolated.set(i64::from(isolated));
-        self.shared.switchboard.jobs.look_all();
-        self.shared.switchboard.co_allocator.look(&());
+        self.shared.actors.jobs.look_all();
+        self.shared.actors.co_allocator.look(&());
     }
 
     fn notify(&mut self, kind: NotificationKind, text: String) {

@@ -14,8 +14,8 @@ use tracing::{debug, info};
 
 use super::Cluster;
 use super::calls::{CallKind, outcome_label};
-use crate::board::Observed;
 use crate::coallocator::is_believed;
+use crate::live_state::Observed;
 
 /// Between two tries to reach a silent site, at first and at most.
 const RETRY: DurationMs = DurationMs(1_000);
@@ -114,10 +114,10 @@ impl Cluster {
         if !self.contact.contact().is_answering() || self.contact.failures() > 0 {
             return Some(polled_at + self.retry_pause());
         }
-        if self.shared.board.doubted_at().is_some_and(|doubted| polled_at < doubted) {
+        if self.shared.live.doubted_at().is_some_and(|doubted| polled_at < doubted) {
             return Some(now);
         }
-        if self.shared.board.fresh_wanted(&self.name).is_some() {
+        if self.shared.live.fresh_wanted(&self.name).is_some() {
             return Some(now);
         }
         let settings = &self.shared.settings;
@@ -125,7 +125,7 @@ impl Cluster {
         let live = self.attempts_due(polled_at);
         // While somebody waits, what was freed since the last answer is worth knowing soon.
         let pause = settings.poll_interval.min(settings.information_expiry);
-        let wanted = self.shared.board.wanted().then(|| polled_at + pause);
+        let wanted = self.shared.live.wanted().then(|| polled_at + pause);
         // Jobs are placed here, whether they have claimed anything yet or not.
         let is_busy = !self.seen.holdings.is_empty();
         let busy = is_busy.then(|| polled_at + self.refresh_pause());
@@ -210,12 +210,12 @@ impl Cluster {
             }
             Err(error) => self.failed(&error, now),
         };
-        self.shared.board.publish(self.name.clone(), Arc::new(self.report.clone()));
-        if self.shared.board.fresh_given(&self.name, polled.asked_at) {
-            self.shared.switchboard.claimer.look(&());
+        self.shared.live.publish(self.name.clone(), Arc::new(self.report.clone()));
+        if self.shared.live.fresh_given(&self.name, polled.asked_at) {
+            self.shared.actors.claimer.look(&());
         }
         self.show_metrics();
-        concerned.iter().for_each(|job| self.shared.switchboard.jobs.look(job));
+        concerned.iter().for_each(|job| self.shared.actors.jobs.look(job));
         self.look(ctx);
     }
 
@@ -228,18 +228,18 @@ impl Cluster {
         now: Timestamp,
     ) -> Vec<JobId> {
         let mut concerned = self.contact_changed(QueryResult::Answered, now);
-        if self.shared.board.isolated() {
+        if self.shared.live.isolated() {
             // One that never fell silent answers as well: it is not we who are cut off.
             self.answers_again();
         }
         let idle = Some((asked_at, status.idle));
-        let corrected = self.shared.board.forget_refusals(&self.name, asked_at);
+        let corrected = self.shared.live.forget_refusals(&self.name, asked_at);
         // The same number is news where nobody believed the old one any more.
         let believed = |at: &Timestamp| is_believed(&self.shared, *at, now);
         let before = self.report.idle.as_ref().filter(|(at, _)| believed(at));
         let changed = corrected || before.map(|(_, idle)| idle) != idle.as_ref().map(|(_, i)| i);
-        if changed && self.shared.board.wanted() {
-            self.shared.switchboard.co_allocator.look(&());
+        if changed && self.shared.live.wanted() {
+            self.shared.actors.co_allocator.look(&());
         }
         self.report.idle = idle;
         for (tag, observation) in &status.attempts {
@@ -266,10 +266,10 @@ impl Cluster {
         self.report.contact = self.contact.contact();
         let Some(contact) = changed else { return Vec::new() };
         info!(site = %self.name, contact = contact.as_str(), "contact changed");
-        self.shared.board.publish(self.name.clone(), Arc::new(self.report.clone()));
+        self.shared.live.publish(self.name.clone(), Arc::new(self.report.clone()));
         self.contact_turned(contact, now);
-        self.shared.switchboard.co_allocator.look(&());
-        self.shared.switchboard.data_manager.look(&());
+        self.shared.actors.co_allocator.look(&());
+        self.shared.actors.data_manager.look(&());
         if contact.is_answering() {
             self.reconciled_at = None;
         }

@@ -23,7 +23,7 @@ const STEP_MIN: DurationMs = DurationMs(1_000);
 
 /// Whom this site measures its way to, one after another.
 #[derive(Debug)]
-pub(super) struct Rota {
+pub(super) struct RoundTripSchedule {
     peers: Vec<(SiteName, HostName)>,
     /// Whose turn it is.
     next: usize,
@@ -37,7 +37,7 @@ pub(super) struct Rota {
     failing: BTreeSet<SiteName>,
 }
 
-impl Rota {
+impl RoundTripSchedule {
     /// Every site that this one has a link to and that has a host; sites begin one after
     /// another, so that not all of them measure at once.
     pub(super) fn new(shared: &Shared, name: &SiteName) -> Self {
@@ -71,7 +71,7 @@ impl Rota {
 impl Cluster {
     /// When this site is to measure its way to another; `None` while it does, or cannot.
     pub(super) fn next_measurement(&self) -> Option<Timestamp> {
-        self.contact.contact().is_answering().then(|| self.rota.due())?
+        self.contact.contact().is_answering().then(|| self.schedule.due())?
     }
 
     /// Has the site measure its way to whose turn it is. Nothing waits for that.
@@ -79,7 +79,7 @@ impl Cluster {
         if self.next_measurement().is_none_or(|due| due > now) {
             return;
         }
-        let Some((peer, host)) = self.rota.take(now) else { return };
+        let Some((peer, host)) = self.schedule.take(now) else { return };
         let site = self.site.clone();
         let asked = async move { site.round_trip(&host).await };
         let answered = tokio::time::timeout(Duration::from_millis(LONGEST.0), asked);
@@ -92,24 +92,24 @@ impl Cluster {
     }
 
     fn measured(&mut self, peer: SiteName, answer: Result<DurationUs, SiteError>) {
-        self.rota.under_way = false;
+        self.schedule.under_way = false;
         let labels = [CallKind::RoundTrip.as_str(), outcome_label(&answer)];
         self.shared.metrics.site_calls.with_label_values(&labels).inc();
         let site = &self.name;
         match answer {
             Ok(round_trip) => {
-                if self.rota.failing.remove(&peer) {
+                if self.schedule.failing.remove(&peer) {
                     info!(%site, %peer, %round_trip, "the way to a site is measured again");
                 }
                 self.shared.came_back((site.clone(), peer), round_trip, self.now());
             }
-            Err(error) if !self.rota.failing.contains(&peer) => {
+            Err(error) if !self.schedule.failing.contains(&peer) => {
                 warn!(
                     %site, %peer, %error,
                     "cannot measure the latency to a site; what was measured before, else what \
                      is configured, counts"
                 );
-                self.rota.failing.insert(peer);
+                self.schedule.failing.insert(peer);
             }
             Err(error) => debug!(%site, %peer, %error, "the latency is still not measured"),
         }

@@ -87,12 +87,12 @@ fn a_host_that_never_answers_delays_nobody_and_is_nobodys_error() {
         assert_eq!(latency(&world, "Delft", "Utrecht"), Some(9_000), "what is configured");
         assert_eq!(latency(&world, "Leiden", "Delft"), Some(1_000));
         // While a measurement hangs, the site is asked for other things.
-        world.shared.board.set_wanted(true);
-        world.shared.switchboard.clusters.look_all();
+        world.shared.live.set_wanted(true);
+        world.shared.actors.clusters.look_all();
         let hangs = asked(&world, "Delft", "Leiden");
         world.until("the next one hangs", |w| asked(w, "Delft", "Leiden") > hangs).await;
         let age = || {
-            let report = world.shared.board.site(&site("Delft")).expect("a report");
+            let report = world.shared.live.site(&site("Delft")).expect("a report");
             report.idle.as_ref().map(|(asked_at, _)| *asked_at).expect("it answered")
         };
         let began = age();
@@ -124,10 +124,10 @@ fn a_site_that_is_silent_is_told_to_measure_nothing() {
         let world = world(|_| ());
         world.settle().await;
         world.at("Leiden").inside().up = false;
-        world.shared.board.set_wanted(true);
-        world.shared.switchboard.clusters.look_all();
+        world.shared.live.set_wanted(true);
+        world.shared.actors.clusters.look_all();
         let is_silent = |w: &World| {
-            let report = w.shared.board.site(&site("Leiden"));
+            let report = w.shared.live.site(&site("Leiden"));
             report.is_some_and(|report| !report.contact.is_answering())
         };
         world.until("it is silent", is_silent).await;

@@ -123,7 +123,7 @@ impl Handler<Charge> for Cluster {
         chaos::enter(ActorKind::Cluster);
         // A site that has not answered since our start may be well, and we cut off.
         let unheard = matches!(self.contact.contact(), Contact::NeverAnswered);
-        let isolated = (self.shared.board.isolated() || unheard) && !bug(Bug::ChargeWhenCutOff);
+        let isolated = (self.shared.live.isolated() || unheard) && !bug(Bug::ChargeWhenCutOff);
         if !isolated && charge.class.charges_site() {
             self.shared.metrics.site_errors.with_label_values(&[self.name.as_str()]).inc();
         }

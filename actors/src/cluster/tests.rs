@@ -14,11 +14,11 @@ fn grid(world: &World) -> std::sync::Arc<GridSnapshot> {
 }
 
 fn contact(world: &World, name: &str) -> Contact {
-    world.shared.board.site(&site(name)).expect("a report").contact
+    world.shared.live.site(&site(name)).expect("a report").contact
 }
 
 fn asked_at(world: &World, name: &str) -> u64 {
-    let report = world.shared.board.site(&site(name)).expect("a report");
+    let report = world.shared.live.site(&site(name)).expect("a report");
     report.idle.as_ref().map(|(asked_at, _)| asked_at.0).expect("it answered")
 }
 
@@ -27,8 +27,8 @@ fn a_site_that_takes_queries_and_never_answers_is_unreachable_and_holds_up_no_ot
     paused(|| async {
         let world = World::new(&["Delft", "Leiden", "Utrecht"]);
         world.settle().await;
-        world.shared.board.set_wanted(true);
-        world.shared.switchboard.clusters.look_all();
+        world.shared.live.set_wanted(true);
+        world.shared.actors.clusters.look_all();
         world.at("Leiden").inside().hanging = true;
         let began = world.shared.clock.now();
         for _ in 0..600 {
@@ -53,8 +53,8 @@ fn a_site_that_takes_queries_and_never_answers_is_unreachable_and_holds_up_no_ot
 async fn pause_of(world: &World, name: &str) -> u64 {
     let last = asked_at(world, name);
     world.at(name).inside().hanging = true;
-    world.shared.board.set_wanted(true);
-    world.shared.switchboard.clusters.look_all();
+    world.shared.live.set_wanted(true);
+    world.shared.actors.clusters.look_all();
     world.until("it hangs", |world| world.at(name).inside().hung > 0).await;
     world.at(name).inside().hanging = false;
     let hung_at = world.shared.clock.now();

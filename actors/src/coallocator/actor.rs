@@ -18,12 +18,12 @@ use tracing::{debug, error};
 
 use super::grid::{GridMaker, Offers};
 use super::requests::Requests;
+use crate::actor_registry::{Dirty, Look};
 use crate::api::View;
 use crate::chaos::{self, Point};
 use crate::job::Order;
 use crate::shared::Shared;
 use crate::supervision::{ActorKind, LifeGuard, Owed};
-use crate::switchboard::{Dirty, Look};
 use crate::transfer::{Promise, room_for};
 
 /// Before a job is tried again that did not take its offer.
@@ -190,8 +190,8 @@ impl CoAllocator {
     /// Sites are asked again while somebody waits for what they have.
     fn want_information(&self) {
         let wanted = self.queues.has_unserved();
-        if self.shared.board.set_wanted(wanted) && wanted {
-            self.shared.switchboard.clusters.look_all();
+        if self.shared.live.set_wanted(wanted) && wanted {
+            self.shared.actors.clusters.look_all();
         }
     }
 
@@ -296,7 +296,7 @@ impl CoAllocator {
             self.again = true;
             self.shared.history.store(Arc::new(self.queues.history().clone()));
         }
-        self.shared.hoard.store(Arc::new(self.queues.hoard_in_effect().cloned()));
+        self.shared.starvation_guard.store(Arc::new(self.queues.hoard_in_effect().cloned()));
         for decision in report.decisions {
             self.tell(decision, ctx);
         }

@@ -204,7 +204,7 @@ fn releases(shared: &Shared, now: Timestamp) -> Vec<Release> {
     let view = shared.view.load();
     let parameters = &shared.settings.job;
     let asked_at = |holding: &Holding| {
-        let report = shared.board.site(&holding.site)?;
+        let report = shared.live.site(&holding.site)?;
         report.idle.as_ref().map(|(asked_at, _)| *asked_at)
     };
     let release = |id: cospan_domain::ids::JobId, holding: &Holding| {

@@ -6,10 +6,10 @@ use cospan_domain::ids::{ComponentIndex, JobId, PolicyName, SiteName};
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::job::state::{Job, Phase, Placement, Source};
 use cospan_domain::placement::{
-    self, Board, GridSite, GridSnapshot, History, PlacementRequest, Plan, Recorder, Refusal,
-    Remaining, SiteVerdict,
+    self, GridSite, GridSnapshot, History, PlacementContext, PlacementRequest, Plan, Recorder,
+    Refusal, Remaining, SiteVerdict,
 };
-use cospan_domain::queue::{Classified, Groups, Hoard};
+use cospan_domain::queue::{Classified, Groups, StarvationGuard};
 use cospan_domain::site::availability::{Obstacle, obstacles};
 use cospan_domain::site::state::{Breaker, SiteRecord};
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -38,7 +38,7 @@ pub struct Explanation {
     /// When processors are claimed for it next, if it waits for that.
     pub next_claim: Option<Timestamp>,
     /// What is withheld for another job; it counts as taken here.
-    pub hoard: Option<Hoard>,
+    pub starvation_guard: Option<StarvationGuard>,
     /// When it may start.
     pub estimate: Estimate,
     /// What may run at sites from which nothing is heard.
@@ -114,14 +114,19 @@ pub fn explain(shared: &Shared, job: &Job) -> Explanation {
             _ => Wait::Phase,
         },
     };
-    let hoard = shared.hoard.load().as_ref().clone().filter(|hoard| hoard.job != job.id);
+    let starvation_guard = shared
+        .starvation_guard
+        .load()
+        .as_ref()
+        .clone()
+        .filter(|starvation_guard| starvation_guard.job != job.id);
     let mut grids = GridMaker::default();
     let grid = match job.phase {
         Phase::Queued { .. } => grids.snapshot(shared, &Offers::default()),
         _ => grids.snapshot_without(shared, job).into(),
     };
     let estimate = estimate::of_job(shared, &grid, job);
-    let explanation = ask(shared, &grid, &job.spec, &request, wait, hoard);
+    let explanation = ask(shared, &grid, &job.spec, &request, wait, starvation_guard);
     let silence = Silence::of(shared, job);
     Explanation { next_claim: shared.claim_time(job), estimate, silence, ..explanation }
 }
@@ -144,10 +149,13 @@ fn turn(shared: &Shared, job: &Job) -> Option<u32> {
 pub fn preview(shared: &Shared, spec: &JobSpec) -> Explanation {
     let request =
         PlacementRequest::of_spec(spec, &shared.settings.default_policies, |_| BTreeSet::new());
-    let hoard = shared.hoard.load().as_ref().clone();
+    let starvation_guard = shared.starvation_guard.load().as_ref().clone();
     let grid = GridMaker::default().snapshot(shared, &Offers::default());
     let estimate = estimate::of_request(shared, &grid, &request, spec);
-    Explanation { estimate, ..ask(shared, &grid, spec, &request, Wait::NotSubmitted, hoard) }
+    Explanation {
+        estimate,
+        ..ask(shared, &grid, spec, &request, Wait::NotSubmitted, starvation_guard)
+    }
 }
 
 fn ask(
@@ -156,19 +164,25 @@ fn ask(
     spec: &JobSpec,
     request: &PlacementRequest,
     wait: Wait,
-    hoard: Option<Hoard>,
+    starvation_guard: Option<StarvationGuard>,
 ) -> Explanation {
     let mut remaining = Remaining::of(grid);
-    for (site, count) in hoard.iter().flat_map(|hoard| &hoard.withheld) {
+    for (site, count) in
+        starvation_guard.iter().flat_map(|starvation_guard| &starvation_guard.withheld)
+    {
         if let Some(site) = grid.index_of(site) {
             remaining.withhold(site, *count);
         }
     }
     let mut observer = Recorder::default();
     let mut history = History::clone(&shared.history.load());
-    let mut board =
-        Board { grid, remaining: &mut remaining, history: &mut history, observer: &mut observer };
-    let decision = placement::place(request, &mut board);
+    let mut context = PlacementContext {
+        grid,
+        remaining: &mut remaining,
+        history: &mut history,
+        observer: &mut observer,
+    };
+    let decision = placement::place(request, &mut context);
     let count = match &decision {
         Ok(plan) => plan.placements.len(),
         Err(_) => spec.components.len(),
@@ -187,7 +201,7 @@ fn ask(
         wait,
         next_claim: None,
         silence: Silence::default(),
-        hoard,
+        starvation_guard,
         class: None,
     }
 }
@@ -196,7 +210,7 @@ fn figures(shared: &Shared, site: &GridSite, may_probe: bool) -> SiteFigures {
     let (view, now) = (shared.view.load(), shared.clock.now());
     let fresh = SiteRecord::new(site.name.clone());
     let record = view.sites.get(&site.name).map_or(&fresh, |record| record.as_ref());
-    let contact = shared.board.site(&site.name).unwrap_or_default().contact;
+    let contact = shared.live.site(&site.name).unwrap_or_default().contact;
     let held = view.holdings.get(&site.name).map_or(0, |held| held.len() as u32);
     let idle = site.idle.as_ref().map(|belief| &belief.idle);
     let within = site.shape.as_ref().zip(idle).map(|(shape, idle)| {

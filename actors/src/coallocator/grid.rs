@@ -1,4 +1,4 @@
-//! The snapshot that policies work on, made from the view and the board.
+//! The snapshot that policies work on, made from the view and the live state.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use cospan_domain::units::{Bytes, Timestamp};
 use imbl::OrdMap;
 
 use crate::api::View;
-use crate::board::SiteReport;
+use crate::live_state::SiteReport;
 use crate::shared::Shared;
 use crate::transfer::{CopyKey, staged};
 
@@ -70,7 +70,7 @@ pub struct GridMaker {
 impl GridMaker {
     /// What is known now.
     pub fn snapshot(&mut self, shared: &Shared, offers: &Offers) -> Arc<GridSnapshot> {
-        let isolated = shared.board.isolated();
+        let isolated = shared.live.isolated();
         Arc::new(self.known(shared, |mut site| {
             site.pending.add(&offers.at(&site.name));
             if isolated {
@@ -111,7 +111,7 @@ impl GridMaker {
         self.index(&view, keeps);
         let (now, staged) = (shared.clock.now(), staged(shared, &view));
         let sites = shared.sites.keys().map(|name| {
-            let report = shared.board.site(name).unwrap_or_default();
+            let report = shared.live.site(name).unwrap_or_default();
             let staging_left = staged.left_at(shared, name);
             change(GridSite { staging_left, ..site(shared, &view, name, &report, now) })
         });
@@ -186,7 +186,7 @@ pub(crate) fn may_try_out(
     let defaults = &shared.settings.default_policies;
     let (view, now) = (shared.view.load(), shared.clock.now());
     let others = shared.sites.keys().filter(|name| *name != at).map(|name| {
-        let report = shared.board.site(name).unwrap_or_default();
+        let report = shared.live.site(name).unwrap_or_default();
         site(shared, &view, name, &report, now)
     });
     let others: Vec<GridSite> = others.collect();
@@ -205,7 +205,7 @@ pub(crate) fn belief(
     now: Timestamp,
 ) -> Option<Belief> {
     let (asked_at, mut idle) = report.idle.clone()?;
-    if let Some(most) = shared.board.most_left(site, asked_at) {
+    if let Some(most) = shared.live.most_left(site, asked_at) {
         idle.processors = idle.processors.min(most);
     }
     is_believed(shared, asked_at, now).then_some(Belief { idle, asked_at })

@@ -16,10 +16,10 @@ use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use cospan_sites::port::{Capabilities, SiteDescription};
 
 use super::{AskStanding, CoAllocator, Wait, belief, explain, may_try_out, preview};
-use crate::board::SiteReport;
+use crate::actor_registry::{Dirty, Look, RegisteredActor};
 use crate::journal::Change;
+use crate::live_state::SiteReport;
 use crate::supervision::{ActorId, LifeGuard};
-use crate::switchboard::{Dirty, Look, Post};
 use crate::transfer::testing::{World, content, paused, queued, site};
 
 const JOB: JobId = JobId(1);
@@ -30,7 +30,7 @@ impl World {
         let guard = LifeGuard::new(ActorId::CoAllocator, supervisor.clone());
         let dirty = Dirty::default();
         let addr = CoAllocator::new(self.shared.clone(), dirty.clone(), guard).start();
-        self.shared.switchboard.co_allocator.enter((), Post::new(addr.clone(), dirty));
+        self.shared.actors.co_allocator.enter((), RegisteredActor::new(addr.clone(), dirty));
         addr
     }
 }
@@ -80,7 +80,7 @@ fn an_offer_is_withdrawn_once_its_job_is_another_and_its_queue_no_longer_takes_i
     });
 }
 
-/// Says on the board that a site has so many processors and so many of them idle.
+/// Says on the live state that a site has so many processors and so many of them idle.
 fn says(world: &World, name: &str, total: u32, idle: u32) {
     let now = world.shared.clock.now();
     let description = SiteDescription {
@@ -96,7 +96,7 @@ fn says(world: &World, name: &str, total: u32, idle: u32) {
         ..SiteReport::default()
     };
     report.describe(description);
-    world.shared.board.publish(site(name), Arc::new(report));
+    world.shared.live.publish(site(name), Arc::new(report));
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn a_report_counts_until_it_is_twice_as_old_as_its_expiry() {
         let world = World::new(&["Delft"]);
         says(&world, "Delft", 10, 8);
         let delft = site("Delft");
-        let report = world.shared.board.site(&delft).expect("a report");
+        let report = world.shared.live.site(&delft).expect("a report");
         let (asked_at, _) = report.idle.clone().expect("what is idle");
         let expiry = world.shared.settings.information_expiry;
         let idle = |now| belief(&world.shared, &delft, &report, now).map(|b| b.idle.processors);
@@ -113,7 +113,7 @@ fn a_report_counts_until_it_is_twice_as_old_as_its_expiry() {
         assert_eq!(idle(asked_at + expiry + expiry), Some(8));
         assert_eq!(idle(asked_at + expiry + expiry + DurationMs(1)), None);
         // A refusal after the report counts beside it, one before does not.
-        world.shared.board.refuse(&delft, 5, asked_at);
+        world.shared.live.refuse(&delft, 5, asked_at);
         assert_eq!(idle(asked_at), Some(4));
     });
 }

@@ -15,13 +15,13 @@ use tokio::sync::oneshot;
 use tracing::info;
 
 use super::refusal;
+use crate::actor_registry::{Dirty, Look};
 use crate::api::ApiRefusal;
 use crate::chaos::{self, Point};
 use crate::journal::{Append, AppendError, Change};
 use crate::shared::Shared;
 use crate::steps::{Step, Steps};
 use crate::supervision::{ActorKind, LifeGuard};
-use crate::switchboard::{Dirty, Look};
 
 /// Names that may be written at the same time; more are told to come back.
 const NAMES_BOUND: usize = 4_096;

@@ -1,6 +1,6 @@
 //! The information service: writes the catalogue of logical files.
 //!
-//! What sites published is on the [board](crate::board), with its age. What is
+//! What sites published is on the [live state](crate::live_state), with its age. What is
 //! known of the ways between sites is in [`links`](crate::links).
 
 mod actor;

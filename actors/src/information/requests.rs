@@ -153,7 +153,7 @@ pub(super) async fn inspect(
     place: FilePlace,
 ) -> Result<Inspected, SiteError> {
     let unserved = || SiteError::NotSent("the site is not served at the moment".into());
-    let cluster = shared.switchboard.clusters.addr(site).ok_or_else(unserved)?;
+    let cluster = shared.actors.clusters.addr(site).ok_or_else(unserved)?;
     let call =
         Call::new(CallKind::Inspect, move |site| async move { site.inspect(&place).await }.boxed());
     let died = |error| SiteError::OutcomeUnknown(format!("its actor died: {error}"));

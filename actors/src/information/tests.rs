@@ -14,7 +14,7 @@ use crate::transfer::testing::{World, content, key, name, path, paused, queued, 
 
 impl World {
     fn information(&self) -> actix::Addr<Information> {
-        self.shared.switchboard.information.addr(&()).expect("it lives")
+        self.shared.actors.information.addr(&()).expect("it lives")
     }
 
     fn put(&self, at: &str, text: &str, seed: u8) {
@@ -53,11 +53,9 @@ fn in_world<F: Future<Output = ()>>(test: impl FnOnce(World) -> F + 'static) {
     paused(|| async {
         let world = World::new(&["Delft", "Leiden"]);
         let ready = |w: &World| {
-            let contact = |at: &str| w.shared.board.site(&site(at)).map(|report| report.contact);
+            let contact = |at: &str| w.shared.live.site(&site(at)).map(|report| report.contact);
             let answers = |at: &str| contact(at).is_some_and(|contact| contact.is_answering());
-            answers("Delft")
-                && answers("Leiden")
-                && w.shared.switchboard.information.addr(&()).is_some()
+            answers("Delft") && answers("Leiden") && w.shared.actors.information.addr(&()).is_some()
         };
         world.until("all is up", ready).await;
         test(world).await;

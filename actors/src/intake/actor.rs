@@ -9,11 +9,11 @@ use super::acceptance::Acceptance;
 use super::ids::Ids;
 use super::orders;
 use super::submit::{Asked, Known};
+use crate::actor_registry::{Dirty, Look};
 use crate::api::command::{ApiAnswer, ApiCommand, ApiRefusal, Ask};
 use crate::chaos::{self, Point};
 use crate::shared::Shared;
 use crate::supervision::{ActorKind, LifeGuard};
-use crate::switchboard::{Dirty, Look};
 
 pub(super) type Answer = oneshot::Sender<Result<ApiAnswer, ApiRefusal>>;
 

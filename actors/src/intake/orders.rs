@@ -63,7 +63,7 @@ where
     crate::information::Information: actix::Handler<M>,
 {
     let busy = ApiRefusal::Busy { retry_after_s: 1 };
-    let information = shared.switchboard.information.addr(&()).ok_or_else(|| busy.clone())?;
+    let information = shared.actors.information.addr(&()).ok_or_else(|| busy.clone())?;
     information.send(message).await.map_err(|_| busy)??;
     Ok(ApiAnswer::Done)
 }
@@ -151,7 +151,7 @@ async fn order_job(shared: &Arc<Shared>, id: JobId, command: JobCommand) -> JobO
             // A held job has no actor until somebody wants something of it.
             Some(job) if job.held.is_some() && !woken => {
                 woken = true;
-                if shared.switchboard.jobs.addr(&id).is_none() {
+                if shared.actors.jobs.addr(&id).is_none() {
                     shared.start(ActorId::Job(id));
                 }
             }
@@ -192,7 +192,7 @@ async fn on_site(
         return Err(ApiRefusal::NotFound(format!("no site is called {site}; there are: {known}")));
     }
     let busy = ApiRefusal::Busy { retry_after_s: 1 };
-    let cluster = shared.switchboard.clusters.addr(&site).ok_or_else(|| busy.clone())?;
+    let cluster = shared.actors.clusters.addr(&site).ok_or_else(|| busy.clone())?;
     let leaves = what == SiteOrder::Drain;
     let answer = cluster.send(SiteOrderMessage { by, what }).await.map_err(|_| busy)?;
     match answer {
@@ -216,7 +216,7 @@ async fn leave_site(shared: &Arc<Shared>, site: &SiteName) {
         .collect();
     jobs.dedup();
     for job in jobs {
-        if let Some(addr) = shared.switchboard.jobs.addr(&job) {
+        if let Some(addr) = shared.actors.jobs.addr(&job) {
             // One that cannot leave any more says so, and stays.
             let _ = addr.send(Order(JobCommand::LeaveSite(site.clone()))).await;
         }

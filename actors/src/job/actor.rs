@@ -10,7 +10,7 @@ use actix::{
 };
 use cospan_domain::ids::SiteName;
 use cospan_domain::job::JobMachine;
-use cospan_domain::job::command::{JobCommand, Rejection, Sight};
+use cospan_domain::job::command::{ExternalState, JobCommand, Rejection};
 use cospan_domain::job::due::{self, JobEffect};
 use cospan_domain::job::state::{Job, Phase};
 use cospan_domain::planted::{Bug, bug};
@@ -19,13 +19,13 @@ use tokio::sync::oneshot;
 use tracing::debug;
 
 use super::again::Again;
-use super::{effects, sight};
+use super::{effects, external_state};
+use crate::actor_registry::{Dirty, Look};
 use crate::chaos::{self, Point};
 use crate::journal::{Append, AppendError, Change};
 use crate::shared::Shared;
 use crate::steps::{Step, Steps};
 use crate::supervision::{ActorKind, LifeGuard};
-use crate::switchboard::{Dirty, Look};
 
 /// A command for a job, answered once what follows from it is durable.
 #[derive(Debug, Message)]
@@ -195,13 +195,13 @@ impl JobActor {
     fn retire(&mut self, ctx: &mut Context<Self>) {
         self.guard.disarm();
         let id = self.job().id;
-        self.shared.switchboard.jobs.leave(&id);
+        self.shared.actors.jobs.leave(&id);
         ctx.stop();
     }
 
     fn set_wake(&mut self, now: Timestamp, ctx: &mut Context<Self>) {
         let state = due::next_wake(self.job(), &self.shared.settings.job, now);
-        let silent = sight::next_wake(&self.shared, self.job());
+        let silent = external_state::next_wake(&self.shared, self.job());
         let again = self.again.next(now);
         // While a claim is awaited, the claim timer wakes us; see the claimer.
         let state = state.filter(|_| !matches!(self.job().phase, Phase::Placed { .. }));
@@ -233,7 +233,7 @@ impl JobActor {
     /// The same, and decides what the time has come for.
     fn look_by_clock(&mut self, ctx: &mut Context<Self>) {
         if self.takes_in() {
-            self.steps.push(JobCommand::Look(Sight::default()), None);
+            self.steps.push(JobCommand::Look(ExternalState::default()), None);
             self.turn(ctx);
         }
     }
@@ -248,7 +248,7 @@ impl JobActor {
             }
             return false;
         }
-        for command in sight::commands(&self.shared, self.job()) {
+        for command in external_state::commands(&self.shared, self.job()) {
             self.steps.push(command, None);
         }
         true
@@ -285,7 +285,7 @@ impl Actor for JobActor {
         if self.rebuilt {
             let settle = effects::settle_times(self);
             self.steps.push(JobCommand::Recover { settle }, None);
-            for command in sight::commands(&self.shared, self.job()) {
+            for command in external_state::commands(&self.shared, self.job()) {
                 self.steps.push(command, None);
             }
             self.turn(ctx);

@@ -80,7 +80,7 @@ fn call<T: Send + 'static>(
     effect: &JobEffect,
     call: Call<T>,
 ) -> futures_util::future::BoxFuture<'static, Result<T, SiteError>> {
-    let cluster = actor.site_of(effect).and_then(|s| actor.shared.switchboard.clusters.addr(&s));
+    let cluster = actor.site_of(effect).and_then(|s| actor.shared.actors.clusters.addr(&s));
     Box::pin(async move {
         chaos::reach(Point::SpawnedFuture);
         match cluster {
@@ -126,7 +126,7 @@ fn submit(actor: &JobActor, effect: &JobEffect) -> Pending {
             Err(SiteError::SiteFull(detail)) => {
                 // Before anybody places on what it is believed to have.
                 if let Some(site) = &site {
-                    shared.board.refuse(site, processors, shared.clock.now());
+                    shared.live.refuse(site, processors, shared.clock.now());
                 }
                 SubmitAnswer::Full(detail.into())
             }
@@ -155,7 +155,7 @@ fn admission(
             return Ok(());
         }
         let may_probe = may_try_out(&shared, &job, attempt.component, &site);
-        let cluster = shared.switchboard.clusters.addr(&site);
+        let cluster = shared.actors.clusters.addr(&site);
         let cluster = cluster.ok_or("the site is not served at the moment")?;
         let admitted = cluster.send(AskAdmission { attempt, may_probe }).await;
         admitted.map_err(|error| error.to_string())?.map_err(|rejection| rejection.to_string())
@@ -354,15 +354,15 @@ fn end(actor: &JobActor, effect: &JobEffect) -> Pending {
     Box::pin(async move {
         let gate = ended.await;
         let Some(site) = site else { return (None, RETRY) };
-        shared.switchboard.clusters.look(&site);
+        shared.actors.clusters.look(&site);
         let Ok(gate) = gate else { return (None, RETRY) };
         // A site that does not show it has nothing more to tell: shut is as good as seen shut.
-        let report = shared.board.site(&site);
+        let report = shared.live.site(&site);
         let seen = report.as_ref().and_then(|report| report.observed.attempts.get(&tag));
         let absent = seen.is_some_and(|observation| *observation == Observation::Absent);
         let (asked_at, times) = (shared.clock.now(), SiteTimes::default());
         let sighting = Sighting::Void;
-        let over = JobCommand::Sighted { component, attempt, asked_at, times, sighting };
+        let over = JobCommand::AttemptObserved { component, attempt, asked_at, times, sighting };
         ((absent && gate == GateState::Voided).then_some(over), END_AGAIN)
     })
 }
@@ -371,7 +371,7 @@ fn record_charge(actor: &JobActor, effect: &JobEffect) -> Pending {
     let component = effect.component;
     let charge = charge_of(actor.job(), component).cloned();
     let job = actor.job().id;
-    let address = |site: &SiteName| actor.shared.switchboard.clusters.addr(site);
+    let address = |site: &SiteName| actor.shared.actors.clusters.addr(site);
     let cluster = charge.as_ref().and_then(|charge| address(&charge.site));
     let served = charge.as_ref().is_some_and(|c| actor.shared.sites.contains_key(&c.site));
     Box::pin(async move {
@@ -429,7 +429,7 @@ fn register_output(actor: &JobActor, effect: &JobEffect, output: u32) -> Option<
     if !actor.shared.copy_is_ready(content.digest, site) {
         return None;
     }
-    let information = actor.shared.switchboard.information.addr(&())?;
+    let information = actor.shared.actors.information.addr(&())?;
     let message = RegisterOutput {
         name: register.clone(),
         content,

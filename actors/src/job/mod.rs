@@ -5,7 +5,7 @@ mod actor;
 mod again;
 mod count;
 mod effects;
-mod sight;
+mod external_state;
 mod silence;
 #[cfg(test)]
 mod tests;
@@ -13,5 +13,5 @@ mod tests;
 pub use actor::{JobActor, Order};
 pub use count::cause_name;
 pub(crate) use count::count;
-pub(crate) use sight::sight;
+pub(crate) use external_state::external_state;
 pub use silence::{Silence, SilentAttempt, not_given_up};

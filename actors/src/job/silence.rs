@@ -35,7 +35,7 @@ impl Silence {
             Some(SilentAttempt { component, site, why })
         };
         let attempts = living(job).filter_map(attempt).collect();
-        Self { attempts, isolated: shared.board.isolated() }
+        Self { attempts, isolated: shared.live.isolated() }
     }
 
     /// What that comes to, and what to do about it; `None` where every site can be heard.
@@ -76,7 +76,7 @@ impl Silence {
 pub fn not_given_up(shared: &Shared, job: &Job) -> Option<String> {
     let now = shared.clock.now();
     let attempt = |(component, site): (String, SiteName)| {
-        let heard = match shared.board.site(&site).unwrap_or_default().contact {
+        let heard = match shared.live.site(&site).unwrap_or_default().contact {
             Contact::Answering { last_at } => format!("which answered {} ago", now.since(last_at)),
             Contact::NeverAnswered
             | Contact::Unreachable { .. }
@@ -102,7 +102,7 @@ fn why_silent(shared: &Shared, site: &SiteName) -> Option<&'static str> {
     if !shared.sites.contains_key(site) {
         return Some("which is no longer in the configuration");
     }
-    match shared.board.site(site).unwrap_or_default().contact {
+    match shared.live.site(site).unwrap_or_default().contact {
         Contact::Unreachable { .. } => Some("which does not answer"),
         Contact::CredentialsExpired { .. } => Some("which refuses our credentials"),
         Contact::NeverAnswered | Contact::Answering { .. } => None,

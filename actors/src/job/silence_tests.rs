@@ -11,7 +11,7 @@ use cospan_domain::units::Timestamp;
 use super::{Silence, SilentAttempt};
 use crate::api::ControlPlane;
 use crate::api::command::{ApiAnswer, ApiCommand, Ask, JobOutcome};
-use crate::job::sight::tests::running_at;
+use crate::job::external_state::tests::running_at;
 use crate::journal::Change;
 use crate::transfer::testing::{World, key, paused, queued, site};
 
@@ -48,7 +48,7 @@ fn who_abandons_before_a_dead_site_counts_as_silent_is_told_to_repeat_it() {
         assert!(told.contains("at Delft, not heard yet; repeat in a minute"), "{told}");
         let phase = |w: &World| w.shared.view.load().jobs[&JOB].phase.kind();
         assert_eq!(phase(&world), PhaseKind::Aborting);
-        let contact = |w: &World| w.shared.board.site(&site("Delft")).map(|report| report.contact);
+        let contact = |w: &World| w.shared.live.site(&site("Delft")).map(|report| report.contact);
         let lost = |w: &World| matches!(contact(w), Some(Contact::Unreachable { .. }));
         world.until("Delft is unreachable", lost).await;
         assert_eq!(abandon(&world).await, JobOutcome::Done);

@@ -6,17 +6,17 @@ use std::time::Duration;
 use actix::{Actor, Addr};
 use cospan_domain::claim::ClaimTry;
 use cospan_domain::ids::{ComponentIndex, JobId, LrmId};
-use cospan_domain::job::command::{JobCommand, Sight};
+use cospan_domain::job::command::{ExternalState, JobCommand};
 use cospan_domain::job::spec::Priority;
 use cospan_domain::job::state::{Job, Phase, Placement, Run};
 use cospan_domain::units::ClockSkew;
 use cospan_sites::port::{Begun, Observation};
 
-use super::sight::tests::running_at;
+use super::external_state::tests::running_at;
 use super::{JobActor, Order};
-use crate::board::{Observed, SiteReport};
+use crate::actor_registry::{Dirty, Look};
+use crate::live_state::{Observed, SiteReport};
 use crate::supervision::{ActorId, LifeGuard};
-use crate::switchboard::{Dirty, Look};
 use crate::transfer::testing::{World, content, key, paused, site};
 
 const JOB: JobId = JobId(1);
@@ -55,7 +55,7 @@ fn claim_at_leiden(job: &Job) -> JobCommand {
         moves: vec![(component, Placement { site: site("leiden"), ..placement })],
         preempting: Vec::new(),
     };
-    JobCommand::Claim(attempt, Sight::default())
+    JobCommand::Claim(attempt, ExternalState::default())
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn what_was_heard_of_a_held_job_is_taken_up_when_it_is_released() {
         let observed =
             Arc::new(Observed { asked_at, clock: ClockSkew(0), attempts: [(tag, gone)].into() });
         let report = SiteReport { observed, ..SiteReport::default() };
-        world.shared.board.publish(site("delft"), Arc::new(report));
+        world.shared.live.publish(site("delft"), Arc::new(report));
         actor.send(Look).await.unwrap();
         assert!(matches!(job(&world).components[0].run, Run::Running { .. }), "it is held");
         actor.send(Order(JobCommand::Release(key()))).await.unwrap().unwrap();
@@ -129,7 +129,7 @@ fn that_a_gate_has_opened_is_written_with_what_is_seen_next_and_asked_once() {
         let observed =
             Arc::new(Observed { asked_at, clock: ClockSkew(0), attempts: [(tag, begun)].into() });
         let report = SiteReport { observed, ..SiteReport::default() };
-        world.shared.board.publish(site("delft"), Arc::new(report));
+        world.shared.live.publish(site("delft"), Arc::new(report));
         actor.send(Look).await.unwrap();
         let runs = |world: &World| matches!(job(world).phase, Phase::Running { .. });
         world.until("it runs", runs).await;

@@ -18,12 +18,12 @@ use cospan_domain::site::state::{Notification, NotificationId};
 use futures_util::future::BoxFuture;
 use tracing::{info, warn};
 
+use crate::actor_registry::{Dirty, Look};
 use crate::api::View;
 use crate::chaos::{self, Point};
 use crate::cluster::NotificationSent;
 use crate::shared::Shared;
 use crate::supervision::{ActorKind, LifeGuard};
-use crate::switchboard::{Dirty, Look};
 
 /// A message to somebody.
 #[derive(Debug, Clone)]
@@ -147,7 +147,7 @@ impl Notifier {
         if !owes(&self.shared.view.load(), &key) {
             return;
         }
-        let _ = self.shared.switchboard.clusters.offer(&key.0, NotificationSent(key.1));
+        let _ = self.shared.actors.clusters.offer(&key.0, NotificationSent(key.1));
         if !bug(Bug::SayOnce) {
             ctx.run_later(Self::SAY_AGAIN, |this, ctx| this.say_that_it_is_out(key, ctx));
         }

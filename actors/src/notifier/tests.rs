@@ -12,10 +12,10 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use super::{Messenger, Notice, Notifier};
+use crate::actor_registry::{Dirty, RegisteredActor};
 use crate::cluster::Cluster;
 use crate::journal::Change;
 use crate::supervision::{ActorId, LifeGuard};
-use crate::switchboard::{Dirty, Post};
 use crate::transfer::testing::{World, content, paused, queued, site};
 
 /// Receivers whose address is their name.
@@ -58,7 +58,7 @@ impl World {
         let guard = LifeGuard::new(ActorId::Notifier, supervisor.clone());
         let dirty = Dirty::default();
         let addr = Notifier::new(self.shared.clone(), dirty.clone(), guard).start();
-        self.shared.switchboard.notifier.enter((), Post::new(addr, dirty));
+        self.shared.actors.notifier.enter((), RegisteredActor::new(addr, dirty));
     }
 
     fn start_cluster(&self, name: &SiteName, record: Arc<SiteRecord>) {
@@ -66,8 +66,8 @@ impl World {
         let guard = LifeGuard::new(ActorId::Cluster(name.clone()), supervisor.clone());
         let (at, dirty) = (self.shared.sites[name].clone(), Dirty::default());
         let cluster = Cluster::new(self.shared.clone(), at, record, dirty.clone(), guard);
-        let post = Post::new(cluster.start(), dirty);
-        self.shared.switchboard.clusters.enter(name.clone(), post);
+        let entry = RegisteredActor::new(cluster.start(), dirty);
+        self.shared.actors.clusters.enter(name.clone(), entry);
     }
 
     /// A job that has just ended, and whom it names.
@@ -156,8 +156,8 @@ fn a_site_whose_actor_had_no_room_for_it_is_told_again_that_a_message_is_out() {
         let record = Arc::new(record);
         world.settle().await;
         // One that nobody reaches lives on, and is not built anew.
-        let _apart = world.shared.switchboard.clusters.addr(&delft);
-        world.shared.switchboard.clusters.leave(&delft);
+        let _apart = world.shared.actors.clusters.addr(&delft);
+        world.shared.actors.clusters.leave(&delft);
         world.append(Change::Site { old: None, new: record.clone() }).await;
         let messages = || world.letters.of_sites.load(Ordering::Relaxed);
         world.until("administrators are told", |_| messages() > 0).await;

@@ -49,7 +49,7 @@ where
 }
 
 fn job_actor(id: JobId) -> impl Fn(&Shared) -> Option<Addr<JobActor>> {
-    move |shared| shared.switchboard.jobs.addr(&id)
+    move |shared| shared.actors.jobs.addr(&id)
 }
 
 fn held(world: &World, id: JobId) -> Option<String> {
@@ -96,7 +96,7 @@ fn a_site_whose_actor_dies_again_and_again_is_not_used_until_it_is_built_anew() 
         world.until("both are usable", |_| usable(&ill) && usable(&well)).await;
         for _ in 0..3 {
             assert!(usable(&ill), "less is survived");
-            kill(&world, |shared| shared.switchboard.clusters.addr(&ill)).await;
+            kill(&world, |shared| shared.actors.clusters.addr(&ill)).await;
         }
         world.until("it is not used any more", |_| !usable(&ill)).await;
         assert!(usable(&well));
@@ -133,10 +133,10 @@ where
 
 #[test]
 fn an_actor_that_everything_needs_ends_the_process_with_its_fifth_death_in_a_minute() {
-    ends_with_the_fifth("intake", |shared| shared.switchboard.intake.addr(&()));
-    ends_with_the_fifth("co-allocator", |shared| shared.switchboard.co_allocator.addr(&()));
-    ends_with_the_fifth("claimer", |shared| shared.switchboard.claimer.addr(&()));
-    ends_with_the_fifth("information", |shared| shared.switchboard.information.addr(&()));
+    ends_with_the_fifth("intake", |shared| shared.actors.intake.addr(&()));
+    ends_with_the_fifth("co-allocator", |shared| shared.actors.co_allocator.addr(&()));
+    ends_with_the_fifth("claimer", |shared| shared.actors.claimer.addr(&()));
+    ends_with_the_fifth("information", |shared| shared.actors.information.addr(&()));
 }
 
 #[test]

@@ -20,12 +20,12 @@ use tracing::debug;
 use super::effects::{self, Outcome};
 use super::watch::Watch;
 use super::{CopyKey, account, is_needed};
+use crate::actor_registry::{Dirty, Look};
 use crate::chaos::{self, Point};
 use crate::journal::{Append, AppendError, Change};
 use crate::shared::Shared;
 use crate::steps::{Step, Steps};
 use crate::supervision::{ActorKind, LifeGuard};
-use crate::switchboard::{Dirty, Look};
 
 /// Before a call that failed is made again: at first, doubling, and at most.
 const RETRY: DurationMs = DurationMs(1_000);
@@ -346,9 +346,9 @@ impl Transfer {
             return;
         }
         let (digest, site) = &self.key;
-        self.shared.board.note_progress(*digest, site, None);
+        self.shared.live.note_progress(*digest, site, None);
         self.guard.disarm();
-        self.shared.switchboard.transfers.leave(&self.key);
+        self.shared.actors.transfers.leave(&self.key);
         ctx.stop();
     }
 }

@@ -68,7 +68,7 @@ fn call<T: Send + 'static>(
     kind: CallKind,
     run: impl FnOnce(BoxedSite) -> BoxFuture<'static, Result<T, SiteError>> + Send + 'static,
 ) -> BoxFuture<'static, Result<T, SiteError>> {
-    let cluster = shared.switchboard.clusters.addr(site);
+    let cluster = shared.actors.clusters.addr(site);
     let call = Call::new(kind, run);
     async move {
         chaos::reach(Point::SpawnedFuture);

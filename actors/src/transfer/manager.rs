@@ -8,10 +8,10 @@ use actix::{Actor, AsyncContext, Context, Handler, Message};
 
 use super::CopyKey;
 use super::need::{is_needed, pins};
+use crate::actor_registry::{Dirty, Look};
 use crate::chaos::{self, Point};
 use crate::shared::Shared;
 use crate::supervision::{ActorId, ActorKind, LifeGuard};
-use crate::switchboard::{Dirty, Look};
 
 /// Copies gone over in one go; the rest waits for its turn behind other work.
 const SLICE: usize = 256;
@@ -49,8 +49,8 @@ impl DataManager {
         let view = self.shared.view.load();
         for _ in 0..SLICE {
             let Some(key) = self.waiting.pop_first() else { return };
-            if self.shared.switchboard.transfers.contains(&key) {
-                self.shared.switchboard.transfers.look(&key);
+            if self.shared.actors.transfers.contains(&key) {
+                self.shared.actors.transfers.look(&key);
                 continue;
             }
             let wanted = view.copies.contains_key(&key) || is_needed(&view, &key);
@@ -86,7 +86,7 @@ impl Handler<Look> for DataManager {
         let copies = self.shared.dirty.take_copies();
         if copies.is_empty() {
             // A site came or went: copies that wait for one may go on.
-            self.shared.switchboard.transfers.look_all();
+            self.shared.actors.transfers.look_all();
         }
         self.waiting.extend(copies);
         self.go_over(ctx);

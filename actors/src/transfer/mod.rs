@@ -8,10 +8,10 @@
 mod account;
 mod actor;
 mod effects;
+mod external_state;
 mod manager;
 mod need;
 mod promised;
-mod sight;
 mod source;
 mod staging;
 #[cfg(test)]

@@ -33,7 +33,7 @@ fn two_jobs_share_one_copy_and_it_goes_after_the_last() {
         tokio::time::sleep(Duration::from_secs(30)).await;
         assert!(world.is_ready(&key), "it is kept for a while");
         world.until("its record is gone", |w| w.copy(&key).is_none()).await;
-        world.until("its actor is gone", |w| w.shared.switchboard.transfers.is_empty()).await;
+        world.until("its actor is gone", |w| w.shared.actors.transfers.is_empty()).await;
         assert!(world.at("Leiden").inside().store.is_empty());
         assert_eq!(world.shared.metrics.transferred_bytes.get(), content(1).size.0);
     });
@@ -46,7 +46,7 @@ fn a_copy_shows_its_progress_and_when_it_is_expected() {
         let key = copy_key(1, "Leiden");
         world.add_file("input", content(1), &["Delft"]).await;
         world.place_job(1, content(1), "Leiden").await;
-        let progress = |w: &World| w.shared.board.progress(key.0, &key.1);
+        let progress = |w: &World| w.shared.live.progress(key.0, &key.1);
         // Before anything was seen to arrive, the link promises.
         tokio::time::sleep(Duration::from_millis(50)).await;
         let promised = progress(&world).map(|p| p.expected.since(p.at).0);
@@ -226,7 +226,7 @@ fn a_need_that_ends_while_a_write_is_under_way_is_noticed() {
             }
             world.finish_job(1).await;
             world.until("its record is gone", |w| w.copy(&key).is_none()).await;
-            world.until("its actor is gone", |w| w.shared.switchboard.transfers.is_empty()).await;
+            world.until("its actor is gone", |w| w.shared.actors.transfers.is_empty()).await;
         });
     }
 }
@@ -384,9 +384,9 @@ fn an_actor_that_dies_at_any_time_of_a_copys_life_is_survived() {
             let key = copy_key(1, "Leiden");
             world.add_file("input", content(1), &["Delft"]).await;
             world.place_job(1, content(1), "Leiden").await;
-            world.until("it lives", |w| w.shared.switchboard.transfers.addr(&key).is_some()).await;
+            world.until("it lives", |w| w.shared.actors.transfers.addr(&key).is_some()).await;
             tokio::time::sleep(Duration::from_millis(after_ms)).await;
-            let actor = world.shared.switchboard.transfers.addr(&key).expect("it lives");
+            let actor = world.shared.actors.transfers.addr(&key).expect("it lives");
             actor.do_send(Fall);
             world.until("it is dead", |_| !actor.connected()).await;
             world.until("the copy is whole", |w| w.is_ready(&key)).await;
@@ -403,8 +403,8 @@ fn needs_that_come_up_while_the_data_manager_is_dead_are_found() {
         let world = World::new(&["Delft", "Leiden"]);
         let key = copy_key(1, "Leiden");
         world.add_file("input", content(1), &["Delft"]).await;
-        world.until("it lives", |w| w.shared.switchboard.data_manager.addr(&()).is_some()).await;
-        let manager = world.shared.switchboard.data_manager.addr(&()).expect("it lives");
+        world.until("it lives", |w| w.shared.actors.data_manager.addr(&()).is_some()).await;
+        let manager = world.shared.actors.data_manager.addr(&()).expect("it lives");
         manager.do_send(Fall);
         world.place_job(1, content(1), "Leiden").await;
         world.until("the copy is whole", |w| w.is_ready(&key)).await;

@@ -28,9 +28,9 @@ pub enum JobCommand {
         by: Option<PlacedBy>,
     },
     /// Look at the clock, and at what others know.
-    Look(Sight),
+    Look(ExternalState),
     /// It is time to claim processors: what the claimer found, and what others know.
-    Claim(ClaimTry, Sight),
+    Claim(ClaimTry, ExternalState),
     /// A job of a higher class takes the processors.
     Preempt {
         /// Which job.
@@ -57,7 +57,7 @@ pub enum JobCommand {
         found: Option<LrmId>,
     },
     /// The site's status speaks of an attempt.
-    Sighted {
+    AttemptObserved {
         /// Of which component.
         component: ComponentIndex,
         /// Of which attempt.
@@ -144,7 +144,7 @@ pub enum JobCommand {
 
 /// What others know that a job depends on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Sight {
+pub struct ExternalState {
     /// How its input is doing.
     pub inputs: Inputs,
     /// Components whose site does not answer, and since when.
@@ -153,7 +153,7 @@ pub struct Sight {
     pub removed: Vec<(ComponentIndex, Timestamp)>,
     /// A component that waits for processors of a job that waits for ours, and that job,
     /// which was submitted earlier.
-    pub gives_way: Option<(ComponentIndex, JobId)>,
+    pub yields: Option<(ComponentIndex, JobId)>,
     /// Outputs that cannot be brought to their sites.
     pub stranded: Vec<Stranded>,
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow::Continue;
 
 use super::plan::Plan;
-use super::policy::{Board, find_policy};
+use super::policy::{PlacementContext, find_policy};
 use super::reason::ReasonCode;
 use super::remaining::Remaining;
 use super::request::PlacementRequest;
@@ -33,9 +33,9 @@ pub struct DominantRefusal {
 pub fn dominant_refusal(
     request: &PlacementRequest,
     plan: &Plan,
-    board: &mut Board<'_>,
+    context: &mut PlacementContext<'_>,
 ) -> Option<DominantRefusal> {
-    let (grid, remaining) = (board.grid, &mut *board.remaining);
+    let (grid, remaining) = (context.grid, &mut *context.remaining);
     let placed = request.uses(plan).zip(&plan.placements);
     let uses: Vec<(usize, Resources, &Placement)> = placed
         .filter_map(|((site, used), placement)| Some((grid.index_of(&site)?, used, placement)))
@@ -52,7 +52,7 @@ pub fn dominant_refusal(
     }
     let mut search = Search::new(request, grid);
     if find_policy(request.policy()).is_ok_and(|policy| policy.keeps_to_history()) {
-        search = search.with_history(board.history);
+        search = search.with_history(context.history);
     }
     let kinds = kinds(request);
     let mut counts: BTreeMap<ReasonCode, u32> = BTreeMap::new();

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::grid::{GridSite, GridSnapshot};
 use super::history::History;
 use super::plan::Plan;
-use super::policy::{Board, place};
+use super::policy::{PlacementContext, place};
 use super::reason::{Refusal, Silent};
 use super::remaining::Remaining;
 use super::request::PlacementRequest;
@@ -129,8 +129,9 @@ impl<'a> Future<'a> {
         let mut remaining = Remaining::of(&grid);
         let mut place = |waiter: &Waiter| {
             let (history, observer) = (&mut self.history, &mut Silent);
-            let mut board = Board { grid: &grid, remaining: &mut remaining, history, observer };
-            place(&waiter.request, &mut board)
+            let mut context =
+                PlacementContext { grid: &grid, remaining: &mut remaining, history, observer };
+            place(&waiter.request, &mut context)
         };
         let now = self.now;
         let mut placed = Vec::new();

@@ -36,7 +36,9 @@ pub use grid::{
 pub use history::History;
 pub use network::{Link, Network};
 pub use plan::Plan;
-pub use policy::{Board, DefaultPolicies, Policy, UnknownPolicy, find_policy, place, policy_for};
+pub use policy::{
+    DefaultPolicies, PlacementContext, Policy, UnknownPolicy, find_policy, place, policy_for,
+};
 pub use quota::{Quota, QuotaBasis};
 pub use reason::{Observer, Outcome, Reason, ReasonCode, Recorder, Refusal, Silent, SiteVerdict};
 pub use remaining::Remaining;

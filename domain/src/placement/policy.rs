@@ -40,15 +40,19 @@ pub trait Policy: Send + Sync {
         1
     }
 
-    /// Places a job as a whole, and takes what it uses from the board.
+    /// Places a job as a whole, and takes what it uses from the context.
     ///
     /// # Errors
-    /// Not every component has a site now; the board is as it was.
-    fn place(&self, request: &PlacementRequest, board: &mut Board<'_>) -> Result<Plan, Refusal>;
+    /// Not every component has a site now; the context is as it was.
+    fn place(
+        &self,
+        request: &PlacementRequest,
+        context: &mut PlacementContext<'_>,
+    ) -> Result<Plan, Refusal>;
 }
 
 /// What a policy plays on.
-pub struct Board<'a> {
+pub struct PlacementContext<'a> {
     /// The grid.
     pub grid: &'a GridSnapshot,
     /// What is left of it.
@@ -146,10 +150,13 @@ impl DefaultPolicies {
 ///
 /// # Errors
 /// Not every component has a site now, or the policy is gone.
-pub fn place(request: &PlacementRequest, board: &mut Board<'_>) -> Result<Plan, Refusal> {
-    board.remaining.begin_request();
+pub fn place(
+    request: &PlacementRequest,
+    context: &mut PlacementContext<'_>,
+) -> Result<Plan, Refusal> {
+    context.remaining.begin_request();
     match find_policy(request.policy()) {
-        Ok(policy) if policy.serves(request.request()) => policy.place(request, board),
+        Ok(policy) if policy.serves(request.request()) => policy.place(request, context),
         Ok(_) => Err(unsuited(request)),
         Err(_) => Err(without_site(Reason::PolicyUnknown(request.policy().clone()))),
     }
@@ -165,7 +172,7 @@ fn without_site(reason: Reason) -> Refusal {
     Refusal { component: ComponentIndex(0), site: None, reason }
 }
 
-impl Board<'_> {
+impl PlacementContext<'_> {
     /// Places components in decreasing size, each on the site that `pick` chooses
     /// (a fixed one on its named site); all or nothing.
     ///
@@ -179,7 +186,7 @@ impl Board<'_> {
         self.place_with(&Search::new(request, self.grid), pick)
     }
 
-    /// [`Board::place_each`] with a search that was made before.
+    /// [`PlacementContext::place_each`] with a search that was made before.
     ///
     /// # Errors
     /// The first component without a site; everything taken is given back.

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{
-    Acceptance, Belief, Board, ComponentRequest, GridSite, GridSnapshot, History, Network,
-    PlacementRequest, Plan, Quota, Recorder, Refusal, Remaining, SiteShape, place,
+    Acceptance, Belief, ComponentRequest, GridSite, GridSnapshot, History, Network,
+    PlacementContext, PlacementRequest, Plan, Quota, Recorder, Refusal, Remaining, SiteShape,
+    place,
 };
 use crate::ids::{Digest, PolicyName, Seq, SiteName};
 use crate::job::spec::{Content, Flexible, Request};
@@ -118,13 +119,13 @@ pub(crate) fn explained(
 ) -> (Result<Plan, Refusal>, Recorder) {
     let mut recorder = Recorder::default();
     let mut remaining = Remaining::of(grid);
-    let mut board = Board {
+    let mut context = PlacementContext {
         grid,
         remaining: &mut remaining,
         history: &mut History::All,
         observer: &mut recorder,
     };
-    let outcome = place(request, &mut board);
+    let outcome = place(request, &mut context);
     (outcome, recorder)
 }
 

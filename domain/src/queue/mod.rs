@@ -9,21 +9,21 @@
 
 pub mod classes;
 pub mod groups;
-pub mod hoard;
 pub mod parameters;
 pub mod queues;
 pub mod scan;
 pub mod shapes;
+pub mod starvation_guard;
 pub mod tries;
 pub mod turns;
 pub mod waiting;
 
 pub use classes::{AboveHighest, Asking, ClassRule, Classified, JobTraits, class_of};
 pub use groups::Groups;
-pub use hoard::{Hoard, HoardParameters};
 pub use parameters::{ParameterError, ParameterWarning, QueueParameters};
 pub use queues::PlacementQueues;
 pub use scan::{Offer, Scan, ScanReport, ScanStep, SliceBudget, Trigger};
+pub use starvation_guard::{StarvationGuard, StarvationGuardParameters};
 pub use tries::QueueDecision;
 pub use turns::Turns;
 pub use waiting::{Condition, Standing, Waiting};

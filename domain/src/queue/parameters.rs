@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use super::hoard::HoardParameters;
+use super::starvation_guard::StarvationGuardParameters;
 use crate::job::spec::Priority;
 use crate::units::DurationMs;
 
@@ -33,7 +33,7 @@ pub struct QueueParameters {
     /// Processors that one turn of a queue is worth when freed capacity is offered.
     pub turn_processors: u32,
     /// For whom freed processors are withheld.
-    pub hoard: HoardParameters,
+    pub starvation_guard: StarvationGuardParameters,
 }
 
 /// A setting outside its range.
@@ -81,7 +81,7 @@ impl Default for QueueParameters {
             max_placement_tries: None,
             events: true,
             turn_processors: 64,
-            hoard: HoardParameters::default(),
+            starvation_guard: StarvationGuardParameters::default(),
         }
     }
 }

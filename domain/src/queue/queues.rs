@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
 
-use super::hoard::Hoard;
 use super::parameters::QueueParameters;
 use super::shapes::{ShapeId, Shapes};
+use super::starvation_guard::StarvationGuard;
 use super::tries::{QueueDecision, Tries};
 use super::turns::Turns;
 use super::waiting::{Condition, Standing, Waiting};
@@ -23,7 +23,7 @@ pub struct PlacementQueues {
     pub(super) turns: Turns,
     pub(super) shapes: Shapes,
     pub(super) history: History,
-    pub(super) hoard: Option<Hoard>,
+    pub(super) starvation_guard: Option<StarvationGuard>,
     entries: BTreeMap<JobId, Entry>,
     /// Everyone, head to tail within a class.
     order: BTreeSet<(Priority, Timestamp, JobId)>,
@@ -60,7 +60,7 @@ impl PlacementQueues {
             turns: Turns::new(&parameters),
             parameters,
             history,
-            hoard: None,
+            starvation_guard: None,
             shapes: Shapes::default(),
             entries: BTreeMap::new(),
             order: BTreeSet::new(),
@@ -79,8 +79,8 @@ impl PlacementQueues {
     }
 
     /// What the last scan withheld, and for whom.
-    pub fn hoard_in_effect(&self) -> Option<&Hoard> {
-        self.hoard.as_ref()
+    pub fn hoard_in_effect(&self) -> Option<&StarvationGuard> {
+        self.starvation_guard.as_ref()
     }
 
     /// A job waits, or waits otherwise than before: after its event was committed.

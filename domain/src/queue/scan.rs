@@ -10,8 +10,8 @@ use super::tries::QueueDecision;
 use crate::ids::JobId;
 use crate::job::spec::Priority;
 use crate::placement::{
-    self, Board, GridSnapshot, PlacedBy, Plan, Refusal, Remaining, Silent, dominant_refusal,
-    find_policy,
+    self, GridSnapshot, PlacedBy, PlacementContext, Plan, Refusal, Remaining, Silent,
+    dominant_refusal, find_policy,
 };
 use crate::planted;
 use crate::units::Timestamp;
@@ -83,7 +83,7 @@ pub struct Scan {
     lanes: [Lane; 4],
     refused: BTreeSet<ShapeId>,
     pub(super) trying: Option<JobId>,
-    hoards: bool,
+    starvation_guards: bool,
     report: ScanReport,
 }
 
@@ -176,7 +176,7 @@ impl PlacementQueues {
             lanes: Default::default(),
             refused: BTreeSet::new(),
             trying: None,
-            hoards: true,
+            starvation_guards: true,
             report: ScanReport::default(),
         }
     }
@@ -190,8 +190,8 @@ impl PlacementQueues {
 
     /// Goes on with a scan until it has a plan, is done, or has used the budget.
     pub fn step(&mut self, scan: &mut Scan, budget: &mut SliceBudget) -> ScanStep {
-        if std::mem::take(&mut scan.hoards) {
-            self.hoard = self.hoard(scan);
+        if std::mem::take(&mut scan.starvation_guards) {
+            self.starvation_guard = self.starvation_guard(scan);
         }
         loop {
             match scan.stage {
@@ -291,16 +291,16 @@ impl PlacementQueues {
         let effort = find_policy(request.policy()).map_or(1, |policy| policy.effort(&request));
         budget.spend(SliceBudget::DECISION * request.components().len() as u32 * effort);
         scan.trying = Some(job);
-        let mut board = Board {
+        let mut context = PlacementContext {
             grid: &scan.grid,
             remaining: &mut scan.remaining,
             history: &mut self.history,
             observer: &mut Silent,
         };
         planted::plan_for(job);
-        let outcome = placement::place(&request, &mut board);
+        let outcome = placement::place(&request, &mut context);
         let outcome = outcome.map(|plan| {
-            let by = plan.placed_by(dominant_refusal(&request, &plan, &mut board));
+            let by = plan.placed_by(dominant_refusal(&request, &plan, &mut context));
             (plan, by)
         });
         scan.trying = None;

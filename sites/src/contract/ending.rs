@@ -3,8 +3,8 @@
 use super::*;
 
 /// The wrapper enforces it.
-pub async fn the_wall_time_ends_a_payload(ground: &impl Ground) {
-    let site = ground.site();
+pub async fn the_wall_time_ends_a_payload(fixture: &impl SiteFixture) {
+    let site = fixture.site();
     let mut order = order(tag(1), script("sleep 600"));
     order.wall_time = DurationMs::from_secs(1);
     assert_eq!(run(&*site, &order).await, ExitCause::WallTime);
@@ -12,8 +12,8 @@ pub async fn the_wall_time_ends_a_payload(ground: &impl Ground) {
 }
 
 /// What waits is let go of.
-pub async fn cancelling_at_the_gate_voids_the_attempt(ground: &impl Ground) {
-    let site = ground.site();
+pub async fn cancelling_at_the_gate_voids_the_attempt(fixture: &impl SiteFixture) {
+    let site = fixture.site();
     bring_to_gate(&*site, &order(tag(1), script("echo ran"))).await;
     site.cancel(tag(1), None).await.unwrap();
     await_seen(&*site, tag(1), |seen| *seen == Observation::Void).await;
@@ -21,8 +21,8 @@ pub async fn cancelling_at_the_gate_voids_the_attempt(ground: &impl Ground) {
 }
 
 /// The order was taken; it is over when status says so.
-pub async fn cancelling_a_payload_ends_it_and_may_be_repeated(ground: &impl Ground) {
-    let site = ground.site();
+pub async fn cancelling_a_payload_ends_it_and_may_be_repeated(fixture: &impl SiteFixture) {
+    let site = fixture.site();
     start(&*site, &order(tag(1), script("echo begun; sleep 600"))).await;
     await_printed(&*site, tag(1), "begun").await;
     site.cancel(tag(1), None).await.unwrap();
@@ -33,8 +33,8 @@ pub async fn cancelling_a_payload_ends_it_and_may_be_repeated(ground: &impl Grou
 }
 
 /// After the grace.
-pub async fn a_payload_that_ignores_term_is_killed(ground: &impl Ground) {
-    let site = ground.site();
+pub async fn a_payload_that_ignores_term_is_killed(fixture: &impl SiteFixture) {
+    let site = fixture.site();
     let stubborn = script("trap '' TERM; echo begun; while :; do sleep 600; done");
     start(&*site, &order(tag(1), stubborn)).await;
     await_printed(&*site, tag(1), "begun").await;
@@ -44,8 +44,8 @@ pub async fn a_payload_that_ignores_term_is_killed(ground: &impl Ground) {
 }
 
 /// A submission of it may be on its way.
-pub async fn cancelling_an_unknown_attempt_keeps_it_from_ever_running(ground: &impl Ground) {
-    let site = ground.site();
+pub async fn cancelling_an_unknown_attempt_keeps_it_from_ever_running(fixture: &impl SiteFixture) {
+    let site = fixture.site();
     site.cancel(tag(1), None).await.unwrap();
     let _ = site.submit(&order(tag(1), script("echo ran"))).await;
     await_seen(&*site, tag(1), |seen| *seen == Observation::Void).await;
@@ -53,8 +53,8 @@ pub async fn cancelling_an_unknown_attempt_keeps_it_from_ever_running(ground: &i
 }
 
 /// Removing what runs would leave a process nobody knows of.
-pub async fn only_ended_attempts_are_removed(ground: &impl Ground) {
-    let site = ground.site();
+pub async fn only_ended_attempts_are_removed(fixture: &impl SiteFixture) {
+    let site = fixture.site();
     bring_to_gate(&*site, &order(tag(1), script("exit 0"))).await;
     let answer = site.remove_attempt(tag(1)).await;
     assert!(matches!(answer, Err(SiteError::Refused(_))), "{answer:?}");
@@ -67,8 +67,8 @@ pub async fn only_ended_attempts_are_removed(ground: &impl Ground) {
 }
 
 /// Also what ended, until it is removed.
-pub async fn what_left_something_is_listed(ground: &impl Ground) {
-    let site = ground.site();
+pub async fn what_left_something_is_listed(fixture: &impl SiteFixture) {
+    let site = fixture.site();
     assert_eq!(site.list_attempts().await, Ok(vec![]));
     run(&*site, &order(tag(1), script("exit 0"))).await;
     bring_to_gate(&*site, &order(tag(2), script("exit 0"))).await;

@@ -3,14 +3,14 @@
 use super::*;
 
 /// There is nobody whom it could let in.
-pub async fn go_without_a_directory_is_refused(ground: &impl Ground) {
-    let answer = ground.site().decide_gate(tag(1), &go()).await;
+pub async fn go_without_a_directory_is_refused(fixture: &impl SiteFixture) {
+    let answer = fixture.site().decide_gate(tag(1), &go()).await;
     assert!(matches!(answer, Err(SiteError::Refused(_))), "{answer:?}");
 }
 
 /// The payload would print if it ran.
-pub async fn nothing_runs_before_the_gate_opens(ground: &impl Ground) {
-    let site = ground.site();
+pub async fn nothing_runs_before_the_gate_opens(fixture: &impl SiteFixture) {
+    let site = fixture.site();
     bring_to_gate(&*site, &order(tag(1), script("echo ran"))).await;
     assert_eq!(site.decide_gate(tag(1), &GateDecision::Void).await, Ok(GateState::Voided));
     assert_eq!(await_seen(&*site, tag(1), |_| true).await, Observation::Void);
@@ -19,8 +19,8 @@ pub async fn nothing_runs_before_the_gate_opens(ground: &impl Ground) {
 }
 
 /// The next attempt may be started although an earlier submission may still turn up.
-pub async fn void_without_a_directory_keeps_a_late_wrapper_out(ground: &impl Ground) {
-    let site = ground.site();
+pub async fn void_without_a_directory_keeps_a_late_wrapper_out(fixture: &impl SiteFixture) {
+    let site = fixture.site();
     assert_eq!(site.decide_gate(tag(1), &GateDecision::Void).await, Ok(GateState::Voided));
     assert_eq!(await_seen(&*site, tag(1), |_| true).await, Observation::Void);
     // Whatever the answer is, it never runs.
@@ -31,8 +31,8 @@ pub async fn void_without_a_directory_keeps_a_late_wrapper_out(ground: &impl Gro
 }
 
 /// Whatever is asked for later.
-pub async fn the_first_decision_stands(ground: &impl Ground) {
-    let site = ground.site();
+pub async fn the_first_decision_stands(fixture: &impl SiteFixture) {
+    let site = fixture.site();
     let opened = order(tag(1), script("exit 3"));
     start(&*site, &opened).await;
     assert_eq!(site.decide_gate(tag(1), &GateDecision::Void).await, Ok(GateState::Opened));
@@ -45,8 +45,8 @@ pub async fn the_first_decision_stands(ground: &impl Ground) {
 }
 
 /// A control plane that never comes back holds nothing for ever.
-pub async fn a_wrapper_that_is_held_too_long_closes_the_gate_itself(ground: &impl Ground) {
-    let site = ground.site();
+pub async fn a_wrapper_that_is_held_too_long_closes_the_gate_itself(fixture: &impl SiteFixture) {
+    let site = fixture.site();
     let mut order = order(tag(1), script("echo ran"));
     order.hold_max = DurationMs::from_secs(1);
     site.submit(&order).await.unwrap();
@@ -56,21 +56,21 @@ pub async fn a_wrapper_that_is_held_too_long_closes_the_gate_itself(ground: &imp
 }
 
 /// The reply may have been lost.
-pub async fn a_repeated_submission_starts_no_second_payload(ground: &impl Ground) {
-    let site = ground.site();
+pub async fn a_repeated_submission_starts_no_second_payload(fixture: &impl SiteFixture) {
+    let site = fixture.site();
     let order = order(tag(1), script("echo ran"));
     let first = site.submit(&order).await.unwrap();
     assert_eq!(site.submit(&order).await, Ok(first.clone()));
     bring_to_gate(&*site, &order).await;
-    assert_eq!(ground.reopened().submit(&order).await, Ok(first));
+    assert_eq!(fixture.reopened().submit(&order).await, Ok(first));
     start(&*site, &order).await;
     assert_eq!(await_exit(&*site, tag(1)).await, ExitCause::Code(0));
     assert_eq!(printed(&*site, tag(1)).await, "ran\n");
 }
 
 /// Also long after.
-pub async fn a_repeated_submission_of_an_ended_attempt_starts_nothing(ground: &impl Ground) {
-    let site = ground.site();
+pub async fn a_repeated_submission_of_an_ended_attempt_starts_nothing(fixture: &impl SiteFixture) {
+    let site = fixture.site();
     let order = order(tag(1), script("echo ran"));
     run(&*site, &order).await;
     let _ = site.submit(&order).await;

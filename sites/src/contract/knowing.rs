@@ -3,8 +3,8 @@
 use super::*;
 
 /// Full is nobody's error, and passes. A site with a queue takes more, which waits there.
-pub async fn a_full_site_says_so_and_has_room_again_afterwards(ground: &impl Ground) {
-    let site = ground.site();
+pub async fn a_full_site_says_so_and_has_room_again_afterwards(fixture: &impl SiteFixture) {
+    let site = fixture.site();
     let total = site.describe().await.unwrap().total;
     let mut all = order(tag(1), script("exit 0"));
     all.resources = total.clone();
@@ -30,8 +30,8 @@ pub async fn a_full_site_says_so_and_has_room_again_afterwards(ground: &impl Gro
 }
 
 /// It would wait for ever.
-pub async fn what_exceeds_the_whole_site_is_refused(ground: &impl Ground) {
-    let site = ground.site();
+pub async fn what_exceeds_the_whole_site_is_refused(fixture: &impl SiteFixture) {
+    let site = fixture.site();
     let mut order = order(tag(1), script("exit 0"));
     order.resources = Resources::processors(1_000_000);
     let answer = site.submit(&order).await;
@@ -39,11 +39,11 @@ pub async fn what_exceeds_the_whole_site_is_refused(ground: &impl Ground) {
 }
 
 /// A lost reply is looked up.
-pub async fn a_submission_is_found_by_its_tag(ground: &impl Ground) {
-    let site = ground.site();
+pub async fn a_submission_is_found_by_its_tag(fixture: &impl SiteFixture) {
+    let site = fixture.site();
     assert_eq!(site.find_by_tag(tag(1)).await.unwrap().found, vec![]);
     let submitted = site.submit(&order(tag(1), script("exit 0"))).await.unwrap();
-    for site in [ground.site(), ground.reopened()] {
+    for site in [fixture.site(), fixture.reopened()] {
         let found = site.find_by_tag(tag(1)).await.unwrap().found;
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(found[0].lrm_id, submitted.lrm_id);
@@ -54,8 +54,8 @@ pub async fn a_submission_is_found_by_its_tag(ground: &impl Ground) {
 
 /// Of what waits in its queue, if it has one, the site takes back what the number and the tag
 /// say together; never what has begun: an order to take it back may come late.
-pub async fn only_what_waits_in_the_queue_is_withdrawn(ground: &impl Ground) {
-    let site = ground.site();
+pub async fn only_what_waits_in_the_queue_is_withdrawn(fixture: &impl SiteFixture) {
+    let site = fixture.site();
     let mut all = order(tag(1), script("exit 3"));
     all.resources = site.describe().await.unwrap().total;
     let first = site.submit(&all).await.unwrap();
@@ -84,12 +84,12 @@ async fn await_withdrawn(site: &dyn Site, tag: Tag) {
 }
 
 /// The gate outlives the control plane.
-pub async fn another_adapter_takes_up_what_waits_at_the_gate(ground: &impl Ground) {
-    let site = ground.site();
+pub async fn another_adapter_takes_up_what_waits_at_the_gate(fixture: &impl SiteFixture) {
+    let site = fixture.site();
     bring_to_gate(&*site, &order(tag(1), script("echo ran"))).await;
     let total = site.describe().await.unwrap().total.processors;
     drop(site);
-    let second = ground.reopened();
+    let second = fixture.reopened();
     await_seen(&*second, tag(1), |seen| matches!(seen, Observation::Ready(_))).await;
     assert_eq!(second.status(&[]).await.unwrap().idle.processors, total - 1);
     assert_eq!(second.decide_gate(tag(1), &go()).await, Ok(GateState::Opened));
@@ -99,13 +99,13 @@ pub async fn another_adapter_takes_up_what_waits_at_the_gate(ground: &impl Groun
 }
 
 /// The payload as well.
-pub async fn another_adapter_takes_up_what_runs(ground: &impl Ground) {
-    let site = ground.site();
+pub async fn another_adapter_takes_up_what_runs(fixture: &impl SiteFixture) {
+    let site = fixture.site();
     let waits = script("echo begun; while ! [ -e stop ]; do sleep 0.05; done; exit 5");
     start(&*site, &order(tag(1), waits)).await;
     await_printed(&*site, tag(1), "begun").await;
     drop(site);
-    let second = ground.reopened();
+    let second = fixture.reopened();
     let seen = await_seen(&*second, tag(1), |_| true).await;
     assert!(matches!(seen, Observation::Begun(_)), "{seen:?}");
     let total = second.describe().await.unwrap().total.processors;
@@ -113,39 +113,39 @@ pub async fn another_adapter_takes_up_what_runs(ground: &impl Ground) {
     second.cancel(tag(1), None).await.unwrap();
     assert_eq!(await_exit(&*second, tag(1)).await, ExitCause::Terminated);
     await_idle(&*second, total).await;
-    let third = ground.reopened();
+    let third = fixture.reopened();
     assert_eq!(await_exit(&*third, tag(1)).await, ExitCause::Terminated, "an end is read back");
 }
 
 /// An order to end may come from the next incarnation, at any stage.
-pub async fn another_adapter_ends_what_runs(ground: &impl Ground) {
-    let site = ground.site();
+pub async fn another_adapter_ends_what_runs(fixture: &impl SiteFixture) {
+    let site = fixture.site();
     site.submit(&order(tag(1), script("echo ran"))).await.unwrap();
     drop(site);
-    let second = ground.reopened();
+    let second = fixture.reopened();
     second.cancel(tag(1), None).await.unwrap();
     await_seen(&*second, tag(1), |seen| *seen == Observation::Void).await;
     await_ended(&*second, tag(1)).await;
 }
 
 /// A host that does not answer is neither near nor far.
-pub async fn the_way_to_a_host_is_measured_or_unknown(ground: &impl Ground) {
-    let site = ground.site();
-    let (near, round_trip) = ground.near();
+pub async fn the_way_to_a_host_is_measured_or_unknown(fixture: &impl SiteFixture) {
+    let site = fixture.site();
+    let (near, round_trip) = fixture.near();
     assert_eq!(site.round_trip(&near).await, Ok(round_trip));
-    let answer = site.round_trip(&ground.mute()).await;
+    let answer = site.round_trip(&fixture.mute()).await;
     assert!(matches!(answer, Err(SiteError::OutcomeUnknown(_))), "{answer:?}");
     assert_eq!(site.round_trip(&near).await, Ok(round_trip));
 }
 
 /// Never `Absent`, never idle, never gone.
-pub async fn an_unreachable_site_is_no_information(ground: &impl Ground) {
-    let site = ground.site();
+pub async fn an_unreachable_site_is_no_information(fixture: &impl SiteFixture) {
+    let site = fixture.site();
     let waits = script("echo begun; while ! [ -e stop ]; do sleep 0.05; done");
     start(&*site, &order(tag(1), waits)).await;
     await_printed(&*site, tag(1), "begun").await;
-    ground.take_away();
-    let reopened = ground.reopened();
+    fixture.take_away();
+    let reopened = fixture.reopened();
     for site in [&site, &reopened] {
         let status = site.status(&[tag(1), tag(2)]).await;
         let untold = matches!(status, Err(SiteError::NotSent(_) | SiteError::OutcomeUnknown(_)));
@@ -153,10 +153,10 @@ pub async fn an_unreachable_site_is_no_information(ground: &impl Ground) {
         assert!(site.submit(&order(tag(3), script("exit 0"))).await.is_err());
         assert!(site.find_by_tag(tag(1)).await.is_err());
         assert!(site.list_attempts().await.is_err());
-        assert!(site.round_trip(&ground.near().0).await.is_err());
+        assert!(site.round_trip(&fixture.near().0).await.is_err());
         assert!(site.decide_gate(tag(1), &GateDecision::Void).await.is_err());
     }
-    ground.bring_back();
+    fixture.bring_back();
     let seen = await_seen(&*site, tag(1), |_| true).await;
     assert!(matches!(seen, Observation::Begun(_)), "{seen:?}");
     site.cancel(tag(1), None).await.unwrap();

@@ -3,15 +3,15 @@
 use super::*;
 
 /// `Absent` is an answer, and the answer for what was never there.
-pub async fn an_unknown_tag_is_absent(ground: &impl Ground) {
-    let status = ground.site().status(&[tag(1), tag(2)]).await.unwrap();
+pub async fn an_unknown_tag_is_absent(fixture: &impl SiteFixture) {
+    let status = fixture.site().status(&[tag(1), tag(2)]).await.unwrap();
     assert_eq!(status.attempts.len(), 2);
     assert!(status.attempts.values().all(|seen| *seen == Observation::Absent), "{status:?}");
 }
 
 /// The ordinary case.
-pub async fn a_payload_runs_through_the_gate_and_its_exit_is_seen(ground: &impl Ground) {
-    let site = ground.site();
+pub async fn a_payload_runs_through_the_gate_and_its_exit_is_seen(fixture: &impl SiteFixture) {
+    let site = fixture.site();
     let order = order(tag(1), script("echo begun; read nothing; exit 0"));
     assert_eq!(run(&*site, &order).await, ExitCause::Code(0));
     assert_eq!(printed(&*site, tag(1)).await, "begun\n");
@@ -21,8 +21,8 @@ pub async fn a_payload_runs_through_the_gate_and_its_exit_is_seen(ground: &impl 
 }
 
 /// A code is a code, not a success.
-pub async fn an_exit_code_is_seen_as_it_was(ground: &impl Ground) {
-    let site = ground.site();
+pub async fn an_exit_code_is_seen_as_it_was(fixture: &impl SiteFixture) {
+    let site = fixture.site();
     for (job, code) in [(1, 1), (2, 75), (3, 127), (4, 255)] {
         let order = order(tag(job), script(&format!("exit {code}")));
         assert_eq!(run(&*site, &order).await, ExitCause::Code(code));
@@ -30,15 +30,15 @@ pub async fn an_exit_code_is_seen_as_it_was(ground: &impl Ground) {
 }
 
 /// A signal is a signal.
-pub async fn a_payload_killed_from_outside_is_seen_with_its_signal(ground: &impl Ground) {
-    let site = ground.site();
+pub async fn a_payload_killed_from_outside_is_seen_with_its_signal(fixture: &impl SiteFixture) {
+    let site = fixture.site();
     assert_eq!(run(&*site, &order(tag(1), script("kill -9 $$"))).await, ExitCause::Signal(9));
     assert_eq!(run(&*site, &order(tag(2), script("kill -15 $$"))).await, ExitCause::Signal(15));
 }
 
 /// Not the site's fault.
-pub async fn a_program_that_is_not_there_is_the_jobs_own_error(ground: &impl Ground) {
-    let site = ground.site();
+pub async fn a_program_that_is_not_there_is_the_jobs_own_error(fixture: &impl SiteFixture) {
+    let site = fixture.site();
     for (job, name) in [(1, "/no/such/program"), (2, "no-such-program-at-all")] {
         let cause = run(&*site, &order(tag(job), program(name, &[]))).await;
         assert!(matches!(cause, ExitCause::CouldNotStart(_)), "{name}: {cause:?}");
@@ -50,8 +50,8 @@ pub async fn a_program_that_is_not_there_is_the_jobs_own_error(ground: &impl Gro
 }
 
 /// Not the site's fault either.
-pub async fn a_program_that_is_not_executable_is_the_jobs_own_error(ground: &impl Ground) {
-    let site = ground.site();
+pub async fn a_program_that_is_not_executable_is_the_jobs_own_error(fixture: &impl SiteFixture) {
+    let site = fixture.site();
     for (job, name) in [(1, "/etc/passwd"), (2, "/usr")] {
         let cause = run(&*site, &order(tag(job), program(name, &[]))).await;
         assert!(matches!(cause, ExitCause::CouldNotStart(_)), "{name}: {cause:?}");
@@ -59,8 +59,8 @@ pub async fn a_program_that_is_not_executable_is_the_jobs_own_error(ground: &imp
 }
 
 /// Nothing on the way interprets what a user wrote.
-pub async fn arguments_and_variables_arrive_byte_for_byte(ground: &impl Ground) {
-    let site = ground.site();
+pub async fn arguments_and_variables_arrive_byte_for_byte(fixture: &impl SiteFixture) {
+    let site = fixture.site();
     let odd = [
         "",
         " ",
@@ -93,8 +93,8 @@ pub async fn arguments_and_variables_arrive_byte_for_byte(ground: &impl Ground) 
 }
 
 /// `module load` and the like.
-pub async fn setup_lines_share_the_environment_of_the_program(ground: &impl Ground) {
-    let site = ground.site();
+pub async fn setup_lines_share_the_environment_of_the_program(fixture: &impl SiteFixture) {
+    let site = fixture.site();
     let mut with_setup = program("greet", &["you"]);
     with_setup.setup = vec![
         "printf '#!/bin/sh\\necho \"$GREETING $1\"\\n' > greet; chmod +x greet".into(),
@@ -106,8 +106,8 @@ pub async fn setup_lines_share_the_environment_of_the_program(ground: &impl Grou
 }
 
 /// Below its work directory, made if need be.
-pub async fn a_payload_starts_in_its_directory(ground: &impl Ground) {
-    let site = ground.site();
+pub async fn a_payload_starts_in_its_directory(fixture: &impl SiteFixture) {
+    let site = fixture.site();
     let mut elsewhere = script("pwd");
     elsewhere.directory = Some(RelPath::new("some where/deep").unwrap());
     assert_eq!(run(&*site, &order(tag(1), elsewhere)).await, ExitCause::Code(0));
@@ -115,8 +115,8 @@ pub async fn a_payload_starts_in_its_directory(ground: &impl Ground) {
 }
 
 /// Rank, siblings, round.
-pub async fn a_payload_is_told_about_its_round(ground: &impl Ground) {
-    let site = ground.site();
+pub async fn a_payload_is_told_about_its_round(fixture: &impl SiteFixture) {
+    let site = fixture.site();
     let text = "echo $COSPAN_JOB $COSPAN_COMPONENT $COSPAN_ATTEMPT $COSPAN_TAG $COSPAN_ROUND \
                 $COSPAN_RANK $COSPAN_EPOCH $COSPAN_HOSTS $COSPAN_SITES $COSPAN_PROCESSORS; \
                 grep -c ^peer \"$COSPAN_ROUND_FILE\"";
@@ -126,12 +126,12 @@ pub async fn a_payload_is_told_about_its_round(ground: &impl Ground) {
 }
 
 /// Content comes from the store, under the names that the job gave it.
-pub async fn inputs_and_staged_executables_are_in_place(ground: &impl Ground) {
-    let site = ground.site();
+pub async fn inputs_and_staged_executables_are_in_place(fixture: &impl SiteFixture) {
+    let site = fixture.site();
     let text = b"#!/bin/sh\nexec cat 'in/the input'\n";
     let (tool, input) = (content_of(text), content_of(b"what is read"));
-    bring_content(ground, &*site, "tool", text).await;
-    bring_content(ground, &*site, "data", b"what is read").await;
+    bring_content(fixture, &*site, "tool", text).await;
+    bring_content(fixture, &*site, "data", b"what is read").await;
     let file = cospan_domain::job::spec::FileRef {
         name: cospan_domain::ids::LogicalName::new("tools/read it").unwrap(),
         bound: Some(tool),
@@ -145,10 +145,10 @@ pub async fn inputs_and_staged_executables_are_in_place(ground: &impl Ground) {
     assert_eq!(printed(&*site, tag(1)).await, "what is read");
 }
 
-async fn bring_content(ground: &impl Ground, site: &dyn Site, name: &str, bytes: &[u8]) {
+async fn bring_content(fixture: &impl SiteFixture, site: &dyn Site, name: &str, bytes: &[u8]) {
     use crate::port::{CopyOrder, CopySource, CopyStatus, FilePlace};
     let path = RelPath::new(name).unwrap();
-    ground.put_user_file(&path, bytes);
+    fixture.put_user_file(&path, bytes);
     let place = FilePlace::User(path);
     let inspected = site.inspect(&place).await.unwrap();
     assert_eq!(inspected.content, content_of(bytes));

@@ -9,43 +9,43 @@ use cospan_sites::contract::{PATIENCE, await_exit, bring_to_gate, go, order, scr
 use cospan_sites::local::LocalSite;
 use cospan_sites::port::{ExitCause, Site};
 
-use crate::support::{LocalGround, processes_naming};
+use crate::support::{LocalSiteFixture, processes_naming};
 
 /// A site whose wrappers look at their gates by themselves later than any test waits.
-fn ground() -> LocalGround {
-    LocalGround::with(|config| config.poll = DurationMs::from_secs(600))
+fn fixture() -> LocalSiteFixture {
+    LocalSiteFixture::with(|config| config.poll = DurationMs::from_secs(600))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn at_its_gate_an_attempt_is_one_process() {
-    let ground = ground();
-    bring_to_gate(&*ground.site, &order(tag(1), script("exit 3"))).await;
+    let fixture = fixture();
+    bring_to_gate(&*fixture.site, &order(tag(1), script("exit 3"))).await;
     let started = Instant::now();
-    while processes_naming(&ground.root().join("attempts")).len() != 1 {
+    while processes_naming(&fixture.root().join("attempts")).len() != 1 {
         assert!(started.elapsed() < PATIENCE, "others wait beside it");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    ground.site.decide_gate(tag(1), &go()).await.unwrap();
-    assert_eq!(await_exit(&*ground.site, tag(1)).await, ExitCause::Code(3));
+    fixture.site.decide_gate(tag(1), &go()).await.unwrap();
+    assert_eq!(await_exit(&*fixture.site, tag(1)).await, ExitCause::Code(3));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_attempt_of_many_is_called() {
-    let ground = ground();
+    let fixture = fixture();
     for job in 1..=40 {
-        start(&*ground.site, &order(tag(job), script("exit 0"))).await;
-        assert_eq!(await_exit(&*ground.site, tag(job)).await, ExitCause::Code(0));
+        start(&*fixture.site, &order(tag(job), script("exit 0"))).await;
+        assert_eq!(await_exit(&*fixture.site, tag(job)).await, ExitCause::Code(0));
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_attempt_whose_bell_died_with_its_owner_is_called_by_the_next() {
-    let ground = ground();
-    let first = LocalSite::new(ground.config()).unwrap();
+    let fixture = fixture();
+    let first = LocalSite::new(fixture.config()).unwrap();
     bring_to_gate(&first, &order(tag(1), script("exit 3"))).await;
     drop(first);
-    ground.site.decide_gate(tag(1), &go()).await.unwrap();
-    assert_eq!(await_exit(&*ground.site, tag(1)).await, ExitCause::Code(3));
+    fixture.site.decide_gate(tag(1), &go()).await.unwrap();
+    assert_eq!(await_exit(&*fixture.site, tag(1)).await, ExitCause::Code(3));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -58,11 +58,11 @@ async fn an_attempt_whose_shell_hears_no_bell_is_called_too_where_there_is_busyb
     let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let shell = place.path().join("sh");
     symlink(busybox, &shell).unwrap();
-    let ground = LocalGround::with(|config| {
+    let fixture = LocalSiteFixture::with(|config| {
         config.poll = DurationMs::from_secs(600);
         config.shell = shell;
     });
-    bring_to_gate(&*ground.site, &order(tag(1), script("exit 3"))).await;
-    ground.site.decide_gate(tag(1), &go()).await.unwrap();
-    assert_eq!(await_exit(&*ground.site, tag(1)).await, ExitCause::Code(3));
+    bring_to_gate(&*fixture.site, &order(tag(1), script("exit 3"))).await;
+    fixture.site.decide_gate(tag(1), &go()).await.unwrap();
+    assert_eq!(await_exit(&*fixture.site, tag(1)).await, ExitCause::Code(3));
 }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use cospan_sites::contract::{
-    Ground, await_idle, await_seen, bring_to_gate, go, order, script, tag,
+    SiteFixture, await_idle, await_seen, bring_to_gate, go, order, script, tag,
 };
 use cospan_sites::local::LocalSite;
 use cospan_sites::port::{GateDecision, GateState, Observation, Site, SiteError};
 
-use crate::support::LocalGround;
+use crate::support::LocalSiteFixture;
 
 async fn status_is_no_information(site: &dyn Site) {
     let status = site.status(&[tag(1)]).await;
@@ -17,38 +17,38 @@ async fn status_is_no_information(site: &dyn Site) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_directory_in_the_place_of_the_root_is_not_the_site() {
-    let ground = LocalGround::new();
-    bring_to_gate(&*ground.site, &order(tag(1), script("exit 0"))).await;
-    ground.take_away();
-    std::fs::create_dir(ground.root()).unwrap();
-    status_is_no_information(&*ground.site).await;
-    std::fs::create_dir(ground.root().join("attempts")).unwrap();
-    status_is_no_information(&*ground.site).await;
-    std::fs::write(ground.root().join("site-id"), "cospan site other\n").unwrap();
-    status_is_no_information(&*ground.site).await;
-    std::fs::remove_dir_all(ground.root()).unwrap();
-    std::fs::write(ground.root(), "a file").unwrap();
-    status_is_no_information(&*ground.site).await;
-    std::fs::remove_file(ground.root()).unwrap();
-    ground.bring_back();
-    let seen = await_seen(&*ground.site, tag(1), |_| true).await;
+    let fixture = LocalSiteFixture::new();
+    bring_to_gate(&*fixture.site, &order(tag(1), script("exit 0"))).await;
+    fixture.take_away();
+    std::fs::create_dir(fixture.root()).unwrap();
+    status_is_no_information(&*fixture.site).await;
+    std::fs::create_dir(fixture.root().join("attempts")).unwrap();
+    status_is_no_information(&*fixture.site).await;
+    std::fs::write(fixture.root().join("site-id"), "cospan site other\n").unwrap();
+    status_is_no_information(&*fixture.site).await;
+    std::fs::remove_dir_all(fixture.root()).unwrap();
+    std::fs::write(fixture.root(), "a file").unwrap();
+    status_is_no_information(&*fixture.site).await;
+    std::fs::remove_file(fixture.root()).unwrap();
+    fixture.bring_back();
+    let seen = await_seen(&*fixture.site, tag(1), |_| true).await;
     assert!(matches!(seen, Observation::Ready(_)), "{seen:?}");
-    ground.site.cancel(tag(1), None).await.unwrap();
-    await_idle(&*ground.site, 8).await;
+    fixture.site.cancel(tag(1), None).await.unwrap();
+    await_idle(&*fixture.site, 8).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_site_without_its_directory_of_attempts_does_not_call_them_absent() {
-    let ground = LocalGround::new();
-    std::fs::remove_dir(ground.root().join("attempts")).unwrap();
-    status_is_no_information(&*ground.site).await;
+    let fixture = LocalSiteFixture::new();
+    std::fs::remove_dir(fixture.root().join("attempts")).unwrap();
+    status_is_no_information(&*fixture.site).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_root_belongs_to_one_site() {
-    let ground = LocalGround::new();
-    let mut config = ground.config();
-    ground.site.initialise().unwrap();
+    let fixture = LocalSiteFixture::new();
+    let mut config = fixture.config();
+    fixture.site.initialise().unwrap();
     config.name = "other".parse().unwrap();
     let other = LocalSite::new(config).unwrap();
     assert!(matches!(other.initialise(), Err(SiteError::Refused(_))));
@@ -57,11 +57,11 @@ async fn a_root_belongs_to_one_site() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_five_hundred_races_at_the_gate_each_has_one_winner() {
-    let ground = LocalGround::new();
-    let sites: [Arc<dyn Site>; 2] = [ground.site(), ground.reopened()];
+    let fixture = LocalSiteFixture::new();
+    let sites: [Arc<dyn Site>; 2] = [fixture.site(), fixture.reopened()];
     let mut opened = 0;
     for job in 1..=500 {
-        std::fs::create_dir(ground.root().join(format!("attempts/{}", tag(job)))).unwrap();
+        std::fs::create_dir(fixture.root().join(format!("attempts/{}", tag(job)))).unwrap();
         let decide = |index: usize, decision: GateDecision| {
             let site = sites[index].clone();
             tokio::spawn(async move { site.decide_gate(tag(job), &decision).await.unwrap() })
@@ -78,30 +78,30 @@ async fn of_five_hundred_races_at_the_gate_each_has_one_winner() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_others_use_is_not_idle() {
-    let ground = LocalGround::with(|config| {
+    let fixture = LocalSiteFixture::with(|config| {
         config.foreign_load = Some(config.root.join("foreign-load"));
     });
-    let load = ground.root().join("foreign-load");
-    assert_eq!(ground.site.status(&[]).await.unwrap().idle.processors, 8);
+    let load = fixture.root().join("foreign-load");
+    assert_eq!(fixture.site.status(&[]).await.unwrap().idle.processors, 8);
     std::fs::write(&load, "7\n").unwrap();
-    assert_eq!(ground.site.status(&[]).await.unwrap().idle.processors, 1);
+    assert_eq!(fixture.site.status(&[]).await.unwrap().idle.processors, 1);
     std::fs::write(&load, "100").unwrap();
-    assert_eq!(ground.site.status(&[]).await.unwrap().idle.processors, 0);
-    let answer = ground.site.submit(&order(tag(1), script("exit 0"))).await;
+    assert_eq!(fixture.site.status(&[]).await.unwrap().idle.processors, 0);
+    let answer = fixture.site.submit(&order(tag(1), script("exit 0"))).await;
     assert!(matches!(answer, Err(SiteError::SiteFull(_))), "{answer:?}");
     std::fs::write(&load, "a few").unwrap();
-    assert!(ground.site.status(&[]).await.is_err(), "garbage is no load of zero");
+    assert!(fixture.site.status(&[]).await.is_err(), "garbage is no load of zero");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_submission_that_was_given_up_half_way_holds_nothing_for_long() {
-    let ground = LocalGround::new();
-    let path = ground.root().join(format!("live/{}", tag(1)));
+    let fixture = LocalSiteFixture::new();
+    let path = fixture.root().join(format!("live/{}", tag(1)));
     std::fs::write(&path, format!("processors 3\nlongest_ms 1000\nend {}\n", tag(1))).unwrap();
     // As if it had been left behind a minute ago.
     let minute_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
     std::fs::File::options().write(true).open(&path).unwrap().set_modified(minute_ago).unwrap();
-    await_idle(&*ground.site, 8).await;
-    assert_eq!(await_seen(&*ground.site, tag(1), |_| true).await, Observation::Absent);
+    await_idle(&*fixture.site, 8).await;
+    assert_eq!(await_seen(&*fixture.site, tag(1), |_| true).await, Observation::Absent);
     assert!(!path.exists());
 }

@@ -4,7 +4,7 @@ use cospan_domain::ids::HostName;
 use cospan_domain::units::DurationUs;
 use cospan_sites::port::{Site, SiteError};
 
-use crate::support::LocalGround;
+use crate::support::LocalSiteFixture;
 
 fn host(name: &str) -> HostName {
     HostName::new(name).unwrap()
@@ -12,19 +12,19 @@ fn host(name: &str) -> HostName {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_program_leaves_running_holds_up_no_measurement() {
-    let ground = LocalGround::new();
-    assert_eq!(ground.site.round_trip(&host("busy")).await, Ok(DurationUs(11_500)));
+    let fixture = LocalSiteFixture::new();
+    assert_eq!(fixture.site.round_trip(&host("busy")).await, Ok(DurationUs(11_500)));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_program_that_says_something_else_or_is_not_there_gives_no_measurement() {
-    let ground = LocalGround::new();
-    let Err(SiteError::OutcomeUnknown(why)) = ground.site.round_trip(&host("odd")).await else {
+    let fixture = LocalSiteFixture::new();
+    let Err(SiteError::OutcomeUnknown(why)) = fixture.site.round_trip(&host("odd")).await else {
         panic!("a measurement");
     };
     assert!(why.contains("odd") && why.contains("pong"), "{why}");
-    let ground = LocalGround::with(|config| config.ping = vec!["/nowhere/ping".into()]);
-    let Err(SiteError::OutcomeUnknown(why)) = ground.site.round_trip(&host("near")).await else {
+    let fixture = LocalSiteFixture::with(|config| config.ping = vec!["/nowhere/ping".into()]);
+    let Err(SiteError::OutcomeUnknown(why)) = fixture.site.round_trip(&host("near")).await else {
         panic!("a measurement");
     };
     assert!(why.contains("/nowhere/ping near"), "{why}");

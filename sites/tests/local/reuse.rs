@@ -3,10 +3,10 @@
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 
-use cospan_sites::contract::{Ground, await_seen, tag};
+use cospan_sites::contract::{SiteFixture, await_seen, tag};
 use cospan_sites::port::{GateDecision, Observation};
 
-use crate::support::LocalGround;
+use crate::support::LocalSiteFixture;
 
 /// A process that is none of ours, in a group of its own, and must survive.
 struct Bystander(Child);
@@ -34,9 +34,9 @@ fn boot() -> String {
 }
 
 /// What an attempt leaves whose processes' numbers are the bystander's now.
-fn forge(ground: &LocalGround, pid: u32, start: u64, boot: &str) {
+fn forge(fixture: &LocalSiteFixture, pid: u32, start: u64, boot: &str) {
     let tag = tag(1);
-    let attempt = ground.root().join(format!("attempts/{tag}"));
+    let attempt = fixture.root().join(format!("attempts/{tag}"));
     std::fs::create_dir(&attempt).unwrap();
     let ready = format!("host h\npid {pid}\nstart {start}\nboot {boot}\nend {tag}\n");
     std::fs::write(attempt.join("ready"), ready).unwrap();
@@ -44,16 +44,16 @@ fn forge(ground: &LocalGround, pid: u32, start: u64, boot: &str) {
     let begun = format!("pid {pid}\nstart {start}\nend {tag}\n");
     std::fs::write(attempt.join("begun"), begun).unwrap();
     let live = format!("processors 1\nlongest_ms 1\nend {tag}\n");
-    std::fs::write(ground.root().join(format!("live/{tag}")), live).unwrap();
+    std::fs::write(fixture.root().join(format!("live/{tag}")), live).unwrap();
 }
 
 async fn ends_without_touching(start_differs: bool, boot_differs: bool) {
-    let ground = LocalGround::new();
+    let fixture = LocalSiteFixture::new();
     let mut bystander = Bystander::new();
     let start = bystander.start_time() - u64::from(start_differs);
     let boot = if boot_differs { "another".to_owned() } else { boot() };
-    forge(&ground, bystander.0.id(), start, &boot);
-    let site = ground.site();
+    forge(&fixture, bystander.0.id(), start, &boot);
+    let site = fixture.site();
     let _ = site.decide_gate(tag(1), &GateDecision::Void).await;
     site.cancel(tag(1), None).await.unwrap();
     let seen =

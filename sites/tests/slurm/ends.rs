@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use cospan_sites::contract::{Ground, await_seen, bring_to_gate, go, order, script, tag};
+use cospan_sites::contract::{SiteFixture, await_seen, bring_to_gate, go, order, script, tag};
 use cospan_sites::port::{EndedBySite, Observation, Site};
 
-use super::ground::SlurmGround;
+use super::fixture::SlurmSiteFixture;
 
 /// Payloads that end in different ways when they are told to, and one that does not hear it.
 const KINDS: [&str; 4] = [
@@ -35,11 +35,11 @@ async fn run_all(site: &Arc<dyn Site>) -> Vec<cospan_domain::ids::Tag> {
 /// No success, and nobody's error.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_an_operator_cancelled_is_never_success_and_nobodys_error() {
-    let Some(ground) = SlurmGround::offered() else { return };
-    let site = ground.site();
+    let Some(fixture) = SlurmSiteFixture::offered() else { return };
+    let site = fixture.site();
     let tags = run_all(&site).await;
     for tag in &tags {
-        ground.slurm(&["scancel", &format!("--name={tag}")]);
+        fixture.slurm(&["scancel", &format!("--name={tag}")]);
     }
     for tag in tags {
         let over =
@@ -53,14 +53,14 @@ async fn what_an_operator_cancelled_is_never_success_and_nobodys_error() {
 /// It never ran, and its site is well.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_an_operator_took_out_of_the_queue_is_nobodys_error() {
-    let Some(ground) = SlurmGround::offered() else { return };
-    let site = ground.site();
+    let Some(fixture) = SlurmSiteFixture::offered() else { return };
+    let site = fixture.site();
     let mut all = order(tag(1), script("exit 0"));
     all.resources = site.describe().await.unwrap().total;
     bring_to_gate(&*site, &all).await;
     site.submit(&order(tag(2), script("exit 0"))).await.unwrap();
     await_seen(&*site, tag(2), |seen| *seen == Observation::Queued).await;
-    ground.slurm(&["scancel", &format!("--name={}", tag(2))]);
+    fixture.slurm(&["scancel", &format!("--name={}", tag(2))]);
     let ended = |seen: &Observation| matches!(seen, Observation::Ended { .. });
     let seen = await_seen(&*site, tag(2), ended).await;
     let Observation::Ended { began: false, why, .. } = seen else { panic!("{seen:?}") };

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use cospan_domain::ids::{HostName, RelPath, SiteName};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, DurationUs};
-use cospan_sites::contract::Ground;
+use cospan_sites::contract::SiteFixture;
 use cospan_sites::local::{LocalConfig, LocalSite};
 use cospan_sites::port::Site;
 
@@ -24,12 +24,12 @@ esac
 "#;
 
 /// A local site made for one test; nothing of it is left when it is dropped.
-pub struct LocalGround {
+pub struct LocalSiteFixture {
     place: tempfile::TempDir,
     pub site: Arc<LocalSite>,
 }
 
-impl LocalGround {
+impl LocalSiteFixture {
     pub fn new() -> Self {
         Self::with(|_| {})
     }
@@ -68,7 +68,7 @@ fn config(root: &Path) -> LocalConfig {
     config
 }
 
-impl Ground for LocalGround {
+impl SiteFixture for LocalSiteFixture {
     fn site(&self) -> Arc<dyn Site> {
         self.site.clone()
     }
@@ -98,7 +98,7 @@ impl Ground for LocalGround {
     }
 }
 
-impl Drop for LocalGround {
+impl Drop for LocalSiteFixture {
     /// A test that failed half-way leaves processes behind; they name its root.
     fn drop(&mut self) {
         loop {
@@ -135,8 +135,8 @@ pub fn signal(pid: u32, signal: rustix::process::Signal) {
 }
 
 /// The process that a state file of an attempt names.
-pub fn pid_in(ground: &LocalGround, tag: cospan_domain::ids::Tag, file: &str) -> u32 {
-    let path = ground.root().join(format!("attempts/{tag}/{file}"));
+pub fn pid_in(fixture: &LocalSiteFixture, tag: cospan_domain::ids::Tag, file: &str) -> u32 {
+    let path = fixture.root().join(format!("attempts/{tag}/{file}"));
     let text = std::fs::read_to_string(path).unwrap();
     text.lines().find_map(|line| line.strip_prefix("pid ")).unwrap().parse().unwrap()
 }

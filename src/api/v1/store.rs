@@ -10,7 +10,7 @@ pub struct StoreReport {
     pub engine: String,
     /// Tells this control plane's work at sites from that of others.
     pub instance: String,
-    /// Reign of this server over the store.
+    /// Ownership of this server over the store.
     pub epoch: u64,
     /// Position of the last committed unit.
     pub seq: u64,

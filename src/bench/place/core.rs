@@ -11,8 +11,8 @@ use cospan_domain::job::spec::{Content, Flexible, Priority, Request};
 use cospan_domain::labels::{Constraint, Rule};
 use cospan_domain::placement::policy::POLICIES;
 use cospan_domain::placement::{
-    Acceptance, Belief, Board, ComponentRequest, GridSite, GridSnapshot, History, Network,
-    PlacementRequest, Remaining, Silent, SiteShape, place,
+    Acceptance, Belief, ComponentRequest, GridSite, GridSnapshot, History, Network,
+    PlacementContext, PlacementRequest, Remaining, Silent, SiteShape, place,
 };
 use cospan_domain::queue::{
     PlacementQueues, QueueParameters, ScanStep, SliceBudget, Trigger, Waiting,
@@ -125,13 +125,13 @@ fn decide(grid: &GridSnapshot, request: &PlacementRequest, batches: u32) -> f64 
             remaining.clone_from(&fresh);
             let begin = Instant::now();
             for _ in 0..BATCH {
-                let mut board = Board {
+                let mut context = PlacementContext {
                     grid,
                     remaining: &mut remaining,
                     history: &mut History::All,
                     observer: &mut Silent,
                 };
-                let _ = black_box(place(black_box(request), &mut board));
+                let _ = black_box(place(black_box(request), &mut context));
             }
             spent += begin.elapsed();
         }

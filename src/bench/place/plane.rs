@@ -140,7 +140,7 @@ fn scene_of<T: 'static, W: Future<Output = Result<T>> + 'static>(
                 scene.sites.iter().all(|site| {
                     plane
                         .shared()
-                        .board
+                        .live
                         .site(site.name())
                         .is_some_and(|report| report.idle.is_some())
                 })

@@ -32,7 +32,7 @@ struct Campaign {
     seconds: f64,
     seeds_per_minute: f64,
     durable_changes: u64,
-    reigns: u64,
+    control_plane_runs: u64,
     /// Trouble that struck with effect, by kind and step of the protocol.
     #[serde(serialize_with = "joined")]
     struck: Struck,
@@ -184,7 +184,7 @@ impl Campaign {
         self.safety.and(verdict.unsafe_.is_empty());
         self.liveness.and(verdict.not_live.is_none());
         self.durable_changes += verdict.changes;
-        self.reigns += verdict.reigns as u64;
+        self.control_plane_runs += verdict.control_plane_runs as u64;
         verdict
             .struck
             .iter()
@@ -192,8 +192,8 @@ impl Campaign {
         let struck: u64 = verdict.struck.values().sum();
         let (acknowledged, finished) = verdict.jobs;
         let mut text = format!(
-            "{}: {acknowledged} jobs, {finished} finished, {} reigns, {struck} faults, hash {}",
-            verdict.drawn, verdict.reigns, verdict.hash
+            "{}: {acknowledged} jobs, {finished} finished, {} control_plane_runs, {struck} faults, hash {}",
+            verdict.drawn, verdict.control_plane_runs, verdict.hash
         );
         let shows = args.timeline && (args.seeds == 1 || !verdict.holds());
         if shows {
@@ -249,8 +249,8 @@ fn timeline(verdict: &Verdict) -> String {
 fn table(campaign: &Campaign) -> String {
     let Campaign { seeds, held, seconds, seeds_per_minute, .. } = campaign;
     let text = format!(
-        "{held} of {seeds} seeds held, {} reigns, {} durable changes, in {seconds:.1} s ({seeds_per_minute:.0} a minute)\n",
-        campaign.reigns, campaign.durable_changes
+        "{held} of {seeds} seeds held, {} control_plane_runs, {} durable changes, in {seconds:.1} s ({seeds_per_minute:.0} a minute)\n",
+        campaign.control_plane_runs, campaign.durable_changes
     );
     let kinds = kinds(&campaign.struck);
     let row = |kind: &Kind| {

@@ -31,6 +31,7 @@ use cospan_storage::record::Loader;
 use prometheus::Registry;
 
 use super::{CopyKey, DataManager, Transfer, blank_of};
+use crate::actor_registry::{Directory, Dirty, Look, RegisteredActor};
 use crate::clock::RuntimeClock;
 use crate::cluster::Cluster;
 use crate::information::Information;
@@ -40,7 +41,6 @@ use crate::notifier::tests::Letters;
 use crate::settings::{Settings, Staging};
 use crate::shared::{Parts, Shared};
 use crate::supervision::{ActorId, Builder, LifeGuard, Supervisor, Verdict};
-use crate::switchboard::{Directory, Dirty, Look, Post};
 use crate::wiring::{self, report_channel};
 pub(crate) use site::FakeSite;
 
@@ -88,23 +88,23 @@ where
     A: Actor<Context = actix::Context<A>> + actix::Handler<Look>,
 {
     let dirty = Dirty::default();
-    directory.enter(key, Post::new(make(dirty.clone()).start(), dirty));
+    directory.enter(key, RegisteredActor::new(make(dirty.clone()).start(), dirty));
 }
 
 impl Builder for Workshop {
     fn build(&self, id: &ActorId, mut guard: LifeGuard, _: bool) {
-        let (shared, board) = (self.0.clone(), &self.0.switchboard);
+        let (shared, actors) = (self.0.clone(), &self.0.actors);
         match id {
             ActorId::Information => {
-                enter(&board.information, (), |dirty| Information::new(shared, dirty, guard));
+                enter(&actors.information, (), |dirty| Information::new(shared, dirty, guard));
             }
             ActorId::DataManager => {
-                enter(&board.data_manager, (), |dirty| DataManager::new(shared, dirty, guard));
+                enter(&actors.data_manager, (), |dirty| DataManager::new(shared, dirty, guard));
             }
             ActorId::Cluster(name) => {
                 let site = shared.sites[name].clone();
                 let record = Arc::new(SiteRecord::new(name.clone()));
-                enter(&board.clusters, name.clone(), |dirty| {
+                enter(&actors.clusters, name.clone(), |dirty| {
                     Cluster::new(shared, site, record, dirty, guard)
                 });
             }
@@ -113,7 +113,7 @@ impl Builder for Workshop {
                 let view = shared.view.load();
                 let blank = blank_of(&view, &key).expect("known content");
                 let record = view.copies.get(&key).cloned();
-                enter(&board.transfers, key.clone(), |dirty| {
+                enter(&actors.transfers, key.clone(), |dirty| {
                     Transfer::new(shared, key, record, blank, dirty, guard)
                 });
             }
@@ -243,7 +243,7 @@ impl World {
     async fn left(self) -> (Sites, Settings, MemoryDisk, Timestamp) {
         // Its actors keep their timers, but no call of theirs reaches a site.
         for site in self.sites.keys() {
-            self.shared.switchboard.clusters.leave(site);
+            self.shared.actors.clusters.leave(site);
         }
         self.settle().await;
         let now = self.shared.clock.now();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::claim::ClaimTry;
 use crate::ids::{ComponentIndex, JobId};
-use crate::job::command::{Inputs, Rejection, Sight};
+use crate::job::command::{ExternalState, Inputs, Rejection};
 use crate::job::decide::draft::Draft;
 use crate::job::decide::{abort, progress, restarts};
 use crate::job::event::Happened;
@@ -17,7 +17,7 @@ use crate::units::{DurationMs, PerMillion, Timestamp};
 pub(super) fn claim(
     draft: &mut Draft<'_>,
     attempt: ClaimTry,
-    sight: &Sight,
+    external: &ExternalState,
 ) -> Result<(), Rejection> {
     let idle = |index: &ComponentIndex| {
         let component = draft.job.components.get(index.0 as usize);
@@ -31,9 +31,9 @@ pub(super) fn claim(
     // than where a restarted component goes by now.
     match draft.job.phase {
         Phase::Running { .. } => {
-            progress::look(draft, &Sight { inputs: Inputs::Unknown, ..sight.clone() })?;
+            progress::look(draft, &ExternalState { inputs: Inputs::Unknown, ..external.clone() })?;
         }
-        _ => progress::look(draft, sight)?,
+        _ => progress::look(draft, external)?,
     }
     match draft.job.claim_time(draft.parameters) {
         Some(planned) if planned > draft.now => {}
@@ -164,7 +164,7 @@ fn held_too_long(hold_max: DurationMs, all: bool) -> String {
 
 /// A job that was submitted earlier holds what this one waits for, and waits for what this
 /// one holds: one of them must give way, or neither ever starts.
-pub(super) fn give_way(draft: &mut Draft<'_>, component: ComponentIndex, to: JobId) {
+pub(super) fn yield_processors(draft: &mut Draft<'_>, component: ComponentIndex, to: JobId) {
     if matches!(draft.job.phase, Phase::Claiming { .. }) {
         let name = name(draft, component);
         let detail = format!("component {name} and job {to} waited for each other").into();

@@ -57,8 +57,8 @@ fn route(draft: &mut Draft<'_>, command: JobCommand) -> Result<(), Rejection> {
     match command {
         JobCommand::Recover { settle } => submission::recover(draft, &settle),
         JobCommand::Place { placements, by } => orders::place(draft, placements, by),
-        JobCommand::Look(sight) => progress::look(draft, &sight),
-        JobCommand::Claim(attempt, sight) => claims::claim(draft, attempt, &sight),
+        JobCommand::Look(external) => progress::look(draft, &external),
+        JobCommand::Claim(attempt, external) => claims::claim(draft, attempt, &external),
         JobCommand::Preempt { by } => claims::preempt(draft, by),
         JobCommand::SubmitAnswered { component, attempt, answer } => {
             submission::answered(draft, component, attempt, answer)
@@ -66,7 +66,7 @@ fn route(draft: &mut Draft<'_>, command: JobCommand) -> Result<(), Rejection> {
         JobCommand::LookUpAnswered { component, attempt, asked_at, found } => {
             submission::looked_up(draft, component, attempt, asked_at, found)
         }
-        JobCommand::Sighted { component, attempt, asked_at, times, sighting } => {
+        JobCommand::AttemptObserved { component, attempt, asked_at, times, sighting } => {
             sightings::sighted(draft, component, attempt, asked_at, times, sighting)
         }
         JobCommand::GateAnswered { component, attempt, open } => {

@@ -2,7 +2,7 @@
 
 use crate::claim::ClaimSchedule;
 use crate::ids::ComponentIndex;
-use crate::job::command::{Inputs, Rejection, Sight, Stranded};
+use crate::job::command::{ExternalState, Inputs, Rejection, Stranded};
 use crate::job::decide::draft::Draft;
 use crate::job::decide::{abort, claims, common_start, restarts};
 use crate::job::demands::uncollected;
@@ -14,20 +14,20 @@ use crate::planted::{Bug, bug};
 use crate::units::{DurationMs, Timestamp};
 
 /// Takes in what others know.
-pub(super) fn look(draft: &mut Draft<'_>, sight: &Sight) -> Result<(), Rejection> {
+pub(super) fn look(draft: &mut Draft<'_>, external: &ExternalState) -> Result<(), Rejection> {
     if draft.job.is_final() {
         return Err(Rejection::Ended);
     }
-    look_at_inputs(draft, &sight.inputs);
-    look_at_outputs(draft, &sight.stranded);
-    for &(index, since) in &sight.unreachable {
+    look_at_inputs(draft, &external.inputs);
+    look_at_outputs(draft, &external.stranded);
+    for &(index, since) in &external.unreachable {
         look_at_silent(draft, index, since, Silence::Unreachable);
     }
-    for &(index, since) in &sight.removed {
+    for &(index, since) in &external.removed {
         look_at_silent(draft, index, since, Silence::Removed);
     }
-    if let Some((component, to)) = sight.gives_way {
-        claims::give_way(draft, component, to);
+    if let Some((component, to)) = external.yields {
+        claims::yield_processors(draft, component, to);
     }
     Ok(())
 }

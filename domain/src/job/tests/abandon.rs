@@ -2,7 +2,7 @@
 
 use super::world::*;
 use crate::ids::{ComponentIndex, KeyName};
-use crate::job::command::{JobCommand, Rejection, Sight, Sighting};
+use crate::job::command::{ExternalState, JobCommand, Rejection, Sighting};
 use crate::job::event::Happened;
 use crate::job::spec::OnUnreachable;
 use crate::job::state::{AfterAbort, Ending, Phase, PhaseKind, Run};
@@ -29,7 +29,7 @@ fn abandon(sites: &[usize]) -> JobCommand {
 fn gone(world: &mut World) -> Vec<&'static str> {
     let removed = vec![(ComponentIndex(0), world.now)];
     world.pass(10_000_000);
-    world.tell(JobCommand::Look(Sight { removed, ..Sight::default() })).unwrap()
+    world.tell(JobCommand::Look(ExternalState { removed, ..ExternalState::default() })).unwrap()
 }
 
 #[test]

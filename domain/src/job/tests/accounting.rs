@@ -4,7 +4,7 @@ use super::world::{World, lost_input, spec};
 use crate::claim::ClaimTry;
 use crate::ids::LrmId;
 use crate::job::accounting::Accounting;
-use crate::job::command::{Inputs, JobCommand, Sight, Sighting, SubmitAnswer};
+use crate::job::command::{ExternalState, Inputs, JobCommand, Sighting, SubmitAnswer};
 use crate::job::state::PhaseKind;
 use crate::units::DurationMs;
 
@@ -75,7 +75,7 @@ fn what_a_failed_round_held_is_wasted() {
 fn try_in_vain(world: &mut World) {
     world.now = world.job.claim_time(&world.parameters).expect("a time for a try");
     let attempt = ClaimTry { round: world.job.round, ..ClaimTry::default() };
-    world.tell(JobCommand::Claim(attempt, Sight::default())).unwrap();
+    world.tell(JobCommand::Claim(attempt, ExternalState::default())).unwrap();
 }
 
 /// M-3, whole: two placements, the first of which could not be claimed by its start time.
@@ -131,7 +131,8 @@ fn the_durations_of_a_job_with_two_placements() {
     world.tell(JobCommand::Place { placements, by: None }).unwrap();
     world.pass(320);
     let lost = lost_input(&[0]);
-    let _ = world.tell(JobCommand::Look(Sight { inputs: lost, ..Sight::default() }));
+    let _ =
+        world.tell(JobCommand::Look(ExternalState { inputs: lost, ..ExternalState::default() }));
     if world.phase() == PhaseKind::Aborting {
         world.see_all(Sighting::Void);
     }
@@ -169,7 +170,9 @@ fn a_start_that_comes_earlier_than_first_estimated_is_a_negative_delay() {
     world.tell(JobCommand::Place { placements, by: None }).unwrap();
     world.pass(100);
     let lost = lost_input(&[0]);
-    world.tell(JobCommand::Look(Sight { inputs: lost, ..Sight::default() })).unwrap();
+    world
+        .tell(JobCommand::Look(ExternalState { inputs: lost, ..ExternalState::default() }))
+        .unwrap();
     world.pass(20);
     world.place();
     assert_eq!(accounting(&world).start_delay_ms, Some(-880_000));

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::world::{World, site, spec};
 use crate::claim::{ClaimField, ClaimTry, MinClaimStep, Victim, plan_claim};
 use crate::ids::{ComponentIndex, JobId, LrmId, SiteName};
-use crate::job::command::{Inputs, JobCommand, Sight, Sighting, SubmitAnswer};
+use crate::job::command::{ExternalState, Inputs, JobCommand, Sighting, SubmitAnswer};
 use crate::job::spec::{Priority, Request};
 use crate::job::state::{Job, PhaseKind, Placement};
 use crate::placement::{DefaultPolicies, PlacementRequest};
@@ -134,7 +134,7 @@ fn moved(attempt: &ClaimTry) -> Vec<(u32, SiteName)> {
 /// One try as the claimer makes it.
 fn make_try(world: &mut World, field: &Field) -> ClaimTry {
     let attempt = plan(world, &mut field.clone());
-    world.tell(JobCommand::Claim(attempt.clone(), Sight::default())).unwrap();
+    world.tell(JobCommand::Claim(attempt.clone(), ExternalState::default())).unwrap();
     attempt
 }
 
@@ -413,8 +413,8 @@ fn of_two_jobs_that_wait_for_each_other_the_later_gives_back() {
     world.place();
     world.accept_all();
     world.see(0, Sighting::Ready("n".into()));
-    let gives_way = Some((ComponentIndex(1), JobId(3)));
-    world.tell(JobCommand::Look(Sight { gives_way, ..Sight::default() })).unwrap();
+    let yields = Some((ComponentIndex(1), JobId(3)));
+    world.tell(JobCommand::Look(ExternalState { yields, ..ExternalState::default() })).unwrap();
     assert_eq!(world.phase(), PhaseKind::Aborting);
     world.see_all(Sighting::Void);
     assert_eq!(world.phase(), PhaseKind::Queued);
@@ -457,7 +457,7 @@ fn a_promoted_job_that_comes_back_from_claiming_goes_to_the_queue_it_was_raised_
     assert_eq!(world.job.priority, Priority::High, "in claiming it counts as high");
     world.accept_all();
     world.now = world.now + world.parameters.claim_timeout;
-    world.tell(JobCommand::Look(Sight::default())).unwrap();
+    world.tell(JobCommand::Look(ExternalState::default())).unwrap();
     world.see(0, Sighting::Void);
     assert_eq!(world.phase(), PhaseKind::Queued);
     let waiting = Waiting::of_job(&world.job, || {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::world::{World, flexible, key, lost_input, site, spec};
 use crate::claim::ClaimTry;
 use crate::ids::{Attempt, ComponentIndex, JobId, LrmId};
-use crate::job::command::{Inputs, JobCommand, Sight, Sighting, SiteTimes, SubmitAnswer};
+use crate::job::command::{ExternalState, Inputs, JobCommand, Sighting, SiteTimes, SubmitAnswer};
 use crate::job::decide::{decide, is_news};
 use crate::job::due::{EffectKind, due, next_wake};
 use crate::job::event::Happened;
@@ -98,14 +98,14 @@ fn strike(world: &mut World, blow: &Blow) {
             asked_at: world.now,
             found: found.then(|| LrmId::new("6").unwrap()),
         },
-        Blow::See(index, kind) => JobCommand::Sighted {
+        Blow::See(index, kind) => JobCommand::AttemptObserved {
             component: at(index),
             attempt: attempt(world, index),
             asked_at: world.now,
             times: SiteTimes::default(),
             sighting: sighting(kind),
         },
-        Blow::SeeStale(index, kind) => JobCommand::Sighted {
+        Blow::SeeStale(index, kind) => JobCommand::AttemptObserved {
             component: at(index),
             attempt: Attempt(attempt(world, index).0.saturating_sub(1)),
             asked_at: world.now,
@@ -122,17 +122,18 @@ fn strike(world: &mut World, blow: &Blow) {
                 2 => Inputs::Expected(world.now + DurationMs::from_secs(500)),
                 _ => lost_input(&[0, 1]),
             };
-            JobCommand::Look(Sight { inputs, ..Sight::default() })
+            JobCommand::Look(ExternalState { inputs, ..ExternalState::default() })
         }
-        Blow::Silent(index, secs) => JobCommand::Look(Sight {
+        Blow::Silent(index, secs) => JobCommand::Look(ExternalState {
             unreachable: vec![(at(index), world.now - DurationMs::from_secs(secs))],
-            ..Sight::default()
+            ..ExternalState::default()
         }),
         Blow::Claim(mask, moves) => claim(world, mask, moves),
         Blow::Preempt => JobCommand::Preempt { by: JobId(9) },
-        Blow::GiveWay(index) => {
-            JobCommand::Look(Sight { gives_way: Some((at(index), JobId(3))), ..Sight::default() })
-        }
+        Blow::GiveWay(index) => JobCommand::Look(ExternalState {
+            yields: Some((at(index), JobId(3))),
+            ..ExternalState::default()
+        }),
         Blow::Charges => return world.record_charges(),
         Blow::Order(kind) => match kind {
             0 => JobCommand::Cancel(key()),
@@ -165,7 +166,7 @@ fn claim(world: &World, mask: u8, moves: bool) -> JobCommand {
         moves: moved.into_iter().collect(),
         preempting: Vec::new(),
     };
-    JobCommand::Claim(attempt, Sight::default())
+    JobCommand::Claim(attempt, ExternalState::default())
 }
 
 /// Everything goes well from here on: does what is due, sees what is to be seen.
@@ -199,7 +200,7 @@ fn behave(world: &mut World) {
                 EffectKind::OpenGate => {
                     world.tell(JobCommand::GateAnswered { component, attempt, open: true })
                 }
-                EffectKind::End => world.tell(JobCommand::Sighted {
+                EffectKind::End => world.tell(JobCommand::AttemptObserved {
                     component,
                     attempt,
                     asked_at: world.now,
@@ -318,7 +319,7 @@ proptest! {
         for blow in &blows {
             strike(&mut world, blow);
             let look = |at| {
-                let look = JobCommand::Look(Sight::default());
+                let look = JobCommand::Look(ExternalState::default());
                 decide(&world.job, &world.parameters, look, at).unwrap_or_default()
             };
             let wake = next_wake(&world.job, &world.parameters, world.now);
@@ -349,7 +350,7 @@ proptest! {
                 if is_news(&world.job, &world.parameters, component, asked_at, &sighting) {
                     continue;
                 }
-                let told = JobCommand::Sighted {
+                let told = JobCommand::AttemptObserved {
                     component,
                     attempt,
                     asked_at,

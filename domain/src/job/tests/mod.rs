@@ -4,7 +4,7 @@ mod abandon;
 mod accounting;
 mod claims;
 mod common_start;
-mod entangled;
+mod deadlock;
 mod lives;
 mod news;
 mod outputs;

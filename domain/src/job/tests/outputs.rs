@@ -3,7 +3,7 @@
 use super::stories::look_unreachable;
 use super::world::{World, key, spec};
 use crate::ids::{ComponentIndex, Digest, RelPath};
-use crate::job::command::{JobCommand, Rejection, Sight};
+use crate::job::command::{ExternalState, JobCommand, Rejection};
 use crate::job::due::EffectKind;
 use crate::job::spec::{Collect, Content, Output};
 use crate::job::state::{Phase, PhaseKind};
@@ -53,7 +53,7 @@ fn a_job_whose_outputs_cannot_be_collected_fails_once_nothing_else_is_on_its_way
     }
     let full = |outputs: &[u32]| {
         let stranded = outputs.iter().map(|output| (component, *output, "disk is full".into()));
-        JobCommand::Look(Sight { stranded: stranded.collect(), ..Sight::default() })
+        JobCommand::Look(ExternalState { stranded: stranded.collect(), ..ExternalState::default() })
     };
     assert_eq!(world.tell(full(&[0])).unwrap(), [""; 0], "two are on their way");
     world.tell(JobCommand::OutputRegistered { component, output: 1 }).unwrap();

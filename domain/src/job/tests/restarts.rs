@@ -3,7 +3,7 @@
 use super::world::{World, key, lost_input, site, spec};
 use crate::claim::{ClaimField, ClaimTry, Victim, plan_claim};
 use crate::ids::{ComponentIndex, LrmId, SiteName};
-use crate::job::command::{Inputs, JobCommand, Rejection, Sight, Sighting, SubmitAnswer};
+use crate::job::command::{ExternalState, Inputs, JobCommand, Rejection, Sighting, SubmitAnswer};
 use crate::job::demands::{holdings, needs};
 use crate::job::due::{EffectKind, next_wake};
 use crate::job::parameters::JobParameters;
@@ -41,7 +41,7 @@ fn claim_at(world: &mut World, index: usize, to: usize, bytes: u64) -> Vec<&'sta
         moves: vec![(component, placement)],
         preempting: Vec::new(),
     };
-    world.tell(JobCommand::Claim(attempt, Sight::default())).unwrap()
+    world.tell(JobCommand::Claim(attempt, ExternalState::default())).unwrap()
 }
 
 /// From its claim to its payload.
@@ -125,7 +125,7 @@ fn one_lost_file_is_one_setback_for_all_that_need_it_and_none_for_the_others() {
     let placed = world.placements(9_000).into_iter().take(3);
     let moves = (0..3).map(ComponentIndex).zip(placed).collect();
     let attempt = ClaimTry { round: world.job.round, moves, ..ClaimTry::default() };
-    world.tell(JobCommand::Claim(attempt, Sight::default())).unwrap();
+    world.tell(JobCommand::Claim(attempt, ExternalState::default())).unwrap();
     assert_eq!(world.look(lost_input(&[0, 1])), ["ComponentFailed"; 2]);
     assert_eq!(world.job.setbacks.inputs, 1);
     assert_eq!(world.look(Inputs::Here), ["InputsArrived"], "the third goes on");
@@ -170,7 +170,7 @@ fn a_site_without_room_is_asked_again_later_and_nobody_is_disturbed() {
     let mut waits = Vec::new();
     for _ in 0..8 {
         let nothing = ClaimTry { round: world.job.round, ..ClaimTry::default() };
-        let names = world.tell(JobCommand::Claim(nothing, Sight::default())).unwrap();
+        let names = world.tell(JobCommand::Claim(nothing, ExternalState::default())).unwrap();
         assert_eq!(names, ["ClaimMissed"]);
         let next = world.job.claim_time(&world.parameters).unwrap();
         waits.push(next.since(world.now));
@@ -201,7 +201,9 @@ fn what_runs_at_a_silent_site_is_left_there_only_after_the_patience_of_the_job()
     let mut world = apart(2);
     let silent = |world: &mut World, secs: u64| {
         let unreachable = vec![(ComponentIndex(0), world.now - DurationMs::from_secs(secs))];
-        world.tell(JobCommand::Look(Sight { unreachable, ..Sight::default() })).unwrap()
+        world
+            .tell(JobCommand::Look(ExternalState { unreachable, ..ExternalState::default() }))
+            .unwrap()
     };
     assert_eq!(silent(&mut world, 1_799), Vec::<&str>::new());
     assert_eq!(silent(&mut world, 1_800), ["SiteCharged", "ComponentFailed", "AttemptEnded"]);
@@ -219,7 +221,9 @@ fn what_has_not_begun_again_waits_for_no_silent_site() {
     claim_at(&mut world, 0, 3, 0);
     world.submit(0, SubmitAnswer::Accepted(LrmId::new("9").unwrap()));
     let unreachable = vec![(ComponentIndex(0), world.now)];
-    let names = world.tell(JobCommand::Look(Sight { unreachable, ..Sight::default() })).unwrap();
+    let names = world
+        .tell(JobCommand::Look(ExternalState { unreachable, ..ExternalState::default() }))
+        .unwrap();
     assert_eq!(names, ["SiteCharged", "ComponentFailed", "AttemptEnded"]);
 }
 
@@ -246,7 +250,7 @@ fn sites_that_failed_it_are_avoided_for_so_long_only() {
     let lapses = world.now + world.parameters.avoid_for;
     assert_eq!(next_wake(&world.job, &world.parameters, world.now), Some(lapses));
     world.now = lapses;
-    let names = world.tell(JobCommand::Look(Sight::default())).unwrap();
+    let names = world.tell(JobCommand::Look(ExternalState::default())).unwrap();
     assert_eq!(names, ["ComponentAvoidanceLapsed"]);
     assert!(world.job.components[0].avoid.is_empty());
 }
@@ -259,7 +263,7 @@ fn one_that_failed_just_now_does_not_go_back_because_another_has_waited_long() {
     world.now = world.now + world.parameters.avoid_for;
     world.see(1, Sighting::Vanished("lost".into()));
     world.record_charges();
-    world.tell(JobCommand::Look(Sight::default())).unwrap();
+    world.tell(JobCommand::Look(ExternalState::default())).unwrap();
     let avoids = |index: usize| !world.job.components[index].avoid.is_empty();
     assert_eq!((avoids(0), avoids(1)), (false, true));
 }
@@ -274,7 +278,7 @@ fn the_pause_of_one_is_not_that_of_another() {
     world.record_charges();
     assert_eq!(world.job.claim_time(&world.parameters), Some(due), "the first is due all the same");
     let nothing = ClaimTry { round: world.job.round, ..ClaimTry::default() };
-    world.tell(JobCommand::Claim(nothing, Sight::default())).unwrap();
+    world.tell(JobCommand::Claim(nothing, ExternalState::default())).unwrap();
     let restarts: Vec<_> =
         world.job.components.iter().map(|c| c.restart.as_ref().unwrap()).collect();
     assert_eq!((restarts[0].tries, restarts[1].tries), (1, 0), "one was tried for");
@@ -294,7 +298,9 @@ fn what_was_given_up_while_it_ran_is_left_at_a_silent_site_only_after_the_patien
     assert!(component.given_back && component.run.has_begun(), "{component:?}");
     let silent_for = |world: &mut World, secs: u64| {
         let unreachable = vec![(ComponentIndex(0), world.now - DurationMs::from_secs(secs))];
-        world.tell(JobCommand::Look(Sight { unreachable, ..Sight::default() })).unwrap()
+        world
+            .tell(JobCommand::Look(ExternalState { unreachable, ..ExternalState::default() }))
+            .unwrap()
     };
     assert_eq!(silent_for(&mut world, 1_799), Vec::<&str>::new());
     assert_eq!(silent_for(&mut world, 1_800), ["AttemptEnded"]);
@@ -364,8 +370,8 @@ fn what_an_older_try_saw_of_input_says_nothing_of_the_site_that_was_chosen_since
     let mut world = apart_without(0);
     claim_at(&mut world, 0, 3, 9_000);
     let older = ClaimTry { round: world.job.round, ..ClaimTry::default() };
-    let sight = Sight { inputs: Inputs::Here, ..Sight::default() };
-    assert_eq!(world.tell(JobCommand::Claim(older, sight)), Ok(Vec::new()));
+    let external = ExternalState { inputs: Inputs::Here, ..ExternalState::default() };
+    assert_eq!(world.tell(JobCommand::Claim(older, external)), Ok(Vec::new()));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::world::{World, key, site, spec};
 use crate::ids::{ComponentIndex, LrmId, TargetName};
 use crate::job::command::{
-    Inputs, JobCommand, Rejection, Sight, Sighting, SiteTimes, SubmitAnswer,
+    ExternalState, Inputs, JobCommand, Rejection, Sighting, SiteTimes, SubmitAnswer,
 };
 use crate::job::due::{EffectKind, next_wake};
 use crate::job::spec::{OnUnreachable, Priority};
@@ -13,7 +13,7 @@ use crate::units::DurationMs;
 pub(super) fn look_unreachable(world: &mut World, index: u32, secs_ago: u64) -> Vec<&'static str> {
     let since = world.now - DurationMs::from_secs(secs_ago);
     let unreachable = vec![(ComponentIndex(index), since)];
-    world.tell(JobCommand::Look(Sight { unreachable, ..Sight::default() })).unwrap()
+    world.tell(JobCommand::Look(ExternalState { unreachable, ..ExternalState::default() })).unwrap()
 }
 
 #[test]
@@ -309,7 +309,7 @@ fn a_held_job_does_nothing_until_it_is_released() {
     world.run();
     world.tell(JobCommand::Hold("it panics".into())).unwrap();
     assert_eq!(world.due(), []);
-    let sighted = JobCommand::Sighted {
+    let sighted = JobCommand::AttemptObserved {
         component: ComponentIndex(0),
         attempt: world.attempt(0),
         asked_at: world.now,
@@ -364,7 +364,7 @@ fn no_payload_is_given_up_before_its_site_says_that_it_outlived_its_wall_time() 
     let (component, attempt) = (ComponentIndex(0), world.attempt(0));
     let sighting = Sighting::Begun("node1".into());
     let (asked_at, times) = (before, SiteTimes::default());
-    let old = JobCommand::Sighted { component, attempt, asked_at, times, sighting };
+    let old = JobCommand::AttemptObserved { component, attempt, asked_at, times, sighting };
     assert_eq!(world.tell(old), Ok(Vec::new()));
     let wake = next_wake(&world.job, &world.parameters, world.now);
     assert!(wake.is_some_and(|time| time > world.now), "what it says next is looked at");

@@ -7,7 +7,7 @@ use crate::ids::{
     Attempt, ComponentIndex, ComponentName, JobId, KeyName, LrmId, RelPath, Round, SiteName,
 };
 use crate::job::command::{
-    Inputs, JobCommand, Rejection, Sight, Sighting, SiteTimes, SubmitAnswer,
+    ExternalState, Inputs, JobCommand, Rejection, Sighting, SiteTimes, SubmitAnswer,
 };
 use crate::job::due::{EffectKind, due};
 use crate::job::event::{Happened, JobEvent};
@@ -209,7 +209,8 @@ impl World {
     ) -> Vec<&'static str> {
         let (component, attempt, asked_at) =
             (ComponentIndex(index as u32), self.attempt(index), self.now);
-        self.tell(JobCommand::Sighted { component, attempt, asked_at, times, sighting }).unwrap()
+        self.tell(JobCommand::AttemptObserved { component, attempt, asked_at, times, sighting })
+            .unwrap()
     }
 
     pub(super) fn see_all(&mut self, sighting: Sighting) {
@@ -219,18 +220,18 @@ impl World {
     }
 
     pub(super) fn look(&mut self, inputs: Inputs) -> Vec<&'static str> {
-        let sight = Sight { inputs, ..Sight::default() };
+        let external = ExternalState { inputs, ..ExternalState::default() };
         match self.job.claim_time(&self.parameters) {
-            Some(time) if time <= self.now => self.claim_all(sight),
-            _ => self.tell(JobCommand::Look(sight)).unwrap(),
+            Some(time) if time <= self.now => self.claim_all(external),
+            _ => self.tell(JobCommand::Look(external)).unwrap(),
         }
     }
 
     /// A claiming try that finds every site idle.
-    pub(super) fn claim_all(&mut self, sight: Sight) -> Vec<&'static str> {
+    pub(super) fn claim_all(&mut self, external: ExternalState) -> Vec<&'static str> {
         let start = self.job.unclaimed().collect();
         let attempt = ClaimTry { round: self.job.round, start, ..ClaimTry::default() };
-        self.tell(JobCommand::Claim(attempt, sight)).unwrap()
+        self.tell(JobCommand::Claim(attempt, external)).unwrap()
     }
 
     /// A job whose payloads have succeeded, and left these outputs for a site.

@@ -4,7 +4,7 @@ use super::worst_fit::most_remaining;
 use crate::job::spec::Request;
 use crate::placement::history::History;
 use crate::placement::plan::Plan;
-use crate::placement::policy::{Board, Policy};
+use crate::placement::policy::{PlacementContext, Policy};
 use crate::placement::reason::Refusal;
 use crate::placement::remaining::Remaining;
 use crate::placement::request::PlacementRequest;
@@ -35,15 +35,15 @@ impl Policy for CloseToFiles {
         true
     }
 
-    fn place(&self, request: &PlacementRequest, board: &mut Board<'_>) -> Result<Plan, Refusal> {
-        let known = std::mem::take(board.history);
-        let (outcome, brought) = place(request, board, &known);
-        *board.history = known;
+    fn place(&self, request: &PlacementRequest, context: &mut PlacementContext<'_>) -> Result<Plan, Refusal> {
+        let known = std::mem::take(context.history);
+        let (outcome, brought) = place(request, context, &known);
+        *context.history = known;
         let plan = outcome?;
         // Only a placement that succeeds as a whole changes the table (vector CF-5).
-        let name = |site: usize| board.grid.sites()[site].name.clone();
+        let name = |site: usize| context.grid.sites()[site].name.clone();
         for (site, file_site) in brought {
-            board.history.insert(name(site), name(file_site));
+            context.history.insert(name(site), name(file_site));
         }
         Ok(plan)
     }
@@ -53,12 +53,12 @@ impl Policy for CloseToFiles {
 /// with every site that holds them.
 fn place(
     request: &PlacementRequest,
-    board: &mut Board<'_>,
+    context: &mut PlacementContext<'_>,
     known: &History,
 ) -> (Result<Plan, Refusal>, Vec<(usize, usize)>) {
-    let search = Search::new(request, board.grid).with_history(known);
+    let search = Search::new(request, context.grid).with_history(known);
     let mut brought = Vec::new();
-    let outcome = board.place_with(&search, |search, component, remaining| {
+    let outcome = context.place_with(&search, |search, component, remaining| {
         let choice = choose(search, component, remaining, &brought)?;
         if choice.file_site.is_some() {
             let file_sites = search.file_sites(component, choice.site);

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use super::worst_fit::spread;
 use crate::job::spec::Request;
 use crate::placement::plan::Plan;
-use crate::placement::policy::{Board, Policy};
+use crate::placement::policy::{PlacementContext, Policy};
 use crate::placement::reason::Refusal;
 use crate::placement::remaining::Remaining;
 use crate::placement::request::PlacementRequest;
@@ -32,13 +32,13 @@ impl Policy for ClusterMinimization {
         matches!(request, Request::Fixed | Request::NonFixed)
     }
 
-    fn place(&self, request: &PlacementRequest, board: &mut Board<'_>) -> Result<Plan, Refusal> {
+    fn place(&self, request: &PlacementRequest, context: &mut PlacementContext<'_>) -> Result<Plan, Refusal> {
         // Of that order one component alone takes the site with the most left.
         if let [_] = request.components() {
-            return spread(request, board);
+            return spread(request, context);
         }
-        let order = by_usable(board.remaining);
-        in_order(&Search::new(request, board.grid), board, &order, Rule::FirstInOrder)
+        let order = by_usable(context.remaining);
+        in_order(&Search::new(request, context.grid), context, &order, Rule::FirstInOrder)
     }
 }
 
@@ -53,14 +53,14 @@ pub(super) fn by_usable(remaining: &Remaining) -> Vec<usize> {
 /// Each component, the largest first, on the first site in this order that takes it.
 ///
 /// # Errors
-/// A component without a site; the board is as it was.
+/// A component without a site; the context is as it was.
 pub(super) fn in_order(
     search: &Search<'_>,
-    board: &mut Board<'_>,
+    context: &mut PlacementContext<'_>,
     order: &[usize],
     rule: Rule,
 ) -> Result<Plan, Refusal> {
-    board.place_with(search, |search, component, remaining| {
+    context.place_with(search, |search, component, remaining| {
         let site = order.iter().find(|&&site| search.fits(component, site, remaining));
         site.copied().map(|site| Choice::site(site, rule))
     })

@@ -13,7 +13,7 @@ use crate::job::spec::Request;
 use crate::placement::grid::GridSnapshot;
 use crate::placement::group::{Group, GroupSearch};
 use crate::placement::plan::Plan;
-use crate::placement::policy::{Board, Policy};
+use crate::placement::policy::{PlacementContext, Policy};
 use crate::placement::reason::{Refusal, Silent};
 use crate::placement::remaining::Remaining;
 use crate::placement::request::PlacementRequest;
@@ -56,51 +56,51 @@ impl Policy for ConnectedClusterMinimization {
         matches!(request, Request::Fixed | Request::NonFixed)
     }
 
-    fn place(&self, request: &PlacementRequest, board: &mut Board<'_>) -> Result<Plan, Refusal> {
+    fn place(&self, request: &PlacementRequest, context: &mut PlacementContext<'_>) -> Result<Plan, Refusal> {
         if let [_] = request.components() {
-            return spread(request, board);
+            return spread(request, context);
         }
-        let order = by_usable(board.remaining);
-        let grid = board.grid;
+        let order = by_usable(context.remaining);
+        let grid = context.grid;
         let search = Search::new(request, grid);
-        let known = unconnected(&search, board, &order);
+        let known = unconnected(&search, context, &order);
         let most = known.as_ref().map_or(usize::MAX, |group| group.sites.len());
         let seeds = order.iter().filter(|_| most > 1);
-        let groups = seeds.filter_map(|&seed| gather(&search, board, &order, seed, most));
+        let groups = seeds.filter_map(|&seed| gather(&search, context, &order, seed, most));
         let found: Vec<Group> = groups.collect();
         let grown = known.into_iter().chain(found).min_by_key(Group::rank);
-        match grown.map(|group| best_of_all(&search, board, &order, group)) {
-            Some(group) => in_order(&search, board, &group.sites, Rule::BestConnected),
-            None => in_order(&search, board, &order, Rule::BestConnected),
+        match grown.map(|group| best_of_all(&search, context, &order, group)) {
+            Some(group) => in_order(&search, context, &group.sites, Rule::BestConnected),
+            None => in_order(&search, context, &order, Rule::BestConnected),
         }
     }
 }
 
 /// The sites that Cluster Minimization itself would combine.
-fn unconnected(search: &Search<'_>, board: &Board<'_>, order: &[usize]) -> Option<Group> {
-    let mut trial = Board {
-        grid: board.grid,
-        remaining: &mut board.remaining.clone(),
-        history: &mut board.history.clone(),
+fn unconnected(search: &Search<'_>, context: &PlacementContext<'_>, order: &[usize]) -> Option<Group> {
+    let mut trial = PlacementContext {
+        grid: context.grid,
+        remaining: &mut context.remaining.clone(),
+        history: &mut context.history.clone(),
         observer: &mut Silent,
     };
     let plan = in_order(search, &mut trial, order, Rule::FirstInOrder).ok()?;
     let combined = |site: &&usize| {
-        let name = &board.grid.sites()[**site].name;
+        let name = &context.grid.sites()[**site].name;
         plan.placements.iter().any(|placement| placement.site == *name)
     };
     let mut sites = order.iter().filter(combined).copied();
     let mut group = Group::of(sites.next()?);
     for site in sites {
-        group.join(site, board.grid);
+        group.join(site, context.grid);
     }
     Some(group)
 }
 
 /// The best of all sets of at most as many sites as are known to do. A set takes the job if
 /// Cluster Minimization on its sites alone does.
-fn best_of_all(search: &Search<'_>, board: &mut Board<'_>, order: &[usize], known: Group) -> Group {
-    let (grid, remaining) = (board.grid, &mut *board.remaining);
+fn best_of_all(search: &Search<'_>, context: &mut PlacementContext<'_>, order: &[usize], known: Group) -> Group {
+    let (grid, remaining) = (context.grid, &mut *context.remaining);
     let parts = search.request.by_size();
     let is_open = |site: &usize| parts.iter().any(|&c| search.fits(c as usize, *site, remaining));
     let offers = order.iter().copied().filter(is_open);
@@ -133,7 +133,7 @@ fn takes_all(search: &Search<'_>, remaining: &mut Remaining, sites: &[usize]) ->
 /// where none of them takes one, the best connected site that does joins.
 fn gather(
     search: &Search<'_>,
-    board: &mut Board<'_>,
+    context: &mut PlacementContext<'_>,
     order: &[usize],
     seed: usize,
     most: usize,
@@ -143,12 +143,12 @@ fn gather(
     let mut is_whole = true;
     for &component in search.request.by_size() {
         let index = component as usize;
-        let remaining = &mut *board.remaining;
+        let remaining = &mut *context.remaining;
         let fits = |site: &usize| search.fits(index, *site, remaining);
         let mut site = group.sites.iter().copied().find(|site| fits(site));
         // The seed takes the largest component, else another seed is the better one.
         if site.is_none() && !taken.is_empty() && group.sites.len() < most {
-            let joined = group.grow(order.iter().copied().filter(|site| fits(site)), board.grid);
+            let joined = group.grow(order.iter().copied().filter(|site| fits(site)), context.grid);
             site = group.sites.last().copied().filter(|_| joined);
         }
         let Some(site) = site else {
@@ -158,7 +158,7 @@ fn gather(
         search.take(index, site, remaining);
         taken.push((index, site));
     }
-    taken.iter().for_each(|&(index, site)| search.give_back(index, site, board.remaining));
+    taken.iter().for_each(|&(index, site)| search.give_back(index, site, context.remaining));
     is_whole.then_some(group)
 }
 
@@ -175,10 +175,10 @@ impl Policy for ConnectedFlexibleClusterMinimization {
         matches!(request, Request::Flexible(_))
     }
 
-    fn place(&self, request: &PlacementRequest, board: &mut Board<'_>) -> Result<Plan, Refusal> {
-        let grid = board.grid;
+    fn place(&self, request: &PlacementRequest, context: &mut PlacementContext<'_>) -> Result<Plan, Refusal> {
+        let grid = context.grid;
         let rule = Rule::BestConnected;
-        place_flexible(request, board, rule, |candidates, bounds| connect(candidates, bounds, grid))
+        place_flexible(request, context, rule, |candidates, bounds| connect(candidates, bounds, grid))
     }
 }
 

@@ -10,7 +10,7 @@ use crate::job::spec::Request;
 use crate::job::state::Placement;
 use crate::placement::history::History;
 use crate::placement::plan::Plan;
-use crate::placement::policy::{Board, Policy, unsuited};
+use crate::placement::policy::{PlacementContext, Policy, unsuited};
 use crate::placement::reason::{Outcome, Reason, Refusal, Silent};
 use crate::placement::request::PlacementRequest;
 use crate::placement::rule::Rule;
@@ -37,8 +37,8 @@ impl Policy for FlexibleClusterMinimization {
         matches!(request, Request::Flexible(_))
     }
 
-    fn place(&self, request: &PlacementRequest, board: &mut Board<'_>) -> Result<Plan, Refusal> {
-        place_flexible(request, board, Rule::LargestFilled, |candidates, bounds| {
+    fn place(&self, request: &PlacementRequest, context: &mut PlacementContext<'_>) -> Result<Plan, Refusal> {
+        place_flexible(request, context, Rule::LargestFilled, |candidates, bounds| {
             let usable: Vec<u32> = candidates.iter().map(|candidate| candidate.usable).collect();
             let sizes = split(bounds.total, bounds.min, bounds.most, &usable);
             candidates.iter().zip(sizes).map(|(candidate, size)| (candidate.site, size)).collect()
@@ -65,53 +65,53 @@ pub(super) struct Bounds {
 /// with sites and sizes, or with nothing if there is no split.
 ///
 /// # Errors
-/// No split fits now; the board is as it was.
+/// No split fits now; the context is as it was.
 pub(super) fn place_flexible(
     request: &PlacementRequest,
-    board: &mut Board<'_>,
+    context: &mut PlacementContext<'_>,
     rule: Rule,
     choose: impl FnOnce(&[Candidate], Bounds) -> Vec<(usize, u32)>,
 ) -> Result<Plan, Refusal> {
-    let search = Search::new(request, board.grid);
+    let search = Search::new(request, context.grid);
     if !request.splits().is_empty() {
-        return first_that_fits(&search, board);
+        return first_that_fits(&search, context);
     }
     let Request::Flexible(flexible) = request.request() else { return Err(unsuited(request)) };
     let total = request.total().cloned().unwrap_or_default();
     let bounds = Bounds {
         total: total.processors,
         min: flexible.least(),
-        most: flexible.most_components().unwrap_or(board.grid.sites().len()),
+        most: flexible.most_components().unwrap_or(context.grid.sites().len()),
     };
-    if let Some(site) = takes_all(&search, board, &total).filter(|_| bounds.min <= bounds.total) {
-        let placed = place_shares(&search, board, &total, &[(site, total.processors)]);
+    if let Some(site) = takes_all(&search, context, &total).filter(|_| bounds.min <= bounds.total) {
+        let placed = place_shares(&search, context, &total, &[(site, total.processors)]);
         return Ok(search.plan_of(placed, rule));
     }
-    let candidates = candidates(&search, board, &total);
+    let candidates = candidates(&search, context, &total);
     let chosen = choose(&candidates, bounds);
     let refusal = chosen.is_empty().then(|| no_split(bounds, &candidates));
-    if board.observer.is_listening() {
-        explain(&search, board, &candidates, &chosen, refusal.as_ref());
+    if context.observer.is_listening() {
+        explain(&search, context, &candidates, &chosen, refusal.as_ref());
     }
     if let Some(reason) = refusal {
-        return Err(nearest(&search, board, &candidates, reason));
+        return Err(nearest(&search, context, &candidates, reason));
     }
-    Ok(search.plan_of(place_shares(&search, board, &total, &chosen), rule))
+    Ok(search.plan_of(place_shares(&search, context, &total, &chosen), rule))
 }
 
 fn place_shares(
     search: &Search<'_>,
-    board: &mut Board<'_>,
+    context: &mut PlacementContext<'_>,
     total: &Resources,
     shares: &[(usize, u32)],
 ) -> Vec<Placement> {
     let mut part = Part { before: 0, own: 0, total: total.processors.into() };
     let placements = shares.iter().map(|&(site, size)| {
-        board.remaining.take(site, &total.portion(size));
+        context.remaining.take(site, &total.portion(size));
         part = Part { before: part.before + part.own, own: size.into(), ..part };
         let placement = search.placement_of(0, Choice::site(site, Rule::LargestFilled), Some(part));
-        if board.grid.sites()[site].staging_left.is_some() {
-            board.remaining.stage(site, placement.sources.iter().map(|source| source.content));
+        if context.grid.sites()[site].staging_left.is_some() {
+            context.remaining.stage(site, placement.sources.iter().map(|source| source.content));
         }
         Placement { share: Some(size), ..placement }
     });
@@ -119,41 +119,41 @@ fn place_shares(
 }
 
 /// The largest site, if it plainly takes the whole job: then no other is looked at.
-fn takes_all(search: &Search<'_>, board: &Board<'_>, total: &Resources) -> Option<usize> {
-    let left = board.remaining.processors();
+fn takes_all(search: &Search<'_>, context: &PlacementContext<'_>, total: &Resources) -> Option<usize> {
+    let left = context.remaining.processors();
     let most = left.iter().copied().max().filter(|&most| most >= total.processors)?;
     let site = left.iter().position(|&count| count == most)?;
-    let whole = !board.observer.is_listening() && usable(board, site, total) == most;
-    (whole && search.fits(0, site, board.remaining)).then_some(site)
+    let whole = !context.observer.is_listening() && usable(context, site, total) == most;
+    (whole && search.fits(0, site, context.remaining)).then_some(site)
 }
 
 /// The most of the total that a site takes.
-fn usable(board: &Board<'_>, site: usize, total: &Resources) -> u32 {
-    let Some(shape) = &board.grid.sites()[site].shape else { return 0 };
+fn usable(context: &PlacementContext<'_>, site: usize, total: &Resources) -> u32 {
+    let Some(shape) = &context.grid.sites()[site].shape else { return 0 };
     let largest = &shape.largest_component;
-    let left = board.remaining.processors()[site].min(largest.processors);
-    total.most_of(left, |name| board.remaining.other(site, name).min(largest.other(name)))
+    let left = context.remaining.processors()[site].min(largest.processors);
+    total.most_of(left, |name| context.remaining.other(site, name).min(largest.other(name)))
 }
 
-fn candidates(search: &Search<'_>, board: &Board<'_>, total: &Resources) -> Vec<Candidate> {
+fn candidates(search: &Search<'_>, context: &PlacementContext<'_>, total: &Resources) -> Vec<Candidate> {
     let least = search.component(0).resources.processors;
-    let left = board.remaining.processors();
+    let left = context.remaining.processors();
     let open = (0..left.len())
-        .filter(|&site| left[site] >= least && search.fits(0, site, board.remaining));
+        .filter(|&site| left[site] >= least && search.fits(0, site, context.remaining));
     let mut candidates: Vec<Candidate> =
-        open.map(|site| Candidate { site, usable: usable(board, site, total) }).collect();
+        open.map(|site| Candidate { site, usable: usable(context, site, total) }).collect();
     candidates.sort_by_key(|candidate| (Reverse(candidate.usable), candidate.site));
     candidates
 }
 
 /// Each allowed split in order of preference, as a non-fixed request under Cluster
 /// Minimization (vector FCM-17).
-fn first_that_fits(search: &Search<'_>, board: &mut Board<'_>) -> Result<Plan, Refusal> {
+fn first_that_fits(search: &Search<'_>, context: &mut PlacementContext<'_>) -> Result<Plan, Refusal> {
     let splits = search.request.splits();
     let fits = |split: &&PlacementRequest| {
-        let mut trial = Board {
-            grid: board.grid,
-            remaining: &mut board.remaining.clone(),
+        let mut trial = PlacementContext {
+            grid: context.grid,
+            remaining: &mut context.remaining.clone(),
             history: &mut History::All,
             observer: &mut Silent,
         };
@@ -161,8 +161,8 @@ fn first_that_fits(search: &Search<'_>, board: &mut Board<'_>) -> Result<Plan, R
         in_order(&search.of_split(split), &mut trial, &order, Rule::FirstSplit).is_ok()
     };
     let preferred = splits.iter().find(fits).unwrap_or(&splits[0]);
-    let order = by_usable(board.remaining);
-    let mut plan = in_order(&search.of_split(preferred), board, &order, Rule::FirstSplit)?;
+    let order = by_usable(context.remaining);
+    let mut plan = in_order(&search.of_split(preferred), context, &order, Rule::FirstSplit)?;
     for (placement, part) in plan.placements.iter_mut().zip(preferred.components()) {
         placement.share = Some(part.resources.processors);
     }
@@ -178,25 +178,25 @@ fn no_split(bounds: Bounds, candidates: &[Candidate]) -> Reason {
 /// The nearest refusal: that no split fits, where any site could take part.
 fn nearest(
     search: &Search<'_>,
-    board: &Board<'_>,
+    context: &PlacementContext<'_>,
     candidates: &[Candidate],
     reason: Reason,
 ) -> Refusal {
     if candidates.is_empty() {
-        return search.refusal(0, board.remaining);
+        return search.refusal(0, context.remaining);
     }
     Refusal { component: ComponentIndex(0), site: None, reason }
 }
 
 fn explain(
     search: &Search<'_>,
-    board: &mut Board<'_>,
+    context: &mut PlacementContext<'_>,
     candidates: &[Candidate],
     chosen: &[(usize, u32)],
     refusal: Option<&Reason>,
 ) {
-    for site in 0..board.grid.sites().len() {
-        let mut verdict = search.verdict(0, site, board.remaining);
+    for site in 0..context.grid.sites().len() {
+        let mut verdict = search.verdict(0, site, context.remaining);
         let part = chosen.iter().position(|&(at, _)| at == site);
         let could = candidates.iter().any(|candidate| candidate.site == site);
         match (part, refusal) {
@@ -209,6 +209,6 @@ fn explain(
             }
             (None, _) => {}
         }
-        board.observer.verdict(verdict);
+        context.observer.verdict(verdict);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::job::spec::Request;
 use crate::placement::plan::Plan;
-use crate::placement::policy::{Board, Policy};
+use crate::placement::policy::{PlacementContext, Policy};
 use crate::placement::reason::Refusal;
 use crate::placement::remaining::Remaining;
 use crate::placement::request::PlacementRequest;
@@ -28,17 +28,17 @@ impl Policy for WorstFit {
         matches!(request, Request::Fixed | Request::NonFixed)
     }
 
-    fn place(&self, request: &PlacementRequest, board: &mut Board<'_>) -> Result<Plan, Refusal> {
-        spread(request, board)
+    fn place(&self, request: &PlacementRequest, context: &mut PlacementContext<'_>) -> Result<Plan, Refusal> {
+        spread(request, context)
     }
 }
 
 /// Each component, the largest first, on the site with the most left.
 ///
 /// # Errors
-/// A component without a site; the board is as it was.
-pub(super) fn spread(request: &PlacementRequest, board: &mut Board<'_>) -> Result<Plan, Refusal> {
-    board.place_each(request, |search, component, remaining| {
+/// A component without a site; the context is as it was.
+pub(super) fn spread(request: &PlacementRequest, context: &mut PlacementContext<'_>) -> Result<Plan, Refusal> {
+    context.place_each(request, |search, component, remaining| {
         most_remaining(search, component, remaining).map(|site| Choice::site(site, Rule::MostLeft))
     })
 }

@@ -33,7 +33,10 @@ fn placed_with(
     history: &mut History,
 ) -> Result<Plan, Refusal> {
     let mut remaining = Remaining::of(grid);
-    place(request, &mut Board { grid, remaining: &mut remaining, history, observer: &mut Silent })
+    place(
+        request,
+        &mut PlacementContext { grid, remaining: &mut remaining, history, observer: &mut Silent },
+    )
 }
 
 /// Execution site, file site and seconds of each component; no file site if the files are there.
@@ -99,8 +102,9 @@ fn explained_with(
 ) -> (Result<Plan, Refusal>, Recorder) {
     let mut recorder = Recorder::default();
     let mut remaining = Remaining::of(grid);
-    let mut board = Board { grid, remaining: &mut remaining, history, observer: &mut recorder };
-    (place(request, &mut board), recorder)
+    let mut context =
+        PlacementContext { grid, remaining: &mut remaining, history, observer: &mut recorder };
+    (place(request, &mut context), recorder)
 }
 
 /// CF-4.

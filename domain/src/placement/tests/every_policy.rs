@@ -27,13 +27,13 @@ fn uses(request: &PlacementRequest, plan: &Plan) -> Vec<(crate::ids::SiteName, R
 fn keeps_the_rules(request: &PlacementRequest, grid: &GridSnapshot) -> Result<(), TestCaseError> {
     let mut remaining = Remaining::of(grid);
     let before = remaining.clone();
-    let mut board = Board {
+    let mut context = PlacementContext {
         grid,
         remaining: &mut remaining,
         history: &mut History::All,
         observer: &mut Silent,
     };
-    let outcome = place(request, &mut board);
+    let outcome = place(request, &mut context);
     let Ok(plan) = outcome else {
         prop_assert_eq!(remaining, before);
         return Ok(());

@@ -65,8 +65,8 @@ proptest! {
         for _ in 0..repeats {
             remaining.begin_request();
             let before = remaining.clone();
-            let mut board = Board { grid: &grid, remaining: &mut remaining, history: &mut History::All, observer: &mut Silent };
-            let Ok(plan) = place(&drawn.request, &mut board) else {
+            let mut context = PlacementContext { grid: &grid, remaining: &mut remaining, history: &mut History::All, observer: &mut Silent };
+            let Ok(plan) = place(&drawn.request, &mut context) else {
                 prop_assert_eq!(before, remaining);
                 break;
             };
@@ -109,8 +109,8 @@ proptest! {
     fn an_explanation_agrees_with_the_placement(drawn in drawn(1..5)) {
         let grid = drawn.grid();
         let mut remaining = Remaining::of(&grid);
-        let mut board = Board { grid: &grid, remaining: &mut remaining, history: &mut History::All, observer: &mut Silent };
-        let silent = place(&drawn.request, &mut board);
+        let mut context = PlacementContext { grid: &grid, remaining: &mut remaining, history: &mut History::All, observer: &mut Silent };
+        let silent = place(&drawn.request, &mut context);
         let (outcome, recorder) = explained(&drawn.request, &grid);
         prop_assert_eq!(&silent, &outcome);
         for verdict in &recorder.verdicts {
@@ -184,9 +184,9 @@ proptest! {
         let with = |history: &mut History| {
             let mut recorder = Recorder::default();
             let mut remaining = Remaining::of(&grid);
-            let mut board =
-                Board { grid: &grid, remaining: &mut remaining, history, observer: &mut recorder };
-            let _ = place(&request, &mut board);
+            let mut context =
+                PlacementContext { grid: &grid, remaining: &mut remaining, history, observer: &mut recorder };
+            let _ = place(&request, &mut context);
             recorder.verdicts
         };
         for verdict in with(&mut History::Pairs(BTreeSet::new())) {

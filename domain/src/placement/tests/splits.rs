@@ -126,8 +126,8 @@ proptest! {
             let request = PlacementRequest::new(name, kind.clone(), true, vec![part]);
             // As it is placed, and as it is explained.
             let mut remaining = Remaining::of(&grid);
-            let mut board = Board { grid: &grid, remaining: &mut remaining, history: &mut History::All, observer: &mut Silent };
-            let plan = crate::placement::place(&request, &mut board).ok();
+            let mut context = PlacementContext { grid: &grid, remaining: &mut remaining, history: &mut History::All, observer: &mut Silent };
+            let plan = crate::placement::place(&request, &mut context).ok();
             prop_assert_eq!(&plan, &placed(&request, &grid).ok());
             prop_assert_eq!(plan.as_ref().map(|plan| plan.placements.len()), expected);
             let Some(plan) = plan else { continue };

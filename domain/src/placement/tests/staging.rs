@@ -46,14 +46,14 @@ fn a_placement_that_fails_gives_the_room_back() {
     let grid = files([narrow("A", 50, 5), narrow("B", 50, 2)]);
     for policy in ["worst-fit", "connected-cluster-minimization"] {
         let mut remaining = Remaining::of(&grid);
-        let mut board = Board {
+        let mut context = PlacementContext {
             grid: &grid,
             remaining: &mut remaining,
             history: &mut History::All,
             observer: &mut Silent,
         };
         let both = request(vec![reading(&[file(1, 3)]), reading(&[file(2, 3)])]);
-        let refusal = place(&under(policy, &both), &mut board).unwrap_err();
+        let refusal = place(&under(policy, &both), &mut context).unwrap_err();
         let left = Reason::StagingFull { needed: Bytes(3 * GB), left: Bytes(2 * GB) };
         assert_eq!(refusal.reason, left, "{policy}");
         assert_eq!(remaining, Remaining::of(&grid), "{policy}");

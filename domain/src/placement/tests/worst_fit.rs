@@ -39,13 +39,13 @@ fn a_job_that_does_not_fit_as_a_whole_changes_nothing() {
     let grid = grid([site("A", 10), site("B", 9)]);
     let mut remaining = Remaining::of(&grid);
     let before = remaining.clone();
-    let mut board = Board {
+    let mut context = PlacementContext {
         grid: &grid,
         remaining: &mut remaining,
         history: &mut History::All,
         observer: &mut Silent,
     };
-    let refusal = place(&sizes(&[8, 8, 3]), &mut board).unwrap_err();
+    let refusal = place(&sizes(&[8, 8, 3]), &mut context).unwrap_err();
     assert_eq!(remaining, before);
     assert_eq!(refusal.component, ComponentIndex(2));
     assert_eq!(refusal.site, Some(site_name("A")));
@@ -213,8 +213,9 @@ fn a_site_that_takes_one_more_job_takes_all_of_its_components_and_no_other_job()
     let mut remaining = Remaining::of(&grid);
     let mut next = || {
         let (history, observer) = (&mut History::All, &mut Silent);
-        let mut board = Board { grid: &grid, remaining: &mut remaining, history, observer };
-        place(&sizes(&[4, 4]), &mut board).unwrap()
+        let mut context =
+            PlacementContext { grid: &grid, remaining: &mut remaining, history, observer };
+        place(&sizes(&[4, 4]), &mut context).unwrap()
     };
     assert_eq!(sites_of(&next()), ["A", "A"]);
     assert_eq!(sites_of(&next()), ["B", "B"]);

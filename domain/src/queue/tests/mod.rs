@@ -2,9 +2,9 @@ mod changes;
 mod classes;
 mod cycle;
 mod groups;
-mod hoard;
 mod properties;
 mod scans;
+mod starvation_guard;
 mod tries;
 
 use std::sync::Arc;

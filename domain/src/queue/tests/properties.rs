@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::placement::{Board, History, Remaining, Silent, place};
+use crate::placement::{History, PlacementContext, Remaining, Silent, place};
 
 const CLASSES: [Priority; 4] = Priority::ALL;
 
@@ -34,13 +34,13 @@ fn naive(jobs: &[Waiting], class: Priority, grid: &GridSnapshot) -> Vec<u64> {
     queue.sort_by_key(|job| (job.entered, job.job));
     let mut remaining = Remaining::of(grid);
     let mut fits = |job: &&Waiting| {
-        let mut board = Board {
+        let mut context = PlacementContext {
             grid,
             remaining: &mut remaining,
             history: &mut History::All,
             observer: &mut Silent,
         };
-        place(&job.request, &mut board).is_ok()
+        place(&job.request, &mut context).is_ok()
     };
     queue.into_iter().filter(|job| fits(job)).map(|job| job.job.0).collect()
 }
@@ -88,9 +88,9 @@ proptest! {
         }
         let mut remaining = scan.remaining().clone();
         for job in jobs.iter().filter(|job| !placed.contains(&job.job.0)) {
-            let mut board =
-                Board { grid: &grid, remaining: &mut remaining, history: &mut History::All, observer: &mut Silent };
-            prop_assert!(place(&job.request, &mut board).is_err(), "{:?}", job.job);
+            let mut context =
+                PlacementContext { grid: &grid, remaining: &mut remaining, history: &mut History::All, observer: &mut Silent };
+            prop_assert!(place(&job.request, &mut context).is_err(), "{:?}", job.job);
         }
         for class in CLASSES {
             // Within a queue and a shape, the head goes first.

@@ -1,4 +1,4 @@
-//! Hoarding: freed processors are withheld for the oldest job of the highest class, so that
+//! Withholding: freed processors are withheld for the oldest job of the highest class, so that
 //! a large one is not starved by small ones that always fit (bounded in share and time).
 
 use super::scan::Scan;
@@ -7,13 +7,13 @@ use super::{PlacementQueues, QueueParameters};
 use crate::ids::{JobId, SiteName};
 use crate::job::spec::Priority;
 use crate::placement::search::Search;
-use crate::placement::{self, Board, GridSnapshot, PlacementRequest, Remaining, Silent};
+use crate::placement::{self, GridSnapshot, PlacementContext, PlacementRequest, Remaining, Silent};
 use crate::planted::{Bug, bug};
 use crate::units::{DurationMs, PerMillion, Timestamp};
 
 /// Processors that only one job may have.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hoard {
+pub struct StarvationGuard {
     /// For whom.
     pub job: JobId,
     /// How many at which site.
@@ -24,8 +24,8 @@ pub struct Hoard {
 
 /// When and how much is withheld.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HoardParameters {
-    /// A super-high job that has waited this long hoards; `None`: nobody ever does.
+pub struct StarvationGuardParameters {
+    /// A super-high job that has waited this long is guarded; `None`: nobody ever does.
     pub after: Option<DurationMs>,
     /// The part of a site that may be withheld.
     pub share: PerMillion,
@@ -33,7 +33,7 @@ pub struct HoardParameters {
     pub time: DurationMs,
 }
 
-impl Default for HoardParameters {
+impl Default for StarvationGuardParameters {
     fn default() -> Self {
         Self {
             after: Some(DurationMs::from_secs(600)),
@@ -43,8 +43,8 @@ impl Default for HoardParameters {
     }
 }
 
-impl HoardParameters {
-    /// Until when a job that has waited since `entered` hoards, if it does at `now`.
+impl StarvationGuardParameters {
+    /// Until when a job that has waited since `entered` is guarded, if it is at `now`.
     fn hoards_until(&self, entered: Timestamp, now: Timestamp) -> Option<Timestamp> {
         let begins = entered + self.after?;
         let time = self.time.0.max(1);
@@ -55,36 +55,36 @@ impl HoardParameters {
 }
 
 impl PlacementQueues {
-    /// Who hoards, if anybody: the oldest super-high job, while it can be tried.
+    /// Who is guarded, if anybody: the oldest super-high job, while it can be tried.
     fn hoarder(&self, parameters: &QueueParameters, now: Timestamp) -> Option<(JobId, Timestamp)> {
         let (entered, job) = self.next_in_class(Priority::SuperHigh, None)?;
-        let until = parameters.hoard.hoards_until(entered, now)?;
+        let until = parameters.starvation_guard.hoards_until(entered, now)?;
         let ready = self.condition(job) == Some(Condition::Ready);
         ready.then_some((job, until))
     }
 
     /// Withholds what is nearest to a plan for the hoarder, if there is one and it has none.
-    pub(super) fn hoard(&mut self, scan: &mut Scan) -> Option<Hoard> {
+    pub(super) fn starvation_guard(&mut self, scan: &mut Scan) -> Option<StarvationGuard> {
         let (job, until) = self.hoarder(&self.parameters, scan.now)?;
         let (shape, request) = self.request_of(job)?;
         scan.trying = Some(job);
         let mut trial = scan.remaining.clone();
-        let mut board = Board {
+        let mut context = PlacementContext {
             grid: &scan.grid,
             remaining: &mut trial,
             history: &mut self.history.clone(),
             observer: &mut Silent,
         };
-        let outcome = placement::place(&request, &mut board);
+        let outcome = placement::place(&request, &mut context);
         scan.trying = None;
         // It has its turn like everybody else; what it lacks is not told of a smaller grid.
         self.refused(scan, shape, outcome.err()?);
         let share = match bug(Bug::HoardWhole) {
             true => PerMillion::ONE,
-            false => self.parameters.hoard.share,
+            false => self.parameters.starvation_guard.share,
         };
         let withheld = withhold(&request, &scan.grid, share, &mut scan.remaining);
-        (!withheld.is_empty()).then_some(Hoard { job, withheld, until })
+        (!withheld.is_empty()).then_some(StarvationGuard { job, withheld, until })
     }
 }
 

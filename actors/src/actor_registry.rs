@@ -41,18 +41,18 @@ impl Dirty {
 }
 
 /// One actor's place: its address and its dirty bit.
-pub struct Post<A: Actor> {
+pub struct RegisteredActor<A: Actor> {
     addr: Addr<A>,
     dirty: Dirty,
 }
 
-impl<A: Actor> Clone for Post<A> {
+impl<A: Actor> Clone for RegisteredActor<A> {
     fn clone(&self) -> Self {
         Self { addr: self.addr.clone(), dirty: self.dirty.clone() }
     }
 }
 
-impl<A> Post<A>
+impl<A> RegisteredActor<A>
 where
     A: Actor<Context = actix::Context<A>> + Handler<Look>,
 {
@@ -87,7 +87,7 @@ where
 }
 
 /// Places of one kind of actor by key.
-pub struct Directory<K, A: Actor>(Mutex<BTreeMap<K, Post<A>>>);
+pub struct Directory<K, A: Actor>(Mutex<BTreeMap<K, RegisteredActor<A>>>);
 
 impl<K, A: Actor> Default for Directory<K, A> {
     fn default() -> Self {
@@ -100,13 +100,13 @@ where
     K: Ord + Clone,
     A: Actor<Context = actix::Context<A>> + Handler<Look>,
 {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<K, Post<A>>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<K, RegisteredActor<A>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Enters a new life.
-    pub fn enter(&self, key: K, post: Post<A>) {
-        self.lock().insert(key, post);
+    pub fn enter(&self, key: K, entry: RegisteredActor<A>) {
+        self.lock().insert(key, entry);
     }
 
     /// Its work is done.
@@ -116,7 +116,7 @@ where
 
     /// Its address, if it lives.
     pub fn addr(&self, key: &K) -> Option<Addr<A>> {
-        self.lock().get(key).map(|post| post.addr.clone()).filter(Addr::connected)
+        self.lock().get(key).map(|entry| entry.addr.clone()).filter(Addr::connected)
     }
 
     /// Hands it a message, unless its mailbox is full or it is gone. A clone of an address
@@ -131,7 +131,7 @@ where
         M::Result: Send,
     {
         match self.lock().get(key) {
-            Some(post) => post.addr.try_send(message),
+            Some(entry) => entry.addr.try_send(message),
             None => Err(SendError::Closed(message)),
         }
     }
@@ -148,14 +148,14 @@ where
 
     /// Asks one to look.
     pub fn look(&self, key: &K) {
-        if let Some(post) = self.lock().get(key) {
-            post.look();
+        if let Some(entry) = self.lock().get(key) {
+            entry.look();
         }
     }
 
     /// Asks all to look.
     pub fn look_all(&self) {
-        self.lock().values().for_each(Post::look);
+        self.lock().values().for_each(RegisteredActor::look);
     }
 
     /// How many there are.
@@ -171,7 +171,7 @@ where
 
 /// Where everybody is.
 #[derive(Default)]
-pub struct Switchboard {
+pub struct ActorRegistry {
     /// Job actors.
     pub jobs: Directory<JobId, crate::job::JobActor>,
     /// Cluster actors.

@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use cospan_domain::ids::{ComponentIndex, JobId, SiteName};
-use cospan_domain::job::command::{Inputs, JobCommand, Sight, Sighting, SiteTimes, Stranded};
+use cospan_domain::job::command::{
+    ExternalState, Inputs, JobCommand, Sighting, SiteTimes, Stranded,
+};
+use cospan_domain::job::deadlock::{self, holds_and_waits, waits_at};
 use cospan_domain::job::decide::is_news;
 use cospan_domain::job::demands;
 use cospan_domain::job::due::avoids;
-use cospan_domain::job::entangled::{self, holds_and_waits, waits_at};
 use cospan_domain::job::spec::{Content, OnUnreachable};
 use cospan_domain::job::state::{Component, Job, Phase};
 use cospan_domain::planted::{Bug, bug};
@@ -28,20 +30,20 @@ pub(super) fn commands(shared: &Shared, job: &Job) -> Vec<JobCommand> {
         .indexed()
         .filter_map(|(index, component)| sighted(shared, job, index, component))
         .collect();
-    let sight = sight(shared, job);
-    if sight != Sight::default() {
-        commands.push(JobCommand::Look(sight));
+    let external = external_state(shared, job);
+    if external != ExternalState::default() {
+        commands.push(JobCommand::Look(external));
     }
     commands
 }
 
 /// What others know that the job depends on.
-pub(crate) fn sight(shared: &Shared, job: &Job) -> Sight {
-    Sight {
+pub(crate) fn external_state(shared: &Shared, job: &Job) -> ExternalState {
+    ExternalState {
         inputs: inputs(shared, job),
         unreachable: unreachable(shared, job),
         removed: removed(shared, job),
-        gives_way: gives_way(shared, job),
+        yields: yields(shared, job),
         stranded: stranded(shared, job),
     }
 }
@@ -60,7 +62,7 @@ fn stranded(shared: &Shared, job: &Job) -> Vec<Stranded> {
 }
 
 /// Looks for a job that holds what this one waits for, and waits for what it holds.
-fn gives_way(shared: &Shared, job: &Job) -> Option<(ComponentIndex, JobId)> {
+fn yields(shared: &Shared, job: &Job) -> Option<(ComponentIndex, JobId)> {
     if !holds_and_waits(job) {
         return None;
     }
@@ -68,7 +70,7 @@ fn gives_way(shared: &Shared, job: &Job) -> Option<(ComponentIndex, JobId)> {
     let there = waits_at(job).filter_map(|(_, site)| view.holdings.get(site));
     let others: BTreeSet<JobId> = there.flat_map(|site| site.keys().map(|(job, _)| *job)).collect();
     let others = others.iter().filter(|other| **other != job.id);
-    entangled::gives_way(job, others.filter_map(|other| view.jobs.get(other)).map(|other| &**other))
+    deadlock::yields(job, others.filter_map(|other| view.jobs.get(other)).map(|other| &**other))
 }
 
 fn sighted(
@@ -80,13 +82,13 @@ fn sighted(
     if !component.run.may_live() {
         return None;
     }
-    let report = shared.board.site(&component.placement.as_ref()?.site)?;
+    let report = shared.live.site(&component.placement.as_ref()?.site)?;
     let tag = job.tag(shared.instance, index);
     let observation = report.observed.attempts.get(&tag)?;
     let (asked_at, sighting) = (report.observed.asked_at, sighting(observation)?);
     let times = SiteTimes { clock: report.observed.clock, began_at: began_at(observation) };
     let (parameters, attempt) = (&shared.settings.job, component.attempt);
-    is_news(job, parameters, index, asked_at, &sighting).then_some(JobCommand::Sighted {
+    is_news(job, parameters, index, asked_at, &sighting).then_some(JobCommand::AttemptObserved {
         component: index,
         attempt,
         asked_at,
@@ -156,7 +158,7 @@ fn inputs(shared: &Shared, job: &Job) -> Inputs {
         }
         if !copy.is_some_and(|copy| copy.is_ready()) {
             missing = true;
-            let progress = shared.board.progress(digest, &site);
+            let progress = shared.live.progress(digest, &site);
             expected = expected.max(progress.map_or(Timestamp(0), |progress| progress.expected));
         }
     }
@@ -169,12 +171,12 @@ fn inputs(shared: &Shared, job: &Job) -> Inputs {
 
 /// Components whose site is silent. None while the fault seems to be ours.
 fn unreachable(shared: &Shared, job: &Job) -> Vec<(ComponentIndex, Timestamp)> {
-    if shared.board.isolated() {
+    if shared.live.isolated() {
         return Vec::new();
     }
     let since = |component: &Component| {
         let site = &component.placement.as_ref()?.site;
-        shared.board.site(site)?.contact.unreachable_since()
+        shared.live.site(site)?.contact.unreachable_since()
     };
     job.indexed().filter_map(|(index, component)| Some((index, since(component)?))).collect()
 }
@@ -208,5 +210,5 @@ pub(super) fn next_wake(shared: &Shared, job: &Job) -> Option<Timestamp> {
 }
 
 #[cfg(test)]
-#[path = "sight_tests.rs"]
+#[path = "external_state_tests.rs"]
 pub(super) mod tests;

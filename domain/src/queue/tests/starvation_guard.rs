@@ -1,20 +1,20 @@
-//! Hoarding: a large job of the highest class is not starved by small ones.
+//! Withholding: a large job of the highest class is not starved by small ones.
 
 use super::*;
 use crate::ids::SiteName;
 use crate::placement::testing::site_of;
-use crate::queue::{Hoard, HoardParameters};
+use crate::queue::{StarvationGuard, StarvationGuardParameters};
 use crate::resources::Resources;
 use crate::units::PerMillion;
 use Priority::{Low, SuperHigh};
 
 fn hoarding() -> QueueParameters {
-    let hoard = HoardParameters {
+    let starvation_guard = StarvationGuardParameters {
         after: Some(DurationMs::from_secs(100)),
         share: PerMillion(500_000),
         time: DurationMs::from_secs(1_000),
     };
-    QueueParameters { hoard, ..QueueParameters::default() }
+    QueueParameters { starvation_guard, ..QueueParameters::default() }
 }
 
 /// A site of 40 processors.
@@ -26,7 +26,7 @@ fn placed_at(
     parameters: QueueParameters,
     secs: u64,
     idle_processors: u32,
-) -> (Vec<u64>, Option<Hoard>) {
+) -> (Vec<u64>, Option<StarvationGuard>) {
     let mut jobs = vec![waiting(0, SuperHigh, 40)];
     jobs.extend((1..=20).map(|job| waiting(job, Low, 2)));
     let mut queues = queues_of(parameters, jobs);
@@ -36,11 +36,11 @@ fn placed_at(
 
 #[test]
 fn what_is_free_is_withheld_from_the_others_up_to_the_share() {
-    let (placed, hoard) = placed_at(hoarding(), 150, 30);
+    let (placed, starvation_guard) = placed_at(hoarding(), 150, 30);
     assert_eq!(placed.len(), 5, "the rest is for small jobs");
-    let hoard = hoard.unwrap();
-    assert_eq!(hoard.withheld, [(SiteName::new("A").unwrap(), 20)]);
-    assert_eq!((hoard.job, hoard.until), (JobId(0), seconds(1_100)));
+    let starvation_guard = starvation_guard.unwrap();
+    assert_eq!(starvation_guard.withheld, [(SiteName::new("A").unwrap(), 20)]);
+    assert_eq!((starvation_guard.job, starvation_guard.until), (JobId(0), seconds(1_100)));
 }
 
 #[test]
@@ -50,15 +50,15 @@ fn nothing_is_withheld_before_its_time_nor_for_ever_nor_if_that_is_off() {
     }
     assert!(placed_at(hoarding(), 2_150, 30).1.is_some(), "it has its turn again");
     let mut off = hoarding();
-    off.hoard.after = None;
+    off.starvation_guard.after = None;
     assert_eq!(placed_at(off, 150, 30).1, None);
 }
 
 #[test]
 fn a_job_that_fits_is_placed_and_hoards_nothing() {
-    let (placed, hoard) = placed_at(hoarding(), 150, 40);
+    let (placed, starvation_guard) = placed_at(hoarding(), 150, 40);
     assert_eq!(placed.first(), Some(&0));
-    assert_eq!(hoard, None);
+    assert_eq!(starvation_guard, None);
 }
 
 #[test]

@@ -16,8 +16,8 @@ use super::effects;
 use super::source::{self, Choice, Serving};
 use super::staging::stays;
 use super::watch::Watch;
-use crate::board::Progress;
 use crate::chance::Purpose;
+use crate::live_state::Progress;
 
 impl Transfer {
     /// Begins to watch a try, unless it is watched.
@@ -67,7 +67,7 @@ impl Transfer {
             }),
             _ => None,
         };
-        self.shared.board.note_progress(*digest, site, progress);
+        self.shared.live.note_progress(*digest, site, progress);
         if !matches!(self.record().phase, CopyPhase::Copying { .. }) {
             self.watch = None;
             self.promised = None;
@@ -130,7 +130,7 @@ impl Transfer {
         if !self.shared.sites.contains_key(site) {
             return Serving::No;
         }
-        let contact = self.shared.board.site(site).map(|report| report.contact);
+        let contact = self.shared.live.site(site).map(|report| report.contact);
         let contact = contact.unwrap_or(Contact::NeverAnswered);
         let view = self.shared.view.load();
         let fresh = SiteRecord::new(site.clone());
@@ -139,7 +139,7 @@ impl Transfer {
             _ if serves_files(record, contact, now) => Serving::Yes,
             Contact::NeverAnswered => Serving::Unknown,
             // So many are silent that the fault is ours: it passes.
-            _ if self.shared.board.isolated() => Serving::Unknown,
+            _ if self.shared.live.isolated() => Serving::Unknown,
             _ => Serving::No,
         }
     }

@@ -9,8 +9,8 @@ fn site(name: &str) -> SiteName {
 #[test]
 fn it_is_told_once_when_the_last_site_takes_no_more_work_and_once_when_one_does_again() {
     let (delft, leiden) = (site("Delft"), site("Leiden"));
-    let board = Board::new([delft.clone(), leiden.clone()].iter(), DurationMs::from_secs(60));
-    let stands = |site: &SiteName, state| board.stands(site, state, 2);
+    let live = LiveState::new([delft.clone(), leiden.clone()].iter(), DurationMs::from_secs(60));
+    let stands = |site: &SiteName, state| live.stands(site, state, 2);
     assert_eq!(stands(&delft, SiteState::Unusable), None, "nothing is known of the other");
     assert_eq!(stands(&leiden, SiteState::Unknown), None, "it may still answer");
     assert_eq!(stands(&leiden, SiteState::Usable), None);

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use cospan_domain::ids::{HostName, RelPath, SiteName};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::DurationUs;
-use cospan_sites::contract::Ground;
+use cospan_sites::contract::SiteFixture;
 use cospan_sites::exec::child::ChildExec;
 use cospan_sites::port::Site;
 use cospan_sites::slurm::{SlurmConfig, SlurmSite};
@@ -24,14 +24,14 @@ esac
 "#;
 
 /// A site for one test, which has the cluster for itself; nothing of it is left afterwards.
-pub struct SlurmGround {
+pub struct SlurmSiteFixture {
     place: PathBuf,
     config: SlurmConfig,
     /// Whoever has it locked has the cluster.
     _turn: File,
 }
 
-impl SlurmGround {
+impl SlurmSiteFixture {
     /// `None`, loudly, where there is no cluster for tests.
     pub fn offered() -> Option<Self> {
         let (Some(conf), Some(place)) = (
@@ -53,7 +53,7 @@ impl SlurmGround {
         let turn = File::create(shared.join("turn")).unwrap();
         turn.lock().unwrap();
         let number = GROUNDS.fetch_add(1, Ordering::Relaxed);
-        let place = shared.join(format!("ground-{}-{number}", std::process::id()));
+        let place = shared.join(format!("fixture-{}-{number}", std::process::id()));
         std::fs::create_dir(&place).unwrap();
         let ping = place.join("ping");
         std::fs::write(&ping, PING).unwrap();
@@ -65,9 +65,9 @@ impl SlurmGround {
         );
         config.slurm_conf = Some(conf.to_owned());
         config.ping = vec!["/bin/sh".into(), ping.display().to_string()];
-        let ground = Self { place, config, _turn: turn };
-        let site = ground.make();
-        // The ground is made outside of the test's own runtime.
+        let fixture = Self { place, config, _turn: turn };
+        let site = fixture.make();
+        // The fixture is made outside of the test's own runtime.
         std::thread::scope(|scope| {
             let made = scope.spawn(|| {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -75,7 +75,7 @@ impl SlurmGround {
             });
             made.join().unwrap();
         });
-        ground
+        fixture
     }
 
     fn make(&self) -> SlurmSite {
@@ -96,7 +96,7 @@ impl SlurmGround {
     }
 }
 
-impl Ground for SlurmGround {
+impl SiteFixture for SlurmSiteFixture {
     fn site(&self) -> Arc<dyn Site> {
         Arc::new(self.make())
     }
@@ -126,7 +126,7 @@ impl Ground for SlurmGround {
     }
 }
 
-impl Drop for SlurmGround {
+impl Drop for SlurmSiteFixture {
     /// A test that failed half-way leaves jobs behind; those below its root are its own.
     fn drop(&mut self) {
         let root = self.root().display().to_string();

@@ -6,7 +6,7 @@ use crate::job::state::{Component, Job, Phase, Run};
 /// The component with which a job gives way, and to whom: it waits in its site's queue, and
 /// one of `others` holds processors there, waits for some at a site where this job holds
 /// some, and was submitted earlier. At most one of two jobs gives way to the other.
-pub fn gives_way<'a>(
+pub fn yields<'a>(
     job: &Job,
     others: impl IntoIterator<Item = &'a Job>,
 ) -> Option<(ComponentIndex, JobId)> {

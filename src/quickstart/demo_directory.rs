@@ -28,14 +28,14 @@ pub(super) const BANDWIDTH: &str = "24Mbit/s";
 
 /// The fresh directory.
 #[derive(Debug, Clone)]
-pub(super) struct Ground {
+pub(super) struct DemoDirectory {
     /// Absolute, without links, and UTF-8.
     pub(super) directory: PathBuf,
     /// We chose the place, so we may clear it.
     pub(super) chosen_by_us: bool,
 }
 
-impl Ground {
+impl DemoDirectory {
     /// Makes the directory: the given one if it is new or empty, else one of our choice.
     pub(super) fn prepare(given: Option<&Path>) -> Result<Self, QuickstartError> {
         let made = match given {
@@ -178,10 +178,10 @@ mod tests {
     #[test]
     fn the_configuration_is_valid_and_names_what_was_prepared() {
         let home = tempfile::tempdir().unwrap();
-        let ground = Ground::prepare(Some(&home.path().join("a \"new\" one"))).unwrap();
-        let loaded = Config::parse(&ground.config(), &ground.config_text(7000)).unwrap();
+        let demo = DemoDirectory::prepare(Some(&home.path().join("a \"new\" one"))).unwrap();
+        let loaded = Config::parse(&demo.config(), &demo.config_text(7000)).unwrap();
         assert_eq!(loaded.config.site.len(), SITES.len());
-        assert_eq!(loaded.config.site[0].root, ground.site("amsterdam"));
+        assert_eq!(loaded.config.site[0].root, demo.site("amsterdam"));
         assert_eq!(loaded.config.server.listen[0].port(), 7000);
         assert!(loaded.warnings.is_empty(), "{}", loaded.warnings);
     }
@@ -190,7 +190,7 @@ mod tests {
     fn a_directory_with_something_in_it_is_refused() {
         let home = tempfile::tempdir().unwrap();
         fs::write(home.path().join("thesis.tex"), "").unwrap();
-        let refused = Ground::prepare(Some(home.path()));
+        let refused = DemoDirectory::prepare(Some(home.path()));
         assert!(matches!(refused, Err(QuickstartError::NotEmpty(_))), "{refused:?}");
     }
 }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::world::{World, site, spec};
 use crate::ids::{Attempt, ComponentIndex, JobId, LrmId};
-use crate::job::entangled::gives_way;
+use crate::job::deadlock::yields;
 use crate::job::state::{Component, Job, Phase, Placement, Run};
 use crate::units::{DurationMs, Timestamp};
 
@@ -51,8 +51,8 @@ fn component(does: Does, at: usize) -> Component {
 fn of_two_jobs_that_hold_what_the_other_waits_for_the_later_gives_way() {
     let earlier = claiming(7, 1, &[(Holds, 0), (Waits, 1)]);
     let later = claiming(3, 2, &[(Waits, 0), (Holds, 1)]);
-    assert_eq!(gives_way(&later, [&earlier]), Some((ComponentIndex(0), JobId(7))));
-    assert_eq!(gives_way(&earlier, [&later]), None);
+    assert_eq!(yields(&later, [&earlier]), Some((ComponentIndex(0), JobId(7))));
+    assert_eq!(yields(&earlier, [&later]), None);
 }
 
 #[test]
@@ -64,11 +64,11 @@ fn nobody_gives_way_to_one_that_is_not_held_up_by_it() {
         &[(Holds, 0), (Nothing, 1)],
         &[(Holds, 2), (Waits, 1)],
     ] {
-        assert_eq!(gives_way(&ours, [&claiming(7, 1, theirs)]), None, "{theirs:?}");
+        assert_eq!(yields(&ours, [&claiming(7, 1, theirs)]), None, "{theirs:?}");
     }
     let mut started = claiming(7, 1, &[(Holds, 0), (Waits, 1)]);
     started.phase = Phase::Starting { since: Timestamp(9) };
-    assert_eq!(gives_way(&ours, [&started]), None, "it waits for nothing any more");
+    assert_eq!(yields(&ours, [&started]), None, "it waits for nothing any more");
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn what_is_being_given_back_holds_nobody_up() {
     let ours = claiming(3, 2, &[(Waits, 0), (Holds, 1)]);
     let mut theirs = claiming(7, 1, &[(Holds, 0), (Waits, 1)]);
     theirs.components[0].given_back = true;
-    assert_eq!(gives_way(&ours, [&theirs]), None);
+    assert_eq!(yields(&ours, [&theirs]), None);
 }
 
 fn doings() -> impl Strategy<Value = Vec<(Does, usize)>> {
@@ -96,10 +96,10 @@ proptest! {
         let meet = |waits: &[(Does, usize)], holds: &[(Does, usize)]| {
             waits.iter().any(|(does, at)| *does == Waits && holds.contains(&(Holds, *at)))
         };
-        let entangled = meet(&one, &other) && meet(&other, &one);
-        let found = gives_way(&second, [&first]);
-        prop_assert_eq!(found.is_some(), entangled);
-        prop_assert_eq!(gives_way(&first, [&second]), None);
+        let deadlock = meet(&one, &other) && meet(&other, &one);
+        let found = yields(&second, [&first]);
+        prop_assert_eq!(found.is_some(), deadlock);
+        prop_assert_eq!(yields(&first, [&second]), None);
         if let Some((component, to)) = found {
             let (does, at) = other[component.0 as usize];
             prop_assert!(does == Waits && one.contains(&(Holds, at)) && to == JobId(1));

@@ -76,7 +76,7 @@ pub struct Progress {
 
 /// Reports of all sites, and progress of all copies.
 #[derive(Debug)]
-pub struct Board {
+pub struct LiveState {
     sites: Mutex<BTreeMap<SiteName, Arc<SiteReport>>>,
     progress: Mutex<BTreeMap<(Digest, SiteName), Progress>>,
     isolation: Mutex<Isolation>,
@@ -110,8 +110,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Board {
-    /// An empty board for these sites. `window`: within which so many sites fall
+impl LiveState {
+    /// An empty state for these sites. `window`: within which so many sites fall
     /// silent that it must be our fault.
     pub fn new<'a>(sites: impl Iterator<Item = &'a SiteName>, window: DurationMs) -> Self {
         let mut isolation = Isolation::new(window);
@@ -257,5 +257,5 @@ impl Board {
 }
 
 #[cfg(test)]
-#[path = "board_tests.rs"]
+#[path = "live_state_tests.rs"]
 mod tests;

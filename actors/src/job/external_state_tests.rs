@@ -12,7 +12,7 @@ use cospan_domain::job::state::{AbortCause, Component, Job, Phase, Placement, Ru
 use cospan_domain::transfer::state::CopyPhase;
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use super::{next_wake, sight};
+use super::{external_state, next_wake};
 use crate::shared::Shared;
 use crate::transfer::testing::{World, content, paused, queued, site};
 
@@ -46,7 +46,7 @@ pub(in crate::job) fn running_at(name: &str) -> Job {
 }
 
 fn looks(shared: &Shared, job: &Job) -> Vec<Happened> {
-    let look = JobCommand::Look(sight(shared, job));
+    let look = JobCommand::Look(external_state(shared, job));
     let events = decide(job, &shared.settings.job, look, shared.clock.now()).expect("a look");
     events.into_iter().map(|event| event.what).collect()
 }
@@ -78,8 +78,8 @@ fn a_job_at_a_site_that_left_the_configuration_is_given_up_only_after_its_patien
 fn a_job_at_a_site_of_ours_that_has_not_answered_yet_is_left_alone() {
     paused(|| async {
         let world = World::new(&["Delft"]);
-        let sight = sight(&world.shared, &running_at("Delft"));
-        assert_eq!((sight.removed, sight.unreachable), (Vec::new(), Vec::new()));
+        let external = external_state(&world.shared, &running_at("Delft"));
+        assert_eq!((external.removed, external.unreachable), (Vec::new(), Vec::new()));
     });
 }
 
