@@ -202,11 +202,19 @@ fn content_of(bytes: &[u8]) -> Content {
     Content { digest: Digest(*blake3::hash(bytes).as_bytes()), size: Bytes(bytes.len() as u64) }
 }
 
-/// One test per promise, each on a new fixture: `site_contract!(|| MyFixture::new())`.
+/// One test per promise, each on a new fixture: `site_contract!(|| MyFixture::new())`. Where a
+/// fixture needs what may not be there, `site_contract!(perhaps || ...)` takes a closure that
+/// gives an `Option`, and says itself why there is none.
 #[macro_export]
 macro_rules! site_contract {
+    (perhaps $fixture:expr) => {
+        $crate::site_contract! { @all $fixture }
+    };
     ($fixture:expr) => {
-        $crate::site_contract! { $fixture;
+        $crate::site_contract! { @all || Some(($fixture)()) }
+    };
+    (@all $fixture:expr) => {
+        $crate::site_contract! { @each $fixture;
             an_unknown_tag_is_absent
             a_payload_runs_through_the_gate_and_its_exit_is_seen
             an_exit_code_is_seen_as_it_was
@@ -243,11 +251,11 @@ macro_rules! site_contract {
             an_unreachable_site_is_no_information
         }
     };
-    ($fixture:expr; $($name:ident)+) => {
+    (@each $fixture:expr; $($name:ident)+) => {
         $(
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() {
-                let fixture = ($fixture)();
+                let Some(fixture) = ($fixture)() else { return };
                 $crate::contract::$name(&fixture).await;
             }
         )+

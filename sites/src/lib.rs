@@ -4,11 +4,14 @@
 //! The adapters translate and never decide. What they cannot tell for certain
 //! they say so: unknown is not failed.
 
+mod agent;
 #[cfg(feature = "contract")]
 pub mod contract;
+pub mod exec;
 pub mod fault;
 pub mod files;
 pub mod local;
 pub mod ping;
 pub mod port;
+pub mod slurm;
 pub mod wrapper;

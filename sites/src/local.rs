@@ -19,7 +19,7 @@ mod files;
 mod ledger;
 mod process;
 mod reach;
-mod root;
+pub(crate) mod root;
 mod settle;
 mod spawn;
 mod watch;

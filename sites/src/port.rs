@@ -97,8 +97,58 @@ pub enum Observation {
         /// What the site said.
         detail: String,
     },
+    /// Its site ended it, or kept it from running, and says why.
+    Ended {
+        /// The payload had started.
+        began: bool,
+        /// Why.
+        why: EndedBySite,
+        /// What the site said.
+        detail: String,
+    },
     /// The site's answer about this one could not be had or read.
     Unknown(String),
+}
+
+/// Why a site ended an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EndedBySite {
+    /// Its processors went to another job.
+    Preempted,
+    /// Somebody cancelled it at the site.
+    Cancelled,
+    /// It ran out of the time that the site gave it; its own wall time was not over.
+    TimeLimit,
+    /// It took more memory than it asked for.
+    OutOfMemory,
+    /// A node failed.
+    NodeFailed,
+    /// The site could not start it.
+    LaunchFailed,
+}
+
+/// Whose error something is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Blame {
+    /// The job's own.
+    Job,
+    /// The site's, which is charged.
+    Site,
+    /// Nobody's.
+    Nobody,
+}
+
+impl EndedBySite {
+    /// Whose error it is.
+    pub fn blame(self) -> Blame {
+        match self {
+            EndedBySite::Preempted | EndedBySite::Cancelled | EndedBySite::TimeLimit => {
+                Blame::Nobody
+            }
+            EndedBySite::OutOfMemory => Blame::Job,
+            EndedBySite::NodeFailed | EndedBySite::LaunchFailed => Blame::Site,
+        }
+    }
 }
 
 /// A wrapper waiting at the gate.

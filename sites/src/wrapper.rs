@@ -6,6 +6,7 @@
 //! no evidence. Times are the modification times of the files.
 
 pub mod cost;
+pub(crate) mod evidence;
 pub mod parameters;
 pub mod state;
 
@@ -14,3 +15,8 @@ pub const SCRIPT: &str = include_str!("wrapper/wrapper.sh");
 
 /// Exit code of a wrapper that found its attempt's directory taken.
 pub const EXIT_TAKEN: i32 = 75;
+
+/// Name of this version of the wrapper below a site's root: others may be in use there.
+pub(crate) fn script_name() -> String {
+    format!("wrapper-{}.sh", &blake3::hash(SCRIPT.as_bytes()).to_hex()[..16])
+}

@@ -9,6 +9,7 @@ use cospan_domain::placement::policy_for;
 
 use super::Config;
 use super::problem::{Problems, nearest};
+use super::sections::Site;
 use super::table::Places;
 use super::value::Value;
 
@@ -215,12 +216,27 @@ impl Check<'_> {
                 let message = format!("sites {:?} and {:?} share a root", other.name, site.name);
                 self.wrong(&path("root"), message, "give each site a directory of its own");
             }
+            self.keys_of_kind(i, site);
             let reserved = ["processors", "memory_mb", "disk_mb", "gpus"];
             for name in site.resources.keys().filter(|name| reserved.contains(&name.as_ref())) {
                 let option = name.trim_end_matches("_mb");
                 let message = format!("resources of site {:?} names {name}", site.name);
                 self.wrong(&path("resources"), message, format!("use the option {option} instead"));
             }
+        }
+    }
+
+    /// An option of another kind of site would be passed over in silence.
+    fn keys_of_kind(&mut self, i: usize, site: &Site) {
+        for (kind, key) in site.of_one_kind().filter(|(kind, _)| *kind != site.kind) {
+            let (wanted, given) = (kind.show(), site.kind.show());
+            let message = format!(
+                "{key} of site {:?} belongs to sites of the kind {wanted}; this is of the kind \
+                 {given}",
+                site.name
+            );
+            let remedy = format!("drop it, or give kind = {wanted}");
+            self.wrong(&format!("site[{i}].{key}"), message, remedy);
         }
     }
 

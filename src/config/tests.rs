@@ -68,6 +68,23 @@ fn a_host_that_could_be_an_option_or_two_words_of_a_command_is_refused() {
 }
 
 #[test]
+fn an_option_of_another_kind_of_site_is_refused_and_an_unknown_kind_lists_those_there_are() {
+    let site = |kind: &str| {
+        format!(
+            "[[site]]\nname = \"delft\"\nkind = {kind:?}\nroot = \"/srv/delft\"\n\
+             processors = 8\npartition = \"short\"\n"
+        )
+    };
+    let problems = problems_of(&site("local"));
+    assert!(problems.contains("cospan.toml:6: partition of site \"delft\""), "{problems}");
+    assert!(problems.contains("give kind = \"slurm\""), "{problems}");
+    let problems = problems_of(&site("slrum"));
+    assert!(problems.contains("\"local\" or \"slurm\""), "{problems}");
+    let config = parse(&site("slurm")).unwrap().config;
+    assert_eq!(config.site[0].partition.as_deref(), Some("short"));
+}
+
+#[test]
 fn a_ping_without_a_program_is_refused() {
     for ping in ["[]", "[\"\", \"-c\"]"] {
         let problems = problems_of(&format!("[sites]\nping = {ping}\n"));

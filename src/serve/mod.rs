@@ -5,6 +5,7 @@
 mod backend;
 mod explained;
 mod records;
+mod registry;
 pub(crate) mod settings;
 mod sited;
 mod verdicts;
@@ -91,7 +92,7 @@ pub fn serve(config: &Config, data: &Path) -> Result<(), ServeError> {
     let runtime = actix_web::rt::System::new();
     runtime.block_on(async {
         let addresses = bound.addresses();
-        let mut started = start(config, data, http, bound, ring)?;
+        let mut started = start(config, data, http, bound, ring).await?;
         announce(&addresses);
         let server = started.running.take_server();
         let served = async {
@@ -119,7 +120,7 @@ fn private_directory(path: &Path) -> Result<(), ServeError> {
     builder.recursive(true).mode(0o700).create(path).map_err(unusable)
 }
 
-fn start(
+async fn start(
     config: &Config,
     data: &Path,
     http: HttpSettings,
@@ -129,12 +130,11 @@ fn start(
     let registry = Registry::new();
     let metrics = Arc::new(Metrics::new(&registry)?);
     register_process(&registry)?;
-    let sites = settings::sites(config, data).map_err(ServeError::Sites)?;
+    let sites = registry::sites(config, data).await.map_err(ServeError::Sites)?;
     let (path, options) = settings::store(config, data);
     let (sink, reports) = wiring::report_channel();
     let (opened, view, remains) = records::open(&path, &options, sink)?;
     let strikes = ChaosMetrics::register(&registry)?;
-    let sites = sites.into_iter().map(|site| Arc::new(site) as Arc<dyn Site>).collect();
     let (sites, faults) = wrapped(config, data, sites);
     let parts = Parts {
         clock: Arc::new(SteadyClock::of_machine()),

@@ -17,12 +17,11 @@ use cospan_domain::site::parameters::SiteParameters;
 use cospan_domain::transfer::parameters::CopyParameters;
 use cospan_domain::transfer::rates::RateParameters;
 use cospan_domain::units::DurationMs;
-use cospan_sites::local::{LocalConfig, LocalSite};
-use cospan_sites::port::SiteError;
 use cospan_storage::{EngineKind, Options};
 
+use super::registry;
 use crate::chaos::Limits;
-use crate::config::sections::{Basis, Engine, Link, PriorityRule, SiteKind};
+use crate::config::sections::{Basis, Engine, Link, PriorityRule};
 use crate::config::value::Auto;
 use crate::config::{Config, SecretUrl};
 use crate::http::{HttpSettings, TlsFiles};
@@ -35,7 +34,7 @@ const RECONCILE: DurationMs = DurationMs::from_secs(300);
 /// Settings of the actors.
 pub(crate) fn actors(config: &Config) -> Result<Settings, cospan_domain::ids::InvalidId> {
     let sites = &config.sites;
-    let settle = config.site.iter().map(|site| (site.name.clone(), settle(site.kind, config)));
+    let settle = config.site.iter().map(|site| (site.name.clone(), registry::settle(site.kind)));
     Ok(Settings {
         job: job(config),
         limits: limits(config),
@@ -100,6 +99,12 @@ fn job(config: &Config) -> JobParameters {
         claim_timeout: claim.claim_timeout,
         hold_slack: claim.hold_slack,
         hold_max: claim.hold_max,
+        go_lead: config
+            .site
+            .iter()
+            .map(|site| registry::go_lead(site.kind))
+            .max()
+            .unwrap_or_default(),
         go_grace: claim.go_grace,
         settle: config.sites.settle,
         claim_backoff: claim.claim_backoff,
@@ -146,14 +151,6 @@ fn queue(config: &Config) -> QueueParameters {
             time: queue.hoard_time,
         },
         ..QueueParameters::default()
-    }
-}
-
-/// A local submission is over when its call is: only what was on its way when
-/// we died can still take effect.
-fn settle(kind: SiteKind, _: &Config) -> DurationMs {
-    match kind {
-        SiteKind::Local => DurationMs::from_secs(1),
     }
 }
 
@@ -223,46 +220,10 @@ fn webhooks(config: &Config) -> BTreeMap<Option<SiteName>, Vec<Arc<str>>> {
     all.into_iter().chain(each).collect()
 }
 
-/// The sites. A local one is initialised when it is first heard of, and never
-/// again: one whose root has vanished may come back, with what lives in it.
-pub(super) fn sites(config: &Config, data: &Path) -> Result<Vec<LocalSite>, SiteError> {
-    let known = data.join("sites");
-    let unusable = |error: std::io::Error| {
-        SiteError::Refused(format!("{} cannot be written: {error}", known.display()))
-    };
-    std::fs::create_dir_all(&known).map_err(unusable)?;
-    let program = std::env::current_exe()
-        .map_err(|error| SiteError::Refused(format!("cannot find this program's file: {error}")))?;
-    let agent = vec![program.into_os_string(), "copy-agent".into()];
-    let roots: BTreeMap<SiteName, PathBuf> =
-        config.site.iter().map(|site| (site.name.clone(), absolute(&site.root))).collect();
-    let make = |site: &crate::config::sections::Site| {
-        let root = absolute(&site.root);
-        let mut local =
-            LocalConfig::new(site.name.clone(), root.clone(), site.total(), agent.clone());
-        local.labels = site.labels.clone();
-        local.ping = config.sites.ping.clone();
-        local.neighbours = roots.clone();
-        let local = LocalSite::new(local)?;
-        let heard_of = known.join(site.name.as_str());
-        let path = root.as_os_str().as_encoded_bytes();
-        if std::fs::read(&heard_of).ok().as_deref() != Some(path) {
-            local.initialise()?;
-            std::fs::write(&heard_of, path).map_err(unusable)?;
-        }
-        Ok(local)
-    };
-    config.site.iter().map(make).collect()
-}
-
 /// Bounds of injected faults.
 pub(super) fn chaos(config: &Config) -> Limits {
     let chaos = &config.chaos;
     Limits { max_duration: chaos.max_duration, max_sites_percent: chaos.max_sites_percent }
-}
-
-fn absolute(path: &Path) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// Where and how the store is kept.

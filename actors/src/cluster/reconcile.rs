@@ -181,6 +181,7 @@ fn lives(seen: &Observation) -> bool {
         | Observation::Exited(_)
         | Observation::Void
         | Observation::Vanished { .. }
+        | Observation::Ended { .. }
         | Observation::Unknown(_) => false,
     }
 }

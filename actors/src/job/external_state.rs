@@ -17,7 +17,7 @@ use cospan_domain::job::state::{Component, Job, Phase};
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::transfer::state::Lost;
 use cospan_domain::units::Timestamp;
-use cospan_sites::port::{Exit, ExitCause, Observation};
+use cospan_sites::port::{Blame, Exit, ExitCause, Observation};
 
 use crate::shared::Shared;
 
@@ -121,6 +121,11 @@ fn sighting(observation: &Observation) -> Option<Sighting> {
         Observation::Exited(exit) => exited(exit),
         Observation::Void => Sighting::Void,
         Observation::Vanished { detail, .. } => Sighting::Vanished(detail.as_str().into()),
+        Observation::Ended { why, detail, .. } => match why.blame() {
+            Blame::Job => Sighting::Failed(detail.as_str().into()),
+            Blame::Site => Sighting::Vanished(detail.as_str().into()),
+            Blame::Nobody => Sighting::Taken(detail.as_str().into()),
+        },
     })
 }
 

@@ -226,6 +226,8 @@ pub enum Sighting {
     /// Its gate was opened when the others of its round could not be joined any more; it never
     /// ran.
     TooLate,
+    /// Its site ended it, or kept it from running, for a reason that is nobody's error.
+    Taken(Arc<str>),
     /// Lost without a word.
     Vanished(Arc<str>),
 }

@@ -26,6 +26,7 @@ pub mod agent;
 pub mod manifest;
 
 mod area;
+pub(crate) mod attached;
 mod beneath;
 mod contents;
 mod copies;

@@ -12,9 +12,9 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 /// Directories made by the wrapper, one per attempt.
-pub(super) const ATTEMPTS: &str = "attempts";
+pub(crate) const ATTEMPTS: &str = "attempts";
 /// What the adapter prepares for a wrapper, one directory per attempt.
-pub(super) const SPOOL: &str = "spool";
+pub(crate) const SPOOL: &str = "spool";
 /// One file per attempt that holds resources.
 pub(super) const LIVE: &str = "live";
 /// What is being removed or is not in its place yet; nobody misses it.
@@ -28,7 +28,7 @@ const STATE_FILE_MAX: u64 = 4 << 20;
 
 /// A site's root, known to be that site's.
 #[derive(Debug)]
-pub(super) struct Root {
+pub(crate) struct Root {
     directory: OwnedFd,
     path: PathBuf,
 }
@@ -42,7 +42,7 @@ pub(super) struct Dated {
 
 impl Root {
     /// Opens the root of a site. An error says that the site was not reached.
-    pub(super) fn open(path: &Path, site: &SiteName) -> io::Result<Self> {
+    pub(crate) fn open(path: &Path, site: &SiteName) -> io::Result<Self> {
         let directory = rustix::fs::openat(CWD, path, dir_flags(), Mode::empty())?;
         let root = Self { directory, path: path.to_path_buf() };
         let marker = root.read(MARKER)?.ok_or_else(|| {
@@ -183,7 +183,7 @@ impl Root {
 }
 
 /// A word that no other call of this or another control plane uses.
-pub(super) fn nonce() -> String {
+pub(crate) fn nonce() -> String {
     static CALLS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
     let call = CALLS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     format!("{}-{call}", std::process::id())

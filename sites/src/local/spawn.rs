@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -18,11 +16,8 @@ use super::process::OWNER_VARIABLE;
 use super::root::{ATTEMPTS, Root, SPOOL};
 use super::{LocalConfig, Shared, not_done};
 use crate::port::{AttemptOrder, SiteError, Submitted};
-use crate::wrapper::SCRIPT;
-use crate::wrapper::parameters::{self, Pace, PlacedAs, PlacedInput};
-
-/// Where [`crate::files`] keeps whole contents, by digest.
-const STORE: &str = "store";
+use crate::wrapper::parameters::{self, Pace};
+use crate::wrapper::{SCRIPT, script_name};
 
 impl Shared {
     /// Reserves, prepares, starts. A tag that is known is not started again; if
@@ -98,7 +93,7 @@ pub(super) fn lrm_id(tag: Tag) -> Result<cospan_domain::ids::LrmId, SiteError> {
 
 /// Writes what the wrapper reads.
 fn prepare(root: &Root, config: &LocalConfig, order: &AttemptOrder) -> io::Result<()> {
-    let (tag, spool) = (order.tag, format!("{SPOOL}/{}", order.tag));
+    let spool = format!("{SPOOL}/{}", order.tag);
     root.make_dir(&spool)?;
     let pace = Pace {
         hold_max: order.hold_max,
@@ -107,36 +102,11 @@ fn prepare(root: &Root, config: &LocalConfig, order: &AttemptOrder) -> io::Resul
         poll: config.poll,
         warning: order.warning,
     };
-    let base = &config.root;
-    let program = parameters::staged_program(order);
-    let staged = program.as_ref().map(|p| base.join(ATTEMPTS).join(tag.to_string()).join(p));
-    let staged = staged.as_ref().map(|p| p.as_os_str().as_bytes());
-    let mut command = parameters::Command::of(&order.program, staged);
-    command.earlier = order.earlier;
-    command.lists_hosts = order.lists_hosts;
-    let inputs = inputs(base, order, program);
-    if !inputs.is_empty() {
-        root.write(&format!("{spool}/inputs"), &parameters::encode_inputs(tag, &inputs))?;
+    let written = parameters::written(order, &config.root, &pace);
+    if let Some(inputs) = written.inputs {
+        root.write(&format!("{spool}/inputs"), &inputs)?;
     }
-    root.write(&format!("{spool}/params"), &command.encode(tag, &pace))
-}
-
-fn inputs(base: &Path, order: &AttemptOrder, program: Option<String>) -> Vec<PlacedInput> {
-    let store = base.join(STORE);
-    let source = |digest: cospan_domain::ids::Digest| {
-        store.join(digest.to_string()).into_os_string().into_encoded_bytes()
-    };
-    let read = order.inputs.iter().map(|(content, path)| PlacedInput {
-        kind: PlacedAs::Input,
-        source: source(content.digest),
-        target: format!("work/{path}"),
-    });
-    let run = order.staged_executable.zip(program).map(|(digest, target)| PlacedInput {
-        kind: PlacedAs::Program,
-        source: source(digest),
-        target,
-    });
-    read.chain(run).collect()
+    root.write(&format!("{spool}/params"), &written.params)
 }
 
 /// Starts the wrapper in its own process group, with its output in a file.
@@ -161,8 +131,7 @@ fn start(root: &Root, config: &LocalConfig, tag: Tag, bell: Option<OwnedFd>) -> 
 
 /// A shell reads its script while it runs it: each version has its own name and is never changed.
 fn install_script(root: &Root) -> io::Result<String> {
-    let digest = blake3::hash(SCRIPT.as_bytes()).to_hex();
-    let name = format!("wrapper-{}.sh", &digest[..16]);
+    let name = script_name();
     if !root.exists(&name)? {
         root.replace(&name, SCRIPT.as_bytes())?;
     }

@@ -4,12 +4,17 @@
 //! arrives as it is and no shell ever interprets one.
 
 use std::io::Write as _;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
-use cospan_domain::ids::{RelPath, Tag};
+use cospan_domain::ids::{Digest, RelPath, Tag};
 use cospan_domain::job::spec::{Executable, Program};
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use crate::port::{AttemptOrder, Go, Warning};
+
+/// No shell reckons with a later moment: the end of the year 9999.
+const LATEST_MS: u64 = 253_402_300_799_000;
 
 /// How long the wrapper waits for things.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,6 +142,50 @@ pub fn staged_program(order: &AttemptOrder) -> Option<String> {
     Some(format!("program/{name}"))
 }
 
+/// Where [`crate::files`] keeps whole contents, by digest.
+const STORE: &str = "store";
+
+/// What a wrapper reads of an attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Written {
+    pub(crate) params: Vec<u8>,
+    /// Left out if there are none.
+    pub(crate) inputs: Option<Vec<u8>>,
+}
+
+/// What the wrapper of an order reads, at a site with this root.
+pub(crate) fn written(order: &AttemptOrder, root: &Path, pace: &Pace) -> Written {
+    let tag = order.tag;
+    let program = staged_program(order);
+    let staged = program.as_ref().map(|p| root.join("attempts").join(tag.to_string()).join(p));
+    let staged = staged.as_ref().map(|p| p.as_os_str().as_bytes());
+    let mut command = Command::of(&order.program, staged);
+    command.earlier = order.earlier;
+    command.lists_hosts = order.lists_hosts;
+    let inputs = placed_inputs(root, order, program);
+    Written {
+        params: command.encode(tag, pace),
+        inputs: (!inputs.is_empty()).then(|| encode_inputs(tag, &inputs)),
+    }
+}
+
+fn placed_inputs(root: &Path, order: &AttemptOrder, program: Option<String>) -> Vec<PlacedInput> {
+    let store = root.join(STORE);
+    let source =
+        |digest: Digest| store.join(digest.to_string()).into_os_string().into_encoded_bytes();
+    let read = order.inputs.iter().map(|(content, path)| PlacedInput {
+        kind: PlacedAs::Input,
+        source: source(content.digest),
+        target: format!("work/{path}"),
+    });
+    let run = order.staged_executable.zip(program).map(|(digest, target)| PlacedInput {
+        kind: PlacedAs::Program,
+        source: source(digest),
+        target,
+    });
+    read.chain(run).collect()
+}
+
 /// The file that lists the inputs.
 pub fn encode_inputs(tag: Tag, inputs: &[PlacedInput]) -> Vec<u8> {
     let mut out = Vec::new();
@@ -160,14 +209,28 @@ pub fn encode_inputs(tag: Tag, inputs: &[PlacedInput]) -> Vec<u8> {
 /// The decision `go`; `now` is the clock that `start_at` was read from. `start_by` is the last
 /// moment to begin, in hundredths of a second since the machine started that the wrapper is on.
 pub fn encode_go(tag: Tag, go: &Go, now: Timestamp, start_by: Option<u64>) -> Vec<u8> {
-    let mut out = b"go\n".to_vec();
-    line(&mut out, "round", &go.round.to_string());
-    line(&mut out, "epoch", &go.epoch.to_string());
-    line(&mut out, "start_at", &go.start_at.0.to_string());
+    let mut out = go_lines(go);
     line(&mut out, "wait_ms", &go.start_at.since(now).0.to_string());
     if let Some(start_by) = start_by {
         line(&mut out, "start_by", &start_by.to_string());
     }
+    end(&mut out, tag);
+    out
+}
+
+/// The decision `go` for a wrapper on another machine, but for `start_ms`, the moment to start
+/// by the site's clock, and its end: whoever writes it at the site knows that clock.
+pub fn encode_go_for_site(go: &Go) -> Vec<u8> {
+    let mut out = go_lines(go);
+    line(&mut out, "start_by_ms", &go.start_by.0.min(LATEST_MS).to_string());
+    out
+}
+
+fn go_lines(go: &Go) -> Vec<u8> {
+    let mut out = b"go\n".to_vec();
+    line(&mut out, "round", &go.round.to_string());
+    line(&mut out, "epoch", &go.epoch.to_string());
+    line(&mut out, "start_at", &go.start_at.0.to_string());
     line(&mut out, "rank", &go.rank.to_string());
     for (index, peer) in go.peers.iter().enumerate() {
         // A host name comes from the other site: nothing in it may end the line.
@@ -176,7 +239,6 @@ pub fn encode_go(tag: Tag, go: &Go, now: Timestamp, start_by: Option<u64>) -> Ve
         let rest = format!("{index} {} {} {} {host}", peer.attempt, peer.site, peer.processors);
         line(&mut out, "peer", &rest);
     }
-    end(&mut out, tag);
     out
 }
 

@@ -25,6 +25,8 @@ pub struct Ready {
     pub wrapper: ProcessName,
     /// Boot id of the host.
     pub boot: String,
+    /// The number under which a batch system started it.
+    pub job: Option<String>,
 }
 
 /// The lines of a state file, or `None` unless it is complete and this attempt's.
@@ -50,6 +52,7 @@ pub fn ready(bytes: &[u8], tag: Tag) -> Option<Ready> {
         host: field(&lines, "host")?.to_owned(),
         wrapper: process(&lines)?,
         boot: field(&lines, "boot")?.to_owned(),
+        job: field(&lines, "job").map(str::to_owned),
     })
 }
 

@@ -2,14 +2,15 @@
 # payload, leaves evidence. POSIX shell; needs mkdir, sleep, ln, rm, setsid (and
 # env, cp, chmod where a job asks for them), /proc, and the site's file system.
 #
-# usage: sh wrapper.sh ROOT TAG [bell]      reads ROOT/spool/TAG/params (and inputs)
+# usage: sh wrapper.sh ROOT TAG [bell | batch]      reads ROOT/spool/TAG/params (and inputs)
 #
 # With `bell` its standard input is a socket: a line says that the gate was decided, and
 # a read ends by itself after the socket's own longest wait.
+# With `batch` a batch system has started it, which may end it and the payload together.
 #
 # Below ROOT/attempts/TAG it leaves state files; one counts only if its last
 # line is `end TAG`:
-#   ready     host, pid, start time, boot id: it waits at the gate
+#   ready     host, pid, start time, boot id, the batch system's number: it waits at the gate
 #   decision  `go` or `void`; made by ln, so exactly one wins
 #   begun     pid and start time of the payload, which leads its own session
 #   hosts     host, processors, site and rank of each component, if a job asks for it
@@ -66,8 +67,15 @@ value() {
     done
 }
 
+# A host's own clock in milliseconds, in $ms: in whole seconds where `date` knows no more.
+wall_clock() {
+    ms=$(date +%s%3N)
+    case $ms in '' | *[!0-9]*) ms=$(date +%s)000 ;; esac
+}
+
 # Sends signal $1 to the payload: to its group, or to itself before it has one.
 signal() {
+    [ -z "$over" ] || return 0
     signalled=1
     kill -s "$1" -- "-$payload" 2> /dev/null || kill -s "$1" "$payload" 2> /dev/null
 }
@@ -186,6 +194,7 @@ on_pass() {
 }
 
 on_look() {
+    [ -z "$over" ] || return 0
     tick=1
     [ -z "$sleeper" ] || kill -s KILL "$sleeper" 2> /dev/null
     [ -n "$payload" ] || return 0
@@ -223,14 +232,15 @@ take() {
     identity
     read -r host < /proc/sys/kernel/hostname || host=$(hostname)
     read -r boot < /proc/sys/kernel/random/boot_id || boot=-
-    printf 'host %s\npid %s\nstart %s\nboot %s\nend %s\n' \
-        "$host" "$pid" "$start" "$boot" "$tag" > ready || trouble "cannot write ready"
+    printf 'host %s\npid %s\nstart %s\nboot %s\n%send %s\n' \
+        "$host" "$pid" "$start" "$boot" "${number:+job $number$nl}" "$tag" > ready \
+        || trouble "cannot write ready"
 }
 
 # Reads `decision`; true if it is a complete `go`. Ends the wrapper if it is `void`.
 decided() {
     [ -e decision ] || return 1
-    verdict= complete= hosts= sites= counts= size=0 wait_ms=0 start_by=
+    verdict= complete= hosts= sites= counts= size=0 wait_ms=0 start_by= start_ms= start_by_ms=
     while read -r key a b c d e; do
         complete=
         case $key in
@@ -240,6 +250,8 @@ decided() {
         start_at) start_at=$a ;;
         wait_ms) wait_ms=$a ;;
         start_by) start_by=$a ;;
+        start_ms) start_ms=$a ;;
+        start_by_ms) start_by_ms=$a ;;
         rank) rank=$a ;;
         peer)
             hosts=$hosts${hosts:+,}$e sites=$sites${sites:+,}$c counts=$counts${counts:+,}$d
@@ -368,6 +380,17 @@ finish() {
     exit 0
 }
 
+# A batch system signals all processes of a job, and this one may hear of it last: what was
+# killed must not look as if it had ended by itself.
+hear_out() {
+    over=1
+    sleep 0.2 &
+    moment=$!
+    while [ -z "$ending" ] && kill -0 "$moment" 2> /dev/null; do
+        wait "$moment"
+    done
+}
+
 # Waits for the payload, however often signals interrupt.
 attend() {
     while :; do
@@ -390,6 +413,7 @@ attend() {
     done
     # Nothing of its session's group outlives it.
     kill -s KILL -- "-$payload" 2> /dev/null
+    [ -z "$batch" ] || hear_out
     if [ -e unstarted ]; then finish "unstarted missing"; fi
     # Our own signal may end it before it could say that it begins.
     [ -e begun ] || { [ -n "$signalled" ] && [ "$status" -gt 128 ]; } \
@@ -432,6 +456,27 @@ begin() {
     cd "work/$directory" || exit 74
 }
 
+# The start by the site's clock, which is read once: from here on the machine's own counts.
+time_start() {
+    wall_clock
+    clock
+    wait_ms=$((start_ms - ms))
+    [ -z "$start_by_ms" ] || start_by=$((now + (start_by_ms - ms) / 10))
+}
+
+# Waits for the common start, a few seconds at most; the alarm of the gate may ring meanwhile.
+await_start() {
+    [ "$wait_ms" -le 5000 ] || wait_ms=5000
+    clock
+    begin_at=$((now + wait_ms / 10))
+    while [ -z "$told" ] && [ "$now" -lt "$begin_at" ]; do
+        rest=$((100 + (begin_at - now) % 100))
+        tick=
+        pause "$(((begin_at - now) / 100)).${rest#1}"
+        clock
+    done
+}
+
 # Runs after the gate opened; arguments are the command line.
 launch() {
     place_inputs
@@ -440,12 +485,8 @@ launch() {
     fi
     [ -n "$setup" ] || check_program
     describe_round
-    if [ "$wait_ms" -gt 0 ] && [ -z "$told" ]; then
-        [ "$wait_ms" -le 5000 ] || wait_ms=5000
-        ms=$((1000 + wait_ms % 1000))
-        tick=
-        pause "$((wait_ms / 1000)).${ms#1}"
-    fi
+    [ -z "$start_ms" ] || time_start
+    [ "$wait_ms" -le 0 ] || await_start
     [ -z "$told" ] || finish "terminated code 0"
     # The gate may have been opened late, or the inputs were: the others do not wait for ever.
     clock
@@ -518,8 +559,14 @@ main() {
     attempt=$1/attempts/$2 spool=$1/spool/$2 tag=$2
     payload= sleeper= timers= ticks= told= tick= missed= ending= noting= late= setsid= exe= directory= setup= path=$PATH
     warn= warn_s=0 signalled= again= earlier= lists_hosts= size=0
-    bell=${3-}
+    bell= batch= number= over=
+    case ${3-} in
+    bell) bell=1 ;;
+    batch) batch=1 number=${SLURM_JOB_ID-} ;;
+    esac
     [ -z "$bell" ] || can_listen || unhook
+    # Else `srun` in a payload would get what our submission exported: nothing.
+    [ -z "$batch" ] || unset SLURM_EXPORT_ENV
     round= epoch= start_at= rank= hold=3600 wall=3600 grace=5 poll=1
     trap on_end TERM INT
     trap 'on_pass USR1' USR1

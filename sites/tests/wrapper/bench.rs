@@ -95,8 +95,13 @@ impl Bench {
 
     /// Starts a wrapper with this command and waits until it is at the gate.
     pub fn at_gate(&self, command: &parameters::Command) -> Wrapper {
+        self.at_gate_with(&[], command)
+    }
+
+    /// The same with more arguments.
+    pub fn at_gate_with(&self, more: &[&str], command: &parameters::Command) -> Wrapper {
         self.prepare(command);
-        let wrapper = self.spawn();
+        let wrapper = self.spawn_with(more, Stdio::null());
         self.await_file("ready", |bytes| state::ready(bytes, tag(1)).is_some());
         wrapper
     }
@@ -112,6 +117,11 @@ impl Bench {
             GateState::Opened => encode_go(tag(1), go, Timestamp(0), None),
             GateState::Voided => encode_void(tag(1)),
         };
+        self.decide_with(&bytes)
+    }
+
+    /// The same with these bytes.
+    pub fn decide_with(&self, bytes: &[u8]) -> GateState {
         fs::write(self.path("adapter.tmp"), bytes).unwrap();
         let _ = fs::hard_link(self.path("adapter.tmp"), self.path("decision"));
         state::decision(&fs::read(self.path("decision")).unwrap(), tag(1)).unwrap()

@@ -61,6 +61,8 @@ choice! {
     SiteKind {
         /// Processes on this machine.
         Local = "local",
+        /// A cluster under Slurm.
+        Slurm = "slurm",
     }
 }
 
@@ -69,13 +71,26 @@ section! {
     Site("site" repeated) {
         /// Its name: letters, digits, `-`, `_` and `.`, a letter first.
         "name" => name: SiteName, since "0.1.0";
-        /// What it is. `local`: processes on this machine.
+        /// What it is. `local`: processes on this machine. `slurm`: a cluster under Slurm whose
+        /// commands work here, under the account that runs the server.
         "kind" => kind: SiteKind, since "0.1.0";
         /// Directory of the site's own, for attempts and copies. Absolute. Files below `files` in it
-        /// can be registered with `cospan file add`.
+        /// can be registered with `cospan file add`. Of `slurm`: all nodes have it, under this name.
         "root" => root: PathBuf, since "0.1.0";
         /// Processors that Cospan may use there.
         "processors" => processors: u32, in 1 => 10_000_000, since "0.1.0";
+        /// Of `slurm`: configuration file that names the cluster. Left out: the installation's own.
+        "slurm_conf" => slurm_conf: Option<PathBuf> = None, since "0.1.0";
+        /// Of `slurm`: partition that jobs go to, unless they name one. Left out: Slurm's default.
+        "partition" => partition: Option<String> = None, since "0.1.0";
+        /// Of `slurm`: account that is charged, unless a job names one.
+        "account" => account: Option<String> = None, since "0.1.0";
+        /// Of `slurm`: quality of service, unless a job names one.
+        "qos" => qos: Option<String> = None, since "0.1.0";
+        /// Of `slurm`: features that nodes must have, unless a job names others.
+        "constraint" => constraint: Option<String> = None, since "0.1.0";
+        /// Of `slurm`: reservation of Slurm that jobs run in, unless a job names one.
+        "reservation" => reservation: Option<String> = None, since "0.1.0";
         /// How much of it may be filled by our jobs, from 0 to 1; see `placement.quota_basis`.
         "quota" => quota: PerMillion = PerMillion::ONE,
             in PerMillion(0) => PerMillion::ONE, since "0.1.0";
@@ -133,6 +148,20 @@ section! {
 }
 
 impl Site {
+    /// Options that are given and belong to one kind of site only.
+    pub fn of_one_kind(&self) -> impl Iterator<Item = (SiteKind, &'static str)> {
+        let of_slurm = [
+            ("slurm_conf", self.slurm_conf.is_some()),
+            ("partition", self.partition.is_some()),
+            ("account", self.account.is_some()),
+            ("qos", self.qos.is_some()),
+            ("constraint", self.constraint.is_some()),
+            ("reservation", self.reservation.is_some()),
+        ];
+        let given = of_slurm.into_iter().filter(|(_, given)| *given);
+        given.map(|(key, _)| (SiteKind::Slurm, key))
+    }
+
     /// All counts in the domain's words: whole megabytes for memory and disk.
     pub fn total(&self) -> Resources {
         const MB: u64 = 1_000_000;

@@ -53,6 +53,7 @@ pub(super) fn sighted(
         Sighting::Failed(detail) => failed(draft, index, attempt, times, detail),
         Sighting::Void => void(draft, index, attempt),
         Sighting::TooLate => too_late(draft, index, attempt),
+        Sighting::Taken(detail) => taken(draft, index, attempt, detail),
         Sighting::Vanished(detail) => lost(draft, index, attempt, detail),
     }
     end_overdue(draft, index, asked_at);
@@ -150,6 +151,17 @@ fn too_late(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt) {
     if !was_ending {
         abort::abort(draft, AbortCause::StartMissed { component: index });
     }
+}
+
+/// Its site gave its processors to another job, or somebody ended it there.
+fn taken(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt, detail: Arc<str>) {
+    if draft.is_ending(index) {
+        draft.emit(ended(index, attempt, Ending::Killed));
+        return;
+    }
+    let began = draft.job.components[index.0 as usize].run.has_begun();
+    let over = if began { Ending::Lost } else { Ending::NeverRan };
+    claims::lost(draft, index, detail.clone(), Some(over(detail)));
 }
 
 /// The site lost an attempt.

@@ -127,6 +127,27 @@ fn clocks_that_differ_between_sites_tear_no_start_apart() {
 }
 
 #[test]
+fn what_a_site_took_back_is_nobodys_error_wherever_it_stood() {
+    let detail = || "preempted by a job of the site".into();
+    let mut world = starting();
+    world.see(1, Sighting::Taken(detail()));
+    assert!(matches!(why(&world), AbortCause::ClaimLost { .. }), "at its gate");
+    assert!(!world.job.owes_charges());
+
+    let mut world = starting();
+    for index in [0, 1] {
+        open(&mut world, index);
+        world.see(index, Sighting::Begun("node1".into()));
+    }
+    assert_eq!(world.phase(), PhaseKind::Running);
+    world.see(1, Sighting::Taken(detail()));
+    assert!(matches!(why(&world), AbortCause::ClaimLost { .. }), "running");
+    assert!(!world.job.owes_charges());
+    let run = &world.job.components[1].run;
+    assert!(matches!(run, Run::Ended { how: Ending::Lost(_), .. }), "{run:?}");
+}
+
+#[test]
 fn a_gate_that_was_found_open_too_late_is_nobodys_error() {
     let mut world = starting();
     open(&mut world, 0);

@@ -1,0 +1,192 @@
+//! What is done at a site of a batch system, by a shell script that comes with each request:
+//! nothing of ours needs to be installed there. Its text says what requests and answers are.
+
+pub(crate) mod left;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cospan_domain::ids::SiteName;
+
+use crate::exec::{Command, Exec, ExecError, Output};
+use crate::port::SiteError;
+
+/// The part that belongs to no batch system. Read from the file each time that it is needed:
+/// it is an argument, and never a file of the site.
+const COMMON: &str = include_str!("agent/agent.sh");
+
+/// Commands of the batch system are given up so long before the agent itself is.
+const RESERVE: Duration = Duration::from_secs(3);
+
+/// Most that an answer may be: a poll of ten thousand jobs is half a megabyte.
+const ANSWER_MAX: usize = 32 << 20;
+
+/// Has things done at one site.
+#[derive(Debug, Clone)]
+pub(crate) struct Agent {
+    pub(crate) exec: Arc<dyn Exec>,
+    /// The batch system's part of the text.
+    pub(crate) manager: &'static str,
+    pub(crate) site: SiteName,
+    /// As the site names it.
+    pub(crate) root: PathBuf,
+    pub(crate) environment: BTreeMap<OsString, OsString>,
+    /// Longest that a request takes.
+    pub(crate) deadline: Duration,
+}
+
+/// Why a request was not fulfilled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// What the port calls it.
+    Site(SiteError),
+    /// What `install` brings is not there; certainly nothing was done.
+    NotInstalled,
+}
+
+impl From<Failure> for SiteError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Site(error) => error,
+            Failure::NotInstalled => SiteError::NotSent("the wrapper is not there".to_owned()),
+        }
+    }
+}
+
+/// What an agent reads.
+#[derive(Debug, Default)]
+pub(crate) struct Request(Vec<u8>);
+
+impl Request {
+    /// A line; what it says must be without line breaks.
+    pub(crate) fn line(&mut self, key: &str, rest: &str) {
+        self.0.extend_from_slice(format!("{key} {rest}\n").as_bytes());
+    }
+
+    /// A file as it is.
+    pub(crate) fn file(&mut self, name: &str, bytes: &[u8]) {
+        self.line("file", &format!("{name} {}", bytes.len()));
+        self.0.extend_from_slice(bytes);
+    }
+
+    /// Bytes and nothing else, of a length that the agent is told in its words.
+    pub(crate) fn bytes(bytes: Vec<u8>) -> Self {
+        Self(bytes)
+    }
+
+    /// Whole.
+    pub(crate) fn end(mut self) -> Self {
+        self.0.extend_from_slice(b"end\n");
+        self
+    }
+}
+
+/// The lines of an answer that was given to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Answer(pub(crate) String);
+
+impl Answer {
+    /// What follows a key in each line that begins with it.
+    pub(crate) fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.lines().filter_map(move |line| line.strip_prefix(key)?.strip_prefix(' '))
+    }
+
+    /// What follows a key in the last line that begins with it.
+    pub(crate) fn last<'a>(&'a self, key: &'a str) -> Option<&'a str> {
+        self.all(key).last()
+    }
+}
+
+impl Agent {
+    /// Has one thing done.
+    pub(crate) async fn ask(&self, words: &[&str], request: Request) -> Result<Answer, Failure> {
+        let seconds = self.deadline.saturating_sub(RESERVE).as_secs().max(1);
+        let ours = ["/bin/sh", "-c"].map(OsString::from);
+        let text = OsString::from([self.manager, COMMON].concat());
+        let mut argv: Vec<OsString> = ours.into_iter().chain([text, "agent".into()]).collect();
+        argv.push(self.root.clone().into_os_string());
+        argv.extend([self.site.to_string(), seconds.to_string()].map(OsString::from));
+        argv.extend(words.iter().map(OsString::from));
+        let command = Command {
+            argv,
+            input: request.0,
+            environment: self.environment.clone(),
+            deadline: self.deadline,
+            output_max: ANSWER_MAX,
+        };
+        match self.exec.run(command).await {
+            Ok(output) => read(&output),
+            Err(ExecError::NotStarted(why)) => Err(Failure::Site(SiteError::NotSent(why))),
+            Err(ExecError::PerhapsDone(why)) => Err(Failure::Site(SiteError::OutcomeUnknown(why))),
+        }
+    }
+}
+
+fn read(output: &Output) -> Result<Answer, Failure> {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let body = text.strip_suffix('\n').unwrap_or_default();
+    let (body, last) = body.rsplit_once('\n').unwrap_or(("", body));
+    if last == "done" {
+        return Ok(Answer(body.to_owned()));
+    }
+    let failure = last.strip_prefix("fail ").and_then(|rest| rest.split_once(' '));
+    let site = |error: fn(String) -> SiteError, why: &str| {
+        Err(Failure::Site(error(why.trim_end().to_owned())))
+    };
+    match failure {
+        Some(("refused", why)) => site(SiteError::Refused, why),
+        Some(("unsent", why)) => site(SiteError::NotSent, why),
+        Some(("full", why)) => site(SiteError::SiteFull, why),
+        Some(("unknown", why)) => site(SiteError::OutcomeUnknown, why),
+        Some(("missing", _)) => Err(Failure::NotInstalled),
+        _ => {
+            let mut why = format!("the answer was cut short ({})", output.ended);
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            if let Some(line) = stderr.lines().next() {
+                let _ = write!(why, ": {line}");
+            }
+            Err(Failure::Site(SiteError::OutcomeUnknown(why)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exec::Ended;
+
+    fn output(stdout: &str) -> Output {
+        let ended = Ended::Code(0);
+        Output { ended, stdout: stdout.into(), stderr: b"sh: odd\nmore\n".to_vec() }
+    }
+
+    #[test]
+    fn an_answer_counts_only_if_it_was_given_to_its_end() {
+        let whole = "clock 1\nqueue a b\nqueue c\ndone\n";
+        let answer = read(&output(whole)).unwrap();
+        assert_eq!(answer.all("queue").collect::<Vec<_>>(), ["a b", "c"]);
+        assert_eq!((answer.last("clock"), answer.last("load")), (Some("1"), None));
+        for length in 0..whole.len() {
+            let cut = read(&output(&whole[..length]));
+            assert!(matches!(cut, Err(Failure::Site(SiteError::OutcomeUnknown(_)))), "{length}");
+        }
+    }
+
+    #[test]
+    fn each_failure_is_what_the_agent_called_it() {
+        let failed = |text: &str| read(&output(&format!("queue x\n{text}\n"))).unwrap_err();
+        let site = |error: SiteError| Failure::Site(error);
+        assert_eq!(failed("fail refused no such "), site(SiteError::Refused("no such".into())));
+        assert_eq!(failed("fail unsent down"), site(SiteError::NotSent("down".into())));
+        assert_eq!(failed("fail full 2"), site(SiteError::SiteFull("2".into())));
+        assert_eq!(failed("fail missing it"), Failure::NotInstalled);
+        let cut = site(SiteError::OutcomeUnknown(
+            "the answer was cut short (exit code 0): sh: odd".into(),
+        ));
+        assert_eq!(failed("fail new kind"), cut);
+    }
+}

@@ -1,0 +1,244 @@
+# What an adapter has done at a site of a batch system. POSIX shell, with head, find, date, id
+# and timeout as GNU has them; the text of the batch system's own part comes before this one.
+#
+# usage: sh -c TEXT agent ROOT SITE SECONDS VERB [WORD]...      the request is standard input
+#
+# A request is lines, `file NAME LENGTH` is followed by that many bytes, and the last line is
+# `end`: one that is cut short changes nothing. The answer is lines too; the last one is `done`,
+# or `fail KIND TEXT` with one of these kinds:
+#   refused   the site said no: certainly not done
+#   unsent    certainly not done
+#   unknown   perhaps done
+#   full      a limit is reached: certainly not done
+#   missing   what `install` brings is not there: certainly not done
+#
+# Nothing that a user wrote becomes a word of this text: it travels in files and in arguments.
+# The functions lrm_... belong to the batch system:
+#   lrm_describe, lrm_queue, lrm_load      print what it says of itself, of jobs, of its nodes
+#   lrm_submit OPTION...                   submits $stub for $tag; prints, and sets $number
+#   lrm_jobs                               prints `NUMBER STATE` of each job under $tag
+#   lrm_end NUMBER STATE                   ends one, gently where a wrapper runs
+#   lrm_kill NUMBER, lrm_withdraw NUMBER   ends one at once; takes one out of the queue
+
+fail() {
+    printf 'fail %s ' "$1"
+    printf '%s' "$2" | tr '\n\r' '  '
+    printf '\n'
+    exit 0
+}
+
+limited() {
+    timeout -k 2 "$seconds" "$@"
+}
+
+# Only one's own site: what is found absent in another place is no information.
+reach() {
+    marker=
+    { IFS= read -r marker < "$root/site-id"; } 2> /dev/null \
+        || fail unsent "$root has no site-id: is it mounted?"
+    [ "$marker" = "cospan site $site" ] || fail unsent "the site-id in $root names another site"
+    [ -d "$root/attempts" ] || fail unsent "$root has no directory attempts"
+    cd "$root" || fail unsent "$root cannot be entered"
+}
+
+# Reads $1 bytes into file $2.
+receive() {
+    head -c "$1" > "$2" && [ "$(($(wc -c < "$2")))" -eq "$1" ]
+}
+
+# Reads the files of a request below directory $1, and its options into $options, a line each.
+receive_all() {
+    complete= options=
+    while IFS= read -r line; do
+        case $line in
+        'option '*) options=$options${line#option }$nl ;;
+        'file '*)
+            name=${line#file }
+            length=${name##* } name=${name%% *}
+            receive "$length" "$1/$name.new.$$" && mv "$1/$name.new.$$" "$1/$name" \
+                || fail unsent "cannot write $1/$name at the site: is the disk full?"
+            ;;
+        end)
+            complete=1
+            break
+            ;;
+        esac
+    done
+    [ -n "$complete" ] || fail unsent "the request was cut short"
+}
+
+# A marker comes last, so that half a site is none.
+initialise() {
+    marker=
+    mkdir -p "$root" && cd "$root" || fail refused "cannot make $root"
+    { IFS= read -r marker < site-id; } 2> /dev/null
+    case $marker in
+    '' | "cospan site $site") ;;
+    *) fail refused "its site-id names another site; give each site its own directory" ;;
+    esac
+    chmod 700 . && mkdir -p attempts spool live gone || fail refused "cannot write below $root"
+    [ -n "$marker" ] && return
+    printf 'cospan site %s\n' "$site" > "gone/site-id.$$" && mv "gone/site-id.$$" site-id \
+        || fail refused "cannot write below $root"
+}
+
+# What was submitted under a tag before is not submitted again.
+submit() {
+    tag=$1 stub=$2 wrapper=$3 number=
+    { read -r number < "spool/$tag/job"; } 2> /dev/null
+    if [ -n "$number" ]; then
+        printf 'number %s\n' "$number"
+        return
+    fi
+    [ ! -e "attempts/$tag/decision" ] || fail unsent "its gate is closed already"
+    [ -e "$stub" ] && [ -e "$wrapper" ] || fail missing "the wrapper is not there"
+    mkdir -p "spool/$tag" || fail unsent "cannot make spool/$tag at the site"
+    receive_all "spool/$tag"
+    set --
+    while [ -n "$options" ]; do
+        set -- "$@" "${options%%"$nl"*}"
+        options=${options#*"$nl"}
+    done
+    lrm_submit "$@"
+    [ -n "$number" ] || return 0
+    printf '%s\n' "$number" > "spool/$tag/job.$$" && mv "spool/$tag/job.$$" "spool/$tag/job"
+    printf 'number %s\n' "$number"
+}
+
+# The batch system first and the files after it: what is over there has left its last word.
+status() {
+    printf 'clock %s\n' "$(date +%s.%N)"
+    lrm_queue
+    lrm_load
+    sed -n '/^end$/q; s:^tag \(.*\):attempts/\1 spool/\1:p' | xargs -r sh -c 'find "$@" -maxdepth 1 \
+        \( -type d -name "c*-*-*-*" -o -type f \( -name ready -o -name decision \
+        -o -name begun -o -name exit -o -name trouble \) \) \
+        -printf "%y %T@ %s %p\n" 2> /dev/null; :' look | show
+}
+
+# Prints state files behind their names, but for unfinished lines. Of a decision only the first
+# line counts here: it gets its name when it is whole.
+show() {
+    while read -r kind time size path; do
+        printf '%s %s %s\n' "$kind" "$time" "$path"
+        case $path in
+        */decision) { IFS= read -r line < "$path" && printf '| %s\n' "$line"; } 2> /dev/null ;;
+        *)
+            [ "$kind" = f ] && [ "$size" -le 4096 ] || continue
+            while IFS= read -r line; do
+                printf '| %s\n' "$line"
+            done < "$path"
+            ;;
+        esac
+    done
+}
+
+decided() {
+    verdict=
+    { read -r verdict < "attempts/$tag/decision"; } 2> /dev/null
+}
+
+# Writes what is to become the decision, and gives it its name: exactly one wins.
+decide() {
+    aside=attempts/$tag/decision.$nonce.tmp
+    case $1 in
+    go)
+        receive "$length" "$aside" || fail unsent "cannot write the decision: is the disk full?"
+        ms=$(date +%s%3N)
+        case $ms in '' | *[!0-9]*) ms=$(date +%s)000 ;; esac
+        printf 'start_ms %s\nend %s\n' "$((ms + wait_ms))" "$tag" >> "$aside"
+        ;;
+    void) printf 'void\nby adapter\nend %s\n' "$tag" > "$aside" ;;
+    esac || fail unsent "cannot write the decision: is the disk full?"
+    ln "$aside" "attempts/$tag/decision" 2> /dev/null
+    rm -f "$aside"
+    decided || fail unknown "the decision of $tag cannot be read"
+}
+
+# gate TAG VERDICT NONCE [WAIT_MS LENGTH]
+gate() {
+    tag=$1 nonce=$3 wait_ms=${4-} length=${5-}
+    if ! decided; then
+        if [ "$2" = go ]; then
+            [ -d "attempts/$tag" ] || fail refused "the attempt has no directory yet"
+            [ -d "attempts/$tag/work" ] || mkdir "attempts/$tag/work" \
+                || fail unsent "cannot make its work directory"
+        else
+            mkdir -p "attempts/$tag" || fail unsent "cannot make its directory"
+        fi
+        decide "$2"
+    fi
+    printf 'verdict %s\n' "$verdict"
+}
+
+# Ends whatever there is of an attempt; at once if it was told long ago and is still there.
+cancel() {
+    tag=$1 patience=$2
+    gate "$tag" void "$3"
+    first=
+    { read -r first < "spool/$tag/ended"; } 2> /dev/null
+    now=$(date +%s)
+    [ -n "$first" ] || [ ! -d "spool/$tag" ] || printf '%s\n' "$now" > "spool/$tag/ended"
+    late=
+    [ -z "$first" ] || [ "$((now - first))" -le "$patience" ] || late=1
+    jobs=$(lrm_jobs) || fail unknown "$jobs"
+    while [ -n "$jobs" ]; do
+        job=${jobs%%"$nl"*}
+        case $jobs in *"$nl"*) jobs=${jobs#*"$nl"} ;; *) jobs= ;; esac
+        if [ -n "$late" ]; then lrm_kill "${job%% *}"; else lrm_end "${job%% *}" "${job#* }"; fi
+    done
+}
+
+remove() {
+    tag=$1 nonce=$2
+    jobs=$(lrm_jobs) || fail unsent "$jobs"
+    [ -z "$jobs" ] || fail refused "$tag has not ended; cancel it first"
+    for place in spool attempts; do
+        [ -e "$place/$tag" ] || continue
+        mv "$place/$tag" "gone/$tag.$nonce.$place" || fail unknown "cannot move $place/$tag"
+        rm -rf "gone/$tag.$nonce.$place" || fail unknown "cannot remove all of $tag"
+    done
+}
+
+# What is in the queue, and what is known of an attempt that is not there any more.
+find_tag() {
+    tag=$1
+    lrm_queue "$tag"
+    number=
+    { read -r number < "spool/$tag/job"; } 2> /dev/null
+    [ -z "$number" ] || [ ! -e "attempts/$tag" ] || printf 'number %s\n' "$number"
+}
+
+list() {
+    lrm_queue
+    ls -1 attempts spool | sed 's/^/name /'
+}
+
+main() {
+    set -f
+    umask 077
+    export LC_ALL=C
+    nl='
+'
+    root=$1 site=$2 seconds=$3 verb=$4
+    shift 4
+    user=$(id -un) || fail unsent "this account has no name at the site"
+    [ "$verb" = initialise ] || reach
+    case $verb in
+    initialise) initialise ;;
+    install) receive_all . ;;
+    describe) lrm_describe ;;
+    submit) submit "$@" ;;
+    status) status ;;
+    gate) gate "$@" ;;
+    cancel) cancel "$@" ;;
+    withdraw) tag=$1 && lrm_withdraw "$2" ;;
+    remove) remove "$@" ;;
+    find) find_tag "$@" ;;
+    list) list ;;
+    *) fail refused "the agent knows no $verb" ;;
+    esac
+    printf 'done\n'
+}
+
+main "$@"

@@ -1,0 +1,248 @@
+//! Commands of a site that this machine is part of: child processes.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, ChildStdin};
+
+use super::{Command, Ended, Exec, ExecError, Output};
+
+/// Variables of ours that a command gets as well: where programs are, who we are, which
+/// cluster is meant. What else we were started with is none of its business, and some of it
+/// would change what the commands of batch systems do.
+const INHERITED: [&str; 7] = ["PATH", "HOME", "USER", "LOGNAME", "KRB5CCNAME", "SLURM_CONF", "TZ"];
+
+/// Of standard error, only so much is kept.
+const STDERR_MAX: usize = 16 << 10;
+
+/// How long output may go on after the command's end: something that it started holds it open.
+const AFTER_END: Duration = Duration::from_secs(1);
+
+/// Runs commands as child processes, each in a process group of its own.
+#[derive(Debug)]
+pub struct ChildExec {
+    environment: BTreeMap<OsString, OsString>,
+}
+
+impl ChildExec {
+    /// With those variables of this process that a command needs.
+    pub fn of_this_process() -> Self {
+        let inherited =
+            INHERITED.iter().filter_map(|name| Some(((*name).into(), std::env::var_os(name)?)));
+        Self { environment: inherited.collect() }
+    }
+
+    fn start(&self, command: &Command) -> Result<Group, ExecError> {
+        let [program, arguments @ ..] = &command.argv[..] else {
+            return Err(ExecError::NotStarted("there is no command".to_owned()));
+        };
+        let child = tokio::process::Command::new(program)
+            .args(arguments)
+            .env_clear()
+            .envs(&self.environment)
+            .envs(&command.environment)
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn();
+        child.map(Group).map_err(|error| {
+            ExecError::NotStarted(format!("{} cannot be run: {error}", program.display()))
+        })
+    }
+}
+
+/// A child and the processes that it started; ended when dropped.
+struct Group(Child);
+
+impl Group {
+    /// Only while the child was not waited for is the group's number certainly its own.
+    fn kill(&self) {
+        let id = self.0.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        if let Some(group) = id {
+            // The only failure is that nobody is left.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+#[async_trait]
+impl Exec for ChildExec {
+    async fn run(&self, command: Command) -> Result<Output, ExecError> {
+        let mut group = self.start(&command)?;
+        let (stdin, stdout, stderr) =
+            (group.0.stdin.take(), group.0.stdout.take(), group.0.stderr.take());
+        let attended = async {
+            let mut kept = (Vec::new(), Vec::new());
+            let status = {
+                let reads = async {
+                    tokio::try_join!(
+                        read(stdout, &mut kept.0, command.output_max, Excess::Refused),
+                        read(stderr, &mut kept.1, STDERR_MAX, Excess::Dropped),
+                        write(stdin, &command.input),
+                    )
+                };
+                end_of(&mut group.0, reads).await?
+            };
+            Ok::<_, io::Error>((status, kept))
+        };
+        let perhaps = |why: String| Err(ExecError::PerhapsDone(why));
+        match tokio::time::timeout(command.deadline, attended).await {
+            Ok(Ok((status, (stdout, stderr)))) => match ended(status) {
+                Some(ended) => Ok(Output { ended, stdout, stderr }),
+                None => perhaps(format!("it ended in an unknown way: {status}")),
+            },
+            Ok(Err(error)) => perhaps(error.to_string()),
+            Err(_) => perhaps(format!("no answer within {:?}", command.deadline)),
+        }
+    }
+}
+
+fn ended(status: ExitStatus) -> Option<Ended> {
+    status.code().map(Ended::Code).or_else(|| status.signal().map(Ended::Signal))
+}
+
+/// Waits for the child while what it prints is read. What it left behind may print a moment
+/// longer, and is not waited for.
+async fn end_of<T>(
+    child: &mut Child,
+    reads: impl Future<Output = io::Result<T>>,
+) -> io::Result<ExitStatus> {
+    tokio::pin!(reads);
+    let status = tokio::select! {
+        biased;
+        read = &mut reads => {
+            read?;
+            return child.wait().await;
+        }
+        status = child.wait() => status?,
+    };
+    match tokio::time::timeout(AFTER_END, reads).await {
+        Ok(read) => read.map(|_| status),
+        Err(_) => Ok(status),
+    }
+}
+
+/// What becomes of output beyond its bound.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Excess {
+    Refused,
+    Dropped,
+}
+
+async fn read(
+    from: Option<impl AsyncRead + Unpin>,
+    kept: &mut Vec<u8>,
+    most: usize,
+    excess: Excess,
+) -> io::Result<()> {
+    let Some(mut from) = from else { return Ok(()) };
+    let mut buffer = vec![0; 16 << 10];
+    loop {
+        let length = from.read(&mut buffer).await?;
+        if length == 0 {
+            return Ok(());
+        }
+        let fits = length.min(most - kept.len());
+        kept.extend_from_slice(&buffer[..fits]);
+        if fits < length && excess == Excess::Refused {
+            return Err(io::Error::other(format!("it printed more than {most} bytes")));
+        }
+    }
+}
+
+/// A command that ends without having read everything had its reasons.
+async fn write(to: Option<ChildStdin>, bytes: &[u8]) -> io::Result<()> {
+    let Some(mut to) = to else { return Ok(()) };
+    match to.write_all(bytes).await {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    fn shell(text: &str, input: &[u8]) -> Command {
+        Command {
+            argv: ["/bin/sh", "-c", text].map(OsString::from).into(),
+            input: input.to_vec(),
+            environment: BTreeMap::new(),
+            deadline: Duration::from_secs(20),
+            output_max: 1 << 20,
+        }
+    }
+
+    async fn run(command: Command) -> Result<Output, ExecError> {
+        ChildExec::of_this_process().run(command).await
+    }
+
+    #[tokio::test]
+    async fn what_goes_in_comes_out_whatever_its_size() {
+        let input = vec![b'x'; 700_000];
+        let output = run(shell("cat; echo odd >&2; exit 3", &input)).await.unwrap();
+        assert_eq!(output.ended, Ended::Code(3));
+        assert_eq!((output.stdout, &output.stderr[..]), (input, &b"odd\n"[..]));
+    }
+
+    #[tokio::test]
+    async fn input_that_nobody_reads_is_no_error() {
+        let output = run(shell("exit 0", &vec![b'x'; 700_000])).await.unwrap();
+        assert_eq!(output.ended, Ended::Code(0));
+        assert_eq!(run(shell("kill -9 $$", b"")).await.unwrap().ended, Ended::Signal(9));
+    }
+
+    #[tokio::test]
+    async fn a_deadline_ends_the_whole_group_and_leaves_the_outcome_open() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("late");
+        let mut late = shell(&format!("(sleep 2; : > {}) & sleep 60", file.display()), b"");
+        late.deadline = Duration::from_millis(300);
+        let started = Instant::now();
+        assert!(matches!(run(late).await, Err(ExecError::PerhapsDone(_))));
+        assert!(started.elapsed() < Duration::from_secs(2));
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        assert!(!file.exists(), "a process of its group lived on");
+    }
+
+    #[tokio::test]
+    async fn what_a_command_leaves_behind_is_not_waited_for() {
+        let started = Instant::now();
+        let output = run(shell("echo here; sleep 30 & exit 0", b"")).await.unwrap();
+        assert_eq!((output.ended, &output.stdout[..]), (Ended::Code(0), &b"here\n"[..]));
+        assert!(started.elapsed() < Duration::from_secs(10));
+    }
+
+    #[tokio::test]
+    async fn too_much_output_is_an_error_and_too_many_words_of_error_are_dropped() {
+        let mut loud = shell("yes", b"");
+        loud.output_max = 1_000;
+        assert!(matches!(run(loud).await, Err(ExecError::PerhapsDone(_))));
+        let output = run(shell("yes | head -c 100000 >&2", b"")).await.unwrap();
+        assert_eq!(output.stderr.len(), STDERR_MAX);
+    }
+
+    #[tokio::test]
+    async fn what_is_not_there_was_not_started() {
+        let mut missing = shell("", b"");
+        missing.argv = vec!["/no/such/program".into()];
+        assert!(matches!(run(missing).await, Err(ExecError::NotStarted(_))));
+    }
+}

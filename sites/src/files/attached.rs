@@ -1,0 +1,156 @@
+//! The files of a site whose file system this machine has as well, whatever runs its jobs.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cospan_domain::ids::{RelPath, SiteName};
+use cospan_domain::units::Bytes;
+use tokio::sync::Semaphore;
+
+use super::{FileArea, InspectStatus, SourceArea};
+use crate::local::root::{ATTEMPTS, Root};
+use crate::port::{CopyOrder, FilePlace, Inspected, Piece, Readable, SiteError, Stream};
+
+/// Calls that may be inside the site's file system at the same time. When it hangs, this many
+/// threads hang with it and no more.
+const CALLS_MAX: usize = 8;
+
+/// Between two looks at an inspection that runs: short ones are over at once.
+const LOOK_MIN: Duration = Duration::from_millis(5);
+const LOOK_MAX: Duration = Duration::from_millis(500);
+
+/// The file area of one site, for calls that must not hold up the control thread.
+#[derive(Debug)]
+pub(crate) struct Attached {
+    shared: Arc<Shared>,
+    calls: Arc<Semaphore>,
+    deadline: Duration,
+}
+
+#[derive(Debug)]
+struct Shared {
+    area: FileArea,
+    name: SiteName,
+    root: PathBuf,
+    neighbours: BTreeMap<SiteName, PathBuf>,
+}
+
+impl Shared {
+    /// The file area of a site that is there.
+    fn area(&self) -> Result<&FileArea, SiteError> {
+        Root::open(&self.root, &self.name)
+            .map_err(|error| SiteError::NotSent(format!("{}: {error}", self.root.display())))?;
+        Ok(&self.area)
+    }
+
+    fn start_copy(&self, order: &CopyOrder) -> Result<(), SiteError> {
+        let site = &order.source.site;
+        let root = if *site == self.name { Some(&self.root) } else { self.neighbours.get(site) };
+        let root = root.ok_or_else(|| {
+            SiteError::Refused(format!("copies from {site} are not possible: it is no neighbour"))
+        })?;
+        let source = SourceArea { root: root.clone(), attempts: ATTEMPTS.to_owned() };
+        self.area()?.start_copy(order, &source)
+    }
+
+    fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Piece, SiteError> {
+        let (tag, file) = match what {
+            Readable::File(place) => return self.area()?.read(place, offset, limit),
+            Readable::Log(tag, Stream::Stdout) => (tag, "stdout"),
+            Readable::Log(tag, Stream::Stderr) => (tag, "stderr"),
+        };
+        let path = RelPath::new(&format!("{ATTEMPTS}/{tag}/{file}"))
+            .map_err(|error| SiteError::Refused(error.to_string()))?;
+        self.area()?.read_own(&path, offset, limit)
+    }
+}
+
+impl Attached {
+    pub(crate) fn new(
+        area: FileArea,
+        name: SiteName,
+        root: PathBuf,
+        neighbours: BTreeMap<SiteName, PathBuf>,
+        deadline: Duration,
+    ) -> Self {
+        let shared = Arc::new(Shared { area, name, root, neighbours });
+        Self { shared, calls: Arc::new(Semaphore::new(CALLS_MAX)), deadline }
+    }
+
+    /// Does something with the file area, within the deadline. What was begun is carried
+    /// through even if nobody waits for it any more.
+    pub(crate) async fn call<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&FileArea) -> Result<T, SiteError> + Send + 'static,
+    ) -> Result<T, SiteError> {
+        self.run(move |shared| work(shared.area()?)).await
+    }
+
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Shared) -> Result<T, SiteError> + Send + 'static,
+    ) -> Result<T, SiteError> {
+        let turn = tokio::time::timeout(self.deadline, self.calls.clone().acquire_owned()).await;
+        let Ok(Ok(turn)) = turn else {
+            return Err(SiteError::NotSent("earlier calls hang in its file system".to_owned()));
+        };
+        let shared = self.shared.clone();
+        let task = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            work(&shared)
+        });
+        match tokio::time::timeout(self.deadline, task).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(error)) => {
+                Err(SiteError::OutcomeUnknown(format!("the call broke off: {error}")))
+            }
+            Err(_) => Err(SiteError::OutcomeUnknown(format!(
+                "no answer from its file system within {:?}",
+                self.deadline
+            ))),
+        }
+    }
+
+    pub(crate) async fn start_copy(&self, order: &CopyOrder) -> Result<(), SiteError> {
+        let order = order.clone();
+        self.run(move |shared| shared.start_copy(&order)).await
+    }
+
+    pub(crate) async fn read(
+        &self,
+        what: &Readable,
+        offset: Bytes,
+        limit: u32,
+    ) -> Result<Piece, SiteError> {
+        let what = what.clone();
+        self.run(move |shared| shared.read(&what, offset, limit)).await
+    }
+
+    /// Waits for the agent that reads the file; as long as that takes.
+    pub(crate) async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
+        let asked = place.clone();
+        self.call(move |area| area.start_inspect(&asked)).await?;
+        let mut pause = LOOK_MIN;
+        loop {
+            let asked = place.clone();
+            let result = match self.call(move |area| area.inspect_status(&asked)).await? {
+                InspectStatus::Running { .. } => None,
+                InspectStatus::Done(inspected) => Some(Ok(inspected)),
+                InspectStatus::Failed(error) => Some(Err(error)),
+                // Somebody else who asked about the same file took its result.
+                InspectStatus::Absent => {
+                    Some(Err(SiteError::NotSent("the inspection is over; ask again".to_owned())))
+                }
+            };
+            if let Some(result) = result {
+                let asked = place.clone();
+                self.call(move |area| area.forget_inspect(&asked)).await?;
+                return result;
+            }
+            tokio::time::sleep(pause).await;
+            pause = LOOK_MAX.min(pause * 2);
+        }
+    }
+}

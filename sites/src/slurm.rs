@@ -1,0 +1,285 @@
+//! A cluster under Slurm, driven by an ordinary account of it.
+//!
+//! All that is done there is done by [`crate::agent`], through [`crate::exec`]. The site's
+//! root is a directory that its nodes share; below it is what a local site has, too: `site-id`,
+//! `spool/<tag>/`, `attempts/<tag>/`, `gone/`. A job is ours if its name and its comment are
+//! the attempt's tag and it was submitted below this root; never is anything done to a job by its number alone.
+
+mod calls;
+mod errors;
+mod judge;
+mod options;
+mod queue;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use async_trait::async_trait;
+use cospan_domain::ids::{Digest, HostName, LrmId, SiteName, Tag};
+use cospan_domain::labels::Labels;
+use cospan_domain::resources::Resources;
+use cospan_domain::units::{Bytes, DurationMs, DurationUs, Timestamp};
+use tokio::time::Instant;
+
+use crate::agent::{Agent, Request};
+use crate::exec::{Command, Exec, ExecError};
+use crate::files::attached::Attached;
+use crate::files::{AreaConfig, FileArea};
+use crate::local::root::ATTEMPTS;
+use crate::ping;
+use crate::port::{
+    AttemptOrder, CopyOrder, CopyStatus, FilePlace, GateDecision, GateState, Inspected, Piece,
+    Readable, Site, SiteDescription, SiteError, SiteStatus, Submitted, TagLookup,
+};
+
+/// Slurm's part of the agent's text.
+const MANAGER: &str = include_str!("slurm/slurm.sh");
+
+/// A program that measures a round trip for longer than this has no answer.
+const PING_LONGEST: Duration = Duration::from_secs(20);
+
+/// What a site under Slurm is.
+#[derive(Debug, Clone)]
+pub struct SlurmConfig {
+    /// Its name.
+    pub name: SiteName,
+    /// Its directory tree, as this machine and all nodes of the cluster name it.
+    pub root: PathBuf,
+    /// All that may be used of it; of processors never more than its partition has.
+    pub total: Resources,
+    /// Its labels.
+    pub labels: Labels,
+    /// Configuration file of Slurm that names the cluster; the installation's own if left out.
+    pub slurm_conf: Option<PathBuf>,
+    /// Partition to submit to; Slurm's default if left out.
+    pub partition: Option<String>,
+    /// Account to charge.
+    pub account: Option<String>,
+    /// Quality of service.
+    pub qos: Option<String>,
+    /// Features that nodes must have.
+    pub constraint: Option<String>,
+    /// Reservation to run in.
+    pub reservation: Option<String>,
+    /// From TERM to KILL when an attempt is ended; shortened to what Slurm leaves.
+    pub grace: DurationMs,
+    /// How often a wrapper looks at its gate.
+    pub poll: DurationMs,
+    /// Longest that a call takes.
+    pub deadline: DurationMs,
+    /// Command line of the agent that copies and digests files; see [`AreaConfig::agent`].
+    pub copy_agent: Vec<OsString>,
+    /// A copy for which no byte moves so long has failed.
+    pub stall: DurationMs,
+    /// Command line that finds out how far a host is, which is its last argument.
+    pub ping: Vec<String>,
+    /// Roots of the sites on this machine that copies may come from.
+    pub neighbours: BTreeMap<SiteName, PathBuf>,
+}
+
+impl SlurmConfig {
+    /// A site with ordinary settings, in the default partition.
+    pub fn new(name: SiteName, root: PathBuf, total: Resources, copy_agent: Vec<OsString>) -> Self {
+        Self {
+            name,
+            root,
+            total,
+            labels: Labels::new(),
+            slurm_conf: None,
+            partition: None,
+            account: None,
+            qos: None,
+            constraint: None,
+            reservation: None,
+            grace: DurationMs::from_secs(5),
+            poll: DurationMs::from_secs(1),
+            deadline: DurationMs::from_secs(20),
+            copy_agent,
+            stall: DurationMs::from_secs(60),
+            ping: ping::command(),
+            neighbours: BTreeMap::new(),
+        }
+    }
+}
+
+/// What Slurm's configuration says.
+#[derive(Debug, Clone, Copy, Default)]
+struct Facts {
+    /// From TERM to KILL of a job that Slurm ends.
+    kill_wait: Option<DurationMs>,
+}
+
+/// A cluster under Slurm.
+#[derive(Debug)]
+pub struct SlurmSite {
+    config: SlurmConfig,
+    agent: Agent,
+    files: Attached,
+    facts: Mutex<Option<Facts>>,
+    /// Since when nothing of an attempt has been seen to run.
+    over: Mutex<BTreeMap<Tag, Instant>>,
+}
+
+impl SlurmSite {
+    /// The site of this configuration, reached through `exec`. Touches nothing.
+    ///
+    /// # Errors
+    /// `Refused` if the root or the agent is not an absolute path, or the root cannot be a
+    /// word of a line.
+    pub fn new(config: SlurmConfig, exec: Arc<dyn Exec>) -> Result<Self, SiteError> {
+        let area = FileArea::new(AreaConfig {
+            root: config.root.clone(),
+            attempts: ATTEMPTS.to_owned(),
+            agent: config.copy_agent.clone(),
+            stall: Duration::from_millis(config.stall.0),
+        })?;
+        let deadline = Duration::from_millis(config.deadline.0);
+        let agent = Agent {
+            exec,
+            manager: MANAGER,
+            site: config.name.clone(),
+            root: config.root.clone(),
+            environment: environment(&config),
+            deadline,
+        };
+        // A line of `squeue` has it between bars.
+        let is_word = |root: &str| !root.contains(|c: char| c.is_control() || c == '|');
+        if !config.root.to_str().is_some_and(is_word) {
+            let root = config.root.display();
+            let why = format!("the root {root:?} has a bar or what is no text of one line");
+            return Err(SiteError::Refused(why));
+        }
+        let (name, root) = (config.name.clone(), config.root.clone());
+        let files = Attached::new(area, name, root, config.neighbours.clone(), deadline);
+        Ok(Self { config, agent, files, facts: Mutex::default(), over: Mutex::default() })
+    }
+
+    /// Makes a directory the root of a new site, or finds that it is already.
+    ///
+    /// # Errors
+    /// The directory cannot be made, or belongs to another site.
+    pub async fn initialise(&self) -> Result<(), SiteError> {
+        self.agent.ask(&["initialise"], Request::default()).await?;
+        self.files.call(FileArea::prepare).await
+    }
+
+    fn facts(&self) -> MutexGuard<'_, Option<Facts>> {
+        self.facts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn over(&self) -> MutexGuard<'_, BTreeMap<Tag, Instant>> {
+        self.over.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn environment(config: &SlurmConfig) -> BTreeMap<OsString, OsString> {
+    let conf = config.slurm_conf.iter();
+    conf.map(|path| ("SLURM_CONF".into(), path.clone().into_os_string())).collect()
+}
+
+/// Our clock.
+fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+#[async_trait]
+impl Site for SlurmSite {
+    fn name(&self) -> &SiteName {
+        &self.config.name
+    }
+
+    async fn describe(&self) -> Result<SiteDescription, SiteError> {
+        self.describe_site().await
+    }
+
+    async fn status(&self, tags: &[Tag]) -> Result<SiteStatus, SiteError> {
+        self.status_of(tags).await
+    }
+
+    async fn submit(&self, order: &AttemptOrder) -> Result<Submitted, SiteError> {
+        self.submit_order(order).await
+    }
+
+    async fn find_by_tag(&self, tag: Tag) -> Result<TagLookup, SiteError> {
+        self.find(tag).await
+    }
+
+    async fn decide_gate(&self, tag: Tag, decision: &GateDecision) -> Result<GateState, SiteError> {
+        self.decide(tag, decision).await
+    }
+
+    /// By its tag alone: whatever is in the queue under it.
+    async fn cancel(&self, tag: Tag, _lrm_id: Option<&LrmId>) -> Result<(), SiteError> {
+        self.end(tag).await
+    }
+
+    async fn withdraw(&self, tag: Tag, lrm_id: &LrmId) -> Result<(), SiteError> {
+        let words = ["withdraw", &tag.to_string(), lrm_id.as_str()];
+        self.agent.ask(&words, Request::default()).await?;
+        Ok(())
+    }
+
+    async fn remove_attempt(&self, tag: Tag) -> Result<(), SiteError> {
+        self.remove(tag).await
+    }
+
+    async fn list_attempts(&self) -> Result<Vec<Tag>, SiteError> {
+        self.list().await
+    }
+
+    async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
+        self.files.inspect(place).await
+    }
+
+    async fn start_copy(&self, order: &CopyOrder) -> Result<(), SiteError> {
+        self.files.start_copy(order).await
+    }
+
+    async fn copy_status(&self, order: &CopyOrder) -> Result<CopyStatus, SiteError> {
+        let order = order.clone();
+        self.files.call(move |area| area.copy_status(&order)).await
+    }
+
+    async fn stop_copy(&self, order: &CopyOrder, discard: bool) -> Result<(), SiteError> {
+        let order = order.clone();
+        self.files.call(move |area| area.stop_copy(&order, discard)).await
+    }
+
+    async fn has_content(&self, digest: Digest) -> Result<bool, SiteError> {
+        self.files.call(move |area| area.has_content(digest)).await
+    }
+
+    async fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
+        self.files.call(move |area| area.delete_content(digest)).await
+    }
+
+    async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Piece, SiteError> {
+        self.files.read(what, offset, limit).await
+    }
+
+    async fn round_trip(&self, to: &HostName) -> Result<DurationUs, SiteError> {
+        self.files.call(|_| Ok(())).await?;
+        let command = Command {
+            argv: self.config.ping.iter().map(OsString::from).chain([to.as_str().into()]).collect(),
+            input: Vec::new(),
+            environment: [("LC_ALL".into(), "C".into())].into(),
+            deadline: PING_LONGEST,
+            output_max: 64 << 10,
+        };
+        let line = self.config.ping.join(" ");
+        let untold = |why: String| {
+            SiteError::OutcomeUnknown(format!("\"{line} {to}\" tells nothing: {why}"))
+        };
+        match self.agent.exec.run(command).await {
+            Ok(output) => {
+                let text = String::from_utf8_lossy(&output.stdout).into_owned();
+                ping::shortest(&text).ok_or_else(|| untold(output.ended.to_string()))
+            }
+            Err(ExecError::NotStarted(why) | ExecError::PerhapsDone(why)) => Err(untold(why)),
+        }
+    }
+}

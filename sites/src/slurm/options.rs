@@ -1,0 +1,241 @@
+//! An attempt as options of `sbatch`.
+
+use std::sync::Arc;
+
+use cospan_domain::resources::Resources;
+use cospan_domain::units::DurationMs;
+
+use super::SlurmConfig;
+use crate::port::{AttemptOrder, SiteError};
+
+/// Between the longest life of a wrapper and the limit that Slurm gets: with it Slurm never
+/// ends a payload that still has time.
+const MARGIN: DurationMs = DurationMs::from_secs(120);
+
+/// Options that a job may give, with a value.
+const WITH_VALUE: [&str; 37] = [
+    "account",
+    "acctg-freq",
+    "bb",
+    "clock",
+    "constraint",
+    "core-spec",
+    "cores-per-socket",
+    "cpu-freq",
+    "cpus-per-gpu",
+    "distribution",
+    "exclude",
+    "extra-node-info",
+    "gpu-bind",
+    "gpu-freq",
+    "gpus-per-node",
+    "gpus-per-socket",
+    "gpus-per-task",
+    "gres",
+    "gres-flags",
+    "hint",
+    "licenses",
+    "mem",
+    "mem-bind",
+    "mem-per-cpu",
+    "mem-per-gpu",
+    "network",
+    "nice",
+    "nodelist",
+    "nodes",
+    "ntasks-per-node",
+    "partition",
+    "prefer",
+    "qos",
+    "reservation",
+    "sockets-per-node",
+    "threads-per-core",
+    "tmp",
+];
+
+/// Options that a job may give, without one.
+const FLAGS: [&str; 7] = [
+    "contiguous",
+    "exclusive",
+    "oversubscribe",
+    "overcommit",
+    "spread-job",
+    "use-min-nodes",
+    "kill-on-invalid-dep",
+];
+
+/// Short names of some of them; their value follows at once.
+const SHORT: [(&str, &str); 9] = [
+    ("-A", "account"),
+    ("-p", "partition"),
+    ("-q", "qos"),
+    ("-C", "constraint"),
+    ("-N", "nodes"),
+    ("-w", "nodelist"),
+    ("-x", "exclude"),
+    ("-L", "licenses"),
+    ("-m", "distribution"),
+];
+
+/// The options of one attempt.
+///
+/// # Errors
+/// `Refused` if the job gives one that it may not give.
+pub(super) fn options(
+    config: &SlurmConfig,
+    order: &AttemptOrder,
+    root: &str,
+) -> Result<Vec<String>, SiteError> {
+    let tag = order.tag;
+    // A percent sign would be the beginning of a pattern.
+    let log = format!("{root}/spool/{tag}/log").replace('%', "%%");
+    let mut options = vec![
+        "--no-requeue".to_owned(),
+        "--export=NIL".to_owned(),
+        format!("--job-name={tag}"),
+        format!("--comment={tag}"),
+        "--open-mode=append".to_owned(),
+        "--input=/dev/null".to_owned(),
+        format!("--output={log}"),
+        format!("--error={log}"),
+        format!("--chdir={root}"),
+        format!("--time={}", minutes(config, order)),
+    ];
+    let named = [
+        ("partition", &config.partition),
+        ("account", &config.account),
+        ("qos", &config.qos),
+        ("constraint", &config.constraint),
+        ("reservation", &config.reservation),
+    ];
+    options.extend(
+        named.into_iter().filter_map(|(name, value)| Some(format!("--{name}={}", value.as_ref()?))),
+    );
+    options.extend(amounts(&order.resources));
+    // The job's own come last: they win over those of the site.
+    for option in &order.lrm_options {
+        options.push(allowed(option)?);
+    }
+    Ok(options)
+}
+
+/// From the beginning of the wrapper to its end at the latest.
+fn minutes(config: &SlurmConfig, order: &AttemptOrder) -> u64 {
+    let parts = [order.hold_max, order.wall_time, config.grace, MARGIN];
+    let longest = parts.iter().fold(0_u64, |sum, part| sum.saturating_add(part.0));
+    longest.div_ceil(60_000)
+}
+
+/// Processors and what else Slurm counts, as totals of the attempt.
+fn amounts(resources: &Resources) -> Vec<String> {
+    const MIB: u128 = 1 << 20;
+    let processors = resources.processors.max(1);
+    let mut options = vec![format!("--ntasks={processors}")];
+    let mib = |megabytes: u64, parts: u32| {
+        (u128::from(megabytes) * 1_000_000).div_ceil(MIB * u128::from(parts))
+    };
+    let others =
+        [resources.other("memory_mb"), resources.other("gpus"), resources.other("disk_mb")];
+    if others[0] > 0 {
+        options.push(format!("--mem-per-cpu={}M", mib(others[0], processors)));
+    }
+    if others[1] > 0 {
+        options.push(format!("--gpus={}", others[1]));
+    }
+    if others[2] > 0 {
+        options.push(format!("--tmp={}M", mib(others[2], 1)));
+    }
+    options
+}
+
+/// An option that a job gives itself, as one word.
+fn allowed(option: &Arc<str>) -> Result<String, SiteError> {
+    let refused =
+        |why: &str| Err(SiteError::Refused(format!("the option {option:?} of sbatch {why}")));
+    if option.chars().any(char::is_control) {
+        return refused("has a control character");
+    }
+    let (name, value) = match option.strip_prefix("--") {
+        Some(long) => match long.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (long, None),
+        },
+        None => {
+            let short = SHORT.iter().find(|(short, _)| option.starts_with(short));
+            let Some((short, name)) = short else {
+                return refused("is not known here; write it as --option=value");
+            };
+            (*name, Some(&option[short.len()..]))
+        }
+    };
+    match value {
+        Some("") => refused("has no value; write it as --option=value"),
+        Some(value) if WITH_VALUE.contains(&name) || name == "exclusive" => {
+            Ok(format!("--{name}={value}"))
+        }
+        None if FLAGS.contains(&name) => Ok(format!("--{name}")),
+        None if WITH_VALUE.contains(&name) => refused("has no value; write it as --option=value"),
+        _ => refused(
+            "cannot be passed on: Cospan sets it itself, or it would change how an \
+                      attempt is run and found again",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn allow(option: &str) -> Result<String, SiteError> {
+        allowed(&option.into())
+    }
+
+    #[test]
+    fn what_a_job_may_ask_for_is_passed_on_as_one_word() {
+        assert_eq!(allow("--gres=gpu:2").unwrap(), "--gres=gpu:2");
+        assert_eq!(allow("-pshort").unwrap(), "--partition=short");
+        assert_eq!(allow("--exclusive").unwrap(), "--exclusive");
+        assert_eq!(allow("--exclusive=user").unwrap(), "--exclusive=user");
+        assert_eq!(allow("--constraint=a&(b|c) $(id)").unwrap(), "--constraint=a&(b|c) $(id)");
+    }
+
+    #[test]
+    fn what_would_change_the_attempt_itself_is_refused_by_name() {
+        for option in [
+            "--wrap=id",
+            "--export=ALL",
+            "--requeue",
+            "--array=1-9",
+            "-a1-9",
+            "--time=1",
+            "-t1",
+            "--job-name=x",
+            "--comment=x",
+            "--output=/x",
+            "--chdir=/",
+            "--ntasks=2",
+            "--uid=0",
+            "--partition",
+            "--gres=",
+            "-p",
+            "--exclusive=",
+            "script.sh",
+            "",
+            "-",
+            "--",
+            ":",
+            "--mem=1\n--wrap=id",
+        ] {
+            let answer = allow(option);
+            assert!(matches!(answer, Err(SiteError::Refused(_))), "{option:?}: {answer:?}");
+        }
+    }
+
+    #[test]
+    fn amounts_are_totals_of_the_attempt_in_whole_mebibytes() {
+        let others = [("memory_mb".into(), 1_000), ("gpus".into(), 3), ("licenses".into(), 1)];
+        let resources = Resources { processors: 4, others: others.into() };
+        assert_eq!(amounts(&resources), ["--ntasks=4", "--mem-per-cpu=239M", "--gpus=3"]);
+        assert_eq!(amounts(&Resources::default()), ["--ntasks=1"]);
+    }
+}

@@ -1,0 +1,83 @@
+# Slurm's part of what is done at a site; see agent.sh. What a query could not find out is
+# `unsent`: nothing was changed.
+
+# What an account's start files set would change what the commands do.
+unset SQUEUE_FORMAT SQUEUE_STATES SQUEUE_USERS SQUEUE_SORT SQUEUE_PARTITION SINFO_FORMAT \
+    SINFO_PARTITION SINFO_SORT SCANCEL_STATE SCANCEL_USER SCANCEL_NAME SCANCEL_INTERACTIVE
+
+# Prints each line of $1 behind the word $2.
+lines() {
+    [ -z "$1" ] || printf '%s\n' "$1" | sed "s/^/$2 /"
+}
+
+lrm_describe() {
+    config=$(limited scontrol show config 2>&1) || fail unsent "$config"
+    lines "$(printf '%s\n' "$config" \
+        | grep -E '^(ClusterName|SLURM_VERSION|KillWait|MinJobAge|ProctrackType) ')" config
+    lrm_load
+}
+
+# All of the account's jobs, or those under tag $1.
+lrm_queue() {
+    # Times as seconds since 1970; not for all commands, or jobs would get this variable too.
+    queue=$(SLURM_TIME_FORMAT=%s timeout -k 2 "$seconds" squeue -h -t all -u "$user" ${1:+-n "$1"} \
+        -o '%i|%T|%r|%C|%V|%S|%e|%Z|%j|%k' 2>&1) || fail unsent "$queue"
+    lines "$queue" queue
+}
+
+lrm_load() {
+    load=$(limited sinfo -h -o '%P|%a|%C|%l' 2>&1) || fail unsent "$load"
+    lines "$load" load
+}
+
+lrm_submit() {
+    said=$(limited sbatch --parsable "$@" "$root/$stub" "$root/$wrapper" "$root" "$tag" 2>&1)
+    code=$?
+    printf 'code %s\n' "$code"
+    lines "$said" said
+    [ "$code" -eq 0 ] || return 0
+    # With warnings around it, and the cluster's name behind a semicolon.
+    while [ -n "$said" ]; do
+        line=${said%%"$nl"*}
+        case $said in *"$nl"*) said=${said#*"$nl"} ;; *) said= ;; esac
+        case ${line%%;*} in '' | *[!0-9]*) ;; *) number=${line%%;*} ;; esac
+    done
+}
+
+# Those that are not over, if directory, name and comment all say that they are ours.
+lrm_jobs() {
+    queue=$(limited squeue -h -u "$user" -n "$tag" -o '%i %T %Z|%j|%k' 2>&1) || {
+        printf '%s\n' "$queue"
+        return 1
+    }
+    printf '%s\n' "$queue" | while read -r number state whose; do
+        [ "$whose" != "$root|$tag|$tag" ] || printf '%s %s\n' "$number" "$state"
+    done
+}
+
+# Never by the number alone: numbers are given out again. Fine if there is nothing to end.
+by_name() {
+    said=$(limited scancel --name="$tag" --user="$user" "$@" 2>&1) && return
+    case $said in
+    *'already completing'* | *'Invalid job id'* | *'not running'* | *'already completed'*) ;;
+    *) fail unknown "$said" ;;
+    esac
+}
+
+# TERM to the wrapper alone, so that it says how the payload ended. A job that waits, or whose
+# processes are stopped, has nobody who could hear it.
+lrm_end() {
+    case $2 in
+    RUNNING) by_name --batch --signal=TERM "$1" ;;
+    COMPLETING) ;;
+    *) by_name "$1" ;;
+    esac
+}
+
+lrm_kill() {
+    by_name "$1"
+}
+
+lrm_withdraw() {
+    by_name --state=PENDING "$1"
+}

@@ -1,0 +1,16 @@
+//! A site under a real Slurm does what every site must do, and what only Slurm makes happen.
+//!
+//! They need a cluster that nobody else uses and an account on it that is not root's:
+//! `COSPAN_TEST_SLURM_CONF` names its configuration file, `COSPAN_TEST_SLURM_ROOT` a directory
+//! that its nodes share. Without them each test says that it was skipped.
+
+#![allow(clippy::unwrap_used, reason = "a test program")]
+
+mod slurm {
+    mod ends;
+    pub mod fixture;
+}
+
+use slurm::fixture::SlurmSiteFixture;
+
+cospan_sites::site_contract!(perhaps SlurmSiteFixture::offered);

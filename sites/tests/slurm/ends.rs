@@ -1,0 +1,69 @@
+//! What it means that Slurm, or somebody there, ended an attempt.
+
+use std::sync::Arc;
+
+use cospan_sites::contract::{SiteFixture, await_seen, bring_to_gate, go, order, script, tag};
+use cospan_sites::port::{EndedBySite, Observation, Site};
+
+use super::fixture::SlurmSiteFixture;
+
+/// Payloads that end in different ways when they are told to, and one that does not hear it.
+const KINDS: [&str; 4] = [
+    "trap : TERM; sleep 100; exit 0",
+    "sleep 100; echo done",
+    "trap 'exit 0' TERM; while :; do sleep 0.01; done",
+    "trap '' TERM; sleep 100",
+];
+
+/// Of each kind so many.
+const EACH: u64 = 6;
+
+async fn run_all(site: &Arc<dyn Site>) -> Vec<cospan_domain::ids::Tag> {
+    let mut tags = Vec::new();
+    for number in 0..EACH * KINDS.len() as u64 {
+        let text = KINDS[number as usize % KINDS.len()];
+        tags.push(tag(number));
+        bring_to_gate(&**site, &order(tag(number), script(text))).await;
+        site.decide_gate(tag(number), &go()).await.unwrap();
+    }
+    for tag in &tags {
+        await_seen(&**site, *tag, |seen| matches!(seen, Observation::Begun(_))).await;
+    }
+    tags
+}
+
+/// No success, and nobody's error.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_operator_cancelled_is_never_success_and_nobodys_error() {
+    let Some(fixture) = SlurmSiteFixture::offered() else { return };
+    let site = fixture.site();
+    let tags = run_all(&site).await;
+    for tag in &tags {
+        fixture.slurm(&["scancel", &format!("--name={tag}")]);
+    }
+    for tag in tags {
+        let over =
+            |seen: &Observation| !matches!(seen, Observation::Begun(_) | Observation::Unknown(_));
+        let seen = await_seen(&*site, tag, over).await;
+        let Observation::Ended { began: true, why, .. } = seen else { panic!("{tag}: {seen:?}") };
+        assert_eq!(why, EndedBySite::Cancelled, "{tag}");
+    }
+}
+
+/// It never ran, and its site is well.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_operator_took_out_of_the_queue_is_nobodys_error() {
+    let Some(fixture) = SlurmSiteFixture::offered() else { return };
+    let site = fixture.site();
+    let mut all = order(tag(1), script("exit 0"));
+    all.resources = site.describe().await.unwrap().total;
+    bring_to_gate(&*site, &all).await;
+    site.submit(&order(tag(2), script("exit 0"))).await.unwrap();
+    await_seen(&*site, tag(2), |seen| *seen == Observation::Queued).await;
+    fixture.slurm(&["scancel", &format!("--name={}", tag(2))]);
+    let ended = |seen: &Observation| matches!(seen, Observation::Ended { .. });
+    let seen = await_seen(&*site, tag(2), ended).await;
+    let Observation::Ended { began: false, why, .. } = seen else { panic!("{seen:?}") };
+    assert_eq!(why, EndedBySite::Cancelled);
+    site.cancel(tag(1), None).await.unwrap();
+}

@@ -1,0 +1,81 @@
+//! Under a batch system, which ends jobs in its own way and runs them on other machines.
+
+use std::fs;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use cospan_domain::units::Timestamp;
+use cospan_sites::port::{ExitCause, GateState, Go};
+use cospan_sites::wrapper::parameters::encode_go_for_site;
+use cospan_sites::wrapper::state;
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use super::bench::{Bench, go, our_tag, script, with_each_shell};
+
+fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis().try_into().unwrap()
+}
+
+/// A decision as it stands at a site: whoever writes it there adds the start by its clock.
+fn decision(go: &Go, start_ms: u64) -> Vec<u8> {
+    let mut bytes = encode_go_for_site(go);
+    bytes.extend_from_slice(format!("start_ms {start_ms}\nend {}\n", our_tag()).as_bytes());
+    bytes
+}
+
+fn payload(bench: &Bench) -> Pid {
+    bench.await_file("begun", |bytes| state::begun(bytes, our_tag()).is_some());
+    let name = state::begun(&fs::read(bench.path("begun")).unwrap(), our_tag()).unwrap();
+    Pid::from_raw(name.pid.try_into().unwrap()).unwrap()
+}
+
+#[test]
+fn a_payload_that_was_ended_a_moment_before_its_wrapper_heard_of_it_is_no_success() {
+    with_each_shell(|bench| {
+        let stubborn = script("trap : TERM; echo begun; sleep 100; exit 0");
+        let wrapper = bench.at_gate_with(&["batch"], &stubborn);
+        assert_eq!(bench.decide(GateState::Opened), GateState::Opened);
+        bench.await_printed("begun");
+        kill_process_group(payload(bench), Signal::TERM).unwrap();
+        std::thread::sleep(Duration::from_millis(60));
+        wrapper.signal(Signal::TERM);
+        assert!(wrapper.wait().success());
+        assert_eq!(bench.exit(), Some(ExitCause::Terminated));
+    });
+}
+
+#[test]
+fn a_payload_that_ends_by_itself_has_its_own_code() {
+    with_each_shell(|bench| {
+        let wrapper = bench.at_gate_with(&["batch"], &script("exit 3"));
+        assert_eq!(bench.decide(GateState::Opened), GateState::Opened);
+        assert!(wrapper.wait().success());
+        assert_eq!(bench.exit(), Some(ExitCause::Code(3)));
+    });
+}
+
+#[test]
+fn a_start_in_the_sites_time_is_kept_whenever_its_gate_was_seen_open() {
+    with_each_shell(|bench| {
+        let wrapper = bench.at_gate_with(&["batch"], &script("date +%s%3N"));
+        let start = now_ms() + 2_300;
+        bench.decide_with(&decision(&go(), start));
+        assert!(wrapper.wait().success());
+        assert_eq!(bench.exit(), Some(ExitCause::Code(0)));
+        let printed = String::from_utf8(bench.printed()).unwrap();
+        // `date` of some systems knows whole seconds only.
+        let began: u64 = printed.trim().parse().unwrap();
+        assert!((start - 20..start + 5_000).contains(&began), "{began}, not {start}");
+    });
+}
+
+#[test]
+fn nothing_starts_after_the_last_moment_in_the_sites_time() {
+    with_each_shell(|bench| {
+        let wrapper = bench.at_gate_with(&["batch"], &script("echo ran"));
+        let late = Go { start_by: Timestamp(now_ms() - 1_000), ..go() };
+        bench.decide_with(&decision(&late, now_ms() - 3_000));
+        assert!(wrapper.wait().success());
+        assert_eq!(bench.exit(), Some(ExitCause::TooLate));
+        assert_eq!(bench.printed(), b"");
+    });
+}
