@@ -100,7 +100,7 @@ fn among_more_sets_than_can_be_searched_one_that_takes_the_job_is_found_all_the_
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(500))]
+    #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
     fn a_flexible_job_is_on_the_best_connected_of_the_smallest_sets(

@@ -269,7 +269,7 @@ impl Both {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(800))]
+    #![proptest_config(ProptestConfig::with_cases(600))]
 
     /// Every plan, what is left after it, what is withheld and for whom, every report, and where
     /// each job stands.
