@@ -239,7 +239,8 @@ fn step_starting(draft: &mut Draft<'_>, since: Timestamp) {
         Some(component) => {
             let over = draft.is_over(since + draft.parameters.go_grace);
             let missed_by = common_start::missed_by(draft);
-            if !over && !(draft.looks() && missed_by > DurationMs::ZERO) {
+            let late = draft.looks() && missed_by > DurationMs::ZERO;
+            if !over && !late {
                 return;
             }
             // Later than that nobody was here to open gates: not the fault of any site.
