@@ -2,6 +2,7 @@
 
 use super::worst_fit::most_remaining;
 use crate::job::spec::Request;
+use crate::placed::Rule;
 use crate::placement::history::History;
 use crate::placement::plan::Plan;
 use crate::placement::policy::{PlacementContext, Policy};
@@ -9,7 +10,6 @@ use crate::placement::reason::Refusal;
 use crate::placement::remaining::Remaining;
 use crate::placement::request::PlacementRequest;
 use crate::placement::search::{Choice, Search};
-use crate::placed::Rule;
 
 /// Each component, the largest first, to the first site by name that has its files; else
 /// to the pair of execution and file site in the history table whose transfer is the
@@ -35,7 +35,11 @@ impl Policy for CloseToFiles {
         true
     }
 
-    fn place(&self, request: &PlacementRequest, context: &mut PlacementContext<'_>) -> Result<Plan, Refusal> {
+    fn place(
+        &self,
+        request: &PlacementRequest,
+        context: &mut PlacementContext<'_>,
+    ) -> Result<Plan, Refusal> {
         let known = std::mem::take(context.history);
         let (outcome, brought) = place(request, context, &known);
         *context.history = known;

@@ -5,13 +5,13 @@ use std::cmp::Reverse;
 
 use super::worst_fit::spread;
 use crate::job::spec::Request;
+use crate::placed::Rule;
 use crate::placement::plan::Plan;
 use crate::placement::policy::{PlacementContext, Policy};
 use crate::placement::reason::Refusal;
 use crate::placement::remaining::Remaining;
 use crate::placement::request::PlacementRequest;
 use crate::placement::search::{Choice, Search};
-use crate::placed::Rule;
 
 /// Sites by decreasing usable processors, an order that is kept; each component, the
 /// largest first, to the first of them that still takes it.
@@ -32,7 +32,11 @@ impl Policy for ClusterMinimization {
         matches!(request, Request::Fixed | Request::NonFixed)
     }
 
-    fn place(&self, request: &PlacementRequest, context: &mut PlacementContext<'_>) -> Result<Plan, Refusal> {
+    fn place(
+        &self,
+        request: &PlacementRequest,
+        context: &mut PlacementContext<'_>,
+    ) -> Result<Plan, Refusal> {
         // Of that order one component alone takes the site with the most left.
         if let [_] = request.components() {
             return spread(request, context);

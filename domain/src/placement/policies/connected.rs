@@ -10,6 +10,7 @@ use super::cluster_minimization::{by_usable, in_order};
 use super::flexible::{Bounds, Candidate, place_flexible};
 use super::worst_fit::spread;
 use crate::job::spec::Request;
+use crate::placed::Rule;
 use crate::placement::grid::GridSnapshot;
 use crate::placement::group::{Group, GroupSearch};
 use crate::placement::plan::Plan;
@@ -19,7 +20,6 @@ use crate::placement::remaining::Remaining;
 use crate::placement::request::PlacementRequest;
 use crate::placement::search::Search;
 use crate::placement::split::split;
-use crate::placed::Rule;
 
 /// Cluster Minimization over well connected sites: never more sites than without.
 #[derive(Debug, Clone, Copy)]
@@ -56,7 +56,11 @@ impl Policy for ConnectedClusterMinimization {
         matches!(request, Request::Fixed | Request::NonFixed)
     }
 
-    fn place(&self, request: &PlacementRequest, context: &mut PlacementContext<'_>) -> Result<Plan, Refusal> {
+    fn place(
+        &self,
+        request: &PlacementRequest,
+        context: &mut PlacementContext<'_>,
+    ) -> Result<Plan, Refusal> {
         if let [_] = request.components() {
             return spread(request, context);
         }
@@ -77,7 +81,11 @@ impl Policy for ConnectedClusterMinimization {
 }
 
 /// The sites that Cluster Minimization itself would combine.
-fn unconnected(search: &Search<'_>, context: &PlacementContext<'_>, order: &[usize]) -> Option<Group> {
+fn unconnected(
+    search: &Search<'_>,
+    context: &PlacementContext<'_>,
+    order: &[usize],
+) -> Option<Group> {
     let mut trial = PlacementContext {
         grid: context.grid,
         remaining: &mut context.remaining.clone(),
@@ -99,7 +107,12 @@ fn unconnected(search: &Search<'_>, context: &PlacementContext<'_>, order: &[usi
 
 /// The best of all sets of at most as many sites as are known to do. A set takes the job if
 /// Cluster Minimization on its sites alone does.
-fn best_of_all(search: &Search<'_>, context: &mut PlacementContext<'_>, order: &[usize], known: Group) -> Group {
+fn best_of_all(
+    search: &Search<'_>,
+    context: &mut PlacementContext<'_>,
+    order: &[usize],
+    known: Group,
+) -> Group {
     let (grid, remaining) = (context.grid, &mut *context.remaining);
     let parts = search.request.by_size();
     let is_open = |site: &usize| parts.iter().any(|&c| search.fits(c as usize, *site, remaining));
@@ -175,10 +188,16 @@ impl Policy for ConnectedFlexibleClusterMinimization {
         matches!(request, Request::Flexible(_))
     }
 
-    fn place(&self, request: &PlacementRequest, context: &mut PlacementContext<'_>) -> Result<Plan, Refusal> {
+    fn place(
+        &self,
+        request: &PlacementRequest,
+        context: &mut PlacementContext<'_>,
+    ) -> Result<Plan, Refusal> {
         let grid = context.grid;
         let rule = Rule::BestConnected;
-        place_flexible(request, context, rule, |candidates, bounds| connect(candidates, bounds, grid))
+        place_flexible(request, context, rule, |candidates, bounds| {
+            connect(candidates, bounds, grid)
+        })
     }
 }
 

@@ -4,8 +4,10 @@
 use std::cmp::Reverse;
 
 use super::cluster_minimization::{by_usable, in_order};
+use crate::content::Part;
 use crate::ids::ComponentIndex;
 use crate::job::spec::Request;
+use crate::placed::{Placement, Rule};
 use crate::placement::history::History;
 use crate::placement::plan::Plan;
 use crate::placement::policy::{PlacementContext, Policy, unsuited};
@@ -14,8 +16,6 @@ use crate::placement::request::PlacementRequest;
 use crate::placement::search::{Choice, Search};
 use crate::placement::split::split;
 use crate::resources::Resources;
-use crate::content::Part;
-use crate::placed::{Placement, Rule};
 
 /// The total over the fewest sites that can take it, the largest first. Of allowed
 /// splits the first that fits, under Cluster Minimization.
@@ -36,7 +36,11 @@ impl Policy for FlexibleClusterMinimization {
         matches!(request, Request::Flexible(_))
     }
 
-    fn place(&self, request: &PlacementRequest, context: &mut PlacementContext<'_>) -> Result<Plan, Refusal> {
+    fn place(
+        &self,
+        request: &PlacementRequest,
+        context: &mut PlacementContext<'_>,
+    ) -> Result<Plan, Refusal> {
         place_flexible(request, context, Rule::LargestFilled, |candidates, bounds| {
             let usable: Vec<u32> = candidates.iter().map(|candidate| candidate.usable).collect();
             let sizes = split(bounds.total, bounds.min, bounds.most, &usable);
@@ -118,7 +122,11 @@ fn place_shares(
 }
 
 /// The largest site, if it plainly takes the whole job: then no other is looked at.
-fn takes_all(search: &Search<'_>, context: &PlacementContext<'_>, total: &Resources) -> Option<usize> {
+fn takes_all(
+    search: &Search<'_>,
+    context: &PlacementContext<'_>,
+    total: &Resources,
+) -> Option<usize> {
     let left = context.remaining.processors();
     let most = left.iter().copied().max().filter(|&most| most >= total.processors)?;
     let site = left.iter().position(|&count| count == most)?;
@@ -134,7 +142,11 @@ fn usable(context: &PlacementContext<'_>, site: usize, total: &Resources) -> u32
     total.most_of(left, |name| context.remaining.other(site, name).min(largest.other(name)))
 }
 
-fn candidates(search: &Search<'_>, context: &PlacementContext<'_>, total: &Resources) -> Vec<Candidate> {
+fn candidates(
+    search: &Search<'_>,
+    context: &PlacementContext<'_>,
+    total: &Resources,
+) -> Vec<Candidate> {
     let least = search.component(0).resources.processors;
     let left = context.remaining.processors();
     let open = (0..left.len())
@@ -147,7 +159,10 @@ fn candidates(search: &Search<'_>, context: &PlacementContext<'_>, total: &Resou
 
 /// Each allowed split in order of preference, as a non-fixed request under Cluster
 /// Minimization (vector FCM-17).
-fn first_that_fits(search: &Search<'_>, context: &mut PlacementContext<'_>) -> Result<Plan, Refusal> {
+fn first_that_fits(
+    search: &Search<'_>,
+    context: &mut PlacementContext<'_>,
+) -> Result<Plan, Refusal> {
     let splits = search.request.splits();
     let fits = |split: &&PlacementRequest| {
         let mut trial = PlacementContext {

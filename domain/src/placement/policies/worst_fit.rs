@@ -1,13 +1,13 @@
 //! Worst-Fit: spread the load (KOALA, section 4.3).
 
 use crate::job::spec::Request;
+use crate::placed::Rule;
 use crate::placement::plan::Plan;
 use crate::placement::policy::{PlacementContext, Policy};
 use crate::placement::reason::Refusal;
 use crate::placement::remaining::Remaining;
 use crate::placement::request::PlacementRequest;
 use crate::placement::search::{Choice, Search};
-use crate::placed::Rule;
 
 /// Each component, the largest first, to the site with the most processors left;
 /// equal ones by name. Files come from where they arrive first.
@@ -28,7 +28,11 @@ impl Policy for WorstFit {
         matches!(request, Request::Fixed | Request::NonFixed)
     }
 
-    fn place(&self, request: &PlacementRequest, context: &mut PlacementContext<'_>) -> Result<Plan, Refusal> {
+    fn place(
+        &self,
+        request: &PlacementRequest,
+        context: &mut PlacementContext<'_>,
+    ) -> Result<Plan, Refusal> {
         spread(request, context)
     }
 }
@@ -37,7 +41,10 @@ impl Policy for WorstFit {
 ///
 /// # Errors
 /// A component without a site; the context is as it was.
-pub(super) fn spread(request: &PlacementRequest, context: &mut PlacementContext<'_>) -> Result<Plan, Refusal> {
+pub(super) fn spread(
+    request: &PlacementRequest,
+    context: &mut PlacementContext<'_>,
+) -> Result<Plan, Refusal> {
     context.place_each(request, |search, component, remaining| {
         most_remaining(search, component, remaining).map(|site| Choice::site(site, Rule::MostLeft))
     })
