@@ -45,7 +45,7 @@ impl Default for Layout {
         Self {
             sites: 4,
             processors: 12,
-            queue: "guard_after = \"2s\"\nhoard_time = \"2s\"\n".into(),
+            queue: "hoard_after = \"2s\"\nhoard_time = \"2s\"\n".into(),
             claim: "claim_timeout = \"20s\"\nclaim_backoff = \"200ms\"\nsite_backoff = \"200ms\"\n\
                     backoff_max = \"2s\"\n"
                 .into(),

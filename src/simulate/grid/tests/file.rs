@@ -141,7 +141,7 @@ fn the_small_example_has_three_sites_with_a_scheduler_of_each_kind() {
     let disciplines: Vec<Discipline> = grid.sites.iter().map(|site| site.discipline).collect();
     assert_eq!(disciplines, [Discipline::Easy, Discipline::Conservative, Discipline::Fcfs]);
     assert_eq!(grid.processors_by_site(), [16, 16, 16]);
-    let name = LogicalName::new("call_faults.grib").unwrap();
+    let name = LogicalName::new("weather.grib").unwrap();
     assert!(grid.sites[0].files.contains_key(&name));
     assert!(!grid.build(&options(1, 1)).unwrap().sites[0].local_jobs.is_empty());
 }
