@@ -213,7 +213,7 @@ impl Campaign {
         let struck: u64 = verdict.struck.values().sum();
         let (acknowledged, finished) = verdict.jobs;
         let mut text = format!(
-            "{}: {acknowledged} jobs, {finished} finished, {} control_plane_runs, {struck} faults, hash {}",
+            "{}: {acknowledged} jobs, {finished} finished, {} lives, {struck} faults, hash {}",
             verdict.drawn, verdict.control_plane_runs, verdict.hash
         );
         let shows = args.timeline && (args.seeds == 1 || !verdict.holds());
@@ -270,7 +270,7 @@ fn timeline(verdict: &Verdict) -> String {
 fn table(campaign: &Campaign) -> String {
     let Campaign { seeds, held, seconds, seeds_per_minute, .. } = campaign;
     let text = format!(
-        "{held} of {seeds} seeds held, {} control_plane_runs, {} durable changes, in {seconds:.1} s ({seeds_per_minute:.0} a minute)\n",
+        "{held} of {seeds} seeds held, {} lives of the control plane, {} durable changes, in {seconds:.1} s ({seeds_per_minute:.0} a minute)\n",
         campaign.control_plane_runs, campaign.durable_changes
     );
     let kinds = kinds(&campaign.struck);

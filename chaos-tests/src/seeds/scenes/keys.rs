@@ -143,7 +143,7 @@ async fn second_run(scene: Scene, drawn: Drawn) -> Result<()> {
     scene.pass(DurationMs(1_000)).await;
     let next = drawn.first + 1;
     let reserved_before = scene.plane_run.plane.view().next_id.0;
-    scene.same("reserved by the last plane_run", Some(&reserved_before), blocks(next + 4).last());
+    scene.same("reserved by the last life", Some(&reserved_before), blocks(next + 4).last());
     let one = || named(spec(drawn, 2)?, "one", 1);
     let jobs = submitted(&scene, "alice", vec![one()?]).await?;
     scene.same("the same name after a restart", jobs, vec![repeated(next)]);
