@@ -1,8 +1,9 @@
 //! A site on a real Slurm, in a directory of its own.
 
-#![allow(unreachable_pub, clippy::unwrap_used, clippy::print_stderr, reason = "parts for tests")]
+#![allow(unreachable_pub, clippy::unwrap_used, reason = "parts for tests")]
 
 use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -39,10 +40,13 @@ impl SlurmSiteFixture {
             std::env::var_os("COSPAN_TEST_SLURM_ROOT"),
         ) else {
             let test = std::thread::current().name().unwrap_or("?").to_owned();
-            eprintln!(
+            // Not by a macro for tests: their output is kept back when they pass.
+            let told = writeln!(
+                std::io::stderr(),
                 "SKIPPED {test}: it needs a real Slurm; see COSPAN_TEST_SLURM_CONF in {}",
                 file!()
             );
+            told.unwrap();
             return None;
         };
         Some(Self::new(&PathBuf::from(conf), Path::new(&place)))
