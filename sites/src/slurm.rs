@@ -1,6 +1,6 @@
 //! A cluster under Slurm, driven by an ordinary account of it.
 //!
-//! All that is done there is done by [`crate::agent`], through [`crate::exec`]. The site's
+//! All that is done there is done by the agent script, through [`crate::exec`]. The site's
 //! root is a directory that its nodes share; below it is what a local site has, too: `site-id`,
 //! `spool/<tag>/`, `attempts/<tag>/`, `gone/`. A job is ours if its name and its comment are
 //! the attempt's tag and it was submitted below this root; never is anything done to a job by its number alone.
