@@ -14,4 +14,5 @@ pub mod local;
 pub mod ping;
 pub mod port;
 pub mod slurm;
+pub mod verdict;
 pub mod wrapper;

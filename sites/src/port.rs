@@ -110,7 +110,7 @@ pub enum Observation {
     Unknown(String),
 }
 
-/// Why a site ended an attempt.
+/// Why an attempt ended, or will never run, that has no word of its wrapper that counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndedBySite {
     /// Its processors went to another job.
@@ -125,6 +125,12 @@ pub enum EndedBySite {
     NodeFailed,
     /// The site could not start it.
     LaunchFailed,
+    /// It was ended and put back into the queue, where it can only find its directory taken.
+    Requeued,
+    /// It is in the queue, and no waiting would let it run: the site never grants what it asks for.
+    NeverRuns,
+    /// It ended by itself, and its payload spoiled the files that would tell how.
+    Spoiled,
 }
 
 /// Whose error something is.
@@ -142,11 +148,28 @@ impl EndedBySite {
     /// Whose error it is.
     pub fn blame(self) -> Blame {
         match self {
-            EndedBySite::Preempted | EndedBySite::Cancelled | EndedBySite::TimeLimit => {
-                Blame::Nobody
-            }
-            EndedBySite::OutOfMemory => Blame::Job,
+            EndedBySite::Preempted
+            | EndedBySite::Cancelled
+            | EndedBySite::TimeLimit
+            | EndedBySite::Requeued
+            | EndedBySite::NeverRuns => Blame::Nobody,
+            EndedBySite::OutOfMemory | EndedBySite::Spoiled => Blame::Job,
             EndedBySite::NodeFailed | EndedBySite::LaunchFailed => Blame::Site,
+        }
+    }
+
+    /// Its name, for people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            EndedBySite::Preempted => "preempted",
+            EndedBySite::Cancelled => "cancelled by others",
+            EndedBySite::TimeLimit => "time limit",
+            EndedBySite::OutOfMemory => "out of memory",
+            EndedBySite::NodeFailed => "node failed",
+            EndedBySite::LaunchFailed => "launch failed",
+            EndedBySite::Requeued => "requeued",
+            EndedBySite::NeverRuns => "can never run",
+            EndedBySite::Spoiled => "its state files were replaced or made unreadable",
         }
     }
 }

@@ -111,20 +111,24 @@ status() {
     lrm_queue
     lrm_load
     sed -n '/^end$/q; s:^tag \(.*\):attempts/\1 spool/\1:p' | xargs -r sh -c 'find "$@" -maxdepth 1 \
-        \( -type d -name "c*-*-*-*" -o -type f \( -name ready -o -name decision \
-        -o -name begun -o -name exit -o -name trouble \) \) \
-        -printf "%y %T@ %s %p\n" 2> /dev/null; :' look | show
+        \( -type d -name "c*-*-*-*" \( -readable -executable -printf "d %T@ 0 %p\n" \
+        -o -printf "x %T@ 0 %p\n" \) -o \( -name ready -o -name decision -o -name begun \
+        -o -name exit -o -name trouble \) \( -type f -readable -printf "f %T@ %s %p\n" \
+        -o -printf "x %T@ 0 %p\n" \) \) 2> /dev/null; :' look | show
 }
 
-# Prints state files behind their names, but for unfinished lines. Of a decision only the first
-# line counts here: it gets its name when it is whole.
+# Prints state files behind their names, but for unfinished lines; kind `x` is what is there and
+# cannot be read, or is no file, or is longer than any. Of a decision only the first line counts
+# here: it gets its name when it is whole.
 show() {
     while read -r kind time size path; do
+        case $path in */decision) ;; *) [ "$size" -le 4096 ] || kind=x ;; esac
         printf '%s %s %s\n' "$kind" "$time" "$path"
+        [ "$kind" != x ] || continue
         case $path in
         */decision) { IFS= read -r line < "$path" && printf '| %s\n' "$line"; } 2> /dev/null ;;
         *)
-            [ "$kind" = f ] && [ "$size" -le 4096 ] || continue
+            [ "$kind" = f ] || continue
             while IFS= read -r line; do
                 printf '| %s\n' "$line"
             done < "$path"

@@ -7,11 +7,11 @@ use cospan_domain::ids::Tag;
 use cospan_domain::units::Timestamp;
 
 use super::Answer;
-use crate::wrapper::evidence::Evidence;
+use crate::wrapper::evidence::{Evidence, Found};
 use crate::wrapper::parameters::end;
 
-/// State files of one attempt.
-type Files = BTreeMap<String, (Vec<u8>, Timestamp)>;
+/// State files of one attempt; no content for what is there and is no file that can be read.
+type Files = BTreeMap<String, (Option<Vec<u8>>, Timestamp)>;
 
 /// What is there of attempts.
 #[derive(Debug, Default)]
@@ -29,16 +29,23 @@ pub(crate) fn read(answer: &Answer) -> Left {
     for line in answer.0.lines() {
         if let Some(text) = line.strip_prefix("| ") {
             let file = current.as_ref().and_then(|(tag, name)| left.get_mut(tag)?.get_mut(name));
-            if let Some((bytes, _)) = file {
+            if let Some((Some(bytes), _)) = file {
                 bytes.extend_from_slice(text.as_bytes());
                 bytes.push(b'\n');
             }
             continue;
         }
-        current = found(line).map(|(tag, name, modified)| {
+        current = found(line).map(|(tag, name, modified, readable)| {
             let files = left.entry(tag).or_default();
-            if !name.is_empty() {
-                files.insert(name.clone(), (Vec::new(), modified));
+            match (name.is_empty(), readable) {
+                (false, _) => {
+                    files.insert(name.clone(), (readable.then(Vec::new), modified));
+                }
+                // All that is in a directory that cannot be read.
+                (true, false) => {
+                    files.insert("exit".to_owned(), (None, modified));
+                }
+                (true, true) => {}
             }
             (tag, name)
         });
@@ -50,13 +57,15 @@ pub(crate) fn read(answer: &Answer) -> Left {
     }
 }
 
-/// A line `KIND SECONDS attempts/TAG[/FILE]`; no file's name for the directory itself.
-fn found(line: &str) -> Option<(Tag, String, Timestamp)> {
+/// A line `KIND SECONDS attempts/TAG[/FILE]`; no file's name for the directory itself. Kind `x`
+/// is what is there and cannot be read.
+fn found(line: &str) -> Option<(Tag, String, Timestamp, bool)> {
     let mut words = line.splitn(3, ' ');
     let (kind, seconds, path) = (words.next()?, words.next()?, words.next()?);
-    let below = path.strip_prefix("attempts/").filter(|_| matches!(kind, "d" | "f"))?;
+    let below = path.strip_prefix("attempts/").filter(|_| matches!(kind, "d" | "f" | "x"))?;
     let (tag, name) = below.split_once('/').unwrap_or((below, ""));
-    Some((tag.parse().ok()?, name.to_owned(), seconds_to_timestamp(seconds)?))
+    let readable = kind != "x";
+    Some((tag.parse().ok()?, name.to_owned(), seconds_to_timestamp(seconds)?, readable))
 }
 
 /// Seconds with a fraction, as `find` and `date` print them.
@@ -69,13 +78,18 @@ pub(crate) fn seconds_to_timestamp(seconds: &str) -> Option<Timestamp> {
 }
 
 fn evidence(tag: Tag, mut files: Files) -> Evidence {
-    if let Some((bytes, _)) = files.get_mut("decision").filter(|(bytes, _)| !bytes.is_empty()) {
+    if let Some((Some(bytes), _)) = files.get_mut("decision")
+        && !bytes.is_empty()
+    {
         // Of a decision only the first line is sent: it gets its name when it is whole.
         end(bytes, tag);
     }
     let file = |name: &str| {
         let found = files.get(name);
-        Ok::<_, Infallible>(found.map(|(bytes, modified)| (bytes.as_slice().into(), *modified)))
+        Ok::<_, Infallible>(found.map(|(bytes, modified)| match bytes {
+            Some(bytes) => Found::File(bytes.as_slice().into(), *modified),
+            None => Found::Spoiled,
+        }))
     };
     match Evidence::of(tag, file) {
         Ok(evidence) => evidence,

@@ -16,8 +16,7 @@ impl Evidence {
     /// Reads what there is; `None` if the attempt has no directory.
     pub(super) fn collect(root: &Root, tag: Tag) -> io::Result<Option<Self>> {
         let evidence = Self::of(tag, |file| {
-            let found = root.read(&path(tag, file))?;
-            Ok::<_, io::Error>(found.map(|found| (found.bytes.into(), found.modified)))
+            root.read_state(&path(tag, file))
         })?;
         // Whoever wrote `ready` has the directory.
         let there = evidence.ready.is_some() || root.exists(&format!("{ATTEMPTS}/{tag}"))?;

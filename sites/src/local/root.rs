@@ -11,6 +11,8 @@ use cospan_domain::units::Timestamp;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
+use crate::wrapper::evidence::Found;
+
 /// Directories made by the wrapper, one per attempt.
 pub(crate) const ATTEMPTS: &str = "attempts";
 /// What the adapter prepares for a wrapper, one directory per attempt.
@@ -105,10 +107,23 @@ impl Root {
             Err(Errno::NOENT) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        let modified = timestamp(&rustix::fs::fstat(&file)?);
+        let stat = rustix::fs::fstat(&file)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err(Errno::ISDIR.into());
+        }
+        let modified = timestamp(&stat);
         let mut bytes = Vec::new();
         file.take(STATE_FILE_MAX).read_to_end(&mut bytes)?;
         Ok(Some(Dated { bytes, modified }))
+    }
+
+    /// Reads a state file of an attempt, if there is something under its name.
+    pub(super) fn read_state(&self, path: &str) -> io::Result<Option<Found<'static>>> {
+        match self.read(path) {
+            Ok(found) => Ok(found.map(|found| Found::File(found.bytes.into(), found.modified))),
+            Err(error) if is_spoiled(&error) => Ok(Some(Found::Spoiled)),
+            Err(error) => Err(error),
+        }
     }
 
     /// Opens a file for appending, made if it is missing.
@@ -197,6 +212,13 @@ fn timestamp(stat: &rustix::fs::Stat) -> Timestamp {
     let (seconds, nanoseconds) = (stat.st_mtime, stat.st_mtime_nsec);
     let seconds = u64::try_from(seconds).unwrap_or(0);
     Timestamp(seconds.saturating_mul(1000).saturating_add(nanoseconds / 1_000_000))
+}
+
+/// Whether an error says that a name is there, and that no wrapper made it what it is. Others
+/// may be the file system's, and pass.
+fn is_spoiled(error: &io::Error) -> bool {
+    let spoiled = [Errno::ISDIR, Errno::LOOP, Errno::ACCESS, Errno::NOTDIR, Errno::NXIO];
+    Errno::from_io_error(error).is_some_and(|errno| spoiled.contains(&errno))
 }
 
 fn private() -> Mode {

@@ -12,6 +12,8 @@ use super::evidence::{self, Evidence};
 use super::process::{self, Process};
 use super::root::{ATTEMPTS, Root, SPOOL};
 use crate::port::Observation;
+use crate::verdict::{Word, verdict};
+use crate::wrapper::evidence::observed;
 use crate::wrapper::parameters::{end, line};
 
 /// How long killed processes get to vanish before the next look.
@@ -42,7 +44,10 @@ pub(super) fn settle(root: &Root, tag: Tag) -> io::Result<Observation> {
         return Ok(Observation::Unknown("its processes were killed and are not gone yet".into()));
     }
     match Evidence::collect(root, tag)? {
-        Some(evidence) => Ok(evidence.after_death("its wrapper was killed or crashed")),
+        Some(evidence) => {
+            let verdict = verdict(Word::Completed, evidence.left(), true);
+            Ok(observed(verdict, Some(&evidence), || "its wrapper was killed or crashed".to_owned()))
+        }
         None if root.exists(&format!("{SPOOL}/{tag}/log"))? => record_early_end(root, tag),
         None => Ok(Observation::Absent),
     }

@@ -9,7 +9,7 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use tokio::time::Instant;
 
 use super::errors;
-use super::judge::{Known, ended_since, judge};
+use super::judge::{Known, is_outdated, judge};
 use super::options::options;
 use super::queue::{self, Job};
 use super::{Facts, SlurmSite};
@@ -20,6 +20,7 @@ use crate::port::{
     AttemptOrder, Capabilities, Found, GateDecision, GateState, SiteDescription, SiteError,
     SiteStatus, Submitted, TagLookup,
 };
+use crate::verdict::Word;
 use crate::wrapper::evidence::Evidence;
 use crate::wrapper::parameters::{Pace, encode_go_for_site, written};
 use crate::wrapper::{SCRIPT, script_name};
@@ -141,17 +142,22 @@ impl SlurmSite {
     }
 
     pub(super) async fn status_of(&self, tags: &[Tag]) -> Result<SiteStatus, SiteError> {
-        let (mut status, again) = self.look(tags).await?;
+        let (mut status, again) = self.look(tags, false).await?;
         if !again.is_empty() {
             // What they were when Slurm was asked is older than what they left.
-            let (second, _) = self.look(&again).await?;
+            let (second, _) = self.look(&again, true).await?;
             status.attempts.extend(second.attempts);
         }
         Ok(status)
     }
 
-    /// Looks once; also gives the attempts that are to be looked at again.
-    async fn look(&self, tags: &[Tag]) -> Result<(SiteStatus, Vec<Tag>), SiteError> {
+    /// Looks once; also gives the attempts that are to be looked at again. `asked_again`:
+    /// their files were seen before.
+    async fn look(
+        &self,
+        tags: &[Tag],
+        asked_again: bool,
+    ) -> Result<(SiteStatus, Vec<Tag>), SiteError> {
         let mut request = Request::default();
         tags.iter().for_each(|tag| request.line("tag", &tag.to_string()));
         let answer = self.agent.ask(&["status"], request.end()).await?;
@@ -162,13 +168,13 @@ impl SlurmSite {
         for tag in tags {
             let evidence = left.evidence.get(tag);
             let job = of_tag(&jobs, *tag, evidence);
-            let is_over = !job.is_some_and(Job::is_active);
+            let is_over = job.is_none_or(|job| !job.is_active() || job.word == Word::NeverRuns);
             let settled = self.over_for(*tag, is_over).is_some_and(|over| over >= FILES_SETTLE);
             let exit = evidence.and_then(|evidence| evidence.exit.as_ref());
             let overdue = exit.zip(site_clock).is_some_and(|((_, at), now)| now > *at + WORD_LATE);
             let spooled = left.spooled.contains(tag);
-            let known = Known { job, evidence, spooled, settled, overdue };
-            if ended_since(known) {
+            let known = Known { job, evidence, spooled, settled, overdue, asked_again };
+            if is_outdated(known) {
                 again.push(*tag);
             }
             attempts.insert(*tag, judge(known));
@@ -197,8 +203,8 @@ impl SlurmSite {
             ours.map(|job| job.processors).fold(0, u32::saturating_add)
         };
         let mut idle = self.config.total.clone();
-        let ours = idle.processors.min(load.total).saturating_sub(sum(Job::is_active));
-        let free = load.idle.saturating_sub(sum(|job| job.state == queue::State::Waiting));
+        let ours = idle.processors.min(load.total).saturating_sub(sum(takes_processors));
+        let free = load.idle.saturating_sub(sum(|job| job.word == Word::Waiting));
         idle.processors = ours.min(free);
         Ok(idle)
     }
@@ -273,6 +279,10 @@ impl SlurmSite {
         tags.dedup();
         Ok(tags)
     }
+}
+
+fn takes_processors(job: &Job) -> bool {
+    job.is_active() && job.word != Word::NeverRuns
 }
 
 /// Of several jobs under a tag the one that got the directory; until one has, one that may.

@@ -1,14 +1,9 @@
 //! What an attempt is doing, from Slurm's word and the wrapper's files together.
 
-use super::queue::{Job, Over, State};
-use crate::port::{EndedBySite, Exit, ExitCause, Observation};
-use crate::wrapper::evidence::Evidence;
-
-/// Why a job that is over left nothing is told only after its files had their time to appear.
-const LATE: &str = "its files may still appear";
-
-/// While a job is tidied up Slurm does not say who ended it.
-const UNTOLD: &str = "Slurm has not said yet why it was ended";
+use super::queue::Job;
+use crate::port::Observation;
+use crate::verdict::{Left, Verdict, Word, verdict};
+use crate::wrapper::evidence::{Evidence, observed};
 
 /// What is known of one attempt.
 #[derive(Debug, Clone, Copy)]
@@ -19,230 +14,176 @@ pub(super) struct Known<'a> {
     pub(super) evidence: Option<&'a Evidence>,
     /// What its wrapper reads is still there.
     pub(super) spooled: bool,
-    /// Slurm has said for a while that nothing runs any more.
+    /// For a while it has been seen to be over, or to be what can never run.
     pub(super) settled: bool,
     /// It ended so long ago that Slurm's word is not waited for.
     pub(super) overdue: bool,
+    /// Slurm was asked after its files were looked at.
+    pub(super) asked_again: bool,
 }
 
-/// Whether Slurm is to be asked once more: the payload ended after it was asked, and whether
-/// it was ended from outside is not known.
-pub(super) fn ended_since(known: Known<'_>) -> bool {
-    let exited = known.evidence.is_some_and(|evidence| evidence.exit.is_some());
-    exited && known.job.is_some_and(|job| job.state == State::Running)
+impl Known<'_> {
+    fn word(&self) -> Word {
+        self.job.map_or(Word::Forgotten, |job| job.word)
+    }
+
+    fn left(&self) -> Left {
+        match (self.evidence, self.job) {
+            // Another's directory: this one waits behind it, and was not put back.
+            (Some(evidence), Some(job)) if job.word.is_in_queue() && !is_holder(evidence, job) => {
+                if evidence.left() == Left::Void { Left::Void } else { Left::Nothing }
+            }
+            (Some(evidence), _) => evidence.left(),
+            (None, _) => Left::Nothing,
+        }
+    }
+
+    /// Whether what is awaited has had its time.
+    fn is_settled(&self) -> bool {
+        match self.word() {
+            Word::Waiting | Word::Requeued => self.asked_again,
+            // One that was told to end ends now, and Slurm will say who told it.
+            Word::Running if self.left() == Left::Terminated => self.overdue,
+            Word::Running => self.asked_again,
+            Word::Completing => self.overdue,
+            _ => self.settled,
+        }
+    }
+}
+
+fn is_holder(evidence: &Evidence, job: &Job) -> bool {
+    let holder = evidence.ready.as_ref().and_then(|(ready, _)| ready.job.as_ref());
+    holder == Some(&job.number)
+}
+
+/// Whether Slurm is to be asked once more: files tell what happened after it was asked.
+pub(super) fn is_outdated(known: Known<'_>) -> bool {
+    let asks = matches!(known.word(), Word::Waiting | Word::Requeued | Word::Running);
+    asks && verdict(known.word(), known.left(), false) == Verdict::Untold
 }
 
 /// What the attempt is doing.
 pub(super) fn judge(known: Known<'_>) -> Observation {
-    let last = known.evidence.and_then(Evidence::last_word);
-    let state = known.job.map(|job| job.state);
-    match (last, state) {
-        (Some(Observation::Exited(exit)), Some(State::Over(over))) => exited(known, exit, over),
-        (Some(Observation::Exited(exit)), Some(State::Running | State::Completing))
-            if exit.cause == ExitCause::Terminated && !known.overdue =>
-        {
-            Observation::Unknown(UNTOLD.to_owned())
-        }
-        // It cannot begin any more, and must be taken out of the queue all the same.
-        (Some(Observation::Void) | None, Some(State::Waiting)) => Observation::Queued,
-        (Some(last), _) => last,
-        (None, Some(State::Running | State::Completing)) => {
-            known.evidence.map_or(Observation::Starting, Evidence::standing)
-        }
-        (None, None) if known.evidence.is_none() => Observation::Absent,
-        // Slurm remembers a while longer what was removed.
-        (None, Some(State::Over(_))) if known.evidence.is_none() && !known.spooled => {
-            Observation::Absent
-        }
-        (None, Some(State::Over(_)) | None) if !known.settled => {
-            Observation::Unknown(LATE.to_owned())
-        }
-        (None, Some(State::Over(over))) => match reason(known, over) {
-            Some(why) => ended(known, why),
-            None => vanished(known),
-        },
-        (None, None) => vanished(known),
+    let over = known.job.is_some_and(|job| !job.is_active());
+    // Slurm remembers a while longer what was removed.
+    if over && known.evidence.is_none() && !known.spooled {
+        return Observation::Absent;
     }
-}
-
-/// What ended the payload itself is the last word, and its own wall time; all else may be how
-/// it looks to be ended from outside. Never success of that.
-fn exited(known: Known<'_>, exit: Exit, over: Over) -> Observation {
-    let by_wrapper = matches!(
-        exit.cause,
-        ExitCause::WallTime | ExitCause::TooLate | ExitCause::CouldNotStart(_)
-    );
-    match reason(known, over).filter(|_| !by_wrapper) {
-        Some(why) => ended(known, why),
-        None => Observation::Exited(exit),
-    }
-}
-
-/// Why Slurm ended a job; `None` if it ended by itself.
-fn reason(known: Known<'_>, over: Over) -> Option<EndedBySite> {
-    match over {
-        Over::Cancelled => Some(EndedBySite::Cancelled),
-        Over::Preempted => Some(EndedBySite::Preempted),
-        Over::TimeLimit => Some(EndedBySite::TimeLimit),
-        Over::NodeFailed => Some(EndedBySite::NodeFailed),
-        Over::OutOfMemory => Some(EndedBySite::OutOfMemory),
-        Over::Ended => known
-            .job
-            .is_some_and(|job| job.reason.contains("LaunchFail"))
-            .then_some(EndedBySite::LaunchFailed),
-    }
-}
-
-fn ended(known: Known<'_>, why: EndedBySite) -> Observation {
-    Observation::Ended { began: began(known), why, detail: said(known) }
-}
-
-fn began(known: Known<'_>) -> bool {
-    known.evidence.is_some_and(|evidence| evidence.perhaps_begun || evidence.exit.is_some())
-}
-
-fn vanished(known: Known<'_>) -> Observation {
-    Observation::Vanished { began: began(known), detail: said(known) }
+    let verdict = verdict(known.word(), known.left(), known.is_settled());
+    observed(verdict, known.evidence, || said(known))
 }
 
 fn said(known: Known<'_>) -> String {
-    let said = match known.job {
-        Some(job) => format!("Slurm says {} ({}) of its job {}", job.word, job.reason, job.number),
+    match known.job {
+        Some(job) => format!("Slurm says {} ({}) of its job {}", job.state, job.reason, job.number),
         None => "Slurm does not know its job any more".to_owned(),
-    };
-    let trouble = known.evidence.and_then(|evidence| evidence.trouble.as_deref());
-    trouble.map_or_else(|| said.clone(), |why| format!("{why}; {said}"))
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use cospan_domain::units::Timestamp;
 
-    use crate::port::GateState;
+    use super::*;
+    use crate::port::{EndedBySite, ExitCause, GateState};
+    use crate::slurm::queue::word;
+    use crate::wrapper::state::{ProcessName, Ready};
 
-    fn job(state: State) -> Job {
+    fn job(state: &str, reason: &str) -> Job {
         Job {
             number: "5".to_owned(),
             tag: "cabcdefgh-1-0-1".parse().unwrap(),
-            word: "WORD".to_owned(),
-            state,
-            reason: "None".to_owned(),
+            state: state.to_owned(),
+            word: word(state, reason),
+            reason: reason.to_owned(),
             processors: 1,
             submitted_at: Timestamp(1),
             end_at: None,
         }
     }
 
+    fn of_job(number: &str) -> Evidence {
+        let wrapper = ProcessName { pid: 12, start: 34 };
+        let (host, boot) = ("n1".to_owned(), "b".to_owned());
+        let ready = Ready { host, wrapper, boot, job: Some(number.to_owned()) };
+        Evidence { ready: Some((ready, Timestamp(1))), ..Evidence::default() }
+    }
+
     fn exited(cause: ExitCause) -> Evidence {
         let decision = Some((GateState::Opened, Timestamp(2)));
-        Evidence { decision, exit: Some((cause, Timestamp(9))), ..Evidence::default() }
+        Evidence { decision, exit: Some((cause, Timestamp(9))), ..of_job("5") }
     }
 
     fn known<'a>(job: Option<&'a Job>, evidence: Option<&'a Evidence>) -> Known<'a> {
-        Known { job, evidence, spooled: true, settled: true, overdue: false }
+        Known { job, evidence, spooled: true, settled: true, overdue: false, asked_again: true }
     }
 
-    fn seen(state: Option<State>, evidence: Option<&Evidence>, settled: bool) -> Observation {
-        let job = state.map(job);
-        judge(Known { job: job.as_ref(), evidence, spooled: true, settled, overdue: false })
-    }
-
-    /// The table of the book: Slurm's state by the wrapper's files.
-    #[test]
-    fn what_an_end_means_is_judged_by_state_and_files_together() {
-        let begun = Evidence { perhaps_begun: true, ..Evidence::default() };
-        let stands = |cause: ExitCause| format!("{cause:?}");
-        let cause = |over: Over, cause: ExitCause| match seen(
-            Some(State::Over(over)),
-            Some(&exited(cause)),
-            true,
-        ) {
-            Observation::Exited(exit) => format!("{:?}", exit.cause),
-            Observation::Ended { began: true, why, .. } => format!("{why:?}"),
-            other => format!("{other:?}"),
-        };
-        let by_itself = [ExitCause::Code(0), ExitCause::Code(7), ExitCause::Signal(9)];
-        let ours = [ExitCause::WallTime, ExitCause::TooLate];
-        for exit in by_itself.iter().chain(&ours).chain(&[ExitCause::Terminated]) {
-            assert_eq!(cause(Over::Ended, exit.clone()), stands(exit.clone()));
-        }
-        let outside = [
-            (Over::Cancelled, EndedBySite::Cancelled),
-            (Over::Preempted, EndedBySite::Preempted),
-            (Over::TimeLimit, EndedBySite::TimeLimit),
-            (Over::NodeFailed, EndedBySite::NodeFailed),
-            (Over::OutOfMemory, EndedBySite::OutOfMemory),
-        ];
-        for (over, why) in outside {
-            for exit in by_itself.iter().chain(&[ExitCause::Terminated]) {
-                assert_eq!(cause(over, exit.clone()), format!("{why:?}"), "{exit:?}");
-            }
-            for exit in &ours {
-                assert_eq!(cause(over, exit.clone()), stands(exit.clone()), "{over:?}");
-            }
-            for (evidence, began) in [(Some(&begun), true), (None, false)] {
-                let seen = seen(Some(State::Over(over)), evidence, true);
-                let Observation::Ended { began: told, why: reason, .. } = &seen else {
-                    panic!("{over:?}: {seen:?}")
-                };
-                assert_eq!((*told, *reason), (began, why));
-            }
+    fn why(seen: &Observation) -> Option<(bool, EndedBySite)> {
+        match seen {
+            Observation::Ended { began, why, .. } => Some((*began, *why)),
+            _ => None,
         }
     }
 
     #[test]
-    fn a_job_that_could_not_be_launched_is_the_sites_error() {
-        let mut job = job(State::Over(Over::Ended));
-        job.reason = "JobLaunchFailure".to_owned();
-        let seen = judge(known(Some(&job), None));
-        let Observation::Ended { began: false, why, .. } = seen else { panic!("{seen:?}") };
-        assert_eq!((why, why.blame()), (EndedBySite::LaunchFailed, crate::port::Blame::Site));
-    }
-
-    #[test]
-    fn a_payload_that_ended_by_itself_stands_while_its_job_is_tidied_up() {
-        for state in [None, Some(State::Completing)] {
-            let evidence = exited(ExitCause::Code(0));
-            let Observation::Exited(exit) = seen(state, Some(&evidence), true) else {
-                panic!("{state:?}")
-            };
-            assert_eq!(exit.cause, ExitCause::Code(0), "{state:?}");
-        }
-    }
-
-    #[test]
-    fn who_told_a_payload_to_end_is_known_when_its_job_is_tidied_up() {
-        let evidence = exited(ExitCause::Terminated);
-        let job = job(State::Completing);
-        let early = known(Some(&job), Some(&evidence));
+    fn what_can_never_run_is_told_after_its_reason_has_lasted() {
+        let job = job("PENDING", "PartitionTimeLimit");
+        let late = known(Some(&job), None);
+        assert_eq!(why(&judge(late)), Some((false, EndedBySite::NeverRuns)));
+        let early = Known { settled: false, ..late };
         assert!(matches!(judge(early), Observation::Unknown(_)));
-        assert!(matches!(judge(Known { overdue: true, ..early }), Observation::Exited(_)));
-        assert!(matches!(seen(None, Some(&evidence), true), Observation::Exited(_)));
     }
 
     #[test]
-    fn what_waits_in_the_queue_is_there_though_its_gate_is_shut() {
-        let decision = Some((GateState::Voided, Timestamp(2)));
-        let void = Evidence { decision, ..Evidence::default() };
-        assert_eq!(seen(Some(State::Waiting), Some(&void), true), Observation::Queued);
-        assert_eq!(seen(Some(State::Running), Some(&void), true), Observation::Void);
-        assert_eq!(seen(None, Some(&void), true), Observation::Void);
+    fn a_payload_that_ended_is_judged_when_slurm_was_asked_after_it() {
+        let running = job("RUNNING", "None");
+        let evidence = exited(ExitCause::Code(0));
+        let late = known(Some(&running), Some(&evidence));
+        assert!(matches!(judge(late), Observation::Exited(_)));
+        let early = Known { asked_again: false, ..late };
+        assert!(is_outdated(early));
+        assert!(matches!(judge(early), Observation::Unknown(_)));
     }
 
     #[test]
-    fn what_left_no_word_is_lost_only_when_its_files_had_their_time() {
-        let running = Evidence { perhaps_begun: true, ..Evidence::default() };
-        for state in [None, Some(State::Over(Over::Ended))] {
-            let early = seen(state, Some(&running), false);
-            assert!(matches!(early, Observation::Unknown(_)), "{early:?}");
-            let late = seen(state, Some(&running), true);
-            assert!(matches!(late, Observation::Vanished { began: true, .. }), "{late:?}");
+    fn nothing_that_ended_is_judged_while_its_job_is_tidied_up() {
+        let job = job("COMPLETING", "None");
+        for cause in [ExitCause::Code(0), ExitCause::Signal(9), ExitCause::Terminated] {
+            let evidence = exited(cause);
+            let early = known(Some(&job), Some(&evidence));
+            assert!(matches!(judge(early), Observation::Unknown(_)) && !is_outdated(early));
+            assert!(matches!(judge(Known { overdue: true, ..early }), Observation::Exited(_)));
         }
-        assert_eq!(seen(None, None, false), Observation::Absent);
-        let job = Some(&job(State::Over(Over::Ended)));
-        let removed = Known { spooled: false, ..known(job, None) };
+    }
+
+    #[test]
+    fn what_was_put_back_into_the_queue_is_told_from_a_second_submission() {
+        let waiting = job("PENDING", "BeginTime");
+        let evidence = Evidence { perhaps_begun: true, ..of_job("5") };
+        let put_back = known(Some(&waiting), Some(&evidence));
+        assert_eq!(why(&judge(put_back)), Some((true, EndedBySite::Requeued)));
+        let early = Known { asked_again: false, ..put_back };
+        assert!(is_outdated(early) && matches!(judge(early), Observation::Unknown(_)));
+        let evidence = Evidence { perhaps_begun: true, ..of_job("4") };
+        assert_eq!(judge(known(Some(&waiting), Some(&evidence))), Observation::Queued);
+    }
+
+    #[test]
+    fn what_was_removed_is_absent_though_slurm_remembers_it() {
+        let job = job("COMPLETED", "None");
+        let removed = Known { spooled: false, ..known(Some(&job), None) };
         assert_eq!(judge(removed), Observation::Absent);
-        assert_eq!(seen(Some(State::Running), None, false), Observation::Starting);
+        assert_eq!(judge(known(None, None)), Observation::Absent);
+    }
+
+    #[test]
+    fn a_detail_has_the_words_of_both() {
+        let job = job("FAILED", "NonZeroExitCode");
+        let evidence = Evidence { trouble: Some("no disk".to_owned()), ..of_job("5") };
+        let Observation::Vanished { began: false, detail } = judge(known(Some(&job), Some(&evidence)))
+        else {
+            panic!("a wrapper in trouble is the site's error")
+        };
+        assert_eq!(detail, "no disk; Slurm says FAILED (NonZeroExitCode) of its job 5");
     }
 }

@@ -3,44 +3,16 @@
 use cospan_domain::ids::Tag;
 use cospan_domain::units::Timestamp;
 
-/// What Slurm says a job is doing, as far as it matters here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
-    /// Waits in the queue.
-    Waiting,
-    /// Its processes run, or are stopped.
-    Running,
-    /// It is over, or nearly: what is left is being tidied up.
-    Completing,
-    /// It is over.
-    Over(Over),
-}
-
-/// How a job ended, as Slurm says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Over {
-    /// By itself, with whatever code.
-    Ended,
-    /// Somebody cancelled it.
-    Cancelled,
-    /// Its processors went to another job.
-    Preempted,
-    /// It ran longer than it was given.
-    TimeLimit,
-    /// A node failed.
-    NodeFailed,
-    /// It took more memory than it asked for.
-    OutOfMemory,
-}
+use crate::verdict::Word;
 
 /// One of our jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Job {
     pub(super) number: String,
     pub(super) tag: Tag,
-    /// Slurm's word.
-    pub(super) word: String,
-    pub(super) state: State,
+    /// What Slurm says that it is doing, as it is and as what it means.
+    pub(super) state: String,
+    pub(super) word: Word,
     /// Why it waits, or ended.
     pub(super) reason: String,
     pub(super) processors: u32,
@@ -52,7 +24,7 @@ pub(super) struct Job {
 impl Job {
     /// Whether it may still do something.
     pub(super) fn is_active(&self) -> bool {
-        !matches!(self.state, State::Over(_))
+        self.word.is_active()
     }
 
     /// Reads a line of `squeue`: number, state, reason, processors, times of submission, start
@@ -61,15 +33,15 @@ impl Job {
     pub(super) fn read(line: &str, root: &str) -> Option<Self> {
         let mut fields = line.splitn(10, '|');
         let mut next = || fields.next();
-        let (number, word, reason, processors) = (next()?, next()?, next()?, next()?);
+        let (number, state, reason, processors) = (next()?, next()?, next()?, next()?);
         let (submitted, _started, end) = (next()?, next()?, next()?);
         let (directory, name, comment) = (next()?, next()?, next()?);
         let tag = comment.parse().ok().filter(|_| name == comment && directory == root)?;
         Some(Self {
             number: number.to_owned(),
             tag,
-            word: word.to_owned(),
-            state: state(word),
+            word: word(state, reason),
+            state: state.to_owned(),
             reason: reason.to_owned(),
             processors: processors.parse().ok()?,
             submitted_at: seconds(submitted)?,
@@ -78,21 +50,57 @@ impl Job {
     }
 }
 
-/// A word that is not known is that of something that may still run.
-fn state(word: &str) -> State {
-    match word {
-        "PENDING" | "CONFIGURING" | "REQUEUED" | "REQUEUE_FED" | "REQUEUE_HOLD"
-        | "SPECIAL_EXIT" | "RESV_DEL_HOLD" => State::Waiting,
-        "COMPLETING" | "STAGE_OUT" | "SIGNALING" => State::Completing,
-        "COMPLETED" | "FAILED" => State::Over(Over::Ended),
-        "CANCELLED" | "DEADLINE" | "REVOKED" => State::Over(Over::Cancelled),
-        "PREEMPTED" => State::Over(Over::Preempted),
-        "TIMEOUT" => State::Over(Over::TimeLimit),
-        "NODE_FAIL" | "BOOT_FAIL" | "LAUNCH_FAILED" | "RECONFIG_FAIL" => {
-            State::Over(Over::NodeFailed)
-        }
-        "OUT_OF_MEMORY" => State::Over(Over::OutOfMemory),
-        _ => State::Running,
+/// Reasons for which a job waits that no waiting removes. (Those of limits on each single job
+/// end in `PerJob` or `PerJobLimit`.)
+const NEVER: [&str; 13] = [
+    "AccountNotAllowed",
+    "BadConstraints",
+    "DependencyNeverSatisfied",
+    "InvalidAccount",
+    "InvalidQOS",
+    "MaxMemPerLimit",
+    "PartitionConfig",
+    "PartitionNodeLimit",
+    "PartitionTimeLimit",
+    "QOSNotAllowed",
+    "QOSTimeLimit",
+    "AssociationTimeLimit",
+    "ReservationDeleted",
+];
+
+/// What Slurm's state and reason mean together. A state that is not known is that of something
+/// that may still run.
+pub(super) fn word(state: &str, reason: &str) -> Word {
+    match state {
+        "PENDING" | "RESV_DEL_HOLD" => waits(reason),
+        "CONFIGURING" => Word::Waiting,
+        "REQUEUED" | "REQUEUE_FED" | "REQUEUE_HOLD" | "SPECIAL_EXIT" => Word::Requeued,
+        "COMPLETING" | "STAGE_OUT" | "SIGNALING" => Word::Completing,
+        "LAUNCH_FAILED" => Word::LaunchFailed,
+        "COMPLETED" | "FAILED" if reason.contains("LaunchFail") => Word::LaunchFailed,
+        "COMPLETED" => Word::Completed,
+        "FAILED" => Word::Failed,
+        "CANCELLED" | "REVOKED" => Word::Cancelled,
+        "PREEMPTED" => Word::Preempted,
+        "TIMEOUT" => Word::TimeLimit,
+        "DEADLINE" => Word::Deadline,
+        "NODE_FAIL" | "RECONFIG_FAIL" => Word::NodeFailed,
+        "BOOT_FAIL" => Word::BootFailed,
+        "OUT_OF_MEMORY" => Word::OutOfMemory,
+        _ => Word::Running,
+    }
+}
+
+fn waits(reason: &str) -> Word {
+    // A reason may go on behind its name: "BadConstraints, ..." or "(node list)".
+    let name = reason.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
+    let per_job = name.ends_with("PerJob") || name.ends_with("PerJobLimit");
+    if NEVER.contains(&name) || per_job {
+        Word::NeverRuns
+    } else if reason.starts_with("launch failed") {
+        Word::LaunchFailed
+    } else {
+        Word::Waiting
     }
 }
 
@@ -155,7 +163,7 @@ mod tests {
     fn our_job_is_read_with_what_matters() {
         let job = read(&line("RUNNING", TAG, TAG)).unwrap();
         assert_eq!((job.number.as_str(), job.processors), ("31", 8));
-        assert_eq!((job.state, job.end_at), (State::Running, None));
+        assert_eq!((job.word, job.end_at), (Word::Running, None));
         assert_eq!(job.submitted_at, Timestamp(1_795_567_550_000));
         assert_eq!(job.tag.to_string(), TAG);
     }
@@ -174,12 +182,45 @@ mod tests {
 
     #[test]
     fn what_is_not_known_to_be_over_may_still_run() {
-        let state = |word: &str| read(&line(word, TAG, TAG)).unwrap().state;
-        assert_eq!(state("SUSPENDED"), State::Running);
-        assert_eq!(state("SOMETHING_NEW"), State::Running);
-        assert_eq!(state("CONFIGURING"), State::Waiting);
-        assert_eq!(state("TIMEOUT"), State::Over(Over::TimeLimit));
-        assert_eq!(state("FAILED"), State::Over(Over::Ended));
+        let read = |state: &str| read(&line(state, TAG, TAG)).unwrap().word;
+        assert_eq!(read("SUSPENDED"), Word::Running);
+        assert_eq!(read("SOMETHING_NEW"), Word::Running);
+        assert_eq!(read("CONFIGURING"), Word::Waiting);
+        assert_eq!(read("TIMEOUT"), Word::TimeLimit);
+        assert_eq!(read("FAILED"), Word::Failed);
+    }
+
+    #[test]
+    fn what_can_never_run_is_known_by_its_reason() {
+        for never in [
+            "PartitionNodeLimit",
+            "PartitionTimeLimit",
+            "PartitionConfig",
+            "BadConstraints",
+            "QOSMaxWallDurationPerJobLimit",
+            "AssocMaxCpuPerJobLimit",
+            "MaxMemPerLimit",
+        ] {
+            assert_eq!(word("PENDING", never), Word::NeverRuns, "{never}");
+        }
+        for passes in [
+            "Priority",
+            "Resources",
+            "None",
+            "JobHeldUser",
+            "JobHeldAdmin",
+            "AssocGrpCpuLimit",
+            "QOSMaxJobsPerUserLimit",
+            "ReqNodeNotAvail, UnavailableNodes:n[1-4]",
+            "PartitionDown",
+            "PartitionInactive",
+            "",
+        ] {
+            assert_eq!(word("PENDING", passes), Word::Waiting, "{passes}");
+        }
+        assert_eq!(word("PENDING", "launch failed requeued held"), Word::LaunchFailed);
+        assert_eq!(word("FAILED", "JobLaunchFailure"), Word::LaunchFailed);
+        assert_eq!(word("RUNNING", "PartitionTimeLimit"), Word::Running);
     }
 
     #[test]

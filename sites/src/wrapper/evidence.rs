@@ -7,6 +7,16 @@ use cospan_domain::units::Timestamp;
 
 use super::state::{self, ProcessName, Ready};
 use crate::port::{AtGate, Begun, Exit, ExitCause, GateState, Observation};
+use crate::verdict::{Left, Verdict};
+
+/// What is found under the name of a state file.
+#[derive(Debug)]
+pub(crate) enum Found<'f> {
+    /// A file: its content, and when it was written.
+    File(Cow<'f, [u8]>, Timestamp),
+    /// Something that no wrapper makes, or that cannot be read.
+    Spoiled,
+}
 
 /// The complete state files of an attempt that has a directory.
 #[derive(Debug, Default)]
@@ -19,38 +29,62 @@ pub(crate) struct Evidence {
     pub(crate) perhaps_begun: bool,
     pub(crate) exit: Option<(ExitCause, Timestamp)>,
     pub(crate) trouble: Option<String>,
+    /// A state file is not what its wrapper made.
+    pub(crate) spoiled: bool,
 }
 
 impl Evidence {
-    /// Reads what there is, from files whole and when they were written.
+    /// Reads what there is.
     pub(crate) fn of<'f, E>(
         tag: Tag,
-        file: impl Fn(&str) -> Result<Option<(Cow<'f, [u8]>, Timestamp)>, E>,
+        file: impl Fn(&str) -> Result<Option<Found<'f>>, E>,
     ) -> Result<Self, E> {
-        let begun = file("begun")?;
+        let files = (file("ready")?, file("decision")?, file("begun")?, file("exit")?);
+        let (ready, decision, begun, exit) = files;
+        let trouble = file("trouble")?;
+        let all = [&ready, &decision, &begun, &exit, &trouble];
+        let spoiled = all.iter().any(|found| matches!(found, Some(Found::Spoiled)));
         Ok(Self {
-            ready: read(tag, file("ready")?, state::ready),
-            decision: read(tag, file("decision")?, state::decision),
+            spoiled,
+            ready: read(tag, ready, state::ready),
+            decision: read(tag, decision, state::decision),
             perhaps_begun: begun.is_some(),
             begun: read(tag, begun, state::begun),
-            exit: read(tag, file("exit")?, state::exit),
-            trouble: read(tag, file("trouble")?, state::trouble).map(|(why, _)| why),
+            exit: read(tag, exit, state::exit),
+            trouble: read(tag, trouble, state::trouble).map(|(why, _)| why),
         })
+    }
+
+    /// What is left, as far as it matters for what an end means.
+    pub(crate) fn left(&self) -> Left {
+        match &self.exit {
+            Some((ExitCause::Code(0), _)) => Left::Success,
+            Some((ExitCause::Code(_) | ExitCause::Signal(_), _)) => Left::Failure,
+            Some((ExitCause::Terminated, _)) => Left::Terminated,
+            Some((ExitCause::WallTime, _)) => Left::WallTime,
+            Some((ExitCause::CouldNotStart(_), _)) => Left::Unstarted,
+            Some((ExitCause::TooLate, _)) => Left::TooLate,
+            None if matches!(self.decision, Some((GateState::Voided, _))) => Left::Void,
+            None if self.spoiled => Left::Spoiled,
+            None if self.trouble.is_some() => Left::Trouble,
+            None if self.perhaps_begun => Left::Begun,
+            None => Left::AtGate,
+        }
     }
 
     /// What will not change any more.
     pub(crate) fn last_word(&self) -> Option<Observation> {
-        if let Some((cause, ended_at)) = &self.exit {
-            // Without `begun` it ended between the opening of the gate and its start.
-            let began_at = self.begun.as_ref().map(|(_, at)| *at);
-            let began_at = began_at.or_else(|| self.decision.map(|(_, at)| at));
-            return Some(Observation::Exited(Exit {
-                cause: cause.clone(),
-                began_at: began_at.unwrap_or(*ended_at),
-                ended_at: *ended_at,
-            }));
+        match &self.exit {
+            Some((cause, ended_at)) => Some(Observation::Exited(self.exit_as(cause, *ended_at))),
+            None => matches!(self.decision, Some((GateState::Voided, _))).then_some(Observation::Void),
         }
-        matches!(self.decision, Some((GateState::Voided, _))).then_some(Observation::Void)
+    }
+
+    fn exit_as(&self, cause: &ExitCause, ended_at: Timestamp) -> Exit {
+        // Without `begun` it ended between the opening of the gate and its start.
+        let began_at = self.begun.as_ref().map(|(_, at)| *at);
+        let began_at = began_at.or_else(|| self.decision.map(|(_, at)| at));
+        Exit { cause: cause.clone(), began_at: began_at.unwrap_or(ended_at), ended_at }
     }
 
     /// Where it stands, if its processes live.
@@ -64,20 +98,47 @@ impl Evidence {
         }
     }
 
-    /// What is left to say when its processes are known to be gone.
-    pub(crate) fn after_death(&self, how: &str) -> Observation {
-        self.last_word().unwrap_or_else(|| Observation::Vanished {
-            began: self.perhaps_begun,
-            detail: self.trouble.clone().unwrap_or_else(|| how.to_owned()),
-        })
+    /// Whether its payload may have begun.
+    pub(crate) fn began(&self) -> bool {
+        self.perhaps_begun || self.exit.is_some() || self.spoiled
     }
 }
 
+/// A verdict as the port's observation. `evidence`: what it was reached from; `said`: what the
+/// site says of the attempt.
+pub(crate) fn observed(
+    verdict: Verdict,
+    evidence: Option<&Evidence>,
+    said: impl Fn() -> String,
+) -> Observation {
+    let began = evidence.is_some_and(Evidence::began);
+    let trouble = evidence.and_then(|evidence| evidence.trouble.as_deref());
+    let detail = || trouble.map_or_else(&said, |why| format!("{why}; {}", said()));
+    let by_file = || evidence.map_or(Observation::Starting, Evidence::standing);
+    match verdict {
+        Verdict::Absent => Observation::Absent,
+        Verdict::Untold => Observation::Unknown(UNTOLD.to_owned()),
+        Verdict::Queued => Observation::Queued,
+        Verdict::Standing
+        | Verdict::Void
+        | Verdict::TooLate
+        | Verdict::Succeeded
+        | Verdict::Failed => by_file(),
+        Verdict::Ended(why) => Observation::Ended { began, why, detail: detail() },
+        Verdict::Lost => Observation::Vanished { began, detail: detail() },
+    }
+}
+
+/// What is not known yet.
+const UNTOLD: &str = "its files, or why it was ended, may still be told";
+
 fn read<T>(
     tag: Tag,
-    file: Option<(Cow<'_, [u8]>, Timestamp)>,
+    found: Option<Found<'_>>,
     parse: impl Fn(&[u8], Tag) -> Option<T>,
 ) -> Option<(T, Timestamp)> {
-    let (bytes, modified) = file?;
-    Some((parse(&bytes, tag)?, modified))
+    match found? {
+        Found::File(bytes, modified) => Some((parse(&bytes, tag)?, modified)),
+        Found::Spoiled => None,
+    }
 }
