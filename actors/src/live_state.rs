@@ -46,6 +46,7 @@ impl SiteReport {
             total: description.total.clone(),
             largest_component: description.largest_component.clone(),
             labels: description.labels.clone(),
+            queues: description.capabilities.queues,
         }));
         self.description = Some(Arc::new(description));
     }

@@ -5,6 +5,7 @@
 //! lint enforces it. The types are neither the store's nor the API's format:
 //! both have their own, so a rename here is never a migration.
 
+pub mod acquire;
 pub mod catalogue;
 pub mod claim;
 pub mod content;

@@ -130,6 +130,7 @@ pub(crate) fn placed_at(name: &str, phase: Phase) -> Job {
         sources: Vec::new(),
         transfer_time: DurationMs::ZERO,
         share: None,
+        acquisition: Default::default(),
     };
     job.components = vec![Component { placement: Some(placement), ..Component::default() }];
     let refused = Some(DominantRefusal { code: ReasonCode::NotEnoughIdle, sites: 3 });

@@ -60,7 +60,7 @@ mod tests {
         job.spec = Arc::new(spec);
         job.phase = Phase::Claiming { since: Timestamp(1_000) };
         let (site, sources) = (site("Delft"), Vec::new());
-        let placement = Placement { site, sources, transfer_time: DurationMs::ZERO, share: None };
+        let placement = Placement { site, sources, transfer_time: DurationMs::ZERO, share: None, acquisition: Default::default() };
         job.components = vec![Component {
             placement: Some(placement),
             attempt: Attempt(1),
@@ -68,6 +68,7 @@ mod tests {
                 lrm_id: LrmId::new("7").expect("an id"),
                 at: Timestamp(1_000),
                 absences: 0,
+                waits: None,
             },
             ..Component::default()
         }];

@@ -136,6 +136,7 @@ fn a_placed_job_is_told_what_each_site_would_be_to_it_if_it_held_nothing() {
             sources: Vec::new(),
             transfer_time: DurationMs::ZERO,
             share: None,
+            acquisition: Default::default(),
         };
         let mut placed = Job { revision: 2, ..Job::clone(&job) };
         placed.phase = Phase::Placed { at: now, start_estimate: now };
@@ -332,7 +333,7 @@ fn a_component_that_was_placed_anew_by_itself_is_let_in_for_its_own_size() {
         let let_in = |share| {
             let (sources, transfer_time) = (Vec::new(), DurationMs::ZERO);
             let share = Some(share);
-            let placement = Placement { site: site("Delft"), sources, transfer_time, share };
+            let placement = Placement { site: site("Delft"), sources, transfer_time, share, acquisition: Default::default() };
             let part = Component { placement: Some(placement), ..Component::default() };
             let job = Job { components: vec![part], ..job.clone() };
             may_try_out(&world.shared, &job, ComponentIndex(0), &site("Delft"))

@@ -124,6 +124,7 @@ mod tests {
             sources: Vec::new(),
             transfer_time: DurationMs::ZERO,
             share: None,
+            acquisition: Default::default(),
         };
         old.components = ["Delft", "Leiden", "Delft"]
             .map(|name| Component { placement: Some(placement(name)), ..Component::default() })
@@ -157,6 +158,7 @@ mod tests {
             sources: Vec::new(),
             transfer_time: DurationMs::ZERO,
             share: None,
+            acquisition: Default::default(),
         };
         let placed = Component { placement: Some(placement), ..Component::default() };
         old.components = vec![Component::default(), placed];

@@ -29,6 +29,7 @@ pub(in crate::job) fn running_at(name: &str) -> Job {
         sources: Vec::new(),
         transfer_time: DurationMs::ZERO,
         share: None,
+        acquisition: Default::default(),
     };
     job.phase = Phase::Running { since: Timestamp(2) };
     job.start_at = Some(Timestamp(1));

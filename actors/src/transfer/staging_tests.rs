@@ -174,6 +174,7 @@ fn a_job_that_shares_what_is_staged_or_promised_needs_no_room_for_it() {
             sources: vec![Source { content: content(2), from: site("Delft"), chunk: None }],
             transfer_time: DurationMs::ZERO,
             share: None,
+            acquisition: Default::default(),
         };
         let promise = Promise::of(&world.shared, [&plan].into_iter());
         assert_eq!(staged(&[1, 2, 3]), vec![true, true, false]);
@@ -195,6 +196,7 @@ fn what_is_offered_counts_against_the_budget_until_the_offer_is_decided() {
             sources: vec![Source { content: content(seed), from: site("Delft"), chunk: None }],
             transfer_time: DurationMs::ZERO,
             share: None,
+            acquisition: Default::default(),
         };
         let left = || {
             let grid = GridMaker::default().snapshot(&world.shared, &Offers::default());
@@ -237,6 +239,7 @@ fn to_look_for_room_costs_as_much_however_many_jobs_and_offers_there_are() {
                 sources: vec![Source { content: of, from: site("Delft"), chunk: None }],
                 transfer_time: DurationMs::ZERO,
                 share: None,
+                acquisition: Default::default(),
             }
         };
         let view = world.shared.view.load();
@@ -276,6 +279,7 @@ fn a_promise_that_nobody_answers_lasts_until_what_was_decided_meanwhile_can_be_s
             sources: vec![Source { content: content(1), from, chunk: None }],
             transfer_time: DurationMs::ZERO,
             share: None,
+            acquisition: Default::default(),
         };
         world.append(Change::NewJobs(vec![Arc::new(queued(1, content(1)))])).await;
         let promise = Promise::of(&world.shared, [&plan].into_iter()).expect("bounded room");

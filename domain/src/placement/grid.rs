@@ -58,6 +58,8 @@ pub struct SiteShape {
     pub largest_component: Resources,
     /// Its labels.
     pub labels: Labels,
+    /// Components may wait in its own queue for hours.
+    pub queues: bool,
 }
 
 /// What a site said of its load, and when.
@@ -103,6 +105,9 @@ pub enum Hindrance {
     CredentialsExpired,
     /// An operator froze it.
     Frozen,
+    /// Components cannot wait there: what it does not start at once it refuses, or its
+    /// configuration says so.
+    NoQueue,
 }
 
 /// What is staged at sites already, or will be, for what was placed before: it takes no more
@@ -153,6 +158,7 @@ impl Acceptance {
                 Hindrance::Draining | Hindrance::Drained | Hindrance::Frozen => false,
                 Hindrance::Unknown | Hindrance::Unreachable | Hindrance::Isolated => true,
                 Hindrance::Maintenance | Hindrance::CredentialsExpired => true,
+                Hindrance::NoQueue => false,
             },
         }
     }

@@ -32,6 +32,7 @@ pub(crate) fn site_of(name: &str, total: Resources, idle: Resources) -> GridSite
             largest_component: total.clone(),
             total,
             labels: BTreeMap::new(),
+            queues: false,
         })),
         acceptance: Acceptance::Open,
         idle: Some(Belief { idle, asked_at: Timestamp(0) }),

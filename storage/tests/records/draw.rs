@@ -381,6 +381,7 @@ impl Draw {
             }),
             transfer_time: DurationMs(self.n64()),
             share: self.maybe(Self::n32),
+        acquisition: Default::default(),
         }
     }
 

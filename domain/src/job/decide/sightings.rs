@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::ids::{Attempt, ComponentIndex};
 use crate::job::command::{Rejection, Sighting, SiteTimes};
 use crate::job::decide::draft::Draft;
-use crate::job::decide::{abort, claims, submission};
+use crate::job::decide::{abort, claims, queued, submission};
 use crate::job::due::overdue_at;
 use crate::job::event::Happened;
 use crate::job::parameters::JobParameters;
@@ -23,6 +23,9 @@ pub fn is_news(
     sighting: &Sighting,
 ) -> bool {
     let Some(component) = job.components.get(index.0 as usize) else { return false };
+    if let Sighting::Queued(expected) = sighting {
+        return queued::is_news(component, *expected);
+    }
     let is_known = matches!(
         (&component.run, sighting),
         (Run::Submitted { absences: 0, .. }, Sighting::Pending)
@@ -44,6 +47,10 @@ pub(super) fn sighted(
     match sighting {
         Sighting::Absent => submission::absent(draft, index, attempt, asked_at)?,
         Sighting::Pending => seen(draft, index),
+        Sighting::Queued(expected) => {
+            seen(draft, index);
+            queued::waits(draft, index, expected);
+        }
         Sighting::Ready(host) => ready(draft, index, host, times),
         Sighting::Begun(host) => begun(draft, index, &host, times),
         Sighting::Succeeded => {

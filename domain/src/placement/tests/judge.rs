@@ -439,7 +439,7 @@ impl<'a> Judge<'a> {
             });
         }
         let site = self.site(at).name.clone();
-        Placement { site, sources, transfer_time: DurationMs(time), share: None }
+        Placement { site, sources, transfer_time: DurationMs(time), share: None, acquisition: Default::default() }
     }
 
     /// What the slowest link between these sites carries, in the slower direction.

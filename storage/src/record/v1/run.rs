@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use cospan_domain::acquire;
 use cospan_domain::ids::{InstanceId, LrmId, PolicyName, SiteName};
 use cospan_domain::job::state::{
     self, Ending as DomainEnding, RestartStep as DomainStep, Run as DomainRun,
@@ -22,6 +23,7 @@ wire_struct!(Component = state::Component {
     began: Option<Began>,
     restart: Option<Restart>,
     start_by: Option<u64>,
+    not_before: Option<u64>,
     origins: Vec<Origin>,
 });
 
@@ -42,7 +44,17 @@ wire_struct!(Placement = placed::Placement {
     transfer_time: u64;
     sources: Vec<Source>,
     share: Option<u32>,
+    acquisition: Default::default(),
+    acquisition: Acquisition,
 });
+wire_enum!(Acquisition = acquire::Acquisition { ClaimNow, Queue(QueueLimits) });
+wire_struct!(QueueLimits = acquire::QueueLimits { deadline: u64, max_hold: u64 });
+
+impl Default for Acquisition {
+    fn default() -> Self {
+        acquire::Acquisition::default().to_wire()
+    }
+}
 
 wire_struct!(PlacedBy = placed::PlacedBy {
     policy: Text<PolicyName>,
@@ -72,6 +84,7 @@ wire_enum!(
         Drained,
         CredentialsExpired,
         SiteUnusable,
+        NoQueue,
         QuotaTooSmall,
         TooSmall,
         LabelMismatch,
@@ -105,12 +118,14 @@ wire_enum!(Run = DomainRun {
     Idle,
     Intended { at: u64 },
     Uncertain { settled_at: u64, absences: u8, look_at: u64 },
-    Submitted { lrm_id: Text<LrmId>, at: u64, absences: u8 },
+    Submitted { lrm_id: Text<LrmId>, at: u64, absences: u8, waits: Option<Waits> },
     AtGate { lrm_id: Text<LrmId>, host: Arc<str>, since: u64, clock: Option<i64> },
     Opened { lrm_id: Text<LrmId>, host: Arc<str>, at: u64 },
     Running { lrm_id: Text<LrmId>, host: Arc<str>, since: u64 },
     Ended { how: Ending, at: u64 },
 });
+
+wire_struct!(Waits = state::Waits { since: u64; expected_start: Option<u64> });
 
 wire_enum!(Ending = DomainEnding {
     Succeeded,
@@ -202,6 +217,7 @@ mod tests {
         state::Component {
             placement: Some(placed::Placement {
                 share: Some(u32::MAX),
+                acquisition: Default::default(),
                 site: site('a'),
                 sources: vec![source; items],
                 transfer_time: DurationMs(u64::MAX),

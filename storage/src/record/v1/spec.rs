@@ -41,7 +41,21 @@ wire_struct!(RunOptions = runner::RunOptions {
     warning: Option<Warning>,
     notify: Vec<Text<TargetName>>,
     restart_scope: RestartScope,
+    acquisition: AcquisitionOptions,
 });
+wire_struct!(AcquisitionOptions = acquire::AcquisitionOptions {
+    ;
+    mode: AcquisitionMode,
+    limits: QueueLimits,
+});
+wire_enum!(AcquisitionMode = acquire::AcquisitionMode { Auto, Immediate, Queued });
+
+impl Default for AcquisitionOptions {
+    fn default() -> Self {
+        acquire::AcquisitionOptions::default().to_wire()
+    }
+}
+
 wire_enum!(RestartScope = DomainScope { Job, Component });
 
 impl Default for RestartScope {
