@@ -33,6 +33,7 @@ fn world(nodes: u32, local_jobs: Vec<LocalJob>) -> (World, SiteIndex) {
         processors_per_node: 1,
         discipline: Discipline::Easy,
         local_jobs,
+        queues: false,
         files: BTreeMap::new(),
     };
     let world = World::new(vec![spec], &[], Pace::default(), 1, BEGINS);
@@ -122,6 +123,7 @@ fn order() -> AttemptOrder {
         warning: None,
         earlier: None,
         lists_hosts: false,
+        begin_in: DurationMs::ZERO,
         hold_max: DurationMs(600_000),
         wall_time: second,
     }
@@ -170,7 +172,7 @@ fn whichever_submission_is_taken_back_by_its_number_the_attempt_goes_on_with_the
             assert_eq!(found.len(), 1);
             assert_eq!(found[0].lrm_id, ids[1 - taken_back]);
             let seen = world.status(site.index, &[order.tag]).attempts;
-            assert_eq!(seen[&order.tag], Observation::Queued);
+            assert_eq!(seen[&order.tag], Observation::Queued(None));
             assert!(world.remove_attempt(site.index, order.tag).is_err(), "it is in the queue");
             world.cancel(site.index, order.tag, None);
             world.remove_attempt(site.index, order.tag).unwrap();
@@ -249,7 +251,7 @@ fn a_batch_job_that_waits_for_another_node_comes_to_no_gate() {
     }
     world.site_down(site, DurationMs(60_000));
     world.advance(BEGINS + DurationMs(30_000));
-    assert_eq!(seen(&mut world, site, &order()), Observation::Queued);
+    assert_eq!(seen(&mut world, site, &order()), Observation::Queued(None));
     world.advance(BEGINS + DurationMs(90_000));
     let at_gate = seen(&mut world, site, &order());
     assert!(matches!(at_gate, Observation::Ready(_)), "{at_gate:?}");

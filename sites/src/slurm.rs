@@ -64,6 +64,8 @@ pub struct SlurmConfig {
     pub constraint: Option<String>,
     /// Reservation to run in.
     pub reservation: Option<String>,
+    /// What cannot start at once may wait in Slurm's queue.
+    pub queues: bool,
     /// From TERM to KILL when an attempt is ended; shortened to what Slurm leaves.
     pub grace: DurationMs,
     /// How often a wrapper looks at its gate.
@@ -94,6 +96,7 @@ impl SlurmConfig {
             qos: None,
             constraint: None,
             reservation: None,
+            queues: true,
             grace: DurationMs::from_secs(5),
             poll: DurationMs::from_secs(1),
             deadline: DurationMs::from_secs(20),

@@ -118,6 +118,7 @@ fn slurm(ground: &Ground<'_>, section: &Section) -> Made {
     slurm.qos = section.qos.clone();
     slurm.constraint = section.constraint.clone();
     slurm.reservation = section.reservation.clone();
+    slurm.queues = section.queues;
     slurm.ping = ground.config.sites.ping.clone();
     slurm.neighbours = ground.roots.clone();
     let site = Arc::new(SlurmSite::new(slurm, Arc::new(ChildExec::of_this_process()))?);

@@ -21,6 +21,10 @@ pub(crate) fn note_refusals(
         return;
     }
     for (index, component) in old.indexed() {
+        if component.acquisition().is_queued() {
+            // It waits for what is in use, as everybody knows.
+            continue;
+        }
         if let (Run::Submitted { .. }, Some(placement)) = (&component.run, &component.placement) {
             live.refuse(&placement.site, new.processors_of(index), loss.at);
         }
@@ -60,7 +64,13 @@ mod tests {
         job.spec = Arc::new(spec);
         job.phase = Phase::Claiming { since: Timestamp(1_000) };
         let (site, sources) = (site("Delft"), Vec::new());
-        let placement = Placement { site, sources, transfer_time: DurationMs::ZERO, share: None, acquisition: Default::default() };
+        let placement = Placement {
+            site,
+            sources,
+            transfer_time: DurationMs::ZERO,
+            share: None,
+            acquisition: Default::default(),
+        };
         job.components = vec![Component {
             placement: Some(placement),
             attempt: Attempt(1),

@@ -333,7 +333,13 @@ fn a_component_that_was_placed_anew_by_itself_is_let_in_for_its_own_size() {
         let let_in = |share| {
             let (sources, transfer_time) = (Vec::new(), DurationMs::ZERO);
             let share = Some(share);
-            let placement = Placement { site: site("Delft"), sources, transfer_time, share, acquisition: Default::default() };
+            let placement = Placement {
+                site: site("Delft"),
+                sources,
+                transfer_time,
+                share,
+                acquisition: Default::default(),
+            };
             let part = Component { placement: Some(placement), ..Component::default() };
             let job = Job { components: vec![part], ..job.clone() };
             may_try_out(&world.shared, &job, ComponentIndex(0), &site("Delft"))

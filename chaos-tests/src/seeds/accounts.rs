@@ -246,7 +246,7 @@ mod tests {
         let restart = Restart { step, since: begun, tries: 0, not_before: begun };
         let component = Component {
             attempt: Attempt(2),
-            run: Run::Submitted { lrm_id, at: begun, absences: 0 },
+            run: Run::Submitted { lrm_id, at: begun, absences: 0, waits: None },
             restart: Some(restart),
             ..Component::default()
         };

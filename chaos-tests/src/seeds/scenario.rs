@@ -333,7 +333,15 @@ fn draw_site(drawing: &mut Drawing, name: &SiteName, files: &[DrawnFile]) -> Clu
     let here = files.iter().filter(|(.., at)| at.contains(name));
     let files = here.map(|(path, content, _)| (path.clone(), *content)).collect();
     let name = name.clone();
-    ClusterSpec { name, nodes, processors_per_node: 2, discipline, local_jobs, files }
+    ClusterSpec {
+        name,
+        nodes,
+        processors_per_node: 2,
+        discipline,
+        local_jobs,
+        files,
+        queues: false,
+    }
 }
 
 fn all_links(names: &[SiteName]) -> Vec<LinkSpec> {

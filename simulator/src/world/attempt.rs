@@ -176,12 +176,17 @@ impl Attempt {
         }
     }
 
+    /// Whether it waits in the queue under this number.
+    pub(super) fn waits_as(&self, job: LrmJobId) -> bool {
+        self.stage == Stage::Queued && self.lrm == job
+    }
+
     /// What the site says of it.
     pub(super) fn observe(&self) -> Observation {
         let host = || self.host.clone();
         match &self.stage {
             Stage::Queued | Stage::Starting if bug(Bug::DropTag) => Observation::Absent,
-            Stage::Queued => Observation::Queued,
+            Stage::Queued => Observation::Queued(None),
             Stage::Starting => Observation::Starting,
             Stage::AtGate { since } => Observation::Ready(AtGate { host: host(), since: *since }),
             Stage::Running { since } => Observation::Begun(Begun { host: host(), at: *since }),

@@ -61,7 +61,7 @@ impl SlurmSite {
             largest_component: total.clone(),
             total,
             labels: self.config.labels.clone(),
-            capabilities: Capabilities { reservations: false, find_by_tag: true, arrays: true },
+            capabilities: Capabilities { queues: self.config.queues },
             manager: format!("Slurm {}, cluster {}", word("SLURM_VERSION"), word("ClusterName")),
         })
     }

@@ -44,7 +44,9 @@ pub(super) fn judge(known: Known<'_>) -> Observation {
             Observation::Unknown(UNTOLD.to_owned())
         }
         // It cannot begin any more, and must be taken out of the queue all the same.
-        (Some(Observation::Void) | None, Some(State::Waiting)) => Observation::Queued,
+        (Some(Observation::Void) | None, Some(State::Waiting)) => {
+            Observation::Queued(known.job.and_then(|job| job.start_at))
+        }
         (Some(last), _) => last,
         (None, Some(State::Running | State::Completing)) => {
             known.evidence.map_or(Observation::Starting, Evidence::standing)
@@ -130,6 +132,7 @@ mod tests {
             reason: "None".to_owned(),
             processors: 1,
             submitted_at: Timestamp(1),
+            start_at: None,
             end_at: None,
         }
     }
@@ -225,7 +228,7 @@ mod tests {
     fn what_waits_in_the_queue_is_there_though_its_gate_is_shut() {
         let decision = Some((GateState::Voided, Timestamp(2)));
         let void = Evidence { decision, ..Evidence::default() };
-        assert_eq!(seen(Some(State::Waiting), Some(&void), true), Observation::Queued);
+        assert_eq!(seen(Some(State::Waiting), Some(&void), true), Observation::Queued(None));
         assert_eq!(seen(Some(State::Running), Some(&void), true), Observation::Void);
         assert_eq!(seen(None, Some(&void), true), Observation::Void);
     }

@@ -101,6 +101,10 @@ pub(super) fn options(
         format!("--chdir={root}"),
         format!("--time={}", minutes(config, order)),
     ];
+    if order.begin_in > DurationMs::ZERO {
+        // Counted by Slurm's own clock.
+        options.push(format!("--begin=now+{}seconds", order.begin_in.0.div_ceil(1_000)));
+    }
     let named = [
         ("partition", &config.partition),
         ("account", &config.account),

@@ -91,6 +91,9 @@ section! {
         "constraint" => constraint: Option<String> = None, since "0.1.0";
         /// Of `slurm`: reservation of Slurm that jobs run in, unless a job names one.
         "reservation" => reservation: Option<String> = None, since "0.1.0";
+        /// Of `slurm`: whether components may wait in its own queue where nothing that serves them
+        /// is idle. `false`: only what is idle is claimed.
+        "queues" => queues: bool = true, since "0.1.0";
         /// How much of it may be filled by our jobs, from 0 to 1; see `placement.quota_basis`.
         "quota" => quota: PerMillion = PerMillion::ONE,
             in PerMillion(0) => PerMillion::ONE, since "0.1.0";
@@ -157,6 +160,7 @@ impl Site {
             ("qos", self.qos.is_some()),
             ("constraint", self.constraint.is_some()),
             ("reservation", self.reservation.is_some()),
+            ("queues", !self.queues),
         ];
         let given = of_slurm.into_iter().filter(|(_, given)| *given);
         given.map(|(key, _)| (SiteKind::Slurm, key))

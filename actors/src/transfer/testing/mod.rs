@@ -339,7 +339,13 @@ impl World {
         self.append(Change::NewJobs(vec![Arc::new(job.clone())])).await;
         job.phase = Phase::Collecting { since: self.shared.clock.now() };
         let (site, sources) = (site(from), Vec::new());
-        let placement = Placement { site, sources, transfer_time: DurationMs::ZERO, share: None, acquisition: Default::default() };
+        let placement = Placement {
+            site,
+            sources,
+            transfer_time: DurationMs::ZERO,
+            share: None,
+            acquisition: Default::default(),
+        };
         job.components = vec![Component {
             placement: Some(placement),
             attempt: Attempt(3),

@@ -142,9 +142,10 @@ pub(super) fn step(draft: &mut Draft<'_>, since: Timestamp) {
         return;
     }
     let due = |component: &Component| !matches!(component.run, Run::Idle) && !component.given_back;
-    let mut late = draft.job.indexed().filter(|(_, component)| due(component)).filter(
-        |(_, component)| draft.is_over(draft.job.claim_ends(component, since, parameters)),
-    );
+    let mut late =
+        draft.job.indexed().filter(|(_, component)| due(component)).filter(|(_, component)| {
+            draft.is_over(draft.job.claim_ends(component, since, parameters))
+        });
     let Some((index, component)) = late.next() else { return };
     let acquisition = component.acquisition();
     let (holds, limit) = match component.run {
@@ -156,7 +157,8 @@ pub(super) fn step(draft: &mut Draft<'_>, since: Timestamp) {
     if holds && acquisition.is_queued() {
         queued::give_back(draft, index, limit);
     } else {
-        let detail = if holds { held_too_long(limit, all) } else { format!("not running within {limit}") };
+        let detail =
+            if holds { held_too_long(limit, all) } else { format!("not running within {limit}") };
         lost(draft, index, detail.into(), None);
     }
 }

@@ -56,7 +56,13 @@ impl ClaimField for Field {
         let (site, _) = fitting.max_by_key(|(site, idle)| (**idle, std::cmp::Reverse(*site)))?;
         let transfer_time = if *site == c() { self.file_to_c } else { DurationMs::ZERO };
         let sources = Vec::new();
-        Some(Placement { site: site.clone(), sources, transfer_time, share: None, acquisition: Default::default() })
+        Some(Placement {
+            site: site.clone(),
+            sources,
+            transfer_time,
+            share: None,
+            acquisition: Default::default(),
+        })
     }
 
     fn victims_at(&self, site: &SiteName) -> Vec<Victim> {

@@ -439,7 +439,13 @@ impl<'a> Judge<'a> {
             });
         }
         let site = self.site(at).name.clone();
-        Placement { site, sources, transfer_time: DurationMs(time), share: None, acquisition: Default::default() }
+        Placement {
+            site,
+            sources,
+            transfer_time: DurationMs(time),
+            share: None,
+            acquisition: Default::default(),
+        }
     }
 
     /// What the slowest link between these sites carries, in the slower direction.

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use cospan_domain::acquire;
+use cospan_domain::acquire::Acquisition as DomainAcquisition;
 use cospan_domain::ids::{InstanceId, LrmId, PolicyName, SiteName};
 use cospan_domain::job::state::{
     self, Ending as DomainEnding, RestartStep as DomainStep, Run as DomainRun,
 };
 use cospan_domain::placed::{self, ReasonCode as DomainCode, Rule as DomainRule};
 
-use super::convert::{Text, wire_enum, wire_inner, wire_struct};
-use super::spec::{Chunk, Content};
+use super::convert::{Convert, Text, wire_enum, wire_inner, wire_struct};
+use super::spec::{Chunk, Content, QueueLimits};
 
 wire_struct!(Component = state::Component {
     run: Run;
@@ -44,15 +44,13 @@ wire_struct!(Placement = placed::Placement {
     transfer_time: u64;
     sources: Vec<Source>,
     share: Option<u32>,
-    acquisition: Default::default(),
     acquisition: Acquisition,
 });
-wire_enum!(Acquisition = acquire::Acquisition { ClaimNow, Queue(QueueLimits) });
-wire_struct!(QueueLimits = acquire::QueueLimits { deadline: u64, max_hold: u64 });
+wire_enum!(Acquisition = DomainAcquisition { ClaimNow, Queue(QueueLimits) });
 
 impl Default for Acquisition {
     fn default() -> Self {
-        acquire::Acquisition::default().to_wire()
+        DomainAcquisition::default().to_wire()
     }
 }
 
@@ -194,6 +192,7 @@ impl Component {
 
 #[cfg(test)]
 mod tests {
+    use cospan_domain::acquire;
     use cospan_domain::content::Content;
     use cospan_domain::ids::{Attempt, Digest};
     use cospan_domain::units::{Bytes, ClockSkew, DurationMs, Timestamp};
@@ -217,7 +216,10 @@ mod tests {
         state::Component {
             placement: Some(placed::Placement {
                 share: Some(u32::MAX),
-                acquisition: Default::default(),
+                acquisition: DomainAcquisition::Queue(acquire::QueueLimits {
+                    deadline: DurationMs(u64::MAX),
+                    max_hold: DurationMs(u64::MAX),
+                }),
                 site: site('a'),
                 sources: vec![source; items],
                 transfer_time: DurationMs(u64::MAX),
@@ -230,6 +232,7 @@ mod tests {
             collected: vec![collected; items],
             began: Some(state::Began { site: site('b'), attempt, at: Some(Timestamp(u64::MAX)) }),
             start_by: Some(Timestamp(u64::MAX)),
+            not_before: Some(Timestamp(u64::MAX)),
             restart: Some(state::Restart {
                 step: DomainStep::Staging,
                 since: Timestamp(u64::MAX),
@@ -251,7 +254,12 @@ mod tests {
             [
                 DomainRun::Idle,
                 DomainRun::Uncertain { settled_at: at, absences: u8::MAX, look_at: at },
-                DomainRun::Submitted { lrm_id: lrm_id.clone(), at, absences: u8::MAX },
+                DomainRun::Submitted {
+                    lrm_id: lrm_id.clone(),
+                    at,
+                    absences: u8::MAX,
+                    waits: Some(state::Waits { since: at, expected_start: Some(at) }),
+                },
                 DomainRun::AtGate {
                     lrm_id: lrm_id.clone(),
                     host: host.clone(),

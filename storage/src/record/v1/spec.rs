@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use cospan_domain::acquire::{self, AcquisitionMode as DomainMode};
 use cospan_domain::content;
 use cospan_domain::ids::{
     ComponentName, Digest, LogicalName, PolicyName, RelPath, RunnerName, SiteName, TargetName,
@@ -48,11 +49,24 @@ wire_struct!(AcquisitionOptions = acquire::AcquisitionOptions {
     mode: AcquisitionMode,
     limits: QueueLimits,
 });
-wire_enum!(AcquisitionMode = acquire::AcquisitionMode { Auto, Immediate, Queued });
+wire_struct!(QueueLimits = acquire::QueueLimits { deadline: u64, max_hold: u64 });
+wire_enum!(AcquisitionMode = DomainMode { Auto, Immediate, Queued });
 
 impl Default for AcquisitionOptions {
     fn default() -> Self {
         acquire::AcquisitionOptions::default().to_wire()
+    }
+}
+
+impl Default for AcquisitionMode {
+    fn default() -> Self {
+        DomainMode::default().to_wire()
+    }
+}
+
+impl Default for QueueLimits {
+    fn default() -> Self {
+        acquire::QueueLimits::default().to_wire()
     }
 }
 
