@@ -22,6 +22,8 @@ pub mod panics;
 #[cfg(test)]
 mod probe_tests;
 #[cfg(test)]
+mod queued_tests;
+#[cfg(test)]
 mod restart_tests;
 #[cfg(test)]
 mod retention_tests;

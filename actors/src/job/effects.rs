@@ -216,7 +216,7 @@ fn order(actor: &JobActor, effect: &JobEffect) -> AttemptOrder {
     let tag = tag(actor, effect);
     let component = job.components.get(effect.component.0 as usize);
     let hold_max = component.map(Component::acquisition).unwrap_or_default();
-    let hold_max = hold_max.max_hold(&actor.shared.settings.job);
+    let hold_max = hold_max.wrapper_hold(&actor.shared.settings.job);
     let not_before = component.and_then(|component| component.not_before);
     let begin_in = not_before.map(|at| at.since(actor.shared.clock.now())).unwrap_or_default();
     AttemptOrder {

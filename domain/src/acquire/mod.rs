@@ -55,6 +55,16 @@ impl Acquisition {
         }
     }
 
+    /// How long its wrapper waits at the gate by itself. Who waited in a queue is told to give
+    /// its processors back, by whoever knows when the others are expected: only if nobody does,
+    /// it gives up by itself.
+    pub fn wrapper_hold(self, parameters: &JobParameters) -> DurationMs {
+        match self {
+            Acquisition::ClaimNow => parameters.hold_max,
+            Acquisition::Queue(limits) => limits.max_hold + parameters.hold_slack,
+        }
+    }
+
     /// Whether it waits in its site's own queue, however little is idle there.
     pub fn is_queued(self) -> bool {
         matches!(self, Acquisition::Queue(_))

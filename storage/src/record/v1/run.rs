@@ -140,7 +140,7 @@ wire_struct!(Collected = state::Collected { ; content: Option<Content>, done: bo
 /// Bytes that a component takes as written, at most; quickly.
 pub(crate) fn most_bytes(component: &state::Component) -> usize {
     /// Names of fields, numbers, and three names of sites.
-    const FIELDS: usize = 768;
+    const FIELDS: usize = 1_024;
     /// A digest, a size and the name of a site, or two digests and four numbers beside it,
     /// with their fields.
     const ITEM: usize = 512;
