@@ -9,6 +9,7 @@ mod registry;
 pub(crate) mod settings;
 mod sited;
 mod verdicts;
+mod waits;
 mod webhook;
 
 use std::net::SocketAddr;
