@@ -136,7 +136,6 @@ fn one_that_is_not_submitted_is_told_by_which_rule_its_sites_would_be_chosen() {
     let job = placed_at("leiden", Phase::Placed { at: NOW, start_estimate: NOW });
     let mut explanation = explanation(Wait::NotSubmitted);
     explanation.decision = Ok(Plan {
-        seq: Default::default(),
         policy: explanation.policy.clone(),
         rule: Rule::MostLeft,
         placements: job.components[0].placement.clone().into_iter().collect(),

@@ -144,7 +144,6 @@ impl<'a> Search<'a> {
     pub(super) fn plan_of(&self, placements: Vec<Placement>, rule: Rule) -> Plan {
         let transfer_time = placements.iter().map(|placement| placement.transfer_time).max();
         Plan {
-            seq: self.grid.seq(),
             policy: self.request.policy().clone(),
             rule,
             placements,

@@ -99,7 +99,6 @@ impl Judge<'_> {
     fn plan_by(&self, rule: Rule, placements: Vec<Placement>) -> Plan {
         let longest = placements.iter().map(|placement| placement.transfer_time).max();
         Plan {
-            seq: self.grid.seq(),
             policy: PolicyName::new(self.asked.policy).unwrap(),
             rule,
             placements,
