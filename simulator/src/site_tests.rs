@@ -11,10 +11,11 @@ use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::{AttemptOrder, GateDecision, GateState, Observation, Site};
 
-use super::call_faults::{CallFault, CallFaultModel, FaultRates};
+use super::call_faults::{CallFaultModel, FaultRates};
 use super::handle::WorldHandle;
 use super::jobs::job;
 use super::kill_switch::{KillPoint, KillSwitch};
+use super::kinds::Kind;
 use super::site::SimulatedSite;
 use crate::world::batch::Discipline;
 use crate::world::cluster::{ClusterSpec, LocalJob};
@@ -41,11 +42,7 @@ fn world(nodes: u32, local_jobs: Vec<LocalJob>) -> (World, SiteIndex) {
 }
 
 /// An empty site of one processor, where everything meets this fault.
-fn site(
-    fault: Option<CallFault>,
-    trouble: Option<Trouble>,
-    moment: Option<KillPoint>,
-) -> SimulatedSite {
+fn site(fault: Option<Kind>, trouble: Option<Trouble>, moment: Option<KillPoint>) -> SimulatedSite {
     let (mut world, index) = world(1, Vec::new());
     trouble.into_iter().for_each(|trouble| world.plan(BEGINS, index, trouble));
     let faults = fault.into_iter().map(|fault| (fault, 1_000_000)).collect();
@@ -78,7 +75,7 @@ fn struck(site: &SimulatedSite) -> Struck {
 
 #[test]
 fn a_wrong_number_is_counted_as_often_as_it_is_wrong() {
-    let site = site(Some(CallFault::WrongIdle), None, None);
+    let site = site(Some(Kind::WrongIdle), None, None);
     let wrong = System::new().block_on(async {
         let mut wrong = 0;
         for _ in 0..100 {
@@ -87,12 +84,12 @@ fn a_wrong_number_is_counted_as_often_as_it_is_wrong() {
         wrong
     });
     assert!((1..100).contains(&wrong), "some numbers drawn are the true one: {wrong}");
-    assert_eq!(struck(&site), [(("wrong-idle", "status"), wrong)].into());
+    assert_eq!(struck(&site), [((Kind::WrongIdle, "status"), wrong)].into());
 }
 
 #[test]
 fn an_answer_that_is_cut_short_and_said_nothing_is_not_counted() {
-    let site = site(Some(CallFault::Truncated), None, None);
+    let site = site(Some(Kind::Truncated), None, None);
     System::new().block_on(async { site.status(&[]).await.unwrap() });
     assert_eq!(struck(&site), Struck::new());
 }
@@ -196,7 +193,7 @@ fn what_is_taken_back_too_late_ends_nothing() {
 
 #[test]
 fn a_request_that_came_twice_is_submitted_twice() {
-    let (site, order) = (site(Some(CallFault::Doubled), None, None), order());
+    let (site, order) = (site(Some(Kind::Doubled), None, None), order());
     // Who has the reply, and who has none, is drawn.
     under_virtual_time(async {
         let _ = site.submit(&order).await;
@@ -204,7 +201,7 @@ fn a_request_that_came_twice_is_submitted_twice() {
     });
     let deeds = deeds(&site);
     assert!(deeds.contains(&Deed::SubmittedAgain), "{deeds:?}");
-    assert_eq!(struck(&site), [(("doubled", "submit"), 1)].into());
+    assert_eq!(struck(&site), [((Kind::Doubled, "submit"), 1)].into());
 }
 
 /// An attempt of the job with this number.

@@ -26,6 +26,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
+use super::kinds::Kind;
 use super::lives::{Lived, Lives};
 use super::tally::Tally;
 
@@ -42,11 +43,6 @@ pub const KINDS: [ActorKind; 10] = [
     ActorKind::Job,
     ActorKind::Transfer,
 ];
-
-/// What it is called where nobody is turned away.
-pub const STALLS: &str = "actor-stalls";
-/// What it is called where senders find a full mailbox.
-pub const FULL: &str = "mailbox-full";
 
 /// A mailbox that is to be full has room for so many messages at most.
 const ROOM_MAX: usize = 4;
@@ -209,7 +205,7 @@ impl Patient {
     /// Has one stall; whether it lives.
     fn stall(&self, id: &ActorId, lasts: DurationMs, room: Option<usize>) -> bool {
         let (tally, kind) = (self.tally.clone(), id.kind());
-        let fault = if room.is_some() { FULL } else { STALLS };
+        let fault = if room.is_some() { Kind::MailboxFull } else { Kind::ActorStalls };
         let struck = move |struck: bool| {
             if struck {
                 tally.count(fault, kind.as_str());

@@ -14,7 +14,7 @@ use rand::{Rng, SeedableRng};
 use serde::Serialize;
 
 use crate::seeds::campaign::{Size, seeds, shortest};
-use crate::seeds::coverage::{Kind, kinds, share};
+use crate::seeds::coverage::{Fared, kinds, share};
 use crate::seeds::run::Verdict;
 use crate::seeds::scenario::BEGINS;
 
@@ -274,8 +274,9 @@ fn table(campaign: &Campaign) -> String {
         campaign.control_plane_runs, campaign.durable_changes
     );
     let kinds = kinds(&campaign.struck);
-    let row = |kind: &Kind| {
-        let Kind { name, strikes, steps, missed } = kind;
+    let row = |fared: &Fared| {
+        let Fared { kind, strikes, steps, missed } = fared;
+        let name = kind.as_str();
         let reached = format!("{} of {steps}", steps - missed.len());
         format!("{name:<24} {strikes:>9} {reached:>9}  {}\n", missed.join(" "))
     };
@@ -296,7 +297,8 @@ fn table(campaign: &Campaign) -> String {
 
 /// Pairs as one word each.
 fn joined<S: serde::Serializer>(struck: &Struck, serializer: S) -> Result<S::Ok, S::Error> {
-    let joined = struck.iter().map(|((kind, step), count)| (format!("{kind} {step}"), count));
+    let joined =
+        struck.iter().map(|((kind, step), count)| (format!("{} {step}", kind.as_str()), count));
     serializer.collect_map(joined)
 }
 
