@@ -69,7 +69,7 @@ fn a_full_disk_ends_the_control_plane_which_goes_on_when_there_is_room() {
 }
 
 #[test]
-fn a_record_that_cannot_be_written_ends_the_control_plane_and_costs_nothing_acknowledged() {
+fn a_failing_write_ends_the_control_plane_and_loses_nothing_acknowledged() {
     let environment = on_faulty_disk(DiskTrouble::default(), DurationMs::ZERO);
     assert_eq!(minute(&environment, plan(BEGINS, None)), End::Done(BEGINS + MINUTE, 1));
     let disk = DiskTrouble { failing_writes: 1_000_000, ..DiskTrouble::default() };

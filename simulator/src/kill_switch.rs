@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_to_die_after_a_call_dies_after_the_first_that_is_carried_out_from_then_on() {
+    fn who_is_to_die_after_a_call_dies_after_the_first_one_carried_out() {
         let tally = Arc::new(Tally::default());
         let kill_switch = KillSwitch::at(Some(KillPoint::AfterCall(2)), tally.clone());
         assert!(kill_switch.call("status") && kill_switch.carried_out("status"));

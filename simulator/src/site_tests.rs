@@ -133,7 +133,7 @@ fn deeds(site: &SimulatedSite) -> Vec<Deed> {
 }
 
 #[test]
-fn of_two_submissions_under_one_tag_one_takes_the_directory_and_the_other_leaves() {
+fn of_two_submissions_with_one_tag_one_takes_the_directory_the_other_ends() {
     let (site, order) = (site(None, None, None), order());
     at(&site, 0, |world| {
         let ids = [(), ()].map(|()| world.submit(site.index, &order).unwrap().lrm_id);
@@ -153,7 +153,7 @@ fn of_two_submissions_under_one_tag_one_takes_the_directory_and_the_other_leaves
 }
 
 #[test]
-fn whichever_submission_is_taken_back_by_its_number_the_attempt_goes_on_with_the_other() {
+fn whichever_submission_is_taken_back_the_attempt_goes_on_with_the_other() {
     for taken_back in [0, 1] {
         let (site, order) = (site(None, None, None), order());
         at(&site, 0, |world| {
@@ -215,7 +215,7 @@ fn seen(world: &mut World, site: SiteIndex, order: &AttemptOrder) -> Observation
 }
 
 #[test]
-fn the_end_of_a_local_job_that_was_killed_ends_nobody_who_has_its_number_now() {
+fn the_end_of_a_killed_local_job_ends_nobody_who_has_its_number_now() {
     let (ten, second) = (DurationMs(10_000), DurationMs(1_000));
     let local = LocalJob { at: BEGINS + second, processors: 1, run_time: ten, estimate: ten };
     let (mut world, site) = world(2, vec![local]);

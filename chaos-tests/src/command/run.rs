@@ -307,7 +307,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seeds_behind_the_largest_number_are_refused_with_the_last_first_one_that_goes() {
+    fn seeds_behind_the_largest_are_refused_with_the_last_possible_first_one() {
         assert_eq!(last_seed(7, 1).ok(), Some(7));
         assert_eq!(last_seed(u64::MAX - 1, 2).ok(), Some(u64::MAX));
         let refused = last_seed(u64::MAX, 2).unwrap_err();

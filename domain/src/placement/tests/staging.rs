@@ -30,7 +30,7 @@ fn files(sites: [GridSite; 2]) -> GridSnapshot {
 }
 
 #[test]
-fn components_of_one_job_share_the_room_of_a_site_and_a_copy_that_both_read() {
+fn components_of_one_job_share_the_room_of_a_site_and_a_common_copy() {
     let grid = || files([narrow("A", 50, 5), narrow("B", 20, 5)]);
     for policy in ["worst-fit", "close-to-files", "cluster-minimization"] {
         let other = request(vec![reading(&[file(1, 3)]), reading(&[file(2, 3)])]);
