@@ -13,6 +13,7 @@ use cospan_actors::supervision::{ActorId, ActorKind};
 use cospan_domain::ids::{JobId, SiteName};
 use cospan_domain::job::spec::{Priority, Request};
 use cospan_domain::job::state::{Job, Phase};
+use cospan_domain::placement::QuotaBasis;
 use cospan_domain::queue::{QueueParameters, StarvationGuardParameters};
 use cospan_domain::site::availability::SiteState;
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -66,10 +67,12 @@ pub(super) async fn watch(
     }
 }
 
-/// Sites at which jobs have more than they may ever have there, whatever else is idle.
+/// Sites at which jobs have more than our share, whatever else is idle. Of a level nothing can
+/// be said: it rests on what sites tell of themselves, who may err.
 fn beyond_quota(plane_run: &ControlPlaneRun, scenario: &Scenario) -> Vec<String> {
     let view = plane_run.plane.view();
-    let beyond = scenario.quotas.iter().filter_map(|(name, quota)| {
+    let shares = scenario.quotas.iter().filter(|(_, quota)| quota.basis == QuotaBasis::Share);
+    let beyond = shares.filter_map(|(name, quota)| {
         let placed = view.holdings.get(name).into_iter().flat_map(|site| site.values());
         let placed: u64 = placed.map(|holding| u64::from(holding.resources.processors)).sum();
         let total = plane_run.world.read(|world| {
