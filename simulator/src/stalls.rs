@@ -182,7 +182,7 @@ pub(super) async fn strike(stalls: Option<Stalls>, seed: u64, patient: Patient) 
     }
 }
 
-fn any_of(kind: ActorKind, board: &ActorRegistry, chance: &mut StdRng) -> Option<ActorId> {
+fn any_of(kind: ActorKind, actors: &ActorRegistry, chance: &mut StdRng) -> Option<ActorId> {
     Some(match kind {
         ActorKind::Journal => ActorId::Journal,
         ActorKind::Intake => ActorId::Intake,
@@ -191,10 +191,10 @@ fn any_of(kind: ActorKind, board: &ActorRegistry, chance: &mut StdRng) -> Option
         ActorKind::CoAllocator => ActorId::CoAllocator,
         ActorKind::Claimer => ActorId::Claimer,
         ActorKind::Notifier => ActorId::Notifier,
-        ActorKind::Cluster => ActorId::Cluster(board.clusters.keys().choose(chance)?.clone()),
-        ActorKind::Job => ActorId::Job(*board.jobs.keys().choose(chance)?),
+        ActorKind::Cluster => ActorId::Cluster(actors.clusters.keys().choose(chance)?.clone()),
+        ActorKind::Job => ActorId::Job(*actors.jobs.keys().choose(chance)?),
         ActorKind::Transfer => {
-            let (digest, site) = board.transfers.keys().choose(chance)?.clone();
+            let (digest, site) = actors.transfers.keys().choose(chance)?.clone();
             ActorId::Transfer(digest, site)
         }
         ActorKind::ClaimTimer => return None,
@@ -229,16 +229,16 @@ impl Patient {
                 self.shared.journal().do_send(stall);
                 true
             }
-            ActorId::Intake => self.send_to(|board| &board.intake, (), stall),
-            ActorId::Information => self.send_to(|board| &board.information, (), stall),
-            ActorId::DataManager => self.send_to(|board| &board.data_manager, (), stall),
-            ActorId::CoAllocator => self.send_to(|board| &board.co_allocator, (), stall),
-            ActorId::Claimer => self.send_to(|board| &board.claimer, (), stall),
-            ActorId::Notifier => self.send_to(|board| &board.notifier, (), stall),
-            ActorId::Cluster(site) => self.send_to(|board| &board.clusters, site.clone(), stall),
-            ActorId::Job(job) => self.send_to(|board| &board.jobs, *job, stall),
+            ActorId::Intake => self.send_to(|actors| &actors.intake, (), stall),
+            ActorId::Information => self.send_to(|actors| &actors.information, (), stall),
+            ActorId::DataManager => self.send_to(|actors| &actors.data_manager, (), stall),
+            ActorId::CoAllocator => self.send_to(|actors| &actors.co_allocator, (), stall),
+            ActorId::Claimer => self.send_to(|actors| &actors.claimer, (), stall),
+            ActorId::Notifier => self.send_to(|actors| &actors.notifier, (), stall),
+            ActorId::Cluster(site) => self.send_to(|actors| &actors.clusters, site.clone(), stall),
+            ActorId::Job(job) => self.send_to(|actors| &actors.jobs, *job, stall),
             ActorId::Transfer(digest, site) => {
-                self.send_to(|board| &board.transfers, (*digest, site.clone()), stall)
+                self.send_to(|actors| &actors.transfers, (*digest, site.clone()), stall)
             }
             ActorId::ClaimTimer(_) => false,
         }

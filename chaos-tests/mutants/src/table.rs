@@ -13,7 +13,7 @@ use crate::{Known, is_killed};
 
 /// The kind of what no seed can find by its nature.
 const NO_SEED: &str = "no seed can";
-/// Kinds of survivors that no laboratory could find.
+/// Kinds of survivors that neither tests nor seeds could find.
 const BEYOND: [&str; 3] = [NO_SEED, "equivalent", "not used yet"];
 
 /// What found a mutant before any seed was tried.
@@ -117,7 +117,7 @@ fn shortened(said: &str) -> String {
         ("are listed", "an answer is not so"),
         ("after it was stopped", "an answer is not so"),
         ("refused at rest", "a job was refused"),
-        ("the laboratory panicked", "a part of the control plane panicked"),
+        ("the simulation panicked", "a part of the control plane panicked"),
         ("nobody was told of the end", "nobody was told of an end"),
     ];
     let found = known.iter().find(|(part, _)| said.contains(part)).map(|(_, name)| *name);
@@ -161,7 +161,7 @@ fn killed(
     let rest = all - beyond;
     writeln!(
         page,
-        "Without the {beyond} survivors that no laboratory could find ({}),",
+        "Without the {beyond} survivors that neither tests nor seeds could find ({}),",
         BEYOND.join(", ")
     )?;
     writeln!(page, "{killed} of {rest} were killed: {:.1} %.", share(rest))?;

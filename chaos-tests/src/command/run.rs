@@ -108,7 +108,7 @@ struct Broken {
     safety: Vec<String>,
     /// What did not come about after they had stopped.
     liveness: Option<String>,
-    /// The laboratory failed, or a store could not be opened any more.
+    /// The simulation failed, or a store could not be opened any more.
     failed: Option<String>,
     /// What users did until then is enough to see it, if it was looked for.
     actions: Option<usize>,
