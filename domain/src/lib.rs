@@ -14,6 +14,7 @@ pub mod invariants;
 pub mod job;
 pub mod labels;
 pub mod machine;
+pub mod parameters;
 pub mod placed;
 pub mod placement;
 pub mod planted;

@@ -13,6 +13,7 @@ pub mod hash;
 pub mod jobs;
 pub mod journal;
 pub mod kill_switch;
+pub mod kinds;
 #[cfg(test)]
 mod latency_tests;
 pub mod lives;

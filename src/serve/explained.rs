@@ -60,11 +60,11 @@ pub(super) fn report(
 }
 
 fn withheld(explanation: &Explanation) -> Option<WithheldReport> {
-    let hoard = explanation.starvation_guard.as_ref()?;
-    let processors = hoard.withheld.iter().map(|(site, count)| (site.to_string(), *count));
+    let guard = explanation.starvation_guard.as_ref()?;
+    let processors = guard.withheld.iter().map(|(site, count)| (site.to_string(), *count));
     Some(WithheldReport {
-        job: hoard.job.0,
-        until: Instant(hoard.until),
+        job: guard.job.0,
+        until: Instant(guard.until),
         processors: processors.collect(),
     })
 }

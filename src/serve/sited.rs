@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_is_reported_with_the_latency_that_counts_and_where_it_comes_from() {
+    fn a_link_is_reported_with_the_latency_that_counts_and_its_origin() {
         let site = |name| SiteName::new(name).unwrap();
         let standing = LinkStanding {
             from: site("delft"),

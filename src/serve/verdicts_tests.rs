@@ -146,7 +146,7 @@ fn codes(reports: &[VerdictReport]) -> Vec<(&str, &str, bool)> {
 }
 
 #[test]
-fn a_placed_job_is_told_where_it_is_by_which_rule_and_what_the_others_would_be() {
+fn a_placed_job_is_told_its_place_the_rule_and_what_others_would_be() {
     let now = Timestamp(1);
     let phases = [
         Phase::Placed { at: now, start_estimate: now },

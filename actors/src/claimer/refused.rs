@@ -99,14 +99,14 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_that_its_site_does_not_start_in_time_corrects_what_the_site_is_believed_to_have() {
+    fn a_claim_not_started_in_time_corrects_what_its_site_is_believed_to_have() {
         let timeout = JobParameters::default().claim_timeout;
         assert_eq!(looked(DurationMs(timeout.0 - 1)), None, "it may still start");
         assert_eq!(looked(timeout), Some(7), "it has not even 8");
     }
 
     #[test]
-    fn a_correction_holds_until_the_site_is_asked_again_and_the_strictest_counts() {
+    fn the_strictest_correction_holds_until_the_site_is_asked_again() {
         let delft: SiteName = site("Delft");
         let live = LiveState::new([delft.clone()].iter(), DurationMs::from_secs(60));
         live.refuse(&delft, 8, Timestamp(10));

@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_submitted_just_now_is_not_asked_for_at_once_and_puts_off_nothing_else() {
+    fn what_was_just_submitted_is_asked_for_later_and_puts_off_nothing_else() {
         let (interval, soon) = (DurationMs(5_000), DurationMs(1_000));
         let mut seen = Seen::default();
         let mut due = |held: &[(u64, bool)], now| {

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_component_that_fails_alone_is_counted_by_cause_at_the_site_where_it_failed() {
+    fn a_component_that_fails_alone_is_counted_by_cause_at_its_site() {
         let metrics = Metrics::new(&Registry::new()).expect("metrics");
         let mut old = queued(1, content(1));
         let placement = Placement {

@@ -272,7 +272,9 @@ impl Scenario {
             .map(|(f, share)| format!("{}:{share}", f.as_str()))
             .collect();
         let mut troubles: BTreeMap<&str, usize> = BTreeMap::new();
-        self.troubles.iter().for_each(|(.., t)| *troubles.entry(t.as_str()).or_default() += 1);
+        self.troubles
+            .iter()
+            .for_each(|(.., t)| *troubles.entry(t.kind().as_str()).or_default() += 1);
         let troubles: Vec<String> = troubles.iter().map(|(t, n)| format!("{t}:{n}")).collect();
         let crowd = Crowd::of(self.seed, self.sites.len());
         let stalls = self.stalls.map(|stalls| stalls.to_string());

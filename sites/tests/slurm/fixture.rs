@@ -53,10 +53,10 @@ impl SlurmSiteFixture {
     }
 
     fn new(conf: &Path, shared: &Path) -> Self {
-        static GROUNDS: AtomicU32 = AtomicU32::new(0);
+        static FIXTURES: AtomicU32 = AtomicU32::new(0);
         let turn = File::create(shared.join("turn")).unwrap();
         turn.lock().unwrap();
-        let number = GROUNDS.fetch_add(1, Ordering::Relaxed);
+        let number = FIXTURES.fetch_add(1, Ordering::Relaxed);
         let place = shared.join(format!("fixture-{}-{number}", std::process::id()));
         std::fs::create_dir(&place).unwrap();
         let ping = place.join("ping");
