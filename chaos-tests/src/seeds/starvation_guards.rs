@@ -1,7 +1,6 @@
-//! Judges whether processors are withheld no longer and no more than they may be, that no more
-//! are placed at a site than its quota, that nobody waits for ever beside processors that stand
-//! idle, and that whoever waits in vain rises, or fails, when as many tries as that takes must
-//! have been made.
+//! Judges whether processors are withheld no longer and no more than they may be, that nobody
+//! waits for ever beside processors that stand idle, and that whoever waits in vain rises, or
+//! fails, when as many tries as that takes must have been made.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -13,7 +12,6 @@ use cospan_actors::supervision::{ActorId, ActorKind};
 use cospan_domain::ids::{JobId, SiteName};
 use cospan_domain::job::spec::{Priority, Request};
 use cospan_domain::job::state::{Job, Phase};
-use cospan_domain::placement::QuotaBasis;
 use cospan_domain::queue::{QueueParameters, StarvationGuardParameters};
 use cospan_domain::site::availability::SiteState;
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -58,31 +56,10 @@ pub(super) async fn watch(
         }
         let told = found.into_iter().map(|text| format!("processors are kept idle: {text}"));
         seen.borrow_mut().violations.extend(told);
-        let beyond = beyond_quota(&plane_run, &scenario).into_iter();
-        let beyond = beyond.map(|text| format!("a quota was exceeded: {text}"));
-        seen.borrow_mut().violations.extend(beyond);
         let late = tried.look(&plane_run, &scenario.queue, now).into_iter();
         let late = late.map(|text| format!("a queue erred: {text}"));
         seen.borrow_mut().violations.extend(late);
     }
-}
-
-/// Sites at which jobs have more than our share, whatever else is idle. Of a level nothing can
-/// be said: it rests on what sites tell of themselves, who may err.
-fn beyond_quota(plane_run: &ControlPlaneRun, scenario: &Scenario) -> Vec<String> {
-    let view = plane_run.plane.view();
-    let shares = scenario.quotas.iter().filter(|(_, quota)| quota.basis == QuotaBasis::Share);
-    let beyond = shares.filter_map(|(name, quota)| {
-        let placed = view.holdings.get(name).into_iter().flat_map(|site| site.values());
-        let placed: u64 = placed.map(|holding| u64::from(holding.resources.processors)).sum();
-        let total = plane_run.world.read(|world| {
-            let site = world.sites().iter().find(|site| site.name() == name);
-            site.map_or(0, |site| u64::from(site.processors()))
-        });
-        let exceeds = placed * 1_000_000 > total * u64::from(quota.share.0);
-        exceeds.then(|| format!("{placed} of {total} at {name}, whose quota is {:?}", quota.share))
-    });
-    beyond.collect()
 }
 
 /// So long since then somebody stalled who has a part in placing and claiming.
