@@ -6,20 +6,37 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cospan_domain::ids::SiteName;
 use cospan_domain::units::DurationMs;
-use cospan_sites::exec::child::ChildExec;
+use cospan_sites::exec::ssh::SshExec;
 use cospan_sites::local::{LocalConfig, LocalSite};
 use cospan_sites::port::{Site, SiteError};
-use cospan_sites::slurm::{SlurmConfig, SlurmSite};
+use cospan_sites::slurm::SlurmSite;
+use tracing::{info, warn};
 
+use crate::clusters::{self, Way};
 use crate::config::Config;
 use crate::config::sections::{Site as Section, SiteKind};
 
-/// A site, and what makes its directory a site's, once.
-type Made = Result<(Arc<dyn Site>, Initialise), SiteError>;
-type Initialise = Pin<Box<dyn Future<Output = Result<(), SiteError>>>>;
+/// A site, what makes its directory a site's, once, and how it is reached over a network.
+struct Made {
+    site: Arc<dyn Site>,
+    initialise: Initialise,
+    ssh: Option<Arc<SshExec>>,
+}
+
+/// Sites, and the connections that some are reached by.
+pub(super) struct Sites {
+    pub(super) sites: Vec<Arc<dyn Site>>,
+    pub(super) connections: Vec<Arc<SshExec>>,
+}
+
+/// Between two tries to make a site's directory at one that was not reached.
+const AGAIN: Duration = Duration::from_secs(15);
+
+type Initialise = Box<dyn Fn() -> Pin<Box<dyn Future<Output = Result<(), SiteError>>>>>;
 
 /// What is to be known of a kind of site beside its adapter.
 struct Kind {
@@ -29,7 +46,7 @@ struct Kind {
     /// How long before a common start its gates are opened: longer than the wrappers take to
     /// see it. Those on this machine see it at once.
     go_lead: DurationMs,
-    make: fn(&Ground<'_>, &Section) -> Made,
+    make: fn(&Ground<'_>, &Section) -> Result<Made, SiteError>,
 }
 
 static KINDS: [Kind; 2] = [
@@ -65,13 +82,14 @@ pub(super) fn go_lead(kind: SiteKind) -> DurationMs {
 /// What all sites are made with.
 struct Ground<'c> {
     config: &'c Config,
+    data: &'c Path,
     agent: Vec<OsString>,
     roots: BTreeMap<SiteName, PathBuf>,
 }
 
 /// The sites. One is initialised when it is first heard of, and never again: one whose root
 /// has vanished may come back, with what lives in it.
-pub(super) async fn sites(config: &Config, data: &Path) -> Result<Vec<Arc<dyn Site>>, SiteError> {
+pub(super) async fn sites(config: &Config, data: &Path) -> Result<Sites, SiteError> {
     let known = data.join("sites");
     let unusable = |error: std::io::Error| {
         SiteError::Refused(format!("{} cannot be written: {error}", known.display()))
@@ -80,24 +98,54 @@ pub(super) async fn sites(config: &Config, data: &Path) -> Result<Vec<Arc<dyn Si
     let program = std::env::current_exe()
         .map_err(|error| SiteError::Refused(format!("cannot find this program's file: {error}")))?;
     let agent = vec![program.into_os_string(), "copy-agent".into()];
-    let roots = config.site.iter().map(|site| (site.name.clone(), absolute(&site.root))).collect();
-    let ground = Ground { config, agent, roots };
-    let mut sites = Vec::new();
+    let here = config.site.iter().filter(|site| site.ssh.is_none());
+    let roots = here.map(|site| (site.name.clone(), absolute(&site.root))).collect();
+    let ground = Ground { config, data, agent, roots };
+    let mut all = Sites { sites: Vec::new(), connections: Vec::new() };
     for section in &config.site {
-        let (site, initialise) = (of(section.kind).make)(&ground, section)?;
+        let Made { site, initialise, ssh } = (of(section.kind).make)(&ground, section)?;
         let heard_of = known.join(section.name.as_str());
-        let root = absolute(&section.root);
-        let path = root.as_os_str().as_encoded_bytes();
-        if std::fs::read(&heard_of).ok().as_deref() != Some(path) {
-            initialise.await?;
-            std::fs::write(&heard_of, path).map_err(unusable)?;
+        let place = clusters::place(section);
+        if std::fs::read(&heard_of).ok().as_deref() != Some(place.as_bytes()) {
+            match initialise().await {
+                Ok(()) => std::fs::write(&heard_of, place).map_err(unusable)?,
+                Err(error) if ssh.is_some() && is_passing(&error) => {
+                    warn!(site = %section.name, problem = %error, "not reached; trying again");
+                    actix_web::rt::spawn(when_reached(initialise, heard_of, place));
+                }
+                Err(error) => return Err(error),
+            }
         }
-        sites.push(site);
+        all.sites.push(site);
+        all.connections.extend(ssh);
     }
-    Ok(sites)
+    Ok(all)
 }
 
-fn local(ground: &Ground<'_>, section: &Section) -> Made {
+fn is_passing(error: &SiteError) -> bool {
+    matches!(error, SiteError::NotSent(_) | SiteError::OutcomeUnknown(_))
+}
+
+/// Initialises a site that was not reached at first. Until then it has no directory, and
+/// whatever is asked of it is not done.
+async fn when_reached(initialise: Initialise, heard_of: PathBuf, place: String) {
+    loop {
+        tokio::time::sleep(AGAIN).await;
+        match initialise().await {
+            Ok(()) => break,
+            Err(error) if is_passing(&error) => {}
+            Err(error) => {
+                return warn!(file = %heard_of.display(), problem = %error, "a site is refused");
+            }
+        }
+    }
+    match std::fs::write(&heard_of, place) {
+        Ok(()) => info!(file = %heard_of.display(), "a site was reached for the first time"),
+        Err(error) => warn!(file = %heard_of.display(), problem = %error, "cannot be written"),
+    }
+}
+
+fn local(ground: &Ground<'_>, section: &Section) -> Result<Made, SiteError> {
     let (name, root) = (section.name.clone(), absolute(&section.root));
     let mut local = LocalConfig::new(name, root, section.total(), ground.agent.clone());
     local.labels = section.labels.clone();
@@ -105,24 +153,28 @@ fn local(ground: &Ground<'_>, section: &Section) -> Made {
     local.neighbours = ground.roots.clone();
     let site = Arc::new(LocalSite::new(local)?);
     let made = site.clone();
-    Ok((site, Box::pin(async move { made.initialise() })))
+    let initialise: Initialise = Box::new(move || {
+        let site = made.clone();
+        Box::pin(async move { site.initialise() })
+    });
+    Ok(Made { site, initialise, ssh: None })
 }
 
-fn slurm(ground: &Ground<'_>, section: &Section) -> Made {
-    let (name, root) = (section.name.clone(), absolute(&section.root));
-    let mut slurm = SlurmConfig::new(name, root, section.total(), ground.agent.clone());
-    slurm.labels = section.labels.clone();
-    slurm.slurm_conf = section.slurm_conf.clone();
-    slurm.partition = section.partition.clone();
-    slurm.account = section.account.clone();
-    slurm.qos = section.qos.clone();
-    slurm.constraint = section.constraint.clone();
-    slurm.reservation = section.reservation.clone();
+fn slurm(ground: &Ground<'_>, section: &Section) -> Result<Made, SiteError> {
+    let mut slurm = clusters::slurm(section, absolute(&section.root), ground.agent.clone());
     slurm.ping = ground.config.sites.ping.clone();
     slurm.neighbours = ground.roots.clone();
-    let site = Arc::new(SlurmSite::new(slurm, Arc::new(ChildExec::of_this_process()))?);
+    let (site, ssh) = match clusters::way(section, &clusters::socket(ground.data, section)?)? {
+        Way::Here(exec) => (SlurmSite::new(slurm, exec)?, None),
+        Way::Ssh(exec) => (SlurmSite::remote(slurm, exec.clone())?, Some(exec)),
+    };
+    let site = Arc::new(site);
     let made = site.clone();
-    Ok((site, Box::pin(async move { made.initialise().await })))
+    let initialise: Initialise = Box::new(move || {
+        let site = made.clone();
+        Box::pin(async move { site.initialise().await })
+    });
+    Ok(Made { site, initialise, ssh })
 }
 
 fn absolute(path: &Path) -> PathBuf {

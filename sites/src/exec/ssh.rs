@@ -107,6 +107,15 @@ impl SshExec {
         Ok(Self { config: Arc::new(config), link: Arc::default(), up: Arc::default() })
     }
 
+    /// Ends the connection, unless others made it. What runs at the site goes on.
+    pub async fn close(&self) {
+        let up = std::mem::take(&mut *lock(&self.up));
+        up.control.iter().chain(&up.bulk).for_each(Session::end);
+        if let Some(master) = self.link.lock().await.master.take().filter(Master::is_ours) {
+            master.end(&self.config).await;
+        }
+    }
+
     /// A session of this lane, made if need be. Whoever gives up waiting does not stop what
     /// others wait for, too.
     async fn session(&self, lane: Lane, until: Instant) -> Result<Session, ExecError> {
@@ -201,7 +210,7 @@ impl Link {
 
 impl Drop for SshExec {
     fn drop(&mut self) {
-        let up = std::mem::take(&mut *lock(&self.up));
+        let up = lock(&self.up);
         up.control.iter().chain(&up.bulk).for_each(Session::end);
     }
 }
