@@ -26,7 +26,12 @@ const COMMON: &str = include_str!("agent/agent.sh");
 
 /// The text of a site's agent, with the batch system's own part.
 pub(crate) fn text(manager: &str) -> Arc<str> {
-    [BEGINNING, FILES, manager, COMMON].concat().into()
+    text_of(&[FILES, manager, COMMON])
+}
+
+/// A text of these parts, behind what all begin with.
+pub(crate) fn text_of(parts: &[&str]) -> Arc<str> {
+    [&[BEGINNING], parts].concat().concat().into()
 }
 
 /// Commands of the batch system are given up so long before the agent itself is.

@@ -7,9 +7,12 @@
 
 mod calls;
 mod errors;
+pub mod finding;
 mod judge;
 mod options;
+pub mod probe;
 mod queue;
+pub mod remains;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -179,6 +179,12 @@ list() {
     ls -1 attempts spool | sed 's/^/name /'
 }
 
+# What attempts take of the disk, in kilobytes.
+remains() {
+    lrm_queue
+    find attempts spool -mindepth 1 -maxdepth 1 -exec du -sk {} + | sed 's/^/takes /'
+}
+
 main() {
     set -f
     umask 077
@@ -201,6 +207,7 @@ main() {
     remove) remove "$@" ;;
     find) find_tag "$@" ;;
     list) list ;;
+    remains) remains ;;
     prepare) prepare ;;
     get) get "$@" ;;
     put) put "$@" ;;

@@ -9,12 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use cospan_domain::ids::{HostName, RelPath, SiteName};
+use cospan_domain::content::Content;
+use cospan_domain::ids::{Digest, HostName, RelPath, SiteName};
 use cospan_domain::resources::Resources;
-use cospan_domain::units::DurationUs;
+use cospan_domain::units::{Bytes, DurationUs};
 use cospan_sites::contract::SiteFixture;
 use cospan_sites::exec::child::ChildExec;
 use cospan_sites::exec::ssh::{SshConfig, SshExec};
+use cospan_sites::local::{LocalConfig, LocalSite};
 use cospan_sites::port::Site;
 use cospan_sites::slurm::{SlurmConfig, SlurmSite};
 
@@ -45,6 +47,8 @@ pub struct SlurmSiteFixture {
     config: SlurmConfig,
     /// The way there, unless it is this machine.
     ssh: Option<SshConfig>,
+    /// Calls that did not get through, as whoever cuts connections counts them.
+    pub broken: AtomicU32,
     /// Whoever has it locked has the cluster.
     _turn: File,
 }
@@ -95,7 +99,12 @@ impl SlurmSiteFixture {
         );
         config.slurm_conf = Some(conf.to_owned());
         config.ping = vec!["/bin/sh".into(), ping.display().to_string()];
-        let fixture = Self { place, config, ssh, _turn: turn };
+        let near = (SiteName::new("near").unwrap(), place.join("near"));
+        let (agent, total) = (config.copy_agent.clone(), Resources::processors(1));
+        let local = LocalConfig::new(near.0.clone(), near.1.clone(), total, agent);
+        LocalSite::new(local).unwrap().initialise().unwrap();
+        config.neighbours.extend([near]);
+        let fixture = Self { place, config, ssh, broken: AtomicU32::new(0), _turn: turn };
         let site = fixture.make();
         // The fixture is made outside of the test's own runtime.
         std::thread::scope(|scope| {
@@ -119,9 +128,37 @@ impl SlurmSiteFixture {
         }
     }
 
-    /// The way there, of those that have one.
-    pub fn ssh(&self) -> &SshConfig {
-        self.ssh.as_ref().unwrap()
+    /// Ends the connection from outside: this end of it is killed, or the other.
+    pub async fn cut(&self, here: bool) {
+        let ssh = self.ssh.as_ref().unwrap();
+        let client = |words: &[&str]| {
+            let mut client = tokio::process::Command::new("ssh");
+            client.arg("-S").arg(&ssh.socket).args(["-o", "ProxyCommand=false"]).args(words);
+            client.stdin(std::process::Stdio::null());
+            client
+        };
+        if !here {
+            // Whoever serves the connection is the parent of what it starts.
+            let _ = client(&[&ssh.host, "kill -9 $PPID"]).output().await;
+            return;
+        }
+        let told = client(&["-O", "check", &ssh.host]).output().await.unwrap();
+        let told = String::from_utf8_lossy(&told.stderr).into_owned();
+        let pid = told.split("pid=").nth(1).and_then(|rest| rest.split(')').next()?.parse().ok());
+        if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
+    }
+
+    /// A site of this machine that copies may come from.
+    pub fn neighbour(&self) -> SiteName {
+        SiteName::new("near").unwrap()
+    }
+
+    /// Puts a user's file there.
+    pub fn put_neighbours_file(&self, name: &str, bytes: &[u8]) -> Content {
+        std::fs::write(self.place.join("near/files").join(name), bytes).unwrap();
+        Content { digest: Digest(*blake3::hash(bytes).as_bytes()), size: Bytes(bytes.len() as u64) }
     }
 
     pub fn root(&self) -> PathBuf {
