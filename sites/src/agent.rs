@@ -79,6 +79,7 @@ impl From<ExecError> for SiteError {
     fn from(error: ExecError) -> Self {
         match error {
             ExecError::NotStarted(why) => SiteError::NotSent(why),
+            ExecError::LockedOut(why) => SiteError::LockedOut(why),
             ExecError::PerhapsDone(why) => SiteError::OutcomeUnknown(why),
         }
     }

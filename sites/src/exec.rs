@@ -90,6 +90,9 @@ pub enum ExecError {
     /// It was not started: certainly nothing was done.
     #[error("{0}")]
     NotStarted(String),
+    /// The site does not let us in: certainly nothing was done.
+    #[error("{0}")]
+    LockedOut(String),
     /// It was started, and nobody knows how far it came.
     #[error("{0}")]
     PerhapsDone(String),

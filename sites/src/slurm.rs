@@ -28,7 +28,7 @@ use cospan_domain::units::{Bytes, DurationMs, DurationUs, Timestamp};
 use tokio::time::Instant;
 
 use crate::agent::{self, Agent, Request};
-use crate::exec::{Command, Exec, ExecError, Lane, Work};
+use crate::exec::{Command, Exec, Lane, Work};
 use crate::files::attached::Attached;
 use crate::files::remote::RemoteFiles;
 use crate::files::{AreaConfig, FileArea, SiteFiles, Sources};
@@ -311,7 +311,7 @@ impl Site for SlurmSite {
                 let text = String::from_utf8_lossy(&output.stdout).into_owned();
                 ping::shortest(&text).ok_or_else(|| untold(output.ended.to_string()))
             }
-            Err(ExecError::NotStarted(why) | ExecError::PerhapsDone(why)) => Err(untold(why)),
+            Err(error) => Err(untold(error.to_string())),
         }
     }
 }

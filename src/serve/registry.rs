@@ -123,7 +123,10 @@ pub(super) async fn sites(config: &Config, data: &Path) -> Result<Sites, SiteErr
 }
 
 fn is_passing(error: &SiteError) -> bool {
-    matches!(error, SiteError::NotSent(_) | SiteError::OutcomeUnknown(_))
+    matches!(
+        error,
+        SiteError::NotSent(_) | SiteError::LockedOut(_) | SiteError::OutcomeUnknown(_)
+    )
 }
 
 /// Initialises a site that was not reached at first. Until then it has no directory, and

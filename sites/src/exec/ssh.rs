@@ -107,6 +107,13 @@ impl SshExec {
         Ok(Self { config: Arc::new(config), link: Arc::default(), up: Arc::default() })
     }
 
+    /// What went wrong when the connection was last tried, and what to do about it.
+    pub async fn trouble(&self) -> Option<(String, String)> {
+        let link = self.link.lock().await;
+        let trouble = &link.failed.as_ref()?.trouble;
+        Some((trouble.said.clone(), trouble.advice(&self.config.by_hand())))
+    }
+
     /// Ends the connection, unless others made it. What runs at the site goes on.
     pub async fn close(&self) {
         let up = std::mem::take(&mut *lock(&self.up));
@@ -136,7 +143,11 @@ impl SshExec {
         match tokio::time::timeout_at(until, made).await {
             Ok(Ok(Ok(session))) => Ok(session),
             Ok(Ok(Err(trouble))) => {
-                Err(ExecError::NotStarted(trouble.told(host, &self.config.by_hand())))
+                let told = trouble.told(host, &self.config.by_hand());
+                Err(match trouble.is_about_trust() {
+                    true => ExecError::LockedOut(told),
+                    false => ExecError::NotStarted(told),
+                })
             }
             Ok(Err(error)) => Err(ExecError::NotStarted(format!("connecting to {host}: {error}"))),
             Err(_) => Err(ExecError::NotStarted(format!("still connecting to {host}"))),

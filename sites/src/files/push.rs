@@ -60,7 +60,10 @@ fn destination(error: SiteError) -> Trouble {
 
 /// Whether it may be otherwise when the connection is there again.
 fn is_passing(error: &SiteError) -> bool {
-    matches!(error, SiteError::NotSent(_) | SiteError::OutcomeUnknown(_))
+    matches!(
+        error,
+        SiteError::NotSent(_) | SiteError::LockedOut(_) | SiteError::OutcomeUnknown(_)
+    )
 }
 
 /// Does something until it is done or certainly is not, or for too long.

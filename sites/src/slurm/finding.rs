@@ -1,8 +1,10 @@
 //! What facts about a cluster mean, and what to do about what is wrong.
 
+use cospan_domain::units::Bytes;
+
 use super::probe::Facts;
 use crate::agent::Answer;
-use cospan_domain::units::Bytes;
+use crate::port::SiteError;
 
 /// How something was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +30,8 @@ pub struct Finding {
     pub advice: String,
 }
 
+const DIRECTORY: &str = "directory";
+
 /// Less is too little for inputs and outputs.
 const LITTLE_DISK: Bytes = Bytes(1_000_000_000);
 
@@ -41,8 +45,10 @@ const SHARED: [&str; 12] = [
     "smb2",
 ];
 
+const NO_CONFIGURATION: &str = "slurm_conf names no configuration of Slurm there";
+
 /// Parts of what Slurm's commands say, and what to do about it; the more particular first.
-const ADVICE: [(&str, &str); 17] = [
+const ADVICE: [(&str, &str); 18] = [
     (
         "Munge decode failed",
         "the credential of munge is refused: munged must run here with the cluster's own key, and \
@@ -75,7 +81,8 @@ const ADVICE: [(&str, &str); 17] = [
         "Could not establish a configuration source",
         "Slurm finds no configuration: give slurm_conf, or use a login node by --ssh",
     ),
-    ("Unable to process configuration file", "slurm_conf names no configuration of Slurm"),
+    ("Unable to process configuration file", NO_CONFIGURATION),
+    ("unable to status file", NO_CONFIGURATION),
     (
         "Invalid account",
         "the account may not be charged there: see `sacctmgr show assoc user=$USER`, and give \
@@ -115,8 +122,10 @@ pub(super) fn all(answer: &Answer, facts: &Facts, partition: Option<&str>) -> Ve
     all.push(tools(answer));
     all.push(slurm(answer, facts));
     all.push(of_partition(answer, facts, partition));
-    all.push(submission(answer));
-    all.push(account(facts));
+    if answer.last("partition_failed").is_none() {
+        all.push(submission(answer));
+        all.push(account(facts));
+    }
     all.push(directory(answer, facts));
     all.push(disk(facts));
     all.push(clock(facts));
@@ -148,8 +157,7 @@ fn tools(answer: &Answer) -> Finding {
 }
 
 fn slurm(answer: &Answer, facts: &Facts) -> Finding {
-    let said = failed(answer, "version_failed").or_else(|| failed(answer, "config_failed"));
-    match said {
+    match failed(answer, "version_failed") {
         Some(said) => bad("Slurm", said.clone(), advice(&said)),
         None => good("Slurm", format!("{}, cluster {}", facts.version, facts.cluster)),
     }
@@ -188,7 +196,7 @@ fn of_partition(answer: &Answer, facts: &Facts, wanted: Option<&str>) -> Finding
 
 fn submission(answer: &Answer) -> Finding {
     const WHAT: &str = "submission";
-    match failed(answer, "trial_said_failed") {
+    match failed(answer, "submission_failed") {
         Some(said) => bad(WHAT, said.clone(), advice(&said)),
         None => good(WHAT, "a job of one processor would be taken"),
     }
@@ -206,7 +214,7 @@ fn account(facts: &Facts) -> Finding {
 }
 
 fn directory(answer: &Answer, facts: &Facts) -> Finding {
-    const WHAT: &str = "directory";
+    const WHAT: &str = DIRECTORY;
     let (root, kind) = (&facts.root, &facts.file_system);
     if answer.all("root_is").any(|is| is == "unwritable") {
         let what = "give root = a directory of the account's own on a file system of the cluster";
@@ -244,7 +252,7 @@ fn clock(facts: &Facts) -> Finding {
 }
 
 /// What a job saw of the root.
-pub(super) fn of_trial(answer: &Answer, facts: &Facts) -> Finding {
+fn of_trial(answer: &Answer, facts: &Facts) -> Finding {
     const WHAT: &str = "nodes";
     if let Some(node) = answer.last("seen_by") {
         return good(WHAT, format!("{node} has {}", facts.root));
@@ -259,9 +267,23 @@ pub(super) fn of_trial(answer: &Answer, facts: &Facts) -> Finding {
     bad(WHAT, format!("a job did not find {} on its node: {state}", facts.root), what)
 }
 
-/// A job for that could not be submitted.
-pub(super) fn of_refused_trial(said: &str) -> Finding {
-    bad("nodes", said, advice(said))
+/// Adds what a job saw of the root, if one could be submitted. A node that has the root is
+/// better evidence than the kind of its file system.
+pub(super) fn add_trial(
+    findings: &mut Vec<Finding>,
+    tried: Result<Answer, SiteError>,
+    facts: &Facts,
+) {
+    let nodes = match tried {
+        Ok(answer) => of_trial(&answer, facts),
+        Err(error) => bad("nodes", error.to_string(), advice(&error.to_string())),
+    };
+    if nodes.verdict == Verdict::Good {
+        for directory in findings.iter_mut().filter(|finding| finding.what == DIRECTORY) {
+            *directory = good(DIRECTORY, std::mem::take(&mut directory.found));
+        }
+    }
+    findings.push(nodes);
 }
 
 /// What became of a second session.

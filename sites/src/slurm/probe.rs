@@ -8,7 +8,7 @@ use cospan_domain::units::Bytes;
 use super::finding::{self, Finding};
 use super::{MANAGER, SlurmConfig, environment};
 use crate::agent::left::seconds_to_timestamp;
-use crate::agent::{Agent, Answer, Failure, Request};
+use crate::agent::{Agent, Answer, Request};
 use crate::exec::{Command, Exec, Lane, Work};
 use crate::local::root::nonce;
 use crate::port::SiteError;
@@ -108,18 +108,15 @@ pub async fn probe(
         let options = options.iter().map(String::as_str);
         [verb, &nonce[..]].into_iter().chain(options).collect::<Vec<_>>()
     };
-    let before = now_ms();
     let answer = agent.ask(&words("probe"), Request::default()).await.map_err(SiteError::from)?;
-    let facts = facts(&answer, before.midpoint(now_ms()));
+    let mut facts = facts(&answer);
+    facts.clock_ahead_ms = clock_ahead(&agent).await?;
     let mut findings = finding::all(&answer, &facts, config.partition.as_deref());
     findings.push(bulk(&agent).await);
     let is_well = !findings.iter().any(|finding| finding.verdict == finding::Verdict::Bad);
     if trial && is_well && facts.root_is_there {
-        findings.push(match agent.ask(&words("trial"), Request::default()).await {
-            Ok(answer) => finding::of_trial(&answer, &facts),
-            Err(Failure::Site(error)) => finding::of_refused_trial(&error.to_string()),
-            Err(Failure::NotInstalled) => finding::of_refused_trial("the agent is not there"),
-        });
+        let tried = agent.ask(&words("trial"), Request::default()).await;
+        finding::add_trial(&mut findings, tried.map_err(SiteError::from), &facts);
     }
     Ok(Probed { facts, findings })
 }
@@ -142,14 +139,23 @@ fn now_ms() -> i64 {
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
-fn facts(answer: &Answer, now_ms: i64) -> Facts {
+/// By how much its clock is ahead: read in the middle of a short request, when others have
+/// made the connection.
+async fn clock_ahead(agent: &Agent) -> Result<i64, SiteError> {
+    let before = now_ms();
+    let answer = agent.ask(&["clock"], Request::default()).await.map_err(SiteError::from)?;
+    let ours = before.midpoint(now_ms());
+    let theirs = answer.last("clock").and_then(seconds_to_timestamp);
+    let theirs = theirs.and_then(|clock| i64::try_from(clock.0).ok());
+    Ok(theirs.map_or(0, |theirs| theirs - ours))
+}
+
+fn facts(answer: &Answer) -> Facts {
     let last = |key: &str| answer.all(key).last().unwrap_or_default().to_owned();
     let cluster = answer.all("config").find_map(|line| {
         let (key, value) = line.split_once('=')?;
         (key.trim() == "ClusterName").then(|| value.trim().to_owned())
     });
-    let clock = answer.last("clock").and_then(seconds_to_timestamp);
-    let theirs = clock.and_then(|clock| i64::try_from(clock.0).ok());
     let free_kb: u64 = answer.last("free_kb").and_then(|kb| kb.parse().ok()).unwrap_or(0);
     Facts {
         account: last("account"),
@@ -165,7 +171,7 @@ fn facts(answer: &Answer, now_ms: i64) -> Facts {
         root_is_there: answer.all("root_is").any(|is| is == "there"),
         file_system: last("file_system"),
         free: Bytes(free_kb.saturating_mul(1_024)),
-        clock_ahead_ms: theirs.map_or(0, |theirs| theirs - now_ms),
+        clock_ahead_ms: 0,
     }
 }
 

@@ -15,21 +15,25 @@ tell() {
 
 probe() {
     printf 'account %s\nhost %s\n' "$(id -un)" "$(uname -n)"
-    printf 'clock %s\n' "$(date +%s.%N)"
     for tool in sbatch squeue scancel sinfo scontrol head find timeout mkfifo mktemp; do
         command -v "$tool" > /dev/null 2>&1 || printf 'missing %s\n' "$tool"
     done
     command -v sha256sum > /dev/null 2>&1 || printf 'lacks sha256sum\n'
+    # Some of them try for a minute.
+    seconds=8
     tell version sbatch --version
-    said=$(limited scontrol show config 2>&1) || lines "$said" config_failed
-    lines "$(printf '%s\n' "$said" \
-        | grep -E '^(ClusterName|KillWait|MinJobAge|ProctrackType|MaxArraySize) ')" config
     tell partition sinfo -h -o '%P|%a|%l|%C|%D|%m|%G'
+    shift
+    # What the first could not find out the others cannot either.
+    [ "$word" != partition ] || more "$@"
+    directory
+}
+
+more() {
+    lines "$(limited scontrol show config 2>&1 | grep -E '^ClusterName ')" config
+    tell submission sbatch --test-only -n 1 -t 1 --wrap true "$@"
     tell limits sacctmgr -nP show assoc "user=$(id -un)" \
         format=account,partition,qos,maxjobs,maxsubmit,maxwall,grptres
-    shift
-    tell trial_said sbatch --test-only -n 1 -t 1 --wrap true "$@"
-    directory
 }
 
 directory() {
@@ -80,6 +84,7 @@ main() {
     [ -n "$root" ] || root=$HOME/cospan-$site
     case $verb in
     probe) probe "$@" ;;
+    clock) printf 'clock %s\n' "$(date +%s.%N)" ;;
     trial) trial "$@" ;;
     esac
     printf 'done\n'

@@ -70,14 +70,28 @@ impl Trouble {
     /// What the client's words mean.
     pub fn read(said: &str) -> Self {
         let sign = SIGNS.iter().find(|(part, _)| said.contains(part));
-        // Lines of a warning in a frame of @ are no news.
-        let lines = said.split("; ").filter(|line| !line.starts_with('@'));
-        let said = lines.collect::<Vec<_>>().join("; ");
+        // What is said around it is no news.
+        let tells = |line: &&str| SIGNS.iter().any(|(part, _)| line.contains(part));
+        let telling: Vec<&str> = said.split("; ").filter(tells).take(2).collect();
+        let said = if telling.is_empty() { said.to_owned() } else { telling.join("; ") };
         Self { kind: sign.map_or(Kind::Other, |(_, kind)| *kind), said }
     }
 
     pub(super) fn no_client(error: &io::Error) -> Self {
         Self { kind: Kind::NoClient, said: format!("ssh cannot be started: {error}") }
+    }
+
+    /// Somebody has to say who we are, or who the host is, before it can be otherwise.
+    pub(super) fn is_about_trust(&self) -> bool {
+        match self.kind {
+            Kind::HostKeyUnknown | Kind::HostKeyChanged | Kind::Expired | Kind::Denied => true,
+            Kind::NoClient
+            | Kind::Name
+            | Kind::Network
+            | Kind::Sessions
+            | Kind::Shell
+            | Kind::Other => false,
+        }
     }
 
     /// What to do, for somebody who gets there by typing `by_hand`.
