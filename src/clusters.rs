@@ -20,6 +20,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Longest directory in which a socket of a connection fits.
 const DIRECTORY_MAX: usize = 60;
 
+/// Longest name of a site that is one of a socket, too.
+const NAME_MAX: usize = 24;
+
 /// The way to a cluster.
 pub(crate) enum Way {
     /// Its commands work on this machine.
@@ -85,7 +88,8 @@ pub(crate) fn way(section: &Section, socket: &Path) -> Result<Way, SiteError> {
 /// # Errors
 /// There is no such directory, and why.
 pub(crate) fn socket(data: &Path, section: &Section) -> Result<PathBuf, SiteError> {
-    let name = short(section.name.as_str());
+    let name = section.name.as_str();
+    let name = if name.len() <= NAME_MAX { name.to_owned() } else { short(name) };
     let within = std::path::absolute(data).unwrap_or_else(|_| data.to_owned()).join("ssh");
     let directory = if within.as_os_str().len() <= DIRECTORY_MAX {
         within

@@ -9,6 +9,8 @@
 mod answers;
 mod master;
 mod session;
+#[cfg(test)]
+mod tests;
 pub mod trouble;
 mod words;
 
@@ -23,7 +25,7 @@ use tokio::time::Instant;
 use self::master::Master;
 use self::session::Session;
 use self::trouble::{Kind, Trouble};
-use super::{Command, Exec, ExecError, Lane, Output};
+use super::{Command, Ended, Exec, ExecError, Lane, Output, Work};
 
 /// How a site is reached over SSH.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +48,9 @@ const PAUSE_MIN: Duration = Duration::from_secs(1);
 
 /// Longest pause.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
+
+/// How much later than it is due an answer about that may come.
+const LATE: Duration = Duration::from_secs(3);
 
 /// Longest path of a socket, less what the client appends while it makes one.
 const SOCKET_MAX: usize = 107 - 18;
@@ -229,10 +234,17 @@ impl Drop for SshExec {
 #[async_trait]
 impl Exec for SshExec {
     async fn run(&self, command: Command) -> Result<Output, ExecError> {
-        let until = Instant::now() + command.deadline;
+        let (started, deadline) = (Instant::now(), command.deadline);
         if command.lane == Lane::Control && command.input.contains(&0) {
             return Err(ExecError::NotStarted("a request has a byte that is no text".to_owned()));
         }
-        self.session(command.lane, until).await?.run(command, until).await
+        let is_program = matches!(command.work, Work::Program(_));
+        // The other end gives up a program itself, and says so.
+        let until = started + deadline + if is_program { LATE } else { Duration::ZERO };
+        let output = self.session(command.lane, until).await?.run(command, until).await?;
+        if is_program && output.ended == Ended::Code(124) && started.elapsed() >= deadline {
+            return Err(ExecError::PerhapsDone(format!("no answer within {deadline:?}")));
+        }
+        Ok(output)
     }
 }
