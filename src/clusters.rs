@@ -68,18 +68,25 @@ pub(crate) fn place(section: &Section) -> String {
 /// # Errors
 /// The host or the socket cannot be used.
 pub(crate) fn way(section: &Section, socket: &Path) -> Result<Way, SiteError> {
-    let Some(host) = &section.ssh else {
-        return Ok(Way::Here(Arc::new(ChildExec::of_this_process())));
-    };
+    Ok(match section.ssh {
+        Some(_) => Way::Ssh(ssh(section, socket)?),
+        None => Way::Here(Arc::new(ChildExec::of_this_process())),
+    })
+}
+
+/// The way to a site that is reached over SSH.
+///
+/// # Errors
+/// As for [`way`].
+pub(crate) fn ssh(section: &Section, socket: &Path) -> Result<Arc<SshExec>, SiteError> {
     let ssh = SshConfig {
-        host: host.clone(),
+        host: section.ssh.clone().unwrap_or_default(),
         config: section.ssh_config.clone(),
         socket: socket.to_owned(),
         wanted: "sbatch",
         patience: PATIENCE,
     };
-    let made = SshExec::new(ssh).map_err(SiteError::Refused)?;
-    Ok(Way::Ssh(Arc::new(made)))
+    SshExec::new(ssh).map(Arc::new).map_err(SiteError::Refused)
 }
 
 /// Where a server with this data directory has the socket of a site's connection: nobody else

@@ -82,6 +82,8 @@ pub struct SlurmConfig {
     pub ping: Vec<String>,
     /// Roots of the sites on this machine that copies may come from.
     pub neighbours: BTreeMap<SiteName, PathBuf>,
+    /// Sites that copies may come from by way of this process.
+    pub sources: Sources,
 }
 
 impl SlurmConfig {
@@ -105,6 +107,7 @@ impl SlurmConfig {
             stall: DurationMs::from_secs(60),
             ping: ping::command(),
             neighbours: BTreeMap::new(),
+            sources: Sources::new(),
         }
     }
 
@@ -158,13 +161,24 @@ impl SlurmSite {
     /// As for [`SlurmSite::new`].
     pub fn remote(config: SlurmConfig, exec: Arc<dyn Exec>) -> Result<Self, SiteError> {
         let agent = agent(&config, exec)?;
-        let mut sources = Sources::new();
+        let mut sources = config.sources.clone();
         for (name, root) in config.neighbours.iter().filter(|(name, _)| **name != config.name) {
             let files = config.attached(name.clone(), root.clone())?;
             sources.insert(name.clone(), Arc::new(files));
         }
         let files = RemoteFiles::new(agent.clone(), sources);
         Ok(Self::with(config, agent, Box::new(files)))
+    }
+
+    /// The files of such a cluster, to be read only.
+    ///
+    /// # Errors
+    /// As for [`SlurmSite::new`].
+    pub fn remote_source(
+        config: &SlurmConfig,
+        exec: Arc<dyn Exec>,
+    ) -> Result<Arc<dyn SiteFiles>, SiteError> {
+        Ok(Arc::new(RemoteFiles::new(agent(config, exec)?, Sources::new())))
     }
 
     fn with(config: SlurmConfig, agent: Agent, files: Box<dyn SiteFiles>) -> Self {

@@ -10,13 +10,16 @@ use std::time::Duration;
 
 use cospan_domain::ids::SiteName;
 use cospan_domain::units::DurationMs;
+use cospan_sites::exec::child::ChildExec;
 use cospan_sites::exec::ssh::SshExec;
+use cospan_sites::files::Sources;
+use cospan_sites::files::fetch::{Fetching, relay};
 use cospan_sites::local::{LocalConfig, LocalSite};
 use cospan_sites::port::{Site, SiteError};
 use cospan_sites::slurm::SlurmSite;
 use tracing::{info, warn};
 
-use crate::clusters::{self, Way};
+use crate::clusters;
 use crate::config::Config;
 use crate::config::sections::{Site as Section, SiteKind};
 
@@ -84,7 +87,44 @@ struct Ground<'c> {
     config: &'c Config,
     data: &'c Path,
     agent: Vec<OsString>,
+    /// Those of sites that this machine has.
     roots: BTreeMap<SiteName, PathBuf>,
+    /// The ways to the others, and their files.
+    ways: BTreeMap<SiteName, Arc<SshExec>>,
+    sources: Sources,
+}
+
+impl Ground<'_> {
+    /// Makes the ways to sites that this machine does not have.
+    fn reach(&mut self) -> Result<(), SiteError> {
+        for section in self.config.site.iter().filter(|site| site.ssh.is_some()) {
+            let exec = clusters::ssh(section, &clusters::socket(self.data, section)?)?;
+            let slurm = clusters::slurm(section, section.root.clone(), self.agent.clone());
+            let source = SlurmSite::remote_source(&slurm, exec.clone())?;
+            self.ways.insert(section.name.clone(), exec);
+            self.sources.insert(section.name.clone(), source);
+        }
+        Ok(())
+    }
+
+    /// Where this machine has what is fetched from other sites.
+    fn relays(&self) -> PathBuf {
+        absolute(self.data).join("relay")
+    }
+
+    /// Where a site of this machine finds what copies to it come from.
+    fn neighbours(&self, of: &SiteName) -> BTreeMap<SiteName, PathBuf> {
+        let relays = self.sources.keys().map(|from| (from.clone(), relay(&self.relays(), of, from)));
+        self.roots.iter().map(|(name, root)| (name.clone(), root.clone())).chain(relays).collect()
+    }
+
+    /// A site of this machine, with copies from those that it does not see.
+    fn with_fetches(&self, site: Arc<dyn Site>) -> Arc<dyn Site> {
+        match self.sources.is_empty() {
+            true => site,
+            false => Arc::new(Fetching::new(site, self.sources.clone(), self.relays())),
+        }
+    }
 }
 
 /// The sites. One is initialised when it is first heard of, and never again: one whose root
@@ -100,7 +140,9 @@ pub(super) async fn sites(config: &Config, data: &Path) -> Result<Sites, SiteErr
     let agent = vec![program.into_os_string(), "copy-agent".into()];
     let here = config.site.iter().filter(|site| site.ssh.is_none());
     let roots = here.map(|site| (site.name.clone(), absolute(&site.root))).collect();
-    let ground = Ground { config, data, agent, roots };
+    let (ways, sources) = (BTreeMap::new(), Sources::new());
+    let mut ground = Ground { config, data, agent, roots, ways, sources };
+    ground.reach()?;
     let mut all = Sites { sites: Vec::new(), connections: Vec::new() };
     for section in &config.site {
         let Made { site, initialise, ssh } = (of(section.kind).make)(&ground, section)?;
@@ -153,30 +195,40 @@ fn local(ground: &Ground<'_>, section: &Section) -> Result<Made, SiteError> {
     let mut local = LocalConfig::new(name, root, section.total(), ground.agent.clone());
     local.labels = section.labels.clone();
     local.ping = ground.config.sites.ping.clone();
-    local.neighbours = ground.roots.clone();
+    local.neighbours = ground.neighbours(&section.name);
     let site = Arc::new(LocalSite::new(local)?);
     let made = site.clone();
     let initialise: Initialise = Box::new(move || {
         let site = made.clone();
         Box::pin(async move { site.initialise() })
     });
-    Ok(Made { site, initialise, ssh: None })
+    Ok(Made { site: ground.with_fetches(site), initialise, ssh: None })
 }
 
 fn slurm(ground: &Ground<'_>, section: &Section) -> Result<Made, SiteError> {
     let mut slurm = clusters::slurm(section, absolute(&section.root), ground.agent.clone());
     slurm.ping = ground.config.sites.ping.clone();
-    slurm.neighbours = ground.roots.clone();
-    let (site, ssh) = match clusters::way(section, &clusters::socket(ground.data, section)?)? {
-        Way::Here(exec) => (SlurmSite::new(slurm, exec)?, None),
-        Way::Ssh(exec) => (SlurmSite::remote(slurm, exec.clone())?, Some(exec)),
-    };
-    let site = Arc::new(site);
+    let ssh = ground.ways.get(&section.name).cloned();
+    let site = Arc::new(match &ssh {
+        Some(exec) => {
+            slurm.neighbours = ground.roots.clone();
+            slurm.sources = ground.sources.clone();
+            SlurmSite::remote(slurm, exec.clone())?
+        }
+        None => {
+            slurm.neighbours = ground.neighbours(&section.name);
+            SlurmSite::new(slurm, Arc::new(ChildExec::of_this_process()))?
+        }
+    });
     let made = site.clone();
     let initialise: Initialise = Box::new(move || {
         let site = made.clone();
         Box::pin(async move { site.initialise().await })
     });
+    let site: Arc<dyn Site> = match &ssh {
+        Some(_) => site,
+        None => ground.with_fetches(site),
+    };
     Ok(Made { site, initialise, ssh })
 }
 

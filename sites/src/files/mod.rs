@@ -30,6 +30,7 @@ pub(crate) mod attached;
 mod beneath;
 mod contents;
 mod copies;
+pub mod fetch;
 mod inspect;
 mod process;
 mod push;

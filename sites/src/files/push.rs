@@ -67,7 +67,7 @@ fn is_passing(error: &SiteError) -> bool {
 }
 
 /// Does something until it is done or certainly is not, or for too long.
-async fn insist<T, F: Future<Output = Result<T, SiteError>>>(
+pub(super) async fn insist<T, F: Future<Output = Result<T, SiteError>>>(
     mut what: impl FnMut() -> F,
 ) -> Result<T, SiteError> {
     let started = Instant::now();
