@@ -208,7 +208,8 @@ fn agent(config: &SlurmConfig, exec: Arc<dyn Exec>) -> Result<Agent, SiteError> 
     let is_word = |root: &str| !root.contains(|c: char| c.is_control() || c == '|');
     let root = &config.root;
     if !root.is_absolute() || !root.to_str().is_some_and(is_word) {
-        let why = format!("the root {root:?} is not absolute, has a bar, or is no text of one line");
+        let why =
+            format!("the root {root:?} is not absolute, has a bar, or is no text of one line");
         return Err(SiteError::Refused(why));
     }
     Ok(Agent {

@@ -131,11 +131,8 @@ async fn a_chunk_is_cut_and_the_whole_file_is_checked() {
     let bytes = bytes(3_000_001);
     let (whole, run) = (content(&bytes), 900_000..2_500_000);
     let mut chunk = order("near", &world.put("near", "x", &bytes), content(&bytes[run.clone()]));
-    chunk.chunk = Some(Chunk {
-        of: whole,
-        offset: Bytes(run.start as u64),
-        length: Bytes(run.len() as u64),
-    });
+    chunk.chunk =
+        Some(Chunk { of: whole, offset: Bytes(run.start as u64), length: Bytes(run.len() as u64) });
     assert_eq!(copy(&world.far, &chunk).await, CopyStatus::Complete);
     assert!(world.stored("far", chunk.content) == bytes[run.clone()]);
     chunk.source = CopySource { site: name("far"), place: world.put("far", "x", &bytes) };
@@ -152,7 +149,10 @@ async fn what_is_there_already_is_built_upon_or_dropped_if_it_is_wrong() {
     for before in [&bytes[..1_500_000], b"something else", &[&bytes[..], b"more"].concat()] {
         std::fs::write(&data, before).unwrap();
         let status = world.far.copy_status(&copy_of).await.unwrap();
-        assert!(matches!(status, CopyStatus::Failed { blame: CopyBlame::Process, .. }), "{status:?}");
+        assert!(
+            matches!(status, CopyStatus::Failed { blame: CopyBlame::Process, .. }),
+            "{status:?}"
+        );
         assert_eq!(copy(&world.far, &copy_of).await, CopyStatus::Complete);
         assert!(world.stored("far", copy_of.content) == bytes);
         world.far.delete_content(copy_of.content.digest).await.unwrap();
@@ -172,7 +172,10 @@ async fn a_source_that_is_not_what_was_ordered_is_to_blame() {
     ];
     for (place, content) in wrong {
         let status = copy(&world.far, &order("near", &place, content)).await;
-        assert!(matches!(status, CopyStatus::Failed { blame: CopyBlame::Source, .. }), "{status:?}");
+        assert!(
+            matches!(status, CopyStatus::Failed { blame: CopyBlame::Source, .. }),
+            "{status:?}"
+        );
         assert_eq!(world.far.has_content(content.digest).await, Ok(false));
     }
     let stranger = order("elsewhere", &world.put("near", "x", b"x"), content(b"x"));

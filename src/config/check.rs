@@ -211,7 +211,9 @@ impl Check<'_> {
                 let message = format!("root of site {:?} is {}", site.name, site.root.display());
                 self.wrong(&path("root"), message, "give an absolute path");
             }
-            let twin = self.config.site[..i].iter().find(|other| (&other.root, &other.ssh) == (&site.root, &site.ssh));
+            let twin = self.config.site[..i]
+                .iter()
+                .find(|other| (&other.root, &other.ssh) == (&site.root, &site.ssh));
             if let Some(other) = twin {
                 let message = format!("sites {:?} and {:?} share a root", other.name, site.name);
                 self.wrong(&path("root"), message, "give each site a directory of its own");
@@ -230,7 +232,9 @@ impl Check<'_> {
     fn ssh(&mut self, i: usize, site: &Site) {
         let is_bad = |c: char| c.is_whitespace() || c.is_control();
         let host = site.ssh.as_deref();
-        if host.is_some_and(|host| host.is_empty() || host.starts_with('-') || host.contains(is_bad)) {
+        if host
+            .is_some_and(|host| host.is_empty() || host.starts_with('-') || host.contains(is_bad))
+        {
             let message = format!("ssh of site {:?} is {:?}", site.name, host.unwrap_or_default());
             let remedy = "give a host as you would after the word ssh, without options";
             self.wrong(&format!("site[{i}].ssh"), message, remedy);

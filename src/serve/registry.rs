@@ -114,7 +114,8 @@ impl Ground<'_> {
 
     /// Where a site of this machine finds what copies to it come from.
     fn neighbours(&self, of: &SiteName) -> BTreeMap<SiteName, PathBuf> {
-        let relays = self.sources.keys().map(|from| (from.clone(), relay(&self.relays(), of, from)));
+        let relays =
+            self.sources.keys().map(|from| (from.clone(), relay(&self.relays(), of, from)));
         self.roots.iter().map(|(name, root)| (name.clone(), root.clone())).chain(relays).collect()
     }
 
@@ -165,10 +166,7 @@ pub(super) async fn sites(config: &Config, data: &Path) -> Result<Sites, SiteErr
 }
 
 fn is_passing(error: &SiteError) -> bool {
-    matches!(
-        error,
-        SiteError::NotSent(_) | SiteError::LockedOut(_) | SiteError::OutcomeUnknown(_)
-    )
+    matches!(error, SiteError::NotSent(_) | SiteError::LockedOut(_) | SiteError::OutcomeUnknown(_))
 }
 
 /// Initialises a site that was not reached at first. Until then it has no directory, and

@@ -101,7 +101,9 @@ impl SshExec {
     /// The name of the host or the path of the socket cannot be used, and why.
     pub fn new(config: SshConfig) -> Result<Self, String> {
         let host = &config.host;
-        if host.is_empty() || host.starts_with('-') || host.contains(|c: char| c.is_whitespace() || c.is_control())
+        if host.is_empty()
+            || host.starts_with('-')
+            || host.contains(|c: char| c.is_whitespace() || c.is_control())
         {
             return Err(format!("{host:?} cannot be the name of a host"));
         }

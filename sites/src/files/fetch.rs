@@ -23,9 +23,8 @@ use super::remote::PIECE;
 use super::root::STORE;
 use super::{SiteFiles, Sources};
 use crate::port::{
-    AttemptOrder, CopyBlame, CopyOrder, CopySource, CopyStatus, GateDecision, GateState,
-    Inspected, Piece, Readable, Site, SiteDescription, SiteError, SiteStatus, Submitted,
-    TagLookup,
+    AttemptOrder, CopyBlame, CopyOrder, CopySource, CopyStatus, GateDecision, GateState, Inspected,
+    Piece, Readable, Site, SiteDescription, SiteError, SiteStatus, Submitted, TagLookup,
 };
 
 /// Where a site of this machine finds what was fetched from a source for it.

@@ -60,10 +60,7 @@ fn destination(error: SiteError) -> Trouble {
 
 /// Whether it may be otherwise when the connection is there again.
 fn is_passing(error: &SiteError) -> bool {
-    matches!(
-        error,
-        SiteError::NotSent(_) | SiteError::LockedOut(_) | SiteError::OutcomeUnknown(_)
-    )
+    matches!(error, SiteError::NotSent(_) | SiteError::LockedOut(_) | SiteError::OutcomeUnknown(_))
 }
 
 /// Does something until it is done or certainly is not, or for too long.
@@ -114,7 +111,8 @@ impl<D: Destination> Push<D> {
             whole.update(&piece.bytes);
             let ends = offset + piece.bytes.len() as u64;
             let inside = run.start.clamp(offset, ends)..run.end.clamp(offset, ends);
-            let cut = &piece.bytes[(inside.start - offset) as usize..(inside.end - offset) as usize];
+            let cut =
+                &piece.bytes[(inside.start - offset) as usize..(inside.end - offset) as usize];
             sum.update(cut);
             if !self.is_own || self.order.chunk.is_some() {
                 let at = inside.start.saturating_sub(run.start);

@@ -16,9 +16,9 @@ use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::Bytes;
 use tokio::task::JoinHandle;
 
+use super::SiteFiles;
 use super::push::{Destination, Push};
 use super::root::{FILES, STORE, WORK};
-use super::SiteFiles;
 use crate::agent::{self, Agent, Request};
 use crate::exec::Lane;
 use crate::local::root::ATTEMPTS;

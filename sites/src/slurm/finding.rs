@@ -142,9 +142,15 @@ fn tools(answer: &Answer) -> Finding {
     if !missing.is_empty() {
         let found = format!("not found: {}", missing.join(", "));
         let slurms = missing.contains(&"sbatch");
-        return bad("commands", found, if slurms { advice("not found") } else {
-            "these belong to GNU coreutils and findutils: have them installed there"
-        });
+        return bad(
+            "commands",
+            found,
+            if slurms {
+                advice("not found")
+            } else {
+                "these belong to GNU coreutils and findutils: have them installed there"
+            },
+        );
     }
     match answer.last("lacks") {
         Some(tool) => odd(
@@ -311,7 +317,10 @@ mod tests {
     fn each_message_of_slurm_has_its_advice() {
         for (message, part) in [
             ("sbatch: error: Munge decode failed: Invalid credential", "munge"),
-            ("slurm_load_partitions: Unable to contact slurm controller (connect failure)", "slurmctld"),
+            (
+                "slurm_load_partitions: Unable to contact slurm controller (connect failure)",
+                "slurmctld",
+            ),
             ("allocation failure: Invalid account or account/partition combination", "account"),
             ("sbatch: error: invalid partition specified: x", "partition"),
             ("timeout: failed to run command 'sbatch': not found", "PATH"),
@@ -333,7 +342,8 @@ mod tests {
 
     #[test]
     fn a_controller_that_does_not_answer_is_bad_and_not_a_missing_partition() {
-        let all = said("partition_failed slurm_load_partitions: Unable to contact slurm controller");
+        let all =
+            said("partition_failed slurm_load_partitions: Unable to contact slurm controller");
         let partition = of(&all, "partition");
         assert_eq!(partition.verdict, Verdict::Bad);
         assert!(partition.advice.contains("slurmctld"), "{partition:?}");

@@ -35,8 +35,7 @@ fn variable(name: &str) -> Option<PathBuf> {
 fn skipped<T>(needed: &str) -> Option<T> {
     let test = std::thread::current().name().unwrap_or("?").to_owned();
     // Not by a macro for tests: their output is kept back when they pass.
-    let told =
-        writeln!(std::io::stderr(), "SKIPPED {test}: it needs {needed} in {}", file!());
+    let told = writeln!(std::io::stderr(), "SKIPPED {test}: it needs {needed} in {}", file!());
     told.unwrap();
     None
 }

@@ -2,11 +2,11 @@
 
 use cospan_domain::units::{BitsPerSecond, DurationMs, DurationUs};
 
+use super::cluster;
 use crate::api::v1::Instant;
 use crate::api::v1::site::{
     Counts, ForceOrder, LinkReport, SiteList, SiteReport, WindowEnd, WindowReport,
 };
-use super::cluster;
 use crate::cli::args_operate::{SiteCommand, VerdictArg};
 use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};

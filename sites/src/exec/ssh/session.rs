@@ -103,7 +103,9 @@ impl Session {
             }
             Err(_) => {
                 return Err(words.last().await.unwrap_or_else(|| {
-                    format!("no shell answered within {patience:?}; start files that wait for input?")
+                    format!(
+                        "no shell answered within {patience:?}; start files that wait for input?"
+                    )
                 }));
             }
         }

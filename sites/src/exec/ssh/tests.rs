@@ -28,7 +28,11 @@ const ODD: [&str; 14] = [
 
 async fn session_after(start_files: &str, lane: Lane) -> Session {
     let mut shell = tokio::process::Command::new("/bin/sh");
-    shell.arg("-c").arg(format!("{start_files}\nexec /bin/sh -s")).kill_on_drop(true).process_group(0);
+    shell
+        .arg("-c")
+        .arg(format!("{start_files}\nexec /bin/sh -s"))
+        .kill_on_drop(true)
+        .process_group(0);
     let child = piped(&mut shell).spawn().unwrap();
     Session::start(child, lane, "sh", Duration::from_secs(20)).await.unwrap()
 }
@@ -89,7 +93,8 @@ async fn words_arrive_byte_for_byte_and_no_shell_reads_them() {
 
 #[tokio::test]
 async fn what_start_files_print_is_passed_over() {
-    let noise = "echo Welcome; echo ready N; printf 'answer 1 0 3\\nyes'; echo odd >&2; export IFS=x";
+    let noise =
+        "echo Welcome; echo ready N; printf 'answer 1 0 3\\nyes'; echo odd >&2; export IFS=x";
     for lane in [Lane::Control, Lane::Bulk] {
         let session = session_after(noise, lane).await;
         assert_eq!(printed(&session, program(&["echo", "a"])).await, b"a\n");
@@ -101,7 +106,8 @@ async fn start_files_that_leave_are_told_with_what_they_said() {
     let mut shell = tokio::process::Command::new("/bin/sh");
     shell.args(["-c", "echo 'This account is closed.'; exit 1"]);
     let child = piped(&mut shell).spawn().unwrap();
-    let why = Session::start(child, Lane::Control, "sh", Duration::from_secs(20)).await.unwrap_err();
+    let why =
+        Session::start(child, Lane::Control, "sh", Duration::from_secs(20)).await.unwrap_err();
     assert!(why.contains("This account is closed."), "{why}");
 }
 

@@ -156,8 +156,10 @@ mod tests {
             ),
             ("ssh: Could not resolve hostname nowhere: Name or service not known", Kind::Name),
             ("ssh: connect to host 127.0.0.2 port 1: Connection refused", Kind::Network),
-            ("mux_client_request_session: session request failed: Session open refused by peer",
-             Kind::Sessions),
+            (
+                "mux_client_request_session: session request failed: Session open refused by peer",
+                Kind::Sessions,
+            ),
             ("something new", Kind::Other),
         ] {
             assert_eq!(Trouble::read(said).kind, kind, "{said}");

@@ -49,7 +49,10 @@ impl Cluster {
             Err(error) => {
                 let (found, advice) = self.unreached(&error).await;
                 let verdict = Found::Bad;
-                Probed { findings: vec![Finding { what: "login", verdict, found, advice }], ..Probed::default() }
+                Probed {
+                    findings: vec![Finding { what: "login", verdict, found, advice }],
+                    ..Probed::default()
+                }
             }
         }
     }
