@@ -17,8 +17,9 @@ use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::{Bytes, DurationUs};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
-use super::push::insist;
+use super::push::{insist, pace};
 use super::remote::PIECE;
 use super::root::STORE;
 use super::{SiteFiles, Sources};
@@ -81,7 +82,9 @@ impl Fetching {
                 bring(&*source, &order, &to, &counter).await?;
                 let place = FilePlace::Store(file(&order).digest);
                 let source = CopySource { site: order.source.site.clone(), place };
-                let started = site.start_copy(&CopyOrder { source, ..order }).await;
+                // The link was kept to already.
+                let copy = CopyOrder { source, limit: None, ..order };
+                let started = site.start_copy(&copy).await;
                 started.map_err(|error| (CopyBlame::Destination, error.to_string()))
             };
             let failed = outcome.await.err();
@@ -134,6 +137,7 @@ async fn bring(
     let mut offset = read_all(&mut data, &mut hasher).await.map_err(here)?;
     let what = Readable::File(order.source.place.clone());
     while offset < wanted.size.0 {
+        let started = Instant::now();
         let piece = insist(|| source.read(&what, Bytes(offset), PIECE)).await;
         let piece = piece.map_err(|error| (CopyBlame::Source, error.to_string()))?;
         if piece.bytes.is_empty() || piece.size != wanted.size {
@@ -144,6 +148,7 @@ async fn bring(
         data.write_all(&piece.bytes).await.map_err(here)?;
         offset += piece.bytes.len() as u64;
         done.store(offset, Ordering::Relaxed);
+        pace(order.limit, piece.bytes.len(), started).await;
     }
     data.flush().await.map_err(here)?;
     if offset != wanted.size.0 || Digest(*hasher.finalize().as_bytes()) != wanted.digest {

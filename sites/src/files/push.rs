@@ -78,6 +78,14 @@ pub(super) async fn insist<T, F: Future<Output = Result<T, SiteError>>>(
     }
 }
 
+/// Waits until so many bytes, begun then, have taken as long as the link allows.
+pub(super) async fn pace(limit: Option<BitsPerSecond>, bytes: usize, started: Instant) {
+    if let Some(BitsPerSecond(limit @ 1..)) = limit {
+        let least = Duration::from_secs_f64(bytes as f64 * 8.0 / limit as f64);
+        tokio::time::sleep(least.saturating_sub(started.elapsed())).await;
+    }
+}
+
 impl<D: Destination> Push<D> {
     pub(super) async fn run(self) -> Result<(), Trouble> {
         let resumed = insist(|| self.to.arrived(&self.name)).await.map_err(destination)?;
@@ -162,10 +170,7 @@ impl<D: Destination> Push<D> {
                 Err(error) => return Err(destination(error)),
             }
         }
-        if let Some(BitsPerSecond(limit @ 1..)) = self.order.limit {
-            let least = Duration::from_secs_f64(bytes.len() as f64 * 8.0 / limit as f64);
-            tokio::time::sleep(least.saturating_sub(started.elapsed())).await;
-        }
+        pace(self.order.limit, bytes.len(), started).await;
         Ok(arrived.max(ends))
     }
 }

@@ -47,8 +47,15 @@ const SHARED: [&str; 12] = [
 
 const NO_CONFIGURATION: &str = "slurm_conf names no configuration of Slurm there";
 
+const NO_MUNGE: &str =
+    "munged does not answer: it must run on the machine on which Slurm's commands are used";
+
+const NO_CONTROLLER: &str = "slurmctld does not answer: wait, or ask the cluster's operators; if other commands reach \
+     it, slurm_conf names the wrong cluster";
+
 /// Parts of what Slurm's commands say, and what to do about it; the more particular first.
-const ADVICE: [(&str, &str); 18] = [
+const ADVICE: [(&str, &str); 22] = [
+    ("Munge encode failed", NO_MUNGE),
     (
         "Munge decode failed",
         "the credential of munge is refused: munged must run here with the cluster's own key, and \
@@ -65,14 +72,13 @@ const ADVICE: [(&str, &str); 18] = [
          Else munged runs here with another key, or the clocks differ",
     ),
     (
-        "unge",
-        "munged does not answer: it must run on the machine on which Slurm's commands are used",
+        "Zero Bytes were transmitted",
+        "slurmctld hung up: usually it refuses the credential of munge, because slurm_conf names \
+         another cluster, or munged runs here with another key",
     ),
-    (
-        "Unable to contact slurm controller",
-        "slurmctld does not answer: wait, or ask the cluster's operators; if other commands reach \
-         it, slurm_conf names the wrong cluster",
-    ),
+    ("unge", NO_MUNGE),
+    ("no answer", NO_CONTROLLER),
+    ("Unable to contact slurm controller", NO_CONTROLLER),
     (
         "Socket timed out",
         "slurmctld answers too slowly: try again; if it stays so, ask the cluster's operators",
@@ -83,6 +89,7 @@ const ADVICE: [(&str, &str); 18] = [
     ),
     ("Unable to process configuration file", NO_CONFIGURATION),
     ("unable to status file", NO_CONFIGURATION),
+    ("cannot stat file", NO_CONFIGURATION),
     (
         "Invalid account",
         "the account may not be charged there: see `sacctmgr show assoc user=$USER`, and give \
@@ -326,6 +333,14 @@ mod tests {
             ("timeout: failed to run command 'sbatch': not found", "PATH"),
             ("write error: No space left on device", "room"),
             ("munge_encode: Failed to access \"/run/munge\"", "munged"),
+            ("error: s_p_parse_file: cannot stat file /x: No such file", "slurm_conf"),
+            ("slurm_load_partitions: Zero Bytes were transmitted or received", "munge"),
+            (
+                "sinfo: error: Munge encode failed: (Did you start munged?); sinfo: error: \
+                 slurm_send_node_msg: authentication error; Protocol authentication error",
+                "munged does not answer",
+            ),
+            ("no answer", "slurmctld"),
             ("something new", "by hand"),
         ] {
             assert!(advice(message).contains(part), "{message}");

@@ -72,7 +72,8 @@ impl Trouble {
         let sign = SIGNS.iter().find(|(part, _)| said.contains(part));
         // What is said around it is no news.
         let tells = |line: &&str| SIGNS.iter().any(|(part, _)| line.contains(part));
-        let telling: Vec<&str> = said.split("; ").filter(tells).take(2).collect();
+        let lines = said.split("; ").map(|line| line.trim_matches(['@', ' ']));
+        let telling: Vec<&str> = lines.filter(tells).take(2).collect();
         let said = if telling.is_empty() { said.to_owned() } else { telling.join("; ") };
         Self { kind: sign.map_or(Kind::Other, |(_, kind)| *kind), said }
     }
