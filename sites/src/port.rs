@@ -25,6 +25,10 @@ pub enum SiteError {
     /// The site was not reached: certainly not done.
     #[error("not sent to the site: {0}")]
     NotSent(String),
+    /// The site does not let us in, or is not the one it was: certainly not done. Somebody has
+    /// to renew credentials, and is told how.
+    #[error("not let in by the site: {0}")]
+    LockedOut(String),
     /// Perhaps done, perhaps not.
     #[error("outcome unknown: {0}")]
     OutcomeUnknown(String),

@@ -3,7 +3,7 @@
 use cospan_actors::api::SiteStanding;
 use cospan_actors::links::LinkStanding;
 use cospan_domain::resources::Resources;
-use cospan_domain::site::availability::obstacles;
+use cospan_domain::site::availability::{Obstacle, obstacles};
 use cospan_domain::site::state::Breaker;
 use cospan_domain::units::{DurationUs, Timestamp};
 
@@ -20,7 +20,7 @@ pub(super) fn report(site: &SiteStanding, now: Timestamp) -> SiteReport {
     SiteReport {
         name: site.name.to_string(),
         state: site.state.as_str().into(),
-        reason: reasons.first().map(ToString::to_string),
+        reason: reasons.first().map(|reason| why(reason, last.trouble.as_deref())),
         total: description.map(|d| counts(&d.total)).unwrap_or_default(),
         idle: idle.map(|(_, idle)| counts(idle)).unwrap_or_default(),
         held: Counts::default(),
@@ -54,6 +54,19 @@ pub(super) fn report(site: &SiteStanding, now: Timestamp) -> SiteReport {
         components: site.held,
         injected_faults: Vec::new(),
         links: Vec::new(),
+    }
+}
+
+/// What keeps work from a site; of one that does not answer also what was said instead.
+fn why(reason: &Obstacle, trouble: Option<&str>) -> String {
+    match (reason, trouble) {
+        (
+            Obstacle::NeverAnswered
+            | Obstacle::Unreachable { .. }
+            | Obstacle::CredentialsExpired { .. },
+            Some(trouble),
+        ) => format!("{reason}: {trouble}"),
+        _ => reason.to_string(),
     }
 }
 

@@ -252,6 +252,7 @@ impl Cluster {
         clock: ClockSkew,
         now: Timestamp,
     ) -> Vec<JobId> {
+        self.report.trouble = None;
         let mut concerned = self.contact_changed(QueryResult::Answered, now);
         if self.shared.live.isolated() {
             // One that never fell silent answers as well: it is not we who are cut off.
@@ -283,7 +284,15 @@ impl Cluster {
     /// A failed query is no information: what was known stays, and grows older.
     fn failed(&mut self, error: &SiteError, now: Timestamp) -> Vec<JobId> {
         debug!(site = %self.name, %error, "status query failed");
-        self.contact_changed(QueryResult::Failed, now)
+        self.report.trouble = Some(error.to_string().into());
+        let result = match error {
+            SiteError::LockedOut(_) => QueryResult::CredentialsExpired,
+            SiteError::Refused(_)
+            | SiteError::NotSent(_)
+            | SiteError::OutcomeUnknown(_)
+            | SiteError::SiteFull(_) => QueryResult::Failed,
+        };
+        self.contact_changed(result, now)
     }
 
     fn contact_changed(&mut self, result: QueryResult, now: Timestamp) -> Vec<JobId> {

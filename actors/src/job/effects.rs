@@ -123,7 +123,9 @@ fn submit(actor: &JobActor, effect: &JobEffect) -> Pending {
         let answer = match answer.await {
             Ok(Submitted { lrm_id }) => SubmitAnswer::Accepted(lrm_id),
             Err(SiteError::Refused(detail)) => SubmitAnswer::Refused(detail.into()),
-            Err(SiteError::NotSent(detail)) => SubmitAnswer::NotSent(detail.into()),
+            Err(SiteError::NotSent(detail) | SiteError::LockedOut(detail)) => {
+                SubmitAnswer::NotSent(detail.into())
+            }
             Err(SiteError::SiteFull(detail)) => {
                 // Before anybody places on what it is believed to have.
                 if let Some(site) = &site {

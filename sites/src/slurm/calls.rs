@@ -67,7 +67,7 @@ impl SlurmSite {
     }
 
     /// Those that are ours.
-    fn jobs(&self, answer: &Answer) -> Vec<Job> {
+    pub(super) fn jobs(&self, answer: &Answer) -> Vec<Job> {
         let root = self.config.root.to_str().unwrap_or_default();
         answer.all("queue").filter_map(|line| Job::read(line, root)).collect()
     }
