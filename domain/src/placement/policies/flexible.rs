@@ -178,8 +178,7 @@ fn with_room_for_input(
                 contents.insert(chunk.of);
             }
         }
-        let (needed, taken) =
-            context.remaining.staging(site, contents.into_iter(), is_there);
+        let (needed, taken) = context.remaining.staging(site, contents.into_iter(), is_there);
         needed + taken + cut <= left
     };
     largest(most, fits)
