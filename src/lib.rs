@@ -7,6 +7,7 @@ pub mod bench;
 pub mod chaos;
 pub mod cli;
 pub mod client;
+mod clusters;
 pub mod config;
 mod file_system;
 pub mod http;

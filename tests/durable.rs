@@ -136,7 +136,7 @@ fn ended(server: &mut Traced) -> ExitStatus {
 }
 
 #[test]
-fn a_full_disk_ends_the_server_by_name_and_nothing_that_was_answered_is_lost() {
+fn a_full_disk_ends_the_server_by_name_and_nothing_answered_is_lost() {
     if lacks_strace() {
         return;
     }

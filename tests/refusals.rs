@@ -46,7 +46,7 @@ fn posted(api: &Api, document: &Value) -> (u16, String) {
 }
 
 #[test]
-fn a_job_that_makes_no_sense_is_refused_with_the_reason_and_nothing_is_kept() {
+fn a_job_that_makes_no_sense_is_refused_with_the_reason_and_not_kept() {
     let (_ground, _server, api) = started();
     let twice = json!({ "name": "x", "processors": 1, "executable": "/bin/true" });
     let many: Vec<Value> = (0..1_001)

@@ -204,7 +204,7 @@ fn schedulers_are_compared_and_json_is_the_summary() {
 }
 
 #[test]
-fn jobs_that_must_not_run_twice_fail_with_their_nodes_and_all_others_are_done() {
+fn jobs_that_run_once_fail_with_their_nodes_and_all_others_are_done() {
     let place = place();
     let words = "--model poisson --jobs 150 --sizes 6 --shortest 30m --longest 1h \
                  --interarrival 15m --rerunnable yes,no";

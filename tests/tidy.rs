@@ -311,6 +311,7 @@ fn no_job_knows_placement_and_no_leaf_either() {
     for machine in ["domain/src/catalogue/", "domain/src/transfer/"] {
         fail_if_named(machine, &["crate::job"]);
     }
+    fail_if_named("domain/src/claim/", &["crate::placement", "crate::queue"]);
 }
 
 /// Which site adapter and which engine there is, is decided where everything is put together.

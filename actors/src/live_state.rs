@@ -18,6 +18,8 @@ use cospan_sites::port::{Observation, SiteDescription};
 pub struct SiteReport {
     /// Whether it answers.
     pub contact: Contact,
+    /// Why it did not answer the latest query.
+    pub trouble: Option<Arc<str>>,
     /// What it is; `None` until it answered for the first time since our start.
     pub description: Option<Arc<SiteDescription>>,
     /// The same as policies see it.
@@ -46,6 +48,7 @@ impl SiteReport {
             total: description.total.clone(),
             largest_component: description.largest_component.clone(),
             labels: description.labels.clone(),
+            queues: description.capabilities.queues,
         }));
         self.description = Some(Arc::new(description));
     }
@@ -55,6 +58,7 @@ impl Default for SiteReport {
     fn default() -> Self {
         Self {
             contact: Contact::NeverAnswered,
+            trouble: None,
             description: None,
             shape: None,
             idle: None,

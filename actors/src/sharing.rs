@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_is_known_once_it_was_checked_and_equal_ones_share_what_was_found() {
+    fn equal_copies_share_what_the_check_of_one_found() {
         let recent = Recent::default();
         let (one, equal) = (spec(1), spec(1));
         let first = remember(&recent, &one);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_that_are_looked_at_share_what_they_need_and_count_as_nothing_that_came_in() {
+    fn jobs_only_looked_at_share_what_they_need_and_do_not_count_as_arrivals() {
         let recent = Recent::default();
         let (one, other) = (queued(1, content(1)), queued(3, content(2)));
         let another = Job { id: JobId(2), ..one.clone() };

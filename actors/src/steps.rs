@@ -168,7 +168,7 @@ mod tests {
     use crate::transfer::testing::{content, key, queued};
 
     #[test]
-    fn who_is_refused_because_of_what_came_just_before_hears_it_once_that_is_durable() {
+    fn a_refusal_is_told_once_what_it_rests_on_is_durable() {
         let mut steps = Steps::<JobMachine>::new(Arc::new(queued(1, content(1))));
         let (reply, mut refused) = oneshot::channel();
         steps.push(JobCommand::Cancel(key()), None);

@@ -46,6 +46,13 @@ impl Chunk {
         Self { of, offset: Bytes(begin), length: Bytes(end - begin) }
     }
 
+    /// How long the chunk of so many of `total` is at most, wherever in the file it begins.
+    pub fn longest(of: Content, own: u64, total: u64) -> Bytes {
+        let exact = u128::from(of.size.0) * u128::from(own.min(total));
+        let most = if total == 0 { 0 } else { exact.div_ceil(total.into()) };
+        Bytes(u64::try_from(most).unwrap_or(of.size.0))
+    }
+
     /// Whether it is all of its file, and so no chunk that is copied by itself.
     pub fn is_whole(&self) -> bool {
         self.length == self.of.size
@@ -86,6 +93,16 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn no_chunk_is_longer_than_the_longest_of_as_many_processors(
+            size in 0..1_000u64, before in 0..99u64, own in 0..99u64,
+        ) {
+            let length = Chunk::of_part(file(size), Part { before, own, total: 99 }).length;
+            let longest = Chunk::longest(file(size), own, 99);
+            prop_assert!(length <= longest);
+            prop_assert!(longest.0 <= (size * own).div_ceil(99));
+        }
+
         #[test]
         fn different_chunks_have_different_names(
             one in (0..99u64, 0..99u64), other in (0..99u64, 0..99u64),

@@ -5,6 +5,7 @@
 //! lint enforces it. The types are neither the store's nor the API's format:
 //! both have their own, so a rename here is never a migration.
 
+pub mod acquire;
 pub mod catalogue;
 pub mod claim;
 pub mod content;
@@ -13,6 +14,7 @@ pub mod invariants;
 pub mod job;
 pub mod labels;
 pub mod machine;
+pub mod parameters;
 pub mod placed;
 pub mod placement;
 pub mod planted;

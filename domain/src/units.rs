@@ -37,6 +37,15 @@ impl ClockSkew {
     }
 }
 
+impl Sub<ClockSkew> for Timestamp {
+    type Output = Timestamp;
+
+    /// A time of the other clock by ours.
+    fn sub(self, skew: ClockSkew) -> Timestamp {
+        Timestamp(self.0.saturating_add_signed(skew.0.saturating_neg()))
+    }
+}
+
 impl Add<ClockSkew> for Timestamp {
     type Output = Timestamp;
 

@@ -9,121 +9,40 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
+use super::kinds::Kind;
 use super::tally::Tally;
 
-/// What may happen to one call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum CallFault {
-    /// The request never arrives; the caller learns nothing before its deadline.
-    RequestLost,
-    /// It was carried out; the reply never comes back.
-    ReplyLost,
-    /// It arrives after the caller has given up, and is carried out then.
-    Late,
-    /// It arrives twice, the second time some seconds later; the reply may be lost.
-    Doubled,
-    /// The site refuses without a reason.
-    Refused,
-    /// The connection is refused: certainly not done.
-    NotSent,
-    /// A status is cut short: it tells nothing of some attempts.
-    Truncated,
-    /// A status shows no idle processors although there are some, or more than there are.
-    WrongIdle,
-    /// It was carried out; what came back cannot be read.
-    Garbage,
-    /// The answer is that it was done, and it was not.
-    NoEffect,
-    /// The adapter of the site panics.
-    Panics,
-}
-
-impl CallFault {
-    /// All of them.
-    pub const ALL: [CallFault; 11] = [
-        CallFault::RequestLost,
-        CallFault::ReplyLost,
-        CallFault::Late,
-        CallFault::Doubled,
-        CallFault::Refused,
-        CallFault::NotSent,
-        CallFault::Truncated,
-        CallFault::WrongIdle,
-        CallFault::Garbage,
-        CallFault::NoEffect,
-        CallFault::Panics,
-    ];
-
-    /// Its name, for tables.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            CallFault::RequestLost => "request-lost",
-            CallFault::ReplyLost => "reply-lost",
-            CallFault::Late => "late",
-            CallFault::Doubled => "doubled",
-            CallFault::Refused => "refused",
-            CallFault::NotSent => "not-sent",
-            CallFault::Truncated => "truncated",
-            CallFault::WrongIdle => "wrong-idle",
-            CallFault::Garbage => "garbage",
-            CallFault::NoEffect => "no-effect",
-            CallFault::Panics => "adapter-panics",
-        }
-    }
-}
-
-/// Calls to a site that a control plane makes by itself.
-pub const CALLS: [&str; 14] = [
-    "describe",
-    "status",
-    "submit",
-    "find-by-tag",
-    "decide-gate",
-    "cancel",
-    "remove-attempt",
-    "list-attempts",
-    "inspect",
-    "start-copy",
-    "copy-status",
-    "stop-copy",
-    "has-content",
-    "delete-content",
-];
-
-impl CallFault {
+/// What is so of faults of single calls.
+impl Kind {
     /// Whether the site carries out what it strikes, before the caller has given up.
     pub(super) fn is_carried_out(self) -> bool {
-        match self {
-            CallFault::RequestLost | CallFault::Late | CallFault::Refused => false,
-            CallFault::NotSent | CallFault::NoEffect | CallFault::Panics => false,
-            CallFault::ReplyLost | CallFault::Doubled | CallFault::Garbage => true,
-            CallFault::Truncated | CallFault::WrongIdle => true,
-        }
+        matches!(
+            self,
+            Kind::ReplyLost | Kind::Doubled | Kind::Garbage | Kind::Truncated | Kind::WrongIdle
+        )
     }
 
     /// Whether it strikes whatever the call is about. The others are counted where it shows
     /// that something has become of them.
     pub(super) fn always_strikes(self) -> bool {
-        !matches!(self, CallFault::Truncated | CallFault::WrongIdle)
+        !matches!(self, Kind::Truncated | Kind::WrongIdle)
     }
 
     /// Some faults make sense for some calls only.
     pub fn concerns(self, call: &str) -> bool {
         match self {
-            CallFault::Truncated | CallFault::WrongIdle => call == "status",
+            Kind::Truncated | Kind::WrongIdle => call == "status",
             // A refusal is an answer: those that only ask are not refused.
-            CallFault::Refused => {
-                matches!(call, "submit" | "start-copy" | "decide-gate" | "cancel")
-            }
+            Kind::Refused => matches!(call, "submit" | "start-copy" | "decide-gate" | "cancel"),
             // Work on files runs under a time-out at the site that is shorter than ours; what
             // the resource manager has in its hands is carried out whenever it comes to it.
             // A gate is decided by a file as well, but nobody may rely on when: a machine that
             // is frozen holds its time-outs up with everything else.
-            CallFault::Late => matches!(call, "submit" | "cancel" | "decide-gate"),
+            Kind::Late => matches!(call, "submit" | "cancel" | "decide-gate"),
             // Whatever else comes twice changes nothing the second time, and no answer.
-            CallFault::Doubled => call == "submit",
+            Kind::Doubled => call == "submit",
             // What becomes of those shows in the next status; who deletes is believed.
-            CallFault::NoEffect => matches!(call, "submit" | "start-copy" | "cancel"),
+            Kind::NoEffect => matches!(call, "submit" | "start-copy" | "cancel"),
             _ => true,
         }
     }
@@ -135,7 +54,7 @@ pub struct FaultRates {
     /// Longest way to a site, and back.
     pub way_max: DurationMs,
     /// Share of calls that each kind of fault strikes, in parts per million.
-    pub faults: BTreeMap<CallFault, u32>,
+    pub faults: BTreeMap<Kind, u32>,
     /// Longest time that the disk takes to sync; 0: none at all.
     pub sync_max: DurationMs,
     /// Share of syncs that fail, in parts per million.
@@ -171,7 +90,7 @@ impl DiskTrouble {
 pub(super) struct Fate {
     pub(super) there: DurationMs,
     pub(super) back: DurationMs,
-    pub(super) fault: Option<CallFault>,
+    pub(super) fault: Option<Kind>,
     /// Decides what a fault looks like.
     pub(super) dice: u64,
 }
@@ -255,8 +174,8 @@ impl CallFaultModel {
         &self.tally
     }
 
-    pub(super) fn note(&self, fault: CallFault, call: &'static str) {
-        self.tally.count(fault.as_str(), call);
+    pub(super) fn note(&self, fault: Kind, call: &'static str) {
+        self.tally.count(fault, call);
     }
 
     pub(super) fn draw(&self) -> Fate {

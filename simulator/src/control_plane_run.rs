@@ -33,6 +33,7 @@ use super::handle::WorldHandle;
 use super::hash::EventHash;
 use super::journal::{Disk, Hasty, MortalJournal, StoreDisk};
 use super::kill_switch::{KillPoint, KillSwitch};
+use super::kinds::Kind;
 use super::lives::{self, Lived, Lives};
 use super::panics::{self, Panics};
 use super::site::SimulatedSite;
@@ -215,7 +216,7 @@ where
     let (plane, disk) = match open(&environment, plan, &clock, &kill_switch) {
         Err(problem) if is_full(&problem) => {
             // As the server does: it ends with an exit code, and is started again.
-            environment.call_faults.tally().count("store-full", "start");
+            environment.call_faults.tally().count(Kind::StoreFull, "start");
             lives::clear();
             its_lives.end(plan.begins, 0);
             return Ok(End::Killed(plan.begins));
@@ -258,7 +259,7 @@ where
     panics::clear();
     lives::clear();
     its_lives.end(clock.now(), deaths(&plane_run));
-    disk.fall("lost-suffix");
+    disk.fall(Kind::LostSuffix);
     driver.abort();
     staller.abort();
     // Actors that were just built begin, in vain, while there is a runtime for their timers.

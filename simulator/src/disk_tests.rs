@@ -10,6 +10,7 @@ use super::call_faults::{CallFaultModel, DiskTrouble, FaultRates};
 use super::control_plane_run::{End, Plan, SimEnvironment, run_control_plane};
 use super::journal::StoreDisk;
 use super::kill_switch::KillPoint;
+use super::kinds::Kind;
 use super::probe_tests::{BEGINS, SECOND, environment, submit};
 
 const MINUTE: DurationMs = DurationMs(60_000);
@@ -63,12 +64,12 @@ fn a_full_disk_ends_the_control_plane_which_goes_on_when_there_is_room() {
     };
     assert_eq!(jobs, 2, "what was acknowledged is there, what was not is not");
     let struck = environment.call_faults.tally().struck();
-    assert_eq!(struck[&("store-full", "start")], 1);
-    assert!(struck.keys().any(|(kind, step)| *kind == "store-full" && *step != "start"));
+    assert_eq!(struck[&(Kind::StoreFull, "start")], 1);
+    assert!(struck.keys().any(|(kind, step)| *kind == Kind::StoreFull && *step != "start"));
 }
 
 #[test]
-fn a_record_that_cannot_be_written_ends_the_control_plane_and_costs_nothing_acknowledged() {
+fn a_failing_write_ends_the_control_plane_and_loses_nothing_acknowledged() {
     let environment = on_faulty_disk(DiskTrouble::default(), DurationMs::ZERO);
     assert_eq!(minute(&environment, plan(BEGINS, None)), End::Done(BEGINS + MINUTE, 1));
     let disk = DiskTrouble { failing_writes: 1_000_000, ..DiskTrouble::default() };
@@ -78,7 +79,7 @@ fn a_record_that_cannot_be_written_ends_the_control_plane_and_costs_nothing_ackn
     let End::Killed(at) = minute(&failing, plan(BEGINS + MINUTE, None)) else {
         panic!("it goes on without a disk")
     };
-    assert!(failing.call_faults.tally().struck().keys().all(|(kind, _)| *kind == "write-fails"));
+    assert!(failing.call_faults.tally().struck().keys().all(|(kind, _)| *kind == Kind::WriteFails));
     let End::Done(_, jobs) = minute(&environment, plan(at, None)) else {
         panic!("it is well again")
     };
@@ -97,7 +98,7 @@ fn a_record_that_a_death_tears_is_as_if_it_had_never_been_written() {
         };
     }
     let struck = environment.call_faults.tally().struck();
-    let torn = struck.iter().filter(|((kind, _), _)| *kind == "torn-tail");
+    let torn = struck.iter().filter(|((kind, _), _)| *kind == Kind::TornTail);
     assert!(torn.map(|(_, count)| count).sum::<u64>() > 4, "{struck:?}");
     assert!(matches!(minute(&environment, plan(begins, None)), End::Done(..)), "it opens");
 }

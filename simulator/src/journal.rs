@@ -19,6 +19,7 @@ use cospan_storage::record::keys;
 use super::call_faults::{CallFaultModel, WriteFault};
 use super::hash::EventHash;
 use super::kill_switch::KillSwitch;
+use super::kinds::Kind;
 use super::lives::{Lived, Lives};
 
 /// What a unit is about, for tables: that of its first change.
@@ -140,24 +141,24 @@ impl Disk {
         let Some(kind) = self.waiting().units.front().map(|(.., unit)| kind_of(unit)) else {
             return false;
         };
-        let name = match fault {
+        let fault = match fault {
             WriteFault::Fails { written } => {
                 disk.strike_after(0, Fault::WriteError { written });
-                "write-fails"
+                Kind::WriteFails
             }
             WriteFault::Full => {
                 disk.set_capacity(Some(0));
-                "store-full"
+                Kind::StoreFull
             }
         };
         if !self.strikes(disk) {
             return false;
         }
-        self.call_faults.tally().count(name, kind);
+        self.call_faults.tally().count(fault, kind);
         self.broken.store(true, Ordering::Relaxed);
         self.lives.note(self.clock.now(), Lived::DiskFailed);
         for (.., unit) in self.waiting().units.drain(..) {
-            self.call_faults.tally().count(name, kind_of(&unit));
+            self.call_faults.tally().count(fault, kind_of(&unit));
         }
         true
     }
@@ -197,7 +198,7 @@ impl Disk {
                 return;
             }
             if fails {
-                self.fall("sync-fails");
+                self.fall(Kind::SyncFails);
                 self.broken.store(true, Ordering::Relaxed);
                 self.lives.note(self.clock.now(), Lived::DiskFailed);
                 return (self.sink)(Report::Fatal("the disk does not take it".into()));
@@ -216,7 +217,7 @@ impl Disk {
 
     /// The machine stops: of what was not yet on the disk a beginning may be there, the last
     /// of it torn.
-    pub(super) fn fall(&self, kind: &'static str) {
+    pub(super) fn fall(&self, kind: Kind) {
         let count = self.waiting().units.len();
         self.keep(self.call_faults.draw_below(count + 1));
         self.tear();
@@ -242,7 +243,7 @@ impl Disk {
         let Some((kind, kept)) = kind.zip(self.call_faults.draw_tear()) else { return };
         disk.strike_after(0, Fault::PowerCut { kept });
         if self.strikes(disk) {
-            self.call_faults.tally().count("torn-tail", kind);
+            self.call_faults.tally().count(Kind::TornTail, kind);
         }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tokio::sync::Notify;
 
+use super::kinds::Kind;
 use super::tally::Tally;
 
 /// Where exactly a control plane is killed.
@@ -26,13 +27,13 @@ pub enum KillPoint {
 }
 
 impl KillPoint {
-    fn as_str(self) -> &'static str {
+    fn kind(self) -> Kind {
         match self {
-            KillPoint::BeforeAppend(_) => "killed-before-append",
-            KillPoint::AfterAppend(_) => "killed-after-append",
-            KillPoint::BeforeCall(_) => "killed-before-call",
-            KillPoint::AfterCall(_) => "killed-after-call",
-            KillPoint::BetweenGates(_) => "killed-between-gates",
+            KillPoint::BeforeAppend(_) => Kind::KilledBeforeAppend,
+            KillPoint::AfterAppend(_) => Kind::KilledAfterAppend,
+            KillPoint::BeforeCall(_) => Kind::KilledBeforeCall,
+            KillPoint::AfterCall(_) => Kind::KilledAfterCall,
+            KillPoint::BetweenGates(_) => Kind::KilledBetweenGates,
         }
     }
 }
@@ -85,7 +86,7 @@ impl KillSwitch {
         let lives = !self.is_dead();
         let last = lives && self.moment == Some(KillPoint::AfterAppend(number));
         if last {
-            self.tally.count(KillPoint::AfterAppend(number).as_str(), kind);
+            self.tally.count(KillPoint::AfterAppend(number).kind(), kind);
         }
         (lives, last)
     }
@@ -115,7 +116,7 @@ impl KillSwitch {
 
     fn dies_at(&self, here: KillPoint, kind: &'static str) {
         if self.moment == Some(here) && !self.is_dead() {
-            self.tally.count(here.as_str(), kind);
+            self.tally.count(here.kind(), kind);
             self.strike();
         }
     }
@@ -126,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_to_die_after_a_call_dies_after_the_first_that_is_carried_out_from_then_on() {
+    fn who_is_to_die_after_a_call_dies_after_the_first_one_carried_out() {
         let tally = Arc::new(Tally::default());
         let kill_switch = KillSwitch::at(Some(KillPoint::AfterCall(2)), tally.clone());
         assert!(kill_switch.call("status") && kill_switch.carried_out("status"));
@@ -138,7 +139,7 @@ mod tests {
                 && kill_switch.is_dead()
         );
         assert!(!kill_switch.call("status"), "the dead call nobody");
-        assert_eq!(tally.struck(), [(("killed-after-call", "cancel"), 1)].into());
+        assert_eq!(tally.struck(), [((Kind::KilledAfterCall, "cancel"), 1)].into());
     }
 
     #[test]
@@ -153,6 +154,6 @@ mod tests {
         kill_switch.between_gates();
         assert!(!kill_switch.carried_out("decide-gate"), "nobody hears that it was opened");
         assert!(!kill_switch.call("decide-gate"), "the other one stays shut");
-        assert_eq!(tally.struck(), [(("killed-between-gates", "decide-gate"), 1)].into());
+        assert_eq!(tally.struck(), [((Kind::KilledBetweenGates, "decide-gate"), 1)].into());
     }
 }

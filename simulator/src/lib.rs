@@ -13,6 +13,7 @@ pub mod hash;
 pub mod jobs;
 pub mod journal;
 pub mod kill_switch;
+pub mod kinds;
 #[cfg(test)]
 mod latency_tests;
 pub mod lives;
@@ -21,6 +22,8 @@ pub mod models;
 pub mod panics;
 #[cfg(test)]
 mod probe_tests;
+#[cfg(test)]
+mod queued_tests;
 #[cfg(test)]
 mod restart_tests;
 #[cfg(test)]

@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_in_which_several_stall_counts_once_and_only_as_far_as_it_is_asked_for() {
+    fn overlapping_stalls_count_once_and_only_within_what_is_asked_for() {
         let stall = |at, id, lasts| (Timestamp(at), Lived::Stalled(id, DurationMs(lasts), false));
         let lived = vec![
             stall(100, ActorId::Journal, 100),

@@ -56,7 +56,7 @@ pub(super) fn plant(
             again = Some((effect.to_owned(), point, times));
         }
         if strikes {
-            tally.count("actor-panics", point.as_str());
+            tally.count(super::kinds::Kind::ActorPanics, point.as_str());
             let whose = entered.filter(|_| point == Point::HandlerEntry);
             lives.note(clock.now(), Lived::Planted(whose));
         }

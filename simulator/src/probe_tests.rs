@@ -42,6 +42,7 @@ pub(super) fn linked(sites: &[&str], links: &[LinkSpec]) -> SimEnvironment {
         processors_per_node: 2,
         discipline: Discipline::Easy,
         local_jobs: Vec::new(),
+        queues: false,
         files: BTreeMap::new(),
     };
     let sites = sites.iter().map(site).collect();

@@ -40,6 +40,7 @@ fn environment() -> SimEnvironment {
         processors_per_node: 1,
         discipline: Discipline::Easy,
         local_jobs: Vec::new(),
+        queues: false,
         files: BTreeMap::new(),
     };
     let world = World::new(["delft", "leiden"].map(site).into(), &[], Pace::default(), 1, BEGINS);

@@ -14,9 +14,10 @@ use cospan_sites::port::{
     TagLookup,
 };
 
-use super::call_faults::{CallFault, CallFaultModel, Fate};
+use super::call_faults::{CallFaultModel, Fate};
 use super::handle::WorldHandle;
 use super::kill_switch::KillSwitch;
+use super::kinds::Kind;
 use super::lives::{Lived, Lives};
 use crate::world::trouble::Closed;
 use crate::world::{SiteIndex, World};
@@ -107,7 +108,7 @@ impl SimulatedSite {
                 self.strike(fault, fate.dice, pretended, act).await
             }
         };
-        if fault.is_none_or(CallFault::is_carried_out) && !self.kill_switch.carried_out(name) {
+        if fault.is_none_or(Kind::is_carried_out) && !self.kill_switch.carried_out(name) {
             return std::future::pending().await;
         }
         pause(fate.back).await;
@@ -161,7 +162,7 @@ impl SimulatedSite {
         }
         // What it has in its hands by then is carried out when it goes on; the rest runs
         // under a time-out there.
-        if CallFault::Late.concerns(name) {
+        if Kind::Late.concerns(name) {
             let site = self.clone();
             actix_rt::spawn(async move {
                 while site.is_frozen() {
@@ -182,8 +183,8 @@ impl SimulatedSite {
     fn falsify(&self, fate: Fate, status: &mut SiteStatus) {
         let Some(fault) = fate.fault else { return };
         let is_false = match fault {
-            CallFault::Truncated => cut_short(status, fate.dice),
-            CallFault::WrongIdle => {
+            Kind::Truncated => cut_short(status, fate.dice),
+            Kind::WrongIdle => {
                 let total = self.world.read(|world| world.sites()[self.index.index()].processors());
                 let wrong = (fate.dice % u64::from(total + 1)) as u32;
                 std::mem::replace(&mut status.idle.processors, wrong) != wrong
@@ -198,27 +199,27 @@ impl SimulatedSite {
     /// Carries a call out, or not, as its fault has it.
     async fn strike<T: Send + 'static>(
         &self,
-        fault: CallFault,
+        fault: Kind,
         dice: u64,
         pretended: Option<T>,
         act: Arc<impl Fn(&mut World, SiteIndex) -> Result<T, SiteError> + Send + Sync + 'static>,
     ) -> Result<T, SiteError> {
         match fault {
-            CallFault::RequestLost => {
+            Kind::RequestLost => {
                 pause(DEADLINE).await;
                 Err(lost())
             }
-            CallFault::ReplyLost => {
+            Kind::ReplyLost => {
                 let _ = self.carry_out(&*act);
                 pause(DEADLINE).await;
                 Err(lost())
             }
-            CallFault::Late => {
+            Kind::Late => {
                 self.carry_out_later(DurationMs(DEADLINE.0 + dice % LATEST.0), act);
                 pause(DEADLINE).await;
                 Err(lost())
             }
-            CallFault::Doubled => {
+            Kind::Doubled => {
                 let answer = self.carry_out(&*act);
                 self.carry_out_later(DurationMs(dice % LATEST.0), act);
                 // A caller who has its answer does not look how often it arrived.
@@ -228,21 +229,19 @@ impl SimulatedSite {
                 pause(DEADLINE).await;
                 Err(lost())
             }
-            CallFault::Refused => Err(SiteError::Refused("the site is not well".into())),
-            CallFault::NotSent => Err(SiteError::NotSent("connection refused".into())),
-            CallFault::Garbage => {
+            Kind::Refused => Err(SiteError::Refused("the site is not well".into())),
+            Kind::NotSent => Err(SiteError::NotSent("connection refused".into())),
+            Kind::Garbage => {
                 let _ = self.carry_out(&*act);
                 Err(SiteError::OutcomeUnknown("the answer cannot be read".into()))
             }
-            CallFault::NoEffect if pretended.is_some() => pretended.ok_or_else(lost),
+            Kind::NoEffect if pretended.is_some() => pretended.ok_or_else(lost),
             // Without a word from the hook: it is planned, and there may be many.
-            CallFault::Panics => {
+            Kind::AdapterPanics => {
                 self.lives.note(self.clock.now(), Lived::Planted(None));
                 resume_unwind(Box::new("an adapter panicked"))
             }
-            CallFault::Truncated | CallFault::WrongIdle | CallFault::NoEffect => {
-                self.carry_out(&*act)
-            }
+            _ => self.carry_out(&*act),
         }
     }
 }

@@ -11,10 +11,11 @@ use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::{AttemptOrder, GateDecision, GateState, Observation, Site};
 
-use super::call_faults::{CallFault, CallFaultModel, FaultRates};
+use super::call_faults::{CallFaultModel, FaultRates};
 use super::handle::WorldHandle;
 use super::jobs::job;
 use super::kill_switch::{KillPoint, KillSwitch};
+use super::kinds::Kind;
 use super::site::SimulatedSite;
 use crate::world::batch::Discipline;
 use crate::world::cluster::{ClusterSpec, LocalJob};
@@ -33,6 +34,7 @@ fn world(nodes: u32, local_jobs: Vec<LocalJob>) -> (World, SiteIndex) {
         processors_per_node: 1,
         discipline: Discipline::Easy,
         local_jobs,
+        queues: false,
         files: BTreeMap::new(),
     };
     let world = World::new(vec![spec], &[], Pace::default(), 1, BEGINS);
@@ -41,11 +43,7 @@ fn world(nodes: u32, local_jobs: Vec<LocalJob>) -> (World, SiteIndex) {
 }
 
 /// An empty site of one processor, where everything meets this fault.
-fn site(
-    fault: Option<CallFault>,
-    trouble: Option<Trouble>,
-    moment: Option<KillPoint>,
-) -> SimulatedSite {
+fn site(fault: Option<Kind>, trouble: Option<Trouble>, moment: Option<KillPoint>) -> SimulatedSite {
     let (mut world, index) = world(1, Vec::new());
     trouble.into_iter().for_each(|trouble| world.plan(BEGINS, index, trouble));
     let faults = fault.into_iter().map(|fault| (fault, 1_000_000)).collect();
@@ -78,7 +76,7 @@ fn struck(site: &SimulatedSite) -> Struck {
 
 #[test]
 fn a_wrong_number_is_counted_as_often_as_it_is_wrong() {
-    let site = site(Some(CallFault::WrongIdle), None, None);
+    let site = site(Some(Kind::WrongIdle), None, None);
     let wrong = System::new().block_on(async {
         let mut wrong = 0;
         for _ in 0..100 {
@@ -87,12 +85,12 @@ fn a_wrong_number_is_counted_as_often_as_it_is_wrong() {
         wrong
     });
     assert!((1..100).contains(&wrong), "some numbers drawn are the true one: {wrong}");
-    assert_eq!(struck(&site), [(("wrong-idle", "status"), wrong)].into());
+    assert_eq!(struck(&site), [((Kind::WrongIdle, "status"), wrong)].into());
 }
 
 #[test]
 fn an_answer_that_is_cut_short_and_said_nothing_is_not_counted() {
-    let site = site(Some(CallFault::Truncated), None, None);
+    let site = site(Some(Kind::Truncated), None, None);
     System::new().block_on(async { site.status(&[]).await.unwrap() });
     assert_eq!(struck(&site), Struck::new());
 }
@@ -122,6 +120,7 @@ fn order() -> AttemptOrder {
         warning: None,
         earlier: None,
         lists_hosts: false,
+        begin_in: DurationMs::ZERO,
         hold_max: DurationMs(600_000),
         wall_time: second,
     }
@@ -136,7 +135,7 @@ fn deeds(site: &SimulatedSite) -> Vec<Deed> {
 }
 
 #[test]
-fn of_two_submissions_under_one_tag_one_takes_the_directory_and_the_other_leaves() {
+fn of_two_submissions_with_one_tag_one_takes_the_directory_the_other_ends() {
     let (site, order) = (site(None, None, None), order());
     at(&site, 0, |world| {
         let ids = [(), ()].map(|()| world.submit(site.index, &order).unwrap().lrm_id);
@@ -156,7 +155,7 @@ fn of_two_submissions_under_one_tag_one_takes_the_directory_and_the_other_leaves
 }
 
 #[test]
-fn whichever_submission_is_taken_back_by_its_number_the_attempt_goes_on_with_the_other() {
+fn whichever_submission_is_taken_back_the_attempt_goes_on_with_the_other() {
     for taken_back in [0, 1] {
         let (site, order) = (site(None, None, None), order());
         at(&site, 0, |world| {
@@ -170,7 +169,7 @@ fn whichever_submission_is_taken_back_by_its_number_the_attempt_goes_on_with_the
             assert_eq!(found.len(), 1);
             assert_eq!(found[0].lrm_id, ids[1 - taken_back]);
             let seen = world.status(site.index, &[order.tag]).attempts;
-            assert_eq!(seen[&order.tag], Observation::Queued);
+            assert_eq!(seen[&order.tag], Observation::Queued(None));
             assert!(world.remove_attempt(site.index, order.tag).is_err(), "it is in the queue");
             world.cancel(site.index, order.tag, None);
             world.remove_attempt(site.index, order.tag).unwrap();
@@ -196,7 +195,7 @@ fn what_is_taken_back_too_late_ends_nothing() {
 
 #[test]
 fn a_request_that_came_twice_is_submitted_twice() {
-    let (site, order) = (site(Some(CallFault::Doubled), None, None), order());
+    let (site, order) = (site(Some(Kind::Doubled), None, None), order());
     // Who has the reply, and who has none, is drawn.
     under_virtual_time(async {
         let _ = site.submit(&order).await;
@@ -204,7 +203,7 @@ fn a_request_that_came_twice_is_submitted_twice() {
     });
     let deeds = deeds(&site);
     assert!(deeds.contains(&Deed::SubmittedAgain), "{deeds:?}");
-    assert_eq!(struck(&site), [(("doubled", "submit"), 1)].into());
+    assert_eq!(struck(&site), [((Kind::Doubled, "submit"), 1)].into());
 }
 
 /// An attempt of the job with this number.
@@ -218,7 +217,7 @@ fn seen(world: &mut World, site: SiteIndex, order: &AttemptOrder) -> Observation
 }
 
 #[test]
-fn the_end_of_a_local_job_that_was_killed_ends_nobody_who_has_its_number_now() {
+fn the_end_of_a_killed_local_job_ends_nobody_who_has_its_number_now() {
     let (ten, second) = (DurationMs(10_000), DurationMs(1_000));
     let local = LocalJob { at: BEGINS + second, processors: 1, run_time: ten, estimate: ten };
     let (mut world, site) = world(2, vec![local]);
@@ -249,7 +248,7 @@ fn a_batch_job_that_waits_for_another_node_comes_to_no_gate() {
     }
     world.site_down(site, DurationMs(60_000));
     world.advance(BEGINS + DurationMs(30_000));
-    assert_eq!(seen(&mut world, site, &order()), Observation::Queued);
+    assert_eq!(seen(&mut world, site, &order()), Observation::Queued(None));
     world.advance(BEGINS + DurationMs(90_000));
     let at_gate = seen(&mut world, site, &order());
     assert!(matches!(at_gate, Observation::Ready(_)), "{at_gate:?}");

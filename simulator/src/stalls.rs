@@ -26,6 +26,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
+use super::kinds::Kind;
 use super::lives::{Lived, Lives};
 use super::tally::Tally;
 
@@ -42,11 +43,6 @@ pub const KINDS: [ActorKind; 10] = [
     ActorKind::Job,
     ActorKind::Transfer,
 ];
-
-/// What it is called where nobody is turned away.
-pub const STALLS: &str = "actor-stalls";
-/// What it is called where senders find a full mailbox.
-pub const FULL: &str = "mailbox-full";
 
 /// A mailbox that is to be full has room for so many messages at most.
 const ROOM_MAX: usize = 4;
@@ -186,7 +182,7 @@ pub(super) async fn strike(stalls: Option<Stalls>, seed: u64, patient: Patient) 
     }
 }
 
-fn any_of(kind: ActorKind, board: &ActorRegistry, chance: &mut StdRng) -> Option<ActorId> {
+fn any_of(kind: ActorKind, actors: &ActorRegistry, chance: &mut StdRng) -> Option<ActorId> {
     Some(match kind {
         ActorKind::Journal => ActorId::Journal,
         ActorKind::Intake => ActorId::Intake,
@@ -195,10 +191,10 @@ fn any_of(kind: ActorKind, board: &ActorRegistry, chance: &mut StdRng) -> Option
         ActorKind::CoAllocator => ActorId::CoAllocator,
         ActorKind::Claimer => ActorId::Claimer,
         ActorKind::Notifier => ActorId::Notifier,
-        ActorKind::Cluster => ActorId::Cluster(board.clusters.keys().choose(chance)?.clone()),
-        ActorKind::Job => ActorId::Job(*board.jobs.keys().choose(chance)?),
+        ActorKind::Cluster => ActorId::Cluster(actors.clusters.keys().choose(chance)?.clone()),
+        ActorKind::Job => ActorId::Job(*actors.jobs.keys().choose(chance)?),
         ActorKind::Transfer => {
-            let (digest, site) = board.transfers.keys().choose(chance)?.clone();
+            let (digest, site) = actors.transfers.keys().choose(chance)?.clone();
             ActorId::Transfer(digest, site)
         }
         ActorKind::ClaimTimer => return None,
@@ -209,7 +205,7 @@ impl Patient {
     /// Has one stall; whether it lives.
     fn stall(&self, id: &ActorId, lasts: DurationMs, room: Option<usize>) -> bool {
         let (tally, kind) = (self.tally.clone(), id.kind());
-        let fault = if room.is_some() { FULL } else { STALLS };
+        let fault = if room.is_some() { Kind::MailboxFull } else { Kind::ActorStalls };
         let struck = move |struck: bool| {
             if struck {
                 tally.count(fault, kind.as_str());
@@ -233,16 +229,16 @@ impl Patient {
                 self.shared.journal().do_send(stall);
                 true
             }
-            ActorId::Intake => self.send_to(|board| &board.intake, (), stall),
-            ActorId::Information => self.send_to(|board| &board.information, (), stall),
-            ActorId::DataManager => self.send_to(|board| &board.data_manager, (), stall),
-            ActorId::CoAllocator => self.send_to(|board| &board.co_allocator, (), stall),
-            ActorId::Claimer => self.send_to(|board| &board.claimer, (), stall),
-            ActorId::Notifier => self.send_to(|board| &board.notifier, (), stall),
-            ActorId::Cluster(site) => self.send_to(|board| &board.clusters, site.clone(), stall),
-            ActorId::Job(job) => self.send_to(|board| &board.jobs, *job, stall),
+            ActorId::Intake => self.send_to(|actors| &actors.intake, (), stall),
+            ActorId::Information => self.send_to(|actors| &actors.information, (), stall),
+            ActorId::DataManager => self.send_to(|actors| &actors.data_manager, (), stall),
+            ActorId::CoAllocator => self.send_to(|actors| &actors.co_allocator, (), stall),
+            ActorId::Claimer => self.send_to(|actors| &actors.claimer, (), stall),
+            ActorId::Notifier => self.send_to(|actors| &actors.notifier, (), stall),
+            ActorId::Cluster(site) => self.send_to(|actors| &actors.clusters, site.clone(), stall),
+            ActorId::Job(job) => self.send_to(|actors| &actors.jobs, *job, stall),
             ActorId::Transfer(digest, site) => {
-                self.send_to(|board| &board.transfers, (*digest, site.clone()), stall)
+                self.send_to(|actors| &actors.transfers, (*digest, site.clone()), stall)
             }
             ActorId::ClaimTimer(_) => false,
         }

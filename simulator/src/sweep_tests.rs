@@ -37,6 +37,7 @@ fn environment(seed: u64) -> SimEnvironment {
         processors_per_node: 1,
         discipline: Discipline::Easy,
         local_jobs: Vec::new(),
+        queues: false,
         files: BTreeMap::new(),
     };
     let world =

@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::kinds::Kind;
 use crate::world::trouble::{Struck, count};
 
 /// A count that whoever brings trouble adds to.
@@ -10,7 +11,7 @@ pub struct Tally(Mutex<Struck>);
 
 impl Tally {
     /// Counts one strike.
-    pub fn count(&self, kind: &'static str, step: &'static str) {
+    pub fn count(&self, kind: Kind, step: &'static str) {
         count(&mut self.lock(), kind, step);
     }
 

@@ -12,15 +12,33 @@ use std::time::Duration;
 
 use cospan_domain::ids::SiteName;
 
-use crate::exec::{Command, Exec, ExecError, Output};
+use crate::exec::{Command, Exec, ExecError, Lane, Output, Work};
 use crate::port::SiteError;
 
-/// The part that belongs to no batch system. Read from the file each time that it is needed:
-/// it is an argument, and never a file of the site.
+/// What failures and the site's root are.
+const BEGINNING: &str = include_str!("agent/beginning.sh");
+
+/// Files of the site, where only an agent can reach them.
+const FILES: &str = include_str!("agent/files.sh");
+
+/// The part that belongs to no batch system. It is never a file of the site.
 const COMMON: &str = include_str!("agent/agent.sh");
+
+/// The text of a site's agent, with the batch system's own part.
+pub(crate) fn text(manager: &str) -> Arc<str> {
+    text_of(&[FILES, manager, COMMON])
+}
+
+/// A text of these parts, behind what all begin with.
+pub(crate) fn text_of(parts: &[&str]) -> Arc<str> {
+    [&[BEGINNING], parts].concat().concat().into()
+}
 
 /// Commands of the batch system are given up so long before the agent itself is.
 const RESERVE: Duration = Duration::from_secs(3);
+
+/// Longest that it takes to read or copy one file at the site.
+const FILE_LONGEST: Duration = Duration::from_secs(3_600);
 
 /// Most that an answer may be: a poll of ten thousand jobs is half a megabyte.
 const ANSWER_MAX: usize = 32 << 20;
@@ -29,8 +47,8 @@ const ANSWER_MAX: usize = 32 << 20;
 #[derive(Debug, Clone)]
 pub(crate) struct Agent {
     pub(crate) exec: Arc<dyn Exec>,
-    /// The batch system's part of the text.
-    pub(crate) manager: &'static str,
+    /// See [`text`].
+    pub(crate) text: Arc<str>,
     pub(crate) site: SiteName,
     /// As the site names it.
     pub(crate) root: PathBuf,
@@ -53,6 +71,16 @@ impl From<Failure> for SiteError {
         match failure {
             Failure::Site(error) => error,
             Failure::NotInstalled => SiteError::NotSent("the wrapper is not there".to_owned()),
+        }
+    }
+}
+
+impl From<ExecError> for SiteError {
+    fn from(error: ExecError) -> Self {
+        match error {
+            ExecError::NotStarted(why) => SiteError::NotSent(why),
+            ExecError::LockedOut(why) => SiteError::LockedOut(why),
+            ExecError::PerhapsDone(why) => SiteError::OutcomeUnknown(why),
         }
     }
 }
@@ -104,29 +132,37 @@ impl Answer {
 impl Agent {
     /// Has one thing done.
     pub(crate) async fn ask(&self, words: &[&str], request: Request) -> Result<Answer, Failure> {
-        let seconds = self.deadline.saturating_sub(RESERVE).as_secs().max(1);
-        let ours = ["/bin/sh", "-c"].map(OsString::from);
-        let text = OsString::from([self.manager, COMMON].concat());
-        let mut argv: Vec<OsString> = ours.into_iter().chain([text, "agent".into()]).collect();
-        argv.push(self.root.clone().into_os_string());
-        argv.extend([self.site.to_string(), seconds.to_string()].map(OsString::from));
-        argv.extend(words.iter().map(OsString::from));
-        let command = Command {
-            argv,
+        let command = self.command(words, request, Lane::Control);
+        match self.exec.run(command).await {
+            Ok(output) => read(&output),
+            Err(error) => Err(Failure::Site(error.into())),
+        }
+    }
+
+    /// Has something done that takes as long as the file is.
+    pub(crate) async fn patiently(&self, words: &[&str]) -> Result<Answer, SiteError> {
+        let mut command = self.command(words, Request::default(), Lane::Control);
+        command.deadline = FILE_LONGEST;
+        Ok(read(&self.exec.run(command).await?)?)
+    }
+
+    pub(crate) fn command(&self, words: &[&str], request: Request, lane: Lane) -> Command {
+        let seconds = self.deadline.saturating_sub(RESERVE).as_secs().max(1).to_string();
+        let root = self.root.clone().into_os_string();
+        let first = [root, self.site.as_str().into(), seconds.into()];
+        let words = first.into_iter().chain(words.iter().map(OsString::from)).collect();
+        Command {
+            work: Work::Script { text: self.text.clone(), words },
+            lane,
             input: request.0,
             environment: self.environment.clone(),
             deadline: self.deadline,
             output_max: ANSWER_MAX,
-        };
-        match self.exec.run(command).await {
-            Ok(output) => read(&output),
-            Err(ExecError::NotStarted(why)) => Err(Failure::Site(SiteError::NotSent(why))),
-            Err(ExecError::PerhapsDone(why)) => Err(Failure::Site(SiteError::OutcomeUnknown(why))),
         }
     }
 }
 
-fn read(output: &Output) -> Result<Answer, Failure> {
+pub(crate) fn read(output: &Output) -> Result<Answer, Failure> {
     let text = String::from_utf8_lossy(&output.stdout);
     let body = text.strip_suffix('\n').unwrap_or_default();
     let (body, last) = body.rsplit_once('\n').unwrap_or(("", body));

@@ -3,27 +3,55 @@
 //! the same way.
 
 pub mod child;
+pub mod ssh;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use thiserror::Error;
 
-/// A command to be run at a site. No shell reads its words on their way.
+/// What is run at a site.
+#[derive(Debug, Clone)]
+pub enum Work {
+    /// Program and arguments. No shell reads them on their way.
+    Program(Vec<OsString>),
+    /// A text of ours for a POSIX shell, and the words that it gets as arguments. Only the text
+    /// is read by a shell. It keeps to deadlines itself.
+    Script {
+        /// The same for all that is run at one site in one lane.
+        text: Arc<str>,
+        /// Its arguments.
+        words: Vec<OsString>,
+    },
+}
+
+/// Which way a command takes to a site that has a narrow one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lane {
+    /// Short requests and answers of text without NUL; several at the same time.
+    Control,
+    /// Contents of files; one after the other, and never in the way of the others.
+    Bulk,
+}
+
+/// A command to be run at a site.
 #[derive(Debug, Clone)]
 pub struct Command {
-    /// Program and arguments.
-    pub argv: Vec<OsString>,
+    /// What is run.
+    pub work: Work,
+    /// How it gets there.
+    pub lane: Lane,
     /// What it reads from its standard input, which then ends. A command may leave it unread.
     pub input: Vec<u8>,
     /// Variables set for it, beside the few that the site gives everyone.
     pub environment: BTreeMap<OsString, OsString>,
-    /// Longest run; whatever still runs then is ended.
+    /// Longest run; whatever still runs then is given up.
     pub deadline: Duration,
-    /// Most that it may print. More is an error, and ends it.
+    /// Most that it may print. More is an error.
     pub output_max: usize,
 }
 
@@ -52,7 +80,7 @@ pub struct Output {
     pub ended: Ended,
     /// Standard output, whole.
     pub stdout: Vec<u8>,
-    /// The beginning of standard error.
+    /// Some of standard error, for people.
     pub stderr: Vec<u8>,
 }
 
@@ -62,13 +90,16 @@ pub enum ExecError {
     /// It was not started: certainly nothing was done.
     #[error("{0}")]
     NotStarted(String),
+    /// The site does not let us in: certainly nothing was done.
+    #[error("{0}")]
+    LockedOut(String),
     /// It was started, and nobody knows how far it came.
     #[error("{0}")]
     PerhapsDone(String),
 }
 
-/// Runs commands at one site. Calls may run at the same time. Dropping a call's future ends
-/// what it started, if that is still there.
+/// Runs commands at one site. Calls may run at the same time. Dropping a call's future gives
+/// it up; what it started ends by itself, within its deadline.
 #[async_trait]
 pub trait Exec: fmt::Debug + Send + Sync {
     /// Runs a command to its end.

@@ -25,6 +25,10 @@ pub enum SiteError {
     /// The site was not reached: certainly not done.
     #[error("not sent to the site: {0}")]
     NotSent(String),
+    /// The site does not let us in, or is not the one it was: certainly not done. Somebody has
+    /// to renew credentials, and is told how.
+    #[error("not let in by the site: {0}")]
+    LockedOut(String),
     /// Perhaps done, perhaps not.
     #[error("outcome unknown: {0}")]
     OutcomeUnknown(String),
@@ -34,14 +38,10 @@ pub enum SiteError {
 }
 
 /// What a site can do, as data.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Capabilities {
-    /// Its resource manager takes reservations.
-    pub reservations: bool,
-    /// A submission's tag can be looked up.
-    pub find_by_tag: bool,
-    /// Its resource manager can be asked to start many attempts with one submission.
-    pub arrays: bool,
+    /// What cannot start at once may wait in its own queue, for hours if need be.
+    pub queues: bool,
 }
 
 /// What a site is.
@@ -76,8 +76,9 @@ pub struct SiteStatus {
 pub enum Observation {
     /// The site answered, and knows nothing under this tag: no job, no directory.
     Absent,
-    /// Known to the resource manager, not running yet.
-    Queued,
+    /// Waits in the resource manager's queue, which expects to start it at this time, by the
+    /// site's clock, if it says so.
+    Queued(Option<Timestamp>),
     /// Running, but the wrapper has not written `ready` yet.
     Starting,
     /// Waiting at the gate with its processors held.
@@ -240,6 +241,8 @@ pub struct AttemptOrder {
     pub inputs: Vec<(Content, RelPath)>,
     /// Options for the resource manager as they are.
     pub lrm_options: Vec<Arc<str>>,
+    /// It is to start no earlier than after this long, counted from the submission.
+    pub begin_in: DurationMs,
     /// Longest time at the gate.
     pub hold_max: DurationMs,
     /// Longest run from the opening of the gate.

@@ -7,9 +7,12 @@
 
 mod calls;
 mod errors;
+pub mod finding;
 mod judge;
 mod options;
+pub mod probe;
 mod queue;
+pub mod remains;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -24,10 +27,11 @@ use cospan_domain::resources::Resources;
 use cospan_domain::units::{Bytes, DurationMs, DurationUs, Timestamp};
 use tokio::time::Instant;
 
-use crate::agent::{Agent, Request};
-use crate::exec::{Command, Exec, ExecError};
+use crate::agent::{self, Agent, Request};
+use crate::exec::{Command, Exec, Lane, Work};
 use crate::files::attached::Attached;
-use crate::files::{AreaConfig, FileArea};
+use crate::files::remote::RemoteFiles;
+use crate::files::{AreaConfig, FileArea, SiteFiles, Sources};
 use crate::local::root::ATTEMPTS;
 use crate::ping;
 use crate::port::{
@@ -64,6 +68,8 @@ pub struct SlurmConfig {
     pub constraint: Option<String>,
     /// Reservation to run in.
     pub reservation: Option<String>,
+    /// What cannot start at once may wait in Slurm's queue.
+    pub queues: bool,
     /// From TERM to KILL when an attempt is ended; shortened to what Slurm leaves.
     pub grace: DurationMs,
     /// How often a wrapper looks at its gate.
@@ -78,6 +84,8 @@ pub struct SlurmConfig {
     pub ping: Vec<String>,
     /// Roots of the sites on this machine that copies may come from.
     pub neighbours: BTreeMap<SiteName, PathBuf>,
+    /// Sites that copies may come from by way of this process.
+    pub sources: Sources,
 }
 
 impl SlurmConfig {
@@ -94,6 +102,7 @@ impl SlurmConfig {
             qos: None,
             constraint: None,
             reservation: None,
+            queues: true,
             grace: DurationMs::from_secs(5),
             poll: DurationMs::from_secs(1),
             deadline: DurationMs::from_secs(20),
@@ -101,7 +110,20 @@ impl SlurmConfig {
             stall: DurationMs::from_secs(60),
             ping: ping::command(),
             neighbours: BTreeMap::new(),
+            sources: Sources::new(),
         }
+    }
+
+    /// Files of a site whose root this machine has.
+    fn attached(&self, name: SiteName, root: PathBuf) -> Result<Attached, SiteError> {
+        let area = FileArea::new(AreaConfig {
+            root: root.clone(),
+            attempts: ATTEMPTS.to_owned(),
+            agent: self.copy_agent.clone(),
+            stall: Duration::from_millis(self.stall.0),
+        })?;
+        let deadline = Duration::from_millis(self.deadline.0);
+        Ok(Attached::new(area, name, root, self.neighbours.clone(), deadline))
     }
 }
 
@@ -117,44 +139,53 @@ struct Facts {
 pub struct SlurmSite {
     config: SlurmConfig,
     agent: Agent,
-    files: Attached,
+    files: Box<dyn SiteFiles>,
     facts: Mutex<Option<Facts>>,
     /// Since when nothing of an attempt has been seen to run.
     over: Mutex<BTreeMap<Tag, Instant>>,
 }
 
 impl SlurmSite {
-    /// The site of this configuration, reached through `exec`. Touches nothing.
+    /// A cluster whose root this machine has as well, reached through `exec`. Touches nothing.
     ///
     /// # Errors
     /// `Refused` if the root or the agent is not an absolute path, or the root cannot be a
     /// word of a line.
     pub fn new(config: SlurmConfig, exec: Arc<dyn Exec>) -> Result<Self, SiteError> {
-        let area = FileArea::new(AreaConfig {
-            root: config.root.clone(),
-            attempts: ATTEMPTS.to_owned(),
-            agent: config.copy_agent.clone(),
-            stall: Duration::from_millis(config.stall.0),
-        })?;
-        let deadline = Duration::from_millis(config.deadline.0);
-        let agent = Agent {
-            exec,
-            manager: MANAGER,
-            site: config.name.clone(),
-            root: config.root.clone(),
-            environment: environment(&config),
-            deadline,
-        };
-        // A line of `squeue` has it between bars.
-        let is_word = |root: &str| !root.contains(|c: char| c.is_control() || c == '|');
-        if !config.root.to_str().is_some_and(is_word) {
-            let root = config.root.display();
-            let why = format!("the root {root:?} has a bar or what is no text of one line");
-            return Err(SiteError::Refused(why));
+        let agent = agent(&config, exec)?;
+        let files = config.attached(config.name.clone(), config.root.clone())?;
+        Ok(Self::with(config, agent, Box::new(files)))
+    }
+
+    /// A cluster of which this machine has nothing: files go by `exec`, too. Its inputs come
+    /// from the neighbours. Touches nothing.
+    ///
+    /// # Errors
+    /// As for [`SlurmSite::new`].
+    pub fn remote(config: SlurmConfig, exec: Arc<dyn Exec>) -> Result<Self, SiteError> {
+        let agent = agent(&config, exec)?;
+        let mut sources = config.sources.clone();
+        for (name, root) in config.neighbours.iter().filter(|(name, _)| **name != config.name) {
+            let files = config.attached(name.clone(), root.clone())?;
+            sources.insert(name.clone(), Arc::new(files));
         }
-        let (name, root) = (config.name.clone(), config.root.clone());
-        let files = Attached::new(area, name, root, config.neighbours.clone(), deadline);
-        Ok(Self { config, agent, files, facts: Mutex::default(), over: Mutex::default() })
+        let files = RemoteFiles::new(agent.clone(), sources);
+        Ok(Self::with(config, agent, Box::new(files)))
+    }
+
+    /// The files of such a cluster, to be read only.
+    ///
+    /// # Errors
+    /// As for [`SlurmSite::new`].
+    pub fn remote_source(
+        config: &SlurmConfig,
+        exec: Arc<dyn Exec>,
+    ) -> Result<Arc<dyn SiteFiles>, SiteError> {
+        Ok(Arc::new(RemoteFiles::new(agent(config, exec)?, Sources::new())))
+    }
+
+    fn with(config: SlurmConfig, agent: Agent, files: Box<dyn SiteFiles>) -> Self {
+        Self { config, agent, files, facts: Mutex::default(), over: Mutex::default() }
     }
 
     /// Makes a directory the root of a new site, or finds that it is already.
@@ -163,7 +194,7 @@ impl SlurmSite {
     /// The directory cannot be made, or belongs to another site.
     pub async fn initialise(&self) -> Result<(), SiteError> {
         self.agent.ask(&["initialise"], Request::default()).await?;
-        self.files.call(FileArea::prepare).await
+        self.files.prepare().await
     }
 
     fn facts(&self) -> MutexGuard<'_, Option<Facts>> {
@@ -173,6 +204,25 @@ impl SlurmSite {
     fn over(&self) -> MutexGuard<'_, BTreeMap<Tag, Instant>> {
         self.over.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn agent(config: &SlurmConfig, exec: Arc<dyn Exec>) -> Result<Agent, SiteError> {
+    // A line of `squeue` has it between bars.
+    let is_word = |root: &str| !root.contains(|c: char| c.is_control() || c == '|');
+    let root = &config.root;
+    if !root.is_absolute() || !root.to_str().is_some_and(is_word) {
+        let why =
+            format!("the root {root:?} is not absolute, has a bar, or is no text of one line");
+        return Err(SiteError::Refused(why));
+    }
+    Ok(Agent {
+        exec,
+        text: agent::text(MANAGER),
+        site: config.name.clone(),
+        root: root.clone(),
+        environment: environment(config),
+        deadline: Duration::from_millis(config.deadline.0),
+    })
 }
 
 fn environment(config: &SlurmConfig) -> BTreeMap<OsString, OsString> {
@@ -240,21 +290,19 @@ impl Site for SlurmSite {
     }
 
     async fn copy_status(&self, order: &CopyOrder) -> Result<CopyStatus, SiteError> {
-        let order = order.clone();
-        self.files.call(move |area| area.copy_status(&order)).await
+        self.files.copy_status(order).await
     }
 
     async fn stop_copy(&self, order: &CopyOrder, discard: bool) -> Result<(), SiteError> {
-        let order = order.clone();
-        self.files.call(move |area| area.stop_copy(&order, discard)).await
+        self.files.stop_copy(order, discard).await
     }
 
     async fn has_content(&self, digest: Digest) -> Result<bool, SiteError> {
-        self.files.call(move |area| area.has_content(digest)).await
+        self.files.has_content(digest).await
     }
 
     async fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
-        self.files.call(move |area| area.delete_content(digest)).await
+        self.files.delete_content(digest).await
     }
 
     async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Piece, SiteError> {
@@ -262,9 +310,11 @@ impl Site for SlurmSite {
     }
 
     async fn round_trip(&self, to: &HostName) -> Result<DurationUs, SiteError> {
-        self.files.call(|_| Ok(())).await?;
+        self.files.reach().await?;
+        let words = self.config.ping.iter().map(OsString::from);
         let command = Command {
-            argv: self.config.ping.iter().map(OsString::from).chain([to.as_str().into()]).collect(),
+            work: Work::Program(words.chain([to.as_str().into()]).collect()),
+            lane: Lane::Control,
             input: Vec::new(),
             environment: [("LC_ALL".into(), "C".into())].into(),
             deadline: PING_LONGEST,
@@ -279,7 +329,7 @@ impl Site for SlurmSite {
                 let text = String::from_utf8_lossy(&output.stdout).into_owned();
                 ping::shortest(&text).ok_or_else(|| untold(output.ended.to_string()))
             }
-            Err(ExecError::NotStarted(why) | ExecError::PerhapsDone(why)) => Err(untold(why)),
+            Err(error) => Err(untold(error.to_string())),
         }
     }
 }

@@ -283,8 +283,7 @@ pub fn verdict(word: Word, left: Left, settled: bool) -> Verdict {
 fn by_itself(left: Left, word: Word, settled: bool) -> Verdict {
     let told = |verdict| if settled { verdict } else { Verdict::Untold };
     // While it is tidied up, that it was ended from outside may still be said.
-    let stands =
-        |verdict| if word.is_active() { told(verdict) } else { verdict };
+    let stands = |verdict| if word.is_active() { told(verdict) } else { verdict };
     match left {
         // A wrapper that wrote this ends well: it was ended right behind it, or never wrote it.
         Left::Success if word == Word::Failed => Verdict::Lost,

@@ -163,7 +163,7 @@ async fn a_late_answer_comes_after_an_effect_that_did_not_wait() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_call_that_hangs_goes_on_when_the_fault_ends_and_else_ends_without_effect() {
+async fn a_call_that_hangs_goes_on_after_the_fault_or_ends_without_effect() {
     let fixture = LocalSiteFixture::new();
     let site = faulty(&fixture);
     let submit = |job| {

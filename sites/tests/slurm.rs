@@ -2,11 +2,14 @@
 //!
 //! They need a cluster that nobody else uses and an account on it that is not root's:
 //! `COSPAN_TEST_SLURM_CONF` names its configuration file, `COSPAN_TEST_SLURM_ROOT` a directory
-//! that its nodes share. Without them each test says that it was skipped.
+//! that its nodes share. Without them each test says that it was skipped. `COSPAN_TEST_SLURM_SSH`
+//! names a host by which that cluster is reached over SSH under the same account, and
+//! `COSPAN_TEST_SLURM_SSH_CONFIG` a configuration file that knows it.
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
 mod slurm {
+    mod cuts;
     mod ends;
     pub mod fixture;
 }
@@ -14,3 +17,9 @@ mod slurm {
 use slurm::fixture::SlurmSiteFixture;
 
 cospan_sites::site_contract!(perhaps SlurmSiteFixture::offered);
+
+mod over_ssh {
+    use crate::slurm::fixture::SlurmSiteFixture;
+
+    cospan_sites::site_contract!(perhaps SlurmSiteFixture::offered_over_ssh);
+}

@@ -69,10 +69,8 @@ fn an_end_means_what_its_row_and_column_say() {
 #[test]
 fn what_was_ended_from_outside_is_never_success_and_seldom_the_sites_error() {
     for word in Word::ALL {
-        let outside = !matches!(
-            word,
-            Word::Forgotten | Word::Running | Word::Completing | Word::Completed
-        );
+        let outside =
+            !matches!(word, Word::Forgotten | Word::Running | Word::Completing | Word::Completed);
         for left in Left::ALL {
             let verdict = verdict(word, left, true);
             assert!(!outside || verdict != Verdict::Succeeded, "{word:?}, {left:?}");

@@ -150,7 +150,13 @@ fn placed(job: &Job, now: Timestamp) -> Result<Life> {
     let mut life = Life { job: job.clone(), events: Vec::new(), now };
     let placement = |site: &str| -> Result<Placement> {
         let site = SiteName::new(site)?;
-        Ok(Placement { site, sources: Vec::new(), transfer_time: DurationMs::ZERO, share: None })
+        Ok(Placement {
+            site,
+            sources: Vec::new(),
+            transfer_time: DurationMs::ZERO,
+            share: None,
+            acquisition: Default::default(),
+        })
     };
     life.command(JobCommand::Place {
         placements: vec![placement("north")?, placement("south")?],

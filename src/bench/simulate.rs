@@ -138,6 +138,7 @@ fn site(name: &str, nodes: u32) -> Result<ClusterSpec> {
         processors_per_node: 1,
         discipline: Discipline::Easy,
         local_jobs: Vec::new(),
+        queues: false,
         files: BTreeMap::new(),
     })
 }

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn openings_of_a_breaker_are_counted_also_when_it_opens_again_while_it_is_tried() {
+    fn each_opening_of_a_breaker_counts_even_if_it_opens_while_tried() {
         let open = |trips| Breaker::Open { since: NOW, probe_at: NOW, trips };
         let running = BTreeSet::new();
         let half = Breaker::HalfOpen { since: NOW, allowed: 1, running, trips: 1 };

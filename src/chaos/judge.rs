@@ -2,9 +2,10 @@
 //! its place and what to do. The command line and the server judge alike.
 
 use cospan_domain::units::DurationMs;
+use cospan_simulator::kinds::Kind;
 use cospan_sites::fault::Call;
 
-use super::kinds::Kind;
+use super::kinds;
 use crate::api::v1::Length;
 use crate::api::v1::chaos::{ChaosStatus, InjectionPlan};
 use crate::config::nearest;
@@ -124,9 +125,9 @@ impl Judge<'_> {
 
     fn kind(&mut self, injection: &InjectionPlan) {
         let InjectionPlan { fault, calls, probability, .. } = injection;
-        let kind = Kind::named(fault);
+        let kind = kinds::named(fault);
         if kind.is_none() {
-            let remedy = instead(fault, Kind::ALL.map(Kind::as_str));
+            let remedy = instead(fault, kinds::all().map(Kind::as_str));
             self.wrong("fault", format!("there is no fault {fault:?}"), remedy);
         }
         for name in calls {
@@ -135,8 +136,8 @@ impl Judge<'_> {
                 self.wrong("calls", format!("there is no kind of call {name:?}"), remedy);
                 continue;
             };
-            if let Some(kind) = kind.filter(|kind| !kind.can_strike(call)) {
-                let able: Vec<&str> = kind.calls().into_iter().map(Call::as_str).collect();
+            if let Some(kind) = kind.filter(|kind| !kinds::can_strike(*kind, call)) {
+                let able: Vec<&str> = kinds::calls(kind).into_iter().map(Call::as_str).collect();
                 let remedy = format!("it strikes: {}", able.join(", "));
                 self.wrong("calls", format!("{fault} cannot strike {name}"), remedy);
             }
@@ -166,7 +167,7 @@ impl Judge<'_> {
             None if late => {
                 self.wrong("delay", "it is not given", "say how late answers come: delay = \"5s\"");
             }
-            Some(_) if !late && Kind::named(&injection.fault).is_some() => {
+            Some(_) if !late && kinds::named(&injection.fault).is_some() => {
                 let problem = format!("{} has none", injection.fault);
                 self.wrong("delay", problem, "leave it out, or choose the fault \"late\"");
             }

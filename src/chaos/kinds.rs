@@ -1,86 +1,58 @@
-//! The faults that may be injected, by the names that the simulator gives
-//! them, and the calls that each can strike.
+//! Which of the simulator's kinds of trouble may be injected, what each does to a call, and
+//! the calls that it can strike.
 //!
 //! A lie about an attempt (`absent`) is none of them: no site that keeps to its
 //! protocol tells one, and the control plane would start work a second time on it.
 
 use std::time::Duration;
 
+use cospan_simulator::kinds::Kind;
 use cospan_sites::fault::{Call, Fault};
 
 /// How long a call waits for a frozen site, like any call for a silent one.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A kind of fault.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    RequestLost,
-    ReplyLost,
-    Late,
-    Doubled,
-    Refused,
-    NotSent,
-    SiteFull,
-    Truncated,
-    WrongIdle,
-    Frozen,
+/// What a kind does to a call, if it may be injected. `delay`: how late answers come.
+pub(super) fn fault(kind: Kind, delay: Duration) -> Option<Fault> {
+    Some(match kind {
+        Kind::RequestLost => Fault::LostBefore,
+        Kind::ReplyLost => Fault::LostAfter,
+        Kind::Late => Fault::LateAnswer(delay),
+        Kind::Doubled => Fault::Doubled,
+        Kind::Refused => Fault::Refused,
+        Kind::NotSent => Fault::NotSent,
+        Kind::SiteFull => Fault::SiteFull,
+        Kind::Truncated => Fault::Unknown,
+        Kind::WrongIdle => Fault::NoneIdle,
+        Kind::Frozen => Fault::Hang(PATIENCE),
+        _ => return None,
+    })
 }
 
-impl Kind {
-    pub(super) const ALL: [Kind; 10] = [
-        Kind::RequestLost,
-        Kind::ReplyLost,
-        Kind::Late,
-        Kind::Doubled,
-        Kind::Refused,
-        Kind::NotSent,
-        Kind::SiteFull,
-        Kind::Truncated,
-        Kind::WrongIdle,
-        Kind::Frozen,
-    ];
+/// All kinds that may be injected.
+pub(super) fn all() -> impl Iterator<Item = Kind> {
+    Kind::ALL.iter().copied().filter(|kind| fault(*kind, Duration::ZERO).is_some())
+}
 
-    /// What it does to a call. `delay`: how late answers come.
-    pub(super) fn fault(self, delay: Duration) -> Fault {
-        match self {
-            Kind::RequestLost => Fault::LostBefore,
-            Kind::ReplyLost => Fault::LostAfter,
-            Kind::Late => Fault::LateAnswer(delay),
-            Kind::Doubled => Fault::Doubled,
-            Kind::Refused => Fault::Refused,
-            Kind::NotSent => Fault::NotSent,
-            Kind::SiteFull => Fault::SiteFull,
-            Kind::Truncated => Fault::Unknown,
-            Kind::WrongIdle => Fault::NoneIdle,
-            Kind::Frozen => Fault::Hang(PATIENCE),
-        }
-    }
+/// The kind of this name.
+pub(super) fn named(name: &str) -> Option<Kind> {
+    all().find(|kind| kind.as_str() == name)
+}
 
-    /// Its name in plans, reports and metrics.
-    pub(super) fn as_str(self) -> &'static str {
-        self.fault(Duration::ZERO).as_str()
+/// Whether a kind makes sense for a kind of call, and harms no job.
+pub(super) fn can_strike(kind: Kind, call: Call) -> bool {
+    match kind {
+        // What only asks may be asked twice; nobody would notice.
+        Kind::Doubled => call.acts(),
+        // A refusal is an answer: of a file it would say that there is none.
+        Kind::Refused => matches!(call, Call::Submit | Call::DecideGate | Call::Cancel),
+        Kind::SiteFull => call == Call::Submit,
+        Kind::Truncated | Kind::WrongIdle => call == Call::Status,
+        _ => true,
     }
+}
 
-    /// The kind of this name.
-    pub(super) fn named(name: &str) -> Option<Kind> {
-        Kind::ALL.into_iter().find(|kind| kind.as_str() == name)
-    }
-
-    /// Whether it makes sense for a kind of call, and harms no job.
-    pub(super) fn can_strike(self, call: Call) -> bool {
-        match self {
-            Kind::RequestLost | Kind::ReplyLost | Kind::Late | Kind::NotSent | Kind::Frozen => true,
-            // What only asks may be asked twice; nobody would notice.
-            Kind::Doubled => call.acts(),
-            // A refusal is an answer: of a file it would say that there is none.
-            Kind::Refused => matches!(call, Call::Submit | Call::DecideGate | Call::Cancel),
-            Kind::SiteFull => call == Call::Submit,
-            Kind::Truncated | Kind::WrongIdle => call == Call::Status,
-        }
-    }
-
-    /// All kinds of calls that it can strike.
-    pub(super) fn calls(self) -> Vec<Call> {
-        Call::ALL.into_iter().filter(|call| self.can_strike(*call)).collect()
-    }
+/// All kinds of calls that a kind can strike.
+pub(super) fn calls(kind: Kind) -> Vec<Call> {
+    Call::ALL.into_iter().filter(|call| can_strike(kind, *call)).collect()
 }

@@ -5,19 +5,19 @@ use std::time::Duration;
 
 use cospan_domain::ids::{KeyName, SiteName};
 use cospan_domain::units::{DurationMs, Timestamp};
-use cospan_sites::fault::{Call, Injection};
+use cospan_sites::fault::{Call, Fault, Injection};
 use tokio::time::Instant;
 
 use super::deeds::Deeds;
 use super::judge::call_named;
-use super::kinds::Kind;
+use super::kinds;
 use crate::api::v1::Length;
 use crate::api::v1::chaos::{ChaosPlan, InjectionPlan, InjectionReport, RehearsalReport};
 
 /// One fault of a rehearsal.
 #[derive(Debug, Clone)]
 struct Part {
-    kind: Kind,
+    fault: Fault,
     sites: Vec<SiteName>,
     calls: Vec<Call>,
     probability: f64,
@@ -84,7 +84,7 @@ impl Rehearsal {
         here.map(|(index, part)| {
             let time = |at: Timestamp| instant + Duration::from_millis(at.since(self.begun_at).0);
             Injection {
-                fault: part.kind.fault(Duration::from_millis(part.delay.unwrap_or_default().0)),
+                fault: part.fault,
                 calls: part.calls.clone(),
                 share_ppm: (part.probability * 1e6).ceil() as u32,
                 from: time(part.from),
@@ -114,7 +114,7 @@ impl Rehearsal {
     pub(super) fn faults_at(&self, site: &str, now: Timestamp) -> Vec<&'static str> {
         let here = |part: &&Part| part.sites.iter().any(|name| name.as_str() == site);
         let striking = self.parts.iter().filter(|part| self.strikes(part, now)).filter(here);
-        striking.map(|part| part.kind.as_str()).collect()
+        striking.map(|part| part.fault.as_str()).collect()
     }
 
     /// Its faults in one line, for the log.
@@ -123,7 +123,7 @@ impl Rehearsal {
             let sites: Vec<&str> = part.sites.iter().map(SiteName::as_str).collect();
             format!(
                 "{} with probability {} at {}",
-                part.kind.as_str(),
+                part.fault.as_str(),
                 part.probability,
                 sites.join(", ")
             )
@@ -162,7 +162,7 @@ impl Rehearsal {
         InjectionReport {
             state: state.into(),
             sites: part.sites.iter().map(SiteName::to_string).collect(),
-            fault: part.kind.as_str().into(),
+            fault: part.fault.as_str().into(),
             calls: part.calls.iter().map(|call| call.as_str().to_owned()).collect(),
             probability: part.probability,
             from: part.from.into(),
@@ -175,16 +175,17 @@ impl Rehearsal {
 impl Part {
     /// `None` only for a plan that was not judged.
     fn of(plan: &InjectionPlan, begun_at: Timestamp, ends_at: Timestamp) -> Option<Self> {
-        let kind = Kind::named(&plan.fault)?;
+        let kind = kinds::named(&plan.fault)?;
+        let delay = plan.delay.map(|Length(delay)| delay);
         let from = begun_at + plan.after.map_or(DurationMs::ZERO, |Length(after)| after);
         let until = plan.lasting.map_or(ends_at, |Length(lasting)| from + lasting);
         let named = plan.calls.iter().filter_map(|call| call_named(call)).collect();
         Some(Self {
-            kind,
+            fault: kinds::fault(kind, Duration::from_millis(delay.unwrap_or_default().0))?,
             sites: plan.sites.iter().filter_map(|site| SiteName::new(site).ok()).collect(),
-            calls: if plan.calls.is_empty() { kind.calls() } else { named },
+            calls: if plan.calls.is_empty() { kinds::calls(kind) } else { named },
             probability: plan.probability,
-            delay: plan.delay.map(|Length(delay)| delay),
+            delay,
             from,
             until: until.min(ends_at),
         })

@@ -1,10 +1,10 @@
 use std::path::Path;
 
 use cospan_domain::units::DurationMs;
+use cospan_simulator::kinds::Kind;
 use cospan_sites::fault::Call;
 
-use super::kinds::Kind;
-use super::{Grounds, plan};
+use super::{Grounds, kinds, plan};
 use crate::api::v1::Length;
 use crate::api::v1::chaos::ChaosPlan;
 
@@ -111,24 +111,21 @@ fn all_slips_are_told_at_once() {
 }
 
 #[test]
-fn kinds_have_the_names_that_the_simulator_gives_them() {
-    use cospan_simulator::call_faults::CallFault;
-    let ours: Vec<&str> = Kind::ALL.map(Kind::as_str).to_vec();
-    // A real site is not made to lie about what it did, nor its adapter to panic.
-    let of_laboratories = [CallFault::Garbage, CallFault::NoEffect, CallFault::Panics];
-    for fault in CallFault::ALL.into_iter().filter(|fault| !of_laboratories.contains(fault)) {
-        assert!(ours.contains(&fault.as_str()), "{}", fault.as_str());
+fn faults_are_counted_under_the_names_of_their_kinds() {
+    for kind in kinds::all() {
+        let fault = kinds::fault(kind, std::time::Duration::ZERO).unwrap();
+        assert_eq!(fault.as_str(), kind.as_str());
     }
 }
 
 #[test]
 fn no_kind_lies_about_an_attempt_or_a_file() {
-    for kind in Kind::ALL {
+    for kind in kinds::all() {
         assert_ne!(kind.as_str(), "absent");
-        assert!(!kind.calls().is_empty(), "{}", kind.as_str());
+        assert!(!kinds::calls(kind).is_empty(), "{}", kind.as_str());
     }
     // Refused, a file would be taken for missing.
     for call in [Call::Inspect, Call::Read, Call::StartCopy, Call::HasContent] {
-        assert!(!Kind::Refused.can_strike(call), "{}", call.as_str());
+        assert!(!kinds::can_strike(Kind::Refused, call), "{}", call.as_str());
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+use super::args_cluster::{SiteAddArgs, SiteCheckArgs, SiteCleanArgs};
 use crate::api::v1::{Instant, Length};
 use crate::keys::Role;
 
@@ -36,6 +37,12 @@ pub(crate) enum SiteCommand {
     /// List the sites with their state and load
     #[command(after_help = "Example:\n  cospan site list")]
     List,
+    /// Look at a cluster under Slurm and add it to the configuration
+    Add(SiteAddArgs),
+    /// Look at a cluster under Slurm as the server sees it, and say what to do about what is wrong
+    Check(SiteCheckArgs),
+    /// Remove what ended attempts left at a cluster under Slurm
+    Clean(SiteCleanArgs),
     /// Show one site in full
     #[command(after_help = "Example:\n  cospan site show delft")]
     Show(SiteArg),

@@ -6,6 +6,7 @@
 mod args;
 mod args_bench;
 mod args_chaos;
+mod args_cluster;
 mod args_job;
 mod args_operate;
 mod args_simulate;

@@ -211,18 +211,37 @@ impl Check<'_> {
                 let message = format!("root of site {:?} is {}", site.name, site.root.display());
                 self.wrong(&path("root"), message, "give an absolute path");
             }
-            let twin = self.config.site[..i].iter().find(|other| other.root == site.root);
+            let twin = self.config.site[..i]
+                .iter()
+                .find(|other| (&other.root, &other.ssh) == (&site.root, &site.ssh));
             if let Some(other) = twin {
                 let message = format!("sites {:?} and {:?} share a root", other.name, site.name);
                 self.wrong(&path("root"), message, "give each site a directory of its own");
             }
             self.keys_of_kind(i, site);
+            self.ssh(i, site);
             let reserved = ["processors", "memory_mb", "disk_mb", "gpus"];
             for name in site.resources.keys().filter(|name| reserved.contains(&name.as_ref())) {
                 let option = name.trim_end_matches("_mb");
                 let message = format!("resources of site {:?} names {name}", site.name);
                 self.wrong(&path("resources"), message, format!("use the option {option} instead"));
             }
+        }
+    }
+
+    fn ssh(&mut self, i: usize, site: &Site) {
+        let is_bad = |c: char| c.is_whitespace() || c.is_control();
+        let host = site.ssh.as_deref();
+        if host
+            .is_some_and(|host| host.is_empty() || host.starts_with('-') || host.contains(is_bad))
+        {
+            let message = format!("ssh of site {:?} is {:?}", site.name, host.unwrap_or_default());
+            let remedy = "give a host as you would after the word ssh, without options";
+            self.wrong(&format!("site[{i}].ssh"), message, remedy);
+        }
+        if host.is_none() && site.ssh_config.is_some() {
+            let message = format!("site {:?} has ssh_config, and no ssh", site.name);
+            self.odd(&format!("site[{i}].ssh_config"), message, "give ssh, or drop it");
         }
     }
 

@@ -26,7 +26,7 @@ pub use environment::{Environment, Located, locate};
 pub use print::{reference, show};
 pub use problem::{Problem, Problems, nearest};
 pub use section::{OptionDoc, Section, SectionDoc};
-pub use value::{Auto, SecretUrl};
+pub use value::{Auto, SecretUrl, Value};
 
 use sections::{
     Chaos, Claim, Client, Limits, Link, Log, Notify, Placement, PriorityRule, Queue, Server, Site,

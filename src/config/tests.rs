@@ -68,7 +68,7 @@ fn a_host_that_could_be_an_option_or_two_words_of_a_command_is_refused() {
 }
 
 #[test]
-fn an_option_of_another_kind_of_site_is_refused_and_an_unknown_kind_lists_those_there_are() {
+fn an_option_of_another_kind_is_refused_and_an_unknown_kind_lists_all() {
     let site = |kind: &str| {
         format!(
             "[[site]]\nname = \"delft\"\nkind = {kind:?}\nroot = \"/srv/delft\"\n\
@@ -226,7 +226,7 @@ fn beyond(end: &str, above: bool) -> Option<String> {
 }
 
 #[test]
-fn every_option_with_a_range_is_refused_beyond_it_with_its_line_and_the_range() {
+fn options_beyond_their_range_are_refused_with_their_line_and_the_range() {
     let mut tried = 0;
     for section in describe_all() {
         let (heading, title) = match section.repeated {
@@ -260,7 +260,7 @@ fn l_min_above_l_and_fewer_high_turns_than_low_ones_are_refused_by_name() {
 }
 
 #[test]
-fn a_number_that_no_type_holds_is_refused_with_the_same_range_as_any_other() {
+fn a_number_that_no_type_holds_is_refused_with_the_usual_range() {
     let at = |number: &str| problems_of(&format!("[sites]\nexec_limit = {number}\n"));
     for wrong in ["-5", "0", "257", "99999999999"] {
         let problems = at(wrong);

@@ -16,7 +16,7 @@ use crate::api::v1::explain::{
     TransferReport, WithheldReport,
 };
 use crate::api::v1::happened::{Names, abort_cause};
-use crate::serve::verdicts;
+use crate::serve::{verdicts, waits};
 
 /// How far a copy of some content has come on its way to a site.
 #[derive(Debug, Clone, Default)]
@@ -60,11 +60,11 @@ pub(super) fn report(
 }
 
 fn withheld(explanation: &Explanation) -> Option<WithheldReport> {
-    let hoard = explanation.starvation_guard.as_ref()?;
-    let processors = hoard.withheld.iter().map(|(site, count)| (site.to_string(), *count));
+    let guard = explanation.starvation_guard.as_ref()?;
+    let processors = guard.withheld.iter().map(|(site, count)| (site.to_string(), *count));
     Some(WithheldReport {
-        job: hoard.job.0,
-        until: Instant(hoard.until),
+        job: guard.job.0,
+        until: Instant(guard.until),
         processors: processors.collect(),
     })
 }
@@ -237,11 +237,15 @@ fn placement(explanation: &Explanation, standing: Option<&Standing>) -> String {
         return format!("it backs off after a setback and is tried again at {until}");
     }
     match &explanation.decision {
-        Ok(plan) => format!(
-            "it can be placed now, on {} site(s), with input there in {}",
-            plan.sites_combined(),
-            plan.transfer_time
-        ),
+        Ok(plan) => {
+            let queued = plan.placements.iter().any(|placement| placement.acquisition.is_queued());
+            format!(
+                "it can be placed now, on {} site(s){}, with input there in {}",
+                plan.sites_combined(),
+                if queued { " to wait in their queues" } else { "" },
+                plan.transfer_time
+            )
+        }
         Err(refusal) => {
             format!("it cannot be placed now: {}", refusal.naming(&explanation.components))
         }
@@ -264,6 +268,9 @@ fn phase(job: &Job, next_claim: Option<Timestamp>) -> String {
             format!("it is placed, its input is there{next}")
         }
         Phase::Placed { .. } => format!("it is placed; its input is on the way{next}"),
+        Phase::Claiming { .. } if waits::told(job).is_some() => {
+            waits::told(job).unwrap_or_default()
+        }
         Phase::Claiming { .. } if job.inputs_here => format!(
             "processors are being claimed; at the gate: {}; submitted: {}; not yet: {}{next}",
             waiting("at-gate"),

@@ -36,7 +36,7 @@ fn who_waits_for_input_is_told_what_keeps_it_from_arriving() {
 }
 
 #[test]
-fn who_waits_for_outputs_is_told_where_each_goes_and_what_keeps_it_from_arriving() {
+fn who_waits_for_outputs_is_told_where_each_goes_and_what_keeps_it() {
     let mut job = placed_at("leiden", Phase::Collecting { since: NOW });
     let collect =
         Collect::ToSite { site: "delft".parse().unwrap(), register: "results".parse().unwrap() };
@@ -132,11 +132,10 @@ fn one_that_may_not_be_placed_is_told_why_and_who_can_change_that() {
 }
 
 #[test]
-fn one_that_is_not_submitted_is_told_by_which_rule_its_sites_would_be_chosen() {
+fn one_not_yet_submitted_is_told_by_which_rule_sites_would_be_chosen() {
     let job = placed_at("leiden", Phase::Placed { at: NOW, start_estimate: NOW });
     let mut explanation = explanation(Wait::NotSubmitted);
     explanation.decision = Ok(Plan {
-        seq: Default::default(),
         policy: explanation.policy.clone(),
         rule: Rule::MostLeft,
         placements: job.components[0].placement.clone().into_iter().collect(),

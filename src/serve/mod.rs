@@ -9,6 +9,7 @@ mod registry;
 pub(crate) mod settings;
 mod sited;
 mod verdicts;
+mod waits;
 mod webhook;
 
 use std::net::SocketAddr;
@@ -21,6 +22,7 @@ use cospan_actors::clock::{Clock, SteadyClock, SystemClock};
 use cospan_actors::metrics::Metrics;
 use cospan_actors::shared::Parts;
 use cospan_actors::wiring;
+use cospan_sites::exec::ssh::SshExec;
 use cospan_sites::port::{Site, SiteError};
 use cospan_storage::port::StoreError;
 use prometheus::Registry;
@@ -32,6 +34,7 @@ use crate::config::Config;
 use crate::http::{BindError, Bound, Edge, HttpSettings, Running};
 use crate::keys::{KeyDirectory, KeyError, KeyRing};
 use backend::Served;
+use registry::Sites;
 use webhook::Webhook;
 
 /// Exit code when the control plane can not go on; a service manager restarts it.
@@ -69,6 +72,7 @@ pub enum ServeError {
 struct Started {
     plane: ControlPlane,
     running: Running,
+    connections: Vec<Arc<SshExec>>,
 }
 
 /// Where the store is, and how it is opened.
@@ -130,7 +134,8 @@ async fn start(
     let registry = Registry::new();
     let metrics = Arc::new(Metrics::new(&registry)?);
     register_process(&registry)?;
-    let sites = registry::sites(config, data).await.map_err(ServeError::Sites)?;
+    let Sites { sites, connections } =
+        registry::sites(config, data).await.map_err(ServeError::Sites)?;
     let (path, options) = settings::store(config, data);
     let (sink, reports) = wiring::report_channel();
     let (opened, view, remains) = records::open(&path, &options, sink)?;
@@ -160,7 +165,7 @@ async fn start(
     let served = Arc::new(Served::new(plane.clone(), options.engine.as_str(), rehearsals));
     let edge = Edge::new(served, keys, http, registry)?;
     let running = bound.serve(edge)?;
-    Ok(Started { plane, running })
+    Ok(Started { plane, running, connections })
 }
 
 /// Sites into which faults can be injected, if that is allowed; else the sites as they are.
@@ -238,6 +243,9 @@ async fn stop(started: Started) {
     let closed = actix_web::rt::task::spawn_blocking(move || store.close());
     if tokio::time::timeout(FLUSH_MAX, closed).await.is_err() {
         warn!("the store takes long to close; everything acknowledged is durable all the same");
+    }
+    for connection in started.connections {
+        connection.close().await;
     }
 }
 

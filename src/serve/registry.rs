@@ -6,20 +6,40 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cospan_domain::ids::SiteName;
 use cospan_domain::units::DurationMs;
 use cospan_sites::exec::child::ChildExec;
+use cospan_sites::exec::ssh::SshExec;
+use cospan_sites::files::Sources;
+use cospan_sites::files::fetch::{Fetching, relay};
 use cospan_sites::local::{LocalConfig, LocalSite};
 use cospan_sites::port::{Site, SiteError};
-use cospan_sites::slurm::{SlurmConfig, SlurmSite};
+use cospan_sites::slurm::SlurmSite;
+use tracing::{info, warn};
 
+use crate::clusters;
 use crate::config::Config;
 use crate::config::sections::{Site as Section, SiteKind};
 
-/// A site, and what makes its directory a site's, once.
-type Made = Result<(Arc<dyn Site>, Initialise), SiteError>;
-type Initialise = Pin<Box<dyn Future<Output = Result<(), SiteError>>>>;
+/// A site, what makes its directory a site's, once, and how it is reached over a network.
+struct Made {
+    site: Arc<dyn Site>,
+    initialise: Initialise,
+    ssh: Option<Arc<SshExec>>,
+}
+
+/// Sites, and the connections that some are reached by.
+pub(super) struct Sites {
+    pub(super) sites: Vec<Arc<dyn Site>>,
+    pub(super) connections: Vec<Arc<SshExec>>,
+}
+
+/// Between two tries to make a site's directory at one that was not reached.
+const AGAIN: Duration = Duration::from_secs(15);
+
+type Initialise = Box<dyn Fn() -> Pin<Box<dyn Future<Output = Result<(), SiteError>>>>>;
 
 /// What is to be known of a kind of site beside its adapter.
 struct Kind {
@@ -29,7 +49,7 @@ struct Kind {
     /// How long before a common start its gates are opened: longer than the wrappers take to
     /// see it. Those on this machine see it at once.
     go_lead: DurationMs,
-    make: fn(&Ground<'_>, &Section) -> Made,
+    make: fn(&Ground<'_>, &Section) -> Result<Made, SiteError>,
 }
 
 static KINDS: [Kind; 2] = [
@@ -65,13 +85,52 @@ pub(super) fn go_lead(kind: SiteKind) -> DurationMs {
 /// What all sites are made with.
 struct Ground<'c> {
     config: &'c Config,
+    data: &'c Path,
     agent: Vec<OsString>,
+    /// Those of sites that this machine has.
     roots: BTreeMap<SiteName, PathBuf>,
+    /// The ways to the others, and their files.
+    ways: BTreeMap<SiteName, Arc<SshExec>>,
+    sources: Sources,
+}
+
+impl Ground<'_> {
+    /// Makes the ways to sites that this machine does not have.
+    fn reach(&mut self) -> Result<(), SiteError> {
+        for section in self.config.site.iter().filter(|site| site.ssh.is_some()) {
+            let exec = clusters::ssh(section, &clusters::socket(self.data, section)?)?;
+            let slurm = clusters::slurm(section, section.root.clone(), self.agent.clone());
+            let source = SlurmSite::remote_source(&slurm, exec.clone())?;
+            self.ways.insert(section.name.clone(), exec);
+            self.sources.insert(section.name.clone(), source);
+        }
+        Ok(())
+    }
+
+    /// Where this machine has what is fetched from other sites.
+    fn relays(&self) -> PathBuf {
+        absolute(self.data).join("relay")
+    }
+
+    /// Where a site of this machine finds what copies to it come from.
+    fn neighbours(&self, of: &SiteName) -> BTreeMap<SiteName, PathBuf> {
+        let relays =
+            self.sources.keys().map(|from| (from.clone(), relay(&self.relays(), of, from)));
+        self.roots.iter().map(|(name, root)| (name.clone(), root.clone())).chain(relays).collect()
+    }
+
+    /// A site of this machine, with copies from those that it does not see.
+    fn with_fetches(&self, site: Arc<dyn Site>) -> Arc<dyn Site> {
+        match self.sources.is_empty() {
+            true => site,
+            false => Arc::new(Fetching::new(site, self.sources.clone(), self.relays())),
+        }
+    }
 }
 
 /// The sites. One is initialised when it is first heard of, and never again: one whose root
 /// has vanished may come back, with what lives in it.
-pub(super) async fn sites(config: &Config, data: &Path) -> Result<Vec<Arc<dyn Site>>, SiteError> {
+pub(super) async fn sites(config: &Config, data: &Path) -> Result<Sites, SiteError> {
     let known = data.join("sites");
     let unusable = |error: std::io::Error| {
         SiteError::Refused(format!("{} cannot be written: {error}", known.display()))
@@ -80,49 +139,95 @@ pub(super) async fn sites(config: &Config, data: &Path) -> Result<Vec<Arc<dyn Si
     let program = std::env::current_exe()
         .map_err(|error| SiteError::Refused(format!("cannot find this program's file: {error}")))?;
     let agent = vec![program.into_os_string(), "copy-agent".into()];
-    let roots = config.site.iter().map(|site| (site.name.clone(), absolute(&site.root))).collect();
-    let ground = Ground { config, agent, roots };
-    let mut sites = Vec::new();
+    let here = config.site.iter().filter(|site| site.ssh.is_none());
+    let roots = here.map(|site| (site.name.clone(), absolute(&site.root))).collect();
+    let (ways, sources) = (BTreeMap::new(), Sources::new());
+    let mut ground = Ground { config, data, agent, roots, ways, sources };
+    ground.reach()?;
+    let mut all = Sites { sites: Vec::new(), connections: Vec::new() };
     for section in &config.site {
-        let (site, initialise) = (of(section.kind).make)(&ground, section)?;
+        let Made { site, initialise, ssh } = (of(section.kind).make)(&ground, section)?;
         let heard_of = known.join(section.name.as_str());
-        let root = absolute(&section.root);
-        let path = root.as_os_str().as_encoded_bytes();
-        if std::fs::read(&heard_of).ok().as_deref() != Some(path) {
-            initialise.await?;
-            std::fs::write(&heard_of, path).map_err(unusable)?;
+        let place = clusters::place(section);
+        if std::fs::read(&heard_of).ok().as_deref() != Some(place.as_bytes()) {
+            match initialise().await {
+                Ok(()) => std::fs::write(&heard_of, place).map_err(unusable)?,
+                Err(error) if ssh.is_some() && is_passing(&error) => {
+                    warn!(site = %section.name, problem = %error, "not reached; trying again");
+                    actix_web::rt::spawn(when_reached(initialise, heard_of, place));
+                }
+                Err(error) => return Err(error),
+            }
         }
-        sites.push(site);
+        all.sites.push(site);
+        all.connections.extend(ssh);
     }
-    Ok(sites)
+    Ok(all)
 }
 
-fn local(ground: &Ground<'_>, section: &Section) -> Made {
+fn is_passing(error: &SiteError) -> bool {
+    matches!(error, SiteError::NotSent(_) | SiteError::LockedOut(_) | SiteError::OutcomeUnknown(_))
+}
+
+/// Initialises a site that was not reached at first. Until then it has no directory, and
+/// whatever is asked of it is not done.
+async fn when_reached(initialise: Initialise, heard_of: PathBuf, place: String) {
+    loop {
+        tokio::time::sleep(AGAIN).await;
+        match initialise().await {
+            Ok(()) => break,
+            Err(error) if is_passing(&error) => {}
+            Err(error) => {
+                return warn!(file = %heard_of.display(), problem = %error, "a site is refused");
+            }
+        }
+    }
+    match std::fs::write(&heard_of, place) {
+        Ok(()) => info!(file = %heard_of.display(), "a site was reached for the first time"),
+        Err(error) => warn!(file = %heard_of.display(), problem = %error, "cannot be written"),
+    }
+}
+
+fn local(ground: &Ground<'_>, section: &Section) -> Result<Made, SiteError> {
     let (name, root) = (section.name.clone(), absolute(&section.root));
     let mut local = LocalConfig::new(name, root, section.total(), ground.agent.clone());
     local.labels = section.labels.clone();
     local.ping = ground.config.sites.ping.clone();
-    local.neighbours = ground.roots.clone();
+    local.neighbours = ground.neighbours(&section.name);
     let site = Arc::new(LocalSite::new(local)?);
     let made = site.clone();
-    Ok((site, Box::pin(async move { made.initialise() })))
+    let initialise: Initialise = Box::new(move || {
+        let site = made.clone();
+        Box::pin(async move { site.initialise() })
+    });
+    Ok(Made { site: ground.with_fetches(site), initialise, ssh: None })
 }
 
-fn slurm(ground: &Ground<'_>, section: &Section) -> Made {
-    let (name, root) = (section.name.clone(), absolute(&section.root));
-    let mut slurm = SlurmConfig::new(name, root, section.total(), ground.agent.clone());
-    slurm.labels = section.labels.clone();
-    slurm.slurm_conf = section.slurm_conf.clone();
-    slurm.partition = section.partition.clone();
-    slurm.account = section.account.clone();
-    slurm.qos = section.qos.clone();
-    slurm.constraint = section.constraint.clone();
-    slurm.reservation = section.reservation.clone();
+fn slurm(ground: &Ground<'_>, section: &Section) -> Result<Made, SiteError> {
+    let mut slurm = clusters::slurm(section, absolute(&section.root), ground.agent.clone());
     slurm.ping = ground.config.sites.ping.clone();
-    slurm.neighbours = ground.roots.clone();
-    let site = Arc::new(SlurmSite::new(slurm, Arc::new(ChildExec::of_this_process()))?);
+    let ssh = ground.ways.get(&section.name).cloned();
+    let site = Arc::new(match &ssh {
+        Some(exec) => {
+            slurm.neighbours = ground.roots.clone();
+            slurm.sources = ground.sources.clone();
+            SlurmSite::remote(slurm, exec.clone())?
+        }
+        None => {
+            slurm.neighbours = ground.neighbours(&section.name);
+            SlurmSite::new(slurm, Arc::new(ChildExec::of_this_process()))?
+        }
+    });
     let made = site.clone();
-    Ok((site, Box::pin(async move { made.initialise().await })))
+    let initialise: Initialise = Box::new(move || {
+        let site = made.clone();
+        Box::pin(async move { site.initialise().await })
+    });
+    let site: Arc<dyn Site> = match &ssh {
+        Some(_) => site,
+        None => ground.with_fetches(site),
+    };
+    Ok(Made { site, initialise, ssh })
 }
 
 fn absolute(path: &Path) -> PathBuf {

@@ -3,7 +3,7 @@
 use cospan_actors::api::SiteStanding;
 use cospan_actors::links::LinkStanding;
 use cospan_domain::resources::Resources;
-use cospan_domain::site::availability::obstacles;
+use cospan_domain::site::availability::{Obstacle, obstacles};
 use cospan_domain::site::state::Breaker;
 use cospan_domain::units::{DurationUs, Timestamp};
 
@@ -20,7 +20,7 @@ pub(super) fn report(site: &SiteStanding, now: Timestamp) -> SiteReport {
     SiteReport {
         name: site.name.to_string(),
         state: site.state.as_str().into(),
-        reason: reasons.first().map(ToString::to_string),
+        reason: reasons.first().map(|reason| why(reason, last.trouble.as_deref())),
         total: description.map(|d| counts(&d.total)).unwrap_or_default(),
         idle: idle.map(|(_, idle)| counts(idle)).unwrap_or_default(),
         held: Counts::default(),
@@ -57,6 +57,19 @@ pub(super) fn report(site: &SiteStanding, now: Timestamp) -> SiteReport {
     }
 }
 
+/// What keeps work from a site; of one that does not answer also what was said instead.
+fn why(reason: &Obstacle, trouble: Option<&str>) -> String {
+    match (reason, trouble) {
+        (
+            Obstacle::NeverAnswered
+            | Obstacle::Unreachable { .. }
+            | Obstacle::CredentialsExpired { .. },
+            Some(trouble),
+        ) => format!("{reason}: {trouble}"),
+        _ => reason.to_string(),
+    }
+}
+
 /// The report of one link.
 pub(super) fn link(link: &LinkStanding) -> LinkReport {
     let (measured, latency) = (link.measured.as_ref(), link.measured_latency.as_ref());
@@ -88,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_is_reported_with_the_latency_that_counts_and_where_it_comes_from() {
+    fn a_link_is_reported_with_the_latency_that_counts_and_its_origin() {
         let site = |name| SiteName::new(name).unwrap();
         let standing = LinkStanding {
             from: site("delft"),

@@ -130,6 +130,7 @@ pub(crate) fn placed_at(name: &str, phase: Phase) -> Job {
         sources: Vec::new(),
         transfer_time: DurationMs::ZERO,
         share: None,
+        acquisition: Default::default(),
     };
     job.components = vec![Component { placement: Some(placement), ..Component::default() }];
     let refused = Some(DominantRefusal { code: ReasonCode::NotEnoughIdle, sites: 3 });
@@ -145,7 +146,7 @@ fn codes(reports: &[VerdictReport]) -> Vec<(&str, &str, bool)> {
 }
 
 #[test]
-fn a_placed_job_is_told_where_it_is_by_which_rule_and_what_the_others_would_be() {
+fn a_placed_job_is_told_its_place_the_rule_and_what_others_would_be() {
     let now = Timestamp(1);
     let phases = [
         Phase::Placed { at: now, start_estimate: now },

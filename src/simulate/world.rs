@@ -46,6 +46,7 @@ fn cluster(site: &BuiltSite) -> Result<ClusterSpec, InvalidId> {
         processors_per_node: site.processors_per_node,
         discipline: site.discipline,
         local_jobs: site.local_jobs.clone(),
+        queues: site.queues,
         files: site.files.iter().map(file).collect::<Result<_, InvalidId>>()?,
     })
 }

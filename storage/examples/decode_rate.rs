@@ -173,7 +173,13 @@ fn placed(job: &Job) -> Result<Job, Box<dyn Error>> {
         let content = Content { digest: Digest([index; 32]), size: Bytes(1 << 20) };
         let sources = vec![Source { content, from: "leiden".parse()?, chunk: None }];
         let transfer_time = DurationMs(1_000);
-        let placement = Placement { site: "delft".parse()?, sources, transfer_time, share: None };
+        let placement = Placement {
+            site: "delft".parse()?,
+            sources,
+            transfer_time,
+            share: None,
+            acquisition: Default::default(),
+        };
         Ok(Component { placement: Some(placement), ..Component::default() })
     };
     Ok(Job {

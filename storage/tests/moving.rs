@@ -122,7 +122,7 @@ impl std::io::Write for Interrupting<'_> {
 }
 
 #[test]
-fn an_export_that_is_cut_or_changed_is_refused_and_leaves_the_directory_empty() {
+fn a_cut_or_changed_export_is_refused_and_leaves_the_directory_empty() {
     each(|engine, base| {
         let store = Store { path: base.join("store"), engine };
         let (stream, _) = exported(&fill(&store));

@@ -80,7 +80,7 @@ fn files_are_listed_with_their_replicas() {
 }
 
 #[test]
-fn a_key_opens_the_server_from_its_making_to_its_removal_and_has_the_roles_given() {
+fn a_key_opens_the_server_with_its_roles_from_its_making_to_its_removal() {
     let mut scene = scene(1);
     let secret = scene.must(&["key", "add", "alice"]);
     let listed = scene.must(&["key", "list"]);
@@ -173,7 +173,7 @@ fn read(file: &Path) -> String {
 }
 
 #[test]
-fn who_follows_or_waits_gets_each_line_once_although_the_server_is_killed_meanwhile() {
+fn who_follows_or_waits_gets_each_line_once_though_the_server_is_killed() {
     let mut scene = scene(1);
     let path = scene.environment.path().to_owned();
     let place = path.display();

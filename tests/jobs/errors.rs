@@ -121,7 +121,7 @@ fn a_file_that_a_job_needs_is_not_unregistered_without_force() {
 }
 
 #[test]
-fn cancel_and_priority_are_answered_in_every_state_that_a_job_can_be_left_in() {
+fn cancel_and_priority_are_answered_in_every_state_of_a_job() {
     let mut scene = scene(1);
     scene.must(&["site", "drain", "s1"]);
     scene.must(&["submit", &scene.job_file(&job("", ""))]);
@@ -177,7 +177,7 @@ fn moved_and_cancelled(scene: &Scene, state: &str) {
 }
 
 #[test]
-fn a_site_that_is_nowhere_is_refused_by_name_wherever_jobs_are_chosen_by_site() {
+fn an_unknown_site_is_refused_by_name_wherever_jobs_are_chosen_by_site() {
     let mut scene = scene(2);
     submit(&scene, &job("", ""));
     for arguments in

@@ -18,7 +18,7 @@ output = [{ path = "answer", site = "s2", register = "the/answer" }]
 "#;
 
 #[test]
-fn an_output_that_never_gets_to_its_site_ends_its_job_and_can_still_be_fetched() {
+fn an_output_that_never_arrives_ends_its_job_and_can_still_be_fetched() {
     let environment = environment(&Layout { sites: 2, processors: 4, ..Layout::default() });
     let config = fs::read_to_string(environment.config()).unwrap();
     let config = config.replace("[store]\n", "[store]\noutput_tries = 3\n");

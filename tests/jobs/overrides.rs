@@ -43,7 +43,7 @@ lrm_options = ["--exclusive"]
 const TOOL: &str = "#!/bin/sh\necho \"tool, $1, $LABEL, $KIND\"\ncat leaf deep/twig\n";
 
 #[test]
-fn overrides_staged_programs_and_directories_reach_the_site_that_they_are_for() {
+fn overrides_staged_programs_and_directories_reach_their_site() {
     let environment = environment(&Layout { sites: 2, processors: 2, ..Layout::default() });
     let config = fs::read_to_string(environment.config()).unwrap();
     let labelled = "name = \"s2\"\nlabels = { arch = \"arm64\" }\n";

@@ -127,7 +127,7 @@ fn a_dry_run_tells_the_class_and_the_rule_that_gave_it() {
 }
 
 #[test]
-fn a_repeated_submission_is_answered_with_its_job_whatever_the_rules_are_now() {
+fn a_repeated_submission_is_answered_with_its_job_whatever_rules_hold_now() {
     let mut scene = ruled();
     let file = scene.job_file(&job("priority = \"high\""));
     let submit = |scene: &Scene, key: &str| {

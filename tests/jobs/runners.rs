@@ -144,7 +144,7 @@ fn a_job_that_failed_goes_on_from_what_it_left() {
 }
 
 #[test]
-fn whoever_a_job_names_is_told_of_its_end_also_while_another_one_does_not_answer() {
+fn whoever_a_job_names_is_told_of_its_end_though_another_does_not_answer() {
     let receiver = Receiver::start().unwrap();
     let targets = format!("{{ team = {:?}, gone = \"http://127.0.0.1:1/\" }}", receiver.address());
     let notify = format!("targets = {targets}\n");

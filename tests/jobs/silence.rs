@@ -37,7 +37,7 @@ fn job(marks: &Path) -> String {
 }
 
 #[test]
-fn a_job_at_a_site_that_is_gone_is_given_up_when_its_user_says_so_and_ended_if_it_comes_back() {
+fn a_job_at_a_lost_site_is_given_up_on_request_and_ended_if_it_comes_back() {
     let mut scene = scene(2);
     let marks = scene.environment.path().join("ran");
     let configuration = std::fs::read_to_string(scene.environment.config()).unwrap();

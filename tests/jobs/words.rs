@@ -119,7 +119,7 @@ fn a_file_that_is_not_there_is_blamed_on_its_path_and_not_on_its_site() {
 }
 
 #[test]
-fn a_broken_configuration_that_was_only_found_keeps_nobody_from_a_server_that_is_named() {
+fn a_broken_configuration_only_found_keeps_nobody_from_a_named_server() {
     let mut scene = scene(1);
     let home = scene.environment.path().join("home");
     std::fs::create_dir_all(home.join(".config/cospan")).unwrap();

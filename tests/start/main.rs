@@ -121,7 +121,7 @@ fn stop(server: &mut Server) {
 }
 
 #[test]
-fn what_runs_while_its_store_moves_to_another_control_plane_goes_on_and_runs_once() {
+fn what_runs_while_its_store_moves_elsewhere_goes_on_and_runs_once() {
     let environment = environment();
     let mut server = server(&environment);
     server.start().unwrap();
@@ -208,7 +208,7 @@ fn half_sent(environment: &TestEnvironment, body: &str) -> TcpStream {
 }
 
 #[test]
-fn a_stop_refuses_new_work_ends_soon_and_leaves_what_runs_for_the_next_start() {
+fn a_stop_refuses_new_work_ends_soon_and_leaves_what_runs_for_later() {
     const STOP_MAX: Duration = Duration::from_secs(10);
     let environment = environment();
     let mut server = server(&environment);

@@ -40,7 +40,7 @@ fn a_data_directory_that_is_a_file_and_a_store_that_is_a_file_are_named() {
 }
 
 #[test]
-fn a_store_of_a_newer_version_is_refused_with_what_to_do_by_serve_and_by_doctor() {
+fn serve_and_doctor_refuse_a_newer_store_and_say_what_to_do() {
     let environment = environment();
     let mut server = server(&environment);
     server.start().unwrap();

@@ -49,7 +49,7 @@ fn kept_out(output: &Output, words: &[&str]) {
 }
 
 #[test]
-fn a_server_with_tls_is_found_by_the_command_line_beside_it_and_others_are_told_why_not() {
+fn a_command_line_beside_a_tls_server_finds_it_others_are_told_why_not() {
     let environment = environment();
     let _server = with_certificate(&environment, false);
     until("it answers", || ask(&environment, None, &["site", "list"]).status.success());
@@ -78,7 +78,7 @@ fn a_server_with_tls_is_found_by_the_command_line_beside_it_and_others_are_told_
 }
 
 #[test]
-fn a_certificate_of_an_authority_is_named_as_the_reason_why_nobody_gets_in() {
+fn an_authoritys_certificate_is_named_as_why_nobody_gets_in() {
     let environment = environment();
     let _server = with_certificate(&environment, true);
     until("it listens", || TcpStream::connect(port(&environment)).is_ok());

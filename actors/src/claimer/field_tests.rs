@@ -48,6 +48,7 @@ fn two_at_delft(reading: [Content; 2]) -> Job {
         sources: Vec::new(),
         transfer_time: DurationMs::ZERO,
         share: None,
+        acquisition: Default::default(),
     };
     let component = Component { placement: Some(placed), ..Component::default() };
     job.components = vec![component.clone(), component];

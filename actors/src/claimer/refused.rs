@@ -21,6 +21,10 @@ pub(crate) fn note_refusals(
         return;
     }
     for (index, component) in old.indexed() {
+        if component.acquisition().is_queued() {
+            // It waits for what is in use, as everybody knows.
+            continue;
+        }
         if let (Run::Submitted { .. }, Some(placement)) = (&component.run, &component.placement) {
             live.refuse(&placement.site, new.processors_of(index), loss.at);
         }
@@ -60,7 +64,13 @@ mod tests {
         job.spec = Arc::new(spec);
         job.phase = Phase::Claiming { since: Timestamp(1_000) };
         let (site, sources) = (site("Delft"), Vec::new());
-        let placement = Placement { site, sources, transfer_time: DurationMs::ZERO, share: None };
+        let placement = Placement {
+            site,
+            sources,
+            transfer_time: DurationMs::ZERO,
+            share: None,
+            acquisition: Default::default(),
+        };
         job.components = vec![Component {
             placement: Some(placement),
             attempt: Attempt(1),
@@ -68,6 +78,7 @@ mod tests {
                 lrm_id: LrmId::new("7").expect("an id"),
                 at: Timestamp(1_000),
                 absences: 0,
+                waits: None,
             },
             ..Component::default()
         }];
@@ -88,14 +99,14 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_that_its_site_does_not_start_in_time_corrects_what_the_site_is_believed_to_have() {
+    fn a_claim_not_started_in_time_corrects_what_its_site_is_believed_to_have() {
         let timeout = JobParameters::default().claim_timeout;
         assert_eq!(looked(DurationMs(timeout.0 - 1)), None, "it may still start");
         assert_eq!(looked(timeout), Some(7), "it has not even 8");
     }
 
     #[test]
-    fn a_correction_holds_until_the_site_is_asked_again_and_the_strictest_counts() {
+    fn the_strictest_correction_holds_until_the_site_is_asked_again() {
         let delft: SiteName = site("Delft");
         let live = LiveState::new([delft.clone()].iter(), DurationMs::from_secs(60));
         live.refuse(&delft, 8, Timestamp(10));

@@ -104,6 +104,7 @@ pub(super) fn outcome_label<T>(result: &Result<T, SiteError>) -> &'static str {
         Ok(_) => "ok",
         Err(SiteError::Refused(_)) => "refused",
         Err(SiteError::NotSent(_)) => "not-sent",
+        Err(SiteError::LockedOut(_)) => "locked-out",
         Err(SiteError::OutcomeUnknown(_)) => "unknown",
         Err(SiteError::SiteFull(_)) => "full",
     }

@@ -49,10 +49,12 @@ impl Cluster {
         match contact {
             Contact::Answering { .. } => self.answers_again(),
             Contact::Unreachable { .. } => self.fell_silent(now),
-            Contact::CredentialsExpired { .. } => self.notify(
-                NotificationKind::CredentialsExpired,
-                format!("site {} refuses our credentials; renew them", self.name),
-            ),
+            Contact::CredentialsExpired { .. } => {
+                let told = self.report.trouble.as_deref().unwrap_or("renew them");
+                let text = format!("site {} refuses our credentials: {told}", self.name);
+                warn!("{text}");
+                self.notify(NotificationKind::CredentialsExpired, text);
+            }
             Contact::NeverAnswered => {}
         }
     }

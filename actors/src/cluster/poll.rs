@@ -22,6 +22,8 @@ const RETRY: DurationMs = DurationMs(1_000);
 const RETRY_MAX: DurationMs = DurationMs(15_000);
 /// Between two polls for hints: what happens at about the same time is asked for at once.
 const HINT_GAP: DurationMs = DurationMs(10);
+/// Between two polls for attempts that wait in the site's own queue, at least.
+const QUEUE_INTERVAL: DurationMs = DurationMs(15_000);
 /// A description older than this is asked for again along with a poll.
 const DESCRIPTION_EXPIRY: DurationMs = DurationMs(300_000);
 
@@ -39,8 +41,10 @@ struct Polled {
 #[derive(Default)]
 pub(super) struct Seen {
     holdings: OrdMap<(JobId, ComponentIndex), Arc<Holding>>,
-    /// Since when attempts live there.
+    /// Since when attempts live there, beside those that wait in its queue.
     live: Option<Timestamp>,
+    /// Since when attempts wait in its own queue.
+    queued: Option<Timestamp>,
     /// Since when some of those are waited for.
     awaited: Option<Timestamp>,
 }
@@ -62,8 +66,9 @@ impl Seen {
         self.holdings = holdings.cloned().unwrap_or_default();
         let live = || self.holdings.values().filter(|holding| holding.live);
         let since = |holds: bool, before: Option<Timestamp>| holds.then(|| before.unwrap_or(now));
-        (self.live, self.awaited) = (
-            since(live().next().is_some(), self.live),
+        (self.live, self.queued, self.awaited) = (
+            since(live().any(|holding| !holding.queued), self.live),
+            since(live().any(|holding| holding.queued), self.queued),
             since(live().any(|holding| holding.awaited), self.awaited),
         );
         true
@@ -85,7 +90,9 @@ impl Seen {
     ) -> Option<Timestamp> {
         let live = self.live.map(|since| since.max(polled_at) + interval);
         let awaited = self.awaited.map(|since| since.max(polled_at) + soon);
-        live.into_iter().chain(awaited).min()
+        // What may wait for hours is not asked about each two seconds.
+        let queued = self.queued.map(|since| since.max(polled_at) + interval.max(QUEUE_INTERVAL));
+        live.into_iter().chain(queued).chain(awaited).min()
     }
 }
 
@@ -245,6 +252,7 @@ impl Cluster {
         clock: ClockSkew,
         now: Timestamp,
     ) -> Vec<JobId> {
+        self.report.trouble = None;
         let mut concerned = self.contact_changed(QueryResult::Answered, now);
         if self.shared.live.isolated() {
             // One that never fell silent answers as well: it is not we who are cut off.
@@ -276,7 +284,15 @@ impl Cluster {
     /// A failed query is no information: what was known stays, and grows older.
     fn failed(&mut self, error: &SiteError, now: Timestamp) -> Vec<JobId> {
         debug!(site = %self.name, %error, "status query failed");
-        self.contact_changed(QueryResult::Failed, now)
+        self.report.trouble = Some(error.to_string().into());
+        let result = match error {
+            SiteError::LockedOut(_) => QueryResult::CredentialsExpired,
+            SiteError::Refused(_)
+            | SiteError::NotSent(_)
+            | SiteError::OutcomeUnknown(_)
+            | SiteError::SiteFull(_) => QueryResult::Failed,
+        };
+        self.contact_changed(result, now)
     }
 
     fn contact_changed(&mut self, result: QueryResult, now: Timestamp) -> Vec<JobId> {
@@ -345,6 +361,7 @@ mod tests {
                 visible_from,
                 live,
                 awaited,
+                queued: false,
             };
             ((JobId(job), component), Arc::new(holding))
         };
@@ -352,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_submitted_just_now_is_not_asked_for_at_once_and_puts_off_nothing_else() {
+    fn what_was_just_submitted_is_asked_for_later_and_puts_off_nothing_else() {
         let (interval, soon) = (DurationMs(5_000), DurationMs(1_000));
         let mut seen = Seen::default();
         let mut due = |held: &[(u64, bool)], now| {

@@ -51,7 +51,7 @@ fn asked(world: &World, from: &str, to: &str) -> usize {
 }
 
 #[test]
-fn each_site_measures_every_other_once_an_interval_and_they_do_so_one_after_another() {
+fn sites_measure_each_other_once_an_interval_one_after_another() {
     paused(|| async {
         let world = world(|_| ());
         tokio::time::sleep(30 * MINUTE + Duration::from_secs(1)).await;
@@ -156,7 +156,7 @@ fn without_a_host_a_link_or_an_interval_nothing_is_measured() {
 }
 
 #[test]
-fn the_network_of_placement_follows_each_measurement_and_what_becomes_of_it() {
+fn the_network_of_placement_follows_measurements_and_their_end() {
     paused(|| async {
         let world = world(|_| ());
         let slow = world.shared.network();

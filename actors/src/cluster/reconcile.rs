@@ -173,7 +173,7 @@ fn attempt_of(view: &View, job: JobId, component: u32) -> Option<AttemptId> {
 
 fn lives(seen: &Observation) -> bool {
     match seen {
-        Observation::Queued
+        Observation::Queued(_)
         | Observation::Starting
         | Observation::Ready(_)
         | Observation::Begun(_) => true,

@@ -31,7 +31,7 @@ fn asked_at(world: &World, name: &str) -> u64 {
 }
 
 #[test]
-fn a_site_that_takes_queries_and_never_answers_is_unreachable_and_holds_up_no_other() {
+fn a_site_that_never_answers_is_unreachable_and_holds_up_no_other() {
     paused(|| async {
         let world = World::new(&["Delft", "Leiden", "Utrecht"]);
         world.settle().await;
@@ -71,7 +71,7 @@ async fn pause_of(world: &World, name: &str) -> u64 {
 }
 
 #[test]
-fn a_site_with_a_time_out_of_its_own_is_asked_again_after_that_and_others_after_theirs() {
+fn each_site_is_asked_again_after_its_own_time_out() {
     paused(|| async {
         let world = World::set(&["Delft", "Leiden"], |settings| {
             settings.information.query_timeouts.insert(site("Delft"), DurationMs(1_000));
@@ -104,7 +104,7 @@ fn a_site_that_jobs_are_placed_at_is_asked_before_what_it_said_expires() {
 }
 
 #[test]
-fn what_jobs_hold_at_a_site_is_shown_until_it_is_gone_though_nobody_asks_then() {
+fn what_jobs_hold_at_a_site_is_shown_until_it_is_gone_unasked() {
     paused(|| async {
         let world = World::new(&["Delft", "Leiden"]);
         world.settle().await;

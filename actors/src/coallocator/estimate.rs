@@ -61,6 +61,9 @@ pub(super) fn of_job(
             let basis = format!("its input is expected by then, and a claim takes {claim} at most");
             Estimate::Within { from: here, until: here + claim, basis }
         }
+        Phase::Claiming { .. } if job.components.iter().any(|c| c.acquisition().is_queued()) => {
+            in_queues(job, now)
+        }
         Phase::Claiming { since } => {
             let here = job.instants.start_estimate.filter(|_| !job.inputs_here);
             let until = (*since).max(here.unwrap_or(now)) + claim;
@@ -74,6 +77,26 @@ pub(super) fn of_job(
         }
         _ => Estimate::None,
     }
+}
+
+/// As late as the last of its sites expects; sites that do not say are unknown.
+fn in_queues(job: &Job, now: Timestamp) -> Estimate {
+    let mut latest = now;
+    for component in &job.components {
+        match &component.run {
+            Run::Submitted { waits: Some(waits), .. } => match waits.expected_start {
+                Some(at) => latest = latest.max(at),
+                None => {
+                    let why = "a site does not say when it starts what waits in its queue";
+                    return Estimate::Unknown(why.into());
+                }
+            },
+            Run::AtGate { .. } => {}
+            _ => return Estimate::Unknown("not all of it waits in the queues of its sites".into()),
+        }
+    }
+    let basis = "its sites expect to start the last of it then".into();
+    Estimate::Within { from: now, until: latest, basis }
 }
 
 /// Estimates the start of a job that would be submitted now, behind all of its class.

@@ -116,7 +116,7 @@ impl GridMaker {
             change(GridSite { staging_left, ..site(shared, &view, name, &report, now) })
         });
         let (network, catalogue) = (shared.network(), self.catalogue.clone());
-        GridSnapshot::new(view.seq, sites, network, catalogue).with_staged(Arc::new(staged))
+        GridSnapshot::new(sites, network, catalogue).with_staged(Arc::new(staged))
     }
 
     /// Where files are; with copies in stores, if such are kept as replicas.

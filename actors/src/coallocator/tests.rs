@@ -59,7 +59,7 @@ fn an_offer_for_a_job_that_is_gone_forgets_its_queue_entry() {
 }
 
 #[test]
-fn an_offer_is_withdrawn_once_its_job_is_another_and_its_queue_no_longer_takes_it_for_offered() {
+fn an_offer_is_withdrawn_once_its_job_is_another_also_in_its_queue() {
     paused(|| async {
         let world = World::new(&["Delft"]);
         let co_allocator = world.co_allocator();
@@ -136,6 +136,7 @@ fn a_placed_job_is_told_what_each_site_would_be_to_it_if_it_held_nothing() {
             sources: Vec::new(),
             transfer_time: DurationMs::ZERO,
             share: None,
+            acquisition: Default::default(),
         };
         let mut placed = Job { revision: 2, ..Job::clone(&job) };
         placed.phase = Phase::Placed { at: now, start_estimate: now };
@@ -184,7 +185,7 @@ fn connected_pair(world: &World) -> Vec<SiteName> {
 }
 
 #[test]
-fn components_go_to_other_sites_once_transfers_were_slow_between_those_they_would_have() {
+fn components_avoid_sites_between_which_transfers_were_slow() {
     paused(|| async {
         let world = World::new(&["Delft", "Leiden", "Utrecht"]);
         ["Delft", "Leiden", "Utrecht"].iter().for_each(|name| says(&world, name, 4, 4));
@@ -203,7 +204,7 @@ fn components_go_to_other_sites_once_transfers_were_slow_between_those_they_woul
 /// Needs a build with planted faults; see the chapter on testing in the book.
 #[cfg(cospan_chaos)]
 #[test]
-fn a_job_that_ends_the_co_allocator_twice_is_held_and_the_co_allocator_goes_on() {
+fn a_job_that_ends_the_co_allocator_twice_is_held_and_others_go_on() {
     use cospan_domain::planted::poison;
 
     use crate::api::ControlPlane;
@@ -234,7 +235,7 @@ fn a_job_that_ends_the_co_allocator_twice_is_held_and_the_co_allocator_goes_on()
 }
 
 #[test]
-fn a_site_is_tried_out_for_a_job_that_must_not_run_twice_if_no_other_is_worth_waiting_for() {
+fn a_job_that_runs_once_tries_a_site_out_if_no_other_is_worth_waiting_for() {
     paused(|| async {
         let world = World::new(&["Delft", "Leiden"]);
         says(&world, "Delft", 10, 8);
@@ -304,7 +305,7 @@ fn placed_now(world: &World, spec: JobSpec) -> Option<bool> {
 
 /// Else it would be turned away there, placed there again, and so on.
 #[test]
-fn a_job_that_must_not_run_twice_is_let_in_where_all_of_it_was_placed_for_want_of_others() {
+fn a_job_that_runs_once_is_let_in_where_it_was_placed_for_want_of_others() {
     paused(|| async {
         let world = delft_half_open(&[("Leiden", 18, 18)]).await;
         let rigid = || once(Request::NonFixed, &[8, 8, 7]);
@@ -332,7 +333,13 @@ fn a_component_that_was_placed_anew_by_itself_is_let_in_for_its_own_size() {
         let let_in = |share| {
             let (sources, transfer_time) = (Vec::new(), DurationMs::ZERO);
             let share = Some(share);
-            let placement = Placement { site: site("Delft"), sources, transfer_time, share };
+            let placement = Placement {
+                site: site("Delft"),
+                sources,
+                transfer_time,
+                share,
+                acquisition: Default::default(),
+            };
             let part = Component { placement: Some(placement), ..Component::default() };
             let job = Job { components: vec![part], ..job.clone() };
             may_try_out(&world.shared, &job, ComponentIndex(0), &site("Delft"))

@@ -37,7 +37,10 @@ pub(super) fn not_read(site: &SiteName, what: &str, error: &SiteError) -> ApiRef
             let remedy = "check the path, which is taken below the site's file root";
             ApiRefusal::SiteRefused { problem, remedy }
         }
-        SiteError::NotSent(_) | SiteError::OutcomeUnknown(_) | SiteError::SiteFull(_) => {
+        SiteError::NotSent(_)
+        | SiteError::LockedOut(_)
+        | SiteError::OutcomeUnknown(_)
+        | SiteError::SiteFull(_) => {
             ApiRefusal::Site(format!("{problem}; try again once the site answers"))
         }
     }

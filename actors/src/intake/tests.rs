@@ -84,7 +84,7 @@ fn requests_that_come_in_at_once_become_durable_together() {
 }
 
 #[test]
-fn a_job_that_no_store_takes_is_refused_with_the_reason_and_no_other_with_it() {
+fn a_job_that_no_store_takes_is_refused_alone_and_with_the_reason() {
     paused(|| async {
         let world = World::complete(&["Delft"]);
         world.settle().await;
@@ -104,7 +104,7 @@ fn a_job_that_no_store_takes_is_refused_with_the_reason_and_no_other_with_it() {
 }
 
 #[test]
-fn who_repeats_a_request_while_it_is_being_refused_is_not_told_that_it_was_accepted() {
+fn who_repeats_a_request_being_refused_is_not_told_it_was_accepted() {
     paused(|| async {
         let world = World::complete(&["Delft"]);
         world.settle().await;

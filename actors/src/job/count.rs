@@ -124,6 +124,7 @@ mod tests {
             sources: Vec::new(),
             transfer_time: DurationMs::ZERO,
             share: None,
+            acquisition: Default::default(),
         };
         old.components = ["Delft", "Leiden", "Delft"]
             .map(|name| Component { placement: Some(placement(name)), ..Component::default() })
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_component_that_fails_alone_is_counted_by_cause_at_the_site_where_it_failed() {
+    fn a_component_that_fails_alone_is_counted_by_cause_at_its_site() {
         let metrics = Metrics::new(&Registry::new()).expect("metrics");
         let mut old = queued(1, content(1));
         let placement = Placement {
@@ -157,6 +158,7 @@ mod tests {
             sources: Vec::new(),
             transfer_time: DurationMs::ZERO,
             share: None,
+            acquisition: Default::default(),
         };
         let placed = Component { placement: Some(placement), ..Component::default() };
         old.components = vec![Component::default(), placed];

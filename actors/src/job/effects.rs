@@ -10,7 +10,7 @@ use cospan_domain::job::command::{JobCommand, Sighting, SiteTimes, SubmitAnswer}
 use cospan_domain::job::decide::is_last_absence;
 use cospan_domain::job::due::{EffectKind, JobEffect, charge_of};
 use cospan_domain::job::spec::{Collect, ComponentSpec, Input};
-use cospan_domain::job::state::{Job, Run};
+use cospan_domain::job::state::{Component, Job, Run};
 use cospan_domain::placed::Placement;
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::runner::Launch;
@@ -123,7 +123,9 @@ fn submit(actor: &JobActor, effect: &JobEffect) -> Pending {
         let answer = match answer.await {
             Ok(Submitted { lrm_id }) => SubmitAnswer::Accepted(lrm_id),
             Err(SiteError::Refused(detail)) => SubmitAnswer::Refused(detail.into()),
-            Err(SiteError::NotSent(detail)) => SubmitAnswer::NotSent(detail.into()),
+            Err(SiteError::NotSent(detail) | SiteError::LockedOut(detail)) => {
+                SubmitAnswer::NotSent(detail.into())
+            }
             Err(SiteError::SiteFull(detail)) => {
                 // Before anybody places on what it is believed to have.
                 if let Some(site) = &site {
@@ -214,6 +216,11 @@ fn order(actor: &JobActor, effect: &JobEffect) -> AttemptOrder {
     let Launch { at_site, earlier, lists_hosts } = launch;
     let staged = at_site.program.executable.content();
     let tag = tag(actor, effect);
+    let component = job.components.get(effect.component.0 as usize);
+    let hold_max = component.map(Component::acquisition).unwrap_or_default();
+    let hold_max = hold_max.wrapper_hold(&actor.shared.settings.job);
+    let not_before = component.and_then(|component| component.not_before);
+    let begin_in = not_before.map(|at| at.since(actor.shared.clock.now())).unwrap_or_default();
     AttemptOrder {
         tag,
         round: job.round,
@@ -223,7 +230,8 @@ fn order(actor: &JobActor, effect: &JobEffect) -> AttemptOrder {
         staged_executable: staged.map(|content| content.digest),
         inputs,
         lrm_options: at_site.lrm_options,
-        hold_max: actor.shared.settings.job.hold_max,
+        begin_in,
+        hold_max,
         wall_time: job.spec.wall_time,
         warning: job.spec.run.warning,
         earlier: earlier.map(|a| job.tag_of(actor.shared.instance, effect.component, a)),

@@ -16,8 +16,8 @@ use cospan_domain::job::spec::OnUnreachable;
 use cospan_domain::job::state::{Component, Job, Phase};
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::transfer::state::Lost;
-use cospan_domain::units::Timestamp;
-use cospan_sites::port::{Blame, Exit, ExitCause, Observation};
+use cospan_domain::units::{ClockSkew, Timestamp};
+use cospan_sites::port::{Blame, EndedBySite, Exit, ExitCause, Observation};
 
 use crate::shared::Shared;
 
@@ -86,8 +86,9 @@ fn sighted(
     let report = shared.live.site(&component.placement.as_ref()?.site)?;
     let tag = job.tag(shared.instance, index);
     let observation = report.observed.attempts.get(&tag)?;
-    let (asked_at, sighting) = (report.observed.asked_at, sighting(observation)?);
-    let times = SiteTimes { clock: report.observed.clock, began_at: began_at(observation) };
+    let (asked_at, clock) = (report.observed.asked_at, report.observed.clock);
+    let sighting = sighting(observation, clock)?;
+    let times = SiteTimes { clock, began_at: began_at(observation) };
     let (parameters, attempt) = (&shared.settings.job, component.attempt);
     is_news(job, parameters, index, asked_at, &sighting).then_some(JobCommand::AttemptObserved {
         component: index,
@@ -107,20 +108,25 @@ fn began_at(observation: &Observation) -> Option<Timestamp> {
     }
 }
 
-/// What an observation means to a job; `None` if it means nothing.
-fn sighting(observation: &Observation) -> Option<Sighting> {
+/// What an observation means to a job, where the site's clock is so far ahead of ours; `None` if
+/// it means nothing.
+fn sighting(observation: &Observation, clock: ClockSkew) -> Option<Sighting> {
     Some(match observation {
         Observation::Unknown(why) if bug(Bug::UnknownIsGone) => {
             Sighting::Vanished(why.as_str().into())
         }
         Observation::Unknown(_) => return None,
         Observation::Absent => Sighting::Absent,
-        Observation::Queued | Observation::Starting => Sighting::Pending,
+        Observation::Queued(expected) => Sighting::Queued(expected.map(|at| at - clock)),
+        Observation::Starting => Sighting::Pending,
         Observation::Ready(at_gate) => Sighting::Ready(at_gate.host.clone()),
         Observation::Begun(begun) => Sighting::Begun(begun.host.clone()),
         Observation::Exited(exit) => exited(exit),
         Observation::Void => Sighting::Void,
         Observation::Vanished { detail, .. } => Sighting::Vanished(detail.as_str().into()),
+        Observation::Ended { why: EndedBySite::NeverRuns, detail, .. } => {
+            Sighting::NeverRuns(detail.as_str().into())
+        }
         Observation::Ended { why, detail, .. } => match why.blame() {
             Blame::Job => Sighting::Failed(detail.as_str().into()),
             Blame::Site => Sighting::Vanished(detail.as_str().into()),

@@ -29,6 +29,7 @@ pub(in crate::job) fn running_at(name: &str) -> Job {
         sources: Vec::new(),
         transfer_time: DurationMs::ZERO,
         share: None,
+        acquisition: Default::default(),
     };
     job.phase = Phase::Running { since: Timestamp(2) };
     job.start_at = Some(Timestamp(1));
@@ -53,8 +54,7 @@ fn looks(shared: &Shared, job: &Job) -> Vec<Happened> {
 }
 
 #[test]
-fn a_job_at_a_site_that_left_the_configuration_is_given_up_only_after_its_patience_since_our_start()
-{
+fn a_job_at_a_removed_site_is_given_up_after_its_patience_since_our_start() {
     paused(|| async {
         let world = World::new(&["Delft"]);
         let job = running_at("Leiden");
@@ -85,7 +85,7 @@ fn a_job_at_a_site_of_ours_that_has_not_answered_yet_is_left_alone() {
 }
 
 #[test]
-fn an_output_that_its_site_refused_often_enough_is_given_up_and_not_before() {
+fn an_output_is_given_up_once_its_site_refused_it_often_enough() {
     paused(|| async {
         let world = World::new(&["Delft", "Leiden"]);
         let (tries, key) =

@@ -60,7 +60,7 @@ fn claim_at_leiden(job: &Job) -> JobCommand {
 }
 
 #[test]
-fn a_claim_that_came_during_a_write_is_decided_before_anybody_looks_for_its_input() {
+fn a_claim_that_came_during_a_write_is_decided_before_its_input_is_sought() {
     paused(async || {
         let world = claimable().await;
         let actor = start(&world);
@@ -111,7 +111,7 @@ async fn starting(world: &World) {
 }
 
 #[test]
-fn that_a_gate_has_opened_is_written_with_what_is_seen_next_and_asked_once() {
+fn an_opened_gate_is_asked_once_and_written_with_what_is_seen_next() {
     paused(async || {
         let world = World::new(&["delft"]);
         starting(&world).await;
@@ -139,7 +139,7 @@ fn that_a_gate_has_opened_is_written_with_what_is_seen_next_and_asked_once() {
 }
 
 #[test]
-fn a_gate_that_opened_before_its_actor_died_is_opened_again_and_the_job_goes_on() {
+fn a_gate_open_before_its_actor_died_is_opened_again_and_the_job_goes_on() {
     paused(async || {
         let world = World::new(&["delft"]);
         starting(&world).await;

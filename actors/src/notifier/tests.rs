@@ -126,7 +126,7 @@ fn a_target_that_never_answers_is_given_up_in_the_end() {
 }
 
 #[test]
-fn what_is_owed_is_told_after_a_restart_and_a_target_that_left_is_given_up() {
+fn what_is_owed_is_told_after_a_restart_except_to_targets_that_left() {
     paused(|| async {
         let world = World::new(&["Delft"]);
         world.ended(1, &["team", "left"]).await;
@@ -138,7 +138,7 @@ fn what_is_owed_is_told_after_a_restart_and_a_target_that_left_is_given_up() {
 }
 
 #[test]
-fn a_site_whose_actor_had_no_room_for_it_is_told_again_that_a_message_is_out() {
+fn a_full_site_actor_is_told_again_that_a_message_is_out() {
     paused(|| async {
         let world = World::set(&["Delft"], |settings| {
             settings.webhooks = [(None, vec!["administrators".into()])].into();

@@ -57,7 +57,7 @@ fn held(world: &World, id: JobId) -> Option<String> {
 }
 
 #[test]
-fn a_job_whose_actor_dies_again_and_again_is_held_with_the_reason_until_it_is_released() {
+fn a_job_whose_actor_keeps_dying_is_held_with_the_reason_until_released() {
     paused(|| async {
         let world = World::complete(&["Delft"]);
         let (ill, well) = (JobId(1), JobId(2));
@@ -86,7 +86,7 @@ fn a_job_whose_actor_dies_again_and_again_is_held_with_the_reason_until_it_is_re
 }
 
 #[test]
-fn a_site_whose_actor_dies_again_and_again_is_not_used_until_it_is_built_anew() {
+fn a_site_whose_actor_keeps_dying_is_not_used_until_it_is_built_anew() {
     paused(|| async {
         let world = World::complete(&["Delft", "Leiden"]);
         let plane = ControlPlane::new(world.shared.clone());
@@ -132,7 +132,7 @@ where
 }
 
 #[test]
-fn an_actor_that_everything_needs_ends_the_process_with_its_fifth_death_in_a_minute() {
+fn the_fifth_death_in_a_minute_of_a_vital_actor_ends_the_process() {
     ends_with_the_fifth("intake", |shared| shared.actors.intake.addr(&()));
     ends_with_the_fifth("co-allocator", |shared| shared.actors.co_allocator.addr(&()));
     ends_with_the_fifth("claimer", |shared| shared.actors.claimer.addr(&()));

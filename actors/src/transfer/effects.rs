@@ -116,7 +116,9 @@ fn start(shared: &Shared, key: &CopyKey, copy: &CopyRecord, attempt: &Try) -> Pe
             // The destination's own answer, such as a full disk: counts against it.
             Err(SiteError::Refused(detail)) => answered(StartAnswer::Refused(detail.into())),
             // Nobody's error, and nothing happened.
-            Err(error @ (SiteError::NotSent(_) | SiteError::SiteFull(_))) => Outcome::Again(error),
+            Err(
+                error @ (SiteError::NotSent(_) | SiteError::LockedOut(_) | SiteError::SiteFull(_)),
+            ) => Outcome::Again(error),
         })
         .boxed()
 }

@@ -48,7 +48,7 @@ async fn ran(world: &World, id: u64) {
 }
 
 #[test]
-fn copies_are_kept_as_replicas_within_the_budget_and_the_longest_unused_goes() {
+fn copies_stay_as_replicas_in_the_budget_and_the_longest_unused_goes() {
     paused(|| async {
         let world = keeping(2);
         for id in 1..=2 {
@@ -91,7 +91,7 @@ fn a_copy_that_is_used_again_is_the_latest() {
 }
 
 #[test]
-fn what_nobody_needs_goes_at_once_when_it_does_not_fit_beside_what_jobs_need() {
+fn what_nobody_needs_goes_when_there_is_no_room_beside_what_jobs_need() {
     for replicas in [0, 3] {
         paused(|| async move {
             let staging = Staging { budget: Some(files(3)), replicas: files(replicas) };
@@ -174,6 +174,7 @@ fn a_job_that_shares_what_is_staged_or_promised_needs_no_room_for_it() {
             sources: vec![Source { content: content(2), from: site("Delft"), chunk: None }],
             transfer_time: DurationMs::ZERO,
             share: None,
+            acquisition: Default::default(),
         };
         let promise = Promise::of(&world.shared, [&plan].into_iter());
         assert_eq!(staged(&[1, 2, 3]), vec![true, true, false]);
@@ -195,6 +196,7 @@ fn what_is_offered_counts_against_the_budget_until_the_offer_is_decided() {
             sources: vec![Source { content: content(seed), from: site("Delft"), chunk: None }],
             transfer_time: DurationMs::ZERO,
             share: None,
+            acquisition: Default::default(),
         };
         let left = || {
             let grid = GridMaker::default().snapshot(&world.shared, &Offers::default());
@@ -237,6 +239,7 @@ fn to_look_for_room_costs_as_much_however_many_jobs_and_offers_there_are() {
                 sources: vec![Source { content: of, from: site("Delft"), chunk: None }],
                 transfer_time: DurationMs::ZERO,
                 share: None,
+                acquisition: Default::default(),
             }
         };
         let view = world.shared.view.load();
@@ -266,7 +269,7 @@ fn to_look_for_room_costs_as_much_however_many_jobs_and_offers_there_are() {
 }
 
 #[test]
-fn a_promise_that_nobody_answers_lasts_until_what_was_decided_meanwhile_can_be_seen() {
+fn an_unanswered_promise_lasts_until_what_was_decided_is_visible() {
     paused(|| async {
         let staging = Staging { budget: Some(files(3)), replicas: Bytes(0) };
         let world = World::staging(&["Delft", "Leiden"], "Leiden", staging);
@@ -276,6 +279,7 @@ fn a_promise_that_nobody_answers_lasts_until_what_was_decided_meanwhile_can_be_s
             sources: vec![Source { content: content(1), from, chunk: None }],
             transfer_time: DurationMs::ZERO,
             share: None,
+            acquisition: Default::default(),
         };
         world.append(Change::NewJobs(vec![Arc::new(queued(1, content(1)))])).await;
         let promise = Promise::of(&world.shared, [&plan].into_iter()).expect("bounded room");

@@ -109,7 +109,7 @@ fn content_that_no_source_has_whole_is_never_ready_and_the_jobs_are_told() {
 }
 
 #[test]
-fn a_site_without_room_is_asked_a_few_times_the_jobs_are_told_and_it_is_tried_again() {
+fn a_site_without_room_is_asked_again_and_the_jobs_are_told() {
     paused(|| async {
         let world = World::new(&["Delft", "Leiden"]);
         let key = copy_key(1, "Leiden");
@@ -144,7 +144,7 @@ fn a_copy_under_way_is_joined_after_a_restart_and_not_begun_again() {
 }
 
 #[test]
-fn an_order_that_may_have_been_given_before_a_crash_is_given_again_under_its_name() {
+fn an_order_perhaps_given_before_a_crash_is_repeated_under_its_name() {
     paused(|| async {
         let world = World::new(&["Delft", "Leiden"]);
         let key = copy_key(1, "Leiden");
@@ -191,7 +191,7 @@ fn a_need_that_comes_up_during_deletion_waits_and_starts_anew() {
 }
 
 #[test]
-fn a_copy_that_nobody_needs_is_stopped_and_resumed_for_whoever_needs_it_soon() {
+fn a_copy_nobody_needs_is_stopped_and_resumed_for_whoever_needs_it_soon() {
     paused(|| async {
         let world = World::new(&["Delft", "Leiden"]);
         let key = copy_key(1, "Leiden");

@@ -283,7 +283,7 @@ fn a_clock_that_is_set_by_an_hour_loses_and_stops_nothing() {
 /// Needs a build with planted faults; see the chapter on testing in the book.
 #[cfg(cospan_chaos)]
 #[test]
-fn a_panic_among_fifty_jobs_moves_the_latency_of_the_others_by_less_than_a_tenth() {
+fn a_panic_moves_the_latency_of_other_jobs_by_less_than_a_tenth() {
     let scenario =
         Scenario { seed: 1, hints: true, step_ms: 0, processors: 400, jobs: 50, pause_ms: 0 };
     let struck = Arc::new(AtomicI64::new(0));

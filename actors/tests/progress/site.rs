@@ -114,7 +114,7 @@ impl Site for PromptSite {
             total: Resources::processors(self.processors),
             largest_component: Resources::processors(self.processors),
             labels: Labels::default(),
-            capabilities: Capabilities { find_by_tag: true, ..Capabilities::default() },
+            capabilities: Capabilities::default(),
             manager: "prompt".into(),
         })
     }

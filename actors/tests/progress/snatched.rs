@@ -40,7 +40,7 @@ async fn refused() -> (u32, u32) {
 }
 
 #[test]
-fn after_a_refused_claim_nobody_is_sent_there_before_the_site_is_asked_again() {
+fn after_a_refused_claim_nobody_is_sent_there_until_the_site_is_asked() {
     let (most, all) = under_paused_time(refused());
     assert!(all > 5, "only {all} claims were made");
     assert_eq!(most, 1, "others were placed on what the site was known not to have");

@@ -13,7 +13,7 @@ use crate::{Known, is_killed};
 
 /// The kind of what no seed can find by its nature.
 const NO_SEED: &str = "no seed can";
-/// Kinds of survivors that no laboratory could find.
+/// Kinds of survivors that neither tests nor seeds could find.
 const BEYOND: [&str; 3] = [NO_SEED, "equivalent", "not used yet"];
 
 /// What found a mutant before any seed was tried.
@@ -103,7 +103,6 @@ fn shortened(said: &str) -> String {
         ("do not give its record", "events do not give the record"),
         ("was submitted twice", "a job was submitted twice under one key"),
         ("was refused", "a job was refused"),
-        ("it was told", "people are told another time"),
         ("goes round in circles", "the control plane goes round in circles"),
         ("is not archived", "an ended job is not archived"),
         ("takes nothing", "a job is placed where nothing may be"),
@@ -114,24 +113,11 @@ fn shortened(said: &str) -> String {
         ("ended by itself", "the control plane ended by itself"),
         ("changes were not judged", "changes were not judged"),
         ("moved while we are", "a job is moved while we are cut off"),
-        ("ought to", "what can never be placed is not refused, or what can is"),
-        (" split with ", "a policy places otherwise than its rule says"),
-        ("processors close to", "a policy places otherwise than its rule says"),
-        ("processors with file", "a policy places otherwise than its rule says"),
-        ("on few sites", "a policy places otherwise than its rule says"),
-        ("fits nowhere", "an explanation is not so"),
-        (" at Place ", "an explanation is not so"),
-        ("does not name", "an answer is not so"),
         ("is done, but not so", "an answer is not so"),
-        ("makes no sense", "what makes no sense is done"),
-        ("was taken", "what makes no sense is done"),
-        ("is read as another", "a name is misread"),
-        (" jobs in ", "a metric is wrong"),
         ("are listed", "an answer is not so"),
         ("after it was stopped", "an answer is not so"),
         ("refused at rest", "a job was refused"),
-        ("the laboratory panicked", "a part of the control plane panicked"),
-        ("its setbacks are", "setbacks are miscounted"),
+        ("the simulation panicked", "a part of the control plane panicked"),
         ("nobody was told of the end", "nobody was told of an end"),
     ];
     let found = known.iter().find(|(part, _)| said.contains(part)).map(|(_, name)| *name);
@@ -175,7 +161,7 @@ fn killed(
     let rest = all - beyond;
     writeln!(
         page,
-        "Without the {beyond} survivors that no laboratory could find ({}),",
+        "Without the {beyond} survivors that neither tests nor seeds could find ({}),",
         BEYOND.join(", ")
     )?;
     writeln!(page, "{killed} of {rest} were killed: {:.1} %.", share(rest))?;

@@ -14,7 +14,7 @@ use rand::{Rng, SeedableRng};
 use serde::Serialize;
 
 use crate::seeds::campaign::{Size, seeds, shortest};
-use crate::seeds::coverage::{Kind, kinds, share};
+use crate::seeds::coverage::{Fared, kinds, share};
 use crate::seeds::run::Verdict;
 use crate::seeds::scenario::BEGINS;
 
@@ -108,7 +108,7 @@ struct Broken {
     safety: Vec<String>,
     /// What did not come about after they had stopped.
     liveness: Option<String>,
-    /// The laboratory failed, or a store could not be opened any more.
+    /// The simulation failed, or a store could not be opened any more.
     failed: Option<String>,
     /// What users did until then is enough to see it, if it was looked for.
     actions: Option<usize>,
@@ -274,8 +274,9 @@ fn table(campaign: &Campaign) -> String {
         campaign.control_plane_runs, campaign.durable_changes
     );
     let kinds = kinds(&campaign.struck);
-    let row = |kind: &Kind| {
-        let Kind { name, strikes, steps, missed } = kind;
+    let row = |fared: &Fared| {
+        let Fared { kind, strikes, steps, missed } = fared;
+        let name = kind.as_str();
         let reached = format!("{} of {steps}", steps - missed.len());
         format!("{name:<24} {strikes:>9} {reached:>9}  {}\n", missed.join(" "))
     };
@@ -296,7 +297,8 @@ fn table(campaign: &Campaign) -> String {
 
 /// Pairs as one word each.
 fn joined<S: serde::Serializer>(struck: &Struck, serializer: S) -> Result<S::Ok, S::Error> {
-    let joined = struck.iter().map(|((kind, step), count)| (format!("{kind} {step}"), count));
+    let joined =
+        struck.iter().map(|((kind, step), count)| (format!("{} {step}", kind.as_str()), count));
     serializer.collect_map(joined)
 }
 
@@ -305,7 +307,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seeds_behind_the_largest_number_are_refused_with_the_last_first_one_that_goes() {
+    fn seeds_behind_the_largest_are_refused_with_the_last_possible_first_one() {
         assert_eq!(last_seed(7, 1).ok(), Some(7));
         assert_eq!(last_seed(u64::MAX - 1, 2).ok(), Some(u64::MAX));
         let refused = last_seed(u64::MAX, 2).unwrap_err();

@@ -97,6 +97,7 @@ fn world(scenario: &Scenario) -> Result<World> {
             processors_per_node: 1,
             discipline: Discipline::Fcfs,
             local_jobs: Vec::new(),
+            queues: false,
             files,
         });
     }

@@ -110,6 +110,8 @@ fn component_of(what: &Happened) -> Option<ComponentIndex> {
         | Happened::ComponentFailed { component, .. }
         | Happened::ComponentMoved { component, .. }
         | Happened::ClaimGivenBack { component }
+        | Happened::StartDeferred { component, .. }
+        | Happened::WaitingAtSite { component, .. }
         | Happened::AttemptSubmitted { component, .. }
         | Happened::SubmissionUncertain { component, .. }
         | Happened::AttemptAbsent { component, .. }

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_seen_may_have_been_counted_until_the_gate_was_open_or_the_job_over() {
+    fn the_unseen_may_be_counted_until_the_gate_was_open_or_the_job_over() {
         assert_eq!(bounds(at(130, 0), None, opened_at(220)), (0, 125));
         assert_eq!(bounds(None, at(200, 0), opened_at(220)), (0, 105));
         assert_eq!(bounds(at(130, 0), None, Held::default()), (0, 9_905));
@@ -246,7 +246,7 @@ mod tests {
         let restart = Restart { step, since: begun, tries: 0, not_before: begun };
         let component = Component {
             attempt: Attempt(2),
-            run: Run::Submitted { lrm_id, at: begun, absences: 0 },
+            run: Run::Submitted { lrm_id, at: begun, absences: 0, waits: None },
             restart: Some(restart),
             ..Component::default()
         };

@@ -27,14 +27,14 @@ impl Default for Size {
     }
 }
 
-/// Runs one seed. A panic of the laboratory is an error.
+/// Runs one seed. A panic of the simulation is an error.
 ///
 /// # Errors
-/// The laboratory fails, or a store cannot be opened any more.
+/// The simulation fails, or a store cannot be opened any more.
 pub fn seed(seed: u64, size: Size) -> Result<Verdict> {
     let scenario = Scenario::draw(seed, size.jobs, size.sites, size.length)?;
     catch_unwind(AssertUnwindSafe(|| run(scenario)))
-        .unwrap_or_else(|_| Err(anyhow!("the laboratory panicked")))
+        .unwrap_or_else(|_| Err(anyhow!("the simulation panicked")))
 }
 
 /// How a planted bug was found.
@@ -116,7 +116,7 @@ pub fn seeds(
 /// wrong, and what goes wrong then. Halves first, then quarters of it, and so on.
 ///
 /// # Errors
-/// The laboratory fails.
+/// The simulation fails.
 pub fn shortest(seed: u64, size: Size) -> Result<Option<(usize, Verdict)>> {
     let scenario = Scenario::draw(seed, size.jobs, size.sites, size.length)?;
     let fails = |count: usize| -> Result<Option<Verdict>> {

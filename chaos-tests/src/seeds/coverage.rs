@@ -1,68 +1,78 @@
 //! Which kinds of trouble ought to strike at which steps of the protocol: the table that
 //! a campaign is measured against.
 
+use cospan_actors::supervision::ActorKind;
 use cospan_domain::job::state::PhaseKind;
 
-use cospan_simulator::call_faults::{CALLS, CallFault};
-use cospan_simulator::stalls::{FULL, KINDS, STALLS};
+use cospan_simulator::kinds::{Kind, Place};
+use cospan_simulator::stalls::KINDS;
 use cospan_simulator::world::trouble::Struck;
+use cospan_sites::fault::Call;
 
 /// A kind of trouble, and a step that it can strike at.
-pub type Pair = (&'static str, &'static str);
+pub type Pair = (Kind, &'static str);
 
 /// Steps of an attempt at its site.
 const STEPS: [&str; 5] = ["queued", "starting", "at-gate", "running", "ended"];
-/// Trouble that turns callers away: it strikes whatever stands there.
-const CLOSED: [&str; 4] = ["silent", "cut-off", "frozen", "revoked"];
 /// What a control plane writes while it runs.
 const RECORDS: [&str; 7] = ["job", "job-ids", "site", "copy", "file", "archive", "barrier"];
-/// Trouble of the disk of the store.
-const DISK: [&str; 5] = ["sync-fails", "lost-suffix", "torn-tail", "write-fails", "store-full"];
+
+/// Steps that a kind ought to strike at; none, if only some seeds or builds come to it.
+fn steps(kind: Kind) -> Vec<&'static str> {
+    match kind.place() {
+        Place::Call => calls().filter(|call| kind.concerns(call)).collect(),
+        Place::Site => steps_at_site(kind),
+        Place::Death => match kind {
+            Kind::KilledBeforeCall | Kind::KilledAfterCall => calls().collect(),
+            Kind::KilledBetweenGates => vec![Call::DecideGate.as_str()],
+            _ => RECORDS.into(),
+        },
+        Place::Disk => match kind {
+            // Nothing is written for a barrier that could be torn.
+            Kind::TornTail => RECORDS.into_iter().filter(|record| *record != "barrier").collect(),
+            Kind::StoreFull => RECORDS.into_iter().chain(["start"]).collect(),
+            _ => RECORDS.into(),
+        },
+        Place::User if kind == Kind::IntakeFull => vec!["command"],
+        Place::User => {
+            PhaseKind::ALL.map(PhaseKind::as_str).into_iter().chain(["archived"]).collect()
+        }
+        Place::Actor if kind == Kind::ActorPanics => Vec::new(),
+        Place::Actor => KINDS.map(ActorKind::as_str).into(),
+        Place::Rehearsal => Vec::new(),
+    }
+}
+
+fn steps_at_site(kind: Kind) -> Vec<&'static str> {
+    match kind {
+        Kind::NodeDown | Kind::SiteDown => vec!["starting", "at-gate", "running"],
+        Kind::Stale => STEPS.into(),
+        Kind::SiteClock => vec!["at-gate", "running", "ended"],
+        Kind::Drained => vec!["queued"],
+        Kind::Forgets => vec!["queued", "starting", "at-gate", "running"],
+        Kind::Link | Kind::Corrupts | Kind::DiskFull => vec!["copying"],
+        // The others turn callers away: they strike whatever stands there.
+        _ => STEPS.into_iter().chain(["copying"]).collect(),
+    }
+}
+
+/// Calls to a site that a control plane makes by itself.
+fn calls() -> impl Iterator<Item = &'static str> {
+    let asked_for = [Call::Read, Call::RoundTrip];
+    Call::ALL.into_iter().filter(move |call| !asked_for.contains(call)).map(Call::as_str)
+}
 
 /// All pairs, each once.
 pub fn pairs() -> Vec<Pair> {
-    let mut pairs: Vec<Pair> = Vec::new();
-    for fault in CallFault::ALL {
-        let calls = CALLS.into_iter().filter(|call| fault.concerns(call));
-        pairs.extend(calls.map(|call| (fault.as_str(), call)));
-    }
-    for kind in CLOSED {
-        pairs.extend(STEPS.into_iter().chain(["copying"]).map(|step| (kind, step)));
-    }
-    pairs.extend(STEPS.map(|step| ("stale", step)));
-    pairs.extend(["at-gate", "running", "ended"].map(|step| ("site-clock", step)));
-    pairs.push(("drained", "queued"));
-    pairs.extend(["queued", "starting", "at-gate", "running"].map(|step| ("forgets", step)));
-    for kind in ["node-down", "site-down"] {
-        pairs.extend(["starting", "at-gate", "running"].map(|step| (kind, step)));
-    }
-    pairs.extend(["link", "corrupts", "disk-full"].map(|kind| (kind, "copying")));
-    for kind in ["killed-before-call", "killed-after-call"] {
-        pairs.extend(CALLS.map(|call| (kind, call)));
-    }
-    pairs.push(("killed-between-gates", "decide-gate"));
-    for kind in ["killed-before-append", "killed-after-append"].into_iter().chain(DISK) {
-        pairs.extend(RECORDS.map(|record| (kind, record)));
-    }
-    // Nothing is written for a barrier that could be torn.
-    pairs.retain(|pair| *pair != ("torn-tail", "barrier"));
-    pairs.push(("store-full", "start"));
-    for kind in ["submitted-again", "cancel", "abandon", "freeze", "thaw", "raise"] {
-        let phases = PhaseKind::ALL.map(PhaseKind::as_str);
-        pairs.extend(phases.into_iter().chain(["archived"]).map(|phase| (kind, phase)));
-    }
-    pairs.push(("intake-full", "command"));
-    for kind in [STALLS, FULL] {
-        pairs.extend(KINDS.map(|actor| (kind, actor.as_str())));
-    }
-    pairs
+    let kinds = Kind::ALL.iter();
+    kinds.flat_map(|kind| steps(*kind).into_iter().map(|step| (*kind, step))).collect()
 }
 
 /// How a kind of trouble fared.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kind {
-    /// Its name.
-    pub name: &'static str,
+pub struct Fared {
+    /// Which.
+    pub kind: Kind,
     /// How often it struck with effect.
     pub strikes: u64,
     /// Steps that it ought to strike at.
@@ -72,25 +82,25 @@ pub struct Kind {
 }
 
 /// The kinds of the table, in its order, as they struck.
-pub fn kinds(struck: &Struck) -> Vec<Kind> {
-    let mut kinds: Vec<Kind> = Vec::new();
-    for (name, step) in pairs() {
-        if kinds.last().is_none_or(|kind| kind.name != name) {
-            kinds.push(Kind { name, strikes: 0, steps: 0, missed: Vec::new() });
+pub fn kinds(struck: &Struck) -> Vec<Fared> {
+    let mut kinds: Vec<Fared> = Vec::new();
+    for (kind, step) in pairs() {
+        if kinds.last().is_none_or(|fared| fared.kind != kind) {
+            kinds.push(Fared { kind, strikes: 0, steps: 0, missed: Vec::new() });
         }
-        let Some(kind) = kinds.last_mut() else { continue };
-        let strikes = struck.get(&(name, step)).copied().unwrap_or(0);
-        kind.strikes += strikes;
-        kind.steps += 1;
+        let Some(fared) = kinds.last_mut() else { continue };
+        let strikes = struck.get(&(kind, step)).copied().unwrap_or(0);
+        fared.strikes += strikes;
+        fared.steps += 1;
         if strikes == 0 {
-            kind.missed.push(step);
+            fared.missed.push(step);
         }
     }
     kinds
 }
 
 /// The share of the pairs that struck at least once.
-pub fn share(kinds: &[Kind]) -> f64 {
+pub fn share(kinds: &[Fared]) -> f64 {
     let all: usize = kinds.iter().map(|kind| kind.steps).sum();
     let missed: usize = kinds.iter().map(|kind| kind.missed.len()).sum();
     (all - missed) as f64 / all.max(1) as f64
@@ -107,7 +117,10 @@ mod tests {
         let all = pairs();
         assert_eq!(all.len(), all.iter().collect::<BTreeSet<_>>().len());
         let kinds = kinds(&Struck::new());
-        assert_eq!(kinds.len(), kinds.iter().map(|k| k.name).collect::<BTreeSet<_>>().len());
+        assert_eq!(
+            kinds.len(),
+            kinds.iter().map(|fared| fared.kind).collect::<BTreeSet<_>>().len()
+        );
         assert_eq!(kinds.iter().map(|kind| kind.steps).sum::<usize>(), all.len());
     }
 

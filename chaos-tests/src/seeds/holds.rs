@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_attempt_must_find_the_earlier_one_over_unless_that_was_given_up() {
+    fn a_later_attempt_must_find_the_earlier_over_unless_it_was_given_up() {
         let part = |attempt| (JobId(1), ComponentIndex(0), Attempt(attempt));
         let beside = |until, abandoned: &[Part]| {
             let holds =
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_up_right_before_a_death_may_live_on_though_its_record_is_silent() {
+    fn what_was_given_up_before_a_death_may_live_on_without_a_record() {
         let mut holds = Holds::default();
         let (component, attempt) = (ComponentIndex(0), Attempt(1));
         let ended = |how| JobEvent {

@@ -15,8 +15,9 @@ use cospan_simulator::control_plane_run::ControlPlaneRun;
 
 /// Between two looks.
 const EVERY: DurationMs = DurationMs(60_000);
-/// It takes seconds, and minutes while actors stall, which they do for an hour at most.
-const ENDED_WITHIN: DurationMs = DurationMs(2 * 3_600_000);
+/// It takes seconds, and minutes while actors stall, which they do for an hour at most. A site may
+/// hide what it does for two hours, and fall ill again right after that.
+const ENDED_WITHIN: DurationMs = DurationMs(8 * 3_600_000);
 
 type Part = (JobId, ComponentIndex, Attempt);
 

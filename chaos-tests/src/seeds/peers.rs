@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_agrees_with_the_world_is_right_and_a_peer_that_is_over_needs_no_host() {
+    fn what_agrees_with_the_world_is_right_and_an_ended_peer_needs_no_host() {
         let judged = |told: &dyn Fn(u32) -> Option<Deed>, parallel| {
             misled(ledger(told).iter(), |_| Some(parallel))
         };

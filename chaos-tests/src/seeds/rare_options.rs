@@ -22,7 +22,7 @@ const CONSTRAINTS: u64 = 0x6c61_6265_6c73;
 const MESSAGES: u64 = 0x6d65_7373;
 const MOVES: u64 = 0x006d_6f76_6573;
 const QUEUES: u64 = 0x7175_6575_6573;
-const HOARDS: u64 = 0x686f_6172_6473;
+const STARVATION_GUARDS: u64 = 0x686f_6172_6473;
 const RIVALS: u64 = 0x7269_7661_6c73;
 const ORDERS: u64 = 0x6f72_6465_7273;
 const APART: u64 = 0x6170_6172_7400;
@@ -204,7 +204,7 @@ pub(super) fn draw_queue(seed: u64) -> QueueParameters {
 
 /// For whom processors are withheld, and how much for how long.
 fn draw_hoard(seed: u64) -> StarvationGuardParameters {
-    let mut chance = StdRng::seed_from_u64(seed ^ HOARDS);
+    let mut chance = StdRng::seed_from_u64(seed ^ STARVATION_GUARDS);
     let mut within = |least, most| DurationMs(chance.random_range(least * MINUTE..=most * MINUTE));
     let (after, time) = (within(1, 10), within(2, 20));
     StarvationGuardParameters {

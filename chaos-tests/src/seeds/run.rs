@@ -98,7 +98,7 @@ impl Verdict {
 /// Runs a scenario.
 ///
 /// # Errors
-/// The laboratory itself fails, or a store cannot be opened any more.
+/// The simulation itself fails, or a store cannot be opened any more.
 pub fn run(scenario: Scenario) -> Result<Verdict> {
     let drawn = scenario.describe();
     let instance = InstanceId::from_random(scenario.seed);
@@ -272,7 +272,7 @@ fn troubled(
     let tally = environment.call_faults.tally().clone();
     let end: End<()> = run_control_plane(environment, plan, move |plane_run| async move {
         let watching = watch(plane_run.clone(), scenario.clone(), seen.clone());
-        let hoarding = starvation_guards::watch(plane_run.clone(), scenario.clone(), seen.clone());
+        let guards = starvation_guards::watch(plane_run.clone(), scenario.clone(), seen.clone());
         let hearing = heard::watch(plane_run.clone(), scenario.fault_rates.sync_max, seen.clone());
         let following = follow(plane_run.clone(), seen, changes_max(&scenario));
         let dealing = async {
@@ -288,7 +288,7 @@ fn troubled(
             () = releasing => {}
             () = dealing => {}
             () = watching => {}
-            () = hoarding => {}
+            () = guards => {}
             () = hearing => {}
         }
     })?;
@@ -310,7 +310,7 @@ fn calm(
     let tally = environment.call_faults.tally().clone();
     let end = run_control_plane(environment, plan, move |plane_run| async move {
         let following = follow(plane_run.clone(), seen.clone(), changes_max(&scenario));
-        let hoarding = starvation_guards::watch(plane_run.clone(), scenario.clone(), seen.clone());
+        let guards = starvation_guards::watch(plane_run.clone(), scenario.clone(), seen.clone());
         let hearing = heard::watch(plane_run.clone(), scenario.fault_rates.sync_max, seen.clone());
         let ending = in_vain::watch(plane_run.clone(), seen.clone());
         let rest = async {
@@ -339,7 +339,7 @@ fn calm(
             biased;
             () = following => Ok(()),
             () = releasing => Ok(()),
-            () = hoarding => Ok(()),
+            () = guards => Ok(()),
             () = hearing => Ok(()),
             () = ending => bail!("nobody waited for the end of what does not end"),
             rest = rest => rest,

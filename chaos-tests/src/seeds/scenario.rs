@@ -272,7 +272,9 @@ impl Scenario {
             .map(|(f, share)| format!("{}:{share}", f.as_str()))
             .collect();
         let mut troubles: BTreeMap<&str, usize> = BTreeMap::new();
-        self.troubles.iter().for_each(|(.., t)| *troubles.entry(t.as_str()).or_default() += 1);
+        self.troubles
+            .iter()
+            .for_each(|(.., t)| *troubles.entry(t.kind().as_str()).or_default() += 1);
         let troubles: Vec<String> = troubles.iter().map(|(t, n)| format!("{t}:{n}")).collect();
         let crowd = Crowd::of(self.seed, self.sites.len());
         let stalls = self.stalls.map(|stalls| stalls.to_string());
@@ -333,7 +335,15 @@ fn draw_site(drawing: &mut Drawing, name: &SiteName, files: &[DrawnFile]) -> Clu
     let here = files.iter().filter(|(.., at)| at.contains(name));
     let files = here.map(|(path, content, _)| (path.clone(), *content)).collect();
     let name = name.clone();
-    ClusterSpec { name, nodes, processors_per_node: 2, discipline, local_jobs, files }
+    ClusterSpec {
+        name,
+        nodes,
+        processors_per_node: 2,
+        discipline,
+        local_jobs,
+        files,
+        queues: false,
+    }
 }
 
 fn all_links(names: &[SiteName]) -> Vec<LinkSpec> {

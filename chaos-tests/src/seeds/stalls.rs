@@ -37,10 +37,10 @@ mod tests {
     use super::*;
     use crate::seeds::run::run;
     use crate::seeds::scenario::Scenario;
-    use cospan_simulator::stalls::{FULL, STALLS};
+    use cospan_simulator::kinds::Kind;
 
     #[test]
-    fn a_fifth_of_the_seeds_has_stalls_or_full_mailboxes_or_both_of_some_actors() {
+    fn a_fifth_of_the_seeds_has_stalls_or_full_mailboxes_of_some_actors() {
         let until = Timestamp(1);
         let drawn: Vec<Stalls> = (0..2_000).filter_map(|seed| draw_stalls(seed, until)).collect();
         assert!((350..450).contains(&drawn.len()), "{}", drawn.len());
@@ -56,7 +56,7 @@ mod tests {
     }
 
     /// How often it struck with effect in a run in which much else goes wrong as well.
-    fn struck(seed: u64, at: usize, kind: &'static str, full: u32) -> u64 {
+    fn struck(seed: u64, at: usize, kind: Kind, full: u32) -> u64 {
         let mut kinds = [false; KINDS.len()];
         kinds[at] = true;
         let pause_max = DurationMs(MINUTE);
@@ -66,19 +66,19 @@ mod tests {
         let verdict = run(Scenario { stalls: Some(stalls), ..drawn }).unwrap();
         let actor = KINDS[at];
         let told = verdict.timeline.iter().filter(|(.., what)| what.contains("stalls for"));
-        assert!(told.count() > 10, "{kind} of {actor:?} is not told");
+        assert!(told.count() > 10, "{kind:?} of {actor:?} is not told");
         let broken = (&verdict.unsafe_, &verdict.not_live);
-        assert!(verdict.holds(), "{kind} of {actor:?} at seed {seed}: {broken:#?}");
+        assert!(verdict.holds(), "{kind:?} of {actor:?} at seed {seed}: {broken:#?}");
         verdict.struck.get(&(kind, actor.as_str())).copied().unwrap_or(0)
     }
 
     #[test]
-    fn every_kind_of_actor_may_stall_and_have_a_full_mailbox_and_no_rule_is_broken() {
+    fn every_kind_of_actor_may_stall_or_be_full_and_no_rule_is_broken() {
         for (at, actor) in KINDS.into_iter().enumerate() {
-            for (kind, full) in [(STALLS, 0), (FULL, 1_000_000)] {
+            for (kind, full) in [(Kind::ActorStalls, 0), (Kind::MailboxFull, 1_000_000)] {
                 // Few have anything to say to some of them.
                 let strikes = (5..15).any(|seed| struck(seed, at, kind, full) > 0);
-                assert!(strikes, "{kind} of {actor:?} struck nobody");
+                assert!(strikes, "{kind:?} of {actor:?} struck nobody");
             }
         }
     }

@@ -41,7 +41,7 @@ fn is_right(plane_run: RunLives) {
 }
 
 #[test]
-fn a_job_that_dies_thrice_in_a_minute_is_to_be_held_and_one_that_dies_twice_is_not() {
+fn a_job_that_dies_thrice_in_a_minute_is_to_be_held_and_not_before() {
     let held = |at| Lived::Judged(at, Verdict::Hold);
     is_right(then(dying(&job(), &[100, 500, 1_000], &[40, 160]), 1_000, held(job())));
     is_right(dying(&job(), &[100, 500], &[40, 160]));
@@ -71,7 +71,7 @@ fn at_the_very_minute_either_is_right() {
 }
 
 #[test]
-fn a_pause_that_may_have_been_the_second_of_a_minute_is_no_measure_for_a_second_one() {
+fn a_pause_perhaps_the_second_of_a_minute_is_no_measure_for_a_second_one() {
     let deaths = [100, 60_100, 60_600];
     is_right(dying(&job(), &deaths, &[40, 170, 163]));
     is_right(dying(&job(), &deaths, &[40, 40, 163]));
@@ -79,7 +79,7 @@ fn a_pause_that_may_have_been_the_second_of_a_minute_is_no_measure_for_a_second_
 }
 
 #[test]
-fn who_everything_needs_ends_the_process_at_the_fifth_death_and_the_journal_at_the_first() {
+fn a_vital_actor_ends_the_process_at_its_fifth_death_the_journal_at_once() {
     let exits = |id: ActorId, deaths: &[u64], pauses: &[u64], over: u64| {
         let at = deaths.last().copied().unwrap_or_default();
         let plane_run = dying(&id, deaths, pauses);

@@ -8,8 +8,9 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::scenario::{BANDWIDTH, Drawing, HOUR, Kill, MINUTE};
-use cospan_simulator::call_faults::{CallFault, DiskTrouble, FaultRates};
+use cospan_simulator::call_faults::{DiskTrouble, FaultRates};
 use cospan_simulator::kill_switch::KillPoint;
+use cospan_simulator::kinds::{Kind, Place};
 use cospan_simulator::panics::Panics;
 use cospan_simulator::world::trouble::Trouble;
 
@@ -34,30 +35,46 @@ const MORE_FLAPS: usize = 5;
 /// When, at which site, what.
 pub(super) type Planned = (Timestamp, usize, Trouble);
 
-/// One kind of trouble: draws what begins and what ends it, if that is needed.
-type Kind = fn(&mut Drawing, &SiteName, DurationMs) -> (Trouble, Option<Trouble>);
+/// How trouble of a kind begins at a site. Cut-offs are drawn by themselves.
+fn begins(kind: Kind, drawing: &mut Drawing, to: &SiteName, repair: DurationMs) -> Option<Trouble> {
+    Some(match kind {
+        Kind::NodeDown => Trouble::NodeDown { node: drawing.chance.random_range(0..4), repair },
+        Kind::SiteDown => Trouble::SiteDown { repair },
+        Kind::Silent => Trouble::Silent(true),
+        Kind::Frozen => Trouble::Frozen(true),
+        Kind::Revoked => Trouble::Revoked(true),
+        Kind::Stale => Trouble::Stale(true),
+        Kind::Forgets => {
+            Trouble::Forgets { window: drawing.within(1_000, MINUTE), times: FORGETS_AGAIN }
+        }
+        Kind::Drained => Trouble::Drained(true),
+        Kind::SiteClock => Trouble::Clock(drawing.ahead_ms()),
+        Kind::Link => {
+            let slow = BitsPerSecond([0, 10_000_000][drawing.chance.random_range(0..2)]);
+            link(to, slow)
+        }
+        Kind::Corrupts => corrupts(to, true),
+        Kind::DiskFull => Trouble::DiskFull(true),
+        _ => return None,
+    })
+}
 
-const KINDS: [Kind; 12] = [
-    |drawing, _, repair| {
-        (Trouble::NodeDown { node: drawing.chance.random_range(0..4), repair }, None)
-    },
-    |_, _, repair| (Trouble::SiteDown { repair }, None),
-    |_, _, _| (Trouble::Silent(true), Some(Trouble::Silent(false))),
-    |_, _, _| (Trouble::Frozen(true), Some(Trouble::Frozen(false))),
-    |_, _, _| (Trouble::Revoked(true), Some(Trouble::Revoked(false))),
-    |_, _, _| (Trouble::Stale(true), Some(Trouble::Stale(false))),
-    |drawing, _, _| {
-        (Trouble::Forgets { window: drawing.within(1_000, MINUTE), times: FORGETS_AGAIN }, None)
-    },
-    |_, _, _| (Trouble::Drained(true), Some(Trouble::Drained(false))),
-    |drawing, _, _| (Trouble::Clock(drawing.ahead_ms()), Some(Trouble::Clock(0))),
-    |drawing, to, _| {
-        let slow = BitsPerSecond([0, 10_000_000][drawing.chance.random_range(0..2)]);
-        (link(to, slow), Some(link(to, BANDWIDTH)))
-    },
-    |_, to, _| (corrupts(to, true), Some(corrupts(to, false))),
-    |_, _, _| (Trouble::DiskFull(true), Some(Trouble::DiskFull(false))),
-];
+/// How it ends. Nodes come back by themselves, and what is forgotten stays so.
+fn ends(kind: Kind, to: &SiteName) -> Option<Trouble> {
+    Some(match kind {
+        Kind::Silent => Trouble::Silent(false),
+        Kind::CutOff => Trouble::CutOff(false),
+        Kind::Frozen => Trouble::Frozen(false),
+        Kind::Revoked => Trouble::Revoked(false),
+        Kind::Stale => Trouble::Stale(false),
+        Kind::Drained => Trouble::Drained(false),
+        Kind::SiteClock => Trouble::Clock(0),
+        Kind::Link => link(to, BANDWIDTH),
+        Kind::Corrupts => corrupts(to, false),
+        Kind::DiskFull => Trouble::DiskFull(false),
+        _ => return None,
+    })
+}
 
 fn link(to: &SiteName, bandwidth: BitsPerSecond) -> Trouble {
     Trouble::Link { to: to.clone(), bandwidth }
@@ -89,17 +106,16 @@ pub(super) fn draw_cut_offs(drawing: &mut Drawing) -> Vec<(Timestamp, Timestamp)
 /// What goes wrong in the world; when it ends, everything is well.
 pub(super) fn draw_troubles(drawing: &mut Drawing, names: &[SiteName]) -> Vec<Planned> {
     let mut troubles = Vec::new();
-    for kind in KINDS {
+    for kind in Kind::of(Place::Site).filter(|kind| *kind != Kind::CutOff) {
         if !drawing.exists() {
             continue;
         }
         for _ in 0..drawing.chance.random_range(1..=6) {
-            let first = troubles.len();
             draw_one(drawing, names, kind, &mut troubles);
             // What is over at once must come often to meet anything.
-            let more = match troubles[first].2 {
-                Trouble::Link { .. } => MORE_FLAPS,
-                Trouble::Corrupts { .. } => 1,
+            let more = match kind {
+                Kind::Link => MORE_FLAPS,
+                Kind::Corrupts => 1,
                 _ => 0,
             };
             (0..more).for_each(|_| draw_one(drawing, names, kind, &mut troubles));
@@ -114,12 +130,13 @@ fn draw_one(drawing: &mut Drawing, names: &[SiteName], kind: Kind, troubles: &mu
     let to = drawing.chance.random_range(0..names.len());
     let lasts = drawing.within(MINUTE, 2 * HOUR);
     let mut at = drawing.moment();
-    let (begins, ends) = kind(drawing, &names[to], lasts);
+    let Some(begins) = begins(kind, drawing, &names[to], lasts) else { return };
+    let ends = ends(kind, &names[to]);
     // Links flap: what lasts for hours, or comes and goes each minute or so.
-    let flaps = matches!(begins, Trouble::Link { .. }) && drawing.exists();
-    let (times, lasts) = match begins {
+    let flaps = kind == Kind::Link && drawing.exists();
+    let (times, lasts) = match kind {
         _ if flaps => (drawing.chance.random_range(5..=30), MINUTE),
-        Trouble::Frozen(_) => (1, lasts.0.min(FROZEN_MAX)),
+        Kind::Frozen => (1, lasts.0.min(FROZEN_MAX)),
         _ => (1, lasts.0),
     };
     for _ in 0..times {
@@ -143,20 +160,12 @@ pub(super) fn cut_off(names: &[SiteName], times: &[(Timestamp, Timestamp)]) -> V
 
 /// Whatever overlapped: from then on nothing is wrong.
 fn all_well(names: &[SiteName], at: Timestamp) -> Vec<Planned> {
-    let here = [
-        Trouble::Silent(false),
-        Trouble::CutOff(false),
-        Trouble::Frozen(false),
-        Trouble::Revoked(false),
-        Trouble::Stale(false),
-        Trouble::Drained(false),
-        Trouble::DiskFull(false),
-        Trouble::Clock(0),
-    ];
+    let of_links = |kind: &Kind| matches!(kind, Kind::Link | Kind::Corrupts);
     let at_site = |site: usize| {
+        let kinds = Kind::of(Place::Site).filter(move |kind| !of_links(kind));
+        let here = kinds.filter_map(move |kind| ends(kind, &names[site]));
         let links = names.iter().flat_map(|to| [link(to, BANDWIDTH), corrupts(to, false)]);
-        let all: Vec<Trouble> = here.iter().cloned().chain(links).collect();
-        all.into_iter().map(move |trouble| (at, site, trouble))
+        here.chain(links).map(move |trouble| (at, site, trouble))
     };
     (0..names.len()).flat_map(at_site).collect()
 }
@@ -164,7 +173,7 @@ fn all_well(names: &[SiteName], at: Timestamp) -> Vec<Planned> {
 /// What becomes of calls, and of the disk.
 pub(super) fn draw_fault_rates(drawing: &mut Drawing) -> FaultRates {
     let mut faults = BTreeMap::new();
-    for fault in CallFault::ALL {
+    for fault in Kind::of(Place::Call) {
         if drawing.exists() {
             faults.insert(fault, drawing.chance.random_range(1_000..=30_000));
         }

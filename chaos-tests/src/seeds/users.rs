@@ -30,7 +30,7 @@ use super::staging::draw_executable;
 use super::sweeps::{DrawnSweep, run_of};
 use cospan_simulator::control_plane_run::ControlPlaneRun;
 use cospan_simulator::jobs::job;
-use cospan_simulator::stalls::FULL;
+use cospan_simulator::kinds::Kind;
 use cospan_simulator::tally::Tally;
 use cospan_simulator::world::cluster::Cluster;
 
@@ -107,14 +107,14 @@ fn strikes_at(
     action: &UserAction,
     plane_run: &ControlPlaneRun,
     known: &Known,
-) -> Option<(&'static str, &'static str)> {
+) -> Option<(Kind, &'static str)> {
     let (kind, number) = match action {
-        UserAction::Submit(number, _) => ("submitted-again", number),
-        UserAction::Cancel(number) => ("cancel", number),
-        UserAction::Abandon(number) => ("abandon", number),
-        UserAction::Freeze(number, true) => ("freeze", number),
-        UserAction::Freeze(number, false) => ("thaw", number),
-        UserAction::Raise(number, _) => ("raise", number),
+        UserAction::Submit(number, _) => (Kind::SubmittedAgain, number),
+        UserAction::Cancel(number) => (Kind::Cancel, number),
+        UserAction::Abandon(number) => (Kind::Abandon, number),
+        UserAction::Freeze(number, true) => (Kind::Freeze, number),
+        UserAction::Freeze(number, false) => (Kind::Thaw, number),
+        UserAction::Raise(number, _) => (Kind::Raise, number),
         UserAction::Site(..) | UserAction::File(..) => return None,
     };
     let id = known.acknowledged.get(number)?;
@@ -132,9 +132,9 @@ async fn command(
     loop {
         match plane_run.plane.command(ApiCommand { by: by.clone(), what: ask() }).await {
             Err(ApiRefusal::Busy { .. }) => {
-                tally.count("intake-full", "command");
+                tally.count(Kind::IntakeFull, "command");
                 if plane_run.clock.now().0 < plane_run.intake_full_until.load(Ordering::Relaxed) {
-                    tally.count(FULL, ActorKind::Intake.as_str());
+                    tally.count(Kind::MailboxFull, ActorKind::Intake.as_str());
                 }
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }

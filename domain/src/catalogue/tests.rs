@@ -244,7 +244,7 @@ proptest! {
     }
 
     #[test]
-    fn without_force_the_file_of_an_unfinished_job_keeps_content_and_a_replica(
+    fn without_force_a_file_in_use_keeps_its_content_and_a_replica(
         commands in prop::collection::vec(commands(), 0..80),
     ) {
         let mut bench = Bench::registered();

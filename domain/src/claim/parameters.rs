@@ -1,6 +1,6 @@
 //! Settings of claiming.
 
-use crate::queue::ParameterError;
+use crate::parameters::ParameterError;
 use crate::units::{DurationMs, PerMillion};
 
 /// When and how processors are claimed (KOALA, section 4.5).

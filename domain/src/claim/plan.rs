@@ -59,7 +59,9 @@ pub fn plan_claim(
     }
     for &component in &found.now {
         if let Some((site, need)) = place_of(job, component) {
-            field.take(site, &need);
+            if !waits_in_queue(job, component) {
+                field.take(site, &need);
+            }
             plan.start.push(component);
         }
     }
@@ -109,10 +111,16 @@ fn place_of(job: &Job, component: ComponentIndex) -> Option<(&SiteName, Resource
     Some((&placement.site, job.resources_of(component)?))
 }
 
+fn waits_in_queue(job: &Job, component: ComponentIndex) -> bool {
+    let component = job.components.get(component.0 as usize);
+    component.is_some_and(|component| component.acquisition().is_queued())
+}
+
 fn wanted(job: &Job) -> Vec<Wanted> {
     let wanted = job.unclaimed().filter_map(|component| {
         let (site, resources) = place_of(job, component)?;
-        Some(Wanted { component, site: site.clone(), resources })
+        let queued = waits_in_queue(job, component);
+        Some(Wanted { component, site: site.clone(), resources, queued })
     });
     wanted.collect()
 }

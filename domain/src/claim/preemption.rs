@@ -111,7 +111,7 @@ mod tests {
 
     /// Vector I-18.
     #[test]
-    fn of_equal_starts_the_later_submission_gives_way_and_then_the_greater_number() {
+    fn of_equal_starts_the_later_submission_yields_then_the_greater_number() {
         let mut two = vec![victim(1, Priority::Low, 4, 200), victim(2, Priority::Low, 4, 200)];
         assert_eq!(chosen(4, 8, Priority::High, two.clone()), Some(vec![2]));
         two[0].submitted_at = Timestamp(2);

@@ -13,6 +13,8 @@ pub struct Wanted {
     pub site: SiteName,
     /// What it needs there.
     pub resources: Resources,
+    /// It waits in its site's own queue, whatever is idle there.
+    pub queued: bool,
 }
 
 /// What one try found. `started` of the job's components hold their processors
@@ -28,7 +30,7 @@ pub struct Startable {
 /// Splits components into those that their sites could start now and those that
 /// they could not: in decreasing size, each that can lowering the count for the
 /// next (KOALA, section 4.5). `idle_at` gives what a site's resource manager says is
-/// idle; a site that does not say has nothing.
+/// idle; a site that does not say has nothing. Those that wait in queues need nothing idle.
 pub fn startable(
     mut wanted: Vec<Wanted>,
     mut idle_at: impl FnMut(&SiteName) -> Option<Resources>,
@@ -36,7 +38,11 @@ pub fn startable(
     wanted.sort_by_key(|w| (std::cmp::Reverse(w.resources.processors), w.component));
     let mut left = std::collections::BTreeMap::new();
     let mut found = Startable::default();
-    for Wanted { component, site, resources } in wanted {
+    for Wanted { component, site, resources, queued } in wanted {
+        if queued {
+            found.now.push(component);
+            continue;
+        }
         let idle: &mut Resources =
             left.entry(site).or_insert_with_key(|site| idle_at(site).unwrap_or_default());
         if idle.covers(&resources) {
@@ -68,6 +74,7 @@ mod tests {
             component: ComponentIndex(component),
             site: SiteName::new(site).unwrap(),
             resources: Resources::processors(processors),
+            queued: false,
         };
         let all = vec![wanted(2, "B", 8), wanted(1, "B", 8), wanted(0, "A", 16)];
         startable(all, |site| match site.as_str() {
@@ -102,6 +109,7 @@ mod tests {
             component: ComponentIndex(component),
             site: SiteName::new("B").unwrap(),
             resources: Resources::processors(processors),
+            queued: false,
         };
         let idle = |_: &SiteName| Some(Resources::processors(11));
         let found = startable(vec![wanted(1, 8), wanted(2, 12)], idle);
@@ -114,6 +122,7 @@ mod tests {
             component: ComponentIndex(0),
             site: SiteName::new("C").unwrap(),
             resources: Resources::processors(1),
+            queued: false,
         };
         assert_eq!(startable(vec![wanted], |_| None).now, []);
     }

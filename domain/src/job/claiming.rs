@@ -66,6 +66,32 @@ impl Job {
         }
     }
 
+    /// When a component that was claimed at `since` must be at its gate. One that waits in its
+    /// site's queue has the patience of its round, however often it is submitted.
+    pub fn ready_by(
+        &self,
+        component: &Component,
+        since: Timestamp,
+        parameters: &JobParameters,
+    ) -> Timestamp {
+        let acquisition = component.acquisition();
+        let from = if acquisition.is_queued() { self.instants.placed } else { None };
+        from.unwrap_or(since) + acquisition.ready_within(parameters)
+    }
+
+    /// When a claimed component has waited, or held its processors, for long enough.
+    pub fn claim_ends(
+        &self,
+        component: &Component,
+        since: Timestamp,
+        parameters: &JobParameters,
+    ) -> Timestamp {
+        match component.run {
+            Run::AtGate { since, .. } => since + component.acquisition().max_hold(parameters),
+            _ => self.ready_by(component, since, parameters),
+        }
+    }
+
     /// Whether a component is still to be claimed, and none is being given back.
     pub fn awaits_claim(&self) -> bool {
         match self.phase {

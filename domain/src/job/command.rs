@@ -211,8 +211,11 @@ pub struct SiteTimes {
 pub enum Sighting {
     /// The site answered and knows nothing of it.
     Absent,
-    /// Waits in the resource manager's queue, or is being started.
+    /// Is being started, or waits for that without being known to.
     Pending,
+    /// Waits in the resource manager's queue, which expects to start it at this time, by our
+    /// clock, if it says so.
+    Queued(Option<Timestamp>),
     /// Waits at its gate.
     Ready(Arc<str>),
     /// Its payload runs.
@@ -228,6 +231,8 @@ pub enum Sighting {
     TooLate,
     /// Its site ended it, or kept it from running, for a reason that is nobody's error.
     Taken(Arc<str>),
+    /// Waits for what its site never will give it: nobody's error, and no place to wait.
+    NeverRuns(Arc<str>),
     /// Lost without a word.
     Vanished(Arc<str>),
 }

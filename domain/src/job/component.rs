@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::acquire::Acquisition;
 use crate::content::Content;
 use crate::ids::{Attempt, ComponentIndex, InstanceId, LrmId, SiteName, Tag, TargetName};
 use crate::job::spec::{ComponentSpec, Request};
@@ -38,6 +39,9 @@ pub struct Component {
     /// The last moment at which its payload may begin with the others of its round, by its
     /// site's clock; known once the start is decided.
     pub start_by: Option<Timestamp>,
+    /// Its next attempt is to begin at its site no earlier than this, by our clock: nobody needs
+    /// it before.
+    pub not_before: Option<Timestamp>,
     /// Who made its attempts where it was not us: each time the store was imported, in order.
     pub origins: Vec<Origin>,
 }
@@ -52,6 +56,16 @@ pub struct Origin {
 }
 
 impl Component {
+    /// How it gets its processors.
+    pub fn acquisition(&self) -> Acquisition {
+        self.placement.as_ref().map(|placement| placement.acquisition).unwrap_or_default()
+    }
+
+    /// Whether it waits in its site's own queue, as is meant.
+    pub fn waits_at_site(&self) -> bool {
+        matches!(self.run, Run::Submitted { waits: Some(_), .. })
+    }
+
     /// For how long it has waited at its gate since the last moment at which it might begin
     /// with the others, by its site's clock; `now` is ours. Zero if that is to come.
     pub fn past_start(&self, now: Timestamp) -> DurationMs {
@@ -138,6 +152,8 @@ pub enum Run {
         at: Timestamp,
         /// Times it was asked for and was not there.
         absences: u8,
+        /// It waits in its site's queue, as is meant; `None` while it is expected to start.
+        waits: Option<Waits>,
     },
     /// Its wrapper waits at the gate.
     AtGate {
@@ -176,6 +192,15 @@ pub enum Run {
         /// When we knew.
         at: Timestamp,
     },
+}
+
+/// An attempt that waits in its site's own queue, and is neither starting nor lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Waits {
+    /// Since when, by our clock.
+    pub since: Timestamp,
+    /// When its site expects to start it, by our clock, if it says so.
+    pub expected_start: Option<Timestamp>,
 }
 
 /// How an attempt ended.
@@ -238,6 +263,7 @@ impl Run {
             Run::Idle => "idle",
             Run::Intended { .. } => "intended",
             Run::Uncertain { .. } => "uncertain",
+            Run::Submitted { waits: Some(_), .. } => "waiting-at-site",
             Run::Submitted { .. } => "submitted",
             Run::AtGate { .. } => "at-gate",
             Run::Opened { .. } => "opened",

@@ -32,6 +32,8 @@ pub struct Holding {
     pub live: bool,
     /// The job waits for it, and not for ever: what happens there is to be seen soon.
     pub awaited: bool,
+    /// It waits in the site's own queue, perhaps for hours.
+    pub queued: bool,
 }
 
 impl Holding {
@@ -62,7 +64,8 @@ pub fn holdings(job: &Job) -> Vec<Holding> {
                 resources: job.resources_of(index)?,
                 visible_from: visible_from(&component.run),
                 live: lives(component),
-                awaited: awaited || component.restart.is_some(),
+                awaited: (awaited && !component.waits_at_site()) || component.restart.is_some(),
+                queued: component.waits_at_site(),
             })
         })
         .collect()

@@ -211,9 +211,9 @@ pub fn restart_ends(component: &Component, parameters: &JobParameters) -> Option
     match component.run {
         Run::Idle if component.avoid.is_empty() => None,
         Run::Idle => Some(restart.since + parameters.avoid_for),
-        Run::AtGate { since, .. } => Some(since + parameters.hold_max),
+        Run::AtGate { since, .. } => Some(since + component.acquisition().max_hold(parameters)),
         Run::Opened { at, .. } => Some(at + parameters.go_grace),
-        _ => Some(restart.since + parameters.claim_timeout),
+        _ => Some(restart.since + component.acquisition().ready_within(parameters)),
     }
 }
 
@@ -225,9 +225,5 @@ pub fn avoids(job: &Job) -> bool {
 /// The claim's time-out, or the end of the longest hold.
 fn claiming_ends(job: &Job, parameters: &JobParameters, since: Timestamp) -> Option<Timestamp> {
     let kept = job.components.iter().filter(|c| !matches!(c.run, Run::Idle) && !c.given_back);
-    let ends = kept.map(|component| match component.run {
-        Run::AtGate { since, .. } => since + parameters.hold_max,
-        _ => since + parameters.claim_timeout,
-    });
-    ends.min()
+    kept.map(|component| job.claim_ends(component, since, parameters)).min()
 }

@@ -69,6 +69,21 @@ pub enum Happened {
         /// Which.
         component: ComponentIndex,
     },
+    /// A component that gave back its processors is submitted again to begin later: when those
+    /// of the others that wait in queues are expected.
+    StartDeferred {
+        /// Which.
+        component: ComponentIndex,
+        /// Not before, by our clock.
+        not_before: Timestamp,
+    },
+    /// A component waits in its site's own queue, or its site expects another start of it.
+    WaitingAtSite {
+        /// Which.
+        component: ComponentIndex,
+        /// When the site expects to start it, by our clock, if it says so.
+        expected_start: Option<Timestamp>,
+    },
     /// A component failed and is restarted alone; the others go on.
     ComponentFailed {
         /// Which.
@@ -281,6 +296,8 @@ impl Happened {
             Happened::ComponentMoved { .. } => "ComponentMoved",
             Happened::ClaimMissed { .. } => "ClaimMissed",
             Happened::ClaimGivenBack { .. } => "ClaimGivenBack",
+            Happened::StartDeferred { .. } => "StartDeferred",
+            Happened::WaitingAtSite { .. } => "WaitingAtSite",
             Happened::ComponentFailed { .. } => "ComponentFailed",
             Happened::ClaimReturned => "ClaimReturned",
             Happened::AttemptRenewed { .. } => "AttemptRenewed",

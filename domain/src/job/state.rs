@@ -12,7 +12,7 @@ use crate::units::Timestamp;
 
 pub use super::accounting::Instants;
 pub use super::component::{
-    Began, Charge, Collected, Component, Ending, Origin, Restart, RestartStep, Run,
+    Began, Charge, Collected, Component, Ending, Origin, Restart, RestartStep, Run, Waits,
 };
 
 /// One job as it stands in the store.

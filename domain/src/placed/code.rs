@@ -26,6 +26,7 @@ pub enum ReasonCode {
     Drained,
     CredentialsExpired,
     SiteUnusable,
+    NoQueue,
     QuotaTooSmall,
     TooSmall,
     LabelMismatch,
@@ -38,7 +39,7 @@ pub enum ReasonCode {
 
 impl ReasonCode {
     /// All of them, in order.
-    pub const ALL: [ReasonCode; 28] = [
+    pub const ALL: [ReasonCode; 29] = [
         ReasonCode::NotEnoughIdle,
         ReasonCode::QuotaReached,
         ReasonCode::SiteFull,
@@ -59,6 +60,7 @@ impl ReasonCode {
         ReasonCode::Drained,
         ReasonCode::CredentialsExpired,
         ReasonCode::SiteUnusable,
+        ReasonCode::NoQueue,
         ReasonCode::QuotaTooSmall,
         ReasonCode::TooSmall,
         ReasonCode::LabelMismatch,
@@ -92,6 +94,7 @@ impl ReasonCode {
             ReasonCode::Drained => "drained",
             ReasonCode::CredentialsExpired => "credentials-expired",
             ReasonCode::SiteUnusable => "site-unusable",
+            ReasonCode::NoQueue => "no-queue",
             ReasonCode::QuotaTooSmall => "quota-too-small",
             ReasonCode::TooSmall => "too-small",
             ReasonCode::LabelMismatch => "label-mismatch",

@@ -9,6 +9,7 @@ mod rule;
 pub use code::ReasonCode;
 pub use rule::Rule;
 
+use crate::acquire::Acquisition;
 use crate::content::{Chunk, Content};
 use crate::ids::{PolicyName, SiteName};
 use crate::units::DurationMs;
@@ -25,6 +26,8 @@ pub struct Placement {
     /// Processors of a flexible request's total that it gets here; `None` where the
     /// request names the processors of each component.
     pub share: Option<u32>,
+    /// How it gets its processors there.
+    pub acquisition: Acquisition,
 }
 
 /// Content that a placed component needs at its site.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::network::{Exchange, Network};
 use super::quota::Quota;
 use crate::content::Content;
-use crate::ids::{Digest, Seq, SiteName};
+use crate::ids::{Digest, SiteName};
 use crate::labels::Labels;
 use crate::resources::Resources;
 use crate::units::{BitsPerSecond, Bytes, DurationMs, Timestamp};
@@ -15,7 +15,6 @@ use crate::units::{BitsPerSecond, Bytes, DurationMs, Timestamp};
 /// What is known of all sites, their files and the links between them.
 #[derive(Debug, Clone)]
 pub struct GridSnapshot {
-    seq: Seq,
     sites: Vec<GridSite>,
     usable: Vec<Resources>,
     network: Arc<Network>,
@@ -58,6 +57,8 @@ pub struct SiteShape {
     pub largest_component: Resources,
     /// Its labels.
     pub labels: Labels,
+    /// Components may wait in its own queue for hours.
+    pub queues: bool,
 }
 
 /// What a site said of its load, and when.
@@ -103,6 +104,9 @@ pub enum Hindrance {
     CredentialsExpired,
     /// An operator froze it.
     Frozen,
+    /// Components cannot wait there: what it does not start at once it refuses, or its
+    /// configuration says so.
+    NoQueue,
 }
 
 /// What is staged at sites already, or will be, for what was placed before: it takes no more
@@ -153,6 +157,7 @@ impl Acceptance {
                 Hindrance::Draining | Hindrance::Drained | Hindrance::Frozen => false,
                 Hindrance::Unknown | Hindrance::Unreachable | Hindrance::Isolated => true,
                 Hindrance::Maintenance | Hindrance::CredentialsExpired => true,
+                Hindrance::NoQueue => false,
             },
         }
     }
@@ -200,7 +205,6 @@ impl GridSnapshot {
     /// Puts what is known together. Order of `sites` does not matter; of two
     /// with one name the later counts.
     pub fn new(
-        seq: Seq,
         sites: impl IntoIterator<Item = GridSite>,
         network: Arc<Network>,
         replicas: Arc<dyn Replicas>,
@@ -211,7 +215,7 @@ impl GridSnapshot {
         let positions = sites.iter().map(|site| network.position(&site.name)).collect();
         let usable = sites.iter().map(GridSite::usable).collect();
         let staged = Arc::new(BTreeMap::new());
-        Self { seq, sites, usable, network, positions, replicas, staged }
+        Self { sites, usable, network, positions, replicas, staged }
     }
 
     /// The same, where this is staged at the sites.
@@ -221,13 +225,8 @@ impl GridSnapshot {
 
     /// The same files and links, with the same sites in another condition.
     pub fn with_sites(&self, sites: Vec<GridSite>) -> Self {
-        Self::new(self.seq, sites, self.network.clone(), self.replicas.clone())
+        Self::new(sites, self.network.clone(), self.replicas.clone())
             .with_staged(self.staged.clone())
-    }
-
-    /// The committed sequence that it reflects.
-    pub fn seq(&self) -> Seq {
-        self.seq
     }
 
     /// All sites, in order of name; positions in it are site indexes.

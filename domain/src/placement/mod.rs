@@ -19,6 +19,7 @@ mod pairs;
 pub mod plan;
 pub mod policies;
 pub mod policy;
+mod queues;
 pub mod quota;
 pub mod reason;
 pub mod remaining;

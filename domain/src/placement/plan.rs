@@ -2,15 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use crate::ids::{PolicyName, Seq};
+use crate::ids::PolicyName;
 use crate::placed::{DominantRefusal, PlacedBy, Placement, Rule};
 use crate::units::{DurationMs, Timestamp};
 
 /// A place for every component of a job. There is no partial plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// The snapshot that it was made from.
-    pub seq: Seq,
     /// The policy that made it.
     pub policy: PolicyName,
     /// The rule of it by which the sites were chosen.

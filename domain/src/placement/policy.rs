@@ -7,6 +7,7 @@ use super::history::History;
 use super::plan::Plan;
 pub use super::policies::POLICIES;
 use super::policies::{FlexibleClusterMinimization, WorstFit};
+use super::queues::place_either_way;
 use super::reason::{Observer, Reason, Refusal};
 use super::remaining::Remaining;
 use super::request::PlacementRequest;
@@ -146,7 +147,7 @@ impl DefaultPolicies {
 }
 
 /// Places a request by the policy that it names, which must exist by now and serve
-/// requests of its type.
+/// requests of its type: on what is idle, or in the queues of sites, as its job wants.
 ///
 /// # Errors
 /// Not every component has a site now, or the policy is gone.
@@ -155,6 +156,14 @@ pub fn place(
     context: &mut PlacementContext<'_>,
 ) -> Result<Plan, Refusal> {
     context.remaining.begin_request();
+    place_either_way(request, context)
+}
+
+/// Places it by its policy alone.
+pub(super) fn by_policy(
+    request: &PlacementRequest,
+    context: &mut PlacementContext<'_>,
+) -> Result<Plan, Refusal> {
     match find_policy(request.policy()) {
         Ok(policy) if policy.serves(request.request()) => policy.place(request, context),
         Ok(_) => Err(unsuited(request)),

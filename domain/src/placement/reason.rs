@@ -131,6 +131,7 @@ impl From<Hindrance> for ReasonCode {
             Hindrance::Maintenance => ReasonCode::Maintenance,
             Hindrance::CredentialsExpired => ReasonCode::CredentialsExpired,
             Hindrance::Frozen => ReasonCode::Frozen,
+            Hindrance::NoQueue => ReasonCode::NoQueue,
         }
     }
 }
@@ -175,6 +176,7 @@ impl fmt::Display for Hindrance {
             Hindrance::Maintenance => "the site is in a maintenance window",
             Hindrance::CredentialsExpired => "the credentials for the site have expired",
             Hindrance::Frozen => "the site is frozen",
+            Hindrance::NoQueue => "components cannot wait in a queue of the site's own",
         })
     }
 }

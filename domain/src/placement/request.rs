@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::acquire::{AcquisitionMode, AcquisitionOptions};
 use crate::content::{Chunk, Content, Part};
 use crate::ids::{ComponentIndex, PolicyName, SiteName};
 use crate::job::spec::{ComponentSpec, Executable, Feed, JobSpec, Request, Where};
@@ -26,6 +27,7 @@ pub struct PlacementRequest {
     /// component that it can be split into.
     total: Option<Resources>,
     splits: Vec<PlacementRequest>,
+    acquisition: AcquisitionOptions,
 }
 
 /// One component's requirements.
@@ -80,7 +82,18 @@ impl PlacementRequest {
         let contents: BTreeSet<Content> =
             components.iter().flat_map(ComponentRequest::all_contents).collect();
         let contents = contents.into_iter().collect();
-        Self { policy, request, restartable, components, by_size, contents, total, splits }
+        let acquisition = AcquisitionOptions::default();
+        Self {
+            policy,
+            request,
+            restartable,
+            components,
+            by_size,
+            contents,
+            total,
+            splits,
+            acquisition,
+        }
     }
 
     /// From a job whose inputs are bound; `defaults` serve jobs that name no policy.
@@ -109,6 +122,12 @@ impl PlacementRequest {
         });
         let policy = spec.policy.as_ref().unwrap_or_else(|| defaults.for_request(&spec.request));
         Self::new(policy.clone(), spec.request.clone(), spec.rerunnable, components.collect())
+            .with_acquisition(spec.run.acquisition)
+    }
+
+    /// The same, to get its processors in these ways.
+    pub fn with_acquisition(self, acquisition: AcquisitionOptions) -> Self {
+        Self { acquisition, ..self }
     }
 
     /// For one component alone, which is not split further (KOALA, section 4.5, step 2). Where
@@ -125,7 +144,12 @@ impl PlacementRequest {
             Request::Fixed => Request::Fixed,
             Request::NonFixed | Request::Flexible(_) => Request::NonFixed,
         };
-        Some(Self::new(policy, request, job.spec.rerunnable, vec![component]))
+        // It is placed anew because it can start there now, or its siblings run already.
+        let mode = AcquisitionMode::Immediate;
+        Some(
+            Self::new(policy, request, job.spec.rerunnable, vec![component])
+                .with_acquisition(AcquisitionOptions { mode, ..job.spec.run.acquisition }),
+        )
     }
 
     /// The policy that places it.
@@ -146,6 +170,11 @@ impl PlacementRequest {
     /// The allowed splits of a flexible request, each as a non-fixed one, the preferred first.
     pub fn splits(&self) -> &[PlacementRequest] {
         &self.splits
+    }
+
+    /// How its processors may be got.
+    pub fn acquisition(&self) -> AcquisitionOptions {
+        self.acquisition
     }
 
     /// Whether it may run a second time.

@@ -14,6 +14,7 @@ use super::reason::{Observer, Outcome, Reason, Refusal, SiteVerdict};
 use super::remaining::Remaining;
 use super::request::{ComponentRequest, PlacementRequest};
 use super::submission::may_try_out;
+use crate::acquire::Acquisition;
 use crate::content::{Chunk, Content, Part};
 use crate::ids::{ComponentIndex, SiteName};
 use crate::placed::{Placement, ReasonCode, Rule, Source};
@@ -143,7 +144,6 @@ impl<'a> Search<'a> {
     pub(super) fn plan_of(&self, placements: Vec<Placement>, rule: Rule) -> Plan {
         let transfer_time = placements.iter().map(|placement| placement.transfer_time).max();
         Plan {
-            seq: self.grid.seq(),
             policy: self.request.policy().clone(),
             rule,
             placements,
@@ -170,6 +170,7 @@ impl<'a> Search<'a> {
             sources: Vec::new(),
             transfer_time: DurationMs::ZERO,
             share: None,
+            acquisition: Acquisition::ClaimNow,
         };
         let Some(shape) = &place.shape else { return placement };
         for content in self.contents_at(component, site, shape) {

@@ -9,7 +9,7 @@ use super::{
     place,
 };
 use crate::content::Content;
-use crate::ids::{Digest, PolicyName, Seq, SiteName};
+use crate::ids::{Digest, PolicyName, SiteName};
 use crate::job::spec::{Flexible, Request};
 use crate::resources::Resources;
 use crate::units::{BitsPerSecond, Bytes, Timestamp};
@@ -32,6 +32,7 @@ pub(crate) fn site_of(name: &str, total: Resources, idle: Resources) -> GridSite
             largest_component: total.clone(),
             total,
             labels: BTreeMap::new(),
+            queues: false,
         })),
         acceptance: Acceptance::Open,
         idle: Some(Belief { idle, asked_at: Timestamp(0) }),
@@ -77,7 +78,7 @@ pub(crate) fn grid_with(
     let links = links
         .iter()
         .map(|(from, to, rate)| (site_name(from), site_name(to), BitsPerSecond(rate * MBIT)));
-    GridSnapshot::new(Seq(1), sites, Arc::new(Network::from_links(links)), Arc::new(catalogue))
+    GridSnapshot::new(sites, Arc::new(Network::from_links(links)), Arc::new(catalogue))
 }
 
 pub(crate) fn component(processors: u32) -> ComponentRequest {

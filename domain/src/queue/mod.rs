@@ -20,7 +20,7 @@ pub mod waiting;
 
 pub use classes::{AboveHighest, Asking, ClassRule, Classified, JobTraits, class_of};
 pub use groups::Groups;
-pub use parameters::{ParameterError, ParameterWarning, QueueParameters};
+pub use parameters::{ParameterWarning, QueueParameters};
 pub use queues::PlacementQueues;
 pub use scan::{Offer, Scan, ScanReport, ScanStep, SliceBudget, Trigger};
 pub use starvation_guard::{StarvationGuard, StarvationGuardParameters};

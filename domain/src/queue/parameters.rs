@@ -4,6 +4,7 @@ use thiserror::Error;
 
 use super::starvation_guard::StarvationGuardParameters;
 use crate::job::spec::Priority;
+use crate::parameters::ParameterError;
 use crate::units::DurationMs;
 
 /// Weights and intervals of the placement queues (KOALA, section 4.4).
@@ -36,18 +37,6 @@ pub struct QueueParameters {
     pub starvation_guard: StarvationGuardParameters,
 }
 
-/// A setting outside its range.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{setting} is {given}; it must be {rule}")]
-pub struct ParameterError {
-    /// Name of the setting.
-    pub setting: &'static str,
-    /// Its value.
-    pub given: String,
-    /// What it must be.
-    pub rule: String,
-}
-
 /// A setting that is allowed but looks like a mistake.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{setting} is {given}; {remark}")]
@@ -58,13 +47,6 @@ pub struct ParameterWarning {
     pub given: String,
     /// What is odd about it.
     pub remark: String,
-}
-
-impl ParameterError {
-    /// `setting` has the value `given`, but must be as `rule` says.
-    pub fn new(setting: &'static str, given: impl ToString, rule: impl Into<String>) -> Self {
-        Self { setting, given: given.to_string(), rule: rule.into() }
-    }
 }
 
 impl Default for QueueParameters {

@@ -5,6 +5,7 @@ use std::fmt;
 
 use super::sweep::Task;
 use super::{RunnerError, runner_of};
+use crate::acquire::AcquisitionOptions;
 use crate::ids::{RunnerName, TargetName};
 use crate::job::spec::JobSpec;
 use crate::units::DurationMs;
@@ -22,6 +23,8 @@ pub struct RunOptions {
     pub notify: BTreeSet<TargetName>,
     /// What is restarted when a component fails.
     pub restart_scope: RestartScope,
+    /// How its processors are got.
+    pub acquisition: AcquisitionOptions,
 }
 
 /// What is restarted when a component of a running job fails.

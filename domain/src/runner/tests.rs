@@ -195,7 +195,7 @@ fn launch(runner: &str, started: bool, at: &str) -> Launch {
 }
 
 #[test]
-fn a_first_start_is_no_restart_and_a_restart_finds_what_was_left_at_its_site() {
+fn a_first_start_is_no_restart_which_finds_what_was_left_at_its_site() {
     let resume: [Arc<str>; 1] = ["--resume".into()];
     let first = launch("default", false, "delft");
     assert_eq!((first.earlier, first.at_site.program.arguments.len()), (None, 0));

@@ -30,7 +30,7 @@ fn many_failures_at_once_are_not_enough() {
 }
 
 #[test]
-fn enough_failures_over_enough_time_make_a_site_unreachable_since_the_first() {
+fn enough_failures_over_time_make_a_site_unreachable_since_the_first() {
     let log = after(&[(Answered, 5), (Failed, 10), (Failed, 20), (Failed, 40)]);
     let last_answer = Some(Timestamp(5_000));
     assert_eq!(log.contact(), Contact::Unreachable { since: Timestamp(10_000), last_answer });

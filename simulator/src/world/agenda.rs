@@ -22,6 +22,8 @@ impl SiteIndex {
 /// Something that happens at a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Event {
+    /// An attempt that was to begin later enters the queue under its number.
+    Eligible(Tag, LrmJobId),
     /// A wrapper arrives at its gate.
     WrapperReady(Tag, LrmJobId),
     /// The longest hold of an attempt is over.

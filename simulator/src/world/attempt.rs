@@ -176,12 +176,17 @@ impl Attempt {
         }
     }
 
+    /// Whether it waits in the queue under this number.
+    pub(super) fn waits_as(&self, job: LrmJobId) -> bool {
+        self.stage == Stage::Queued && self.lrm == job
+    }
+
     /// What the site says of it.
     pub(super) fn observe(&self) -> Observation {
         let host = || self.host.clone();
         match &self.stage {
             Stage::Queued | Stage::Starting if bug(Bug::DropTag) => Observation::Absent,
-            Stage::Queued => Observation::Queued,
+            Stage::Queued => Observation::Queued(None),
             Stage::Starting => Observation::Starting,
             Stage::AtGate { since } => Observation::Ready(AtGate { host: host(), since: *since }),
             Stage::Running { since } => Observation::Begun(Begun { host: host(), at: *since }),
@@ -230,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payload_runs_longer_for_each_further_site_and_the_slower_its_links_are() {
+    fn a_payload_runs_longer_with_each_site_and_the_slower_its_links_are() {
         assert_eq!([1, 2, 3].map(|sites| slowed(sites, 100)), [60_000, 75_000, 90_000]);
         assert_eq!([100, 50, 25].map(|slowest| slowed(2, slowest)), [75_000, 90_000, 120_000]);
         assert!(slowed(2, 0) > 1_000_000, "as good as never over a link that is cut");

@@ -7,7 +7,7 @@ use cospan_domain::ids::{ComponentIndex, HostName, LrmId, SiteName, Tag};
 use cospan_domain::labels::Labels;
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::resources::Resources;
-use cospan_domain::units::DurationUs;
+use cospan_domain::units::{DurationMs, DurationUs};
 use cospan_sites::port::{
     AttemptOrder, Capabilities, Exit, ExitCause, Found, GateDecision, GateState, Go, Peer,
     SiteDescription, SiteError, SiteStatus, Submitted, TagLookup,
@@ -36,7 +36,7 @@ impl World {
             total: total.clone(),
             largest_component: total,
             labels: labels_of(&self.sites[site.0].name),
-            capabilities: Capabilities { find_by_tag: true, ..Capabilities::default() },
+            capabilities: Capabilities { queues: self.sites[site.0].queues },
             manager: "simulated".into(),
         }
     }
@@ -69,10 +69,14 @@ impl World {
         }
         let number = cluster.new_number();
         let processors = order.resources.processors;
-        cluster
-            .batch
-            .submit(number, processors, asked(order), now)
-            .map_err(|problem| SiteError::Refused(problem.to_string()))?;
+        if order.begin_in == DurationMs::ZERO {
+            cluster
+                .batch
+                .submit(number, processors, asked(order), now)
+                .map_err(|problem| SiteError::Refused(problem.to_string()))?;
+        } else {
+            self.agenda.add(now + order.begin_in, site, Event::Eligible(order.tag, number));
+        }
         let attempt = Attempt::new(order, number, now, self.pace.wall_late);
         let lrm_id = attempt.lrm_id(&cluster.name);
         cluster.attempts.insert(order.tag, attempt);
@@ -83,6 +87,16 @@ impl World {
         // Who submits knows.
         self.touched[site.0] = touched;
         Ok(Submitted { lrm_id })
+    }
+
+    /// An attempt that was to begin later may from now on; if it is still wanted.
+    pub(super) fn becomes_eligible(&mut self, site: SiteIndex, tag: Tag, job: LrmJobId) {
+        let (now, cluster) = (self.now, &mut self.sites[site.0]);
+        let attempt = cluster.attempts.get(&tag).filter(|attempt| attempt.waits_as(job));
+        let Some(attempt) = attempt else { return };
+        // One that is too large was refused when it was submitted first.
+        let _ = cluster.batch.submit(job, attempt.processors, attempt.asked, now);
+        self.schedule(site);
     }
 
     /// Looks for submissions under a tag. The first is the one that has the directory.

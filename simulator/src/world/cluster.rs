@@ -29,6 +29,8 @@ pub struct ClusterSpec {
     pub local_jobs: Vec<LocalJob>,
     /// Files of its users, by path.
     pub files: BTreeMap<RelPath, Content>,
+    /// Whether it says that components may wait in its queue for hours.
+    pub queues: bool,
 }
 
 /// A job of a local user.
@@ -82,6 +84,7 @@ pub struct Cluster {
     pub(super) files: BTreeMap<RelPath, Content>,
     pub(super) copies: BTreeMap<String, Copy>,
     local_jobs: VecDeque<LocalJob>,
+    pub(super) queues: bool,
     next_job: u64,
     load: Vec<LoadStep>,
     local_running: u32,
@@ -116,6 +119,7 @@ impl Cluster {
             files: spec.files,
             copies: BTreeMap::new(),
             local_jobs: spec.local_jobs.into(),
+            queues: spec.queues,
             next_job: 1,
             load: vec![idle],
             local_running: 0,

@@ -12,6 +12,7 @@ use super::agenda::SiteIndex;
 use super::attempt::Stage;
 use super::network::FlowId;
 use super::trouble::count;
+use crate::kinds::Kind;
 
 /// Size of every file that a payload writes.
 pub const OUTPUT_BYTES: Bytes = Bytes(1_000_000);
@@ -68,7 +69,7 @@ impl World {
             return Ok(());
         }
         if self.sites[site.0].ailments.disk_full {
-            count(&mut self.struck, "disk-full", "copying");
+            count(&mut self.struck, Kind::DiskFull, "copying");
             return Err(SiteError::Refused("No space left on device".into()));
         }
         let content = order.content;
@@ -155,7 +156,7 @@ impl World {
                     let text = "what arrived has another digest".to_owned();
                     copy.failed = Some((CopyBlame::Source, text));
                     cluster.copies.insert(nonce, copy);
-                    count(&mut self.struck, "corrupts", "copying");
+                    count(&mut self.struck, Kind::Corrupts, "copying");
                 } else {
                     cluster.copies.remove(&nonce);
                     cluster.store.insert(content.digest, content.size);

@@ -190,6 +190,7 @@ impl World {
         match event {
             Event::WrapperReady(tag, job) => self.wrapper_ready(site, tag, job),
             Event::HoldOver(tag) => self.hold_over(site, tag),
+            Event::Eligible(tag, job) => self.becomes_eligible(site, tag, job),
             Event::GateSeen(tag) => self.gate_seen(site, tag),
             Event::PayloadEnd(tag) => self.payload_ends(site, tag),
             Event::LocalUser => self.local_user_submits(site),

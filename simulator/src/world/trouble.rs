@@ -10,12 +10,13 @@ use super::World;
 use super::agenda::{Event, SiteIndex};
 use super::attempt::Stage;
 use super::ledger::Deed;
+use crate::kinds::Kind;
 
 /// How often something struck, by kind and by the step that it struck at.
-pub type Struck = BTreeMap<(&'static str, &'static str), u64>;
+pub type Struck = BTreeMap<(Kind, &'static str), u64>;
 
 /// Counts one strike.
-pub(crate) fn count(struck: &mut Struck, kind: &'static str, step: &'static str) {
+pub(crate) fn count(struck: &mut Struck, kind: Kind, step: &'static str) {
     *struck.entry((kind, step)).or_default() += 1;
 }
 
@@ -75,22 +76,22 @@ pub enum Trouble {
 }
 
 impl Trouble {
-    /// Its name, for tables.
-    pub fn as_str(&self) -> &'static str {
+    /// Its kind.
+    pub fn kind(&self) -> Kind {
         match self {
-            Trouble::NodeDown { .. } => "node-down",
-            Trouble::SiteDown { .. } => "site-down",
-            Trouble::Silent(_) => "silent",
-            Trouble::CutOff(_) => "cut-off",
-            Trouble::Frozen(_) => "frozen",
-            Trouble::Revoked(_) => "revoked",
-            Trouble::Stale(_) => "stale",
-            Trouble::Forgets { .. } => "forgets",
-            Trouble::Drained(_) => "drained",
-            Trouble::DiskFull(_) => "disk-full",
-            Trouble::Clock(_) => "site-clock",
-            Trouble::Link { .. } => "link",
-            Trouble::Corrupts { .. } => "corrupts",
+            Trouble::NodeDown { .. } => Kind::NodeDown,
+            Trouble::SiteDown { .. } => Kind::SiteDown,
+            Trouble::Silent(_) => Kind::Silent,
+            Trouble::CutOff(_) => Kind::CutOff,
+            Trouble::Frozen(_) => Kind::Frozen,
+            Trouble::Revoked(_) => Kind::Revoked,
+            Trouble::Stale(_) => Kind::Stale,
+            Trouble::Forgets { .. } => Kind::Forgets,
+            Trouble::Drained(_) => Kind::Drained,
+            Trouble::DiskFull(_) => Kind::DiskFull,
+            Trouble::Clock(_) => Kind::SiteClock,
+            Trouble::Link { .. } => Kind::Link,
+            Trouble::Corrupts { .. } => Kind::Corrupts,
         }
     }
 
@@ -135,9 +136,9 @@ pub struct Ailments {
     /// What comes from these sites arrives damaged.
     pub(super) corrupt_from: BTreeSet<SiteName>,
     /// Kinds of trouble that nobody has met yet since they began.
-    unmet: BTreeSet<&'static str>,
+    unmet: BTreeSet<Kind>,
     /// Attempts of which an answer said what is not so, each with the kind of trouble.
-    misstated: BTreeSet<(&'static str, Tag)>,
+    misstated: BTreeSet<(Kind, Tag)>,
 }
 
 /// Why a site turns its callers away.
@@ -166,12 +167,12 @@ impl Ailments {
     }
 
     /// The kind of trouble that turns callers away now.
-    fn closed(&self) -> Option<(&'static str, Closed)> {
+    fn closed(&self) -> Option<(Kind, Closed)> {
         let kinds = [
-            (self.silent, "silent", Closed::Silent),
-            (self.cut_off, "cut-off", Closed::Silent),
-            (self.revoked, "revoked", Closed::Revoked),
-            (self.frozen, "frozen", Closed::Frozen),
+            (self.silent, Kind::Silent, Closed::Silent),
+            (self.cut_off, Kind::CutOff, Closed::Silent),
+            (self.revoked, Kind::Revoked, Closed::Revoked),
+            (self.frozen, Kind::Frozen, Closed::Frozen),
         ];
         kinds.into_iter().find(|(ails, ..)| *ails).map(|(_, kind, closed)| (kind, closed))
     }
@@ -233,7 +234,7 @@ impl World {
     pub(super) fn strike(&mut self, site: SiteIndex, number: usize) {
         let trouble = self.troubles[number].clone();
         if trouble.begins() {
-            self.sites[site.0].ailments.unmet.insert(trouble.as_str());
+            self.sites[site.0].ailments.unmet.insert(trouble.kind());
         }
         let ailments = &mut self.sites[site.0].ailments;
         match trouble {
@@ -264,13 +265,13 @@ impl World {
     pub fn turn_away(&mut self, site: SiteIndex, instance: InstanceId) -> Option<Closed> {
         let (kind, closed) = self.sites[site.0].ailments.closed()?;
         let cluster = &self.sites[site.0];
-        if cluster.ailments.unmet.contains(kind) {
+        if cluster.ailments.unmet.contains(&kind) {
             let ours = cluster.attempts.iter().filter(|(tag, _)| tag.instance == instance);
             let copying = vec!["copying"; self.copying(site, None)];
             let steps: Vec<_> = ours.map(|(_, attempt)| attempt.step()).chain(copying).collect();
             if !steps.is_empty() {
                 steps.into_iter().for_each(|step| count(&mut self.struck, kind, step));
-                self.sites[site.0].ailments.unmet.remove(kind);
+                self.sites[site.0].ailments.unmet.remove(&kind);
             }
         }
         Some(closed)
@@ -285,9 +286,9 @@ impl World {
         }
         let (kind, shown) = match &cluster.ailments.stale {
             Some(then) => {
-                ("stale", then.attempts.get(&tag).cloned().unwrap_or(Observation::Absent))
+                (Kind::Stale, then.attempts.get(&tag).cloned().unwrap_or(Observation::Absent))
             }
-            None => ("site-clock", cluster.ailments.by_its_clock(truth.clone())),
+            None => (Kind::SiteClock, cluster.ailments.by_its_clock(truth.clone())),
         };
         if shown != truth && cluster.ailments.misstated.insert((kind, tag)) {
             let step = cluster.attempts.get(&tag).map_or("ended", |attempt| attempt.step());
@@ -307,16 +308,16 @@ impl World {
         self.sites[site.0].batch.resume();
         self.schedule(site);
         let wait_on = queued(self);
-        waited.difference(&wait_on).for_each(|_| count(&mut self.struck, "drained", "queued"));
+        waited.difference(&wait_on).for_each(|_| count(&mut self.struck, Kind::Drained, "queued"));
     }
 
     /// What is on its way is struck if the link becomes another.
     fn set_link(&mut self, from: SiteIndex, to: &SiteName, bandwidth: BitsPerSecond) {
         let name = self.sites[from.0].name.clone();
         let before = self.network.capacity(&name, to);
-        if self.sites[from.0].ailments.unmet.remove("link") && before != Some(bandwidth) {
+        if self.sites[from.0].ailments.unmet.remove(&Kind::Link) && before != Some(bandwidth) {
             let flows = self.index_of(to).map_or(0, |to| self.copying(to, Some(&name)));
-            (0..flows).for_each(|_| count(&mut self.struck, "link", "copying"));
+            (0..flows).for_each(|_| count(&mut self.struck, Kind::Link, "copying"));
         }
         // A link that does not exist cannot break.
         let _ = self.network.set_capacity(&name, to, bandwidth, self.now);
@@ -324,16 +325,10 @@ impl World {
 
     /// A node dies, with all that runs there, and comes back after `repair`.
     pub fn node_down(&mut self, site: SiteIndex, node: u32, repair: DurationMs) {
-        self.nodes_down(site, &[node], repair, "node-down");
+        self.nodes_down(site, &[node], repair, Kind::NodeDown);
     }
 
-    fn nodes_down(
-        &mut self,
-        site: SiteIndex,
-        nodes: &[u32],
-        repair: DurationMs,
-        kind: &'static str,
-    ) {
+    fn nodes_down(&mut self, site: SiteIndex, nodes: &[u32], repair: DurationMs, kind: Kind) {
         let now = self.now;
         for node in nodes {
             let killed = self.sites[site.0].batch.node_down(*node, now);
@@ -361,7 +356,7 @@ impl World {
     /// Every node of a site dies and comes back after `repair`.
     pub fn site_down(&mut self, site: SiteIndex, repair: DurationMs) {
         let nodes: Vec<u32> = (0..self.sites[site.0].nodes).collect();
-        self.nodes_down(site, &nodes, repair, "site-down");
+        self.nodes_down(site, &nodes, repair, Kind::SiteDown);
     }
 
     fn set_stale(&mut self, site: SiteIndex, stale: bool) {
@@ -373,7 +368,7 @@ impl World {
         let shown = stale.then(shown);
         let ailments = &mut self.sites[site.0].ailments;
         ailments.stale = shown;
-        ailments.misstated.retain(|(kind, _)| *kind != "stale");
+        ailments.misstated.retain(|(kind, _)| *kind != Kind::Stale);
         self.touch(site);
     }
 
@@ -382,7 +377,7 @@ impl World {
         let cluster = &mut self.sites[site.0];
         let before = cluster.ailments.clock_ahead(self.now).0;
         cluster.ailments.clock_set.push((self.now, ahead_ms));
-        cluster.ailments.misstated.retain(|(kind, _)| *kind != "site-clock");
+        cluster.ailments.misstated.retain(|(kind, _)| *kind != Kind::SiteClock);
         let jumps_to = Timestamp(self.now.0.saturating_add_signed(ahead_ms - before));
         let over = cluster.attempts.iter().filter(|(_, attempt)| match attempt.stage {
             Stage::AtGate { since } => since + attempt.hold_max <= jumps_to,
@@ -414,7 +409,7 @@ impl World {
         }
         let lost = self.sites[site.0].forget_since(now - window, now);
         for (tag, step) in &lost {
-            count(&mut self.struck, "forgets", step);
+            count(&mut self.struck, Kind::Forgets, step);
             let name = &self.sites[site.0].name;
             self.ledger.note(now, name, *tag, Deed::Forgotten);
             if *step == "running" {

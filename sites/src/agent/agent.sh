@@ -1,50 +1,15 @@
-# What an adapter has done at a site of a batch system. POSIX shell, with head, find, date, id
-# and timeout as GNU has them; the text of the batch system's own part comes before this one.
+# What an adapter has done at a site of a batch system. POSIX shell, with head, find, date and
+# id as GNU has them; beginning.sh, files.sh and the batch system's own part come before.
 #
-# usage: sh -c TEXT agent ROOT SITE SECONDS VERB [WORD]...      the request is standard input
+# usage: sh -c TEXT script ROOT SITE SECONDS VERB [WORD]...      the request is standard input
 #
 # A request is lines, `file NAME LENGTH` is followed by that many bytes, and the last line is
-# `end`: one that is cut short changes nothing. The answer is lines too; the last one is `done`,
-# or `fail KIND TEXT` with one of these kinds:
-#   refused   the site said no: certainly not done
-#   unsent    certainly not done
-#   unknown   perhaps done
-#   full      a limit is reached: certainly not done
-#   missing   what `install` brings is not there: certainly not done
-#
-# Nothing that a user wrote becomes a word of this text: it travels in files and in arguments.
-# The functions lrm_... belong to the batch system:
+# `end`: one that is cut short changes nothing. The functions lrm_... belong to the batch system:
 #   lrm_describe, lrm_queue, lrm_load      print what it says of itself, of jobs, of its nodes
 #   lrm_submit OPTION...                   submits $stub for $tag; prints, and sets $number
 #   lrm_jobs                               prints `NUMBER STATE` of each job under $tag
 #   lrm_end NUMBER STATE                   ends one, gently where a wrapper runs
 #   lrm_kill NUMBER, lrm_withdraw NUMBER   ends one at once; takes one out of the queue
-
-fail() {
-    printf 'fail %s ' "$1"
-    printf '%s' "$2" | tr '\n\r' '  '
-    printf '\n'
-    exit 0
-}
-
-limited() {
-    timeout -k 2 "$seconds" "$@"
-}
-
-# Only one's own site: what is found absent in another place is no information.
-reach() {
-    marker=
-    { IFS= read -r marker < "$root/site-id"; } 2> /dev/null \
-        || fail unsent "$root has no site-id: is it mounted?"
-    [ "$marker" = "cospan site $site" ] || fail unsent "the site-id in $root names another site"
-    [ -d "$root/attempts" ] || fail unsent "$root has no directory attempts"
-    cd "$root" || fail unsent "$root cannot be entered"
-}
-
-# Reads $1 bytes into file $2.
-receive() {
-    head -c "$1" > "$2" && [ "$(($(wc -c < "$2")))" -eq "$1" ]
-}
 
 # Reads the files of a request below directory $1, and its options into $options, a line each.
 receive_all() {
@@ -55,7 +20,7 @@ receive_all() {
         'file '*)
             name=${line#file }
             length=${name##* } name=${name%% *}
-            receive "$length" "$1/$name.new.$$" && mv "$1/$name.new.$$" "$1/$name" \
+            receive "$length" "$1/$name.new.$own" && mv "$1/$name.new.$own" "$1/$name" \
                 || fail unsent "cannot write $1/$name at the site: is the disk full?"
             ;;
         end)
@@ -78,7 +43,7 @@ initialise() {
     esac
     chmod 700 . && mkdir -p attempts spool live gone || fail refused "cannot write below $root"
     [ -n "$marker" ] && return
-    printf 'cospan site %s\n' "$site" > "gone/site-id.$$" && mv "gone/site-id.$$" site-id \
+    printf 'cospan site %s\n' "$site" > "gone/site-id.$own" && mv "gone/site-id.$own" site-id \
         || fail refused "cannot write below $root"
 }
 
@@ -101,7 +66,7 @@ submit() {
     done
     lrm_submit "$@"
     [ -n "$number" ] || return 0
-    printf '%s\n' "$number" > "spool/$tag/job.$$" && mv "spool/$tag/job.$$" "spool/$tag/job"
+    printf '%s\n' "$number" > "spool/$tag/job.$own" && mv "spool/$tag/job.$own" "spool/$tag/job"
     printf 'number %s\n' "$number"
 }
 
@@ -218,6 +183,12 @@ list() {
     ls -1 attempts spool | sed 's/^/name /'
 }
 
+# What attempts take of the disk, in kilobytes.
+remains() {
+    lrm_queue
+    find attempts spool -mindepth 1 -maxdepth 1 -exec du -sk {} + | sed 's/^/takes /'
+}
+
 main() {
     set -f
     umask 077
@@ -240,6 +211,16 @@ main() {
     remove) remove "$@" ;;
     find) find_tag "$@" ;;
     list) list ;;
+    remains) remains ;;
+    prepare) prepare ;;
+    get) get "$@" ;;
+    put) put "$@" ;;
+    copied) copied "$@" ;;
+    duplicate) duplicate "$@" ;;
+    commit) commit "$@" ;;
+    drop) drop_copy "$1" ;;
+    has) has "$1" ;;
+    delete) delete "$1" ;;
     *) fail refused "the agent knows no $verb" ;;
     esac
     printf 'done\n'

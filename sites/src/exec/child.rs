@@ -1,5 +1,6 @@
 //! Commands of a site that this machine is part of: child processes.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
@@ -12,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin};
 
-use super::{Command, Ended, Exec, ExecError, Output};
+use super::{Command, Ended, Exec, ExecError, Output, Work};
 
 /// Variables of ours that a command gets as well: where programs are, who we are, which
 /// cluster is meant. What else we were started with is none of its business, and some of it
@@ -40,7 +41,8 @@ impl ChildExec {
     }
 
     fn start(&self, command: &Command) -> Result<Group, ExecError> {
-        let [program, arguments @ ..] = &command.argv[..] else {
+        let argv = argv(&command.work);
+        let [program, arguments @ ..] = &argv[..] else {
             return Err(ExecError::NotStarted("there is no command".to_owned()));
         };
         let child = tokio::process::Command::new(program)
@@ -57,6 +59,16 @@ impl ChildExec {
         child.map(Group).map_err(|error| {
             ExecError::NotStarted(format!("{} cannot be run: {error}", program.display()))
         })
+    }
+}
+
+fn argv(work: &Work) -> Cow<'_, [OsString]> {
+    match work {
+        Work::Program(argv) => Cow::Borrowed(argv),
+        Work::Script { text, words } => {
+            let shell = ["/bin/sh", "-c", text, "script"].map(OsString::from);
+            Cow::Owned(shell.into_iter().chain(words.iter().cloned()).collect())
+        }
     }
 }
 
@@ -179,10 +191,12 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
+    use crate::exec::Lane;
 
     fn shell(text: &str, input: &[u8]) -> Command {
         Command {
-            argv: ["/bin/sh", "-c", text].map(OsString::from).into(),
+            work: Work::Script { text: text.into(), words: Vec::new() },
+            lane: Lane::Control,
             input: input.to_vec(),
             environment: BTreeMap::new(),
             deadline: Duration::from_secs(20),
@@ -242,7 +256,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_not_there_was_not_started() {
         let mut missing = shell("", b"");
-        missing.argv = vec!["/no/such/program".into()];
+        missing.work = Work::Program(vec!["/no/such/program".into()]);
         assert!(matches!(run(missing).await, Err(ExecError::NotStarted(_))));
     }
 }

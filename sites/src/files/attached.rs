@@ -5,13 +5,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cospan_domain::ids::{RelPath, SiteName};
+use async_trait::async_trait;
+use cospan_domain::ids::{Digest, RelPath, SiteName};
+use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::Bytes;
 use tokio::sync::Semaphore;
 
-use super::{FileArea, InspectStatus, SourceArea};
+use super::{FileArea, InspectStatus, SiteFiles, SourceArea};
 use crate::local::root::{ATTEMPTS, Root};
-use crate::port::{CopyOrder, FilePlace, Inspected, Piece, Readable, SiteError, Stream};
+use crate::port::{CopyOrder, CopyStatus, Inspected, Piece, Readable, SiteError, Stream};
 
 /// Calls that may be inside the site's file system at the same time. When it hangs, this many
 /// threads hang with it and no more.
@@ -112,24 +114,48 @@ impl Attached {
             ))),
         }
     }
+}
 
-    pub(crate) async fn start_copy(&self, order: &CopyOrder) -> Result<(), SiteError> {
+#[async_trait]
+impl SiteFiles for Attached {
+    async fn prepare(&self) -> Result<(), SiteError> {
+        self.call(FileArea::prepare).await
+    }
+
+    async fn reach(&self) -> Result<(), SiteError> {
+        self.call(|_| Ok(())).await
+    }
+
+    async fn start_copy(&self, order: &CopyOrder) -> Result<(), SiteError> {
         let order = order.clone();
         self.run(move |shared| shared.start_copy(&order)).await
     }
 
-    pub(crate) async fn read(
-        &self,
-        what: &Readable,
-        offset: Bytes,
-        limit: u32,
-    ) -> Result<Piece, SiteError> {
+    async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Piece, SiteError> {
         let what = what.clone();
         self.run(move |shared| shared.read(&what, offset, limit)).await
     }
 
+    async fn copy_status(&self, order: &CopyOrder) -> Result<CopyStatus, SiteError> {
+        let order = order.clone();
+        self.call(move |area| area.copy_status(&order)).await
+    }
+
+    async fn stop_copy(&self, order: &CopyOrder, discard: bool) -> Result<(), SiteError> {
+        let order = order.clone();
+        self.call(move |area| area.stop_copy(&order, discard)).await
+    }
+
+    async fn has_content(&self, digest: Digest) -> Result<bool, SiteError> {
+        self.call(move |area| area.has_content(digest)).await
+    }
+
+    async fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
+        self.call(move |area| area.delete_content(digest)).await
+    }
+
     /// Waits for the agent that reads the file; as long as that takes.
-    pub(crate) async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
+    async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
         let asked = place.clone();
         self.call(move |area| area.start_inspect(&asked)).await?;
         let mut pause = LOOK_MIN;

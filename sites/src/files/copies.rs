@@ -178,7 +178,7 @@ pub(super) fn epitaph(task: &Task) -> String {
     }
 }
 
-fn task_name(order: &CopyOrder) -> Result<String, SiteError> {
+pub(super) fn task_name(order: &CopyOrder) -> Result<String, SiteError> {
     let nonce = &order.nonce;
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if nonce.is_empty() || nonce.len() > NONCE_MAX || !nonce.chars().all(allowed) {

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_belongs_to_content_changes_the_digest_and_order_does_not() {
+    fn all_that_belongs_to_content_changes_the_digest_and_order_does_not() {
         let all = [
             vec![],
             vec![file("a", false, 1)],

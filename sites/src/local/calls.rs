@@ -25,7 +25,7 @@ impl Shared {
             total: self.config.total.clone(),
             largest_component: self.config.total.clone(),
             labels: self.config.labels.clone(),
-            capabilities: Capabilities { reservations: false, find_by_tag: true, arrays: false },
+            capabilities: Capabilities::default(),
             manager: format!("processes on this machine, through {}", self.config.shell.display()),
         })
     }

@@ -46,7 +46,9 @@ pub(super) fn settle(root: &Root, tag: Tag) -> io::Result<Observation> {
     match Evidence::collect(root, tag)? {
         Some(evidence) => {
             let verdict = verdict(Word::Completed, evidence.left(), true);
-            Ok(observed(verdict, Some(&evidence), || "its wrapper was killed or crashed".to_owned()))
+            Ok(observed(verdict, Some(&evidence), || {
+                "its wrapper was killed or crashed".to_owned()
+            }))
         }
         None if root.exists(&format!("{SPOOL}/{tag}/log"))? => record_early_end(root, tag),
         None => Ok(Observation::Absent),

@@ -62,13 +62,13 @@ impl SlurmSite {
             largest_component: total.clone(),
             total,
             labels: self.config.labels.clone(),
-            capabilities: Capabilities { reservations: false, find_by_tag: true, arrays: true },
+            capabilities: Capabilities { queues: self.config.queues },
             manager: format!("Slurm {}, cluster {}", word("SLURM_VERSION"), word("ClusterName")),
         })
     }
 
     /// Those that are ours.
-    fn jobs(&self, answer: &Answer) -> Vec<Job> {
+    pub(super) fn jobs(&self, answer: &Answer) -> Vec<Job> {
         let root = self.config.root.to_str().unwrap_or_default();
         answer.all("queue").filter_map(|line| Job::read(line, root)).collect()
     }

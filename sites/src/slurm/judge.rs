@@ -31,7 +31,11 @@ impl Known<'_> {
         match (self.evidence, self.job) {
             // Another's directory: this one waits behind it, and was not put back.
             (Some(evidence), Some(job)) if job.word.is_in_queue() && !is_holder(evidence, job) => {
-                if evidence.left() == Left::Void { Left::Void } else { Left::Nothing }
+                if evidence.left() == Left::Void {
+                    Left::Void
+                } else {
+                    Left::Nothing
+                }
             }
             (Some(evidence), _) => evidence.left(),
             (None, _) => Left::Nothing,
@@ -69,8 +73,10 @@ pub(super) fn judge(known: Known<'_>) -> Observation {
     if over && known.evidence.is_none() && !known.spooled {
         return Observation::Absent;
     }
-    let verdict = verdict(known.word(), known.left(), known.is_settled());
-    observed(verdict, known.evidence, || said(known))
+    match verdict(known.word(), known.left(), known.is_settled()) {
+        Verdict::Queued => Observation::Queued(known.job.and_then(|job| job.start_at)),
+        verdict => observed(verdict, known.evidence, || said(known)),
+    }
 }
 
 fn said(known: Known<'_>) -> String {
@@ -98,6 +104,7 @@ mod tests {
             reason: reason.to_owned(),
             processors: 1,
             submitted_at: Timestamp(1),
+            start_at: None,
             end_at: None,
         }
     }
@@ -165,7 +172,7 @@ mod tests {
         let early = Known { asked_again: false, ..put_back };
         assert!(is_outdated(early) && matches!(judge(early), Observation::Unknown(_)));
         let evidence = Evidence { perhaps_begun: true, ..of_job("4") };
-        assert_eq!(judge(known(Some(&waiting), Some(&evidence))), Observation::Queued);
+        assert_eq!(judge(known(Some(&waiting), Some(&evidence))), Observation::Queued(None));
     }
 
     #[test]
@@ -180,7 +187,8 @@ mod tests {
     fn a_detail_has_the_words_of_both() {
         let job = job("FAILED", "NonZeroExitCode");
         let evidence = Evidence { trouble: Some("no disk".to_owned()), ..of_job("5") };
-        let Observation::Vanished { began: false, detail } = judge(known(Some(&job), Some(&evidence)))
+        let Observation::Vanished { began: false, detail } =
+            judge(known(Some(&job), Some(&evidence)))
         else {
             panic!("a wrapper in trouble is the site's error")
         };

@@ -101,6 +101,21 @@ pub(super) fn options(
         format!("--chdir={root}"),
         format!("--time={}", minutes(config, order)),
     ];
+    if order.begin_in > DurationMs::ZERO {
+        // Counted by Slurm's own clock.
+        options.push(format!("--begin=now+{}seconds", order.begin_in.0.div_ceil(1_000)));
+    }
+    options.extend(of_site(config));
+    options.extend(amounts(&order.resources));
+    // The job's own come last: they win over those of the site.
+    for option in &order.lrm_options {
+        options.push(allowed(option)?);
+    }
+    Ok(options)
+}
+
+/// What every job of a site gets, unless it says otherwise.
+pub(super) fn of_site(config: &SlurmConfig) -> Vec<String> {
     let named = [
         ("partition", &config.partition),
         ("account", &config.account),
@@ -108,15 +123,8 @@ pub(super) fn options(
         ("constraint", &config.constraint),
         ("reservation", &config.reservation),
     ];
-    options.extend(
-        named.into_iter().filter_map(|(name, value)| Some(format!("--{name}={}", value.as_ref()?))),
-    );
-    options.extend(amounts(&order.resources));
-    // The job's own come last: they win over those of the site.
-    for option in &order.lrm_options {
-        options.push(allowed(option)?);
-    }
-    Ok(options)
+    let given = |(name, value): (_, &Option<String>)| Some(format!("--{name}={}", value.as_ref()?));
+    named.into_iter().filter_map(given).collect()
 }
 
 /// From the beginning of the wrapper to its end at the latest.

@@ -17,6 +17,8 @@ pub(super) struct Job {
     pub(super) reason: String,
     pub(super) processors: u32,
     pub(super) submitted_at: Timestamp,
+    /// When it started, or is expected to.
+    pub(super) start_at: Option<Timestamp>,
     /// When it ended, or is expected to.
     pub(super) end_at: Option<Timestamp>,
 }
@@ -34,7 +36,7 @@ impl Job {
         let mut fields = line.splitn(10, '|');
         let mut next = || fields.next();
         let (number, state, reason, processors) = (next()?, next()?, next()?, next()?);
-        let (submitted, _started, end) = (next()?, next()?, next()?);
+        let (submitted, start, end) = (next()?, next()?, next()?);
         let (directory, name, comment) = (next()?, next()?, next()?);
         let tag = comment.parse().ok().filter(|_| name == comment && directory == root)?;
         Some(Self {
@@ -45,6 +47,7 @@ impl Job {
             reason: reason.to_owned(),
             processors: processors.parse().ok()?,
             submitted_at: seconds(submitted)?,
+            start_at: seconds(start),
             end_at: seconds(end),
         })
     }

@@ -76,7 +76,9 @@ impl Evidence {
     pub(crate) fn last_word(&self) -> Option<Observation> {
         match &self.exit {
             Some((cause, ended_at)) => Some(Observation::Exited(self.exit_as(cause, *ended_at))),
-            None => matches!(self.decision, Some((GateState::Voided, _))).then_some(Observation::Void),
+            None => {
+                matches!(self.decision, Some((GateState::Voided, _))).then_some(Observation::Void)
+            }
         }
     }
 
@@ -118,7 +120,7 @@ pub(crate) fn observed(
     match verdict {
         Verdict::Absent => Observation::Absent,
         Verdict::Untold => Observation::Unknown(UNTOLD.to_owned()),
-        Verdict::Queued => Observation::Queued,
+        Verdict::Queued => Observation::Queued(None),
         Verdict::Standing
         | Verdict::Void
         | Verdict::TooLate

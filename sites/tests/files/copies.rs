@@ -62,7 +62,7 @@ fn what_was_inspected_can_be_ordered_and_copied_on_from_the_store() {
 }
 
 #[test]
-fn a_source_with_one_wrong_bit_is_the_sources_fault_and_never_in_the_store() {
+fn one_wrong_bit_is_the_sources_fault_and_never_in_the_store() {
     let world = World::new();
     let mut bytes = noise(1, 3_000_000);
     let wanted = content(&bytes);
@@ -117,7 +117,7 @@ fn partial_data_that_went_bad_is_found_and_copied_anew() {
 }
 
 #[test]
-fn a_disk_that_cannot_hold_it_is_the_destinations_fault_before_a_byte_is_written() {
+fn a_full_disk_is_the_destinations_fault_before_a_byte_is_written() {
     let world = World::new();
     let huge = 8 << 40;
     std::fs::File::create(world.path("a/files/x")).unwrap().set_len(huge).unwrap();
@@ -141,7 +141,7 @@ fn a_limit_on_file_size_is_the_destinations_fault_and_not_a_death() {
 }
 
 #[test]
-fn an_agent_that_cannot_be_started_is_no_copy_and_one_that_does_nothing_is_a_dead_one() {
+fn an_agent_that_cannot_start_is_no_copy_and_an_idle_one_a_dead_copy() {
     let missing = World::with_agent(vec!["/nowhere/agent".into()]);
     let order = order(missing.file("x", b"abc"), "x");
     let started = missing.b.start_copy(&order, &missing.a.as_source());
@@ -168,7 +168,7 @@ fn a_root_that_is_gone_is_missed_and_one_that_returns_goes_on() {
 }
 
 #[test]
-fn a_destination_that_vanishes_during_the_copy_is_the_destinations_fault_or_nobodys() {
+fn a_destination_that_vanishes_during_the_copy_is_never_the_sources_fault() {
     let world = World::new();
     let order = limited(order(world.file("x", &noise(1, 400_000)), "x"), 400_000);
     world.start(&order);

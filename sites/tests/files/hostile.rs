@@ -181,7 +181,7 @@ fn a_source_that_grows_shrinks_or_changes_during_the_copy_is_found() {
 }
 
 #[test]
-fn a_source_that_is_linked_or_removed_during_the_copy_still_is_what_it_was() {
+fn a_source_linked_or_removed_during_the_copy_is_still_what_it_was() {
     let (_, _, status) = disturbed(|path| {
         std::fs::hard_link(path, path.with_extension("link")).unwrap();
         std::fs::remove_file(path).unwrap();

@@ -49,7 +49,7 @@ async fn an_attempt_whose_bell_died_with_its_owner_is_called_by_the_next() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_attempt_whose_shell_hears_no_bell_is_called_too_where_there_is_busybox() {
+async fn an_attempt_whose_shell_hears_no_bell_is_called_through_busybox() {
     let Some(busybox) =
         ["/bin/busybox", "/usr/bin/busybox"].map(Path::new).into_iter().find(|at| at.exists())
     else {

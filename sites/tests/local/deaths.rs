@@ -50,7 +50,7 @@ async fn the_payload_of_a_killed_wrapper_is_ended_before_it_is_called_vanished()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_wrapper_killed_while_nobody_looked_is_found_out_by_the_next_incarnation() {
+async fn a_wrapper_killed_while_nobody_looked_is_found_by_the_next_incarnation() {
     let fixture = LocalSiteFixture::new();
     start(&*fixture.site, &order(tag(1), script(WAITS))).await;
     await_printed(&*fixture.site, tag(1), "begun").await;

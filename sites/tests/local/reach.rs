@@ -17,7 +17,7 @@ async fn what_a_program_leaves_running_holds_up_no_measurement() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_program_that_says_something_else_or_is_not_there_gives_no_measurement() {
+async fn a_program_that_is_missing_or_says_something_else_measures_nothing() {
     let fixture = LocalSiteFixture::new();
     let Err(SiteError::OutcomeUnknown(why)) = fixture.site.round_trip(&host("odd")).await else {
         panic!("a measurement");

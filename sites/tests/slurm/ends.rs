@@ -59,7 +59,7 @@ async fn what_an_operator_took_out_of_the_queue_is_nobodys_error() {
     all.resources = site.describe().await.unwrap().total;
     bring_to_gate(&*site, &all).await;
     site.submit(&order(tag(2), script("exit 0"))).await.unwrap();
-    await_seen(&*site, tag(2), |seen| *seen == Observation::Queued).await;
+    await_seen(&*site, tag(2), |seen| matches!(seen, Observation::Queued(_))).await;
     fixture.slurm(&["scancel", &format!("--name={}", tag(2))]);
     let ended = |seen: &Observation| matches!(seen, Observation::Ended { .. });
     let seen = await_seen(&*site, tag(2), ended).await;

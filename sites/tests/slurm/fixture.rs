@@ -7,12 +7,16 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
-use cospan_domain::ids::{HostName, RelPath, SiteName};
+use cospan_domain::content::Content;
+use cospan_domain::ids::{Digest, HostName, RelPath, SiteName};
 use cospan_domain::resources::Resources;
-use cospan_domain::units::DurationUs;
+use cospan_domain::units::{Bytes, DurationUs};
 use cospan_sites::contract::SiteFixture;
 use cospan_sites::exec::child::ChildExec;
+use cospan_sites::exec::ssh::{SshConfig, SshExec};
+use cospan_sites::local::{LocalConfig, LocalSite};
 use cospan_sites::port::Site;
 use cospan_sites::slurm::{SlurmConfig, SlurmSite};
 
@@ -24,10 +28,26 @@ case $1 in
 esac
 "#;
 
+fn variable(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).map(PathBuf::from)
+}
+
+fn skipped<T>(needed: &str) -> Option<T> {
+    let test = std::thread::current().name().unwrap_or("?").to_owned();
+    // Not by a macro for tests: their output is kept back when they pass.
+    let told = writeln!(std::io::stderr(), "SKIPPED {test}: it needs {needed} in {}", file!());
+    told.unwrap();
+    None
+}
+
 /// A site for one test, which has the cluster for itself; nothing of it is left afterwards.
 pub struct SlurmSiteFixture {
     place: PathBuf,
     config: SlurmConfig,
+    /// The way there, unless it is this machine.
+    ssh: Option<SshConfig>,
+    /// Calls that did not get through, as whoever cuts connections counts them.
+    pub broken: AtomicU32,
     /// Whoever has it locked has the cluster.
     _turn: File,
 }
@@ -35,30 +55,39 @@ pub struct SlurmSiteFixture {
 impl SlurmSiteFixture {
     /// `None`, loudly, where there is no cluster for tests.
     pub fn offered() -> Option<Self> {
-        let (Some(conf), Some(place)) = (
-            std::env::var_os("COSPAN_TEST_SLURM_CONF"),
-            std::env::var_os("COSPAN_TEST_SLURM_ROOT"),
-        ) else {
-            let test = std::thread::current().name().unwrap_or("?").to_owned();
-            // Not by a macro for tests: their output is kept back when they pass.
-            let told = writeln!(
-                std::io::stderr(),
-                "SKIPPED {test}: it needs a real Slurm; see COSPAN_TEST_SLURM_CONF in {}",
-                file!()
-            );
-            told.unwrap();
-            return None;
-        };
-        Some(Self::new(&PathBuf::from(conf), Path::new(&place)))
+        match (variable("COSPAN_TEST_SLURM_CONF"), variable("COSPAN_TEST_SLURM_ROOT")) {
+            (Some(conf), Some(place)) => Some(Self::new(&conf, &place, None)),
+            _ => skipped("a real Slurm; see COSPAN_TEST_SLURM_CONF"),
+        }
     }
 
-    fn new(conf: &Path, shared: &Path) -> Self {
-        static GROUNDS: AtomicU32 = AtomicU32::new(0);
+    /// The same cluster by way of SSH; `None`, loudly, where that is not offered.
+    pub fn offered_over_ssh() -> Option<Self> {
+        let host = std::env::var("COSPAN_TEST_SLURM_SSH").ok();
+        let known = (variable("COSPAN_TEST_SLURM_CONF"), variable("COSPAN_TEST_SLURM_ROOT"), host);
+        let (Some(conf), Some(place), Some(host)) = known else {
+            return skipped("a real Slurm behind an sshd; see COSPAN_TEST_SLURM_SSH");
+        };
+        let ssh = SshConfig {
+            host,
+            config: variable("COSPAN_TEST_SLURM_SSH_CONFIG"),
+            socket: PathBuf::new(),
+            wanted: "sbatch",
+            patience: Duration::from_secs(15),
+        };
+        Some(Self::new(&conf, &place, Some(ssh)))
+    }
+
+    fn new(conf: &Path, shared: &Path, mut ssh: Option<SshConfig>) -> Self {
+        static FIXTURES: AtomicU32 = AtomicU32::new(0);
         let turn = File::create(shared.join("turn")).unwrap();
         turn.lock().unwrap();
-        let number = GROUNDS.fetch_add(1, Ordering::Relaxed);
+        let number = FIXTURES.fetch_add(1, Ordering::Relaxed);
         let place = shared.join(format!("fixture-{}-{number}", std::process::id()));
         std::fs::create_dir(&place).unwrap();
+        if let Some(ssh) = &mut ssh {
+            ssh.socket = place.join("ssh");
+        }
         let ping = place.join("ping");
         std::fs::write(&ping, PING).unwrap();
         let mut config = SlurmConfig::new(
@@ -69,7 +98,12 @@ impl SlurmSiteFixture {
         );
         config.slurm_conf = Some(conf.to_owned());
         config.ping = vec!["/bin/sh".into(), ping.display().to_string()];
-        let fixture = Self { place, config, _turn: turn };
+        let near = (SiteName::new("near").unwrap(), place.join("near"));
+        let (agent, total) = (config.copy_agent.clone(), Resources::processors(1));
+        let local = LocalConfig::new(near.0.clone(), near.1.clone(), total, agent);
+        LocalSite::new(local).unwrap().initialise().unwrap();
+        config.neighbours.extend([near]);
+        let fixture = Self { place, config, ssh, broken: AtomicU32::new(0), _turn: turn };
         let site = fixture.make();
         // The fixture is made outside of the test's own runtime.
         std::thread::scope(|scope| {
@@ -83,7 +117,47 @@ impl SlurmSiteFixture {
     }
 
     fn make(&self) -> SlurmSite {
-        SlurmSite::new(self.config.clone(), Arc::new(ChildExec::of_this_process())).unwrap()
+        let config = self.config.clone();
+        match &self.ssh {
+            None => SlurmSite::new(config, Arc::new(ChildExec::of_this_process())).unwrap(),
+            Some(ssh) => {
+                let exec = SshExec::new(ssh.clone()).unwrap();
+                SlurmSite::remote(config, Arc::new(exec)).unwrap()
+            }
+        }
+    }
+
+    /// Ends the connection from outside: this end of it is killed, or the other.
+    pub async fn cut(&self, here: bool) {
+        let ssh = self.ssh.as_ref().unwrap();
+        let client = |words: &[&str]| {
+            let mut client = tokio::process::Command::new("ssh");
+            client.arg("-S").arg(&ssh.socket).args(["-o", "ProxyCommand=false"]).args(words);
+            client.stdin(std::process::Stdio::null());
+            client
+        };
+        if !here {
+            // Whoever serves the connection is the parent of what it starts.
+            let _ = client(&[&ssh.host, "kill -9 $PPID"]).output().await;
+            return;
+        }
+        let told = client(&["-O", "check", &ssh.host]).output().await.unwrap();
+        let told = String::from_utf8_lossy(&told.stderr).into_owned();
+        let pid = told.split("pid=").nth(1).and_then(|rest| rest.split(')').next()?.parse().ok());
+        if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
+    }
+
+    /// A site of this machine that copies may come from.
+    pub fn neighbour(&self) -> SiteName {
+        SiteName::new("near").unwrap()
+    }
+
+    /// Puts a user's file there.
+    pub fn put_neighbours_file(&self, name: &str, bytes: &[u8]) -> Content {
+        std::fs::write(self.place.join("near/files").join(name), bytes).unwrap();
+        Content { digest: Digest(*blake3::hash(bytes).as_bytes()), size: Bytes(bytes.len() as u64) }
     }
 
     pub fn root(&self) -> PathBuf {
@@ -138,6 +212,12 @@ impl Drop for SlurmSiteFixture {
         let ours = listed.lines().filter_map(|line| line.split_once(' '));
         for (number, _) in ours.filter(|(_, directory)| *directory == root) {
             self.slurm(&["scancel", number]);
+        }
+        if let Some(ssh) = &self.ssh {
+            let mut client = std::process::Command::new("ssh");
+            client.arg("-S").arg(&ssh.socket).args(["-O", "exit", &ssh.host]);
+            client.stderr(std::process::Stdio::null());
+            let _ = client.status();
         }
         let _ = std::fs::remove_dir_all(&self.place);
     }

@@ -29,7 +29,7 @@ fn payload(bench: &Bench) -> Pid {
 }
 
 #[test]
-fn a_payload_that_was_ended_a_moment_before_its_wrapper_heard_of_it_is_no_success() {
+fn a_payload_ended_just_before_its_wrapper_heard_of_it_is_no_success() {
     with_each_shell(|bench| {
         let stubborn = script("trap : TERM; echo begun; sleep 100; exit 0");
         let wrapper = bench.at_gate_with(&["batch"], &stubborn);

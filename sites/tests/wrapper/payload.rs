@@ -96,7 +96,7 @@ fn the_wall_time_counts_from_the_opening_of_the_gate() {
 }
 
 #[test]
-fn a_payload_that_outlives_the_alarm_of_the_gate_is_ended_at_its_wall_time() {
+fn a_payload_that_outlives_the_gates_alarm_is_ended_at_its_wall_time() {
     for shell in shells() {
         let mut bench = Bench::new(shell);
         bench.pace.wall_time = DurationMs::from_secs(3);

@@ -93,7 +93,7 @@ fn a_program_that_asked_for_no_file_gets_none() {
 }
 
 #[test]
-fn a_restarted_program_is_told_what_an_earlier_attempt_left_while_that_is_there() {
+fn a_restarted_program_is_told_what_is_there_of_an_earlier_attempt() {
     with_each_shell(|bench| {
         let mut earlier = our_tag();
         earlier.attempt = Attempt(77);

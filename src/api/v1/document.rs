@@ -19,6 +19,7 @@ use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::acquisition::AcquisitionDocument;
 use super::label::{Demand, Place};
 use super::quantity::{Length, Size};
 use super::runner::{RestartScopeName, SweepDocument, Target, WarningDocument};
@@ -77,6 +78,9 @@ pub struct JobDocument {
     /// one while the others go on (`component`).
     #[serde(default, skip_serializing_if = "RestartScopeName::is_job")]
     pub restart_scope: RestartScopeName,
+    /// How its processors are got.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acquisition: Option<AcquisitionDocument>,
     /// What runs it: `default` (components only start together), `parallel` (each also finds
     /// the others in a file), `sweep` (many independent runs). Left out: sweep with a `[sweep]`
     /// table, else default.

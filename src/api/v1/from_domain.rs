@@ -151,6 +151,16 @@ fn show_run(report: &mut ComponentReport, run: &Run) {
     report.lrm_id = run.lrm_id().map(ToString::to_string);
     match run {
         Run::Idle => {}
+        Run::Submitted { waits: Some(waits), .. } => {
+            report.since = Some(Instant(waits.since));
+            report.detail = Some(match waits.expected_start {
+                Some(at) => format!(
+                    "in the queue of its site, which expects to start it at {}",
+                    Instant(at)
+                ),
+                None => "in the queue of its site, which does not say when it starts it".into(),
+            });
+        }
         Run::Intended { at } | Run::Submitted { at, .. } => report.since = Some(Instant(*at)),
         Run::Uncertain { settled_at, .. } => {
             report.detail =

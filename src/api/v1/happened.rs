@@ -214,6 +214,13 @@ fn of_a_component(mut report: EventReport, what: &Happened, names: &Names<'_>) -
             report.lrm_id = Some(lrm_id.to_string());
             report.about(*component)
         }
+        Happened::StartDeferred { component, not_before } => {
+            report.about(*component).until(*not_before)
+        }
+        Happened::WaitingAtSite { component, expected_start } => {
+            report.until = expected_start.map(Instant);
+            report.about(*component)
+        }
         Happened::SubmissionUncertain { component, settled_at } => {
             report.about(*component).until(*settled_at)
         }

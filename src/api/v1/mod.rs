@@ -1,6 +1,7 @@
 //! Version 1: job documents, what jobs, sites and files look like, and problems.
 
 pub mod accounting;
+pub mod acquisition;
 pub mod chaos;
 pub mod control;
 pub mod document;

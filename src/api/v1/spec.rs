@@ -14,6 +14,7 @@ use cospan_domain::runner::{RunOptions, Warning};
 use cospan_domain::units::{Bytes, DurationMs};
 use thiserror::Error;
 
+use super::acquisition::AcquisitionDocument;
 use super::document::{
     ComponentDocument, ExecutableDocument, FeedDocument, FileDocument, InputDocument, JobDocument,
     OutputDocument, OverrideDocument, RequestName,
@@ -79,6 +80,9 @@ impl JobDocument {
             (None, true) => OnUnreachable::RerunAfter(RERUN_AFTER),
             (None, false) => OnUnreachable::Wait,
         };
+        if let Some(key) = self.acquisition.as_ref().and_then(AcquisitionDocument::zero) {
+            return wrong(key, "must be above 0");
+        }
         let components = self.component.into_iter().enumerate();
         Ok(JobSpec {
             name: self.name,
@@ -98,6 +102,7 @@ impl JobDocument {
                 warning: self.warning.map(Warning::from),
                 notify: self.notify.into_iter().map(|Target(name)| name).collect(),
                 restart_scope: self.restart_scope.into(),
+                acquisition: self.acquisition.unwrap_or_default().into(),
             },
         })
     }
@@ -241,6 +246,8 @@ impl From<&JobSpec> for JobDocument {
             max_claim_tries: spec.max_claim_tries,
             max_retries: spec.max_retries,
             restart_scope: RestartScopeName::from(spec.run.restart_scope),
+            acquisition: Some(AcquisitionDocument::from(spec.run.acquisition))
+                .filter(|shown| *shown != AcquisitionDocument::default()),
             // A run of a sweep is shown as the one job that it is.
             runner: spec.run.runner.clone().filter(|_| spec.run.task.is_none()),
             sweep: None,

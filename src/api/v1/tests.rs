@@ -156,7 +156,7 @@ fn what_is_left_out_has_sensible_defaults() {
 }
 
 #[test]
-fn an_unknown_key_is_refused_with_its_line_its_path_and_the_nearest_known_key() {
+fn an_unknown_key_is_refused_with_its_line_path_and_the_nearest_key() {
     let toml = "wall_time = '90s'\n\n[[component]]\nname = 'a'\nprocesors = 2\n";
     let error = refused(toml, Format::Toml);
     assert_eq!(error.line, Some(5), "{error}");

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use cospan_domain::content::Content;
-use cospan_domain::ids::{Digest, JobId, PolicyName, Seq, SiteName};
+use cospan_domain::ids::{Digest, JobId, PolicyName, SiteName};
 use cospan_domain::job::spec::{Flexible, Priority, Request};
 use cospan_domain::labels::{Constraint, Rule};
 use cospan_domain::placement::policy::POLICIES;
@@ -101,6 +101,7 @@ fn grid(idle: impl Fn(usize) -> u32) -> Result<Arc<GridSnapshot>> {
             total: resources(PROCESSORS),
             largest_component: resources(PROCESSORS),
             labels: [("arch".into(), ["x86_64".into()].into())].into(),
+            queues: false,
         })),
         acceptance: Acceptance::Open,
         idle: Some(Belief { idle: resources(idle(index)), asked_at: Timestamp(0) }),
@@ -113,7 +114,7 @@ fn grid(idle: impl Fn(usize) -> u32) -> Result<Arc<GridSnapshot>> {
         .map(|file| (Digest([file; 32]), (0..3).map(|i| names[i * FILE_SITE].clone()).collect()))
         .collect();
     let network = Arc::new(Network::from_links(links));
-    Ok(Arc::new(GridSnapshot::new(Seq(1), sites, network, Arc::new(replicas))))
+    Ok(Arc::new(GridSnapshot::new(sites, network, Arc::new(replicas))))
 }
 
 /// Mean microseconds of one decision.

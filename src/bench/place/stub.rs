@@ -124,7 +124,7 @@ impl Site for StubSite {
             total: self.all(),
             largest_component: self.all(),
             labels: Labels::new(),
-            capabilities: Capabilities { reservations: false, find_by_tag: true, arrays: false },
+            capabilities: Capabilities::default(),
             manager: "none".into(),
         })
     }

@@ -22,7 +22,7 @@ const MOST_SKEW_S: u64 = 5;
 /// How a check came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Verdict {
+pub(super) enum Verdict {
     Good,
     Odd,
     Bad,
@@ -30,12 +30,12 @@ enum Verdict {
 
 /// One check.
 #[derive(Debug, Clone, Serialize)]
-struct Check {
-    what: &'static str,
-    verdict: Verdict,
-    found: String,
+pub(super) struct Check {
+    pub(super) what: &'static str,
+    pub(super) verdict: Verdict,
+    pub(super) found: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    remedy: Option<String>,
+    pub(super) remedy: Option<String>,
 }
 
 impl Check {
@@ -260,7 +260,8 @@ fn sites(client: &Client) -> Vec<Check> {
     list.sites.iter().map(check).collect()
 }
 
-fn text(checks: &[Check]) -> String {
+/// Checks for people: a line each, then what to do.
+pub(super) fn text(checks: &[Check]) -> String {
     let rows: Vec<Vec<String>> = checks
         .iter()
         .map(|check| {

@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_grows_faster_than_it_is_read_ends_where_it_ended_at_the_first_look() {
+    fn a_log_that_outgrows_its_reader_ends_where_it_ended_at_the_first_look() {
         let (size, read) = (Cell::new(3 * u64::from(PIECE) + 7), RefCell::new(Vec::new()));
         let ask = |offset: u64, limit: u32| {
             let now = size.get();

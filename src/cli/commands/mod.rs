@@ -2,6 +2,7 @@
 
 pub(super) mod bench;
 pub(super) mod chaos;
+pub(super) mod cluster;
 pub(super) mod configuration;
 pub(super) mod doctor;
 pub(super) mod explain;

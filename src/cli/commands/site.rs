@@ -2,6 +2,7 @@
 
 use cospan_domain::units::{BitsPerSecond, DurationMs, DurationUs};
 
+use super::cluster;
 use crate::api::v1::Instant;
 use crate::api::v1::site::{
     Counts, ForceOrder, LinkReport, SiteList, SiteReport, WindowEnd, WindowReport,
@@ -15,8 +16,20 @@ use crate::client::{Client, SiteAction};
 
 /// Looks at sites and steers them.
 pub(crate) fn run(context: &mut Context, command: &SiteCommand) -> Result<Exit, CliError> {
+    match command {
+        SiteCommand::Add(args) => cluster::add::run(context, args),
+        SiteCommand::Check(args) => cluster::check::run(context, args),
+        SiteCommand::Clean(args) => cluster::clean::run(context, args),
+        command => steer(context, command),
+    }
+}
+
+/// What a server does, or tells.
+fn steer(context: &mut Context, command: &SiteCommand) -> Result<Exit, CliError> {
     let client = context.client()?;
     match command {
+        // They need no server.
+        SiteCommand::Add(_) | SiteCommand::Check(_) | SiteCommand::Clean(_) => {}
         SiteCommand::List => context.out.answer(&client.sites()?, list)?,
         SiteCommand::Show(arg) => context.out.answer(&client.site(&arg.site)?, show)?,
         SiteCommand::Drain(arg) => order(context, &client, &arg.site, SiteAction::Drain)?,

@@ -72,13 +72,20 @@ section! {
         /// Its name: letters, digits, `-`, `_` and `.`, a letter first.
         "name" => name: SiteName, since "0.1.0";
         /// What it is. `local`: processes on this machine. `slurm`: a cluster under Slurm whose
-        /// commands work here, under the account that runs the server.
+        /// commands work here, or where `ssh` leads, as an ordinary account.
         "kind" => kind: SiteKind, since "0.1.0";
         /// Directory of the site's own, for attempts and copies. Absolute. Files below `files` in it
-        /// can be registered with `cospan file add`. Of `slurm`: all nodes have it, under this name.
+        /// can be registered with `cospan file add`. Of `slurm`: all nodes have it, under this name; so
+        /// does this machine, unless `ssh` is given.
         "root" => root: PathBuf, since "0.1.0";
         /// Processors that Cospan may use there.
         "processors" => processors: u32, in 1 => 10_000_000, since "0.1.0";
+        /// Of `slurm`: host where the cluster's commands work, by a name that the SSH configuration of
+        /// the account that runs the server knows. All that runs there runs as the account that it
+        /// leads to. Left out: this machine.
+        "ssh" => ssh: Option<String> = None, since "0.1.0";
+        /// With `ssh`: configuration file of the SSH client. Left out: the account's own.
+        "ssh_config" => ssh_config: Option<PathBuf> = None, since "0.1.0";
         /// Of `slurm`: configuration file that names the cluster. Left out: the installation's own.
         "slurm_conf" => slurm_conf: Option<PathBuf> = None, since "0.1.0";
         /// Of `slurm`: partition that jobs go to, unless they name one. Left out: Slurm's default.
@@ -91,6 +98,9 @@ section! {
         "constraint" => constraint: Option<String> = None, since "0.1.0";
         /// Of `slurm`: reservation of Slurm that jobs run in, unless a job names one.
         "reservation" => reservation: Option<String> = None, since "0.1.0";
+        /// Of `slurm`: whether components may wait in its own queue where nothing that serves them
+        /// is idle. `false`: only what is idle is claimed.
+        "queues" => queues: bool = true, since "0.1.0";
         /// How much of it may be filled by our jobs, from 0 to 1; see `placement.quota_basis`.
         "quota" => quota: PerMillion = PerMillion::ONE,
             in PerMillion(0) => PerMillion::ONE, since "0.1.0";
@@ -151,12 +161,15 @@ impl Site {
     /// Options that are given and belong to one kind of site only.
     pub fn of_one_kind(&self) -> impl Iterator<Item = (SiteKind, &'static str)> {
         let of_slurm = [
+            ("ssh", self.ssh.is_some()),
+            ("ssh_config", self.ssh_config.is_some()),
             ("slurm_conf", self.slurm_conf.is_some()),
             ("partition", self.partition.is_some()),
             ("account", self.account.is_some()),
             ("qos", self.qos.is_some()),
             ("constraint", self.constraint.is_some()),
             ("reservation", self.reservation.is_some()),
+            ("queues", !self.queues),
         ];
         let given = of_slurm.into_iter().filter(|(_, given)| *given);
         given.map(|(key, _)| (SiteKind::Slurm, key))

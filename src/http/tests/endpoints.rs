@@ -26,6 +26,7 @@ fn a_job_is_shown_whole() {
             Component {
                 placement: Some(Placement {
                     share: None,
+                    acquisition: Default::default(),
                     site: "delft".parse().unwrap(),
                     sources: Vec::new(),
                     transfer_time: DurationMs(1500),

@@ -73,7 +73,7 @@ fn the_whole_document_is_accepted() {
 }
 
 #[test]
-fn a_document_with_one_value_replaced_anywhere_is_accepted_or_refused_with_a_problem() {
+fn a_document_with_one_value_replaced_is_taken_or_refused_with_a_problem() {
     let served = Served::start();
     let mut all = Vec::new();
     places(&full(), String::new(), &mut all);
@@ -87,7 +87,7 @@ fn a_document_with_one_value_replaced_anywhere_is_accepted_or_refused_with_a_pro
 }
 
 #[test]
-fn a_document_without_one_key_or_with_one_more_is_accepted_or_refused_with_a_problem() {
+fn a_document_with_a_key_less_or_more_is_taken_or_refused_with_a_problem() {
     let served = Served::start();
     let mut all = Vec::new();
     places(&full(), String::new(), &mut all);

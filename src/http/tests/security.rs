@@ -52,7 +52,7 @@ fn metrics_are_open_only_by_option() {
 }
 
 #[test]
-fn a_key_counts_from_when_it_is_made_until_it_is_removed_without_a_restart() {
+fn a_key_counts_from_its_making_to_its_removal_without_a_restart() {
     let served = Served::with(|settings| settings.max_failures_per_minute = 1_000_000);
     let alice = "alice".parse().unwrap();
     let token = served.keys.add(&alice, cospan_domain::units::Timestamp(2)).unwrap();
@@ -70,7 +70,7 @@ fn a_key_counts_from_when_it_is_made_until_it_is_removed_without_a_restart() {
 }
 
 #[test]
-fn many_failures_from_one_address_are_slowed_down_and_valid_keys_still_pass() {
+fn many_failures_from_one_address_are_slowed_but_valid_keys_still_pass() {
     let served = Served::with(|settings| settings.max_failures_per_minute = 5);
     let mut failures = 0;
     let reply = loop {

@@ -69,6 +69,8 @@ pub struct BuiltSite {
     pub node_failures: Vec<NodeDown>,
     /// Files that lie there from the start.
     pub files: BTreeMap<LogicalName, Bytes>,
+    /// Whether components may wait in its queue.
+    pub queues: bool,
 }
 
 /// A failure of a node.
@@ -208,5 +210,6 @@ fn built(site: &GridSite, local_jobs: Vec<LocalJob>, node_failures: Vec<NodeDown
         local_jobs,
         node_failures,
         files: site.files.clone(),
+        queues: site.queues,
     }
 }

@@ -31,6 +31,7 @@ impl GridSite {
             self.processors_per_node,
             discipline_name(self.discipline),
         )];
+        parts.extend(self.queues.then(|| "components may wait in its queue".to_owned()));
         parts.extend(self.local_load.as_ref().map(LocalLoad::describe));
         parts.extend(self.failures.as_ref().map(Failures::describe));
         if !self.files.is_empty() {

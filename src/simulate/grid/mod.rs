@@ -69,6 +69,8 @@ pub struct GridSite {
     pub failures: Option<Failures>,
     /// Files that lie there from the start.
     pub files: BTreeMap<LogicalName, Bytes>,
+    /// Whether components may wait in its queue, where nothing that serves them is idle.
+    pub queues: bool,
 }
 
 /// What local users submit to a site.

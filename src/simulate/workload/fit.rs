@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn larger_and_smaller_components_can_share_sites_that_larger_ones_alone_could_not() {
+    fn components_of_two_sizes_can_share_sites_that_larger_ones_alone_cannot() {
         assert!(fits(&[3, 2, 2, 2, 2], &[6, 5]));
         assert!(!fits(&[3, 3, 3, 2, 2], &[6, 5]));
         assert!(!fits(&[40, 40], &[72, 32, 32]));

@@ -97,6 +97,7 @@ mod tests {
                 sources: Vec::new(),
                 transfer_time: DurationMs(0),
                 share: None,
+                acquisition: Default::default(),
             }),
             ..Component::default()
         };

@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn control_characters_quotes_and_whatever_else_is_escaped_as_by_serde_json() {
+    fn control_characters_quotes_and_all_else_are_escaped_as_by_serde_json() {
         for code in 0..0x300 {
             let text = format!("a{}b", char::from_u32(code).unwrap());
             let mut written = Vec::new();

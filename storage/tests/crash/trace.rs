@@ -45,13 +45,13 @@ fn every_group_is_synced_before_it_is_acknowledged(engine: EngineKind, file: &st
 
 #[cfg(feature = "sled")]
 #[test]
-fn sled_syncs_its_file_between_the_write_of_a_group_and_its_acknowledgement() {
+fn sled_syncs_its_file_between_a_groups_write_and_its_acknowledgement() {
     every_group_is_synced_before_it_is_acknowledged(EngineKind::Sled, "db");
 }
 
 #[cfg(feature = "redb")]
 #[test]
-fn redb_syncs_its_file_between_the_write_of_a_group_and_its_acknowledgement() {
+fn redb_syncs_its_file_between_a_groups_write_and_its_acknowledgement() {
     every_group_is_synced_before_it_is_acknowledged(EngineKind::Redb, "redb");
 }
 

@@ -17,7 +17,7 @@ use cospan_domain::job::spec::{
 };
 use cospan_domain::job::state::{
     AbortCause, AfterAbort, Began, Charge, Collected, Component, Ending, Idempotency, Instants,
-    Job, Origin, Phase, Restart, RestartStep, Run, Setbacks,
+    Job, Origin, Phase, Restart, RestartStep, Run, Setbacks, Waits,
 };
 use cospan_domain::labels::{Constraint, Rule};
 use cospan_domain::placed::{Placement, Source};
@@ -354,6 +354,7 @@ impl Draw {
                 at: draw.maybe(Self::at),
             }),
             start_by: self.maybe(Self::at),
+            not_before: self.maybe(Self::at),
             restart: self.maybe(|draw| Restart {
                 step: draw.one(&[RestartStep::ToPlace, RestartStep::Staging, RestartStep::Staged]),
                 since: draw.at(),
@@ -381,7 +382,12 @@ impl Draw {
             }),
             transfer_time: DurationMs(self.n64()),
             share: self.maybe(Self::n32),
+            acquisition: self.acquisition(),
         }
+    }
+
+    fn waits(&mut self) -> Waits {
+        Waits { since: self.at(), expected_start: self.maybe(Self::at) }
     }
 
     fn run(&mut self) -> Run {
@@ -390,7 +396,9 @@ impl Draw {
             0 => Run::Idle,
             1 => Run::Intended { at },
             2 => Run::Uncertain { settled_at: at, absences, look_at: self.at() },
-            3 => Run::Submitted { lrm_id: self.name(), at, absences },
+            3 => {
+                Run::Submitted { lrm_id: self.name(), at, absences, waits: self.maybe(Self::waits) }
+            }
             4 => {
                 let clock = self.maybe(|draw| ClockSkew(i64::from(draw.n32()) - 1_000_000));
                 Run::AtGate { lrm_id: self.name(), host, since: at, clock }
@@ -418,7 +426,7 @@ impl Draw {
 
     fn happened(&mut self) -> Happened {
         let (component, at) = (self.index(), self.at());
-        match self.below(41) {
+        match self.below(43) {
             0 => Happened::JobPlaced {
                 round: Round(self.n32()),
                 placements: self.some(Self::placement),
@@ -476,6 +484,8 @@ impl Draw {
             37 => Happened::ComponentAvoidanceLapsed { component },
             38 => Happened::SiteAvoided { component },
             39 => Happened::ReadinessDoubted { component },
+            40 => Happened::StartDeferred { component, not_before: at },
+            41 => Happened::WaitingAtSite { component, expected_start: self.maybe(Self::at) },
             _ => Happened::JobCancelled { by: self.name() },
         }
     }

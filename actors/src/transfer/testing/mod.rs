@@ -320,6 +320,7 @@ impl World {
         job.phase = Phase::Placed { at: now, start_estimate: now };
         let placement = Placement {
             share: None,
+            acquisition: Default::default(),
             site: site(at),
             sources: vec![source],
             transfer_time: DurationMs::ZERO,
@@ -338,7 +339,13 @@ impl World {
         self.append(Change::NewJobs(vec![Arc::new(job.clone())])).await;
         job.phase = Phase::Collecting { since: self.shared.clock.now() };
         let (site, sources) = (site(from), Vec::new());
-        let placement = Placement { site, sources, transfer_time: DurationMs::ZERO, share: None };
+        let placement = Placement {
+            site,
+            sources,
+            transfer_time: DurationMs::ZERO,
+            share: None,
+            acquisition: Default::default(),
+        };
         job.components = vec![Component {
             placement: Some(placement),
             attempt: Attempt(3),

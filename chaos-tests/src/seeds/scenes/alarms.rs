@@ -21,8 +21,9 @@ use rand::rngs::StdRng;
 use super::Play;
 use super::stage::{Scene, Stage, site_name};
 use super::tidy::at_rest;
-use cospan_simulator::call_faults::{CallFault, FaultRates};
+use cospan_simulator::call_faults::FaultRates;
 use cospan_simulator::jobs::job;
+use cospan_simulator::kinds::Kind;
 use cospan_simulator::world::trouble::Trouble;
 
 const DAY: DurationMs = DurationMs(86_400_000);
@@ -37,7 +38,7 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
 fn stage(chance: &mut StdRng, loses: bool) -> Result<Stage> {
     let mut stage = Stage::of(&[4, 4, 4], chance.random())?;
     if loses {
-        let faults = BTreeMap::from([(CallFault::Refused, 0)]);
+        let faults = BTreeMap::from([(Kind::Refused, 0)]);
         stage.fault_rates = FaultRates { faults, ..FaultRates::default() };
     }
     Ok(stage)

@@ -18,10 +18,18 @@ use cospan_simulator::world::trouble::Trouble;
 
 /// Longest wait for anything, an hour.
 const LONGEST: Duration = Duration::from_secs(3_600);
+
 impl Scene {
     /// Checks that something is as it was worked out.
     pub(super) fn same<T: PartialEq + Debug>(&self, what: &str, seen: T, expected: T) {
         self.check(seen == expected, || format!("{what}: {seen:?} instead of {expected:?}"));
+    }
+
+    /// Checks that something happened at a time in milliseconds, or up to one call later: what is
+    /// found out while a poll is under way is told by the next.
+    pub(super) fn by_next_call(&self, what: &str, seen: u64, expected: u64) {
+        let in_time = (expected..=expected + 10).contains(&seen);
+        self.check(in_time, || format!("{what}: {seen} instead of {expected}"));
     }
 
     /// When the site of this number got this call, in order.

@@ -265,16 +265,16 @@ fn never_started(chance: &mut StdRng) -> Result<Vec<String>> {
             .check(lost.since(SUBMITTED) >= timeout && lost <= SUBMITTED + timeout + HINTS, || {
                 format!("given up after {}, not {timeout}", lost.since(SUBMITTED))
             });
-        let board = &scene.plane_run.plane.shared().live;
-        let report = board.site(&site).unwrap_or_default();
+        let live = &scene.plane_run.plane.shared().live;
+        let report = live.site(&site).unwrap_or_default();
         let asked = report.idle.as_ref().map(|(at, _)| *at).unwrap_or_default();
-        let most = board.most_left(&site, SUBMITTED);
+        let most = live.most_left(&site, SUBMITTED);
         scene.check(asked >= lost || most == Some(processors - 1), || {
             format!("asked at {} it is believed to have {most:?}", asked.0)
         });
         scene.strike(&site, Trouble::Drained(false));
         scene.when(DAY, is_over(id)).await?;
-        scene.same("what is believed later", board.most_left(&site, scene.now()), None);
+        scene.same("what is believed later", live.most_left(&site, scene.now()), None);
         let setbacks = scene.job(id)?.setbacks;
         scene.same("rounds lost", setbacks.rounds, 1);
         scene.ask(Ask::Cancel(vec![id])).await?;

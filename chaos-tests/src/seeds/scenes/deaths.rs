@@ -13,8 +13,8 @@ use rand::rngs::StdRng;
 
 use super::log::At;
 use super::stage::{BEGINS, Scene, Stage, file_name, only_at, reads, site_name};
-use cospan_simulator::call_faults::CallFault;
 use cospan_simulator::jobs::job;
+use cospan_simulator::kinds::Kind;
 use cospan_simulator::lives::Lived;
 
 /// Everybody looks this often, which is when one of them dies.
@@ -284,7 +284,7 @@ fn ends(chance: &mut StdRng) -> Result<Vec<String>> {
 fn adapters(chance: &mut StdRng) -> Result<Vec<String>> {
     let mut stage = Stage::of(&[12], chance.random())?;
     stage.hints = chance.random_bool(0.5);
-    stage.fault_rates.faults.insert(CallFault::Panics, 1_000_000);
+    stage.fault_rates.faults.insert(Kind::AdapterPanics, 1_000_000);
     let panics = [20, 130, 1_000][chance.random_range(0..3)];
     stage.play_from_start(move |scene| async move {
         scene.pass(DurationMs(panics)).await;

@@ -17,8 +17,9 @@ use rand::rngs::StdRng;
 use super::Play;
 use super::stage::{BEGINS, Scene, Stage};
 use super::tidy::at_rest;
-use cospan_simulator::call_faults::{CallFault, FaultRates};
+use cospan_simulator::call_faults::FaultRates;
 use cospan_simulator::jobs::job;
+use cospan_simulator::kinds::Kind;
 
 const DAY: DurationMs = DurationMs(86_400_000);
 /// Messages under way at once.
@@ -134,7 +135,7 @@ fn again(chance: &mut StdRng) -> Result<Vec<String>> {
     let targets = names(1)?;
     let mut stage = stage(&targets, chance)?;
     // No call ever fails; messages do.
-    let faults = BTreeMap::from([(CallFault::Refused, 0)]);
+    let faults = BTreeMap::from([(Kind::Refused, 0)]);
     stage.fault_rates = FaultRates { faults, ..FaultRates::default() };
     let tell_for = DurationMs(1_000 * chance.random_range(0..=15));
     stage.settings.tell_for = tell_for;

@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn scenes_go_as_they_were_worked_out() {
-        for seed in 0..60 {
+        for seed in 0..12 {
             assert_eq!(broken(seed), Vec::<String>::new(), "seed {seed}");
         }
     }

@@ -193,7 +193,7 @@ async fn goes_on(scene: &Scene, id: JobId, story: &Story, begun: u64, tries: &Tr
     let interval = scene.plane_run.plane.shared().settings.poll_interval.0;
     let polled = tries.back + ends.saturating_sub(tries.back) / interval * interval;
     let seen = if ends <= polled { polled } else { ends.max(polled + 10) };
-    scene.same("the end of the job", over, seen);
+    scene.by_next_call("the end of the job", over, seen);
     let course = scene.course(id, BEGINS + DurationMs(begun));
     scene.same("changes of the job", course.len(), 5);
     scene.shows("state again", 0, "usable")?;

@@ -99,6 +99,7 @@ impl Stage {
                 processors_per_node: *processors,
                 discipline: Discipline::Fcfs,
                 local_jobs: locals.map(|(_, job)| *job).collect(),
+                queues: false,
                 files: here.map(|(path, content, _)| (path.clone(), *content)).collect(),
             }
         };

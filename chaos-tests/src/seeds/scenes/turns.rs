@@ -57,7 +57,8 @@ fn in_order(chance: &mut StdRng) -> Result<Vec<String>> {
     let mut classes = Priority::ALL.to_vec();
     classes.push(Priority::Low);
     classes.shuffle(chance);
-    let run_time = DurationMs(1_000 * chance.random_range(1..=50));
+    // Longer than all of them take to be submitted, and asked for where they stand.
+    let run_time = DurationMs(1_000 * chance.random_range(5..=50));
     stage.play(move |scene| async move {
         scene.pass(DurationMs(1_000)).await;
         let begun = scene.now();

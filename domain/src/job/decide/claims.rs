@@ -7,7 +7,7 @@ use crate::claim::ClaimTry;
 use crate::ids::{ComponentIndex, JobId};
 use crate::job::command::{ExternalState, Inputs, Rejection};
 use crate::job::decide::draft::Draft;
-use crate::job::decide::{abort, progress, restarts};
+use crate::job::decide::{abort, progress, queued, restarts};
 use crate::job::event::Happened;
 use crate::job::state::{AbortCause, Component, Ending, Phase, Run};
 use crate::planted::{Bug, bug};
@@ -110,6 +110,9 @@ pub(super) fn lost(
         restarts::lost(draft, index, detail, over);
         return;
     }
+    if queued::lost(draft, index, &detail, over.as_ref()) {
+        return;
+    }
     let claiming = matches!(draft.job.phase, Phase::Claiming { .. });
     let lives = draft.job.components[index.0 as usize].run.may_live();
     let next = next_claim(draft, draft.now).filter(|_| claiming && lives);
@@ -139,19 +142,24 @@ pub(super) fn step(draft: &mut Draft<'_>, since: Timestamp) {
         return;
     }
     let due = |component: &Component| !matches!(component.run, Run::Idle) && !component.given_back;
-    let late = draft.job.indexed().filter(|(_, component)| due(component));
+    let mut late =
+        draft.job.indexed().filter(|(_, component)| due(component)).filter(|(_, component)| {
+            draft.is_over(draft.job.claim_ends(component, since, parameters))
+        });
+    let Some((index, component)) = late.next() else { return };
+    let acquisition = component.acquisition();
+    let (holds, limit) = match component.run {
+        Run::AtGate { .. } => (true, acquisition.max_hold(parameters)),
+        _ => (false, acquisition.ready_within(parameters)),
+    };
     let all = draft.job.components.iter().all(|c| matches!(c.run, Run::AtGate { .. }));
-    let mut late = late.filter_map(|(index, component)| match component.run {
-        Run::AtGate { since, .. } => draft
-            .is_over(since + parameters.hold_max)
-            .then(|| (index, held_too_long(parameters.hold_max, all))),
-        _ => draft
-            .is_over(since + parameters.claim_timeout)
-            .then(|| (index, format!("not running within {}", parameters.claim_timeout))),
-    });
-    if let Some((component, detail)) = late.next() {
-        drop(late);
-        lost(draft, component, detail.into(), None);
+    drop(late);
+    if holds && acquisition.is_queued() {
+        queued::give_back(draft, index, limit);
+    } else {
+        let detail =
+            if holds { held_too_long(limit, all) } else { format!("not running within {limit}") };
+        lost(draft, index, detail.into(), None);
     }
 }
 

@@ -6,6 +6,7 @@ mod common_start;
 mod draft;
 mod orders;
 mod progress;
+mod queued;
 mod restarts;
 mod sightings;
 mod submission;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::ids::{Attempt, ComponentIndex};
 use crate::job::command::{Rejection, Sighting, SiteTimes};
 use crate::job::decide::draft::Draft;
-use crate::job::decide::{abort, claims, submission};
+use crate::job::decide::{abort, claims, queued, submission};
 use crate::job::due::overdue_at;
 use crate::job::event::Happened;
 use crate::job::parameters::JobParameters;
@@ -23,6 +23,9 @@ pub fn is_news(
     sighting: &Sighting,
 ) -> bool {
     let Some(component) = job.components.get(index.0 as usize) else { return false };
+    if let Sighting::Queued(expected) = sighting {
+        return queued::is_news(component, *expected);
+    }
     let is_known = matches!(
         (&component.run, sighting),
         (Run::Submitted { absences: 0, .. }, Sighting::Pending)
@@ -44,6 +47,10 @@ pub(super) fn sighted(
     match sighting {
         Sighting::Absent => submission::absent(draft, index, attempt, asked_at)?,
         Sighting::Pending => seen(draft, index),
+        Sighting::Queued(expected) => {
+            seen(draft, index);
+            queued::waits(draft, index, expected);
+        }
         Sighting::Ready(host) => ready(draft, index, host, times),
         Sighting::Begun(host) => begun(draft, index, &host, times),
         Sighting::Succeeded => {
@@ -54,6 +61,7 @@ pub(super) fn sighted(
         Sighting::Void => void(draft, index, attempt),
         Sighting::TooLate => too_late(draft, index, attempt),
         Sighting::Taken(detail) => taken(draft, index, attempt, detail),
+        Sighting::NeverRuns(detail) => never_runs(draft, index, detail),
         Sighting::Vanished(detail) => lost(draft, index, attempt, detail),
     }
     end_overdue(draft, index, asked_at);
@@ -162,6 +170,15 @@ fn taken(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt, detail:
     let began = draft.job.components[index.0 as usize].run.has_begun();
     let over = if began { Ending::Lost } else { Ending::NeverRan };
     claims::lost(draft, index, detail.clone(), Some(over(detail)));
+}
+
+/// Its site's queue has it, and will never start it: the round is given up, and it goes elsewhere
+/// while others can hold it.
+fn never_runs(draft: &mut Draft<'_>, index: ComponentIndex, detail: Arc<str>) {
+    if !draft.is_ending(index) {
+        abort::avoid_site(draft, index);
+        abort::abort(draft, AbortCause::ClaimLost { component: index, detail });
+    }
 }
 
 /// The site lost an attempt.

@@ -3,7 +3,7 @@
 use super::{renew, waste_of, with};
 use crate::ids::{Attempt, ComponentIndex};
 use crate::job::event::Happened;
-use crate::job::state::{Began, Component, Ending, Job, Run};
+use crate::job::state::{Began, Component, Ending, Job, Run, Waits};
 use crate::planted::{Bug, bug};
 use crate::units::Timestamp;
 
@@ -14,7 +14,7 @@ pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
             with(job, *component, |c| renew(c, at));
         }
         Happened::AttemptSubmitted { component, lrm_id } => with(job, *component, |c| {
-            c.run = Run::Submitted { lrm_id: lrm_id.clone(), at, absences: 0 };
+            c.run = Run::Submitted { lrm_id: lrm_id.clone(), at, absences: 0, waits: None };
         }),
         Happened::SubmissionUncertain { component, settled_at } => with(job, *component, |c| {
             c.run = Run::Uncertain { settled_at: *settled_at, absences: 0, look_at: at };
@@ -27,6 +27,9 @@ pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
                 *absences = 0;
             }
         }),
+        Happened::WaitingAtSite { component, expected_start } => {
+            with(job, *component, |c| waits(&mut c.run, *expected_start, at));
+        }
         Happened::ComponentReady { component, host, clock } => with(job, *component, |c| {
             let since = match c.run {
                 Run::AtGate { since, .. } => since,
@@ -80,6 +83,13 @@ fn absent(run: &mut Run, counts: bool, next: Timestamp) {
         | Run::Opened { .. }
         | Run::Running { .. }
         | Run::Ended { .. } => {}
+    }
+}
+
+fn waits(run: &mut Run, expected_start: Option<Timestamp>, at: Timestamp) {
+    if let Run::Submitted { waits, .. } = run {
+        let since = waits.map_or(at, |waits| waits.since);
+        *waits = Some(Waits { since, expected_start });
     }
 }
 

@@ -41,6 +41,9 @@ pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
                 false => c.given_back = true,
             });
         }
+        Happened::StartDeferred { component, not_before } => {
+            with(job, *component, |c| c.not_before = Some(*not_before));
+        }
         Happened::ClaimReturned => {
             let instants = &job.instants;
             let start_estimate = instants.start_estimate.unwrap_or(at);

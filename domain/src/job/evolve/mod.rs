@@ -29,12 +29,14 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
         | Happened::ComponentAvoidanceLapsed { .. }
         | Happened::ClaimMissed { .. }
         | Happened::ClaimGivenBack { .. }
+        | Happened::StartDeferred { .. }
         | Happened::ClaimReturned => claims::evolve(job, &event.what, at),
         Happened::AttemptRenewed { .. }
         | Happened::AttemptSubmitted { .. }
         | Happened::SubmissionUncertain { .. }
         | Happened::AttemptAbsent { .. }
         | Happened::AttemptSeen { .. }
+        | Happened::WaitingAtSite { .. }
         | Happened::ComponentReady { .. }
         | Happened::ReadinessDoubted { .. }
         | Happened::GateOpened { .. }

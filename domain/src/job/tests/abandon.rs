@@ -33,7 +33,7 @@ fn gone(world: &mut World) -> Vec<&'static str> {
 }
 
 #[test]
-fn a_cancelled_job_that_must_not_run_twice_waits_for_a_silent_site_until_it_is_abandoned() {
+fn a_cancelled_job_that_runs_once_waits_for_a_silent_site_until_abandoned() {
     let mut world = once();
     world.tell(JobCommand::Cancel(key())).unwrap();
     world.see(1, Sighting::Failed("ended by signal 15".into()));

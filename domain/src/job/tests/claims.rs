@@ -56,7 +56,13 @@ impl ClaimField for Field {
         let (site, _) = fitting.max_by_key(|(site, idle)| (**idle, std::cmp::Reverse(*site)))?;
         let transfer_time = if *site == c() { self.file_to_c } else { DurationMs::ZERO };
         let sources = Vec::new();
-        Some(Placement { site: site.clone(), sources, transfer_time, share: None })
+        Some(Placement {
+            site: site.clone(),
+            sources,
+            transfer_time,
+            share: None,
+            acquisition: Default::default(),
+        })
     }
 
     fn victims_at(&self, site: &SiteName) -> Vec<Victim> {
@@ -439,7 +445,7 @@ fn input_that_is_there_is_not_waited_for() {
 
 /// A link may have been measured while it was cut, and promise a start in a month.
 #[test]
-fn a_start_that_was_estimated_far_too_late_is_not_waited_for_once_input_is_there() {
+fn a_start_estimated_too_late_is_not_waited_for_once_input_is_there() {
     let mut world = job_at(10, 1_000, 8);
     world.parameters.backoff_max = DurationMs::from_secs(30);
     world.look(Inputs::Here);
@@ -449,7 +455,7 @@ fn a_start_that_was_estimated_far_too_late_is_not_waited_for_once_input_is_there
 
 /// PR-5: promotion changes the priority itself.
 #[test]
-fn a_promoted_job_that_comes_back_from_claiming_goes_to_the_queue_it_was_raised_to() {
+fn a_promoted_job_returns_from_claiming_to_the_queue_it_was_raised_to() {
     let mut world = World::new(spec(1));
     world.job.priority = Priority::Low;
     world.tell(JobCommand::Promote { to: Priority::High }).unwrap();

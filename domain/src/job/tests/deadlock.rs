@@ -36,7 +36,7 @@ fn component(does: Does, at: usize) -> Component {
         Holds => {
             Run::AtGate { lrm_id: number(), since: Timestamp(9), host: "n".into(), clock: None }
         }
-        Waits => Run::Submitted { lrm_id: number(), at: Timestamp(9), absences: 0 },
+        Waits => Run::Submitted { lrm_id: number(), at: Timestamp(9), absences: 0, waits: None },
         Nothing => Run::Idle,
     };
     let placement = Placement {
@@ -44,6 +44,7 @@ fn component(does: Does, at: usize) -> Component {
         sources: Vec::new(),
         transfer_time: DurationMs::ZERO,
         share: None,
+        acquisition: Default::default(),
     };
     Component { placement: Some(placement), attempt: Attempt(1), run, ..Component::default() }
 }

@@ -8,6 +8,7 @@ mod deadlock;
 mod lives;
 mod news;
 mod outputs;
+mod queued;
 mod restarts;
 mod stories;
 mod users;

@@ -7,7 +7,7 @@ use crate::job::decide::is_news;
 use crate::job::state::PhaseKind;
 
 #[test]
-fn what_a_site_says_once_more_is_news_after_an_absence_and_of_what_ought_to_be_over() {
+fn what_a_site_repeats_is_news_after_an_absence_or_when_it_should_be_over() {
     let mut world = World::new(spec(1));
     let told = |world: &World, sighting: Sighting| {
         is_news(&world.job, &world.parameters, ComponentIndex(0), world.now, &sighting)

@@ -32,7 +32,7 @@ fn outputs_are_collected_before_the_job_is_finished() {
 }
 
 #[test]
-fn a_silent_site_matters_to_a_collecting_job_only_if_outputs_are_still_to_come_from_there() {
+fn a_collecting_job_minds_a_silent_site_only_if_it_has_outputs_to_come() {
     let mut asked = spec(2);
     let path = RelPath::new("log").unwrap();
     let collect = Collect::Fetch;
@@ -44,7 +44,7 @@ fn a_silent_site_matters_to_a_collecting_job_only_if_outputs_are_still_to_come_f
 }
 
 #[test]
-fn a_job_whose_outputs_cannot_be_collected_fails_once_nothing_else_is_on_its_way() {
+fn a_job_with_lost_outputs_fails_once_nothing_else_is_on_its_way() {
     let mut world = World::collecting(spec(1), &["one", "two", "three"]);
     let component = ComponentIndex(0);
     for output in 0..2 {

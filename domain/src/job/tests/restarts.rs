@@ -56,7 +56,7 @@ fn begin(world: &mut World, index: usize) {
 }
 
 #[test]
-fn a_component_whose_site_fails_runs_again_elsewhere_while_the_others_go_on() {
+fn a_component_whose_site_fails_runs_elsewhere_while_the_others_go_on() {
     let mut world = apart(3);
     let names = world.see(1, Sighting::Vanished("the node died".into()));
     assert_eq!(names, ["AttemptEnded", "SiteCharged", "ComponentFailed"]);
@@ -116,7 +116,7 @@ fn a_component_whose_new_site_has_no_room_for_its_input_avoids_it() {
 }
 
 #[test]
-fn one_lost_file_is_one_setback_for_all_that_need_it_and_none_for_the_others() {
+fn one_lost_file_is_one_setback_for_all_that_need_it_and_no_others() {
     let mut world = apart(4);
     for index in 0..3 {
         world.see(index, Sighting::Vanished("lost".into()));
@@ -198,7 +198,7 @@ fn processors_that_others_took_are_claimed_again_elsewhere() {
 }
 
 #[test]
-fn what_runs_at_a_silent_site_is_left_there_only_after_the_patience_of_the_job() {
+fn what_runs_at_a_silent_site_is_left_only_after_the_jobs_patience() {
     let mut world = apart(2);
     let silent = |world: &mut World, secs: u64| {
         let unreachable = vec![(ComponentIndex(0), world.now - DurationMs::from_secs(secs))];
@@ -257,7 +257,7 @@ fn sites_that_failed_it_are_avoided_for_so_long_only() {
 }
 
 #[test]
-fn one_that_failed_just_now_does_not_go_back_because_another_has_waited_long() {
+fn one_that_just_failed_does_not_go_back_for_another_that_waited_long() {
     let mut world = apart(2);
     world.see(0, Sighting::Vanished("lost".into()));
     world.record_charges();
@@ -287,7 +287,7 @@ fn the_pause_of_one_is_not_that_of_another() {
 }
 
 #[test]
-fn what_was_given_up_while_it_ran_is_left_at_a_silent_site_only_after_the_patience_of_the_job() {
+fn what_was_given_up_while_running_is_left_only_after_the_jobs_patience() {
     let mut world = apart(2);
     world.pass(3_600 + world.parameters.wall_margin.0 / 1_000 + 1);
     world.look(Inputs::Unknown);
@@ -367,7 +367,7 @@ fn before_all_have_begun_a_failure_is_one_of_the_whole_job() {
 }
 
 #[test]
-fn what_an_older_try_saw_of_input_says_nothing_of_the_site_that_was_chosen_since() {
+fn what_an_older_try_saw_of_input_says_nothing_of_a_site_chosen_since() {
     let mut world = apart_without(0);
     claim_at(&mut world, 0, 3, 9_000);
     let older = ClaimTry { round: world.job.round, ..ClaimTry::default() };

@@ -86,7 +86,7 @@ fn a_refused_submission_charges_the_site_and_places_the_job_again() {
 }
 
 #[test]
-fn what_must_not_run_twice_does_not_after_a_gate_was_shut_beside_one_that_was_opened() {
+fn what_runs_once_does_so_even_if_a_gate_is_shut_beside_an_open_one() {
     let mut spec = spec(2);
     spec.rerunnable = false;
     let mut world = World::new(spec);
@@ -159,7 +159,7 @@ fn after_a_rebuild_an_intended_submission_is_looked_up_first() {
 }
 
 #[test]
-fn a_component_that_does_not_begin_in_time_aborts_the_round_and_is_charged() {
+fn a_component_that_begins_too_late_aborts_the_round_and_is_charged() {
     let mut world = World::new(spec(2));
     world.place();
     world.accept_all();
@@ -355,7 +355,7 @@ fn a_payload_that_outlives_its_wall_time_by_far_is_ended_from_here() {
 }
 
 #[test]
-fn no_payload_is_given_up_before_its_site_says_that_it_outlived_its_wall_time() {
+fn no_payload_is_given_up_before_its_site_says_its_wall_time_is_over() {
     let mut world = World::new(spec(1));
     world.run();
     let before = world.now;
@@ -373,7 +373,7 @@ fn no_payload_is_given_up_before_its_site_says_that_it_outlived_its_wall_time() 
 }
 
 #[test]
-fn whoever_is_named_is_told_of_the_end_once_it_has_come_and_nothing_else_changes() {
+fn whoever_is_named_is_told_of_the_end_and_nothing_else_changes() {
     let mut spec = spec(1);
     let team = TargetName::new("team").unwrap();
     spec.run.notify = [team.clone()].into();
@@ -434,7 +434,7 @@ fn a_promotion_that_is_told_twice_raises_one_class() {
 }
 
 #[test]
-fn who_finds_no_room_for_its_input_at_a_site_goes_elsewhere_and_charges_nobody() {
+fn who_finds_no_room_for_its_input_goes_elsewhere_and_charges_nobody() {
     let mut world = World::new(spec(2));
     let placements = world.placements(320_000);
     world.tell(JobCommand::Place { placements, by: None }).unwrap();

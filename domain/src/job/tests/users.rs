@@ -60,7 +60,7 @@ fn a_job_can_be_cancelled_in_every_phase_but_those_in_which_it_has_ended() {
 }
 
 #[test]
-fn the_class_of_a_job_can_be_changed_until_it_has_ended_and_nothing_else_changes_by_it() {
+fn the_class_of_a_job_alone_can_be_changed_until_it_has_ended() {
     for phase in PhaseKind::ALL {
         let mut world = world_in(phase);
         let before = world.job.clone();

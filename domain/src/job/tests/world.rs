@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::acquire::Acquisition;
 use crate::claim::ClaimTry;
 use crate::content::Content;
 use crate::ids::{
@@ -30,6 +31,8 @@ pub(crate) struct World {
     pub(super) now: Timestamp,
     pub(super) parameters: JobParameters,
     pub(super) events: Vec<JobEvent>,
+    /// How it gets its processors.
+    pub(super) acquisition: Acquisition,
 }
 
 pub(super) fn key() -> KeyName {
@@ -117,7 +120,13 @@ impl World {
             told: Default::default(),
             revision: 1,
         };
-        Self { job, now, parameters: JobParameters::default(), events: Vec::new() }
+        Self {
+            job,
+            now,
+            parameters: JobParameters::default(),
+            events: Vec::new(),
+            acquisition: Acquisition::ClaimNow,
+        }
     }
 
     /// Decides, applies, and checks every step against the table.
@@ -176,6 +185,7 @@ impl World {
         (0..shares.len())
             .map(|at| Placement {
                 share: shares[at],
+                acquisition: self.acquisition,
                 site: site(at),
                 sources: sources(at),
                 transfer_time: DurationMs(bytes),

@@ -2,9 +2,10 @@
 //! placement).
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 use super::cluster_minimization::{by_usable, in_order};
-use crate::content::Part;
+use crate::content::{Chunk, Content, Part};
 use crate::ids::ComponentIndex;
 use crate::job::spec::Request;
 use crate::placed::{Placement, Rule};
@@ -16,6 +17,7 @@ use crate::placement::request::PlacementRequest;
 use crate::placement::search::{Choice, Search};
 use crate::placement::split::split;
 use crate::resources::Resources;
+use crate::units::Bytes;
 
 /// The total over the fewest sites that can take it, the largest first. Of allowed
 /// splits the first that fits, under Cluster Minimization.
@@ -94,7 +96,7 @@ pub(super) fn place_flexible(
     let chosen = choose(&candidates, bounds);
     let refusal = chosen.is_empty().then(|| no_split(bounds, &candidates));
     if context.observer.is_listening() {
-        explain(&search, context, &candidates, &chosen, refusal.as_ref());
+        explain(&search, context, &chosen, refusal.as_ref());
     }
     if let Some(reason) = refusal {
         return Err(nearest(&search, context, &candidates, reason));
@@ -130,16 +132,66 @@ fn takes_all(
     let left = context.remaining.processors();
     let most = left.iter().copied().max().filter(|&most| most >= total.processors)?;
     let site = left.iter().position(|&count| count == most)?;
-    let whole = !context.observer.is_listening() && usable(context, site, total) == most;
+    let whole = !context.observer.is_listening() && usable(search, context, site, total) == most;
     (whole && search.fits(0, site, context.remaining)).then_some(site)
 }
 
 /// The most of the total that a site takes.
-fn usable(context: &PlacementContext<'_>, site: usize, total: &Resources) -> u32 {
+fn usable(
+    search: &Search<'_>,
+    context: &PlacementContext<'_>,
+    site: usize,
+    total: &Resources,
+) -> u32 {
     let Some(shape) = &context.grid.sites()[site].shape else { return 0 };
     let largest = &shape.largest_component;
     let left = context.remaining.processors()[site].min(largest.processors);
-    total.most_of(left, |name| context.remaining.other(site, name).min(largest.other(name)))
+    let other = |name: &str| context.remaining.other(site, name).min(largest.other(name));
+    let most = total.most_of(left, other);
+    with_room_for_input(search, context, site, most, total.processors)
+}
+
+/// Of `most` processors as many as the site has room for the chunks of. Which bytes of a file
+/// they will be is not known yet, so only a whole file counts as being there.
+fn with_room_for_input(
+    search: &Search<'_>,
+    context: &PlacementContext<'_>,
+    site: usize,
+    most: u32,
+    total: u32,
+) -> u32 {
+    let (whole, place) = (search.component(0), &context.grid.sites()[site]);
+    let (Some(left), Some(shape)) = (place.staging_left, &place.shape) else { return most };
+    if whole.chunks.is_empty() {
+        return most;
+    }
+    let is_there = |content: &Content| context.grid.is_staged(&place.name, content);
+    let is_cut = |content: &Content| whole.chunks.contains_key(content);
+    let contents: BTreeSet<Content> =
+        search.contents_at(0, site, shape).filter(|content| !is_cut(content)).collect();
+    let fits = |size: u32| {
+        let (mut contents, mut cut) = (contents.clone(), Bytes(0));
+        for chunk in whole.chunks.values() {
+            if size < total {
+                cut = cut + Chunk::longest(chunk.of, size.into(), total.into());
+            } else {
+                contents.insert(chunk.of);
+            }
+        }
+        let (needed, taken) = context.remaining.staging(site, contents.into_iter(), is_there);
+        needed + taken + cut <= left
+    };
+    largest(most, fits)
+}
+
+/// The largest number up to `most` that fits, where all smaller ones do as well.
+fn largest(mut most: u32, fits: impl Fn(u32) -> bool) -> u32 {
+    let mut least = 0;
+    while least < most {
+        let middle = least + (most - least).div_ceil(2);
+        (least, most) = if fits(middle) { (middle, most) } else { (least, middle - 1) };
+    }
+    most
 }
 
 fn candidates(
@@ -151,8 +203,9 @@ fn candidates(
     let left = context.remaining.processors();
     let open = (0..left.len())
         .filter(|&site| left[site] >= least && search.fits(0, site, context.remaining));
+    let most = open.map(|site| Candidate { site, usable: usable(search, context, site, total) });
     let mut candidates: Vec<Candidate> =
-        open.map(|site| Candidate { site, usable: usable(context, site, total) }).collect();
+        most.filter(|candidate| candidate.usable >= least).collect();
     candidates.sort_by_key(|candidate| (Reverse(candidate.usable), candidate.site));
     candidates
 }
@@ -196,7 +249,8 @@ fn nearest(
     candidates: &[Candidate],
     reason: Reason,
 ) -> Refusal {
-    if candidates.is_empty() {
+    let fits = |site| search.fits(0, site, context.remaining);
+    if candidates.is_empty() && !(0..context.grid.sites().len()).any(fits) {
         return search.refusal(0, context.remaining);
     }
     Refusal { component: ComponentIndex(0), site: None, reason }
@@ -205,20 +259,18 @@ fn nearest(
 fn explain(
     search: &Search<'_>,
     context: &mut PlacementContext<'_>,
-    candidates: &[Candidate],
     chosen: &[(usize, u32)],
     refusal: Option<&Reason>,
 ) {
     for site in 0..context.grid.sites().len() {
         let mut verdict = search.verdict(0, site, context.remaining);
         let part = chosen.iter().position(|&(at, _)| at == site);
-        let could = candidates.iter().any(|candidate| candidate.site == site);
         match (part, refusal) {
             (Some(part), _) => {
                 verdict.component = ComponentIndex(part as u32);
                 verdict.outcome = Outcome::Chosen;
             }
-            (None, Some(reason)) if could => {
+            (None, Some(reason)) if verdict.outcome == Outcome::NotPreferred => {
                 verdict.outcome = Outcome::Refused(vec![reason.clone()]);
             }
             (None, _) => {}

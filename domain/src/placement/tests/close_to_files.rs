@@ -146,7 +146,7 @@ fn without_input_it_is_worst_fit() {
 }
 
 #[test]
-fn files_that_no_site_holds_together_come_each_from_where_it_arrives_first() {
+fn files_that_no_site_holds_together_each_come_from_the_fastest_source() {
     let sites = [site("A", 0), site("B", 0), site("C", 9)];
     let (one, two) = (file(1, 1), file(2, 1));
     let grid = grid_with(sites, &[(one, "A"), (two, "B")], &[("A", "C", 100), ("B", "C", 100)]);
@@ -162,7 +162,7 @@ fn files_that_no_site_holds_together_come_each_from_where_it_arrives_first() {
 
 /// Time counts in whole milliseconds, however much faster the second link is.
 #[test]
-fn of_links_that_bring_a_file_in_the_same_millisecond_the_first_by_name_serves() {
+fn of_links_that_are_equally_fast_the_first_by_name_serves() {
     let (input, sites) = (file(1, 1), [site("A", 0), site("B", 8), site("D", 0)]);
     let links = [("A", "B", 9_000_000), ("D", "B", 10_000_000)];
     let grid = grid_with(sites, &[(input, "A"), (input, "D")], &links);

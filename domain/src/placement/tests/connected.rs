@@ -88,7 +88,7 @@ fn a_set_that_no_fastest_link_leads_to_is_found() {
 /// There are billions of sets of five to seven sites, which have enough together, but take one
 /// component each.
 #[test]
-fn among_more_sets_than_can_be_searched_one_that_takes_the_job_is_found_all_the_same() {
+fn among_too_many_sets_to_search_one_that_takes_the_job_is_still_found() {
     let names: Vec<String> = (10..70).map(|number| format!("S{number}")).collect();
     let rate = |a: usize, b: usize| 1 + ((a * a + b * b) * 31 + a * b * 17) as u64 % 997;
     let pairs = (0..60).flat_map(|a| (0..60).map(move |b| (a, b))).filter(|(a, b)| a != b);

@@ -141,7 +141,7 @@ proptest! {
 
     /// The reasons of a later component are told beside what the earlier ones take.
     #[test]
-    fn lifting_what_keeps_a_later_component_from_a_site_opens_it_and_all_but_one_does_not(
+    fn lifting_all_that_bars_a_later_component_opens_a_site_all_but_one_not(
         drawn in widely_drawn(2..6), policy in 0..POLICIES.len(),
     ) {
         let drawn = rigid(changed(drawn, |part| {
@@ -178,7 +178,7 @@ proptest! {
     /// nor with one processor less of what was to be made up for. No site can be labelled for
     /// two components of which one wants what the other refuses.
     #[test]
-    fn lifting_what_keeps_the_components_of_a_job_from_a_site_each_makes_them_all_fit(
+    fn lifting_what_bars_each_component_from_a_site_makes_all_of_them_fit(
         drawn in widely_drawn(2..6), policy in 0..POLICIES.len(),
     ) {
         let mut drawn = rigid(changed(drawn, |part| {
@@ -223,7 +223,7 @@ proptest! {
     /// then the policy places them, wherever it likes, once what they lack is made up for, and
     /// not with one processor less.
     #[test]
-    fn a_policy_that_is_free_to_choose_places_equal_components_with_what_they_are_told_they_lack(
+    fn equal_components_given_what_they_lack_are_placed_by_a_free_policy(
         idle in prop::collection::vec(0..24u32, 1..6),
         size in 1..12u32, count in 2..6usize, policy in 0..POLICIES.len(),
     ) {
@@ -254,7 +254,7 @@ proptest! {
     /// it: then what is told does once the component avoids nothing. One file only: what
     /// brings one may bring another that lies there too.
     #[test]
-    fn what_keeps_a_component_that_reads_from_a_site_does_not_hide_behind_what_it_avoids(
+    fn what_bars_a_component_that_reads_does_not_hide_behind_what_it_avoids(
         drawn in drawn(1..2), policy in 0..POLICIES.len(),
     ) {
         let drawn = changed(drawn, |part| {

@@ -88,7 +88,7 @@ fn few_and_spread(idle: &[u32], parts: &[u32]) -> (Option<usize>, Option<usize>)
 /// The published order fills the largest site with the largest components that it holds, and
 /// a small rest may need one site more than a lucky spread.
 #[test]
-fn components_of_different_size_may_be_on_one_site_more_than_worst_fit_combines() {
+fn components_of_different_size_may_take_one_site_more_than_worst_fit() {
     assert_eq!(few_and_spread(&[12, 20, 4], &[3, 4, 10, 6, 8]), (Some(3), Some(2)));
 }
 
@@ -119,7 +119,7 @@ proptest! {
     }
 
     #[test]
-    fn few_sites_are_never_more_than_worst_fit_combines_and_well_connected_never_more_than_few(
+    fn few_sites_never_exceed_worst_fit_nor_do_well_connected_exceed_few(
         drawn in drawn(1..5),
     ) {
         let grid = drawn.grid();
@@ -134,7 +134,7 @@ proptest! {
     }
 
     #[test]
-    fn equal_components_on_plain_sites_are_never_on_more_of_them_than_worst_fit_combines(
+    fn equal_components_on_plain_sites_never_take_more_than_worst_fit(
         idle in prop::collection::vec(0..60u32, 1..6),
         size in 1..12u32, count in 1..8usize,
     ) {

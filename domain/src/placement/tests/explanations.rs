@@ -99,7 +99,7 @@ fn a_site_where_copies_would_take_too_much_says_how_much_is_left() {
 
 /// Doing what each is told places both: six more at B and four at C, or ten at B.
 #[test]
-fn a_component_after_one_without_a_site_is_judged_as_if_that_had_what_it_lacks() {
+fn a_component_after_an_unplaced_one_is_judged_as_if_that_were_placed() {
     let closed =
         |name| GridSite { acceptance: Acceptance::Closed(Hindrance::Drained), ..site(name, 50) };
     let (outcome, recorder) =

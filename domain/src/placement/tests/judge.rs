@@ -318,6 +318,21 @@ impl<'a> Judge<'a> {
         more == 0 || size(before) + more <= space
     }
 
+    /// Of so many processors of the total as many as there is space for the chunks of,
+    /// wherever in their files these may begin.
+    pub(super) fn with_space(&self, at: usize, most: i64) -> i64 {
+        let total = self.asked.parts[0].resources.processors;
+        let has_space = |own: u32| {
+            (0..=total - own).all(|before| {
+                let mut judge = self.clone();
+                let parts = self.asked.split(&[before, own]);
+                judge.parts = vec![parts[1].clone()];
+                judge.has_space(0, at)
+            })
+        };
+        (0..=most).rev().find(|own| has_space((*own as u32).min(total))).unwrap_or(0)
+    }
+
     /// What must be at a site before a component can start there: what it reads, and its
     /// executable, which may be another one there.
     pub(super) fn needs(&self, part: usize, at: usize) -> Vec<Content> {
@@ -439,7 +454,13 @@ impl<'a> Judge<'a> {
             });
         }
         let site = self.site(at).name.clone();
-        Placement { site, sources, transfer_time: DurationMs(time), share: None }
+        Placement {
+            site,
+            sources,
+            transfer_time: DurationMs(time),
+            share: None,
+            acquisition: Default::default(),
+        }
     }
 
     /// What the slowest link between these sites carries, in the slower direction.

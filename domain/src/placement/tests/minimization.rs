@@ -171,8 +171,7 @@ fn latency_counts_beside_bandwidth_and_the_more_the_smaller_messages_are() {
     let chosen = |message: u64| {
         let network = Network::new(links(), crate::units::Bytes(message));
         let replicas = std::collections::BTreeMap::new();
-        let grid =
-            GridSnapshot::new(crate::ids::Seq(1), sites(), network.into(), Arc::new(replicas));
+        let grid = GridSnapshot::new(sites(), network.into(), Arc::new(replicas));
         let near = under("connected-cluster-minimization", &sizes(&[14, 14]));
         sites_of(&placed(&near, &grid).unwrap()).iter().map(ToString::to_string).collect::<Vec<_>>()
     };

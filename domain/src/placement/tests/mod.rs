@@ -10,6 +10,7 @@ mod minimization;
 mod plans;
 mod policies;
 mod properties;
+mod queues;
 mod reasons;
 mod rules;
 pub(crate) mod scenes;

@@ -99,7 +99,6 @@ impl Judge<'_> {
     fn plan_by(&self, rule: Rule, placements: Vec<Placement>) -> Plan {
         let longest = placements.iter().map(|placement| placement.transfer_time).max();
         Plan {
-            seq: self.grid.seq(),
             policy: PolicyName::new(self.asked.policy).unwrap(),
             rule,
             placements,
@@ -230,7 +229,9 @@ fn split(
     let asked: &Asked = judge.asked;
     let open = judge.sites().filter(|at| judge.is_open(0, *at));
     let offer = |at| asked.most_at(&judge.grid.sites()[at], |kind| judge.left(at, kind));
-    let mut offers: Vec<(usize, i64)> = open.map(|at| (at, offer(at))).collect();
+    let offers = open.map(|at| (at, judge.with_space(at, offer(at))));
+    let mut offers: Vec<(usize, i64)> =
+        offers.filter(|(_, most)| *most >= i64::from(bounds.min_component_size)).collect();
     offers.sort_by_key(|(_, most)| Reverse(*most));
     let most: Vec<i64> = offers.iter().map(|(_, most)| *most).collect();
     let count = asked.fewest(bounds, &most).ok_or(ComponentIndex(0))?;

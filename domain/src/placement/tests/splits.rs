@@ -97,7 +97,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn a_flexible_job_is_placed_exactly_when_there_is_a_split_and_on_the_fewest_sites(
+    fn a_flexible_job_is_placed_iff_it_can_be_split_and_on_the_fewest_sites(
         places in prop::collection::vec(place(), 1..=5),
         (processors, gpus) in (1..24u32, 0..12u32), min in 1..5u32, most in 1..6u32,
     ) {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::content::Content;
+use crate::content::{Chunk, Content};
 use crate::ids::JobId;
 use crate::job::spec::{Flexible, Priority};
 use crate::placement::testing::*;
@@ -30,7 +30,7 @@ fn files(sites: [GridSite; 2]) -> GridSnapshot {
 }
 
 #[test]
-fn components_of_one_job_share_the_room_of_a_site_and_a_copy_that_both_read() {
+fn components_of_one_job_share_the_room_of_a_site_and_a_common_copy() {
     let grid = || files([narrow("A", 50, 5), narrow("B", 20, 5)]);
     for policy in ["worst-fit", "close-to-files", "cluster-minimization"] {
         let other = request(vec![reading(&[file(1, 3)]), reading(&[file(2, 3)])]);
@@ -106,6 +106,29 @@ fn what_a_flexible_job_stages_counts_for_those_after_it() {
     let grid = || files([narrow("A", 50, 5), narrow("B", 50, 5)]);
     assert_eq!(scanned(vec![other.clone()], grid()), [1]);
     assert_eq!(scanned(vec![flexible, other], grid()), [1], "it reads its file at both sites");
+}
+
+#[test]
+fn a_part_of_a_flexible_job_is_no_larger_than_its_input_has_room_for() {
+    let place = |policy: &str, gigabytes: u64| {
+        let of = file(1, 6);
+        let chunk = Chunk { of, offset: Bytes(0), length: of.size };
+        let chunks = BTreeMap::from([(chunk.content(), chunk)]);
+        let whole = ComponentRequest { chunks, ..component(60) };
+        let policy = crate::ids::PolicyName::new(policy).unwrap();
+        let kind = crate::job::spec::Request::Flexible(Flexible::default());
+        let request = PlacementRequest::new(policy, kind, true, vec![whole]);
+        placed(&request, &files([narrow("A", 60, gigabytes), narrow("B", 40, 4)]))
+    };
+    for policy in ["flexible-cluster-minimization", "connected-flexible-cluster-minimization"] {
+        // A tenth of a gigabyte for each processor.
+        assert_eq!(shares_of(&place(policy, 6).unwrap()), [("A", 60)], "{policy}");
+        assert_eq!(shares_of(&place(policy, 5).unwrap()), [("A", 50), ("B", 10)], "{policy}");
+        assert_eq!(shares_of(&place(policy, 2).unwrap()), [("B", 40), ("A", 20)], "{policy}");
+        let refusal = place(policy, 1).unwrap_err();
+        let no_split = Reason::NoSplit { total: 60, min: 1, sites: 2, usable: 50 };
+        assert_eq!(refusal.reason, no_split, "{policy}");
+    }
 }
 
 #[test]

@@ -23,7 +23,7 @@ fn once(policy: &str, kind: Request, parts: &[u32]) -> PlacementRequest {
 
 /// Each of them fits there, so that it would wait for what never comes.
 #[test]
-fn components_that_no_other_sites_hold_together_try_sites_out_under_every_policy() {
+fn components_too_large_for_other_sites_try_sites_out_under_every_policy() {
     let rigid = POLICIES.iter().filter(|policy| policy.serves(&Request::NonFixed));
     for policy in rigid.map(|policy| policy.name()) {
         let outcome = |total| {
@@ -68,7 +68,7 @@ proptest! {
     /// One that is busy is waited for as long as its like could hold each component, and have as
     /// much as all of them need.
     #[test]
-    fn sites_are_tried_out_for_components_if_and_only_if_those_that_work_are_too_small(
+    fn sites_are_tried_out_for_components_iff_those_that_work_are_too_small(
         parts in prop::collection::vec(1..10u32, 1..5),
         totals in prop::collection::vec(1..12u32, 0..4),
     ) {

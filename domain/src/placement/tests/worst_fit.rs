@@ -58,7 +58,7 @@ fn a_job_that_does_not_fit_as_a_whole_changes_nothing() {
 
 /// WF-4 and WF-5.
 #[test]
-fn the_replica_that_arrives_first_is_taken_and_a_dead_link_is_no_candidate() {
+fn the_replica_that_arrives_first_is_taken_and_none_over_a_dead_link() {
     let input = file(1, 4);
     let outcome = |from_y: u64, from_x: u64| {
         let grid = grid_with(
@@ -179,7 +179,7 @@ fn a_job_that_must_not_run_twice_tries_out_the_only_site_that_can_hold_it() {
 
 /// Else it would wait for ever where the last jobs that may run twice are gone.
 #[test]
-fn a_job_that_must_not_run_twice_waits_only_for_a_site_that_takes_it_without_being_tried_out() {
+fn a_job_that_runs_once_waits_only_for_a_site_that_needs_no_trial() {
     let outcome = |other| {
         let tried = GridSite { acceptance: Acceptance::ProbesOnly, room: Some(1), ..site("A", 50) };
         let other = GridSite { acceptance: other, ..site("B", 0) };
@@ -209,7 +209,7 @@ fn a_fixed_job_that_must_not_run_twice_tries_out_its_own_site() {
 
 /// A job of several components that only one site can take could never try it out else.
 #[test]
-fn a_site_that_takes_one_more_job_takes_all_of_its_components_and_no_other_job() {
+fn a_site_that_takes_one_more_job_takes_all_of_it_and_no_other_job() {
     let grid = grid([GridSite { room: Some(1), ..site("A", 50) }, site("B", 10)]);
     let mut remaining = Remaining::of(&grid);
     let mut next = || {

@@ -83,7 +83,7 @@ fn a_shape_that_nobody_has_any_more_is_forgotten() {
 }
 
 #[test]
-fn an_event_that_changes_nothing_about_the_wait_keeps_the_job_in_the_running_scan() {
+fn an_event_that_leaves_the_wait_alone_keeps_the_job_in_the_running_scan() {
     let all = [waiting(1, High, 1), waiting(2, High, 1)];
     let mut queues = queues_of(QueueParameters::default(), all);
     let mut scan = queues.begin_scan(Trigger::Event, idle(100), seconds(10));

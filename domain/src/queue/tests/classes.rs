@@ -99,7 +99,7 @@ fn a_class_above_the_highest_is_refused_with_the_rule_and_the_remedy() {
 }
 
 #[test]
-fn with_the_class_comes_the_rule_that_speaks_for_the_job_and_whether_it_gave_it() {
+fn with_the_class_comes_the_jobs_rule_and_whether_that_gave_it() {
     let short = ClassRule { max_wall_time: Some(hours(1)), ..all(Some(Priority::High), None) };
     let of_bob = ClassRule { owner: Some(key("bob")), ..all(None, Some(Priority::High)) };
     let rules = [short, of_bob];
@@ -125,7 +125,7 @@ fn a_job_that_names_no_class_is_never_refused_for_the_default() {
 
 proptest! {
     #[test]
-    fn a_key_that_is_bound_gets_no_class_above_the_highest_of_the_first_rule_that_matches(
+    fn a_bound_key_gets_no_class_above_that_of_the_first_rule_that_matches(
         rules in prop::collection::vec(drawn_rule(), 0..5),
         owner in 0..2usize, runner in 0..2usize, wall in 0..6u64,
         asked in 0..4usize, names_none: bool,

@@ -54,7 +54,7 @@ fn the_first_that_wait_have_their_turn_as_far_as_the_limit_goes() {
 }
 
 #[test]
-fn one_that_was_offered_a_place_keeps_its_turn_though_an_earlier_one_comes_back() {
+fn who_was_offered_a_place_keeps_its_turn_when_an_earlier_one_comes_back() {
     let mut groups = Groups::default();
     let mut runs: Vec<Job> = (0..2).map(|index| run(index, Some(1))).collect();
     runs[0].frozen_by = KeyName::new("alice").ok();

@@ -107,7 +107,7 @@ fn with_events_off_an_event_does_nothing() {
 }
 
 #[test]
-fn jobs_are_tried_from_head_to_tail_and_by_number_when_they_entered_together() {
+fn jobs_are_tried_from_head_to_tail_and_by_number_if_entered_together() {
     let together = |job| Waiting { entered: seconds(7), ..waiting(job, High, 1) };
     let all = [together(9), together(8), waiting(3, High, 1), waiting(10, High, 2)];
     let mut queues = queues_of(by_the_clock(), all);

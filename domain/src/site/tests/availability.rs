@@ -64,7 +64,7 @@ fn a_site_on_probation_takes_only_jobs_that_may_run_twice() {
 }
 
 #[test]
-fn a_site_that_nobody_tried_out_for_an_hour_takes_any_job_for_it_one_at_a_time() {
+fn a_site_untried_for_an_hour_takes_any_job_for_a_trial_one_at_a_time() {
     let mut bench = Bench::due_for_a_probe();
     let once = |job| SiteCommand::StartProbe { probe: attempt(job), may_probe: false };
     bench.wait_secs(3_599);
@@ -146,7 +146,7 @@ fn all_obstacles_are_told_the_most_lasting_first() {
 }
 
 #[test]
-fn the_clock_wakes_us_for_every_change_that_it_brings_and_for_nothing_else() {
+fn the_clock_wakes_us_for_the_changes_that_it_brings_and_nothing_else() {
     let mut bench = Bench::new();
     (1..=3).for_each(|job| drop(bench.error(job)));
     let start = bench.now;

@@ -7,7 +7,7 @@ use crate::site::state::{Breaker, RECENT_ERRORS, REMEMBERED};
 use crate::units::DurationMs;
 
 #[test]
-fn three_errors_in_a_row_make_a_site_unusable_and_its_administrator_hears_of_it() {
+fn three_errors_in_a_row_make_a_site_unusable_and_tell_its_administrator() {
     let mut bench = Bench::new();
     assert_eq!(bench.error(1), ["ErrorCharged"]);
     assert_eq!(bench.error(2), ["ErrorCharged"]);

@@ -29,7 +29,7 @@ fn progress_is_not_written() {
 }
 
 #[test]
-fn a_copy_that_nobody_needs_is_deleted_after_a_while_and_forgotten_once_that_is_confirmed() {
+fn a_copy_nobody_needs_is_deleted_and_forgotten_once_that_is_confirmed() {
     let mut bench = Bench::ready(1);
     assert_eq!(bench.names(CopyCommand::NoLongerNeeded), ["CopyReleased"]);
     assert!(bench.due().is_empty());

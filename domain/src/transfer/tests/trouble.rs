@@ -87,7 +87,7 @@ fn a_full_destination_is_tried_a_few_times_and_then_the_jobs_are_told() {
 }
 
 #[test]
-fn when_all_sources_have_failed_the_jobs_are_told_and_all_are_tried_again_later() {
+fn when_all_sources_failed_the_jobs_are_told_and_all_are_tried_later() {
     let mut bench = Bench::copying("leiden", 1);
     bench.fail(1, Blame::Source);
     let none = CopyCommand::NoSource { hopeless: true, detail: "leiden: it broke".into() };
@@ -153,7 +153,7 @@ fn an_order_whose_answer_is_lost_is_watched_and_found_out() {
 }
 
 #[test]
-fn a_destination_that_refuses_orders_is_asked_a_few_times_and_then_the_jobs_are_told() {
+fn a_destination_that_refuses_is_asked_a_few_times_then_jobs_are_told() {
     let mut bench = Bench::new();
     bench.names(CopyCommand::Need);
     bench.begin("leiden", 1).unwrap();

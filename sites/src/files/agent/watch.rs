@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_waited_for_is_blamed_for_a_stall_and_our_own_waiting_is_none() {
+    fn whoever_is_waited_for_is_blamed_for_a_stall_but_not_when_we_wait() {
         assert_eq!(stalled(Phase::Reading), Some(Blame::Source));
         assert_eq!(stalled(Phase::Writing), Some(Blame::Destination));
         assert_eq!(stalled(Phase::Free), None);

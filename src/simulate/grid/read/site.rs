@@ -35,12 +35,15 @@ pub(super) fn site(
         "local_load",
         "failures",
         "files",
+        "queues",
     ]);
     let nodes = table.required("nodes", |value| whole(value, 1..=NODES_MAX));
     let processors_per_node =
         table.or("processors_per_node", 1, |value| whole(value, 1..=PROCESSORS_PER_NODE_MAX));
     let disciplines = DISCIPLINES.map(|discipline| (discipline_name(discipline), discipline));
     let discipline = table.or("scheduler", Discipline::Easy, |value| word(value, &disciplines));
+
+    let queues = table.or("queues", false, yes_or_no);
 
     let called = name.as_ref().map_or(table.title().to_owned(), |name| format!("site {name}"));
     let inner = |key: &str| table.table(key, format!("[site.{key}] of {called}"));
@@ -56,6 +59,7 @@ pub(super) fn site(
         local_load: all_or_none(local_load)?,
         failures: all_or_none(failures)?,
         files: files.unwrap_or_default(),
+        queues: queues?,
     })
 }
 

@@ -72,7 +72,7 @@ fn row(system: u32, node: u32, from: &str, to: &str) -> String {
 }
 
 #[test]
-fn logged_failures_count_from_the_first_one_and_overlapping_ones_are_joined() {
+fn logged_failures_count_from_the_first_and_overlapping_ones_are_joined() {
     let log = [
         row(2, 1, "6/21/2005 10:00", "6/21/2005 11:00"),
         row(2, 1, "6/21/2005 10:30", "6/21/2005 12:00"),
@@ -99,7 +99,7 @@ fn logged_failures_count_from_the_first_one_and_overlapping_ones_are_joined() {
 }
 
 #[test]
-fn a_shuffled_log_keeps_its_times_and_draws_which_nodes_of_it_the_site_has() {
+fn a_shuffled_log_keeps_its_times_and_draws_which_nodes_the_site_has() {
     let at = |node: u32| format!("6/21/2005 10:{node:02}");
     let rows: Vec<String> = (0..32).map(|node| row(2, node, &at(node), &at(node + 1))).collect();
     let (_directory, grid) = logged(&rows, "shuffled = true");

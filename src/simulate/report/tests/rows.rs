@@ -63,7 +63,7 @@ fn the_figures_of_a_job_follow_from_its_instants() {
 }
 
 #[test]
-fn what_a_job_never_reached_is_empty_and_what_came_before_the_run_is_negative() {
+fn what_a_job_never_reached_is_empty_what_preceded_the_run_is_negative() {
     let mut job = short_job();
     (job.placed, job.started, job.finished) = (None, None, None);
     let run = RunRecord { jobs: vec![job], ..empty() };

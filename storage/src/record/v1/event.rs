@@ -26,6 +26,8 @@ wire_enum!(Happened = DomainHappened {
     ComponentMoved { component: u32, placement: Placement },
     ClaimMissed { next_claim: u64, detail: Arc<str> },
     ClaimGivenBack { component: u32 },
+    StartDeferred { component: u32, not_before: u64 },
+    WaitingAtSite { component: u32, expected_start: Option<u64> },
     ComponentFailed { component: u32, why: AbortCause, next_claim: u64 },
     ClaimReturned,
     AttemptRenewed { component: u32 },

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
+use cospan_domain::acquire::Acquisition as DomainAcquisition;
 use cospan_domain::ids::{InstanceId, LrmId, PolicyName, SiteName};
 use cospan_domain::job::state::{
     self, Ending as DomainEnding, RestartStep as DomainStep, Run as DomainRun,
 };
 use cospan_domain::placed::{self, ReasonCode as DomainCode, Rule as DomainRule};
 
-use super::convert::{Text, wire_enum, wire_inner, wire_struct};
-use super::spec::{Chunk, Content};
+use super::convert::{Convert, Text, wire_enum, wire_inner, wire_struct};
+use super::spec::{Chunk, Content, QueueLimits};
 
 wire_struct!(Component = state::Component {
     run: Run;
@@ -22,6 +23,7 @@ wire_struct!(Component = state::Component {
     began: Option<Began>,
     restart: Option<Restart>,
     start_by: Option<u64>,
+    not_before: Option<u64>,
     origins: Vec<Origin>,
 });
 
@@ -42,7 +44,15 @@ wire_struct!(Placement = placed::Placement {
     transfer_time: u64;
     sources: Vec<Source>,
     share: Option<u32>,
+    acquisition: Acquisition,
 });
+wire_enum!(Acquisition = DomainAcquisition { ClaimNow, Queue(QueueLimits) });
+
+impl Default for Acquisition {
+    fn default() -> Self {
+        DomainAcquisition::default().to_wire()
+    }
+}
 
 wire_struct!(PlacedBy = placed::PlacedBy {
     policy: Text<PolicyName>,
@@ -72,6 +82,7 @@ wire_enum!(
         Drained,
         CredentialsExpired,
         SiteUnusable,
+        NoQueue,
         QuotaTooSmall,
         TooSmall,
         LabelMismatch,
@@ -105,12 +116,14 @@ wire_enum!(Run = DomainRun {
     Idle,
     Intended { at: u64 },
     Uncertain { settled_at: u64, absences: u8, look_at: u64 },
-    Submitted { lrm_id: Text<LrmId>, at: u64, absences: u8 },
+    Submitted { lrm_id: Text<LrmId>, at: u64, absences: u8, waits: Option<Waits> },
     AtGate { lrm_id: Text<LrmId>, host: Arc<str>, since: u64, clock: Option<i64> },
     Opened { lrm_id: Text<LrmId>, host: Arc<str>, at: u64 },
     Running { lrm_id: Text<LrmId>, host: Arc<str>, since: u64 },
     Ended { how: Ending, at: u64 },
 });
+
+wire_struct!(Waits = state::Waits { since: u64; expected_start: Option<u64> });
 
 wire_enum!(Ending = DomainEnding {
     Succeeded,
@@ -127,7 +140,7 @@ wire_struct!(Collected = state::Collected { ; content: Option<Content>, done: bo
 /// Bytes that a component takes as written, at most; quickly.
 pub(crate) fn most_bytes(component: &state::Component) -> usize {
     /// Names of fields, numbers, and three names of sites.
-    const FIELDS: usize = 768;
+    const FIELDS: usize = 1_024;
     /// A digest, a size and the name of a site, or two digests and four numbers beside it,
     /// with their fields.
     const ITEM: usize = 512;
@@ -179,6 +192,7 @@ impl Component {
 
 #[cfg(test)]
 mod tests {
+    use cospan_domain::acquire;
     use cospan_domain::content::Content;
     use cospan_domain::ids::{Attempt, Digest};
     use cospan_domain::units::{Bytes, ClockSkew, DurationMs, Timestamp};
@@ -202,6 +216,10 @@ mod tests {
         state::Component {
             placement: Some(placed::Placement {
                 share: Some(u32::MAX),
+                acquisition: DomainAcquisition::Queue(acquire::QueueLimits {
+                    deadline: DurationMs(u64::MAX),
+                    max_hold: DurationMs(u64::MAX),
+                }),
                 site: site('a'),
                 sources: vec![source; items],
                 transfer_time: DurationMs(u64::MAX),
@@ -214,6 +232,7 @@ mod tests {
             collected: vec![collected; items],
             began: Some(state::Began { site: site('b'), attempt, at: Some(Timestamp(u64::MAX)) }),
             start_by: Some(Timestamp(u64::MAX)),
+            not_before: Some(Timestamp(u64::MAX)),
             restart: Some(state::Restart {
                 step: DomainStep::Staging,
                 since: Timestamp(u64::MAX),
@@ -235,7 +254,12 @@ mod tests {
             [
                 DomainRun::Idle,
                 DomainRun::Uncertain { settled_at: at, absences: u8::MAX, look_at: at },
-                DomainRun::Submitted { lrm_id: lrm_id.clone(), at, absences: u8::MAX },
+                DomainRun::Submitted {
+                    lrm_id: lrm_id.clone(),
+                    at,
+                    absences: u8::MAX,
+                    waits: Some(state::Waits { since: at, expected_start: Some(at) }),
+                },
                 DomainRun::AtGate {
                     lrm_id: lrm_id.clone(),
                     host: host.clone(),

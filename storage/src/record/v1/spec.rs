@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use cospan_domain::acquire::{self, AcquisitionMode as DomainMode};
 use cospan_domain::content;
 use cospan_domain::ids::{
     ComponentName, Digest, LogicalName, PolicyName, RelPath, RunnerName, SiteName, TargetName,
@@ -41,7 +42,34 @@ wire_struct!(RunOptions = runner::RunOptions {
     warning: Option<Warning>,
     notify: Vec<Text<TargetName>>,
     restart_scope: RestartScope,
+    acquisition: AcquisitionOptions,
 });
+wire_struct!(AcquisitionOptions = acquire::AcquisitionOptions {
+    ;
+    mode: AcquisitionMode,
+    limits: QueueLimits,
+});
+wire_struct!(QueueLimits = acquire::QueueLimits { deadline: u64, max_hold: u64 });
+wire_enum!(AcquisitionMode = DomainMode { Auto, Immediate, Queued });
+
+impl Default for AcquisitionOptions {
+    fn default() -> Self {
+        acquire::AcquisitionOptions::default().to_wire()
+    }
+}
+
+impl Default for AcquisitionMode {
+    fn default() -> Self {
+        DomainMode::default().to_wire()
+    }
+}
+
+impl Default for QueueLimits {
+    fn default() -> Self {
+        acquire::QueueLimits::default().to_wire()
+    }
+}
+
 wire_enum!(RestartScope = DomainScope { Job, Component });
 
 impl Default for RestartScope {

@@ -1,5 +1,6 @@
 //! Draws how a job is run.
 
+use cospan_domain::acquire::{Acquisition, AcquisitionMode, AcquisitionOptions, QueueLimits};
 use cospan_domain::ids::JobId;
 use cospan_domain::runner::{RestartScope, RunOptions, Signal, Task, Warning};
 use cospan_domain::units::DurationMs;
@@ -25,6 +26,21 @@ impl Draw {
             }),
             notify: self.some(Self::name),
             restart_scope: self.one(&[RestartScope::Job, RestartScope::Component]),
+            acquisition: AcquisitionOptions {
+                mode: self.one(&AcquisitionMode::ALL),
+                limits: self.queue_limits(),
+            },
         }
+    }
+
+    pub(super) fn acquisition(&mut self) -> Acquisition {
+        match self.coin() {
+            true => Acquisition::ClaimNow,
+            false => Acquisition::Queue(self.queue_limits()),
+        }
+    }
+
+    fn queue_limits(&mut self) -> QueueLimits {
+        QueueLimits { deadline: DurationMs(self.n64()), max_hold: DurationMs(self.n64()) }
     }
 }

@@ -1,0 +1,72 @@
+//! Getting processors for a placed component: claimed while they are idle (KOALA, section 4.5;
+//! see [`crate::claim`]), or waited for in the site's own queue.
+//!
+//! A placement says which. Everything after it (gate, common start, restart, accounting,
+//! explanation) is the same for both.
+
+mod options;
+
+pub use options::{AcquisitionMode, AcquisitionOptions};
+
+use crate::job::parameters::JobParameters;
+use crate::units::DurationMs;
+
+/// How a placed component gets its processors at its site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Acquisition {
+    /// Claimed while they are idle: it runs within the grace of a claim, or is withdrawn, and
+    /// that is nobody's error.
+    #[default]
+    ClaimNow,
+    /// It waits in the site's own queue.
+    Queue(QueueLimits),
+}
+
+/// How long a component may wait at its site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct QueueLimits {
+    /// From its submission until it must have its processors; then the round is given up.
+    pub deadline: DurationMs,
+    /// How long it holds its processors at its gate for others that still wait; then it gives
+    /// them back, and is submitted again to begin when the others are expected.
+    pub max_hold: DurationMs,
+}
+
+impl Default for QueueLimits {
+    fn default() -> Self {
+        Self { deadline: DurationMs::from_secs(86_400), max_hold: DurationMs::from_secs(600) }
+    }
+}
+
+impl Acquisition {
+    /// How long a submitted component may take until it is at its gate.
+    pub fn ready_within(self, parameters: &JobParameters) -> DurationMs {
+        match self {
+            Acquisition::ClaimNow => parameters.claim_timeout,
+            Acquisition::Queue(limits) => limits.deadline,
+        }
+    }
+
+    /// How long it may hold its processors at its gate.
+    pub fn max_hold(self, parameters: &JobParameters) -> DurationMs {
+        match self {
+            Acquisition::ClaimNow => parameters.hold_max,
+            Acquisition::Queue(limits) => limits.max_hold,
+        }
+    }
+
+    /// How long its wrapper waits at the gate by itself. Who waited in a queue is told to give
+    /// its processors back, by whoever knows when the others are expected: only if nobody does,
+    /// it gives up by itself.
+    pub fn wrapper_hold(self, parameters: &JobParameters) -> DurationMs {
+        match self {
+            Acquisition::ClaimNow => parameters.hold_max,
+            Acquisition::Queue(limits) => limits.max_hold + parameters.hold_slack,
+        }
+    }
+
+    /// Whether it waits in its site's own queue, however little is idle there.
+    pub fn is_queued(self) -> bool {
+        matches!(self, Acquisition::Queue(_))
+    }
+}

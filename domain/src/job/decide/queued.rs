@@ -1,0 +1,79 @@
+//! Components that wait in their sites' own queues: each by itself, so that who lost its place
+//! does not cost the others theirs.
+
+use std::sync::Arc;
+
+use crate::ids::ComponentIndex;
+use crate::job::decide::draft::Draft;
+use crate::job::event::Happened;
+use crate::job::state::{Component, Ending, Phase, Run};
+use crate::units::{DurationMs, Timestamp};
+
+/// Start estimates of sites that differ by less are not worth a record.
+const NOTABLE: DurationMs = DurationMs(60_000);
+
+/// What a site says of a component in its queue, if that is new.
+pub(super) fn waits(draft: &mut Draft<'_>, index: ComponentIndex, expected: Option<Timestamp>) {
+    let Some(component) = draft.component(index) else { return };
+    if !draft.is_ending(index) && is_news(component, expected) {
+        draft.emit(Happened::WaitingAtSite { component: index, expected_start: expected });
+    }
+}
+
+/// Whether a site's word about a component in its queue differs from what is recorded. One
+/// that claims what is idle is expected to start: there is nothing to record while it does not.
+pub(super) fn is_news(component: &Component, expected: Option<Timestamp>) -> bool {
+    let Run::Submitted { waits, absences, .. } = &component.run else { return false };
+    if !component.acquisition().is_queued() {
+        return *absences > 0;
+    }
+    match (waits, expected) {
+        (None, _) => true,
+        _ if *absences > 0 => true,
+        (Some(waits), expected) => match (waits.expected_start, expected) {
+            (Some(before), Some(now)) => before.since(now).max(now.since(before)) >= NOTABLE,
+            (before, now) => before.is_some() != now.is_some(),
+        },
+    }
+}
+
+/// It has held its processors for others, or for its input, as long as it may: it gives them
+/// back, and is submitted again to begin when the others are expected.
+pub(super) fn give_back(draft: &mut Draft<'_>, component: ComponentIndex, max_hold: DurationMs) {
+    let others = draft.job.components.iter().filter_map(|other| match &other.run {
+        Run::Submitted { waits, .. } => waits.as_ref()?.expected_start,
+        _ => None,
+    });
+    let expected = others.max().unwrap_or(draft.now + max_hold);
+    let not_before = expected.max(draft.now);
+    draft.emit(Happened::ClaimGivenBack { component });
+    draft.emit(Happened::StartDeferred { component, not_before });
+}
+
+/// It lost its place or its processors: it alone is submitted again. False if its round cannot
+/// go on: it does not wait in queues, was tried often enough, or waited as long as it may.
+pub(super) fn lost(
+    draft: &mut Draft<'_>,
+    component: ComponentIndex,
+    detail: &Arc<str>,
+    over: Option<&Ending>,
+) -> bool {
+    let Phase::Claiming { since } = draft.job.phase else { return false };
+    let Some(state) = draft.component(component) else { return false };
+    let (attempt, waits) = (state.attempt, state.acquisition().is_queued() && state.is_claimed());
+    let ready_by = draft.job.ready_by(state, since, draft.parameters);
+    let tries = draft.job.setbacks.claims;
+    let max = draft.job.spec.max_claim_tries.or(draft.parameters.claim.max_claim_tries);
+    if !waits || draft.is_over(ready_by) || max.is_some_and(|max| tries >= max) {
+        return false;
+    }
+    let parameters = draft.parameters;
+    let pause = parameters.backoff(parameters.claim_backoff, tries + 1, draft.job.id.0);
+    let next_claim = draft.now + pause;
+    draft.emit(Happened::ClaimGivenBack { component });
+    if let Some(how) = over {
+        draft.emit(Happened::AttemptEnded { component, attempt, how: how.clone() });
+    }
+    draft.emit(Happened::ClaimMissed { next_claim, detail: detail.clone() });
+    true
+}

@@ -1,0 +1,191 @@
+//! Components that wait in the queues of their sites.
+
+use super::world::{World, spec};
+use crate::acquire::{Acquisition, QueueLimits};
+use crate::ids::{ComponentIndex, LrmId};
+use crate::job::command::{Inputs, Sighting, SubmitAnswer};
+use crate::job::due::EffectKind;
+use crate::job::state::{PhaseKind, Run};
+use crate::units::{DurationMs, Timestamp};
+
+const LIMITS: QueueLimits =
+    QueueLimits { deadline: DurationMs(36_000_000), max_hold: DurationMs(300_000) };
+
+/// A job of so many components, all of which wait in queues.
+fn waiting(components: usize) -> World {
+    let mut world = World::new(spec(components));
+    world.acquisition = Acquisition::Queue(LIMITS);
+    world.place();
+    world.accept_all();
+    world.see_all(Sighting::Queued(None));
+    world
+}
+
+fn look(world: &mut World) -> Vec<&'static str> {
+    world.look(Inputs::Here)
+}
+
+fn run(world: &World, index: usize) -> &Run {
+    &world.job.components[index].run
+}
+
+fn ready() -> Sighting {
+    Sighting::Ready("n".into())
+}
+
+fn accepted() -> SubmitAnswer {
+    SubmitAnswer::Accepted(LrmId::new("2").unwrap())
+}
+
+#[test]
+fn waiting_for_hours_in_a_sites_queue_is_neither_lost_nor_late() {
+    let mut world = waiting(1);
+    assert_eq!(run(&world, 0).as_str(), "waiting-at-site");
+    world.pass(35_000);
+    assert!(look(&mut world).is_empty());
+    world.see(0, ready());
+    assert_eq!(world.phase(), PhaseKind::Starting);
+}
+
+#[test]
+fn what_claims_idle_processors_does_not_wait_in_a_queue() {
+    let mut world = World::new(spec(1));
+    world.place();
+    world.accept_all();
+    assert!(world.see(0, Sighting::Queued(None)).is_empty());
+    world.pass(121);
+    look(&mut world);
+    assert_eq!(world.due(), [EffectKind::End], "it was withdrawn after the grace of a claim");
+}
+
+#[test]
+fn a_wait_ends_with_the_patience_of_its_job() {
+    let mut world = waiting(2);
+    world.pass(36_000);
+    look(&mut world);
+    assert_eq!(world.phase(), PhaseKind::Aborting);
+    assert!(world.job.components.iter().all(|c| c.charge.is_none()), "nobody's error");
+}
+
+#[test]
+fn who_starts_early_gives_back_alone_and_begins_when_the_others_are_expected() {
+    let mut world = waiting(3);
+    let expected = world.now + DurationMs::from_secs(7_200);
+    world.see(1, Sighting::Queued(Some(expected)));
+    world.see(2, Sighting::Queued(Some(expected + DurationMs::from_secs(600))));
+    world.see(0, ready());
+    world.pass(299);
+    assert!(look(&mut world).is_empty(), "it holds as long as it may");
+    world.pass(1);
+    assert_eq!(look(&mut world), ["ClaimGivenBack", "StartDeferred"]);
+    world.see(0, Sighting::Void);
+    assert_eq!(look(&mut world), ["ComponentsClaimed"]);
+    let first = &world.job.components[0];
+    assert_eq!(first.not_before, Some(expected + DurationMs::from_secs(600)));
+    assert_eq!((first.attempt.0, world.attempt(1).0), (2, 1), "the others keep their places");
+    assert_eq!(world.job.setbacks.claims, 0, "nothing went wrong");
+    world.submit(0, accepted());
+    world.see_all(ready());
+    assert_eq!(world.phase(), PhaseKind::Starting);
+}
+
+#[test]
+fn a_start_that_no_site_expects_is_awaited_as_long_again() {
+    let mut world = waiting(2);
+    world.see(0, ready());
+    world.pass(300);
+    look(&mut world);
+    let deferred = world.job.components[0].not_before;
+    assert_eq!(deferred, Some(world.now + LIMITS.max_hold));
+}
+
+#[test]
+fn who_is_cancelled_in_a_queue_is_submitted_again_and_the_others_keep_waiting() {
+    let mut world = waiting(2);
+    let told = world.see(1, Sighting::Taken("cancelled at the site".into()));
+    assert_eq!(told, ["ClaimGivenBack", "AttemptEnded", "ClaimMissed"]);
+    assert_eq!(world.phase(), PhaseKind::Claiming);
+    assert!(look(&mut world).is_empty(), "not at once");
+    world.pass(10);
+    assert_eq!(look(&mut world), ["ComponentsClaimed"]);
+    assert_eq!((world.attempt(0).0, world.attempt(1).0), (1, 2));
+}
+
+#[test]
+fn what_can_never_run_at_its_site_goes_elsewhere_and_nobody_is_charged() {
+    let mut world = waiting(2);
+    let told = world.see(1, Sighting::NeverRuns("PartitionTimeLimit".into()));
+    assert_eq!(told, ["SiteAvoided", "RoundAborted"]);
+    assert!(world.see(1, Sighting::NeverRuns("PartitionTimeLimit".into())).is_empty());
+    world.see_all(Sighting::Void);
+    assert_eq!(world.phase(), PhaseKind::Queued);
+    assert_eq!(world.job.components[1].avoid.len(), 1);
+    assert_eq!(world.job.setbacks.site_errors, 0);
+}
+
+#[test]
+fn a_full_queue_costs_the_others_nothing() {
+    let mut world = World::new(spec(2));
+    world.acquisition = Acquisition::Queue(LIMITS);
+    world.place();
+    world.submit(0, accepted());
+    world.submit(1, SubmitAnswer::Full("only 2 jobs are allowed".into()));
+    assert_eq!(world.phase(), PhaseKind::Claiming);
+    assert!(matches!(run(&world, 0), Run::Submitted { .. }));
+}
+
+#[test]
+fn too_many_lost_places_give_the_round_up() {
+    let mut spec = spec(2);
+    spec.max_claim_tries = Some(2);
+    let mut world = World::new(spec);
+    world.acquisition = Acquisition::Queue(LIMITS);
+    world.place();
+    world.accept_all();
+    for _ in 0..2 {
+        world.see(1, Sighting::Taken("cancelled at the site".into()));
+        world.pass(600);
+        look(&mut world);
+        world.submit(1, accepted());
+    }
+    world.see(1, Sighting::Taken("cancelled at the site".into()));
+    assert_eq!(world.phase(), PhaseKind::Aborting);
+}
+
+#[test]
+fn an_expected_start_is_recorded_when_it_moves_by_a_minute() {
+    let mut world = waiting(1);
+    let expected = |world: &World, secs: u64| Some(world.now + DurationMs::from_secs(secs));
+    let mut told = |secs| {
+        let expected = expected(&world, secs);
+        world.see(0, Sighting::Queued(expected))
+    };
+    assert_eq!(told(3_600), ["WaitingAtSite"]);
+    assert!(told(3_630).is_empty());
+    assert_eq!(told(3_660), ["WaitingAtSite"]);
+    assert_eq!(told(0), ["WaitingAtSite"]);
+}
+
+#[test]
+fn a_wait_is_asked_about_seldom_and_a_start_soon() {
+    let mut world = waiting(2);
+    let awaited = |world: &World| -> Vec<(bool, bool)> {
+        let held = crate::job::demands::holdings(&world.job);
+        held.iter().map(|holding| (holding.awaited, holding.queued)).collect()
+    };
+    assert_eq!(awaited(&world), [(false, true); 2]);
+    world.see(0, ready());
+    assert_eq!(awaited(&world), [(true, false), (false, true)]);
+}
+
+#[test]
+fn a_job_that_is_preempted_in_a_queue_is_not_held_for_its_first_place() {
+    let mut world = waiting(1);
+    world.see(0, Sighting::Taken("preempted".into()));
+    world.pass(10);
+    look(&mut world);
+    assert_eq!(world.job.components[0].not_before, None);
+    assert_eq!(world.attempt(0).0, 2);
+    assert!(world.now > Timestamp(0) && world.due() == [EffectKind::Submit]);
+    assert_eq!(world.job.unclaimed().collect::<Vec<ComponentIndex>>(), []);
+}

@@ -1,0 +1,129 @@
+//! Placing a job into the queues of sites, where nothing that it needs is idle.
+//!
+//! The job's own policy chooses, by what a site would have if only what is ours counted: the
+//! work of others ends some time, and the site's own queue says when. So no more of ours waits
+//! at a site than it could ever hold at once; the rest waits here.
+
+use super::grid::{Acceptance, Belief, GridSite, GridSnapshot, Hindrance};
+use super::plan::Plan;
+use super::policy::{PlacementContext, by_policy};
+use super::reason::{Observer, Recorder, Refusal, Silent};
+use super::remaining::Remaining;
+use super::request::PlacementRequest;
+use crate::acquire::{Acquisition, AcquisitionMode};
+
+/// Places a request in the way that its job wants: on what is idle, or in queues.
+///
+/// # Errors
+/// Not every component has a site now. Of a job that may go either way this says why nothing
+/// that is idle serves it.
+pub(super) fn place_either_way(
+    request: &PlacementRequest,
+    context: &mut PlacementContext<'_>,
+) -> Result<Plan, Refusal> {
+    match request.acquisition().mode {
+        AcquisitionMode::Immediate => by_policy(request, context),
+        AcquisitionMode::Queued => in_queues(request, context),
+        AcquisitionMode::Auto if !context.grid.has_queues() => by_policy(request, context),
+        AcquisitionMode::Auto => now_or_in_queues(request, context),
+    }
+}
+
+fn now_or_in_queues(
+    request: &PlacementRequest,
+    context: &mut PlacementContext<'_>,
+) -> Result<Plan, Refusal> {
+    let (mut of_idle, mut of_queues) = (Recorder::default(), Recorder::default());
+    let listens = context.observer.is_listening();
+    let refusal = match by_policy(request, &mut context.told(listens, &mut of_idle, &mut Silent)) {
+        Ok(plan) => return Ok(context.tell(of_idle, plan)),
+        Err(refusal) => refusal,
+    };
+    match in_queues(request, &mut context.told(listens, &mut of_queues, &mut Silent)) {
+        Ok(plan) => Ok(context.tell(of_queues, plan)),
+        Err(_) => Err(context.tell(of_idle, refusal)),
+    }
+}
+
+/// What it takes is not idle, so nothing is taken of what the context has left, but for the
+/// room of its input.
+fn in_queues(
+    request: &PlacementRequest,
+    context: &mut PlacementContext<'_>,
+) -> Result<Plan, Refusal> {
+    let grid = context.grid.as_queues();
+    let mut remaining = Remaining::of(&grid);
+    let mut plan = by_policy(
+        request,
+        &mut PlacementContext {
+            grid: &grid,
+            remaining: &mut remaining,
+            history: context.history,
+            observer: context.observer,
+        },
+    )?;
+    for placement in &mut plan.placements {
+        placement.acquisition = Acquisition::Queue(request.acquisition().limits);
+        if let Some(site) = context.grid.index_of(&placement.site) {
+            let contents = placement.sources.iter().map(|source| source.content);
+            context.remaining.stage(site, contents);
+        }
+    }
+    Ok(plan)
+}
+
+impl PlacementContext<'_> {
+    /// The same, with another who wants to know why, if anybody does.
+    fn told<'b>(
+        &'b mut self,
+        listens: bool,
+        recorder: &'b mut Recorder,
+        silent: &'b mut Silent,
+    ) -> PlacementContext<'b> {
+        let observer: &mut dyn Observer = if listens { recorder } else { silent };
+        PlacementContext {
+            grid: self.grid,
+            remaining: self.remaining,
+            history: self.history,
+            observer,
+        }
+    }
+
+    /// Tells what was recorded, and hands on what it led to.
+    fn tell<T>(&mut self, recorded: Recorder, outcome: T) -> T {
+        recorded.verdicts.into_iter().for_each(|verdict| self.observer.verdict(verdict));
+        outcome
+    }
+}
+
+impl GridSnapshot {
+    /// Whether components may wait in the queue of any site.
+    pub(super) fn has_queues(&self) -> bool {
+        self.sites().iter().any(GridSite::has_queue)
+    }
+
+    /// The sites as they are for what may wait in their queues.
+    fn as_queues(&self) -> Self {
+        self.with_sites(self.sites().iter().map(GridSite::as_queue).collect())
+    }
+}
+
+impl GridSite {
+    fn has_queue(&self) -> bool {
+        self.shape.as_ref().is_some_and(|shape| shape.queues)
+    }
+
+    /// Everything that is not ours counts as there to be waited for.
+    fn as_queue(&self) -> Self {
+        let mut site = self.clone();
+        if !self.has_queue() && matches!(self.acceptance, Acceptance::Open) {
+            site.acceptance = Acceptance::Closed(Hindrance::NoQueue);
+        }
+        if let (Some(shape), Some(belief)) = (&self.shape, &self.idle) {
+            let mut idle = shape.total.clone();
+            idle.subtract(&self.ours);
+            site.idle = Some(Belief { idle, asked_at: belief.asked_at });
+        }
+        site
+    }
+}

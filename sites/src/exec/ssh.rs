@@ -1,0 +1,252 @@
+//! Commands of a site that is reached over SSH: by the system's client and its user's own
+//! configuration, so that whatever gets people to the site gets us there.
+//!
+//! One connection a site (a master that others share), and in it two long-lived sessions, each
+//! a shell that serves requests: one for control, one for the contents of files. Nothing that a
+//! user wrote is read by a shell at the other end. A connection that cannot be made is not tried
+//! again at once: the pauses grow.
+
+mod answers;
+mod master;
+mod session;
+#[cfg(test)]
+mod tests;
+pub mod trouble;
+mod words;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use self::master::Master;
+use self::session::Session;
+use self::trouble::{Kind, Trouble};
+use super::{Command, Ended, Exec, ExecError, Lane, Output, Work};
+
+/// How a site is reached over SSH.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SshConfig {
+    /// A name that the client's configuration knows.
+    pub host: String,
+    /// Configuration file of the client; the user's own if left out.
+    pub config: Option<PathBuf>,
+    /// Socket of the connection: a path of its own, in a directory of ours.
+    pub socket: PathBuf,
+    /// A command that is needed at the site: if it is not found at once, the start files of
+    /// login shells are read.
+    pub wanted: &'static str,
+    /// Longest that it takes to get there.
+    pub patience: Duration,
+}
+
+/// First pause after a connection that could not be made; the next ones double.
+const PAUSE_MIN: Duration = Duration::from_secs(1);
+
+/// Longest pause.
+const PAUSE_MAX: Duration = Duration::from_secs(60);
+
+/// How much later than it is due an answer about that may come.
+const LATE: Duration = Duration::from_secs(3);
+
+/// Longest path of a socket, less what the client appends while it makes one.
+const SOCKET_MAX: usize = 107 - 18;
+
+/// Runs commands over SSH.
+#[derive(Debug)]
+pub struct SshExec {
+    config: Arc<SshConfig>,
+    link: Arc<tokio::sync::Mutex<Link>>,
+    /// The sessions that are up, for those who need not wait.
+    up: Arc<Mutex<Up>>,
+}
+
+#[derive(Debug, Default, Clone)]
+struct Up {
+    control: Option<Session>,
+    bulk: Option<Session>,
+}
+
+impl Up {
+    fn of(&mut self, lane: Lane) -> &mut Option<Session> {
+        match lane {
+            Lane::Control => &mut self.control,
+            Lane::Bulk => &mut self.bulk,
+        }
+    }
+}
+
+/// The connection, and how it fared.
+#[derive(Debug, Default)]
+struct Link {
+    master: Option<Master>,
+    failed: Option<Failed>,
+}
+
+#[derive(Debug)]
+struct Failed {
+    trouble: Trouble,
+    pause: Duration,
+    /// Until then nothing is tried.
+    until: Instant,
+}
+
+impl SshExec {
+    /// To the site of this configuration. Touches nothing.
+    ///
+    /// # Errors
+    /// The name of the host or the path of the socket cannot be used, and why.
+    pub fn new(config: SshConfig) -> Result<Self, String> {
+        let host = &config.host;
+        if host.is_empty()
+            || host.starts_with('-')
+            || host.contains(|c: char| c.is_whitespace() || c.is_control())
+        {
+            return Err(format!("{host:?} cannot be the name of a host"));
+        }
+        if config.socket.as_os_str().len() > SOCKET_MAX {
+            let socket = config.socket.display();
+            return Err(format!("{socket} is too long for a socket: {SOCKET_MAX} bytes at most"));
+        }
+        Ok(Self { config: Arc::new(config), link: Arc::default(), up: Arc::default() })
+    }
+
+    /// What went wrong when the connection was last tried, and what to do about it.
+    pub async fn trouble(&self) -> Option<(String, String)> {
+        let link = self.link.lock().await;
+        let trouble = &link.failed.as_ref()?.trouble;
+        Some((trouble.said.clone(), trouble.advice(&self.config.by_hand())))
+    }
+
+    /// Ends the connection, unless others made it. What runs at the site goes on.
+    pub async fn close(&self) {
+        let up = std::mem::take(&mut *lock(&self.up));
+        up.control.iter().chain(&up.bulk).for_each(Session::end);
+        if let Some(master) = self.link.lock().await.master.take().filter(Master::is_ours) {
+            master.end(&self.config).await;
+        }
+    }
+
+    /// A session of this lane, made if need be. Whoever gives up waiting does not stop what
+    /// others wait for, too.
+    async fn session(&self, lane: Lane, until: Instant) -> Result<Session, ExecError> {
+        if let Some(session) = lock(&self.up).of(lane).clone().filter(Session::is_up) {
+            return Ok(session);
+        }
+        let (config, link, up) = (self.config.clone(), self.link.clone(), self.up.clone());
+        let made: JoinHandle<Result<_, Trouble>> = tokio::spawn(async move {
+            let mut link = link.lock().await;
+            if let Some(session) = lock(&up).of(lane).clone().filter(Session::is_up) {
+                return Ok(session);
+            }
+            let session = link.session(&config, lane).await?;
+            *lock(&up).of(lane) = Some(session.clone());
+            Ok(session)
+        });
+        let host = &self.config.host;
+        match tokio::time::timeout_at(until, made).await {
+            Ok(Ok(Ok(session))) => Ok(session),
+            Ok(Ok(Err(trouble))) => {
+                let told = trouble.told(host, &self.config.by_hand());
+                Err(match trouble.is_about_trust() {
+                    true => ExecError::LockedOut(told),
+                    false => ExecError::NotStarted(told),
+                })
+            }
+            Ok(Err(error)) => Err(ExecError::NotStarted(format!("connecting to {host}: {error}"))),
+            Err(_) => Err(ExecError::NotStarted(format!("still connecting to {host}"))),
+        }
+    }
+}
+
+impl SshConfig {
+    /// What people would type to get there.
+    pub fn by_hand(&self) -> String {
+        let config = self.config.as_ref().map(|file| format!("-F {} ", file.display()));
+        format!("ssh {}{}", config.unwrap_or_default(), self.host)
+    }
+}
+
+fn lock(up: &Mutex<Up>) -> std::sync::MutexGuard<'_, Up> {
+    up.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Link {
+    async fn session(&mut self, config: &SshConfig, lane: Lane) -> Result<Session, Trouble> {
+        if let Some(failed) = self.failed.as_ref().filter(|failed| Instant::now() < failed.until) {
+            return Err(failed.trouble.clone());
+        }
+        let made = self.try_session(config, lane).await;
+        match &made {
+            Ok(_) => self.failed = None,
+            Err(trouble) => {
+                let last = self.failed.as_ref().map(|failed| failed.pause * 2);
+                let pause = last.unwrap_or(PAUSE_MIN).clamp(PAUSE_MIN, PAUSE_MAX);
+                let until = Instant::now() + pause;
+                self.failed = Some(Failed { trouble: trouble.clone(), pause, until });
+            }
+        }
+        made
+    }
+
+    async fn try_session(&mut self, config: &SshConfig, lane: Lane) -> Result<Session, Trouble> {
+        if !self.master.as_mut().is_some_and(Master::is_up) {
+            self.master = Some(Master::connect(config).await?);
+        }
+        match self.start(config, lane).await {
+            Err(trouble) if self.is_not_the_masters(&trouble) => Err(trouble),
+            // It may be one that an earlier server left, or that hangs.
+            Err(_) => {
+                if let Some(master) = self.master.take() {
+                    master.end(config).await;
+                }
+                self.master = Some(Master::connect(config).await?);
+                self.start(config, lane).await
+            }
+            started => started,
+        }
+    }
+
+    fn is_not_the_masters(&self, trouble: &Trouble) -> bool {
+        match trouble.kind {
+            Kind::Sessions => true,
+            // One that is not ours need not notice that its line is dead.
+            Kind::Shell => self.master.as_ref().is_some_and(Master::is_ours),
+            _ => false,
+        }
+    }
+
+    async fn start(&self, config: &SshConfig, lane: Lane) -> Result<Session, Trouble> {
+        let child = master::session(config).map_err(|why| Trouble::read(&why))?;
+        let started = Session::start(child, lane, config.wanted, config.patience).await;
+        started.map_err(|why| Trouble::read(&why))
+    }
+}
+
+impl Drop for SshExec {
+    fn drop(&mut self) {
+        let up = lock(&self.up);
+        up.control.iter().chain(&up.bulk).for_each(Session::end);
+    }
+}
+
+#[async_trait]
+impl Exec for SshExec {
+    async fn run(&self, command: Command) -> Result<Output, ExecError> {
+        let (started, deadline) = (Instant::now(), command.deadline);
+        if command.lane == Lane::Control && command.input.contains(&0) {
+            return Err(ExecError::NotStarted("a request has a byte that is no text".to_owned()));
+        }
+        let is_program = matches!(command.work, Work::Program(_));
+        // The other end gives up a program itself, and says so.
+        let until = started + deadline + if is_program { LATE } else { Duration::ZERO };
+        let output = self.session(command.lane, until).await?.run(command, until).await?;
+        if is_program && output.ended == Ended::Code(124) && started.elapsed() >= deadline {
+            return Err(ExecError::PerhapsDone(format!("no answer within {deadline:?}")));
+        }
+        Ok(output)
+    }
+}

@@ -1,0 +1,120 @@
+//! What a session says, taken apart.
+
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
+
+use crate::exec::Lane;
+
+/// Longest answer of any kind.
+const LONGEST: usize = 64 << 20;
+
+/// Longest line about an answer.
+const LINE_MAX: u64 = 200;
+
+/// One answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Told {
+    pub(super) id: u64,
+    /// `None`: it was too long to be given.
+    pub(super) code: Option<i32>,
+    pub(super) stdout: Vec<u8>,
+}
+
+/// The answers that come over one connection.
+pub(super) struct Answers<R> {
+    from: BufReader<R>,
+    lane: Lane,
+    nonce: String,
+}
+
+impl<R: AsyncRead + Unpin> Answers<R> {
+    pub(super) fn new(from: BufReader<R>, lane: Lane, nonce: String) -> Self {
+        Self { from, lane, nonce }
+    }
+
+    /// The next one; `None` at the end, and for what is none.
+    pub(super) async fn next(&mut self) -> Option<Told> {
+        match self.lane {
+            Lane::Control => self.counted().await,
+            Lane::Bulk => self.delimited().await,
+        }
+    }
+
+    async fn counted(&mut self) -> Option<Told> {
+        let mut line = Vec::new();
+        (&mut self.from).take(LINE_MAX).read_until(b'\n', &mut line).await.ok()?;
+        let line = std::str::from_utf8(&line).ok()?.strip_suffix('\n')?;
+        let mut words = line.strip_prefix("answer ")?.split(' ');
+        let id = words.next()?.parse().ok()?;
+        let code = code(words.next()?)?;
+        let length = words.next()?.parse().ok().filter(|length| *length <= LONGEST)?;
+        let mut stdout = vec![0; length];
+        self.from.read_exact(&mut stdout).await.ok()?;
+        Some(Told { id, code, stdout })
+    }
+
+    async fn delimited(&mut self) -> Option<Told> {
+        let mark = format!("\n{} ", self.nonce).into_bytes();
+        let mut all = Vec::new();
+        loop {
+            let read = self.from.fill_buf().await.ok().filter(|read| !read.is_empty())?;
+            let length = read.len();
+            all.extend_from_slice(read);
+            self.from.consume(length);
+            // One request at a time: with its last line everything was said.
+            if all.ends_with(b"\n") {
+                let tail = all.len().saturating_sub(mark.len() + 60);
+                let found = all[tail..].windows(mark.len()).rposition(|part| part == mark);
+                if let Some(at) = found.map(|at| tail + at) {
+                    let line = String::from_utf8(all.split_off(at + mark.len())).ok()?;
+                    all.truncate(at);
+                    let (id, last) = line.strip_suffix('\n')?.split_once(' ')?;
+                    let (id, code) = (id.parse().ok()?, code(last)?);
+                    return Some(Told { id, code, stdout: all });
+                }
+            }
+            if all.len() > LONGEST {
+                return None;
+            }
+        }
+    }
+}
+
+/// What may be missing is the code itself.
+#[allow(clippy::option_option, reason = "the outer one is about whether it could be read")]
+fn code(word: &str) -> Option<Option<i32>> {
+    if word == "long" { Some(None) } else { word.parse().ok().map(Some) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn all(lane: Lane, text: &[u8]) -> Vec<Told> {
+        let mut answers = Answers::new(BufReader::with_capacity(7, text), lane, "N".to_owned());
+        let mut told = Vec::new();
+        while let Some(next) = answers.next().await {
+            told.push(next);
+        }
+        told
+    }
+
+    fn told(id: u64, code: Option<i32>, stdout: &[u8]) -> Told {
+        Told { id, code, stdout: stdout.to_vec() }
+    }
+
+    #[tokio::test]
+    async fn answers_are_taken_by_their_length_whatever_is_in_them() {
+        let text = b"answer 7 0 12\nanswer 8 0 0answer 9 137 0\nanswer 2 long 0\nnoise\n";
+        let expected =
+            [told(7, Some(0), b"answer 8 0 0"), told(9, Some(137), b""), told(2, None, b"")];
+        assert_eq!(all(Lane::Control, text).await, expected);
+        assert_eq!(all(Lane::Control, b"answer 1 0 9\nshort").await, []);
+    }
+
+    #[tokio::test]
+    async fn contents_end_with_the_mark_and_may_hold_what_looks_like_it() {
+        let text = b"a\0b\nN\n\nN 7 0\n";
+        assert_eq!(all(Lane::Bulk, text).await, [told(7, Some(0), b"a\0b\nN\n")]);
+        assert_eq!(all(Lane::Bulk, b"cut off\n").await, []);
+    }
+}

@@ -1,0 +1,347 @@
+//! A shell at the far end of a connection, which serves requests; see session.sh.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::process::Child;
+use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
+use tokio::time::Instant;
+
+use super::answers::{Answers, Told};
+use super::words::Words;
+use crate::exec::{Command, Ended, ExecError, Lane, Output, Work};
+
+/// What is sent first.
+const TEXT: &str = include_str!("session.sh");
+
+/// What start files may print before the session is ready.
+const NOISE_MAX: usize = 256 << 10;
+
+/// Requests of the control lane that are under way at the same time.
+const WIDTH: u32 = 8;
+
+/// A session that is up, or was.
+#[derive(Debug, Clone)]
+pub(super) struct Session(Arc<Shared>);
+
+struct Shared {
+    lane: Lane,
+    requests: mpsc::UnboundedSender<Frame>,
+    /// One for each slot that is free.
+    turns: Semaphore,
+    under_way: Mutex<UnderWay>,
+    words: Arc<Words>,
+    end: Notify,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("lane", &self.lane).finish_non_exhaustive()
+    }
+}
+
+/// What was asked and not answered.
+struct UnderWay {
+    last_id: u64,
+    free: Vec<u32>,
+    waiting: BTreeMap<u64, Waiting>,
+    /// When it was last heard of; `None` once it has ended.
+    heard: Option<Instant>,
+}
+
+struct Waiting {
+    slot: u32,
+    /// From now on it may have been done.
+    sent: bool,
+    answer: oneshot::Sender<Result<Output, ExecError>>,
+}
+
+/// A request on its way to the other end.
+struct Frame {
+    id: u64,
+    text: Option<Arc<str>>,
+    bytes: Vec<u8>,
+}
+
+impl Session {
+    /// Takes up what a client of SSH has started: sends the text, and waits until it is ready.
+    ///
+    /// # Errors
+    /// What can be said of why it is not.
+    pub(super) async fn start(
+        mut child: Child,
+        lane: Lane,
+        wanted: &str,
+        patience: Duration,
+    ) -> Result<Self, String> {
+        let (Some(mut stdin), Some(stdout), Some(stderr)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            return Err("the client of SSH has no pipes".to_owned());
+        };
+        let words = Words::listen(stderr);
+        let nonce = crate::local::root::nonce();
+        let lane_word = if lane == Lane::Bulk { "bulk" } else { "control" };
+        let mut stdout = BufReader::with_capacity(64 << 10, stdout);
+        let ready = async {
+            let text = format!("{TEXT}\nserve {nonce} {lane_word} {wanted}\n");
+            // Whoever does not take it has said why.
+            let _ = stdin.write_all(text.as_bytes()).await;
+            until_ready(&mut stdout, &nonce).await
+        };
+        match tokio::time::timeout(patience, ready).await {
+            Ok(Ok(())) => {}
+            Ok(Err(noise)) => {
+                // Its last words may still be on their way.
+                let _ = tokio::time::timeout(Duration::from_secs(1), child.wait()).await;
+                return Err(words.last().await.unwrap_or(noise));
+            }
+            Err(_) => {
+                return Err(words.last().await.unwrap_or_else(|| {
+                    format!(
+                        "no shell answered within {patience:?}; start files that wait for input?"
+                    )
+                }));
+            }
+        }
+        let width = if lane == Lane::Bulk { 1 } else { WIDTH };
+        let (requests, frames) = mpsc::unbounded_channel();
+        let shared = Arc::new(Shared {
+            lane,
+            requests,
+            turns: Semaphore::new(width as usize),
+            under_way: Mutex::new(UnderWay {
+                last_id: 0,
+                free: (0..width).collect(),
+                waiting: BTreeMap::new(),
+                heard: Some(Instant::now()),
+            }),
+            words,
+            end: Notify::new(),
+        });
+        let served = shared.clone();
+        tokio::spawn(async move {
+            let answers = Answers::new(stdout, lane, nonce);
+            tokio::select! {
+                () = served.end.notified() => {}
+                () = write(&served, stdin, frames) => {}
+                () = read(&served, answers) => {}
+            }
+            let _ = child.start_kill();
+            let _ = child.wait().await;
+            served.over().await;
+        });
+        Ok(Self(shared))
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        self.0.under_way().heard.is_some()
+    }
+
+    /// Ends it; what is under way is not known to be done.
+    pub(super) fn end(&self) {
+        self.0.end.notify_one();
+    }
+
+    /// Runs a command at the other end.
+    pub(super) async fn run(&self, command: Command, until: Instant) -> Result<Output, ExecError> {
+        let shared = &self.0;
+        let Ok(Ok(turn)) = tokio::time::timeout_at(until, shared.turns.acquire()).await else {
+            let why = "what was asked before is not answered yet".to_owned();
+            return Err(ExecError::NotStarted(why));
+        };
+        let (id, answer) = shared.enlist(&command)?;
+        // It comes back with the answer.
+        turn.forget();
+        let asked_at = Instant::now();
+        match tokio::time::timeout_at(until, answer).await {
+            Ok(Ok(answered)) => answered,
+            Ok(Err(_)) => Err(ExecError::PerhapsDone("the connection is gone".to_owned())),
+            Err(_) => Err(shared.give_up(id, asked_at)),
+        }
+    }
+}
+
+impl Shared {
+    fn under_way(&self) -> MutexGuard<'_, UnderWay> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a request on its way, for a holder of a turn.
+    fn enlist(
+        &self,
+        command: &Command,
+    ) -> Result<(u64, oneshot::Receiver<Result<Output, ExecError>>), ExecError> {
+        let gone = || ExecError::NotStarted("the connection is gone".to_owned());
+        let (send, answer) = oneshot::channel();
+        let mut under_way = self.under_way();
+        if under_way.heard.is_none() {
+            return Err(gone());
+        }
+        under_way.last_id += 1;
+        let id = under_way.last_id;
+        let slot = under_way.free.pop().ok_or_else(gone)?;
+        let text = match &command.work {
+            Work::Script { text, .. } => Some(text.clone()),
+            Work::Program(_) => None,
+        };
+        let frame = Frame { id, text, bytes: encode(id, slot, command) };
+        under_way.waiting.insert(id, Waiting { slot, sent: false, answer: send });
+        self.requests.send(frame).map_err(|_| gone())?;
+        Ok((id, answer))
+    }
+
+    /// The bytes of a request are about to be sent; `false` if nobody waits for it any more.
+    fn sends(&self, id: u64) -> bool {
+        let mut under_way = self.under_way();
+        under_way.waiting.get_mut(&id).map(|waiting| waiting.sent = true).is_some()
+    }
+
+    fn heard(&self, told: Told) -> Option<()> {
+        let Told { id, code, stdout } = told;
+        let mut under_way = self.under_way();
+        let waiting = under_way.waiting.remove(&id)?;
+        under_way.free.push(waiting.slot);
+        under_way.heard = Some(Instant::now());
+        drop(under_way);
+        self.turns.add_permits(1);
+        // Perhaps nobody waits for it.
+        let _ = waiting.answer.send(match code {
+            None => Err(ExecError::PerhapsDone("it printed more than it may".to_owned())),
+            Some(code) => Ok(self.output(code, stdout)),
+        });
+        Some(())
+    }
+
+    fn output(&self, code: i32, stdout: Vec<u8>) -> Output {
+        let ended = if code > 128 { Ended::Signal(code - 128) } else { Ended::Code(code) };
+        let stderr = if code == 0 { Vec::new() } else { self.words.recent().into_bytes() };
+        Output { ended, stdout, stderr }
+    }
+
+    /// A session that said nothing since then does not live any more.
+    fn give_up(&self, id: u64, since: Instant) -> ExecError {
+        let mut under_way = self.under_way();
+        let silent = under_way.heard.is_some_and(|heard| heard < since);
+        let unsent = under_way.waiting.get(&id).is_some_and(|waiting| !waiting.sent);
+        if unsent && let Some(waiting) = under_way.waiting.remove(&id) {
+            under_way.free.push(waiting.slot);
+            self.turns.add_permits(1);
+        }
+        drop(under_way);
+        if silent {
+            self.end.notify_one();
+        }
+        match unsent {
+            true => ExecError::NotStarted("the connection takes no requests".to_owned()),
+            false => ExecError::PerhapsDone("the site did not answer in time".to_owned()),
+        }
+    }
+
+    /// Tells those who wait that it has ended.
+    async fn over(&self) {
+        let waiting = {
+            let mut under_way = self.under_way();
+            under_way.heard = None;
+            std::mem::take(&mut under_way.waiting)
+        };
+        let why = match self.words.last().await {
+            Some(words) => format!("the connection broke: {words}"),
+            None => "the connection broke".to_owned(),
+        };
+        for waiting in waiting.into_values() {
+            let error = match waiting.sent {
+                true => ExecError::PerhapsDone(why.clone()),
+                false => ExecError::NotStarted(why.clone()),
+            };
+            let _ = waiting.answer.send(Err(error));
+        }
+    }
+}
+
+async fn write(
+    shared: &Shared,
+    mut to: impl AsyncWrite + Unpin,
+    mut frames: mpsc::UnboundedReceiver<Frame>,
+) {
+    let mut loaded: Option<Arc<str>> = None;
+    while let Some(Frame { id, text, bytes }) = frames.recv().await {
+        if !shared.sends(id) {
+            continue;
+        }
+        let mut all = Vec::with_capacity(bytes.len());
+        if let Some(text) = text.filter(|text| loaded.as_ref() != Some(text)) {
+            all.extend_from_slice(format!("text {}\n{text}", text.len()).as_bytes());
+            loaded = Some(text);
+        }
+        all.extend_from_slice(&bytes);
+        if to.write_all(&all).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn read(shared: &Shared, mut answers: Answers<impl AsyncRead + Unpin>) {
+    while let Some(told) = answers.next().await {
+        if shared.heard(told).is_none() {
+            return;
+        }
+    }
+}
+
+/// Reads past whatever start files print.
+async fn until_ready(from: &mut (impl AsyncRead + Unpin), nonce: &str) -> Result<(), String> {
+    let wanted = format!("\nready {nonce}\n");
+    let mut seen = Vec::new();
+    while !seen.ends_with(wanted.as_bytes()) {
+        match from.read_u8().await {
+            Ok(byte) if seen.len() < NOISE_MAX => seen.push(byte),
+            Ok(_) => return Err(format!("start files print more than {NOISE_MAX} bytes")),
+            Err(_) => {
+                let noise = String::from_utf8_lossy(&seen);
+                let last = noise.lines().rfind(|line| !line.trim().is_empty());
+                return Err(match last {
+                    Some(line) => format!("its shell ended at once, saying: {}", line.trim()),
+                    None => "its shell ended at once".to_owned(),
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn encode(id: u64, slot: u32, command: &Command) -> Vec<u8> {
+    let (verb, words) = match &command.work {
+        Work::Program(argv) => ("program", argv),
+        Work::Script { words, .. } => ("script", words),
+    };
+    let (variables, max) = (command.environment.len(), command.output_max);
+    let (seconds, length) = (command.deadline.as_secs().max(1), command.input.len());
+    let count = words.len();
+    let first = format!("{verb} {id} {slot} {seconds} {variables} {count} {max} {length}\n");
+    let mut frame = first.into_bytes();
+    for (name, content) in &command.environment {
+        value(&mut frame, &[name.as_bytes(), b"=", content.as_bytes()].concat());
+    }
+    words.iter().for_each(|word| value(&mut frame, word.as_bytes()));
+    frame.extend_from_slice(&command.input);
+    frame
+}
+
+/// A value behind its number of lines: no byte in it can be taken for something else.
+fn value(frame: &mut Vec<u8>, bytes: &[u8]) {
+    let lines = 1 + bytes.iter().filter(|byte| **byte == b'\n').count();
+    frame.extend_from_slice(format!("{lines}\n").as_bytes());
+    frame.extend_from_slice(bytes);
+    frame.push(b'\n');
+}
+
+/// What a client of SSH is started with so that it can become a session.
+pub(super) fn piped(command: &mut tokio::process::Command) -> &mut tokio::process::Command {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped())
+}

@@ -1,0 +1,176 @@
+//! Why a site cannot be reached over SSH, and what its operator can do about it.
+
+use std::io;
+
+/// What is wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// There is no client of SSH on this machine.
+    NoClient,
+    /// Its name is not known.
+    Name,
+    /// Nobody answers there.
+    Network,
+    /// The host's key is not known here.
+    HostKeyUnknown,
+    /// The host has another key than it had.
+    HostKeyChanged,
+    /// What proves who we are has run out.
+    Expired,
+    /// The host does not let us in.
+    Denied,
+    /// The host allows too few sessions on one connection.
+    Sessions,
+    /// Start files, or the shell, at the other end.
+    Shell,
+    /// Something else.
+    Other,
+}
+
+/// Parts of messages, the more particular first.
+const SIGNS: [(&str, Kind); 26] = [
+    ("REMOTE HOST IDENTIFICATION HAS CHANGED", Kind::HostKeyChanged),
+    ("host key for", Kind::HostKeyChanged),
+    ("Host key verification failed", Kind::HostKeyUnknown),
+    ("host key is known", Kind::HostKeyUnknown),
+    ("certificate has expired", Kind::Expired),
+    ("Certificate invalid: expired", Kind::Expired),
+    ("Ticket expired", Kind::Expired),
+    ("Credentials cache", Kind::Expired),
+    ("credentials have expired", Kind::Expired),
+    ("No Kerberos credentials available", Kind::Expired),
+    ("agent refused operation", Kind::Expired),
+    ("Permission denied", Kind::Denied),
+    ("Too many authentication failures", Kind::Denied),
+    ("No more authentication methods", Kind::Denied),
+    ("Session open refused", Kind::Sessions),
+    ("Could not resolve hostname", Kind::Name),
+    ("Connection refused", Kind::Network),
+    ("timed out", Kind::Network),
+    ("No route to host", Kind::Network),
+    ("Network is unreachable", Kind::Network),
+    ("Connection reset", Kind::Network),
+    ("Connection closed", Kind::Network),
+    ("Broken pipe", Kind::Network),
+    ("start files", Kind::Shell),
+    ("its shell ended", Kind::Shell),
+    ("/bin/sh", Kind::Shell),
+];
+
+/// What is wrong, and what was said about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trouble {
+    /// What is wrong.
+    pub kind: Kind,
+    /// What was said.
+    pub said: String,
+}
+
+impl Trouble {
+    /// What the client's words mean.
+    pub fn read(said: &str) -> Self {
+        let sign = SIGNS.iter().find(|(part, _)| said.contains(part));
+        // What is said around it is no news.
+        let tells = |line: &&str| SIGNS.iter().any(|(part, _)| line.contains(part));
+        let lines = said.split("; ").map(|line| line.trim_matches(['@', ' ']));
+        let telling: Vec<&str> = lines.filter(tells).take(2).collect();
+        let said = if telling.is_empty() { said.to_owned() } else { telling.join("; ") };
+        Self { kind: sign.map_or(Kind::Other, |(_, kind)| *kind), said }
+    }
+
+    pub(super) fn no_client(error: &io::Error) -> Self {
+        Self { kind: Kind::NoClient, said: format!("ssh cannot be started: {error}") }
+    }
+
+    /// Somebody has to say who we are, or who the host is, before it can be otherwise.
+    pub(super) fn is_about_trust(&self) -> bool {
+        match self.kind {
+            Kind::HostKeyUnknown | Kind::HostKeyChanged | Kind::Expired | Kind::Denied => true,
+            Kind::NoClient
+            | Kind::Name
+            | Kind::Network
+            | Kind::Sessions
+            | Kind::Shell
+            | Kind::Other => false,
+        }
+    }
+
+    /// What to do, for somebody who gets there by typing `by_hand`.
+    pub fn advice(&self, by_hand: &str) -> String {
+        match self.kind {
+            Kind::NoClient => "install OpenSSH's client (the program ssh)".to_owned(),
+            Kind::Name => format!(
+                "correct `ssh` of the site, or add a Host section to the SSH configuration of the \
+                 account that runs the server; `{by_hand} true` must work"
+            ),
+            Kind::Network => format!(
+                "see if the login node is up and may be reached from here: `{by_hand} true`"
+            ),
+            Kind::HostKeyUnknown => format!(
+                "log in once by hand and compare the key with the one that the site publishes: \
+                 `{by_hand}`"
+            ),
+            Kind::HostKeyChanged => format!(
+                "ask the site's operators whether its key really changed; only then take out the \
+                 old one (ssh-keygen -R) and log in once by hand: `{by_hand}`"
+            ),
+            Kind::Expired => format!(
+                "renew what lets you in (a certificate, a ticket: kinit, a key: ssh-add), as the \
+                 account that runs the server; `{by_hand} true` must work without a question. Jobs \
+                 wait until then"
+            ),
+            Kind::Denied => format!(
+                "as the account that runs the server make `{by_hand} true` work without a \
+                 question: renew what has expired, add the key to the agent (ssh-add), or to \
+                 authorized_keys at the site. Jobs wait until then"
+            ),
+            Kind::Sessions => "ask for MaxSessions of at least 3 at the site's sshd, or give the \
+                               site a Host section of its own"
+                .to_owned(),
+            Kind::Shell => format!(
+                "`{by_hand} /bin/sh -s` must give a POSIX shell: start files that ask, wait or \
+                 leave must not do so without a terminal"
+            ),
+            Kind::Other => format!("see what `{by_hand} true` says"),
+        }
+    }
+
+    /// What went wrong at this host, and what to do.
+    pub fn told(&self, host: &str, by_hand: &str) -> String {
+        format!("no connection to {host}: {}; {}", self.said, self.advice(by_hand))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_client_says_is_known_for_what_it_means() {
+        for (said, kind) in [
+            ("me@there: Permission denied (publickey).", Kind::Denied),
+            ("Host key verification failed.", Kind::HostKeyUnknown),
+            (
+                "@@@@; @ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @; Host key \
+                 verification failed.",
+                Kind::HostKeyChanged,
+            ),
+            ("ssh: Could not resolve hostname nowhere: Name or service not known", Kind::Name),
+            ("ssh: connect to host 127.0.0.2 port 1: Connection refused", Kind::Network),
+            (
+                "mux_client_request_session: session request failed: Session open refused by peer",
+                Kind::Sessions,
+            ),
+            ("something new", Kind::Other),
+        ] {
+            assert_eq!(Trouble::read(said).kind, kind, "{said}");
+        }
+    }
+
+    #[test]
+    fn operators_are_told_what_to_type() {
+        let trouble = Trouble::read("me@there: Permission denied (publickey).");
+        let told = trouble.told("there", "ssh there");
+        assert!(told.contains("`ssh there true`"), "{told}");
+    }
+}

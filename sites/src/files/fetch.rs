@@ -1,0 +1,277 @@
+//! A site of this machine that gets copies from sites which only an agent can reach: what is
+//! to be copied is fetched here first, piece by piece, and then copied as from a neighbour.
+//!
+//! The site itself knows such a source as a neighbour whose root is `relay/<source>`; that has a
+//! store and nothing else. What was fetched is removed when its copy is whole.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use cospan_domain::content::Content;
+use cospan_domain::ids::{Digest, HostName, LrmId, SiteName, Tag};
+use cospan_domain::transfer::place::FilePlace;
+use cospan_domain::units::{Bytes, DurationUs};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use super::push::{insist, pace};
+use super::remote::PIECE;
+use super::root::STORE;
+use super::{SiteFiles, Sources};
+use crate::port::{
+    AttemptOrder, CopyBlame, CopyOrder, CopySource, CopyStatus, GateDecision, GateState, Inspected,
+    Piece, Readable, Site, SiteDescription, SiteError, SiteStatus, Submitted, TagLookup,
+};
+
+/// Where a site of this machine finds what was fetched from a source for it.
+pub fn relay(directory: &Path, to: &SiteName, from: &SiteName) -> PathBuf {
+    directory.join(to.as_str()).join(from.as_str())
+}
+
+/// A site, and where else its copies come from.
+pub struct Fetching {
+    site: Arc<dyn Site>,
+    sources: Sources,
+    /// See [`relay`].
+    directory: PathBuf,
+    fetches: Mutex<BTreeMap<String, Fetch>>,
+}
+
+/// What is fetched for a copy.
+struct Fetch {
+    done: Arc<AtomicU64>,
+    task: JoinHandle<()>,
+    failed: Arc<Mutex<Option<(CopyBlame, String)>>>,
+}
+
+impl Fetching {
+    /// `site`, with copies from `sources` by way of a directory of this machine.
+    pub fn new(site: Arc<dyn Site>, sources: Sources, directory: PathBuf) -> Self {
+        Self { site, sources, directory, fetches: Mutex::default() }
+    }
+
+    fn fetches(&self) -> MutexGuard<'_, BTreeMap<String, Fetch>> {
+        self.fetches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_fetched(&self, order: &CopyOrder) -> bool {
+        self.sources.contains_key(&order.source.site)
+    }
+
+    fn place(&self, order: &CopyOrder) -> PathBuf {
+        let root = relay(&self.directory, self.site.name(), &order.source.site);
+        root.join(STORE).join(file(order).digest.to_string())
+    }
+
+    fn fetch(&self, order: &CopyOrder, source: &Arc<dyn SiteFiles>, name: String) {
+        let mut fetches = self.fetches();
+        if fetches.get(&name).is_some_and(|fetch| !fetch.task.is_finished()) {
+            return;
+        }
+        let (done, failed) = (Arc::new(AtomicU64::new(0)), Arc::new(Mutex::new(None)));
+        let (site, to) = (self.site.clone(), self.place(order));
+        let (order, source) = (order.clone(), source.clone());
+        let (counter, ended) = (done.clone(), failed.clone());
+        let task = tokio::spawn(async move {
+            let outcome = async {
+                bring(&*source, &order, &to, &counter).await?;
+                let place = FilePlace::Store(file(&order).digest);
+                let source = CopySource { site: order.source.site.clone(), place };
+                // The link was kept to already.
+                let copy = CopyOrder { source, limit: None, ..order };
+                let started = site.start_copy(&copy).await;
+                started.map_err(|error| (CopyBlame::Destination, error.to_string()))
+            };
+            let failed = outcome.await.err();
+            *ended.lock().unwrap_or_else(PoisonError::into_inner) = failed;
+        });
+        fetches.insert(name, Fetch { done, task, failed });
+    }
+
+    /// What a fetch has to say; `None` if the site itself knows more.
+    fn under_way(&self, name: &str) -> Option<CopyStatus> {
+        let fetches = self.fetches();
+        let fetch = fetches.get(name)?;
+        if !fetch.task.is_finished() {
+            return Some(CopyStatus::Running { done: Bytes(fetch.done.load(Ordering::Relaxed)) });
+        }
+        let failed = fetch.failed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        failed.map(|(blame, detail)| CopyStatus::Failed { blame, detail })
+    }
+
+    fn forget(&self, order: &CopyOrder, name: &str) -> Option<Fetch> {
+        // It may never have been there.
+        let _ = std::fs::remove_file(self.place(order));
+        self.fetches().remove(name)
+    }
+}
+
+/// What the source has to be.
+fn file(order: &CopyOrder) -> Content {
+    order.chunk.map_or(order.content, |chunk| chunk.of)
+}
+
+/// Fetches a file to its place in a relay's store. What is there of it is not fetched again.
+async fn bring(
+    source: &dyn SiteFiles,
+    order: &CopyOrder,
+    to: &Path,
+    done: &AtomicU64,
+) -> Result<(), (CopyBlame, String)> {
+    let here = |error: io::Error| (CopyBlame::Destination, format!("{}: {error}", to.display()));
+    if tokio::fs::try_exists(to).await.map_err(here)? {
+        return Ok(());
+    }
+    if let Some(store) = to.parent() {
+        tokio::fs::create_dir_all(store).await.map_err(here)?;
+    }
+    let (wanted, part) = (file(order), to.with_extension("part"));
+    let mut data = tokio::fs::OpenOptions::new();
+    let mut data = data.read(true).append(true).create(true).open(&part).await.map_err(here)?;
+    let mut hasher = blake3::Hasher::new();
+    let mut offset = read_all(&mut data, &mut hasher).await.map_err(here)?;
+    let what = Readable::File(order.source.place.clone());
+    while offset < wanted.size.0 {
+        let started = Instant::now();
+        let piece = insist(|| source.read(&what, Bytes(offset), PIECE)).await;
+        let piece = piece.map_err(|error| (CopyBlame::Source, error.to_string()))?;
+        if piece.bytes.is_empty() || piece.size != wanted.size {
+            let why = format!("it has {} bytes instead of {}", piece.size.0, wanted.size.0);
+            return Err((CopyBlame::Source, why));
+        }
+        hasher.update(&piece.bytes);
+        data.write_all(&piece.bytes).await.map_err(here)?;
+        offset += piece.bytes.len() as u64;
+        done.store(offset, Ordering::Relaxed);
+        pace(order.limit, piece.bytes.len(), started).await;
+    }
+    data.flush().await.map_err(here)?;
+    if offset != wanted.size.0 || Digest(*hasher.finalize().as_bytes()) != wanted.digest {
+        tokio::fs::remove_file(&part).await.map_err(here)?;
+        return Err((CopyBlame::Source, "it is not what was ordered".to_owned()));
+    }
+    tokio::fs::rename(&part, to).await.map_err(here)
+}
+
+async fn read_all(from: &mut tokio::fs::File, hasher: &mut blake3::Hasher) -> io::Result<u64> {
+    let (mut buffer, mut length) = (vec![0; 256 << 10], 0);
+    loop {
+        match from.read(&mut buffer).await? {
+            0 => return Ok(length),
+            read => {
+                hasher.update(&buffer[..read]);
+                length += read as u64;
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Site for Fetching {
+    fn name(&self) -> &SiteName {
+        self.site.name()
+    }
+
+    fn changes(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
+        self.site.changes()
+    }
+
+    async fn describe(&self) -> Result<SiteDescription, SiteError> {
+        self.site.describe().await
+    }
+
+    async fn status(&self, tags: &[Tag]) -> Result<SiteStatus, SiteError> {
+        self.site.status(tags).await
+    }
+
+    async fn submit(&self, order: &AttemptOrder) -> Result<Submitted, SiteError> {
+        self.site.submit(order).await
+    }
+
+    async fn find_by_tag(&self, tag: Tag) -> Result<TagLookup, SiteError> {
+        self.site.find_by_tag(tag).await
+    }
+
+    async fn decide_gate(&self, tag: Tag, decision: &GateDecision) -> Result<GateState, SiteError> {
+        self.site.decide_gate(tag, decision).await
+    }
+
+    async fn cancel(&self, tag: Tag, lrm_id: Option<&LrmId>) -> Result<(), SiteError> {
+        self.site.cancel(tag, lrm_id).await
+    }
+
+    async fn withdraw(&self, tag: Tag, lrm_id: &LrmId) -> Result<(), SiteError> {
+        self.site.withdraw(tag, lrm_id).await
+    }
+
+    async fn remove_attempt(&self, tag: Tag) -> Result<(), SiteError> {
+        self.site.remove_attempt(tag).await
+    }
+
+    async fn list_attempts(&self) -> Result<Vec<Tag>, SiteError> {
+        self.site.list_attempts().await
+    }
+
+    async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
+        self.site.inspect(place).await
+    }
+
+    async fn start_copy(&self, order: &CopyOrder) -> Result<(), SiteError> {
+        match self.sources.get(&order.source.site) {
+            None => self.site.start_copy(order).await,
+            Some(source) => {
+                let name = super::copies::task_name(order)?;
+                self.fetch(order, source, name);
+                Ok(())
+            }
+        }
+    }
+
+    async fn copy_status(&self, order: &CopyOrder) -> Result<CopyStatus, SiteError> {
+        if !self.is_fetched(order) {
+            return self.site.copy_status(order).await;
+        }
+        let name = super::copies::task_name(order)?;
+        if let Some(status) = self.under_way(&name) {
+            return Ok(status);
+        }
+        let status = self.site.copy_status(order).await?;
+        if status == CopyStatus::Complete {
+            self.forget(order, &name);
+        }
+        Ok(status)
+    }
+
+    async fn stop_copy(&self, order: &CopyOrder, discard: bool) -> Result<(), SiteError> {
+        if self.is_fetched(order) {
+            let name = super::copies::task_name(order)?;
+            if let Some(fetch) = self.forget(order, &name) {
+                fetch.task.abort();
+                // Also that is an end.
+                let _ = fetch.task.await;
+            }
+        }
+        self.site.stop_copy(order, discard).await
+    }
+
+    async fn has_content(&self, digest: Digest) -> Result<bool, SiteError> {
+        self.site.has_content(digest).await
+    }
+
+    async fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
+        self.site.delete_content(digest).await
+    }
+
+    async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Piece, SiteError> {
+        self.site.read(what, offset, limit).await
+    }
+
+    async fn round_trip(&self, to: &HostName) -> Result<DurationUs, SiteError> {
+        self.site.round_trip(to).await
+    }
+}

@@ -1,0 +1,260 @@
+//! The files of a site that only an agent can reach: piece by piece, by way of this process.
+//!
+//! What is digested or copied passes through here, so that its BLAKE3 is known without anything
+//! of ours at the site; what arrived there is compared by its SHA-256, where the site has a tool
+//! for that. Directories do not travel this way yet. A copy is a task of this process: after a
+//! restart it is one that failed half-way, and the next one goes on where it stood.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use cospan_domain::content::Content;
+use cospan_domain::ids::{Digest, SiteName};
+use cospan_domain::transfer::place::FilePlace;
+use cospan_domain::units::Bytes;
+use tokio::task::JoinHandle;
+
+use super::SiteFiles;
+use super::push::{Destination, Push};
+use super::root::{FILES, STORE, WORK};
+use crate::agent::{self, Agent, Request};
+use crate::exec::Lane;
+use crate::local::root::ATTEMPTS;
+use crate::port::{
+    CopyBlame, CopyOrder, CopyStatus, Inspected, Piece, Readable, SiteError, Stream,
+};
+
+/// Most that is asked for at a time: what else wants to pass waits so long.
+pub(super) const PIECE: u32 = 1 << 20;
+
+/// Sources of copies, by their sites.
+pub type Sources = BTreeMap<SiteName, Arc<dyn SiteFiles>>;
+
+/// The file area of one site.
+#[derive(Debug)]
+pub(crate) struct RemoteFiles {
+    place: Arc<Place>,
+    /// Where copies may come from.
+    sources: Sources,
+    copies: Mutex<BTreeMap<String, Copying>>,
+}
+
+/// Its files, for whatever works on them.
+#[derive(Debug)]
+pub(super) struct Place {
+    agent: Agent,
+}
+
+/// A copy of this process.
+#[derive(Debug)]
+struct Copying {
+    done: Arc<AtomicU64>,
+    task: JoinHandle<()>,
+    failed: Arc<Mutex<Option<(CopyBlame, String)>>>,
+}
+
+impl RemoteFiles {
+    pub(crate) fn new(agent: Agent, sources: Sources) -> Self {
+        Self { place: Arc::new(Place { agent }), sources, copies: Mutex::default() }
+    }
+
+    fn copies(&self) -> MutexGuard<'_, BTreeMap<String, Copying>> {
+        self.copies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a copy of this process is doing.
+    fn under_way(&self, name: &str) -> Option<CopyStatus> {
+        let mut copies = self.copies();
+        let copying = copies.get(name)?;
+        if !copying.task.is_finished() {
+            return Some(CopyStatus::Running { done: Bytes(copying.done.load(Ordering::Relaxed)) });
+        }
+        let failed = copying.failed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match failed {
+            Some((blame, detail)) => Some(CopyStatus::Failed { blame, detail }),
+            None => {
+                copies.remove(name);
+                None
+            }
+        }
+    }
+}
+
+/// Where something is, below the root.
+pub(super) fn path(place: &FilePlace) -> String {
+    match place {
+        FilePlace::Store(digest) => format!("{STORE}/{digest}"),
+        FilePlace::User(path) => format!("{FILES}/{path}"),
+        FilePlace::Output(tag, path) => format!("{ATTEMPTS}/{tag}/{WORK}/{path}"),
+    }
+}
+
+impl Place {
+    /// A piece of the file at this path below the root.
+    async fn piece(&self, path: &str, offset: u64, limit: u32) -> Result<Piece, SiteError> {
+        let (offset, limit) = (offset.to_string(), limit.min(PIECE).to_string());
+        let words = ["get", path, &offset, &limit];
+        let command = self.agent.command(&words, Request::default(), Lane::Bulk);
+        let output = self.agent.exec.run(command).await?;
+        let end = output.stdout.iter().position(|byte| *byte == b'\n').unwrap_or(0);
+        let (first, rest) = output.stdout.split_at(end);
+        let size = std::str::from_utf8(first).ok().and_then(|line| line.strip_prefix("size "));
+        match size.and_then(|size| size.parse().ok()) {
+            Some(size) => Ok(Piece { bytes: rest[1..].to_vec(), size: Bytes(size) }),
+            None => match agent::read(&output) {
+                Err(failure) => Err(failure.into()),
+                Ok(_) => Err(SiteError::OutcomeUnknown("the answer is no piece".to_owned())),
+            },
+        }
+    }
+
+    async fn ask(&self, words: &[&str]) -> Result<agent::Answer, SiteError> {
+        Ok(self.agent.ask(words, Request::default()).await?)
+    }
+
+    async fn copied(&self, name: &str, digest: Digest) -> Result<(bool, Option<u64>), SiteError> {
+        let answer = self.ask(&["copied", name, &digest.to_string()]).await?;
+        let whole = answer.0.lines().any(|line| line == "whole");
+        Ok((whole, answer.last("size").and_then(|size| size.parse().ok())))
+    }
+}
+
+#[async_trait]
+impl Destination for Place {
+    async fn arrived(&self, name: &str) -> Result<u64, SiteError> {
+        Ok(self.copied(name, Digest([0; 32])).await?.1.unwrap_or(0))
+    }
+
+    async fn put(&self, name: &str, offset: u64, bytes: Vec<u8>) -> Result<(), SiteError> {
+        let (offset, length) = (offset.to_string(), bytes.len().to_string());
+        let words = ["put", name, &offset, &length];
+        let command = self.agent.command(&words, Request::bytes(bytes), Lane::Bulk);
+        agent::read(&self.agent.exec.run(command).await?)?;
+        Ok(())
+    }
+
+    async fn duplicate(&self, name: &str, from: &FilePlace) -> Result<(), SiteError> {
+        self.agent.patiently(&["duplicate", name, &path(from)]).await.map(drop)
+    }
+
+    async fn commit(&self, name: &str, content: Content, sum: &str) -> Result<(), SiteError> {
+        let (digest, size) = (content.digest.to_string(), content.size.0.to_string());
+        self.agent.patiently(&["commit", name, &digest, &size, sum]).await.map(drop)
+    }
+
+    async fn discard(&self, name: &str) -> Result<(), SiteError> {
+        self.ask(&["drop", name]).await.map(drop)
+    }
+}
+
+#[async_trait]
+impl SiteFiles for RemoteFiles {
+    async fn prepare(&self) -> Result<(), SiteError> {
+        self.place.ask(&["prepare"]).await.map(drop)
+    }
+
+    async fn reach(&self) -> Result<(), SiteError> {
+        self.place.ask(&["has", "-"]).await.map(drop)
+    }
+
+    async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Piece, SiteError> {
+        let path = match what {
+            Readable::File(place) => path(place),
+            Readable::Log(tag, Stream::Stdout) => format!("{ATTEMPTS}/{tag}/stdout"),
+            Readable::Log(tag, Stream::Stderr) => format!("{ATTEMPTS}/{tag}/stderr"),
+        };
+        self.place.piece(&path, offset.0, limit).await
+    }
+
+    async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
+        let path = path(place);
+        let mut hasher = blake3::Hasher::new();
+        let (mut offset, mut first) = (0_u64, None);
+        loop {
+            let piece = self.place.piece(&path, offset, PIECE).await?;
+            let size = *first.get_or_insert(piece.size);
+            if piece.size != size {
+                return Err(SiteError::Refused(format!("{path} changed while it was read")));
+            }
+            hasher.update(&piece.bytes);
+            offset += piece.bytes.len() as u64;
+            if offset >= size.0 || piece.bytes.is_empty() {
+                let digest = Digest(*hasher.finalize().as_bytes());
+                let content = Content { digest, size: Bytes(offset) };
+                return Ok(Inspected { content, directory: false });
+            }
+        }
+    }
+
+    async fn start_copy(&self, order: &CopyOrder) -> Result<(), SiteError> {
+        let name = super::copies::task_name(order)?;
+        let own = order.source.site == self.place.agent.site;
+        let source: Arc<dyn SiteFiles> = match self.sources.get(&order.source.site) {
+            _ if own => Arc::new(Self::new(self.place.agent.clone(), Sources::new())),
+            Some(source) => source.clone(),
+            None => {
+                let site = &order.source.site;
+                let why = format!("copies from {site} are not possible: it is no neighbour");
+                return Err(SiteError::Refused(why));
+            }
+        };
+        self.reach().await?;
+        let mut copies = self.copies();
+        if copies.get(&name).is_some_and(|copying| !copying.task.is_finished()) {
+            return Ok(());
+        }
+        let (done, failed) = (Arc::new(AtomicU64::new(0)), Arc::new(Mutex::new(None)));
+        let push = Push {
+            name: name.clone(),
+            order: order.clone(),
+            source,
+            is_own: own,
+            to: self.place.clone(),
+            done: done.clone(),
+        };
+        let ended = failed.clone();
+        let task = tokio::spawn(async move {
+            let outcome = push.run().await.err();
+            *ended.lock().unwrap_or_else(PoisonError::into_inner) = outcome;
+        });
+        copies.insert(name, Copying { done, task, failed });
+        Ok(())
+    }
+
+    async fn copy_status(&self, order: &CopyOrder) -> Result<CopyStatus, SiteError> {
+        let name = super::copies::task_name(order)?;
+        if let Some(status) = self.under_way(&name) {
+            return Ok(status);
+        }
+        Ok(match self.place.copied(&name, order.content.digest).await? {
+            (true, _) => CopyStatus::Complete,
+            (false, None) => CopyStatus::Absent,
+            (false, Some(_)) => CopyStatus::Failed {
+                blame: CopyBlame::Process,
+                detail: "the process that copied it is gone".to_owned(),
+            },
+        })
+    }
+
+    async fn stop_copy(&self, order: &CopyOrder, discard: bool) -> Result<(), SiteError> {
+        let name = super::copies::task_name(order)?;
+        let copying = self.copies().remove(&name);
+        if let Some(copying) = copying {
+            copying.task.abort();
+            // Also that is an end.
+            let _ = copying.task.await;
+        }
+        if discard { self.place.discard(&name).await } else { Ok(()) }
+    }
+
+    async fn has_content(&self, digest: Digest) -> Result<bool, SiteError> {
+        let answer = self.place.ask(&["has", &digest.to_string()]).await?;
+        Ok(answer.0.lines().any(|line| line == "whole"))
+    }
+
+    async fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
+        self.place.ask(&["delete", &digest.to_string()]).await.map(drop)
+    }
+}

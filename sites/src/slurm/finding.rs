@@ -1,0 +1,382 @@
+//! What facts about a cluster mean, and what to do about what is wrong.
+
+use cospan_domain::units::Bytes;
+
+use super::probe::Facts;
+use crate::agent::Answer;
+use crate::port::SiteError;
+
+/// How something was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// As it should be.
+    Good,
+    /// It works; somebody should look at it.
+    Odd,
+    /// It does not work.
+    Bad,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// What was looked at.
+    pub what: &'static str,
+    /// How it was found.
+    pub verdict: Verdict,
+    /// What was found.
+    pub found: String,
+    /// What to do; empty if nothing is to be done.
+    pub advice: String,
+}
+
+const DIRECTORY: &str = "directory";
+
+/// Less is too little for inputs and outputs.
+const LITTLE_DISK: Bytes = Bytes(1_000_000_000);
+
+/// Clocks may differ by so many milliseconds unnoticed, and by so many at all.
+const SKEW_ODD_MS: u64 = 2_000;
+const SKEW_BAD_MS: u64 = 60_000;
+
+/// File systems that other machines have as well.
+const SHARED: [&str; 12] = [
+    "nfs", "nfs4", "lustre", "gpfs", "beegfs", "ceph", "fuseblk", "fuse", "afs", "panfs", "gfs2",
+    "smb2",
+];
+
+const NO_CONFIGURATION: &str = "slurm_conf names no configuration of Slurm there";
+
+const NO_MUNGE: &str =
+    "munged does not answer: it must run on the machine on which Slurm's commands are used";
+
+const NO_CONTROLLER: &str = "slurmctld does not answer: wait, or ask the cluster's operators; if other commands reach \
+     it, slurm_conf names the wrong cluster";
+
+/// Parts of what Slurm's commands say, and what to do about it; the more particular first.
+const ADVICE: [(&str, &str); 22] = [
+    ("Munge encode failed", NO_MUNGE),
+    (
+        "Munge decode failed",
+        "the credential of munge is refused: munged must run here with the cluster's own key, and \
+         the clocks must agree; ask the cluster's operators, or use a login node by --ssh",
+    ),
+    (
+        "Invalid authentication credential",
+        "the credential of munge is refused: does slurm_conf name this cluster's configuration? \
+         Else munged runs here with another key, or the clocks differ",
+    ),
+    (
+        "Protocol authentication error",
+        "the credential of munge is refused: does slurm_conf name this cluster's configuration? \
+         Else munged runs here with another key, or the clocks differ",
+    ),
+    (
+        "Zero Bytes were transmitted",
+        "slurmctld hung up: usually it refuses the credential of munge, because slurm_conf names \
+         another cluster, or munged runs here with another key",
+    ),
+    ("unge", NO_MUNGE),
+    ("no answer", NO_CONTROLLER),
+    ("Unable to contact slurm controller", NO_CONTROLLER),
+    (
+        "Socket timed out",
+        "slurmctld answers too slowly: try again; if it stays so, ask the cluster's operators",
+    ),
+    (
+        "Could not establish a configuration source",
+        "Slurm finds no configuration: give slurm_conf, or use a login node by --ssh",
+    ),
+    ("Unable to process configuration file", NO_CONFIGURATION),
+    ("unable to status file", NO_CONFIGURATION),
+    ("cannot stat file", NO_CONFIGURATION),
+    (
+        "Invalid account",
+        "the account may not be charged there: see `sacctmgr show assoc user=$USER`, and give \
+         account = one of those",
+    ),
+    ("nvalid partition", "give partition = one of those that `sinfo` lists"),
+    ("nvalid qos", "give qos = one of those that `sacctmgr show assoc user=$USER` lists"),
+    ("nvalid feature", "correct constraint: `sinfo -o %f` lists the features of nodes"),
+    ("reservation is invalid", "correct reservation: `scontrol show reservation` lists them"),
+    ("Limit", "a limit of the account is reached or too low: see `sacctmgr show assoc user=$USER`"),
+    ("ot found", "put Slurm's commands into the PATH that a shell has there without a terminal"),
+    ("No space left", "make room on the disk, or give root on another one"),
+    ("quota", "make room on the disk, or give root on another one"),
+];
+
+/// What to do about a message of Slurm's commands.
+pub fn advice(said: &str) -> &'static str {
+    let known = ADVICE.iter().find(|(part, _)| said.contains(part));
+    known.map_or("see what the same command says by hand", |(_, advice)| advice)
+}
+
+fn good(what: &'static str, found: impl Into<String>) -> Finding {
+    Finding { what, verdict: Verdict::Good, found: found.into(), advice: String::new() }
+}
+
+fn odd(what: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Finding {
+    Finding { what, verdict: Verdict::Odd, found: found.into(), advice: advice.into() }
+}
+
+fn bad(what: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Finding {
+    Finding { verdict: Verdict::Bad, ..odd(what, found, advice) }
+}
+
+/// All that one look tells.
+pub(super) fn all(answer: &Answer, facts: &Facts, partition: Option<&str>) -> Vec<Finding> {
+    let mut all = vec![good("login", format!("{} on {}", facts.account, facts.host))];
+    all.push(tools(answer));
+    all.push(slurm(answer, facts));
+    all.push(of_partition(answer, facts, partition));
+    if answer.last("partition_failed").is_none() {
+        all.push(submission(answer));
+        all.push(account(facts));
+    }
+    all.push(directory(answer, facts));
+    all.push(disk(facts));
+    all.push(clock(facts));
+    all
+}
+
+fn failed(answer: &Answer, key: &str) -> Option<String> {
+    let said: Vec<&str> = answer.all(key).collect();
+    (!said.is_empty()).then(|| said.join("; "))
+}
+
+fn tools(answer: &Answer) -> Finding {
+    let missing: Vec<&str> = answer.all("missing").collect();
+    if !missing.is_empty() {
+        let found = format!("not found: {}", missing.join(", "));
+        let slurms = missing.contains(&"sbatch");
+        return bad(
+            "commands",
+            found,
+            if slurms {
+                advice("not found")
+            } else {
+                "these belong to GNU coreutils and findutils: have them installed there"
+            },
+        );
+    }
+    match answer.last("lacks") {
+        Some(tool) => odd(
+            "commands",
+            format!("all but {tool}"),
+            "what is copied there is compared by its size alone",
+        ),
+        None => good("commands", "all there"),
+    }
+}
+
+fn slurm(answer: &Answer, facts: &Facts) -> Finding {
+    match failed(answer, "version_failed") {
+        Some(said) => bad("Slurm", said.clone(), advice(&said)),
+        None => good("Slurm", format!("{}, cluster {}", facts.version, facts.cluster)),
+    }
+}
+
+fn of_partition(answer: &Answer, facts: &Facts, wanted: Option<&str>) -> Finding {
+    const WHAT: &str = "partition";
+    if let Some(said) = failed(answer, "partition_failed") {
+        return bad(WHAT, said.clone(), advice(&said));
+    }
+    let names = || {
+        let names: Vec<&str> = facts.partitions.iter().map(|known| known.name.as_str()).collect();
+        names.join(", ")
+    };
+    match facts.partition(wanted) {
+        None if wanted.is_none() => {
+            bad(WHAT, "there is no default", format!("give partition = one of: {}", names()))
+        }
+        None => bad(
+            WHAT,
+            format!("there is no {}", wanted.unwrap_or_default()),
+            format!("give partition = one of: {}", names()),
+        ),
+        Some(found) => {
+            let what = format!(
+                "{}: {} processors ({} idle), {} GPUs, at most {}",
+                found.name, found.processors, found.idle, found.gpus, found.time_limit
+            );
+            match found.is_up && found.processors > 0 {
+                true => good(WHAT, what),
+                false => odd(WHAT, what, "it starts no jobs at the moment: see `sinfo -R`"),
+            }
+        }
+    }
+}
+
+fn submission(answer: &Answer) -> Finding {
+    const WHAT: &str = "submission";
+    match failed(answer, "submission_failed") {
+        Some(said) => bad(WHAT, said.clone(), advice(&said)),
+        None => good(WHAT, "a job of one processor would be taken"),
+    }
+}
+
+fn account(facts: &Facts) -> Finding {
+    match &facts.limits {
+        None => good("limits", "Slurm keeps no accounts here"),
+        Some(limits) if limits.is_empty() => good("limits", "none are told"),
+        Some(limits) => {
+            let told = limits.join("; ");
+            good("limits", format!("account|partition|qos|jobs|submitted|wall|in all: {told}"))
+        }
+    }
+}
+
+fn directory(answer: &Answer, facts: &Facts) -> Finding {
+    const WHAT: &str = DIRECTORY;
+    let (root, kind) = (&facts.root, &facts.file_system);
+    if answer.all("root_is").any(|is| is == "unwritable") {
+        let what = "give root = a directory of the account's own on a file system of the cluster";
+        return bad(WHAT, format!("{root} cannot be written"), what);
+    }
+    let state = if facts.root_is_there { "" } else { ", to be made" };
+    match SHARED.contains(&kind.as_str()) {
+        true => good(WHAT, format!("{root} ({kind}){state}")),
+        false => odd(
+            WHAT,
+            format!("{root} is on {kind}{state}"),
+            "all nodes must have it under this name; `cospan site check` has one of them look",
+        ),
+    }
+}
+
+fn disk(facts: &Facts) -> Finding {
+    let found = format!("{} free", facts.free);
+    match facts.free {
+        Bytes(0) => bad("disk", found, advice("No space left")),
+        free if free < LITTLE_DISK => odd("disk", found, advice("No space left")),
+        _ => good("disk", found),
+    }
+}
+
+fn clock(facts: &Facts) -> Finding {
+    let apart = facts.clock_ahead_ms.unsigned_abs();
+    let found = format!("{} ms apart from ours", facts.clock_ahead_ms);
+    let what = "set both by NTP: starts of several components are timed by them";
+    match apart {
+        SKEW_BAD_MS.. => bad("clock", found, what),
+        SKEW_ODD_MS.. => odd("clock", found, what),
+        _ => good("clock", found),
+    }
+}
+
+/// What a job saw of the root.
+fn of_trial(answer: &Answer, facts: &Facts) -> Finding {
+    const WHAT: &str = "nodes";
+    if let Some(node) = answer.last("seen_by") {
+        return good(WHAT, format!("{node} has {}", facts.root));
+    }
+    let state = answer.last("unseen").unwrap_or_default();
+    if ["PENDING", "CONFIGURING", "RUNNING"].iter().any(|word| state.starts_with(word)) {
+        let found = format!("not tried: the job did not run within 20 s: {state}");
+        return odd(WHAT, found, "check again when a node is free");
+    }
+    let what = "give root = a directory that all nodes share with the login node under the same \
+                name, usually below the home or project directory";
+    bad(WHAT, format!("a job did not find {} on its node: {state}", facts.root), what)
+}
+
+/// Adds what a job saw of the root, if one could be submitted. A node that has the root is
+/// better evidence than the kind of its file system.
+pub(super) fn add_trial(
+    findings: &mut Vec<Finding>,
+    tried: Result<Answer, SiteError>,
+    facts: &Facts,
+) {
+    let nodes = match tried {
+        Ok(answer) => of_trial(&answer, facts),
+        Err(error) => bad("nodes", error.to_string(), advice(&error.to_string())),
+    };
+    if nodes.verdict == Verdict::Good {
+        for directory in findings.iter_mut().filter(|finding| finding.what == DIRECTORY) {
+            *directory = good(DIRECTORY, std::mem::take(&mut directory.found));
+        }
+    }
+    findings.push(nodes);
+}
+
+/// What became of a second session.
+pub(super) fn of_bulk(failed: Option<String>) -> Finding {
+    match failed {
+        None => good("files", "have their own way there"),
+        Some(why) => bad("files", why, "without a second session neither inputs nor logs travel"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(text: &str) -> Vec<Finding> {
+        let facts = Facts { free: LITTLE_DISK, ..Facts::default() };
+        all(&Answer(text.to_owned()), &facts, None)
+    }
+
+    fn of<'a>(all: &'a [Finding], what: &str) -> &'a Finding {
+        all.iter().find(|finding| finding.what == what).unwrap()
+    }
+
+    #[test]
+    fn each_message_of_slurm_has_its_advice() {
+        for (message, part) in [
+            ("sbatch: error: Munge decode failed: Invalid credential", "munge"),
+            (
+                "slurm_load_partitions: Unable to contact slurm controller (connect failure)",
+                "slurmctld",
+            ),
+            ("allocation failure: Invalid account or account/partition combination", "account"),
+            ("sbatch: error: invalid partition specified: x", "partition"),
+            ("timeout: failed to run command 'sbatch': not found", "PATH"),
+            ("write error: No space left on device", "room"),
+            ("munge_encode: Failed to access \"/run/munge\"", "munged"),
+            ("error: s_p_parse_file: cannot stat file /x: No such file", "slurm_conf"),
+            ("slurm_load_partitions: Zero Bytes were transmitted or received", "munge"),
+            (
+                "sinfo: error: Munge encode failed: (Did you start munged?); sinfo: error: \
+                 slurm_send_node_msg: authentication error; Protocol authentication error",
+                "munged does not answer",
+            ),
+            ("no answer", "slurmctld"),
+            ("something new", "by hand"),
+        ] {
+            assert!(advice(message).contains(part), "{message}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_bad_and_tells_what_to_do() {
+        let all = said("missing sbatch\nmissing squeue\n");
+        let tools = of(&all, "commands");
+        assert_eq!(tools.verdict, Verdict::Bad);
+        assert!(tools.found.contains("sbatch, squeue") && tools.advice.contains("PATH"));
+    }
+
+    #[test]
+    fn a_controller_that_does_not_answer_is_bad_and_not_a_missing_partition() {
+        let all =
+            said("partition_failed slurm_load_partitions: Unable to contact slurm controller");
+        let partition = of(&all, "partition");
+        assert_eq!(partition.verdict, Verdict::Bad);
+        assert!(partition.advice.contains("slurmctld"), "{partition:?}");
+    }
+
+    #[test]
+    fn a_job_that_ran_and_saw_nothing_is_bad_and_one_that_waits_is_not() {
+        let facts = Facts::default();
+        let of = |text: &str| of_trial(&Answer(text.to_owned()), &facts).verdict;
+        assert_eq!(of("seen_by n1"), Verdict::Good);
+        assert_eq!(of("unseen PENDING (Resources)"), Verdict::Odd);
+        assert_eq!(of("unseen COMPLETED (None)"), Verdict::Bad);
+        assert_eq!(of("unseen "), Verdict::Bad);
+    }
+
+    #[test]
+    fn clocks_that_differ_are_told() {
+        let of = |clock_ahead_ms| clock(&Facts { clock_ahead_ms, ..Facts::default() }).verdict;
+        assert_eq!((of(-300), of(5_000), of(-90_000)), (Verdict::Good, Verdict::Odd, Verdict::Bad));
+    }
+}

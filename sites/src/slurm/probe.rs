@@ -1,0 +1,258 @@
+//! What there is at a cluster, before it is a site and whenever it does not work.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use cospan_domain::units::Bytes;
+
+use super::finding::{self, Finding};
+use super::{MANAGER, SlurmConfig, environment};
+use crate::agent::left::seconds_to_timestamp;
+use crate::agent::{Agent, Answer, Request};
+use crate::exec::{Command, Exec, Lane, Work};
+use crate::local::root::nonce;
+use crate::port::SiteError;
+
+/// Longest that it takes to look at a cluster, and to wait for a job of one processor.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// A partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Partition {
+    /// Its name.
+    pub name: String,
+    /// It is where jobs go that name none.
+    pub is_default: bool,
+    /// It takes jobs that may start.
+    pub is_up: bool,
+    /// Longest run, in Slurm's words.
+    pub time_limit: String,
+    /// Processors of nodes that are in order.
+    pub processors: u32,
+    /// Those that are free.
+    pub idle: u32,
+    /// Memory of all its nodes.
+    pub memory: Bytes,
+    /// Graphics processors of all its nodes.
+    pub gpus: u64,
+}
+
+/// What was found. What was not, is empty.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// The account that we are there.
+    pub account: String,
+    /// The host on which Slurm's commands work.
+    pub host: String,
+    /// Slurm's version.
+    pub version: String,
+    /// The cluster's own name.
+    pub cluster: String,
+    /// All partitions that the account sees.
+    pub partitions: Vec<Partition>,
+    /// The account's limits, as Slurm's accounting has them; `None` where there is none.
+    pub limits: Option<Vec<String>>,
+    /// The directory.
+    pub root: String,
+    /// Whether it is there.
+    pub root_is_there: bool,
+    /// Kind of its file system.
+    pub file_system: String,
+    /// What is free there.
+    pub free: Bytes,
+    /// By how many milliseconds its clock is ahead of ours.
+    pub clock_ahead_ms: i64,
+}
+
+impl Facts {
+    /// The partition of this name, or the default one.
+    pub fn partition(&self, name: Option<&str>) -> Option<&Partition> {
+        let is_meant = |found: &&Partition| match name {
+            Some(name) => found.name == name,
+            None => found.is_default,
+        };
+        self.partitions.iter().find(is_meant)
+    }
+}
+
+/// A look at a cluster: facts, and what they mean.
+#[derive(Debug, Clone, Default)]
+pub struct Probed {
+    /// What there is.
+    pub facts: Facts,
+    /// What is well and what is not.
+    pub findings: Vec<Finding>,
+}
+
+/// Looks at a cluster; `trial` has a job of one processor tell whether nodes see the root, which
+/// must be there. A root that is empty is the ordinary one, in the account's home directory.
+///
+/// # Errors
+/// It was not reached.
+pub async fn probe(
+    config: &SlurmConfig,
+    exec: Arc<dyn Exec>,
+    trial: bool,
+) -> Result<Probed, SiteError> {
+    let agent = Agent {
+        exec,
+        text: crate::agent::text_of(&[MANAGER, include_str!("probe.sh")]),
+        site: config.name.clone(),
+        root: config.root.clone(),
+        environment: environment(config),
+        deadline: LONGEST,
+    };
+    let nonce = nonce();
+    let options = super::options::of_site(config);
+    let words = |verb| {
+        let options = options.iter().map(String::as_str);
+        [verb, &nonce[..]].into_iter().chain(options).collect::<Vec<_>>()
+    };
+    let answer = agent.ask(&words("probe"), Request::default()).await.map_err(SiteError::from)?;
+    let mut facts = facts(&answer);
+    facts.clock_ahead_ms = clock_ahead(&agent).await?;
+    let mut findings = finding::all(&answer, &facts, config.partition.as_deref());
+    findings.push(bulk(&agent).await);
+    let is_well = !findings.iter().any(|finding| finding.verdict == finding::Verdict::Bad);
+    if trial && is_well && facts.root_is_there {
+        let tried = agent.ask(&words("trial"), Request::default()).await;
+        finding::add_trial(&mut findings, tried.map_err(SiteError::from), &facts);
+    }
+    Ok(Probed { facts, findings })
+}
+
+/// Whether contents of files have a way there.
+async fn bulk(agent: &Agent) -> Finding {
+    let command = Command {
+        work: Work::Program(vec!["true".into()]),
+        lane: Lane::Bulk,
+        input: Vec::new(),
+        environment: agent.environment.clone(),
+        deadline: agent.deadline,
+        output_max: 1_000,
+    };
+    finding::of_bulk(agent.exec.run(command).await.err().map(|error| error.to_string()))
+}
+
+fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// By how much its clock is ahead: read in the middle of a short request, when others have
+/// made the connection.
+async fn clock_ahead(agent: &Agent) -> Result<i64, SiteError> {
+    let before = now_ms();
+    let answer = agent.ask(&["clock"], Request::default()).await.map_err(SiteError::from)?;
+    let ours = before.midpoint(now_ms());
+    let theirs = answer.last("clock").and_then(seconds_to_timestamp);
+    let theirs = theirs.and_then(|clock| i64::try_from(clock.0).ok());
+    Ok(theirs.map_or(0, |theirs| theirs - ours))
+}
+
+fn facts(answer: &Answer) -> Facts {
+    let last = |key: &str| answer.all(key).last().unwrap_or_default().to_owned();
+    let cluster = answer.all("config").find_map(|line| {
+        let (key, value) = line.split_once('=')?;
+        (key.trim() == "ClusterName").then(|| value.trim().to_owned())
+    });
+    let free_kb: u64 = answer.last("free_kb").and_then(|kb| kb.parse().ok()).unwrap_or(0);
+    Facts {
+        account: last("account"),
+        host: last("host"),
+        version: last("version").trim_start_matches("slurm ").to_owned(),
+        cluster: cluster.unwrap_or_default(),
+        partitions: partitions(answer.all("partition")),
+        limits: answer
+            .last("limits_failed")
+            .is_none()
+            .then(|| answer.all("limits").map(str::to_owned).collect()),
+        root: last("root"),
+        root_is_there: answer.all("root_is").any(|is| is == "there"),
+        file_system: last("file_system"),
+        free: Bytes(free_kb.saturating_mul(1_024)),
+        clock_ahead_ms: 0,
+    }
+}
+
+/// Adds up lines of `sinfo`: name, availability, time limit, processors as
+/// allocated/idle/other/total, nodes, megabytes of memory and other resources of each node.
+fn partitions<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<Partition> {
+    let mut found: Vec<Partition> = Vec::new();
+    for line in lines {
+        let fields: Vec<&str> = line.split('|').collect();
+        let &[name, up, time_limit, counts, nodes, memory, gres] = &fields[..] else { continue };
+        let counts: Vec<u32> = counts.split('/').filter_map(|count| count.parse().ok()).collect();
+        let (&[allocated, idle, _, _], Ok(nodes)) = (&counts[..], nodes.parse::<u64>()) else {
+            continue;
+        };
+        let short = name.strip_suffix('*').unwrap_or(name);
+        let known = found.iter().position(|partition| partition.name == short);
+        let index = known.unwrap_or(found.len());
+        if known.is_none() {
+            found.push(Partition {
+                name: short.to_owned(),
+                is_default: name.ends_with('*'),
+                is_up: up == "up",
+                time_limit: time_limit.to_owned(),
+                processors: 0,
+                idle: 0,
+                memory: Bytes(0),
+                gpus: 0,
+            });
+        }
+        let partition = &mut found[index];
+        let mib: u64 = memory.trim_end_matches('+').parse().unwrap_or(0);
+        partition.processors += allocated + idle;
+        partition.idle += idle;
+        partition.memory.0 += mib.saturating_mul(nodes) << 20;
+        partition.gpus += gpus(gres).saturating_mul(nodes);
+    }
+    found
+}
+
+/// Graphics processors among a node's resources: `gpu:2`, `gpu:tesla:2(S:0-1),other:1`.
+fn gpus(gres: &str) -> u64 {
+    // What stands in parentheses has commas of its own.
+    let mut depth = 0;
+    let plain: String = gres
+        .chars()
+        .filter(|c| {
+            depth += i32::from(*c == '(');
+            let keeps = depth == 0;
+            depth -= i32::from(*c == ')');
+            keeps
+        })
+        .collect();
+    let ours = plain.split(',').filter(|one| one.split(':').next() == Some("gpu"));
+    ours.map(|one| one.rsplit(':').next().and_then(|n| n.parse().ok()).unwrap_or(1)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_a_partition_are_added_up() {
+        let lines = [
+            "normal*|up|1-00:00:00|8/120/64/192|3|64000|(null)",
+            "normal*|up|1-00:00:00|0/64/0/64|2|128000+|gpu:tesla:2(S:0,1),tmp:1",
+            "urgent|inact|infinite|0/0/64/64|1|64000|(null)",
+            "odd",
+        ];
+        let found = partitions(lines.into_iter());
+        assert_eq!(found.len(), 2);
+        assert_eq!((found[0].name.as_str(), found[0].is_default), ("normal", true));
+        assert_eq!((found[0].processors, found[0].idle, found[0].gpus), (192, 184, 4));
+        assert_eq!(found[0].memory, Bytes((3 * 64_000 + 2 * 128_000) << 20));
+        assert!(!found[1].is_up && !found[1].is_default);
+    }
+
+    #[test]
+    fn graphics_processors_are_counted_in_all_ways_to_write_them() {
+        assert_eq!(gpus("(null)"), 0);
+        assert_eq!(gpus("gpu:2"), 2);
+        assert_eq!(gpus("gpu"), 1);
+        assert_eq!(gpus("gpu:a100:4(S:0-1),gpu:v100:2(IDX:0,1),mps:100"), 6);
+    }
+}

@@ -1,0 +1,71 @@
+//! What attempts left at a cluster, and whether it may go.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cospan_domain::ids::Tag;
+use cospan_domain::units::Bytes;
+
+use super::SlurmSite;
+use super::queue::Job;
+use crate::agent::{Answer, Request};
+use crate::port::SiteError;
+
+/// What one attempt left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Remains {
+    /// The attempt.
+    pub tag: Tag,
+    /// What it takes of the disk.
+    pub bytes: Bytes,
+    /// Slurm has a job of it that is not over.
+    pub is_live: bool,
+}
+
+impl SlurmSite {
+    /// What attempts of any control plane left below the root. Nothing is touched;
+    /// [`crate::port::Site::remove_attempt`] removes what is not live.
+    ///
+    /// # Errors
+    /// As for [`crate::port::Site::list_attempts`].
+    pub async fn remains(&self) -> Result<Vec<Remains>, SiteError> {
+        let answer = self.agent.ask(&["remains"], Request::default()).await?;
+        let active = self.jobs(&answer).into_iter().filter(Job::is_active);
+        Ok(of(&answer, &active.map(|job| job.tag).collect()))
+    }
+}
+
+/// Adds up lines of `du`: kilobytes, a tab, and a path that ends in a tag.
+fn of(answer: &Answer, live: &BTreeSet<Tag>) -> Vec<Remains> {
+    let mut taken: BTreeMap<Tag, u64> = BTreeMap::new();
+    for line in answer.all("takes") {
+        let Some((kilobytes, path)) = line.split_once('\t') else { continue };
+        let tag = path.rsplit('/').next().and_then(|name| name.parse().ok());
+        if let (Some(tag), Ok(kilobytes)) = (tag, kilobytes.parse::<u64>()) {
+            *taken.entry(tag).or_default() += kilobytes;
+        }
+    }
+    let remains = |(tag, kilobytes): (Tag, u64)| Remains {
+        tag,
+        bytes: Bytes(kilobytes.saturating_mul(1_024)),
+        is_live: live.contains(&tag),
+    };
+    taken.into_iter().map(remains).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_in_several_places_is_added_up_and_what_lives_is_told() {
+        let (one, two) = ("cabcdefgh-1-0-1", "cabcdefgh-2-0-1");
+        let text = format!(
+            "takes 8\tattempts/{one}\ntakes 4\tspool/{one}\ntakes 1\tspool/{two}\n\
+             takes 9\tattempts/notes\n"
+        );
+        let found = of(&Answer(text), &BTreeSet::from([two.parse().unwrap()]));
+        assert_eq!(found.len(), 2);
+        assert_eq!((found[0].bytes, found[0].is_live), (Bytes(12 << 10), false));
+        assert!(found[1].is_live);
+    }
+}

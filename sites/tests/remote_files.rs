@@ -1,0 +1,205 @@
+//! Files of a site that only an agent reaches. Its agent runs on this machine here: what is
+//! shown needs neither a network nor a batch system.
+
+#![allow(clippy::unwrap_used, reason = "a test program")]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use cospan_domain::content::{Chunk, Content};
+use cospan_domain::ids::{Digest, RelPath, SiteName};
+use cospan_domain::resources::Resources;
+use cospan_domain::units::Bytes;
+use cospan_sites::exec::child::ChildExec;
+use cospan_sites::files::fetch::{Fetching, relay};
+use cospan_sites::local::{LocalConfig, LocalSite};
+use cospan_sites::port::{
+    CopyBlame, CopyOrder, CopySource, CopyStatus, FilePlace, Inspected, Readable, Site, SiteError,
+};
+use cospan_sites::slurm::{SlurmConfig, SlurmSite};
+
+/// What a shell might take for something else.
+const ODD: &str = "-n $(touch pwned) 'ä'\n\"x\"; *";
+
+/// A site `far` that only its agent reaches, and a site `near` of this machine.
+struct World {
+    place: tempfile::TempDir,
+    far: Arc<dyn Site>,
+    near: Arc<dyn Site>,
+}
+
+fn name(name: &str) -> SiteName {
+    SiteName::new(name).unwrap()
+}
+
+impl World {
+    async fn new() -> Self {
+        let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let root = |of: &str| place.path().join(of);
+        let agent = vec![env!("CARGO_BIN_EXE_site-agent").into()];
+        let total = Resources::processors(1);
+        let exec = Arc::new(ChildExec::of_this_process());
+        let mut far = SlurmConfig::new(name("far"), root("far"), total.clone(), agent.clone());
+        far.neighbours.insert(name("near"), root("near"));
+        let source = SlurmSite::remote_source(&far, exec.clone()).unwrap();
+        let far = SlurmSite::remote(far, exec).unwrap();
+        far.initialise().await.unwrap();
+        let relays = root("relays");
+        let mut near = LocalConfig::new(name("near"), root("near"), total, agent);
+        near.neighbours.insert(name("far"), relay(&relays, &name("near"), &name("far")));
+        let near = LocalSite::new(near).unwrap();
+        near.initialise().unwrap();
+        let sources = [(name("far"), source)].into();
+        let near = Fetching::new(Arc::new(near), sources, relays);
+        Self { place, far: Arc::new(far), near: Arc::new(near) }
+    }
+
+    fn root(&self, site: &str) -> PathBuf {
+        self.place.path().join(site)
+    }
+
+    fn put(&self, site: &str, path: &str, bytes: &[u8]) -> FilePlace {
+        std::fs::write(self.root(site).join("files").join(path), bytes).unwrap();
+        FilePlace::User(RelPath::new(path).unwrap())
+    }
+
+    fn stored(&self, site: &str, content: Content) -> Vec<u8> {
+        std::fs::read(self.root(site).join(format!("store/{}", content.digest))).unwrap()
+    }
+}
+
+fn content(bytes: &[u8]) -> Content {
+    Content { digest: Digest(*blake3::hash(bytes).as_bytes()), size: Bytes(bytes.len() as u64) }
+}
+
+fn bytes(length: u32) -> Vec<u8> {
+    (0..length).map(|n| (n.wrapping_mul(n) >> 7) as u8).collect()
+}
+
+fn order(from: &str, place: &FilePlace, content: Content) -> CopyOrder {
+    let source = CopySource { site: name(from), place: place.clone() };
+    CopyOrder { content, chunk: None, source, nonce: "n-1".to_owned(), limit: None }
+}
+
+/// Copies, and says how it ended.
+async fn copy(to: &Arc<dyn Site>, order: &CopyOrder) -> CopyStatus {
+    to.start_copy(order).await.unwrap();
+    let started = Instant::now();
+    loop {
+        match to.copy_status(order).await.unwrap() {
+            CopyStatus::Running { .. } => {}
+            status => return status,
+        }
+        assert!(started.elapsed() < Duration::from_secs(60), "the copy takes too long");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+fn is_empty(directory: &Path) -> bool {
+    std::fs::read_dir(directory).unwrap().next().is_none()
+}
+
+#[tokio::test]
+async fn copies_go_there_within_it_and_back_whole() {
+    let world = World::new().await;
+    for length in [0, 1, 3_000_001] {
+        let bytes = bytes(length);
+        let content = content(&bytes);
+        let here = world.put("near", ODD, &bytes);
+        assert_eq!(copy(&world.far, &order("near", &here, content)).await, CopyStatus::Complete);
+        assert!(world.stored("far", content) == bytes);
+        assert_eq!(world.far.has_content(content.digest).await, Ok(true));
+        world.far.delete_content(content.digest).await.unwrap();
+        assert_eq!(world.far.has_content(content.digest).await, Ok(false));
+        let there = world.put("far", ODD, &bytes);
+        let inspected = Inspected { content, directory: false };
+        assert_eq!(world.far.inspect(&there).await, Ok(inspected));
+        assert_eq!(copy(&world.far, &order("far", &there, content)).await, CopyStatus::Complete);
+        assert!(world.stored("far", content) == bytes);
+        assert_eq!(copy(&world.near, &order("far", &there, content)).await, CopyStatus::Complete);
+        assert!(world.stored("near", content) == bytes);
+    }
+    assert!(is_empty(&world.root("far/incoming")));
+    assert!(is_empty(&world.root("relays/near/far/store")), "what was fetched is gone");
+    assert!(!world.root("far/pwned").exists());
+}
+
+#[tokio::test]
+async fn a_chunk_is_cut_and_the_whole_file_is_checked() {
+    let world = World::new().await;
+    let bytes = bytes(3_000_001);
+    let (whole, run) = (content(&bytes), 900_000..2_500_000);
+    let mut chunk = order("near", &world.put("near", "x", &bytes), content(&bytes[run.clone()]));
+    chunk.chunk =
+        Some(Chunk { of: whole, offset: Bytes(run.start as u64), length: Bytes(run.len() as u64) });
+    assert_eq!(copy(&world.far, &chunk).await, CopyStatus::Complete);
+    assert!(world.stored("far", chunk.content) == bytes[run.clone()]);
+    chunk.source = CopySource { site: name("far"), place: world.put("far", "x", &bytes) };
+    assert_eq!(copy(&world.near, &chunk).await, CopyStatus::Complete);
+    assert!(world.stored("near", chunk.content) == bytes[run]);
+}
+
+#[tokio::test]
+async fn what_is_there_already_is_built_upon_or_dropped_if_it_is_wrong() {
+    let world = World::new().await;
+    let bytes = bytes(3_000_001);
+    let copy_of = order("near", &world.put("near", "x", &bytes), content(&bytes));
+    let data = world.root("far/incoming").join(format!("{}.n-1", copy_of.content.digest));
+    for before in [&bytes[..1_500_000], b"something else", &[&bytes[..], b"more"].concat()] {
+        std::fs::write(&data, before).unwrap();
+        let status = world.far.copy_status(&copy_of).await.unwrap();
+        assert!(
+            matches!(status, CopyStatus::Failed { blame: CopyBlame::Process, .. }),
+            "{status:?}"
+        );
+        assert_eq!(copy(&world.far, &copy_of).await, CopyStatus::Complete);
+        assert!(world.stored("far", copy_of.content) == bytes);
+        world.far.delete_content(copy_of.content.digest).await.unwrap();
+    }
+    std::fs::write(&data, b"x").unwrap();
+    world.far.stop_copy(&copy_of, true).await.unwrap();
+    assert_eq!(world.far.copy_status(&copy_of).await, Ok(CopyStatus::Absent));
+}
+
+#[tokio::test]
+async fn a_source_that_is_not_what_was_ordered_is_to_blame() {
+    let world = World::new().await;
+    let wrong = [
+        (world.put("near", "x", b"abcd"), content(b"abce")),
+        (world.put("near", "x", b"abcd"), content(b"abc")),
+        (FilePlace::User(RelPath::new("missing").unwrap()), content(b"abc")),
+    ];
+    for (place, content) in wrong {
+        let status = copy(&world.far, &order("near", &place, content)).await;
+        assert!(
+            matches!(status, CopyStatus::Failed { blame: CopyBlame::Source, .. }),
+            "{status:?}"
+        );
+        assert_eq!(world.far.has_content(content.digest).await, Ok(false));
+    }
+    let stranger = order("elsewhere", &world.put("near", "x", b"x"), content(b"x"));
+    assert!(matches!(world.far.start_copy(&stranger).await, Err(SiteError::Refused(_))));
+}
+
+#[tokio::test]
+async fn pieces_are_read_from_anywhere_in_a_file_and_of_files_alone() {
+    let world = World::new().await;
+    let place = world.put("far", ODD, b"0123456789");
+    let read = |offset, limit| {
+        let (site, what) = (world.far.clone(), Readable::File(place.clone()));
+        async move { site.read(&what, Bytes(offset), limit).await.unwrap() }
+    };
+    assert_eq!((read(3, 4).await.bytes, read(3, 4).await.size), (b"3456".to_vec(), Bytes(10)));
+    assert_eq!(read(8, 100).await.bytes, b"89");
+    assert_eq!(read(10, 5).await.bytes, b"");
+    std::fs::create_dir(world.root("far/files/d")).unwrap();
+    for path in ["d", "missing"] {
+        let what = Readable::File(FilePlace::User(RelPath::new(path).unwrap()));
+        let answer = world.far.read(&what, Bytes(0), 5).await;
+        assert!(matches!(answer, Err(SiteError::Refused(_))), "{answer:?}");
+    }
+    std::fs::rename(world.root("far"), world.root("away")).unwrap();
+    let answer = world.far.read(&Readable::File(place.clone()), Bytes(0), 5).await;
+    assert!(matches!(answer, Err(SiteError::NotSent(_))), "{answer:?}");
+}

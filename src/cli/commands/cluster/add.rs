@@ -1,0 +1,214 @@
+//! `cospan site add`
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use cospan_domain::units::Bytes;
+use cospan_sites::slurm::probe::{Facts, Partition};
+use serde::Serialize;
+
+use super::{Cluster, judged, wait_for};
+use crate::cli::args_cluster::SiteAddArgs;
+use crate::cli::commands::doctor::{self, Check};
+use crate::cli::context::Context;
+use crate::cli::exit::{CliError, Exit};
+use crate::cli::out::note;
+use crate::cli::progress;
+use crate::config::sections::Site;
+use crate::config::{Config, ConfigError, Value};
+
+/// Stands for the root until it is known.
+const UNKNOWN_ROOT: &str = "/";
+
+/// Memory is counted in these.
+const GB: u64 = 1_000_000_000;
+
+/// What was found, and what follows from it.
+#[derive(Debug, Serialize)]
+struct Added {
+    checks: Vec<Check>,
+    /// As it stands in the configuration; none if the site cannot be used.
+    section: Option<String>,
+    /// The file that has it now.
+    file: Option<PathBuf>,
+}
+
+/// Looks at a cluster and adds it to the configuration.
+pub(crate) fn run(context: &mut Context, args: &SiteAddArgs) -> Result<Exit, CliError> {
+    let file = target(context)?;
+    let before = match std::fs::read_to_string(&file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(CliError::file("read", &file, &error)),
+    };
+    let known = Config::parse(&file, &before)?.config.site;
+    if known.iter().any(|site| site.name.as_str() == args.site) {
+        let message = format!("{} has a site {:?} already", file.display(), args.site);
+        return Err(CliError::usage(message, "give another name, or change it there by hand"));
+    }
+    let section = preliminary(args)?;
+    progress(&format!("looking at {}", args.site));
+    let probed = wait_for(async {
+        let cluster = Cluster::of(&section, args.root.clone().unwrap_or_default())?;
+        let probed = cluster.probe(false).await;
+        cluster.close().await;
+        Ok::<_, CliError>(probed)
+    })?;
+    let (checks, exit) = judged(&probed.findings);
+    let partition = probed.facts.partition(args.partition.as_deref());
+    let mut added = Added { checks, section: None, file: None };
+    if let (Exit::Done, Some(partition)) = (exit, partition) {
+        let text = written(args, &probed.facts, partition);
+        if !args.dry_run {
+            append(&file, &before, &text)?;
+            added.file = Some(file);
+        }
+        added.section = Some(text);
+    }
+    context.out.answer(&added, told)?;
+    if added.section.is_none() {
+        note("nothing was written: correct what is BAD, then try again");
+    }
+    Ok(exit)
+}
+
+fn told(added: &Added) -> String {
+    let mut text = doctor::text(&added.checks);
+    if let Some(section) = &added.section {
+        let _ = write!(text, "\n{section}");
+    }
+    if let Some(file) = &added.file {
+        let _ = write!(
+            text,
+            "\nadded to {}; the server reads it when it starts the next time\n",
+            file.display()
+        );
+    }
+    text
+}
+
+/// The configuration file in effect, or that which is to be made.
+fn target(context: &Context) -> Result<PathBuf, CliError> {
+    let missing = |file: &PathBuf| !file.exists();
+    let named = context.global.config.clone().or_else(|| context.environment.config.clone());
+    if let Some(file) = named.filter(missing) {
+        return Ok(file);
+    }
+    let ours = context.environment.config_home.as_ref().map(|home| home.join("cospan/cospan.toml"));
+    let found = context.config()?.file.or(ours);
+    found.ok_or_else(|| CliError::usage("there is no configuration file", "name one with --config"))
+}
+
+/// What is known before the cluster was asked, read as the configuration is.
+fn preliminary(args: &SiteAddArgs) -> Result<Site, CliError> {
+    let root = args.root.clone().unwrap_or_else(|| UNKNOWN_ROOT.into());
+    let text = lines(args, &root, args.processors.unwrap_or(1)) + "\n";
+    let parsed = Config::parse(Path::new("the command line"), &text)?;
+    parsed.config.site.into_iter().next().ok_or_else(|| {
+        CliError::usage(format!("{:?} cannot be a site", args.site), "give another name")
+    })
+}
+
+fn lines(args: &SiteAddArgs, root: &Path, processors: u32) -> String {
+    let mut text = format!("[[site]]\nname = {}\nkind = \"slurm\"\n", args.site.show());
+    let path = |path: &Option<PathBuf>| path.as_ref().map(Value::show);
+    let word = |word: &Option<String>| word.as_ref().map(Value::show);
+    let given = [
+        ("ssh", word(&args.ssh)),
+        ("ssh_config", path(&args.ssh_config)),
+        ("slurm_conf", path(&args.slurm_conf)),
+        ("root", Some(root.to_path_buf().show())),
+        ("partition", word(&args.partition)),
+        ("account", word(&args.account)),
+        ("qos", word(&args.qos)),
+        ("processors", Some(processors.show())),
+    ];
+    for (key, value) in given {
+        if let Some(value) = value {
+            let _ = writeln!(text, "{key} = {value}");
+        }
+    }
+    text
+}
+
+fn written(args: &SiteAddArgs, facts: &Facts, partition: &Partition) -> String {
+    let processors = args.processors.unwrap_or(partition.processors).max(1);
+    let mut text = lines(args, Path::new(&facts.root), processors);
+    let memory = Bytes(partition.memory.0 / GB * GB);
+    if memory.0 > 0 {
+        let _ = writeln!(text, "memory = {}", memory.show());
+    }
+    if partition.gpus > 0 {
+        let _ = writeln!(text, "gpus = {}", partition.gpus);
+    }
+    text
+}
+
+/// Adds a section to a file, at once or not at all.
+fn append(file: &Path, before: &str, section: &str) -> Result<(), CliError> {
+    let gap = match before {
+        "" => "",
+        text if text.ends_with('\n') => "\n",
+        _ => "\n\n",
+    };
+    let text = format!("{before}{gap}{section}");
+    Config::parse(file, &text).map_err(|error: ConfigError| CliError::from(error))?;
+    let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = directory.unwrap_or(Path::new("."));
+    let write = || -> std::io::Result<()> {
+        std::fs::create_dir_all(directory)?;
+        let mut aside = tempfile::NamedTempFile::new_in(directory)?;
+        aside.write_all(text.as_bytes())?;
+        aside.as_file().sync_all()?;
+        if let Ok(old) = std::fs::metadata(file) {
+            aside.as_file().set_permissions(old.permissions())?;
+        }
+        aside.persist(file)?;
+        Ok(())
+    };
+    write().map_err(|error| CliError::file("write", file, &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args() -> SiteAddArgs {
+        SiteAddArgs {
+            site: "alpha".to_owned(),
+            ssh: Some("login \"x\"".to_owned()),
+            ssh_config: None,
+            slurm_conf: None,
+            partition: Some("normal".to_owned()),
+            account: None,
+            qos: None,
+            root: None,
+            processors: None,
+            dry_run: false,
+        }
+    }
+
+    #[test]
+    fn what_was_in_the_file_stays_byte_for_byte() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("cospan.toml");
+        let before = "# mine\n[server]\nlisten = [\"127.0.0.1:1\"] # so";
+        std::fs::write(&file, before).unwrap();
+        let args = SiteAddArgs { ssh: Some("login".to_owned()), ..args() };
+        append(&file, before, &lines(&args, Path::new("/home/me/cospan"), 8)).unwrap();
+        let after = std::fs::read_to_string(&file).unwrap();
+        assert!(after.starts_with(before), "{after}");
+        let site = &Config::load(&file).unwrap().config.site[0];
+        assert_eq!((site.ssh.as_deref(), site.processors), (Some("login"), 8));
+    }
+
+    #[test]
+    fn what_cannot_be_a_section_is_refused_and_nothing_is_written() {
+        assert!(preliminary(&args()).is_err());
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("cospan.toml");
+        assert!(append(&file, "", "[[site]]\nname = \"x\"\n").is_err());
+        assert!(!file.exists());
+    }
+}

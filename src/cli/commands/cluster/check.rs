@@ -1,0 +1,23 @@
+//! `cospan site check`
+
+use super::{Cluster, judged, section, wait_for};
+use crate::cli::args_cluster::SiteCheckArgs;
+use crate::cli::commands::doctor;
+use crate::cli::context::Context;
+use crate::cli::exit::{CliError, Exit};
+use crate::cli::progress;
+
+/// Looks at a site, and says of each failure what to do.
+pub(crate) fn run(context: &mut Context, args: &SiteCheckArgs) -> Result<Exit, CliError> {
+    let section = section(context, &args.site)?;
+    progress(&format!("looking at {}", args.site));
+    let probed = wait_for(async {
+        let cluster = Cluster::of(&section, section.root.clone())?;
+        let probed = cluster.probe(true).await;
+        cluster.close().await;
+        Ok::<_, CliError>(probed)
+    })?;
+    let (checks, exit) = judged(&probed.findings);
+    context.out.answer(&checks, |checks| doctor::text(checks))?;
+    Ok(exit)
+}

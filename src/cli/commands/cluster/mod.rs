@@ -1,0 +1,126 @@
+//! `cospan site add`, `site check` and `site clean`: what looks at a cluster itself, as the
+//! server would, and needs none.
+
+pub(crate) mod add;
+pub(crate) mod check;
+pub(crate) mod clean;
+
+use std::path::PathBuf;
+
+use cospan_sites::port::SiteError;
+use cospan_sites::slurm::finding::{Finding, Verdict as Found};
+use cospan_sites::slurm::probe::{Probed, probe};
+use cospan_sites::slurm::{SlurmConfig, SlurmSite};
+use tempfile::TempDir;
+
+use super::doctor::{Check, Verdict};
+use crate::cli::context::Context;
+use crate::cli::exit::{CliError, Exit};
+use crate::clusters::{self, Way};
+use crate::config::Value;
+use crate::config::sections::{Site, SiteKind};
+
+/// A cluster under Slurm, and the way there, for the time of one command.
+struct Cluster {
+    config: SlurmConfig,
+    way: Way,
+    /// Has the socket of the connection.
+    _place: TempDir,
+}
+
+impl Cluster {
+    fn of(section: &Site, root: PathBuf) -> Result<Self, CliError> {
+        let refused = |error: SiteError| CliError::usage(error.to_string(), "correct the site");
+        let place = tempfile::Builder::new().prefix("cospan-").tempdir();
+        let place = place.map_err(|error| {
+            CliError::usage(format!("no temporary directory: {error}"), "set TMPDIR")
+        })?;
+        let way = clusters::way(section, &place.path().join("ssh")).map_err(refused)?;
+        // Nothing is copied by a command.
+        let config = clusters::slurm(section, root, vec!["/bin/false".into()]);
+        Ok(Self { config, way, _place: place })
+    }
+
+    /// Looks at it; that it is not reached is a finding, too.
+    async fn probe(&self, trial: bool) -> Probed {
+        let probed = probe(&self.config, self.way.exec(), trial).await;
+        match probed {
+            Ok(probed) => probed,
+            Err(error) => {
+                let (found, advice) = self.unreached(&error).await;
+                let verdict = Found::Bad;
+                Probed {
+                    findings: vec![Finding { what: "login", verdict, found, advice }],
+                    ..Probed::default()
+                }
+            }
+        }
+    }
+
+    async fn unreached(&self, error: &SiteError) -> (String, String) {
+        let trouble = match &self.way {
+            Way::Ssh(exec) => exec.trouble().await,
+            Way::Here(_) => None,
+        };
+        trouble.unwrap_or_else(|| {
+            let said = error.to_string();
+            let advice = cospan_sites::slurm::finding::advice(&said).to_owned();
+            (said, advice)
+        })
+    }
+
+    fn site(&self) -> Result<SlurmSite, CliError> {
+        let (config, exec) = (self.config.clone(), self.way.exec());
+        let made = match self.way {
+            Way::Here(_) => SlurmSite::new(config, exec),
+            Way::Ssh(_) => SlurmSite::remote(config, exec),
+        };
+        made.map_err(|error| CliError::usage(error.to_string(), "correct the site"))
+    }
+
+    async fn close(self) {
+        if let Way::Ssh(exec) = &self.way {
+            exec.close().await;
+        }
+    }
+}
+
+/// The section of a site under Slurm.
+fn section(context: &Context, name: &str) -> Result<Site, CliError> {
+    let located = context.config()?;
+    let sites = &located.loaded.config.site;
+    let Some(site) = sites.iter().find(|site| site.name.as_str() == name) else {
+        let names: Vec<&str> = sites.iter().map(|site| site.name.as_str()).collect();
+        let remedy = match names.len() {
+            0 => "add it with `cospan site add`, or name a configuration with --config".to_owned(),
+            _ => format!("the configuration names {}", names.join(", ")),
+        };
+        return Err(CliError::usage(format!("there is no site {name:?}"), remedy));
+    };
+    if site.kind != SiteKind::Slurm {
+        let what = format!("site {name} is of the kind {}", site.kind.show());
+        return Err(CliError::usage(what, "this looks at sites of the kind \"slurm\""));
+    }
+    Ok(site.clone())
+}
+
+/// Findings as checks, and how the command ends with them.
+fn judged(findings: &[Finding]) -> (Vec<Check>, Exit) {
+    let check = |finding: &Finding| Check {
+        what: finding.what,
+        verdict: match finding.verdict {
+            Found::Good => Verdict::Good,
+            Found::Odd => Verdict::Odd,
+            Found::Bad => Verdict::Bad,
+        },
+        found: finding.found.clone(),
+        remedy: (!finding.advice.is_empty()).then(|| finding.advice.clone()),
+    };
+    let is_bad = findings.iter().any(|finding| finding.verdict == Found::Bad);
+    (findings.iter().map(check).collect(), if is_bad { Exit::Usage } else { Exit::Done })
+}
+
+/// Does something that takes turns with the network.
+fn wait_for<T>(work: impl Future<Output = T>) -> T {
+    actix_web::rt::System::new().block_on(work)
+}

@@ -1,0 +1,133 @@
+//! Clusters as the configuration names them: what their adapters are told, and the way there.
+
+use std::ffi::OsString;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use cospan_sites::exec::Exec;
+use cospan_sites::exec::child::ChildExec;
+use cospan_sites::exec::ssh::{SshConfig, SshExec};
+use cospan_sites::port::SiteError;
+use cospan_sites::slurm::SlurmConfig;
+
+use crate::config::sections::Site as Section;
+
+/// Longest that it takes to log in.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Longest directory in which a socket of a connection fits.
+const DIRECTORY_MAX: usize = 60;
+
+/// Longest name of a site that is one of a socket, too.
+const NAME_MAX: usize = 24;
+
+/// The way to a cluster.
+pub(crate) enum Way {
+    /// Its commands work on this machine.
+    Here(Arc<ChildExec>),
+    /// Over a network.
+    Ssh(Arc<SshExec>),
+}
+
+impl Way {
+    /// To run something there.
+    pub(crate) fn exec(&self) -> Arc<dyn Exec> {
+        match self {
+            Way::Here(exec) => exec.clone(),
+            Way::Ssh(exec) => exec.clone(),
+        }
+    }
+}
+
+/// What the adapter of a cluster under Slurm is told of its section.
+pub(crate) fn slurm(section: &Section, root: PathBuf, agent: Vec<OsString>) -> SlurmConfig {
+    let mut slurm = SlurmConfig::new(section.name.clone(), root, section.total(), agent);
+    slurm.labels = section.labels.clone();
+    slurm.slurm_conf = section.slurm_conf.clone();
+    slurm.partition = section.partition.clone();
+    slurm.account = section.account.clone();
+    slurm.qos = section.qos.clone();
+    slurm.constraint = section.constraint.clone();
+    slurm.reservation = section.reservation.clone();
+    slurm.queues = section.queues;
+    slurm
+}
+
+/// Host and directory of a site: what makes it another one if it changes.
+pub(crate) fn place(section: &Section) -> String {
+    let root = section.root.display();
+    match &section.ssh {
+        Some(host) => format!("{host}:{root}"),
+        None => root.to_string(),
+    }
+}
+
+/// The way to a site; the connection's socket is to be at `socket`.
+///
+/// # Errors
+/// The host or the socket cannot be used.
+pub(crate) fn way(section: &Section, socket: &Path) -> Result<Way, SiteError> {
+    Ok(match section.ssh {
+        Some(_) => Way::Ssh(ssh(section, socket)?),
+        None => Way::Here(Arc::new(ChildExec::of_this_process())),
+    })
+}
+
+/// The way to a site that is reached over SSH.
+///
+/// # Errors
+/// As for [`way`].
+pub(crate) fn ssh(section: &Section, socket: &Path) -> Result<Arc<SshExec>, SiteError> {
+    let ssh = SshConfig {
+        host: section.ssh.clone().unwrap_or_default(),
+        config: section.ssh_config.clone(),
+        socket: socket.to_owned(),
+        wanted: "sbatch",
+        patience: PATIENCE,
+    };
+    SshExec::new(ssh).map(Arc::new).map_err(SiteError::Refused)
+}
+
+/// Where a server with this data directory has the socket of a site's connection: nobody else
+/// may go there, and its path must be short.
+///
+/// # Errors
+/// There is no such directory, and why.
+pub(crate) fn socket(data: &Path, section: &Section) -> Result<PathBuf, SiteError> {
+    let name = section.name.as_str();
+    let name = if name.len() <= NAME_MAX { name.to_owned() } else { short(name) };
+    let within = std::path::absolute(data).unwrap_or_else(|_| data.to_owned()).join("ssh");
+    let directory = if within.as_os_str().len() <= DIRECTORY_MAX {
+        within
+    } else {
+        let path = within.to_string_lossy();
+        std::env::temp_dir().join(format!("cospan-ssh-{}", short(&path)))
+    };
+    let refused = |why: String| {
+        Err(SiteError::Refused(format!(
+            "{} cannot have the socket of a connection: {why}",
+            directory.display()
+        )))
+    };
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory);
+    if let Err(error) = made {
+        return refused(error.to_string());
+    }
+    match std::fs::symlink_metadata(&directory) {
+        Ok(meta) if !meta.is_dir() => refused("it is no directory".to_owned()),
+        Ok(meta) if meta.uid() != rustix::process::geteuid().as_raw() => {
+            refused("it belongs to somebody else".to_owned())
+        }
+        Ok(meta) if meta.permissions().mode() & 0o077 != 0 => {
+            refused("others may go there; take their rights away (chmod 700)".to_owned())
+        }
+        Ok(_) => Ok(directory.join(name)),
+        Err(error) => refused(error.to_string()),
+    }
+}
+
+fn short(text: &str) -> String {
+    blake3::hash(text.as_bytes()).to_hex()[..12].to_owned()
+}

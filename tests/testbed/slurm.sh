@@ -1,0 +1,178 @@
+#!/usr/bin/env bash
+# A small cluster under Slurm on this machine's loopback, for tests: its own munge key, ports,
+# directories and users' jobs; nothing of the installation's own Slurm is touched. Debian, as root.
+#
+#   slurm.sh up NAME PROCESSORS PORT    start it, unless it runs; PORT and the next are its own
+#   slurm.sh conf NAME                  print the path of its slurm.conf, for SLURM_CONF
+#   slurm.sh down NAME                  end its jobs and daemons, and remove what it left (`ssh`: the
+#                                       SSH server)
+#   slurm.sh user                       print the ordinary user that tests run as; made if missing
+#   slurm.sh ssh PORT                   an SSH server on loopback for that user, who can log in by
+#                                       `ssh -F CONFIG testbed`; prints the path of that CONFIG
+#
+# COSPAN_TESTBED is where everything lies (default /var/tmp/cospan-testbed).
+set -euo pipefail
+
+base=${COSPAN_TESTBED:-/var/tmp/cospan-testbed}
+user=cospan-test
+address=127.0.0.1
+
+fail() {
+    echo "testbed: $*" >&2
+    exit 1
+}
+
+packages() {
+    local missing=()
+    for package in "$@"; do
+        dpkg -s "$package" > /dev/null 2>&1 || missing+=("$package")
+    done
+    [ ${#missing[@]} -gt 0 ] || return 0
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get -qq update > /dev/null
+    apt-get -qq install --no-install-recommends "${missing[@]}" > /dev/null
+}
+
+# Runs a daemon in the background and remembers its number; what it prints goes to a log.
+daemon() {
+    local name=$1
+    shift
+    setsid "$@" > "$home/log/$name.out" 2>&1 < /dev/null &
+    echo $! > "$home/run/$name.pid"
+}
+
+is_up() {
+    [ -s "$home/run/$1.pid" ] && kill -0 "$(cat "$home/run/$1.pid")" 2> /dev/null
+}
+
+await() {
+    local what=$1 tries=300
+    shift
+    until "$@" > /dev/null 2>&1; do
+        tries=$((tries - 1))
+        [ "$tries" -gt 0 ] || fail "$what does not come up; see $home/log"
+        sleep 0.1
+    done
+}
+
+configuration() {
+    cat << END
+ClusterName=$name
+SlurmctldHost=localhost($address)
+SlurmctldPort=$port
+SlurmUser=slurm
+AuthType=auth/munge
+AuthInfo=socket=$home/munge/socket
+CredType=cred/munge
+StateSaveLocation=$home/state
+SlurmdSpoolDir=$home/spool
+SlurmctldPidFile=$home/run/slurmctld.own
+SlurmdPidFile=$home/run/slurmd.own
+SlurmctldLogFile=$home/log/slurmctld.log
+SlurmdLogFile=$home/log/slurmd.log
+CommunicationParameters=NoCtldInAddrAny,NoInAddrAny
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SlurmdParameters=config_overrides
+PropagateResourceLimits=NONE
+MpiDefault=none
+ReturnToService=2
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+SchedulerType=sched/backfill
+SchedulerParameters=bf_interval=5,bf_resolution=1,bf_continue
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+KillWait=5
+NodeName=${name}0 NodeHostname=localhost NodeAddr=$address Port=$((port + 1)) CPUs=$processors RealMemory=64000 State=UNKNOWN
+PartitionName=normal Nodes=ALL Default=YES MaxTime=1-0 DefaultTime=60 PriorityTier=10 State=UP
+PartitionName=urgent Nodes=ALL MaxTime=1-0 DefaultTime=10 PriorityTier=100 PreemptMode=OFF State=UP
+END
+}
+
+up() {
+    packages slurmctld slurmd slurm-client munge
+    export SLURM_CONF=$home/slurm.conf
+    if is_up slurmd; then return 0; fi
+    mkdir -p "$home"/{munge,state,spool,log,run}
+    configuration > "$SLURM_CONF"
+    [ -s "$home/munge/key" ] || head -c 1024 /dev/urandom > "$home/munge/key"
+    chown -R munge: "$home/munge"
+    chmod 400 "$home/munge/key"
+    chown slurm: "$home/state" "$home/log" "$home/run"
+    daemon munged setpriv --reuid=munge --regid=munge --clear-groups munged --foreground --force \
+        --key-file="$home/munge/key" --socket="$home/munge/socket" \
+        --pid-file="$home/munge/pid" --log-file="$home/munge/log" --seed-file="$home/munge/seed"
+    await munged munge -S "$home/munge/socket" -n
+    daemon slurmctld setpriv --reuid=slurm --regid=slurm --clear-groups slurmctld -D
+    await slurmctld timeout 1 scontrol ping
+    daemon slurmd slurmd -D -N "${name}0"
+    await "the node" sh -c "sinfo -h -p normal -t idle -o %N | grep -q ."
+}
+
+down() {
+    if [ -e "$home/slurm.conf" ]; then
+        export SLURM_CONF=$home/slurm.conf
+        timeout 2 scontrol ping > /dev/null 2>&1 && scancel --user="$user" && sleep 1
+    fi
+    for daemon in sshd slurmd slurmctld munged; do
+        if is_up "$daemon"; then kill "$(cat "$home/run/$daemon.pid")" || true; fi
+    done
+    sleep 1
+    rm -rf "$home"
+}
+
+need_user() {
+    id "$user" > /dev/null 2>&1 || useradd --create-home --shell /bin/bash --password '*' "$user"
+}
+
+# Keys of its own: nobody else's configuration is read or written.
+serve_ssh() {
+    packages openssh-server openssh-client
+    need_user
+    home=$base/ssh
+    mkdir -p "$home"/{log,run} /run/sshd
+    for key in host client; do
+        [ -e "$home/$key" ] || ssh-keygen -q -t ed25519 -N '' -f "$home/$key"
+    done
+    install -m 644 "$home/client.pub" "$home/authorized"
+    chown "$user": "$home/client"
+    printf '[%s]:%s %s\n' "$address" "$port" "$(cut -d' ' -f1,2 "$home/host.pub")" > "$home/known"
+    cat > "$home/config" << END
+Host testbed
+    HostName $address
+    Port $port
+    User $user
+    IdentityFile $home/client
+    IdentitiesOnly yes
+    UserKnownHostsFile $home/known
+END
+    if ! is_up sshd; then
+        daemon sshd "$(command -v sshd)" -D -e -f /dev/null -p "$port" \
+            -o ListenAddress=$address -o HostKey="$home/host" -o AuthorizedKeysFile="$home/authorized" \
+            -o PasswordAuthentication=no -o StrictModes=no -o UsePAM=no -o PidFile=none
+    fi
+    await sshd setpriv --reuid="$user" --regid="$user" --clear-groups \
+        ssh -F "$home/config" -o BatchMode=yes testbed true
+    echo "$home/config"
+}
+
+[ "$(id -u)" -eq 0 ] || fail "run it as root: it starts daemons under users of their own"
+mkdir -p "$base"
+chmod 755 "$base"
+command=${1:-}
+case $command in
+    up) name=${2:?NAME} processors=${3:?PROCESSORS} port=${4:?PORT} ;;
+    conf | down) name=${2:?NAME} ;;
+    ssh) port=${2:?PORT} ;;
+    user) ;;
+    *) fail "up, conf, down, user or ssh? The beginning of $0 says more" ;;
+esac
+home=$base/${name:-}
+case $command in
+    up) need_user && up ;;
+    conf) echo "$home/slurm.conf" ;;
+    down) down ;;
+    ssh) serve_ssh ;;
+    user) need_user && echo "$user" ;;
+esac
