@@ -23,11 +23,11 @@ pub(super) fn broken(
     let holds = match (&old.breaker, &new.breaker) {
         (Breaker::Closed, Breaker::Closed) => new.consecutive_errors < threshold,
         (Breaker::Closed, Breaker::Open { trips, .. }) => {
-            let reached = match new.consecutive_errors {
-                // The last of what was written at once was a success.
-                0 => old.consecutive_errors + errors_added(old, new) >= threshold,
-                errors => charged && errors >= threshold,
-            };
+            let (errors, added) = (new.consecutive_errors, errors_added(old, new));
+            // Of what was written at once a success may have come between, or last.
+            let until_success = old.consecutive_errors + added.saturating_sub(errors);
+            let reached = (charged && errors >= threshold)
+                || (errors < old.consecutive_errors + added && until_success >= threshold);
             reached && *trips == 1
         }
         (Breaker::Open { .. }, Breaker::HalfOpen { running, allowed, .. }) => {
@@ -108,6 +108,31 @@ mod tests {
     fn error(job: u64) -> ErrorDetail {
         let detail = Arc::from("connection refused");
         ErrorDetail { attempt: attempt(job), class: FailureClass::Site, at: Timestamp(1), detail }
+    }
+
+    /// From closed to open in one write, with so many errors before and after, of which so many
+    /// are new.
+    fn tripped(before: u32, after: u32, new_errors: u64) -> Option<String> {
+        let parameters = SiteParameters::default();
+        let mut old = SiteRecord::new(SiteName::new("delft").unwrap());
+        let mut new = old.clone();
+        let probe_at = Timestamp(parameters.probe_interval.0);
+        new.breaker = Breaker::Open { since: Timestamp(0), probe_at, trips: 1 };
+        (old.consecutive_errors, new.consecutive_errors) = (before, after);
+        new.last_notification = NotificationId(1);
+        new.recent_errors.extend((0..new_errors).map(error));
+        broken(&old, &new, &parameters)
+    }
+
+    #[test]
+    fn errors_before_a_success_in_the_same_write_open_it_too() {
+        let threshold = SiteParameters::default().site_error_threshold;
+        assert_eq!(threshold, 3);
+        assert_eq!(tripped(2, 3, 1), None);
+        assert_eq!(tripped(2, 2, 3), None, "one more, a success, and two after it");
+        assert_eq!(tripped(2, 0, 1), None, "the success came last");
+        assert!(tripped(1, 2, 1).is_some(), "two are too few");
+        assert!(tripped(2, 2, 0).is_some(), "nothing happened");
     }
 
     /// From half-open to closed in one write, with so many errors since, of which as many are new.
