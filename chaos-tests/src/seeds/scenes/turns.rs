@@ -60,7 +60,8 @@ fn in_order(chance: &mut StdRng) -> Result<Vec<String>> {
     // Longer than all of them take to be submitted, and asked for where they stand.
     let run_time = DurationMs(1_000 * chance.random_range(5..=50));
     stage.play(move |scene| async move {
-        scene.pass(DurationMs(1_000)).await;
+        // The site is asked what it is, and how it is: there and back, twice.
+        scene.pass(DurationMs(5 * WAY.0)).await;
         let begun = scene.now();
         let first = scene.submit(of_class(processors, run_time, Priority::Low)?).await?;
         let mut jobs: Vec<(Priority, JobId)> = Vec::new();
