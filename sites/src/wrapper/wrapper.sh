@@ -20,9 +20,11 @@
 #
 # Exit codes: 0 over, 75 the directory is taken (nothing was touched), 74 the site failed.
 # Signals: TERM and INT end the payload (TERM, grace, KILL), USR1 and XCPU are
-# passed on, USR2 means: look again. What a signal asks for is done inside its
-# trap, because a flag set just before `wait` blocks would be seen too late. A
-# forked shell loses signals that come before it has dropped our traps, all but KILL.
+# passed on, USR2 means: look again. What TERM asks for is done inside its trap,
+# because a flag set just before `wait` blocks would be seen too late. USR2 sets
+# a flag, and who sends it does so again: traps that interrupt each other lose
+# exit codes in some shells, and run out of stack in all. A forked shell loses
+# signals that come before it has dropped our traps, all but KILL.
 #
 # Speed: the way of a payload that is let in at once runs mkdir and setsid and
 # nothing else; clocks and identities come from /proc by `read`.
@@ -31,7 +33,7 @@ nl='
 '
 
 # Hundredths of a second since the machine started, in $now. A signal may interrupt the read, and
-# its trap may read the clock between any two steps here: nothing may come of that but a later time.
+# the trap of TERM reads the clock between any two steps here: nothing comes of it but a later time.
 clock() {
     until read -r up idle < /proc/uptime && [ -n "$idle" ]; do
         [ -r /proc/uptime ] || trouble "it has no clock: /proc/uptime cannot be read"
@@ -89,11 +91,11 @@ pause() {
     sleeper=
 }
 
-# In $1 seconds, and then every $2 if that is given, sends USR2 to the wrapper, if it is
-# still the same process. Sleeps a little at a time: if it is not called off, because the
-# wrapper was killed, it ends soon.
+# In $1 seconds, and then every $2 until it is called off, sends USR2 to the wrapper, if it
+# is still the same process. Sleeps a little at a time: if it is not called off, because
+# the wrapper was killed, it ends soon.
 alarm() {
-    before=$! left=$1 period=$2
+    before=$! left=$1
     trap '[ "$!" = "$before" ] || kill -s KILL "$!" 2> /dev/null; exit' TERM
     trap - INT USR1 USR2 XCPU
     # Called off before it could hear it? Only the end of the wrapper makes `exit` go away.
@@ -101,8 +103,7 @@ alarm() {
     while wrapper_lives; do
         if [ "$left" -eq 0 ]; then
             kill -s USR2 "$$"
-            [ -n "$period" ] || exit
-            left=$period
+            left=$2
         fi
         slice=20
         [ "$left" -ge "$slice" ] || slice=$left
@@ -122,14 +123,17 @@ wrapper_lives() {
 # A trap must not come between an alarm and the note of its number.
 set_alarm() {
     noting=1
-    alarm "$1" "$2" &
+    alarm "$1" "${2:-1}" &
     timers="$timers $!"
-    noting=
-    [ -z "$late" ] || terminate "$late"
-    [ -z "$again" ] || { again= && on_look; }
+    noted
 }
 
-# Ends alarms that have not rung. One that has is forgotten, for its number may be another's.
+# What was to end the payload meanwhile does so now.
+noted() {
+    noting=
+    [ -z "$late" ] || terminate "$late"
+}
+
 call_off() {
     [ -z "$timers" ] || kill $timers 2> /dev/null
 }
@@ -166,18 +170,11 @@ terminate() {
 
 # Tells the payload that its wall time will end soon, and waits for that.
 warning() {
-    if [ -n "$noting" ]; then
-        again=1
-        return 0
-    fi
-    timers=
     # It cannot hear before it has begun: the signal would only end it.
-    if [ ! -e begun ]; then
-        set_alarm 1
-        return 0
-    fi
+    [ -e begun ] || return 0
     signal "$warn"
     warn=
+    end_ticks
     set_alarm "$(((end_at - now + 99) / 100))"
 }
 
@@ -193,27 +190,21 @@ on_pass() {
     if [ -n "$payload" ]; then signal "$1"; else missed=$1; fi
 }
 
-on_look() {
-    [ -z "$over" ] || return 0
-    tick=1
-    [ -z "$sleeper" ] || kill -s KILL "$sleeper" 2> /dev/null
-    [ -n "$payload" ] || return 0
+# Does what is due when an alarm has rung.
+look() {
+    rung= noting=1
     clock
-    renew=
-    if [ -n "$ticks" ] && [ -z "$noting" ]; then
-        end_ticks
-        renew=1
-    fi
     if [ -n "$ending" ]; then
-        [ "$now" -lt "$kill_at" ] || { timers= && signal KILL; }
+        [ "$now" -lt "$kill_at" ] || { end_ticks && signal KILL; }
     elif [ "$now" -ge "$end_at" ]; then
-        [ -n "$noting" ] || timers=
         terminate walltime
     elif [ -n "$warn" ] && [ "$now" -ge "$warn_at" ]; then
         warning
-    elif [ -n "$renew" ]; then
+    elif [ -n "$ticks" ]; then
+        end_ticks
         set_alarm "$(((warn_at - now + 99) / 100))"
     fi
+    noted
 }
 
 # Takes the attempt's directory and says so.
@@ -395,6 +386,7 @@ hear_out() {
 attend() {
     while :; do
         tick=
+        [ -z "$rung" ] || look
         wait "$payload"
         status=$?
         # Bash tells once more of a signal that came just behind the last wait.
@@ -558,7 +550,7 @@ main() {
     set -f
     attempt=$1/attempts/$2 spool=$1/spool/$2 tag=$2
     payload= sleeper= timers= ticks= told= tick= missed= ending= noting= late= setsid= exe= directory= setup= path=$PATH
-    warn= warn_s=0 signalled= again= earlier= lists_hosts= size=0
+    warn= warn_s=0 signalled= rung= earlier= lists_hosts= size=0
     bell= batch= number= over=
     case ${3-} in
     bell) bell=1 ;;
@@ -571,7 +563,7 @@ main() {
     trap on_end TERM INT
     trap 'on_pass USR1' USR1
     trap 'on_pass XCPU' XCPU
-    trap on_look USR2
+    trap 'tick=1 rung=1' USR2
     trap : HUP
     take
     run

@@ -44,6 +44,23 @@ fn a_burst_of_alarms_ends_no_payload_before_its_time() {
     });
 }
 
+/// Traps that interrupt each other lose exit codes in some shells, and run out of stack in all.
+#[test]
+fn a_flood_of_alarms_ends_neither_wrapper_nor_payload() {
+    with_each_shell(|bench| {
+        let text = "echo begun; until [ -e stop ]; do sleep 0.05; done; exit 6";
+        let wrapper = bench.running(&script(text));
+        bench.await_printed("begun");
+        for _ in 0..10_000 {
+            wrapper.signal(Signal::USR2);
+            std::thread::sleep(Duration::from_micros(1));
+        }
+        fs::write(bench.path("work/stop"), "").unwrap();
+        assert!(wrapper.wait().success());
+        assert_eq!(bench.exit(), Some(ExitCause::Code(6)));
+    });
+}
+
 #[test]
 fn term_ends_wrapper_and_payload_and_leaves_an_exit() {
     with_each_shell(|bench| {
