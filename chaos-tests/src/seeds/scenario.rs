@@ -248,7 +248,10 @@ impl Scenario {
         scenario.fault_rates.disk = draw_disk(seed, calm_at);
         match Crowd::of(seed, scenario.sites.len()) {
             Some(crowd) => crowd.gather(&mut scenario),
-            None => draw_rivals(&mut scenario),
+            None => {
+                draw_rivals(&mut scenario);
+                draw_queues(seed, &mut scenario.sites);
+            }
         }
         Ok(scenario)
     }
@@ -279,7 +282,7 @@ impl Scenario {
         let crowd = Crowd::of(self.seed, self.sites.len());
         let stalls = self.stalls.map(|stalls| stalls.to_string());
         format!(
-            "seed {}: {} sites, {} jobs{} under {} and {}, {} quotas, {} actions, {} kills, way {} ms, sync {} ms, poll {}, hints {}, faults [{}], failing syncs {}, troubles [{}], stalls [{}]",
+            "seed {}: {} sites, {} jobs{} under {} and {}, {} quotas, {} queues, {} actions, {} kills, way {} ms, sync {} ms, poll {}, hints {}, faults [{}], failing syncs {}, troubles [{}], stalls [{}]",
             self.seed,
             self.sites.len(),
             self.jobs.len(),
@@ -287,6 +290,7 @@ impl Scenario {
             self.policies.rigid,
             self.policies.flexible,
             self.quotas.len(),
+            self.sites.iter().filter(|site| site.queues).count(),
             self.actions.len(),
             self.kills.len(),
             self.fault_rates.way_max.0,
@@ -300,6 +304,18 @@ impl Scenario {
         )
     }
 }
+
+/// In a third of these runs components may wait in the queues of most of the sites. Drawn from a
+/// stream of its own.
+fn draw_queues(seed: u64, sites: &mut [ClusterSpec]) {
+    let mut chance = StdRng::seed_from_u64(seed ^ QUEUES);
+    if chance.random_ratio(1, 3) {
+        sites.iter_mut().for_each(|site| site.queues = chance.random_bool(0.7));
+    }
+}
+
+/// Tells the stream apart.
+const QUEUES: u64 = 0x7175_6575_6573;
 
 fn draw_files(drawing: &mut Drawing, names: &[SiteName]) -> Result<Vec<DrawnFile>> {
     let file = |number: usize| {
