@@ -369,8 +369,9 @@ impl Shared {
             if before == Some(&component.run) {
                 continue;
             }
-            // What lives there already is asked for.
-            if before.is_none_or(|before| before.may_live() != component.run.may_live()) {
+            // What lives there already is asked for, though rarely what waits in the queue.
+            let asked = |run: &Run| (run.may_live(), run.waits_at_site());
+            if before.is_none_or(|before| asked(before) != asked(&component.run)) {
                 self.actors.clusters.look(&placement.site);
             }
             let doubted = view.sites.get(&placement.site).is_some_and(|record| {

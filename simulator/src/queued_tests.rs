@@ -119,6 +119,8 @@ fn a_job_that_waits_in_two_queues_starts_together_when_both_have_room() {
     let spread = began[1].since(began[0]);
     assert!(began.len() == 2 && spread < DurationMs(10_000), "{began:?}");
     assert!(submitted > 2, "the first gave back what it held for the other");
+    let seen = job.instants.started.unwrap().since(began[1]);
+    assert!(seen < DurationMs::from_secs(7), "looked at as often as what never waited: {seen}");
 }
 
 #[test]

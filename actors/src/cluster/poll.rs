@@ -22,8 +22,10 @@ const RETRY: DurationMs = DurationMs(1_000);
 const RETRY_MAX: DurationMs = DurationMs(15_000);
 /// Between two polls for hints: what happens at about the same time is asked for at once.
 const HINT_GAP: DurationMs = DurationMs(10);
-/// Between two polls for attempts that wait in the site's own queue, at least.
+/// Between two polls for attempts that wait in the site's own queue, at most.
 const QUEUE_INTERVAL: DurationMs = DurationMs(15_000);
+/// What has waited there for long is asked for this part of that time later.
+const QUEUE_PATIENCE: u64 = 8;
 /// A description older than this is asked for again along with a poll.
 const DESCRIPTION_EXPIRY: DurationMs = DurationMs(300_000);
 
@@ -43,7 +45,7 @@ pub(super) struct Seen {
     holdings: OrdMap<(JobId, ComponentIndex), Arc<Holding>>,
     /// Since when attempts live there, beside those that wait in its queue.
     live: Option<Timestamp>,
-    /// Since when attempts wait in its own queue.
+    /// When the last of those that wait in its own queue was submitted.
     queued: Option<Timestamp>,
     /// Since when some of those are waited for.
     awaited: Option<Timestamp>,
@@ -66,11 +68,12 @@ impl Seen {
         self.holdings = holdings.cloned().unwrap_or_default();
         let live = || self.holdings.values().filter(|holding| holding.live);
         let since = |holds: bool, before: Option<Timestamp>| holds.then(|| before.unwrap_or(now));
-        (self.live, self.queued, self.awaited) = (
+        (self.live, self.awaited) = (
             since(live().any(|holding| !holding.queued), self.live),
-            since(live().any(|holding| holding.queued), self.queued),
             since(live().any(|holding| holding.awaited), self.awaited),
         );
+        let queued = live().filter(|holding| holding.queued);
+        self.queued = queued.map(|holding| holding.visible_from.unwrap_or(now)).max();
         true
     }
 
@@ -91,7 +94,10 @@ impl Seen {
         let live = self.live.map(|since| since.max(polled_at) + interval);
         let awaited = self.awaited.map(|since| since.max(polled_at) + soon);
         // What may wait for hours is not asked about each two seconds.
-        let queued = self.queued.map(|since| since.max(polled_at) + interval.max(QUEUE_INTERVAL));
+        let queued = self.queued.map(|submitted| {
+            let pause = DurationMs(polled_at.since(submitted).0 / QUEUE_PATIENCE);
+            submitted.max(polled_at) + pause.min(QUEUE_INTERVAL).max(interval)
+        });
         live.into_iter().chain(queued).chain(awaited).min()
     }
 }
@@ -345,6 +351,21 @@ mod tests {
 
     use super::*;
     use crate::transfer::testing::site;
+
+    #[test]
+    fn what_waits_in_a_queue_is_asked_for_the_more_rarely_the_longer() {
+        let (interval, soon) = (DurationMs(2_000), DurationMs(1_000));
+        let mut holding = Holding::clone(&holdings(&[(1, false)])[&(JobId(1), ComponentIndex(0))]);
+        (holding.queued, holding.visible_from) = (true, Some(Timestamp(10_000)));
+        let held = OrdMap::unit((JobId(1), ComponentIndex(0)), Arc::new(holding));
+        let mut seen = Seen::default();
+        seen.follow(Some(&held), Timestamp(10_000));
+        let pause =
+            |polled_at| seen.due(Timestamp(polled_at), interval, soon).unwrap().0 - polled_at;
+        assert_eq!(pause(10_000), 2_000, "submitted just now");
+        assert_eq!(pause(50_000), 5_000, "for 40 s");
+        assert_eq!(pause(900_000), 15_000, "for a quarter of an hour");
+    }
 
     fn holdings(each: &[(u64, bool)]) -> OrdMap<(JobId, ComponentIndex), Arc<Holding>> {
         let holding = |&(job, awaited)| {

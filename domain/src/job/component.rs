@@ -63,7 +63,7 @@ impl Component {
 
     /// Whether it waits in its site's own queue, as is meant.
     pub fn waits_at_site(&self) -> bool {
-        matches!(self.run, Run::Submitted { waits: Some(_), .. })
+        self.run.waits_at_site()
     }
 
     /// For how long it has waited at its gate since the last moment at which it might begin
@@ -236,6 +236,11 @@ impl Run {
     /// Whether it waits at its gate, as its site has said since we were away.
     pub fn is_confirmed_ready(&self) -> bool {
         matches!(self, Run::AtGate { clock: Some(_), .. })
+    }
+
+    /// Whether it waits in its site's own queue, as is meant.
+    pub fn waits_at_site(&self) -> bool {
+        matches!(self, Run::Submitted { waits: Some(_), .. })
     }
 
     /// Whether something of it may exist at the site.
