@@ -18,7 +18,8 @@ running, also after Ctrl-C, unless --keep is given. Exit code 0 means that the o
 
 Examples:
   cospan quickstart
-  cospan quickstart --keep --directory ./first-steps")]
+  cospan quickstart --keep --directory ./first-steps
+  sudo cospan quickstart --testbed --keep")]
 pub(crate) struct QuickstartArgs {
     /// Where to keep everything; must be new or empty. [default: a new temporary directory]
     #[arg(long, value_name = "DIRECTORY")]
@@ -26,6 +27,13 @@ pub(crate) struct QuickstartArgs {
     /// Leave the server up at the end.
     #[arg(long)]
     pub(crate) keep: bool,
+    /// Do it on two real clusters under Slurm, started on this machine (root, Debian); one of
+    /// them loses its controller in the middle.
+    #[arg(long, conflicts_with = "directory")]
+    pub(crate) testbed: bool,
+    /// Remove all that `--testbed` made and installed, and do nothing else.
+    #[arg(long, requires = "testbed", conflicts_with = "keep")]
+    pub(crate) remove: bool,
     /// Damage an output before it is checked; for tests of the check.
     #[arg(long, hide = true)]
     pub(crate) corrupt_output: bool,

@@ -1,11 +1,15 @@
 //! Where it all happens: a fresh directory with a configuration and an input file.
 
+use std::fmt::Debug;
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use super::error::QuickstartError;
+use super::processes;
 use crate::file_system::is_in_memory;
+use crate::keys::KeyDirectory;
 
 /// A site of the demonstration.
 #[derive(Debug, Clone, Copy)]
@@ -90,20 +94,48 @@ impl DemoDirectory {
         fs::write(path, content).map_err(QuickstartError::file("write", path))
     }
 
-    /// Writes the configuration for a server at this port.
-    pub(super) fn write_config(&self, port: u16) -> Result<(), QuickstartError> {
-        Self::write(&self.config(), self.config_text(port).as_bytes())
+    /// The part of a configuration that says where the server keeps its data and listens.
+    pub(super) fn server_section(&self, port: u16) -> String {
+        let data = quoted(&self.data());
+        format!("[server]\ndata_directory = {data}\nlisten = [\"127.0.0.1:{port}\"]\n")
+    }
+}
+
+/// The sites of a demonstration, and what comes with them.
+pub(super) trait DemoSites: Debug + Send + Sync {
+    /// The configuration of a server at this port.
+    fn config_text(&self, demo: &DemoDirectory, port: u16) -> String;
+
+    /// The file of this program to start as the server; missing for this very one.
+    fn program(&self, _demo: &DemoDirectory) -> Option<PathBuf> {
+        None
     }
 
-    fn config_text(&self, port: u16) -> String {
-        let mut text = format!(
-            "{CONFIG_HEAD}\n[server]\ndata_directory = {}\nlisten = [\"127.0.0.1:{port}\"]\n{CONFIG_SETTINGS}",
-            quoted(&self.data()),
-        );
+    /// Makes a process run as the account that the server is to run as.
+    fn run_as(&self, _command: &mut Command) {}
+
+    /// The token by which the server knows its administrator.
+    fn token(&self, demo: &DemoDirectory) -> Result<Option<String>, QuickstartError> {
+        let keys = KeyDirectory::new(demo.data().join("keys"));
+        Ok(keys.local_token()?.map(|token| token.secret().to_owned()))
+    }
+
+    /// Ends whatever runs at the sites, and is done with them.
+    fn end(&self, demo: &DemoDirectory) -> Result<(), QuickstartError>;
+}
+
+/// Sites that are played by this machine.
+#[derive(Debug)]
+pub(super) struct LocalSites;
+
+impl DemoSites for LocalSites {
+    fn config_text(&self, demo: &DemoDirectory, port: u16) -> String {
+        let server = demo.server_section(port);
+        let mut text = format!("{CONFIG_HEAD}\n{server}{CONFIG_SETTINGS}");
         for DemoSite { name, processors } in SITES {
             text.push_str(&format!(
                 "\n[[site]]\nname = \"{name}\"\nkind = \"local\"\nroot = {}\nprocessors = {processors}\n",
-                quoted(&self.site(name)),
+                quoted(&demo.site(name)),
             ));
         }
         for (at, from) in SITES.iter().enumerate() {
@@ -115,6 +147,10 @@ impl DemoDirectory {
             }
         }
         text
+    }
+
+    fn end(&self, demo: &DemoDirectory) -> Result<(), QuickstartError> {
+        processes::kill_all(&demo.sites()).map(drop).map_err(QuickstartError::Processes)
     }
 }
 
@@ -140,7 +176,7 @@ isolation_window = \"2s\"
 ";
 
 /// A path as TOML writes a text. It is UTF-8, as `prepare` saw to.
-fn quoted(path: &Path) -> String {
+pub(super) fn quoted(path: &Path) -> String {
     toml::Value::String(path.to_string_lossy().into_owned()).to_string()
 }
 
@@ -179,7 +215,7 @@ mod tests {
     fn the_configuration_is_valid_and_names_what_was_prepared() {
         let home = tempfile::tempdir().unwrap();
         let demo = DemoDirectory::prepare(Some(&home.path().join("a \"new\" one"))).unwrap();
-        let loaded = Config::parse(&demo.config(), &demo.config_text(7000)).unwrap();
+        let loaded = Config::parse(&demo.config(), &LocalSites.config_text(&demo, 7000)).unwrap();
         assert_eq!(loaded.config.site.len(), SITES.len());
         assert_eq!(loaded.config.site[0].root, demo.site("amsterdam"));
         assert_eq!(loaded.config.server.listen[0].port(), 7000);

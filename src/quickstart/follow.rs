@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use super::error::QuickstartError;
 use super::server::Server;
 use super::tell::{Teller, bad, bar, good};
-use super::work::PARTS;
 use crate::api::v1::event::EventReport;
 use crate::api::v1::explain::TransferReport;
 use crate::api::v1::job::{ComponentReport, JobReport};
@@ -23,6 +22,8 @@ pub(super) struct Follow<'s> {
     server: &'s Server,
     job: u64,
     seen: usize,
+    /// Parts of the work of each component, a line of its output each.
+    parts: usize,
     begin: Instant,
 }
 
@@ -42,8 +43,9 @@ impl Look {
 }
 
 impl<'s> Follow<'s> {
-    pub(super) fn new(server: &'s Server, job: u64) -> Self {
-        Self { server, job, seen: 0, begin: Instant::now() }
+    /// `parts`: how many the work of each component has; it prints a line for each.
+    pub(super) fn new(server: &'s Server, job: u64, parts: usize) -> Self {
+        Self { server, job, parts, seen: 0, begin: Instant::now() }
     }
 
     /// Looks at the job and tells what happened to it since the last look.
@@ -111,20 +113,26 @@ impl<'s> Follow<'s> {
             .iter()
             .zip(&parts)
             .map(|(component, done)| {
-                let bar = bar(*done as u64, PARTS as u64);
-                format!("{} {bar} {done}/{PARTS}", component.name)
+                let bar = bar(*done as u64, self.parts as u64);
+                format!("{} {bar} {done}/{}", component.name, self.parts)
             })
             .collect();
         let least = parts.iter().min().copied().unwrap_or_default();
-        let rough = format!("every component has done {least} of {PARTS} parts");
+        let rough = format!("every component has done {least} of {} parts", self.parts);
         teller.progress(&texts.join("  "), &rough)?;
         Ok(parts)
     }
 
     /// Parts that a component says it has done, as its log tells.
     fn parts_done(&self, component: &ComponentReport) -> Result<usize, QuickstartError> {
+        let printed = self.printed(component)?;
+        Ok(printed.iter().filter(|byte| **byte == b'\n').count())
+    }
+
+    /// What a component has printed.
+    pub(super) fn printed(&self, component: &ComponentReport) -> Result<Vec<u8>, QuickstartError> {
         if component.attempt == 0 {
-            return Ok(0);
+            return Ok(Vec::new());
         }
         let log = LogRequest {
             job: self.job,
@@ -135,9 +143,9 @@ impl<'s> Follow<'s> {
             limit: LOG_MAX,
         };
         match self.server.client.log(&log) {
-            Ok(piece) => Ok(piece.bytes.iter().filter(|byte| **byte == b'\n').count()),
+            Ok(piece) => Ok(piece.bytes),
             // It has not printed anything yet, or its site does not answer.
-            Err(ClientError::Refused(_)) => Ok(0),
+            Err(ClientError::Refused(_)) => Ok(Vec::new()),
             Err(error) => self.server.ask(|_| Err(error)),
         }
     }

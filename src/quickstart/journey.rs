@@ -31,7 +31,7 @@ impl Story<'_> {
         let begin = Instant::now();
         let id = submitted.jobs.first().map_or(0, |row| row.id);
         self.teller.happened(&format!("job {id} is accepted"))?;
-        let mut follow = Follow::new(server, id);
+        let mut follow = Follow::new(server, id, PARTS);
         self.until_the_start(&mut follow, begin, durations)?;
         let halfway = self.until_the_middle(&mut follow)?;
         let before = halfway.components.iter().map(|c| site_of(c).to_owned()).collect();

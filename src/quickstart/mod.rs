@@ -12,6 +12,7 @@ mod report;
 mod server;
 mod story;
 mod tell;
+pub mod testbed;
 mod work;
 
 use std::path::PathBuf;
@@ -23,7 +24,7 @@ use signal_hook::iterator::Signals;
 pub use error::QuickstartError;
 pub use report::Report;
 
-use demo_directory::DemoDirectory;
+use demo_directory::{DemoDirectory, LocalSites};
 use server::Shared;
 use story::Story;
 use tell::Teller;
@@ -51,7 +52,7 @@ pub struct Options {
 /// It could not be done. That outputs are wrong is no error, but in the report.
 pub fn run(options: &Options) -> Result<Report, QuickstartError> {
     let demo = DemoDirectory::prepare(options.directory.as_deref())?;
-    let shared = Shared::new(demo.clone());
+    let shared = Shared::new(demo.clone(), Box::new(LocalSites));
     end_on_signals(shared.clone())?;
     let mut unwatched = EndOnDrop(Some(shared.clone()));
     let report = Story { demo, options, teller: Teller::new(options.silent) }.tell(&shared)?;

@@ -9,11 +9,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::demo_directory::{self, DemoDirectory};
+use super::demo_directory::{self, DemoDirectory, DemoSites};
 use super::error::QuickstartError;
-use super::processes;
 use crate::client::{Client, ServerAddress};
-use crate::keys::KeyDirectory;
 
 /// Longest wait for the server to take work.
 const READY_MAX: Duration = Duration::from_secs(60);
@@ -36,12 +34,13 @@ pub(super) struct Server {
 #[derive(Debug)]
 pub(super) struct Shared {
     demo: DemoDirectory,
+    sites: Box<dyn DemoSites>,
     child: Mutex<Option<Child>>,
 }
 
 impl Shared {
-    pub(super) fn new(demo: DemoDirectory) -> Arc<Self> {
-        Arc::new(Self { demo, child: Mutex::new(None) })
+    pub(super) fn new(demo: DemoDirectory, sites: Box<dyn DemoSites>) -> Arc<Self> {
+        Arc::new(Self { demo, sites, child: Mutex::new(None) })
     }
 
     fn child(&self) -> MutexGuard<'_, Option<Child>> {
@@ -57,8 +56,7 @@ impl Shared {
         if let Some(mut child) = child.take() {
             stop(&mut child);
         }
-        processes::kill_all(&self.demo.sites()).map_err(QuickstartError::Processes)?;
-        Ok(())
+        self.sites.end(&self.demo)
     }
 
     /// As `end`, for good: while the guard is held nobody can start anything.
@@ -85,11 +83,12 @@ impl Server {
             tries += 1;
             let port =
                 free_port().map_err(QuickstartError::file("listen on", "127.0.0.1".as_ref()))?;
-            demo.write_config(port)?;
+            let config = shared.sites.config_text(&demo, port);
+            DemoDirectory::write(&demo.config(), config.as_bytes())?;
             {
                 // Held while it is started, so that an interruption finds it.
                 let mut child = shared.child();
-                *child = Some(spawn(&demo)?);
+                *child = Some(spawn(&demo, &*shared.sites)?);
             }
             let address = ServerAddress::Http(format!("http://127.0.0.1:{port}"));
             let keyless = Client::new(address.clone(), None, None)?;
@@ -103,8 +102,7 @@ impl Server {
                 }
                 Err(error) => return Err(error),
             }
-            let keys = KeyDirectory::new(demo.data().join("keys"));
-            let token = keys.local_token()?.map(|token| token.secret().to_owned());
+            let token = shared.sites.token(&demo)?;
             return Ok(Self { client: Client::new(address, token, None)?, ..server });
         }
     }
@@ -179,9 +177,9 @@ fn free_port() -> std::io::Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
-fn spawn(demo: &DemoDirectory) -> Result<Child, QuickstartError> {
-    let program = std::env::current_exe()
-        .map_err(QuickstartError::file("find", "this program's file".as_ref()))?;
+fn spawn(demo: &DemoDirectory, sites: &dyn DemoSites) -> Result<Child, QuickstartError> {
+    let program = sites.program(demo).map_or_else(std::env::current_exe, Ok);
+    let program = program.map_err(QuickstartError::file("find", "this program's file".as_ref()))?;
     let log_file = demo.log();
     let log =
         std::fs::File::create(&log_file).map_err(QuickstartError::file("write", &log_file))?;
@@ -191,6 +189,7 @@ fn spawn(demo: &DemoDirectory) -> Result<Child, QuickstartError> {
     for variable in ["COSPAN_CONFIG", "COSPAN_SERVER", "COSPAN_TOKEN", "COSPAN_LOG"] {
         command.env_remove(variable);
     }
+    sites.run_as(&mut command);
     command
         .env_remove("STATE_DIRECTORY")
         .env_remove("NOTIFY_SOCKET")

@@ -2,13 +2,17 @@
 # A small cluster under Slurm on this machine's loopback, for tests: its own munge key, ports,
 # directories and users' jobs; nothing of the installation's own Slurm is touched. Debian, as root.
 #
-#   slurm.sh up NAME PROCESSORS PORT    start it, unless it runs; PORT and the next are its own
+#   slurm.sh free                       fail if other people's Slurm or munge runs here
+#   slurm.sh up NAME PROCESSORS PORT    start what of it does not run; PORT and the next are its own
 #   slurm.sh conf NAME                  print the path of its slurm.conf, for SLURM_CONF
+#   slurm.sh kill NAME                  kill its slurmctld with SIGKILL; `up` starts it again
 #   slurm.sh down NAME                  end its jobs and daemons, and remove what it left (`ssh`: the
 #                                       SSH server)
 #   slurm.sh user                       print the ordinary user that tests run as; made if missing
 #   slurm.sh ssh PORT                   an SSH server on loopback for that user, who can log in by
 #                                       `ssh -F CONFIG testbed`; prints the path of that CONFIG
+#   slurm.sh remove                     end all of them, and remove everything that was made or
+#                                       installed for them, the user too
 #
 # COSPAN_TESTBED is where everything lies (default /var/tmp/cospan-testbed).
 set -euo pipefail
@@ -28,9 +32,28 @@ packages() {
         dpkg -s "$package" > /dev/null 2>&1 || missing+=("$package")
     done
     [ ${#missing[@]} -gt 0 ] || return 0
+    command -v apt-get > /dev/null || fail "missing: ${missing[*]}, and there is no apt-get: this is for Debian"
     export DEBIAN_FRONTEND=noninteractive
-    apt-get -qq update > /dev/null
-    apt-get -qq install --no-install-recommends "${missing[@]}" > /dev/null
+    apt-get -qq update > /dev/null || fail "apt-get update failed"
+    # The services that come along are not to be started.
+    local policy=/usr/sbin/policy-rc.d ours=
+    [ -e "$policy" ] || { printf '#!/bin/sh\nexit 101\n' > "$policy" && chmod +x "$policy" && ours=1; }
+    printf '%s\n' "${missing[@]}" >> "$base/installed"
+    local code=0
+    apt-get -qq install --no-install-recommends "${missing[@]}" > /dev/null || code=$?
+    [ -z "$ours" ] || rm "$policy"
+    [ "$code" -eq 0 ] || fail "apt-get could not install ${missing[*]}"
+}
+
+# Ours are those whose numbers are below the base.
+is_free() {
+    local daemon number
+    for daemon in munged slurmctld slurmd; do
+        for number in $(pgrep -x "$daemon" || true); do
+            grep -qsx "$number" "$base"/*/run/"$daemon".pid \
+                || fail "$daemon runs here already (process $number), and is not ours: use another machine"
+        done
+    done
 }
 
 # Runs a daemon in the background and remembers its number; what it prints goes to a log.
@@ -93,21 +116,21 @@ END
 up() {
     packages slurmctld slurmd slurm-client munge
     export SLURM_CONF=$home/slurm.conf
-    if is_up slurmd; then return 0; fi
     mkdir -p "$home"/{munge,state,spool,log,run}
     configuration > "$SLURM_CONF"
     [ -s "$home/munge/key" ] || head -c 1024 /dev/urandom > "$home/munge/key"
     chown -R munge: "$home/munge"
     chmod 400 "$home/munge/key"
     chown slurm: "$home/state" "$home/log" "$home/run"
-    daemon munged setpriv --reuid=munge --regid=munge --clear-groups munged --foreground --force \
+    is_up munged || daemon munged setpriv --reuid=munge --regid=munge --clear-groups \
+        munged --foreground --force \
         --key-file="$home/munge/key" --socket="$home/munge/socket" \
         --pid-file="$home/munge/pid" --log-file="$home/munge/log" --seed-file="$home/munge/seed"
     await munged munge -S "$home/munge/socket" -n
-    daemon slurmctld setpriv --reuid=slurm --regid=slurm --clear-groups slurmctld -D
+    is_up slurmctld || daemon slurmctld setpriv --reuid=slurm --regid=slurm --clear-groups slurmctld -D
     await slurmctld timeout 1 scontrol ping
-    daemon slurmd slurmd -D -N "${name}0"
-    await "the node" sh -c "sinfo -h -p normal -t idle -o %N | grep -q ."
+    is_up slurmd || daemon slurmd slurmd -D -N "${name}0"
+    await "the node" sh -c "sinfo -h -p normal -t idle,mixed,allocated -o %N | grep -q ."
 }
 
 down() {
@@ -122,8 +145,25 @@ down() {
     rm -rf "$home"
 }
 
+# What is left of all clusters, and what was installed for them.
+remove() {
+    local directory
+    for directory in "$base"/*/run; do
+        [ -d "$directory" ] || continue
+        home=${directory%/run}
+        down
+    done
+    if [ -s "$base/installed" ]; then
+        DEBIAN_FRONTEND=noninteractive xargs apt-get -qq purge --autoremove < "$base/installed" > /dev/null
+    fi
+    [ ! -e "$base/user" ] || userdel --remove "$user" 2> /dev/null || true
+    rm -rf "$base"
+}
+
 need_user() {
-    id "$user" > /dev/null 2>&1 || useradd --create-home --shell /bin/bash --password '*' "$user"
+    id "$user" > /dev/null 2>&1 && return 0
+    useradd --create-home --shell /bin/bash --password '*' "$user"
+    : > "$base/user"
 }
 
 # Keys of its own: nobody else's configuration is read or written.
@@ -163,16 +203,19 @@ chmod 755 "$base"
 command=${1:-}
 case $command in
     up) name=${2:?NAME} processors=${3:?PROCESSORS} port=${4:?PORT} ;;
-    conf | down) name=${2:?NAME} ;;
+    conf | kill | down) name=${2:?NAME} ;;
     ssh) port=${2:?PORT} ;;
-    user) ;;
-    *) fail "up, conf, down, user or ssh? The beginning of $0 says more" ;;
+    free | user | remove) ;;
+    *) fail "free, up, conf, kill, down, user, ssh or remove? The beginning of $0 says more" ;;
 esac
 home=$base/${name:-}
 case $command in
+    free) is_free ;;
     up) need_user && up ;;
     conf) echo "$home/slurm.conf" ;;
+    kill) kill -KILL "$(cat "$home/run/slurmctld.pid")" && rm "$home/run/slurmctld.pid" ;;
     down) down ;;
+    remove) remove ;;
     ssh) serve_ssh ;;
     user) need_user && echo "$user" ;;
 esac

@@ -4,20 +4,33 @@ use crate::cli::args::Format;
 use crate::cli::args_operate::QuickstartArgs;
 use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
-use crate::quickstart::{Options, QuickstartError, run as demonstrate};
+use crate::cli::out::note;
+use crate::quickstart::{Options, QuickstartError, run as demonstrate, testbed};
 
 /// Does the main job before the user's eyes.
 pub(crate) fn run(context: &mut Context, args: &QuickstartArgs) -> Result<Exit, CliError> {
+    if args.remove {
+        testbed::remove()?;
+        note("nothing of the testbed is left");
+        return Ok(Exit::Done);
+    }
     let options = Options {
         directory: args.directory.clone(),
         keep: args.keep,
         silent: context.out.format() != Format::Table,
         corrupt_output: args.corrupt_output,
     };
-    let report = demonstrate(&options)?;
     // People have read it already.
-    context.out.answer(&report, |_| String::new())?;
-    Ok(if report.right { Exit::Done } else { Exit::JobFailed })
+    let right = if args.testbed {
+        let report = testbed::run(&options)?;
+        context.out.answer(&report, |_| String::new())?;
+        report.right
+    } else {
+        let report = demonstrate(&options)?;
+        context.out.answer(&report, |_| String::new())?;
+        report.right
+    };
+    Ok(if right { Exit::Done } else { Exit::JobFailed })
 }
 
 impl From<QuickstartError> for CliError {

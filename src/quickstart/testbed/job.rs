@@ -1,0 +1,80 @@
+//! The job of the demonstration: two components that no cluster can hold together.
+
+use crate::api::v1::JobDocument;
+use crate::api::v1::parse::{Format, ParseError, parse_all};
+
+/// Parts that each component goes through, a second each.
+pub(super) const PARTS: usize = 30;
+
+/// The job file, with comments: it is also the user's first example.
+pub(super) fn text() -> String {
+    let component = |name: &str, processors: u32| {
+        format!(
+            r#"
+[[component]]
+name = "{name}"
+processors = {processors}
+executable = "/bin/sh"
+arguments = ["-euc", '''
+part=1
+while [ $part -le {PARTS} ]; do
+  echo "$(date +%s.%N) part $part of {PARTS}, job $SLURM_JOB_ID of cluster $SLURM_CLUSTER_NAME"
+  sleep 1
+  part=$((part + 1))
+done
+''']
+"#
+        )
+    };
+    format!("{HEAD}{}{}", component("ocean", 6), component("air", 5))
+}
+
+const HEAD: &str = r#"# One job over two clusters: neither has room for both components.
+name = "wave"
+wall_time = "5m"
+"#;
+
+/// The job as it is submitted.
+pub(super) fn documents() -> Result<Vec<JobDocument>, ParseError> {
+    parse_all(&text(), Format::Toml)
+}
+
+/// What a component printed.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Printed {
+    /// When it began: seconds since 1970.
+    pub(super) began: f64,
+    /// Every part is there once, in order.
+    pub(super) whole: bool,
+}
+
+/// Reads what a component printed; nothing if it printed no time.
+pub(super) fn read(printed: &str) -> Option<Printed> {
+    let began = printed.split(' ').next()?.parse().ok()?;
+    let wanted = (1..=PARTS).map(|part| format!("part {part} of {PARTS},"));
+    let found =
+        printed.lines().map(|line| line.split(' ').skip(1).take(4).collect::<Vec<_>>().join(" "));
+    Some(Printed { began, whole: found.eq(wanted) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_job_is_one_that_the_server_takes() {
+        let jobs = documents().unwrap();
+        assert_eq!(jobs.len(), 1);
+    }
+
+    #[test]
+    fn a_part_that_is_missing_or_there_twice_is_noticed() {
+        let line = |part: usize| format!("12.5 part {part} of {PARTS}, job 7 of cluster beta\n");
+        let whole: String = (1..=PARTS).map(line).collect();
+        assert_eq!(read(&whole), Some(Printed { began: 12.5, whole: true }));
+        let missing: String = (1..PARTS).map(line).collect();
+        assert!(!read(&missing).unwrap().whole);
+        assert!(!read(&(line(1) + &whole)).unwrap().whole);
+        assert_eq!(read(""), None);
+    }
+}
