@@ -15,3 +15,4 @@ pub mod keys;
 pub mod quickstart;
 pub mod serve;
 pub mod simulate;
+mod testbed;

@@ -10,6 +10,7 @@ mod report;
 mod run;
 mod server;
 mod simulate;
+mod sites;
 mod submit;
 
 use std::path::{Path, PathBuf};
@@ -19,6 +20,7 @@ use anyhow::{Context, Result, bail};
 pub use floors::serve_floor;
 pub use forge::forge_store;
 pub use report::{Figure, Report};
+pub use sites::{Calls, CallsPlan, measure_calls};
 
 /// Which bench.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +35,11 @@ pub enum Bench {
     Place,
     /// Jobs through the control plane under virtual time; those of a log as well.
     Simulate(Option<ClusterLog>),
+    /// Clusters under Slurm, in full extent or in a short one.
+    Sites {
+        /// In full.
+        full: bool,
+    },
 }
 
 /// A job log, and the cluster that it is of.
@@ -66,6 +73,7 @@ pub fn run(plan: &Plan) -> Result<Report> {
         Bench::Run => on_disk(plan, run::bench),
         Bench::Place => on_disk(plan, place::bench),
         Bench::Simulate(log) => simulate::bench(plan.quick, log.as_ref()),
+        Bench::Sites { full } => sites::bench(*full),
     }
 }
 

@@ -20,6 +20,37 @@ pub(crate) enum BenchCommand {
 Example:
   cospan bench simulate --log DAS2-fs1-2003-1.swf.xz --processors 144")]
     Simulate(SimulateBenchArgs),
+    /// Two clusters under Slurm on this machine, killed, frozen, cut off and timed (root, Debian)
+    #[command(after_help = "\
+It starts the clusters and installs what is missing of Slurm; the server runs as an ordinary user.
+It refuses where somebody else's Slurm or munge runs. It takes a quarter of an hour; --full, two hours.
+
+Example:
+  sudo cospan bench sites")]
+    Sites {
+        /// In full extent: 25 rounds of kills, 300 payloads, 5,000 attempts, half an hour of soak.
+        #[arg(long)]
+        full: bool,
+    },
+    /// Calls to one cluster beside the commands that they run
+    #[command(hide = true)]
+    SiteCalls {
+        /// A directory of its own.
+        #[arg(long)]
+        root: PathBuf,
+        /// Configuration of the cluster.
+        #[arg(long)]
+        conf: PathBuf,
+        /// How to log in.
+        #[arg(long)]
+        ssh: PathBuf,
+        /// Pairs of blocks.
+        #[arg(long)]
+        pairs: usize,
+        /// Attempts that are polled.
+        #[arg(long)]
+        attempts: usize,
+    },
     /// The floor of a submission, as a server of its own
     #[command(hide = true)]
     FloorServer {

@@ -17,11 +17,8 @@ pub enum QuickstartError {
     OddName(PathBuf),
     #[error("cannot {action} {path}: {source}", path = path.display())]
     File { action: &'static str, path: PathBuf, source: std::io::Error },
-    #[error("only root can start clusters on this machine: try it with sudo")]
-    NotRoot,
-    /// The script that starts the clusters complains.
-    #[error("the clusters cannot be had: {0}")]
-    Testbed(String),
+    #[error(transparent)]
+    Testbed(#[from] crate::testbed::TestbedError),
     #[error("the server ended by itself ({status}); the end of its log, {log}:\n{tail}", log = log.display())]
     ServerEnded { status: String, log: PathBuf, tail: String },
     #[error("{what} took longer than {seconds} s; see the server's log, {log}", log = log.display())]

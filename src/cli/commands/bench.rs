@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::bench::{self, Bench, ClusterLog, Figure, Plan, Report};
+use crate::bench::{self, Bench, CallsPlan, ClusterLog, Figure, Plan, Report};
 use crate::cli::args_bench::{BenchArgs, BenchCommand, SimulateBenchArgs};
 use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
@@ -17,6 +17,20 @@ pub(crate) fn run(context: &mut Context, command: &BenchCommand) -> Result<Exit,
         BenchCommand::Simulate(SimulateBenchArgs { every, log, processors }) => {
             let log = log.clone().map(|file| ClusterLog { file, processors: *processors });
             (Bench::Simulate(log), every)
+        }
+        BenchCommand::Sites { full } => {
+            let plan =
+                Plan { bench: Bench::Sites { full: *full }, directory: ".".into(), quick: false };
+            let report = bench::run(&plan).map_err(failed)?;
+            context.out.answer(&report, table)?;
+            return Ok(Exit::Done);
+        }
+        BenchCommand::SiteCalls { root, conf, ssh, pairs, attempts } => {
+            let (root, conf, ssh) = (root.clone(), conf.clone(), ssh.clone());
+            let plan = CallsPlan { root, conf, ssh, pairs: *pairs, attempts: *attempts };
+            let calls = bench::measure_calls(&plan).map_err(failed)?;
+            context.out.answer(&calls, |calls| format!("{calls:?}\n"))?;
+            return Ok(Exit::Done);
         }
         BenchCommand::FloorServer { port, directory } => {
             bench::serve_floor(directory, *port).map_err(failed)?;

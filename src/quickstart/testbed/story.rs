@@ -9,7 +9,7 @@ use super::super::follow::{Follow, site_of};
 use super::super::server::{Server, Shared};
 use super::super::story::ms;
 use super::super::tell::{Teller, bad, columns, good};
-use super::clusters::{CLUSTERS, SlurmClusters, conf};
+use super::clusters::{CLUSTERS, SlurmClusters};
 use super::job::{self, PARTS};
 use super::{PartReport, TestbedReport};
 use crate::api::v1::job::JobReport;
@@ -260,7 +260,7 @@ impl Story {
                  wrote is in {directory}.\n{remove}"
             );
         };
-        let (alpha, job) = (conf("alpha").display().to_string(), report.job);
+        let (alpha, job) = (self.clusters.conf("alpha").display().to_string(), report.job);
         format!(
             "\nThe server still runs (as {user}; process {pid}), and so do both clusters. Next:\n  \
                cd {directory}\n  \

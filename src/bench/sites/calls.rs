@@ -1,0 +1,199 @@
+//! What calls to one cluster cost, beside the commands that they run. A process of its own, run
+//! as the user: nothing but the adapter is in it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use cospan_domain::ids::{Attempt, ComponentIndex, Epoch, InstanceId, JobId, Round, SiteName, Tag};
+use cospan_domain::job::spec::{Executable, Program};
+use cospan_domain::resources::Resources;
+use cospan_domain::units::DurationMs;
+use cospan_sites::exec::child::ChildExec;
+use cospan_sites::exec::ssh::{SshConfig, SshExec};
+use cospan_sites::port::{AttemptOrder, Site};
+use cospan_sites::slurm::{SlurmConfig, SlurmSite};
+use futures_util::{StreamExt, TryStreamExt, stream};
+use serde::{Deserialize, Serialize};
+
+use super::together::quantile;
+
+/// Submissions under way at once.
+const WIDTH: usize = 8;
+/// Submissions of a block.
+const BLOCK: usize = 40;
+/// Polls that are timed.
+const POLLS: usize = 20;
+/// Clock ticks a second, as Linux counts processor time for every program.
+const TICKS_PER_S: f64 = 100.0;
+
+/// What to measure.
+#[derive(Debug, Clone)]
+pub struct CallsPlan {
+    /// A directory of its own.
+    pub root: PathBuf,
+    /// Configuration of the cluster, whose partition is down.
+    pub conf: PathBuf,
+    /// How to log in to `testbed`.
+    pub ssh: PathBuf,
+    /// Pairs of blocks.
+    pub pairs: usize,
+    /// Attempts that are polled.
+    pub attempts: usize,
+}
+
+/// What was measured.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct Calls {
+    /// Submissions a second by the adapter over those of bare `sbatch`: the median of pairs.
+    pub submit_ratio: f64,
+    /// Bare `sbatch` a second: the median of blocks.
+    pub sbatch_per_s: f64,
+    /// Processor time of this process for one poll over SSH, in milliseconds.
+    pub status_ms: f64,
+    /// How long such a poll took, in milliseconds: the median.
+    pub status_wall_ms: f64,
+}
+
+/// Measures it.
+///
+/// # Errors
+/// The cluster does not do what it is asked.
+pub fn measure_calls(plan: &CallsPlan) -> Result<Calls> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(measure(plan))
+}
+
+async fn measure(plan: &CallsPlan) -> Result<Calls> {
+    let site = SlurmSite::new(config(plan)?, Arc::new(ChildExec::of_this_process()))?;
+    site.initialise().await?;
+    let mut tags = (1..).map(tag);
+    let mut submitted: Vec<Tag> = tags.by_ref().take(1).collect();
+    site.submit(&order(submitted[0])).await?;
+    let (mut ratios, mut raw) = (Vec::new(), Vec::new());
+    for _ in 0..plan.pairs {
+        let block: Vec<Tag> = tags.by_ref().take(BLOCK).collect();
+        let ours = rate(BLOCK, submit_all(&site, &block)).await?;
+        let bare = rate(BLOCK, sbatch_all(plan)).await?;
+        submitted.extend(block);
+        ratios.push(ours / bare);
+        raw.push(bare);
+    }
+    let more: Vec<Tag> = tags.take(plan.attempts.saturating_sub(submitted.len())).collect();
+    submit_all(&site, &more).await?;
+    submitted.extend(more);
+    let (status_ms, status_wall_ms) = status(plan, &submitted).await?;
+    Ok(Calls {
+        submit_ratio: quantile(&mut ratios, 0.5),
+        sbatch_per_s: quantile(&mut raw, 0.5),
+        status_ms,
+        status_wall_ms,
+    })
+}
+
+fn config(plan: &CallsPlan) -> Result<SlurmConfig> {
+    let total = Resources::processors(1_000_000);
+    let agent = std::env::current_exe()?.into();
+    let mut config =
+        SlurmConfig::new(SiteName::new("alpha")?, plan.root.clone(), total, vec![agent]);
+    config.slurm_conf = Some(plan.conf.clone());
+    Ok(config)
+}
+
+fn tag(job: u64) -> Tag {
+    let instance = InstanceId::from_random(0xbe_0c);
+    Tag { instance, job: JobId(job), component: ComponentIndex(0), attempt: Attempt(1) }
+}
+
+fn order(tag: Tag) -> AttemptOrder {
+    let program = Program {
+        executable: Executable::AtSite("/bin/true".into()),
+        arguments: Vec::new(),
+        environment: std::collections::BTreeMap::new(),
+        directory: None,
+        setup: Vec::new(),
+    };
+    AttemptOrder {
+        tag,
+        round: Round(1),
+        epoch: Epoch(1),
+        resources: Resources::processors(1),
+        program,
+        staged_executable: None,
+        inputs: Vec::new(),
+        lrm_options: Vec::new(),
+        warning: None,
+        earlier: None,
+        lists_hosts: false,
+        begin_in: DurationMs::ZERO,
+        hold_max: DurationMs::from_secs(600),
+        wall_time: DurationMs::from_secs(600),
+    }
+}
+
+async fn submit_all(site: &SlurmSite, tags: &[Tag]) -> Result<()> {
+    let orders: Vec<AttemptOrder> = tags.iter().map(|tag| order(*tag)).collect();
+    let calls = orders.iter().map(|order| site.submit(order));
+    stream::iter(calls).buffer_unordered(WIDTH).try_for_each(|_| async { Ok(()) }).await?;
+    Ok(())
+}
+
+/// The script that the adapter submits, by `sbatch` alone.
+async fn sbatch_all(plan: &CallsPlan) -> Result<()> {
+    let stub = stub(&plan.root)?;
+    let bare = || async {
+        let mut sbatch = tokio::process::Command::new("sbatch");
+        sbatch.args(["--parsable", "-o", "/dev/null", "--export=NIL", "-t", "30"]);
+        sbatch.arg(&stub).args(["/bin/true"]).env("SLURM_CONF", &plan.conf);
+        let output = sbatch.output().await?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        output.status.success().then_some(()).with_context(|| format!("sbatch: {said}"))
+    };
+    let calls = (0..BLOCK).map(|_| bare());
+    stream::iter(calls).buffer_unordered(WIDTH).try_for_each(|()| async { Ok(()) }).await
+}
+
+fn stub(root: &Path) -> Result<PathBuf> {
+    let files = std::fs::read_dir(root)?.filter_map(Result::ok).map(|entry| entry.path());
+    let is_stub = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("stub-"))
+    };
+    files.into_iter().find(is_stub).context("the adapter left no script")
+}
+
+async fn rate(count: usize, work: impl Future<Output = Result<()>>) -> Result<f64> {
+    let begin = Instant::now();
+    work.await?;
+    Ok(count as f64 / begin.elapsed().as_secs_f64())
+}
+
+async fn status(plan: &CallsPlan, tags: &[Tag]) -> Result<(f64, f64)> {
+    let ssh = SshConfig {
+        host: "testbed".into(),
+        config: Some(plan.ssh.clone()),
+        socket: plan.root.with_extension("ssh"),
+        wanted: "sbatch",
+        patience: Duration::from_secs(15),
+    };
+    let exec = SshExec::new(ssh).map_err(anyhow::Error::msg)?;
+    let site = SlurmSite::remote(config(plan)?, Arc::new(exec))?;
+    site.status(tags).await?;
+    let (before, mut walls) = (ticks()?, Vec::new());
+    for _ in 0..POLLS {
+        let begin = Instant::now();
+        site.status(tags).await?;
+        walls.push(begin.elapsed().as_secs_f64() * 1_000.0);
+    }
+    let used = (ticks()? - before) as f64 / TICKS_PER_S * 1_000.0 / POLLS as f64;
+    Ok((used, quantile(&mut walls, 0.5)))
+}
+
+/// Processor time of this process alone, in clock ticks.
+fn ticks() -> Result<u64> {
+    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    let rest = stat.rsplit_once(')').context("no stat")?.1;
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    let field = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok());
+    Ok(field(11).context("no utime")? + field(12).context("no stime")?)
+}

@@ -1,0 +1,110 @@
+//! Payloads that others end: none of them may count as success, and each is judged as the book's
+//! table of ends says.
+
+use anyhow::Result;
+
+use super::ground::{ALPHA, Ground, Part};
+use crate::api::v1::job::JobReport;
+
+/// Payloads of one batch: all of them run at once.
+const BATCH: u32 = 12;
+/// Exits with 0 when it is told to end, and so looks like success.
+const PAYLOAD: &str = "trap : TERM; sleep 400; exit 0";
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub(super) struct Judged {
+    /// How many payloads were ended.
+    pub(super) payloads: usize,
+    /// Killed, and told as success.
+    pub(super) false_success: usize,
+    /// Charged to somebody else than the table says.
+    pub(super) misjudged: usize,
+}
+
+/// How a payload is ended from outside.
+#[derive(Debug, Clone, Copy)]
+enum Deed {
+    Cancelled,
+    Preempted,
+    TimedOut,
+    NodeFailed,
+    Killed,
+}
+
+const DEEDS: [Deed; 5] =
+    [Deed::Cancelled, Deed::Preempted, Deed::TimedOut, Deed::NodeFailed, Deed::Killed];
+
+/// So many batches of each kind.
+pub(super) fn measure(ground: &Ground, batches: u32) -> Result<Judged> {
+    let mut judged = Judged::default();
+    for batch in 0..batches {
+        for deed in DEEDS {
+            crate::cli::progress(&format!("{deed:?}, {} of {batches}", batch + 1));
+            judge(ground, deed, &mut judged)?;
+        }
+    }
+    Ok(judged)
+}
+
+fn judge(ground: &Ground, deed: Deed, judged: &mut Judged) -> Result<()> {
+    let part = Part { site: Some(ALPHA.name), processors: 1 };
+    let jobs: Vec<u64> =
+        (0..BATCH).map(|_| ground.submit_script(&[part], PAYLOAD, "")).collect::<Result<_>>()?;
+    let running = ground.await_jobs("running", &jobs, |job| job.phase.state == "running")?;
+    let numbers: Vec<String> =
+        running.iter().filter_map(|job| job.components[0].lrm_id.clone()).collect();
+    do_it(ground, deed, &numbers)?;
+    let over = |job: &JobReport| job.components[0].attempt > 1 || job.phase.state != "running";
+    ground.await_jobs("judged", &jobs, over)?;
+    ground.cancel(&jobs)?;
+    let ended = ground.await_ends(&jobs)?;
+    judged.payloads += ended.len();
+    judged.false_success += ended.iter().filter(|job| job.phase.state == "finished").count();
+    judged.misjudged += ended.iter().filter(|job| !is_judged_so(job, deed)).count();
+    if matches!(deed, Deed::NodeFailed) {
+        ground.operate(ALPHA, &["scontrol", "update", "nodename=alpha0", "state=resume"])?;
+    }
+    ground.reopen(ALPHA)
+}
+
+fn do_it(ground: &Ground, deed: Deed, numbers: &[String]) -> Result<()> {
+    let list = numbers.join(",");
+    let all = || numbers.iter().map(String::as_str);
+    match deed {
+        Deed::Cancelled => {
+            let words: Vec<&str> = ["scancel"].into_iter().chain(all()).collect();
+            ground.operate(ALPHA, &words)?;
+        }
+        Deed::Killed => {
+            let words = ["scancel", "--full", "--signal=KILL"];
+            let words: Vec<&str> = words.into_iter().chain(all()).collect();
+            ground.operate(ALPHA, &words)?;
+        }
+        Deed::Preempted => {
+            let wide = ALPHA.processors.to_string();
+            let work = ["-p", "urgent", "-o", "/dev/null", "-n", &wide, "--wrap", "sleep 3"];
+            let words: Vec<&str> = ["sbatch"].into_iter().chain(work).collect();
+            ground.slurm(ALPHA, &words)?;
+        }
+        Deed::TimedOut => {
+            let job = format!("jobid={list}");
+            ground.operate(ALPHA, &["scontrol", "update", &job, "timelimit=1"])?;
+        }
+        Deed::NodeFailed => {
+            let down = ["nodename=alpha0", "state=down", "reason=bench"];
+            let words: Vec<&str> = ["scontrol", "update"].into_iter().chain(down).collect();
+            ground.operate(ALPHA, &words)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whose error it was, by the table of ends.
+fn is_judged_so(job: &JobReport, deed: Deed) -> bool {
+    let sites = match deed {
+        Deed::Cancelled | Deed::Preempted | Deed::TimedOut => false,
+        Deed::NodeFailed | Deed::Killed => true,
+    };
+    job.setbacks.own_errors == 0 && (job.setbacks.site_errors > 0) == sites
+}

@@ -1,0 +1,36 @@
+//! How often a cluster is asked.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use super::ground::{ALPHA, Ground, Part};
+
+/// Queries of alpha a minute: while nothing is there, and while jobs come and go.
+pub(super) fn measure(ground: &Ground, length: Duration) -> Result<(f64, f64)> {
+    crate::cli::progress("queries while nothing runs");
+    // What ended just now is still being tidied up.
+    std::thread::sleep(length / 2);
+    let idle = rate(ground, || {
+        std::thread::sleep(length);
+        Ok(())
+    })?;
+    crate::cli::progress("queries while jobs come and go");
+    let busy = rate(ground, || {
+        let begin = Instant::now();
+        let part = Part { site: Some(ALPHA.name), processors: 2 };
+        while begin.elapsed() < length {
+            let jobs = [ground.submit(&[part], 5, "")?, ground.submit(&[part], 8, "")?];
+            ground.await_ends(&jobs)?;
+        }
+        Ok(())
+    })?;
+    Ok((idle, busy))
+}
+
+fn rate(ground: &Ground, work: impl Fn() -> Result<()>) -> Result<f64> {
+    let (begin, before) = (Instant::now(), ground.queries()?);
+    work()?;
+    let queries = ground.queries()? - before;
+    Ok(queries as f64 / begin.elapsed().as_secs_f64() * 60.0)
+}

@@ -1,0 +1,117 @@
+//! Two clusters, jobs of ours and of others, and something that breaks every 20 seconds.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use super::ground::{ALPHA, BETA, Ground, Part};
+
+/// Between two troubles.
+const TROUBLE_EVERY: Duration = Duration::from_secs(20);
+/// How long what was broken stays so.
+const BROKEN_FOR: Duration = Duration::from_secs(6);
+/// Jobs of ours that are alive at once.
+const ALIVE: usize = 4;
+/// Payloads of one job begin within so many seconds of each other: `go_grace`.
+const SPREAD_MAX: f64 = 10.0;
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub(super) struct Soak {
+    /// Jobs of ours.
+    pub(super) jobs: usize,
+    /// Those that did not finish whole, ran twice, or whose parts did not begin together.
+    pub(super) violations: usize,
+}
+
+/// Goes on for so long, then waits until all is well.
+pub(super) fn measure(ground: &Ground, length: Duration) -> Result<Soak> {
+    let begin = Instant::now();
+    let (mut jobs, mut alive) = (Vec::new(), Vec::new());
+    let mut troubles = 0;
+    let mut next = TROUBLE_EVERY;
+    while begin.elapsed() < length {
+        let text = format!("soak: {} s of {} s", begin.elapsed().as_secs(), length.as_secs());
+        crate::cli::progress(&text);
+        while alive.len() < ALIVE {
+            let number = jobs.len();
+            let id = ground.submit(&parts(number), 2 + number as u32 % 9, "")?;
+            jobs.push(id);
+            alive.push(id);
+        }
+        if begin.elapsed() >= next {
+            others_work(ground);
+            trouble(ground, troubles)?;
+            troubles += 1;
+            next += TROUBLE_EVERY;
+        }
+        std::thread::sleep(Duration::from_millis(500));
+        let mut left = Vec::new();
+        for id in alive {
+            if !ground.job(id)?.phase.is_final() {
+                left.push(id);
+            }
+        }
+        alive = left;
+    }
+    judge(ground, &jobs)
+}
+
+/// One to three components, here, there or anywhere.
+fn parts(number: usize) -> Vec<Part> {
+    let sites = [ALPHA.name, BETA.name];
+    let anywhere = number.is_multiple_of(4);
+    let part = |at: usize| Part {
+        site: (!anywhere).then_some(sites[(number + at) % sites.len()]),
+        processors: 1 + (number + at) as u32 % 4,
+    };
+    (0..=number % 3).map(part).collect()
+}
+
+/// A job of somebody else's. It may be refused while things are broken.
+fn others_work(ground: &Ground) {
+    for cluster in [ALPHA, BETA] {
+        let work = ["sbatch", "-o", "/dev/null", "-n", "4", "--wrap", "sleep 5"];
+        let _refused = ground.slurm(cluster, &work);
+    }
+}
+
+fn trouble(ground: &Ground, number: usize) -> Result<()> {
+    let cluster = if number.is_multiple_of(2) { ALPHA } else { BETA };
+    match number % 3 {
+        0 => {
+            ground.testbed.kill_controller(cluster.name)?;
+            std::thread::sleep(BROKEN_FOR);
+            ground.testbed.up(cluster)?;
+        }
+        1 => {
+            ground.testbed.freeze_controller(cluster.name, true)?;
+            std::thread::sleep(BROKEN_FOR);
+            ground.testbed.freeze_controller(cluster.name, false)?;
+        }
+        _ => ground.testbed.cut_connections()?,
+    }
+    Ok(())
+}
+
+fn judge(ground: &Ground, jobs: &[u64]) -> Result<Soak> {
+    crate::cli::progress("soak: all is mended, the last jobs end");
+    let ended = ground.await_ends(jobs)?;
+    let payloads = ground.payloads()?;
+    let mut soak = Soak { jobs: jobs.len(), violations: 0 };
+    for job in ended {
+        let whole = payloads.is_whole(job.id, job.components.len());
+        let doubled = payloads.doubled(job.id);
+        let spread = payloads.spread(job.id);
+        if job.phase.state != "finished" || !whole || doubled > 0 || spread > SPREAD_MAX {
+            soak.violations += 1;
+            crate::cli::progress(&format!(
+                "job {} is {} ({}), whole: {whole}, doubled: {doubled}, spread: {spread} s",
+                job.id,
+                job.phase.state,
+                job.phase.reason.unwrap_or_default(),
+            ));
+        }
+    }
+    Ok(soak)
+}
