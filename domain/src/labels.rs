@@ -7,6 +7,9 @@ use std::sync::Arc;
 /// Labels of a site; a key may have several values (`software` = gcc, mpi).
 pub type Labels = BTreeMap<Arc<str>, BTreeSet<Arc<str>>>;
 
+/// A value that stands for any: the site takes whatever is asked for under this key.
+pub const ANY: &str = "*";
+
 /// One demand on a site's labels.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Constraint {
@@ -31,10 +34,10 @@ impl Constraint {
     /// Whether a site with these labels satisfies the demand.
     pub fn holds(&self, labels: &Labels) -> bool {
         let values = labels.get(&self.key);
-        let has = |value: &Arc<str>| values.is_some_and(|values| values.contains(value));
+        let has = |value: &str| values.is_some_and(|values| values.contains(value));
         match &self.rule {
-            Rule::Is(value) => has(value),
-            Rule::OneOf(accepted) => accepted.iter().any(has),
+            Rule::Is(value) => has(value) || has(ANY),
+            Rule::OneOf(accepted) => accepted.iter().any(|value| has(value)) || has(ANY),
             Rule::IsNot(value) => !has(value),
         }
     }
@@ -67,6 +70,15 @@ mod tests {
         assert!(demand(Rule::Is("mpi".into())).holds(&labels()));
         assert!(demand(Rule::OneOf(["icc".into(), "gcc".into()].into())).holds(&labels()));
         assert!(!demand(Rule::IsNot("gcc".into())).holds(&labels()));
+    }
+
+    #[test]
+    fn a_site_with_any_value_takes_whatever_is_asked_for() {
+        let labels: Labels = [("account".into(), [ANY.into()].into())].into();
+        let demand = |rule| Constraint { key: "account".into(), rule };
+        assert!(demand(Rule::Is("physics".into())).holds(&labels));
+        assert!(demand(Rule::OneOf(["a".into(), "b".into()].into())).holds(&labels));
+        assert!(demand(Rule::IsNot("physics".into())).holds(&labels));
     }
 
     #[test]

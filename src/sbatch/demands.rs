@@ -20,7 +20,7 @@ use crate::api::v1::label::{Demand, Place};
 const AT_SLURM: &str = "lrm=slurm";
 
 /// Options that are read for placement, and that Slurm gets as they are, too.
-const BOTH: [&str; 14] = [
+pub(super) const BOTH: [&str; 14] = [
     "account",
     "constraint",
     "cpus-per-task",

@@ -121,6 +121,25 @@ fn slurm_gets_what_only_it_understands_and_the_shape() {
 }
 
 #[test]
+fn sites_under_slurm_take_every_option_that_is_passed_on() {
+    let is_for_slurm = |known: &&table::Known| {
+        known.meaning == table::Meaning::Passed || demands::BOTH.contains(&known.name)
+    };
+    for known in table::TABLE.iter().filter(is_for_slurm) {
+        for value in [None, Some("x".to_owned())] {
+            let given = arity::Given { line: 1, known, value };
+            let is_whole = match known.takes {
+                arity::Takes::Value => given.value.is_some(),
+                arity::Takes::Perhaps => true,
+                arity::Takes::Nothing => given.value.is_none(),
+            };
+            let passed = cospan_sites::slurm::passed_on(&given.word().into());
+            assert!(!is_whole || passed.is_ok(), "{passed:?}");
+        }
+    }
+}
+
+#[test]
 fn an_array_becomes_a_sweep_whose_texts_come_out_as_they_were() {
     let text = script("#SBATCH --array=3-9:3%2 -J 'x {{'") + "echo {{ {{{ $SLURM_ARRAY_TASK_ID\n";
     let job = translated(&text).unwrap().job;
