@@ -140,6 +140,16 @@ fn sites_under_slurm_take_every_option_that_is_passed_on() {
 }
 
 #[test]
+fn the_book_tells_of_every_option() {
+    let page = include_str!("../../docs/src/guide/sbatch.md");
+    for known in table::TABLE {
+        let told = ["`", ","].iter().any(|end| page.contains(&format!("`--{}{end}", known.name)))
+            || page.contains(&format!("`--{}=", known.name));
+        assert!(told, "--{}", known.name);
+    }
+}
+
+#[test]
 fn an_array_becomes_a_sweep_whose_texts_come_out_as_they_were() {
     let text = script("#SBATCH --array=3-9:3%2 -J 'x {{'") + "echo {{ {{{ $SLURM_ARRAY_TASK_ID\n";
     let job = translated(&text).unwrap().job;
