@@ -32,6 +32,10 @@ pub enum SiteError {
     /// Perhaps done, perhaps not.
     #[error("outcome unknown: {0}")]
     OutcomeUnknown(String),
+    /// The site never takes what is asked for, such as a feature that no node has: certainly not
+    /// done, nobody's error.
+    #[error("unfit for the site: {0}")]
+    Unfit(String),
     /// A limit of the site or account is reached: certainly not done, nobody's error.
     #[error("the site is full: {0}")]
     SiteFull(String),

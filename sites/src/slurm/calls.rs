@@ -138,7 +138,7 @@ impl SlurmSite {
             }
             answer => answer?,
         };
-        submitted(&answer)
+        submitted(&answer, !order.lrm_options.is_empty())
     }
 
     async fn install(&self) -> Result<(), SiteError> {
@@ -303,7 +303,7 @@ fn of_tag<'a>(jobs: &'a [Job], tag: Tag, evidence: Option<&Evidence>) -> Option<
         .or_else(|| ours().max_by_key(|job| job.submitted_at))
 }
 
-fn submitted(answer: &Answer) -> Result<Submitted, SiteError> {
+fn submitted(answer: &Answer, has_own: bool) -> Result<Submitted, SiteError> {
     if let Some(number) = answer.last("number") {
         return Ok(Submitted { lrm_id: lrm_id(number)? });
     }
@@ -311,7 +311,7 @@ fn submitted(answer: &Answer) -> Result<Submitted, SiteError> {
     let code = answer.last("code").and_then(|code| code.parse().ok()).unwrap_or(0);
     Err(match code {
         0 => SiteError::OutcomeUnknown(format!("sbatch gave no number: {}", said.join("; "))),
-        code => errors::refused(code, &said),
+        code => errors::refused(code, &said, has_own),
     })
 }
 

@@ -95,7 +95,7 @@ const SHORT: [(&str, &str); 9] = [
 /// The options of one attempt.
 ///
 /// # Errors
-/// `Refused` if the job gives one that it may not give.
+/// `Unfit` if the job gives one that it may not give.
 pub(super) fn options(
     config: &SlurmConfig,
     order: &AttemptOrder,
@@ -176,7 +176,7 @@ fn tasks(processors: u32, own: &[String]) -> Result<u32, SiteError> {
     let whole =
         each.parse().ok().filter(|each: &u32| *each > 0 && processors.is_multiple_of(*each));
     whole.map(|each| processors / each).ok_or_else(|| {
-        SiteError::Refused(format!(
+        SiteError::Unfit(format!(
             "--cpus-per-task={each} does not divide the component's {processors} processors"
         ))
     })
@@ -191,10 +191,10 @@ fn value_of<'o>(options: &'o [String], name: &str) -> Option<&'o str> {
 /// An option that a job gives itself, as the one word that `sbatch` gets.
 ///
 /// # Errors
-/// `Refused` if it is none that a job may give.
+/// `Unfit` if it is none that a job may give.
 pub fn passed_on(option: &Arc<str>) -> Result<String, SiteError> {
     let refused =
-        |why: &str| Err(SiteError::Refused(format!("the option {option:?} of sbatch {why}")));
+        |why: &str| Err(SiteError::Unfit(format!("the option {option:?} of sbatch {why}")));
     if option.chars().any(char::is_control) {
         return refused("has a control character");
     }
@@ -270,7 +270,7 @@ mod tests {
             "--mem=1\n--wrap=id",
         ] {
             let answer = allow(option);
-            assert!(matches!(answer, Err(SiteError::Refused(_))), "{option:?}: {answer:?}");
+            assert!(matches!(answer, Err(SiteError::Unfit(_))), "{option:?}: {answer:?}");
         }
     }
 
