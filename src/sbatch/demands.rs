@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cospan_domain::ids::ComponentName;
+use cospan_domain::labels::{Constraint, NODE_GPUS, NODE_MEMORY_MB, NODE_PROCESSORS, NODES, Rule};
 use cospan_domain::units::Bytes;
 
 use super::ScriptError;
@@ -52,7 +53,10 @@ pub(super) struct Demands {
 #[derive(Debug, Clone, Copy)]
 struct Shape {
     tasks: u32,
+    /// The fewest.
     nodes: u32,
+    /// The most: one for each task, if nothing is said.
+    most_nodes: u32,
     processors: u32,
 }
 
@@ -64,6 +68,7 @@ pub(super) fn of(options: &Options) -> Result<Demands, ScriptError> {
     for kind in &gpus.kinds {
         constraints.extend(format!("gpu={kind}").parse::<Demand>());
     }
+    constraints.extend(of_nodes(options, shape)?);
     Ok(Demands {
         processors: shape.processors,
         memory: memory(options, shape, gpus.count)?,
@@ -85,11 +90,11 @@ fn count(options: &Options, name: &str) -> Result<Option<u32>, ScriptError> {
 impl Shape {
     fn of(options: &Options) -> Result<Self, ScriptError> {
         let given = options.last("nodes");
-        let fewest = |given: &Given| {
+        let read = |given: &Given| {
             let remedy = "write it as --nodes=4 or --nodes=2-4";
             values::nodes(given.text()).ok_or_else(|| given.wrong(remedy))
         };
-        let nodes = given.map(fewest).transpose()?.unwrap_or(1);
+        let (nodes, most_nodes) = given.map(read).transpose()?.unwrap_or((1, u32::MAX));
         let per_node = count(options, "ntasks-per-node")?;
         let tasks = match count(options, "ntasks")? {
             Some(tasks) => Some(tasks),
@@ -98,7 +103,7 @@ impl Shape {
         let per_task = count(options, "cpus-per-task")?.unwrap_or(1);
         let processors = tasks.and_then(|tasks| tasks.checked_mul(per_task));
         match (tasks, processors) {
-            (Some(tasks), Some(processors)) => Ok(Self { tasks, nodes, processors }),
+            (Some(tasks), Some(processors)) => Ok(Self { tasks, nodes, most_nodes, processors }),
             _ => Err(ScriptError::whole(
                 "it asks for more than 4294967295 processors",
                 "ask for fewer tasks, nodes or processors of a task",
@@ -157,6 +162,36 @@ fn labels(options: &Options) -> Result<Vec<Demand>, ScriptError> {
     let features = options.last("constraint").map(|given| features(given.text()));
     demands.extend(features.into_iter().flatten());
     Ok(demands)
+}
+
+/// How many nodes there must be, and what the largest of them must have at least.
+fn of_nodes(options: &Options, shape: Shape) -> Result<Vec<Demand>, ScriptError> {
+    let each = count(options, "cpus-per-task")?.unwrap_or(1);
+    // Of a number of tasks in all, some nodes may have fewer than their most.
+    let tasks = match options.last("ntasks") {
+        Some(_) => shape.tasks.div_ceil(shape.most_nodes),
+        None => shape.tasks / shape.nodes,
+    };
+    let processors = u64::from(each) * u64::from(tasks);
+    let size = |name: &str| Some(values::memory(options.last(name)?.text())?.0);
+    let of_processors = size("mem-per-cpu").map(|each| each.saturating_mul(processors));
+    let memory = size("mem").or(of_processors).unwrap_or(0);
+    let gpus = ["gpus-per-node", "gres"].map(|name| {
+        let read = if name == "gres" { values::gpus_of_gres } else { values::gpus };
+        options.last(name).and_then(|given| read(given.text())).map_or(0, |gpus| gpus.count)
+    });
+    let least = [
+        (NODES, shape.nodes.into(), 1),
+        (NODE_PROCESSORS, processors, 1),
+        (NODE_MEMORY_MB, memory.div_ceil(1_000_000), 0),
+        (NODE_GPUS, gpus[0].max(gpus[1]).into(), 0),
+    ];
+    // What every site has is not asked for.
+    let asked = least.into_iter().filter(|(_, least, always)| least > always);
+    let demand = |(key, least, _): (&str, u64, u64)| {
+        Demand(Constraint { key: key.into(), rule: Rule::AtLeast(least) })
+    };
+    Ok(asked.map(demand).collect())
 }
 
 /// `a`, `a&b`, `a|b`; of anything more only Slurm knows what it means.

@@ -95,7 +95,14 @@ fn what_sites_must_have_becomes_demands_on_their_labels() {
         ("-C 'ib&ssd'", "feature=ib feature=ssd"),
         ("-C 'ib|ssd'", "feature=ib|ssd"),
         ("-C '[rack1*2&rack2*4]'", ""),
-        ("--gres=gpu:a100:2", "gpu=a100"),
+        ("-N 1 -n 1", ""),
+        ("-N 2-4 --ntasks-per-node=8 -c 2", "nodes>=2 node_processors>=16"),
+        ("-n 32", ""),
+        ("-n 32 -N 3", "nodes>=3 node_processors>=11"),
+        ("--mem=4G", "node_memory_mb>=4295"),
+        ("--mem-per-cpu=1G -c 8", "node_processors>=8 node_memory_mb>=8590"),
+        ("--gpus-per-node=4 -N2", "nodes>=2 node_gpus>=4"),
+        ("--gres=gpu:a100:2", "gpu=a100 node_gpus>=2"),
     ] {
         assert_eq!(of(&format!("#SBATCH {line}")), expected, "{line}");
     }

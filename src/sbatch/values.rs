@@ -46,15 +46,11 @@ pub(super) fn count(text: &str) -> Option<u32> {
     whole(text).and_then(|count| u32::try_from(count).ok()).filter(|count| *count > 0)
 }
 
-/// The fewest nodes of `2` or `2-4`.
-pub(super) fn nodes(text: &str) -> Option<u32> {
-    match text.split_once('-') {
-        Some((fewest, most)) => {
-            let (fewest, most) = (count(fewest)?, count(most)?);
-            (fewest <= most).then_some(fewest)
-        }
-        None => count(text),
-    }
+/// The fewest and the most nodes of `2` or `2-4`.
+pub(super) fn nodes(text: &str) -> Option<(u32, u32)> {
+    let (fewest, most) = text.split_once('-').unwrap_or((text, text));
+    let (fewest, most) = (count(fewest)?, count(most)?);
+    (fewest <= most).then_some((fewest, most))
 }
 
 /// How many graphics processors, and of which kinds.
@@ -207,11 +203,9 @@ mod tests {
     }
 
     #[test]
-    fn nodes_are_counted_by_the_fewest() {
-        assert_eq!(
-            (nodes("2"), nodes("2-4"), nodes("4-2"), nodes("0")),
-            (Some(2), Some(2), None, None)
-        );
+    fn nodes_are_a_number_or_a_range() {
+        assert_eq!((nodes("2"), nodes("2-4")), (Some((2, 2)), Some((2, 4))));
+        assert_eq!((nodes("4-2"), nodes("0"), nodes("2-")), (None, None, None));
     }
 
     #[test]

@@ -126,5 +126,14 @@ fn a_script_goes_where_its_partition_is_and_a_refusal_says_which_is_missing() {
     assert_eq!(scene.get("/v1/jobs/1")["components"][0]["site"], "s2");
     let file = scene.file("job.sh", &text("gpu"));
     scene.refused(&["submit", &file], 3, &["partition = gpu"]);
+    for (asked, missing) in [
+        ("short -N 2", "nodes is at least 2"),
+        ("short --mem=9G", "9664 memory_mb"),
+        ("short --gres=gpu:a100:1", "gpu = a100"),
+        ("short -c 5", "node_processors is at least 5"),
+    ] {
+        let file = scene.file("job.sh", &text(asked));
+        scene.refused(&["submit", &file, "--dry-run"], 3, &["fits no site", missing]);
+    }
     scene.server.kill().unwrap();
 }

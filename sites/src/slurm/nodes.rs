@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cospan_domain::labels::{ANY, Labels};
+use cospan_domain::labels::{ANY, Labels, NODE_GPUS, NODE_MEMORY_MB, NODE_PROCESSORS, NODES};
 
 use crate::agent::Answer;
 
@@ -15,27 +15,43 @@ struct Nodes<'a> {
     partition: &'a str,
     is_default: bool,
     count: u64,
+    processors: u64,
     memory_mib: u64,
     gres: &'a str,
     features: &'a str,
 }
 
 impl<'a> Nodes<'a> {
-    /// Partition, nodes, megabytes of memory, generic resources and features of each.
+    /// Partition, nodes, processors, megabytes of memory, generic resources and features of each.
     fn read(line: &'a str) -> Option<Self> {
-        let mut fields = line.splitn(5, '|');
+        let mut fields = line.splitn(6, '|');
         let mut next = || fields.next();
-        let (partition, count, memory) = (next()?, next()?, next()?);
-        let (gres, features) = (next()?, next()?);
+        let (partition, count, processors) = (next()?, next()?, next()?);
+        let (memory, gres, features) = (next()?, next()?, next()?);
         Some(Self {
             partition: partition.strip_suffix('*').unwrap_or(partition),
             is_default: partition.ends_with('*'),
             count: count.parse().ok()?,
-            memory_mib: memory.trim_end_matches('+').parse().unwrap_or(0),
+            processors: at_least(processors),
+            memory_mib: at_least(memory),
             gres,
             features,
         })
     }
+
+    fn gpus(&self) -> u64 {
+        graphics(self.gres).map(|(_, count)| count).fold(0, u64::saturating_add)
+    }
+}
+
+/// A number that may have a `+` behind it, where it is the least of several.
+fn at_least(text: &str) -> u64 {
+    text.trim_end_matches('+').parse().unwrap_or(0)
+}
+
+fn megabytes(mebibytes: u64) -> u64 {
+    let megabytes = u128::from(mebibytes) * (1 << 20) / 1_000_000;
+    u64::try_from(megabytes).unwrap_or(u64::MAX)
 }
 
 fn all(answer: &Answer) -> impl Iterator<Item = Nodes<'_>> {
@@ -44,30 +60,31 @@ fn all(answer: &Answer) -> impl Iterator<Item = Nodes<'_>> {
 
 /// Memory and graphics processors of a partition, or of the default one.
 pub(super) fn amounts(answer: &Answer, partition: Option<&str>) -> BTreeMap<Arc<str>, u64> {
-    let (mut memory_mib, mut gpus) = (0_u64, 0_u64);
+    let (mut memory, mut gpus) = (0_u64, 0_u64);
     let is_meant = |nodes: &Nodes<'_>| match partition {
         Some(name) => nodes.partition == name,
         None => nodes.is_default,
     };
     for nodes in all(answer).filter(is_meant) {
-        memory_mib = memory_mib.saturating_add(nodes.memory_mib.saturating_mul(nodes.count));
-        let each: u64 = graphics(nodes.gres).map(|(_, count)| count).sum();
-        gpus = gpus.saturating_add(each.saturating_mul(nodes.count));
+        memory = memory.saturating_add(megabytes(nodes.memory_mib).saturating_mul(nodes.count));
+        gpus = gpus.saturating_add(nodes.gpus().saturating_mul(nodes.count));
     }
-    let memory_mb = u128::from(memory_mib) * (1 << 20) / 1_000_000;
-    let memory_mb = u64::try_from(memory_mb).unwrap_or(u64::MAX);
-    let told = [("memory_mb", memory_mb), ("gpus", gpus)];
+    let told = [("memory_mb", memory), ("gpus", gpus)];
     told.into_iter().filter(|(_, count)| *count > 0).map(|(name, n)| (name.into(), n)).collect()
 }
 
-/// Its partitions, the features and kinds of GPU of its nodes, and the account's accounts and
-/// qualities of service: any, where Slurm tells of none.
+/// Its partitions, the features and kinds of GPU of its nodes, how many nodes the largest partition
+/// has and what the largest node, and the account's accounts and qualities of service: any, where
+/// Slurm tells of none.
 pub(super) fn labels(answer: &Answer) -> Labels {
     let mut labels = Labels::new();
     let mut add = |key: &str, value: &str| {
         labels.entry(key.into()).or_default().insert(value.into());
     };
     add(LRM.0, LRM.1);
+    for (key, most) in largest(answer).into_iter().filter(|(_, most)| *most > 0) {
+        add(key, &most.to_string());
+    }
     for nodes in all(answer) {
         add("partition", nodes.partition);
         listed(nodes.features).for_each(|feature| add("feature", feature));
@@ -85,6 +102,22 @@ pub(super) fn labels(answer: &Answer) -> Labels {
     }
     told.iter().filter(|(_, is_told)| !is_told).for_each(|(key, _)| add(key, ANY));
     labels
+}
+
+/// How many nodes a partition has at most, and what one of them has.
+fn largest(answer: &Answer) -> [(&'static str, u64); 4] {
+    let mut counts = BTreeMap::<&str, u64>::new();
+    for nodes in all(answer) {
+        let count = counts.entry(nodes.partition).or_default();
+        *count = count.saturating_add(nodes.count);
+    }
+    let most = |of: fn(&Nodes<'_>) -> u64| all(answer).map(|nodes| of(&nodes)).max().unwrap_or(0);
+    [
+        (NODES, counts.into_values().max().unwrap_or(0)),
+        (NODE_PROCESSORS, most(|nodes| nodes.processors)),
+        (NODE_MEMORY_MB, most(|nodes| megabytes(nodes.memory_mib))),
+        (NODE_GPUS, most(|nodes| nodes.gpus())),
+    ]
 }
 
 fn listed(values: &str) -> impl Iterator<Item = &str> {
@@ -118,9 +151,9 @@ pub(super) fn graphics(gres: &str) -> impl Iterator<Item = (Option<&str>, u64)> 
 mod tests {
     use super::*;
 
-    const SAID: &str = "nodes normal*|3|64000|(null)|skylake,ib\n\
-                        nodes normal*|2|128000+|gpu:tesla:2(S:0,1),tmp:1|skylake\n\
-                        nodes urgent|1|64000|gpu:4|(null)\n\
+    const SAID: &str = "nodes normal*|3|32|64000|(null)|skylake,ib\n\
+                        nodes normal*|2|48+|128000+|gpu:tesla:2(S:0,1),tmp:1|skylake\n\
+                        nodes urgent|1|16|64000|gpu:4|(null)\n\
                         nodes odd\n";
 
     fn values(labels: &Labels, key: &str) -> Vec<String> {
@@ -130,9 +163,8 @@ mod tests {
     #[test]
     fn what_a_partition_has_is_added_up() {
         let of = |partition| amounts(&Answer(SAID.to_owned()), partition);
-        let megabytes = |mib: u64| (mib << 20) / 1_000_000;
-        let normal =
-            [("gpus".into(), 4), ("memory_mb".into(), megabytes(3 * 64_000 + 2 * 128_000))];
+        let memory = 3 * megabytes(64_000) + 2 * megabytes(128_000);
+        let normal = [("gpus".into(), 4), ("memory_mb".into(), memory)];
         assert_eq!(of(None), normal.into());
         assert_eq!(of(Some("urgent")).get("gpus"), Some(&4));
         assert_eq!(of(Some("nowhere")), BTreeMap::new());
@@ -145,6 +177,11 @@ mod tests {
         assert_eq!(values(&found, "partition"), ["normal", "urgent"]);
         assert_eq!(values(&found, "feature"), ["ib", "skylake"]);
         assert_eq!(values(&found, "gpu"), ["tesla"]);
+        for (key, most) in
+            [(NODES, "5"), (NODE_PROCESSORS, "48"), (NODE_MEMORY_MB, "134217"), (NODE_GPUS, "4")]
+        {
+            assert_eq!(values(&found, key), [most], "{key}");
+        }
     }
 
     #[test]
