@@ -114,26 +114,41 @@ fn what_a_script_asks_for_in_vain_is_refused_with_its_line_or_noted() {
     scene.server.kill().unwrap();
 }
 
-#[test]
-fn a_script_goes_where_its_partition_is_and_a_refusal_says_which_is_missing() {
-    let environment = environment(&Layout { sites: 2, processors: 4, ..Layout::default() });
+/// So many sites, of which the last has these labels.
+fn labelled(sites: usize, labels: &str) -> Scene {
+    let environment = environment(&Layout { sites, processors: 4, ..Layout::default() });
     let config = fs::read_to_string(environment.config()).unwrap();
-    let labels = "name = \"s2\"\nlabels = { partition = [\"short\", \"long\"] }\n";
-    fs::write(environment.config(), config.replace("name = \"s2\"\n", labels)).unwrap();
-    let mut scene = scene_on(environment);
+    let last = format!("name = \"s{sites}\"\n");
+    let labels = format!("{last}labels = {labels}\n");
+    fs::write(environment.config(), config.replace(&last, &labels)).unwrap();
+    scene_on(environment)
+}
+
+#[test]
+fn a_script_goes_where_its_partition_is() {
+    let mut scene = labelled(2, "{ partition = [\"short\", \"long\"] }");
     let text = |partition: &str| format!("#!/bin/sh\n#SBATCH -t 1 -p {partition}\ntrue\n");
     scene.must(&["submit", &scene.file("job.sh", &text("other,short")), "--wait"]);
     assert_eq!(scene.get("/v1/jobs/1")["components"][0]["site"], "s2");
-    let file = scene.file("job.sh", &text("gpu"));
-    scene.refused(&["submit", &file], 3, &["partition = gpu"]);
+    scene.refused(&["submit", &scene.file("job.sh", &text("gpu"))], 3, &["partition = gpu"]);
+    scene.server.kill().unwrap();
+}
+
+#[test]
+fn what_no_site_has_for_a_script_is_told_by_name() {
+    let mut scene = labelled(1, "{ partition = \"*\" }");
+    let text = |asked: &str| format!("#!/bin/sh\n#SBATCH -t 1 -p any {asked}\ntrue\n");
+    scene.must(&["submit", &scene.file("job.sh", &text("-N 1 -c 4")), "--wait"]);
     for (asked, missing) in [
-        ("short -N 2", "nodes is at least 2"),
-        ("short --mem=9G", "9664 memory_mb"),
-        ("short --gres=gpu:a100:1", "gpu = a100"),
-        ("short -c 5", "node_processors is at least 5"),
+        ("-N 2", "nodes is at least 2"),
+        ("--mem=9G", "node_memory_mb is at least 9664"),
+        ("--gres=gpu:a100:1", "gpu = a100"),
+        ("-c 5", "node_processors is at least 5"),
+        ("-C skylake", "feature = skylake"),
+        ("-A physics", "account = physics"),
     ] {
         let file = scene.file("job.sh", &text(asked));
-        scene.refused(&["submit", &file, "--dry-run"], 3, &["fits no site", missing]);
+        scene.refused(&["submit", &file], 3, &["fits no site", missing]);
     }
     scene.server.kill().unwrap();
 }
