@@ -60,8 +60,8 @@ struct All<'a>(&'a [Options]);
 impl All<'_> {
     /// Whichever of these was given last.
     fn last(&self, names: &[&str]) -> Option<&Given> {
-        let given = self.0.iter().flat_map(|options| &options.0);
-        given.filter(|given| names.contains(&given.known.name)).next_back()
+        let mut given = self.0.iter().flat_map(|options| &options.0);
+        given.rfind(|given| names.contains(&given.known.name))
     }
 }
 

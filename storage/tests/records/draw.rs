@@ -167,7 +167,7 @@ impl Draw {
         let rule = match self.below(4) {
             0 => Rule::Is(self.text()),
             1 => Rule::IsNot(self.text()),
-            2 => Rule::AtLeast(self.below(100)),
+            2 => Rule::AtLeast(self.below(100) as u64),
             _ => Rule::OneOf(self.some(Self::text)),
         };
         Constraint { key: self.text(), rule }
