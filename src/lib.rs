@@ -13,6 +13,7 @@ mod file_system;
 pub mod http;
 pub mod keys;
 pub mod quickstart;
+mod sbatch;
 pub mod serve;
 pub mod simulate;
 mod testbed;

@@ -195,7 +195,9 @@ fn every_command_in_the_book_and_the_readme_is_understood() {
     for page in texts {
         for call in calls(&fs::read_to_string(&page).unwrap()) {
             // Arguments are read up to the first wrong one; then help is all that is done.
-            let words = call.split_whitespace().skip(1).chain(["--help"]);
+            // What stands behind `--` is not for us.
+            let words = call.split_whitespace().skip(1).take_while(|word| *word != "--");
+            let words = words.chain(["--help"]);
             let binary = env!("CARGO_BIN_EXE_cospan");
             let output = std::process::Command::new(binary).args(words).output().unwrap();
             let problem = String::from_utf8_lossy(&output.stderr);

@@ -7,6 +7,18 @@ use std::sync::Arc;
 /// Labels of a site; a key may have several values (`software` = gcc, mpi).
 pub type Labels = BTreeMap<Arc<str>, BTreeSet<Arc<str>>>;
 
+/// A value that stands for any: the site takes whatever is asked for under this key.
+pub const ANY: &str = "*";
+
+/// How many nodes one component may have.
+pub const NODES: &str = "nodes";
+/// The most processors of a node.
+pub const NODE_PROCESSORS: &str = "node_processors";
+/// The most memory of a node, in megabytes.
+pub const NODE_MEMORY_MB: &str = "node_memory_mb";
+/// The most graphics processors of a node.
+pub const NODE_GPUS: &str = "node_gpus";
+
 /// One demand on a site's labels.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Constraint {
@@ -25,17 +37,23 @@ pub enum Rule {
     OneOf(BTreeSet<Arc<str>>),
     /// The site does not have this value.
     IsNot(Arc<str>),
+    /// One of the site's values is a number of at least this.
+    AtLeast(u64),
 }
 
 impl Constraint {
     /// Whether a site with these labels satisfies the demand.
     pub fn holds(&self, labels: &Labels) -> bool {
         let values = labels.get(&self.key);
-        let has = |value: &Arc<str>| values.is_some_and(|values| values.contains(value));
+        let has = |value: &str| values.is_some_and(|values| values.contains(value));
         match &self.rule {
-            Rule::Is(value) => has(value),
-            Rule::OneOf(accepted) => accepted.iter().any(has),
+            Rule::Is(value) => has(value) || has(ANY),
+            Rule::OneOf(accepted) => accepted.iter().any(|value| has(value)) || has(ANY),
             Rule::IsNot(value) => !has(value),
+            Rule::AtLeast(least) => {
+                let enough = |value: &Arc<str>| value.parse().is_ok_and(|n: u64| n >= *least);
+                values.is_some_and(|values| values.iter().any(enough)) || has(ANY)
+            }
         }
     }
 }
@@ -45,6 +63,7 @@ impl fmt::Display for Constraint {
         match &self.rule {
             Rule::Is(value) => write!(f, "{} = {value}", self.key),
             Rule::IsNot(value) => write!(f, "{} is not {value}", self.key),
+            Rule::AtLeast(least) => write!(f, "{} is at least {least}", self.key),
             Rule::OneOf(accepted) => {
                 let accepted: Vec<&str> = accepted.iter().map(AsRef::as_ref).collect();
                 write!(f, "{} is one of {}", self.key, accepted.join(", "))
@@ -67,6 +86,24 @@ mod tests {
         assert!(demand(Rule::Is("mpi".into())).holds(&labels()));
         assert!(demand(Rule::OneOf(["icc".into(), "gcc".into()].into())).holds(&labels()));
         assert!(!demand(Rule::IsNot("gcc".into())).holds(&labels()));
+    }
+
+    #[test]
+    fn the_largest_of_several_numbers_decides_whether_there_is_enough() {
+        let labels: Labels =
+            [("nodes".into(), ["4".into(), "12".into(), "many".into()].into())].into();
+        let holds =
+            |least| Constraint { key: "nodes".into(), rule: Rule::AtLeast(least) }.holds(&labels);
+        assert_eq!((holds(5), holds(12), holds(13)), (true, true, false));
+    }
+
+    #[test]
+    fn a_site_with_any_value_takes_whatever_is_asked_for() {
+        let labels: Labels = [("account".into(), [ANY.into()].into())].into();
+        let demand = |rule| Constraint { key: "account".into(), rule };
+        assert!(demand(Rule::Is("physics".into())).holds(&labels));
+        assert!(demand(Rule::OneOf(["a".into(), "b".into()].into())).holds(&labels));
+        assert!(demand(Rule::IsNot("physics".into())).holds(&labels));
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! The port between the control plane and one site.
 
+mod copies;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use cospan_domain::content::{Chunk, Content};
+use cospan_domain::content::Content;
 use cospan_domain::ids::{
     Attempt, ComponentIndex, Digest, Epoch, HostName, LrmId, RelPath, Round, SiteName, Tag,
 };
@@ -13,8 +15,10 @@ use cospan_domain::labels::Labels;
 use cospan_domain::resources::Resources;
 pub use cospan_domain::runner::Warning;
 pub use cospan_domain::transfer::place::FilePlace;
-use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, DurationUs, Timestamp};
+use cospan_domain::units::{Bytes, DurationMs, DurationUs, Timestamp};
 use thiserror::Error;
+
+pub use copies::{CopyBlame, CopyOrder, CopySource, CopyStatus};
 
 /// What is known after a call to a site went wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -32,6 +36,9 @@ pub enum SiteError {
     /// Perhaps done, perhaps not.
     #[error("outcome unknown: {0}")]
     OutcomeUnknown(String),
+    /// The site never takes what is asked for: certainly not done, nobody's error.
+    #[error("unfit for the site: {0}")]
+    Unfit(String),
     /// A limit of the site or account is reached: certainly not done, nobody's error.
     #[error("the site is full: {0}")]
     SiteFull(String),
@@ -326,63 +333,6 @@ pub enum GateState {
     Opened,
     /// `void` won.
     Voided,
-}
-
-/// A copy to be made at this site.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CopyOrder {
-    /// What to copy.
-    pub content: Content,
-    /// If it is to be cut from the source: which bytes of which file. The source has that
-    /// file, and is checked against its digest; `content` names what is kept.
-    pub chunk: Option<Chunk>,
-    /// Where from.
-    pub source: CopySource,
-    /// Tells the partial data of one try from another's: instance and a drawn number.
-    pub nonce: String,
-    /// Bandwidth to keep to.
-    pub limit: Option<BitsPerSecond>,
-}
-
-/// Where a copy comes from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CopySource {
-    /// The site that has it.
-    pub site: SiteName,
-    /// Where it is there.
-    pub place: FilePlace,
-}
-
-/// How a copy is doing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CopyStatus {
-    /// No process and no data under this nonce.
-    Absent,
-    /// A process is copying.
-    Running {
-        /// Bytes that arrived.
-        done: Bytes,
-    },
-    /// Whole, checked and in the content store.
-    Complete,
-    /// The process ended without completing; partial data may remain.
-    Failed {
-        /// Whose fault, as far as it is known.
-        blame: CopyBlame,
-        /// What happened.
-        detail: String,
-    },
-}
-
-/// Whose fault a failed copy is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CopyBlame {
-    /// The source could not be read, is short or has another digest: try another replica.
-    Source,
-    /// The destination could not be written (full disk, directory gone).
-    Destination,
-    /// The copying process was killed or is gone.
-    Process,
 }
 
 /// What a file at a site was found to be.

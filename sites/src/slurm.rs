@@ -9,6 +9,7 @@ mod calls;
 mod errors;
 pub mod finding;
 mod judge;
+mod nodes;
 mod options;
 pub mod probe;
 mod queue;
@@ -39,6 +40,8 @@ use crate::port::{
     Readable, Site, SiteDescription, SiteError, SiteStatus, Submitted, TagLookup,
 };
 
+pub use options::passed_on;
+
 /// Slurm's part of the agent's text.
 const MANAGER: &str = include_str!("slurm/slurm.sh");
 
@@ -52,7 +55,8 @@ pub struct SlurmConfig {
     pub name: SiteName,
     /// Its directory tree, as this machine and all nodes of the cluster name it.
     pub root: PathBuf,
-    /// All that may be used of it; of processors never more than its partition has.
+    /// All that may be used of it; of processors never more than its partition has. Memory and
+    /// GPUs that are not named are those of its nodes.
     pub total: Resources,
     /// Its labels.
     pub labels: Labels,
@@ -127,11 +131,13 @@ impl SlurmConfig {
     }
 }
 
-/// What Slurm's configuration says.
-#[derive(Debug, Clone, Copy, Default)]
+/// What Slurm says of itself.
+#[derive(Debug, Clone, Default)]
 struct Facts {
     /// From TERM to KILL of a job that Slurm ends.
     kill_wait: Option<DurationMs>,
+    /// Memory and GPUs of the site's partition.
+    amounts: BTreeMap<Arc<str>, u64>,
 }
 
 /// A cluster under Slurm.
@@ -195,6 +201,15 @@ impl SlurmSite {
     pub async fn initialise(&self) -> Result<(), SiteError> {
         self.agent.ask(&["initialise"], Request::default()).await?;
         self.files.prepare().await
+    }
+
+    /// All that may be used of it: what its configuration leaves open is what its nodes have.
+    fn total(&self) -> Resources {
+        let mut total = self.config.total.clone();
+        for (name, count) in self.facts().iter().flat_map(|facts| &facts.amounts) {
+            total.others.entry(name.clone()).or_insert(*count);
+        }
+        total
     }
 
     fn facts(&self) -> MutexGuard<'_, Option<Facts>> {

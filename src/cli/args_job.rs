@@ -18,15 +18,23 @@ YAML file may hold a list of jobs. Several jobs are accepted all together or not
 A component that fails has the whole job restarted; with restart_scope = \"component\" in the file,
 it is restarted alone while the others go on. The keys of a file are in docs/src/guide/job-files.md.
 
+A file that begins with `#!` is a batch script of Slurm: its #SBATCH lines are read as sbatch reads
+them, and what cannot be had is refused by name. See docs/src/guide/sbatch.md.
+
 Examples:
   cospan submit job.toml
+  cospan submit job.sh                   a batch script as it is
+  cospan submit job.sh -- case.dat 7     with arguments of its own
   cospan submit job.yaml --wait
   generate-jobs | cospan submit - --idempotency-key run-2026-03-01
   cospan submit job.toml --dry-run       check it and see where it would go now")]
 pub(crate) struct SubmitArgs {
-    /// Job files; `-` for standard input.
+    /// Job files or batch scripts; `-` for standard input.
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
+    /// Arguments of a batch script.
+    #[arg(last = true, value_name = "ARGUMENT")]
+    pub(crate) script_arguments: Vec<String>,
     /// Have the server check the jobs and say where they would go now, but submit nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,

@@ -9,6 +9,7 @@ mod overrides;
 mod priorities;
 mod runners;
 mod scene;
+mod scripts;
 mod silence;
 mod words;
 

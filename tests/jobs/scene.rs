@@ -65,7 +65,7 @@ impl Scene {
 
     pub(super) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_cospan"));
-        command.args(arguments).arg("--config").arg(self.environment.config());
+        command.arg("--config").arg(self.environment.config()).args(arguments);
         command.env_clear().env("HOME", self.environment.path());
         command
     }

@@ -103,6 +103,7 @@ pub(super) fn outcome_label<T>(result: &Result<T, SiteError>) -> &'static str {
     match result {
         Ok(_) => "ok",
         Err(SiteError::Refused(_)) => "refused",
+        Err(SiteError::Unfit(_)) => "unfit",
         Err(SiteError::NotSent(_)) => "not-sent",
         Err(SiteError::LockedOut(_)) => "locked-out",
         Err(SiteError::OutcomeUnknown(_)) => "unknown",

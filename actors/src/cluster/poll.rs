@@ -294,6 +294,7 @@ impl Cluster {
         let result = match error {
             SiteError::LockedOut(_) => QueryResult::CredentialsExpired,
             SiteError::Refused(_)
+            | SiteError::Unfit(_)
             | SiteError::NotSent(_)
             | SiteError::OutcomeUnknown(_)
             | SiteError::SiteFull(_) => QueryResult::Failed,

@@ -33,7 +33,7 @@ pub(super) fn no_such_site<'a>(
 pub(super) fn not_read(site: &SiteName, what: &str, error: &SiteError) -> ApiRefusal {
     let problem = format!("reading {what} at {site}: {error}");
     match error {
-        SiteError::Refused(_) => {
+        SiteError::Refused(_) | SiteError::Unfit(_) => {
             let remedy = "check the path, which is taken below the site's file root";
             ApiRefusal::SiteRefused { problem, remedy }
         }

@@ -123,6 +123,7 @@ fn submit(actor: &JobActor, effect: &JobEffect) -> Pending {
         let answer = match answer.await {
             Ok(Submitted { lrm_id }) => SubmitAnswer::Accepted(lrm_id),
             Err(SiteError::Refused(detail)) => SubmitAnswer::Refused(detail.into()),
+            Err(SiteError::Unfit(detail)) => SubmitAnswer::Unfit(detail.into()),
             Err(SiteError::NotSent(detail) | SiteError::LockedOut(detail)) => {
                 SubmitAnswer::NotSent(detail.into())
             }

@@ -114,7 +114,9 @@ fn start(shared: &Shared, key: &CopyKey, copy: &CopyRecord, attempt: &Try) -> Pe
             Ok(()) => answered(StartAnswer::Taken),
             Err(SiteError::OutcomeUnknown(_)) => answered(StartAnswer::Unknown),
             // The destination's own answer, such as a full disk: counts against it.
-            Err(SiteError::Refused(detail)) => answered(StartAnswer::Refused(detail.into())),
+            Err(SiteError::Refused(detail) | SiteError::Unfit(detail)) => {
+                answered(StartAnswer::Refused(detail.into()))
+            }
             // Nobody's error, and nothing happened.
             Err(
                 error @ (SiteError::NotSent(_) | SiteError::LockedOut(_) | SiteError::SiteFull(_)),

@@ -324,6 +324,7 @@ fn is_met(constraint: &Constraint, site: &SiteName) -> bool {
         Rule::Is(value) => is(value),
         Rule::OneOf(values) => values.iter().any(is),
         Rule::IsNot(value) => !is(value),
+        Rule::AtLeast(_) => false,
     }
 }
 

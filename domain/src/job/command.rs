@@ -189,6 +189,8 @@ pub enum SubmitAnswer {
     Accepted(LrmId),
     /// The site said no, without blaming the job.
     Refused(Arc<str>),
+    /// The site never takes such a component.
+    Unfit(Arc<str>),
     /// A limit of the site is reached.
     Full(Arc<str>),
     /// It never left.

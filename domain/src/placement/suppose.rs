@@ -119,6 +119,7 @@ fn satisfy(labels: &mut Labels, constraint: &Constraint) {
         Rule::Is(value) => drop(values.insert(value.clone())),
         Rule::OneOf(accepted) => values.extend(accepted.first().cloned()),
         Rule::IsNot(value) => drop(values.remove(value)),
+        Rule::AtLeast(least) => drop(values.insert(least.to_string().into())),
     }
 }
 

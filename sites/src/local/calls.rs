@@ -1,6 +1,7 @@
 //! Questions and the gate.
 
 use cospan_domain::ids::Tag;
+use cospan_domain::labels::{Labels, NODE_GPUS, NODE_MEMORY_MB, NODE_PROCESSORS, NODES};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{ClockSkew, Timestamp};
 use rustix::process::Signal;
@@ -10,7 +11,7 @@ use super::ledger::Ledger;
 use super::root::{ATTEMPTS, GONE, LIVE, Root, SPOOL, nonce};
 use super::settle::{carrying, settle};
 use super::spawn::lrm_id;
-use super::{Shared, not_done, now, unknown};
+use super::{LocalConfig, Shared, not_done, now, unknown};
 use crate::port::{
     Capabilities, Found, GateDecision, GateState, Observation, SiteDescription, SiteError,
     SiteStatus, TagLookup,
@@ -24,7 +25,7 @@ impl Shared {
         Ok(SiteDescription {
             total: self.config.total.clone(),
             largest_component: self.config.total.clone(),
-            labels: self.config.labels.clone(),
+            labels: labels(&self.config),
             capabilities: Capabilities::default(),
             manager: format!("processes on this machine, through {}", self.config.shell.display()),
         })
@@ -178,6 +179,22 @@ impl Shared {
 }
 
 /// An attempt that holds nothing here: over, or never heard of.
+/// Those of its configuration, and those of the one node that it is.
+fn labels(config: &LocalConfig) -> Labels {
+    let total = &config.total;
+    let mut labels = config.labels.clone();
+    let counts = [
+        (NODES, 1),
+        (NODE_PROCESSORS, total.processors.into()),
+        (NODE_MEMORY_MB, total.other("memory_mb")),
+        (NODE_GPUS, total.other("gpus")),
+    ];
+    for (key, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
+        labels.entry(key.into()).or_insert_with(|| [count.to_string().into()].into());
+    }
+    labels
+}
+
 fn examine(root: &Root, tag: Tag) -> Observation {
     let observed = Evidence::collect(root, tag).and_then(|evidence| match evidence {
         None => Ok(Observation::Absent),

@@ -12,7 +12,7 @@ use super::errors;
 use super::judge::{Known, is_outdated, judge};
 use super::options::options;
 use super::queue::{self, Job};
-use super::{Facts, SlurmSite};
+use super::{Facts, SlurmSite, nodes};
 use crate::agent::left::{self, seconds_to_timestamp};
 use crate::agent::{Answer, Failure, Request};
 use crate::local::root::nonce;
@@ -54,14 +54,21 @@ impl SlurmSite {
         };
         let load = self.load(&answer)?;
         let seconds = setting("KillWait").and_then(|wait| wait.split(' ').next()?.parse().ok());
-        *self.facts() = Some(Facts { kill_wait: seconds.map(DurationMs::from_secs) });
-        let mut total = self.config.total.clone();
+        *self.facts() = Some(Facts {
+            kill_wait: seconds.map(DurationMs::from_secs),
+            amounts: nodes::amounts(&answer, self.config.partition.as_deref()),
+        });
+        let mut labels = nodes::labels(&answer);
+        for (key, values) in &self.config.labels {
+            labels.entry(key.clone()).or_default().extend(values.iter().cloned());
+        }
+        let mut total = self.total();
         total.processors = total.processors.min(load.total);
         let word = |name: &str| setting(name).unwrap_or_else(|| "?".to_owned());
         Ok(SiteDescription {
             largest_component: total.clone(),
             total,
-            labels: self.config.labels.clone(),
+            labels,
             capabilities: Capabilities { queues: self.config.queues },
             manager: format!("Slurm {}, cluster {}", word("SLURM_VERSION"), word("ClusterName")),
         })
@@ -85,12 +92,12 @@ impl SlurmSite {
 
     /// From TERM to KILL: shorter than Slurm gives a job itself.
     async fn grace(&self) -> Result<DurationMs, SiteError> {
-        let known = *self.facts();
+        let known = self.facts().clone();
         let facts = match known {
             Some(facts) => facts,
             None => {
                 self.describe_site().await?;
-                self.facts().unwrap_or_default()
+                self.facts().clone().unwrap_or_default()
             }
         };
         let before = facts.kill_wait.map(|wait| DurationMs(wait.0.saturating_sub(BEFORE_KILL.0)));
@@ -99,7 +106,8 @@ impl SlurmSite {
     }
 
     pub(super) async fn submit_order(&self, order: &AttemptOrder) -> Result<Submitted, SiteError> {
-        if let Some(shortage) = self.config.total.first_shortage(&order.resources) {
+        let grace = self.grace().await?;
+        if let Some(shortage) = self.total().first_shortage(&order.resources) {
             return Err(SiteError::Refused(format!("the attempt {shortage} at most")));
         }
         let root = self.config.root.display().to_string();
@@ -107,7 +115,7 @@ impl SlurmSite {
         let pace = Pace {
             hold_max: order.hold_max,
             wall_time: order.wall_time,
-            grace: self.grace().await?,
+            grace,
             poll: self.config.poll,
             warning: order.warning,
         };
@@ -130,7 +138,7 @@ impl SlurmSite {
             }
             answer => answer?,
         };
-        submitted(&answer)
+        submitted(&answer, !order.lrm_options.is_empty())
     }
 
     async fn install(&self) -> Result<(), SiteError> {
@@ -202,7 +210,7 @@ impl SlurmSite {
             let ours = jobs.iter().filter(|job| wanted(job));
             ours.map(|job| job.processors).fold(0, u32::saturating_add)
         };
-        let mut idle = self.config.total.clone();
+        let mut idle = self.total();
         let ours = idle.processors.min(load.total).saturating_sub(sum(takes_processors));
         let free = load.idle.saturating_sub(sum(|job| job.word == Word::Waiting));
         idle.processors = ours.min(free);
@@ -295,7 +303,7 @@ fn of_tag<'a>(jobs: &'a [Job], tag: Tag, evidence: Option<&Evidence>) -> Option<
         .or_else(|| ours().max_by_key(|job| job.submitted_at))
 }
 
-fn submitted(answer: &Answer) -> Result<Submitted, SiteError> {
+fn submitted(answer: &Answer, has_own: bool) -> Result<Submitted, SiteError> {
     if let Some(number) = answer.last("number") {
         return Ok(Submitted { lrm_id: lrm_id(number)? });
     }
@@ -303,7 +311,7 @@ fn submitted(answer: &Answer) -> Result<Submitted, SiteError> {
     let code = answer.last("code").and_then(|code| code.parse().ok()).unwrap_or(0);
     Err(match code {
         0 => SiteError::OutcomeUnknown(format!("sbatch gave no number: {}", said.join("; "))),
-        code => errors::refused(code, &said),
+        code => errors::refused(code, &said, has_own),
     })
 }
 

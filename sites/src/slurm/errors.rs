@@ -23,6 +23,24 @@ const FULL: [&str; 5] = [
     "GrpSubmit",
 ];
 
+/// Parts of messages that speak of what an attempt asks for, which the site never has.
+const UNFIT: [&str; 11] = [
+    "Requested node configuration is not available",
+    "Requested partition configuration not available",
+    "Requested topology configuration is not available",
+    "Requested time limit is invalid",
+    "Node count specification invalid",
+    "More processors requested than permitted",
+    "Memory specification can not be satisfied",
+    "CPU count per node can not be satisfied",
+    "Job violates accounting/QOS policy",
+    "User's group not permitted to use this partition",
+    "TRES",
+];
+
+/// Parts of messages that do so, unless the site's own configuration is what asks for it.
+const UNFIT_OF_ITS_OWN: [&str; 4] = ["nvalid", "nrecognized option", "eservation", "permi"];
+
 /// Parts of messages after which it may have been submitted.
 const LOST: [&str; 5] = [
     "Socket timed out",
@@ -32,8 +50,9 @@ const LOST: [&str; 5] = [
     "Communication connection failure",
 ];
 
-/// What is known after `sbatch` ended with this code and these words.
-pub(super) fn refused(code: i32, said: &[&str]) -> SiteError {
+/// What is known after `sbatch` ended with this code and these words; `has_own`: the attempt gave
+/// options of its own.
+pub(super) fn refused(code: i32, said: &[&str], has_own: bool) -> SiteError {
     let says =
         |parts: &[&str]| said.iter().any(|line| parts.iter().any(|part| line.contains(part)));
     // What is told in front of every line is no news.
@@ -50,6 +69,7 @@ pub(super) fn refused(code: i32, said: &[&str]) -> SiteError {
     }
     match code {
         126 | 127 => SiteError::NotSent(format!("sbatch cannot be run: {why}")),
+        _ if says(&UNFIT) || (has_own && says(&UNFIT_OF_ITS_OWN)) => SiteError::Unfit(why),
         _ if why.is_empty() => SiteError::OutcomeUnknown(format!("sbatch ended with {code}")),
         _ => SiteError::Refused(why),
     }
@@ -62,6 +82,7 @@ mod tests {
     #[test]
     fn each_message_is_known_for_what_it_tells() {
         let lost = ["sbatch: error: Batch job submission failed: Socket timed out on send/recv"];
+        let refused = |code, said: &[&str]| refused(code, said, false);
         assert!(matches!(refused(1, &lost), SiteError::OutcomeUnknown(_)));
         assert!(matches!(refused(124, &[]), SiteError::OutcomeUnknown(_)));
         let down = ["sbatch: error: Batch job submission failed: Unable to contact slurm \
@@ -77,5 +98,29 @@ mod tests {
         assert_eq!(refused(1, &none), SiteError::Refused(why));
         assert!(matches!(refused(127, &["sh: sbatch: not found"]), SiteError::NotSent(_)));
         assert!(matches!(refused(1, &[]), SiteError::OutcomeUnknown(_)));
+    }
+
+    #[test]
+    fn what_an_attempt_asks_for_in_vain_is_not_the_sites_error() {
+        for (said, unfit, own) in [
+            (
+                "Batch job submission failed: Requested node configuration is not available",
+                true,
+                true,
+            ),
+            ("Memory specification can not be satisfied", true, true),
+            ("Batch job submission failed: Invalid license specification", false, true),
+            ("invalid partition specified: nowhere", false, true),
+            ("Batch job submission failed: Invalid qos specification", false, true),
+            ("sbatch: unrecognized option '--prefer=x'", false, true),
+            (
+                "Batch job submission failed: I/O error writing script/environment to file",
+                false,
+                false,
+            ),
+        ] {
+            let is_unfit = |has_own| matches!(refused(1, &[said], has_own), SiteError::Unfit(_));
+            assert_eq!((is_unfit(false), is_unfit(true)), (unfit, own), "{said}");
+        }
     }
 }

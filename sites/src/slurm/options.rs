@@ -13,7 +13,7 @@ use crate::port::{AttemptOrder, SiteError};
 const MARGIN: DurationMs = DurationMs::from_secs(120);
 
 /// Options that a job may give, with a value.
-const WITH_VALUE: [&str; 37] = [
+const WITH_VALUE: &[&str] = &[
     "account",
     "acctg-freq",
     "bb",
@@ -23,11 +23,13 @@ const WITH_VALUE: [&str; 37] = [
     "cores-per-socket",
     "cpu-freq",
     "cpus-per-gpu",
+    "cpus-per-task",
     "distribution",
     "exclude",
     "extra-node-info",
     "gpu-bind",
     "gpu-freq",
+    "gpus",
     "gpus-per-node",
     "gpus-per-socket",
     "gpus-per-task",
@@ -35,28 +37,41 @@ const WITH_VALUE: [&str; 37] = [
     "gres-flags",
     "hint",
     "licenses",
+    "mail-type",
+    "mail-user",
     "mem",
     "mem-bind",
     "mem-per-cpu",
     "mem-per-gpu",
     "network",
-    "nice",
     "nodelist",
     "nodes",
+    "ntasks-per-core",
+    "ntasks-per-gpu",
     "ntasks-per-node",
+    "ntasks-per-socket",
     "partition",
     "prefer",
+    "profile",
     "qos",
     "reservation",
     "sockets-per-node",
+    "switches",
     "threads-per-core",
     "tmp",
+    "wckey",
 ];
 
+/// Options that say in their own way how much memory, and how many GPUs: what an attempt says of
+/// it as a total is left out then.
+const OF_MEMORY: [&str; 3] = ["mem", "mem-per-cpu", "mem-per-gpu"];
+const OF_GPUS: [&str; 5] = ["gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task", "gres"];
+
 /// Options that a job may give, without one.
-const FLAGS: [&str; 7] = [
+const FLAGS: [&str; 8] = [
     "contiguous",
     "exclusive",
+    "nice",
     "oversubscribe",
     "overcommit",
     "spread-job",
@@ -80,7 +95,7 @@ const SHORT: [(&str, &str); 9] = [
 /// The options of one attempt.
 ///
 /// # Errors
-/// `Refused` if the job gives one that it may not give.
+/// `Unfit` if the job gives one that it may not give.
 pub(super) fn options(
     config: &SlurmConfig,
     order: &AttemptOrder,
@@ -106,11 +121,10 @@ pub(super) fn options(
         options.push(format!("--begin=now+{}seconds", order.begin_in.0.div_ceil(1_000)));
     }
     options.extend(of_site(config));
-    options.extend(amounts(&order.resources));
+    let own = order.lrm_options.iter().map(passed_on).collect::<Result<Vec<String>, _>>()?;
+    options.extend(amounts(&order.resources, &own)?);
     // The job's own come last: they win over those of the site.
-    for option in &order.lrm_options {
-        options.push(allowed(option)?);
-    }
+    options.extend(own);
     Ok(options)
 }
 
@@ -134,32 +148,53 @@ fn minutes(config: &SlurmConfig, order: &AttemptOrder) -> u64 {
     longest.div_ceil(60_000)
 }
 
-/// Processors and what else Slurm counts, as totals of the attempt.
-fn amounts(resources: &Resources) -> Vec<String> {
+/// Processors and what else Slurm counts, as totals of the attempt, beside what it says itself.
+fn amounts(resources: &Resources, own: &[String]) -> Result<Vec<String>, SiteError> {
     const MIB: u128 = 1 << 20;
     let processors = resources.processors.max(1);
-    let mut options = vec![format!("--ntasks={processors}")];
+    let mut options = vec![format!("--ntasks={}", tasks(processors, own)?)];
     let mib = |megabytes: u64, parts: u32| {
         (u128::from(megabytes) * 1_000_000).div_ceil(MIB * u128::from(parts))
     };
-    let others =
-        [resources.other("memory_mb"), resources.other("gpus"), resources.other("disk_mb")];
-    if others[0] > 0 {
-        options.push(format!("--mem-per-cpu={}M", mib(others[0], processors)));
+    let says = |names: &[&str]| names.iter().any(|name| value_of(own, name).is_some());
+    let [memory, gpus, disk] = ["memory_mb", "gpus", "disk_mb"].map(|name| resources.other(name));
+    if memory > 0 && !says(&OF_MEMORY) {
+        options.push(format!("--mem-per-cpu={}M", mib(memory, processors)));
     }
-    if others[1] > 0 {
-        options.push(format!("--gpus={}", others[1]));
+    if gpus > 0 && !says(&OF_GPUS) {
+        options.push(format!("--gpus={gpus}"));
     }
-    if others[2] > 0 {
-        options.push(format!("--tmp={}M", mib(others[2], 1)));
+    if disk > 0 && !says(&["tmp"]) {
+        options.push(format!("--tmp={}M", mib(disk, 1)));
     }
-    options
+    Ok(options)
 }
 
-/// An option that a job gives itself, as one word.
-fn allowed(option: &Arc<str>) -> Result<String, SiteError> {
+/// As many as there are processors, unless the job gives each several.
+fn tasks(processors: u32, own: &[String]) -> Result<u32, SiteError> {
+    let Some(each) = value_of(own, "cpus-per-task") else { return Ok(processors) };
+    let whole =
+        each.parse().ok().filter(|each: &u32| *each > 0 && processors.is_multiple_of(*each));
+    whole.map(|each| processors / each).ok_or_else(|| {
+        SiteError::Unfit(format!(
+            "--cpus-per-task={each} does not divide the component's {processors} processors"
+        ))
+    })
+}
+
+/// The value that the last of these words gives an option.
+fn value_of<'o>(options: &'o [String], name: &str) -> Option<&'o str> {
+    let of = |option: &'o String| option.strip_prefix("--")?.strip_prefix(name)?.strip_prefix('=');
+    options.iter().rev().find_map(of)
+}
+
+/// An option that a job gives itself, as the one word that `sbatch` gets.
+///
+/// # Errors
+/// `Unfit` if it is none that a job may give.
+pub fn passed_on(option: &Arc<str>) -> Result<String, SiteError> {
     let refused =
-        |why: &str| Err(SiteError::Refused(format!("the option {option:?} of sbatch {why}")));
+        |why: &str| Err(SiteError::Unfit(format!("the option {option:?} of sbatch {why}")));
     if option.chars().any(char::is_control) {
         return refused("has a control character");
     }
@@ -178,7 +213,7 @@ fn allowed(option: &Arc<str>) -> Result<String, SiteError> {
     };
     match value {
         Some("") => refused("has no value; write it as --option=value"),
-        Some(value) if WITH_VALUE.contains(&name) || name == "exclusive" => {
+        Some(value) if WITH_VALUE.contains(&name) || ["exclusive", "nice"].contains(&name) => {
             Ok(format!("--{name}={value}"))
         }
         None if FLAGS.contains(&name) => Ok(format!("--{name}")),
@@ -195,7 +230,7 @@ mod tests {
     use super::*;
 
     fn allow(option: &str) -> Result<String, SiteError> {
-        allowed(&option.into())
+        passed_on(&option.into())
     }
 
     #[test]
@@ -235,7 +270,7 @@ mod tests {
             "--mem=1\n--wrap=id",
         ] {
             let answer = allow(option);
-            assert!(matches!(answer, Err(SiteError::Refused(_))), "{option:?}: {answer:?}");
+            assert!(matches!(answer, Err(SiteError::Unfit(_))), "{option:?}: {answer:?}");
         }
     }
 
@@ -243,7 +278,16 @@ mod tests {
     fn amounts_are_totals_of_the_attempt_in_whole_mebibytes() {
         let others = [("memory_mb".into(), 1_000), ("gpus".into(), 3), ("licenses".into(), 1)];
         let resources = Resources { processors: 4, others: others.into() };
-        assert_eq!(amounts(&resources), ["--ntasks=4", "--mem-per-cpu=239M", "--gpus=3"]);
-        assert_eq!(amounts(&Resources::default()), ["--ntasks=1"]);
+        let of = |own: &[&str]| {
+            amounts(&resources, &own.iter().map(|own| (*own).to_owned()).collect::<Vec<_>>())
+        };
+        assert_eq!(of(&[]).unwrap(), ["--ntasks=4", "--mem-per-cpu=239M", "--gpus=3"]);
+        assert_eq!(amounts(&Resources::default(), &[]).unwrap(), ["--ntasks=1"]);
+        let own = ["--mem=1G", "--gres=gpu:3", "--cpus-per-task=1", "--cpus-per-task=2"];
+        assert_eq!(of(&own).unwrap(), ["--ntasks=2"], "each thing is said once");
+        for odd in ["--cpus-per-task=3", "--cpus-per-task=0", "--cpus-per-task=x"] {
+            let said = of(&[odd]).unwrap_err().to_string();
+            assert!(said.contains("does not divide the component's 4"), "{said}");
+        }
     }
 }

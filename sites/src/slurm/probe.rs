@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use cospan_domain::units::Bytes;
 
 use super::finding::{self, Finding};
+use super::nodes::graphics;
 use super::{MANAGER, SlurmConfig, environment};
 use crate::agent::left::seconds_to_timestamp;
 use crate::agent::{Agent, Answer, Request};
@@ -206,26 +207,10 @@ fn partitions<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<Partition> {
         partition.processors += allocated + idle;
         partition.idle += idle;
         partition.memory.0 += mib.saturating_mul(nodes) << 20;
-        partition.gpus += gpus(gres).saturating_mul(nodes);
+        let gpus: u64 = graphics(gres).map(|(_, count)| count).sum();
+        partition.gpus += gpus.saturating_mul(nodes);
     }
     found
-}
-
-/// Graphics processors among a node's resources: `gpu:2`, `gpu:tesla:2(S:0-1),other:1`.
-fn gpus(gres: &str) -> u64 {
-    // What stands in parentheses has commas of its own.
-    let mut depth = 0;
-    let plain: String = gres
-        .chars()
-        .filter(|c| {
-            depth += i32::from(*c == '(');
-            let keeps = depth == 0;
-            depth -= i32::from(*c == ')');
-            keeps
-        })
-        .collect();
-    let ours = plain.split(',').filter(|one| one.split(':').next() == Some("gpu"));
-    ours.map(|one| one.rsplit(':').next().and_then(|n| n.parse().ok()).unwrap_or(1)).sum()
 }
 
 #[cfg(test)]
@@ -246,13 +231,5 @@ mod tests {
         assert_eq!((found[0].processors, found[0].idle, found[0].gpus), (192, 184, 4));
         assert_eq!(found[0].memory, Bytes((3 * 64_000 + 2 * 128_000) << 20));
         assert!(!found[1].is_up && !found[1].is_default);
-    }
-
-    #[test]
-    fn graphics_processors_are_counted_in_all_ways_to_write_them() {
-        assert_eq!(gpus("(null)"), 0);
-        assert_eq!(gpus("gpu:2"), 2);
-        assert_eq!(gpus("gpu"), 1);
-        assert_eq!(gpus("gpu:a100:4(S:0-1),gpu:v100:2(IDX:0,1),mps:100"), 6);
     }
 }

@@ -14,6 +14,11 @@ lrm_describe() {
     config=$(limited scontrol show config 2>&1) || fail unsent "$config"
     lines "$(printf '%s\n' "$config" \
         | grep -E '^(ClusterName|SLURM_VERSION|KillWait|MinJobAge|ProctrackType) ')" config
+    nodes=$(limited sinfo -e -h -o '%P|%D|%c|%m|%G|%f' 2>&1) || fail unsent "$nodes"
+    lines "$nodes" nodes
+    # Slurm need not keep accounts, and whoever keeps them need not answer.
+    lines "$(seconds=4 && limited sacctmgr -nP show assoc "user=$user" format=account,qos \
+        2> /dev/null)" assoc
     lrm_load
 }
 

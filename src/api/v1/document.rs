@@ -282,7 +282,8 @@ pub struct ComponentDocument {
     )]
     #[schema(value_type = BTreeMap<String, u64>)]
     pub resources: BTreeMap<Arc<str>, u64>,
-    /// What its site must be like: `arch=x86_64`, `os!=windows`, `mpi=openmpi|mpich`.
+    /// What its site must be like: `arch=x86_64`, `os!=windows`, `mpi=openmpi|mpich`,
+    /// `nodes>=4`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub constraints: Vec<Demand>,
     /// What to run.

@@ -1,5 +1,5 @@
 //! Demands on site labels as people write them: `arch=x86_64`, `os!=windows`,
-//! `mpi=openmpi|mpich`.
+//! `mpi=openmpi|mpich`, `nodes>=4`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,8 +17,8 @@ use super::text;
 /// Why a text is no demand on a label.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "{0:?} is not a demand on a label; write it like \"arch=x86_64\", \"os!=windows\" or \
-     \"mpi=openmpi|mpich\", with letters, digits and . _ - + / : in keys and values"
+    "{0:?} is not a demand on a label; write it like \"arch=x86_64\", \"os!=windows\", \
+     \"mpi=openmpi|mpich\" or \"nodes>=4\", with letters, digits and . _ - + / : in keys and values"
 )]
 pub struct InvalidDemand(String);
 
@@ -34,7 +34,15 @@ fn word(text: &str) -> Option<Arc<str>> {
     valid.then(|| text.into())
 }
 
+/// Small enough that every reader of JSON keeps it as it is.
+fn number(text: &str) -> Option<u64> {
+    text.trim().parse().ok().filter(|number| *number < 1 << 53)
+}
+
 fn parse_demand(text: &str) -> Option<Constraint> {
+    if let Some((key, least)) = text.split_once(">=") {
+        return Some(Constraint { key: word(key.trim())?, rule: Rule::AtLeast(number(least)?) });
+    }
     if let Some((key, value)) = text.split_once("!=") {
         return Some(Constraint { key: word(key.trim())?, rule: Rule::IsNot(word(value.trim())?) });
     }
@@ -62,6 +70,7 @@ impl fmt::Display for Demand {
         match &self.0.rule {
             Rule::Is(value) => write!(f, "{key}={value}"),
             Rule::IsNot(value) => write!(f, "{key}!={value}"),
+            Rule::AtLeast(least) => write!(f, "{key}>={least}"),
             Rule::OneOf(values) => {
                 let values: Vec<&str> = values.iter().map(AsRef::as_ref).collect();
                 // A single alternative keeps its bar, so that it is read back as it was.
@@ -131,7 +140,7 @@ mod tests {
 
     #[test]
     fn every_demand_is_read_back_as_it_was_written() {
-        for text in ["arch=x86_64", "os!=windows", "mpi=mpich|openmpi"] {
+        for text in ["arch=x86_64", "os!=windows", "mpi=mpich|openmpi", "nodes>=4"] {
             let demand: Demand = text.parse().unwrap();
             assert_eq!(demand.to_string(), text);
         }
@@ -141,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_text_without_a_label_is_refused_with_examples() {
-        for text in ["", "gcc", "=gcc", "arch=", "a b=c", "a=b|"] {
+        for text in ["", "gcc", "=gcc", "arch=", "a b=c", "a=b|", "a>=b", "a>=-1"] {
             let error = text.parse::<Demand>().unwrap_err().to_string();
             assert!(error.contains("arch=x86_64"), "{error}");
         }

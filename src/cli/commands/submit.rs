@@ -1,7 +1,7 @@
 //! `cospan submit`
 
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::explain;
@@ -14,6 +14,7 @@ use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::out::note;
 use crate::client::{Client, ClientError, SubmitOptions};
+use crate::sbatch;
 
 /// Tries of one submission, all under one idempotency key.
 const TRIES: u32 = 5;
@@ -22,7 +23,7 @@ const LONGEST_PAUSE_S: u64 = 10;
 
 /// Submits jobs from files.
 pub(crate) fn run(context: &mut Context, args: &SubmitArgs) -> Result<Exit, CliError> {
-    let (jobs, origins) = read_jobs(&args.files)?;
+    let (jobs, origins) = read_jobs(&args.files, &args.script_arguments)?;
     let client = context.client()?;
     let key = match &args.idempotency_key {
         Some(key) => key.clone(),
@@ -104,8 +105,11 @@ fn at_its_file(error: ClientError, origins: &[String]) -> CliError {
     }
 }
 
-/// The jobs of all files, and where each is from.
-fn read_jobs(files: &[std::path::PathBuf]) -> Result<(Vec<JobDocument>, Vec<String>), CliError> {
+/// The jobs of all files, and where each is from. Only one that is a script takes arguments.
+fn read_jobs(
+    files: &[PathBuf],
+    arguments: &[String],
+) -> Result<(Vec<JobDocument>, Vec<String>), CliError> {
     let (mut jobs, mut origins) = (Vec::new(), Vec::new());
     for file in files {
         let (name, bytes) = read_file(file)?;
@@ -117,8 +121,18 @@ fn read_jobs(files: &[std::path::PathBuf]) -> Result<(Vec<JobDocument>, Vec<Stri
                 "save it as UTF-8",
             )
         })?;
-        let format = Format::of_file_name(&name).unwrap_or_else(|| Format::guess(&text));
-        let parsed = parse_all(&text, format).map_err(|error| parse_error(&name, &error))?;
+        let is_script = sbatch::is_script(&name, &text);
+        if !arguments.is_empty() && (!is_script || files.len() > 1) {
+            let problem = format!("{name}: arguments behind `--` belong to one script alone");
+            return Err(CliError::usage(problem, "submit each script by a command of its own"));
+        }
+        let parsed = match is_script {
+            true => vec![read_script(file, &name, &text, arguments)?],
+            false => {
+                let format = Format::of_file_name(&name).unwrap_or_else(|| Format::guess(&text));
+                parse_all(&text, format).map_err(|error| parse_error(&name, &error))?
+            }
+        };
         match parsed.len() {
             1 => origins.push(name),
             count => origins.extend((1..=count).map(|n| format!("{name}, job {n} of {count}"))),
@@ -126,6 +140,26 @@ fn read_jobs(files: &[std::path::PathBuf]) -> Result<(Vec<JobDocument>, Vec<Stri
         jobs.extend(parsed);
     }
     Ok((jobs, origins))
+}
+
+/// The job of a batch script.
+fn read_script(
+    file: &Path,
+    shown: &str,
+    text: &str,
+    arguments: &[String],
+) -> Result<JobDocument, CliError> {
+    let of_file = file.file_name().and_then(|name| name.to_str()).filter(|name| *name != "-");
+    let script = sbatch::Script { name: of_file.unwrap_or("sbatch"), text, arguments };
+    let variable = |name: &str| std::env::var(name).ok();
+    let translated = sbatch::read(&script, &variable).map_err(|error| {
+        let line = error.line.map(|line| format!(":{line}")).unwrap_or_default();
+        CliError::usage(format!("{shown}{line}: {}", error.problem), error.remedy)
+    })?;
+    for (line, told) in &translated.notes {
+        note(&format!("{shown}:{line}: {told}"));
+    }
+    Ok(translated.job)
 }
 
 fn parse_error(file: &str, error: &crate::api::v1::ParseError) -> CliError {

@@ -104,11 +104,12 @@ section! {
         /// How much of it may be filled by our jobs, from 0 to 1; see `placement.quota_basis`.
         "quota" => quota: PerMillion = PerMillion::ONE,
             in PerMillion(0) => PerMillion::ONE, since "0.1.0";
-        /// Memory that Cospan may use there.
+        /// Memory that Cospan may use there. Of `slurm`, left out: what its partition has.
         "memory" => memory: Bytes = Bytes(0), since "0.1.0";
         /// Disk that Cospan may use there.
         "disk" => disk: Bytes = Bytes(0), since "0.1.0";
-        /// Graphics processors that Cospan may use there.
+        /// Graphics processors that Cospan may use there. Of `slurm`, left out: what its partition
+        /// has.
         "gpus" => gpus: u64 = 0, since "0.1.0";
         /// Any other counted resource, like `{ licenses = 3 }`.
         "resources" => resources: BTreeMap<Arc<str>, u64> = BTreeMap::new(), since "0.1.0";

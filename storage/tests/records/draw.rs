@@ -164,9 +164,10 @@ impl Draw {
     }
 
     fn constraint(&mut self) -> Constraint {
-        let rule = match self.below(3) {
+        let rule = match self.below(4) {
             0 => Rule::Is(self.text()),
             1 => Rule::IsNot(self.text()),
+            2 => Rule::AtLeast(self.below(100) as u64),
             _ => Rule::OneOf(self.some(Self::text)),
         };
         Constraint { key: self.text(), rule }

@@ -62,6 +62,7 @@ pub(super) fn answered(
             let settled_at = draft.now + settle;
             draft.emit(Happened::SubmissionUncertain { component: index, settled_at });
         }
+        SubmitAnswer::Unfit(detail) => unfit(draft, index, attempt, detail),
         SubmitAnswer::Full(detail) => never_ran(draft, index, attempt, detail, false),
         SubmitAnswer::Refused(detail) | SubmitAnswer::NotSent(detail) => {
             never_ran(draft, index, attempt, detail, true);
@@ -88,6 +89,20 @@ fn never_ran(
     if !ending {
         abort::charge(draft, index, detail.clone());
         abort::abort(draft, AbortCause::SiteError { component: index, detail });
+    }
+}
+
+/// The submission did nothing, and never would: the component goes elsewhere while others can
+/// hold it, and the site is not charged for what one job asks for.
+fn unfit(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt, detail: Arc<str>) {
+    let ending = draft.is_ending(index);
+    if !ending {
+        abort::avoid_site(draft, index);
+    }
+    let how = Ending::NeverRan(detail.clone());
+    draft.emit(Happened::AttemptEnded { component: index, attempt, how });
+    if !ending {
+        abort::abort(draft, AbortCause::ClaimLost { component: index, detail });
     }
 }
 

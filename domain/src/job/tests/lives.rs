@@ -40,7 +40,7 @@ fn blow() -> impl Strategy<Value = Blow> {
     let index = 0..3usize;
     prop_oneof![
         2 => any::<bool>().prop_map(Blow::Place),
-        4 => (index.clone(), 0..5u8).prop_map(|(i, a)| Blow::Submit(i, a)),
+        4 => (index.clone(), 0..6u8).prop_map(|(i, a)| Blow::Submit(i, a)),
         2 => (index.clone(), any::<bool>()).prop_map(|(i, f)| Blow::LookUp(i, f)),
         8 => (index.clone(), 0..8u8).prop_map(|(i, s)| Blow::See(i, s)),
         1 => (index.clone(), 0..8u8).prop_map(|(i, s)| Blow::SeeStale(i, s)),
@@ -76,6 +76,7 @@ fn answer(kind: u8) -> SubmitAnswer {
         1 => SubmitAnswer::Full("full".into()),
         2 => SubmitAnswer::NotSent("off".into()),
         3 => SubmitAnswer::Unknown(DurationMs::from_secs(30)),
+        5 => SubmitAnswer::Unfit("no such feature".into()),
         _ => SubmitAnswer::Accepted(LrmId::new("5").unwrap()),
     }
 }

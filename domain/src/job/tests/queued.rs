@@ -124,6 +124,20 @@ fn what_can_never_run_at_its_site_goes_elsewhere_and_nobody_is_charged() {
 }
 
 #[test]
+fn what_its_site_never_takes_goes_elsewhere_and_nobody_is_charged() {
+    let mut world = World::new(spec(2));
+    world.acquisition = Acquisition::Queue(LIMITS);
+    world.place();
+    world.submit(0, accepted());
+    let told = world.submit(1, SubmitAnswer::Unfit("invalid feature".into()));
+    assert_eq!(told, ["SiteAvoided", "AttemptEnded", "RoundAborted"]);
+    world.see(0, Sighting::Void);
+    assert_eq!(world.phase(), PhaseKind::Queued);
+    assert_eq!(world.job.components[1].avoid.len(), 1);
+    assert_eq!(world.job.setbacks.site_errors, 0);
+}
+
+#[test]
 fn a_full_queue_costs_the_others_nothing() {
     let mut world = World::new(spec(2));
     world.acquisition = Acquisition::Queue(LIMITS);

@@ -298,6 +298,7 @@ pub(super) fn lift(drawn: &mut Drawn, index: usize, code: ReasonCode, reasons: &
                 match &constraint.rule {
                     Rule::Is(value) => drop(values.insert(value.clone())),
                     Rule::IsNot(value) => drop(values.remove(value)),
+                    Rule::AtLeast(least) => drop(values.insert(least.to_string().into())),
                     Rule::OneOf(_) => panic!("not drawn here"),
                 }
                 site.shape = Some(Arc::new(shape));

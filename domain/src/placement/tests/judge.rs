@@ -179,6 +179,9 @@ pub(crate) fn holds_when_empty(part: &ComponentRequest, site: &GridSite) -> bool
     let holds = |Constraint { key, rule }: &Constraint| match rule {
         labels::Rule::Is(value) => has(key, value),
         labels::Rule::IsNot(value) => !has(key, value),
+        labels::Rule::AtLeast(least) => shape.labels.get(key).is_some_and(|values| {
+            values.iter().filter_map(|value| value.parse::<u64>().ok()).max() >= Some(*least)
+        }),
         labels::Rule::OneOf(values) => values.iter().any(|value| has(key, value)),
     };
     part.constraints.iter().all(holds)

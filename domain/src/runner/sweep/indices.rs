@@ -37,6 +37,21 @@ impl Indices {
         self.spans.iter().map(|span| span.count()).fold(0, u64::saturating_add)
     }
 
+    /// The smallest and the largest.
+    pub fn bounds(&self) -> (u64, u64) {
+        let first = self.spans.iter().map(|span| span.first).min();
+        let last = self.spans.iter().map(|span| span.first + (span.count() - 1) * span.step).max();
+        (first.unwrap_or_default(), last.unwrap_or_default())
+    }
+
+    /// The step of a single range; 1 for anything else.
+    pub fn step(&self) -> u64 {
+        match self.spans[..] {
+            [span] => span.step,
+            _ => 1,
+        }
+    }
+
     /// The limit given with them.
     pub fn at_once(&self) -> Option<u32> {
         self.at_once

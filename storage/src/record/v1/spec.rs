@@ -120,7 +120,7 @@ wire_struct!(Resources = resources::Resources {
 });
 
 wire_struct!(Constraint = labels::Constraint { key: Arc<str>, rule: Rule });
-wire_enum!(Rule = DomainRule { Is(Arc<str>), OneOf(Texts), IsNot(Arc<str>) });
+wire_enum!(Rule = DomainRule { Is(Arc<str>), OneOf(Texts), IsNot(Arc<str>), AtLeast(u64) });
 
 wire_struct!(Program = spec::Program {
     executable: Executable;

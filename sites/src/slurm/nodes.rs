@@ -1,0 +1,205 @@
+//! What Slurm says of its nodes and of the account, as what placement asks of a site.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cospan_domain::labels::{ANY, Labels, NODE_GPUS, NODE_MEMORY_MB, NODE_PROCESSORS, NODES};
+
+use crate::agent::Answer;
+
+/// A label that all sites under Slurm have: what is said for them alone is said for it.
+const LRM: (&str, &str) = ("lrm", "slurm");
+
+/// A line of `sinfo`: nodes of a partition that are alike.
+struct Nodes<'a> {
+    partition: &'a str,
+    is_default: bool,
+    count: u64,
+    processors: u64,
+    memory_mib: u64,
+    gres: &'a str,
+    features: &'a str,
+}
+
+impl<'a> Nodes<'a> {
+    /// Partition, nodes, processors, megabytes of memory, generic resources and features of each.
+    fn read(line: &'a str) -> Option<Self> {
+        let mut fields = line.splitn(6, '|');
+        let mut next = || fields.next();
+        let (partition, count, processors) = (next()?, next()?, next()?);
+        let (memory, gres, features) = (next()?, next()?, next()?);
+        Some(Self {
+            partition: partition.strip_suffix('*').unwrap_or(partition),
+            is_default: partition.ends_with('*'),
+            count: count.parse().ok()?,
+            processors: at_least(processors),
+            memory_mib: at_least(memory),
+            gres,
+            features,
+        })
+    }
+
+    fn gpus(&self) -> u64 {
+        graphics(self.gres).map(|(_, count)| count).fold(0, u64::saturating_add)
+    }
+}
+
+/// A number that may have a `+` behind it, where it is the least of several.
+fn at_least(text: &str) -> u64 {
+    text.trim_end_matches('+').parse().unwrap_or(0)
+}
+
+fn megabytes(mebibytes: u64) -> u64 {
+    let megabytes = u128::from(mebibytes) * (1 << 20) / 1_000_000;
+    u64::try_from(megabytes).unwrap_or(u64::MAX)
+}
+
+fn all(answer: &Answer) -> impl Iterator<Item = Nodes<'_>> {
+    answer.all("nodes").filter_map(Nodes::read)
+}
+
+/// Memory and graphics processors of a partition, or of the default one.
+pub(super) fn amounts(answer: &Answer, partition: Option<&str>) -> BTreeMap<Arc<str>, u64> {
+    let (mut memory, mut gpus) = (0_u64, 0_u64);
+    let is_meant = |nodes: &Nodes<'_>| match partition {
+        Some(name) => nodes.partition == name,
+        None => nodes.is_default,
+    };
+    for nodes in all(answer).filter(is_meant) {
+        memory = memory.saturating_add(megabytes(nodes.memory_mib).saturating_mul(nodes.count));
+        gpus = gpus.saturating_add(nodes.gpus().saturating_mul(nodes.count));
+    }
+    let told = [("memory_mb", memory), ("gpus", gpus)];
+    told.into_iter().filter(|(_, count)| *count > 0).map(|(name, n)| (name.into(), n)).collect()
+}
+
+/// Its partitions, the features and kinds of GPU of its nodes, how many nodes the largest partition
+/// has and what the largest node, and the account's accounts and qualities of service: any, where
+/// Slurm tells of none.
+pub(super) fn labels(answer: &Answer) -> Labels {
+    let mut labels = Labels::new();
+    let mut add = |key: &str, value: &str| {
+        labels.entry(key.into()).or_default().insert(value.into());
+    };
+    add(LRM.0, LRM.1);
+    for (key, most) in largest(answer).into_iter().filter(|(_, most)| *most > 0) {
+        add(key, &most.to_string());
+    }
+    for nodes in all(answer) {
+        add("partition", nodes.partition);
+        listed(nodes.features).for_each(|feature| add("feature", feature));
+        graphics(nodes.gres).filter_map(|(kind, _)| kind).for_each(|kind| add("gpu", kind));
+    }
+    let mut told = [("account", false), ("qos", false)];
+    for line in answer.all("assoc") {
+        let fields = line.split('|').zip(&mut told);
+        for (values, (key, is_told)) in fields {
+            for value in listed(values) {
+                add(key, value);
+                *is_told = true;
+            }
+        }
+    }
+    told.iter().filter(|(_, is_told)| !is_told).for_each(|(key, _)| add(key, ANY));
+    labels
+}
+
+/// How many nodes a partition has at most, and what one of them has.
+fn largest(answer: &Answer) -> [(&'static str, u64); 4] {
+    let mut counts = BTreeMap::<&str, u64>::new();
+    for nodes in all(answer) {
+        let count = counts.entry(nodes.partition).or_default();
+        *count = count.saturating_add(nodes.count);
+    }
+    let most = |of: fn(&Nodes<'_>) -> u64| all(answer).map(|nodes| of(&nodes)).max().unwrap_or(0);
+    [
+        (NODES, counts.into_values().max().unwrap_or(0)),
+        (NODE_PROCESSORS, most(|nodes| nodes.processors)),
+        (NODE_MEMORY_MB, most(|nodes| megabytes(nodes.memory_mib))),
+        (NODE_GPUS, most(|nodes| nodes.gpus())),
+    ]
+}
+
+fn listed(values: &str) -> impl Iterator<Item = &str> {
+    values.split(',').map(str::trim).filter(|value| !value.is_empty() && *value != "(null)")
+}
+
+/// Kinds of graphics processors among a node's resources, and how many of each:
+/// `gpu:2`, `gpu:tesla:2(S:0-1),other:1`.
+pub(super) fn graphics(gres: &str) -> impl Iterator<Item = (Option<&str>, u64)> {
+    // What stands in parentheses has commas of its own.
+    let mut depth = 0_i32;
+    let ends = move |c: char| {
+        depth += i32::from(c == '(') - i32::from(c == ')');
+        c == ',' && depth == 0
+    };
+    gres.split(ends).filter_map(|one| {
+        let plain = one.split('(').next().unwrap_or_default();
+        let parts: Vec<&str> = plain.split(':').collect();
+        match parts[..] {
+            ["gpu"] => Some((None, 1)),
+            ["gpu", last] => {
+                last.parse().map_or(Some((Some(last), 1)), |count| Some((None, count)))
+            }
+            ["gpu", kind, count] => Some((Some(kind), count.parse().unwrap_or(1))),
+            _ => None,
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAID: &str = "nodes normal*|3|32|64000|(null)|skylake,ib\n\
+                        nodes normal*|2|48+|128000+|gpu:tesla:2(S:0,1),tmp:1|skylake\n\
+                        nodes urgent|1|16|64000|gpu:4|(null)\n\
+                        nodes odd\n";
+
+    fn values(labels: &Labels, key: &str) -> Vec<String> {
+        labels.get(key).into_iter().flatten().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn what_a_partition_has_is_added_up() {
+        let of = |partition| amounts(&Answer(SAID.to_owned()), partition);
+        let memory = 3 * megabytes(64_000) + 2 * megabytes(128_000);
+        let normal = [("gpus".into(), 4), ("memory_mb".into(), memory)];
+        assert_eq!(of(None), normal.into());
+        assert_eq!(of(Some("urgent")).get("gpus"), Some(&4));
+        assert_eq!(of(Some("nowhere")), BTreeMap::new());
+    }
+
+    #[test]
+    fn partitions_features_and_kinds_of_gpu_are_labels() {
+        let found = labels(&Answer(SAID.to_owned()));
+        assert_eq!(values(&found, "lrm"), ["slurm"]);
+        assert_eq!(values(&found, "partition"), ["normal", "urgent"]);
+        assert_eq!(values(&found, "feature"), ["ib", "skylake"]);
+        assert_eq!(values(&found, "gpu"), ["tesla"]);
+        for (key, most) in
+            [(NODES, "5"), (NODE_PROCESSORS, "48"), (NODE_MEMORY_MB, "134217"), (NODE_GPUS, "4")]
+        {
+            assert_eq!(values(&found, key), [most], "{key}");
+        }
+    }
+
+    #[test]
+    fn accounts_are_those_that_slurm_tells_of_and_any_where_it_tells_of_none() {
+        let of = |said: &str| {
+            let labels = labels(&Answer(said.to_owned()));
+            (values(&labels, "account"), values(&labels, "qos"))
+        };
+        let words = |words: &[&str]| words.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>();
+        assert_eq!(of(""), (words(&["*"]), words(&["*"])));
+        let told = of("assoc physics|normal,fast\nassoc chemistry|");
+        assert_eq!(told, (words(&["chemistry", "physics"]), words(&["fast", "normal"])));
+    }
+
+    #[test]
+    fn graphics_processors_are_counted_in_all_ways_to_write_them() {
+        let of = |gres| graphics(gres).map(|(_, count)| count).sum::<u64>();
+        assert_eq!((of("(null)"), of("gpu:2"), of("gpu"), of("gpu:a100")), (0, 2, 1, 1));
+        assert_eq!(of("gpu:a100:4(S:0-1),gpu:v100:2(IDX:0,1),mps:100"), 6);
+    }
+}

@@ -1,0 +1,102 @@
+//! How a script comes to a site and is started there.
+
+use std::sync::Arc;
+
+use super::demands::Demands;
+use super::whole::Start;
+use super::{Script, ScriptError};
+
+/// See there.
+const LAUNCHER: &str = include_str!("launch.sh");
+
+/// Longest text, in bytes: one argument of a program is shorter than 128 KiB.
+const TEXT_MAX: usize = 120 << 10;
+
+/// Whether the text can be carried at all.
+pub(super) fn check(script: &Script<'_>) -> Result<(), ScriptError> {
+    let text = script.text;
+    let line = |at: usize| text[..at].matches('\n').count() + 1;
+    if let Some(at) = text.find('\0') {
+        let problem = "the script has a NUL character";
+        return Err(ScriptError::at(
+            line(at),
+            problem,
+            "a script is a text: is it the right file?",
+        ));
+    }
+    if let Some(at) = text.find("\r\n") {
+        let problem = "the script has line breaks as Windows writes them";
+        return Err(ScriptError::at(line(at), problem, "convert it: `dos2unix FILE`"));
+    }
+    if text.len() > TEXT_MAX {
+        let problem =
+            format!("the script has {} bytes; at most {TEXT_MAX} are carried", text.len());
+        let remedy = "register what it contains as a file of its own (`cospan file add`), or \
+                      keep it at the sites";
+        return Err(ScriptError::whole(problem, remedy));
+    }
+    Ok(())
+}
+
+/// Whether the interpreter of a script logs in by itself.
+pub(super) fn logs_in(text: &str) -> bool {
+    let first = text.lines().next().unwrap_or_default();
+    let mut words = first.trim_start_matches("#!").split_whitespace().skip(1);
+    let is_cluster = |word: &str| word.starts_with('-') && !word.starts_with("--");
+    words.any(|word| word == "--login" || (is_cluster(word) && word.contains('l')))
+}
+
+/// The arguments of `/bin/sh` for one of so many components.
+pub(super) fn of(
+    script: &Script<'_>,
+    start: &Start,
+    demands: &Demands,
+    components: usize,
+) -> Vec<Arc<str>> {
+    let mut words = vec!["-c".to_owned(), LAUNCHER.to_owned(), program(script.name)];
+    words.push(script.text.to_owned());
+    words.extend(start.words.iter().cloned());
+    words.extend(demands.variables().map(|(name, value)| format!("{name}={value}")));
+    if components > 1 {
+        words.push(format!("SLURM_HET_SIZE={components}"));
+    }
+    words.push("--".to_owned());
+    words.extend(script.arguments.iter().cloned());
+    words.into_iter().map(|word| start.plain(word)).collect()
+}
+
+/// The name of the script's file at a site.
+fn program(name: &str) -> String {
+    let is_fit = |c: char| !c.is_control() && c != '/';
+    let fit: String = name.chars().filter(|c| is_fit(*c)).take(60).collect();
+    match fit.as_str() {
+        "" | "." | ".." => "script".to_owned(),
+        _ => fit,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_that_logs_in_is_known_by_its_option() {
+        for first in ["#!/bin/bash -l", "#!/bin/bash --login", "#!/bin/bash -xl", "#! /bin/sh  -l"]
+        {
+            assert!(logs_in(&format!("{first}\necho")), "{first}");
+        }
+        for first in ["#!/bin/bash", "#!/usr/bin/env python3", "#!/bin/bash -x", "#!/bin/sh --lax"]
+        {
+            assert!(!logs_in(&format!("{first}\necho -l")), "{first}");
+        }
+    }
+
+    #[test]
+    fn the_file_of_a_script_has_a_name_that_is_one() {
+        for (name, expected) in
+            [("job.sh", "job.sh"), ("..", "script"), ("a/b\n", "ab"), ("", "script")]
+        {
+            assert_eq!(program(name), expected);
+        }
+    }
+}

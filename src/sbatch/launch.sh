@@ -1,0 +1,105 @@
+# Puts a batch script beside its work directory and becomes it. POSIX shell.
+#
+# usage: sh -c TEXT NAME SCRIPT WORD... -- ARGUMENT...
+#
+# Words: `login`: with what the account gets when it logs in; `cd=DIRECTORY`; `output=PATTERN`
+# and `error=PATTERN`: files at the site, kept as they are with `append`; else NAME=VALUE, which
+# does not count where the batch system has set that variable itself.
+
+fail() {
+    printf 'cospan: %s: %s\n' "$name" "$1" >&2
+    exit 1
+}
+
+# What every account has, as far as it is missing.
+account() {
+    me=$(id -un) host=$(uname -n)
+    IFS=: read -r _ _ _ _ _ home shell << END
+$(getent passwd "$(id -u)" 2> /dev/null)
+END
+    export PATH="${PATH-/usr/local/bin:/usr/bin:/bin}"
+    export USER="${USER-$me}" LOGNAME="${LOGNAME-$me}"
+    export HOME="${HOME-${home:-/}}" SHELL="${SHELL-${shell:-/bin/sh}}"
+}
+
+# What Slurm tells a job, as far as it has not.
+job() {
+    export SLURM_JOB_ID="${SLURM_JOB_ID-$COSPAN_JOB}"
+    export SLURM_JOBID="$SLURM_JOB_ID" SLURM_SUBMIT_DIR="$PWD"
+    export SLURMD_NODENAME="${SLURMD_NODENAME-$host}"
+    export SLURM_JOB_NODELIST="${SLURM_JOB_NODELIST-$host}"
+    export SLURM_NODELIST="$SLURM_JOB_NODELIST"
+    export SLURM_JOB_USER="${SLURM_JOB_USER-$me}" SLURM_JOB_UID="${SLURM_JOB_UID-$(id -u)}"
+    [ -z "${COSPAN_GROUP-}" ] || export SLURM_ARRAY_JOB_ID="$COSPAN_GROUP"
+}
+
+# The file that the pattern $1 names, in $file.
+named() {
+    rest=$1 file=
+    while [ "$rest" != "${rest#*%}" ]; do
+        file=$file${rest%%\%*}
+        rest=${rest#*%}
+        letter=${rest%"${rest#?}"}
+        rest=${rest#?}
+        case $letter in
+        A) file=$file${SLURM_ARRAY_JOB_ID-$SLURM_JOB_ID} ;;
+        a) file=$file${SLURM_ARRAY_TASK_ID-4294967294} ;;
+        j | J) file=$file$SLURM_JOB_ID ;;
+        N) file=$file${SLURMD_NODENAME%%.*} ;;
+        n | s | t) file=${file}0 ;;
+        u) file=$file$USER ;;
+        x) file=$file$SLURM_JOB_NAME ;;
+        *) file=$file$letter ;;
+        esac
+    done
+    file=$file$rest
+}
+
+# Makes the file $1, or empties it.
+opened() {
+    if [ -n "$append" ]; then printf '' >> "$1"; else printf '' > "$1"; fi \
+        || fail "$1 cannot be written"
+}
+
+# Standard output and standard error go where the script says; what is printed here tells where.
+streams() {
+    named "$output"
+    out=$file
+    named "$error"
+    err=$file
+    [ -z "$out" ] || printf 'cospan: output goes to %s\n' "$out"
+    [ -z "$err" ] || printf 'cospan: errors go to %s\n' "$err"
+    [ -z "$out" ] || opened "$out"
+    [ -z "$err" ] || [ "$err" = "$out" ] || opened "$err"
+    [ -z "$out" ] || exec >> "$out"
+    [ -z "$out" ] || [ -n "$err" ] || exec 2>&1
+    [ -z "$err" ] || exec 2>> "$err"
+}
+
+name=$0 folder=$COSPAN_ATTEMPT_DIR/program
+script=$folder/$name
+{ [ -d "$folder" ] || mkdir "$folder"; } && printf %s "$1" > "$script" && chmod u+rx "$script" \
+    || fail "it cannot be put into $folder"
+shift
+login= append= output= error=
+account
+while [ "$1" != -- ]; do
+    case $1 in
+    login) login=1 ;;
+    append) append=1 ;;
+    cd=*) cd "${1#*=}" || fail "${1#*=} cannot be entered" ;;
+    output=*) output=${1#*=} ;;
+    error=*) error=${1#*=} ;;
+    *) eval "[ -n \"\${${1%%=*}+set}\" ]" || export "$1" ;;
+    esac
+    shift
+done
+shift
+job
+streams
+if [ -n "$login" ] && command -v bash > /dev/null; then
+    # What start files print belongs to nobody.
+    exec bash -l -c 'cd "$1" && shift && exec "$@" >&3 2>&4 3>&- 4>&-' "$name" "$PWD" \
+        "$script" "$@" 3>&1 4>&2 > /dev/null 2>&1
+fi
+exec "$script" "$@"

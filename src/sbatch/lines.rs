@@ -1,0 +1,112 @@
+//! Option lines of a script, as `sbatch` takes them apart.
+
+use super::ScriptError;
+
+/// What an option line begins with.
+const MARK: &str = "#SBATCH";
+
+/// Words by which the next component of a heterogeneous job begins.
+const NEXT: [&str; 3] = ["hetjob", "packjob", ":"];
+
+/// A word of an option line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Word {
+    /// Its line, from 1.
+    pub(super) line: usize,
+    /// Without quotes.
+    pub(super) text: String,
+}
+
+/// The words of all option lines, by component, and the line of the first that is not read
+/// because it comes after a command.
+pub(super) fn words(text: &str) -> Result<(Vec<Vec<Word>>, Option<usize>), ScriptError> {
+    let is_comment =
+        |line: &str| line.trim_start().is_empty() || line.trim_start().starts_with('#');
+    let mut components = vec![Vec::new()];
+    let mut lines = (1..).zip(text.lines());
+    for (number, line) in lines.by_ref() {
+        let Some(rest) = line.strip_prefix(MARK) else {
+            if is_comment(line) {
+                continue;
+            }
+            break;
+        };
+        for (text, quoted) in split(number, rest)? {
+            match components.last_mut() {
+                Some(words) if quoted || !NEXT.contains(&text.as_str()) => {
+                    words.push(Word { line: number, text });
+                }
+                _ => components.push(Vec::new()),
+            }
+        }
+    }
+    let late = lines.find(|(_, line)| line.starts_with(MARK)).map(|(number, _)| number);
+    Ok((components, late))
+}
+
+/// Words between white space, and whether some of each was quoted; behind `#` is a comment.
+fn split(number: usize, line: &str) -> Result<Vec<(String, bool)>, ScriptError> {
+    let mut words = Vec::new();
+    let mut word: Option<(String, bool)> = None;
+    let mut quote = None;
+    let mut chars = line.chars();
+    while let Some(c) = chars.next() {
+        match (quote, c) {
+            (_, '\\') => {
+                let (text, quoted) = word.get_or_insert_default();
+                text.extend(chars.next());
+                *quoted = true;
+            }
+            (Some(open), _) if c == open => quote = None,
+            (None, '\'' | '"') => {
+                quote = Some(c);
+                word.get_or_insert_default().1 = true;
+            }
+            (None, '#') => break,
+            (None, _) if c.is_whitespace() => words.extend(word.take()),
+            _ => word.get_or_insert_default().0.push(c),
+        }
+    }
+    if let Some(open) = quote {
+        let problem = format!("a quote {open} is not closed");
+        return Err(ScriptError::at(number, problem, "close it on the same line"));
+    }
+    words.extend(word);
+    Ok(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(line: &str) -> Vec<String> {
+        split(1, line).unwrap().into_iter().map(|(text, _)| text).collect()
+    }
+
+    #[test]
+    fn a_line_is_split_with_quotes_escapes_and_a_comment() {
+        assert_eq!(of(" -n 4  --time=1:00 # four"), ["-n", "4", "--time=1:00"]);
+        assert_eq!(of(" -J 'my job' --comment=\"a # b\""), ["-J", "my job", "--comment=a # b"]);
+        assert_eq!(of(r" -J my\ job '' a\#b"), ["-J", "my job", "", "a#b"]);
+        assert_eq!(of(" -n4#four"), ["-n4"]);
+        assert!(split(7, " -J 'x").is_err_and(|error| error.line == Some(7)));
+    }
+
+    #[test]
+    fn options_stand_before_the_first_command_only() {
+        let text =
+            "#!/bin/sh\n# words\n##SBATCH -n9\n\n#SBATCH -n 4\n  # more\necho\n#SBATCH -n 5\n";
+        let (components, late) = words(text).unwrap();
+        let texts: Vec<&str> = components[0].iter().map(|word| word.text.as_str()).collect();
+        assert_eq!((texts, components[0][0].line, late), (vec!["-n", "4"], 5, Some(8)));
+    }
+
+    #[test]
+    fn components_of_a_heterogeneous_job_are_told_apart() {
+        let (components, _) =
+            words("#!/bin/sh\n#SBATCH -n1\n#SBATCH hetjob\n#SBATCH -n2 : -n3\n").unwrap();
+        assert_eq!(components.len(), 3);
+        let (named, _) = words("#!/bin/sh\n#SBATCH -J ':'\n").unwrap();
+        assert_eq!(named.len(), 1, "a quoted colon is a name");
+    }
+}

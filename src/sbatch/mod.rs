@@ -1,0 +1,91 @@
+//! Batch scripts of Slurm as job documents.
+//!
+//! A translator at the edge: what `sbatch` would do with a script is said in the words of job
+//! files, and whatever cannot be said is refused by name, with its line. Nothing behind the
+//! command line knows of it. The script's text travels as an argument of a small launcher
+//! (`launch.sh`), which puts it beside the work directory and becomes it, so that the kernel
+//! reads its first line as it always does.
+
+mod arity;
+mod demands;
+mod launch;
+mod lines;
+mod options;
+mod table;
+#[cfg(test)]
+mod tests;
+mod values;
+mod whole;
+
+use crate::api::v1::{Format, JobDocument};
+
+/// A script, and where it is from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Script<'a> {
+    /// Its file's name, without folders.
+    pub(crate) name: &'a str,
+    /// Its text.
+    pub(crate) text: &'a str,
+    /// What it is called with.
+    pub(crate) arguments: &'a [String],
+}
+
+/// What a script asks for.
+#[derive(Debug, Clone)]
+pub(crate) struct Translated {
+    /// As a job document.
+    pub(crate) job: JobDocument,
+    /// What its user should know, each with the line that it is about.
+    pub(crate) notes: Vec<(usize, String)>,
+}
+
+/// Why a script is no job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ScriptError {
+    /// The line, from 1, where it is about one.
+    pub(crate) line: Option<usize>,
+    /// What is wrong.
+    pub(crate) problem: String,
+    /// What to do about it.
+    pub(crate) remedy: String,
+}
+
+impl ScriptError {
+    fn at(line: usize, problem: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { line: Some(line), problem: problem.into(), remedy: remedy.into() }
+    }
+
+    fn whole(problem: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { line: None, problem: problem.into(), remedy: remedy.into() }
+    }
+}
+
+/// Whether a file is a script, and not a job file: it begins as scripts do, and its name does
+/// not say otherwise.
+pub(crate) fn is_script(file: &str, text: &str) -> bool {
+    text.starts_with("#!") && Format::of_file_name(file).is_none()
+}
+
+/// Reads a script as `sbatch` does. `variable` tells what is exported to this process, for
+/// `--export=NAME`.
+///
+/// # Errors
+/// What it asks for cannot be had here, or cannot be read.
+pub(crate) fn read(
+    script: &Script<'_>,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<Translated, ScriptError> {
+    launch::check(script)?;
+    let (components, mut notes) = options::of_script(script.text)?;
+    let whole = whole::read(script, &components, variable, &mut notes)?;
+    let mut job = whole.document;
+    let count = components.len();
+    for (index, options) in components.iter().enumerate() {
+        let demands = demands::of(options)?;
+        let name = if count == 1 { "batch".to_owned() } else { format!("het-{index}") };
+        let arguments = launch::of(script, &whole.start, &demands, count);
+        job.component.push(demands.component(&name, &whole.start, arguments)?);
+    }
+    notes.sort();
+    Ok(Translated { job, notes })
+}

@@ -1,0 +1,336 @@
+//! Whole scripts: what they become, and what is refused.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::api::v1::document::ComponentDocument;
+use crate::api::v1::label::Place;
+
+fn translated(text: &str) -> Result<Translated, ScriptError> {
+    let script = Script { name: "job.sh", text, arguments: &[] };
+    read(&script, &|name| (name == "HERE").then(|| "from here".to_owned()))
+}
+
+/// A script with these option lines and a time.
+fn script(lines: &str) -> String {
+    format!("#!/bin/bash\n{lines}\n#SBATCH --time=10\necho\n")
+}
+
+fn job(lines: &str) -> JobDocument {
+    translated(&script(lines)).unwrap().job
+}
+
+fn component(lines: &str) -> ComponentDocument {
+    job(lines).component.remove(0)
+}
+
+/// The problem and what to do, in one line.
+fn refused(text: &str) -> (Option<usize>, String) {
+    let error = translated(text).unwrap_err();
+    (error.line, format!("{}; {}", error.problem, error.remedy))
+}
+
+fn at_slurm(component: &ComponentDocument) -> Vec<String> {
+    let place: Place = "lrm=slurm".parse().unwrap();
+    let options = component.at.get(&place).map(|change| change.lrm_options.clone());
+    options.unwrap_or_default().iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_script_is_told_from_a_job_file_by_its_beginning_and_name() {
+    assert!(is_script("job.sh", "#!/bin/sh\n") && is_script("standard input", "#!/bin/sh\n"));
+    assert!(!is_script("job.toml", "#!/usr/bin/env -S cospan submit\n"));
+    assert!(!is_script("job", "# a job\nname = \"x\"\n"));
+}
+
+#[test]
+fn tasks_nodes_and_processors_are_multiplied_as_slurm_does() {
+    for (lines, processors) in [
+        ("", 1),
+        ("#SBATCH -n 4", 4),
+        ("#SBATCH -n4 -c2", 8),
+        ("#SBATCH -N 3", 3),
+        ("#SBATCH --nodes=2-4 --ntasks-per-node=8", 16),
+        ("#SBATCH -N2 --ntasks-per-node 4 --cpus-per-task=2", 16),
+        ("#SBATCH -N 2 -n 6 --ntasks-per-node=4", 6),
+        ("#SBATCH -n 4\n#SBATCH -n 5", 5),
+    ] {
+        assert_eq!(component(lines).processors, processors, "{lines}");
+    }
+    assert!(refused(&script("#SBATCH -n 4294967295 -c 2")).1.contains("more than 4294967295"));
+}
+
+#[test]
+fn memory_and_graphics_processors_are_totals_of_the_component() {
+    let of = |lines: &str| {
+        let component = component(lines);
+        (component.memory.map_or(0, |size| size.0.0 >> 20), component.gpus.unwrap_or(0))
+    };
+    for (lines, expected) in [
+        ("#SBATCH --mem=4G", (4_096, 0)),
+        ("#SBATCH --mem=4G -N 2", (8_192, 0)),
+        ("#SBATCH --mem-per-cpu=500 -n 4 -c 2", (4_000, 0)),
+        ("#SBATCH --mem-per-gpu=1G --gpus=2", (2_048, 2)),
+        ("#SBATCH --mem=0", (0, 0)),
+        ("#SBATCH --gres=gpu:2 -N 2", (0, 4)),
+        ("#SBATCH --gpus-per-task=1 -n 3", (0, 3)),
+        ("#SBATCH --gpus=a100:4 --gres=gpu:1", (0, 4)),
+        ("#SBATCH --gres=shard:3", (0, 0)),
+    ] {
+        assert_eq!(of(lines), expected, "{lines}");
+    }
+    assert!(refused(&script("#SBATCH --mem=1G --mem-per-cpu=1G")).1.contains("exclude each other"));
+}
+
+#[test]
+fn what_sites_must_have_becomes_demands_on_their_labels() {
+    let of = |lines: &str| {
+        let demands = component(lines).constraints;
+        demands.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+    };
+    for (line, expected) in [
+        ("-p short", "partition=short"),
+        ("--partition=short,long -A physics", "partition=long|short account=physics"),
+        ("--qos=fast -C skylake", "qos=fast feature=skylake"),
+        ("-C 'ib&ssd'", "feature=ib feature=ssd"),
+        ("-C 'ib|ssd'", "feature=ib|ssd"),
+        ("-C '[rack1*2&rack2*4]'", ""),
+        ("-N 1 -n 1", ""),
+        ("-N 2-4 --ntasks-per-node=8 -c 2", "nodes>=2 node_processors>=16"),
+        ("-n 32", ""),
+        ("-n 32 -N 3", "nodes>=3 node_processors>=11"),
+        ("--mem=4G", "node_memory_mb>=4295"),
+        ("--mem-per-cpu=1G -c 8", "node_processors>=8 node_memory_mb>=8590"),
+        ("--gpus-per-node=4 -N2", "nodes>=2 node_gpus>=4"),
+        ("--gres=gpu:a100:2", "gpu=a100 node_gpus>=2"),
+    ] {
+        assert_eq!(of(&format!("#SBATCH {line}")), expected, "{line}");
+    }
+    assert!(refused(&script("#SBATCH -p 'a b'")).1.contains("--partition"));
+}
+
+#[test]
+fn slurm_gets_what_only_it_understands_and_the_shape() {
+    let lines = "#SBATCH -n 4 -c2 --mem=1G -p short -wn1 --exclusive --mail-user=me@x\n\
+                 #SBATCH -p long --gres=gpu:1 -C '[a*2]'";
+    let expected = [
+        "--constraint=[a*2]",
+        "--cpus-per-task=2",
+        "--exclusive",
+        "--gres=gpu:1",
+        "--mail-user=me@x",
+        "--mem=1G",
+        "--nodelist=n1",
+        "--partition=long",
+    ];
+    assert_eq!(at_slurm(&component(lines)), expected);
+    assert!(component("#SBATCH -n 4").at.is_empty(), "the rest is said by Cospan itself");
+}
+
+#[test]
+fn sites_under_slurm_take_every_option_that_is_passed_on() {
+    let is_for_slurm = |known: &&table::Known| {
+        known.meaning == table::Meaning::Passed || demands::BOTH.contains(&known.name)
+    };
+    for known in table::TABLE.iter().filter(is_for_slurm) {
+        for value in [None, Some("x".to_owned())] {
+            let given = arity::Given { line: 1, known, value };
+            let is_whole = match known.takes {
+                arity::Takes::Value => given.value.is_some(),
+                arity::Takes::Perhaps => true,
+                arity::Takes::Nothing => given.value.is_none(),
+            };
+            let passed = cospan_sites::slurm::passed_on(&given.word().into());
+            assert!(!is_whole || passed.is_ok(), "{passed:?}");
+        }
+    }
+}
+
+#[test]
+fn the_book_tells_of_every_option() {
+    let page = include_str!("../../docs/src/guide/sbatch.md");
+    for known in table::TABLE {
+        let told = ["`", ","].iter().any(|end| page.contains(&format!("`--{}{end}", known.name)))
+            || page.contains(&format!("`--{}=", known.name));
+        assert!(told, "--{}", known.name);
+    }
+}
+
+#[test]
+fn an_array_becomes_a_sweep_whose_texts_come_out_as_they_were() {
+    let text = script("#SBATCH --array=3-9:3%2 -J 'x {{'") + "echo {{ {{{ $SLURM_ARRAY_TASK_ID\n";
+    let job = translated(&text).unwrap().job;
+    let specs = job.into_specs(10).unwrap();
+    assert_eq!(specs.len(), 3);
+    let last = &specs[2].components[0].program;
+    assert_eq!(*last.arguments[3], *text, "byte for byte");
+    assert_eq!(specs[2].name.as_deref(), Some("x {{"));
+    for (name, value) in [("ID", "9"), ("MIN", "3"), ("MAX", "9"), ("STEP", "3"), ("COUNT", "3")] {
+        let name = format!("SLURM_ARRAY_TASK_{name}");
+        assert_eq!(last.environment.get(name.as_str()).map(|v| &**v), Some(value), "{name}");
+    }
+    assert_eq!(specs[0].run.task.as_ref().and_then(|task| task.at_once), Some(2));
+    let plain = translated("#!/bin/sh\n#SBATCH -t1\necho {{\n").unwrap().job;
+    assert!(plain.component[0].arguments[3].contains("echo {{\n"), "nothing is filled in there");
+}
+
+#[test]
+fn a_heterogeneous_job_has_a_component_for_each_part() {
+    let lines = "#SBATCH -n 4 -t 5 -J both\n#SBATCH hetjob\n#SBATCH -n 2 -p short -t 20";
+    let translated = translated(&format!("#!/bin/sh\n{lines}\n")).unwrap();
+    let job = translated.job;
+    assert_eq!(job.wall_time.to_string(), "20m", "they run together");
+    let of = |c: &ComponentDocument| (c.name.to_string(), c.processors, c.constraints.len());
+    let parts: Vec<_> = job.component.iter().map(of).collect();
+    assert_eq!(parts, [("het-0".to_owned(), 4, 0), ("het-1".to_owned(), 2, 1)]);
+    assert!(translated.notes[0].1.contains("COSPAN_RANK"));
+    assert!(job.component[1].arguments.iter().any(|word| &**word == "SLURM_HET_SIZE=2"));
+}
+
+#[test]
+fn a_job_says_as_a_whole_what_its_script_says() {
+    let job = job("#SBATCH -J wave --no-requeue --signal=B:USR2@300 --export=NIL,A=b,HERE");
+    assert_eq!(job.name.as_deref(), Some("wave"));
+    assert!(!job.rerunnable);
+    let warning = job.warning.unwrap();
+    assert_eq!((warning.before.to_string().as_str(), warning.signal as u8), ("5m", 1));
+    let variables = &job.component[0].environment;
+    for (name, value) in [("A", "b"), ("HERE", "from here"), ("SLURM_JOB_NAME", "wave")] {
+        assert_eq!(variables.get(name).map(|v| &**v), Some(value), "{name}");
+    }
+    let has =
+        |job: &JobDocument, word: &str| job.component[0].arguments.iter().any(|w| &**w == word);
+    assert!(!has(&job, "login"), "NIL is nothing");
+    assert!(has(&super::tests::job(""), "login"), "as a login has it");
+    assert!(!has(&translated("#!/bin/sh -l\n#SBATCH -t1\n").unwrap().job, "login"), "by itself");
+}
+
+#[test]
+fn files_at_the_site_are_written_and_others_are_noted() {
+    let words = |lines: &str| {
+        let translated = translated(&script(lines)).unwrap();
+        let words = translated.job.component[0].arguments.iter();
+        let is_file = |word: &&str| {
+            ["output=", "error=", "cd=", "append"].iter().any(|begin| word.starts_with(begin))
+        };
+        (
+            words.map(|w| &**w).filter(is_file).map(str::to_owned).collect::<Vec<_>>(),
+            translated.notes,
+        )
+    };
+    let (written, notes) = words("#SBATCH -o /scratch/%x-%j.out --open-mode=append");
+    assert_eq!(
+        (written, notes.len()),
+        (vec!["output=/scratch/%x-%j.out".into(), "append".into()], 0)
+    );
+    let (written, notes) = words("#SBATCH -D /home/you/run -e %A_%a.err");
+    assert_eq!(
+        (written, notes.len()),
+        (vec!["cd=/home/you/run".into(), "error=/home/you/run/%A_%a.err".into()], 0)
+    );
+    let (written, notes) = words("#SBATCH -o out/%j");
+    assert_eq!((written.len(), notes[0].0), (0, 2));
+    assert!(notes[0].1.contains("cospan logs"), "{notes:?}");
+    assert_eq!(component("#SBATCH -D run/1").directory.unwrap().as_str(), "run/1");
+}
+
+#[test]
+fn what_cannot_be_had_is_refused_with_its_line_and_a_way_out() {
+    for (line, expected) in [
+        ("--dependency=afterok:7", "--dependency cannot be passed on; take it out, and wait"),
+        ("-d singleton", "--dependency"),
+        ("--begin=now+1hour", "--begin"),
+        ("--hold", "cospan freeze"),
+        ("--wait", "cospan submit --wait"),
+        ("--clusters=a", "placement chooses"),
+        ("--test-only", "--dry-run"),
+        ("--wrap=id", "--wrap"),
+        ("--partiton=x", "did you mean --partition?"),
+        ("--mem=lots", "\"lots\" cannot be read; write it as 4G"),
+        ("--mem", "--mem has no value"),
+        ("--mem=", "--mem has no value"),
+        ("-n", "--ntasks has no value"),
+        ("-n 0", "at least 1"),
+        ("-Z", "there is no option -Z"),
+        ("--hold=1", "takes no value"),
+        ("job.sh", "\"job.sh\" is no option"),
+        ("-", "\"-\" is no option"),
+        ("-J 'x", "a quote ' is not closed"),
+        ("--array=5-1", "--array: "),
+        ("--signal=KILL", "signals are USR1"),
+        ("--export=A-B", "--export"),
+        ("--export=GONE", "GONE is not exported"),
+        ("-o /x/%4j", "only %A"),
+        ("--chdir=../x", "--chdir"),
+        ("--open-mode=w", "append or truncate"),
+        ("-N 4-2", "--nodes"),
+        ("--gres=gpu:many:x", "--gres"),
+    ] {
+        let (at, said) = refused(&format!("#!/bin/sh\n# about\n#SBATCH {line}\n#SBATCH -t1\n"));
+        assert_eq!(at, Some(3), "{line}: {said}");
+        assert!(said.contains(expected), "{line}: {said}");
+    }
+}
+
+#[test]
+fn a_script_without_a_limit_or_that_is_no_text_is_refused() {
+    assert!(refused("#!/bin/sh\necho\n").1.contains("it gives no --time; say how long"));
+    for none in ["0", "UNLIMITED", "INFINITE"] {
+        let said = refused(&format!("#!/bin/sh\n#SBATCH -t {none}\n"));
+        assert!(said.0 == Some(2) && said.1.contains("no limit"), "{said:?}");
+    }
+    assert_eq!(refused("#!/bin/sh\r\necho\r\n").0, Some(1));
+    assert_eq!(refused("#!/bin/sh\n\n\0").0, Some(3));
+    assert!(refused(&("#!/bin/sh\n".to_owned() + &"#".repeat(130_000))).1.contains("are carried"));
+}
+
+#[test]
+fn options_that_say_nothing_here_are_noted_unless_nobody_would_miss_them() {
+    let notes = |lines: &str| translated(&script(lines)).unwrap().notes;
+    assert_eq!(notes("#SBATCH --parsable -Q --verbose --get-user-env=10L"), []);
+    let told = notes("#SBATCH --comment=mine");
+    assert!(told[0].0 == 2 && told[0].1.contains("--comment has no effect"), "{told:?}");
+    let late = translated("#!/bin/sh\n#SBATCH -t1\necho\n#SBATCH -n 9\n").unwrap();
+    assert!(late.notes[0].0 == 4 && late.notes[0].1.contains("after the first command"));
+    assert_eq!(late.job.component[0].processors, 1);
+}
+
+#[test]
+fn arguments_of_the_script_come_last_and_as_they_are() {
+    let arguments = ["a b".to_owned(), "{{".to_owned(), "--".to_owned()];
+    let text = script("#SBATCH -a 1-2");
+    let script = Script { name: "job.sh", text: &text, arguments: &arguments };
+    let job = read(&script, &|_| None).unwrap().job.into_specs(2).unwrap().remove(0);
+    let given = &job.components[0].program.arguments;
+    let last: Vec<&str> = given[given.len() - 4..].iter().map(AsRef::as_ref).collect();
+    assert_eq!(last, ["--", "a b", "{{", "--"]);
+}
+
+/// Beginnings of option lines that are right, and pieces that may not be.
+fn anything() -> impl Strategy<Value = String> {
+    let names = table::TABLE.iter().map(|known| known.name).collect::<Vec<_>>();
+    let piece = prop_oneof![
+        any::<String>(),
+        prop::sample::select(names).prop_map(|name| format!("--{name}=")),
+        "[-a-zA-Z]{1,3}",
+        "[0-9:@%,\\-*|&]{0,9}",
+        Just("\n#SBATCH ".to_owned()),
+        Just("hetjob".to_owned()),
+        Just(" -t 1 ".to_owned()),
+    ];
+    prop::collection::vec(piece, 0..20).prop_map(|pieces| format!("#!/bin/sh\n{}", pieces.concat()))
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_read_or_refused_and_what_is_read_is_a_valid_job(text in anything()) {
+        match translated(&text) {
+            Err(error) => prop_assert!(!error.problem.is_empty() && !error.remedy.is_empty()),
+            Ok(translated) => {
+                let written = serde_json::to_string(&translated.job).unwrap();
+                let again: JobDocument = serde_json::from_str(&written).unwrap();
+                prop_assert_eq!(&again, &translated.job, "the server reads what was meant");
+            }
+        }
+    }
+}

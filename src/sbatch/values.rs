@@ -1,0 +1,229 @@
+//! Values of options, as `sbatch` reads them.
+
+use cospan_domain::units::{Bytes, DurationMs};
+
+use crate::api::v1::runner::SignalName;
+
+/// Minutes, `minutes:seconds`, `hours:minutes:seconds`, or `days-` and hours, minutes, seconds.
+pub(super) fn time(text: &str) -> Option<DurationMs> {
+    let numbers = |text: &str| text.split(':').map(whole).collect::<Option<Vec<u64>>>();
+    let (days, hours, minutes, seconds) = match text.split_once('-') {
+        Some((days, clock)) => match numbers(clock)?[..] {
+            [hours] => (whole(days)?, hours, 0, 0),
+            [hours, minutes] => (whole(days)?, hours, minutes, 0),
+            [hours, minutes, seconds] => (whole(days)?, hours, minutes, seconds),
+            _ => return None,
+        },
+        None => match numbers(text)?[..] {
+            [minutes] => (0, 0, minutes, 0),
+            [minutes, seconds] => (0, 0, minutes, seconds),
+            [hours, minutes, seconds] => (0, hours, minutes, seconds),
+            _ => return None,
+        },
+    };
+    let parts = [(days, 86_400_000), (hours, 3_600_000), (minutes, 60_000), (seconds, 1_000)];
+    parts
+        .iter()
+        .try_fold(0_u64, |sum, (count, ms)| sum.checked_add(count.checked_mul(*ms)?))
+        .map(DurationMs)
+}
+
+/// Mebibytes, or with a unit: `4G`, `512M`, `1T`. 0 for all that there is.
+pub(super) fn memory(text: &str) -> Option<Bytes> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match text[digits.len()..].to_ascii_uppercase().as_str() {
+        "K" | "KB" => 10,
+        "" | "M" | "MB" => 20,
+        "G" | "GB" => 30,
+        "T" | "TB" => 40,
+        _ => return None,
+    };
+    whole(digits)?.checked_mul(1 << shift).map(Bytes)
+}
+
+/// A count of at least one.
+pub(super) fn count(text: &str) -> Option<u32> {
+    whole(text).and_then(|count| u32::try_from(count).ok()).filter(|count| *count > 0)
+}
+
+/// The fewest and the most nodes of `2` or `2-4`.
+pub(super) fn nodes(text: &str) -> Option<(u32, u32)> {
+    let (fewest, most) = text.split_once('-').unwrap_or((text, text));
+    let (fewest, most) = (count(fewest)?, count(most)?);
+    (fewest <= most).then_some((fewest, most))
+}
+
+/// How many graphics processors, and of which kinds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Gpus {
+    pub(super) count: u32,
+    pub(super) kinds: Vec<String>,
+}
+
+/// `2`, `a100:2`, `a100:1,v100:1`.
+pub(super) fn gpus(text: &str) -> Option<Gpus> {
+    text.split(',').try_fold(Gpus::default(), |mut all, one| {
+        let number = match one.rsplit_once(':') {
+            Some((kind, number)) => {
+                all.kinds.push(kind.to_owned());
+                number
+            }
+            None => one,
+        };
+        all.count = all.count.checked_add(count(number)?)?;
+        Some(all)
+    })
+}
+
+/// Those among generic resources: `gpu`, `gpu:2`, `gpu:a100`, `gpu:a100:2`, `licence:1`.
+pub(super) fn gpus_of_gres(text: &str) -> Option<Gpus> {
+    text.split(',').try_fold(Gpus::default(), |mut all, one| {
+        let parts: Vec<&str> = one.trim_start_matches("gres/").split(':').collect();
+        let number = match parts[..] {
+            ["gpu"] => "1",
+            ["gpu", number] if whole(number).is_some() => number,
+            ["gpu", kind] => {
+                all.kinds.push(kind.to_owned());
+                "1"
+            }
+            ["gpu", kind, number] => {
+                all.kinds.push(kind.to_owned());
+                number
+            }
+            ["gpu", ..] | [""] => return None,
+            _ => return Some(all),
+        };
+        all.count = all.count.checked_add(count(number)?)?;
+        Some(all)
+    })
+}
+
+/// A signal and how many seconds before the end: `USR1@120`, `B:10`, `TERM`.
+pub(super) fn signal(text: &str) -> Option<(SignalName, u64)> {
+    let text = text.strip_prefix("B:").or_else(|| text.strip_prefix("R:")).unwrap_or(text);
+    let (name, seconds) = match text.split_once('@') {
+        Some((name, seconds)) => (name, whole(seconds)?),
+        None => (text, 60),
+    };
+    let name = match name.strip_prefix("SIG").unwrap_or(name) {
+        "USR1" | "10" => SignalName::Usr1,
+        "USR2" | "12" => SignalName::Usr2,
+        "TERM" | "15" => SignalName::Term,
+        "INT" | "2" => SignalName::Int,
+        "HUP" | "1" => SignalName::Hup,
+        _ => return None,
+    };
+    Some((name, seconds))
+}
+
+/// What is exported: names, with their values where these are given.
+pub(super) fn export(text: &str) -> Option<Vec<(String, Option<String>)>> {
+    let (mut items, mut item, mut quote) = (Vec::new(), String::new(), None);
+    for c in text.chars() {
+        match (quote, c) {
+            (Some(open), _) if c == open => quote = None,
+            (None, '\'' | '"') => quote = Some(c),
+            (None, ',') => items.push(std::mem::take(&mut item)),
+            _ => item.push(c),
+        }
+    }
+    items.push(item);
+    let named = |item: String| {
+        let (name, value) = match item.split_once('=') {
+            Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
+            None => (item, None),
+        };
+        let mut bytes = name.bytes();
+        let begins = bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
+        let is_name = begins && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_');
+        is_name.then_some((name, value))
+    };
+    items.into_iter().map(named).collect()
+}
+
+fn whole(text: &str) -> Option<u64> {
+    let is_number =
+        !text.is_empty() && text.len() <= 12 && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| text.parse().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_read_in_all_its_forms() {
+        for (text, seconds) in [
+            ("10", 600),
+            ("90:30", 5_430),
+            ("1:02:03", 3_723),
+            ("2-1", 2 * 86_400 + 3_600),
+            ("1-00:30", 86_400 + 1_800),
+            ("1-01:02:03", 86_400 + 3_723),
+        ] {
+            assert_eq!(time(text), Some(DurationMs::from_secs(seconds)), "{text}");
+        }
+        for text in ["", "x", "1:2:3:4", "-1", "1-", "UNLIMITED", "1h", "1-2-3", "999999999999-0"] {
+            assert_eq!(time(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn memory_is_in_mebibytes_unless_it_says_otherwise() {
+        for (text, bytes) in [
+            ("512", 512 << 20),
+            ("512M", 512 << 20),
+            ("4G", 4 << 30),
+            ("4gb", 4 << 30),
+            ("1T", 1 << 40),
+            ("2048K", 2 << 20),
+            ("0", 0),
+        ] {
+            assert_eq!(memory(text), Some(Bytes(bytes)), "{text}");
+        }
+        for text in ["", "G", "4X", "-4G", "4.5G", "999999999999T"] {
+            assert_eq!(memory(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn graphics_processors_are_counted_with_their_kinds() {
+        let of = |count, kinds: &[&str]| {
+            Some(Gpus { count, kinds: kinds.iter().map(|kind| (*kind).to_owned()).collect() })
+        };
+        assert_eq!(gpus("2"), of(2, &[]));
+        assert_eq!(gpus("a100:2,v100:1"), of(3, &["a100", "v100"]));
+        assert_eq!(gpus("a100"), None);
+        assert_eq!(gpus_of_gres("gpu"), of(1, &[]));
+        assert_eq!(gpus_of_gres("gpu:2,shard:4"), of(2, &[]));
+        assert_eq!(gpus_of_gres("gres/gpu:a100"), of(1, &["a100"]));
+        assert_eq!(gpus_of_gres("gpu:a100:4"), of(4, &["a100"]));
+        assert_eq!(gpus_of_gres("craynetwork:1"), of(0, &[]));
+        assert_eq!(gpus_of_gres("gpu:a:b:c"), None);
+    }
+
+    #[test]
+    fn nodes_are_a_number_or_a_range() {
+        assert_eq!((nodes("2"), nodes("2-4")), (Some((2, 2)), Some((2, 4))));
+        assert_eq!((nodes("4-2"), nodes("0"), nodes("2-")), (None, None, None));
+    }
+
+    #[test]
+    fn a_signal_is_known_by_name_and_number() {
+        assert_eq!(signal("USR1@120"), Some((SignalName::Usr1, 120)));
+        assert_eq!(signal("B:SIGTERM"), Some((SignalName::Term, 60)));
+        assert_eq!(signal("10@30"), Some((SignalName::Usr1, 30)));
+        assert_eq!((signal("KILL@9"), signal("USR1@"), signal("")), (None, None, None));
+    }
+
+    #[test]
+    fn exported_variables_are_told_apart() {
+        let pair = |name: &str, value: Option<&str>| (name.to_owned(), value.map(str::to_owned));
+        assert_eq!(
+            export("ALL,A=1,B='x,y',C").unwrap(),
+            [pair("ALL", None), pair("A", Some("1")), pair("B", Some("x,y")), pair("C", None)]
+        );
+        assert_eq!(export("A-B=1"), None);
+        assert_eq!(export(""), None);
+    }
+}

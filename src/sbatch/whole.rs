@@ -1,0 +1,243 @@
+//! What a script says of its job as a whole, whichever component it says it for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use cospan_domain::ids::RelPath;
+use cospan_domain::runner::Indices;
+use cospan_domain::units::DurationMs;
+
+use super::arity::Given;
+use super::options::Options;
+use super::{Script, ScriptError, launch, values};
+use crate::api::v1::runner::{RestartScopeName, SweepDocument, WarningDocument};
+use crate::api::v1::{JobDocument, Length};
+
+/// Names of a limit that is none.
+const NO_LIMIT: [&str; 4] = ["0", "-1", "UNLIMITED", "INFINITE"];
+
+/// Letters behind `%` in the names of files that are known at a site.
+const PATTERN: &str = "AajJNnstux%";
+
+/// A job without components, and what all of them are started with.
+#[derive(Debug)]
+pub(super) struct Whole {
+    pub(super) document: JobDocument,
+    pub(super) start: Start,
+}
+
+/// What all components of a script are started with.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Start {
+    /// Words of the launcher.
+    pub(super) words: Vec<String>,
+    /// Variables.
+    pub(super) environment: BTreeMap<Arc<str>, Arc<str>>,
+    /// Directory below the work directory.
+    pub(super) directory: Option<RelPath>,
+    /// The runs of an array fill in what stands between double braces.
+    is_array: bool,
+}
+
+impl Start {
+    /// A text as it must be written to come out as it is.
+    pub(super) fn plain(&self, text: String) -> Arc<str> {
+        match self.is_array {
+            true => text.replace("{{", "{{{{").into(),
+            false => text.into(),
+        }
+    }
+
+    fn set(&mut self, name: &str, value: String) {
+        let value = self.plain(value);
+        self.environment.insert(name.into(), value);
+    }
+}
+
+/// All options of a script, for what can only be said once.
+struct All<'a>(&'a [Options]);
+
+impl All<'_> {
+    /// Whichever of these was given last.
+    fn last(&self, names: &[&str]) -> Option<&Given> {
+        let mut given = self.0.iter().flat_map(|options| &options.0);
+        given.rfind(|given| names.contains(&given.known.name))
+    }
+}
+
+/// Reads it. `variable` tells what is exported where the script is submitted.
+pub(super) fn read(
+    script: &Script<'_>,
+    components: &[Options],
+    variable: &dyn Fn(&str) -> Option<String>,
+    notes: &mut Vec<(usize, String)>,
+) -> Result<Whole, ScriptError> {
+    let all = All(components);
+    let array = all.last(&["array"]).map(indices).transpose()?;
+    let mut start = Start { is_array: array.is_some(), ..Start::default() };
+    let name = all.last(&["job-name"]).map_or(script.name, Given::text).to_owned();
+    start.set("SLURM_JOB_NAME", name.clone());
+    if let Some(indices) = &array {
+        of_array(indices, &mut start);
+    }
+    export(&all, script.text, variable, &mut start)?;
+    let folder = folder(&all, &mut start)?;
+    files(&all, folder, &mut start, notes)?;
+    if components.len() > 1 {
+        let note = "a heterogeneous job: each of its components runs the script, and COSPAN_RANK \
+                    tells which it is";
+        notes.push((1, note.to_owned()));
+    }
+    let sweep = array.map(|indices| SweepDocument {
+        array: Some(indices.to_string().into()),
+        ..SweepDocument::default()
+    });
+    let document = JobDocument {
+        name: Some(start.plain(name)),
+        request: None,
+        flexible: None,
+        policy: None,
+        priority: None,
+        wall_time: Length(wall_time(components)?),
+        rerunnable: all.last(&["requeue", "no-requeue"]).is_none_or(|g| g.known.name == "requeue"),
+        on_unreachable: None,
+        max_placement_tries: None,
+        max_claim_tries: None,
+        max_retries: 0,
+        restart_scope: RestartScopeName::default(),
+        acquisition: None,
+        runner: None,
+        sweep,
+        warning: all.last(&["signal"]).map(warning).transpose()?,
+        notify: BTreeSet::new(),
+        component: Vec::new(),
+    };
+    Ok(Whole { document, start })
+}
+
+/// The longest that any component gives: they run together.
+fn wall_time(components: &[Options]) -> Result<DurationMs, ScriptError> {
+    let remedy = "say how long it runs at most, like #SBATCH --time=1:00:00";
+    let given = components.iter().filter_map(|options| options.last("time"));
+    let times = given.map(|given| match values::time(given.text()) {
+        Some(DurationMs::ZERO) | None if NO_LIMIT.contains(&given.text()) => {
+            Err(ScriptError::at(given.line, "--time gives no limit", remedy))
+        }
+        Some(time) if time > DurationMs::ZERO => Ok(time),
+        _ => Err(given.wrong("write it as minutes, as 1:30:00, or as 2-12:00:00")),
+    });
+    let longest = times.collect::<Result<Vec<_>, _>>()?.into_iter().max();
+    longest.ok_or_else(|| ScriptError::whole("it gives no --time", remedy))
+}
+
+fn indices(given: &Given) -> Result<Indices, ScriptError> {
+    given.text().parse().map_err(|error| {
+        let problem = format!("--array: {error}");
+        ScriptError::at(given.line, problem, "write it as 0-99, 1,3,5-8, 0-100:10 or 0-99%4")
+    })
+}
+
+fn of_array(indices: &Indices, start: &mut Start) {
+    let (first, last) = indices.bounds();
+    for (name, number) in [
+        ("SLURM_ARRAY_TASK_COUNT", indices.count()),
+        ("SLURM_ARRAY_TASK_MIN", first),
+        ("SLURM_ARRAY_TASK_MAX", last),
+        ("SLURM_ARRAY_TASK_STEP", indices.step()),
+    ] {
+        start.set(name, number.to_string());
+    }
+    // Each run fills in its own.
+    start.environment.insert("SLURM_ARRAY_TASK_ID".into(), "{{index}}".into());
+}
+
+/// Variables that the script is to find, and whether it finds what a login gives.
+fn export(
+    all: &All<'_>,
+    text: &str,
+    variable: &dyn Fn(&str) -> Option<String>,
+    start: &mut Start,
+) -> Result<(), ScriptError> {
+    let mut logs_in = true;
+    if let Some(given) = all.last(&["export"]) {
+        let wrong = || given.wrong("write it as ALL, NONE, NIL or NAME=VALUE,NAME=VALUE");
+        let mut items = values::export(given.text()).ok_or_else(wrong)?;
+        let first = items[0].1.is_none().then(|| items[0].0.to_ascii_uppercase());
+        logs_in = matches!(first.as_deref(), Some("ALL" | "NONE"));
+        if logs_in || first.as_deref() == Some("NIL") {
+            items.remove(0);
+        }
+        for (name, value) in items {
+            let value = value.or_else(|| variable(&name)).ok_or_else(|| {
+                let problem = format!("--export: {name} is not exported where it is submitted");
+                ScriptError::at(given.line, problem, format!("give its value: {name}=..."))
+            })?;
+            start.set(&name, value);
+        }
+    }
+    if logs_in && !launch::logs_in(text) {
+        start.words.push("login".to_owned());
+    }
+    Ok(())
+}
+
+/// Where it starts: gives the directory if it is one of the site.
+fn folder<'a>(all: &'a All<'_>, start: &mut Start) -> Result<Option<&'a str>, ScriptError> {
+    let Some(given) = all.last(&["chdir"]) else { return Ok(None) };
+    let path = given.text();
+    if path.starts_with('/') {
+        start.words.push(format!("cd={path}"));
+        return Ok(Some(path));
+    }
+    let below = RelPath::new(path);
+    let remedy = "give an absolute path at the site, or one below the work directory";
+    start.directory = Some(below.map_err(|_| given.wrong(remedy))?);
+    Ok(None)
+}
+
+/// Where it prints to: files of the site only; all else is kept, and shown by `cospan logs`.
+fn files(
+    all: &All<'_>,
+    folder: Option<&str>,
+    start: &mut Start,
+    notes: &mut Vec<(usize, String)>,
+) -> Result<(), ScriptError> {
+    for name in ["output", "error"] {
+        let Some(given) = all.last(&[name]) else { continue };
+        let path = given.text();
+        check_pattern(given)?;
+        match folder {
+            _ if path.starts_with('/') => start.words.push(format!("{name}={path}")),
+            Some(folder) => start.words.push(format!("{name}={folder}/{path}")),
+            None => notes.push((
+                given.line,
+                format!(
+                    "--{name}={path} is not written, because it is no absolute path: `cospan \
+                     logs` shows what is printed"
+                ),
+            )),
+        }
+    }
+    match all.last(&["open-mode"]).map(|given| (given, given.text())) {
+        Some((_, "append")) => start.words.push("append".to_owned()),
+        Some((_, "truncate")) | None => {}
+        Some((given, _)) => return Err(given.wrong("give append or truncate")),
+    }
+    Ok(())
+}
+
+fn check_pattern(given: &Given) -> Result<(), ScriptError> {
+    let mut rest = given.text();
+    while let Some((_, after)) = rest.split_once('%') {
+        let letter = after.chars().next().filter(|letter| PATTERN.contains(*letter));
+        let letter = letter.ok_or_else(|| given.wrong("of % only %A %a %j %N %u %x are known"))?;
+        rest = &after[letter.len_utf8()..];
+    }
+    Ok(())
+}
+
+fn warning(given: &Given) -> Result<WarningDocument, ScriptError> {
+    let remedy = "write it as USR1@120; signals are USR1, USR2, TERM, INT and HUP";
+    let (signal, seconds) = values::signal(given.text()).ok_or_else(|| given.wrong(remedy))?;
+    Ok(WarningDocument { signal, before: Length(DurationMs(seconds.saturating_mul(1_000))) })
+}
