@@ -38,6 +38,7 @@ use crate::port::{
     AttemptOrder, CopyOrder, CopyStatus, FilePlace, GateDecision, GateState, Inspected, Piece,
     Readable, Site, SiteDescription, SiteError, SiteStatus, Submitted, TagLookup,
 };
+use crate::wrapper::seal::Seal;
 
 /// Slurm's part of the agent's text.
 const MANAGER: &str = include_str!("slurm/slurm.sh");
@@ -86,6 +87,8 @@ pub struct SlurmConfig {
     pub neighbours: BTreeMap<SiteName, PathBuf>,
     /// Sites that copies may come from by way of this process.
     pub sources: Sources,
+    /// By which it is known what wrappers wrote; none if left out.
+    pub seal: Seal,
 }
 
 impl SlurmConfig {
@@ -111,6 +114,7 @@ impl SlurmConfig {
             ping: ping::command(),
             neighbours: BTreeMap::new(),
             sources: Sources::new(),
+            seal: Seal::none(),
         }
     }
 

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, unreachable_pub, reason = "a test program")]
 
 mod wrapper {
+    mod attacks;
     mod batch;
     mod bell;
     pub mod bench;

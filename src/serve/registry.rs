@@ -17,6 +17,7 @@ use cospan_sites::files::fetch::{Fetching, relay};
 use cospan_sites::local::{LocalConfig, LocalSite};
 use cospan_sites::port::{Site, SiteError};
 use cospan_sites::slurm::SlurmSite;
+use cospan_sites::wrapper::seal::Seal;
 use tracing::{info, warn};
 
 use crate::clusters;
@@ -92,6 +93,7 @@ struct Ground<'c> {
     /// The ways to the others, and their files.
     ways: BTreeMap<SiteName, Arc<SshExec>>,
     sources: Sources,
+    seal: Seal,
 }
 
 impl Ground<'_> {
@@ -130,7 +132,7 @@ impl Ground<'_> {
 
 /// The sites. One is initialised when it is first heard of, and never again: one whose root
 /// has vanished may come back, with what lives in it.
-pub(super) async fn sites(config: &Config, data: &Path) -> Result<Sites, SiteError> {
+pub(super) async fn sites(config: &Config, data: &Path, seal: Seal) -> Result<Sites, SiteError> {
     let known = data.join("sites");
     let unusable = |error: std::io::Error| {
         SiteError::Refused(format!("{} cannot be written: {error}", known.display()))
@@ -142,7 +144,7 @@ pub(super) async fn sites(config: &Config, data: &Path) -> Result<Sites, SiteErr
     let here = config.site.iter().filter(|site| site.ssh.is_none());
     let roots = here.map(|site| (site.name.clone(), absolute(&site.root))).collect();
     let (ways, sources) = (BTreeMap::new(), Sources::new());
-    let mut ground = Ground { config, data, agent, roots, ways, sources };
+    let mut ground = Ground { config, data, agent, roots, ways, sources, seal };
     ground.reach()?;
     let mut all = Sites { sites: Vec::new(), connections: Vec::new() };
     for section in &config.site {
@@ -194,6 +196,7 @@ fn local(ground: &Ground<'_>, section: &Section) -> Result<Made, SiteError> {
     local.labels = section.labels.clone();
     local.ping = ground.config.sites.ping.clone();
     local.neighbours = ground.neighbours(&section.name);
+    local.seal = ground.seal.clone();
     let site = Arc::new(LocalSite::new(local)?);
     let made = site.clone();
     let initialise: Initialise = Box::new(move || {
@@ -206,6 +209,7 @@ fn local(ground: &Ground<'_>, section: &Section) -> Result<Made, SiteError> {
 fn slurm(ground: &Ground<'_>, section: &Section) -> Result<Made, SiteError> {
     let mut slurm = clusters::slurm(section, absolute(&section.root), ground.agent.clone());
     slurm.ping = ground.config.sites.ping.clone();
+    slurm.seal = ground.seal.clone();
     let ssh = ground.ways.get(&section.name).cloned();
     let site = Arc::new(match &ssh {
         Some(exec) => {

@@ -102,9 +102,14 @@ show() {
     done
 }
 
+# What was decided. A decision appears whole: one that cannot be read was spoiled by a payload.
 decided() {
     verdict=
-    { read -r verdict < "attempts/$tag/decision"; } 2> /dev/null
+    { read -r verdict < "attempts/$tag/decision"; } 2> /dev/null && return
+    verdict=spoiled
+    [ -e "attempts/$tag/decision" ] || [ -h "attempts/$tag/decision" ] || {
+        [ -d "attempts/$tag" ] && ! { [ -r "attempts/$tag" ] && [ -x "attempts/$tag" ]; }
+    }
 }
 
 # Writes what is to become the decision, and gives it its name: exactly one wins.
@@ -117,14 +122,16 @@ decide() {
         case $ms in '' | *[!0-9]*) ms=$(date +%s)000 ;; esac
         printf 'start_ms %s\nend %s\n' "$((ms + wait_ms))" "$tag" >> "$aside"
         ;;
-    void) printf 'void\nby adapter\nend %s\n' "$tag" > "$aside" ;;
+    void)
+        IFS= read -r line && printf '%s\nby adapter\nend %s\n' "$line" "$tag" > "$aside"
+        ;;
     esac || fail unsent "cannot write the decision: is the disk full?"
     ln "$aside" "attempts/$tag/decision" 2> /dev/null
     rm -f "$aside"
     decided || fail unknown "the decision of $tag cannot be read"
 }
 
-# gate TAG VERDICT NONCE [WAIT_MS LENGTH]
+# gate TAG VERDICT NONCE [WAIT_MS LENGTH]      reads the decision, of `void` its first line
 gate() {
     tag=$1 nonce=$3 wait_ms=${4-} length=${5-}
     if ! decided; then

@@ -102,7 +102,7 @@ fn prepare(root: &Root, config: &LocalConfig, order: &AttemptOrder) -> io::Resul
         poll: config.poll,
         warning: order.warning,
     };
-    let written = parameters::written(order, &config.root, &pace);
+    let written = parameters::written(order, &config.root, &pace, &config.seal);
     if let Some(inputs) = written.inputs {
         root.write(&format!("{spool}/inputs"), &inputs)?;
     }

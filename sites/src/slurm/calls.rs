@@ -22,8 +22,8 @@ use crate::port::{
 };
 use crate::verdict::Word;
 use crate::wrapper::evidence::Evidence;
-use crate::wrapper::parameters::{Pace, encode_go_for_site, written};
-use crate::wrapper::{SCRIPT, script_name};
+use crate::wrapper::parameters::{Pace, encode_go_for_site, first_of_void, written};
+use crate::wrapper::{SCRIPT, script_name, state};
 
 /// What `sbatch` gets: a script that hands on to the wrapper, because that must not be copied
 /// into the spool of every node.
@@ -111,7 +111,7 @@ impl SlurmSite {
             poll: self.config.poll,
             warning: order.warning,
         };
-        let written = written(order, &self.config.root, &pace);
+        let written = written(order, &self.config.root, &pace, &self.config.seal);
         let request = || {
             let mut request = Request::default();
             options.iter().for_each(|option| request.line("option", option));
@@ -162,7 +162,7 @@ impl SlurmSite {
         tags.iter().for_each(|tag| request.line("tag", &tag.to_string()));
         let answer = self.agent.ask(&["status"], request.end()).await?;
         let jobs = self.jobs(&answer);
-        let left = left::read(&answer);
+        let left = left::read(&answer, &self.config.seal);
         let site_clock = answer.last("clock").and_then(seconds_to_timestamp);
         let (mut again, mut attempts) = (Vec::new(), BTreeMap::new());
         for tag in tags {
@@ -232,34 +232,36 @@ impl SlurmSite {
         tag: Tag,
         decision: &GateDecision,
     ) -> Result<GateState, SiteError> {
-        let (tag, nonce) = (tag.to_string(), nonce());
+        let (name, nonce) = (tag.to_string(), nonce());
         let answer = match decision {
             GateDecision::Void => {
-                self.agent.ask(&["gate", &tag, "void", &nonce], Request::default()).await?
+                self.agent.ask(&["gate", &name, "void", &nonce], self.void(tag)).await?
             }
             GateDecision::Go(go) => {
                 let text = encode_go_for_site(go);
                 let wait_ms = go.start_at.since(super::now()).0.to_string();
                 let length = text.len().to_string();
-                let words = ["gate", &tag, "go", &nonce, &wait_ms, &length];
+                let words = ["gate", &name, "go", &nonce, &wait_ms, &length];
                 self.agent.ask(&words, Request::bytes(text)).await?
             }
         };
-        match answer.last("verdict") {
-            Some("go") => Ok(GateState::Opened),
-            Some("void") => Ok(GateState::Voided),
-            other => Err(SiteError::OutcomeUnknown(format!(
-                "the decision of {tag} is {:?}",
-                other.unwrap_or_default()
-            ))),
-        }
+        let verdict = answer.last("verdict").ok_or_else(|| {
+            SiteError::OutcomeUnknown(format!("the decision of {tag} was not told"))
+        })?;
+        // Only an open gate let in a payload that could replace it.
+        let decided = state::verdict(verdict, tag, &self.config.seal);
+        Ok(decided.unwrap_or(GateState::Opened))
+    }
+
+    fn void(&self, tag: Tag) -> Request {
+        Request::bytes(format!("{}\n", first_of_void(tag, &self.config.seal)).into_bytes())
     }
 
     pub(super) async fn end(&self, tag: Tag) -> Result<(), SiteError> {
         // After its grace the wrapper has said its last word, or never will.
         let patience = (self.grace().await?.as_secs_ceil() + FILES_SETTLE.as_secs()).to_string();
-        let (tag, nonce) = (tag.to_string(), nonce());
-        self.agent.ask(&["cancel", &tag, &patience, &nonce], Request::default()).await?;
+        let (name, nonce) = (tag.to_string(), nonce());
+        self.agent.ask(&["cancel", &name, &patience, &nonce], self.void(tag)).await?;
         Ok(())
     }
 

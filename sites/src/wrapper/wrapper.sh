@@ -4,6 +4,9 @@
 #
 # usage: sh wrapper.sh ROOT TAG [bell | batch]      reads ROOT/spool/TAG/params (and inputs)
 #
+# Parameters are cleared once they are read: they hold the words that `exit` and a `decision`
+# to close the gate carry, so that no payload can write them.
+#
 # With `bell` its standard input is a socket: a line says that the gate was decided, and
 # a read ends by itself after the socket's own longest wait.
 # With `batch` a batch system has started it, which may end it and the payload together.
@@ -39,12 +42,13 @@ clock() {
     now=${up%.*}${up#*.}
 }
 
-# Process id and start time of the shell that calls it (also a subshell), in $pid and $start.
+# Process id, session and start time of the shell that calls it (also a subshell), in $pid,
+# $session and $start.
 identity() {
     read -r stat < /proc/self/stat || stat="$$ () -"
     pid=${stat%% *}
     set -- ${stat##*) }
-    start=${20:-0}
+    session=$4 start=${20:-0}
 }
 
 # The site failed: says why, and leaves no `exit`.
@@ -289,7 +293,7 @@ at_gate() {
         ! decided || return 0
         clock
         if [ -n "$told" ] || [ "$now" -ge "$close_at" ]; then
-            printf 'void\nby wrapper\nend %s\n' "$tag" > void.tmp && ln void.tmp decision 2> /dev/null
+            printf 'void%s\nby wrapper\nend %s\n' "$void_word" "$tag" > void.tmp && ln void.tmp decision 2> /dev/null
             ! decided || return 0
             trouble "the gate cannot be read"
         fi
@@ -371,7 +375,8 @@ finish() {
     call_off
     clock
     tries=60
-    until printf 'cause %s\nran %s\nend %s\n' "$1" "$((now - opened))" "$tag" > exit; do
+    until printf 'cause %s\nran %s\n%send %s\n' \
+        "$1" "$((now - opened))" "$exit_word" "$tag" > exit; do
         tries=$((tries - 1))
         [ "$tries" -gt 0 ] || exit 74
         sleep 1
@@ -389,6 +394,89 @@ hear_out() {
     while [ -z "$ending" ] && kill -0 "$moment" 2> /dev/null; do
         wait "$moment"
     done
+}
+
+# Ends what a payload left behind: its session, and orphans that carry the attempt $mine (and
+# then $next) in their environment, wherever they went. What hides both is not found. Looks
+# until nothing is left, for some seconds at most; $since: nothing older is meant.
+sweep() {
+    above= turns=50
+    while [ "$turns" -gt 0 ]; do
+        left=
+        look_around
+        [ -n "$left" ] || return 0
+        kill -s KILL $left 2> /dev/null
+        sleep 0.05
+        turns=$((turns - 1))
+    done
+}
+
+# Finds what is left. Numbers are given in turn: unless they may have come round, for which two
+# hundred times as many as hundredths of a second are taken to be too few, what is left has a
+# later one than the payload. Of many, those are looked at whose owner is ours.
+look_around() {
+    last=0 least=0 most=32768
+    { read -r word word word word last < /proc/loadavg; } 2> /dev/null
+    clock
+    ran=$((now - opened))
+    [ "$ran" -lt 160 ] || { read -r most < /proc/sys/kernel/pid_max; } 2> /dev/null
+    [ "$((ran * 200))" -ge "$most" ] || [ "$last" -lt "${payload:-$((last + 1))}" ] || least=$payload
+    if [ "$least" -gt 0 ] && [ "$((last - least))" -le 100 ]; then
+        while [ "$least" -lt "$last" ]; do
+            least=$((least + 1))
+            [ ! -O "/proc/$least" ] || look_at "$least"
+        done
+        return 0
+    fi
+    set +f
+    set -- /proc/[0-9]*
+    set -f
+    for process in "$@"; do
+        process=${process#/proc/}
+        [ "$process" -le "$least" ] || [ ! -O "/proc/$process" ] || look_at "$process"
+    done
+}
+
+# Adds process $1 to what is left, if it is.
+look_at() {
+    { read -r stat < "/proc/$1/stat"; } 2> /dev/null || return 0
+    process=$1
+    set -- ${stat##*) }
+    # State, parent, group, session, ..., start time.
+    case $1 in Z | X) return 0 ;; esac
+    if [ "$4" != "$payload" ]; then
+        [ "$4" != "$session" ] && [ "${20:-0}" -ge "$since" ] || return 0
+        [ -n "$above" ] || look_above
+        # Whoever else takes orphans cannot be seen.
+        case $above in *" $2 "*) ;; *) [ ! -e "/proc/$2" ] || return 0 ;; esac
+        carries "$process" || return 0
+    fi
+    left="$left $process"
+}
+
+# Who takes the orphans: one of those that we are below.
+look_above() {
+    above=" 1 " parent=$PPID
+    while [ "$parent" -gt 1 ] && { read -r stat < "/proc/$parent/stat"; } 2> /dev/null; do
+        above="$above$parent "
+        set -- ${stat##*) }
+        parent=$2
+    done
+}
+
+carries() {
+    while LC_ALL=C read -r line || [ -n "$line" ]; do
+        case $line: in *"COSPAN_ATTEMPT_DIR=$mine"$next*) return 0 ;; esac
+    done 2> /dev/null < "/proc/$1/environ"
+    return 1
+}
+
+# Nothing of an earlier attempt is to run beside this one.
+sweep_earlier() {
+    case ${tag##*-} in 0 | 1) return 0 ;; esac
+    clock
+    opened=$now since=0 mine=${attempt%-*}- next='[0-9]'
+    sweep
 }
 
 # Waits for the payload, however often signals interrupt.
@@ -411,8 +499,10 @@ attend() {
             break
         fi
     done
-    # Nothing of its session's group outlives it.
+    # Nothing of it outlives it.
     kill -s KILL -- "-$payload" 2> /dev/null
+    since=$start mine=$attempt next='[!0-9]'
+    sweep
     [ -z "$batch" ] || hear_out
     if [ -e unstarted ]; then finish "unstarted missing"; fi
     # Our own signal may end it before it could say that it begins.
@@ -517,6 +607,7 @@ run() {
     while read -r key a b <&3; do
         complete=
         case $key in
+        words) exit_word="word $a$nl" void_word=" $b" ;;
         hold_s) hold=$a ;;
         wall_s) wall=$a ;;
         grace_s) grace=$a ;;
@@ -546,6 +637,9 @@ run() {
     done
     exec 3<&-
     [ -n "$complete" ] || trouble "parameters are cut short"
+    # No payload is to know the words.
+    [ -z "$exit_word" ] || printf '' > "$spool/params" || trouble "cannot clear the parameters"
+    sweep_earlier
     at_gate
     clock
     opened=$now
@@ -559,7 +653,7 @@ main() {
     attempt=$1/attempts/$2 spool=$1/spool/$2 tag=$2
     payload= sleeper= timers= ticks= told= tick= missed= ending= noting= late= setsid= exe= directory= setup= path=$PATH
     warn= warn_s=0 signalled= again= earlier= lists_hosts= size=0
-    bell= batch= number= over=
+    bell= batch= number= over= exit_word= void_word= session=
     case ${3-} in
     bell) bell=1 ;;
     batch) batch=1 number=${SLURM_JOB_ID-} ;;

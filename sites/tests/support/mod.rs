@@ -6,12 +6,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cospan_domain::ids::{HostName, RelPath, SiteName};
+use cospan_domain::ids::{HostName, JobId, RelPath, SiteName};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, DurationUs};
 use cospan_sites::contract::SiteFixture;
 use cospan_sites::local::{LocalConfig, LocalSite};
 use cospan_sites::port::Site;
+use cospan_sites::wrapper::seal::Seal;
 
 /// Stands in for `ping`: there is no network in tests.
 const PING: &str = r#"
@@ -65,6 +66,7 @@ fn config(root: &Path) -> LocalConfig {
         agent,
     );
     config.grace = DurationMs::from_secs(1);
+    config.seal = Seal::new([4; 32], JobId(0));
     config
 }
 

@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use cospan_domain::ids::{ComponentIndex, Epoch, Round, Tag};
+use cospan_domain::ids::{ComponentIndex, Epoch, JobId, Round, Tag};
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::contract::{PATIENCE, tag};
 use cospan_sites::port::{ExitCause, GateState, Go};
 use cospan_sites::wrapper::SCRIPT;
 use cospan_sites::wrapper::parameters::{self, Pace, encode_go, encode_void};
+use cospan_sites::wrapper::seal::Seal;
 use cospan_sites::wrapper::state;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -66,7 +67,8 @@ impl Bench {
 
     pub fn prepare(&self, command: &parameters::Command) {
         fs::create_dir_all(self.spool()).unwrap();
-        fs::write(self.spool().join("params"), command.encode(tag(1), &self.pace)).unwrap();
+        fs::write(self.spool().join("params"), command.encode(tag(1), &self.pace, &seal()))
+            .unwrap();
     }
 
     /// Starts a wrapper; its own messages go nowhere.
@@ -115,7 +117,7 @@ impl Bench {
     pub fn decide_as(&self, decision: GateState, go: &Go) -> GateState {
         let bytes = match decision {
             GateState::Opened => encode_go(tag(1), go, Timestamp(0), None),
-            GateState::Voided => encode_void(tag(1)),
+            GateState::Voided => encode_void(tag(1), &seal()),
         };
         self.decide_with(&bytes)
     }
@@ -124,7 +126,7 @@ impl Bench {
     pub fn decide_with(&self, bytes: &[u8]) -> GateState {
         fs::write(self.path("adapter.tmp"), bytes).unwrap();
         let _ = fs::hard_link(self.path("adapter.tmp"), self.path("decision"));
-        state::decision(&fs::read(self.path("decision")).unwrap(), tag(1)).unwrap()
+        state::decision(&fs::read(self.path("decision")).unwrap(), tag(1), &seal()).unwrap()
     }
 
     /// Lets it in if it begins until then, by the clock of [`uptime`].
@@ -157,7 +159,7 @@ impl Bench {
     }
 
     pub fn exit(&self) -> Option<ExitCause> {
-        state::exit(&fs::read(self.path("exit")).ok()?, tag(1))
+        state::exit(&fs::read(self.path("exit")).ok()?, tag(1), &seal())
     }
 
     /// How long the payload ran, by the wrapper's clock.
@@ -230,6 +232,11 @@ pub fn go() -> Go {
         rank: ComponentIndex(0),
         peers: Vec::new(),
     }
+}
+
+/// By which wrappers here write their ends.
+pub fn seal() -> Seal {
+    Seal::new([3; 32], JobId(0))
 }
 
 /// Hundredths of a second since this machine started.

@@ -9,7 +9,7 @@ use cospan_sites::wrapper::EXIT_TAKEN;
 use cospan_sites::wrapper::state;
 use rustix::process::Signal;
 
-use super::bench::{Bench, names, our_tag, script, shells, uptime, with_each_shell};
+use super::bench::{Bench, names, our_tag, script, seal, shells, uptime, with_each_shell};
 
 #[test]
 fn a_second_wrapper_of_the_same_attempt_ends_and_touches_nothing() {
@@ -139,7 +139,7 @@ fn a_wrapper_that_is_stopped_until_after_the_last_moment_starts_nothing() {
 fn parameters_that_are_cut_short_start_nothing() {
     with_each_shell(|bench| {
         let command = script("echo ran");
-        let whole = command.encode(our_tag(), &bench.pace);
+        let whole = command.encode(our_tag(), &bench.pace, &seal());
         for length in [0, 20, whole.len() / 2, whole.len() - 10] {
             bench.prepare(&command);
             fs::write(bench.spool().join("params"), &whole[..length]).unwrap();
@@ -157,7 +157,8 @@ fn a_wrapper_told_to_end_at_the_gate_closes_it() {
         let wrapper = bench.at_gate(&script("echo ran"));
         wrapper.signal(Signal::TERM);
         assert!(wrapper.wait().success());
-        let decision = state::decision(&fs::read(bench.path("decision")).unwrap(), our_tag());
+        let decision =
+            state::decision(&fs::read(bench.path("decision")).unwrap(), our_tag(), &seal());
         assert_eq!((decision, bench.exit()), (Some(GateState::Voided), None));
     });
 }
