@@ -4,10 +4,11 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
+use cospan_domain::ids::Attempt;
 use cospan_sites::port::ExitCause;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::bench::{Bench, script, with_each_shell};
+use super::bench::{Bench, script, shells, with_each_shell};
 
 /// Lets a payload end that waits for this.
 const UNTIL_STOPPED: &str = "while ! [ -e stop ]; do sleep 0.02; done;";
@@ -108,4 +109,24 @@ fn what_another_attempt_left_is_not_touched() {
             kill_process(Pid::from_raw(pid.try_into().unwrap()).unwrap(), Signal::KILL).unwrap();
         }
     });
+}
+
+/// Its wrapper could not end it, because it was killed.
+#[test]
+fn what_an_earlier_attempt_left_is_over_before_the_next_one_runs() {
+    for shell in shells() {
+        let mut bench = Bench::new(shell);
+        let first = bench.running(&script(&format!("{LEAVES} sleep 300")));
+        bench.await_file("work/left", |bytes| bytes.ends_with(b"\n"));
+        first.signal(Signal::KILL);
+        first.wait();
+        let left = [left(&bench, "left"), bench.payload()];
+        assert_eq!(left.map(is_there), [true, true]);
+        bench.tag.attempt = Attempt(2);
+        let [one, other] = left;
+        // What nobody has waited for yet is over, too.
+        let looks = format!("cat /proc/{one}/stat /proc/{other}/stat | grep -v ') Z '; exit 0");
+        bench.running(&script(&looks)).wait();
+        assert_eq!((bench.exit(), bench.printed()), (Some(ExitCause::Code(0)), Vec::new()));
+    }
 }

@@ -39,6 +39,7 @@ pub struct Bench {
     place: tempfile::TempDir,
     shell: Vec<String>,
     pub pace: Pace,
+    pub tag: Tag,
 }
 
 impl Bench {
@@ -54,20 +55,20 @@ impl Bench {
             poll: DurationMs::from_secs(1),
             warning: None,
         };
-        Self { place, shell, pace }
+        Self { place, shell, pace, tag: our_tag() }
     }
 
     pub fn path(&self, file: &str) -> PathBuf {
-        self.place.path().join("attempts").join(tag(1).to_string()).join(file)
+        self.place.path().join("attempts").join(self.tag.to_string()).join(file)
     }
 
     pub fn spool(&self) -> PathBuf {
-        self.place.path().join("spool").join(tag(1).to_string())
+        self.place.path().join("spool").join(self.tag.to_string())
     }
 
     pub fn prepare(&self, command: &parameters::Command) {
         fs::create_dir_all(self.spool()).unwrap();
-        fs::write(self.spool().join("params"), command.encode(tag(1), &self.pace, &seal()))
+        fs::write(self.spool().join("params"), command.encode(self.tag, &self.pace, &seal()))
             .unwrap();
     }
 
@@ -84,7 +85,7 @@ impl Bench {
             .args(&self.shell)
             .arg(self.place.path().join("wrapper.sh"))
             .arg(self.place.path())
-            .arg(tag(1).to_string())
+            .arg(self.tag.to_string())
             .args(more)
             .stdin(input)
             .stdout(Stdio::null())
@@ -104,7 +105,7 @@ impl Bench {
     pub fn at_gate_with(&self, more: &[&str], command: &parameters::Command) -> Wrapper {
         self.prepare(command);
         let wrapper = self.spawn_with(more, Stdio::null());
-        self.await_file("ready", |bytes| state::ready(bytes, tag(1)).is_some());
+        self.await_file("ready", |bytes| state::ready(bytes, self.tag).is_some());
         wrapper
     }
 
@@ -116,8 +117,8 @@ impl Bench {
     /// The same; what the payload is told if it is let in.
     pub fn decide_as(&self, decision: GateState, go: &Go) -> GateState {
         let bytes = match decision {
-            GateState::Opened => encode_go(tag(1), go, Timestamp(0), None),
-            GateState::Voided => encode_void(tag(1), &seal()),
+            GateState::Opened => encode_go(self.tag, go, Timestamp(0), None),
+            GateState::Voided => encode_void(self.tag, &seal()),
         };
         self.decide_with(&bytes)
     }
@@ -126,12 +127,12 @@ impl Bench {
     pub fn decide_with(&self, bytes: &[u8]) -> GateState {
         fs::write(self.path("adapter.tmp"), bytes).unwrap();
         let _ = fs::hard_link(self.path("adapter.tmp"), self.path("decision"));
-        state::decision(&fs::read(self.path("decision")).unwrap(), tag(1), &seal()).unwrap()
+        state::decision(&fs::read(self.path("decision")).unwrap(), self.tag, &seal()).unwrap()
     }
 
     /// Lets it in if it begins until then, by the clock of [`uptime`].
     pub fn open_until(&self, start_by: u64) {
-        let bytes = encode_go(tag(1), &go(), Timestamp(0), Some(start_by));
+        let bytes = encode_go(self.tag, &go(), Timestamp(0), Some(start_by));
         fs::write(self.path("adapter.tmp"), bytes).unwrap();
         fs::hard_link(self.path("adapter.tmp"), self.path("decision")).unwrap();
     }
@@ -159,7 +160,12 @@ impl Bench {
     }
 
     pub fn exit(&self) -> Option<ExitCause> {
-        state::exit(&fs::read(self.path("exit")).ok()?, tag(1), &seal())
+        state::exit(&fs::read(self.path("exit")).ok()?, self.tag, &seal())
+    }
+
+    /// Its number, once it has begun.
+    pub fn payload(&self) -> u32 {
+        state::begun(&fs::read(self.path("begun")).unwrap(), self.tag).unwrap().pid
     }
 
     /// How long the payload ran, by the wrapper's clock.
