@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, unreachable_pub, reason = "a test program")]
 
+#[path = "support/unprivileged.rs"]
+mod unprivileged;
+
 mod wrapper {
     mod attacks;
     mod batch;

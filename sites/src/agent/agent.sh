@@ -170,10 +170,19 @@ remove() {
     jobs=$(lrm_jobs) || fail unsent "$jobs"
     [ -z "$jobs" ] || fail refused "$tag has not ended; cancel it first"
     for place in spool attempts; do
-        [ -e "$place/$tag" ] || continue
-        mv "$place/$tag" "gone/$tag.$nonce.$place" || fail unknown "cannot move $place/$tag"
-        rm -rf "gone/$tag.$nonce.$place" || fail unknown "cannot remove all of $tag"
+        [ -e "$place/$tag" ] || [ -h "$place/$tag" ] || continue
+        try_open "$place/$tag" mv "$place/$tag" "gone/$tag.$nonce.$place" \
+            || fail unknown "cannot move $place/$tag"
+        try_open "gone/$tag.$nonce.$place" rm -rf "gone/$tag.$nonce.$place" \
+            || fail unknown "cannot remove all of $tag"
     done
+}
+
+# Does something to directory $1; if that fails, once more after its payload's modes are undone.
+try_open() {
+    closed=$1
+    shift
+    "$@" 2> /dev/null || { chmod -R u+rwX "$closed" 2> /dev/null; "$@"; }
 }
 
 # What is in the queue, and what is known of an attempt that is not there any more.

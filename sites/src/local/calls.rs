@@ -151,17 +151,7 @@ impl Shared {
         let paths =
             [format!("{LIVE}/{tag}"), format!("{SPOOL}/{tag}"), format!("{ATTEMPTS}/{tag}")];
         for path in paths {
-            let aside = format!("{GONE}/{tag}.{}", nonce());
-            if root.rename(&path, &aside).map_err(|e| unknown(&e))? {
-                let aside = self.config.root.join(aside);
-                let result = match std::fs::remove_dir_all(&aside) {
-                    Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
-                        std::fs::remove_file(&aside)
-                    }
-                    result => result,
-                };
-                result.map_err(|e| unknown(&e))?;
-            }
+            root.discard(&path, &format!("{GONE}/{tag}.{}", nonce())).map_err(|e| unknown(&e))?;
         }
         Ok(())
     }

@@ -192,6 +192,22 @@ impl Root {
         }
     }
 
+    /// Removes what is at a path, by way of another; fine if nothing is there. A payload may
+    /// have closed directories of its own.
+    pub(super) fn discard(&self, path: &str, aside: &str) -> io::Result<()> {
+        let from = self.path.join(path);
+        if !if_open(&from, || self.rename(path, aside))? {
+            return Ok(());
+        }
+        let aside = self.path.join(aside);
+        if_open(&aside, || match std::fs::remove_dir_all(&aside) {
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+                std::fs::remove_file(&aside)
+            }
+            result => result,
+        })
+    }
+
     /// Tags among the names of a directory.
     pub(super) fn tags(&self, directory: &str) -> io::Result<Vec<Tag>> {
         let open = rustix::fs::openat(&self.directory, directory, dir_flags(), Mode::empty())?;
@@ -206,6 +222,26 @@ impl Root {
         }
         Ok(tags)
     }
+}
+
+/// Does something to a directory; if it may not, once more after the directory was opened.
+fn if_open<T>(directory: &Path, work: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    match work() {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            open_all(directory)?;
+            work()
+        }
+        result => result,
+    }
+}
+
+/// Lets the owner do all to a directory and those below it.
+fn open_all(path: &Path) -> io::Result<()> {
+    if !std::fs::symlink_metadata(path)?.is_dir() {
+        return Ok(());
+    }
+    std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
+    std::fs::read_dir(path)?.try_for_each(|entry| open_all(&entry?.path()))
 }
 
 /// A word that no other call of this or another control plane uses.

@@ -102,6 +102,7 @@ impl Evidence {
         match (self.last_word(), &self.begun, &self.ready) {
             (Some(last), _, _) => last,
             (None, Some((_, at)), _) => Observation::Begun(Begun { host: host(), at: *at }),
+            (None, None, _) if self.spoiled => Observation::Unknown(SPOILED.to_owned()),
             (None, None, Some((_, at))) => Observation::Ready(AtGate { host: host(), since: *at }),
             (None, None, None) => Observation::Starting,
         }
@@ -137,6 +138,9 @@ pub(crate) fn observed(
         Verdict::Lost => Observation::Vanished { began, detail: detail() },
     }
 }
+
+/// Where it stands is not to be told from its files, and will be when it is over.
+const SPOILED: &str = "its state files were replaced or made unreadable";
 
 /// What is not known yet.
 const UNTOLD: &str = "its files, or why it was ended, may still be told";

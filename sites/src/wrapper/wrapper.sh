@@ -369,16 +369,23 @@ check_program() {
     if [ -d "$found" ] || [ ! -x "$found" ]; then finish "unstarted not-executable"; fi
 }
 
+# Puts aside what a payload left in place of `exit`, and opens the directory if it is closed.
+clear_way() {
+    { chmod u+rwx "$attempt" && mv exit "exit.$tries"; } 2> /dev/null
+}
+
 # Writes how it ended, and ends. A full disk may be full for a moment only.
 finish() {
     trap '' TERM INT USR1 USR2 XCPU HUP
     call_off
     clock
     tries=60
+    [ ! -e exit ] && [ ! -h exit ] || clear_way
     until printf 'cause %s\nran %s\n%send %s\n' \
         "$1" "$((now - opened))" "$exit_word" "$tag" > exit; do
         tries=$((tries - 1))
         [ "$tries" -gt 0 ] || exit 74
+        clear_way
         sleep 1
     done
     call_off
@@ -505,8 +512,9 @@ attend() {
     sweep
     [ -z "$batch" ] || hear_out
     if [ -e unstarted ]; then finish "unstarted missing"; fi
-    # Our own signal may end it before it could say that it begins.
-    [ -e begun ] || { [ -n "$signalled" ] && [ "$status" -gt 128 ]; } \
+    # Our own signal may end it before it could say that it begins, and it may hide that it did.
+    [ -e begun ] || [ -h begun ] || { [ "$status" -ne 74 ] && [ "$status" -le 128 ]; } \
+        || { [ -n "$signalled" ] && [ "$status" -gt 128 ]; } \
         || trouble "the payload could not be started here"
     cause="code $status"
     if [ "$status" -gt 128 ] && [ "$status" -le 192 ]; then cause="signal $((status - 128))"; fi

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "parts for test programs")]
 
+pub mod unprivileged;
+
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,7 +39,16 @@ impl LocalSiteFixture {
 
     /// With a configuration that differs from the ordinary one.
     pub fn with(change: impl FnOnce(&mut LocalConfig)) -> Self {
-        let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        Self::within(Path::new(env!("CARGO_TARGET_TMPDIR")), change)
+    }
+
+    /// Where nobody may make files, too.
+    pub fn anywhere() -> Self {
+        Self::within(&std::env::temp_dir(), |_| {})
+    }
+
+    fn within(directory: &Path, change: impl FnOnce(&mut LocalConfig)) -> Self {
+        let place = tempfile::tempdir_in(directory).unwrap();
         let mut config = config(&place.path().join("root"));
         let ping = place.path().join("ping");
         std::fs::write(&ping, PING).unwrap();

@@ -9,6 +9,7 @@ use cospan_sites::port::ExitCause;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::bench::{Bench, script, shells, with_each_shell};
+use crate::unprivileged::unprivileged;
 
 /// Lets a payload end that waits for this.
 const UNTIL_STOPPED: &str = "while ! [ -e stop ]; do sleep 0.02; done;";
@@ -42,6 +43,34 @@ fn no_payload_finds_the_words_that_end_an_attempt() {
         let printed = String::from_utf8_lossy(&bench.printed()).into_owned();
         assert!(printed.contains("searched"));
         assert!(!words[1..].iter().any(|word| printed.contains(word)), "{printed}");
+    });
+}
+
+/// What payloads put in the place of state files, or do to their directory.
+const OBSTACLES: [&str; 10] = [
+    "mkdir -p ../exit/full",
+    "ln -s /nowhere ../exit",
+    "ln -s /dev/full ../exit",
+    "mkfifo ../exit",
+    "echo cut short > ../exit; chmod 000 ../exit",
+    "rm ../begun",
+    "rm ../begun; mkdir ../begun",
+    "rm ../begun; ln -s /nowhere ../begun",
+    "rm ../ready ../decision; mkdir ../ready ../decision",
+    "chmod 000 ..",
+];
+
+#[test]
+fn whatever_a_payload_does_to_the_files_its_own_end_is_told() {
+    unprivileged(|| {
+        for shell in shells() {
+            let bench = Bench::anywhere(shell);
+            for obstacle in OBSTACLES {
+                assert!(bench.running(&script(&format!("{obstacle}; exit 3"))).wait().success());
+                assert_eq!(bench.exit(), Some(ExitCause::Code(3)), "after {obstacle:?}");
+                bench.clear();
+            }
+        }
     });
 }
 
