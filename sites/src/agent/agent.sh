@@ -1,4 +1,4 @@
-# What an adapter has done at a site of a batch system. POSIX shell, with head, find, date and
+# What an adapter has done at a site of a batch system. POSIX shell, with head, find, grep, date and
 # id as GNU has them; beginning.sh, files.sh and the batch system's own part come before.
 #
 # usage: sh -c TEXT script ROOT SITE SECONDS VERB [WORD]...      the request is standard input
@@ -169,12 +169,33 @@ remove() {
     tag=$1 nonce=$2
     jobs=$(lrm_jobs) || fail unsent "$jobs"
     [ -z "$jobs" ] || fail refused "$tag has not ended; cancel it first"
+    end_left
     for place in spool attempts; do
         [ -e "$place/$tag" ] || [ -h "$place/$tag" ] || continue
         try_open "$place/$tag" mv "$place/$tag" "gone/$tag.$nonce.$place" \
             || fail unknown "cannot move $place/$tag"
         try_open "gone/$tag.$nonce.$place" rm -rf "gone/$tag.$nonce.$place" \
             || fail unknown "cannot remove all of $tag"
+    done
+}
+
+# Ends what is left on this machine of an attempt whose wrapper was killed. Other machines
+# cannot be reached from here: there the next attempt's wrapper does it.
+end_left() {
+    ran_on= here= turns=20
+    { read -r word ran_on < "attempts/$tag/ready"; } 2> /dev/null
+    { read -r here < /proc/sys/kernel/hostname; } 2> /dev/null
+    [ "${ran_on:-$here}" = "$here" ] || return 0
+    while [ "$turns" -gt 0 ]; do
+        set +f
+        left=$(grep -lszxF "COSPAN_ATTEMPT_DIR=$root/attempts/$tag" /proc/[0-9]*/environ)
+        set -f
+        [ -n "$left" ] || return 0
+        printf '%s\n' "$left" | while IFS=/ read -r word word pid word; do
+            kill -s KILL "$pid" 2> /dev/null
+        done
+        sleep 0.05
+        turns=$((turns - 1))
     done
 }
 
