@@ -27,7 +27,7 @@ use cospan_domain::resources::Resources;
 use cospan_domain::units::{Bytes, DurationMs, DurationUs, Timestamp};
 use tokio::time::Instant;
 
-use crate::agent::{self, Agent, Request};
+use crate::agent::{self, Agent, Answer, Request};
 use crate::exec::{Command, Exec, Lane, Work};
 use crate::files::attached::Attached;
 use crate::files::remote::RemoteFiles;
@@ -136,6 +136,28 @@ impl SlurmConfig {
 struct Facts {
     /// From TERM to KILL of a job that Slurm ends.
     kill_wait: Option<DurationMs>,
+}
+
+/// What is left of KillWait for a payload: Slurm then kills its wrapper too, which has to tell.
+const BEFORE_KILL: DurationMs = DurationMs::from_secs(2);
+
+/// What Slurm's configuration says of something.
+fn setting<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
+    answer.all("config").find_map(|line| {
+        let (key, value) = line.split_once('=')?;
+        (key.trim() == name).then(|| value.trim())
+    })
+}
+
+/// Reads `5 sec`.
+fn kill_wait(text: &str) -> Option<DurationMs> {
+    text.split(' ').next()?.parse().ok().map(DurationMs::from_secs)
+}
+
+/// From TERM to KILL of a payload: shorter than Slurm gives a job itself.
+fn grace(wanted: DurationMs, kill_wait: Option<DurationMs>) -> DurationMs {
+    let most = kill_wait.map_or(wanted, |wait| DurationMs(wait.0.saturating_sub(BEFORE_KILL.0)));
+    most.min(wanted).max(DurationMs::from_secs(1))
 }
 
 /// A cluster under Slurm.

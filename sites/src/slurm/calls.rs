@@ -12,7 +12,7 @@ use super::errors;
 use super::judge::{Known, is_outdated, judge};
 use super::options::options;
 use super::queue::{self, Job};
-use super::{Facts, SlurmSite};
+use super::{Facts, SlurmSite, grace, kill_wait, setting};
 use crate::agent::left::{self, seconds_to_timestamp};
 use crate::agent::{Answer, Failure, Request};
 use crate::local::root::nonce;
@@ -36,9 +36,6 @@ const FILES_SETTLE: Duration = Duration::from_secs(10);
 /// So long Slurm's word on who ended an attempt is waited for.
 const WORD_LATE: DurationMs = DurationMs::from_secs(60);
 
-/// Slurm kills what it has told to end after KillWait; the payload must be over before.
-const BEFORE_KILL: DurationMs = DurationMs::from_secs(2);
-
 fn stub_name() -> String {
     format!("stub-{}.sh", &blake3::hash(STUB.as_bytes()).to_hex()[..16])
 }
@@ -46,18 +43,12 @@ fn stub_name() -> String {
 impl SlurmSite {
     pub(super) async fn describe_site(&self) -> Result<SiteDescription, SiteError> {
         let answer = self.agent.ask(&["describe"], Request::default()).await?;
-        let setting = |name: &str| {
-            answer.all("config").find_map(|line| {
-                let (key, value) = line.split_once('=')?;
-                (key.trim() == name).then(|| value.trim().to_owned())
-            })
-        };
         let load = self.load(&answer)?;
-        let seconds = setting("KillWait").and_then(|wait| wait.split(' ').next()?.parse().ok());
-        *self.facts() = Some(Facts { kill_wait: seconds.map(DurationMs::from_secs) });
+        let kill_wait = setting(&answer, "KillWait").and_then(kill_wait);
+        *self.facts() = Some(Facts { kill_wait });
         let mut total = self.config.total.clone();
         total.processors = total.processors.min(load.total);
-        let word = |name: &str| setting(name).unwrap_or_else(|| "?".to_owned());
+        let word = |name: &str| setting(&answer, name).unwrap_or("?");
         Ok(SiteDescription {
             largest_component: total.clone(),
             total,
@@ -93,9 +84,7 @@ impl SlurmSite {
                 self.facts().unwrap_or_default()
             }
         };
-        let before = facts.kill_wait.map(|wait| DurationMs(wait.0.saturating_sub(BEFORE_KILL.0)));
-        let grace = before.map_or(self.config.grace, |before| before.min(self.config.grace));
-        Ok(grace.max(DurationMs::from_secs(1)))
+        Ok(grace(self.config.grace, facts.kill_wait))
     }
 
     pub(super) async fn submit_order(&self, order: &AttemptOrder) -> Result<Submitted, SiteError> {
