@@ -38,6 +38,7 @@ use crate::port::{
     AttemptOrder, CopyOrder, CopyStatus, FilePlace, GateDecision, GateState, Inspected, Piece,
     Readable, Site, SiteDescription, SiteError, SiteStatus, Submitted, TagLookup,
 };
+use crate::wrapper::parameters::Seldom;
 use crate::wrapper::seal::Seal;
 
 /// Slurm's part of the agent's text.
@@ -137,6 +138,10 @@ struct Facts {
     /// From TERM to KILL of a job that Slurm ends.
     kill_wait: Option<DurationMs>,
 }
+
+/// How often a wrapper looks at its gate that waits there for long.
+pub const SELDOM: Seldom =
+    Seldom { poll: DurationMs::from_secs(5), after: DurationMs::from_secs(60) };
 
 /// What is left of KillWait for a payload: Slurm then kills its wrapper too, which has to tell.
 const BEFORE_KILL: DurationMs = DurationMs::from_secs(2);

@@ -16,7 +16,7 @@ use cospan_sites::files::Sources;
 use cospan_sites::files::fetch::{Fetching, relay};
 use cospan_sites::local::{LocalConfig, LocalSite};
 use cospan_sites::port::{Site, SiteError};
-use cospan_sites::slurm::SlurmSite;
+use cospan_sites::slurm::{SELDOM, SlurmSite};
 use cospan_sites::wrapper::seal::Seal;
 use tracing::{info, warn};
 
@@ -50,6 +50,8 @@ struct Kind {
     /// How long before a common start its gates are opened: longer than the wrappers take to
     /// see it. Those on this machine see it at once.
     go_lead: DurationMs,
+    /// The same for wrappers that have waited for long and look less often.
+    go_lead_held: DurationMs,
     make: fn(&Ground<'_>, &Section) -> Result<Made, SiteError>,
 }
 
@@ -58,12 +60,14 @@ static KINDS: [Kind; 2] = [
         kind: SiteKind::Local,
         settle: DurationMs::from_secs(1),
         go_lead: DurationMs::ZERO,
+        go_lead_held: DurationMs::ZERO,
         make: local,
     },
     Kind {
         kind: SiteKind::Slurm,
         settle: DurationMs::from_secs(50),
         go_lead: DurationMs(1_500),
+        go_lead_held: DurationMs(SELDOM.poll.0 + 1_500),
         make: slurm,
     },
 ];
@@ -82,6 +86,14 @@ pub(super) fn settle(kind: SiteKind) -> DurationMs {
 pub(super) fn go_lead(kind: SiteKind) -> DurationMs {
     of(kind).go_lead
 }
+
+/// The same if one of the components was held for long; see [`SELDOM`].
+pub(super) fn go_lead_held(kind: SiteKind) -> DurationMs {
+    of(kind).go_lead_held
+}
+
+/// Wrappers held so long look less often soon, by their own clock.
+pub(super) const GATE_PATIENCE: DurationMs = DurationMs(SELDOM.after.0 - 15_000);
 
 /// What all sites are made with.
 struct Ground<'c> {

@@ -100,6 +100,7 @@ fn prepare(root: &Root, config: &LocalConfig, order: &AttemptOrder) -> io::Resul
         wall_time: order.wall_time,
         grace: config.grace,
         poll: config.poll,
+        seldom: None,
         warning: order.warning,
     };
     let written = parameters::written(order, &config.root, &pace, &config.seal);

@@ -12,7 +12,7 @@ use super::errors;
 use super::judge::{Known, is_outdated, judge};
 use super::options::options;
 use super::queue::{self, Job};
-use super::{Facts, SlurmSite, grace, kill_wait, setting};
+use super::{Facts, SELDOM, SlurmSite, grace, kill_wait, setting};
 use crate::agent::left::{self, seconds_to_timestamp};
 use crate::agent::{Answer, Failure, Request};
 use crate::local::root::nonce;
@@ -98,6 +98,7 @@ impl SlurmSite {
             wall_time: order.wall_time,
             grace: self.grace().await?,
             poll: self.config.poll,
+            seldom: Some(SELDOM),
             warning: order.warning,
         };
         let written = written(order, &self.config.root, &pace, &self.config.seal);

@@ -132,6 +132,7 @@ impl Bench {
             wall_time: DurationMs::from_secs(600),
             grace: DurationMs::from_secs(5),
             poll: DurationMs::from_secs(5),
+            seldom: None,
             warning: None,
         };
         Ok(fs::write(spool.join("params"), command.encode(tag, &pace, &seal()))?)

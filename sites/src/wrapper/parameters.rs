@@ -28,8 +28,20 @@ pub struct Pace {
     pub grace: DurationMs,
     /// Between two looks at the gate without a hint.
     pub poll: DurationMs,
+    /// The same after so long at the gate, if it is to look less often then.
+    pub seldom: Option<Seldom>,
     /// Signal to the payload before its wall time ends.
     pub warning: Option<Warning>,
+}
+
+/// How a wrapper looks at its gate that has waited there for long: each look costs its site's
+/// file system something, and thousands may wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seldom {
+    /// Between two looks.
+    pub poll: DurationMs,
+    /// From so long after its start on.
+    pub after: DurationMs,
 }
 
 /// What the wrapper runs, as bytes.
@@ -85,6 +97,10 @@ impl Command {
             ("poll_s", pace.poll),
         ] {
             line(&mut out, key, &length.as_secs_ceil().max(1).to_string());
+        }
+        if let Some(Seldom { poll, after }) = &pace.seldom {
+            let (poll, after) = (poll.as_secs_ceil().max(1), after.as_secs_ceil());
+            line(&mut out, "seldom_s", &format!("{poll} {after}"));
         }
         if let Some(Warning { signal, before }) = &pace.warning {
             line(&mut out, "warn", &format!("{signal} {}", before.as_secs_ceil()));

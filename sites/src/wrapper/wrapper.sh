@@ -284,10 +284,10 @@ unhook() {
 
 # Waits until the gate is decided; decides it itself past the longest hold, or when told to
 # end. Waits for its bell, which needs no process; once that is silent or gone, for its
-# alarm, which does not end, because a signal interrupts that.
+# alarm, which does not end, because a signal interrupts that. Looks less often after a while.
 at_gate() {
     clock
-    close_at=$((now + hold * 100))
+    close_at=$((now + hold * 100)) seldom_at=$((now + patience * 100))
     while :; do
         tick=
         ! decided || return 0
@@ -300,6 +300,10 @@ at_gate() {
         if [ -n "$bell" ]; then
             [ -n "$tick" ] || read -r word 2> /dev/null || [ -n "$tick" ] || unhook
             continue
+        fi
+        if [ "$poll" -ne "$seldom" ] && [ "$now" -ge "$seldom_at" ]; then
+            end_ticks
+            poll=$seldom
         fi
         if [ -z "$ticks" ]; then
             rest=$(((close_at - now + 99) / 100))
@@ -564,7 +568,7 @@ time_start() {
 
 # Waits for the common start, a few seconds at most; the alarm of the gate may ring meanwhile.
 await_start() {
-    [ "$wait_ms" -le 5000 ] || wait_ms=5000
+    [ "$wait_ms" -le 10000 ] || wait_ms=10000
     clock
     begin_at=$((now + wait_ms / 10))
     while [ -z "$told" ] && [ "$now" -lt "$begin_at" ]; do
@@ -619,7 +623,8 @@ run() {
         hold_s) hold=$a ;;
         wall_s) wall=$a ;;
         grace_s) grace=$a ;;
-        poll_s) poll=$a ;;
+        poll_s) poll=$a seldom=$a ;;
+        seldom_s) seldom=$a patience=$b ;;
         warn) warn=$a warn_s=$b ;;
         earlier) earlier=$a ;;
         hosts) lists_hosts=1 ;;
@@ -669,7 +674,7 @@ main() {
     [ -z "$bell" ] || can_listen || unhook
     # Else `srun` in a payload would get what our submission exported: nothing.
     [ -z "$batch" ] || unset SLURM_EXPORT_ENV
-    round= epoch= start_at= rank= hold=3600 wall=3600 grace=5 poll=1
+    round= epoch= start_at= rank= hold=3600 wall=3600 grace=5 poll=1 seldom=1 patience=0
     trap on_end TERM INT
     trap 'on_pass USR1' USR1
     trap 'on_pass XCPU' XCPU

@@ -62,6 +62,7 @@ impl Bench {
             wall_time: DurationMs::from_secs(300),
             grace: DurationMs::from_secs(1),
             poll: DurationMs::from_secs(1),
+            seldom: None,
             warning: None,
         };
         Self { place, shell, pace, tag: our_tag() }
