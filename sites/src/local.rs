@@ -46,6 +46,7 @@ use crate::port::{
     AttemptOrder, CopyOrder, CopyStatus, FilePlace, GateDecision, GateState, Inspected, Piece,
     Readable, Site, SiteDescription, SiteError, SiteStatus, Submitted, TagLookup,
 };
+use crate::wrapper::seal::Seal;
 
 /// Calls that may be inside the site's file system at the same time. When it
 /// hangs, this many threads hang with it and no more.
@@ -83,6 +84,8 @@ pub struct LocalConfig {
     pub ping: Vec<String>,
     /// Roots of the sites on this machine that copies may come from.
     pub neighbours: BTreeMap<SiteName, PathBuf>,
+    /// By which it is known what wrappers wrote; none if left out.
+    pub seal: Seal,
 }
 
 impl LocalConfig {
@@ -104,6 +107,7 @@ impl LocalConfig {
             stall: DurationMs::from_secs(60),
             ping: ping::command(),
             neighbours: BTreeMap::new(),
+            seal: Seal::none(),
         }
     }
 }
@@ -201,6 +205,7 @@ impl LocalSite {
 impl Shared {
     fn root(&self) -> Result<Root, SiteError> {
         Root::open(&self.config.root, &self.config.name)
+            .map(|root| root.sealed_by(&self.config.seal))
             .map_err(|error| SiteError::NotSent(format!("{}: {error}", self.config.root.display())))
     }
 

@@ -28,7 +28,7 @@ use cospan_domain::resources::Resources;
 use cospan_domain::units::{Bytes, DurationMs, DurationUs, Timestamp};
 use tokio::time::Instant;
 
-use crate::agent::{self, Agent, Request};
+use crate::agent::{self, Agent, Answer, Request};
 use crate::exec::{Command, Exec, Lane, Work};
 use crate::files::attached::Attached;
 use crate::files::remote::RemoteFiles;
@@ -39,6 +39,8 @@ use crate::port::{
     AttemptOrder, CopyOrder, CopyStatus, FilePlace, GateDecision, GateState, Inspected, Piece,
     Readable, Site, SiteDescription, SiteError, SiteStatus, Submitted, TagLookup,
 };
+use crate::wrapper::parameters::Seldom;
+use crate::wrapper::seal::Seal;
 
 pub use options::passed_on;
 
@@ -90,6 +92,8 @@ pub struct SlurmConfig {
     pub neighbours: BTreeMap<SiteName, PathBuf>,
     /// Sites that copies may come from by way of this process.
     pub sources: Sources,
+    /// By which it is known what wrappers wrote; none if left out.
+    pub seal: Seal,
 }
 
 impl SlurmConfig {
@@ -115,6 +119,7 @@ impl SlurmConfig {
             ping: ping::command(),
             neighbours: BTreeMap::new(),
             sources: Sources::new(),
+            seal: Seal::none(),
         }
     }
 
@@ -138,6 +143,32 @@ struct Facts {
     kill_wait: Option<DurationMs>,
     /// Memory and GPUs of the site's partition.
     amounts: BTreeMap<Arc<str>, u64>,
+}
+
+/// How often a wrapper looks at its gate that waits there for long.
+pub const SELDOM: Seldom =
+    Seldom { poll: DurationMs::from_secs(5), after: DurationMs::from_secs(60) };
+
+/// What is left of KillWait for a payload: Slurm then kills its wrapper too, which has to tell.
+const BEFORE_KILL: DurationMs = DurationMs::from_secs(2);
+
+/// What Slurm's configuration says of something.
+fn setting<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
+    answer.all("config").find_map(|line| {
+        let (key, value) = line.split_once('=')?;
+        (key.trim() == name).then(|| value.trim())
+    })
+}
+
+/// Reads `5 sec`.
+fn kill_wait(text: &str) -> Option<DurationMs> {
+    text.split(' ').next()?.parse().ok().map(DurationMs::from_secs)
+}
+
+/// From TERM to KILL of a payload: shorter than Slurm gives a job itself.
+fn grace(wanted: DurationMs, kill_wait: Option<DurationMs>) -> DurationMs {
+    let most = kill_wait.map_or(wanted, |wait| DurationMs(wait.0.saturating_sub(BEFORE_KILL.0)));
+    most.min(wanted).max(DurationMs::from_secs(1))
 }
 
 /// A cluster under Slurm.

@@ -270,6 +270,8 @@ pub fn verdict(word: Word, left: Left, settled: bool) -> Verdict {
         }
         (left, Word::Running | Word::Completing) if !left.is_exit() => Verdict::Standing,
         (Left::Nothing, Word::Forgotten) => Verdict::Absent,
+        // Slurm says so too of a job whose payload killed its wrapper.
+        (Left::Spoiled, Word::LaunchFailed) => by_itself(left, word, settled),
         (left, word) => match word.outside() {
             // What is in the queue has no files that could come late, but reasons pass.
             Some(why) if left.is_exit() => Verdict::Ended(why),

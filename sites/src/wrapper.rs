@@ -8,6 +8,7 @@
 pub mod cost;
 pub(crate) mod evidence;
 pub mod parameters;
+pub mod seal;
 pub mod state;
 
 /// The wrapper, for any POSIX shell: `sh wrapper.sh ROOT TAG`.

@@ -6,6 +6,7 @@
 mod support;
 
 mod local {
+    mod attacks;
     mod bell;
     mod deaths;
     mod places;

@@ -9,6 +9,7 @@
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
 mod slurm {
+    mod attacks;
     mod cuts;
     mod ends;
     pub mod fixture;

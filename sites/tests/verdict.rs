@@ -22,7 +22,7 @@ const TABLE: [(Word, &str); 16] = [
     (Word::Deadline, "?T ?T ?T ?T ?T  T  T  T J J t v"),
     (Word::NodeFailed, "?F ?F ?F ?F ?F  F  F  F J J t v"),
     (Word::BootFailed, "?F ?F ?F ?F ?F  F  F  F J J t v"),
-    (Word::LaunchFailed, "?X ?X ?X ?X ?X  X  X  X J J t v"),
+    (Word::LaunchFailed, "?X ?X ?X ?X ?Z  X  X  X J J t v"),
     (Word::OutOfMemory, "?M ?M ?M ?M ?M  M  M  M J J t v"),
     (Word::Forgotten, " a ?L ?L ?L ?Z  S  J  C J J t v"),
 ];

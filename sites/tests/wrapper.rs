@@ -2,7 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, unreachable_pub, reason = "a test program")]
 
+#[path = "support/unprivileged.rs"]
+mod unprivileged;
+
 mod wrapper {
+    mod attacks;
     mod batch;
     mod bell;
     pub mod bench;

@@ -14,6 +14,7 @@ mod directory;
 mod private;
 mod ring;
 mod role;
+mod seal;
 #[cfg(test)]
 mod tests;
 mod token;
@@ -23,6 +24,7 @@ use std::path::PathBuf;
 pub use directory::{FIRST_KEY, KeyDirectory, KeyInfo};
 pub use ring::{KeyRing, Member};
 pub use role::Role;
+pub use seal::seal;
 use thiserror::Error;
 pub use token::Token;
 

@@ -134,11 +134,12 @@ async fn start(
     let registry = Registry::new();
     let metrics = Arc::new(Metrics::new(&registry)?);
     register_process(&registry)?;
-    let Sites { sites, connections } =
-        registry::sites(config, data).await.map_err(ServeError::Sites)?;
     let (path, options) = settings::store(config, data);
     let (sink, reports) = wiring::report_channel();
     let (opened, view, remains) = records::open(&path, &options, sink)?;
+    let seal = crate::keys::seal(data, view.next_id)?;
+    let Sites { sites, connections } =
+        registry::sites(config, data, seal).await.map_err(ServeError::Sites)?;
     let strikes = ChaosMetrics::register(&registry)?;
     let (sites, faults) = wrapped(config, data, sites);
     let parts = Parts {

@@ -16,7 +16,8 @@ use cospan_sites::files::Sources;
 use cospan_sites::files::fetch::{Fetching, relay};
 use cospan_sites::local::{LocalConfig, LocalSite};
 use cospan_sites::port::{Site, SiteError};
-use cospan_sites::slurm::SlurmSite;
+use cospan_sites::slurm::{SELDOM, SlurmSite};
+use cospan_sites::wrapper::seal::Seal;
 use tracing::{info, warn};
 
 use crate::clusters;
@@ -49,6 +50,8 @@ struct Kind {
     /// How long before a common start its gates are opened: longer than the wrappers take to
     /// see it. Those on this machine see it at once.
     go_lead: DurationMs,
+    /// The same for wrappers that have waited for long and look less often.
+    go_lead_held: DurationMs,
     make: fn(&Ground<'_>, &Section) -> Result<Made, SiteError>,
 }
 
@@ -57,12 +60,14 @@ static KINDS: [Kind; 2] = [
         kind: SiteKind::Local,
         settle: DurationMs::from_secs(1),
         go_lead: DurationMs::ZERO,
+        go_lead_held: DurationMs::ZERO,
         make: local,
     },
     Kind {
         kind: SiteKind::Slurm,
         settle: DurationMs::from_secs(50),
         go_lead: DurationMs(1_500),
+        go_lead_held: DurationMs(SELDOM.poll.0 + 1_500),
         make: slurm,
     },
 ];
@@ -82,6 +87,14 @@ pub(super) fn go_lead(kind: SiteKind) -> DurationMs {
     of(kind).go_lead
 }
 
+/// The same if one of the components was held for long; see [`SELDOM`].
+pub(super) fn go_lead_held(kind: SiteKind) -> DurationMs {
+    of(kind).go_lead_held
+}
+
+/// Wrappers held so long look less often soon, by their own clock.
+pub(super) const GATE_PATIENCE: DurationMs = DurationMs(SELDOM.after.0 - 15_000);
+
 /// What all sites are made with.
 struct Ground<'c> {
     config: &'c Config,
@@ -92,6 +105,7 @@ struct Ground<'c> {
     /// The ways to the others, and their files.
     ways: BTreeMap<SiteName, Arc<SshExec>>,
     sources: Sources,
+    seal: Seal,
 }
 
 impl Ground<'_> {
@@ -130,7 +144,7 @@ impl Ground<'_> {
 
 /// The sites. One is initialised when it is first heard of, and never again: one whose root
 /// has vanished may come back, with what lives in it.
-pub(super) async fn sites(config: &Config, data: &Path) -> Result<Sites, SiteError> {
+pub(super) async fn sites(config: &Config, data: &Path, seal: Seal) -> Result<Sites, SiteError> {
     let known = data.join("sites");
     let unusable = |error: std::io::Error| {
         SiteError::Refused(format!("{} cannot be written: {error}", known.display()))
@@ -142,7 +156,7 @@ pub(super) async fn sites(config: &Config, data: &Path) -> Result<Sites, SiteErr
     let here = config.site.iter().filter(|site| site.ssh.is_none());
     let roots = here.map(|site| (site.name.clone(), absolute(&site.root))).collect();
     let (ways, sources) = (BTreeMap::new(), Sources::new());
-    let mut ground = Ground { config, data, agent, roots, ways, sources };
+    let mut ground = Ground { config, data, agent, roots, ways, sources, seal };
     ground.reach()?;
     let mut all = Sites { sites: Vec::new(), connections: Vec::new() };
     for section in &config.site {
@@ -194,6 +208,7 @@ fn local(ground: &Ground<'_>, section: &Section) -> Result<Made, SiteError> {
     local.labels = section.labels.clone();
     local.ping = ground.config.sites.ping.clone();
     local.neighbours = ground.neighbours(&section.name);
+    local.seal = ground.seal.clone();
     let site = Arc::new(LocalSite::new(local)?);
     let made = site.clone();
     let initialise: Initialise = Box::new(move || {
@@ -206,6 +221,7 @@ fn local(ground: &Ground<'_>, section: &Section) -> Result<Made, SiteError> {
 fn slurm(ground: &Ground<'_>, section: &Section) -> Result<Made, SiteError> {
     let mut slurm = clusters::slurm(section, absolute(&section.root), ground.agent.clone());
     slurm.ping = ground.config.sites.ping.clone();
+    slurm.seal = ground.seal.clone();
     let ssh = ground.ways.get(&section.name).cloned();
     let site = Arc::new(match &ssh {
         Some(exec) => {

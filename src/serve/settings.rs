@@ -21,7 +21,7 @@ use cospan_storage::{EngineKind, Options};
 
 use super::registry;
 use crate::chaos::Limits;
-use crate::config::sections::{Basis, Engine, Link, PriorityRule};
+use crate::config::sections::{Basis, Engine, Link, PriorityRule, SiteKind};
 use crate::config::value::Auto;
 use crate::config::{Config, SecretUrl};
 use crate::http::{HttpSettings, TlsFiles};
@@ -99,12 +99,9 @@ fn job(config: &Config) -> JobParameters {
         claim_timeout: claim.claim_timeout,
         hold_slack: claim.hold_slack,
         hold_max: claim.hold_max,
-        go_lead: config
-            .site
-            .iter()
-            .map(|site| registry::go_lead(site.kind))
-            .max()
-            .unwrap_or_default(),
+        go_lead: longest(config, registry::go_lead),
+        go_lead_held: longest(config, registry::go_lead_held),
+        gate_patience: registry::GATE_PATIENCE,
         go_grace: claim.go_grace,
         settle: config.sites.settle,
         claim_backoff: claim.claim_backoff,
@@ -114,6 +111,11 @@ fn job(config: &Config) -> JobParameters {
         max_input_losses: claim.max_input_losses,
         ..JobParameters::default()
     }
+}
+
+/// Sites of all kinds start together.
+fn longest(config: &Config, of: fn(SiteKind) -> DurationMs) -> DurationMs {
+    config.site.iter().map(|site| of(site.kind)).max().unwrap_or_default()
 }
 
 fn quotas(config: &Config) -> BTreeMap<SiteName, Quota> {

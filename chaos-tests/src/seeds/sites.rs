@@ -1,8 +1,11 @@
 //! Judges every change of a site's record: the breaker takes only steps of its automaton,
 //! which have a cause, and lets in no more probes than it may.
 
+use std::collections::BTreeSet;
+
+use cospan_domain::ids::JobId;
 use cospan_domain::site::parameters::SiteParameters;
-use cospan_domain::site::state::{Breaker, SiteRecord, probing_jobs};
+use cospan_domain::site::state::{Breaker, ErrorDetail, SiteRecord, probing_jobs};
 use cospan_domain::units::{DurationMs, Timestamp};
 
 /// By then everybody goes by what is on the disk.
@@ -21,23 +24,26 @@ pub(super) fn broken(
     let threshold = parameters.site_error_threshold;
     let charged = new.consecutive_errors > old.consecutive_errors;
     let holds = match (&old.breaker, &new.breaker) {
-        (Breaker::Closed, Breaker::Closed) => new.consecutive_errors < threshold,
+        (Breaker::Closed, Breaker::Closed) => {
+            new.consecutive_errors < threshold && are_of_different_jobs(new)
+        }
         (Breaker::Closed, Breaker::Open { trips, .. }) => {
             let (errors, added) = (new.consecutive_errors, errors_added(old, new));
             // Of what was written at once a success may have come between, or last.
             let until_success = old.consecutive_errors + added.saturating_sub(errors);
             let reached = (charged && errors >= threshold)
                 || (errors < old.consecutive_errors + added && until_success >= threshold);
-            reached && *trips == 1
+            reached && *trips == 1 && (threshold == 1 || erring_jobs(new) >= 2)
         }
         (Breaker::Open { .. }, Breaker::HalfOpen { running, allowed, .. }) => {
             *allowed == 1 && probing_jobs(running) == 1
         }
         (Breaker::Open { trips, .. }, Breaker::Open { trips: still, .. }) => trips == still,
-        (Breaker::HalfOpen { trips, .. }, Breaker::Open { trips: now, .. }) => {
+        (Breaker::HalfOpen { trips, running, .. }, Breaker::Open { trips: now, .. }) => {
             // The last of what was written at once was a success, or came after one.
             let ended_well = new.consecutive_errors < errors_added(old, new);
-            (charged || ended_well) && *now == trips.saturating_add(1)
+            let again = running.iter().any(|probe| errs_again(old, new, probe.job));
+            (charged || ended_well) && (*now == trips.saturating_add(1) || again && now == trips)
         }
         (Breaker::HalfOpen { .. }, Breaker::Closed) => {
             // After the last probe others may have failed.
@@ -63,6 +69,25 @@ pub(super) fn broken(
 fn errors_added(old: &SiteRecord, new: &SiteRecord) -> u32 {
     let added = new.recent_errors.iter().filter(|error| !old.recent_errors.contains(error));
     u32::try_from(added.count()).unwrap_or(u32::MAX)
+}
+
+/// Whether the errors in the count are each of another job, as far as they are known.
+fn are_of_different_jobs(site: &SiteRecord) -> bool {
+    let counted = site.recent_errors.iter().rev().take(site.consecutive_errors as usize);
+    let mut jobs = BTreeSet::new();
+    counted.map(|error| error.attempt.job).all(|job| jobs.insert(job))
+}
+
+/// So many jobs the latest errors are of.
+fn erring_jobs(site: &SiteRecord) -> usize {
+    site.recent_errors.iter().map(|error| error.attempt.job).collect::<BTreeSet<_>>().len()
+}
+
+/// Whether a job that errs now had moved the breaker before, or twice in the same write.
+fn errs_again(old: &SiteRecord, new: &SiteRecord, job: JobId) -> bool {
+    let of_job = |error: &&ErrorDetail| error.attempt.job == job;
+    let added = new.recent_errors.iter().filter(|error| !old.recent_errors.contains(error));
+    old.has_erred(job) || added.filter(of_job).count() > 1
 }
 
 /// Whether administrators are told when it becomes unusable, stays so, or is usable again.
@@ -95,9 +120,9 @@ pub(super) fn keeps_away(site: &SiteRecord, at: Timestamp) -> bool {
 mod tests {
     use std::sync::Arc;
 
-    use cospan_domain::ids::{Attempt, ComponentIndex, JobId, SiteName};
+    use cospan_domain::ids::{Attempt, ComponentIndex, SiteName};
     use cospan_domain::site::failure::FailureClass;
-    use cospan_domain::site::state::{AttemptId, ErrorDetail, NotificationId};
+    use cospan_domain::site::state::{AttemptId, NotificationId};
 
     use super::*;
 
@@ -120,6 +145,8 @@ mod tests {
         new.breaker = Breaker::Open { since: Timestamp(0), probe_at, trips: 1 };
         (old.consecutive_errors, new.consecutive_errors) = (before, after);
         new.last_notification = NotificationId(1);
+        old.recent_errors.extend((0..before.into()).map(|number| error(90 + number)));
+        new.recent_errors.extend(old.recent_errors.iter().cloned());
         new.recent_errors.extend((0..new_errors).map(error));
         broken(&old, &new, &parameters)
     }
@@ -163,6 +190,29 @@ mod tests {
         new.last_notification = NotificationId(1);
         new.recent_errors.extend((0..new_errors).map(error));
         broken(&old, &new, &parameters)
+    }
+
+    #[test]
+    fn errors_of_one_job_open_nothing_and_lengthen_nothing_twice() {
+        let parameters = SiteParameters::default();
+        let mut old = SiteRecord::new(SiteName::new("delft").unwrap());
+        old.recent_errors.push_back(error(1));
+        let mut new = old.clone();
+        (old.consecutive_errors, new.consecutive_errors) = (1, 2);
+        new.recent_errors.push_back(error(2));
+        assert_eq!(broken(&old, &new, &parameters), None);
+        new.recent_errors.pop_back();
+        let attempt = AttemptId { attempt: Attempt(2), ..attempt(1) };
+        new.recent_errors.push_back(ErrorDetail { attempt, ..error(1) });
+        assert!(broken(&old, &new, &parameters).is_some(), "one job counted twice");
+        let running = [attempt].into();
+        old.breaker = Breaker::HalfOpen { since: Timestamp(0), allowed: 1, running, trips: 1 };
+        let probe_at = Timestamp(parameters.probe_interval.0);
+        new.breaker = Breaker::Open { since: Timestamp(0), probe_at, trips: 1 };
+        new.last_notification = NotificationId(1);
+        assert!(broken(&old, &new, &parameters).is_some(), "its first failed probe");
+        old.erring_jobs.push_back(attempt.job);
+        assert_eq!(broken(&old, &new, &parameters), None, "its second");
     }
 
     #[test]

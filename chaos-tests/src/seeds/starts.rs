@@ -24,8 +24,8 @@ pub(super) type Starts = BTreeMap<(JobId, Round), Vec<Start>>;
 
 /// How far apart the parts of a round may begin.
 fn apart_max() -> DurationMs {
-    let JobParameters { go_lead, go_grace, .. } = JobParameters::default();
-    go_lead + go_grace + DurationMs(1_000)
+    let JobParameters { go_lead, go_lead_held, go_grace, .. } = JobParameters::default();
+    go_lead.max(go_lead_held) + go_grace + DurationMs(1_000)
 }
 
 /// Rounds of which a part began long after another, whatever became of them, and by how much.

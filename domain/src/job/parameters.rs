@@ -18,6 +18,11 @@ pub struct JobParameters {
     pub go_grace: DurationMs,
     /// From the decision to the common start time.
     pub go_lead: DurationMs,
+    /// The same if a component has been at its gate for `gate_patience`: its wrapper looks less
+    /// often then.
+    pub go_lead_held: DurationMs,
+    /// See `go_lead_held`.
+    pub gate_patience: DurationMs,
     /// What a site acknowledged counts as lost when it is absent this long after.
     pub settle: DurationMs,
     /// Between two look-ups of an uncertain submission.
@@ -45,6 +50,8 @@ impl Default for JobParameters {
             hold_max: DurationMs::from_secs(600),
             go_grace: DurationMs::from_secs(30),
             go_lead: DurationMs::ZERO,
+            go_lead_held: DurationMs::ZERO,
+            gate_patience: DurationMs::from_secs(45),
             settle: DurationMs::from_secs(30),
             look_up_interval: DurationMs::from_secs(10),
             claim_backoff: DurationMs::from_secs(5),

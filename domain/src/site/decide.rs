@@ -62,7 +62,7 @@ struct Desk<'a> {
 impl Desk<'_> {
     /// KOALA, fault tolerance: consecutive errors + 1; at `site_error_threshold` the
     /// site is unusable and its administrator is notified with the details. Ours:
-    /// counted once however often told, and not at all if the fault is ours.
+    /// counted once however often told, once a job, and not at all if the fault is ours.
     fn record_error(
         &self,
         attempt: AttemptId,
@@ -77,7 +77,8 @@ impl Desk<'_> {
         if !class.charges_site() {
             return self.probe_over(attempt);
         }
-        if isolated {
+        let (probing, has_erred) = (self.is_probing(attempt), self.record.has_erred(attempt.job));
+        if isolated || (has_erred && !probing) {
             let mut events = vec![Happened::ErrorExcused { attempt }];
             events.extend(self.probe_over(attempt));
             return events;
@@ -85,12 +86,16 @@ impl Desk<'_> {
         let detail = text::kept(detail);
         let mut events = vec![Happened::ErrorCharged { attempt, class, detail: detail.clone() }];
         let errors = self.record.consecutive_errors.saturating_add(1);
-        if self.is_probing(attempt) {
-            events.extend(self.open(NotificationKind::ProbeFailed, errors, Some(&detail), jitter));
+        if probing {
+            // One job alone does not keep others away for longer and longer.
+            let trips = self.record.breaker.trips().saturating_add(u32::from(!has_erred));
+            let kind = NotificationKind::ProbeFailed;
+            events.extend(self.open(kind, trips, errors, Some(&detail), jitter));
         } else if self.record.breaker == Breaker::Closed
             && errors >= self.parameters.site_error_threshold.max(1)
         {
-            events.extend(self.open(NotificationKind::Unusable, errors, Some(&detail), jitter));
+            let kind = NotificationKind::Unusable;
+            events.extend(self.open(kind, 1, errors, Some(&detail), jitter));
         }
         events
     }
@@ -157,7 +162,10 @@ impl Desk<'_> {
         let errors = self.record.consecutive_errors;
         match outcome {
             ProbeOutcome::Succeeded => self.record_success(probe),
-            ProbeOutcome::Failed => self.open(NotificationKind::ProbeFailed, errors, None, jitter),
+            ProbeOutcome::Failed => {
+                let trips = self.record.breaker.trips().saturating_add(1);
+                self.open(NotificationKind::ProbeFailed, trips, errors, None, jitter)
+            }
             ProbeOutcome::Inconclusive => self.probe_over(probe),
         }
     }
@@ -207,11 +215,11 @@ impl Desk<'_> {
     fn open(
         &self,
         kind: NotificationKind,
+        trips: u32,
         errors: u32,
         latest: Option<&Arc<str>>,
         jitter: PerMillion,
     ) -> Vec<Happened> {
-        let trips = self.record.breaker.trips().saturating_add(1);
         let interval = self.parameters.interval(trips, jitter);
         let site = &self.record.site;
         let text = match kind {

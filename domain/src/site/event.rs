@@ -28,7 +28,7 @@ pub enum Happened {
         /// What happened.
         detail: Arc<str>,
     },
-    /// An error was not charged, because the fault was ours.
+    /// An error was not charged: the fault was ours, or another error of its job is charged.
     ErrorExcused {
         /// The attempt that failed.
         attempt: AttemptId,

@@ -17,16 +17,23 @@ pub fn evolve(record: &mut SiteRecord, event: &SiteEvent) {
         Happened::ErrorCharged { attempt, class, detail } => {
             record.consecutive_errors = record.consecutive_errors.saturating_add(1);
             remember(record, *attempt);
+            if !record.has_erred(attempt.job) {
+                push_bounded(&mut record.erring_jobs, attempt.job, REMEMBERED);
+            }
             let error =
                 ErrorDetail { attempt: *attempt, class: *class, at, detail: detail.clone() };
             push_bounded(&mut record.recent_errors, error, RECENT_ERRORS);
         }
         Happened::ErrorExcused { attempt } => remember(record, *attempt),
         Happened::SuccessCounted { attempt } => {
-            record.consecutive_errors = 0;
+            forget_errors(record);
             remember(record, *attempt);
         }
         Happened::BreakerOpened { probe_at, trips } => {
+            // Each job may tell once more that the site still fails.
+            if record.breaker == Breaker::Closed {
+                record.erring_jobs.clear();
+            }
             record.breaker = Breaker::Open { since: at, probe_at: *probe_at, trips: *trips };
         }
         Happened::ProbeStarted { probe } => start_probe(&mut record.breaker, *probe, at),
@@ -38,11 +45,11 @@ pub fn evolve(record: &mut SiteRecord, event: &SiteEvent) {
         }
         Happened::BreakerClosed => {
             record.breaker = Breaker::Closed;
-            record.consecutive_errors = 0;
+            forget_errors(record);
         }
         Happened::ErrorsReset { by } => {
             record.breaker = Breaker::Closed;
-            record.consecutive_errors = 0;
+            forget_errors(record);
             record.operator.reset = Some(order(by, at));
         }
         Happened::NotificationOwed(notification) => owe(record, notification),
@@ -65,6 +72,11 @@ pub fn evolve(record: &mut SiteRecord, event: &SiteEvent) {
         }
         Happened::VerdictReleased { .. } => record.operator.forced = None,
     }
+}
+
+fn forget_errors(record: &mut SiteRecord) {
+    record.consecutive_errors = 0;
+    record.erring_jobs.clear();
 }
 
 fn order(by: &KeyName, at: Timestamp) -> Order {

@@ -24,8 +24,12 @@ pub const WAITS_FOR_RERUNNABLE: DurationMs = DurationMs(3_600_000);
 pub struct SiteRecord {
     /// Which site.
     pub site: SiteName,
-    /// Errors since the last component that ended without one.
+    /// Errors since the last component that ended without one; while the breaker is closed,
+    /// each of another job.
     pub consecutive_errors: u32,
+    /// Jobs that have moved count and breaker since that, or since the breaker opened: a job
+    /// moves them by one. Oldest first; at most [`REMEMBERED`].
+    pub erring_jobs: VecDeque<JobId>,
     /// Whether its errors keep work away.
     pub breaker: Breaker,
     /// What operators said.
@@ -243,6 +247,7 @@ impl SiteRecord {
         Self {
             site,
             consecutive_errors: 0,
+            erring_jobs: VecDeque::new(),
             breaker: Breaker::Closed,
             operator: Operator::default(),
             counted: VecDeque::new(),
@@ -257,6 +262,12 @@ impl SiteRecord {
     /// charge is settled once this holds.
     pub fn has_counted(&self, attempt: AttemptId) -> bool {
         self.counted.contains(&attempt)
+    }
+
+    /// Whether an error of this job moves nothing any more: a job whose own doing ends its
+    /// attempts must not close a site.
+    pub fn has_erred(&self, job: JobId) -> bool {
+        self.erring_jobs.contains(&job)
     }
 
     /// The latest error.

@@ -1,4 +1,4 @@
-# What an adapter has done at a site of a batch system. POSIX shell, with head, find, date and
+# What an adapter has done at a site of a batch system. POSIX shell, with head, find, grep, date and
 # id as GNU has them; beginning.sh, files.sh and the batch system's own part come before.
 #
 # usage: sh -c TEXT script ROOT SITE SECONDS VERB [WORD]...      the request is standard input
@@ -102,9 +102,14 @@ show() {
     done
 }
 
+# What was decided. A decision appears whole: one that cannot be read was spoiled by a payload.
 decided() {
     verdict=
-    { read -r verdict < "attempts/$tag/decision"; } 2> /dev/null
+    { read -r verdict < "attempts/$tag/decision"; } 2> /dev/null && return
+    verdict=spoiled
+    [ -e "attempts/$tag/decision" ] || [ -h "attempts/$tag/decision" ] || {
+        [ -d "attempts/$tag" ] && ! { [ -r "attempts/$tag" ] && [ -x "attempts/$tag" ]; }
+    }
 }
 
 # Writes what is to become the decision, and gives it its name: exactly one wins.
@@ -117,14 +122,16 @@ decide() {
         case $ms in '' | *[!0-9]*) ms=$(date +%s)000 ;; esac
         printf 'start_ms %s\nend %s\n' "$((ms + wait_ms))" "$tag" >> "$aside"
         ;;
-    void) printf 'void\nby adapter\nend %s\n' "$tag" > "$aside" ;;
+    void)
+        IFS= read -r line && printf '%s\nby adapter\nend %s\n' "$line" "$tag" > "$aside"
+        ;;
     esac || fail unsent "cannot write the decision: is the disk full?"
     ln "$aside" "attempts/$tag/decision" 2> /dev/null
     rm -f "$aside"
     decided || fail unknown "the decision of $tag cannot be read"
 }
 
-# gate TAG VERDICT NONCE [WAIT_MS LENGTH]
+# gate TAG VERDICT NONCE [WAIT_MS LENGTH]      reads the decision, of `void` its first line
 gate() {
     tag=$1 nonce=$3 wait_ms=${4-} length=${5-}
     if ! decided; then
@@ -162,11 +169,41 @@ remove() {
     tag=$1 nonce=$2
     jobs=$(lrm_jobs) || fail unsent "$jobs"
     [ -z "$jobs" ] || fail refused "$tag has not ended; cancel it first"
+    end_left
     for place in spool attempts; do
-        [ -e "$place/$tag" ] || continue
-        mv "$place/$tag" "gone/$tag.$nonce.$place" || fail unknown "cannot move $place/$tag"
-        rm -rf "gone/$tag.$nonce.$place" || fail unknown "cannot remove all of $tag"
+        [ -e "$place/$tag" ] || [ -h "$place/$tag" ] || continue
+        try_open "$place/$tag" mv "$place/$tag" "gone/$tag.$nonce.$place" \
+            || fail unknown "cannot move $place/$tag"
+        try_open "gone/$tag.$nonce.$place" rm -rf "gone/$tag.$nonce.$place" \
+            || fail unknown "cannot remove all of $tag"
     done
+}
+
+# Ends what is left on this machine of an attempt whose wrapper was killed. Other machines
+# cannot be reached from here: there the next attempt's wrapper does it.
+end_left() {
+    ran_on= here= turns=20
+    { read -r word ran_on < "attempts/$tag/ready"; } 2> /dev/null
+    { read -r here < /proc/sys/kernel/hostname; } 2> /dev/null
+    [ "${ran_on:-$here}" = "$here" ] || return 0
+    while [ "$turns" -gt 0 ]; do
+        set +f
+        left=$(grep -lszxF "COSPAN_ATTEMPT_DIR=$root/attempts/$tag" /proc/[0-9]*/environ)
+        set -f
+        [ -n "$left" ] || return 0
+        printf '%s\n' "$left" | while IFS=/ read -r word word pid word; do
+            kill -s KILL "$pid" 2> /dev/null
+        done
+        sleep 0.05
+        turns=$((turns - 1))
+    done
+}
+
+# Does something to directory $1; if that fails, once more after its payload's modes are undone.
+try_open() {
+    closed=$1
+    shift
+    "$@" 2> /dev/null || { chmod -R u+rwX "$closed" 2> /dev/null; "$@"; }
 }
 
 # What is in the queue, and what is known of an attempt that is not there any more.

@@ -9,6 +9,7 @@ use cospan_domain::units::Timestamp;
 use super::Answer;
 use crate::wrapper::evidence::{Evidence, Found};
 use crate::wrapper::parameters::end;
+use crate::wrapper::seal::Seal;
 
 /// State files of one attempt; no content for what is there and is no file that can be read.
 type Files = BTreeMap<String, (Option<Vec<u8>>, Timestamp)>;
@@ -23,7 +24,7 @@ pub(crate) struct Left {
 }
 
 /// Reads what the agent found.
-pub(crate) fn read(answer: &Answer) -> Left {
+pub(crate) fn read(answer: &Answer, seal: &Seal) -> Left {
     let mut left: BTreeMap<Tag, Files> = BTreeMap::new();
     let mut current: Option<(Tag, String)> = None;
     for line in answer.0.lines() {
@@ -52,7 +53,7 @@ pub(crate) fn read(answer: &Answer) -> Left {
     }
     let spooled = |line: &str| line.split_once(" spool/")?.1.parse().ok();
     Left {
-        evidence: left.into_iter().map(|(tag, files)| (tag, evidence(tag, files))).collect(),
+        evidence: left.into_iter().map(|(tag, files)| (tag, evidence(tag, files, seal))).collect(),
         spooled: answer.all("d").filter_map(spooled).collect(),
     }
 }
@@ -77,7 +78,7 @@ pub(crate) fn seconds_to_timestamp(seconds: &str) -> Option<Timestamp> {
     Some(Timestamp(whole.parse::<u64>().ok()?.checked_mul(1_000)?.saturating_add(ms)))
 }
 
-fn evidence(tag: Tag, mut files: Files) -> Evidence {
+fn evidence(tag: Tag, mut files: Files, seal: &Seal) -> Evidence {
     if let Some((Some(bytes), _)) = files.get_mut("decision")
         && !bytes.is_empty()
     {
@@ -91,7 +92,7 @@ fn evidence(tag: Tag, mut files: Files) -> Evidence {
             None => Found::Spoiled,
         }))
     };
-    match Evidence::of(tag, file) {
+    match Evidence::of(tag, seal, file) {
         Ok(evidence) => evidence,
         Err(never) => match never {},
     }
@@ -107,7 +108,7 @@ mod tests {
     const BARE: &str = "cabcdefgh-3-0-12";
 
     fn of(text: &str) -> BTreeMap<Tag, Evidence> {
-        read(&Answer(text.to_owned())).evidence
+        read(&Answer(text.to_owned()), &Seal::none()).evidence
     }
 
     #[test]
@@ -138,7 +139,7 @@ mod tests {
     #[test]
     fn what_was_made_ready_and_not_removed_is_told() {
         let text = format!("d 5.000 spool/{WAITS}\n| d 5.000 spool/{SHUT}\n");
-        let left = read(&Answer(text));
+        let left = read(&Answer(text), &Seal::none());
         assert_eq!(left.spooled.into_iter().collect::<Vec<_>>(), [WAITS.parse().unwrap()]);
         assert!(left.evidence.is_empty());
     }

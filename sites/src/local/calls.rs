@@ -16,6 +16,7 @@ use crate::port::{
     Capabilities, Found, GateDecision, GateState, Observation, SiteDescription, SiteError,
     SiteStatus, TagLookup,
 };
+use crate::wrapper::evidence::Found as FoundFile;
 use crate::wrapper::parameters::{encode_go, encode_void};
 use crate::wrapper::state;
 
@@ -151,17 +152,7 @@ impl Shared {
         let paths =
             [format!("{LIVE}/{tag}"), format!("{SPOOL}/{tag}"), format!("{ATTEMPTS}/{tag}")];
         for path in paths {
-            let aside = format!("{GONE}/{tag}.{}", nonce());
-            if root.rename(&path, &aside).map_err(|e| unknown(&e))? {
-                let aside = self.config.root.join(aside);
-                let result = match std::fs::remove_dir_all(&aside) {
-                    Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
-                        std::fs::remove_file(&aside)
-                    }
-                    result => result,
-                };
-                result.map_err(|e| unknown(&e))?;
-            }
+            root.discard(&path, &format!("{GONE}/{tag}.{}", nonce())).map_err(|e| unknown(&e))?;
         }
         Ok(())
     }
@@ -206,14 +197,17 @@ fn examine(root: &Root, tag: Tag) -> Observation {
     observed.unwrap_or_else(|error| Observation::Unknown(error.to_string()))
 }
 
+/// What was decided. Decisions appear whole, so one that is not what was written has been
+/// replaced by a payload, which an open gate let in.
 fn decided(root: &Root, tag: Tag) -> Result<Option<GateState>, SiteError> {
-    let file = root.read(&evidence::path(tag, "decision")).map_err(|e| unknown(&e))?;
-    match file {
-        None => Ok(None),
-        Some(file) => state::decision(&file.bytes, tag).map(Some).ok_or_else(|| {
-            SiteError::OutcomeUnknown(format!("the decision of {tag} is not complete"))
-        }),
-    }
+    let found = root.read_state(&evidence::path(tag, "decision")).map_err(|e| unknown(&e))?;
+    Ok(found.map(|found| {
+        match found {
+            FoundFile::File(bytes, _) => state::decision(&bytes, tag, root.seal()),
+            FoundFile::Spoiled => None,
+        }
+        .unwrap_or(GateState::Opened)
+    }))
 }
 
 /// A time of this machine's clock in hundredths of a second since it started, as a wrapper
@@ -238,7 +232,7 @@ fn link_decision(
             let start_by = uptime_at(go.start_by).map_err(|e| not_done(&e))?;
             (encode_go(tag, go, now(), Some(start_by)), GateState::Opened)
         }
-        GateDecision::Void => (encode_void(tag), GateState::Voided),
+        GateDecision::Void => (encode_void(tag, root.seal()), GateState::Voided),
     };
     let aside = evidence::path(tag, &format!("decision.{}.tmp", nonce()));
     let written = root.write(&aside, &bytes);

@@ -15,7 +15,7 @@ pub(super) fn path(tag: Tag, file: &str) -> String {
 impl Evidence {
     /// Reads what there is; `None` if the attempt has no directory.
     pub(super) fn collect(root: &Root, tag: Tag) -> io::Result<Option<Self>> {
-        let evidence = Self::of(tag, |file| root.read_state(&path(tag, file)))?;
+        let evidence = Self::of(tag, root.seal(), |file| root.read_state(&path(tag, file)))?;
         // Whoever wrote `ready` has the directory.
         let there = evidence.ready.is_some() || root.exists(&format!("{ATTEMPTS}/{tag}"))?;
         Ok(there.then_some(evidence))

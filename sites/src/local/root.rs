@@ -12,6 +12,7 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::wrapper::evidence::Found;
+use crate::wrapper::seal::Seal;
 
 /// Directories made by the wrapper, one per attempt.
 pub(crate) const ATTEMPTS: &str = "attempts";
@@ -33,6 +34,7 @@ const STATE_FILE_MAX: u64 = 4 << 20;
 pub(crate) struct Root {
     directory: OwnedFd,
     path: PathBuf,
+    seal: Seal,
 }
 
 /// A file's content and when it was written.
@@ -46,7 +48,7 @@ impl Root {
     /// Opens the root of a site. An error says that the site was not reached.
     pub(crate) fn open(path: &Path, site: &SiteName) -> io::Result<Self> {
         let directory = rustix::fs::openat(CWD, path, dir_flags(), Mode::empty())?;
-        let root = Self { directory, path: path.to_path_buf() };
+        let root = Self { directory, path: path.to_path_buf(), seal: Seal::none() };
         let marker = root.read(MARKER)?.ok_or_else(|| {
             let why = format!("it has no {MARKER}; a new site's directory must be initialised");
             io::Error::new(io::ErrorKind::NotFound, why)
@@ -67,7 +69,7 @@ impl Root {
     pub(super) fn initialise(path: &Path, site: &SiteName) -> io::Result<()> {
         std::fs::create_dir_all(path)?;
         let directory = rustix::fs::openat(CWD, path, dir_flags(), Mode::empty())?;
-        let root = Self { directory, path: path.to_path_buf() };
+        let root = Self { directory, path: path.to_path_buf(), seal: Seal::none() };
         rustix::fs::fchmod(&root.directory, Mode::RWXU)?;
         OURS.iter().try_for_each(|name| root.make_dir(name).map(drop))?;
         match root.read(MARKER)? {
@@ -78,6 +80,15 @@ impl Root {
             )),
             None => root.replace(MARKER, &marker_of(site)),
         }
+    }
+
+    /// The same, where wrappers and adapters write by this seal.
+    pub(super) fn sealed_by(self, seal: &Seal) -> Self {
+        Self { seal: seal.clone(), ..self }
+    }
+
+    pub(super) fn seal(&self) -> &Seal {
+        &self.seal
     }
 
     /// Where the attempts are, as their processes name it.
@@ -181,6 +192,22 @@ impl Root {
         }
     }
 
+    /// Removes what is at a path, by way of another; fine if nothing is there. A payload may
+    /// have closed directories of its own.
+    pub(super) fn discard(&self, path: &str, aside: &str) -> io::Result<()> {
+        let from = self.path.join(path);
+        if !if_open(&from, || self.rename(path, aside))? {
+            return Ok(());
+        }
+        let aside = self.path.join(aside);
+        if_open(&aside, || match std::fs::remove_dir_all(&aside) {
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+                std::fs::remove_file(&aside)
+            }
+            result => result,
+        })
+    }
+
     /// Tags among the names of a directory.
     pub(super) fn tags(&self, directory: &str) -> io::Result<Vec<Tag>> {
         let open = rustix::fs::openat(&self.directory, directory, dir_flags(), Mode::empty())?;
@@ -195,6 +222,26 @@ impl Root {
         }
         Ok(tags)
     }
+}
+
+/// Does something to a directory; if it may not, once more after the directory was opened.
+fn if_open<T>(directory: &Path, work: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    match work() {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            open_all(directory)?;
+            work()
+        }
+        result => result,
+    }
+}
+
+/// Lets the owner do all to a directory and those below it.
+fn open_all(path: &Path) -> io::Result<()> {
+    if !std::fs::symlink_metadata(path)?.is_dir() {
+        return Ok(());
+    }
+    std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
+    std::fs::read_dir(path)?.try_for_each(|entry| open_all(&entry?.path()))
 }
 
 /// A word that no other call of this or another control plane uses.

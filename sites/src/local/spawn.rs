@@ -100,9 +100,10 @@ fn prepare(root: &Root, config: &LocalConfig, order: &AttemptOrder) -> io::Resul
         wall_time: order.wall_time,
         grace: config.grace,
         poll: config.poll,
+        seldom: None,
         warning: order.warning,
     };
-    let written = parameters::written(order, &config.root, &pace);
+    let written = parameters::written(order, &config.root, &pace, &config.seal);
     if let Some(inputs) = written.inputs {
         root.write(&format!("{spool}/inputs"), &inputs)?;
     }

@@ -12,7 +12,7 @@ use super::errors;
 use super::judge::{Known, is_outdated, judge};
 use super::options::options;
 use super::queue::{self, Job};
-use super::{Facts, SlurmSite, nodes};
+use super::{Facts, SELDOM, SlurmSite, grace, kill_wait, nodes, setting};
 use crate::agent::left::{self, seconds_to_timestamp};
 use crate::agent::{Answer, Failure, Request};
 use crate::local::root::nonce;
@@ -22,8 +22,8 @@ use crate::port::{
 };
 use crate::verdict::Word;
 use crate::wrapper::evidence::Evidence;
-use crate::wrapper::parameters::{Pace, encode_go_for_site, written};
-use crate::wrapper::{SCRIPT, script_name};
+use crate::wrapper::parameters::{Pace, encode_go_for_site, first_of_void, written};
+use crate::wrapper::{SCRIPT, script_name, state};
 
 /// What `sbatch` gets: a script that hands on to the wrapper, because that must not be copied
 /// into the spool of every node.
@@ -36,9 +36,6 @@ const FILES_SETTLE: Duration = Duration::from_secs(10);
 /// So long Slurm's word on who ended an attempt is waited for.
 const WORD_LATE: DurationMs = DurationMs::from_secs(60);
 
-/// Slurm kills what it has told to end after KillWait; the payload must be over before.
-const BEFORE_KILL: DurationMs = DurationMs::from_secs(2);
-
 fn stub_name() -> String {
     format!("stub-{}.sh", &blake3::hash(STUB.as_bytes()).to_hex()[..16])
 }
@@ -46,16 +43,9 @@ fn stub_name() -> String {
 impl SlurmSite {
     pub(super) async fn describe_site(&self) -> Result<SiteDescription, SiteError> {
         let answer = self.agent.ask(&["describe"], Request::default()).await?;
-        let setting = |name: &str| {
-            answer.all("config").find_map(|line| {
-                let (key, value) = line.split_once('=')?;
-                (key.trim() == name).then(|| value.trim().to_owned())
-            })
-        };
         let load = self.load(&answer)?;
-        let seconds = setting("KillWait").and_then(|wait| wait.split(' ').next()?.parse().ok());
         *self.facts() = Some(Facts {
-            kill_wait: seconds.map(DurationMs::from_secs),
+            kill_wait: setting(&answer, "KillWait").and_then(kill_wait),
             amounts: nodes::amounts(&answer, self.config.partition.as_deref()),
         });
         let mut labels = nodes::labels(&answer);
@@ -64,7 +54,7 @@ impl SlurmSite {
         }
         let mut total = self.total();
         total.processors = total.processors.min(load.total);
-        let word = |name: &str| setting(name).unwrap_or_else(|| "?".to_owned());
+        let word = |name: &str| setting(&answer, name).unwrap_or("?");
         Ok(SiteDescription {
             largest_component: total.clone(),
             total,
@@ -100,9 +90,7 @@ impl SlurmSite {
                 self.facts().clone().unwrap_or_default()
             }
         };
-        let before = facts.kill_wait.map(|wait| DurationMs(wait.0.saturating_sub(BEFORE_KILL.0)));
-        let grace = before.map_or(self.config.grace, |before| before.min(self.config.grace));
-        Ok(grace.max(DurationMs::from_secs(1)))
+        Ok(grace(self.config.grace, facts.kill_wait))
     }
 
     pub(super) async fn submit_order(&self, order: &AttemptOrder) -> Result<Submitted, SiteError> {
@@ -117,9 +105,10 @@ impl SlurmSite {
             wall_time: order.wall_time,
             grace,
             poll: self.config.poll,
+            seldom: Some(SELDOM),
             warning: order.warning,
         };
-        let written = written(order, &self.config.root, &pace);
+        let written = written(order, &self.config.root, &pace, &self.config.seal);
         let request = || {
             let mut request = Request::default();
             options.iter().for_each(|option| request.line("option", option));
@@ -170,7 +159,7 @@ impl SlurmSite {
         tags.iter().for_each(|tag| request.line("tag", &tag.to_string()));
         let answer = self.agent.ask(&["status"], request.end()).await?;
         let jobs = self.jobs(&answer);
-        let left = left::read(&answer);
+        let left = left::read(&answer, &self.config.seal);
         let site_clock = answer.last("clock").and_then(seconds_to_timestamp);
         let (mut again, mut attempts) = (Vec::new(), BTreeMap::new());
         for tag in tags {
@@ -240,34 +229,36 @@ impl SlurmSite {
         tag: Tag,
         decision: &GateDecision,
     ) -> Result<GateState, SiteError> {
-        let (tag, nonce) = (tag.to_string(), nonce());
+        let (name, nonce) = (tag.to_string(), nonce());
         let answer = match decision {
             GateDecision::Void => {
-                self.agent.ask(&["gate", &tag, "void", &nonce], Request::default()).await?
+                self.agent.ask(&["gate", &name, "void", &nonce], self.void(tag)).await?
             }
             GateDecision::Go(go) => {
                 let text = encode_go_for_site(go);
                 let wait_ms = go.start_at.since(super::now()).0.to_string();
                 let length = text.len().to_string();
-                let words = ["gate", &tag, "go", &nonce, &wait_ms, &length];
+                let words = ["gate", &name, "go", &nonce, &wait_ms, &length];
                 self.agent.ask(&words, Request::bytes(text)).await?
             }
         };
-        match answer.last("verdict") {
-            Some("go") => Ok(GateState::Opened),
-            Some("void") => Ok(GateState::Voided),
-            other => Err(SiteError::OutcomeUnknown(format!(
-                "the decision of {tag} is {:?}",
-                other.unwrap_or_default()
-            ))),
-        }
+        let verdict = answer.last("verdict").ok_or_else(|| {
+            SiteError::OutcomeUnknown(format!("the decision of {tag} was not told"))
+        })?;
+        // Only an open gate let in a payload that could replace it.
+        let decided = state::verdict(verdict, tag, &self.config.seal);
+        Ok(decided.unwrap_or(GateState::Opened))
+    }
+
+    fn void(&self, tag: Tag) -> Request {
+        Request::bytes(format!("{}\n", first_of_void(tag, &self.config.seal)).into_bytes())
     }
 
     pub(super) async fn end(&self, tag: Tag) -> Result<(), SiteError> {
         // After its grace the wrapper has said its last word, or never will.
         let patience = (self.grace().await?.as_secs_ceil() + FILES_SETTLE.as_secs()).to_string();
-        let (tag, nonce) = (tag.to_string(), nonce());
-        self.agent.ask(&["cancel", &tag, &patience, &nonce], Request::default()).await?;
+        let (name, nonce) = (tag.to_string(), nonce());
+        self.agent.ask(&["cancel", &name, &patience, &nonce], self.void(tag)).await?;
         Ok(())
     }
 

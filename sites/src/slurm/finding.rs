@@ -1,8 +1,9 @@
 //! What facts about a cluster mean, and what to do about what is wrong.
 
-use cospan_domain::units::Bytes;
+use cospan_domain::units::{Bytes, DurationMs};
 
 use super::probe::Facts;
+use super::{BEFORE_KILL, SlurmConfig, grace};
 use crate::agent::Answer;
 use crate::port::SiteError;
 
@@ -124,7 +125,8 @@ fn bad(what: &'static str, found: impl Into<String>, advice: impl Into<String>) 
 }
 
 /// All that one look tells.
-pub(super) fn all(answer: &Answer, facts: &Facts, partition: Option<&str>) -> Vec<Finding> {
+pub(super) fn all(answer: &Answer, facts: &Facts, config: &SlurmConfig) -> Vec<Finding> {
+    let partition = config.partition.as_deref();
     let mut all = vec![good("login", format!("{} on {}", facts.account, facts.host))];
     all.push(tools(answer));
     all.push(slurm(answer, facts));
@@ -132,6 +134,8 @@ pub(super) fn all(answer: &Answer, facts: &Facts, partition: Option<&str>) -> Ve
     if answer.last("partition_failed").is_none() {
         all.push(submission(answer));
         all.push(account(facts));
+        all.push(ending(facts, config.grace));
+        all.push(tracking(facts));
     }
     all.push(directory(answer, facts));
     all.push(disk(facts));
@@ -226,6 +230,33 @@ fn account(facts: &Facts) -> Finding {
     }
 }
 
+/// What Slurm leaves of the time that a payload is to have when it is told to end.
+fn ending(facts: &Facts, wanted: DurationMs) -> Finding {
+    const WHAT: &str = "ending";
+    let left = grace(wanted, facts.kill_wait);
+    match facts.kill_wait {
+        Some(wait) if left < wanted => odd(
+            WHAT,
+            format!("a payload has {left} from TERM to KILL, and not {wanted}: KillWait is {wait}"),
+            format!("ask the cluster's operators for a KillWait of {}", wanted + BEFORE_KILL),
+        ),
+        _ => good(WHAT, format!("a payload has {left} from TERM to KILL")),
+    }
+}
+
+fn tracking(facts: &Facts) -> Finding {
+    const WHAT: &str = "processes";
+    let kind = facts.process_tracking.as_str();
+    match kind {
+        "" | "proctrack/cgroup" => good(WHAT, "end with their job"),
+        _ => odd(
+            WHAT,
+            format!("those that leave their session can outlive a job that Slurm ends: {kind}"),
+            "ask the cluster's operators for ProctrackType=proctrack/cgroup",
+        ),
+    }
+}
+
 fn directory(answer: &Answer, facts: &Facts) -> Finding {
     const WHAT: &str = DIRECTORY;
     let (root, kind) = (&facts.root, &facts.file_system);
@@ -309,11 +340,18 @@ pub(super) fn of_bulk(failed: Option<String>) -> Finding {
 
 #[cfg(test)]
 mod tests {
+    use cospan_domain::resources::Resources;
+
     use super::*;
 
     fn said(text: &str) -> Vec<Finding> {
         let facts = Facts { free: LITTLE_DISK, ..Facts::default() };
-        all(&Answer(text.to_owned()), &facts, None)
+        all(&Answer(text.to_owned()), &facts, &config())
+    }
+
+    fn config() -> SlurmConfig {
+        let (name, total) = ("there".parse().unwrap(), Resources::processors(1));
+        SlurmConfig::new(name, "/root".into(), total, Vec::new())
     }
 
     fn of<'a>(all: &'a [Finding], what: &str) -> &'a Finding {
@@ -372,6 +410,18 @@ mod tests {
         assert_eq!(of("unseen PENDING (Resources)"), Verdict::Odd);
         assert_eq!(of("unseen COMPLETED (None)"), Verdict::Bad);
         assert_eq!(of("unseen "), Verdict::Bad);
+    }
+
+    #[test]
+    fn a_kill_that_comes_before_the_grace_is_over_is_told() {
+        let of = |secs: Option<u64>| {
+            let kill_wait = secs.map(DurationMs::from_secs);
+            ending(&Facts { kill_wait, ..Facts::default() }, config().grace)
+        };
+        assert_eq!([None, Some(7), Some(30)].map(|secs| of(secs).verdict), [Verdict::Good; 3]);
+        let early = of(Some(5));
+        assert_eq!(early.verdict, Verdict::Odd);
+        assert!(early.found.contains("KillWait is 5s") && early.advice.contains("7s"), "{early:?}");
     }
 
     #[test]

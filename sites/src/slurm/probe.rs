@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use cospan_domain::units::Bytes;
+use cospan_domain::units::{Bytes, DurationMs};
 
 use super::finding::{self, Finding};
 use super::nodes::graphics;
-use super::{MANAGER, SlurmConfig, environment};
+use super::{MANAGER, SlurmConfig, environment, kill_wait, setting};
 use crate::agent::left::seconds_to_timestamp;
 use crate::agent::{Agent, Answer, Request};
 use crate::exec::{Command, Exec, Lane, Work};
@@ -49,6 +49,10 @@ pub struct Facts {
     pub version: String,
     /// The cluster's own name.
     pub cluster: String,
+    /// From TERM to KILL of a job that it ends, if that is told.
+    pub kill_wait: Option<DurationMs>,
+    /// How it finds the processes of a job.
+    pub process_tracking: String,
     /// All partitions that the account sees.
     pub partitions: Vec<Partition>,
     /// The account's limits, as Slurm's accounting has them; `None` where there is none.
@@ -112,7 +116,7 @@ pub async fn probe(
     let answer = agent.ask(&words("probe"), Request::default()).await.map_err(SiteError::from)?;
     let mut facts = facts(&answer);
     facts.clock_ahead_ms = clock_ahead(&agent).await?;
-    let mut findings = finding::all(&answer, &facts, config.partition.as_deref());
+    let mut findings = finding::all(&answer, &facts, config);
     findings.push(bulk(&agent).await);
     let is_well = !findings.iter().any(|finding| finding.verdict == finding::Verdict::Bad);
     if trial && is_well && facts.root_is_there {
@@ -153,16 +157,15 @@ async fn clock_ahead(agent: &Agent) -> Result<i64, SiteError> {
 
 fn facts(answer: &Answer) -> Facts {
     let last = |key: &str| answer.all(key).last().unwrap_or_default().to_owned();
-    let cluster = answer.all("config").find_map(|line| {
-        let (key, value) = line.split_once('=')?;
-        (key.trim() == "ClusterName").then(|| value.trim().to_owned())
-    });
+    let setting = |name| setting(answer, name);
     let free_kb: u64 = answer.last("free_kb").and_then(|kb| kb.parse().ok()).unwrap_or(0);
     Facts {
         account: last("account"),
         host: last("host"),
         version: last("version").trim_start_matches("slurm ").to_owned(),
-        cluster: cluster.unwrap_or_default(),
+        cluster: setting("ClusterName").unwrap_or_default().to_owned(),
+        kill_wait: setting("KillWait").and_then(kill_wait),
+        process_tracking: setting("ProctrackType").unwrap_or_default().to_owned(),
         partitions: partitions(answer.all("partition")),
         limits: answer
             .last("limits_failed")

@@ -30,7 +30,7 @@ probe() {
 }
 
 more() {
-    lines "$(limited scontrol show config 2>&1 | grep -E '^ClusterName ')" config
+    lines "$(limited scontrol show config 2>&1 | grep -E '^(ClusterName|KillWait|ProctrackType) ')" config
     tell submission sbatch --test-only -n 1 -t 1 --wrap true "$@"
     tell limits sacctmgr -nP show assoc "user=$(id -un)" \
         format=account,partition,qos,maxjobs,maxsubmit,maxwall,grptres

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use cospan_domain::ids::Tag;
 use cospan_domain::units::Timestamp;
 
+use super::seal::Seal;
 use super::state::{self, ProcessName, Ready};
 use crate::port::{AtGate, Begun, Exit, ExitCause, GateState, Observation};
 use crate::verdict::{Left, Verdict};
@@ -37,20 +38,26 @@ impl Evidence {
     /// Reads what there is.
     pub(crate) fn of<'f, E>(
         tag: Tag,
+        seal: &Seal,
         file: impl Fn(&str) -> Result<Option<Found<'f>>, E>,
     ) -> Result<Self, E> {
         let files = (file("ready")?, file("decision")?, file("begun")?, file("exit")?);
         let (ready, decision, begun, exit) = files;
         let trouble = file("trouble")?;
         let all = [&ready, &decision, &begun, &exit, &trouble];
-        let spoiled = all.iter().any(|found| matches!(found, Some(Found::Spoiled)));
+        let replaced = all.iter().any(|found| matches!(found, Some(Found::Spoiled)));
+        let sealed = |bytes: &[u8], tag| state::exit(bytes, tag, seal);
+        let decided = |bytes: &[u8], tag| state::decision(bytes, tag, seal);
+        // Written whole, and not by who should have.
+        let forged = is_forged(tag, &exit, |bytes| sealed(bytes, tag).is_some())
+            || is_forged(tag, &decision, |bytes| decided(bytes, tag).is_some());
         Ok(Self {
-            spoiled,
+            spoiled: replaced || forged,
             ready: read(tag, ready, state::ready),
-            decision: read(tag, decision, state::decision),
+            decision: read(tag, decision, decided),
             perhaps_begun: begun.is_some(),
             begun: read(tag, begun, state::begun),
-            exit: read(tag, exit, state::exit),
+            exit: read(tag, exit, sealed),
             trouble: read(tag, trouble, state::trouble).map(|(why, _)| why),
         })
     }
@@ -95,6 +102,7 @@ impl Evidence {
         match (self.last_word(), &self.begun, &self.ready) {
             (Some(last), _, _) => last,
             (None, Some((_, at)), _) => Observation::Begun(Begun { host: host(), at: *at }),
+            (None, None, _) if self.spoiled => Observation::Unknown(SPOILED.to_owned()),
             (None, None, Some((_, at))) => Observation::Ready(AtGate { host: host(), since: *at }),
             (None, None, None) => Observation::Starting,
         }
@@ -131,8 +139,16 @@ pub(crate) fn observed(
     }
 }
 
+/// Where it stands is not to be told from its files, and will be when it is over.
+const SPOILED: &str = "its state files were replaced or made unreadable";
+
 /// What is not known yet.
 const UNTOLD: &str = "its files, or why it was ended, may still be told";
+
+fn is_forged(tag: Tag, found: &Option<Found<'_>>, counts: impl Fn(&[u8]) -> bool) -> bool {
+    let Some(Found::File(bytes, _)) = found else { return false };
+    state::complete_lines(bytes, tag).is_some() && !counts(bytes)
+}
 
 fn read<T>(
     tag: Tag,

@@ -11,6 +11,7 @@ use cospan_domain::ids::{Digest, RelPath, Tag};
 use cospan_domain::job::spec::{Executable, Program};
 use cospan_domain::units::{DurationMs, Timestamp};
 
+use super::seal::{Seal, Sealed};
 use crate::port::{AttemptOrder, Go, Warning};
 
 /// No shell reckons with a later moment: the end of the year 9999.
@@ -27,8 +28,20 @@ pub struct Pace {
     pub grace: DurationMs,
     /// Between two looks at the gate without a hint.
     pub poll: DurationMs,
+    /// The same after so long at the gate, if it is to look less often then.
+    pub seldom: Option<Seldom>,
     /// Signal to the payload before its wall time ends.
     pub warning: Option<Warning>,
+}
+
+/// How a wrapper looks at its gate that has waited there for long: each look costs its site's
+/// file system something, and thousands may wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seldom {
+    /// Between two looks.
+    pub poll: DurationMs,
+    /// From so long after its start on.
+    pub after: DurationMs,
 }
 
 /// What the wrapper runs, as bytes.
@@ -74,8 +87,9 @@ impl Command {
     }
 
     /// The parameter file of an attempt.
-    pub fn encode(&self, tag: Tag, pace: &Pace) -> Vec<u8> {
+    pub fn encode(&self, tag: Tag, pace: &Pace, seal: &Seal) -> Vec<u8> {
         let mut out = Vec::with_capacity(256);
+        seal.write(&mut out, tag);
         for (key, length) in [
             ("hold_s", pace.hold_max),
             ("wall_s", pace.wall_time),
@@ -83,6 +97,10 @@ impl Command {
             ("poll_s", pace.poll),
         ] {
             line(&mut out, key, &length.as_secs_ceil().max(1).to_string());
+        }
+        if let Some(Seldom { poll, after }) = &pace.seldom {
+            let (poll, after) = (poll.as_secs_ceil().max(1), after.as_secs_ceil());
+            line(&mut out, "seldom_s", &format!("{poll} {after}"));
         }
         if let Some(Warning { signal, before }) = &pace.warning {
             line(&mut out, "warn", &format!("{signal} {}", before.as_secs_ceil()));
@@ -154,7 +172,7 @@ pub(crate) struct Written {
 }
 
 /// What the wrapper of an order reads, at a site with this root.
-pub(crate) fn written(order: &AttemptOrder, root: &Path, pace: &Pace) -> Written {
+pub(crate) fn written(order: &AttemptOrder, root: &Path, pace: &Pace, seal: &Seal) -> Written {
     let tag = order.tag;
     let program = staged_program(order);
     let staged = program.as_ref().map(|p| root.join("attempts").join(tag.to_string()).join(p));
@@ -164,7 +182,7 @@ pub(crate) fn written(order: &AttemptOrder, root: &Path, pace: &Pace) -> Written
     command.lists_hosts = order.lists_hosts;
     let inputs = placed_inputs(root, order, program);
     Written {
-        params: command.encode(tag, pace),
+        params: command.encode(tag, pace, seal),
         inputs: (!inputs.is_empty()).then(|| encode_inputs(tag, &inputs)),
     }
 }
@@ -243,10 +261,17 @@ fn go_lines(go: &Go) -> Vec<u8> {
 }
 
 /// The decision `void`.
-pub fn encode_void(tag: Tag) -> Vec<u8> {
-    let mut out = b"void\nby adapter\n".to_vec();
+pub fn encode_void(tag: Tag, seal: &Seal) -> Vec<u8> {
+    let mut out = first_of_void(tag, seal).into_bytes();
+    out.extend_from_slice(b"\nby adapter\n");
     end(&mut out, tag);
     out
+}
+
+/// Its first line.
+pub(crate) fn first_of_void(tag: Tag, seal: &Seal) -> String {
+    let word = seal.word(tag, Sealed::Void);
+    word.map_or_else(|| "void".to_owned(), |word| format!("void {word}"))
 }
 
 /// Ends a state file, so that it counts.

@@ -2,6 +2,7 @@
 
 use cospan_domain::ids::Tag;
 
+use super::seal::{Seal, Sealed};
 use crate::port::{ExitCause, GateState};
 
 /// Why a payload could not start that is nowhere.
@@ -56,11 +57,17 @@ pub fn ready(bytes: &[u8], tag: Tag) -> Option<Ready> {
     })
 }
 
-/// Reads `decision`.
-pub fn decision(bytes: &[u8], tag: Tag) -> Option<GateState> {
-    match *complete_lines(bytes, tag)?.first()? {
+/// Reads `decision`; `None` also for one that closes the gate without its word.
+pub fn decision(bytes: &[u8], tag: Tag, seal: &Seal) -> Option<GateState> {
+    verdict(complete_lines(bytes, tag)?.first()?, tag, seal)
+}
+
+/// Reads its first line.
+pub(crate) fn verdict(line: &str, tag: Tag, seal: &Seal) -> Option<GateState> {
+    let mut words = line.split(' ');
+    match words.next()? {
         "go" => Some(GateState::Opened),
-        "void" => Some(GateState::Voided),
+        "void" => seal.proves(tag, Sealed::Void, words.next()).then_some(GateState::Voided),
         _ => None,
     }
 }
@@ -70,9 +77,12 @@ pub fn begun(bytes: &[u8], tag: Tag) -> Option<ProcessName> {
     process(&complete_lines(bytes, tag)?)
 }
 
-/// Reads `exit`.
-pub fn exit(bytes: &[u8], tag: Tag) -> Option<ExitCause> {
+/// Reads `exit`; `None` also for one without its word.
+pub fn exit(bytes: &[u8], tag: Tag, seal: &Seal) -> Option<ExitCause> {
     let lines = complete_lines(bytes, tag)?;
+    if !seal.proves(tag, Sealed::Exit, field(&lines, "word")) {
+        return None;
+    }
     let mut words = field(&lines, "cause")?.split(' ');
     let number = |word: Option<&str>| word.and_then(|w| w.parse::<i32>().ok());
     match words.next()? {
@@ -101,6 +111,8 @@ pub fn trouble(bytes: &[u8], tag: Tag) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use cospan_domain::ids::JobId;
+
     use super::*;
     use crate::wrapper::parameters::encode_void;
 
@@ -116,10 +128,11 @@ mod tests {
         for length in 0..READY.len() {
             assert_eq!(ready(&READY.as_bytes()[..length], tag()), None, "{length}");
         }
-        let void = encode_void(tag());
-        assert_eq!(decision(&void, tag()), Some(GateState::Voided));
+        let seal = Seal::new([1; 32], JobId(0));
+        let void = encode_void(tag(), &seal);
+        assert_eq!(decision(&void, tag(), &seal), Some(GateState::Voided));
         for length in 0..void.len() {
-            assert_eq!(decision(&void[..length], tag()), None, "{length}");
+            assert_eq!(decision(&void[..length], tag(), &seal), None, "{length}");
         }
     }
 
@@ -139,9 +152,25 @@ mod tests {
     }
 
     #[test]
+    fn an_end_without_its_word_is_none() {
+        let seal = Seal::new([1; 32], JobId(0));
+        let word = seal.word(tag(), Sealed::Exit).unwrap();
+        let read = |first: &str| {
+            let text = format!("{first}cause code 0\nran 1\nend cabcdefgh-1-0-1\n");
+            exit(text.as_bytes(), tag(), &seal)
+        };
+        assert_eq!(read(&format!("word {word}\n")), Some(ExitCause::Code(0)));
+        for forged in [String::new(), "word \n".to_owned(), format!("word {}\n", &word[1..])] {
+            assert_eq!(read(&forged), None, "{forged:?}");
+        }
+        assert_eq!(decision(b"void\nend cabcdefgh-1-0-1\n", tag(), &seal), None);
+    }
+
+    #[test]
     fn each_way_to_end_is_read_as_what_it_is() {
         let read = |cause: &str| {
-            exit(format!("cause {cause}\nran 1\nend cabcdefgh-1-0-1\n").as_bytes(), tag())
+            let text = format!("cause {cause}\nran 1\nend cabcdefgh-1-0-1\n");
+            exit(text.as_bytes(), tag(), &Seal::none())
         };
         assert_eq!(read("code 3"), Some(ExitCause::Code(3)));
         assert_eq!(read("signal 9"), Some(ExitCause::Signal(9)));

@@ -4,6 +4,9 @@
 #
 # usage: sh wrapper.sh ROOT TAG [bell | batch]      reads ROOT/spool/TAG/params (and inputs)
 #
+# Parameters are cleared once they are read: they hold the words that `exit` and a `decision`
+# to close the gate carry, so that no payload can write them.
+#
 # With `bell` its standard input is a socket: a line says that the gate was decided, and
 # a read ends by itself after the socket's own longest wait.
 # With `batch` a batch system has started it, which may end it and the payload together.
@@ -41,12 +44,13 @@ clock() {
     now=${up%.*}${up#*.}
 }
 
-# Process id and start time of the shell that calls it (also a subshell), in $pid and $start.
+# Process id, session and start time of the shell that calls it (also a subshell), in $pid,
+# $session and $start.
 identity() {
     read -r stat < /proc/self/stat || stat="$$ () -"
     pid=${stat%% *}
     set -- ${stat##*) }
-    start=${20:-0}
+    session=$4 start=${20:-0}
 }
 
 # The site failed: says why, and leaves no `exit`.
@@ -271,22 +275,26 @@ unhook() {
 
 # Waits until the gate is decided; decides it itself past the longest hold, or when told to
 # end. Waits for its bell, which needs no process; once that is silent or gone, for its
-# alarm, which does not end, because a signal interrupts that.
+# alarm, which does not end, because a signal interrupts that. Looks less often after a while.
 at_gate() {
     clock
-    close_at=$((now + hold * 100))
+    close_at=$((now + hold * 100)) seldom_at=$((now + patience * 100))
     while :; do
         tick=
         ! decided || return 0
         clock
         if [ -n "$told" ] || [ "$now" -ge "$close_at" ]; then
-            printf 'void\nby wrapper\nend %s\n' "$tag" > void.tmp && ln void.tmp decision 2> /dev/null
+            printf 'void%s\nby wrapper\nend %s\n' "$void_word" "$tag" > void.tmp && ln void.tmp decision 2> /dev/null
             ! decided || return 0
             trouble "the gate cannot be read"
         fi
         if [ -n "$bell" ]; then
             [ -n "$tick" ] || read -r word 2> /dev/null || [ -n "$tick" ] || unhook
             continue
+        fi
+        if [ "$poll" -ne "$seldom" ] && [ "$now" -ge "$seldom_at" ]; then
+            end_ticks
+            poll=$seldom
         fi
         if [ -z "$ticks" ]; then
             rest=$(((close_at - now + 99) / 100))
@@ -356,15 +364,23 @@ check_program() {
     if [ -d "$found" ] || [ ! -x "$found" ]; then finish "unstarted not-executable"; fi
 }
 
+# Puts aside what a payload left in place of `exit`, and opens the directory if it is closed.
+clear_way() {
+    { chmod u+rwx "$attempt" && mv exit "exit.$tries"; } 2> /dev/null
+}
+
 # Writes how it ended, and ends. A full disk may be full for a moment only.
 finish() {
     trap '' TERM INT USR1 USR2 XCPU HUP
     call_off
     clock
     tries=60
-    until printf 'cause %s\nran %s\nend %s\n' "$1" "$((now - opened))" "$tag" > exit; do
+    [ ! -e exit ] && [ ! -h exit ] || clear_way
+    until printf 'cause %s\nran %s\n%send %s\n' \
+        "$1" "$((now - opened))" "$exit_word" "$tag" > exit; do
         tries=$((tries - 1))
         [ "$tries" -gt 0 ] || exit 74
+        clear_way
         sleep 1
     done
     call_off
@@ -380,6 +396,89 @@ hear_out() {
     while [ -z "$ending" ] && kill -0 "$moment" 2> /dev/null; do
         wait "$moment"
     done
+}
+
+# Ends what a payload left behind: its session, and orphans that carry the attempt $mine (and
+# then $next) in their environment, wherever they went. What hides both is not found. Looks
+# until nothing is left, for some seconds at most; $since: nothing older is meant.
+sweep() {
+    above= turns=50
+    while [ "$turns" -gt 0 ]; do
+        left=
+        look_around
+        [ -n "$left" ] || return 0
+        kill -s KILL $left 2> /dev/null
+        sleep 0.05
+        turns=$((turns - 1))
+    done
+}
+
+# Finds what is left. Numbers are given in turn: unless they may have come round, for which two
+# hundred times as many as hundredths of a second are taken to be too few, what is left has a
+# later one than the payload. Of many, those are looked at whose owner is ours.
+look_around() {
+    last=0 least=0 most=32768
+    { read -r word word word word last < /proc/loadavg; } 2> /dev/null
+    clock
+    ran=$((now - opened))
+    [ "$ran" -lt 160 ] || { read -r most < /proc/sys/kernel/pid_max; } 2> /dev/null
+    [ "$((ran * 200))" -ge "$most" ] || [ "$last" -lt "${payload:-$((last + 1))}" ] || least=$payload
+    if [ "$least" -gt 0 ] && [ "$((last - least))" -le 100 ]; then
+        while [ "$least" -lt "$last" ]; do
+            least=$((least + 1))
+            [ ! -O "/proc/$least" ] || look_at "$least"
+        done
+        return 0
+    fi
+    set +f
+    set -- /proc/[0-9]*
+    set -f
+    for process in "$@"; do
+        process=${process#/proc/}
+        [ "$process" -le "$least" ] || [ ! -O "/proc/$process" ] || look_at "$process"
+    done
+}
+
+# Adds process $1 to what is left, if it is.
+look_at() {
+    { read -r stat < "/proc/$1/stat"; } 2> /dev/null || return 0
+    process=$1
+    set -- ${stat##*) }
+    # State, parent, group, session, ..., start time.
+    case $1 in Z | X) return 0 ;; esac
+    if [ "$4" != "$payload" ]; then
+        [ "$4" != "$session" ] && [ "${20:-0}" -ge "$since" ] || return 0
+        [ -n "$above" ] || look_above
+        # Whoever else takes orphans cannot be seen.
+        case $above in *" $2 "*) ;; *) [ ! -e "/proc/$2" ] || return 0 ;; esac
+        carries "$process" || return 0
+    fi
+    left="$left $process"
+}
+
+# Who takes the orphans: one of those that we are below.
+look_above() {
+    above=" 1 " parent=$PPID
+    while [ "$parent" -gt 1 ] && { read -r stat < "/proc/$parent/stat"; } 2> /dev/null; do
+        above="$above$parent "
+        set -- ${stat##*) }
+        parent=$2
+    done
+}
+
+carries() {
+    while LC_ALL=C read -r line || [ -n "$line" ]; do
+        case $line: in *"COSPAN_ATTEMPT_DIR=$mine"$next*) return 0 ;; esac
+    done 2> /dev/null < "/proc/$1/environ"
+    return 1
+}
+
+# Nothing of an earlier attempt is to run beside this one.
+sweep_earlier() {
+    case ${tag##*-} in 0 | 1) return 0 ;; esac
+    clock
+    opened=$now since=0 mine=${attempt%-*}- next='[0-9]'
+    sweep
 }
 
 # Waits for the payload, however often signals interrupt.
@@ -403,12 +502,15 @@ attend() {
             break
         fi
     done
-    # Nothing of its session's group outlives it.
+    # Nothing of it outlives it.
     kill -s KILL -- "-$payload" 2> /dev/null
+    since=$start mine=$attempt next='[!0-9]'
+    sweep
     [ -z "$batch" ] || hear_out
     if [ -e unstarted ]; then finish "unstarted missing"; fi
-    # Our own signal may end it before it could say that it begins.
-    [ -e begun ] || { [ -n "$signalled" ] && [ "$status" -gt 128 ]; } \
+    # Our own signal may end it before it could say that it begins, and it may hide that it did.
+    [ -e begun ] || [ -h begun ] || { [ "$status" -ne 74 ] && [ "$status" -le 128 ]; } \
+        || { [ -n "$signalled" ] && [ "$status" -gt 128 ]; } \
         || trouble "the payload could not be started here"
     cause="code $status"
     if [ "$status" -gt 128 ] && [ "$status" -le 192 ]; then cause="signal $((status - 128))"; fi
@@ -458,7 +560,7 @@ time_start() {
 
 # Waits for the common start, a few seconds at most; the alarm of the gate may ring meanwhile.
 await_start() {
-    [ "$wait_ms" -le 5000 ] || wait_ms=5000
+    [ "$wait_ms" -le 10000 ] || wait_ms=10000
     clock
     begin_at=$((now + wait_ms / 10))
     while [ -z "$told" ] && [ "$now" -lt "$begin_at" ]; do
@@ -509,10 +611,12 @@ run() {
     while read -r key a b <&3; do
         complete=
         case $key in
+        words) exit_word="word $a$nl" void_word=" $b" ;;
         hold_s) hold=$a ;;
         wall_s) wall=$a ;;
         grace_s) grace=$a ;;
-        poll_s) poll=$a ;;
+        poll_s) poll=$a seldom=$a ;;
+        seldom_s) seldom=$a patience=$b ;;
         warn) warn=$a warn_s=$b ;;
         earlier) earlier=$a ;;
         hosts) lists_hosts=1 ;;
@@ -538,6 +642,9 @@ run() {
     done
     exec 3<&-
     [ -n "$complete" ] || trouble "parameters are cut short"
+    # No payload is to know the words.
+    [ -z "$exit_word" ] || printf '' > "$spool/params" || trouble "cannot clear the parameters"
+    sweep_earlier
     at_gate
     clock
     opened=$now
@@ -551,7 +658,7 @@ main() {
     attempt=$1/attempts/$2 spool=$1/spool/$2 tag=$2
     payload= sleeper= timers= ticks= told= tick= missed= ending= noting= late= setsid= exe= directory= setup= path=$PATH
     warn= warn_s=0 signalled= rung= earlier= lists_hosts= size=0
-    bell= batch= number= over=
+    bell= batch= number= over= exit_word= void_word= session=
     case ${3-} in
     bell) bell=1 ;;
     batch) batch=1 number=${SLURM_JOB_ID-} ;;
@@ -559,7 +666,7 @@ main() {
     [ -z "$bell" ] || can_listen || unhook
     # Else `srun` in a payload would get what our submission exported: nothing.
     [ -z "$batch" ] || unset SLURM_EXPORT_ENV
-    round= epoch= start_at= rank= hold=3600 wall=3600 grace=5 poll=1
+    round= epoch= start_at= rank= hold=3600 wall=3600 grace=5 poll=1 seldom=1 patience=0
     trap on_end TERM INT
     trap 'on_pass USR1' USR1
     trap 'on_pass XCPU' XCPU

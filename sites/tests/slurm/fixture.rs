@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use cospan_domain::content::Content;
-use cospan_domain::ids::{Digest, HostName, RelPath, SiteName};
+use cospan_domain::ids::{Digest, HostName, JobId, RelPath, SiteName};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{Bytes, DurationUs};
 use cospan_sites::contract::SiteFixture;
@@ -19,6 +19,7 @@ use cospan_sites::exec::ssh::{SshConfig, SshExec};
 use cospan_sites::local::{LocalConfig, LocalSite};
 use cospan_sites::port::Site;
 use cospan_sites::slurm::{SlurmConfig, SlurmSite};
+use cospan_sites::wrapper::seal::Seal;
 
 /// Stands in for `ping`: there is no network in tests.
 const PING: &str = r#"
@@ -97,6 +98,7 @@ impl SlurmSiteFixture {
             vec![env!("CARGO_BIN_EXE_site-agent").into()],
         );
         config.slurm_conf = Some(conf.to_owned());
+        config.seal = Seal::new([4; 32], JobId(0));
         config.ping = vec!["/bin/sh".into(), ping.display().to_string()];
         let near = (SiteName::new("near").unwrap(), place.join("near"));
         let (agent, total) = (config.copy_agent.clone(), Resources::processors(1));

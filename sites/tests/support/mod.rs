@@ -2,16 +2,19 @@
 
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "parts for test programs")]
 
+pub mod unprivileged;
+
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cospan_domain::ids::{HostName, RelPath, SiteName};
+use cospan_domain::ids::{HostName, JobId, RelPath, SiteName};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, DurationUs};
 use cospan_sites::contract::SiteFixture;
 use cospan_sites::local::{LocalConfig, LocalSite};
 use cospan_sites::port::Site;
+use cospan_sites::wrapper::seal::Seal;
 
 /// Stands in for `ping`: there is no network in tests.
 const PING: &str = r#"
@@ -36,7 +39,16 @@ impl LocalSiteFixture {
 
     /// With a configuration that differs from the ordinary one.
     pub fn with(change: impl FnOnce(&mut LocalConfig)) -> Self {
-        let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        Self::within(Path::new(env!("CARGO_TARGET_TMPDIR")), change)
+    }
+
+    /// Where nobody may make files, too.
+    pub fn anywhere() -> Self {
+        Self::within(&std::env::temp_dir(), |_| {})
+    }
+
+    fn within(directory: &Path, change: impl FnOnce(&mut LocalConfig)) -> Self {
+        let place = tempfile::tempdir_in(directory).unwrap();
         let mut config = config(&place.path().join("root"));
         let ping = place.path().join("ping");
         std::fs::write(&ping, PING).unwrap();
@@ -65,6 +77,7 @@ fn config(root: &Path) -> LocalConfig {
         agent,
     );
     config.grace = DurationMs::from_secs(1);
+    config.seal = Seal::new([4; 32], JobId(0));
     config
 }
 

@@ -12,7 +12,7 @@ use cospan_sites::port::{ExitCause, GateState};
 use cospan_sites::wrapper::state;
 use rustix::process::Signal;
 
-use super::bench::{Bench, Wrapper, our_tag, script, shells};
+use super::bench::{Bench, Wrapper, our_tag, script, seal, shells};
 
 /// Longer than any test waits.
 const LONG: Duration = Duration::from_secs(200);
@@ -97,7 +97,8 @@ fn a_signal_is_heard_beside_the_bell() {
         await_alone(&ended);
         ended.signal(Signal::TERM);
         assert!(ended.wait().success());
-        let decision = state::decision(&fs::read(bench.path("decision")).unwrap(), our_tag());
+        let decision =
+            state::decision(&fs::read(bench.path("decision")).unwrap(), our_tag(), &seal());
         assert_eq!((decision, bench.exit()), (Some(GateState::Voided), None));
     }
 }
@@ -137,7 +138,8 @@ fn a_wrapper_whose_bell_nobody_rings_closes_its_gate_in_time() {
         bench.pace.hold_max = DurationMs::from_secs(1);
         let (wrapper, _bell) = with_bell(&bench, SHORT);
         assert!(wrapper.wait().success());
-        let decision = state::decision(&fs::read(bench.path("decision")).unwrap(), our_tag());
+        let decision =
+            state::decision(&fs::read(bench.path("decision")).unwrap(), our_tag(), &seal());
         assert_eq!((decision, bench.exit()), (Some(GateState::Voided), None));
     }
 }

@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use cospan_domain::ids::{ComponentIndex, Epoch, Round, Tag};
+use cospan_domain::ids::{ComponentIndex, Epoch, JobId, Round, Tag};
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::contract::{PATIENCE, tag};
 use cospan_sites::port::{ExitCause, GateState, Go};
 use cospan_sites::wrapper::SCRIPT;
 use cospan_sites::wrapper::parameters::{self, Pace, encode_go, encode_void};
+use cospan_sites::wrapper::seal::Seal;
 use cospan_sites::wrapper::state;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -38,11 +39,21 @@ pub struct Bench {
     place: tempfile::TempDir,
     shell: Vec<String>,
     pub pace: Pace,
+    pub tag: Tag,
 }
 
 impl Bench {
     pub fn new(shell: Vec<String>) -> Self {
-        let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        Self::within(Path::new(env!("CARGO_TARGET_TMPDIR")), shell)
+    }
+
+    /// Where nobody may make files, too.
+    pub fn anywhere(shell: Vec<String>) -> Self {
+        Self::within(&std::env::temp_dir(), shell)
+    }
+
+    fn within(directory: &Path, shell: Vec<String>) -> Self {
+        let place = tempfile::tempdir_in(directory).unwrap();
         fs::write(place.path().join("wrapper.sh"), SCRIPT).unwrap();
         fs::create_dir(place.path().join("attempts")).unwrap();
         fs::create_dir(place.path().join("spool")).unwrap();
@@ -51,22 +62,24 @@ impl Bench {
             wall_time: DurationMs::from_secs(300),
             grace: DurationMs::from_secs(1),
             poll: DurationMs::from_secs(1),
+            seldom: None,
             warning: None,
         };
-        Self { place, shell, pace }
+        Self { place, shell, pace, tag: our_tag() }
     }
 
     pub fn path(&self, file: &str) -> PathBuf {
-        self.place.path().join("attempts").join(tag(1).to_string()).join(file)
+        self.place.path().join("attempts").join(self.tag.to_string()).join(file)
     }
 
     pub fn spool(&self) -> PathBuf {
-        self.place.path().join("spool").join(tag(1).to_string())
+        self.place.path().join("spool").join(self.tag.to_string())
     }
 
     pub fn prepare(&self, command: &parameters::Command) {
         fs::create_dir_all(self.spool()).unwrap();
-        fs::write(self.spool().join("params"), command.encode(tag(1), &self.pace)).unwrap();
+        fs::write(self.spool().join("params"), command.encode(self.tag, &self.pace, &seal()))
+            .unwrap();
     }
 
     /// Starts a wrapper; its own messages go nowhere.
@@ -82,7 +95,7 @@ impl Bench {
             .args(&self.shell)
             .arg(self.place.path().join("wrapper.sh"))
             .arg(self.place.path())
-            .arg(tag(1).to_string())
+            .arg(self.tag.to_string())
             .args(more)
             .stdin(input)
             .stdout(Stdio::null())
@@ -102,7 +115,7 @@ impl Bench {
     pub fn at_gate_with(&self, more: &[&str], command: &parameters::Command) -> Wrapper {
         self.prepare(command);
         let wrapper = self.spawn_with(more, Stdio::null());
-        self.await_file("ready", |bytes| state::ready(bytes, tag(1)).is_some());
+        self.await_file("ready", |bytes| state::ready(bytes, self.tag).is_some());
         wrapper
     }
 
@@ -114,8 +127,8 @@ impl Bench {
     /// The same; what the payload is told if it is let in.
     pub fn decide_as(&self, decision: GateState, go: &Go) -> GateState {
         let bytes = match decision {
-            GateState::Opened => encode_go(tag(1), go, Timestamp(0), None),
-            GateState::Voided => encode_void(tag(1)),
+            GateState::Opened => encode_go(self.tag, go, Timestamp(0), None),
+            GateState::Voided => encode_void(self.tag, &seal()),
         };
         self.decide_with(&bytes)
     }
@@ -124,12 +137,12 @@ impl Bench {
     pub fn decide_with(&self, bytes: &[u8]) -> GateState {
         fs::write(self.path("adapter.tmp"), bytes).unwrap();
         let _ = fs::hard_link(self.path("adapter.tmp"), self.path("decision"));
-        state::decision(&fs::read(self.path("decision")).unwrap(), tag(1)).unwrap()
+        state::decision(&fs::read(self.path("decision")).unwrap(), self.tag, &seal()).unwrap()
     }
 
     /// Lets it in if it begins until then, by the clock of [`uptime`].
     pub fn open_until(&self, start_by: u64) {
-        let bytes = encode_go(tag(1), &go(), Timestamp(0), Some(start_by));
+        let bytes = encode_go(self.tag, &go(), Timestamp(0), Some(start_by));
         fs::write(self.path("adapter.tmp"), bytes).unwrap();
         fs::hard_link(self.path("adapter.tmp"), self.path("decision")).unwrap();
     }
@@ -157,7 +170,12 @@ impl Bench {
     }
 
     pub fn exit(&self) -> Option<ExitCause> {
-        state::exit(&fs::read(self.path("exit")).ok()?, tag(1))
+        state::exit(&fs::read(self.path("exit")).ok()?, self.tag, &seal())
+    }
+
+    /// Its number, once it has begun.
+    pub fn payload(&self) -> u32 {
+        state::begun(&fs::read(self.path("begun")).unwrap(), self.tag).unwrap().pid
     }
 
     /// How long the payload ran, by the wrapper's clock.
@@ -230,6 +248,11 @@ pub fn go() -> Go {
         rank: ComponentIndex(0),
         peers: Vec::new(),
     }
+}
+
+/// By which wrappers here write their ends.
+pub fn seal() -> Seal {
+    Seal::new([3; 32], JobId(0))
 }
 
 /// Hundredths of a second since this machine started.

@@ -1,15 +1,17 @@
 //! One decision, one payload, one wrapper.
 
 use std::fs;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cospan_domain::units::DurationMs;
+use cospan_sites::contract::PATIENCE;
 use cospan_sites::port::{ExitCause, GateState};
 use cospan_sites::wrapper::EXIT_TAKEN;
+use cospan_sites::wrapper::parameters::Seldom;
 use cospan_sites::wrapper::state;
 use rustix::process::Signal;
 
-use super::bench::{Bench, names, our_tag, script, shells, uptime, with_each_shell};
+use super::bench::{Bench, Wrapper, names, our_tag, script, seal, shells, uptime, with_each_shell};
 
 #[test]
 fn a_second_wrapper_of_the_same_attempt_ends_and_touches_nothing() {
@@ -139,7 +141,7 @@ fn a_wrapper_that_is_stopped_until_after_the_last_moment_starts_nothing() {
 fn parameters_that_are_cut_short_start_nothing() {
     with_each_shell(|bench| {
         let command = script("echo ran");
-        let whole = command.encode(our_tag(), &bench.pace);
+        let whole = command.encode(our_tag(), &bench.pace, &seal());
         for length in [0, 20, whole.len() / 2, whole.len() - 10] {
             bench.prepare(&command);
             fs::write(bench.spool().join("params"), &whole[..length]).unwrap();
@@ -157,7 +159,40 @@ fn a_wrapper_told_to_end_at_the_gate_closes_it() {
         let wrapper = bench.at_gate(&script("echo ran"));
         wrapper.signal(Signal::TERM);
         assert!(wrapper.wait().success());
-        let decision = state::decision(&fs::read(bench.path("decision")).unwrap(), our_tag());
+        let decision =
+            state::decision(&fs::read(bench.path("decision")).unwrap(), our_tag(), &seal());
         assert_eq!((decision, bench.exit()), (Some(GateState::Voided), None));
     });
+}
+
+/// How long a process sleeps at a time that a wrapper has started.
+fn naps(wrapper: &Wrapper) -> Vec<String> {
+    let children = |pid: u32| {
+        let listed = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+        listed.unwrap_or_default().split_whitespace().map(|pid| pid.parse().unwrap()).collect()
+    };
+    let below: Vec<u32> = children(wrapper.id());
+    let sleepers = below.into_iter().flat_map(|alarm| -> Vec<u32> { children(alarm) });
+    let line = |pid| fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    sleepers.filter_map(|pid| Some(line(pid).strip_prefix("sleep\0")?.to_owned())).collect()
+}
+
+#[test]
+fn a_wrapper_that_waits_for_long_looks_less_often_and_sees_its_gate_all_the_same() {
+    for shell in shells() {
+        let mut bench = Bench::new(shell);
+        let (poll, after) = (DurationMs::from_secs(3), DurationMs::from_secs(2));
+        bench.pace.seldom = Some(Seldom { poll, after });
+        let wrapper = bench.at_gate(&script("exit 4"));
+        for nap in ["1\0", "3\0"] {
+            let started = Instant::now();
+            while naps(&wrapper) != [nap] {
+                assert!(started.elapsed() < PATIENCE, "it does not sleep for {nap:?}");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+        bench.decide(GateState::Opened);
+        assert!(wrapper.wait().success());
+        assert_eq!(bench.exit(), Some(ExitCause::Code(4)));
+    }
 }

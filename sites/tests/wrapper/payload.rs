@@ -1,6 +1,7 @@
 //! Payload and wrapper: signals, ends, evidence.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use cospan_domain::units::DurationMs;
@@ -8,6 +9,7 @@ use cospan_sites::port::ExitCause;
 use rustix::process::{Pid, Signal};
 
 use super::bench::{Bench, script, shells, with_each_shell};
+use crate::unprivileged::unprivileged;
 
 #[test]
 fn usr1_reaches_the_payload_and_ends_nothing() {
@@ -142,18 +144,25 @@ fn a_full_disk_under_the_output_leaves_the_exit_alone() {
 
 #[test]
 fn an_exit_that_cannot_be_written_is_tried_again() {
-    with_each_shell(|bench| {
-        let wrapper =
-            bench.running(&script("echo begun; while ! [ -e stop ]; do sleep 0.05; done"));
-        bench.await_printed("begun");
-        fs::create_dir(bench.path("exit")).unwrap();
-        fs::write(bench.path("work/stop"), "").unwrap();
-        let payload = fs::read_to_string(bench.path("begun")).unwrap();
-        let payload = payload.lines().next().unwrap().strip_prefix("pid ").unwrap();
-        await_gone(payload.parse().unwrap());
-        fs::remove_dir(bench.path("exit")).unwrap();
-        assert!(wrapper.wait().success());
-        assert_eq!(bench.exit(), Some(ExitCause::Code(0)));
+    unprivileged(|| {
+        for shell in shells() {
+            let bench = Bench::anywhere(shell);
+            let wrapper =
+                bench.running(&script("echo begun; while [ -x .. ]; do sleep 0.02; done"));
+            bench.await_printed("begun");
+            let payload = bench.payload();
+            let (there, aside) = (bench.path(""), bench.path("").with_extension("aside"));
+            let set_mode =
+                |mode| fs::set_permissions(&aside, Permissions::from_mode(mode)).unwrap();
+            // Its wrapper does not find it, and so cannot open it.
+            fs::rename(&there, &aside).unwrap();
+            set_mode(0o000);
+            await_gone(payload);
+            set_mode(0o700);
+            fs::rename(&aside, &there).unwrap();
+            assert!(wrapper.wait().success());
+            assert_eq!(bench.exit(), Some(ExitCause::Code(0)));
+        }
     });
 }
 

@@ -25,8 +25,8 @@ section! {
         /// is asked less often.
         "poll_interval" => poll_interval: DurationMs = secs(2),
             in DurationMs(100) => secs(3_600), since "0.1.0";
-        /// Consecutive errors of a site after which it is unusable, its administrator is told
-        /// and its work goes elsewhere.
+        /// Consecutive errors of a site, each of another job, after which it is unusable, its
+        /// administrator is told and its work goes elsewhere.
         "site_error_threshold" => site_error_threshold: u32 = 3,
             in 1 => 1_000, since "0.1.0";
         /// First wait before an unusable site is probed; doubles up to `probe_interval_max`.

@@ -219,11 +219,24 @@ fn step_claiming(draft: &mut Draft<'_>, since: Timestamp) {
     let unclaimed = |c: &Component| bug(Bug::GoPartial) && matches!(c.run, Run::Idle);
     let all = early || draft.job.components.iter().all(|c| ready(c) || unclaimed(c));
     if all && (draft.job.inputs_here || bug(Bug::GoWithoutInput)) {
-        let start_at = draft.now + draft.parameters.go_lead;
+        let start_at = draft.now + go_lead(draft);
         let start_by = Some(start_at + draft.parameters.go_grace);
         draft.emit(Happened::GoDecided { start_at, start_by });
     } else {
         claims::step(draft, since);
+    }
+}
+
+/// From the decision to the common start: by then all wrappers have seen that their gates are open.
+fn go_lead(draft: &Draft<'_>) -> DurationMs {
+    let parameters = draft.parameters;
+    let held = |component: &Component| match component.run {
+        Run::AtGate { since, .. } => draft.now.since(since) >= parameters.gate_patience,
+        _ => false,
+    };
+    match draft.job.components.iter().any(held) {
+        true => parameters.go_lead.max(parameters.go_lead_held),
+        false => parameters.go_lead,
     }
 }
 

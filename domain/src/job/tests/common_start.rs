@@ -176,3 +176,20 @@ fn the_last_moment_to_begin_is_told_in_each_sites_own_time() {
     let at = |secs: i64| decided.map(|time| time + ClockSkew(secs * 1_000));
     assert_eq!(start_by, [at(500), at(-40)]);
 }
+
+/// Its wrapper looks less often after a while.
+#[test]
+fn a_start_is_further_away_if_a_component_was_held_for_long() {
+    for (held_secs, lead_secs) in [(0, 2), (44, 2), (45, 7)] {
+        let mut world = World::new(spec(2));
+        world.parameters.go_lead = DurationMs::from_secs(2);
+        world.parameters.go_lead_held = DurationMs::from_secs(7);
+        world.place();
+        world.accept_all();
+        world.see(0, ready());
+        world.pass(held_secs);
+        world.see(1, ready());
+        let start_at = world.now + DurationMs::from_secs(lead_secs);
+        assert_eq!(world.job.start_at, Some(start_at), "held for {held_secs} s");
+    }
+}

@@ -16,12 +16,15 @@ pub(super) struct Automaton {
     pub(super) breaker: Breaker,
     /// Attempts that have told how they ended.
     known: BTreeSet<AttemptId>,
+    /// Jobs that have moved it since the count was zero, or since it opened.
+    moved_by: BTreeSet<JobId>,
     parameters: SiteParameters,
 }
 
 impl Automaton {
     pub(super) fn new(parameters: SiteParameters) -> Self {
-        Self { errors: 0, breaker: Breaker::Closed, known: BTreeSet::new(), parameters }
+        let (known, moved_by) = (BTreeSet::new(), BTreeSet::new());
+        Self { errors: 0, breaker: Breaker::Closed, known, moved_by, parameters }
     }
 
     fn is_probe(&self, attempt: AttemptId) -> bool {
@@ -45,17 +48,26 @@ impl Automaton {
                     return true;
                 }
                 self.known.insert(*attempt);
-                self.errors += 1;
-                let is_enough = self.errors >= self.parameters.site_error_threshold;
-                if self.is_probe(*attempt) || self.breaker == Breaker::Closed && is_enough {
-                    self.open(*jitter, now);
+                let moves = self.moved_by.insert(attempt.job);
+                if self.is_probe(*attempt) {
+                    self.errors += 1;
+                    self.open(u32::from(moves), *jitter, now);
+                } else if moves {
+                    self.errors += 1;
+                    let is_enough = self.errors >= self.parameters.site_error_threshold;
+                    if self.breaker == Breaker::Closed && is_enough {
+                        self.moved_by.clear();
+                        self.open(1, *jitter, now);
+                    }
+                } else {
+                    self.is_over(*attempt);
                 }
             }
             SiteCommand::RecordSuccess { attempt } => self.success(*attempt),
             SiteCommand::EndProbe { probe, outcome, jitter } if self.is_probe(*probe) => {
                 match outcome {
                     ProbeOutcome::Succeeded => self.success(*probe),
-                    ProbeOutcome::Failed => self.open(*jitter, now),
+                    ProbeOutcome::Failed => self.open(1, *jitter, now),
                     ProbeOutcome::Inconclusive => self.is_over(*probe),
                 }
             }
@@ -66,6 +78,7 @@ impl Automaton {
             }
             SiteCommand::Operate { what: Operation::ResetErrors, .. } => {
                 (self.errors, self.breaker) = (0, Breaker::Closed);
+                self.moved_by.clear();
             }
             // While an operator's verdict holds, nothing is a probe.
             SiteCommand::StartProbe { probe, may_probe } => {
@@ -76,9 +89,9 @@ impl Automaton {
         true
     }
 
-    /// From then on it waits, twice as long each time.
-    fn open(&mut self, jitter: PerMillion, now: Timestamp) {
-        let trips = self.breaker.trips() + 1;
+    /// From then on it waits, twice as long each time, unless the same job says so again.
+    fn open(&mut self, more: u32, jitter: PerMillion, now: Timestamp) {
+        let trips = self.breaker.trips() + more;
         let probe_at = now + self.parameters.interval(trips, jitter);
         self.breaker = Breaker::Open { since: now, probe_at, trips };
     }
@@ -100,6 +113,7 @@ impl Automaton {
             self.known.insert(attempt);
         }
         self.errors = 0;
+        self.moved_by.clear();
         let Breaker::HalfOpen { allowed, running, .. } = &mut self.breaker else { return };
         let limit = self.parameters.probe_limit;
         // A job has succeeded when all of its components have.

@@ -93,6 +93,51 @@ fn an_error_told_again_and_again_counts_once() {
     assert!(bench.record.has_counted(attempt(1)));
 }
 
+fn again(job: u64, number: u32) -> SiteCommand {
+    SiteCommand::RecordError {
+        attempt: AttemptId { attempt: Attempt(number), ..attempt(job) },
+        class: FailureClass::Site,
+        detail: text("lost again"),
+        isolated: false,
+        jitter: PerMillion(0),
+    }
+}
+
+#[test]
+fn a_job_that_ends_each_of_its_wrappers_closes_no_site() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.error(1), ["ErrorCharged"]);
+    for number in 2..9 {
+        assert_eq!(bench.names(again(1, number)), ["ErrorExcused"]);
+    }
+    assert_eq!((bench.record.consecutive_errors, &bench.record.breaker), (1, &Breaker::Closed));
+    bench.error(2);
+    assert_eq!(bench.error(3), ["ErrorCharged", "BreakerOpened", "NotificationOwed"]);
+}
+
+#[test]
+fn a_job_that_erred_counts_again_after_a_success() {
+    let mut bench = Bench::new();
+    bench.error(1);
+    bench.success(2);
+    assert_eq!(bench.names(again(1, 2)), ["ErrorCharged"]);
+}
+
+#[test]
+fn one_job_that_fails_each_probe_keeps_others_away_no_longer_than_once() {
+    let mut bench = Bench::due_for_a_probe();
+    for number in 2..6 {
+        let probe = AttemptId { attempt: Attempt(number), ..attempt(1) };
+        bench.tell(SiteCommand::StartProbe { probe, may_probe: true }).unwrap();
+        bench.tell(again(1, number)).unwrap();
+        assert_eq!(bench.record.breaker.trips(), 2);
+        bench.wait_secs(120);
+    }
+    bench.start_probe(10).unwrap();
+    bench.error(10);
+    assert_eq!(bench.record.breaker.trips(), 3, "another job says so too");
+}
+
 #[test]
 fn a_success_told_again_does_not_hide_later_errors() {
     let mut bench = Bench::new();

@@ -25,10 +25,10 @@ enum Step {
 }
 
 fn attempts() -> impl Strategy<Value = AttemptId> {
-    let component = |number| ComponentIndex(number % 2);
-    (0_u64..12, 0..4_u32).prop_map(move |(job, number)| AttemptId {
-        component: if job < 3 { component(number) } else { ComponentIndex(0) },
-        ..attempt(job)
+    (0_u64..12, 0..8_u32).prop_map(move |(job, number)| AttemptId {
+        component: ComponentIndex(if job < 3 { number % 2 } else { 0 }),
+        attempt: Attempt(number / 2),
+        job: JobId(job),
     })
 }
 
@@ -113,7 +113,7 @@ impl Bench {
 }
 
 fn check_bounds(record: &SiteRecord, parameters: &SiteParameters) {
-    assert!(record.counted.len() <= REMEMBERED);
+    assert!(record.counted.len() <= REMEMBERED && record.erring_jobs.len() <= REMEMBERED);
     assert_eq!(record.counted.len(), record.counted.iter().collect::<BTreeSet<_>>().len());
     assert!(record.recent_errors.len() <= RECENT_ERRORS);
     assert!(record.owed.len() <= MAX_OWED);
@@ -121,6 +121,7 @@ fn check_bounds(record: &SiteRecord, parameters: &SiteParameters) {
     match &record.breaker {
         Breaker::Closed => {
             assert!(record.consecutive_errors < parameters.site_error_threshold);
+            assert_eq!(record.erring_jobs.len(), record.consecutive_errors as usize);
         }
         Breaker::Open { since, probe_at, trips } => {
             assert!(since < probe_at && *trips >= 1);
@@ -180,6 +181,27 @@ proptest! {
             }
         }
         prop_assert!(charges.values().all(|times| *times == 1));
+    }
+
+    #[test]
+    fn one_job_alone_never_makes_a_site_unusable(
+        ends in prop::collection::vec((0..3_u32, any::<bool>(), any::<bool>()), 0..60),
+        site_error_threshold in 2_u32..5,
+    ) {
+        let mut bench = start();
+        bench.parameters = SiteParameters { site_error_threshold, ..bench.parameters };
+        for (number, (component, isolated, is_error)) in (0..).zip(ends) {
+            let component = ComponentIndex(component);
+            let attempt = AttemptId { job: JobId(1), component, attempt: Attempt(number) };
+            drop(bench.tell(if is_error {
+                let (class, jitter) = (FailureClass::Site, PerMillion(0));
+                SiteCommand::RecordError { attempt, class, detail: text("lost"), isolated, jitter }
+            } else {
+                SiteCommand::RecordSuccess { attempt }
+            }));
+            prop_assert_eq!(&bench.record.breaker, &Breaker::Closed);
+            prop_assert!(bench.record.consecutive_errors <= 1);
+        }
     }
 
     #[test]

@@ -18,6 +18,7 @@ wire_struct!(SiteRecord = state::SiteRecord {
     owed: Vec<Notification>,
     last_notification: u64,
     notifications_dropped: u64,
+    erring_jobs: Vec<u64>,
 });
 
 wire_struct!(AttemptId = state::AttemptId { job: u64, component: u32, attempt: u32 });

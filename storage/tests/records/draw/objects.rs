@@ -111,6 +111,7 @@ impl Draw {
                 }),
                 reset: self.maybe(Self::order_of),
             },
+            erring_jobs: self.some(|draw| JobId(draw.n64())),
             counted: self.some(Self::attempt),
             recent_errors: self.some::<VecDeque<_>, _>(|draw| ErrorDetail {
                 attempt: draw.attempt(),

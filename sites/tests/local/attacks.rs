@@ -1,0 +1,147 @@
+//! Payloads that write, replace and hide what their wrapper writes.
+
+use std::time::{Duration, Instant};
+
+use cospan_domain::ids::Tag;
+use cospan_sites::contract::{
+    PATIENCE, SiteFixture, await_exit, await_idle, await_printed, await_seen, order, script, start,
+    tag,
+};
+use cospan_sites::port::{EndedBySite, ExitCause, GateDecision, GateState, Observation, Site};
+use rustix::process::Signal;
+
+use crate::support::unprivileged::unprivileged;
+use crate::support::{LocalSiteFixture, pid_in, processes_naming, signal};
+
+const WAITS: &str = "echo forged; while ! [ -e stop ]; do sleep 0.05; done";
+
+/// Starts a payload that does this first and then waits.
+async fn begun(fixture: &LocalSiteFixture, first: &str) -> Tag {
+    let text = format!("{first}; {WAITS}; exit 3");
+    start(&*fixture.site, &order(tag(1), script(&text))).await;
+    await_printed(&*fixture.site, tag(1), "forged").await;
+    tag(1)
+}
+
+const FORGED_EXIT: &str = r"printf 'cause code 0\nran 1\nend %s\n' $COSPAN_TAG > ../exit";
+const FORGED_VOID: &str = r"rm ../decision; printf 'void\nend %s\n' $COSPAN_TAG > ../decision";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_payload_says_of_its_end_counts_for_nothing_while_it_runs() {
+    for forged in [FORGED_EXIT, FORGED_VOID] {
+        let fixture = LocalSiteFixture::new();
+        let tag = begun(&fixture, forged).await;
+        // Also for one who has not seen it before.
+        for site in [fixture.site.clone() as _, fixture.reopened()] {
+            let seen = await_seen(&*site, tag, |_| true).await;
+            assert!(matches!(seen, Observation::Begun(_)), "{seen:?}");
+        }
+        let decided = fixture.site.decide_gate(tag, &GateDecision::Void).await;
+        assert_eq!(decided, Ok(GateState::Opened));
+        std::fs::write(fixture.root().join(format!("attempts/{tag}/work/stop")), "").unwrap();
+        assert_eq!(await_exit(&*fixture.site, tag).await, ExitCause::Code(3));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_payload_that_kills_its_wrapper_and_claims_success_has_none() {
+    for forged in [FORGED_EXIT, FORGED_VOID] {
+        let fixture = LocalSiteFixture::new();
+        let tag = begun(&fixture, forged).await;
+        signal(pid_in(&fixture, tag, "ready"), Signal::KILL);
+        let over = |seen: &Observation| matches!(seen, Observation::Ended { .. });
+        let seen = await_seen(&*fixture.site, tag, over).await;
+        let Observation::Ended { began: true, why: EndedBySite::Spoiled, .. } = seen else {
+            panic!("{seen:?}")
+        };
+        assert!(processes_naming(&fixture.root().join("attempts")).is_empty());
+        await_idle(&*fixture.site, 8).await;
+    }
+}
+
+/// What payloads put in the place of state files, or do to their directory.
+const OBSTACLES: [&str; 7] = [
+    "mkdir -p ../exit/full",
+    "ln -s /nowhere ../exit",
+    "rm ../begun; mkdir ../begun",
+    "rm ../ready; ln -s /nowhere ../ready",
+    "rm ../decision; mkdir ../decision",
+    "mkdir -p closed/more; chmod 000 closed/more closed",
+    "chmod 000 ..",
+];
+
+fn as_nobody<F: Future<Output = ()>>(test: impl FnOnce() -> F + Send + 'static) {
+    unprivileged(|| {
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        let runtime = runtime.worker_threads(2).enable_all().build().unwrap();
+        runtime.block_on(test());
+    });
+}
+
+/// No attempt stays for ever because its files are not what they were.
+#[test]
+fn whatever_a_payload_does_to_the_files_it_can_be_ended_and_removed() {
+    as_nobody(|| async {
+        for obstacle in OBSTACLES {
+            let fixture = LocalSiteFixture::anywhere();
+            let text = format!(
+                "echo begun; until [ -e go ]; do sleep 0.02; done; {obstacle}; exec sleep 300"
+            );
+            start(&*fixture.site, &order(tag(1), script(&text))).await;
+            await_printed(&*fixture.site, tag(1), "begun").await;
+            std::fs::write(fixture.root().join(format!("attempts/{}/work/go", tag(1))), "")
+                .unwrap();
+            await_that(|| asleep(&fixture)).await;
+            // Whoever looks at it afresh has nothing but its files.
+            for site in [fixture.site.clone() as _, fixture.reopened()] {
+                let seen = await_seen(&*site, tag(1), |_| true).await;
+                let goes_on = matches!(seen, Observation::Begun(_) | Observation::Unknown(_));
+                assert!(goes_on, "after {obstacle:?}: {seen:?}");
+            }
+            let site = fixture.reopened();
+            site.cancel(tag(1), None).await.unwrap();
+            let over = |seen: &Observation| {
+                matches!(seen, Observation::Exited(_) | Observation::Ended { .. })
+            };
+            await_seen(&*site, tag(1), over).await;
+            await_idle(&*site, 8).await;
+            site.remove_attempt(tag(1)).await.unwrap();
+            assert_eq!(site.list_attempts().await.unwrap(), [], "after {obstacle:?}");
+        }
+    });
+}
+
+#[test]
+fn a_payload_that_hides_its_files_and_kills_its_wrapper_has_an_error_of_its_own() {
+    as_nobody(|| async {
+        for obstacle in OBSTACLES {
+            if obstacle.contains("closed") {
+                continue;
+            }
+            let fixture = LocalSiteFixture::anywhere();
+            let text = format!("sleep 0.1; {obstacle}; kill -KILL $PPID; sleep 300");
+            start(&*fixture.site, &order(tag(1), script(&text))).await;
+            let over = |seen: &Observation| matches!(seen, Observation::Ended { .. });
+            let seen = await_seen(&*fixture.site, tag(1), over).await;
+            let Observation::Ended { why: EndedBySite::Spoiled, .. } = seen else {
+                panic!("after {obstacle:?}: {seen:?}")
+            };
+            fixture.site.remove_attempt(tag(1)).await.unwrap();
+        }
+    });
+}
+
+fn asleep(fixture: &LocalSiteFixture) -> bool {
+    processes_naming(&fixture.root().join("attempts")).into_iter().any(|pid| {
+        let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        arguments == b"sleep\x00300\x00"
+    })
+}
+
+async fn await_that(holds: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !holds() {
+        assert!(started.elapsed() < PATIENCE, "it does not come to that");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}

@@ -1,0 +1,136 @@
+//! Payloads that write, replace and hide what their wrapper writes, and what they leave behind.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use cospan_domain::ids::Tag;
+use cospan_sites::contract::{
+    PATIENCE, SiteFixture, await_exit, await_seen, order, script, start, tag,
+};
+use cospan_sites::port::{EndedBySite, ExitCause, GateDecision, GateState, Observation};
+
+use super::fixture::SlurmSiteFixture;
+
+const FORGED_EXIT: &str = r"printf 'cause code 0\nran 1\nend %s\n' $COSPAN_TAG > ../exit";
+const FORGED_VOID: &str = r"rm ../decision; printf 'void\nend %s\n' $COSPAN_TAG > ../decision";
+
+/// What payloads do to their files.
+const DEEDS: [&str; 7] = [
+    FORGED_EXIT,
+    FORGED_VOID,
+    "mkdir -p ../exit/full",
+    "rm ../begun; mkdir ../begun",
+    "rm ../ready; ln -s /nowhere ../ready",
+    "rm ../decision; mkdir ../decision",
+    "chmod 000 ..",
+];
+
+/// Leaves a process in a session of its own, whose number is in `left`.
+const LEAVES: &str = "setsid sh -c 'echo $$ > left; exec sleep 300' & \
+                      until [ -s left ]; do sleep 0.01; done;";
+
+fn work(fixture: &SlurmSiteFixture, tag: Tag) -> PathBuf {
+    fixture.root().join(format!("attempts/{tag}/work"))
+}
+
+/// Waits for a file that a payload makes, or a process that ends.
+async fn await_that(what: &str, holds: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !holds() {
+        assert!(started.elapsed() < PATIENCE, "{what}");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}
+
+fn is_there(pid: &str) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+    state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
+}
+
+async fn await_left(fixture: &SlurmSiteFixture, tag: Tag) -> String {
+    let file = work(fixture, tag).join("left");
+    let read = || fs::read_to_string(&file).unwrap_or_default();
+    await_that("nothing is left", || read().ends_with('\n')).await;
+    read().trim().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_a_payload_does_to_the_files_it_runs_on_and_has_its_own_end() {
+    let Some(fixture) = SlurmSiteFixture::offered() else { return };
+    let site = fixture.site();
+    for (number, deed) in (1..).zip(DEEDS) {
+        let text = format!(
+            "{deed}; : > {}/done-{number}; until [ -e stop ]; do sleep 0.1; done; exit 3",
+            fixture.root().display()
+        );
+        start(&*site, &order(tag(number), script(&text))).await;
+    }
+    for (number, deed) in (1..).zip(DEEDS) {
+        await_that(deed, || fixture.root().join(format!("done-{number}")).exists()).await;
+        let seen = await_seen(&*site, tag(number), |_| true).await;
+        let goes_on = matches!(seen, Observation::Begun(_) | Observation::Unknown(_));
+        assert!(goes_on, "after {deed:?}: {seen:?}");
+        let decided = site.decide_gate(tag(number), &GateDecision::Void).await;
+        assert_eq!(decided, Ok(GateState::Opened), "after {deed:?}");
+    }
+    for (number, deed) in (1..).zip(DEEDS) {
+        let stop = work(&fixture, tag(number)).join("stop");
+        if fs::write(&stop, "").is_err() {
+            // Its directory is closed: it can be ended all the same.
+            site.cancel(tag(number), None).await.unwrap();
+            let told = |seen: &Observation| {
+                matches!(seen, Observation::Exited(_) | Observation::Ended { .. })
+            };
+            await_seen(&*site, tag(number), told).await;
+        } else {
+            assert_eq!(await_exit(&*site, tag(number)).await, ExitCause::Code(3), "after {deed:?}");
+        }
+        site.remove_attempt(tag(number)).await.unwrap();
+    }
+    assert_eq!(site.list_attempts().await.unwrap(), []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_payload_that_kills_its_wrapper_ends_with_an_error_of_its_own() {
+    let Some(fixture) = SlurmSiteFixture::offered() else { return };
+    let site = fixture.site();
+    let all = || (1..).zip(DEEDS);
+    for (number, deed) in all() {
+        let text = format!("{deed}; kill -KILL $PPID; sleep 300");
+        start(&*site, &order(tag(number), script(&text))).await;
+    }
+    for (number, deed) in all() {
+        let over = |seen: &Observation| matches!(seen, Observation::Ended { .. });
+        let seen = await_seen(&*site, tag(number), over).await;
+        let Observation::Ended { why: EndedBySite::Spoiled, .. } = seen else {
+            panic!("after {deed:?}: {seen:?}")
+        };
+        site.remove_attempt(tag(number)).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_payload_left_is_over_before_its_success_is_told() {
+    let Some(fixture) = SlurmSiteFixture::offered() else { return };
+    let site = fixture.site();
+    start(&*site, &order(tag(1), script(&format!("{LEAVES} exit 0")))).await;
+    assert_eq!(await_exit(&*site, tag(1)).await, ExitCause::Code(0));
+    assert!(!is_there(&await_left(&fixture, tag(1)).await));
+}
+
+/// Its wrapper could not end it, because it was killed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_payload_of_a_killed_wrapper_left_is_over_when_it_is_removed() {
+    let Some(fixture) = SlurmSiteFixture::offered() else { return };
+    let site = fixture.site();
+    start(&*site, &order(tag(1), script(&format!("{LEAVES} kill -KILL $PPID; sleep 300")))).await;
+    let left = await_left(&fixture, tag(1)).await;
+    let over = |seen: &Observation| {
+        matches!(seen, Observation::Vanished { .. } | Observation::Ended { .. })
+    };
+    await_seen(&*site, tag(1), over).await;
+    site.remove_attempt(tag(1)).await.unwrap();
+    assert!(!is_there(&left));
+}
