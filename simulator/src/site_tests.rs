@@ -120,6 +120,7 @@ fn order() -> AttemptOrder {
         warning: None,
         earlier: None,
         lists_hosts: false,
+        name: None,
         begin_in: DurationMs::ZERO,
         hold_max: DurationMs(600_000),
         wall_time: second,

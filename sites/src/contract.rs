@@ -100,6 +100,7 @@ pub fn order(tag: Tag, program: Program) -> AttemptOrder {
         warning: None,
         earlier: None,
         lists_hosts: false,
+        name: None,
         begin_in: DurationMs::ZERO,
         hold_max: DurationMs::from_secs(600),
         wall_time: DurationMs::from_secs(600),

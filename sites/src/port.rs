@@ -261,6 +261,8 @@ pub struct AttemptOrder {
     pub earlier: Option<Tag>,
     /// The payload finds a file that lists the hosts of all components.
     pub lists_hosts: bool,
+    /// The job's name, for people who look at the site's own queue.
+    pub name: Option<Arc<str>>,
 }
 
 /// A submission that the site acknowledged.

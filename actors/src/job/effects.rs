@@ -237,6 +237,7 @@ fn order(actor: &JobActor, effect: &JobEffect) -> AttemptOrder {
         warning: job.spec.run.warning,
         earlier: earlier.map(|a| job.tag_of(actor.shared.instance, effect.component, a)),
         lists_hosts,
+        name: job.spec.name.clone(),
     }
 }
 

@@ -36,6 +36,7 @@ pub(super) fn plant_others(world: &mut World, instance: InstanceId) -> Result<()
                 warning: None,
                 earlier: None,
                 lists_hosts: false,
+                name: None,
                 begin_in: DurationMs::ZERO,
                 hold_max: DurationMs::from_secs(30 * 86_400),
                 wall_time: spec.wall_time,

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::errors;
 use super::judge::{Known, is_outdated, judge};
-use super::options::options;
+use super::options::{name, options};
 use super::queue::{self, Job};
 use super::{Facts, SELDOM, SlurmSite, grace, kill_wait, nodes, setting};
 use crate::agent::left::{self, seconds_to_timestamp};
@@ -116,6 +116,7 @@ impl SlurmSite {
                 request.file("inputs", inputs);
             }
             request.file("params", &written.params);
+            request.file("name", format!("{}\n", name(order)).as_bytes());
             request.end()
         };
         let (tag, stub, wrapper) = (order.tag.to_string(), stub_name(), script_name());

@@ -92,6 +92,18 @@ const SHORT: [(&str, &str); 9] = [
     ("-m", "distribution"),
 ];
 
+/// Longest name of a job that is shown.
+const NAME_MAX: usize = 40;
+
+/// What Slurm calls an attempt: the job's own name, for people, and the tag, so that nothing else
+/// is ever called so. Commas and bars have meanings of their own to Slurm's commands.
+pub(super) fn name(order: &AttemptOrder) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_+".contains(c) { c } else { '_' };
+    let name: String = order.name.iter().flat_map(|name| name.chars()).map(plain).collect();
+    let name = &name[..name.len().min(NAME_MAX)];
+    if name.is_empty() { order.tag.to_string() } else { format!("{name}.{}", order.tag) }
+}
+
 /// The options of one attempt.
 ///
 /// # Errors
@@ -107,7 +119,7 @@ pub(super) fn options(
     let mut options = vec![
         "--no-requeue".to_owned(),
         "--export=NIL".to_owned(),
-        format!("--job-name={tag}"),
+        format!("--job-name={}", name(order)),
         format!("--comment={tag}"),
         "--open-mode=append".to_owned(),
         "--input=/dev/null".to_owned(),
@@ -289,5 +301,16 @@ mod tests {
             let said = of(&[odd]).unwrap_err().to_string();
             assert!(said.contains("does not divide the component's 4"), "{said}");
         }
+    }
+
+    #[test]
+    fn a_jobs_own_name_comes_first_in_plain_letters_and_not_too_long() {
+        let mut order =
+            crate::contract::order(crate::contract::tag(7), crate::contract::script(""));
+        assert_eq!(name(&order), order.tag.to_string());
+        order.name = Some("Wärme, 50 %|x".into());
+        assert_eq!(name(&order), format!("W_rme__50___x.{}", order.tag));
+        order.name = Some("x".repeat(200).into());
+        assert_eq!(name(&order).len(), NAME_MAX + 1 + order.tag.to_string().len());
     }
 }

@@ -30,15 +30,19 @@ impl Job {
     }
 
     /// Reads a line of `squeue`: number, state, reason, processors, times of submission, start
-    /// and end, directory, name, comment. `None` if it is another's: the tag is name and comment
-    /// at once, and the directory is the site's root.
+    /// and end, directory, name, comment. `None` if it is another's: the comment is the tag, the
+    /// name ends with it, and the directory is the site's root.
     pub(super) fn read(line: &str, root: &str) -> Option<Self> {
         let mut fields = line.splitn(10, '|');
         let mut next = || fields.next();
         let (number, state, reason, processors) = (next()?, next()?, next()?, next()?);
         let (submitted, start, end) = (next()?, next()?, next()?);
         let (directory, name, comment) = (next()?, next()?, next()?);
-        let tag = comment.parse().ok().filter(|_| name == comment && directory == root)?;
+        let tag: Tag = comment.parse().ok().filter(|_| directory == root)?;
+        let before = name.strip_suffix(comment)?;
+        if !before.is_empty() && !before.ends_with('.') {
+            return None;
+        }
         Some(Self {
             number: number.to_owned(),
             tag,
@@ -175,12 +179,20 @@ mod tests {
     fn a_job_whose_name_or_comment_says_something_else_is_anothers() {
         for (name, comment) in
             [("wrap", "(null)"), (TAG, "(null)"), ("wrap", TAG), ("a|b", TAG), ("", "")]
+                .into_iter()
+                .chain([(&*format!("wave{TAG}"), TAG), (&*format!("wave.{TAG}."), TAG)])
         {
             assert_eq!(read(&line("RUNNING", name, comment)), None, "{name} {comment}");
         }
         assert_eq!(Job::read(&line("RUNNING", TAG, TAG), "/other"), None, "of another site");
         assert_eq!(read("slurm_load_jobs error: Invalid job id specified"), None);
         assert_eq!(read(""), None);
+    }
+
+    #[test]
+    fn a_job_is_ours_if_its_tag_ends_its_name() {
+        let named = format!("wave_2-b.{TAG}");
+        assert_eq!(read(&line("RUNNING", &named, TAG)), read(&line("RUNNING", TAG, TAG)));
     }
 
     #[test]

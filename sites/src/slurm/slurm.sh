@@ -22,10 +22,16 @@ lrm_describe() {
     lrm_load
 }
 
+# What the job under $tag is called in the queue, in $name.
+named() {
+    { read -r name < "spool/$tag/name"; } 2> /dev/null || name=$tag
+}
+
 # All of the account's jobs, or those under tag $1.
 lrm_queue() {
+    [ -z "$1" ] || named
     # Times as seconds since 1970; not for all commands, or jobs would get this variable too.
-    queue=$(SLURM_TIME_FORMAT=%s timeout -k 2 "$seconds" squeue -h -t all -u "$user" ${1:+-n "$1"} \
+    queue=$(SLURM_TIME_FORMAT=%s timeout -k 2 "$seconds" squeue -h -t all -u "$user" ${1:+-n "$name"} \
         -o '%i|%T|%r|%C|%V|%S|%e|%Z|%j|%k' 2>&1) || fail unsent "$queue"
     lines "$queue" queue
 }
@@ -51,18 +57,20 @@ lrm_submit() {
 
 # Those that are not over, if directory, name and comment all say that they are ours.
 lrm_jobs() {
-    queue=$(limited squeue -h -u "$user" -n "$tag" -o '%i %T %Z|%j|%k' 2>&1) || {
+    named
+    queue=$(limited squeue -h -u "$user" -n "$name" -o '%i %T %Z|%j|%k' 2>&1) || {
         printf '%s\n' "$queue"
         return 1
     }
     printf '%s\n' "$queue" | while read -r number state whose; do
-        [ "$whose" != "$root|$tag|$tag" ] || printf '%s %s\n' "$number" "$state"
+        [ "$whose" != "$root|$name|$tag" ] || printf '%s %s\n' "$number" "$state"
     done
 }
 
 # Never by the number alone: numbers are given out again. Fine if there is nothing to end.
 by_name() {
-    said=$(limited scancel --name="$tag" --user="$user" "$@" 2>&1) && return
+    named
+    said=$(limited scancel --name="$name" --user="$user" "$@" 2>&1) && return
     case $said in
     *'already completing'* | *'Invalid job id'* | *'not running'* | *'already completed'*) ;;
     *) fail unknown "$said" ;;

@@ -126,6 +126,7 @@ fn order(tag: Tag) -> AttemptOrder {
         warning: None,
         earlier: None,
         lists_hosts: false,
+        name: None,
         begin_in: DurationMs::ZERO,
         hold_max: DurationMs::from_secs(600),
         wall_time: DurationMs::from_secs(600),

@@ -63,9 +63,18 @@ fn judge(ground: &Ground, deed: Deed, judged: &mut Judged) -> Result<()> {
     judged.false_success += ended.iter().filter(|job| job.phase.state == "finished").count();
     judged.misjudged += ended.iter().filter(|job| !is_judged_so(job, deed)).count();
     if matches!(deed, Deed::NodeFailed) {
-        ground.operate(ALPHA, &["scontrol", "update", "nodename=alpha0", "state=resume"])?;
+        resume(ground)?;
     }
     ground.reopen(ALPHA)
+}
+
+/// Until the node takes work. It may have come back by itself.
+fn resume(ground: &Ground) -> Result<()> {
+    ground.wait("the node takes work", || {
+        let resume = ["scontrol", "update", "nodename=alpha0", "state=resume"];
+        let _came_back = ground.operate(ALPHA, &resume);
+        Ok(ground.operate(ALPHA, &["sinfo", "-h", "-p", "normal", "-o", "%T"])? == "idle")
+    })
 }
 
 fn do_it(ground: &Ground, deed: Deed, numbers: &[String]) -> Result<()> {
