@@ -37,9 +37,18 @@ pub trait Backend: Send + Sync + 'static {
     /// The committed state.
     fn view(&self) -> Arc<View>;
 
-    /// Logical files in the order of their names, after a name and at a site, if given.
-    fn files(&self, after: Option<&LogicalName>, site: Option<&SiteName>, limit: usize)
-    -> FilePage;
+    /// Logical files in the order of their names, after a name and at a site, if given; only
+    /// those that were registered by a key for which `shows` holds.
+    fn files(
+        &self,
+        after: Option<&LogicalName>,
+        site: Option<&SiteName>,
+        shows: &dyn Fn(&KeyName) -> bool,
+        limit: usize,
+    ) -> FilePage;
+
+    /// The key that registered a logical file.
+    fn file_owner(&self, name: &LogicalName) -> Option<KeyName>;
 
     /// One logical file.
     fn file(&self, name: &LogicalName) -> Option<FileReport>;
@@ -135,6 +144,8 @@ pub struct Change {
     pub seq: Seq,
     /// The job.
     pub job: JobId,
+    /// Its owner.
+    pub owner: KeyName,
     /// The job is new: accepted by this change.
     pub submitted: bool,
     /// What happened to it.

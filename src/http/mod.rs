@@ -4,6 +4,7 @@
 //! Deliberately absent: any decision about jobs, any state that outlives the
 //! process, and any way in without a key (`/livez` and `/readyz` excepted).
 
+mod access;
 mod accounts;
 pub mod backend;
 mod bind;
@@ -31,6 +32,7 @@ mod submit;
 #[cfg(test)]
 mod tests;
 
+pub use access::access_table;
 pub use backend::Backend;
 pub use bind::{BindError, Bound, Running};
 pub use metrics::HttpMetrics;

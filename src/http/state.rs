@@ -6,12 +6,12 @@ use std::time::Instant;
 use prometheus::Registry;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
+use super::access::Access;
 use super::backend::Backend;
 use super::failure::Failure;
 use super::hub::Hub;
 use super::meter::FailureMeter;
 use super::metrics::HttpMetrics;
-use super::openapi::Addresses;
 use super::settings::HttpSettings;
 use crate::api::v1::problem::{Code, Problem};
 use crate::keys::KeyRing;
@@ -26,7 +26,7 @@ pub struct Edge {
     pub(super) failures: FailureMeter,
     pub(super) hub: Arc<Hub>,
     pub(super) openapi: String,
-    pub(super) addresses: Addresses,
+    pub(super) access: Access,
     streams: Arc<Semaphore>,
     stopping: watch::Sender<bool>,
     started: Instant,
@@ -49,7 +49,7 @@ impl Edge {
             hub: Arc::new(Hub::new(settings.kept_changes)),
             streams: Arc::new(Semaphore::new(settings.max_streams)),
             openapi: super::openapi::document(),
-            addresses: Addresses::new(),
+            access: Access::new(),
             backend,
             keys,
             settings,

@@ -8,9 +8,9 @@ use actix_web::http::header::{self, HeaderValue};
 use actix_web::web::{Bytes, Data, Payload};
 use actix_web::{HttpRequest, HttpResponse, post};
 use cospan_actors::api::command::Ask;
-use cospan_actors::api::{ApiAnswer, ApiCommand, Submission, SubmittedJob};
-use cospan_domain::ids::{Digest, IdempotencyKey, KeyName};
-use cospan_domain::job::spec::{JobSpec, SpecLimits};
+use cospan_actors::api::{ApiAnswer, ApiCommand, ApiRefusal, Submission, SubmittedJob};
+use cospan_domain::ids::{Digest, IdempotencyKey, KeyName, LogicalName};
+use cospan_domain::job::spec::{Collect, ComponentSpec, JobSpec, SpecLimits};
 use cospan_domain::job::state::Idempotency;
 use cospan_domain::queue::Asking;
 use serde::Deserialize;
@@ -18,7 +18,8 @@ use serde::Deserialize;
 use super::backend::Backend;
 use super::body;
 use super::failure::{Answer, Failure};
-use super::gate::{Caller, Uncapped};
+use super::files::{self, Sight};
+use super::gate::Caller;
 use super::query;
 use super::repeated::{self, Asked};
 use super::settings::HttpSettings;
@@ -26,6 +27,7 @@ use super::state::Edge;
 use crate::api::v1::document::JobDocument;
 use crate::api::v1::job::{CheckedReport, SubmittedReport};
 use crate::api::v1::problem::{Code, Problem};
+use crate::keys::Role;
 
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// Longest key of a client: what is added for an array must still fit.
@@ -67,7 +69,6 @@ pub(super) async fn submit(
     request: HttpRequest,
     edge: Data<Edge>,
     caller: Caller,
-    uncapped: Uncapped,
     payload: Payload,
 ) -> Answer {
     let asked: SubmitQuery = match request.query_string() {
@@ -80,15 +81,52 @@ pub(super) async fn submit(
     let outcome = match submissions(&bytes, is_array, key.as_ref(), &asked, &edge.settings) {
         Err(failure) => Err(failure),
         Ok((mut submissions, origins)) => {
-            submissions.iter_mut().for_each(|one| one.asking.uncapped = uncapped.0);
-            let outcome = match asked.dry_run {
-                true => preview(&*edge.backend, &caller.0, submissions).await,
-                false => accept(&*edge.backend, caller.0, submissions).await,
+            let uncapped = caller.has(Role::Priority);
+            submissions.iter_mut().for_each(|one| one.asking.uncapped = uncapped);
+            let outcome = match only_own_files(&edge, &caller, &submissions) {
+                Err(failure) => Err(failure),
+                Ok(()) if asked.dry_run => {
+                    preview(&*edge.backend, caller.name(), submissions).await
+                }
+                Ok(()) => accept(&*edge.backend, caller.name().clone(), submissions).await,
             };
             outcome.map_err(|failure| at_origin(failure, &origins))
         }
     };
     outcome.map_err(|failure| unless_array(failure, is_array))
+}
+
+/// Refuses a job that reads a file which the key does not see, as one that is not registered, and
+/// one that would put an output in place of a file of another key.
+fn only_own_files(edge: &Edge, caller: &Caller, jobs: &[Submission]) -> Result<(), Failure> {
+    let mut sight = None;
+    for (index, job) in jobs.iter().enumerate() {
+        let reads = job.spec.unbound_names();
+        let writes = job.spec.components.iter().flat_map(registered_names);
+        let mut writes = writes.peekable();
+        if reads.is_empty() && writes.peek().is_none() {
+            continue;
+        }
+        let sight = sight.get_or_insert_with(|| Sight::of(edge, caller));
+        let owner = |name: &LogicalName| edge.backend.file_owner(name);
+        let is_hidden = |name: &&LogicalName| owner(name).is_some_and(|by| !sight.shows(&by));
+        if let Some(name) = reads.iter().find(is_hidden) {
+            return Err(ApiRefusal::UnknownFile { index, name: name.clone() }.into());
+        }
+        let is_taken = |name: &&LogicalName| owner(name).is_some_and(|by| !sight.changes(&by));
+        if let Some(name) = writes.find(is_taken) {
+            return Err(at_index(files::taken(name), index));
+        }
+    }
+    Ok(())
+}
+
+/// Names under which a component's outputs are registered.
+fn registered_names(component: &ComponentSpec) -> impl Iterator<Item = &LogicalName> {
+    component.outputs.iter().filter_map(|output| match &output.collect {
+        Collect::ToSite { register, .. } => Some(register),
+        Collect::Fetch => None,
+    })
 }
 
 /// The jobs of a request, and the position of the document that each is of: a sweep stands

@@ -92,6 +92,13 @@ pub fn serve(config: &Config, data: &Path) -> Result<(), ServeError> {
     if keys.ensure_first(SystemClock.now())? {
         info!(file = %keys.token_file().display(), "made the first key");
     }
+    if keys.is_without_ranks()? {
+        warn!(
+            file = %keys.key_file().display(),
+            "all keys are administrators, because they were made before there were roles; give \
+             each what it needs with `cospan key grant NAME --role user`"
+        );
+    }
     let ring = Arc::new(KeyRing::open(keys)?);
     let runtime = actix_web::rt::System::new();
     runtime.block_on(async {

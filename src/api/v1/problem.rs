@@ -32,6 +32,10 @@ pub struct Problem {
     /// The known key that is nearest to an unknown one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nearest: Option<String>,
+    /// The role that is needed and that the key has not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "operator")]
+    pub role: Option<String>,
     /// What to do about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
@@ -184,6 +188,7 @@ impl Problem {
             index: None,
             key: None,
             nearest: None,
+            role: None,
             remedy: Some(code.remedy().into()),
             retry_after_s: None,
         }
@@ -193,6 +198,13 @@ impl Problem {
     #[must_use]
     pub fn remedy(mut self, remedy: impl Into<String>) -> Self {
         self.remedy = Some(remedy.into());
+        self
+    }
+
+    /// With the role that is needed.
+    #[must_use]
+    pub fn role(mut self, role: &str) -> Self {
+        self.role = Some(role.to_owned());
         self
     }
 

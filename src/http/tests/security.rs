@@ -55,7 +55,7 @@ fn metrics_are_open_only_by_option() {
 fn a_key_counts_from_its_making_to_its_removal_without_a_restart() {
     let served = Served::with(|settings| settings.max_failures_per_minute = 1_000_000);
     let alice = "alice".parse().unwrap();
-    let token = served.keys.add(&alice, cospan_domain::units::Timestamp(2)).unwrap();
+    let token = served.keys.add(&alice, Roles::default(), Timestamp(2)).unwrap();
     let bearer = format!("bearer {}", token.secret());
     let status = || served.send_with("GET", "/v1/jobs", None, &[("authorization", &bearer)]).status;
     wait_until("the new key is let in", || status() == 200);
