@@ -20,19 +20,15 @@ use crate::api::v1::store::StoreReport;
 use crate::chaos::Rehearsals;
 
 /// The control plane as the edge sees it. Calls without `async` read what is in
-/// memory and return at once.
+/// memory and return at once, but for `preview`.
 #[async_trait]
 pub trait Backend: Send + Sync + 'static {
     /// Does what was asked, durably, or says why not.
     async fn command(&self, command: ApiCommand) -> Result<ApiAnswer, ApiRefusal>;
 
     /// What would become of a submission with this key: refused with every reason that would
-    /// refuse it, else where it would go.
-    async fn preview(
-        &self,
-        by: &KeyName,
-        submission: Submission,
-    ) -> Result<ExplainReport, ApiRefusal>;
+    /// refuse it, else where it would go. Computes for as long as the job is large.
+    fn preview(&self, by: &KeyName, submission: Submission) -> Result<ExplainReport, ApiRefusal>;
 
     /// The committed state.
     fn view(&self) -> Arc<View>;

@@ -40,7 +40,7 @@ pub(super) async fn read(
         Err(_) => {
             let seconds = settings.body_timeout.as_secs();
             let detail = format!("the body did not arrive within {seconds} s");
-            Err(Failure::new(Code::BadRequest, detail))
+            Err(Failure::new(Code::RequestTimeout, detail))
         }
     }
 }

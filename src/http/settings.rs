@@ -37,6 +37,10 @@ pub struct HttpSettings {
     pub max_failures_per_minute: u32,
     /// Most streams (events, followed logs, outputs, export) at the same time.
     pub max_streams: usize,
+    /// Most dry runs at the same time; one of each key.
+    pub max_dry_runs: usize,
+    /// Longest time that a dry run is worked on.
+    pub dry_run_budget: Duration,
     /// Committed changes kept for followers that lag or come back.
     pub kept_changes: usize,
     /// Open requests may take so long to end at a stop.
@@ -78,6 +82,8 @@ impl Default for HttpSettings {
             max_requests_per_s_per_key: 100_000,
             max_failures_per_minute: 60,
             max_streams: 256,
+            max_dry_runs: 2,
+            dry_run_budget: Duration::from_secs(2),
             kept_changes: 16_384,
             stop_timeout: Duration::from_secs(5),
             key_refresh: Duration::from_secs(1),

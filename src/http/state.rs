@@ -8,6 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use super::access::Access;
 use super::backend::Backend;
+use super::dry_run::DryRuns;
 use super::failure::Failure;
 use super::hub::Hub;
 use super::meter::FailureMeter;
@@ -24,6 +25,7 @@ pub struct Edge {
     pub(super) registry: Registry,
     pub(super) metrics: HttpMetrics,
     pub(super) failures: FailureMeter,
+    pub(super) dry_runs: DryRuns,
     pub(super) hub: Arc<Hub>,
     pub(super) openapi: String,
     pub(super) access: Access,
@@ -46,6 +48,7 @@ impl Edge {
     ) -> prometheus::Result<Self> {
         let metrics = HttpMetrics::register(&registry)?;
         Ok(Self {
+            dry_runs: DryRuns::new(settings.max_dry_runs, settings.dry_run_budget),
             hub: Arc::new(Hub::new(settings.kept_changes)),
             streams: Arc::new(Semaphore::new(settings.max_streams)),
             openapi: super::openapi::document(),

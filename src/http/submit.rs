@@ -17,6 +17,7 @@ use serde::Deserialize;
 
 use super::backend::Backend;
 use super::body;
+use super::dry_run::DryRun;
 use super::failure::{Answer, Failure};
 use super::files::{self, Sight};
 use super::gate::Caller;
@@ -78,22 +79,41 @@ pub(super) async fn submit(
     let key = idempotency_key(&request)?;
     let bytes = body::read(&request, payload, &edge.settings).await?;
     let is_array = bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
-    let outcome = match submissions(&bytes, is_array, key.as_ref(), &asked, &edge.settings) {
-        Err(failure) => Err(failure),
-        Ok((mut submissions, origins)) => {
-            let uncapped = caller.has(Role::Priority);
-            submissions.iter_mut().for_each(|one| one.asking.uncapped = uncapped);
-            let outcome = match only_own_files(&edge, &caller, &submissions) {
-                Err(failure) => Err(failure),
-                Ok(()) if asked.dry_run => {
-                    preview(&*edge.backend, caller.name(), submissions).await
-                }
-                Ok(()) => accept(&*edge.backend, caller.name().clone(), submissions).await,
-            };
-            outcome.map_err(|failure| at_origin(failure, &origins))
-        }
+    let body = Body { bytes, is_array, key, asked };
+    let outcome = match body.asked.dry_run {
+        true => check(edge, caller, body).await,
+        false => match submissions(&edge, &caller, &body) {
+            Err(failure) => Err(failure),
+            Ok((submissions, origins)) => {
+                let outcome = accept(&*edge.backend, caller.name().clone(), submissions).await;
+                outcome.map_err(|failure| at_origin(failure, &origins))
+            }
+        },
     };
     outcome.map_err(|failure| unless_array(failure, is_array))
+}
+
+/// What was sent.
+struct Body {
+    bytes: Bytes,
+    is_array: bool,
+    key: Option<IdempotencyKey>,
+    asked: SubmitQuery,
+}
+
+/// Works out what would become of jobs. That can take long, so it is done apart from the threads
+/// that serve requests, and within bounds.
+async fn check(edge: Data<Edge>, caller: Caller, body: Body) -> Answer {
+    let dry_run = edge.dry_runs.begin(caller.name())?;
+    let checked = actix_web::rt::task::spawn_blocking(move || {
+        let (submissions, origins) = submissions(&edge, &caller, &body)?;
+        let report = preview(&*edge.backend, caller.name(), submissions, &dry_run);
+        report.map_err(|failure| at_origin(failure, &origins))
+    });
+    match checked.await {
+        Ok(checked) => Ok(HttpResponse::Ok().json(checked?)),
+        Err(error) => Err(Failure::internal("check the jobs", error)),
+    }
 }
 
 /// Refuses a job that reads a file which the key does not see, as one that is not registered, and
@@ -132,28 +152,30 @@ fn registered_names(component: &ComponentSpec) -> impl Iterator<Item = &LogicalN
 /// The jobs of a request, and the position of the document that each is of: a sweep stands
 /// for many.
 fn submissions(
-    bytes: &Bytes,
-    is_array: bool,
-    key: Option<&IdempotencyKey>,
-    asked: &SubmitQuery,
-    settings: &HttpSettings,
+    edge: &Edge,
+    caller: &Caller,
+    body: &Body,
 ) -> Result<(Vec<Submission>, Vec<usize>), Failure> {
-    let specs = specs(bytes, is_array, settings)?;
-    let named_by = key.map(|key| (key, Digest(*blake3::hash(bytes).as_bytes())));
+    let (bytes, asked) = (&body.bytes, &body.asked);
+    let specs = specs(bytes, body.is_array, &edge.settings)?;
+    let named_by = body.key.as_ref().map(|key| (key, Digest(*blake3::hash(bytes).as_bytes())));
+    let uncapped = caller.has(Role::Priority);
     let (mut submissions, mut origins) = (Vec::new(), Vec::new());
     for (index, Asked { spec, names_class }) in specs {
         let task = spec.run.task.as_ref().map(|task| task.index);
-        let place = (is_array.then_some(index), task);
+        let place = (body.is_array.then_some(index), task);
         let idempotency = named_by.map(|(key, body)| named(key, place, body)).transpose()?;
         submissions.push(Submission {
             spec,
             idempotency,
             allow_unplaceable: asked.allow_unplaceable,
             refuse_closed: asked.refuse_closed,
-            asking: Asking { names_none: !names_class, uncapped: false },
+            asking: Asking { names_none: !names_class, uncapped },
         });
         origins.push(index);
     }
+    let own = only_own_files(edge, caller, &submissions);
+    own.map_err(|failure| at_origin(failure, &origins))?;
     Ok((submissions, origins))
 }
 
@@ -214,11 +236,18 @@ async fn accept(backend: &dyn Backend, by: KeyName, submissions: Vec<Submission>
     }
 }
 
-async fn preview(backend: &dyn Backend, by: &KeyName, submissions: Vec<Submission>) -> Answer {
+fn preview(
+    backend: &dyn Backend,
+    by: &KeyName,
+    submissions: Vec<Submission>,
+    dry_run: &DryRun,
+) -> Result<CheckedReport, Failure> {
     let mut report = CheckedReport::default();
+    let count = submissions.len();
     for (index, submission) in submissions.into_iter().enumerate() {
+        dry_run.goes_on(index, count)?;
         let task = submission.spec.run.task.as_ref().map(|task| (task.index, task.count));
-        let explained = backend.preview(by, submission).await;
+        let explained = backend.preview(by, submission);
         let mut explained = explained.map_err(|refusal| at_index(refusal.into(), index))?;
         match task {
             None => report.jobs.push(explained),
@@ -231,7 +260,7 @@ async fn preview(backend: &dyn Backend, by: &KeyName, submissions: Vec<Submissio
             Some(_) => {}
         }
     }
-    Ok(HttpResponse::Ok().json(report))
+    Ok(report)
 }
 
 /// The answer, as [`SubmittedReport`] would be written.

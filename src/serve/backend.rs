@@ -53,11 +53,7 @@ impl Backend for Served {
         self.plane.command(command).await
     }
 
-    async fn preview(
-        &self,
-        by: &KeyName,
-        submission: Submission,
-    ) -> Result<ExplainReport, ApiRefusal> {
+    fn preview(&self, by: &KeyName, submission: Submission) -> Result<ExplainReport, ApiRefusal> {
         let spec = submission.spec.clone();
         let explanation = self.plane.preview(by, submission)?;
         Ok(explained::preview(&explanation, &spec, self.plane.hold_max()))

@@ -34,6 +34,12 @@ section! {
         /// Streams (`wait`, `logs -f`, `output`, `store export`) at the same time; more are
         /// answered 429.
         "max_streams" => max_streams: u32 = 256, in 0 => 100_000, since "0.1.0";
+        /// Dry runs (`submit --dry-run`) at the same time, one of each key; more are answered 429.
+        "max_dry_runs" => max_dry_runs: u32 = 2, in 0 => 256, since "0.1.0";
+        /// Time for which a dry run is worked on: it is broken off before the next job, and
+        /// answered 422.
+        "dry_run_budget" => dry_run_budget: DurationMs = DurationMs::from_secs(2),
+            in DurationMs(10) => DurationMs::from_secs(60), since "0.1.0";
         /// Committed changes kept for streams that lag or come back.
         "kept_changes" => kept_changes: u32 = 16_384, in 1 => 10_000_000, since "0.1.0";
         /// Largest body of a request; a larger one is answered 413.

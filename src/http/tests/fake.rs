@@ -2,7 +2,7 @@
 //! refuses when told to.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use actix_web::web::Bytes;
@@ -43,6 +43,9 @@ pub(in crate::http) struct Fake {
     pub(in crate::http) export: Mutex<Vec<Result<Bytes, String>>>,
     pub(in crate::http) ready: AtomicBool,
     pub(in crate::http) panics: AtomicBool,
+    /// Previews that were begun, and whether they are held up.
+    pub(in crate::http) previews: AtomicUsize,
+    pub(in crate::http) previews_wait: AtomicBool,
     changes: broadcast::Sender<Change>,
     rehearsals: Rehearsals,
 }
@@ -61,6 +64,8 @@ impl Default for Fake {
             export: Mutex::default(),
             ready: AtomicBool::new(true),
             panics: AtomicBool::new(false),
+            previews: AtomicUsize::new(0),
+            previews_wait: AtomicBool::new(false),
             changes: broadcast::channel(4096).0,
             rehearsals: Rehearsals::off(),
         }
@@ -201,11 +206,15 @@ impl Backend for Fake {
         })
     }
 
-    async fn preview(
+    fn preview(
         &self,
         _: &ApiCommandBy,
         submission: Submission,
     ) -> Result<ExplainReport, ApiRefusal> {
+        self.previews.fetch_add(1, Ordering::SeqCst);
+        while self.previews_wait.load(Ordering::SeqCst) {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
         if let Some(refusal) = self.refusal.lock().unwrap().clone() {
             return Err(refusal);
         }
