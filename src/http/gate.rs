@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use actix_web::body::MessageBody;
+use actix_web::body::{EitherBody, MessageBody};
 use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
 use actix_web::http::header::{self, HeaderValue};
 use actix_web::http::{Method, StatusCode};
@@ -15,12 +15,14 @@ use actix_web::{Error, FromRequest, HttpMessage, HttpRequest, ResponseError};
 use cospan_domain::ids::KeyName;
 use std::fmt;
 use std::future::{Ready, ready};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::access::{Needs, Rule};
 use super::failure::Failure;
 use super::metrics::Endpoint;
 use super::state::Edge;
+use super::unread::{self, Unread};
 use crate::api::v1::problem::{Code, Problem};
 use crate::keys::{Member, Role};
 
@@ -29,12 +31,18 @@ use crate::keys::{Member, Role};
 pub(super) struct Caller {
     member: Arc<Member>,
     reaches_all: bool,
+    address: Option<IpAddr>,
 }
 
 impl Caller {
     /// The key's name.
     pub(super) fn name(&self) -> &KeyName {
         &self.member.name
+    }
+
+    /// Where the request came from.
+    pub(super) fn address(&self) -> Option<IpAddr> {
+        self.address
     }
 
     /// Whether it may see, or change, what belongs to this key.
@@ -101,12 +109,13 @@ pub(super) async fn pass(
     };
     let answer = match admit(&request, &edge, begun) {
         Ok(()) => match next.call(request).await {
-            Ok(answer) => Ok(answer.map_into_left_body()),
+            Ok(answer) => Ok(left_unread(answer).await),
             Err(error) => Err(error),
         },
         Err(failure) => {
-            let response = failure.error_response();
-            Ok(request.into_response(response).map_into_right_body())
+            let (request, payload) = request.into_parts();
+            let response = unread::turn_away(failure.error_response(), payload).await;
+            Ok(ServiceResponse::new(request, response.map_into_right_body()))
         }
     };
     let status = match &answer {
@@ -124,6 +133,17 @@ pub(super) async fn pass(
         }
         answer
     })
+}
+
+/// Sees to a body that its handler has not read.
+async fn left_unread<B: MessageBody + 'static>(
+    answer: ServiceResponse<B>,
+) -> ServiceResponse<EitherBody<B>> {
+    let unread = answer.request().extensions_mut().remove::<Unread>();
+    let Some(Unread(payload)) = unread else { return answer.map_into_left_body() };
+    let (request, response) = answer.into_parts();
+    let response = unread::turn_away(response, payload).await;
+    ServiceResponse::new(request, response.map_into_right_body())
 }
 
 fn is_flood<B>(status: StatusCode, answer: &ServiceResponse<B>) -> bool {
@@ -146,7 +166,8 @@ fn admit(request: &ServiceRequest, edge: &Edge, begun: Instant) -> Result<(), Fa
     let admitted = member.admit(edge.second_of(begun), edge.settings.max_requests_per_s_per_key);
     let reaches = |rule: &Rule| rule.others.is_some_and(|role| member.roles.allow(role));
     let reaches_all = rule.as_ref().is_ok_and(|rule| reaches(rule));
-    request.extensions_mut().insert(Caller { member: member.clone(), reaches_all });
+    let address = request.peer_addr().map(|peer| peer.ip());
+    request.extensions_mut().insert(Caller { member: member.clone(), reaches_all, address });
     if !admitted {
         let limit = edge.settings.max_requests_per_s_per_key;
         let detail = format!("key {} sent more than {limit} requests in a second", member.name);

@@ -17,6 +17,7 @@ mod gate;
 mod health;
 mod hub;
 mod jobs;
+mod malformed;
 mod meter;
 mod metrics;
 mod openapi;
@@ -29,13 +30,16 @@ mod sites;
 mod state;
 mod store;
 mod stream;
+mod streams;
 mod submit;
 #[cfg(test)]
 mod tests;
+mod unread;
 
 pub use access::access_table;
 pub use backend::Backend;
 pub use bind::{BindError, Bound, Running};
+pub use malformed::Malformed;
 pub use metrics::HttpMetrics;
 pub use openapi::document as openapi_document;
 pub use settings::{HttpSettings, TlsFiles};

@@ -218,7 +218,7 @@ struct Followed {
 }
 
 fn follow(edge: Data<Edge>, caller: Caller, order: ReadOrder) -> Answer {
-    let permit = edge.open_stream()?;
+    let permit = edge.open_stream(&caller)?;
     let mut response = HttpResponse::Ok();
     describe(&mut response, &order, None);
     let followed = Followed { edge, caller, order, rest: REST_MIN, _open: permit };
@@ -326,7 +326,7 @@ pub(super) async fn output(
         offset: asked.offset,
         limit: next_limit(rest),
     };
-    let permit = edge.open_stream()?;
+    let permit = edge.open_stream(&caller)?;
     // The first piece decides the status; later ones can only break the connection off.
     let first = edge.backend.read(&order).await;
     let first = first.map_err(|refusal| not_left(&job, &order, &path, refusal))?;

@@ -59,7 +59,7 @@ pub(super) async fn events(request: HttpRequest, edge: Data<Edge>, caller: Calle
         Some(value) => Some(event_id(value)?),
         None => asked.after.map(Seq),
     };
-    let permit = edge.open_stream()?;
+    let permit = edge.open_stream(&caller)?;
     // Told from here on, so that nothing falls between the position and the first wait.
     let grown = edge.hub.watch();
     let present = edge.hub.start(&edge.backend);

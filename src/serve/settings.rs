@@ -262,6 +262,8 @@ pub(super) fn http(config: &Config) -> HttpSettings {
         max_requests_per_s_per_key: server.max_requests_per_s,
         max_failures_per_minute: server.max_failures_per_minute,
         max_streams: server.max_streams as usize,
+        max_streams_per_key: server.max_streams_per_key as usize,
+        max_streams_per_address: server.max_streams_per_address as usize,
         max_dry_runs: server.max_dry_runs as usize,
         dry_run_budget: ms(server.dry_run_budget),
         kept_changes: server.kept_changes as usize,

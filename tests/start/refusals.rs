@@ -40,6 +40,27 @@ fn a_data_directory_that_is_a_file_and_a_store_that_is_a_file_are_named() {
 }
 
 #[test]
+fn serve_and_doctor_refuse_a_data_directory_that_somebody_else_can_change() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let environment = environment();
+    let data = environment.data();
+    let told = |words: &[&str]| {
+        refused(&with_config(&environment, &[], &["serve"]), words);
+        let doctor = with_config(&environment, &[], &["doctor"]);
+        let said = String::from_utf8_lossy(&doctor.stdout).into_owned();
+        assert!(words.iter().all(|word| said.contains(word)), "{said}");
+    };
+    std::fs::create_dir(&data).unwrap();
+    std::fs::set_permissions(&data, std::fs::Permissions::from_mode(0o777)).unwrap();
+    told(&["others can change", "mode 777", &format!("chmod 700 {}", data.display())]);
+    assert_eq!(std::fs::read_dir(&data).unwrap().count(), 0, "nothing was made");
+    let real = environment.path().join("real");
+    std::fs::rename(&data, &real).unwrap();
+    symlink(&real, &data).unwrap();
+    told(&["is a symbolic link to", &format!("set server.data_directory to {}", real.display())]);
+}
+
+#[test]
 fn serve_and_doctor_refuse_a_newer_store_and_say_what_to_do() {
     let environment = environment();
     let mut server = server(&environment);

@@ -34,6 +34,12 @@ section! {
         /// Streams (`wait`, `logs -f`, `output`, `store export`) at the same time; more are
         /// answered 429.
         "max_streams" => max_streams: u32 = 256, in 0 => 100_000, since "0.1.0";
+        /// Streams at the same time with one key; more are answered 429.
+        "max_streams_per_key" => max_streams_per_key: u32 = 64, in 0 => 100_000, since "0.1.0";
+        /// Streams at the same time from one address; more are answered 429. All that comes
+        /// through one proxy comes from one address.
+        "max_streams_per_address" => max_streams_per_address: u32 = 192,
+            in 0 => 100_000, since "0.1.0";
         /// Dry runs (`submit --dry-run`) at the same time, one of each key; more are answered 429.
         "max_dry_runs" => max_dry_runs: u32 = 2, in 0 => 256, since "0.1.0";
         /// Time for which a dry run is worked on: it is broken off before the next job, and
