@@ -38,20 +38,35 @@ impl DryRuns {
         Self { keys: Arc::default(), at_once, budget }
     }
 
+    /// Whether there is leave for one more, before anything is read of it.
+    ///
+    /// # Errors
+    /// As for [`DryRuns::begin`].
+    pub(super) fn has_room(&self, key: &KeyName) -> Result<(), Failure> {
+        self.room(&lock(&self.keys), key)
+    }
+
     /// Leave for one more.
     ///
     /// # Errors
     /// The key has one under way, or there are as many as there may be.
     pub(super) fn begin(&self, key: &KeyName) -> Result<DryRun, Failure> {
         let mut keys = lock(&self.keys);
-        let problem = if keys.contains(key) {
+        self.room(&keys, key)?;
+        keys.insert(key.clone());
+        drop(keys);
+        let (keys, key) = (self.keys.clone(), key.clone());
+        Ok(DryRun { keys, key, begun: Instant::now(), budget: self.budget })
+    }
+
+    fn room(&self, under_way: &BTreeSet<KeyName>, key: &KeyName) -> Result<(), Failure> {
+        let count = under_way.len();
+        let problem = if under_way.contains(key) {
             format!("a dry run of the key {key} is under way")
-        } else if keys.len() >= self.at_once {
-            format!("{} dry runs are under way, which is the most there may be", keys.len())
+        } else if count >= self.at_once {
+            format!("{count} dry runs are under way, which is the most there may be")
         } else {
-            keys.insert(key.clone());
-            let (keys, key) = (self.keys.clone(), key.clone());
-            return Ok(DryRun { keys, key, begun: Instant::now(), budget: self.budget });
+            return Ok(());
         };
         Err(Problem::new(Code::TooManyDryRuns, problem).retry_after(1).into())
     }

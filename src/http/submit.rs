@@ -4,9 +4,9 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use actix_web::http::header::{self, HeaderValue};
+use actix_web::http::header::{self, ContentType, HeaderValue};
 use actix_web::web::{Bytes, Data, Payload};
-use actix_web::{HttpRequest, HttpResponse, post};
+use actix_web::{HttpMessage, HttpRequest, HttpResponse, post};
 use cospan_actors::api::command::Ask;
 use cospan_actors::api::{ApiAnswer, ApiCommand, ApiRefusal, Submission, SubmittedJob};
 use cospan_domain::ids::{Digest, IdempotencyKey, KeyName, LogicalName};
@@ -25,6 +25,7 @@ use super::query;
 use super::repeated::{self, Asked};
 use super::settings::HttpSettings;
 use super::state::Edge;
+use super::unread::Unread;
 use crate::api::v1::document::JobDocument;
 use crate::api::v1::job::{CheckedReport, SubmittedReport};
 use crate::api::v1::problem::{Code, Problem};
@@ -77,6 +78,12 @@ pub(super) async fn submit(
         _ => query::read(&request)?,
     };
     let key = idempotency_key(&request)?;
+    if asked.dry_run
+        && let Err(failure) = edge.dry_runs.has_room(caller.name())
+    {
+        request.extensions_mut().insert(Unread(payload.into_inner()));
+        return Err(failure);
+    }
     let bytes = body::read(&request, payload, &edge.settings).await?;
     let is_array = bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
     let body = Body { bytes, is_array, key, asked };
@@ -108,10 +115,11 @@ async fn check(edge: Data<Edge>, caller: Caller, body: Body) -> Answer {
     let checked = actix_web::rt::task::spawn_blocking(move || {
         let (submissions, origins) = submissions(&edge, &caller, &body)?;
         let report = preview(&*edge.backend, caller.name(), submissions, &dry_run);
-        report.map_err(|failure| at_origin(failure, &origins))
+        let report = report.map_err(|failure| at_origin(failure, &origins))?;
+        serde_json::to_vec(&report).map_err(|error| Failure::internal("write the report", error))
     });
     match checked.await {
-        Ok(checked) => Ok(HttpResponse::Ok().json(checked?)),
+        Ok(report) => Ok(HttpResponse::Ok().content_type(ContentType::json()).body(report?)),
         Err(error) => Err(Failure::internal("check the jobs", error)),
     }
 }

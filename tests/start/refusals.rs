@@ -91,3 +91,34 @@ fn a_data_directory_in_memory_is_warned_of_at_start() {
     let said = with_config(&environment, &[], &["serve"]).stderr;
     assert!(!String::from_utf8_lossy(&said).contains("memory"), "on a disk all is well");
 }
+
+#[test]
+fn what_is_no_request_is_counted_and_fills_no_log() {
+    let environment = environment();
+    let mut server = server(&environment);
+    server.start().unwrap();
+    const COUNT: usize = 200;
+    for number in 0..COUNT {
+        let mut stream = TcpStream::connect(port(&environment)).unwrap();
+        stream.write_all(format!("NO HTTP {number}\r\n\r\n").as_bytes()).unwrap();
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer);
+        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 400"), "{answer}");
+    }
+    let token = std::fs::read_to_string(environment.data().join("keys/admin.token")).unwrap();
+    let counted = || {
+        let request = ureq::get(format!("http://{}/metrics", port(&environment)));
+        let answer = request.header("Authorization", format!("Bearer {}", token.trim())).call();
+        let text = answer.unwrap().body_mut().read_to_string().unwrap();
+        let line = text.lines().find(|line| line.starts_with("cospan_http_malformed_total "));
+        line.unwrap().split(' ').nth(1).unwrap().parse::<f64>().unwrap()
+    };
+    let begun = Instant::now();
+    let mut last = 0.0;
+    while last < COUNT as f64 {
+        last = counted();
+        assert!(begun.elapsed() < Duration::from_secs(60), "only {last} were counted");
+    }
+    let log = std::fs::read_to_string(environment.log()).unwrap();
+    assert!(!log.contains("stream error") && !log.contains("ERROR"), "{log}");
+}

@@ -162,7 +162,8 @@ section! {
         /// Telling of a job's end is given up this long after it, once it failed.
         "give_up_after" => give_up_after: DurationMs = DurationMs::from_secs(86_400),
             in DurationMs::ZERO => DurationMs::from_secs(30 * 86_400), since "0.1.0";
-        /// Time for one delivery; a failed one is tried again.
+        /// Time for one delivery; a failed one is tried again. Only an answer of 2xx says that it
+        /// arrived: redirects are not followed.
         "timeout" => timeout: DurationMs = DurationMs::from_secs(10),
             in DurationMs(100) => DurationMs::from_secs(300), since "0.1.0";
     }
