@@ -126,20 +126,27 @@ fn the_book_has_its_settings() {
 }
 
 /// `UPDATE_DOCS=1 cargo test --test docs` writes it anew.
-#[test]
-fn the_table_of_states_is_that_of_the_code() {
-    const BEGIN: &str = "<!-- table: begin -->\n";
-    const END: &str = "<!-- table: end -->";
-    let page = book().join("state-machine.md");
+fn table_is_current(page: &str, name: &str, current: &str) {
+    let (begin, end) = (format!("<!-- {name}: begin -->\n"), format!("<!-- {name}: end -->"));
+    let page = book().join(page);
     let text = fs::read_to_string(&page).unwrap();
-    let (before, rest) = text.split_once(BEGIN).unwrap();
-    let (table, after) = rest.split_once(END).unwrap();
-    let current = table::to_markdown();
+    let (before, rest) = text.split_once(&begin).unwrap();
+    let (table, after) = rest.split_once(&end).unwrap();
     if std::env::var_os("UPDATE_DOCS").is_some() {
-        fs::write(&page, format!("{before}{BEGIN}{current}{END}{after}")).unwrap();
+        fs::write(&page, format!("{before}{begin}{current}{end}{after}")).unwrap();
     } else {
         assert_eq!(table, current, "run: UPDATE_DOCS=1 cargo test --test docs");
     }
+}
+
+#[test]
+fn the_table_of_states_is_that_of_the_code() {
+    table_is_current("state-machine.md", "table", &table::to_markdown());
+}
+
+#[test]
+fn the_table_of_roles_is_that_which_the_server_heeds() {
+    table_is_current("reference/http.md", "roles", &cospan::http::access_table());
 }
 
 #[test]

@@ -210,15 +210,18 @@ Example:
 pub(crate) enum KeyCommand {
     /// Make a key; its secret is printed once
     #[command(after_help = "\
-Every key may do everything but what a role is needed for. `chaos`: inject faults on purpose.
+A key has one of four ranks, each of which may do all that those before it may: `reader` looks,
+`user` submits and steers its own jobs and files, `operator` steers sites, `administrator` reaches
+the jobs and files of every key. `chaos` and `priority` stand beside the rank.
 
 Examples:
   cospan key add alice
+  cospan key add dashboard --role reader
   cospan key add drill --role chaos")]
     Add {
         /// Its name: it owns the jobs submitted with it.
         name: String,
-        /// What it may do beyond what every key may.
+        /// What it may do; without a rank it is a user.
         #[arg(long = "role", value_enum, value_name = "ROLE")]
         roles: Vec<RoleArg>,
     },
@@ -226,7 +229,12 @@ Examples:
     #[command(after_help = "Example:\n  cospan key list")]
     List,
     /// Give a key a role, from the server's next look at its keys on
-    #[command(after_help = "Example:\n  cospan key grant alice --role chaos")]
+    #[command(after_help = "\
+A rank takes the place of the one that the key had, be it higher or lower.
+
+Examples:
+  cospan key grant alice --role operator
+  cospan key grant alice --role chaos")]
     Grant(KeyRoleArgs),
     /// Take a role from a key, from the server's next look at its keys on
     #[command(after_help = "Example:\n  cospan key revoke alice --role chaos")]
@@ -244,14 +252,22 @@ Examples:
 pub(crate) struct KeyRoleArgs {
     /// The key's name.
     pub(crate) name: String,
-    /// What it may do beyond what every key may.
+    /// What it may do.
     #[arg(long, value_enum)]
     pub(crate) role: RoleArg,
 }
 
-/// What a key may do beyond what every key may.
+/// What a key may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RoleArg {
+    /// Look, and change nothing.
+    Reader,
+    /// Submit jobs and register files, and steer its own.
+    User,
+    /// Steer sites, too.
+    Operator,
+    /// Reach the jobs and files of every key, and the store.
+    Administrator,
     /// Inject faults on purpose.
     Chaos,
     /// Give jobs any priority, whatever the rules of the configuration.
@@ -262,6 +278,10 @@ impl RoleArg {
     /// The role that is meant.
     pub(crate) fn role(self) -> Role {
         match self {
+            RoleArg::Reader => Role::Reader,
+            RoleArg::User => Role::User,
+            RoleArg::Operator => Role::Operator,
+            RoleArg::Administrator => Role::Administrator,
             RoleArg::Chaos => Role::Chaos,
             RoleArg::Priority => Role::Priority,
         }

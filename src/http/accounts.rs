@@ -6,6 +6,7 @@ use cospan_domain::ids::JobId;
 use serde::Deserialize;
 
 use super::failure::Answer;
+use super::gate::Caller;
 use super::jobs::Filter;
 use super::query;
 use super::state::Edge;
@@ -53,11 +54,11 @@ struct AccountQuery {
     )
 )]
 #[get("/v1/accounts")]
-pub(super) async fn list(request: HttpRequest, edge: Data<Edge>) -> Answer {
+pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller) -> Answer {
     let asked: AccountQuery = query::read(&request)?;
     let limit = query::limit(asked.limit, PAGE, MAX_PAGE)?;
     let (owner, site) = (asked.owner.as_deref(), asked.site.as_deref());
-    let filter = Filter::read(asked.state, owner, site, asked.name)?.of_group(asked.group);
+    let filter = Filter::read(caller, asked.state, owner, site, asked.name)?.of_group(asked.group);
     let first = asked.after.unwrap_or(0).saturating_add(1);
     let view = edge.backend.view();
     let mut page = AccountPage::default();

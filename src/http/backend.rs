@@ -20,26 +20,31 @@ use crate::api::v1::store::StoreReport;
 use crate::chaos::Rehearsals;
 
 /// The control plane as the edge sees it. Calls without `async` read what is in
-/// memory and return at once.
+/// memory and return at once, but for `preview`.
 #[async_trait]
 pub trait Backend: Send + Sync + 'static {
     /// Does what was asked, durably, or says why not.
     async fn command(&self, command: ApiCommand) -> Result<ApiAnswer, ApiRefusal>;
 
     /// What would become of a submission with this key: refused with every reason that would
-    /// refuse it, else where it would go.
-    async fn preview(
-        &self,
-        by: &KeyName,
-        submission: Submission,
-    ) -> Result<ExplainReport, ApiRefusal>;
+    /// refuse it, else where it would go. Computes for as long as the job is large.
+    fn preview(&self, by: &KeyName, submission: Submission) -> Result<ExplainReport, ApiRefusal>;
 
     /// The committed state.
     fn view(&self) -> Arc<View>;
 
-    /// Logical files in the order of their names, after a name and at a site, if given.
-    fn files(&self, after: Option<&LogicalName>, site: Option<&SiteName>, limit: usize)
-    -> FilePage;
+    /// Logical files in the order of their names, after a name and at a site, if given; only
+    /// those that were registered by a key for which `shows` holds.
+    fn files(
+        &self,
+        after: Option<&LogicalName>,
+        site: Option<&SiteName>,
+        shows: &dyn Fn(&KeyName) -> bool,
+        limit: usize,
+    ) -> FilePage;
+
+    /// The key that registered a logical file.
+    fn file_owner(&self, name: &LogicalName) -> Option<KeyName>;
 
     /// One logical file.
     fn file(&self, name: &LogicalName) -> Option<FileReport>;
@@ -135,6 +140,8 @@ pub struct Change {
     pub seq: Seq,
     /// The job.
     pub job: JobId,
+    /// Its owner.
+    pub owner: KeyName,
     /// The job is new: accepted by this change.
     pub submitted: bool,
     /// What happened to it.

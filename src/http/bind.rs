@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use actix_web::dev::{Server, ServerHandle};
 use actix_web::middleware::from_fn;
-use actix_web::web::{self, Data};
+use actix_web::web::Data;
 use actix_web::{App, HttpServer};
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
@@ -85,7 +85,7 @@ impl Bound {
         let mut server = HttpServer::new(move || {
             let app = App::new().into_utoipa_app().app_data(state.clone());
             let app = app.configure(openapi::routes).into_app();
-            app.default_service(web::to(openapi::nowhere)).wrap(from_fn(gate::pass))
+            app.wrap(from_fn(gate::pass))
         })
         .disable_signals()
         .workers(settings.workers.max(1))

@@ -3,13 +3,14 @@
 use std::pin::pin;
 use std::task::Poll;
 
-use actix_web::HttpRequest;
 use actix_web::http::header;
 use actix_web::web::{Bytes, Payload};
+use actix_web::{HttpMessage, HttpRequest};
 use serde::de::DeserializeOwned;
 
 use super::failure::Failure;
 use super::settings::HttpSettings;
+use super::unread::Unread;
 use crate::api::v1::parse;
 use crate::api::v1::problem::Code;
 
@@ -23,6 +24,7 @@ pub(super) async fn read(
     let length = request.headers().get(header::CONTENT_LENGTH);
     let announced = length.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     if announced.is_some_and(|length| length > limit as u64) {
+        request.extensions_mut().insert(Unread(payload.into_inner()));
         return Err(too_large(limit));
     }
     let mut whole = pin!(payload.to_bytes_limited(limit));
@@ -40,7 +42,7 @@ pub(super) async fn read(
         Err(_) => {
             let seconds = settings.body_timeout.as_secs();
             let detail = format!("the body did not arrive within {seconds} s");
-            Err(Failure::new(Code::BadRequest, detail))
+            Err(Failure::new(Code::RequestTimeout, detail))
         }
     }
 }

@@ -7,7 +7,7 @@ use utoipa::IntoParams;
 
 use super::body;
 use super::failure::{Answer, Failure};
-use super::gate::ChaosCaller;
+use super::gate::Caller;
 use super::query;
 use super::state::Edge;
 use crate::api::v1::Instant;
@@ -48,15 +48,15 @@ pub(super) struct How {
 pub(super) async fn begin(
     request: HttpRequest,
     edge: Data<Edge>,
-    caller: ChaosCaller,
+    caller: Caller,
     payload: Payload,
 ) -> Answer {
     let how: How = query::read(&request)?;
     let plan: ChaosPlan = body::read_json(&request, payload, &edge.settings).await?;
     let rehearsals = edge.backend.rehearsals();
     let rehearsal = match how.dry_run {
-        true => rehearsals.preview(caller.0, &plan)?,
-        false => rehearsals.begin(caller.0, &plan)?,
+        true => rehearsals.preview(caller.name().clone(), &plan)?,
+        false => rehearsals.begin(caller.name().clone(), &plan)?,
     };
     Ok(HttpResponse::Ok().json(rehearsal))
 }
@@ -70,8 +70,8 @@ pub(super) async fn begin(
     )
 )]
 #[delete("/v1/chaos")]
-pub(super) async fn stop(edge: Data<Edge>, caller: ChaosCaller) -> Answer {
-    Ok(HttpResponse::Ok().json(edge.backend.rehearsals().stop(caller.0)?))
+pub(super) async fn stop(edge: Data<Edge>, caller: Caller) -> Answer {
+    Ok(HttpResponse::Ok().json(edge.backend.rehearsals().stop(caller.name().clone())?))
 }
 
 /// Says what was injected, and what the control plane did.

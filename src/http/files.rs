@@ -4,17 +4,19 @@ use actix_web::web::{Data, Path, Payload};
 use actix_web::{HttpRequest, HttpResponse, delete, get, post};
 use cospan_actors::api::command::Ask;
 use cospan_actors::api::{ApiAnswer, ApiCommand};
-use cospan_domain::ids::LogicalName;
+use cospan_domain::ids::{KeyName, LogicalName};
 use serde::Deserialize;
+use std::collections::BTreeSet;
 
 use super::body;
 use super::failure::{Answer, Failure};
-use super::gate::Caller;
+use super::gate::{self, Caller};
 use super::query;
 use super::state::Edge;
 use crate::api::v1::control::DoneReport;
 use crate::api::v1::file::{FilePage, FileRegistration, FileReport};
 use crate::api::v1::problem::{Code, Problem};
+use crate::keys::Role;
 
 /// Which files to list.
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
@@ -40,7 +42,39 @@ struct RemoveQuery {
     force: bool,
 }
 
-/// Lists logical files by name.
+/// Which files a caller sees and changes: its own, and those that its role reaches on every address
+/// alike, also where a job names them. Those that an operator or administrator registered are
+/// there for everybody to see.
+pub(super) struct Sight<'a> {
+    caller: &'a Caller,
+    common: BTreeSet<KeyName>,
+}
+
+impl<'a> Sight<'a> {
+    pub(super) fn of(edge: &Edge, caller: &'a Caller) -> Self {
+        Self { caller, common: edge.keys.names_with(Role::Operator) }
+    }
+
+    /// Whether a file that this key registered is seen.
+    pub(super) fn shows(&self, by: &KeyName) -> bool {
+        self.changes(by) || self.common.contains(by) || self.caller.sees_rows()
+    }
+
+    /// Whether a file that this key registered may be replaced or forgotten.
+    pub(super) fn changes(&self, by: &KeyName) -> bool {
+        self.caller.name() == by || self.caller.has(Role::Administrator)
+    }
+}
+
+/// The name is that of another key's file.
+pub(super) fn taken(name: &LogicalName) -> Failure {
+    Problem::new(Code::Conflict, format!("the name {name:?} is taken by another key's file"))
+        .remedy("choose another name; only that key and administrators change the file")
+        .into()
+}
+
+/// Lists logical files by name: those that the key registered, and those that operators and
+/// administrators registered for everybody.
 #[utoipa::path(
     tag = "files",
     params(ListQuery),
@@ -50,12 +84,15 @@ struct RemoveQuery {
     )
 )]
 #[get("/v1/files")]
-pub(super) async fn list(request: HttpRequest, edge: Data<Edge>) -> Answer {
+pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller) -> Answer {
     let asked: ListQuery = query::read(&request)?;
     let limit = query::limit(asked.limit, 100, 1000)?;
     let after = asked.after.as_deref().map(query::part).transpose()?;
     let site = asked.site.as_deref().map(query::part).transpose()?;
-    Ok(HttpResponse::Ok().json(edge.backend.files(after.as_ref(), site.as_ref(), limit)))
+    let sight = Sight::of(&edge, &caller);
+    let shows = |by: &KeyName| sight.shows(by);
+    let page = edge.backend.files(after.as_ref(), site.as_ref(), &shows, limit);
+    Ok(HttpResponse::Ok().json(page))
 }
 
 /// Registers a file that is at a site under a logical name.
@@ -79,9 +116,13 @@ pub(super) async fn add(
 ) -> Answer {
     let file: FileRegistration = body::read_json(&request, payload, &edge.settings).await?;
     let name = file.name.clone();
+    let sight = Sight::of(&edge, &caller);
+    if edge.backend.file_owner(&name).is_some_and(|by| !sight.changes(&by)) {
+        return Err(taken(&name));
+    }
     let what =
         Ask::AddFile { name: file.name, site: file.site, path: file.path, replace: file.replace };
-    match edge.backend.command(ApiCommand { by: caller.0, what }).await? {
+    match edge.backend.command(ApiCommand { by: caller.name().clone(), what }).await? {
         ApiAnswer::Done => match edge.backend.file(&name) {
             Some(file) => Ok(HttpResponse::Created().json(file)),
             // Somebody was quicker to remove it.
@@ -105,9 +146,11 @@ fn no_file(name: &LogicalName) -> Failure {
     )
 )]
 #[get("/v1/files/{name:.+}")]
-pub(super) async fn show(edge: Data<Edge>, name: Path<String>) -> Answer {
+pub(super) async fn show(edge: Data<Edge>, caller: Caller, name: Path<String>) -> Answer {
     let name: LogicalName = query::part(&name)?;
-    let file = edge.backend.file(&name).ok_or_else(|| no_file(&name))?;
+    let sight = Sight::of(&edge, &caller);
+    let is_shown = edge.backend.file_owner(&name).is_some_and(|by| sight.shows(&by));
+    let file = edge.backend.file(&name).filter(|_| is_shown).ok_or_else(|| no_file(&name))?;
     Ok(HttpResponse::Ok().json(file))
 }
 
@@ -131,12 +174,21 @@ pub(super) async fn remove(
     name: Path<String>,
 ) -> Answer {
     let asked: RemoveQuery = query::read(&request)?;
+    let name: LogicalName = query::part(&name)?;
+    let sight = Sight::of(&edge, &caller);
+    match edge.backend.file_owner(&name) {
+        Some(by) if !sight.shows(&by) => return Err(no_file(&name)),
+        Some(by) if !sight.changes(&by) => {
+            return Err(gate::anothers(format!("the file {name:?}")));
+        }
+        Some(_) | None => {}
+    }
     let what = Ask::RemoveFile {
-        name: query::part(&name)?,
+        name,
         site: asked.site.as_deref().map(query::part).transpose()?,
         force: asked.force,
     };
-    match edge.backend.command(ApiCommand { by: caller.0, what }).await? {
+    match edge.backend.command(ApiCommand { by: caller.name().clone(), what }).await? {
         ApiAnswer::Done => Ok(HttpResponse::Ok().json(DoneReport { done: true })),
         other => Err(Failure::internal("forget it", format!("the answer was {other:?}"))),
     }

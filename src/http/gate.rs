@@ -1,11 +1,11 @@
 //! In front of every handler: who asks, how often, and how it went.
 //!
-//! Everything is closed unless it is listed here as open, so that a new address
+//! Everything is closed unless the table of [`super::access`] opens it, so that a new address
 //! cannot be left open by oversight.
 
 use std::time::Instant;
 
-use actix_web::body::MessageBody;
+use actix_web::body::{EitherBody, MessageBody};
 use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
 use actix_web::http::header::{self, HeaderValue};
 use actix_web::http::{Method, StatusCode};
@@ -13,62 +13,74 @@ use actix_web::middleware::Next;
 use actix_web::web::Data;
 use actix_web::{Error, FromRequest, HttpMessage, HttpRequest, ResponseError};
 use cospan_domain::ids::KeyName;
+use std::fmt;
 use std::future::{Ready, ready};
+use std::net::IpAddr;
 use std::sync::Arc;
 
+use super::access::{Needs, Rule};
 use super::failure::Failure;
 use super::metrics::Endpoint;
 use super::state::Edge;
+use super::unread::{self, Unread};
 use crate::api::v1::problem::{Code, Problem};
 use crate::keys::{Member, Role};
 
-/// The key that a request came with.
-pub(super) struct Caller(pub(super) KeyName);
+/// The key that a request came with, and how far it reaches here.
+#[derive(Clone)]
+pub(super) struct Caller {
+    member: Arc<Member>,
+    reaches_all: bool,
+    address: Option<IpAddr>,
+}
+
+impl Caller {
+    /// The key's name.
+    pub(super) fn name(&self) -> &KeyName {
+        &self.member.name
+    }
+
+    /// Where the request came from.
+    pub(super) fn address(&self) -> Option<IpAddr> {
+        self.address
+    }
+
+    /// Whether it may see, or change, what belongs to this key.
+    pub(super) fn reaches(&self, owner: &KeyName) -> bool {
+        self.reaches_all || self.member.name == *owner
+    }
+
+    /// Whether it sees in lists what belongs to others.
+    pub(super) fn sees_rows(&self) -> bool {
+        self.has(Role::Operator)
+    }
+
+    /// Whether it has a role.
+    pub(super) fn has(&self, role: Role) -> bool {
+        self.member.roles.allow(role)
+    }
+}
+
+/// What a key sees, but may not open or change because it is another's.
+pub(super) fn anothers(what: impl fmt::Display) -> Failure {
+    Problem::new(Code::Forbidden, format!("{what} is another key's"))
+        .role(Role::Administrator.as_str())
+        .remedy("ask its owner, or use a key with the role administrator")
+        .into()
+}
 
 impl FromRequest for Caller {
     type Error = Failure;
     type Future = Ready<Result<Self, Failure>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        let extensions = request.extensions();
-        let member = extensions.get::<Arc<Member>>();
-        ready(member.map(|member| Caller(member.name.clone())).ok_or_else(no_key))
-    }
-}
-
-/// Whether the key of a request may ask for any class of placement queue.
-pub(super) struct Uncapped(pub(super) bool);
-
-impl FromRequest for Uncapped {
-    type Error = Failure;
-    type Future = Ready<Result<Self, Failure>>;
-
-    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        let member = request.extensions().get::<Arc<Member>>().cloned();
-        ready(member.ok_or_else(no_key).map(|m| Uncapped(m.roles.contains(&Role::Priority))))
-    }
-}
-
-/// A key that may inject faults.
-pub(super) struct ChaosCaller(pub(super) KeyName);
-
-impl FromRequest for ChaosCaller {
-    type Error = Failure;
-    type Future = Ready<Result<Self, Failure>>;
-
-    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        let member = request.extensions().get::<Arc<Member>>().cloned();
-        ready(member.ok_or_else(no_key).and_then(
-            |member| match member.roles.contains(&Role::Chaos) {
-                true => Ok(ChaosCaller(member.name.clone())),
-                false => Err(no_role(&member.name, Role::Chaos)),
-            },
-        ))
+        ready(request.extensions().get::<Caller>().cloned().ok_or_else(no_key))
     }
 }
 
 fn no_role(key: &KeyName, role: Role) -> Failure {
     Problem::new(Code::Forbidden, format!("the key {key} has not the role {role}"))
+        .role(role.as_str())
         .remedy(format!(
             "give it with `cospan key grant {key} --role {role}`, or set COSPAN_TOKEN to the token \
              of a key that has it"
@@ -97,12 +109,13 @@ pub(super) async fn pass(
     };
     let answer = match admit(&request, &edge, begun) {
         Ok(()) => match next.call(request).await {
-            Ok(answer) => Ok(answer.map_into_left_body()),
+            Ok(answer) => Ok(left_unread(answer).await),
             Err(error) => Err(error),
         },
         Err(failure) => {
-            let response = failure.error_response();
-            Ok(request.into_response(response).map_into_right_body())
+            let (request, payload) = request.into_parts();
+            let response = unread::turn_away(failure.error_response(), payload).await;
+            Ok(ServiceResponse::new(request, response.map_into_right_body()))
         }
     };
     let status = match &answer {
@@ -122,35 +135,48 @@ pub(super) async fn pass(
     })
 }
 
+/// Sees to a body that its handler has not read.
+async fn left_unread<B: MessageBody + 'static>(
+    answer: ServiceResponse<B>,
+) -> ServiceResponse<EitherBody<B>> {
+    let unread = answer.request().extensions_mut().remove::<Unread>();
+    let Some(Unread(payload)) = unread else { return answer.map_into_left_body() };
+    let (request, response) = answer.into_parts();
+    let response = unread::turn_away(response, payload).await;
+    ServiceResponse::new(request, response.map_into_right_body())
+}
+
 fn is_flood<B>(status: StatusCode, answer: &ServiceResponse<B>) -> bool {
     status == StatusCode::TOO_MANY_REQUESTS
-        && answer.request().extensions().get::<Arc<Member>>().is_none()
+        && answer.request().extensions().get::<Caller>().is_none()
 }
 
-fn is_open(edge: &Edge, path: &str) -> bool {
-    match path {
-        "/livez" | "/readyz" => true,
-        "/metrics" => edge.settings.metrics_without_key,
-        _ => false,
-    }
-}
-
+/// Lets a request pass if the table does. Who has no key is not told which addresses there are.
 fn admit(request: &ServiceRequest, edge: &Edge, begun: Instant) -> Result<(), Failure> {
-    if is_open(edge, request.path()) {
-        return Ok(());
+    let rule = edge.access.rule(request.method().as_str(), request.match_info().as_str());
+    match rule.as_ref().map(|rule| rule.needs) {
+        Ok(Needs::Nothing) => return Ok(()),
+        Ok(Needs::KeyUnlessPublic) if edge.settings.metrics_without_key => return Ok(()),
+        _ => {}
     }
     let given = request.headers().get(header::AUTHORIZATION).and_then(bearer);
     let Some(member) = given.and_then(|token| edge.keys.find(token)) else {
         return Err(refuse(request, edge, begun));
     };
-    let limit = edge.settings.max_requests_per_s_per_key;
-    let admitted = member.admit(edge.second_of(begun), limit);
-    request.extensions_mut().insert(member.clone());
-    if admitted {
-        return Ok(());
+    let admitted = member.admit(edge.second_of(begun), edge.settings.max_requests_per_s_per_key);
+    let reaches = |rule: &Rule| rule.others.is_some_and(|role| member.roles.allow(role));
+    let reaches_all = rule.as_ref().is_ok_and(|rule| reaches(rule));
+    let address = request.peer_addr().map(|peer| peer.ip());
+    request.extensions_mut().insert(Caller { member: member.clone(), reaches_all, address });
+    if !admitted {
+        let limit = edge.settings.max_requests_per_s_per_key;
+        let detail = format!("key {} sent more than {limit} requests in a second", member.name);
+        return Err(Problem::new(Code::TooManyRequests, detail).retry_after(1).into());
     }
-    let detail = format!("key {} sent more than {limit} requests in a second", member.name);
-    Err(Problem::new(Code::TooManyRequests, detail).retry_after(1).into())
+    match rule?.needs {
+        Needs::Role(role) if !member.roles.allow(role) => Err(no_role(&member.name, role)),
+        Needs::Role(_) | Needs::Nothing | Needs::KeyUnlessPublic => Ok(()),
+    }
 }
 
 fn refuse(request: &ServiceRequest, edge: &Edge, begun: Instant) -> Failure {

@@ -43,6 +43,7 @@ pub(super) async fn readyz(edge: Data<Edge>) -> Answer {
 #[utoipa::path(tag = "server", responses((status = 200, body = String, content_type = "text/plain")))]
 #[get("/metrics")]
 pub(super) async fn metrics(edge: Data<Edge>) -> Answer {
+    edge.metrics.catch_up();
     let encoder = TextEncoder::new();
     let mut text = Vec::new();
     encoder

@@ -165,7 +165,13 @@ mod tests {
     use super::*;
 
     fn change(seq: u64) -> Change {
-        Change { seq: Seq(seq), job: JobId(seq), submitted: false, events: Vec::new() }
+        Change {
+            seq: Seq(seq),
+            job: JobId(seq),
+            owner: "alice".parse().unwrap(),
+            submitted: false,
+            events: Vec::new(),
+        }
     }
 
     fn seqs(next: Next) -> Vec<u64> {

@@ -10,6 +10,7 @@ use cospan_domain::job::state::Job;
 use serde::Deserialize;
 
 use super::failure::{Answer, Failure};
+use super::gate::{self, Caller};
 use super::query;
 use super::sites;
 use super::state::Edge;
@@ -51,9 +52,9 @@ struct ListQuery {
     group: Option<u64>,
 }
 
-/// Which jobs a list or an order is about.
-#[derive(Debug, Default)]
+/// Which jobs a list or an order is about: never those that the caller does not reach.
 pub(super) struct Filter {
+    pub(super) caller: Caller,
     pub(super) group: Option<JobId>,
     pub(super) state: Option<StateName>,
     pub(super) owner: Option<KeyName>,
@@ -64,6 +65,7 @@ pub(super) struct Filter {
 impl Filter {
     /// From parts of a query.
     pub(super) fn read(
+        caller: Caller,
         state: Option<StateName>,
         owner: Option<&str>,
         site: Option<&str>,
@@ -71,7 +73,12 @@ impl Filter {
     ) -> Result<Self, Failure> {
         let owner = owner.map(query::part).transpose()?;
         let site = site.map(query::part).transpose()?;
-        Ok(Self { state, owner, site, name, group: None })
+        Ok(Self { state, owner, site, name, ..Self::all(caller) })
+    }
+
+    /// All that the caller reaches.
+    pub(super) fn all(caller: Caller) -> Self {
+        Self { caller, state: None, owner: None, site: None, name: None, group: None }
     }
 
     /// Only the runs of this sweep.
@@ -85,7 +92,8 @@ impl Filter {
         let Some(site) = &self.site else { return Ok(self) };
         let known: Vec<String> =
             edge.backend.sites().sites.into_iter().map(|site| site.name).collect();
-        let has_jobs = || edge.backend.view().jobs.values().any(|job| is_at(job, site));
+        let is_seen = |job: &Job| self.caller.reaches(&job.owner) && is_at(job, site);
+        let has_jobs = || edge.backend.view().jobs.values().any(|job| is_seen(job));
         if known.iter().any(|name| name == site.as_str()) || has_jobs() {
             return Ok(self);
         }
@@ -93,7 +101,8 @@ impl Filter {
     }
 
     pub(super) fn lets_through(&self, job: &Job) -> bool {
-        self.state.is_none_or(|state| job.phase.kind() == state.0)
+        self.caller.reaches(&job.owner)
+            && self.state.is_none_or(|state| job.phase.kind() == state.0)
             && self.group.is_none_or(|group| {
                 job.spec.run.task.as_ref().is_some_and(|task| task.group == group)
             })
@@ -125,11 +134,11 @@ fn is_at(job: &Job, site: &SiteName) -> bool {
     )
 )]
 #[get("/v1/jobs")]
-pub(super) async fn list(request: HttpRequest, edge: Data<Edge>) -> Answer {
+pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller) -> Answer {
     let asked: ListQuery = query::read(&request)?;
     let limit = query::limit(asked.limit, PAGE, MAX_PAGE)?;
     let (owner, site) = (asked.owner.as_deref(), asked.site.as_deref());
-    let filter = Filter::read(asked.state, owner, site, asked.name)?
+    let filter = Filter::read(caller, asked.state, owner, site, asked.name)?
         .of_group(asked.group)
         .of_known_site(&edge)?;
     let view = edge.backend.view();
@@ -165,12 +174,19 @@ fn page<'a>(
     page
 }
 
-/// Looks a job up, also among those that are archived.
-pub(super) async fn find(edge: &Edge, id: JobId) -> Result<Arc<Job>, Failure> {
-    if let Some(job) = edge.backend.view().jobs.get(&id) {
-        return Ok(job.clone());
+/// Looks up a job that the caller reaches, also among those that are archived. That of another
+/// is answered like one that is not there, unless it is seen in lists anyway.
+pub(super) async fn find(edge: &Edge, caller: &Caller, id: JobId) -> Result<Arc<Job>, Failure> {
+    let live = edge.backend.view().jobs.get(&id).cloned();
+    let job = match live {
+        Some(job) => Some(job),
+        None => edge.backend.job(id).await?,
+    };
+    match job {
+        Some(job) if caller.reaches(&job.owner) => Ok(job),
+        Some(_) if caller.sees_rows() => Err(gate::anothers(format!("job {id}"))),
+        Some(_) | None => Err(Failure::no_job(id)),
     }
-    edge.backend.job(id).await?.ok_or_else(|| Failure::no_job(id))
 }
 
 /// Shows a job.
@@ -183,8 +199,8 @@ pub(super) async fn find(edge: &Edge, id: JobId) -> Result<Arc<Job>, Failure> {
     )
 )]
 #[get("/v1/jobs/{id}")]
-pub(super) async fn show(edge: Data<Edge>, id: Path<String>) -> Answer {
-    let job = find(&edge, query::job_id(&id)?).await?;
+pub(super) async fn show(edge: Data<Edge>, caller: Caller, id: Path<String>) -> Answer {
+    let job = find(&edge, &caller, query::job_id(&id)?).await?;
     Ok(HttpResponse::Ok().json(JobReport::from(&*job)))
 }
 
@@ -198,9 +214,9 @@ pub(super) async fn show(edge: Data<Edge>, id: Path<String>) -> Answer {
     )
 )]
 #[get("/v1/jobs/{id}/events")]
-pub(super) async fn events(edge: Data<Edge>, id: Path<String>) -> Answer {
+pub(super) async fn events(edge: Data<Edge>, caller: Caller, id: Path<String>) -> Answer {
     let id = query::job_id(&id)?;
-    let job = find(&edge, id).await?;
+    let job = find(&edge, &caller, id).await?;
     let history = edge.backend.history(id).await?.ok_or_else(|| Failure::no_job(id))?;
     let names = Names::of(&job);
     let first = EventReport::submitted(&job);
@@ -220,8 +236,9 @@ pub(super) async fn events(edge: Data<Edge>, id: Path<String>) -> Answer {
     )
 )]
 #[get("/v1/jobs/{id}/explain")]
-pub(super) async fn explain(edge: Data<Edge>, id: Path<String>) -> Answer {
+pub(super) async fn explain(edge: Data<Edge>, caller: Caller, id: Path<String>) -> Answer {
     let id = query::job_id(&id)?;
+    find(&edge, &caller, id).await?;
     let report = edge.backend.explain(id).await?.ok_or_else(|| Failure::no_job(id))?;
     Ok(HttpResponse::Ok().json(report))
 }

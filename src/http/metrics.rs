@@ -4,6 +4,8 @@ use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry,
 };
 
+use super::malformed;
+
 /// Groups of addresses, as a label of fixed cardinality.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Endpoint {
@@ -75,6 +77,8 @@ pub struct HttpMetrics {
     busy: IntCounter,
     /// Requests without a valid key.
     pub(super) keyless: IntCounter,
+    /// Connections given up because what came on them was no valid request.
+    malformed: IntCounter,
     /// Streams that are open.
     pub(super) streams: IntGauge,
     /// Times that a follower had to read everything anew.
@@ -111,6 +115,10 @@ impl HttpMetrics {
                 "cospan_http_keyless_total",
                 "HTTP requests refused for want of a valid key",
             )?,
+            malformed: IntCounter::new(
+                "cospan_http_malformed_total",
+                "Connections given up because what came on them was no valid request",
+            )?,
             streams: IntGauge::new("cospan_http_streams", "HTTP streams that are open")?,
             resyncs: IntCounter::new(
                 "cospan_http_resyncs_total",
@@ -121,9 +129,15 @@ impl HttpMetrics {
         registry.register(Box::new(seconds))?;
         registry.register(Box::new(metrics.busy.clone()))?;
         registry.register(Box::new(metrics.keyless.clone()))?;
+        registry.register(Box::new(metrics.malformed.clone()))?;
         registry.register(Box::new(metrics.streams.clone()))?;
         registry.register(Box::new(metrics.resyncs.clone()))?;
         Ok(metrics)
+    }
+
+    /// Brings up to date what is counted elsewhere.
+    pub(super) fn catch_up(&self) {
+        self.malformed.inc_by(malformed::take());
     }
 
     pub(super) fn answered(&self, endpoint: Endpoint, status: u16, seconds: f64) {

@@ -4,17 +4,20 @@
 //! Deliberately absent: any decision about jobs, any state that outlives the
 //! process, and any way in without a key (`/livez` and `/readyz` excepted).
 
+mod access;
 mod accounts;
 pub mod backend;
 mod bind;
 mod body;
 mod chaos;
+mod dry_run;
 mod failure;
 mod files;
 mod gate;
 mod health;
 mod hub;
 mod jobs;
+mod malformed;
 mod meter;
 mod metrics;
 mod openapi;
@@ -27,12 +30,16 @@ mod sites;
 mod state;
 mod store;
 mod stream;
+mod streams;
 mod submit;
 #[cfg(test)]
 mod tests;
+mod unread;
 
+pub use access::access_table;
 pub use backend::Backend;
 pub use bind::{BindError, Bound, Running};
+pub use malformed::Malformed;
 pub use metrics::HttpMetrics;
 pub use openapi::document as openapi_document;
 pub use settings::{HttpSettings, TlsFiles};

@@ -3,19 +3,20 @@
 use actix_web::web::{Data, Path, Payload};
 use actix_web::{HttpRequest, HttpResponse, delete, post};
 use cospan_actors::api::command::{Ask, JobOutcome};
-use cospan_actors::api::{ApiAnswer, ApiCommand};
+use cospan_actors::api::{ApiAnswer, ApiCommand, View};
 use cospan_domain::ids::{JobId, KeyName};
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
 use super::body;
 use super::failure::{Answer, Failure};
-use super::gate::{Caller, Uncapped};
+use super::gate::{self, Caller};
 use super::jobs::Filter;
 use super::query;
 use super::state::Edge;
 use crate::api::v1::control::{JobSelection, OrderReport, OutcomeName, OutcomeReport};
 use crate::api::v1::problem::{Code, Problem};
+use crate::keys::Role;
 
 /// Most jobs named in one order.
 const MAX_IDS: usize = 10_000;
@@ -29,7 +30,11 @@ fn bad(detail: impl Into<String>) -> Failure {
 }
 
 /// The jobs that are meant, and where to go on.
-fn select(edge: &Edge, selection: &JobSelection) -> Result<(Vec<JobId>, Option<u64>), Failure> {
+fn select(
+    edge: &Edge,
+    caller: &Caller,
+    selection: &JobSelection,
+) -> Result<(Vec<JobId>, Option<u64>), Failure> {
     let filtered = selection.site.is_some()
         || selection.state.is_some()
         || selection.owner.is_some()
@@ -49,17 +54,21 @@ fn select(edge: &Edge, selection: &JobSelection) -> Result<(Vec<JobId>, Option<u
             let ids = selection.ids.iter().map(|id| JobId(*id));
             Ok((ids.filter(|id| seen.insert(*id)).collect(), None))
         }
-        (true, true) => scan(edge, selection),
+        (true, true) => scan(edge, caller, selection),
     }
 }
 
-fn scan(edge: &Edge, selection: &JobSelection) -> Result<(Vec<JobId>, Option<u64>), Failure> {
+fn scan(
+    edge: &Edge,
+    caller: &Caller,
+    selection: &JobSelection,
+) -> Result<(Vec<JobId>, Option<u64>), Failure> {
     let filter = Filter {
         state: selection.state,
         owner: selection.owner.clone(),
         site: selection.site.clone(),
-        name: None,
         group: selection.group.map(JobId),
+        ..Filter::all(caller.clone())
     };
     let filter = filter.of_known_site(edge)?;
     let view = edge.backend.view();
@@ -102,12 +111,34 @@ async fn order(
     selection: &JobSelection,
     what: impl Fn(Vec<JobId>) -> Ask,
 ) -> Answer {
-    let (ids, next) = select(edge, selection)?;
-    let mut report = OrderReport { jobs: Vec::with_capacity(ids.len()), next };
-    for batch in ids.chunks(BATCH) {
-        report.jobs.extend(ask(edge, caller.0.clone(), what(batch.to_vec())).await?);
+    let (ids, next) = select(edge, &caller, selection)?;
+    let view = edge.backend.view();
+    let refused: Vec<_> = ids.iter().map(|id| refusal(&view, &caller, *id)).collect();
+    drop(view);
+    let reached = ids.iter().zip(&refused).filter(|(_, refused)| refused.is_none());
+    let reached: Vec<JobId> = reached.map(|(id, _)| *id).collect();
+    let mut ordered = Vec::with_capacity(reached.len());
+    for batch in reached.chunks(BATCH) {
+        ordered.extend(ask(edge, caller.name().clone(), what(batch.to_vec())).await?);
     }
-    Ok(HttpResponse::Ok().json(report))
+    let mut ordered = ordered.into_iter();
+    let reports = ids.into_iter().zip(refused).filter_map(|(id, refused)| match refused {
+        Some(why) => Some(outcome(id, why)),
+        None => ordered.next(),
+    });
+    Ok(HttpResponse::Ok().json(OrderReport { jobs: reports.collect(), next }))
+}
+
+/// Why a job is not the caller's to order about. What is accepted is in the view, so that a job
+/// which is not there now is not the caller's when it comes.
+fn refusal(view: &View, caller: &Caller, id: JobId) -> Option<JobOutcome> {
+    match view.jobs.get(&id) {
+        Some(job) if caller.reaches(&job.owner) => None,
+        Some(_) if caller.sees_rows() => {
+            Some(JobOutcome::Refused("it is another key's; that takes an administrator".into()))
+        }
+        Some(_) | None => Some(JobOutcome::NotFound),
+    }
 }
 
 async fn read(
@@ -187,11 +218,11 @@ pub(super) async fn priority(
     request: HttpRequest,
     edge: Data<Edge>,
     caller: Caller,
-    uncapped: Uncapped,
     payload: Payload,
 ) -> Answer {
     let selection = read(&request, payload, &edge, "priority").await?;
-    let (to, Uncapped(uncapped)) = (selection.priority.unwrap_or_default().into(), uncapped);
+    let to = selection.priority.unwrap_or_default().into();
+    let uncapped = caller.has(Role::Priority);
     order(&edge, caller, &selection, |jobs| Ask::SetPriority { jobs, to, uncapped }).await
 }
 
@@ -207,7 +238,12 @@ pub(super) async fn priority(
 #[delete("/v1/jobs/{id}")]
 pub(super) async fn cancel_one(edge: Data<Edge>, caller: Caller, id: Path<String>) -> Answer {
     let id = query::job_id(&id)?;
-    let outcomes = ask(&edge, caller.0, Ask::Cancel(vec![id])).await?;
+    match refusal(&edge.backend.view(), &caller, id) {
+        None => {}
+        Some(JobOutcome::Refused(_)) => return Err(gate::anothers(format!("job {id}"))),
+        Some(_) => return Err(Failure::no_job(id)),
+    }
+    let outcomes = ask(&edge, caller.name().clone(), Ask::Cancel(vec![id])).await?;
     let Some(report) = outcomes.into_iter().next() else { return Err(Failure::no_job(id)) };
     match report.outcome {
         OutcomeName::Done | OutcomeName::Unchanged => Ok(HttpResponse::Ok().json(report)),

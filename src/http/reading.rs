@@ -14,6 +14,7 @@ use serde::Deserialize;
 
 use super::backend::{Piece, ReadOrder, Wanted};
 use super::failure::{Answer, Failure};
+use super::gate::Caller;
 use super::jobs;
 use super::query;
 use super::state::{Edge, StreamPermit};
@@ -78,6 +79,7 @@ struct OutputQuery {
 pub(super) async fn logs(
     request: HttpRequest,
     edge: Data<Edge>,
+    caller: Caller,
     path: Path<(String, String, String)>,
 ) -> Answer {
     let (id, component, stream) = path.into_inner();
@@ -87,13 +89,13 @@ pub(super) async fn logs(
         "stderr" => Wanted::Stderr,
         _ => return Err(Failure::new(Code::NotFound, "a log is `stdout` or `stderr`")),
     };
-    let job = jobs::find(&edge, query::job_id(&id)?).await?;
+    let job = jobs::find(&edge, &caller, query::job_id(&id)?).await?;
     let component = component_of(&job, &component)?;
     let attempt = attempt_of(&job, component, asked.attempt, asked.follow)?;
     let offset = asked.offset;
     let order = ReadOrder { job: job.id, component, attempt, file, offset, limit: PIECE };
     if asked.follow {
-        return follow(edge, order);
+        return follow(edge, caller, order);
     }
     let limit = asked.limit.unwrap_or(PIECE.into());
     if limit == 0 {
@@ -209,16 +211,17 @@ fn not_left(
 /// A log that is being followed.
 struct Followed {
     edge: Data<Edge>,
+    caller: Caller,
     order: ReadOrder,
     rest: Duration,
     _open: StreamPermit,
 }
 
-fn follow(edge: Data<Edge>, order: ReadOrder) -> Answer {
-    let permit = edge.open_stream()?;
+fn follow(edge: Data<Edge>, caller: Caller, order: ReadOrder) -> Answer {
+    let permit = edge.open_stream(&caller)?;
     let mut response = HttpResponse::Ok();
     describe(&mut response, &order, None);
-    let followed = Followed { edge, order, rest: REST_MIN, _open: permit };
+    let followed = Followed { edge, caller, order, rest: REST_MIN, _open: permit };
     Ok(response.content_type("text/plain; charset=utf-8").streaming(follow_pieces(followed)))
 }
 
@@ -259,7 +262,7 @@ impl Followed {
 
     /// Whether the attempt may still print; waits for the first attempt.
     async fn may_grow(&mut self) -> Result<bool, Failure> {
-        let job = jobs::find(&self.edge, self.order.job).await?;
+        let job = jobs::find(&self.edge, &self.caller, self.order.job).await?;
         if self.order.attempt == Attempt(0) {
             self.order.attempt = latest_attempt(&job, self.order.component);
         }
@@ -305,12 +308,13 @@ impl Followed {
 pub(super) async fn output(
     request: HttpRequest,
     edge: Data<Edge>,
+    caller: Caller,
     path: Path<(String, String, String)>,
 ) -> Answer {
     let (id, component, file) = path.into_inner();
     let asked: OutputQuery = query::read(&request)?;
     let path: RelPath = query::part(&file)?;
-    let job = jobs::find(&edge, query::job_id(&id)?).await?;
+    let job = jobs::find(&edge, &caller, query::job_id(&id)?).await?;
     let component = component_of(&job, &component)?;
     let attempt = attempt_of(&job, component, asked.attempt, false)?;
     let mut rest = asked.limit.unwrap_or(u64::MAX);
@@ -322,7 +326,7 @@ pub(super) async fn output(
         offset: asked.offset,
         limit: next_limit(rest),
     };
-    let permit = edge.open_stream()?;
+    let permit = edge.open_stream(&caller)?;
     // The first piece decides the status; later ones can only break the connection off.
     let first = edge.backend.read(&order).await;
     let first = first.map_err(|refusal| not_left(&job, &order, &path, refusal))?;

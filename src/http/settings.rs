@@ -37,6 +37,14 @@ pub struct HttpSettings {
     pub max_failures_per_minute: u32,
     /// Most streams (events, followed logs, outputs, export) at the same time.
     pub max_streams: usize,
+    /// Most of them with one key.
+    pub max_streams_per_key: usize,
+    /// Most of them from one address.
+    pub max_streams_per_address: usize,
+    /// Most dry runs at the same time; one of each key.
+    pub max_dry_runs: usize,
+    /// Longest time that a dry run is worked on.
+    pub dry_run_budget: Duration,
     /// Committed changes kept for followers that lag or come back.
     pub kept_changes: usize,
     /// Open requests may take so long to end at a stop.
@@ -78,6 +86,10 @@ impl Default for HttpSettings {
             max_requests_per_s_per_key: 100_000,
             max_failures_per_minute: 60,
             max_streams: 256,
+            max_streams_per_key: 64,
+            max_streams_per_address: 192,
+            max_dry_runs: 2,
+            dry_run_budget: Duration::from_secs(2),
             kept_changes: 16_384,
             stop_timeout: Duration::from_secs(5),
             key_refresh: Duration::from_secs(1),

@@ -120,7 +120,7 @@ pub(super) async fn order(
         }
         unknown => return Err(no_order(unknown)),
     };
-    let command = ApiCommand { by: caller.0, what: Ask::Site(site, order) };
+    let command = ApiCommand { by: caller.name().clone(), what: Ask::Site(site, order) };
     match edge.backend.command(command).await? {
         ApiAnswer::Done => Ok(HttpResponse::Ok().json(DoneReport { done: true })),
         other => Err(Failure::internal("order this", format!("the answer was {other:?}"))),

@@ -4,16 +4,18 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use prometheus::Registry;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 
+use super::access::Access;
 use super::backend::Backend;
+use super::dry_run::DryRuns;
 use super::failure::Failure;
+use super::gate::Caller;
 use super::hub::Hub;
 use super::meter::FailureMeter;
 use super::metrics::HttpMetrics;
-use super::openapi::Addresses;
 use super::settings::HttpSettings;
-use crate::api::v1::problem::{Code, Problem};
+use super::streams::{Open, Streams};
 use crate::keys::KeyRing;
 
 /// What every request can reach; one for all workers.
@@ -24,10 +26,11 @@ pub struct Edge {
     pub(super) registry: Registry,
     pub(super) metrics: HttpMetrics,
     pub(super) failures: FailureMeter,
+    pub(super) dry_runs: DryRuns,
     pub(super) hub: Arc<Hub>,
     pub(super) openapi: String,
-    pub(super) addresses: Addresses,
-    streams: Arc<Semaphore>,
+    pub(super) access: Access,
+    streams: Streams,
     stopping: watch::Sender<bool>,
     started: Instant,
 }
@@ -46,10 +49,11 @@ impl Edge {
     ) -> prometheus::Result<Self> {
         let metrics = HttpMetrics::register(&registry)?;
         Ok(Self {
+            dry_runs: DryRuns::new(settings.max_dry_runs, settings.dry_run_budget),
             hub: Arc::new(Hub::new(settings.kept_changes)),
-            streams: Arc::new(Semaphore::new(settings.max_streams)),
+            streams: Streams::new(&settings),
             openapi: super::openapi::document(),
-            addresses: Addresses::new(),
+            access: Access::new(),
             backend,
             keys,
             settings,
@@ -67,18 +71,13 @@ impl Edge {
     }
 
     /// Leave to hold one more stream open.
-    pub(super) fn open_stream(&self) -> Result<StreamPermit, Failure> {
-        match self.streams.clone().try_acquire_owned() {
-            Ok(permit) => {
-                self.metrics.streams.inc();
-                Ok(StreamPermit { _permit: permit, open: self.metrics.streams.clone() })
-            }
-            Err(_) => {
-                let most = self.settings.max_streams;
-                let detail = format!("{most} streams are open, which is the most there may be");
-                Err(Problem::new(Code::TooManyStreams, detail).retry_after(5).into())
-            }
-        }
+    ///
+    /// # Errors
+    /// The key, its address, or all together have as many as they may.
+    pub(super) fn open_stream(&self, caller: &Caller) -> Result<StreamPermit, Failure> {
+        let permit = self.streams.open(caller.name(), caller.address())?;
+        self.metrics.streams.inc();
+        Ok(StreamPermit { _permit: permit, open: self.metrics.streams.clone() })
     }
 
     /// Tells when the server stops.
@@ -94,7 +93,7 @@ impl Edge {
 
 /// One open stream; closed when dropped.
 pub(super) struct StreamPermit {
-    _permit: OwnedSemaphorePermit,
+    _permit: Open,
     open: prometheus::IntGauge,
 }
 

@@ -6,6 +6,7 @@ use actix_web::{HttpResponse, get};
 use futures_util::StreamExt;
 
 use super::failure::{Answer, Failure};
+use super::gate::Caller;
 use super::state::Edge;
 use crate::api::v1::problem::Problem;
 use crate::api::v1::store::StoreReport;
@@ -29,8 +30,8 @@ pub(super) async fn show(edge: Data<Edge>) -> Answer {
     )
 )]
 #[get("/v1/store/export")]
-pub(super) async fn export(edge: Data<Edge>) -> Answer {
-    let permit = edge.open_stream()?;
+pub(super) async fn export(edge: Data<Edge>, caller: Caller) -> Answer {
+    let permit = edge.open_stream(&caller)?;
     let pieces = edge.backend.export().await?;
     let pieces = pieces.map(move |piece| {
         let _open = &permit;

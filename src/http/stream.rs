@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use super::backend::Change;
 use super::failure::{Answer, Failure};
+use super::gate::Caller;
 use super::hub::Next;
 use super::query;
 use super::state::{Edge, StreamPermit};
@@ -34,7 +35,8 @@ struct FollowQuery {
     after: Option<u64>,
 }
 
-/// Follows committed changes as server-sent events.
+/// Follows committed changes as server-sent events: those of the key's own jobs, unless its role
+/// reaches those of others.
 ///
 /// Events are called `job`, with a position in the journal as id. After a break send it as
 /// `Last-Event-ID` to go on. An event `resync` says that changes were missed: read everything
@@ -51,13 +53,13 @@ struct FollowQuery {
     )
 )]
 #[get("/v1/events")]
-pub(super) async fn events(request: HttpRequest, edge: Data<Edge>) -> Answer {
+pub(super) async fn events(request: HttpRequest, edge: Data<Edge>, caller: Caller) -> Answer {
     let asked: FollowQuery = query::read(&request)?;
     let resume = match request.headers().get("last-event-id") {
         Some(value) => Some(event_id(value)?),
         None => asked.after.map(Seq),
     };
-    let permit = edge.open_stream()?;
+    let permit = edge.open_stream(&caller)?;
     // Told from here on, so that nothing falls between the position and the first wait.
     let grown = edge.hub.watch();
     let present = edge.hub.start(&edge.backend);
@@ -67,6 +69,7 @@ pub(super) async fn events(request: HttpRequest, edge: Data<Edge>) -> Answer {
         grown,
         seen: resume.unwrap_or(present),
         job: asked.job.map(JobId),
+        caller,
         greeted: false,
         _open: permit,
     };
@@ -90,6 +93,7 @@ struct Follower {
     stopping: watch::Receiver<bool>,
     seen: Seq,
     job: Option<JobId>,
+    caller: Caller,
     greeted: bool,
     _open: StreamPermit,
 }
@@ -148,8 +152,9 @@ impl Follower {
 
     fn write(&self, changes: &[std::sync::Arc<Change>]) -> Bytes {
         let mut text = BytesMut::new();
-        let wanted =
-            |change: &&std::sync::Arc<Change>| self.job.is_none_or(|job| change.job == job);
+        let wanted = |change: &&std::sync::Arc<Change>| {
+            self.caller.reaches(&change.owner) && self.job.is_none_or(|job| change.job == job)
+        };
         let mut wanted = changes.iter().filter(wanted).peekable();
         while let Some(change) = wanted.next() {
             // Only the last change of a position carries it, so that a client

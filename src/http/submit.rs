@@ -4,28 +4,32 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use actix_web::http::header::{self, HeaderValue};
+use actix_web::http::header::{self, ContentType, HeaderValue};
 use actix_web::web::{Bytes, Data, Payload};
-use actix_web::{HttpRequest, HttpResponse, post};
+use actix_web::{HttpMessage, HttpRequest, HttpResponse, post};
 use cospan_actors::api::command::Ask;
-use cospan_actors::api::{ApiAnswer, ApiCommand, Submission, SubmittedJob};
-use cospan_domain::ids::{Digest, IdempotencyKey, KeyName};
-use cospan_domain::job::spec::{JobSpec, SpecLimits};
+use cospan_actors::api::{ApiAnswer, ApiCommand, ApiRefusal, Submission, SubmittedJob};
+use cospan_domain::ids::{Digest, IdempotencyKey, KeyName, LogicalName};
+use cospan_domain::job::spec::{Collect, ComponentSpec, JobSpec, SpecLimits};
 use cospan_domain::job::state::Idempotency;
 use cospan_domain::queue::Asking;
 use serde::Deserialize;
 
 use super::backend::Backend;
 use super::body;
+use super::dry_run::DryRun;
 use super::failure::{Answer, Failure};
-use super::gate::{Caller, Uncapped};
+use super::files::{self, Sight};
+use super::gate::Caller;
 use super::query;
 use super::repeated::{self, Asked};
 use super::settings::HttpSettings;
 use super::state::Edge;
+use super::unread::Unread;
 use crate::api::v1::document::JobDocument;
 use crate::api::v1::job::{CheckedReport, SubmittedReport};
 use crate::api::v1::problem::{Code, Problem};
+use crate::keys::Role;
 
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// Longest key of a client: what is added for an array must still fit.
@@ -67,7 +71,6 @@ pub(super) async fn submit(
     request: HttpRequest,
     edge: Data<Edge>,
     caller: Caller,
-    uncapped: Uncapped,
     payload: Payload,
 ) -> Answer {
     let asked: SubmitQuery = match request.query_string() {
@@ -75,47 +78,112 @@ pub(super) async fn submit(
         _ => query::read(&request)?,
     };
     let key = idempotency_key(&request)?;
+    if asked.dry_run
+        && let Err(failure) = edge.dry_runs.has_room(caller.name())
+    {
+        request.extensions_mut().insert(Unread(payload.into_inner()));
+        return Err(failure);
+    }
     let bytes = body::read(&request, payload, &edge.settings).await?;
     let is_array = bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
-    let outcome = match submissions(&bytes, is_array, key.as_ref(), &asked, &edge.settings) {
-        Err(failure) => Err(failure),
-        Ok((mut submissions, origins)) => {
-            submissions.iter_mut().for_each(|one| one.asking.uncapped = uncapped.0);
-            let outcome = match asked.dry_run {
-                true => preview(&*edge.backend, &caller.0, submissions).await,
-                false => accept(&*edge.backend, caller.0, submissions).await,
-            };
-            outcome.map_err(|failure| at_origin(failure, &origins))
-        }
+    let body = Body { bytes, is_array, key, asked };
+    let outcome = match body.asked.dry_run {
+        true => check(edge, caller, body).await,
+        false => match submissions(&edge, &caller, &body) {
+            Err(failure) => Err(failure),
+            Ok((submissions, origins)) => {
+                let outcome = accept(&*edge.backend, caller.name().clone(), submissions).await;
+                outcome.map_err(|failure| at_origin(failure, &origins))
+            }
+        },
     };
     outcome.map_err(|failure| unless_array(failure, is_array))
+}
+
+/// What was sent.
+struct Body {
+    bytes: Bytes,
+    is_array: bool,
+    key: Option<IdempotencyKey>,
+    asked: SubmitQuery,
+}
+
+/// Works out what would become of jobs. That can take long, so it is done apart from the threads
+/// that serve requests, and within bounds.
+async fn check(edge: Data<Edge>, caller: Caller, body: Body) -> Answer {
+    let dry_run = edge.dry_runs.begin(caller.name())?;
+    let checked = actix_web::rt::task::spawn_blocking(move || {
+        let (submissions, origins) = submissions(&edge, &caller, &body)?;
+        let report = preview(&*edge.backend, caller.name(), submissions, &dry_run);
+        let report = report.map_err(|failure| at_origin(failure, &origins))?;
+        serde_json::to_vec(&report).map_err(|error| Failure::internal("write the report", error))
+    });
+    match checked.await {
+        Ok(report) => Ok(HttpResponse::Ok().content_type(ContentType::json()).body(report?)),
+        Err(error) => Err(Failure::internal("check the jobs", error)),
+    }
+}
+
+/// Refuses a job that reads a file which the key does not see, as one that is not registered, and
+/// one that would put an output in place of a file of another key.
+fn only_own_files(edge: &Edge, caller: &Caller, jobs: &[Submission]) -> Result<(), Failure> {
+    let mut sight = None;
+    for (index, job) in jobs.iter().enumerate() {
+        let reads = job.spec.unbound_names();
+        let writes = job.spec.components.iter().flat_map(registered_names);
+        let mut writes = writes.peekable();
+        if reads.is_empty() && writes.peek().is_none() {
+            continue;
+        }
+        let sight = sight.get_or_insert_with(|| Sight::of(edge, caller));
+        let owner = |name: &LogicalName| edge.backend.file_owner(name);
+        let is_hidden = |name: &&LogicalName| owner(name).is_some_and(|by| !sight.shows(&by));
+        if let Some(name) = reads.iter().find(is_hidden) {
+            return Err(ApiRefusal::UnknownFile { index, name: name.clone() }.into());
+        }
+        let is_taken = |name: &&LogicalName| owner(name).is_some_and(|by| !sight.changes(&by));
+        if let Some(name) = writes.find(is_taken) {
+            return Err(at_index(files::taken(name), index));
+        }
+    }
+    Ok(())
+}
+
+/// Names under which a component's outputs are registered.
+fn registered_names(component: &ComponentSpec) -> impl Iterator<Item = &LogicalName> {
+    component.outputs.iter().filter_map(|output| match &output.collect {
+        Collect::ToSite { register, .. } => Some(register),
+        Collect::Fetch => None,
+    })
 }
 
 /// The jobs of a request, and the position of the document that each is of: a sweep stands
 /// for many.
 fn submissions(
-    bytes: &Bytes,
-    is_array: bool,
-    key: Option<&IdempotencyKey>,
-    asked: &SubmitQuery,
-    settings: &HttpSettings,
+    edge: &Edge,
+    caller: &Caller,
+    body: &Body,
 ) -> Result<(Vec<Submission>, Vec<usize>), Failure> {
-    let specs = specs(bytes, is_array, settings)?;
-    let named_by = key.map(|key| (key, Digest(*blake3::hash(bytes).as_bytes())));
+    let (bytes, asked) = (&body.bytes, &body.asked);
+    let specs = specs(bytes, body.is_array, &edge.settings)?;
+    let named_by = body.key.as_ref().map(|key| (key, Digest(*blake3::hash(bytes).as_bytes())));
+    let uncapped = caller.has(Role::Priority);
     let (mut submissions, mut origins) = (Vec::new(), Vec::new());
     for (index, Asked { spec, names_class }) in specs {
         let task = spec.run.task.as_ref().map(|task| task.index);
-        let place = (is_array.then_some(index), task);
+        let place = (body.is_array.then_some(index), task);
         let idempotency = named_by.map(|(key, body)| named(key, place, body)).transpose()?;
         submissions.push(Submission {
             spec,
             idempotency,
             allow_unplaceable: asked.allow_unplaceable,
             refuse_closed: asked.refuse_closed,
-            asking: Asking { names_none: !names_class, uncapped: false },
+            asking: Asking { names_none: !names_class, uncapped },
         });
         origins.push(index);
     }
+    let own = only_own_files(edge, caller, &submissions);
+    own.map_err(|failure| at_origin(failure, &origins))?;
     Ok((submissions, origins))
 }
 
@@ -176,11 +244,18 @@ async fn accept(backend: &dyn Backend, by: KeyName, submissions: Vec<Submission>
     }
 }
 
-async fn preview(backend: &dyn Backend, by: &KeyName, submissions: Vec<Submission>) -> Answer {
+fn preview(
+    backend: &dyn Backend,
+    by: &KeyName,
+    submissions: Vec<Submission>,
+    dry_run: &DryRun,
+) -> Result<CheckedReport, Failure> {
     let mut report = CheckedReport::default();
+    let count = submissions.len();
     for (index, submission) in submissions.into_iter().enumerate() {
+        dry_run.goes_on(index, count)?;
         let task = submission.spec.run.task.as_ref().map(|task| (task.index, task.count));
-        let explained = backend.preview(by, submission).await;
+        let explained = backend.preview(by, submission);
         let mut explained = explained.map_err(|refusal| at_index(refusal.into(), index))?;
         match task {
             None => report.jobs.push(explained),
@@ -193,7 +268,7 @@ async fn preview(backend: &dyn Backend, by: &KeyName, submissions: Vec<Submissio
             Some(_) => {}
         }
     }
-    Ok(HttpResponse::Ok().json(report))
+    Ok(report)
 }
 
 /// The answer, as [`SubmittedReport`] would be written.

@@ -8,7 +8,7 @@ use cospan_domain::units::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::token::Token;
-use super::{KeyError, Role, private};
+use super::{KeyError, Role, Roles, private};
 use crate::api::v1::Instant;
 
 /// Name of the key that is made at the first start.
@@ -16,6 +16,9 @@ pub const FIRST_KEY: &str = "admin";
 
 /// Most keys there may be.
 const MAX_KEYS: usize = 10_000;
+/// Version of the key file. In the first there were no ranks, and every key could do everything.
+const VERSION: u32 = 2;
+const VERSION_WITHOUT_RANKS: u32 = 1;
 const KEY_FILE: &str = "keys.toml";
 const LOCK_FILE: &str = "keys.lock";
 const TOKEN_FILE: &str = "admin.token";
@@ -29,8 +32,8 @@ pub struct KeyInfo {
     pub name: KeyName,
     /// When it was made.
     pub created: Timestamp,
-    /// What it may do beyond what every key may.
-    pub roles: BTreeSet<Role>,
+    /// What it may do.
+    pub roles: Roles,
     /// Hash of its token.
     pub(super) hash: blake3::Hash,
 }
@@ -57,8 +60,8 @@ struct WrittenKey {
     name: String,
     created: Instant,
     blake3: String,
-    /// Left out if there are none, as in files of before there were any.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// One rank among them, unless the file is of before there were any.
+    #[serde(default)]
     roles: Vec<String>,
 }
 
@@ -96,24 +99,23 @@ impl KeyDirectory {
         }
     }
 
-    /// Makes a key without roles and returns its secret, which is not kept.
+    /// Whether the file is of before there were ranks, so that all of its keys are administrators
+    /// without anybody having said so. The next change of the file makes it explicit.
     ///
     /// # Errors
-    /// There is a key of that name, or the file cannot be changed.
-    pub fn add(&self, name: &KeyName, now: Timestamp) -> Result<Token, KeyError> {
-        self.add_with(name, BTreeSet::new(), now)
+    /// As for [`KeyDirectory::list`].
+    pub fn is_without_ranks(&self) -> Result<bool, KeyError> {
+        let path = self.key_file();
+        let read = private::read(&path)?;
+        let written = read.map(|(text, _)| written(&path, &text)).transpose()?;
+        Ok(written.is_some_and(|written| written.version == VERSION_WITHOUT_RANKS))
     }
 
-    /// Makes a key with these roles and returns its secret, which is not kept.
+    /// Makes a key and returns its secret, which is not kept.
     ///
     /// # Errors
     /// There is a key of that name, or the file cannot be changed.
-    pub fn add_with(
-        &self,
-        name: &KeyName,
-        roles: BTreeSet<Role>,
-        now: Timestamp,
-    ) -> Result<Token, KeyError> {
+    pub fn add(&self, name: &KeyName, roles: Roles, now: Timestamp) -> Result<Token, KeyError> {
         private::prepare_directory(&self.path)?;
         let _held = private::lock(&self.path.join(LOCK_FILE))?;
         let mut keys = self.list()?;
@@ -129,28 +131,26 @@ impl KeyDirectory {
         Ok(token)
     }
 
-    /// Gives a key a role, or takes it away. Running servers heed it from their next look at
-    /// the file on. Its roles afterwards; what it had already, or had not, is no error.
+    /// Gives a key a role, or takes it away; a rank takes the place of the one before. Running
+    /// servers heed it from their next look at the file on. Its roles afterwards; what it had
+    /// already, or had not, is no error.
     ///
     /// # Errors
-    /// There is no such key, or the file cannot be changed.
-    pub fn set_role(
-        &self,
-        name: &KeyName,
-        role: Role,
-        given: bool,
-    ) -> Result<BTreeSet<Role>, KeyError> {
+    /// There is no such key, a rank is to be taken away, or the file cannot be changed.
+    pub fn set_role(&self, name: &KeyName, role: Role, given: bool) -> Result<Roles, KeyError> {
         private::check_directory(&self.path)?;
         let _held = private::lock(&self.path.join(LOCK_FILE))?;
         let mut keys = self.list()?;
         let Some(key) = keys.iter_mut().find(|key| key.name == *name) else {
             return Err(KeyError::Unknown(name.to_string()));
         };
-        let changed = if given { key.roles.insert(role) } else { key.roles.remove(&role) };
-        let roles = key.roles.clone();
-        if changed {
-            self.write(&keys)?;
+        if given {
+            key.roles.grant(role);
+        } else {
+            key.roles.revoke(role)?;
         }
+        let roles = key.roles.clone();
+        self.write(&keys)?;
         Ok(roles)
     }
 
@@ -193,7 +193,8 @@ impl KeyDirectory {
         let token = Token::random()?;
         private::write(&self.token_file(), &format!("{}\n", token.secret()))?;
         let name = KeyName::new(FIRST_KEY).map_err(|error| KeyError::Unknown(error.to_string()))?;
-        let roles = BTreeSet::new();
+        // Whoever can read its secret can change the key file as well.
+        let roles = Roles::of([Role::Administrator])?;
         self.write(&[KeyInfo { name, created: now, roles, hash: token.hash() }])?;
         Ok(true)
     }
@@ -218,26 +219,31 @@ impl KeyDirectory {
             name: key.name.to_string(),
             created: Instant(key.created),
             blake3: key.hash.to_hex().to_string(),
-            roles: key.roles.iter().map(Role::to_string).collect(),
+            roles: key.roles.iter().map(|role| role.to_string()).collect(),
         });
-        let text =
-            toml::to_string(&Written { version: 1, key: key.collect() }).map_err(|error| {
-                KeyError::Damaged { path: path.clone(), problem: error.to_string() }
-            })?;
+        let text = toml::to_string(&Written { version: VERSION, key: key.collect() }).map_err(
+            |error| KeyError::Damaged { path: path.clone(), problem: error.to_string() },
+        )?;
         private::write(&path, &format!("{HEADER}{text}"))
+    }
+}
+
+fn written(path: &Path, text: &str) -> Result<Written, KeyError> {
+    let damaged = |problem: String| KeyError::Damaged { path: path.into(), problem };
+    let written: Written = toml::from_str(text).map_err(|error| damaged(error.to_string()))?;
+    match written.version {
+        VERSION_WITHOUT_RANKS | VERSION => Ok(written),
+        version => Err(damaged(format!(
+            "it has version {version}, and this server knows {VERSION_WITHOUT_RANKS} and \
+             {VERSION}; use a newer server"
+        ))),
     }
 }
 
 /// Reads a key file's text.
 pub(super) fn parse(path: &Path, text: &str) -> Result<Vec<KeyInfo>, KeyError> {
     let damaged = |problem: String| KeyError::Damaged { path: path.into(), problem };
-    let written: Written = toml::from_str(text).map_err(|error| damaged(error.to_string()))?;
-    if written.version != 1 {
-        return Err(damaged(format!(
-            "it has version {}, and this server knows 1; use a newer server",
-            written.version
-        )));
-    }
+    let written = written(path, text)?;
     let mut names = BTreeSet::new();
     let keys = written.key.into_iter().map(|key| {
         let name = KeyName::new(&key.name).map_err(|error| damaged(error.to_string()))?;
@@ -246,11 +252,20 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Vec<KeyInfo>, KeyError> {
         }
         let hash = blake3::Hash::from_hex(&key.blake3)
             .map_err(|error| damaged(format!("the hash of key {name:?}: {error}")))?;
-        let roles = key.roles.iter().map(|role| {
-            role.parse::<Role>().map_err(|error| damaged(format!("key {name:?}: {error}")))
-        });
-        let roles = roles.collect::<Result<_, _>>()?;
+        let roles = roles(&key.roles, written.version)
+            .map_err(|problem| damaged(format!("key {name:?}: {problem}")))?;
         Ok(KeyInfo { name, created: key.created.0, roles, hash })
     });
     keys.collect()
+}
+
+fn roles(named: &[String], version: u32) -> Result<Roles, String> {
+    let named = named.iter().map(|role| role.parse::<Role>()).collect::<Result<Vec<_>, _>>()?;
+    if version == VERSION_WITHOUT_RANKS {
+        return Ok(Roles::of_old(named));
+    }
+    if !named.iter().any(|role| role.is_rank()) {
+        return Err("it has no rank".to_owned());
+    }
+    Roles::of(named).map_err(|error| error.to_string())
 }

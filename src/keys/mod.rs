@@ -5,8 +5,8 @@
 //! it lets anybody in. The name of a key owns the jobs that were submitted with
 //! it and stands beside every command in the journal.
 //!
-//! Every key may do everything, but what could hurt everybody's work: that takes a
-//! [`Role`], which a key is given by name and no key has by itself.
+//! What a key may do is said by its [`Roles`]; which of them each address needs, by the table
+//! of the HTTP edge.
 //!
 //! Deliberately absent: passwords, and keys that the server could show again.
 
@@ -23,7 +23,7 @@ use std::path::PathBuf;
 
 pub use directory::{FIRST_KEY, KeyDirectory, KeyInfo};
 pub use ring::{KeyRing, Member};
-pub use role::Role;
+pub use role::{Role, Roles};
 pub use seal::seal;
 use thiserror::Error;
 pub use token::Token;
@@ -55,6 +55,13 @@ pub enum KeyError {
     Unknown(String),
     #[error("{0:?} is the last key; add another one before it is removed")]
     Last(String),
+    #[error("a key is either {0} or {1}; name one of the two")]
+    TwoRanks(Role, Role),
+    #[error(
+        "every key is one of reader, user, operator and administrator, so {0} cannot be taken \
+         away; give it another of them with `cospan key grant`"
+    )]
+    Rank(Role),
     #[error("there are {0} keys already, which is the most there may be")]
     TooMany(usize),
     #[error("the operating system gave no random numbers: {0}")]

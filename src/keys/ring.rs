@@ -10,15 +10,15 @@ use cospan_domain::ids::KeyName;
 
 use super::directory::{KeyDirectory, parse};
 use super::token::{Token, hash};
-use super::{KeyError, Role, private};
+use super::{KeyError, Role, Roles, private};
 
 /// One key that is let in.
 #[derive(Debug)]
 pub struct Member {
     /// Its name.
     pub name: KeyName,
-    /// What it may do beyond what every key may.
-    pub roles: BTreeSet<Role>,
+    /// What it may do.
+    pub roles: Roles,
     hash: blake3::Hash,
     /// The second of its latest request, and how many there were in it.
     window: AtomicU64,
@@ -74,6 +74,13 @@ impl KeyRing {
         // Looking up by hash tells nothing about a token that is not known; the
         // comparison of `blake3::Hash` takes the same time wherever they differ.
         (member.hash == given).then(|| member.clone())
+    }
+
+    /// The keys that may do now what needs a role.
+    pub fn names_with(&self, role: Role) -> BTreeSet<KeyName> {
+        let members = self.members.load();
+        let with = members.values().filter(|member| member.roles.allow(role));
+        with.map(|member| member.name.clone()).collect()
     }
 
     /// Number of keys.

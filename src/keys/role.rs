@@ -1,27 +1,55 @@
-//! What a key may do beyond what every key may.
+//! What a key may do.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-/// A right that a key is given by name.
+use super::KeyError;
+
+/// What a key is for. The first four are ranks: each may do all that those before it may.
+/// The others stand beside them and are given by name only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
-    /// Injecting faults at sites on purpose.
+    /// Looks, and changes nothing.
+    Reader,
+    /// Submits jobs and registers files, and steers its own.
+    User,
+    /// Steers sites.
+    Operator,
+    /// Reaches the jobs and files of every key, and the store.
+    Administrator,
+    /// Injects faults at sites on purpose.
     Chaos,
-    /// Asking for any class of placement queue, whatever the rules of the configuration.
+    /// Asks for any class of placement queue, whatever the rules of the configuration.
     Priority,
 }
 
 impl Role {
     /// All of them.
-    pub const ALL: [Role; 2] = [Role::Chaos, Role::Priority];
+    pub const ALL: [Role; 6] = [
+        Role::Reader,
+        Role::User,
+        Role::Operator,
+        Role::Administrator,
+        Role::Chaos,
+        Role::Priority,
+    ];
 
     /// Its name in the key file and on the command line.
     pub fn as_str(self) -> &'static str {
         match self {
+            Role::Reader => "reader",
+            Role::User => "user",
+            Role::Operator => "operator",
+            Role::Administrator => "administrator",
             Role::Chaos => "chaos",
             Role::Priority => "priority",
         }
+    }
+
+    /// Whether it is one of those of which a key has exactly one.
+    pub fn is_rank(self) -> bool {
+        self <= Role::Administrator
     }
 }
 
@@ -38,5 +66,79 @@ impl FromStr for Role {
         let found = Role::ALL.into_iter().find(|role| role.as_str() == text);
         let known = || Role::ALL.map(Role::as_str).join(", ");
         found.ok_or_else(|| format!("there is no role {text:?}; there are: {}", known()))
+    }
+}
+
+/// All that one key may do: one rank, and what stands beside it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Roles {
+    rank: Role,
+    beside: BTreeSet<Role>,
+}
+
+impl Default for Roles {
+    /// Those of a key of which nothing is said.
+    fn default() -> Self {
+        Self { rank: Role::User, beside: BTreeSet::new() }
+    }
+}
+
+impl Roles {
+    /// Those of a key of which this is said; of the default rank if none is named.
+    ///
+    /// # Errors
+    /// Two ranks are named.
+    pub fn of(named: impl IntoIterator<Item = Role>) -> Result<Self, KeyError> {
+        let (ranks, beside): (BTreeSet<_>, BTreeSet<_>) =
+            named.into_iter().partition(|role| role.is_rank());
+        let mut ranks = ranks.into_iter();
+        match (ranks.next(), ranks.next()) {
+            (Some(one), Some(other)) => Err(KeyError::TwoRanks(one, other)),
+            (rank, _) => Ok(Self { rank: rank.unwrap_or(Role::User), beside }),
+        }
+    }
+
+    /// Those of a key that was made before there were ranks, when every key could do everything.
+    pub(super) fn of_old(beside: impl IntoIterator<Item = Role>) -> Self {
+        let beside = beside.into_iter().filter(|role| !role.is_rank()).collect();
+        Self { rank: Role::Administrator, beside }
+    }
+
+    /// Whether a key with these may do what needs this role.
+    pub fn allow(&self, role: Role) -> bool {
+        if role.is_rank() { self.rank >= role } else { self.beside.contains(&role) }
+    }
+
+    /// With this role too; a rank takes the place of the one before.
+    pub(super) fn grant(&mut self, role: Role) {
+        if role.is_rank() {
+            self.rank = role;
+        } else {
+            self.beside.insert(role);
+        }
+    }
+
+    /// Without this role.
+    ///
+    /// # Errors
+    /// It is a rank: every key has one.
+    pub(super) fn revoke(&mut self, role: Role) -> Result<(), KeyError> {
+        if role.is_rank() {
+            return Err(KeyError::Rank(role));
+        }
+        self.beside.remove(&role);
+        Ok(())
+    }
+
+    /// Its rank, then the others by name.
+    pub fn iter(&self) -> impl Iterator<Item = Role> {
+        std::iter::once(self.rank).chain(self.beside.iter().copied())
+    }
+}
+
+impl fmt::Display for Roles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.iter().map(Role::as_str).collect();
+        f.write_str(&names.join(", "))
     }
 }

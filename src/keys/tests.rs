@@ -46,7 +46,7 @@ fn a_key_lets_in_until_it_is_removed() {
     let (_home, keys) = fresh();
     keys.ensure_first(NOW).unwrap();
     let ring = KeyRing::open(keys.clone()).unwrap();
-    let token = keys.add(&name("alice"), NOW).unwrap();
+    let token = keys.add(&name("alice"), Roles::default(), NOW).unwrap();
     assert!(ring.find(token.secret().as_bytes()).is_none(), "not before the next look");
     assert!(ring.refresh().unwrap());
     assert!(!ring.refresh().unwrap(), "nothing new");
@@ -75,10 +75,10 @@ fn a_wrong_token_is_let_in_by_no_means() {
 fn names_are_unique_and_the_last_key_stays() {
     let (_home, keys) = fresh();
     keys.ensure_first(NOW).unwrap();
-    assert!(matches!(keys.add(&name(FIRST_KEY), NOW), Err(KeyError::Exists(_))));
+    assert!(matches!(keys.add(&name(FIRST_KEY), Roles::default(), NOW), Err(KeyError::Exists(_))));
     assert!(matches!(keys.remove(&name("nobody")), Err(KeyError::Unknown(_))));
     assert!(matches!(keys.remove(&name(FIRST_KEY)), Err(KeyError::Last(_))));
-    keys.add(&name("bob"), NOW).unwrap();
+    keys.add(&name("bob"), Roles::default(), NOW).unwrap();
     keys.remove(&name(FIRST_KEY)).unwrap();
     assert!(keys.local_token().unwrap().is_none(), "its secret is gone with it");
 }
@@ -123,7 +123,7 @@ fn a_damaged_or_newer_file_is_refused_and_the_old_keys_stay() {
     let good = std::fs::read_to_string(keys.key_file()).unwrap();
     for bad in [
         "nonsense".to_owned(),
-        good.replace("version = 1", "version = 2"),
+        good.replace("version = 2", "version = 3"),
         good.replace("blake3 = \"", "blake3 = \"zz"),
         format!("{good}\n{}", &good[good.find("[[key]]").unwrap()..]),
         good.replace("created", "creatd"),
@@ -142,7 +142,7 @@ fn keys_added_at_the_same_time_are_all_kept() {
             let keys = &keys;
             scope.spawn(move || {
                 for i in 0..5 {
-                    keys.add(&name(&format!("k{thread}-{i}")), NOW).unwrap();
+                    keys.add(&name(&format!("k{thread}-{i}")), Roles::default(), NOW).unwrap();
                 }
             });
         }
@@ -173,52 +173,92 @@ fn a_secret_never_appears_in_debug_output() {
 fn only_a_key_that_was_given_a_role_has_it() {
     let (_home, keys) = fresh();
     keys.ensure_first(NOW).unwrap();
-    let plain = keys.add(&name("alice"), NOW).unwrap();
-    let token = keys.add_with(&name("drill"), [Role::Chaos].into(), NOW).unwrap();
-    let ring = KeyRing::open(keys.clone()).unwrap();
-    let roles = |token: &Token| ring.find(token.secret().as_bytes()).unwrap().roles.clone();
-    assert!(roles(&keys.local_token().unwrap().unwrap()).is_empty());
-    assert!(roles(&plain).is_empty());
-    assert_eq!(roles(&token), [Role::Chaos].into());
-    let known = keys.list().unwrap();
-    assert_eq!(known.iter().filter(|key| key.roles.contains(&Role::Chaos)).count(), 1);
+    let plain = keys.add(&name("alice"), Roles::default(), NOW).unwrap();
+    let drill = keys.add(&name("drill"), Roles::of([Role::Chaos]).unwrap(), NOW).unwrap();
+    let first = keys.local_token().unwrap().unwrap();
+    let ring = KeyRing::open(keys).unwrap();
+    let may = |token: &Token| -> Vec<Role> {
+        let member = ring.find(token.secret().as_bytes()).unwrap();
+        Role::ALL.into_iter().filter(|role| member.roles.allow(*role)).collect()
+    };
+    assert_eq!(may(&plain), [Role::Reader, Role::User]);
+    assert_eq!(may(&drill), [Role::Reader, Role::User, Role::Chaos]);
+    let ranks = [Role::Reader, Role::User, Role::Operator, Role::Administrator];
+    assert_eq!(may(&first), ranks, "the first key can do all but what is given by name");
+    assert_eq!(ring.names_with(Role::Operator), [name(FIRST_KEY)].into());
+}
+
+#[test]
+fn a_key_has_one_rank_which_another_replaces_and_nothing_takes_away() {
+    let (_home, keys) = fresh();
+    keys.ensure_first(NOW).unwrap();
+    keys.add(&name("alice"), Roles::default(), NOW).unwrap();
+    let set = |role, given| keys.set_role(&name("alice"), role, given).map(|r| r.to_string());
+    assert_eq!(set(Role::Operator, true).unwrap(), "operator");
+    assert_eq!(set(Role::Chaos, true).unwrap(), "operator, chaos");
+    assert_eq!(set(Role::Reader, true).unwrap(), "reader, chaos");
+    assert!(matches!(set(Role::Reader, false), Err(KeyError::Rank(Role::Reader))));
+    assert!(matches!(set(Role::Operator, false), Err(KeyError::Rank(_))));
+    assert_eq!(keys.list().unwrap()[1].roles.to_string(), "reader, chaos");
+    let two = Roles::of([Role::User, Role::Operator]);
+    assert!(matches!(two, Err(KeyError::TwoRanks(Role::User, Role::Operator))), "{two:?}");
 }
 
 #[test]
 fn a_key_is_given_a_role_and_loses_it_and_stays_the_same_key() {
     let (_home, keys) = fresh();
     keys.ensure_first(NOW).unwrap();
-    let token = keys.add(&name("alice"), NOW).unwrap();
+    let token = keys.add(&name("alice"), Roles::default(), NOW).unwrap();
     let ring = KeyRing::open(keys.clone()).unwrap();
-    let roles = || {
+    let has = || {
         ring.refresh().unwrap();
-        ring.find(token.secret().as_bytes()).unwrap().roles.clone()
+        ring.find(token.secret().as_bytes()).unwrap().roles.allow(Role::Chaos)
     };
     let set = |given| keys.set_role(&name("alice"), Role::Chaos, given).unwrap();
-    for _ in 0..2 {
-        assert_eq!(set(true), [Role::Chaos].into());
-        assert_eq!(roles(), [Role::Chaos].into());
+    for given in [true, true, false, false] {
+        assert_eq!(set(given).allow(Role::Chaos), given);
+        assert_eq!(has(), given);
     }
-    for _ in 0..2 {
-        assert!(set(false).is_empty());
-        assert!(roles().is_empty());
-    }
-    let others = keys.list().unwrap().into_iter().filter(|key| !key.roles.is_empty());
-    assert_eq!(others.count(), 0, "nobody else was given it");
+    let with = keys.list().unwrap().into_iter().filter(|key| key.roles.allow(Role::Chaos));
+    assert_eq!(with.count(), 0, "nobody else was given it");
     let unknown = keys.set_role(&name("bob"), Role::Chaos, true);
     assert!(matches!(unknown, Err(KeyError::Unknown(_))), "{unknown:?}");
 }
 
 #[test]
-fn a_key_file_of_before_there_were_roles_is_read_and_gives_none() {
+fn keys_of_before_there_were_ranks_are_administrators_until_told_otherwise() {
+    let (_home, keys) = fresh();
+    keys.ensure_first(NOW).unwrap();
+    assert!(!keys.is_without_ranks().unwrap());
+    let text = std::fs::read_to_string(keys.key_file()).unwrap();
+    let old =
+        text.replace("version = 2", "version = 1").replace("roles = [\"administrator\"]\n", "");
+    for (written, shown) in
+        [("", "administrator"), ("roles = [\"chaos\"]\n", "administrator, chaos")]
+    {
+        std::fs::write(keys.key_file(), format!("{old}{written}")).unwrap();
+        assert_eq!(keys.list().unwrap()[0].roles.to_string(), shown);
+        assert!(keys.is_without_ranks().unwrap());
+    }
+    keys.add(&name("alice"), Roles::default(), NOW).unwrap();
+    let roles: Vec<String> = keys.list().unwrap().iter().map(|key| key.roles.to_string()).collect();
+    assert_eq!(roles, ["administrator, chaos", "user"]);
+    assert!(!keys.is_without_ranks().unwrap(), "from now on it is written");
+}
+
+#[test]
+fn a_key_file_with_an_unknown_role_or_no_rank_is_refused() {
     let (_home, keys) = fresh();
     keys.ensure_first(NOW).unwrap();
     let text = std::fs::read_to_string(keys.key_file()).unwrap();
-    assert!(!text.contains("roles"), "an older server reads the file as well: {text}");
-    assert!(keys.list().unwrap()[0].roles.is_empty());
-    std::fs::write(keys.key_file(), format!("{text}roles = [\"chaos\"]\n")).unwrap();
-    assert_eq!(keys.list().unwrap()[0].roles, [Role::Chaos].into());
-    std::fs::write(keys.key_file(), format!("{text}roles = [\"root\"]\n")).unwrap();
-    let error = keys.list().unwrap_err().to_string();
-    assert!(error.contains("no role \"root\"; there are: chaos"), "{error}");
+    for (bad, problem) in [
+        ("[\"root\"]", "no role \"root\"; there are: reader"),
+        ("[]", "it has no rank"),
+        ("[\"user\", \"operator\"]", "either user or operator"),
+    ] {
+        let damaged = text.replace("[\"administrator\"]", bad);
+        std::fs::write(keys.key_file(), damaged).unwrap();
+        let error = keys.list().unwrap_err().to_string();
+        assert!(error.contains(problem), "{error}");
+    }
 }

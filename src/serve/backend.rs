@@ -53,11 +53,7 @@ impl Backend for Served {
         self.plane.command(command).await
     }
 
-    async fn preview(
-        &self,
-        by: &KeyName,
-        submission: Submission,
-    ) -> Result<ExplainReport, ApiRefusal> {
+    fn preview(&self, by: &KeyName, submission: Submission) -> Result<ExplainReport, ApiRefusal> {
         let spec = submission.spec.clone();
         let explanation = self.plane.preview(by, submission)?;
         Ok(explained::preview(&explanation, &spec, self.plane.hold_max()))
@@ -71,13 +67,15 @@ impl Backend for Served {
         &self,
         after: Option<&LogicalName>,
         site: Option<&SiteName>,
+        shows: &dyn Fn(&KeyName) -> bool,
         limit: usize,
     ) -> FilePage {
         let view = self.plane.view();
         let has = |file: &FileRecord| {
             let entry = file.entry.as_ref();
             entry.is_some_and(|entry| {
-                site.is_none_or(|site| entry.replicas.iter().any(|(at, _)| at == site))
+                shows(&entry.registered_by)
+                    && site.is_none_or(|site| entry.replicas.iter().any(|(at, _)| at == site))
             })
         };
         let beyond = |name: &LogicalName| after.is_none_or(|after| name > after);
@@ -93,6 +91,11 @@ impl Backend for Served {
     fn file(&self, name: &LogicalName) -> Option<FileReport> {
         let view = self.plane.view();
         file_report(&view, view.files.get(name)?)
+    }
+
+    fn file_owner(&self, name: &LogicalName) -> Option<KeyName> {
+        let view = self.plane.view();
+        Some(view.files.get(name)?.entry.as_ref()?.registered_by.clone())
     }
 
     fn sites(&self) -> SiteList {
@@ -226,12 +229,14 @@ fn changes_of(
         Committed::NewJobs(jobs) => Box::new(jobs.iter().map(move |job| Change {
             seq,
             job: job.id,
+            owner: job.owner.clone(),
             submitted: true,
             events: Vec::new(),
         })),
         Committed::Job { new, events, .. } => Box::new(std::iter::once(Change {
             seq,
             job: new.id,
+            owner: new.owner.clone(),
             submitted: false,
             events: events.clone(),
         })),
@@ -262,6 +267,7 @@ fn file_report(view: &View, file: &FileRecord) -> Option<FileReport> {
     });
     Some(FileReport {
         name: file.name.to_string(),
+        owner: entry.registered_by.to_string(),
         digest: entry.content.digest.to_string(),
         size_bytes: entry.content.size.0,
         replicas: replicas.chain(kept).collect(),

@@ -31,6 +31,7 @@ use tracing::{error, info, warn};
 
 use crate::chaos::{self, ChaosMetrics, Handles, Rehearsals};
 use crate::config::Config;
+use crate::data_directory::{self, DataDirectoryError};
 use crate::http::{BindError, Bound, Edge, HttpSettings, Running};
 use crate::keys::{KeyDirectory, KeyError, KeyRing};
 use backend::Served;
@@ -56,12 +57,8 @@ pub enum ServeError {
     Sites(SiteError),
     #[error("the placement policy: {0}")]
     Policy(#[from] cospan_domain::ids::InvalidId),
-    #[error(
-        "{path} cannot be used as the data directory: {source}; move it away, or set \
-         server.data_directory to another place",
-        path = path.display()
-    )]
-    DataDirectory { path: PathBuf, source: std::io::Error },
+    #[error(transparent)]
+    DataDirectory(#[from] DataDirectoryError),
     #[error("the server cannot run: {0}")]
     Run(#[from] std::io::Error),
     #[error("metrics: {0}")]
@@ -87,10 +84,17 @@ pub fn store_options(config: &Config, data: &Path) -> (PathBuf, cospan_storage::
 pub fn serve(config: &Config, data: &Path) -> Result<(), ServeError> {
     let http = settings::http(config);
     let bound = Bound::bind(&http)?;
-    private_directory(data)?;
+    data_directory::prepare(data)?;
     let keys = KeyDirectory::new(data.join("keys"));
     if keys.ensure_first(SystemClock.now())? {
         info!(file = %keys.token_file().display(), "made the first key");
+    }
+    if keys.is_without_ranks()? {
+        warn!(
+            file = %keys.key_file().display(),
+            "all keys are administrators, because they were made before there were roles; give \
+             each what it needs with `cospan key grant NAME --role user`"
+        );
     }
     let ring = Arc::new(KeyRing::open(keys)?);
     let runtime = actix_web::rt::System::new();
@@ -115,13 +119,6 @@ pub fn serve(config: &Config, data: &Path) -> Result<(), ServeError> {
         // outside of their runtime would panic.
         std::process::exit(0)
     })
-}
-
-fn private_directory(path: &Path) -> Result<(), ServeError> {
-    use std::os::unix::fs::DirBuilderExt;
-    let unusable = |source| ServeError::DataDirectory { path: path.to_owned(), source };
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true).mode(0o700).create(path).map_err(unusable)
 }
 
 async fn start(

@@ -17,8 +17,9 @@ pub(super) struct Webhook {
 impl Webhook {
     /// One that gives up on an address after `timeout`.
     pub(super) fn new(timeout: Duration) -> Self {
-        let config = ureq::Agent::config_builder().timeout_global(Some(timeout)).build();
-        Self { agent: config.into() }
+        // Where it is sent on to, nobody has configured.
+        let config = ureq::Agent::config_builder().timeout_global(Some(timeout)).max_redirects(0);
+        Self { agent: config.build().into() }
     }
 }
 
@@ -32,7 +33,8 @@ impl Messenger for Webhook {
                 agent.post(&address).content_type("application/json").send(body.to_string())
             });
             match posted.await {
-                Ok(Ok(_)) => Ok(()),
+                Ok(Ok(answer)) if answer.status().is_success() => Ok(()),
+                Ok(Ok(answer)) => Err(format!("it answered {}", answer.status())),
                 Ok(Err(error)) => Err(error.to_string()),
                 Err(error) => Err(error.to_string()),
             }
@@ -72,5 +74,60 @@ fn body(notice: &Notice) -> serde_json::Value {
                 "text": format!("job {}{name} {}", row.id, row.state),
             })
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::sync::Arc;
+
+    use cospan_domain::site::state::{Notification, NotificationId, NotificationKind};
+    use cospan_domain::units::Timestamp;
+
+    use super::*;
+
+    fn notice() -> Notice {
+        let notification = Notification {
+            id: NotificationId(1),
+            kind: NotificationKind::Unreachable,
+            at: Timestamp(1),
+            text: Arc::from("it does not answer"),
+            details: Vec::new(),
+        };
+        Notice::Site { site: "delft".parse().unwrap(), notification }
+    }
+
+    /// What becomes of a notice whose receiver answers so.
+    fn sent(head: String) -> Result<(), String> {
+        let receiver = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}/hook", receiver.local_addr().unwrap());
+        let answering = std::thread::spawn(move || {
+            let (mut stream, _) = receiver.accept().unwrap();
+            let _ = stream.read(&mut [0; 4096]);
+            stream.write_all(head.as_bytes()).unwrap();
+        });
+        let webhook = Webhook::new(Duration::from_secs(60));
+        let sent = actix_web::rt::System::new().block_on(webhook.send(&address, notice()));
+        answering.join().unwrap();
+        sent
+    }
+
+    #[test]
+    fn a_receiver_that_sends_on_has_not_taken_it_and_nobody_else_is_asked() {
+        let elsewhere = TcpListener::bind("127.0.0.1:0").unwrap();
+        elsewhere.set_nonblocking(true).unwrap();
+        let to = elsewhere.local_addr().unwrap();
+        for status in ["301 Moved Permanently", "302 Found", "307 Temporary Redirect"] {
+            let head = format!(
+                "HTTP/1.1 {status}\r\nLocation: http://{to}/\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+            );
+            let problem = sent(head).unwrap_err();
+            assert!(problem.contains(&status[..3]), "{problem}");
+        }
+        assert!(elsewhere.accept().is_err(), "it was asked");
+        let taken = "HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n";
+        assert_eq!(sent(taken.to_owned()), Ok(()));
     }
 }

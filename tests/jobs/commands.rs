@@ -84,10 +84,10 @@ fn a_key_opens_the_server_with_its_roles_from_its_making_to_its_removal() {
     let mut scene = scene(1);
     let secret = scene.must(&["key", "add", "alice"]);
     let listed = scene.must(&["key", "list"]);
-    has(&listed, &["NAME", "admin", "alice"]);
+    has(&listed, &["NAME", "ROLES", "admin", "administrator", "alice", "user"]);
     assert!(!listed.contains(secret.trim()), "secrets are not listed");
-    has(&scene.must(&["key", "grant", "alice", "--role", "chaos"]), &["alice has chaos"]);
-    has(&scene.must(&["key", "revoke", "alice", "--role", "chaos"]), &["alice has no role"]);
+    has(&scene.must(&["key", "grant", "alice", "--role", "chaos"]), &["alice is user, chaos"]);
+    has(&scene.must(&["key", "revoke", "alice", "--role", "chaos"]), &["alice is user"]);
     let as_alice = || {
         let mut command = scene.command(&["list"]);
         command.env("COSPAN_TOKEN", secret.trim()).output().unwrap()

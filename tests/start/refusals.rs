@@ -40,6 +40,27 @@ fn a_data_directory_that_is_a_file_and_a_store_that_is_a_file_are_named() {
 }
 
 #[test]
+fn serve_and_doctor_refuse_a_data_directory_that_somebody_else_can_change() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let environment = environment();
+    let data = environment.data();
+    let told = |words: &[&str]| {
+        refused(&with_config(&environment, &[], &["serve"]), words);
+        let doctor = with_config(&environment, &[], &["doctor"]);
+        let said = String::from_utf8_lossy(&doctor.stdout).into_owned();
+        assert!(words.iter().all(|word| said.contains(word)), "{said}");
+    };
+    std::fs::create_dir(&data).unwrap();
+    std::fs::set_permissions(&data, std::fs::Permissions::from_mode(0o777)).unwrap();
+    told(&["others can change", "mode 777", &format!("chmod 700 {}", data.display())]);
+    assert_eq!(std::fs::read_dir(&data).unwrap().count(), 0, "nothing was made");
+    let real = environment.path().join("real");
+    std::fs::rename(&data, &real).unwrap();
+    symlink(&real, &data).unwrap();
+    told(&["is a symbolic link to", &format!("set server.data_directory to {}", real.display())]);
+}
+
+#[test]
 fn serve_and_doctor_refuse_a_newer_store_and_say_what_to_do() {
     let environment = environment();
     let mut server = server(&environment);
@@ -69,4 +90,35 @@ fn a_data_directory_in_memory_is_warned_of_at_start() {
     refused(&with_config(&environment, &[(&data, memory)], &["serve"]), &[warning, "in use"]);
     let said = with_config(&environment, &[], &["serve"]).stderr;
     assert!(!String::from_utf8_lossy(&said).contains("memory"), "on a disk all is well");
+}
+
+#[test]
+fn what_is_no_request_is_counted_and_fills_no_log() {
+    let environment = environment();
+    let mut server = server(&environment);
+    server.start().unwrap();
+    const COUNT: usize = 200;
+    for number in 0..COUNT {
+        let mut stream = TcpStream::connect(port(&environment)).unwrap();
+        stream.write_all(format!("NO HTTP {number}\r\n\r\n").as_bytes()).unwrap();
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer);
+        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 400"), "{answer}");
+    }
+    let token = std::fs::read_to_string(environment.data().join("keys/admin.token")).unwrap();
+    let counted = || {
+        let request = ureq::get(format!("http://{}/metrics", port(&environment)));
+        let answer = request.header("Authorization", format!("Bearer {}", token.trim())).call();
+        let text = answer.unwrap().body_mut().read_to_string().unwrap();
+        let line = text.lines().find(|line| line.starts_with("cospan_http_malformed_total "));
+        line.unwrap().split(' ').nth(1).unwrap().parse::<f64>().unwrap()
+    };
+    let begun = Instant::now();
+    let mut last = 0.0;
+    while last < COUNT as f64 {
+        last = counted();
+        assert!(begun.elapsed() < Duration::from_secs(60), "only {last} were counted");
+    }
+    let log = std::fs::read_to_string(environment.log()).unwrap();
+    assert!(!log.contains("stream error") && !log.contains("ERROR"), "{log}");
 }

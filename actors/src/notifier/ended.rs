@@ -41,14 +41,30 @@ enum Next {
     Wait,
 }
 
+impl Ended {
+    /// Whether as many messages to the target are under way as may be.
+    fn is_full(&self, target: &TargetName) -> bool {
+        let to = |(_, other): &&(JobId, TargetName)| other == target;
+        self.under_way.iter().filter(to).count() >= Notifier::AT_ONCE
+    }
+
+    /// Whether nothing more can be sent, so that there is no use in looking on.
+    fn are_full<'a>(&self, mut targets: impl Iterator<Item = &'a TargetName>) -> bool {
+        self.under_way.len() >= Notifier::AT_ONCE && targets.all(|target| self.is_full(target))
+    }
+}
+
 impl Notifier {
     /// Sends what is owed, as far as targets take it.
     pub(super) fn tell_of_ended(&mut self, ctx: &mut Context<Self>) {
         let view = self.shared.view.load();
         for job in view.untold.iter().filter_map(|id| view.jobs.get(id)) {
+            if self.ended.are_full(self.shared.settings.targets.keys()) {
+                return;
+            }
             for target in job.untold() {
-                if self.ended.under_way.len() >= Self::AT_ONCE {
-                    return;
+                if self.ended.is_full(target) {
+                    continue;
                 }
                 match self.next(job, target) {
                     Next::Send(address) => self.tell(job, target, &address, ctx),

@@ -57,7 +57,8 @@ pub struct Notifier {
 }
 
 impl Notifier {
-    /// Messages under way at once.
+    /// Messages under way at once to one target, or about one site: one that does not answer
+    /// takes the places of no other.
     const AT_ONCE: usize = 8;
     const RETRY_MAX_S: u64 = 300;
     /// Before a site's actor is told again that a message is out.
@@ -78,20 +79,19 @@ impl Notifier {
         self.under_way.retain(|key| owes(&view, key));
         self.depth.set(self.under_way.len() as i64);
         for (site, record) in &view.sites {
-            for notification in &record.owed {
-                if self.under_way.len() >= Self::AT_ONCE {
-                    return;
-                }
-                self.send(site, notification, ctx);
-            }
+            let under_way = self.under_way.iter().filter(|(about, _)| about == site).count();
+            let owed = record.owed.iter();
+            let new: Vec<_> = owed
+                .filter(|owed| !self.under_way.contains(&(site.clone(), owed.id)))
+                .take(Self::AT_ONCE.saturating_sub(under_way))
+                .collect();
+            new.into_iter().for_each(|notification| self.send(site, notification, ctx));
         }
     }
 
     fn send(&mut self, site: &SiteName, notification: &Notification, ctx: &mut Context<Self>) {
         let key = (site.clone(), notification.id);
-        if !self.under_way.insert(key.clone()) {
-            return;
-        }
+        self.under_way.insert(key.clone());
         self.depth.set(self.under_way.len() as i64);
         let hooks = &self.shared.settings.webhooks;
         let addresses: Vec<Arc<str>> = [Some(site.clone()), None]

@@ -22,6 +22,8 @@ use crate::transfer::testing::{World, content, paused, queued, site};
 #[derive(Debug, Default)]
 pub(crate) struct Letters {
     silent: Mutex<BTreeSet<String>>,
+    /// Takes what is sent there, and never answers.
+    hanging: Mutex<Option<&'static str>>,
     got: Mutex<Vec<(String, u64)>>,
     of_sites: AtomicUsize,
 }
@@ -32,6 +34,10 @@ impl Letters {
             names.iter().map(|name| (*name).to_owned()).collect();
     }
 
+    fn hang(&self, name: &'static str) {
+        *self.hanging.lock().unwrap_or_else(PoisonError::into_inner) = Some(name);
+    }
+
     fn got(&self) -> Vec<(String, u64)> {
         self.got.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -39,6 +45,9 @@ impl Letters {
 
 impl Messenger for Letters {
     fn send(&self, address: &str, notice: Notice) -> BoxFuture<'static, Result<(), String>> {
+        if *self.hanging.lock().unwrap_or_else(PoisonError::into_inner) == Some(address) {
+            return std::future::pending().boxed();
+        }
         let silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner).contains(address);
         match notice {
             Notice::JobEnded(_) if silent => {}
@@ -111,6 +120,50 @@ fn each_target_is_told_once_and_one_that_is_silent_keeps_no_other_waiting() {
 }
 
 #[test]
+fn a_target_that_hangs_takes_no_place_of_another() {
+    paused(|| async {
+        let world = World::new(&["Delft"]);
+        world.start_notifier();
+        world.letters.hang("gone");
+        for id in 1..=20 {
+            world.ended(id, &["gone"]).await;
+        }
+        world.ended(21, &["gone", "team"]).await;
+        world.until("the team is told", |world| !world.letters.got().is_empty()).await;
+        assert_eq!(world.letters.got(), [("team".to_owned(), 21)]);
+    });
+}
+
+#[test]
+fn a_receiver_that_hangs_keeps_no_word_about_another_site_back() {
+    paused(|| async {
+        let world = World::set(&["Delft", "Leiden"], |settings| {
+            let of = |name: &str, address: &str| (Some(site(name)), vec![address.into()]);
+            settings.webhooks = [of("Delft", "gone"), of("Leiden", "team")].into();
+        });
+        world.letters.hang("gone");
+        world.start_notifier();
+        for (name, count) in [("Delft", 20), ("Leiden", 1)] {
+            let mut record = SiteRecord::new(site(name));
+            record.owed.extend((1..=count).map(|id| notification(&world, id)));
+            world.append(Change::Site { old: None, new: Arc::new(record) }).await;
+        }
+        let messages = |world: &World| world.letters.of_sites.load(Ordering::Relaxed);
+        world.until("Leiden's administrators are told", |world| messages(world) == 1).await;
+    });
+}
+
+fn notification(world: &World, id: u64) -> Notification {
+    Notification {
+        id: NotificationId(id),
+        kind: NotificationKind::Unreachable,
+        at: world.shared.clock.now(),
+        text: "it does not answer".into(),
+        details: Vec::new(),
+    }
+}
+
+#[test]
 fn a_target_that_never_answers_is_given_up_in_the_end() {
     paused(|| async {
         let world = World::new(&["Delft"]);
@@ -146,13 +199,7 @@ fn a_full_site_actor_is_told_again_that_a_message_is_out() {
         world.start_notifier();
         let delft = site("Delft");
         let mut record = SiteRecord::new(delft.clone());
-        record.owed.push_back(Notification {
-            id: NotificationId(1),
-            kind: NotificationKind::Unreachable,
-            at: world.shared.clock.now(),
-            text: "it does not answer".into(),
-            details: Vec::new(),
-        });
+        record.owed.push_back(notification(&world, 1));
         let record = Arc::new(record);
         world.settle().await;
         // One that nobody reaches lives on, and is not built anew.

@@ -32,6 +32,9 @@ pub struct FileRegistration {
 pub struct FileReport {
     /// Its logical name.
     pub name: String,
+    /// The key that registered it.
+    #[serde(default)]
+    pub owner: String,
     /// BLAKE3 digest of its content.
     pub digest: String,
     /// Its size.

@@ -32,6 +32,10 @@ pub struct Problem {
     /// The known key that is nearest to an unknown one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nearest: Option<String>,
+    /// The role that is needed and that the key has not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "operator")]
+    pub role: Option<String>,
     /// What to do about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
@@ -86,9 +90,12 @@ codes! {
     /// A header is wrong.
     BadHeader = "C1003", 400, "a header is not valid",
         "correct the header that is named";
-    /// The request is not valid HTTP, or was not sent in time.
+    /// The request is not valid HTTP.
     BadRequest = "C1004", 400, "the request cannot be read",
-        "send a valid request, and the whole of it in time";
+        "send a valid request, and the whole of it";
+    /// It was not sent in time.
+    RequestTimeout = "C1005", 408, "the request did not arrive in time",
+        "send the whole of it at once; `server.head_timeout` and `server.body_timeout` say how long it may take";
     /// The job can be read but makes no sense.
     InvalidJob = "C1101", 422, "the job is not valid",
         "correct the job; a dry run checks it without submitting it";
@@ -116,6 +123,9 @@ codes! {
     /// The selection of jobs is empty or ambiguous.
     BadSelection = "C1107", 422, "the selection of jobs is not valid",
         "name the jobs, or choose them by what they have in common";
+    /// More jobs than a dry run has time for.
+    DryRunTooLong = "C1110", 422, "the dry run would take too long",
+        "check fewer jobs at once, or have `server.dry_run_budget` raised";
     /// A plan of faults cannot be carried out.
     BadPlan = "C1108", 422, "the plan of faults is not valid",
         "correct the plan; `cospan chaos inject PLAN --dry-run` checks it";
@@ -158,6 +168,9 @@ codes! {
     /// Too many streams are open.
     TooManyStreams = "C5004", 429, "too many streams are open",
         "close streams that are not needed, or ask now and then instead";
+    /// A dry run of the key is under way, or too many of others.
+    TooManyDryRuns = "C5005", 429, "too many dry runs are under way",
+        "wait for the answer to the one before, and check several jobs in one request";
     /// The server stops.
     Stopping = "C6001", 503, "the server is stopping",
         "try again when it is back; what was accepted is kept";
@@ -184,6 +197,7 @@ impl Problem {
             index: None,
             key: None,
             nearest: None,
+            role: None,
             remedy: Some(code.remedy().into()),
             retry_after_s: None,
         }
@@ -193,6 +207,13 @@ impl Problem {
     #[must_use]
     pub fn remedy(mut self, remedy: impl Into<String>) -> Self {
         self.remedy = Some(remedy.into());
+        self
+    }
+
+    /// With the role that is needed.
+    #[must_use]
+    pub fn role(mut self, role: &str) -> Self {
+        self.role = Some(role.to_owned());
         self
     }
 

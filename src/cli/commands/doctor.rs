@@ -12,6 +12,7 @@ use crate::cli::exit::{CliError, Exit};
 use crate::cli::out::{columns, note, state};
 use crate::client::Client;
 use crate::config::Located;
+use crate::data_directory::{self, DataDirectoryError};
 use crate::file_system::{existing, is_in_memory};
 
 /// Less than this is too little for a store that grows.
@@ -122,12 +123,16 @@ fn configuration(located: &Located) -> Check {
 fn disk(directory: &Path) -> Check {
     const WHAT: &str = "data directory";
     let name = directory.display();
-    if directory.exists() && !directory.is_dir() {
-        return Check::bad(
-            WHAT,
-            format!("{name} is not a directory"),
-            "move it away, or set server.data_directory",
-        );
+    match data_directory::check(directory) {
+        // Whoever asks need not be the server's user.
+        Ok(()) | Err(DataDirectoryError::Foreign { .. }) => {}
+        Err(error) => {
+            return Check::bad(
+                WHAT,
+                error.to_string(),
+                "mend it as it says: no server starts on it",
+            );
+        }
     }
     let place = existing(directory);
     let free = match rustix::fs::statvfs(place) {

@@ -9,7 +9,7 @@ use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::out::{columns, note};
 use crate::cli::when::{clock, now};
-use crate::keys::{KeyDirectory, KeyInfo, Role};
+use crate::keys::{KeyDirectory, KeyInfo, Roles};
 
 /// Makes, lists and removes keys.
 pub(crate) fn run(context: &mut Context, command: &KeyCommand) -> Result<Exit, CliError> {
@@ -17,9 +17,10 @@ pub(crate) fn run(context: &mut Context, command: &KeyCommand) -> Result<Exit, C
     let keys = context.keys(&located);
     match command {
         KeyCommand::Add { name, roles } => {
-            let roles = roles.iter().map(|role| role.role()).collect();
-            let token = keys.add_with(&named(name)?, roles, now())?;
-            let answer = json!({ "name": name, "token": token.secret() });
+            let roles = Roles::of(roles.iter().map(|role| role.role()))?;
+            let token = keys.add(&named(name)?, roles.clone(), now())?;
+            let roles = words(&roles);
+            let answer = json!({ "name": name, "token": token.secret(), "roles": roles });
             context.out.answer(&answer, |_| format!("{}\n", token.secret()))?;
             note("this is shown only now; its owner sets COSPAN_TOKEN to it");
         }
@@ -45,24 +46,25 @@ fn set_role(
     given: bool,
 ) -> Result<(), CliError> {
     let roles = keys.set_role(&named(&args.name)?, args.role.role(), given)?;
-    let roles: Vec<_> = roles.iter().map(Role::to_string).collect();
-    let has = if roles.is_empty() { "no role".to_owned() } else { roles.join(", ") };
-    let answer = json!({ "name": args.name, "roles": roles });
-    context.out.answer(&answer, |_| format!("key {} has {has}\n", args.name))?;
+    let answer = json!({ "name": args.name, "roles": words(&roles) });
+    context.out.answer(&answer, |_| format!("key {} is {roles}\n", args.name))?;
     Ok(())
 }
 
+fn words(roles: &Roles) -> Vec<String> {
+    roles.iter().map(|role| role.to_string()).collect()
+}
+
 fn list(context: &mut Context, keys: &[KeyInfo]) -> std::io::Result<()> {
-    let roles = |key: &KeyInfo| key.roles.iter().map(Role::to_string).collect::<Vec<_>>();
     let answer = keys.iter().map(|key| {
         let (name, created) = (key.name.to_string(), Instant(key.created));
         let print = key.fingerprint();
-        json!({ "name": name, "created": created, "fingerprint": print, "roles": roles(key) })
+        json!({ "name": name, "created": created, "fingerprint": print, "roles": words(&key.roles) })
     });
     context.out.answer(&answer.collect::<Vec<_>>(), |_| {
         let row = |key: &KeyInfo| {
             let made = clock(Instant(key.created));
-            vec![key.name.to_string(), made, key.fingerprint(), roles(key).join(", ")]
+            vec![key.name.to_string(), made, key.fingerprint(), key.roles.to_string()]
         };
         match keys {
             [] => "no keys; the server makes the first one when it starts\n".into(),

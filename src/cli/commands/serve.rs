@@ -1,7 +1,8 @@
 //! `cospan serve`: logging, then the server itself.
 
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt::format::FmtSpan;
+use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::cli::args::{LogFormatArg, ServeArgs};
 use crate::cli::context::Context;
@@ -10,6 +11,7 @@ use crate::cli::version;
 use crate::config::Located;
 use crate::config::sections::LogFormat;
 use crate::file_system::is_in_memory;
+use crate::http::Malformed;
 use crate::serve;
 
 /// Serves until a signal ends it.
@@ -60,16 +62,14 @@ fn log_to_stderr(context: &Context, located: &Located) -> Result<(), CliError> {
         Some(format) => format == LogFormatArg::Json,
         None => log.format == LogFormat::Json,
     };
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_span_events(FmtSpan::NONE);
-    let ready = if json {
-        builder.json().flatten_event(true).try_init()
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let lines = if json {
+        lines.json().flatten_event(true).boxed()
     } else {
         use std::io::IsTerminal;
-        builder.with_ansi(std::io::stderr().is_terminal()).try_init()
+        lines.with_ansi(std::io::stderr().is_terminal()).boxed()
     };
+    let ready = tracing_subscriber::registry().with(filter).with(Malformed).with(lines).try_init();
     ready.map_err(|error| CliError::usage(format!("cannot log: {error}"), "report this"))
 }
 

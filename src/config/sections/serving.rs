@@ -34,6 +34,18 @@ section! {
         /// Streams (`wait`, `logs -f`, `output`, `store export`) at the same time; more are
         /// answered 429.
         "max_streams" => max_streams: u32 = 256, in 0 => 100_000, since "0.1.0";
+        /// Streams at the same time with one key; more are answered 429.
+        "max_streams_per_key" => max_streams_per_key: u32 = 64, in 0 => 100_000, since "0.1.0";
+        /// Streams at the same time from one address; more are answered 429. All that comes
+        /// through one proxy comes from one address.
+        "max_streams_per_address" => max_streams_per_address: u32 = 192,
+            in 0 => 100_000, since "0.1.0";
+        /// Dry runs (`submit --dry-run`) at the same time, one of each key; more are answered 429.
+        "max_dry_runs" => max_dry_runs: u32 = 2, in 0 => 256, since "0.1.0";
+        /// Time for which a dry run is worked on: it is broken off before the next job, and
+        /// answered 422.
+        "dry_run_budget" => dry_run_budget: DurationMs = DurationMs::from_secs(2),
+            in DurationMs(10) => DurationMs::from_secs(60), since "0.1.0";
         /// Committed changes kept for streams that lag or come back.
         "kept_changes" => kept_changes: u32 = 16_384, in 1 => 10_000_000, since "0.1.0";
         /// Largest body of a request; a larger one is answered 413.
@@ -150,7 +162,8 @@ section! {
         /// Telling of a job's end is given up this long after it, once it failed.
         "give_up_after" => give_up_after: DurationMs = DurationMs::from_secs(86_400),
             in DurationMs::ZERO => DurationMs::from_secs(30 * 86_400), since "0.1.0";
-        /// Time for one delivery; a failed one is tried again.
+        /// Time for one delivery; a failed one is tried again. Only an answer of 2xx says that it
+        /// arrived: redirects are not followed.
         "timeout" => timeout: DurationMs = DurationMs::from_secs(10),
             in DurationMs(100) => DurationMs::from_secs(300), since "0.1.0";
     }

@@ -2,7 +2,7 @@
 //! refuses when told to.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use actix_web::web::Bytes;
@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use cospan_actors::api::command::{Ask, JobOutcome};
 use cospan_actors::api::{ApiAnswer, ApiCommand, ApiRefusal, Submission, SubmittedJob, View};
 use cospan_domain::ids::{
-    ComponentIndex, Digest, IdempotencyKey, JobId, LogicalName, Seq, SiteName,
+    ComponentIndex, Digest, IdempotencyKey, JobId, KeyName, LogicalName, Seq, SiteName,
 };
 use cospan_domain::job::event::JobEvent;
 use cospan_domain::job::spec::SpecLimits;
@@ -43,6 +43,9 @@ pub(in crate::http) struct Fake {
     pub(in crate::http) export: Mutex<Vec<Result<Bytes, String>>>,
     pub(in crate::http) ready: AtomicBool,
     pub(in crate::http) panics: AtomicBool,
+    /// Previews that were begun, and whether they are held up.
+    pub(in crate::http) previews: AtomicUsize,
+    pub(in crate::http) previews_wait: AtomicBool,
     changes: broadcast::Sender<Change>,
     rehearsals: Rehearsals,
 }
@@ -61,6 +64,8 @@ impl Default for Fake {
             export: Mutex::default(),
             ready: AtomicBool::new(true),
             panics: AtomicBool::new(false),
+            previews: AtomicUsize::new(0),
+            previews_wait: AtomicBool::new(false),
             changes: broadcast::channel(4096).0,
             rehearsals: Rehearsals::off(),
         }
@@ -75,9 +80,9 @@ impl Fake {
         change(&mut job);
         view.jobs.insert(JobId(id), Arc::new(job));
         view.seq.0 += 1;
-        let seq = view.seq;
+        let (seq, owner) = (view.seq, view.jobs[&JobId(id)].owner.clone());
         drop(view);
-        let change = Change { seq, job: JobId(id), submitted: false, events: Vec::new() };
+        let change = Change { seq, job: JobId(id), owner, submitted: false, events: Vec::new() };
         let _ = self.changes.send(change);
         seq
     }
@@ -104,7 +109,8 @@ impl Fake {
         }
         view.jobs.insert(id, Arc::new(new_job(id, submission, by)));
         drop(view);
-        let _ = self.changes.send(Change { seq, job: id, submitted: true, events: Vec::new() });
+        let (owner, events) = (by.clone(), Vec::new());
+        let _ = self.changes.send(Change { seq, job: id, owner, submitted: true, events });
         Ok(SubmittedJob { id, repeated: false, group: None })
     }
 
@@ -179,6 +185,7 @@ impl Backend for Fake {
             Ask::AddFile { name, site, path, .. } => {
                 let report = FileReport {
                     name: name.to_string(),
+                    owner: by.to_string(),
                     digest: "00".repeat(32),
                     size_bytes: 5,
                     replicas: vec![ReplicaReport {
@@ -199,11 +206,15 @@ impl Backend for Fake {
         })
     }
 
-    async fn preview(
+    fn preview(
         &self,
         _: &ApiCommandBy,
         submission: Submission,
     ) -> Result<ExplainReport, ApiRefusal> {
+        self.previews.fetch_add(1, Ordering::SeqCst);
+        while self.previews_wait.load(Ordering::SeqCst) {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
         if let Some(refusal) = self.refusal.lock().unwrap().clone() {
             return Err(refusal);
         }
@@ -219,11 +230,13 @@ impl Backend for Fake {
         &self,
         after: Option<&LogicalName>,
         site: Option<&SiteName>,
+        shows: &dyn Fn(&KeyName) -> bool,
         limit: usize,
     ) -> FilePage {
         let files = self.files.lock().unwrap();
         let wanted = files.values().filter(|file| {
-            after.is_none_or(|after| file.name.as_str() > after.as_str())
+            shows(&file.owner.parse().unwrap())
+                && after.is_none_or(|after| file.name.as_str() > after.as_str())
                 && site.is_none_or(|site| file.replicas.iter().any(|r| r.site == site.as_str()))
         });
         let mut rows: Vec<FileReport> = wanted.take(limit + 1).cloned().collect();
@@ -235,6 +248,10 @@ impl Backend for Fake {
 
     fn file(&self, name: &LogicalName) -> Option<FileReport> {
         self.files.lock().unwrap().get(name).cloned()
+    }
+
+    fn file_owner(&self, name: &LogicalName) -> Option<KeyName> {
+        Some(self.files.lock().unwrap().get(name)?.owner.parse().unwrap())
     }
 
     fn sites(&self) -> SiteList {

@@ -1,5 +1,6 @@
 //! The edge against a control plane of paper, over real connections on loopback.
 
+mod access;
 mod bad_input;
 mod endpoints;
 mod fake;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use cospan_domain::units::Timestamp;
 use prometheus::Registry;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -25,7 +27,7 @@ use ureq::{Agent, Body};
 
 use super::{Bound, Edge, HttpSettings};
 use crate::api::v1::Problem;
-use crate::keys::{KeyDirectory, KeyRing};
+use crate::keys::{KeyDirectory, KeyRing, Role, Roles};
 use fake::Fake;
 
 /// A deadline that only a broken program misses.
@@ -35,6 +37,7 @@ pub(super) const GENEROUS: Duration = Duration::from_secs(60);
 pub(super) struct Served {
     pub(super) fake: Arc<Fake>,
     pub(super) keys: KeyDirectory,
+    pub(super) ring: Arc<KeyRing>,
     pub(super) token: String,
     pub(super) address: SocketAddr,
     agent: Agent,
@@ -84,7 +87,7 @@ impl Served {
     pub(super) fn with(change: impl FnOnce(&mut HttpSettings)) -> Self {
         let home = tempfile::tempdir().unwrap();
         let keys = KeyDirectory::new(home.path().join("keys"));
-        keys.ensure_first(cospan_domain::units::Timestamp(1)).unwrap();
+        keys.ensure_first(Timestamp(1)).unwrap();
         let token = keys.local_token().unwrap().unwrap().secret().to_owned();
         let mut settings = HttpSettings {
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
@@ -96,13 +99,13 @@ impl Served {
         let bound = Bound::bind(&settings).unwrap();
         let address = bound.addresses()[0];
         let ring = Arc::new(KeyRing::open(keys.clone()).unwrap());
-        let edge = Edge::new(fake.clone(), ring, settings, Registry::new()).unwrap();
+        let edge = Edge::new(fake.clone(), ring.clone(), settings, Registry::new()).unwrap();
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::spawn(move || run(bound, edge, stopped));
         let config = Agent::config_builder().http_status_as_error(false);
         let agent = config.timeout_global(Some(GENEROUS)).build().new_agent();
         let (stop, thread) = (Some(stop), Some(thread));
-        Self { fake, keys, token, address, agent, stop, thread, _home: home }
+        Self { fake, keys, ring, token, address, agent, stop, thread, _home: home }
     }
 
     pub(super) fn url(&self, path: &str) -> String {
@@ -137,6 +140,48 @@ impl Served {
         let (parts, mut body) = response.into_parts();
         let body = body.with_config().limit(1 << 30).read_to_vec().unwrap();
         Reply { status: parts.status.as_u16(), headers: parts.headers, body }
+    }
+
+    /// Sends a request with this token.
+    pub(super) fn send_as(
+        &self,
+        token: &str,
+        method: &str,
+        path: &str,
+        body: Option<&str>,
+    ) -> Reply {
+        let bearer = format!("Bearer {token}");
+        self.send_with(method, path, body.map(str::as_bytes), &[("Authorization", &bearer)])
+    }
+
+    /// Submits a job with this token; its number.
+    pub(super) fn submit_as(&self, token: &str, document: &str) -> u64 {
+        let reply = self.send_as(token, "POST", "/v1/jobs", Some(document));
+        assert_eq!(reply.status, 201, "{}", String::from_utf8_lossy(&reply.body));
+        reply.json::<Value>()["jobs"][0]["id"].as_u64().unwrap()
+    }
+
+    /// Makes a key that the server knows; its token.
+    pub(super) fn key(&self, name: &str, roles: &[Role]) -> String {
+        let roles = Roles::of(roles.iter().copied()).unwrap();
+        let token = self.keys.add(&name.parse().unwrap(), roles, Timestamp(2)).unwrap();
+        let known = || self.ring.find(token.secret().as_bytes()).is_some();
+        wait_until("the server knows the key", known);
+        token.secret().to_owned()
+    }
+
+    /// Gives a key these roles too, and waits until the server heeds it.
+    pub(super) fn change_roles(&self, name: &str, roles: &[Role]) {
+        let name = name.parse().unwrap();
+        for role in roles {
+            self.keys.set_role(&name, *role, true).unwrap();
+        }
+        let heeded = |role: &Role| self.ring.names_with(*role).contains(&name);
+        let rank = roles.iter().filter(|role| role.is_rank()).max().unwrap();
+        let above = Role::ALL.into_iter().find(|role| role.is_rank() && role > rank);
+        wait_until("the server heeds the roles", || {
+            roles.iter().all(heeded) && !above.as_ref().is_some_and(heeded)
+        });
     }
 
     pub(super) fn get(&self, path: &str) -> Reply {

@@ -55,7 +55,7 @@ fn metrics_are_open_only_by_option() {
 fn a_key_counts_from_its_making_to_its_removal_without_a_restart() {
     let served = Served::with(|settings| settings.max_failures_per_minute = 1_000_000);
     let alice = "alice".parse().unwrap();
-    let token = served.keys.add(&alice, cospan_domain::units::Timestamp(2)).unwrap();
+    let token = served.keys.add(&alice, Roles::default(), Timestamp(2)).unwrap();
     let bearer = format!("bearer {}", token.secret());
     let status = || served.send_with("GET", "/v1/jobs", None, &[("authorization", &bearer)]).status;
     wait_until("the new key is let in", || status() == 200);
@@ -102,4 +102,62 @@ fn requests_with_one_key_are_limited() {
         over
     });
     refused.unwrap().problem(429, "C5003");
+}
+
+/// Sends the head of a request, and of its body as much as is taken, up to 256 MiB; the bytes
+/// that were, and the answer.
+fn pour(served: &Served, path: &str, key: Option<&str>) -> (usize, String) {
+    use std::io::{Read, Write};
+    let mut stream = std::net::TcpStream::connect(served.address).unwrap();
+    stream.set_read_timeout(Some(GENEROUS)).unwrap();
+    stream.set_write_timeout(Some(GENEROUS)).unwrap();
+    let key = key.map(|key| format!("Authorization: Bearer {key}\r\n")).unwrap_or_default();
+    let length = 256 << 20;
+    let head = format!("POST {path} HTTP/1.1\r\nHost: x\r\n{key}Content-Length: {length}\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    let (mut sent, piece) = (0, vec![b'x'; 64 << 10]);
+    while sent < length {
+        match stream.write(&piece) {
+            Ok(0) | Err(_) => break,
+            Ok(count) => sent += count,
+        }
+    }
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    (sent, String::from_utf8_lossy(&answer).into_owned())
+}
+
+#[test]
+fn a_body_is_not_read_on_when_the_answer_is_known() {
+    let served = Served::start();
+    let reader = served.key("looks", &[Role::Reader]);
+    // Some is in the buffers of the kernel on both sides; nobody has read it.
+    const BUFFERS: usize = 16 << 20;
+    for (key, answered) in [
+        (None, "401"),
+        (Some("wrong"), "401"),
+        (Some(reader.as_str()), "403"),
+        (Some(served.token.as_str()), "413"),
+    ] {
+        let (sent, answer) = pour(&served, "/v1/jobs", key);
+        assert!(sent < BUFFERS, "{key:?}: {sent} bytes were taken");
+        // Who does not stop to listen may miss it.
+        assert!(answer.is_empty() || answer.contains(answered), "{answer}");
+    }
+}
+
+#[test]
+fn who_sends_a_long_body_and_listens_is_told_why_it_is_not_read() {
+    use std::io::{Read, Write};
+    let served = Served::start();
+    let mut stream = std::net::TcpStream::connect(served.address).unwrap();
+    stream.set_read_timeout(Some(GENEROUS)).unwrap();
+    let head = "POST /v1/jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000\r\n\r\n";
+    stream.write_all(head.as_bytes()).unwrap();
+    stream.write_all(&[b'x'; 32 << 10]).unwrap();
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    let answer = String::from_utf8_lossy(&answer);
+    assert!(answer.starts_with("HTTP/1.1 401") && answer.contains("C2001"), "{answer}");
+    assert!(answer.to_lowercase().contains("connection: close"), "{answer}");
 }

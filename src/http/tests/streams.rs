@@ -153,6 +153,30 @@ fn streams_are_limited_and_given_back() {
 }
 
 #[test]
+fn streams_are_limited_by_key_and_by_address_too() {
+    let served = Served::with(|settings| {
+        (settings.max_streams_per_key, settings.max_streams_per_address) = (1, 2);
+    });
+    let [bob, carol] = ["bob", "carol"].map(|name| served.key(name, &[Role::User]));
+    let refused = |token: &str| {
+        let reply = served.send_as(token, "GET", "/v1/events", None);
+        reply.problem(429, "C5004").detail
+    };
+    let _first = Stream::open(&served, "", None);
+    let said = refused(&served.token);
+    assert!(said.contains("the key admin has 1 streams"), "{said}");
+    let request = ureq::get(served.url("/v1/events"));
+    let second = request.header("Authorization", format!("Bearer {bob}")).call().unwrap();
+    let said = refused(&carol);
+    assert!(said.contains("from this address"), "{said}");
+    drop(second);
+    wait_until("a broken connection is noticed and its places are free", || {
+        served.submit_as(&bob, &job().to_string());
+        served.get("/metrics").body.windows(22).any(|text| text == b"cospan_http_streams 1\n")
+    });
+}
+
+#[test]
 fn a_wrong_position_is_refused() {
     let served = Served::start();
     let token = format!("Bearer {}", served.token);

@@ -5,6 +5,8 @@ use cospan_domain::ids::{JobId, SiteName};
 use cospan_domain::job::spec::Priority;
 use cospan_domain::queue::AboveHighest;
 
+use std::sync::atomic::Ordering;
+
 use super::*;
 use crate::api::v1::job::{CheckedReport, SubmittedReport};
 
@@ -129,6 +131,42 @@ fn a_dry_run_accepts_nothing() {
     let body = format!("[{}]", job());
     let problem = served.post("/v1/jobs?dry_run=true", &body).problem(422, "C1103");
     assert_eq!(problem.index, Some(0));
+}
+
+#[test]
+fn a_dry_run_holds_up_nobody_and_its_key_has_one_at_a_time() {
+    let served = Served::with(|settings| (settings.workers, settings.max_dry_runs) = (1, 2));
+    let [bob, carol] = ["bob", "carol"].map(|name| served.key(name, &[Role::User]));
+    let dry_run = |token: &str| {
+        served.send_as(token, "POST", "/v1/jobs?dry_run=true", Some(&job().to_string()))
+    };
+    let begun = || served.fake.previews.load(Ordering::SeqCst);
+    served.fake.previews_wait.store(true, Ordering::SeqCst);
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| dry_run(&bob));
+        wait_until("the dry run is worked on", || begun() == 1);
+        assert_eq!(served.submit(&job().to_string()).status, 201, "the one worker is free");
+        let problem = dry_run(&bob).problem(429, "C5005");
+        assert!(problem.detail.contains("of the key bob"), "{problem}");
+        let second = scope.spawn(|| dry_run(&carol));
+        wait_until("another key's is worked on beside it", || begun() == 2);
+        let problem = dry_run(&served.token).problem(429, "C5005");
+        assert!(problem.detail.contains("2 dry runs"), "{problem}");
+        served.fake.previews_wait.store(false, Ordering::SeqCst);
+        assert_eq!(first.join().unwrap().status, 200);
+        assert_eq!(second.join().unwrap().status, 200);
+    });
+    assert_eq!(dry_run(&bob).status, 200, "its place is free again");
+}
+
+#[test]
+fn a_dry_run_is_broken_off_when_its_time_is_over() {
+    let served = Served::with(|settings| settings.dry_run_budget = Duration::ZERO);
+    let two = format!("[{},{}]", job(), job());
+    let problem = served.post("/v1/jobs?dry_run=true", &two).problem(422, "C1110");
+    assert!(problem.detail.contains("0 of 2 jobs"), "{problem}");
+    assert_eq!(served.fake.previews.load(Ordering::SeqCst), 0);
+    assert_eq!(served.submit(&two).status, 201, "that is for dry runs only");
 }
 
 #[test]

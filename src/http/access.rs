@@ -1,0 +1,152 @@
+//! Who may do what: one table of all addresses, which the gate heeds, the book prints and the
+//! tests walk. An address that has no line here is not served.
+//!
+//! A key without the role is told so (403). What belongs to another key is answered like what is
+//! not there (404, or left out), so that nobody learns from an answer what others have.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use actix_web::dev::ResourceDef;
+
+use super::failure::Failure;
+use crate::api::v1::problem::Code;
+use crate::keys::Role;
+
+/// What a request to an address needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Needs {
+    /// Nothing.
+    Nothing,
+    /// A key, unless the metrics are public.
+    KeyUnlessPublic,
+    /// A key with this role.
+    Role(Role),
+}
+
+/// One line of the table.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rule {
+    /// The method.
+    pub(super) method: &'static str,
+    /// The address, as in the OpenAPI document.
+    pub(super) path: &'static str,
+    /// What a request needs at all.
+    pub(super) needs: Needs,
+    /// What is answered belongs to keys: from this role on, to see or change that of others.
+    pub(super) others: Option<Role>,
+    /// The commands that ask it.
+    commands: &'static str,
+}
+
+macro_rules! rules {
+    ($($method:ident $path:literal $needs:expr, $others:expr, $commands:literal;)*) => {
+        &[$(Rule {
+            method: stringify!($method),
+            path: $path,
+            needs: $needs,
+            others: $others,
+            commands: $commands,
+        }),*]
+    };
+}
+
+const READER: Needs = Needs::Role(Role::Reader);
+const USER: Needs = Needs::Role(Role::User);
+const OPERATOR: Needs = Needs::Role(Role::Operator);
+const ADMINISTRATOR: Needs = Needs::Role(Role::Administrator);
+const CHAOS: Needs = Needs::Role(Role::Chaos);
+/// What belongs to others shows at a glance: no documents, logs or outputs.
+const ROWS: Option<Role> = Some(Role::Operator);
+const ALL: Option<Role> = Some(Role::Administrator);
+
+/// All lines, those asked most first.
+pub(super) const RULES: &[Rule] = rules! {
+    POST "/v1/jobs" USER, None, "submit";
+    GET "/v1/jobs" READER, ROWS, "list, wait";
+    GET "/v1/jobs/{id}" READER, ALL, "show, wait";
+    DELETE "/v1/jobs/{id}" USER, ALL, "";
+    GET "/v1/jobs/{id}/events" READER, ALL, "show";
+    GET "/v1/jobs/{id}/explain" READER, ALL, "explain";
+    GET "/v1/jobs/{id}/logs/{component}/{stream}" READER, ALL, "logs";
+    GET "/v1/jobs/{id}/outputs/{component}/{path}" READER, ALL, "output";
+    POST "/v1/jobs:cancel" USER, ALL, "cancel";
+    POST "/v1/jobs:freeze" USER, ALL, "freeze";
+    POST "/v1/jobs:thaw" USER, ALL, "thaw";
+    POST "/v1/jobs:release" USER, ALL, "release";
+    POST "/v1/jobs:priority" USER, ALL, "priority";
+    GET "/v1/accounts" READER, ROWS, "report";
+    GET "/v1/events" READER, ALL, "wait";
+    GET "/v1/sites" READER, None, "site list";
+    GET "/v1/sites/{name}" READER, None, "site show";
+    POST "/v1/sites/{name}/{order}" OPERATOR, None, "site drain, site freeze, ...";
+    GET "/v1/files" READER, ROWS, "file list";
+    POST "/v1/files" USER, ALL, "file add";
+    GET "/v1/files/{name}" READER, ROWS, "file show";
+    DELETE "/v1/files/{name}" USER, ALL, "file remove";
+    GET "/v1/store" READER, None, "store show";
+    GET "/v1/store/export" ADMINISTRATOR, None, "store export";
+    GET "/v1/chaos" READER, None, "chaos status";
+    POST "/v1/chaos" CHAOS, None, "chaos inject";
+    DELETE "/v1/chaos" CHAOS, None, "chaos stop";
+    GET "/v1/chaos/report" READER, None, "chaos report";
+    GET "/v1/openapi.json" READER, None, "";
+    GET "/metrics" Needs::KeyUnlessPublic, None, "doctor";
+    GET "/livez" Needs::Nothing, None, "";
+    GET "/readyz" Needs::Nothing, None, "";
+};
+
+/// The table, ready to look addresses up.
+pub(super) struct Access(Vec<(ResourceDef, &'static Rule)>);
+
+impl Access {
+    pub(super) fn new() -> Self {
+        let pattern = |rule: &Rule| {
+            // What the document calls a part may have slashes here.
+            let tail = rule.path.ends_with("/files/{name}") || rule.path.ends_with("/{path}");
+            let open = rule.path.trim_end_matches('}');
+            if tail { format!("{open}:.+}}") } else { rule.path.to_owned() }
+        };
+        Self(RULES.iter().map(|rule| (ResourceDef::new(pattern(rule)), rule)).collect())
+    }
+
+    /// The line for a request. The path is as the router takes it, so that both mean the same.
+    ///
+    /// # Errors
+    /// There is no such address, or it does not take the method.
+    pub(super) fn rule(&self, method: &str, path: &str) -> Result<&'static Rule, Failure> {
+        let found = self.0.iter().find(|(at, rule)| rule.method == method && at.is_match(path));
+        found.map(|(_, rule)| *rule).ok_or_else(|| self.nowhere(method, path))
+    }
+
+    fn nowhere(&self, method: &str, path: &str) -> Failure {
+        let shown: String = path.chars().take(200).collect();
+        let at = self.0.iter().filter(|(at, _)| at.is_match(path));
+        let methods: BTreeSet<&str> = at.map(|(_, rule)| rule.method).collect();
+        if methods.is_empty() {
+            return Failure::new(Code::NoRoute, format!("there is nothing at {shown}"));
+        }
+        let takes = methods.into_iter().collect::<Vec<_>>().join(", ");
+        Failure::new(Code::NoMethod, format!("{shown} takes {takes}, not {method}"))
+    }
+}
+
+/// The table for the book.
+pub fn access_table() -> String {
+    let mut text = "| address | role needed | others' jobs and files | commands |\n\
+                    |---|---|---|---|\n"
+        .to_owned();
+    for rule in RULES {
+        let needs = match rule.needs {
+            Needs::Nothing => "none, nor a key".to_owned(),
+            Needs::KeyUnlessPublic => "reader; none with `server.metrics_public`".to_owned(),
+            Needs::Role(role) => role.to_string(),
+        };
+        let others = rule.others.map(|role| role.to_string()).unwrap_or_default();
+        let commands = rule.commands;
+        // Writing into a text cannot fail.
+        let _ =
+            writeln!(text, "| `{} {}` | {needs} | {others} | {commands} |", rule.method, rule.path);
+    }
+    text
+}

@@ -1,0 +1,94 @@
+//! Dry runs: how many there may be at once, and how long one may take.
+//!
+//! To place a job takes as long as its size and the sites make it, and a dry run costs whoever
+//! asks nothing. So they are counted, in all and by key, and none is worked on beyond its time.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use cospan_domain::ids::KeyName;
+
+use super::failure::Failure;
+use crate::api::v1::problem::{Code, Problem};
+
+/// Those that are under way.
+#[derive(Debug)]
+pub(super) struct DryRuns {
+    keys: Arc<Mutex<BTreeSet<KeyName>>>,
+    at_once: usize,
+    budget: Duration,
+}
+
+/// One that is under way; its key may have another when it is dropped.
+#[derive(Debug)]
+pub(super) struct DryRun {
+    keys: Arc<Mutex<BTreeSet<KeyName>>>,
+    key: KeyName,
+    begun: Instant,
+    budget: Duration,
+}
+
+fn lock(keys: &Mutex<BTreeSet<KeyName>>) -> MutexGuard<'_, BTreeSet<KeyName>> {
+    keys.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl DryRuns {
+    pub(super) fn new(at_once: usize, budget: Duration) -> Self {
+        Self { keys: Arc::default(), at_once, budget }
+    }
+
+    /// Whether there is leave for one more, before anything is read of it.
+    ///
+    /// # Errors
+    /// As for [`DryRuns::begin`].
+    pub(super) fn has_room(&self, key: &KeyName) -> Result<(), Failure> {
+        self.room(&lock(&self.keys), key)
+    }
+
+    /// Leave for one more.
+    ///
+    /// # Errors
+    /// The key has one under way, or there are as many as there may be.
+    pub(super) fn begin(&self, key: &KeyName) -> Result<DryRun, Failure> {
+        let mut keys = lock(&self.keys);
+        self.room(&keys, key)?;
+        keys.insert(key.clone());
+        drop(keys);
+        let (keys, key) = (self.keys.clone(), key.clone());
+        Ok(DryRun { keys, key, begun: Instant::now(), budget: self.budget })
+    }
+
+    fn room(&self, under_way: &BTreeSet<KeyName>, key: &KeyName) -> Result<(), Failure> {
+        let count = under_way.len();
+        let problem = if under_way.contains(key) {
+            format!("a dry run of the key {key} is under way")
+        } else if count >= self.at_once {
+            format!("{count} dry runs are under way, which is the most there may be")
+        } else {
+            return Ok(());
+        };
+        Err(Problem::new(Code::TooManyDryRuns, problem).retry_after(1).into())
+    }
+}
+
+impl DryRun {
+    /// Whether there is time for one job more.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(super) fn goes_on(&self, done: usize, of: usize) -> Result<(), Failure> {
+        if self.begun.elapsed() < self.budget {
+            return Ok(());
+        }
+        let ms = self.budget.as_millis();
+        let detail = format!("after {ms} ms it had checked {done} of {of} jobs");
+        Err(Failure::new(Code::DryRunTooLong, detail))
+    }
+}
+
+impl Drop for DryRun {
+    fn drop(&mut self) {
+        lock(&self.keys).remove(&self.key);
+    }
+}

@@ -1,0 +1,55 @@
+//! Connections that are given up because what came on them was no valid request. The HTTP layer
+//! writes a line of log for each, which whoever can connect could fill a disk with; they are
+//! counted instead.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::layer::{Context, Layer};
+
+/// The HTTP layer, as it names itself.
+const SPEAKER: &str = "actix_http::";
+/// What it says of a connection that it gives up, and before of a head without an end.
+const GIVEN_UP: &str = "stream error: ";
+const ENDLESS: &str = "MAX_BUFFER_SIZE ";
+/// What it says of an answer that we broke off: whoever broke it off has said why.
+const BROKEN_OFF: &str = "Response payload stream error: ";
+
+static COUNT: AtomicU64 = AtomicU64::new(0);
+
+/// How many there were since the last time.
+pub(super) fn take() -> u64 {
+    COUNT.swap(0, Ordering::Relaxed)
+}
+
+/// Keeps them out of the log, and counts them.
+#[derive(Debug, Default)]
+pub struct Malformed;
+
+impl<S: Subscriber> Layer<S> for Malformed {
+    fn event_enabled(&self, event: &Event<'_>, _: Context<'_, S>) -> bool {
+        let about = event.metadata();
+        if *about.level() != Level::ERROR || !about.target().starts_with(SPEAKER) {
+            return true;
+        }
+        let mut message = Message::default();
+        event.record(&mut message);
+        if message.0.starts_with(GIVEN_UP) {
+            COUNT.fetch_add(1, Ordering::Relaxed);
+        }
+        ![GIVEN_UP, ENDLESS, BROKEN_OFF].iter().any(|said| message.0.starts_with(said))
+    }
+}
+
+#[derive(Default)]
+struct Message(String);
+
+impl Visit for Message {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        if field.name() == "message" {
+            self.0 = format!("{value:?}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! How many streams are open: in all, of each key and from each address, so that nobody takes
+//! the places of others.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cospan_domain::ids::KeyName;
+
+use super::failure::Failure;
+use super::settings::HttpSettings;
+use crate::api::v1::problem::{Code, Problem};
+
+/// Who holds streams open.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Holder {
+    Everybody,
+    Key(KeyName),
+    Address(IpAddr),
+}
+
+/// Those that are open.
+#[derive(Debug)]
+pub(super) struct Streams {
+    counts: Arc<Mutex<BTreeMap<Holder, usize>>>,
+    at_most: usize,
+    of_key: usize,
+    of_address: usize,
+}
+
+/// One that is open; closed when dropped.
+#[derive(Debug)]
+pub(super) struct Open {
+    counts: Arc<Mutex<BTreeMap<Holder, usize>>>,
+    holders: Vec<Holder>,
+}
+
+impl Streams {
+    pub(super) fn new(settings: &HttpSettings) -> Self {
+        Self {
+            counts: Arc::default(),
+            at_most: settings.max_streams,
+            of_key: settings.max_streams_per_key,
+            of_address: settings.max_streams_per_address,
+        }
+    }
+
+    /// One more.
+    ///
+    /// # Errors
+    /// One of the holders has as many as it may.
+    pub(super) fn open(&self, key: &KeyName, address: Option<IpAddr>) -> Result<Open, Failure> {
+        let mut holders = vec![Holder::Key(key.clone())];
+        holders.extend(address.map(Holder::Address));
+        holders.push(Holder::Everybody);
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = |holder: &Holder| counts.get(holder).copied().unwrap_or(0);
+        if let Some(full) = holders.iter().find(|holder| open(holder) >= self.bound(holder)) {
+            return Err(self.too_many(full));
+        }
+        for holder in &holders {
+            *counts.entry(holder.clone()).or_default() += 1;
+        }
+        Ok(Open { counts: self.counts.clone(), holders })
+    }
+
+    fn bound(&self, holder: &Holder) -> usize {
+        match holder {
+            Holder::Everybody => self.at_most,
+            Holder::Key(_) => self.of_key,
+            Holder::Address(_) => self.of_address,
+        }
+    }
+
+    fn too_many(&self, full: &Holder) -> Failure {
+        let most = self.bound(full);
+        let detail = match full {
+            Holder::Everybody => {
+                format!("{most} streams are open, which is the most there may be")
+            }
+            Holder::Key(key) => {
+                format!(
+                    "the key {key} has {most} streams open, which is the most that one may have"
+                )
+            }
+            Holder::Address(_) => {
+                format!("{most} streams are open from this address, the most that one may have")
+            }
+        };
+        Problem::new(Code::TooManyStreams, detail).retry_after(5).into()
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        for holder in &self.holders {
+            if let Some(count) = counts.get_mut(holder) {
+                *count -= 1;
+                if *count == 0 {
+                    counts.remove(holder);
+                }
+            }
+        }
+    }
+}

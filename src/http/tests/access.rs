@@ -1,0 +1,309 @@
+//! Every address asked as every role, about what is one's own and what is another's.
+
+use std::collections::BTreeSet;
+
+use cospan_domain::ids::{Attempt, ComponentIndex, JobId, LrmId};
+use cospan_domain::job::state::{Component, Run};
+use cospan_domain::units::Timestamp;
+
+use super::*;
+use crate::api::v1::control::{OrderReport, OutcomeName};
+use crate::api::v1::event::ChangeReport;
+use crate::api::v1::file::{FilePage, FileReport};
+use crate::api::v1::job::JobPage;
+use crate::http::access::{Needs, RULES, Rule};
+use crate::keys::Role;
+
+/// In everything that is of the job and the file of a key.
+fn marked(owner: &str) -> String {
+    format!("mark-of-{owner}")
+}
+
+fn file_of(owner: &str) -> String {
+    format!("data/{}", marked(owner))
+}
+
+/// Gives a key a job that runs and has printed and left something.
+fn give_job(served: &Served, token: &str, owner: &str) -> u64 {
+    let mut document = named(&marked(owner));
+    document["component"][0]["environment"] = serde_json::json!({ "SECRET": marked(owner) });
+    let id = served.submit_as(token, &document.to_string());
+    served.fake.change(id, |job| {
+        let run = Run::Running {
+            lrm_id: LrmId::new("1").unwrap(),
+            host: "node".into(),
+            since: Timestamp(1),
+        };
+        let component =
+            || Component { attempt: Attempt(1), run: run.clone(), ..Component::default() };
+        job.components = vec![component(), component()];
+    });
+    for file in ["stdout", "out"] {
+        let key = (JobId(id), ComponentIndex(0), file.to_owned());
+        served.fake.contents.lock().unwrap().insert(key, marked(owner).into_bytes());
+    }
+    id
+}
+
+fn give_file(served: &Served, owner: &str) {
+    let report = FileReport {
+        name: file_of(owner),
+        owner: owner.into(),
+        digest: "00".repeat(32),
+        size_bytes: 5,
+        replicas: Vec::new(),
+    };
+    served.fake.files.lock().unwrap().insert(file_of(owner).parse().unwrap(), report);
+}
+
+/// A request to an address about the job and the file of a key.
+fn request(rule: &Rule, job: u64, owner: &str) -> (String, Option<String>) {
+    let path = rule
+        .path
+        .replace("/files/{name}", &format!("/files/{}", file_of(owner)))
+        .replace("{id}", &job.to_string())
+        .replace("{component}", "a")
+        .replace("{stream}", "stdout")
+        .replace("{path}", "out")
+        .replace("{name}", "delft")
+        .replace("{order}", "drain");
+    let body = match (rule.method, rule.path) {
+        ("POST", "/v1/jobs") => {
+            let mut job = named("reads");
+            job["component"][0]["input"] = serde_json::json!([{ "file": file_of(owner) }]);
+            Some(job.to_string())
+        }
+        ("POST", "/v1/jobs:priority") => Some(format!(r#"{{"ids":[{job}],"priority":"low"}}"#)),
+        ("POST", path) if path.starts_with("/v1/jobs:") => Some(format!(r#"{{"ids":[{job}]}}"#)),
+        ("POST", "/v1/files") => {
+            let file = serde_json::json!({
+                "name": file_of(owner), "site": "delft", "path": "x", "replace": true
+            });
+            Some(file.to_string())
+        }
+        ("POST", _) => Some(String::new()),
+        _ => None,
+    };
+    (path, body)
+}
+
+/// What the table says of a request.
+#[derive(Debug, PartialEq, Eq)]
+enum Said {
+    /// The role that is missing.
+    Missing(Role),
+    /// Another's: as if it were not there.
+    Hidden,
+    /// Another's, of which no more is seen than a row.
+    Anothers,
+    Allowed,
+}
+
+fn said(rule: &Rule, roles: &[Role], is_own: bool) -> Said {
+    let rank = roles.iter().filter(|role| role.is_rank()).max();
+    let has = |role: Role| roles.contains(&role) || (role.is_rank() && rank >= Some(&role));
+    match (rule.needs, rule.others) {
+        (Needs::Role(role), _) if !has(role) => Said::Missing(role),
+        (_, Some(others)) if !is_own && !has(others) => {
+            let seen = has(Role::Operator) && rule.path != "/v1/files";
+            if seen { Said::Anothers } else { Said::Hidden }
+        }
+        // A job may name only files that its key sees.
+        _ if rule.path == "/v1/jobs"
+            && rule.method == "POST"
+            && !is_own
+            && !has(Role::Operator) =>
+        {
+            Said::Hidden
+        }
+        _ => Said::Allowed,
+    }
+}
+
+fn check(reply: &Reply, said: &Said, (rule, path): (&Rule, &str), asked: &[String], owner: &str) {
+    let text = String::from_utf8_lossy(&reply.body);
+    let place = format!("{} {path}: {said:?}: {} {text}", rule.method, reply.status);
+    match said {
+        Said::Missing(role) => {
+            let problem = reply.problem(403, "C2002");
+            assert_eq!(problem.role.as_deref(), Some(role.as_str()), "{place}");
+            assert!(problem.remedy.unwrap().contains(role.as_str()), "{place}");
+            assert!(asked.is_empty(), "{place}: {asked:?}");
+        }
+        Said::Hidden | Said::Anothers => {
+            // What was asked for may be repeated; nothing else of it is.
+            let told = text.replace(&file_of(owner), "");
+            assert!(!told.contains(&marked(owner)) && !told.contains(owner), "{place}");
+            refused_as(reply, said, rule, &place);
+            assert!(asked.is_empty(), "{place}: {asked:?}");
+        }
+        // Nothing is injected here, whoever may.
+        Said::Allowed if rule.path.starts_with("/v1/chaos") => {
+            assert!(
+                matches!(reply.status, 200 | 400)
+                    || text.contains("C2004")
+                    || text.contains("C3001"),
+                "{place}"
+            );
+        }
+        Said::Allowed => assert!(matches!(reply.status, 200 | 201), "{place}"),
+    }
+}
+
+fn refused_as(reply: &Reply, said: &Said, rule: &Rule, place: &str) {
+    let is_order = rule.path.starts_with("/v1/jobs:");
+    let is_list = rule.method == "GET" && !rule.path.contains('{');
+    let is_hidden = *said == Said::Hidden;
+    match rule.path {
+        _ if is_order => {
+            let outcome = reply.json::<OrderReport>().jobs[0].outcome;
+            let said = if is_hidden { OutcomeName::NotFound } else { OutcomeName::Refused };
+            assert_eq!(outcome, said, "{place}");
+        }
+        _ if is_list => assert_eq!(reply.status, 200, "{place}"),
+        "/v1/files" => drop(reply.problem(409, "C4002")),
+        "/v1/jobs" => drop(reply.problem(422, "C1104")),
+        _ if is_hidden => drop(reply.problem(404, "C3001")),
+        _ => {
+            let problem = reply.problem(403, "C2002");
+            assert_eq!(problem.role.as_deref(), Some("administrator"), "{place}");
+        }
+    }
+}
+
+#[test]
+fn every_address_answers_every_role_as_the_table_allows_and_no_more() {
+    let served = Served::start();
+    let somebody = served.key("somebody", &[Role::User]);
+    let theirs = give_job(&served, &somebody, "somebody");
+    let kinds: [&[Role]; 5] = [
+        &[Role::Reader],
+        &[Role::User],
+        &[Role::Operator],
+        &[Role::Administrator],
+        &[Role::User, Role::Chaos],
+    ];
+    let mut count = 0;
+    for (at, roles) in kinds.into_iter().enumerate() {
+        let name = format!("key{at}");
+        let token = served.key(&name, &[Role::User]);
+        let own = give_job(&served, &token, &name);
+        served.change_roles(&name, roles);
+        for rule in RULES.iter().filter(|rule| rule.path != "/v1/events") {
+            for (owner, job) in [(name.as_str(), own), ("somebody", theirs)] {
+                give_file(&served, &name);
+                give_file(&served, "somebody");
+                served.fake.asked.lock().unwrap().clear();
+                let (path, body) = request(rule, job, owner);
+                let reply = served.send_as(&token, rule.method, &path, body.as_deref());
+                let asked = served.fake.asked.lock().unwrap().clone();
+                let said = said(rule, roles, owner == name);
+                check(&reply, &said, (rule, &path), &asked, owner);
+                count += 1;
+            }
+        }
+    }
+    assert_eq!(count, 2 * kinds.len() * (RULES.len() - 1));
+}
+
+#[test]
+fn the_table_has_every_address_of_the_document_and_no_other() {
+    let served = Served::start();
+    let document: Value = served.get("/v1/openapi.json").json();
+    let paths = document["paths"].as_object().unwrap();
+    let listed = paths.iter().flat_map(|(path, item)| {
+        let methods = item.as_object().unwrap().keys();
+        methods.map(move |method| (method.to_uppercase(), path.clone()))
+    });
+    let table = RULES.iter().map(|rule| (rule.method.to_owned(), rule.path.to_owned()));
+    assert_eq!(listed.collect::<BTreeSet<_>>(), table.collect::<BTreeSet<_>>());
+}
+
+#[test]
+fn an_address_in_other_letters_is_judged_as_the_router_reads_it() {
+    let served = Served::start();
+    let reader = served.key("looks", &[Role::Reader]);
+    for path in ["/v1/store/%65xport", "/v1/%73tore/export"] {
+        served.send_as(&reader, "GET", path, None).problem(403, "C2002");
+    }
+    for path in ["/v1/store/export/", "//v1/store/export", "/v1//store/export", "/v1/STORE/export"]
+    {
+        served.send_as(&reader, "GET", path, None).problem(404, "C3002");
+    }
+}
+
+#[test]
+fn lists_and_selections_hold_what_the_key_reaches_only() {
+    let served = Served::start();
+    let (alice, bob) = (served.key("alice", &[Role::User]), served.key("bob", &[Role::User]));
+    give_job(&served, &alice, "alice");
+    let own = give_job(&served, &bob, "bob");
+    let ids = |token: &str, query: &str| -> Vec<u64> {
+        let reply = served.send_as(token, "GET", &format!("/v1/jobs{query}"), None);
+        reply.json::<JobPage>().jobs.iter().map(|job| job.id).collect()
+    };
+    assert_eq!(ids(&bob, ""), [own]);
+    assert_eq!(ids(&bob, "?newest=true&name=mark"), [own]);
+    assert!(ids(&bob, "?owner=alice").is_empty());
+    assert_eq!(ids(&served.token, "").len(), 2);
+    let cancel = r#"{"all":true}"#;
+    let report: OrderReport = served.send_as(&bob, "POST", "/v1/jobs:cancel", Some(cancel)).json();
+    assert_eq!(report.jobs.iter().map(|job| job.id).collect::<Vec<_>>(), [own]);
+    let both = r#"{"ids":[1,2]}"#;
+    let report: OrderReport = served.send_as(&bob, "POST", "/v1/jobs:freeze", Some(both)).json();
+    let outcomes: Vec<_> = report.jobs.iter().map(|job| (job.id, job.outcome)).collect();
+    assert_eq!(outcomes, [(1, OutcomeName::NotFound), (2, OutcomeName::Done)]);
+}
+
+#[test]
+fn what_an_operator_registered_is_everybodys_to_read_and_nobodys_to_change() {
+    let served = Served::start();
+    let (bob, root) = (served.key("bob", &[Role::User]), served.key("root", &[Role::Operator]));
+    give_file(&served, "root");
+    give_file(&served, "bob");
+    let address = format!("/v1/files/{}", file_of("root"));
+    let page: FilePage = served.send_as(&bob, "GET", "/v1/files", None).json();
+    assert_eq!(page.files.len(), 2);
+    assert_eq!(served.send_as(&bob, "GET", &address, None).status, 200);
+    let problem = served.send_as(&bob, "DELETE", &address, None).problem(403, "C2002");
+    assert_eq!(problem.role.as_deref(), Some("administrator"));
+    assert_eq!(served.send_as(&root, "DELETE", &address, None).status, 200);
+}
+
+#[test]
+fn an_output_never_takes_the_name_of_another_keys_file() {
+    let served = Served::start();
+    let bob = served.key("bob", &[Role::User]);
+    give_file(&served, "alice");
+    let mut job = job();
+    job["component"][0]["output"] = serde_json::json!([
+        { "path": "out", "site": "delft", "register": file_of("alice") }
+    ]);
+    let reply = served.send_as(&bob, "POST", "/v1/jobs", Some(&job.to_string()));
+    reply.problem(409, "C4002");
+    assert!(served.fake.view.lock().unwrap().jobs.is_empty());
+}
+
+#[test]
+fn a_follower_sees_the_changes_of_jobs_that_its_key_reaches() {
+    let served = Served::start();
+    let (alice, bob) = (served.key("alice", &[Role::User]), served.key("bob", &[Role::Operator]));
+    let follow = |token: &str| {
+        let request = ureq::get(served.url("/v1/events"));
+        let response = request.header("Authorization", format!("Bearer {token}")).call().unwrap();
+        let mut lines =
+            std::io::BufRead::lines(std::io::BufReader::new(response.into_body().into_reader()));
+        assert!(lines.next().unwrap().unwrap().starts_with(": hello"));
+        lines
+    };
+    let mut of_bob = follow(&bob);
+    let mut of_root = follow(&served.token);
+    served.submit_as(&alice, &job().to_string());
+    served.submit_as(&bob, &job().to_string());
+    let mut next = |root: bool| {
+        let lines = if root { &mut of_root } else { &mut of_bob };
+        let line = lines.map(Result::unwrap).find(|line| line.starts_with("data: ")).unwrap();
+        serde_json::from_str::<ChangeReport>(line.trim_start_matches("data: ")).unwrap().job
+    };
+    assert_eq!((next(false), next(true), next(true)), (2, 1, 2));
+}

@@ -1,0 +1,75 @@
+//! Answers to requests whose body is not worth reading: without a key, without the role, or too
+//! long. A short rest of a body is read, so that the connection can be used again; a longer
+//! one is left where it is, and the connection is cut off once the answer is out.
+
+use std::time::Duration;
+
+use actix_web::HttpResponse;
+use actix_web::body::{BoxBody, MessageBody, SizedStream};
+use actix_web::dev::Payload;
+use actix_web::http::ConnectionType;
+use actix_web::web::Bytes;
+use futures_util::{Stream, StreamExt, stream};
+
+use super::failure::Failure;
+use crate::api::v1::problem::Code;
+
+/// So much of a body is read, and for so long.
+const FEW_BYTES: usize = 16 << 10;
+const FEW_MS: Duration = Duration::from_millis(250);
+/// Before the cut: a connection that is cut while data arrive is reset, and with it goes an answer
+/// that was not read yet.
+const LINGER: Duration = Duration::from_millis(500);
+
+/// A body of which nothing was read, left by a handler for the gate.
+pub(super) struct Unread(pub(super) Payload);
+
+/// The answer, with the connection's end behind it unless the rest of the body is short.
+pub(super) async fn turn_away<B: MessageBody + 'static>(
+    response: HttpResponse<B>,
+    mut payload: Payload,
+) -> HttpResponse<BoxBody> {
+    match is_short(&mut payload).await {
+        true => response.map_into_boxed_body(),
+        false => cut_off(response, payload),
+    }
+}
+
+async fn is_short(payload: &mut Payload) -> bool {
+    let mut read = 0;
+    let whole = async {
+        while let Some(Ok(piece)) = payload.next().await {
+            read += piece.len();
+            if read > FEW_BYTES {
+                return false;
+            }
+        }
+        true
+    };
+    actix_web::rt::time::timeout(FEW_MS, whole).await.unwrap_or(false)
+}
+
+fn cut_off<B: MessageBody + 'static>(
+    response: HttpResponse<B>,
+    payload: Payload,
+) -> HttpResponse<BoxBody> {
+    let (mut head, body) = response.into_parts();
+    head.head_mut().set_connection_type(ConnectionType::Close);
+    // A problem document is in memory.
+    let text = body.try_into_bytes().unwrap_or_default();
+    let length = text.len() as u64;
+    head.set_body(BoxBody::new(SizedStream::new(length, Box::pin(pieces(text, payload)))))
+}
+
+/// The whole answer, and then an error, which is how the HTTP layer is told to cut a connection.
+/// As long as the body is held and not read, no more of it is taken from the client.
+fn pieces(text: Bytes, payload: Payload) -> impl Stream<Item = Result<Bytes, Failure>> {
+    stream::unfold((Some(text), payload), |(text, payload)| async move {
+        if let Some(text) = text {
+            return Some((Ok(text), (None, payload)));
+        }
+        actix_web::rt::time::sleep(LINGER).await;
+        let end = Failure::new(Code::BadRequest, "the rest of the body is not read");
+        Some((Err(end), (None, payload)))
+    })
+}
