@@ -4,11 +4,13 @@
 //! ([`crate::acquire`]). Absent here: calls to sites and timers.
 
 pub mod agreement;
+pub mod coallocation;
 pub mod ledger;
 pub mod tag;
 pub mod timeline;
 
 pub use agreement::{Answer, ReservationRequest, StartWindow, answer, lease_length};
+pub use coallocation::{Ask, Coallocation, Failure, Outcome, Part, Search, Standing};
 pub use ledger::{Lease, Ledger};
 pub use tag::{InvalidTag, ReservationTag, Serial};
 pub use timeline::{Amounts, Kinds, KindsError, Opening, Slot, Span, Timeline};
