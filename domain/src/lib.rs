@@ -19,6 +19,7 @@ pub mod placed;
 pub mod placement;
 pub mod planted;
 pub mod queue;
+pub mod reserve;
 pub mod resources;
 pub mod runner;
 pub mod site;

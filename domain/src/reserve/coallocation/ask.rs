@@ -1,0 +1,132 @@
+//! What a search asks of sites, and what it is told.
+
+use crate::ids::SiteName;
+use crate::reserve::agreement::{Answer, ReservationRequest, StartWindow};
+use crate::reserve::ledger::Ledger;
+use crate::reserve::tag::Serial;
+use crate::units::Timestamp;
+
+use super::request::Coallocation;
+
+/// One thing to ask of one site, about the reservation with a serial.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ask {
+    /// A new reservation.
+    Create {
+        /// Where.
+        site: SiteName,
+        /// Its serial, used for nothing before.
+        serial: Serial,
+        /// For which part, by index.
+        part: usize,
+        /// When it may start.
+        window: StartWindow,
+    },
+    /// Another start for a reservation, or another owner: then processors and duration become
+    /// those that the new owner needs.
+    Modify {
+        /// Where.
+        site: SiteName,
+        /// Its serial.
+        serial: Serial,
+        /// For which part it is to be.
+        part: usize,
+        /// When it may start.
+        window: StartWindow,
+    },
+    /// Whether a reservation is still there.
+    Check {
+        /// Where.
+        site: SiteName,
+        /// Its serial.
+        serial: Serial,
+    },
+    /// To keep a reservation for good.
+    Confirm {
+        /// Where.
+        site: SiteName,
+        /// Its serial.
+        serial: Serial,
+    },
+    /// To give a reservation up; it counts as done, too, if there is none any more.
+    Cancel {
+        /// Where.
+        site: SiteName,
+        /// Its serial.
+        serial: Serial,
+    },
+}
+
+/// What became of an [`Ask`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Created or modified: it starts then.
+    Granted {
+        /// When.
+        start: Timestamp,
+    },
+    /// Checked, confirmed or cancelled.
+    Done,
+    /// Not created, or not modified and still as it was. `next`: T_next, if the site said so.
+    Refused {
+        /// From when on the same may be granted.
+        next: Option<Timestamp>,
+    },
+    /// There is no such reservation any more, perhaps by what was asked.
+    Lost {
+        /// From when on the same may be granted, if the site said so.
+        next: Option<Timestamp>,
+    },
+}
+
+impl From<Answer> for Outcome {
+    fn from(answer: Answer) -> Self {
+        match answer {
+            Answer::Granted { start } => Outcome::Granted { start },
+            Answer::Never => Outcome::Refused { next: None },
+            Answer::NotBefore { next } => Outcome::Refused { next: Some(next) },
+        }
+    }
+}
+
+impl Ask {
+    /// The site that is asked.
+    pub fn site(&self) -> &SiteName {
+        match self {
+            Ask::Create { site, .. }
+            | Ask::Modify { site, .. }
+            | Ask::Check { site, .. }
+            | Ask::Confirm { site, .. }
+            | Ask::Cancel { site, .. } => site,
+        }
+    }
+
+    /// What a site says to it that keeps its reservations in a ledger. `expires`: until when a
+    /// new one is kept unconfirmed.
+    pub fn answered_by(
+        &self,
+        ledger: &mut Ledger<Serial>,
+        job: &Coallocation,
+        expires: Timestamp,
+    ) -> Outcome {
+        let request = |part: usize, window| ReservationRequest {
+            resources: job.parts[part].resources.clone(),
+            length: job.parts[part].length,
+            window,
+            flexible: false,
+        };
+        let lost = Outcome::Lost { next: None };
+        let done = |is_there| if is_there { Outcome::Done } else { lost };
+        match self {
+            Ask::Create { serial, part, window, .. } => {
+                ledger.request(*serial, &request(*part, *window), expires).into()
+            }
+            Ask::Modify { serial, part, window, .. } => {
+                ledger.modify(serial, &request(*part, *window)).map_or(lost, Outcome::from)
+            }
+            Ask::Check { serial, .. } => done(ledger.find(serial).is_some()),
+            Ask::Confirm { serial, .. } => done(ledger.confirm(serial)),
+            Ask::Cancel { serial, .. } => done(ledger.cancel(serial)),
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! The search itself: one state, one question due, one outcome recorded.
+
+use super::ask::{Ask, Outcome};
+use super::paths::Path;
+use super::request::Coallocation;
+use crate::ids::SiteName;
+use crate::reserve::agreement::StartWindow;
+use crate::reserve::tag::Serial;
+use crate::units::Timestamp;
+
+/// A reservation that a part holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reserved {
+    /// Where.
+    pub site: SiteName,
+    /// Its serial.
+    pub serial: Serial,
+    /// When it starts.
+    pub start: Timestamp,
+}
+
+/// Why a search ended without a co-allocation; nothing of it is left at any site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Failure {
+    /// Some part can never be reserved anywhere: no site named a later start.
+    Never,
+    /// No common start up to the latest that is accepted.
+    NoCommonStart,
+    /// So many windows were tried as the request allows.
+    WindowsTried,
+    /// A reservation was gone when all were there. To try again is worth while, later.
+    LostAtTheEnd,
+    /// It was given up ([`Search::give_up`]).
+    GivenUp,
+}
+
+/// How a search stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    /// A site has to be asked.
+    Asks(Ask),
+    /// Each part has a confirmed reservation ([`Search::reserved`]).
+    Confirmed,
+    /// There is none, and nothing is left to release.
+    Failed(Failure),
+}
+
+/// One co-allocation under way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Search {
+    pub(super) job: Coallocation,
+    /// [te, tl], for an offset of zero.
+    pub(super) window: StartWindow,
+    pub(super) windows_tried: u32,
+    /// By part.
+    pub(super) held: Vec<Option<Reserved>>,
+    /// A: parts without a reservation in the window.
+    pub(super) unplaced: Vec<usize>,
+    /// The earliest T_next that was named in this window; `None`: infinite.
+    pub(super) best: Option<Timestamp>,
+    pub(super) step: Step,
+    pub(super) serials: u32,
+    pub(super) given_up: bool,
+}
+
+/// What a site is being asked for; what is asked follows from it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Steps 5 to 12: a reservation for a part. `refused`: the earliest T_next among its sites.
+    Place {
+        part: usize,
+        at: Placing,
+        refused: Option<Timestamp>,
+    },
+    /// Steps 14 to 18: a path for the part that comes so far in A.
+    Augment {
+        turn: usize,
+        at: Augmenting,
+    },
+    /// Is the last of these still there?
+    Check {
+        left: Vec<Reserved>,
+    },
+    /// Is the last of these kept?
+    Confirm {
+        left: Vec<Reserved>,
+    },
+    /// The last of these is cancelled, after a failure.
+    Release {
+        left: Vec<Reserved>,
+        failure: Failure,
+    },
+    Confirmed,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Placing {
+    /// What it has is too early and is moved.
+    Move(Reserved),
+    /// What did not move or came out wrong is given up; then the site of that rank is asked.
+    Cancel(Reserved, usize),
+    /// A new one, at the site of this rank.
+    Create(usize),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Augmenting {
+    /// The last part of the path gets a reservation at its end.
+    Create(Path),
+    /// The giver has another now, and what it had goes to the taker; `rest`: {J1, ...}, who are
+    /// to take over after that.
+    HandOver { rest: Vec<usize>, taker: usize, giver: usize, carried: Reserved },
+    /// A reservation that found no taker is given up.
+    Cancel(Reserved),
+}
+
+impl Search {
+    /// Starts to look, in the first window (Step 1). The request is taken as checked
+    /// ([`Coallocation::check`]).
+    pub fn new(job: Coallocation) -> Self {
+        let StartWindow { earliest, latest } = job.window;
+        let window = StartWindow::new(earliest, (earliest + job.tolerance).min(latest));
+        let held = vec![None; job.parts.len()];
+        let mut search = Self {
+            job,
+            window,
+            windows_tried: 1,
+            held,
+            unplaced: Vec::new(),
+            best: None,
+            step: Step::Confirmed,
+            serials: 0,
+            given_up: false,
+        };
+        search.place(0);
+        search
+    }
+
+    /// What was asked for.
+    pub fn job(&self) -> &Coallocation {
+        &self.job
+    }
+
+    /// What each part holds, in the order of the request.
+    pub fn reserved(&self) -> &[Option<Reserved>] {
+        &self.held
+    }
+
+    /// Every reservation that the search is answerable for: at most one of them more than
+    /// [`Search::reserved`], while one changes hands or is given up.
+    pub fn owned(&self) -> impl Iterator<Item = &Reserved> {
+        let between: &[Reserved] = match &self.step {
+            Step::Place { at: Placing::Move(reserved) | Placing::Cancel(reserved, _), .. }
+            | Step::Augment {
+                at: Augmenting::HandOver { carried: reserved, .. } | Augmenting::Cancel(reserved),
+                ..
+            } => std::slice::from_ref(reserved),
+            Step::Release { left, .. } => left,
+            Step::Place { at: Placing::Create(_), .. }
+            | Step::Augment { at: Augmenting::Create(_), .. }
+            | Step::Check { .. }
+            | Step::Confirm { .. }
+            | Step::Confirmed => &[],
+        };
+        self.held.iter().flatten().chain(between)
+    }
+
+    /// [te, tl] at present.
+    pub fn window(&self) -> StartWindow {
+        self.window
+    }
+
+    /// How many windows were tried, with the present one.
+    pub fn windows_tried(&self) -> u32 {
+        self.windows_tried
+    }
+
+    /// Ends the search when the outcome of what is being asked has been recorded: its time is
+    /// over, or nobody wants it any more.
+    pub fn give_up(&mut self) {
+        self.given_up = true;
+    }
+
+    /// What is to be done next. It follows from the state alone.
+    pub fn standing(&self) -> Standing {
+        let last = |left: &[Reserved], ask: fn(SiteName, Serial) -> Ask| {
+            left.last().map(|reserved| ask(reserved.site.clone(), reserved.serial))
+        };
+        let (ask, ended) = match &self.step {
+            Step::Place { part, at, .. } => (Some(self.ask_to_place(*part, at)), None),
+            Step::Augment { at, .. } => (Some(self.ask_to_augment(at)), None),
+            Step::Check { left } => (last(left, |site, serial| Ask::Check { site, serial }), None),
+            Step::Confirm { left } => {
+                (last(left, |site, serial| Ask::Confirm { site, serial }), None)
+            }
+            Step::Release { left, failure } => {
+                (last(left, |site, serial| Ask::Cancel { site, serial }), Some(*failure))
+            }
+            Step::Confirmed => (None, None),
+        };
+        match (ask, ended) {
+            (Some(ask), _) => Standing::Asks(ask),
+            (None, Some(failure)) => Standing::Failed(failure),
+            (None, None) => Standing::Confirmed,
+        }
+    }
+
+    /// Asks until the search has ended.
+    pub fn run(&mut self, mut ask: impl FnMut(&Coallocation, &Ask) -> Outcome) -> Standing {
+        loop {
+            match self.standing() {
+                Standing::Asks(due) => {
+                    let outcome = ask(&self.job, &due);
+                    self.record(outcome);
+                }
+                ended => return ended,
+            }
+        }
+    }
+
+    /// The outcome of what [`Search::standing`] asks. After the end it changes nothing.
+    pub fn record(&mut self, outcome: Outcome) {
+        match std::mem::replace(&mut self.step, Step::Confirmed) {
+            Step::Place { part, at, refused } => self.on_placed(part, at, refused, outcome),
+            Step::Augment { turn, at } => self.on_augmented(turn, at, outcome),
+            Step::Check { left } => self.on_checked(left, outcome),
+            Step::Confirm { left } => self.on_confirmed(left, outcome),
+            Step::Release { mut left, failure } => {
+                left.pop();
+                self.step = Step::Release { left, failure };
+            }
+            Step::Confirmed => {}
+        }
+        if self.given_up && !matches!(self.step, Step::Release { .. } | Step::Confirmed) {
+            self.release(Failure::GivenUp);
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! Where the window goes next (Steps 19 to 22 of Algorithm 1).
+
+use super::request::Coallocation;
+use super::search::Failure;
+use crate::reserve::agreement::StartWindow;
+use crate::units::{DurationMs, Timestamp};
+
+/// The window after this one: it ends at the earliest T_next that was named, but at least one
+/// unit later than now, and never after the latest start. That of the latest start is the last.
+pub(super) fn next_window(
+    job: &Coallocation,
+    window: StartWindow,
+    best: Option<Timestamp>,
+) -> Result<StartWindow, Failure> {
+    let best = best.ok_or(Failure::Never)?;
+    let StartWindow { earliest, latest } = job.window;
+    if window.latest >= latest {
+        return Err(Failure::NoCommonStart);
+    }
+    let unit = job.unit.max(DurationMs(1));
+    let end = best.max(window.latest + unit).min(latest);
+    Ok(StartWindow::new(earliest.max(end - job.tolerance), end))
+}

@@ -1,0 +1,331 @@
+//! The steps of Algorithms 1 and 2: what each asks, and what follows from the outcome.
+
+use std::collections::BTreeSet;
+
+use super::ask::{Ask, Outcome};
+use super::paths::{Matching, Path};
+use super::search::{Augmenting, Failure, Placing, Reserved, Search, Step};
+use super::slide::next_window;
+use crate::ids::SiteName;
+use crate::reserve::agreement::StartWindow;
+use crate::reserve::tag::Serial;
+use crate::units::Timestamp;
+
+/// What an outcome says of a reservation that was to start within some window.
+enum Start {
+    Right(Timestamp),
+    /// The site broke the protocol: the start is not one that was asked for.
+    Wrong(Timestamp),
+    /// There is no such reservation, or it is as it was.
+    None {
+        is_lost: bool,
+        next: Option<Timestamp>,
+    },
+}
+
+impl Start {
+    fn of(outcome: Outcome, window: StartWindow) -> Self {
+        match outcome {
+            Outcome::Granted { start } if window.contains(start) => Start::Right(start),
+            Outcome::Granted { start } => Start::Wrong(start),
+            Outcome::Refused { next } => Start::None { is_lost: false, next },
+            Outcome::Lost { next } => Start::None { is_lost: true, next },
+            Outcome::Done => Start::None { is_lost: false, next: None },
+        }
+    }
+}
+
+impl Search {
+    /// Steps 5 to 8, for this part and those after it.
+    pub(super) fn place(&mut self, part: usize) {
+        let is_outside =
+            |part: usize, reserved: &Reserved| !self.window_of(part).contains(reserved.start);
+        let mut parts = (part..self.held.len()).zip(&self.held[part..]);
+        let lacks = |(part, held): &(usize, &Option<Reserved>)| {
+            held.as_ref().is_none_or(|reserved| is_outside(*part, reserved))
+        };
+        match parts.find(lacks).map(|(part, _)| part) {
+            None => self.on_all_placed(),
+            Some(part) => match self.held[part].take() {
+                Some(early) => self.step = placing(part, Placing::Move(early), None),
+                None => self.create(part, 0, None),
+            },
+        }
+    }
+
+    /// Steps 9 to 12, from the site of this rank on.
+    fn create(&mut self, part: usize, rank: usize, refused: Option<Timestamp>) {
+        if rank < self.job.parts[part].sites.len() {
+            self.step = placing(part, Placing::Create(rank), refused);
+        } else {
+            self.unplaced.push(part);
+            self.note(refused);
+            self.place(part + 1);
+        }
+    }
+
+    /// [te, tl] for a part.
+    fn window_of(&self, part: usize) -> StartWindow {
+        self.window.later_by(self.job.parts[part].offset)
+    }
+
+    /// T_next of a part as a common start.
+    fn common(&self, part: usize, next: Option<Timestamp>) -> Option<Timestamp> {
+        next.map(|next| next - self.job.parts[part].offset)
+    }
+
+    /// best = min(best, T_next).
+    fn note(&mut self, next: Option<Timestamp>) {
+        self.best = earlier(self.best, next);
+    }
+
+    pub(super) fn ask_to_place(&self, part: usize, at: &Placing) -> Ask {
+        match at {
+            Placing::Move(Reserved { site, serial, .. }) => {
+                let window = self.window_of(part);
+                Ask::Modify { site: site.clone(), serial: *serial, part, window }
+            }
+            Placing::Cancel(Reserved { site, serial, .. }, _) => {
+                Ask::Cancel { site: site.clone(), serial: *serial }
+            }
+            Placing::Create(rank) => self.ask_to_create(part, &self.job.parts[part].sites[*rank]),
+        }
+    }
+
+    fn ask_to_create(&self, part: usize, site: &SiteName) -> Ask {
+        let (serial, window) = (Serial(self.serials + 1), self.window_of(part));
+        Ask::Create { site: site.clone(), serial, part, window }
+    }
+
+    pub(super) fn on_placed(
+        &mut self,
+        part: usize,
+        at: Placing,
+        refused: Option<Timestamp>,
+        outcome: Outcome,
+    ) {
+        let start = Start::of(outcome, self.window_of(part));
+        match at {
+            Placing::Move(old) => self.on_moved(part, old, start),
+            Placing::Cancel(_, rank) => self.create(part, rank, refused),
+            Placing::Create(rank) => self.on_created(part, rank, refused, start),
+        }
+    }
+
+    fn on_moved(&mut self, part: usize, old: Reserved, start: Start) {
+        match start {
+            Start::Right(start) => {
+                self.held[part] = Some(Reserved { start, ..old });
+                self.place(part + 1);
+            }
+            Start::None { is_lost: true, .. } => self.create(part, 0, None),
+            Start::Wrong(_) | Start::None { is_lost: false, .. } => {
+                self.step = placing(part, Placing::Cancel(old, 0), None);
+            }
+        }
+    }
+
+    fn on_created(&mut self, part: usize, rank: usize, refused: Option<Timestamp>, start: Start) {
+        let (site, serial) = (self.job.parts[part].sites[rank].clone(), self.take_serial());
+        match start {
+            Start::Right(start) => {
+                self.held[part] = Some(Reserved { site, serial, start });
+                self.place(part + 1);
+            }
+            Start::Wrong(start) => {
+                let wrong = Reserved { site, serial, start };
+                self.step = placing(part, Placing::Cancel(wrong, rank + 1), refused);
+            }
+            Start::None { next, .. } => {
+                let refused = earlier(refused, self.common(part, next));
+                self.create(part, rank + 1, refused);
+            }
+        }
+    }
+
+    fn take_serial(&mut self) -> Serial {
+        self.serials += 1;
+        Serial(self.serials)
+    }
+
+    /// Step 13: paths are worth while only if each part in A may get one.
+    fn on_all_placed(&mut self) {
+        let matching = self.matching();
+        if self.unplaced.iter().all(|part| matching.may_be_augmented(*part)) {
+            self.augment(0);
+        } else {
+            self.slide();
+        }
+    }
+
+    fn matching(&self) -> Matching<'_> {
+        let held = self.held.iter().enumerate().map(|(part, reserved)| {
+            let window = self.window_of(part);
+            let inside = reserved.as_ref().filter(|reserved| window.contains(reserved.start));
+            inside.map(|reserved| &reserved.site)
+        });
+        let ours: BTreeSet<&SiteName> = self.held.iter().flatten().map(|r| &r.site).collect();
+        Matching { parts: &self.job.parts, held: held.collect(), ours }
+    }
+
+    /// Steps 14 and 15, from this turn of A on; then Step 19.
+    fn augment(&mut self, turn: usize) {
+        let matching = self.matching();
+        let mut turns = self.unplaced.iter().enumerate().skip(turn);
+        let found = turns.find_map(|(turn, part)| Some((turn, matching.path(*part)?)));
+        let is_complete = matching.held.iter().all(Option::is_some);
+        self.step = match found {
+            Some((turn, path)) => Step::Augment { turn, at: Augmenting::Create(path) },
+            None if is_complete => Step::Check { left: self.all_held() },
+            None => return self.slide(),
+        };
+    }
+
+    pub(super) fn ask_to_augment(&self, at: &Augmenting) -> Ask {
+        match at {
+            Augmenting::Create(Path { last, end, .. }) => self.ask_to_create(*last, end),
+            Augmenting::HandOver { taker, giver, carried, .. } => {
+                let window = self.window_to_take(*taker, *giver, carried);
+                let (site, serial) = (carried.site.clone(), carried.serial);
+                Ask::Modify { site, serial, part: *taker, window }
+            }
+            Augmenting::Cancel(Reserved { site, serial, .. }) => {
+                Ask::Cancel { site: site.clone(), serial: *serial }
+            }
+        }
+    }
+
+    /// A hand-over leaves the start as it is, unless the two start at different offsets.
+    fn window_to_take(&self, taker: usize, giver: usize, carried: &Reserved) -> StartWindow {
+        if self.job.parts[taker].offset == self.job.parts[giver].offset {
+            StartWindow::exactly(carried.start)
+        } else {
+            self.window_of(taker)
+        }
+    }
+
+    pub(super) fn on_augmented(&mut self, turn: usize, at: Augmenting, outcome: Outcome) {
+        let next = match at {
+            Augmenting::Create(path) => self.on_end_created(path, outcome),
+            Augmenting::HandOver { rest, taker, giver, carried } => {
+                let window = self.window_to_take(taker, giver, &carried);
+                self.on_handed_over(rest, taker, carried, Start::of(outcome, window))
+            }
+            Augmenting::Cancel(_) => None,
+        };
+        match next {
+            Some(at) => self.step = Step::Augment { turn, at },
+            None => self.augment(turn + 1),
+        }
+    }
+
+    /// Steps 1 to 3 of Algorithm 2.
+    fn on_end_created(&mut self, path: Path, outcome: Outcome) -> Option<Augmenting> {
+        let Path { takers, last, end: site } = path;
+        let serial = self.take_serial();
+        match Start::of(outcome, self.window_of(last)) {
+            Start::Right(start) => {
+                let old = self.held[last].replace(Reserved { site, serial, start })?;
+                hand_over(takers, last, old)
+            }
+            Start::Wrong(start) => Some(Augmenting::Cancel(Reserved { site, serial, start })),
+            Start::None { next, .. } => {
+                self.note(self.common(last, next));
+                None
+            }
+        }
+    }
+
+    /// Steps 4 to 7 of Algorithm 2. What could not be handed over is given up: its giver has
+    /// another already, and nobody may hold two.
+    fn on_handed_over(
+        &mut self,
+        rest: Vec<usize>,
+        taker: usize,
+        carried: Reserved,
+        start: Start,
+    ) -> Option<Augmenting> {
+        match start {
+            Start::Right(start) => {
+                let old = self.held[taker].replace(Reserved { start, ..carried })?;
+                hand_over(rest, taker, old)
+            }
+            Start::Wrong(_) => Some(Augmenting::Cancel(carried)),
+            Start::None { is_lost, next } => {
+                self.note(self.common(taker, next));
+                (!is_lost).then_some(Augmenting::Cancel(carried))
+            }
+        }
+    }
+
+    /// Steps 19 to 22, and the next round.
+    fn slide(&mut self) {
+        match next_window(&self.job, self.window, self.best) {
+            Err(failure) => self.release(failure),
+            Ok(_) if self.windows_tried >= self.job.windows_max => {
+                self.release(Failure::WindowsTried);
+            }
+            Ok(window) => {
+                self.window = window;
+                self.windows_tried += 1;
+                self.unplaced.clear();
+                self.best = None;
+                self.place(0);
+            }
+        }
+    }
+
+    pub(super) fn on_checked(&mut self, mut left: Vec<Reserved>, outcome: Outcome) {
+        if self.is_kept(left.pop(), outcome) {
+            self.step = match left.is_empty() {
+                true => Step::Confirm { left: self.all_held() },
+                false => Step::Check { left },
+            };
+        }
+    }
+
+    pub(super) fn on_confirmed(&mut self, mut left: Vec<Reserved>, outcome: Outcome) {
+        if self.is_kept(left.pop(), outcome) {
+            self.step = if left.is_empty() { Step::Confirmed } else { Step::Confirm { left } };
+        }
+    }
+
+    /// Whether a reservation is there; if not, all are released: all or nothing.
+    fn is_kept(&mut self, asked: Option<Reserved>, outcome: Outcome) -> bool {
+        let is_kept = matches!(outcome, Outcome::Done | Outcome::Granted { .. });
+        if matches!(outcome, Outcome::Lost { .. }) {
+            self.held.iter_mut().filter(|held| **held == asked).for_each(|held| *held = None);
+        }
+        if !is_kept {
+            self.release(Failure::LostAtTheEnd);
+        }
+        is_kept
+    }
+
+    /// The first part's last: they are asked about from the end.
+    fn all_held(&self) -> Vec<Reserved> {
+        self.held.iter().flatten().rev().cloned().collect()
+    }
+
+    /// Gives up all that is held, in the order of the parts.
+    pub(super) fn release(&mut self, failure: Failure) {
+        let mut left: Vec<Reserved> = self.owned().cloned().collect();
+        left.reverse();
+        self.held.fill(None);
+        self.step = Step::Release { left, failure };
+    }
+}
+
+fn placing(part: usize, at: Placing, refused: Option<Timestamp>) -> Step {
+    Step::Place { part, at, refused }
+}
+
+/// What a giver had goes to the last of the takers; `None`: there is none.
+fn hand_over(mut takers: Vec<usize>, giver: usize, carried: Reserved) -> Option<Augmenting> {
+    let taker = takers.pop()?;
+    Some(Augmenting::HandOver { rest: takers, taker, giver, carried })
+}
+
+fn earlier(a: Option<Timestamp>, b: Option<Timestamp>) -> Option<Timestamp> {
+    a.into_iter().chain(b).min()
+}

@@ -1,0 +1,135 @@
+//! What sites do wrong, what is lost, and what is asked twice.
+
+use super::*;
+
+fn two() -> Vec<Part> {
+    vec![part(1, 30, &["R1", "R2"]), part(1, 30, &["R2"])]
+}
+
+fn tables() -> Tables {
+    Tables::new(&[("R1", 1, &[(1, 0, 3)]), ("R2", 1, &[(1, 0, 12)])])
+}
+
+#[test]
+fn a_start_that_was_not_asked_for_is_given_back_at_once() {
+    let mut tables = tables();
+    let (search, standing) = tables.run_with(job(20, two()), |tables, _, job, ask| {
+        let outcome = tables.answer(job, ask);
+        let Ask::Create { site, serial, part: 0, window } = ask else { return outcome };
+        if site.as_str() != "R1" {
+            return outcome;
+        }
+        // R1 grants whatever it likes: an hour after the window.
+        let ledger = tables.ledgers.get_mut(site).unwrap();
+        ledger.cancel(serial);
+        let late = StartWindow::exactly(window.latest + DurationMs(60));
+        let wrong = Ask::Create { site: site.clone(), serial: *serial, part: 0, window: late };
+        tables.answer(job, &wrong)
+    });
+    assert_eq!(standing, Standing::Failed(Failure::NoCommonStart));
+    assert!(search.owned().next().is_none() && tables.is_empty());
+}
+
+#[test]
+fn all_are_released_if_one_is_gone_when_they_are_confirmed() {
+    for at in ["Check", "Confirm"] {
+        let mut tables = tables();
+        let (_, standing) = tables.run_with(job(20, two()), |tables, _, job, ask| {
+            if format!("{ask:?}").starts_with(at) && ask.site().as_str() == "R2" {
+                let serial = *tables.ledgers[ask.site()].leases().next().unwrap().0;
+                tables.ledgers.get_mut(ask.site()).unwrap().cancel(&serial);
+            }
+            tables.answer(job, ask)
+        });
+        assert_eq!(standing, Standing::Failed(Failure::LostAtTheEnd), "{at}");
+        assert!(tables.is_empty(), "{at}");
+    }
+}
+
+#[test]
+fn whenever_a_search_is_given_up_nothing_of_it_is_left() {
+    let mut all = tables();
+    all.run(job(20, two()));
+    for steps in 0..all.asked.len() - 1 {
+        let (mut tables, mut search) = (tables(), Search::new(job(20, two())));
+        let mut asked = 0;
+        let standing = loop {
+            let Standing::Asks(ask) = search.standing() else { break search.standing() };
+            if asked == steps {
+                search.give_up();
+            }
+            asked += 1;
+            let outcome = tables.answer(search.job(), &ask);
+            search.record(outcome);
+        };
+        assert_eq!(standing, Standing::Failed(Failure::GivenUp), "after {steps}");
+        assert!(tables.is_empty(), "after {steps}");
+    }
+}
+
+#[test]
+fn asking_everything_twice_leads_to_the_same_reservations() {
+    let (mut once, mut twice) = (tables(), tables());
+    let (expected, _) = once.run(job(20, two()));
+    let (found, standing) = twice.run_with(job(20, two()), |tables, _, job, ask| {
+        let first = tables.answer(job, ask);
+        let again = tables.answer(job, ask);
+        assert!(first == again || matches!(ask, Ask::Cancel { .. }), "{ask:?}");
+        again
+    });
+    assert_eq!(standing, Standing::Confirmed);
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn no_more_windows_are_tried_than_the_job_allows() {
+    let mut tables = tables();
+    let (search, standing) = tables.run(Coallocation { windows_max: 1, ..job(20, two()) });
+    assert_eq!(standing, Standing::Failed(Failure::WindowsTried));
+    assert_eq!(search.windows_tried(), 1);
+    assert!(tables.is_empty());
+}
+
+#[test]
+fn parts_start_at_their_offsets_from_the_common_start() {
+    let late = Part { offset: DurationMs(10), ..part(1, 30, &["R2"]) };
+    let mut tables = Tables::new(&[("R1", 1, &[]), ("R2", 1, &[(1, 0, 18)])]);
+    let (search, standing) = tables.run(job(20, vec![part(1, 30, &["R1"]), late]));
+    assert_eq!(standing, Standing::Confirmed);
+    assert_eq!(starts(&search), expected(&[("R1", 3), ("R2", 18)]));
+}
+
+#[test]
+fn a_hand_over_between_offsets_changes_the_start_too() {
+    let late = Part { offset: DurationMs(10), ..part(1, 30, &["R1"]) };
+    let mut tables = Tables::new(&[("R1", 1, &[]), ("R2", 1, &[])]);
+    let (search, standing) = tables.run(job(20, vec![part(1, 30, &["R1", "R2"]), late]));
+    assert_eq!(standing, Standing::Confirmed);
+    assert_eq!(starts(&search), expected(&[("R2", 0), ("R1", 10)]));
+}
+
+#[test]
+fn what_cannot_be_co_allocated_is_refused_before_a_site_is_asked() {
+    let check = |job: Coallocation, now| job.check(Timestamp(now)).unwrap_err().to_string();
+    assert_eq!(check(job(20, vec![]), 0), "there is no component to reserve for");
+    assert!(check(job(4, two()), 0).starts_with("starts may be 0.005s apart"));
+    assert!(check(job(20, two()), NINE + 21).contains("has passed"));
+    let (earliest, latest) = (Timestamp(NINE), Timestamp(NINE - 1));
+    let backwards = Coallocation { window: StartWindow::new(earliest, latest), ..job(20, two()) };
+    assert!(check(backwards, 0).contains("before the earliest"));
+    assert_eq!(job(5, two()).check(Timestamp(NINE + 5)), Ok(()));
+}
+
+#[test]
+fn parts_are_served_by_processors_then_memory_then_length() {
+    let with_memory = |memory: u64, mut part: Part| {
+        part.resources.others.insert("memory_mb".into(), memory);
+        part
+    };
+    let small = part(1, 9, &["R1"]);
+    let (short, long) = (with_memory(5, part(1, 2, &[])), with_memory(5, part(1, 3, &[])));
+    let large = part(2, 1, &["R2"]);
+    let mut parts = [small.clone(), short.clone(), long.clone(), large.clone(), small.clone()];
+    largest_first(&mut parts, "memory_mb");
+    assert_eq!(parts, [large, long, short, small.clone(), small]);
+}

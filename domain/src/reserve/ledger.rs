@@ -1,0 +1,205 @@
+//! The reservations of a site that keeps them itself, and what it answers.
+//!
+//! A reservation is a lease: it ends by itself unless it is confirmed in time. Nothing here
+//! breaks a promise: what is not free is refused, whoever asks.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use super::agreement::{Answer, ReservationRequest, StartWindow, answer};
+use super::timeline::{Amounts, Span, Timeline};
+use crate::units::Timestamp;
+
+/// One reservation at a site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lease {
+    /// When.
+    pub span: Span,
+    /// How much.
+    pub amounts: Amounts,
+    /// The starts that its owner accepted.
+    pub window: StartWindow,
+    /// The site may move it within the window.
+    pub flexible: bool,
+    /// When it ends by itself; `None` once it is confirmed.
+    pub expires: Option<Timestamp>,
+}
+
+/// All reservations of a site, by their owners' tags, and what is free beside them.
+#[derive(Debug, Clone)]
+pub struct Ledger<Tag> {
+    timeline: Timeline,
+    leases: BTreeMap<Tag, Lease>,
+}
+
+impl<Tag: Ord + Clone> Ledger<Tag> {
+    /// Nothing is reserved yet; `timeline`: what is free beside reservations.
+    pub fn new(timeline: Timeline) -> Self {
+        Self { timeline, leases: BTreeMap::new() }
+    }
+
+    /// What is free beside what is reserved.
+    pub fn timeline(&self) -> &Timeline {
+        &self.timeline
+    }
+
+    /// Every reservation, by tag: also those that nobody needs any more.
+    pub fn leases(&self) -> impl Iterator<Item = (&Tag, &Lease)> {
+        self.leases.iter()
+    }
+
+    /// The reservation with a tag, after an answer that was lost.
+    pub fn find(&self, tag: &Tag) -> Option<&Lease> {
+        self.leases.get(tag)
+    }
+
+    /// Reserves, until `expires` unless it is confirmed. Asked again under a tag that has a
+    /// reservation, the site answers with that: a request that was sent twice reserves once.
+    pub fn request(
+        &mut self,
+        tag: Tag,
+        request: &ReservationRequest,
+        expires: Timestamp,
+    ) -> Answer {
+        let entry = match self.leases.entry(tag) {
+            Entry::Occupied(known) => return Answer::Granted { start: known.get().span.from },
+            Entry::Vacant(entry) => entry,
+        };
+        let answer = answer(&self.timeline, request);
+        if let Answer::Granted { start } = answer
+            && let Ok(amounts) = self.timeline.amounts(&request.resources)
+        {
+            let span = Span::new(start, start + request.length);
+            self.timeline.book(span, &amounts);
+            let (window, flexible) = (request.window, request.flexible);
+            entry.insert(Lease { span, amounts, window, flexible, expires: Some(expires) });
+        }
+        answer
+    }
+
+    /// Changes a reservation into what is asked for now, with its own share counted as free, or
+    /// leaves it as it is. `None`: there is none with that tag.
+    pub fn modify(&mut self, tag: &Tag, request: &ReservationRequest) -> Option<Answer> {
+        let lease = self.leases.get_mut(tag)?;
+        let mut supposed = self.timeline.clone();
+        supposed.release(lease.span, &lease.amounts);
+        let answer = answer(&supposed, request);
+        if let Answer::Granted { start } = answer
+            && let Ok(amounts) = supposed.amounts(&request.resources)
+        {
+            let span = Span::new(start, start + request.length);
+            supposed.book(span, &amounts);
+            self.timeline = supposed;
+            let (window, flexible, expires) = (request.window, request.flexible, lease.expires);
+            *lease = Lease { span, amounts, window, flexible, expires };
+        }
+        Some(answer)
+    }
+
+    /// Keeps a reservation that would have ended by itself; `false`: it has.
+    pub fn confirm(&mut self, tag: &Tag) -> bool {
+        self.leases.get_mut(tag).map(|lease| lease.expires = None).is_some()
+    }
+
+    /// Keeps an unconfirmed reservation longer, up to `expires`; `false`: it has ended.
+    pub fn renew(&mut self, tag: &Tag, expires: Timestamp) -> bool {
+        let lease = self.leases.get_mut(tag);
+        lease.map(|lease| lease.expires = lease.expires.map(|old| old.max(expires))).is_some()
+    }
+
+    /// Gives a reservation up; `false`: there is none with that tag.
+    pub fn cancel(&mut self, tag: &Tag) -> bool {
+        let lease = self.leases.remove(tag);
+        lease.map(|lease| self.timeline.release(lease.span, &lease.amounts)).is_some()
+    }
+
+    /// Brings the ledger up to `now`: unconfirmed reservations whose time is over end, and so do
+    /// those that are past. Returns their tags.
+    pub fn advance(&mut self, now: Timestamp) -> Vec<Tag> {
+        let is_over = |lease: &Lease| {
+            lease.span.to <= now || lease.expires.is_some_and(|expires| expires <= now)
+        };
+        let over = self.leases.iter().filter(|(_, lease)| is_over(lease));
+        let over: Vec<Tag> = over.map(|(tag, _)| tag.clone()).collect();
+        for tag in &over {
+            self.cancel(tag);
+        }
+        self.timeline.advance(now);
+        over
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resources::Resources;
+    use crate::units::DurationMs;
+
+    fn ledger() -> Ledger<u32> {
+        Ledger::new(Timeline::new(Timestamp(0), &Resources::processors(4)).unwrap())
+    }
+
+    fn request(processors: u32, length: u64, window: (u64, u64)) -> ReservationRequest {
+        ReservationRequest {
+            resources: Resources::processors(processors),
+            length: DurationMs(length),
+            window: StartWindow::new(Timestamp(window.0), Timestamp(window.1)),
+            flexible: false,
+        }
+    }
+
+    fn granted(start: u64) -> Answer {
+        Answer::Granted { start: Timestamp(start) }
+    }
+
+    const LATER: Timestamp = Timestamp(1_000);
+
+    #[test]
+    fn what_was_granted_to_one_is_refused_to_another() {
+        let mut ledger = ledger();
+        assert_eq!(ledger.request(1, &request(3, 100, (50, 60)), LATER), granted(50));
+        let next = Answer::NotBefore { next: Timestamp(150) };
+        assert_eq!(ledger.request(2, &request(2, 60, (0, 70)), LATER), next);
+        assert_eq!(ledger.find(&2), None);
+        assert_eq!(ledger.request(2, &request(1, 60, (0, 70)), LATER), granted(0));
+    }
+
+    #[test]
+    fn a_request_that_is_sent_twice_reserves_once() {
+        let mut ledger = ledger();
+        assert_eq!(ledger.request(1, &request(4, 10, (0, 0)), LATER), granted(0));
+        assert_eq!(ledger.request(2, &request(3, 10, (5, 60)), LATER), granted(10));
+        assert_eq!(ledger.request(2, &request(3, 10, (5, 60)), LATER), granted(10));
+        assert_eq!(ledger.leases().count(), 2);
+        assert!(ledger.cancel(&2) && !ledger.cancel(&2));
+        let all = ledger.timeline().least_free(Span::new(Timestamp(10), Timestamp(99)));
+        assert_eq!(all, Amounts::processors(4));
+    }
+
+    #[test]
+    fn a_reservation_moves_into_its_own_time_and_stays_if_it_cannot_move() {
+        let mut ledger = ledger();
+        ledger.request(1, &request(4, 100, (0, 0)), LATER);
+        ledger.request(2, &request(4, 100, (150, 150)), LATER);
+        assert_eq!(ledger.modify(&1, &request(4, 100, (50, 60))), Some(granted(50)));
+        let before = *ledger.find(&1).unwrap();
+        let next = Answer::NotBefore { next: Timestamp(250) };
+        assert_eq!(ledger.modify(&1, &request(4, 100, (60, 70))), Some(next));
+        assert_eq!(ledger.find(&1), Some(&before));
+        assert_eq!(ledger.modify(&3, &request(1, 1, (0, 0))), None);
+    }
+
+    #[test]
+    fn a_lease_that_is_not_confirmed_ends_by_itself() {
+        let mut ledger = ledger();
+        for tag in 1..=3 {
+            ledger.request(tag, &request(1, 500, (100, 100)), Timestamp(50));
+        }
+        assert!(ledger.confirm(&1) && ledger.renew(&2, Timestamp(60)));
+        assert_eq!(ledger.advance(Timestamp(50)), [3]);
+        assert_eq!(ledger.advance(Timestamp(60)), [2]);
+        assert!(!ledger.confirm(&2) && !ledger.renew(&3, LATER));
+        assert_eq!(ledger.advance(Timestamp(599)), []);
+        assert_eq!(ledger.advance(Timestamp(600)), [1]);
+    }
+}

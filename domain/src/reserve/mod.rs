@@ -1,0 +1,16 @@
+//! Reservations: what is free when, what a site answers, and how several sites begin together.
+//!
+//! A reservation is one way to get processors; claiming them while they are idle is another
+//! ([`crate::acquire`]). Absent here: calls to sites and timers.
+
+pub mod agreement;
+pub mod coallocation;
+pub mod ledger;
+pub mod tag;
+pub mod timeline;
+
+pub use agreement::{Answer, ReservationRequest, StartWindow, answer, lease_length};
+pub use coallocation::{Ask, Coallocation, Failure, Outcome, Part, Search, Standing};
+pub use ledger::{Lease, Ledger};
+pub use tag::{InvalidTag, ReservationTag, Serial};
+pub use timeline::{Amounts, Kinds, KindsError, Opening, Slot, Span, Timeline};

@@ -1,0 +1,77 @@
+//! How a reservation is recognised at its site.
+
+use std::fmt;
+use std::str::FromStr;
+
+use thiserror::Error;
+
+use crate::ids::{InstanceId, JobId};
+
+/// `c<instance>-<job>-r<serial>`: whose it is, and which of the job's requests made it. Which
+/// component has it only the job's record tells, since a reservation passes from one to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReservationTag {
+    /// The control plane that asked for it.
+    pub instance: InstanceId,
+    /// Its job.
+    pub job: JobId,
+    /// Which request of that job.
+    pub serial: Serial,
+}
+
+/// Number of a request for a reservation within its job, from 1; never used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Serial(pub u32);
+
+/// The text is no reservation's tag.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("reservation tag {text:?} is not c<instance>-<job>-r<serial>")]
+pub struct InvalidTag {
+    /// The text as given.
+    pub text: String,
+}
+
+impl fmt::Display for ReservationTag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "c{}-{}-r{}", self.instance, self.job, self.serial.0)
+    }
+}
+
+impl FromStr for ReservationTag {
+    type Err = InvalidTag;
+
+    fn from_str(text: &str) -> Result<Self, InvalidTag> {
+        let parse = || {
+            let mut parts = text.strip_prefix('c')?.split('-');
+            let tag = ReservationTag {
+                instance: parts.next()?.parse().ok()?,
+                job: parts.next()?.parse().ok()?,
+                serial: Serial(parts.next()?.strip_prefix('r')?.parse().ok()?),
+            };
+            (parts.next().is_none() && tag.to_string() == text).then_some(tag)
+        };
+        parse().ok_or_else(|| InvalidTag { text: text.chars().take(80).collect() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{Attempt, ComponentIndex, Tag};
+
+    #[test]
+    fn a_reservations_tag_is_read_back_and_is_never_an_attempts() {
+        let (instance, job) = (InstanceId::from_random(0x1234_5678_9abc), JobId(u64::MAX));
+        let tag = ReservationTag { instance, job, serial: Serial(u32::MAX) };
+        let text = tag.to_string();
+        assert!(text.len() <= 63, "{text}");
+        assert_eq!(text.parse(), Ok(tag));
+        assert!(text.parse::<Tag>().is_err());
+        let (component, attempt) = (ComponentIndex(0), Attempt(1));
+        let attempt = Tag { instance, job, component, attempt }.to_string();
+        assert!(attempt.parse::<ReservationTag>().is_err());
+        for odd in ["", "cabcdefgh-1-r01", "cabcdefgh-1-r", "cabcdefgh-1-r1-2", "cabcdefgh-1-r+1"] {
+            assert!(odd.parse::<ReservationTag>().is_err(), "{odd}");
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Passing over a part of the tree: least and most, and step by step.
+
+use super::amounts::Amounts;
+use super::node::{Branch, Node, branch_of};
+
+impl Branch {
+    /// The least and the most between `from` and `to`; where that is nothing: at `from`.
+    pub(super) fn range(&self, from: u64, to: u64) -> (Amounts, Amounts) {
+        let mut range = None;
+        self.widen(from, to.max(from.saturating_add(1)), u64::MAX, &Amounts::default(), &mut range);
+        range.unwrap_or_default()
+    }
+
+    /// Widens a range by what is here between `from` and `to`; `end`: where the last step here
+    /// ends, `shift`: what is added from above.
+    fn widen(
+        &self,
+        from: u64,
+        to: u64,
+        end: u64,
+        shift: &Amounts,
+        range: &mut Option<(Amounts, Amounts)>,
+    ) {
+        let mut add = |least: Amounts, most: Amounts| {
+            let (least, most) = (least.plus(shift), most.plus(shift));
+            *range = Some(range.map_or((least, most), |(l, m)| (l.min(&least), m.max(&most))));
+        };
+        if from <= self.first && end <= to {
+            return add(self.least, self.most);
+        }
+        match &*self.node {
+            Node::Leaf(leaf) => {
+                let first = leaf.step_of(from);
+                let before = leaf.times.partition_point(|time| *time < to);
+                for step in first..before.max(first + 1) {
+                    let free = leaf.free(step).plus(&self.shift);
+                    add(free, free);
+                }
+            }
+            Node::Inner(branches) => {
+                let shift = shift.plus(&self.shift);
+                let first = branch_of(branches, from);
+                for (index, branch) in branches.iter().enumerate().skip(first) {
+                    let end = branches.get(index + 1).map_or(end, |next| next.first);
+                    if index > first && branch.first >= to {
+                        break;
+                    }
+                    branch.widen(from, to, end, &shift, range);
+                }
+            }
+        }
+    }
+
+    /// Calls with each step between `from` and `to`.
+    pub(super) fn steps(&self, from: u64, to: u64, each: &mut dyn FnMut(u64, Amounts)) {
+        if from < to {
+            self.steps_below(from, to, &Amounts::default(), each);
+        }
+    }
+
+    fn steps_below(&self, from: u64, to: u64, shift: &Amounts, each: &mut dyn FnMut(u64, Amounts)) {
+        let shift = shift.plus(&self.shift);
+        match &*self.node {
+            Node::Leaf(leaf) => {
+                for step in leaf.step_of(from)..leaf.times.len() {
+                    let at = leaf.times[step].max(from);
+                    if at < to {
+                        each(at, leaf.free(step).plus(&shift));
+                    }
+                }
+            }
+            Node::Inner(branches) => {
+                for branch in &branches[branch_of(branches, from)..] {
+                    if branch.first < to {
+                        branch.steps_below(from, to, &shift, each);
+                    }
+                }
+            }
+        }
+    }
+}

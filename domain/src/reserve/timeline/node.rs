@@ -1,0 +1,367 @@
+//! The tree: leaves of steps, and branches that know what is below them.
+//!
+//! All leaves are equally deep. What a branch adds to everything below is kept beside it, so
+//! that a booking costs two ways down, however long it is. Neighbours that together are small
+//! are made one, or a history of bookings that come and go would leave leaves of single steps.
+
+use std::sync::Arc;
+
+use super::amounts::Amounts;
+
+/// Steps in a leaf before it is cut in two.
+const STEPS_MAX: usize = 64;
+/// Branches below one before it is cut in two.
+const BRANCHES_MAX: usize = 16;
+
+/// A subtree, and what is known of it as a whole.
+#[derive(Debug, Clone)]
+pub(super) struct Branch {
+    /// When its first step begins.
+    pub(super) first: u64,
+    /// What is added to all below.
+    pub(super) shift: Amounts,
+    /// The least and the most below, with the shift.
+    pub(super) least: Amounts,
+    pub(super) most: Amounts,
+    pub(super) node: Arc<Node>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Node {
+    Leaf(Leaf),
+    /// Never empty.
+    Inner(Vec<Branch>),
+}
+
+/// Steps in order of time; never empty. From the time of a step on, up to the next one's, so
+/// much is free.
+#[derive(Debug, Clone)]
+pub(super) struct Leaf {
+    kinds: usize,
+    pub(super) times: Vec<u64>,
+    /// `kinds` numbers a step.
+    free: Vec<i64>,
+}
+
+impl Leaf {
+    pub(super) fn free(&self, step: usize) -> Amounts {
+        let mut amounts = Amounts::default();
+        amounts.0[..self.kinds].copy_from_slice(self.row(step));
+        amounts
+    }
+
+    /// What is free from a step on, of the kinds that there are.
+    pub(super) fn row(&self, step: usize) -> &[i64] {
+        &self.free[step * self.kinds..(step + 1) * self.kinds]
+    }
+
+    /// The step in which `at` lies; the first if `at` is before all.
+    pub(super) fn step_of(&self, at: u64) -> usize {
+        self.times.partition_point(|time| *time <= at).saturating_sub(1)
+    }
+
+    fn add(&mut self, steps: std::ops::Range<usize>, change: &Amounts) {
+        for row in
+            self.free[steps.start * self.kinds..steps.end * self.kinds].chunks_exact_mut(self.kinds)
+        {
+            row.iter_mut().zip(&change.0).for_each(|(free, change)| *free += change);
+        }
+    }
+
+    fn cut(&mut self, at: u64) {
+        let step = self.step_of(at);
+        if self.times[step] != at {
+            let (from, to) = (step * self.kinds, (step + 1) * self.kinds);
+            self.times.insert(step + 1, at);
+            self.free.splice(to..to, self.free[from..to].to_vec());
+        }
+    }
+
+    fn remove(&mut self, steps: std::ops::Range<usize>) {
+        self.free.drain(steps.start * self.kinds..steps.end * self.kinds);
+        self.times.drain(steps);
+    }
+
+    fn split(&mut self) -> Option<Self> {
+        let middle = self.times.len() / 2;
+        (self.times.len() > STEPS_MAX).then(|| Self {
+            kinds: self.kinds,
+            times: self.times.split_off(middle),
+            free: self.free.split_off(middle * self.kinds),
+        })
+    }
+}
+
+impl Node {
+    fn len(&self) -> usize {
+        match self {
+            Node::Leaf(leaf) => leaf.times.len(),
+            Node::Inner(branches) => branches.len(),
+        }
+    }
+
+    fn is_small_with(&self, other: &Self) -> bool {
+        let max = if matches!(self, Node::Leaf(_)) { STEPS_MAX } else { BRANCHES_MAX };
+        self.len() + other.len() <= max * 3 / 4
+    }
+
+    /// Its later half, where it is too large.
+    fn split(&mut self) -> Option<Self> {
+        match self {
+            Node::Leaf(leaf) => leaf.split().map(Node::Leaf),
+            Node::Inner(branches) => (branches.len() > BRANCHES_MAX)
+                .then(|| Node::Inner(branches.split_off(BRANCHES_MAX / 2))),
+        }
+    }
+
+    /// Adds a change to all.
+    fn shift(&mut self, change: &Amounts) {
+        match self {
+            Node::Leaf(leaf) => leaf.add(0..leaf.times.len(), change),
+            Node::Inner(branches) => branches.iter_mut().for_each(|branch| branch.shift(change)),
+        }
+    }
+
+    /// Takes what comes right after it, of the same depth.
+    fn append(&mut self, later: Self) {
+        match (self, later) {
+            (Node::Leaf(leaf), Node::Leaf(later)) => {
+                leaf.times.extend(later.times);
+                leaf.free.extend(later.free);
+            }
+            (Node::Inner(branches), Node::Inner(later)) => branches.extend(later),
+            (Node::Leaf(_), Node::Inner(_)) | (Node::Inner(_), Node::Leaf(_)) => {
+                unreachable!("all leaves are equally deep")
+            }
+        }
+    }
+}
+
+impl Branch {
+    /// One step.
+    pub(super) fn leaf(kinds: usize, at: u64, free: &Amounts) -> Self {
+        let free = free.0[..kinds].to_vec();
+        Self::of(Node::Leaf(Leaf { kinds, times: vec![at], free }), Amounts::default())
+    }
+
+    fn of(node: Node, shift: Amounts) -> Self {
+        let (first, least, most) = (0, Amounts::default(), Amounts::default());
+        let mut branch = Self { first, shift, least, most, node: Arc::new(node) };
+        branch.know();
+        branch
+    }
+
+    /// Works out anew what is known of it as a whole.
+    fn know(&mut self) {
+        let (first, least, most) = match &*self.node {
+            Node::Leaf(leaf) => (leaf.times[0], leaf.bound(i64::min), leaf.bound(i64::max)),
+            Node::Inner(branches) => {
+                let (mut least, mut most) = (branches[0].least, branches[0].most);
+                for branch in &branches[1..] {
+                    least = least.min(&branch.least);
+                    most = most.max(&branch.most);
+                }
+                (branches[0].first, least, most)
+            }
+        };
+        (self.first, self.least, self.most) =
+            (first, least.plus(&self.shift), most.plus(&self.shift));
+    }
+
+    fn shift(&mut self, change: &Amounts) {
+        self.shift = self.shift.plus(change);
+        self.least = self.least.plus(change);
+        self.most = self.most.plus(change);
+    }
+
+    /// Adds `change` from `from`, not before the first step, to before `to`.
+    pub(super) fn add(&mut self, from: u64, to: u64, change: &Amounts) {
+        self.cut_root(from);
+        if to < u64::MAX {
+            self.cut_root(to);
+        }
+        self.add_within(from, to, u64::MAX, change);
+        if to < u64::MAX {
+            self.join_root(to);
+        }
+        self.join_root(from);
+    }
+
+    fn cut_root(&mut self, at: u64) {
+        if let Some(later) = self.cut(at) {
+            let earlier = self.clone();
+            *self = Self::of(Node::Inner(vec![earlier, later]), Amounts::default());
+        }
+    }
+
+    /// Makes `at` the beginning of a step; returns the later part if it had to be cut in two.
+    fn cut(&mut self, at: u64) -> Option<Self> {
+        let node = Arc::make_mut(&mut self.node);
+        match node {
+            Node::Leaf(leaf) => leaf.cut(at),
+            Node::Inner(branches) => {
+                let index = branch_of(branches, at);
+                if let Some(later) = branches[index].cut(at) {
+                    branches.insert(index + 1, later);
+                }
+            }
+        }
+        let later = node.split().map(|later| Self::of(later, self.shift));
+        if later.is_some() {
+            self.know();
+        }
+        later
+    }
+
+    /// Adds `change` to the steps from `from` to before `to`, where steps begin; `end`: where
+    /// the last one here ends.
+    fn add_within(&mut self, from: u64, to: u64, end: u64, change: &Amounts) {
+        if from <= self.first && end <= to {
+            self.shift(change);
+            return;
+        }
+        match Arc::make_mut(&mut self.node) {
+            Node::Leaf(leaf) => {
+                let first = leaf.times.partition_point(|time| *time < from);
+                leaf.add(first..leaf.times.partition_point(|time| *time < to), change);
+            }
+            Node::Inner(branches) => {
+                for index in branch_of(branches, from)..branches.len() {
+                    let end = branches.get(index + 1).map_or(end, |next| next.first);
+                    if branches[index].first >= to {
+                        break;
+                    }
+                    branches[index].add_within(from, to, end, change);
+                }
+            }
+        }
+        self.know();
+    }
+
+    /// Drops the step at `at` if nothing changes there.
+    fn join_root(&mut self, at: u64) {
+        if at == self.first || self.free_at(at - 1) != self.free_at(at) {
+            return;
+        }
+        self.remove(at);
+        self.lower();
+    }
+
+    /// Drops levels that have one branch.
+    fn lower(&mut self) {
+        while let Node::Inner(branches) = &*self.node
+            && let [only] = &branches[..]
+        {
+            let mut only = only.clone();
+            only.shift(&self.shift);
+            *self = only;
+        }
+    }
+
+    fn free_at(&self, at: u64) -> Amounts {
+        match &*self.node {
+            Node::Leaf(leaf) => leaf.free(leaf.step_of(at)),
+            Node::Inner(branches) => branches[branch_of(branches, at)].free_at(at),
+        }
+        .plus(&self.shift)
+    }
+
+    /// Drops the step at `at`. Returns whether nothing is left.
+    fn remove(&mut self, at: u64) -> bool {
+        match Arc::make_mut(&mut self.node) {
+            Node::Leaf(leaf) => {
+                let step = leaf.step_of(at);
+                leaf.remove(step..step + 1);
+                if leaf.times.is_empty() {
+                    return true;
+                }
+            }
+            Node::Inner(branches) => {
+                let index = branch_of(branches, at);
+                if branches[index].remove(at) {
+                    branches.remove(index);
+                } else {
+                    merge(branches, index);
+                }
+                if branches.is_empty() {
+                    return true;
+                }
+            }
+        }
+        self.know();
+        false
+    }
+
+    /// Forgets the steps that end by `now`.
+    pub(super) fn advance(&mut self, now: u64) {
+        self.forget(now);
+        self.lower();
+    }
+
+    fn forget(&mut self, now: u64) {
+        match Arc::make_mut(&mut self.node) {
+            Node::Leaf(leaf) => leaf.remove(0..leaf.step_of(now)),
+            Node::Inner(branches) => {
+                branches.drain(..branch_of(branches, now));
+                branches[0].forget(now);
+                merge(branches, 0);
+            }
+        }
+        self.know();
+    }
+}
+
+impl Leaf {
+    fn bound(&self, better: fn(i64, i64) -> i64) -> Amounts {
+        let mut bound = self.free(0);
+        for row in self.free.chunks_exact(self.kinds) {
+            bound.0.iter_mut().zip(row).for_each(|(bound, free)| *bound = better(*bound, *free));
+        }
+        bound
+    }
+}
+
+/// Index of the branch in which `at` lies; the first if `at` is before all.
+pub(super) fn branch_of(branches: &[Branch], at: u64) -> usize {
+    branches.partition_point(|branch| branch.first <= at).saturating_sub(1)
+}
+
+/// Makes a branch one with a neighbour, if together they are small.
+fn merge(branches: &mut Vec<Branch>, index: usize) {
+    let is_small = |earlier: usize| {
+        let pair = branches.get(earlier).zip(branches.get(earlier + 1));
+        pair.is_some_and(|(a, b)| a.node.is_small_with(&b.node))
+    };
+    let candidates = [Some(index), index.checked_sub(1)];
+    if let Some(earlier) = candidates.into_iter().flatten().find(|i| is_small(*i)) {
+        let later = branches.remove(earlier + 1);
+        let mut later_node = Arc::unwrap_or_clone(later.node);
+        let branch = &mut branches[earlier];
+        later_node.shift(&later.shift.minus(&branch.shift));
+        Arc::make_mut(&mut branch.node).append(later_node);
+        branch.know();
+    }
+}
+
+#[cfg(test)]
+impl Branch {
+    pub(super) fn depth(&self) -> usize {
+        match &*self.node {
+            Node::Leaf(_) => 1,
+            Node::Inner(branches) => 1 + branches[0].depth(),
+        }
+    }
+
+    /// What all of it takes in memory, with the counts of each node.
+    pub(super) fn bytes(&self) -> usize {
+        let counts = 2 * size_of::<usize>() + size_of::<Node>();
+        counts
+            + match &*self.node {
+                Node::Leaf(leaf) => 8 * (leaf.times.capacity() + leaf.free.capacity()),
+                Node::Inner(branches) => {
+                    let below: usize = branches.iter().map(Branch::bytes).sum();
+                    branches.capacity() * size_of::<Branch>() + below
+                }
+            }
+    }
+}

@@ -1,0 +1,285 @@
+//! The tree beside a model that writes down what is free at every instant.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::units::DurationMs;
+
+/// What is free at each instant; at the last one, for ever.
+#[derive(Debug, Clone)]
+struct Model {
+    start: usize,
+    free: Vec<Amounts>,
+}
+
+impl Model {
+    fn add(&mut self, from: u64, to: u64, change: &Amounts) {
+        let end = self.free.len();
+        let to = usize::try_from(to).unwrap_or(end).min(end);
+        for free in self.free[..to].iter_mut().skip(self.start.max(from as usize)) {
+            *free = free.plus(change);
+        }
+    }
+
+    fn at(&self, at: u64) -> Amounts {
+        self.free[(at as usize).clamp(self.start, self.free.len() - 1)]
+    }
+
+    fn range(&self, from: u64, to: u64) -> (Amounts, Amounts) {
+        let last = to.min(self.free.len() as u64 + from);
+        let all = (from + 1..last).map(|at| self.at(at));
+        all.fold((self.at(from), self.at(from)), |(l, m), free| (l.min(&free), m.max(&free)))
+    }
+
+    fn earliest(&self, wanted: &Opening) -> Option<Timestamp> {
+        let end = self.free.len() as u64;
+        let fits = |&at: &u64| {
+            let to = at.saturating_add(wanted.length.0).min(wanted.until.0).max(at + 1);
+            self.range(at, to.min(end + at)).0.cover(&wanted.need)
+        };
+        let last = wanted.before.0.min(end.max(wanted.from.0) + 1);
+        (wanted.from.0..last).find(fits).map(Timestamp)
+    }
+
+    /// By its definition: a span and its least number of processors, unless it could be longer.
+    fn slots(&self, from: u64, to: u64) -> Vec<Slot> {
+        let mut slots = Vec::new();
+        for begin in from..to {
+            for end in begin + 1..=to {
+                let least = self.range(begin, end).0;
+                let processors = least.of_processors();
+                let grows = |at: u64| self.at(at).of_processors() >= processors;
+                let is_longest = (begin == from || !grows(begin - 1)) && (end == to || !grows(end));
+                if is_longest && processors > 0 {
+                    let free = Amounts(least.0.map(|amount| amount.max(0)));
+                    slots.push(Slot { span: span(begin, end), free });
+                }
+            }
+        }
+        slots
+    }
+}
+
+fn span(from: u64, to: u64) -> Span {
+    Span::new(Timestamp(from), Timestamp(to))
+}
+
+fn amounts(processors: i64, gpus: i64) -> Amounts {
+    let mut amounts = Amounts::default();
+    (amounts.0[0], amounts.0[1]) = (processors, gpus);
+    amounts
+}
+
+fn capacity(processors: u32, gpus: u64) -> Resources {
+    Resources { processors, others: [("gpus".into(), gpus)].into() }
+}
+
+fn pair(instants: usize) -> (Timeline, Model) {
+    let timeline = Timeline::new(Timestamp(0), &capacity(20, 6)).unwrap();
+    (timeline, Model { start: 0, free: vec![amounts(20, 6); instants] })
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Add(u64, u64, Amounts),
+    Undo(usize),
+    Advance(u64),
+    Snapshot,
+}
+
+fn steps(instants: u64, count: usize) -> impl Strategy<Value = Vec<Step>> {
+    let lengths = prop_oneof![8 => 0..instants / 8, 1 => 0..instants, 1 => Just(u64::MAX)];
+    let add = (0..instants, lengths, -9i64..4, -3i64..2).prop_map(move |(from, length, p, g)| {
+        // What lasts beyond the model's instants lasts for ever.
+        let to = Some(from.saturating_add(length)).filter(|to| *to < instants);
+        Step::Add(from, to.unwrap_or(u64::MAX), amounts(p, g))
+    });
+    let step = prop_oneof![
+        12 => add,
+        6 => any::<usize>().prop_map(Step::Undo),
+        1 => (0..instants / 2).prop_map(Step::Advance),
+        1 => Just(Step::Snapshot),
+    ];
+    prop::collection::vec(step, 1..count)
+}
+
+fn openings(instants: u64) -> impl Strategy<Value = Opening> {
+    let ends = || prop_oneof![2 => Just(u64::MAX), 1 => 0..instants + 9];
+    let times = (0..instants + 5, ends(), ends());
+    (times, 0u64..40, -1i64..22, -1i64..7).prop_map(|((from, before, until), length, p, g)| {
+        Opening {
+            need: amounts(p, g),
+            length: DurationMs(length),
+            from: Timestamp(from),
+            before: Timestamp(before),
+            until: Timestamp(until),
+        }
+    })
+}
+
+/// Runs a history on both; returns them as they were at the snapshots, and as they are.
+fn run(steps: &[Step], instants: usize) -> Vec<(Timeline, Model)> {
+    let (mut timeline, mut model) = pair(instants);
+    let (mut added, mut kept) = (Vec::new(), Vec::new());
+    for step in steps {
+        match *step {
+            Step::Add(from, to, change) => {
+                added.push((from, to, change));
+                timeline.add(span(from, to), &change);
+                model.add(from, to, &change);
+            }
+            Step::Undo(which) if !added.is_empty() => {
+                let (from, to, change) = added.swap_remove(which % added.len());
+                timeline.book(span(from, to), &change);
+                model.add(from, to, &change.negated());
+            }
+            Step::Undo(_) => {}
+            Step::Advance(now) => {
+                timeline.advance(Timestamp(now));
+                model.start = model.start.max(now as usize);
+            }
+            Step::Snapshot => kept.push((timeline.clone(), model.clone())),
+        }
+    }
+    kept.push((timeline, model));
+    kept
+}
+
+/// Each step of both, from the model's start on.
+fn is_same(timeline: &Timeline, model: &Model) -> bool {
+    let (start, end) = (model.start as u64, model.free.len() as u64);
+    let (mut expected, mut found) = (Vec::new(), Vec::new());
+    for at in start..end {
+        if at == start || model.at(at) != model.at(at - 1) {
+            expected.push((Timestamp(at), model.at(at)));
+        }
+    }
+    timeline.steps(span(start, u64::MAX), |at, free| found.push((at, free)));
+    expected == found
+}
+
+proptest! {
+    #[test]
+    fn any_history_leaves_what_a_plain_model_says_and_so_do_its_snapshots(
+        steps in steps(300, 160)
+    ) {
+        for (timeline, model) in run(&steps, 300) {
+            prop_assert!(is_same(&timeline, &model), "{timeline:?}");
+        }
+    }
+
+    #[test]
+    fn the_earliest_start_is_the_first_one_that_fits(
+        steps in steps(300, 160), wanted in prop::collection::vec(openings(300), 8)
+    ) {
+        let (timeline, model) = run(&steps, 300).pop().unwrap();
+        for mut wanted in wanted {
+            wanted.from = wanted.from.max(Timestamp(model.start as u64));
+            prop_assert_eq!(timeline.earliest(&wanted), model.earliest(&wanted), "{:?}", wanted);
+        }
+    }
+
+    #[test]
+    fn least_and_most_are_those_of_the_instants_between(
+        steps in steps(300, 160), from in 0u64..310, length in 0u64..200
+    ) {
+        let (timeline, model) = run(&steps, 300).pop().unwrap();
+        let from = from.max(model.start as u64);
+        let range = timeline.range(span(from, from + length));
+        prop_assert_eq!(range, model.range(from, from + length));
+    }
+
+    #[test]
+    fn slots_are_all_the_spans_that_cannot_be_longer(
+        steps in steps(40, 40), from in 0u64..20, length in 0u64..20, most in 1usize..30
+    ) {
+        let (timeline, model) = run(&steps, 40).pop().unwrap();
+        let from = from.max(model.start as u64);
+        let mut expected = model.slots(from, from + length);
+        expected.truncate(most);
+        prop_assert_eq!(timeline.slots(span(from, from + length), most), expected);
+    }
+}
+
+/// Numbers in no order, the same every time.
+fn numbers() -> impl FnMut(u64) -> u64 {
+    let mut state = 7u64;
+    move |below| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    }
+}
+
+#[test]
+fn a_tree_of_many_levels_holds_what_the_model_holds() {
+    let (mut draw, instants) = (numbers(), 31_000);
+    let (mut timeline, mut model) = pair(instants);
+    let mut booked = Vec::new();
+    for turn in 0..6_000 {
+        let (from, length) = (draw(30_000), 1 + draw(300));
+        let (when, what) = ((from, from + length), amounts(draw(9) as i64, draw(3) as i64));
+        timeline.book(span(when.0, when.1), &what);
+        model.add(when.0, when.1, &what.negated());
+        booked.push((when, what));
+        if turn % 1_000 == 999 {
+            assert!(is_same(&timeline, &model), "after {turn} bookings");
+        }
+    }
+    while let Some((when, what)) = booked.pop() {
+        timeline.release(span(when.0, when.1), &what);
+        model.add(when.0, when.1, &what);
+        if booked.len() % 1_000 == 0 {
+            assert!(is_same(&timeline, &model), "with {} bookings left", booked.len());
+        }
+    }
+    let mut steps = 0;
+    timeline.steps(span(0, u64::MAX), |_, _| steps += 1);
+    assert_eq!(steps, 1, "what is given back leaves no trace");
+    assert_eq!(timeline.root.depth(), 1);
+}
+
+#[test]
+fn a_booking_costs_at_most_250_bytes() {
+    let mut draw = numbers();
+    let kinds =
+        Resources { others: [("gpus".into(), 6), ("memory".into(), 99)].into(), ..capacity(20, 0) };
+    let mut timeline = Timeline::new(Timestamp(0), &kinds).unwrap();
+    let mut booked = Vec::new();
+    for turn in 0..30_000u64 {
+        // As time goes by, the oldest go and new ones come.
+        let from = turn * 100 + draw(1_000_000);
+        let when = span(from, from + 1 + draw(50_000));
+        timeline.book(when, &amounts(1, 1));
+        booked.push(when);
+        if turn >= 10_000 {
+            timeline.release(booked.swap_remove(draw(10_000) as usize), &amounts(1, 1));
+        }
+    }
+    let bytes = timeline.root.bytes() / booked.len();
+    assert!(bytes <= 250, "{bytes} bytes a booking");
+}
+
+#[test]
+fn what_the_site_does_not_have_is_no_amount_of_its_timeline() {
+    let timeline = Timeline::new(Timestamp(0), &capacity(8, 2)).unwrap();
+    let memory = Resources { processors: 1, others: [("memory".into(), 1)].into() };
+    let error = timeline.amounts(&memory).unwrap_err();
+    assert_eq!(error.to_string(), "the site has no memory");
+    let none = Resources { processors: 1, others: [("memory".into(), 0)].into() };
+    assert_eq!(timeline.amounts(&none), Ok(amounts(1, 0)), "none of it is no need");
+    assert!(matches!(timeline.amounts(&capacity(1, u64::MAX)), Err(KindsError::TooMuch { .. })));
+    let many = (0..KINDS_MAX).map(|kind| (kind.to_string().into(), 1)).collect();
+    let many = Resources { processors: 1, others: many };
+    assert!(matches!(Timeline::new(Timestamp(0), &many), Err(KindsError::TooMany { count: 9 })));
+    assert_eq!(timeline.kinds().resources(&amounts(-1, 2)), capacity(0, 2));
+}
+
+#[test]
+fn a_need_of_nothing_is_met_where_more_is_promised_than_there_is() {
+    let mut timeline = Timeline::new(Timestamp(0), &capacity(8, 2)).unwrap();
+    timeline.add(span(0, u64::MAX), &amounts(0, -5));
+    let wanted = Opening::after(Timestamp(3), amounts(8, 0), DurationMs(1_000));
+    assert_eq!(timeline.earliest(&wanted), Some(Timestamp(3)));
+    assert_eq!(timeline.earliest(&Opening { need: amounts(8, 1), ..wanted }), None);
+}
