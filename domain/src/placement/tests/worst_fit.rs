@@ -328,7 +328,7 @@ fn a_policy_that_does_not_exist_is_named_with_those_that_do() {
         error.to_string(),
         "no policy is called \"best-fit\"; there are: worst-fit, close-to-files, \
          cluster-minimization, flexible-cluster-minimization, connected-cluster-minimization, \
-         connected-flexible-cluster-minimization"
+         connected-flexible-cluster-minimization, mrs"
     );
     assert!(policy_for(&worst_fit(), &Request::Fixed).is_ok());
     let flexible = Request::Flexible(Flexible::default());
