@@ -15,6 +15,8 @@ pub struct Bid {
     pub x: f64,
     /// The data index: what the job's input costs.
     pub y: f64,
+    /// The dimension that adds most to the distance; `None` if nothing does.
+    pub farthest: Option<Dimension>,
     /// Distance of the point on the map from its origin.
     pub distance: f64,
     /// Of what the job asks for, what the site gives.
@@ -66,7 +68,9 @@ pub fn bid(need: &Need, offer: &Offer) -> Result<Bid, Decline> {
         let on = Dimension::ALL.iter().filter(|dimension| dimension.axis() == axis);
         length(on.map(weighted))
     };
+    let adds = Dimension::ALL.iter().copied().filter(|dimension| weighted(dimension) > 0.0);
     Ok(Bid {
+        farthest: adds.max_by(|a, b| weighted(a).total_cmp(&weighted(b))),
         x: along(Axis::Resources),
         y: along(Axis::Data),
         distance: length(Dimension::ALL.iter().map(weighted)),

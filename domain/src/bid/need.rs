@@ -1,20 +1,20 @@
 //! The two sides of a bid: what a job needs, and what a site has.
 
 use super::weights::Weights;
-use crate::units::{BitsPerSecond, Bytes, DurationMs};
+use crate::units::{BitsPerSecond, Bytes, DurationMs, Mflops};
 
 /// Run time of a request that says none.
 const ASSUMED_RUN_TIME: DurationMs = DurationMs::from_secs(3_600);
 
 /// Counts of what is asked for, free or given. Of a job `processors` are those that it asks
-/// for as such, and `mflops` what it asks for as computing power; of a site all its free
+/// for as such, and `power` what it asks for as computing power; of a site all its free
 /// processors, and what they can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Amounts {
     /// Processors.
     pub processors: u64,
-    /// Computing power in MFLOPS.
-    pub mflops: u64,
+    /// Computing power.
+    pub power: Mflops,
     /// Memory in megabytes.
     pub memory_mb: u64,
     /// Disk in megabytes.
@@ -46,11 +46,11 @@ pub struct Need {
 /// What a site has for a job, by its own account.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Offer {
-    /// What is free, less what is promised. `mflops` is not read: they are those of the
+    /// What is free, less what is promised. `power` is not read: they are those of the
     /// processors.
     pub free: Amounts,
     /// What each processor does; `None` if nobody said.
-    pub mflops_per_processor: Option<u64>,
+    pub power_per_processor: Option<Mflops>,
     /// Sum of what it can send to each other site.
     pub potential: BitsPerSecond,
     /// How each of the job's inputs gets there.
@@ -90,12 +90,12 @@ impl Route {
 impl Amounts {
     /// Of what the job asks for, what a site gives it.
     pub(super) fn given(&self, offer: &Offer) -> Self {
-        let each = offer.mflops_per_processor.unwrap_or(0);
+        let each = offer.power_per_processor.unwrap_or_default();
         let processors = self.processors.min(offer.free.processors);
-        let power = (offer.free.processors - processors).saturating_mul(each);
+        let power = Mflops((offer.free.processors - processors).saturating_mul(each.0));
         Self {
             processors,
-            mflops: self.mflops.min(power),
+            power: self.power.min(power),
             memory_mb: self.memory_mb.min(offer.free.memory_mb),
             disk_mb: self.disk_mb.min(offer.free.disk_mb),
         }

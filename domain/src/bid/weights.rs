@@ -118,10 +118,9 @@ impl Weights {
         self.0[dimension as usize]
     }
 
-    /// Those that do not count as published, by name.
-    pub fn changed(&self) -> impl Iterator<Item = (&'static str, Weight)> + '_ {
-        let all = Dimension::ALL.iter().map(|dimension| (dimension.as_str(), self.get(*dimension)));
-        all.filter(|(_, weight)| *weight != Weight::ONE)
+    /// All of them, by name.
+    pub fn named(&self) -> impl Iterator<Item = (&'static str, Weight)> + '_ {
+        Dimension::ALL.iter().map(|dimension| (dimension.as_str(), self.get(*dimension)))
     }
 }
 

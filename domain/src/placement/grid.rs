@@ -10,7 +10,7 @@ use crate::content::Content;
 use crate::ids::{Digest, SiteName};
 use crate::labels::Labels;
 use crate::resources::Resources;
-use crate::units::{BitsPerSecond, Bytes, DurationMs, Timestamp};
+use crate::units::{BitsPerSecond, Bytes, DurationMs, Mflops, Timestamp};
 
 /// What is known of all sites, their files and the links between them.
 #[derive(Debug, Clone)]
@@ -46,8 +46,8 @@ pub struct GridSite {
     pub staging_left: Option<Bytes>,
     /// Whether its files can be read now.
     pub serves_files: bool,
-    /// What each of its processors does, in MFLOPS; `None` if nobody said.
-    pub mflops_per_processor: Option<u64>,
+    /// What each of its processors does; `None` if nobody said.
+    pub power_per_processor: Option<Mflops>,
 }
 
 /// What a site is, apart from its load.
@@ -179,7 +179,7 @@ impl GridSite {
             room: None,
             staging_left: None,
             serves_files: false,
-            mflops_per_processor: None,
+            power_per_processor: None,
         }
     }
 

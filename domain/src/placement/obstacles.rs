@@ -193,10 +193,10 @@ fn too_slow(
     if needed == 0 {
         return Continue(());
     }
-    let Some(each) = site.mflops_per_processor else {
+    let Some(each) = site.power_per_processor else {
         return report(ReasonCode::NoGflops, 0, &|| Reason::NoGflops { needed });
     };
-    let largest = u64::from(component.resources.processors).saturating_mul(each) / 1_000;
+    let largest = u64::from(component.resources.processors).saturating_mul(each.0) / 1_000;
     if needed > largest {
         let reason = || Reason::TooSmall { resource: GFLOPS.into(), needed, largest };
         report(ReasonCode::TooSmall, needed - largest, &reason)?;

@@ -11,7 +11,7 @@ use super::request::ComponentRequest;
 use super::search::Search;
 use crate::labels::{Constraint, Labels, Rule};
 use crate::resources::Resources;
-use crate::units::{Bytes, PerMillion};
+use crate::units::{Bytes, Mflops, PerMillion};
 
 /// A grid in which a component has its place, and what is left of it.
 pub(super) struct Supposed {
@@ -113,8 +113,8 @@ fn lift(site: &mut GridSite, reasons: &[Reason], promised: &Resources) -> Option
 fn quicken(site: &mut GridSite, component: &ComponentRequest) {
     if component.gflops > 0 {
         let processors = u64::from(component.resources.processors.max(1));
-        let least = component.gflops.saturating_mul(1_000).div_ceil(processors);
-        site.mflops_per_processor = site.mflops_per_processor.max(Some(least));
+        let least = Mflops(component.gflops.saturating_mul(1_000).div_ceil(processors));
+        site.power_per_processor = site.power_per_processor.max(Some(least));
     }
 }
 

@@ -5,7 +5,7 @@ mod properties;
 mod vectors;
 
 use super::{Amounts, Bid, Decline, Need, Offer, Route, Terms, Weight, Weights, bid, choose};
-use crate::units::{BitsPerSecond, Bytes, DurationMs};
+use crate::units::{BitsPerSecond, Bytes, DurationMs, Mflops};
 
 const MBIT: u64 = 1_000_000;
 const GB: u64 = 1_000_000_000;
@@ -27,7 +27,12 @@ fn here() -> Vec<Route> {
 /// 100 GFLOPS, 64 GB of memory, 200 GB of disk, for 10,000 s.
 fn job(source_potential: u64) -> Need {
     Need {
-        amounts: Amounts { processors: 0, mflops: 100_000, memory_mb: 64_000, disk_mb: 200_000 },
+        amounts: Amounts {
+            processors: 0,
+            power: Mflops(100_000),
+            memory_mb: 64_000,
+            disk_mb: 200_000,
+        },
         source_potential: mbit(source_potential),
         terms: Terms { run_time: DurationMs::from_secs(10_000), ..Terms::default() },
     }
@@ -43,11 +48,11 @@ fn site(gflops: u64, memory: u64, disk: u64, potential: u64, routes: Vec<Route>)
     Offer {
         free: Amounts {
             processors: gflops,
-            mflops: 0,
+            power: Mflops(0),
             memory_mb: memory * 1_000,
             disk_mb: disk * 1_000,
         },
-        mflops_per_processor: Some(1_000),
+        power_per_processor: Some(Mflops(1_000)),
         potential: mbit(potential),
         routes,
     }

@@ -10,7 +10,7 @@ prop_compose! {
         processors in 0..2_000u64, mflops in prop_oneof![Just(0u64), 1..u64::MAX],
         memory_mb in prop_oneof![0..9u64, any::<u64>()], disk_mb in any::<u64>(),
     ) -> Amounts {
-        Amounts { processors, mflops, memory_mb, disk_mb }
+        Amounts { processors, power: Mflops(mflops), memory_mb, disk_mb }
     }
 }
 
@@ -48,10 +48,10 @@ prop_compose! {
 
 prop_compose! {
     fn an_offer()(
-        free in an_amount(), mflops_per_processor in prop::option::of(any::<u64>()),
+        free in an_amount(), power_per_processor in prop::option::of(any::<u64>().prop_map(Mflops)),
         potential in a_rate(), routes in prop::collection::vec(a_route(), 0..3),
     ) -> Offer {
-        Offer { free, mflops_per_processor, potential, routes }
+        Offer { free, power_per_processor, potential, routes }
     }
 }
 
@@ -71,7 +71,7 @@ proptest! {
     fn no_site_gives_more_than_is_asked_for_or_free(need in a_need(), offer in an_offer()) {
         if let Ok(Bid { amounts, .. }) = bid(&need, &offer) {
             prop_assert!(amounts.processors <= need.amounts.processors.min(offer.free.processors));
-            prop_assert!(amounts.mflops <= need.amounts.mflops);
+            prop_assert!(amounts.power <= need.amounts.power);
             prop_assert!(amounts.memory_mb <= need.amounts.memory_mb.min(offer.free.memory_mb));
             prop_assert!(amounts.disk_mb <= need.amounts.disk_mb.min(offer.free.disk_mb));
         }

@@ -27,6 +27,8 @@ fn mrs_1_the_nearest_of_three_sites_lacks_some_memory_and_is_well_connected() {
     let distances: Vec<f64> = bids.iter().map(|bid| bid.distance).collect();
     assert_near(&distances, &[0.6, 0.512_348, 0.827_553]);
     assert_eq!(by_distance(&bids), ["S2", "S1", "S3"]);
+    let farthest: Vec<_> = bids.iter().map(|bid| bid.farthest).collect();
+    assert_eq!(farthest, [Some(Compute), Some(Data), Some(Potential)]);
 }
 
 #[test]
@@ -69,15 +71,15 @@ fn mrs_5_a_third_dimension_adds_to_the_distance_like_the_others() {
 
 #[test]
 fn mrs_6_a_site_gives_what_is_free_and_bids_by_what_is_left_of_it() {
-    let asked = Amounts { mflops: 6_000, ..Amounts::default() };
+    let asked = Amounts { power: Mflops(6_000), ..Amounts::default() };
     let need = Need { amounts: asked, ..job(0) };
     let mut free = site(10, 0, 0, 0, Vec::new());
     let first = bid(&need, &free).unwrap();
-    assert_eq!((first.distance, first.amounts.mflops), (0.0, 6_000));
+    assert_eq!((first.distance, first.amounts.power), (0.0, Mflops(6_000)));
     free.free.processors -= 6;
     let second = bid(&need, &free).unwrap();
     assert!(is_near(second.index(Compute), 0.333_333));
-    assert_eq!(second.amounts.mflops, 4_000, "no more than is free");
+    assert_eq!(second.amounts.power, Mflops(4_000), "no more than is free");
     free.free.processors -= 4;
     assert_eq!(bid(&need, &free), Err(Decline::NothingFree));
 }

@@ -15,7 +15,7 @@ use crate::placement::reason::Refusal;
 use crate::placement::remaining::Remaining;
 use crate::placement::request::PlacementRequest;
 use crate::placement::search::Search;
-use crate::units::{BitsPerSecond, Bytes};
+use crate::units::{BitsPerSecond, Bytes, Mflops};
 
 /// Of the sites that can take a part of the job the nearest on its virtual map; what that has
 /// no room for goes to the others by what the data costs there, then by distance.
@@ -114,7 +114,7 @@ impl<'a> Round<'a> {
 /// What the job needs as a whole.
 fn need(search: &Search<'_>) -> Need {
     let request = search.request;
-    let mut amounts = Amounts { mflops: request.gflops().saturating_mul(1_000), ..Amounts::default() };
+    let mut amounts = Amounts { power: Mflops(request.gflops().saturating_mul(1_000)), ..Amounts::default() };
     let mut add = |processors: u32, memory_mb: u64, disk_mb: u64| {
         amounts.processors = amounts.processors.saturating_add(processors.into());
         amounts.memory_mb = amounts.memory_mb.saturating_add(memory_mb);
@@ -151,11 +151,11 @@ fn offer(search: &Search<'_>, remaining: &Remaining, site: usize) -> Result<Offe
     Ok(Offer {
         free: Amounts {
             processors: remaining.processors()[site].into(),
-            mflops: 0,
+            power: Mflops::default(),
             memory_mb: remaining.other(site, MEMORY),
             disk_mb: remaining.other(site, DISK),
         },
-        mflops_per_processor: search.grid.sites()[site].mflops_per_processor,
+        power_per_processor: search.grid.sites()[site].power_per_processor,
         potential: search.grid.potential(site),
         routes: routes(search, site)?,
     })

@@ -13,7 +13,7 @@ use crate::placement::{
     can_ever_be_placed,
 };
 use crate::resources::Resources;
-use crate::units::{BitsPerSecond, DurationMs, DurationUs};
+use crate::units::{BitsPerSecond, DurationMs, DurationUs, Mflops};
 
 const MRS: &str = "mrs";
 
@@ -28,7 +28,7 @@ fn sites() -> [GridSite; 3] {
     let large = all_of(1_000, 1_000, 1_000);
     [("S1", 40, 64, 400), ("S2", 100, 48, 200), ("S3", 120, 128, 180)].map(
         |(name, processors, memory, disk)| GridSite {
-            mflops_per_processor: Some(1_000),
+            power_per_processor: Some(Mflops(1_000)),
             ..site_of(name, large.clone(), all_of(processors, memory, disk))
         },
     )
@@ -134,8 +134,8 @@ fn a_flexible_job_is_filled_in_from_the_nearest_site_on() {
 #[test]
 fn a_job_that_asks_for_gflops_goes_where_its_processors_reach_them() {
     let mut all = sites();
-    all[1].mflops_per_processor = Some(4_000);
-    all[2].mflops_per_processor = None;
+    all[1].power_per_processor = Some(Mflops(4_000));
+    all[2].power_per_processor = None;
     let fast = rigid(vec![ComponentRequest { gflops: 40, ..component(10) }]);
     let plan = placed(&fast, &grid(all.clone())).unwrap();
     assert_eq!(sites_of(&plan), ["S2"]);
