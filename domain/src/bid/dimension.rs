@@ -4,9 +4,10 @@ use super::answer::Decline;
 use super::dimensions;
 use super::need::{Need, Offer};
 
-/// Names each dimension once: how it is written, the file with its index, its axis.
+/// Names each dimension once: the file with its index, which is its name too, its axis, and what
+/// helps a site that lacks it.
 macro_rules! dimensions {
-    ($($(#[$doc:meta])+ $dimension:ident = $file:ident on $axis:ident;)+) => {
+    ($($(#[$doc:meta])+ $dimension:ident = $file:ident on $axis:ident, remedy $remedy:literal;)+) => {
         /// One thing of which a site may have too little.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Dimension {
@@ -34,6 +35,13 @@ macro_rules! dimensions {
                 }
             }
 
+            /// What would bring a site nearer that lacks most of it.
+            pub fn remedy(self) -> &'static str {
+                match self {
+                    $(Dimension::$dimension => $remedy),+
+                }
+            }
+
             /// How far the site is from what the job needs: 0 or more, 0 where it is met.
             ///
             /// # Errors
@@ -58,15 +66,15 @@ pub enum Axis {
 
 dimensions! {
     /// Processors, or GFLOPS where the job asks for those.
-    Compute = compute on Resources;
+    Compute = compute on Resources, remedy "more free processors";
     /// Memory.
-    Memory = memory on Resources;
+    Memory = memory on Resources, remedy "more free memory";
     /// Disk.
-    Disk = disk on Resources;
+    Disk = disk on Resources, remedy "more free disk";
     /// What the site could send to all the others.
-    Potential = potential on Resources;
+    Potential = potential on Resources, remedy "faster links to other sites";
     /// How long its input takes to arrive, over how long it runs.
-    Data = data on Data;
+    Data = data on Data, remedy "a copy of the data, or a faster link to it";
 }
 
 impl Dimension {
